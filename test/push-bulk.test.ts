@@ -10,7 +10,6 @@ import {
   verifyTree,
 } from '../packages/client/index.ts';
 import { openSpaceSource, pullToPath, ScanError, TreeBusyError } from '../packages/files/index.ts';
-import { seededBytes } from './support/canonical-node.ts';
 import { buildPlan, directory, file, makeLargePlans, type Plan, writePlan } from './support/disk-trees.ts';
 import { PushWorld } from './support/push-world.ts';
 
@@ -104,19 +103,53 @@ test('an unchanged tree takes one request, though it has a folder of many entrie
   expect([changed.root === root, changed.uploadedNodes]).toEqual([false, 4]);
 });
 
+/** More than is read before the first pack has arrived. */
+const LARGE_BYTES = 40 * 1024 * 1024;
+/** Of all packs that carry so much, and what comes before and after them. */
+const LARGE_REQUESTS_MAX = 30;
+
 test(
-  'a file by itself fills several packs and comes back the same',
+  'a file that nothing compresses fills several packs, and comes back the same',
   async () => {
     const path = world.fresh('alone');
-    // Half of each chunk can be compressed, so that all of them travel in packs.
-    const text = Buffer.from(seededBytes(12 * 1024 * 1024, 7)).toString('hex');
-    writeFileSync(path, text);
+    const plan = file(LARGE_BYTES, 7);
+    writePlan(path, plan);
+    const { root, tree } = await buildPlan(plan);
     const pushed = await world.push(path);
+    expect([pushed.root, pushed.uploadedNodes]).toEqual([root, tree.nodes.size]);
     const kinds = pushed.requests.map(({ kind }) => kind);
+    expect(new Set(kinds)).toEqual(new Set(['leases', 'pack-upload', 'pack-lease']));
     expect(kinds.filter((kind) => kind === 'pack-upload').length).toBeGreaterThan(1);
+    expect(kinds.length).toBeLessThan(LARGE_REQUESTS_MAX);
     const target = world.fresh('alone-back');
     await pullToPath(openSpaceSource(world.connect(pushed.space)), pushed.root, target);
-    expect(readFileSync(target, 'utf8') === text).toBe(true);
+    expect(readFileSync(target).equals(readFileSync(path))).toBe(true);
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'a large file that is written anew while its chunks go ahead arrives as it is then, and counts once',
+  async () => {
+    const path = world.fresh('rewritten');
+    writePlan(path, file(LARGE_BYTES, 8));
+    const later = file(LARGE_BYTES, 9);
+    let isChanged = false;
+    world.proxy.onRequest = (kind, moment) => {
+      if (isChanged || kind !== 'pack-upload' || moment !== 'asked') return;
+      isChanged = true;
+      writePlan(path, later);
+    };
+    let counted = 0;
+    const count: ProgressReporter['count'] = (more) => {
+      counted += more.bytes ?? 0;
+    };
+    const pushed = await world.push(path, { progress: { ...SILENT_PROGRESS, count } });
+    expect(isChanged).toBe(true);
+    expect(pushed.root).toBe((await buildPlan(later)).root);
+    expect(counted).toBe(LARGE_BYTES);
+    const source = openSpaceSource(world.connect(pushed.space));
+    expect(await verifyTree(source, pushed.root)).toMatchObject({ faults: 0 });
   },
   TEST_MS_MAX,
 );
@@ -207,7 +240,6 @@ test(
   async () => {
     const path = world.fresh('sparse');
     const bytes = 8 * 1024 * 1024;
-    // The holes compress, so that they go ahead in a pack. Random bytes travel by themselves.
     writePlan(path, directory({ random: file(bytes, 1) }));
     writeFileSync(join(path, 'zeros'), Buffer.alloc(bytes));
     let [counted, there] = [0, 0];

@@ -147,6 +147,32 @@ describe('kill -9', () => {
     expect(await balanceOf('killed', root)).toBe(1);
   }, 300_000);
 
+  test('with chunks of a large file on their way in packs: those that arrived are not sent again', async () => {
+    const path = join(folder.path, 'in-packs');
+    const plan = file(40_000_000, 3);
+    writePlan(path, plan);
+    const { root, tree } = await buildPlan(plan);
+    proxy.offersBulk = true;
+    try {
+      let packs = 0;
+      const isSecond = (kind: string, moment: string): boolean =>
+        kind === 'pack-lease' && moment === 'answered' && ++packs === 2;
+      expect(await killWhen(path, 'in-packs', isSecond)).toBe(true);
+      const { nodeCount } = await running.client('in-packs').usage();
+      expect(nodeCount).toBeGreaterThan(1);
+      proxy.forget();
+      const last = await startPush(path, 'in-packs', { args: ['--root-ref', '--json', '--quiet'] }).ended;
+      expect(last).toMatchObject({ exitCode: 0, stderr: '' });
+      const { root: pushedRoot, uploadedNodes } = JSON.parse(last.stdout);
+      expect(pushedRoot).toBe(root);
+      expect(uploadedNodes).toBeLessThanOrEqual(tree.nodes.size - nodeCount);
+      expect(proxy.passed.filter(({ kind }) => kind === 'upload')).toEqual([]);
+      expect(await balanceOf('in-packs', root)).toBe(1);
+    } finally {
+      proxy.offersBulk = false;
+    }
+  }, 300_000);
+
   test.each(['asked', 'answered'] as const)(
     'when the commit is %s leaves exactly one root ref',
     async (moment) => {

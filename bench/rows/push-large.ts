@@ -94,7 +94,7 @@ function describeBound(
     },
     notes: [
       `the bound of each round: ${parts.join(', ')} for reading and hashing once on one core, then writing to one file with one fsync`,
-      'a push reads and hashes twice (client and server check for themselves), copies through a socket, and fsyncs every chunk',
+      'a push reads and hashes twice (client and server check for themselves), copies through a socket, and fsyncs every pack',
     ],
   };
 }

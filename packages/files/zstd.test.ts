@@ -45,6 +45,22 @@ describe.each(RUNTIMES)('zstd of %s', (_, found) => {
     }
   });
 
+  test('makes the same frames on another thread, where the runtime offers that', async () => {
+    const aside = zstd.compressAside ?? ((bytes: Uint8Array) => Promise.resolve(zstd.compress!(bytes)!));
+    expect(Buffer.from((await aside(TEXT))!).equals(zstd.compress!(TEXT)!)).toBe(true);
+    expect(zstd.compressAside?.(randomBytes(20_000))).toBeUndefined();
+  });
+
+  test('takes back the memory of a frame that was copied, and of no other', () => {
+    const [one, other] = [zstd.compress!(TEXT)!, zstd.compress!(TEXT)!];
+    zstd.release?.(one);
+    expect(one.length === 0).toBe(zstd.release !== undefined);
+    expect(Buffer.from(unpack(other, TEXT.length)).equals(TEXT)).toBe(true);
+    const shared = other.subarray(0, other.length - 1);
+    zstd.release?.(shared);
+    expect(shared.length).toBe(other.length - 1);
+  });
+
   test('tells a bad frame from its own failures', () => {
     const params = { [constants.ZSTD_c_checksumFlag]: 1 };
     const frame = zstdCompressSync(TEXT, { params });

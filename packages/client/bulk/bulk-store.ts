@@ -6,8 +6,12 @@ import { type AskedLease, LeaseBatches } from './lease-batches.ts';
 import { type PackedNode, type PackOutcome, PackUploads } from './pack-uploads.ts';
 import type { SendRequest } from './send-request.ts';
 
-/** Up to here a node travels in a pack whatever it holds; a directory's node always does. Canonical bytes. */
-export const PACKED_NODE_BYTES_MAX = 512 * 1024;
+/**
+ * Up to here a node travels in a pack. Every chunk of a file does (at most 4 MiB, and its header), so that a file is read once, and
+ * some ten chunks cost the server one sync of its disk. Larger nodes of other makers go by themselves: a pack of one saves nothing.
+ * Canonical bytes.
+ */
+export const PACKED_NODE_BYTES_MAX = 5 * 1024 * 1024;
 
 export interface BulkStoreOptions {
   readonly bulk: Bulk;

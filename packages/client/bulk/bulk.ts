@@ -30,6 +30,13 @@ import { type BulkNode, detachPack, readNodes } from './read-nodes.ts';
 export interface Zstd {
   /** For packs that are sent; without it nodes are sent as they are. */
   readonly compress?: Compress | undefined;
+  /**
+   * The same on another thread, for larger nodes: `bytes` stay as they are until it settles. Undefined, at once, where a look says
+   * that it would save nothing.
+   */
+  readonly compressAside?: ((bytes: Uint8Array) => Promise<Uint8Array> | undefined) | undefined;
+  /** Gives back the memory of a frame that `compress` made and nobody looks at any more; it is called for most of them. */
+  readonly release?: ((frame: Uint8Array) => void) | undefined;
   /** For packs that are read. */
   readonly unzstd: Unzstd;
 }

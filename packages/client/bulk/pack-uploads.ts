@@ -6,11 +6,14 @@ import {
   type EncodedRecord,
   encodeRecord,
   type Hash,
+  PACK_HEADER_BYTES,
   PACK_RECORDS_MAX,
   PackBuilder,
   type PackInstruction,
   type PackLeaseResponse,
   type PackLeaseResult,
+  RECORD_CODEC_ZSTD,
+  RECORD_HEADER_BYTES,
   type ReadyLease,
   type Rejection,
   type ValidatedAwaitingChildren,
@@ -60,14 +63,16 @@ const MIB_BYTES = 1024 * 1024;
 /** Of the first pack: small, so that the server begins early, and a slow line is met with little. */
 const PACK_TARGET_BYTES_START = 4 * MIB_BYTES;
 const PACK_TARGET_BYTES_MIN = MIB_BYTES;
-const PACK_TARGET_BYTES_MAX = 12 * MIB_BYTES;
+const PACK_TARGET_BYTES_MAX = 8 * MIB_BYTES;
 /** A pack that was sent faster is followed by a larger one, one that took longer by a smaller one. */
 const SENDING_MS_FAST = 5_000;
 const SENDING_MS_SLOW = 20_000;
 /** Packs that are sent or judged at once, beside the one that is made. */
-const PACKS_MAX = 2;
+const PACKS_MAX = 3;
 /** Compressing less never saves a tenth that is worth the time. */
 const COMPRESSED_BYTES_MIN = 96;
+/** Compressing less takes no longer than handing it to another thread. */
+const COMPRESSED_ASIDE_BYTES_MIN = 16 * 1024;
 /** How long packs are made before others get a turn, ms. */
 const MAKING_MS_MAX = 20;
 /** An instruction is not used so shortly before it expires, ms. */
@@ -129,7 +134,8 @@ export class PackUploads {
    * and try once more.
    */
   put(record: EncodedRecord, end: PackedNodeEnd): boolean {
-    if (!this.#builder.add(record)) return false;
+    if (!this.#addRecord(record)) return false;
+    this.#releaseFrame(record);
     const { hash, canonicalLength } = record;
     this.#making.push({ hash, node: undefined, end, rounds: 0, canonicalLength });
     return true;
@@ -176,10 +182,11 @@ export class PackUploads {
     const bytes = await node.make();
     try {
       const record = this.encode(node.hash, bytes);
-      if (!this.#builder.add(record)) {
+      if (!this.#addRecord(record)) {
         await this.close();
-        if (!this.#builder.add(record)) return entry.end.settle({ kind: 'alone' });
+        if (!this.#addRecord(record)) return entry.end.settle({ kind: 'alone' });
       }
+      this.#releaseFrame(record);
       entry.canonicalLength = record.canonicalLength;
     } finally {
       node.release(bytes);
@@ -187,10 +194,35 @@ export class PackUploads {
     this.#making.push(entry);
   }
 
+  /** However small packs are on a slow line, each has room for one record. */
+  #addRecord(record: EncodedRecord): boolean {
+    if (this.#builder.add(record)) return true;
+    if (this.#making.length > 0) return false;
+    const bytesMax = PACK_HEADER_BYTES + RECORD_HEADER_BYTES + record.storedLength;
+    this.#builder = makeBuilder(bytesMax, this.#builder.toBytes().buffer);
+    return this.#builder.add(record);
+  }
+
   /** A view of `bytes`, where they are not compressed. */
   encode(hash: Hash, bytes: Uint8Array): EncodedRecord {
     const compress = bytes.length < COMPRESSED_BYTES_MIN ? undefined : this.#options.bulk.zstd?.compress;
     return encodeRecord(hash, bytes, compress);
+  }
+
+  /** The same, of larger nodes on another thread: `bytes` stay as they are until it settles. */
+  encodeAside(hash: Hash, bytes: Uint8Array): EncodedRecord | Promise<EncodedRecord> {
+    const compressAside = this.#options.bulk.zstd?.compressAside;
+    if (compressAside === undefined || bytes.length < COMPRESSED_ASIDE_BYTES_MIN) {
+      return this.encode(hash, bytes);
+    }
+    const compressing = compressAside(bytes);
+    if (compressing === undefined) return encodeRecord(hash, bytes);
+    return compressing.then((frame) => encodeRecord(hash, bytes, () => frame));
+  }
+
+  /** The pack has a copy of it. */
+  #releaseFrame({ codec, stored }: EncodedRecord): void {
+    if (codec === RECORD_CODEC_ZSTD) this.#options.bulk.zstd?.release?.(stored);
   }
 
   /** Sends the pack that is being made as it is. Resolves when there is a place for it; then it goes on by itself. */

@@ -131,5 +131,5 @@ class OrderedNodes {
 function toLoaded({ hash, contentType, refs, content }: BulkNode): LoadedNode {
   const header = encodeNodeHeader({ contentType, refs, size: content.length });
   const canonicalSize = header.length + content.length;
-  return { hash, refs, canonicalSize, parts: { header, content: content.slice() } };
+  return { hash, refs, canonicalSize, parts: { header, content: new Uint8Array(content) } };
 }

@@ -16,11 +16,13 @@ const STORING_NODES_MAX_IN_BULK = 8192;
 const MEMORY_BYTES_MAX_DEFAULT = 12 * 1024 * 1024;
 /** More of small ones, so that one pack is filled while another is sent. */
 const MEMORY_BYTES_MAX_IN_BULK = 32 * 1024 * 1024;
+/** Canonical bytes. Larger ones leave more garbage behind, so that fewer bytes of them may be on their way. */
+const SMALL_NODE_BYTES_MAX = 512 * 1024;
 
 export interface ImportBundleOptions extends CallOptions, ReadBundleOptions {
   /** Lease every node, also below a root that is ready: a node whose bytes were lost is then stored again. */
   readonly check?: boolean | undefined;
-  /** Bytes of nodes on their way at once; 12 MiB when left out, 32 MiB where they travel in packs. One larger node goes alone. */
+  /** Bytes of nodes on their way at once; 12 MiB when left out, 32 MiB of small ones that travel in packs. One larger node goes alone. */
   readonly memoryBytesMax?: number | undefined;
   /** Called after each node with the totals so far. */
   readonly onNode?: ((progress: ImportProgress) => void) | undefined;
@@ -112,7 +114,7 @@ export class Storing {
     const nodesMax = isInBulk ? STORING_NODES_MAX_IN_BULK : STORING_NODES_MAX;
     if (this.#running.has(hash) || this.#running.size >= nodesMax) return false;
     const bytesMax =
-      isInBulk && size <= PACKED_NODE_BYTES_MAX ? MEMORY_BYTES_MAX_IN_BULK : MEMORY_BYTES_MAX_DEFAULT;
+      isInBulk && size <= SMALL_NODE_BYTES_MAX ? MEMORY_BYTES_MAX_IN_BULK : MEMORY_BYTES_MAX_DEFAULT;
     return this.#runningBytes + size <= (this.#options.memoryBytesMax ?? bytesMax);
   }
 

@@ -24,6 +24,9 @@ export interface FoundEntry {
 const SETTLED_AFTER_MS = 100;
 const SETTLED_AFTER_COARSE_MS = 2_100;
 
+/** Nodes of files that are taken while others are read: as many as two other threads have work for. */
+const TAKING_MAX = 4;
+
 export interface EntryReaderOptions {
   readonly recordsMtime: boolean;
   /** Entries, as people see them, that are read even if they look unchanged. */
@@ -36,6 +39,8 @@ export class EntryReader {
   readonly #recordsMtime: boolean;
   readonly #distrusted: ReadonlySet<string>;
   readonly #takeNode: TakeNode | undefined;
+  readonly #taking = new Set<Promise<void>>();
+  #failure: { readonly error: unknown } | undefined;
 
   constructor(state: FolderState, { recordsMtime, distrusted, takeNode }: EntryReaderOptions) {
     this.#state = state;
@@ -69,10 +74,11 @@ export class EntryReader {
   async #readFile(found: FoundEntry, onRead: (bytes: number) => void): Promise<SeenEntry> {
     const { absolutePath, name, directory } = found;
     const seenAt = Date.now();
-    const { hash, bytes, stats, indexNodes } = await hashFile(absolutePath, found.stats, {
+    const { hash, bytes, stats, indexNodes, taking } = await hashFile(absolutePath, found.stats, {
       onRead,
       takeNode: this.#takeNode,
     });
+    if (taking !== undefined) await this.#goOnWhile(taking);
     const entry = this.#describe(found, 'file', stats, seenAt, {
       hash,
       bytes,
@@ -85,6 +91,28 @@ export class EntryReader {
       this.#state.saveSometimes();
     }
     return entry;
+  }
+
+  /** Rejects with what taking a node failed with, this one or one before. */
+  async #goOnWhile(taking: Promise<void>): Promise<void> {
+    const ending = taking
+      .catch((error: unknown) => {
+        this.#failure ??= { error };
+      })
+      .finally(() => this.#taking.delete(ending));
+    this.#taking.add(ending);
+    if (this.#taking.size >= TAKING_MAX) await Promise.race(this.#taking);
+    this.#throwIfFailed();
+  }
+
+  /** The nodes of all files that were read were taken. */
+  async taken(): Promise<void> {
+    await Promise.all(this.#taking);
+    this.#throwIfFailed();
+  }
+
+  #throwIfFailed(): void {
+    if (this.#failure !== undefined) throw this.#failure.error;
   }
 
   async #readLink(found: FoundEntry): Promise<SeenEntry> {

@@ -1,5 +1,6 @@
 /** Hashing files as the format's own builder does, whatever their size; changes while reading are noticed. */
 import { afterAll, describe, expect, test } from 'bun:test';
+import { createHash } from 'node:crypto';
 import { appendFileSync, lstatSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,6 +28,8 @@ describe('hashFile', () => {
   const sizes = [
     0,
     1,
+    16 * 1024,
+    16 * 1024 + 1,
     CHUNK_BYTES_MIN,
     CHUNK_BYTES_MIN + 1,
     CHUNK_BYTES_MAX,
@@ -55,7 +58,7 @@ describe('hashFile', () => {
     expect((await hashFile(path, lstatSync(path), UNHEARD)).hash).toBe(await buildHash(content));
   });
 
-  test.each([100, 9_000_000])('of %d bytes that grew since they were seen', async (size) => {
+  test.each([100, 40_000, 9_000_000])('of %d bytes that grew since they were seen', async (size) => {
     const path = join(folder, `grown-${size}`);
     const content = randomBytes(size);
     writeFileSync(path, content);
@@ -64,6 +67,28 @@ describe('hashFile', () => {
     const { hash, stats } = await hashFile(path, before, UNHEARD);
     expect(hash).toBe(await buildHash(Buffer.concat([content, Buffer.from('more')])));
     expect(stats.size).toBe(size + 4);
+  });
+
+  test('lends the bytes of a file until they are taken, while others are read', async () => {
+    const taken = Promise.withResolvers<void>();
+    const lent: { readonly hash: string; readonly canonical: Uint8Array }[] = [];
+    const takeNode = (hash: string, canonical: Uint8Array): Promise<void> => {
+      lent.push({ hash, canonical });
+      return taken.promise;
+    };
+    const sizes = [16 * 1024 + 1, 30_000, 30_000, 200_000, CHUNK_BYTES_MIN];
+    const hashing = sizes.map(async (size, at) => {
+      const path = join(folder, `lent-${at}`);
+      writeFileSync(path, randomBytes(size));
+      return hashFile(path, lstatSync(path), { ...UNHEARD, takeNode });
+    });
+    const hashed = await Promise.all(hashing);
+    for (const { hash, canonical } of lent) {
+      expect(createHash('sha256').update(canonical).digest('hex')).toBe(hash);
+    }
+    expect(lent.map(({ hash }) => hash)).toEqual(hashed.map(({ hash }) => hash));
+    taken.resolve();
+    await Promise.all(hashed.map(({ taking }) => taking));
   });
 
   test('of a file that never rests', async () => {

@@ -42,6 +42,8 @@ export interface HashedFile extends BuiltFile {
   readonly stats: Stats;
   /** index nodes of a larger file, none of a small one */
   readonly indexNodes: readonly IndexNode[];
+  /** Settles when the node of a small file was taken, if that takes time: the next file may be read meanwhile. */
+  readonly taking?: Promise<void> | undefined;
 }
 
 interface IndexNode {
@@ -76,11 +78,13 @@ export async function hashFile(
 ): Promise<HashedFile> {
   let before = stats;
   let lies = 0;
+  const offered = new OfferedBytes();
   for (let attempt = 0; ; attempt += 1) {
+    offered.startReading();
     const hashed =
       before.size <= CHUNK_BYTES_MIN
         ? await hashSmall(path, before, options)
-        : await hashLarge(path, before, options);
+        : await hashLarge(path, before, options, offered);
     if (!('changedTo' in hashed)) return hashed;
     lies = hashed.isOtherLength && hashed.changedTo.size === before.size ? lies + 1 : 0;
     if (lies === LIES_MAX) {
@@ -96,6 +100,24 @@ export async function hashFile(
   }
 }
 
+/** What of a file was handed on. Of one that is read again only what is beyond the readings before counts. */
+class OfferedBytes {
+  #most = 0;
+  #now = 0;
+
+  startReading(): void {
+    this.#now = 0;
+  }
+
+  /** How many of these count. */
+  add(bytes: number): number {
+    this.#now += bytes;
+    const more = Math.max(0, this.#now - this.#most);
+    this.#most += more;
+    return more;
+  }
+}
+
 type Attempt =
   | HashedFile
   /** `isOtherLength`: fewer or more bytes came than the file had before. */
@@ -105,38 +127,66 @@ const fileHeader = (size: number): Uint8Array =>
   encodeNodeHeader({ contentType: FILE_CONTENT_TYPE, refs: [], size });
 /** The same for every size. */
 const FILE_HEADER_BYTES = fileHeader(0).length;
+/** Of larger ones a next may be read while one is taken: each has memory of its own. */
+const SHARED_BYTES_MAX = 16 * 1024;
 /** One small file at a time, as the node that it makes. */
-const smallNode = new Uint8Array(FILE_HEADER_BYTES + CHUNK_BYTES_MIN + 1);
-const smallContent = smallNode.subarray(FILE_HEADER_BYTES);
+const sharedNode = new Uint8Array(FILE_HEADER_BYTES + SHARED_BYTES_MAX + 1);
 
 async function hashSmall(path: ByteString, before: Stats, { takeNode }: HashFileOptions): Promise<Attempt> {
-  const file = openSync(toFsPath(path), OPEN_FLAGS);
-  let stats: Stats;
-  let bytes = 0;
+  const isShared = before.size <= SHARED_BYTES_MAX;
+  const memory = isShared ? sharedNode : chunkMemory.take(FILE_HEADER_BYTES + before.size + 1);
+  let isLent = false;
   try {
-    for (;;) {
-      const count = readSync(file, smallContent, bytes, smallContent.length - bytes, null);
-      bytes += count;
-      if (count === 0 || bytes > before.size || bytes === smallContent.length) break;
+    const { bytes, stats } = readSmall(path, before.size, memory.subarray(FILE_HEADER_BYTES));
+    const isOtherLength = bytes !== before.size;
+    if (isOtherLength || isChanged(before, stats)) return { changedTo: stats, isOtherLength };
+    memory.set(fileHeader(bytes));
+    const canonical = memory.subarray(0, FILE_HEADER_BYTES + bytes);
+    const hash = digestWhole(canonical);
+    const taking = takeNode?.(hash, canonical, { files: 1, bytes });
+    const hashed = { hash, bytes, stats, indexNodes: [] };
+    if (!(taking instanceof Promise)) return hashed;
+    if (isShared) {
+      await taking;
+      return hashed;
     }
-    stats = fstatSync(file);
+    isLent = true;
+    return { ...hashed, taking: taking.finally(() => chunkMemory.give(memory)) };
+  } finally {
+    if (!isLent) chunkMemory.give(memory);
+  }
+}
+
+/** As many bytes as the file has, or one more than `size` if it has more. */
+function readSmall(
+  path: ByteString,
+  size: number,
+  memory: Uint8Array,
+): { readonly bytes: number; readonly stats: Stats } {
+  const file = openSync(toFsPath(path), OPEN_FLAGS);
+  try {
+    let bytes = 0;
+    for (;;) {
+      // One byte more is asked for: what comes shows whether that is the end.
+      const count = readSync(file, memory, bytes, size + 1 - bytes, null);
+      bytes += count;
+      if (count === 0 || bytes >= size) break;
+    }
+    return { bytes, stats: fstatSync(file) };
   } finally {
     closeSync(file);
   }
-  const isOtherLength = bytes !== before.size;
-  if (isOtherLength || isChanged(before, stats)) return { changedTo: stats, isOtherLength };
-  smallNode.set(fileHeader(bytes));
-  const canonical = smallNode.subarray(0, FILE_HEADER_BYTES + bytes);
-  const hash = digestWhole(canonical);
-  const taking = takeNode?.(hash, canonical, { files: 1, bytes });
-  if (taking !== undefined) await taking;
-  return { hash, bytes, stats, indexNodes: [] };
 }
 
-async function hashLarge(path: ByteString, before: Stats, options: HashFileOptions): Promise<Attempt> {
+async function hashLarge(
+  path: ByteString,
+  before: Stats,
+  options: HashFileOptions,
+  offered: OfferedBytes,
+): Promise<Attempt> {
   const handle = await open(toFsPath(path), OPEN_FLAGS);
   try {
-    const hashed = await hashPieces(handle, before.size, options);
+    const hashed = await hashPieces(handle, before.size, options, offered);
     const stats = await handle.stat();
     const isOtherLength = hashed === undefined;
     if (isOtherLength || isChanged(before, stats)) return { changedTo: stats, isOtherLength };
@@ -151,6 +201,7 @@ async function hashPieces(
   handle: FileHandle,
   size: number,
   { onRead, takeNode }: HashFileOptions,
+  offered: OfferedBytes,
 ): Promise<Pick<HashedFile, 'hash' | 'bytes' | 'indexNodes'> | undefined> {
   const indexNodes: IndexNode[] = [];
   const sink = {
@@ -163,7 +214,7 @@ async function hashPieces(
   };
   const whole: NodeSink = {
     digest: digestAtOnce,
-    emit: (node) => takeNode?.(node.hash, encodeNode(node), { files: 1, bytes: size }),
+    emit: (node) => takeNode?.(node.hash, encodeNode(node), { files: 1, bytes: offered.add(size) }),
   };
   const index = new FileIndexBuilder(sink);
   const digests: { readonly bytes: number; readonly hash: Promise<Hash> }[] = [];
@@ -178,7 +229,7 @@ async function hashPieces(
       readBytes += chunk.length;
       onRead(chunk.length);
       if (digests.length >= DIGESTS_MAX) await settleOldest();
-      const hash = digestChunk(chunk, takeNode);
+      const hash = digestChunk(chunk, takeNode, offered);
       // The failure is thrown where the chunk's turn comes.
       hash.catch(() => undefined);
       digests.push({ bytes: chunk.length, hash });
@@ -192,14 +243,20 @@ async function hashPieces(
 }
 
 /** On another thread; `chunk` is copied before the first await. */
-async function digestChunk(chunk: Uint8Array, takeNode: TakeNode | undefined): Promise<Hash> {
-  const header = encodeNodeHeader({ contentType: CHUNK_CONTENT_TYPE, refs: [], size: chunk.length });
-  const bytes = chunkMemory.take(header.length + chunk.length);
+async function digestChunk(
+  chunk: Uint8Array,
+  takeNode: TakeNode | undefined,
+  offered: OfferedBytes,
+): Promise<Hash> {
+  // The view does not hold for as long as this takes.
+  const size = chunk.length;
+  const header = encodeNodeHeader({ contentType: CHUNK_CONTENT_TYPE, refs: [], size });
+  const bytes = chunkMemory.take(header.length + size);
   bytes.set(header);
   bytes.set(chunk, header.length);
   try {
     const hash = bytesToHash(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)));
-    await takeNode?.(hash, bytes, { files: 0, bytes: chunk.length });
+    await takeNode?.(hash, bytes, { files: 0, bytes: offered.add(size) });
     return hash;
   } finally {
     chunkMemory.give(bytes);

@@ -110,6 +110,7 @@ class Scan {
       const stats = lstatSync(toFsPath(root));
       const row = this.#directoryRow(ABOVE_ROOT, ROOT_NAME);
       const entry = await this.#scanRoot(stats, row);
+      await this.#reader.taken();
       this.#problems.throwIfAny();
       const kind = kindOf(stats);
       if (entry === undefined || kind === undefined)
@@ -164,6 +165,8 @@ class Scan {
       const visited = this.#visit(name, folder);
       await writer.add(visited instanceof Promise ? (await visited).coming : visited);
     }
+    // Whoever takes the nodes knows by the root that nothing comes any more.
+    if (path === '') await this.#reader.taken();
     const built = await writer.finish();
     if (built.isChanged) this.#state.dropMissing(row.id, (name) => names.has(name));
     this.#state.saveSometimes();

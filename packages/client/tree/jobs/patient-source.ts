@@ -158,7 +158,7 @@ function createBulkReader(
     if (node.content.length > TREE_NODE_CONTENT_BYTES_MAX) throw tooLarge(hash);
     const { contentType, refs, content } = node;
     // What is read of a parent is kept for long: not with the answer that it came in.
-    return { contentType, refs, content: expectsRefs === true ? content.slice() : content };
+    return { contentType, refs, content: expectsRefs === true ? new Uint8Array(content) : content };
   };
 }
 

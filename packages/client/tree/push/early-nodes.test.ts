@@ -2,9 +2,11 @@
 import { describe, expect, test } from 'bun:test';
 import { randomBytes } from 'node:crypto';
 import { encodeNode, type Hash, ROTTEN_NODES_HEADER } from '@holdfast/protocol';
+import { PACKED_NODE_BYTES_MAX } from '../../bulk/bulk-store.ts';
 import { hashCanonicalBytes } from '../../digest.ts';
 import { ZSTD } from '../../test/fake-bulk-fixture.ts';
-import { FakeSpace, failure, json } from '../../test/fake-space-fixture.ts';
+import { type Call, FakeSpace, type Fault, failure, json } from '../../test/fake-space-fixture.ts';
+import { CHUNK_BYTES_MAX } from '../format/tree-format.ts';
 import { EarlyNodes } from './early-nodes.ts';
 
 interface Made {
@@ -26,6 +28,12 @@ async function makeNodes(
     made.push({ hash: await hashCanonicalBytes(canonical), canonical });
   }
   return made;
+}
+
+/** Nothing compresses it. */
+async function makeDense(bytes: number): Promise<Made> {
+  const canonical = encodeNode({ contentType: 'application/x-early', refs: [], content: randomBytes(bytes) });
+  return { hash: await hashCanonicalBytes(canonical), canonical };
 }
 
 function bulkSpace(): FakeSpace {
@@ -74,6 +82,128 @@ describe('what was sent', () => {
     expect(counts.lastLease).toMatchObject({ state: 'ready', hash: last.hash });
   });
 
+  test('is compressed where that pays, and no frame is looked at once it was given back', async () => {
+    const space = bulkSpace();
+    let released = 0;
+    const release = (frame: Uint8Array): void => {
+      released += 1;
+      frame.fill(0);
+    };
+    const client = space.client({ retry: { attemptsMax: 1 }, zstd: { ...ZSTD, release } });
+    const { clock } = space;
+    const beforeSending = async (): Promise<void> => undefined;
+    const early = new EarlyNodes({ client, leaseDurationMs: 600_000, beforeSending, clock });
+    const nodes: Made[] = [];
+    for (let at = 0; at < 300; at += 1) {
+      const content = Buffer.from(`${at} ${randomBytes(30_000).toString('base64')}`);
+      const canonical = encodeNode({ contentType: 'application/x-early', refs: [], content });
+      nodes.push({ hash: await hashCanonicalBytes(canonical), canonical });
+    }
+    await addAll(early, nodes);
+    expect((await early.finish(lastOf(nodes))).uploadedNodes).toBe(nodes.length);
+    await early.end();
+    for (const { hash, canonical } of nodes)
+      expect(Buffer.from(space.nodes.get(hash) as Uint8Array).equals(canonical)).toBe(true);
+    expect(released).toBe(nodes.length);
+  });
+
+  test('are also chunks that nothing compresses, each larger than a pack is to be on a slow line', async () => {
+    const space = bulkSpace();
+    const slowly = () => {
+      space.clock.startTimer(30_000, () => undefined);
+      return undefined;
+    };
+    for (let pack = 0; pack < 30; pack += 1) space.plant('pack-upload', slowly);
+    const nodes: Made[] = [];
+    for (let at = 0; at < 20; at += 1) nodes.push(await makeDense(2_000_000));
+    nodes.push(await makeDense(CHUNK_BYTES_MAX));
+    const early = startEarly(space);
+    await addAll(early, nodes);
+    const { hash } = nodes.at(-1) as Made;
+    expect(await early.finish(hash)).toMatchObject({
+      uploadedNodes: 21,
+      lastLease: { state: 'ready', hash },
+    });
+    await early.end();
+    expect(new Set(kinds(space))).toEqual(new Set(['leases', 'pack-upload', 'pack-lease']));
+    const sizes = [...space.bulk.packs.values()].map(({ judged }) => judged?.size);
+    expect(sizes.slice(-3)).toEqual([1, 1, 1]);
+  });
+
+  test('is every node of several that are given at once, while the server takes its time', async () => {
+    const space = bulkSpace();
+    const answers: (() => void)[] = [];
+    for (let pack = 0; pack < 40; pack += 1) {
+      space.plant('pack-upload', async ({ url, body }) => {
+        await new Promise<void>((resolve) => answers.push(resolve));
+        return space.bulk.answer('pack-upload', url.pathname, body);
+      });
+    }
+    const early = startEarly(space);
+    let isAdded = false;
+    const answerAll = (async () => {
+      while (!isAdded || answers.length > 0) {
+        answers.shift()?.();
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+    })();
+    const nodes: Made[] = [];
+    for (let at = 0; at < 36; at += 1) nodes.push(await makeDense(1_300_000));
+    const memory = nodes.map(({ canonical }) => canonical.slice());
+    // Six files at a time, as it were: each waits for its own node alone.
+    const lanes = [0, 1, 2, 3, 4, 5].map(async (lane) => {
+      for (let at = lane; at < nodes.length; at += 6) {
+        const bytes = memory[at] as Uint8Array;
+        await early.add((nodes[at] as Made).hash, bytes, { files: 0, bytes: bytes.length });
+        // What is no longer looked at may be used again.
+        bytes.fill(0);
+      }
+    });
+    await Promise.all(lanes);
+    const last = (await makeNodes(1, 8, () => nodes.map(({ hash }) => hash)))[0] as Made;
+    await addAll(early, [last]);
+    const finishing = early.finish(last.hash);
+    const { uploadedNodes } = await finishing;
+    isAdded = true;
+    await answerAll;
+    expect(uploadedNodes).toBe(37);
+    for (const { hash, canonical } of nodes)
+      expect(Buffer.from(space.nodes.get(hash) as Uint8Array).equals(canonical)).toBe(true);
+    await early.end();
+  });
+
+  test('is compressed on another thread too, twins once', async () => {
+    const space = bulkSpace();
+    const compressAside = async (bytes: Uint8Array): Promise<Uint8Array> => {
+      await new Promise((resolve) => setImmediate(resolve));
+      return ZSTD.compress!(bytes)!;
+    };
+    const client = space.client({ retry: { attemptsMax: 1 }, zstd: { ...ZSTD, compressAside } });
+    const { clock } = space;
+    const beforeSending = async (): Promise<void> => undefined;
+    const early = new EarlyNodes({ client, leaseDurationMs: 600_000, beforeSending, clock });
+    const nodes: Made[] = [];
+    for (let at = 0; at < 240; at += 1) {
+      const content = Buffer.from(`${at} ${randomBytes(30_000).toString('base64')}`);
+      const canonical = encodeNode({ contentType: 'application/x-early', refs: [], content });
+      nodes.push({ hash: await hashCanonicalBytes(canonical), canonical });
+    }
+    for (let at = 0; at < nodes.length; at += 3) {
+      const some = nodes.slice(at, at + 3);
+      await Promise.all(
+        [...some, ...some].map(({ hash, canonical }) =>
+          early.add(hash, canonical, { files: 1, bytes: canonical.length }),
+        ),
+      );
+    }
+    const root = await parentOf(nodes);
+    await addAll(early, [root]);
+    expect(await early.finish(root.hash)).toMatchObject({ uploadedNodes: 241, files: 481 });
+    await early.end();
+    for (const { hash, canonical } of nodes)
+      expect(Buffer.from(space.nodes.get(hash) as Uint8Array).equals(canonical)).toBe(true);
+  });
+
   test('is only what the server lacked', async () => {
     const space = bulkSpace();
     const nodes = await makeNodes(20);
@@ -87,19 +217,79 @@ describe('what was sent', () => {
   });
 });
 
-describe('left to the push', () => {
-  test('are large nodes, unless compressing saves a tenth of them', async () => {
+const parentOf = async (nodes: readonly Made[]): Promise<Made> =>
+  (await makeNodes(1, 8, () => nodes.map(({ hash }) => hash)))[0] as Made;
+
+describe('parents that were judged before their children', () => {
+  /** The first pack is judged only when the one with `last` was; `meanwhile` is called in between. */
+  function judgeFirstPackLast(space: FakeSpace, last: Made, meanwhile = (): void => undefined): void {
+    const isJudged = Promise.withResolvers<void>();
+    const judge: Fault = ({ url, body }) => space.bulk.answer('pack-lease', url.pathname, body);
+    const others: Fault = async (call) => {
+      const answer = (await judge(call)) as Response;
+      if ((await answer.clone().text()).includes(last.hash)) isJudged.resolve();
+      return answer;
+    };
+    const first: Fault = async (call) => {
+      await isJudged.promise;
+      meanwhile();
+      return (await judge(call)) as Response;
+    };
+    space.plant('pack-lease', first, ...Array.from({ length: 20 }, () => others));
+  }
+
+  test('are leased with one more request, and the root is ready', async () => {
     const space = bulkSpace();
-    const [dense, sparse] = [randomBytes(600_000), Buffer.alloc(600_000, 'a line of text ')];
-    const made = [];
-    for (const content of [dense, sparse]) {
-      const canonical = encodeNode({ contentType: 'application/x-early', refs: [], content });
-      made.push({ hash: await hashCanonicalBytes(canonical), canonical });
-    }
+    const nodes = await makeNodes(60, 200_000);
+    const folder = await parentOf(nodes);
+    const root = await parentOf([folder]);
+    judgeFirstPackLast(space, root);
     const early = startEarly(space);
-    await addAll(early, made);
-    expect((await early.finish((made[1] as Made).hash)).uploadedNodes).toBe(1);
-    expect([...space.nodes.keys()]).toEqual([(made[1] as Made).hash]);
+    await addAll(early, [...nodes, folder, root]);
+    const { lastLease } = await early.finish(root.hash);
+    await early.end();
+    expect(lastLease).toMatchObject({ state: 'ready', hash: root.hash });
+    const last = space.calls.at(-1) as Call;
+    const { hashes } = JSON.parse(new TextDecoder().decode(last.body)) as { hashes: Hash[] };
+    expect([last.kind, hashes]).toEqual(['leases', [folder.hash, root.hash]]);
+  });
+
+  test('prove nothing when the Space has damage by then', async () => {
+    const space = bulkSpace();
+    const nodes = await makeNodes(60, 200_000);
+    const root = await parentOf(nodes);
+    judgeFirstPackLast(space, root, () => {
+      space.rottenNodes = 1;
+    });
+    const early = startEarly(space);
+    await addAll(early, [...nodes, root]);
+    expect((await early.finish(root.hash)).lastLease).toBeUndefined();
+    await early.end();
+  });
+
+  test('are left to the push where a node below them is', async () => {
+    const space = bulkSpace();
+    const large = await makeDense(PACKED_NODE_BYTES_MAX);
+    const root = await parentOf([large]);
+    const early = startEarly(space);
+    await addAll(early, [large, root]);
+    expect((await early.finish(root.hash)).lastLease).toBeUndefined();
+    await early.end();
+    expect(kinds(space)).toEqual(['leases', 'pack-upload', 'pack-lease']);
+  });
+});
+
+describe('left to the push', () => {
+  test('are nodes larger than any chunk of a file', async () => {
+    const space = bulkSpace();
+    const [small, large] = [
+      await makeDense(PACKED_NODE_BYTES_MAX - 100),
+      await makeDense(PACKED_NODE_BYTES_MAX),
+    ];
+    const early = startEarly(space);
+    await addAll(early, [small, large]);
+    expect((await early.finish(small.hash)).uploadedNodes).toBe(1);
+    expect([...space.nodes.keys()]).toEqual([small.hash]);
     await early.end();
   });
 
@@ -125,6 +315,20 @@ describe('left to the push', () => {
     await early.end();
     expect(new Set(kinds(space))).toEqual(new Set(['leases']));
     expect(kinds(space).length).toBeLessThan(6);
+  });
+
+  test('is the rest of a large file, where a few of its chunks are there', async () => {
+    const space = bulkSpace();
+    const nodes: Made[] = [];
+    for (let at = 0; at < 36; at += 1) nodes.push(await makeDense(2_000_000));
+    for (const { hash, canonical } of nodes) space.nodes.set(hash, canonical);
+    const early = startEarly(space);
+    await addAll(early, nodes);
+    expect((await early.finish(lastOf(nodes))).uploadedNodes).toBe(0);
+    await early.end();
+    // Packs of two chunks were offered until 8 MiB were found; some were on their way by then.
+    expect(kinds(space).every((kind) => kind === 'leases')).toBe(true);
+    expect(kinds(space).length).toBeLessThan(12);
   });
 
   test('is what the server rejects, and nothing after it is sent', async () => {

@@ -2,7 +2,7 @@
  * Nodes of a tree that travel while the rest of it is still being read. Whatever does not arrive this way is left to the push, which
  * asks for the root afterwards and sends what is missing.
  */
-import { type Hash, RECORD_CODEC_NONE, type ReadyLease } from '@holdfast/protocol';
+import { BULK_HASHES_MAX, type EncodedRecord, type Hash, type ReadyLease } from '@holdfast/protocol';
 import { PACKED_NODE_BYTES_MAX } from '../../bulk/bulk-store.ts';
 import { type PackOutcome, PackUploads } from '../../bulk/pack-uploads.ts';
 import { isBulkUnavailable } from '../../bulk/send-request.ts';
@@ -44,25 +44,35 @@ export interface EarlyNodesOptions {
 
 /** So much of what was given is there already: the push finds the rest sooner, with one question for a whole folder. */
 const FOUND_SHARE_MAX = 0.25;
-/** Fewer say nothing of the tree. */
+/** Fewer say nothing of the tree, unless they are large. */
 const FOUND_NODES_MIN = 64;
+const FOUND_BYTES_MIN = 8 * 1024 * 1024;
 
 export class EarlyNodes {
   readonly #options: EarlyNodesOptions;
   readonly #progress: ProgressReporter;
+  readonly #requests: PatientRequests;
   readonly #packs: PackUploads | undefined;
   readonly #ending = new AbortController();
   readonly #onCallerAbort: () => void;
   readonly #added = new HashTable();
+  /** Parents that were judged before their children were there. */
+  readonly #waiting: Hash[] = [];
   readonly #counts = { uploadedNodes: 0, uploadedBytes: 0, files: 0, bytes: 0 };
   #isStopped: boolean;
+  /** A node was left to the push, so that everything above it waits. */
+  #hasLeftOut = false;
   #hasBegun = false;
   #failure: { readonly error: unknown } | undefined;
   #lastAdded: Hash | undefined;
   #lastLease: ReadyLease | undefined;
   #rottenNodes = 0;
+  /** of the last pack that was full */
+  #closing: Promise<void> | undefined;
   /** nodes that the server had */
   #foundNodes = 0;
+  /** canonical, of these */
+  #foundBytes = 0;
 
   constructor(options: EarlyNodesOptions) {
     const { client, leaseDurationMs, patienceMs, clock = systemClock, signal: callerSignal } = options;
@@ -73,6 +83,7 @@ export class EarlyNodes {
     if (callerSignal?.aborted) this.#onCallerAbort();
     const { signal } = this.#ending;
     const requests = new PatientRequests({ clock, patienceMs, progress: this.#progress, signal });
+    this.#requests = requests;
     this.#isStopped = client.bulk?.isOffered !== true;
     this.#packs =
       client.bulk &&
@@ -96,8 +107,8 @@ export class EarlyNodes {
   }
 
   /**
-   * Takes a node, of which it looks at `canonical` no longer than until it returns or settles; await a promise before the next call.
-   * Children come before their parents. Throws what a request failed with.
+   * Takes a node, of which it looks at `canonical` no longer than until it returns or settles. Parents best come after
+   * that, and the root always does. Throws what a request failed with.
    */
   add(hash: Hash, canonical: Uint8Array, content: EarlyNodeContent): void | Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error;
@@ -106,13 +117,24 @@ export class EarlyNodes {
     if (this.#added.size >= HASHES_MAX) return this.#stop();
     // Its twin is on its way.
     if (this.#added.has(hash)) return this.#count(content, content.bytes);
-    const record = packs.encode(hash, canonical);
-    // By itself it travels as it is.
-    if (canonical.length > PACKED_NODE_BYTES_MAX && record.codec === RECORD_CODEC_NONE) return undefined;
-    this.#added.add(hash);
+    if (canonical.length > PACKED_NODE_BYTES_MAX) {
+      this.#hasLeftOut = true;
+      return undefined;
+    }
+    const record = packs.encodeAside(hash, canonical);
+    if (!(record instanceof Promise)) return this.#put(packs, record, content);
+    return record.then((encoded) => this.#put(packs, encoded, content));
+  }
+
+  #put(packs: PackUploads, record: EncodedRecord, content: EarlyNodeContent): void | Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure.error;
+    if (this.#isStopped) return undefined;
+    const { hash, canonicalLength } = record;
+    // Its twin came first.
+    if (!this.#added.add(hash)) return this.#count(content, content.bytes);
     this.#lastAdded = hash;
     const end = {
-      settle: (outcome: PackOutcome) => this.#take(outcome, content),
+      settle: (outcome: PackOutcome) => this.#take(outcome, content, canonicalLength),
       fail: (error: unknown) => this.#fail(error),
     };
     if (packs.put(record, end)) return undefined;
@@ -127,6 +149,7 @@ export class EarlyNodes {
     if (!this.#isStopped && this.#lastAdded === root) await this.#packs?.close();
     await this.#packs?.settled();
     if (this.#failure !== undefined) throw this.#failure.error;
+    if (this.#lastAdded === root && this.#lastLease === undefined) await this.#leaseWaiting();
     return { ...this.#counts, lastLease: this.#rottenNodes === 0 ? this.#lastLease : undefined };
   }
 
@@ -138,26 +161,58 @@ export class EarlyNodes {
     await this.#packs?.settled();
   }
 
+  /** Several may wait for this. One closes the pack, and until that has its place nobody closes the next. */
   async #putIntoNext(packs: PackUploads, put: () => boolean): Promise<void> {
     await this.#options.beforeSending();
     this.#hasBegun = true;
-    await packs.close();
-    if (this.#failure !== undefined) throw this.#failure.error;
-    if (!this.#isStopped) put();
+    for (;;) {
+      await this.#closing;
+      if (this.#failure !== undefined) throw this.#failure.error;
+      if (this.#isStopped || put()) return;
+      this.#closing = packs.close();
+    }
   }
 
-  #take(outcome: PackOutcome, content: EarlyNodeContent): void {
+  /**
+   * Packs are judged side by side, so some parents came before their children. The server leases the children of one request first:
+   * one finds them all ready, the root too, where a walk from the root would ask level by level.
+   */
+  async #leaseWaiting(): Promise<void> {
+    const { client, leaseDurationMs } = this.#options;
+    const { bulk } = client;
+    const hashes = this.#waiting;
+    if (bulk === undefined || this.#isStopped || this.#hasLeftOut) return;
+    if (hashes.length === 0 || hashes.length > BULK_HASHES_MAX) return;
+    const { signal } = this.#ending;
+    try {
+      const { results, rottenNodes = 0 } = await this.#requests.send('leases of what waits', false, () =>
+        bulk.leaseNodes(hashes, { leaseDurationMs }, { signal }),
+      );
+      this.#rottenNodes = rottenNodes;
+      for (const result of results) if (result.state === 'ready') this.#takeReady(result);
+    } catch (error) {
+      if (!isBulkUnavailable(error)) throw error;
+    }
+  }
+
+  #takeReady(lease: ReadyLease): void {
+    if (lease.hash === this.#lastAdded) this.#lastLease = lease;
+  }
+
+  #take(outcome: PackOutcome, content: EarlyNodeContent, canonicalBytes: number): void {
     // The push meets what is wrong with a node, and tells.
     if (outcome.kind !== 'leased') {
       this.#stop();
       return;
     }
     const { lease, uploadedBytes } = outcome;
-    if (lease.hash === this.#lastAdded && lease.state === 'ready') this.#lastLease = lease;
+    if (lease.state === 'ready') this.#takeReady(lease);
+    else if (this.#waiting.length <= BULK_HASHES_MAX) this.#waiting.push(lease.hash);
     if (uploadedBytes === undefined) {
       this.#foundNodes += 1;
-      if (this.#foundNodes >= FOUND_NODES_MIN && this.#foundNodes > FOUND_SHARE_MAX * this.#added.size)
-        this.#stop();
+      this.#foundBytes += canonicalBytes;
+      const saysMuch = this.#foundNodes >= FOUND_NODES_MIN || this.#foundBytes >= FOUND_BYTES_MIN;
+      if (saysMuch && this.#foundNodes > FOUND_SHARE_MAX * this.#added.size) this.#stop();
       this.#count(content, content.bytes);
       return;
     }

@@ -11,7 +11,7 @@ export class MemoryTree implements NodeSink {
 
   /** Content is taken over as a copy: builders may give views of memory that is used again. */
   emit({ hash, contentType, refs, content }: TreeNode): void {
-    this.nodes.set(hash, { contentType, refs: [...refs], content: content.slice() });
+    this.nodes.set(hash, { contentType, refs: [...refs], content: new Uint8Array(content) });
   }
 
   /** The tree below `root`, which must have been emitted, as a push takes it. Throws TreeFormatError. */

@@ -1,0 +1,69 @@
+/** Nodes of files are taken while the next files are read: the scan waits for them where it must. */
+import { afterAll, expect, test } from 'bun:test';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SILENT_PROGRESS } from '@holdfast/client';
+import { toByteString } from '../byte-names.ts';
+import type { TakeNode } from './hash-file.ts';
+import { IgnoreRules } from './ignore-rules.ts';
+import { MemoryState } from './memory-state.ts';
+import { scanTree } from './scan-tree.ts';
+
+const FILES = 12;
+const FILE_BYTES = 20_000;
+const folder = mkdtempSync(join(tmpdir(), 'holdfast-taken-'));
+mkdirSync(join(folder, 'inner'));
+for (let index = 0; index < FILES; index += 1) {
+  writeFileSync(join(folder, index % 2 === 0 ? 'inner' : '', `f${index}`), Buffer.alloc(FILE_BYTES, index));
+}
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const scan = (takeNode: TakeNode) =>
+  scanTree({
+    root: toByteString(folder),
+    state: new MemoryState(),
+    rules: IgnoreRules.from([]),
+    ignoreFileNames: [],
+    recordsMtime: false,
+    skipsSpecial: false,
+    distrusted: new Set(),
+    takeNode,
+    progress: SILENT_PROGRESS,
+    signal: undefined,
+  });
+
+const later = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+test('several are taken at once, the root after all of them', async () => {
+  const taken: string[] = [];
+  let files = 0;
+  let underWay = 0;
+  let most = 0;
+  const root = await scan(async (hash, canonical) => {
+    underWay += 1;
+    most = Math.max(most, underWay);
+    const before = Buffer.from(canonical);
+    if (canonical.length > FILE_BYTES) files += 1;
+    // The last file is slow, so that the root would overtake it.
+    const turns = files === FILES && canonical.length > FILE_BYTES ? 300 : 5;
+    for (let turn = 0; turn < turns; turn += 1) await later();
+    expect(before.equals(canonical)).toBe(true);
+    underWay -= 1;
+    taken.push(hash);
+  });
+  expect(underWay).toBe(0);
+  expect(most).toBeGreaterThan(1);
+  expect([taken.length, taken.at(-1)]).toEqual([FILES + 2, root.hash]);
+});
+
+test.each([1, FILES])('a failure to take the node of file %d ends the scan', async (failing) => {
+  let count = 0;
+  const scanning = scan(async () => {
+    count += 1;
+    const isFailing = count === failing;
+    await later();
+    if (isFailing) throw new Error('planted');
+  });
+  await expect(scanning).rejects.toThrow('planted');
+});
