@@ -1,7 +1,7 @@
 /**
  * Preloaded into a real server process by tests that kill it at an exact instant: before the n-th system call or statement of a kind,
- * the process kills itself with SIGKILL. `HOLDFAST_TEST_KILL_AT` is `what:which:n`: what is `write`, `fsync`, `link` or `unlink` of a
- * file whose path has `which` in it, or `sql`, a statement that begins so.
+ * the process kills itself with SIGKILL. `HOLDFAST_TEST_KILL_AT` is `what:which:n`: what is `write`, `fsync`, `link`, `unlink` or
+ * `rename` of a file whose path has `which` in it, or `sql`, a statement that begins so.
  */
 const fs = require('node:fs') as Record<string, (...given: unknown[]) => unknown>;
 const promises = require('node:fs/promises') as Record<string, (...given: unknown[]) => unknown>;
@@ -34,7 +34,7 @@ for (const name of ['write', 'fsync']) {
     return real(fd, ...rest);
   };
 }
-for (const name of ['link', 'unlink']) {
+for (const name of ['link', 'unlink', 'rename']) {
   const real = promises[name] as (...given: unknown[]) => unknown;
   promises[name] = (path, ...rest) => {
     meet(name, String(path), String(path).includes(which));
