@@ -4,7 +4,6 @@ import { existsSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-node.ts';
 import { ByteSpoiler } from './support/embedded-files.ts';
-import { HOLDFAST } from './support/holdfast-command.ts';
 import {
   failToServe,
   MIGRATED_APP,
@@ -20,7 +19,7 @@ import { type CommandResult, runHoldfast } from './support/server-process.ts';
 
 const TEST_MS_MAX = 300_000;
 const FILE_BYTES = 300_000;
-const INTERRUPT_ATTEMPTS = 8;
+const KILL_POINT = join(import.meta.dir, 'support', 'kill-point.ts');
 
 const places = openMigrationPlaces('migration-refusals');
 const { issuer } = places;
@@ -151,7 +150,7 @@ describe('a target', () => {
   test(
     'whose copy was interrupted, and whose source was served since',
     async () => {
-      const target = await makeInterrupted(source, places.makeFolder);
+      const target = await makeInterrupted(source, places.makeFolder());
       expect(await failToServe(target)).toMatch(/^1: holdfast: .*unfinished copy/);
       expect((await places.migrate(source, target, '--dry-run')).stdout).toContain('goes on from there');
       const other = places.makeFolder();
@@ -165,23 +164,18 @@ describe('a target', () => {
   );
 });
 
-/** The target of a copy that was killed in its middle: a new one for each try, for a copy may be quicker than its killer. */
-async function makeInterrupted(from: Place, make: () => Promise<Place> | Place): Promise<Place> {
-  for (let attempt = 0; attempt < INTERRUPT_ATTEMPTS; attempt += 1) {
-    const to = await make();
-    const { args, environment } = places.command(from, to);
-    const child = Bun.spawn([HOLDFAST, ...args, '--json'], {
-      env: { ...process.env, ...environment },
-      stderr: 'pipe',
-      stdout: 'ignore',
-    });
-    for await (const chunk of child.stderr) {
-      if (new TextDecoder().decode(chunk).includes('"start"')) child.kill('SIGKILL');
-    }
-    await child.exited;
-    if (child.exitCode === null) return to;
-  }
-  throw new Error(`${INTERRUPT_ATTEMPTS} copies were complete before they could be killed`);
+/** The target of a copy that is killed before it writes its first object. */
+async function makeInterrupted(from: Place, to: Place): Promise<Place> {
+  const { args, environment } = places.command(from, to);
+  const killed = await runHoldfast(args, {
+    environment: {
+      ...environment,
+      BUN_OPTIONS: `--preload=${KILL_POINT}`,
+      HOLDFAST_TEST_KILL_AT: to.engines === undefined ? `write:${to.data}:1` : 'put:/nodes/:1',
+    },
+  });
+  expect(killed.exitCode).toBe(137);
+  return to;
 }
 
 describe('servers on PostgreSQL', () => {
@@ -196,7 +190,7 @@ describe('servers on PostgreSQL', () => {
         expectRefusal(await places.migrate(here, places.makeFolder()), running);
         expectRefusal(await places.migrate(source, here), running);
       });
-      const target = await makeInterrupted(here, places.makeFolder);
+      const target = await makeInterrupted(here, places.makeFolder());
       await withServer(here, issuer, async () => undefined);
       expectRefusal(await places.migrate(here, target), /before a server ran on it again/);
     },
@@ -215,7 +209,7 @@ describe('servers on PostgreSQL', () => {
   test(
     'do not start on an unfinished copy; the command goes on with it, however its places are given',
     async () => {
-      const target = await makeInterrupted(source, places.makeEngines);
+      const target = await makeInterrupted(source, await places.makeEngines());
       expect(await failToServe(target)).toMatch(/^1: holdfast: .*unfinished copy/);
       const { environment } = places.command(source, target);
       const flags = ['--from', source.data, '--to', placeText(target)];

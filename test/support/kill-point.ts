@@ -1,7 +1,7 @@
 /**
  * Preloaded into a real server process by tests that kill it at an exact instant: before the n-th system call or statement of a kind,
  * the process kills itself with SIGKILL. `HOLDFAST_TEST_KILL_AT` is `what:which:n`: what is `write`, `fsync`, `link`, `unlink` or
- * `rename` of a file whose path has `which` in it, or `sql`, a statement that begins so.
+ * `rename` of a file whose path has `which` in it, `sql`, a statement that begins so, or `put`, a PUT to a URL with it.
  */
 const fs = require('node:fs') as Record<string, (...given: unknown[]) => unknown>;
 const promises = require('node:fs/promises') as Record<string, (...given: unknown[]) => unknown>;
@@ -54,6 +54,12 @@ Database.prototype.prepare = function (this: unknown, sql: string, ...rest: neve
   }
   return statement;
 } as never;
+
+const send = globalThis.fetch;
+globalThis.fetch = ((input: unknown, init?: { readonly method?: string }) => {
+  meet('put', String(input), init?.method === 'PUT' && String(input).includes(which));
+  return send(input as string, init);
+}) as typeof fetch;
 
 /** The writer is a thread of its own. */
 globalThis.Worker = class extends Worker {
