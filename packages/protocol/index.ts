@@ -25,5 +25,6 @@ export * from './root-ref-payload.ts';
 export * from './schemas.ts';
 export * from './serve-defaults.ts';
 export * from './size.ts';
+export * from './space-paths.ts';
 export * from './strict-json.ts';
 export * from './wire.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { isPathId, parsePathId } from '../ids.ts';
-import { matchSpacePath } from '../operations.ts';
+import { matchSpacePath } from '../space-paths.ts';
 import {
   BULK_OPERATIONS,
   type BulkOperationName,

@@ -2,17 +2,12 @@
 import { ApiError, type Hash, type LeaseResponse, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import { makeGenerationDigits } from './generation.ts';
-import {
-  decideLease,
-  type Inspection,
-  type LeaseDecision,
-  type LeaseRequest,
-  type UploadRules,
-} from './lease-decision.ts';
+import { decideLease, type Inspection, type LeaseDecision, type LeaseRequest } from './lease-decision.ts';
 import { clampLeaseDuration } from './lease-state.ts';
 import type { Generation, Space, UploadRow } from './model.ts';
 import { QuotaRoom } from './quota-room.ts';
 import { QuotaExceeded } from './quotas.ts';
+import { uploadRulesOf } from './upload-rules.ts';
 import { signUploadToken } from './upload-token.ts';
 
 /** A further round is needed only if another request replaced the generation that was just inspected. */
@@ -94,12 +89,6 @@ async function decide(
 }
 
 type FinalDecision = Exclude<LeaseDecision, { kind: 'inspect' | 'full' | 'reserve' }>;
-
-export function uploadRulesOf({ content, settings, freeSpace }: Core): UploadRules {
-  const { activeUploadsMax, uploadTtlMs } = settings;
-  const isDiskFull = freeSpace?.isLowFor(0) ?? false;
-  return { uploads: content.upload.kind, activeUploadsMax, uploadTtlMs, isDiskFull };
-}
 
 /** Reports no object while a PUT is under way: the finishing transaction of that PUT acknowledges it. */
 async function inspect(core: Core, space: Space, hash: Hash, generation: Generation): Promise<Inspection> {

@@ -16,8 +16,7 @@ import {
 import { checkQuotas } from './check-quotas.ts';
 import type { Core } from './core.ts';
 import { makeGenerationDigits } from './generation.ts';
-import { changesRefused } from './lease-decision.ts';
-import { uploadRulesOf } from './lease-node.ts';
+import { changesRefused } from './lease-renewal.ts';
 import { clampLeaseDuration } from './lease-state.ts';
 import type { Space } from './model.ts';
 import { childrenFirst } from './order-nodes.ts';
@@ -26,6 +25,7 @@ import type { PackRow } from './packs/pack-model.ts';
 import { PACK_GROUP_RECORDS } from './packs/pack-ports.ts';
 import type { Stored } from './quotas.ts';
 import { sha256 } from './sha256.ts';
+import { uploadRulesOf } from './upload-rules.ts';
 import { signPackToken } from './upload-token.ts';
 
 /** A row may change between the first look and its lease; then everything is asked again, so many times in all. */

@@ -1,8 +1,7 @@
 /** Limits on what a Space, or all Spaces of an App together, may store (docs/operations.md, Quotas). */
 import { ApiError } from '@holdfast/protocol';
+import type { Awaitable } from './awaitable.ts';
 import type { Space, SpaceCounters } from './model.ts';
-
-type Awaitable<T> = T | Promise<T>;
 
 /** What quotas count. */
 export interface Stored {

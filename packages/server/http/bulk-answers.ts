@@ -13,10 +13,10 @@ import { leasePack } from '../core/packs/lease-pack.ts';
 import { READ_AHEAD_BYTES_MAX, readNodes } from '../core/read-nodes.ts';
 import { askCollector, releaseBytes } from '../core/release-bytes.ts';
 import { SENT_BYTES } from '../metrics/server-metrics.ts';
+import { type AuthorizedCall, dispatch, refuseQuery, tellRot, waitingUpTo } from './authorized-call.ts';
 import { corsHeaders } from './cors.ts';
 import { IDLE_SECONDS_MAX, VALIDATION_SECONDS_MAX } from './http-limits.ts';
 import { withJsonBody } from './request-body.ts';
-import { type AuthorizedCall, dispatch, refuseQuery, tellRot, waitingUpTo } from './space-operations.ts';
 
 type BulkAnswer = (call: AuthorizedCall, packId: string | undefined) => Awaitable<Response>;
 

@@ -6,9 +6,8 @@ import type { BackgroundLoop } from '../background/loop.ts';
 import { QuotaWatch } from '../background/quota-watch.ts';
 import { DISK_PACE, S3_PACE, startBackgroundWork } from '../background/work.ts';
 import type { Core } from '../core/core.ts';
-import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
 import type { Clock } from '../core/ports.ts';
-import { type RotReport, RottenNodes } from '../core/rotten-nodes.ts';
+import { RottenNodes } from '../core/rotten-nodes.ts';
 import { RotatingSigner } from '../core/signer.ts';
 import { explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-epoch.ts';
 import { explainFolderError } from '../deployment/data-folder.ts';
@@ -19,15 +18,14 @@ import { openDeployment } from '../deployment/open.ts';
 import { watchSecret } from '../deployment/watch-secret.ts';
 import { ServeError } from '../errors.ts';
 import { ContentCopies } from '../http/content-copies.ts';
-import type { FailureReport } from '../http/error-answer.ts';
 import { createHandler, type Handler } from '../http/handler.ts';
 import { TrustedProxies } from '../http/peer.ts';
 import { makeTenantShares } from '../http/tenant-shares.ts';
 import type { Log } from '../log.ts';
-import { ROT_FOUND, ROT_HEALED } from '../metrics/server-metrics.ts';
 import { openAudit } from './audit.ts';
 import type { ServeConfig } from './config.ts';
 import { suspendDevApp } from './dev-app.ts';
+import { logFailure, logRot } from './log-reports.ts';
 import { openTraces } from './traces.ts';
 import { watchServer } from './watch-server.ts';
 
@@ -146,58 +144,4 @@ async function beginEpoch(core: Core): Promise<void> {
   if (epochs === undefined) return;
   if (isBehind(epochs)) throw new ServeError(explainBehind(epochs));
   await moveEpoch(core, epochs);
-}
-
-function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => void): void {
-  const { kind, requestId, error } = report;
-  if (kind === 'caller-gone') log.debug({ requestId, err: error }, 'a caller went away before its answer');
-  else if (error instanceof CounterBroken)
-    log.error(
-      { requestId, app: error.space?.appId, space: error.space?.spaceId, err: error },
-      'a count of one Space contradicts its rows: requests that need it answer 503, other Spaces go on',
-    );
-  else if (kind === 'unexpected') log.error({ requestId, err: error }, 'a request failed unexpectedly');
-  else
-    log.warn(
-      { requestId, reasons: reasonsOf(error) },
-      'a request failed: storage or the registry could not be used',
-    );
-  if (error instanceof InvariantViolation) onFatal(error);
-}
-
-const ROT_LINES: Readonly<
-  Record<RotReport['kind'], { readonly level: 'error' | 'warn' | 'info'; readonly message: string }>
-> = {
-  rotten: {
-    level: 'error',
-    message:
-      'the stored content of a node is damaged or lost: push the tree it belongs to again, or lease and upload the node; check the store',
-  },
-  unread: {
-    level: 'error',
-    message: 'the scrub could not read the content of a node, which proves nothing yet: check the store',
-  },
-  met: { level: 'warn', message: 'a damaged node was asked for, and refused' },
-  sound: { level: 'warn', message: 'the content of a damaged node was found good again' },
-  healed: { level: 'info', message: 'a damaged node was healed by bytes that were uploaded again' },
-};
-
-/** Logs each rotten node when it is found, and when it is ready again. The log counts lines that repeat too fast. */
-function logRot(log: Log, { kind, space: { appId, spaceId }, hash, reason }: RotReport): void {
-  const { level, message } = ROT_LINES[kind];
-  log[level]({ app: appId, space: spaceId, hash, reason }, message);
-  if (kind === 'rotten') ROT_FOUND.add();
-  else if (kind === 'sound' || kind === 'healed') ROT_HEALED.add({ how: kind });
-}
-
-const REASONS_MAX = 5;
-
-/** The messages of an error and its causes, outermost first. No stacks: while an engine is away there are too many lines. */
-function reasonsOf(error: unknown): string[] {
-  const reasons: string[] = [];
-  for (let each = error; each !== undefined && reasons.length < REASONS_MAX; ) {
-    reasons.push(each instanceof Error ? each.message : String(each));
-    each = each instanceof Error ? each.cause : undefined;
-  }
-  return reasons;
 }

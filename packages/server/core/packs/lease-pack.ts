@@ -8,8 +8,8 @@ import {
   type PackLeaseResult,
 } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
-import { changesRefused } from '../lease-decision.ts';
 import { leaseInGroups, limitChildHashes, restAfterLeases, toResult } from '../lease-nodes.ts';
+import { changesRefused } from '../lease-renewal.ts';
 import { clampLeaseDuration } from '../lease-state.ts';
 import type { Space } from '../model.ts';
 import { QuotaRoom } from '../quota-room.ts';

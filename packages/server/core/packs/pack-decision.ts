@@ -4,7 +4,7 @@ import { closeContent, closeContentOf, urlExpiryOf } from '../contents.ts';
 import { findChildren } from '../edges.ts';
 import { noRoom } from '../free-space.ts';
 import { assertInvariant } from '../invariant.ts';
-import { moveLease, tooManyUploads, type UploadRules, urlExpiryFrom } from '../lease-decision.ts';
+import { moveLease } from '../lease-renewal.ts';
 import type { Generation, NodeRow, UploadRow } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import {
@@ -18,6 +18,7 @@ import {
 } from '../publication.ts';
 import { judgeQuotas, NOTHING_STORED, type QuotaInput, type QuotaRefusal, type Stored } from '../quotas.ts';
 import type { UploadKind } from '../upload-ports.ts';
+import { tooManyUploads, type UploadRules, urlExpiryFrom } from '../upload-rules.ts';
 import { createPackGeneration, recordGeneration } from './pack-generations.ts';
 import type { PackId, PackRejection, PackRow, PackVerdicts } from './pack-model.ts';
 import type { JudgedRecord } from './pack-ports.ts';
