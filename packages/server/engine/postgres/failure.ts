@@ -6,12 +6,16 @@ import { codeOf } from '../../error-code.ts';
 import { formatAuthority, type PostgresHost } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
 
+/** The server, or the network to it, has said nothing for so long that it is taken to hang. */
+const NO_ANSWER = 'NO_ANSWER';
+
 /** The connection is gone or useless, and nobody knows the outcome of its last statement. */
 const LOST_CODES: ReadonlySet<string> = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_ENDED',
   'CONNECTION_DESTROYED',
   'CONNECT_TIMEOUT',
+  NO_ANSWER,
   // The server has closed the connection because it was idle in a transaction for too long.
   '25P03',
   '57P01',
@@ -83,7 +87,8 @@ const HINTS: Readonly<Record<string, string>> = {
   ENOTFOUND: 'its name is unknown: check the address',
   CONNECTION_CLOSED:
     'the connection was closed: try again; check the network, and that the server speaks TLS if it must',
-  CONNECT_TIMEOUT: 'it did not answer in time: check the network and the address',
+  CONNECT_TIMEOUT: 'it did not answer in time: check that it runs, the network and the address',
+  [NO_ANSWER]: 'it does not answer: check that it runs, its load and its disk, and the network',
 };
 
 /** What one host of several said. */
@@ -108,6 +113,15 @@ export function isLost(error: unknown): boolean {
   const code = codeOf(error);
   return code !== undefined && (LOST_CODES.has(code) || code.startsWith('08') || /^E[A-Z]{3,}$/.test(code));
 }
+
+/** The error of what waits for a server that has said nothing for `ms`. */
+export const unanswered = (ms: number): Error =>
+  Object.assign(new Error(`no answer for ${(ms / 1000).toFixed(1)} s`), { code: NO_ANSWER });
+
+export const isTimeout = (error: unknown): boolean => codeOf(error) === 'CONNECT_TIMEOUT';
+
+/** Whether another connection may do what this one could not. A server that hangs would only make the caller wait twice. */
+export const isLostAlone = (error: unknown): boolean => isLost(error) && codeOf(error) !== NO_ANSWER;
 
 /** Whether a transaction that failed with `error` has changed nothing and may be run again. */
 export function isRepeatable(error: unknown): boolean {

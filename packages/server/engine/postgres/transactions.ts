@@ -6,7 +6,7 @@ import type { RootRefReads, SpaceTransaction } from '../../core/ports.ts';
 import { SpaceMap } from '../../core/space-map.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { type Body, CommitGroups, type GroupedCommit, type Outcome } from './commit-groups.ts';
-import { isDeadlock, isLost, isRepeatable, storageError } from './failure.ts';
+import { isDeadlock, isLostAlone, isRepeatable, storageError } from './failure.ts';
 import type { SpaceKeys } from './space-keys.ts';
 import { PostgresSpaceTransaction } from './space-transaction.ts';
 import type { UploadLimit } from './upload-limit.ts';
@@ -94,7 +94,7 @@ export class Transactions {
     try {
       return await this.#lend(space, clock, (wire) => this.#attemptTogether(space, key, wire, commits));
     } catch (error) {
-      if (error instanceof RunAgain || isRepeatable(error) || isLost(error)) return undefined;
+      if (error instanceof RunAgain || isRepeatable(error) || isLostAlone(error)) return undefined;
       const failure = storageError(error, 'a transaction of several commits');
       if (failure instanceof CounterBroken) return undefined;
       throw failure;
@@ -186,9 +186,9 @@ export async function repeatWhereSafe<T>(doing: string, work: () => Promise<T>):
     try {
       return await work();
     } catch (error) {
-      if (isLost(error)) lost += 1;
+      if (isLostAlone(error)) lost += 1;
       const mayRepeat =
-        error instanceof RunAgain || isRepeatable(error) || (isLost(error) && lost < LOST_ATTEMPTS_MAX);
+        error instanceof RunAgain || isRepeatable(error) || (isLostAlone(error) && lost < LOST_ATTEMPTS_MAX);
       if (!mayRepeat) throw storageError(error, doing);
       if (attempt === ATTEMPTS_MAX || performance.now() > giveUpAt) throw outOfAttempts(doing, error);
       if (isDeadlock(error)) await pause(attempt, DEADLOCK_PAUSE_MS_MIN, DEADLOCK_PAUSE_MS_MAX);

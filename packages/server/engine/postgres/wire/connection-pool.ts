@@ -7,15 +7,15 @@ import type { Space } from '../../../core/model.ts';
 import { isDamage, StoreUnavailable } from '../../../core/store-failure.ts';
 import { ENGINE_UP, METRICS, POOL_CONNECTIONS, SQL_DURATION } from '../../../metrics/server-metrics.ts';
 import { FairPlaces } from '../../../shares/fair-places.ts';
-import type { PostgresAddress } from '../../address.ts';
+import type { PostgresAddress, PostgresHost } from '../../address.ts';
 import { locateDamage } from '../damage.ts';
-import { isLost, storageError } from '../failure.ts';
+import { isLostAlone, isTimeout, storageError, unanswered } from '../failure.ts';
 import { PostgresConnection, type TripCounter } from './connection.ts';
 import type { PostgresLimits } from './limits.ts';
 import type { SqlResult, SqlValue } from './sql-values.ts';
 
 /** Between looks for silent and aged connections */
-const WATCH_MS_MAX = 1_000;
+const WATCH_MS_MAX = 500;
 const CLOSE_MS_MAX = 10_000;
 
 /** Work that is no Space's, such as that of the background. */
@@ -34,6 +34,7 @@ export class PostgresPool {
   readonly #places: FairPlaces;
   readonly #watch: ReturnType<typeof setInterval>;
   readonly #stopCounting: () => void;
+  #isProving = false;
   #isClosing = false;
   #whenEmpty: (() => void) | undefined;
 
@@ -46,7 +47,7 @@ export class PostgresPool {
       placesMax: address.connectionsMax,
       waitingMax: limits.waitingMax,
       waitMsMax: limits.admissionMs,
-      inVain: exhausted,
+      inVain: () => this.#exhausted(),
     });
     this.#watch = setInterval(() => this.#look(), Math.min(WATCH_MS_MAX, limits.silenceMs));
     this.#watch.unref();
@@ -107,7 +108,7 @@ export class PostgresPool {
     try {
       return await this.lend((connection) => connection.query(text, parameters), space);
     } catch (error) {
-      if (!isLost(error) || this.#isClosing) throw await this.#explain(error, doing);
+      if (!isLostAlone(error) || this.#isClosing) throw await this.#explain(error, doing);
     }
     return this.run(doing, text, parameters, space);
   }
@@ -182,6 +183,8 @@ export class PostgresPool {
 
   #look(): void {
     for (const connection of this.#lent) connection.checkSilence();
+    const silent = this.#longestSilent();
+    if (silent !== undefined && silent.silentMs >= this.#limits.doubtMs) void this.#prove(silent.host);
     const now = performance.now();
     const kept = this.#idle.filter(({ connection, since }) => {
       if (!connection.isUsable) return false;
@@ -190,6 +193,53 @@ export class PostgresPool {
       return false;
     });
     this.#idle.splice(0, this.#idle.length, ...kept);
+  }
+
+  #longestSilent(): PostgresConnection | undefined {
+    let longest: PostgresConnection | undefined;
+    for (const connection of this.#lent) {
+      if (connection.silentMs > (longest?.silentMs ?? 0)) longest = connection;
+    }
+    return longest;
+  }
+
+  /**
+   * A slow statement is silent, and so is every statement of a server that hangs. A connection of its own tells which it is: if that
+   * gets no answer either, nobody need wait longer.
+   */
+  async #prove(host: PostgresHost): Promise<void> {
+    if (this.#isProving) return;
+    this.#isProving = true;
+    const startedAt = performance.now();
+    try {
+      const limits = { ...this.#limits, connectMs: this.#limits.proofMs };
+      const proof = await PostgresConnection.open({ ...this.#address, hosts: [host] }, limits, this.counter);
+      await proof.end();
+    } catch (error) {
+      // Any other failure is an answer.
+      if (isTimeout(error)) this.#giveUp(host, performance.now() - startedAt);
+    } finally {
+      this.#isProving = false;
+    }
+  }
+
+  #giveUp(host: PostgresHost, silentMs: number): void {
+    ENGINE_UP.set({ engine: 'postgres' }, 0);
+    if (this.#address.hosts.length === 1)
+      this.#places.refuseAll(storageError(unanswered(silentMs), 'waiting'));
+    for (const connection of this.#lent) {
+      if (connection.host === host && connection.silentMs >= silentMs)
+        connection.lose(unanswered(connection.silentMs));
+    }
+  }
+
+  #exhausted(): StoreUnavailable {
+    const { silentMs = 0 } = this.#longestSilent() ?? {};
+    if (silentMs < this.#limits.doubtMs) return exhausted();
+    const seconds = (silentMs / 1000).toFixed(1);
+    return new StoreUnavailable(
+      `PostgreSQL is slow or hangs: connections have waited for its answer for up to ${seconds} s: check its load, its disk and the network`,
+    );
   }
 
   #abandon(): void {

@@ -6,7 +6,7 @@
  */
 import type { Socket } from 'node:net';
 import type { PostgresAddress, PostgresHost } from '../../address.ts';
-import { type HostFailure, noHost, READ_ONLY } from '../failure.ts';
+import { type HostFailure, noHost, READ_ONLY, unanswered } from '../failure.ts';
 import { Handshake } from './handshake.ts';
 import type { PostgresLimits } from './limits.ts';
 import { assertTakesWrites, settingsOf } from './session.ts';
@@ -74,6 +74,7 @@ export class PostgresConnection {
   readonly openedAt = performance.now();
   /** tells the connections of this process apart */
   readonly number = connectionsOpened++;
+  readonly host: PostgresHost;
   readonly #limits: PostgresLimits;
   readonly #counter: TripCounter;
   readonly #handshake: Handshake;
@@ -91,7 +92,13 @@ export class PostgresConnection {
   #isInTransaction = false;
   #plannedAt = this.openedAt;
 
-  private constructor(address: PostgresAddress, limits: PostgresLimits, counter: TripCounter) {
+  private constructor(
+    host: PostgresHost,
+    address: PostgresAddress,
+    limits: PostgresLimits,
+    counter: TripCounter,
+  ) {
+    this.host = host;
     this.#limits = limits;
     this.#counter = counter;
     this.#handshake = new Handshake(address);
@@ -124,7 +131,7 @@ export class PostgresConnection {
     limits: PostgresLimits,
     counter: TripCounter,
   ): Promise<PostgresConnection> {
-    const connection = new PostgresConnection(address, limits, counter);
+    const connection = new PostgresConnection(host, address, limits, counter);
     const timer = setTimeout(() => connection.lose(connectTimedOut()), limits.connectMs);
     try {
       const socket = await openSocket(host, address, (made) => connection.#own(made));
@@ -194,8 +201,13 @@ export class PostgresConnection {
 
   /** For the pool's watch: gives the connection up if an answer is pending and nothing has arrived for too long. */
   checkSilence(): void {
-    if (this.#flights.length === 0 || performance.now() - this.#heardAt < this.#silenceMs) return;
-    this.lose(closed('the network or the server hangs'));
+    const silentMs = this.silentMs;
+    if (silentMs >= this.#silenceMs) this.lose(unanswered(silentMs));
+  }
+
+  /** How long an answer has been awaited while nothing arrived; 0: none is awaited. */
+  get silentMs(): number {
+    return this.#flights.length === 0 ? 0 : performance.now() - this.#heardAt;
   }
 
   /** Ends the connection at once; pending statements reject with `error`. */

@@ -11,6 +11,10 @@ export interface PostgresLimits {
   readonly idleInTransactionMs: number;
   /** ms without any answer, beyond `statementMs`, after which the connection is given up: the network hangs */
   readonly silenceMs: number;
+  /** ms without any answer after which the server is asked, on a connection of its own, whether it still answers anybody */
+  readonly doubtMs: number;
+  /** ms it has for that */
+  readonly proofMs: number;
   /** ms a request may wait for a connection, or the renewal of a lease for the statement before it */
   readonly admissionMs: number;
   /** requests that may wait for a connection; further ones are refused at once */
@@ -29,6 +33,9 @@ export const POSTGRES_LIMITS: PostgresLimits = {
   lockMs: 4_000,
   idleInTransactionMs: 6_000,
   silenceMs: 3_000,
+  // With a look every half second, who waits for a server that hangs is told so within 5 s.
+  doubtMs: 2_000,
+  proofMs: 2_500,
   admissionMs: 3_000,
   waitingMax: 2_048,
   plansMs: 2_000,
