@@ -1,5 +1,5 @@
 /** SHA-256 of bytes that are in memory. */
-import { bytesToHash, type Hash } from '@holdfast/protocol';
+import { bytesToHash, concatBytes, type Hash } from '@holdfast/protocol';
 import { createSha256 } from './sha256.ts';
 
 /** The SHA-256 of both pieces, one after the other. A synchronous digest of the runtime makes work on many nodes much faster. */
@@ -18,8 +18,5 @@ export async function hashCanonicalBytes(bytes: Uint8Array): Promise<Hash> {
 
 /** `hashCanonicalBytes` of both pieces, one after the other. */
 export async function digestNode(header: Uint8Array, content: Uint8Array): Promise<Hash> {
-  const bytes = new Uint8Array(header.length + content.length);
-  bytes.set(header);
-  bytes.set(content, header.length);
-  return hashCanonicalBytes(bytes);
+  return hashCanonicalBytes(concatBytes([header, content]));
 }

@@ -1,4 +1,5 @@
 /** Sends one request as often as the retry policy allows, under time limits, and hands each answer to its reader. */
+import { concatBytes } from '@holdfast/protocol';
 import { MalformedAnswer } from './answer-fields.ts';
 import { abortable, type Clock, Deadline, sleep } from './deadline.ts';
 import { CasError, type CasErrorCode, type RequestOperation } from './errors.ts';
@@ -271,7 +272,7 @@ export class Answer {
       }
       chunks.push(chunk);
     }
-    return joinChunks(chunks, length);
+    return concatBytes(chunks);
   }
 
   async #readChunk(): Promise<Uint8Array | undefined> {
@@ -280,14 +281,4 @@ export class Answer {
     const { done, value } = await this.#deadline.guard(this.#reader.read());
     return done ? undefined : value;
   }
-}
-
-function joinChunks(chunks: readonly Uint8Array[], length: number): Uint8Array {
-  const whole = new Uint8Array(length);
-  let offset = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, offset);
-    offset += chunk.length;
-  }
-  return whole;
 }

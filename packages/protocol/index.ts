@@ -4,6 +4,7 @@ export * from './bulk/bulk-limits.ts';
 export * from './bulk/bulk-operations.ts';
 export * from './bulk/bulk-requests.ts';
 export * from './bulk/bulk-wire.ts';
+export * from './concat-bytes.ts';
 export * from './duration.ts';
 export * from './errors.ts';
 export * from './hash.ts';

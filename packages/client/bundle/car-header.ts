@@ -2,7 +2,7 @@
  * The header of a CAR version 1: the dag-cbor map `{roots: [CID…], version: 1}`, written and read by hand. dag-cbor has
  * exactly one encoding for it (shortest lengths, keys by length), so reading is comparing.
  */
-import type { Hash } from '@holdfast/protocol';
+import { concatBytes, type Hash } from '@holdfast/protocol';
 import { BundleError } from './bundle-error.ts';
 import { CID_BYTES, encodeCid, parseCid } from './cid.ts';
 import { encodeVarint } from './varint.ts';
@@ -33,7 +33,7 @@ export function encodeCarHeader(roots: readonly Hash[]): Uint8Array {
     );
   }
   const links = roots.flatMap((root) => [LINK_PREFIX, encodeCid(root)]);
-  const body = concat([
+  const body = concatBytes([
     Uint8Array.of(MAP_OF_TWO),
     KEY_ROOTS,
     encodeArrayHead(roots.length),
@@ -41,7 +41,7 @@ export function encodeCarHeader(roots: readonly Hash[]): Uint8Array {
     KEY_VERSION,
     Uint8Array.of(VERSION),
   ]);
-  return concat([encodeVarint(body.length), body]);
+  return concatBytes([encodeVarint(body.length), body]);
 }
 
 /** The roots. `header` is without its length. Throws BundleError. */
@@ -111,14 +111,4 @@ function malformed(): BundleError {
   return new BundleError(
     'the file does not begin with the header of a CAR version 1; check that it is a bundle and complete',
   );
-}
-
-export function concat(parts: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
-  let offset = 0;
-  for (const part of parts) {
-    whole.set(part, offset);
-    offset += part.length;
-  }
-  return whole;
 }

@@ -1,10 +1,10 @@
 /** Writing nodes and all below them as a CAR version 1: children first, each node once, each verified before it counts. */
-import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import { concatBytes, encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
 import { HASHES_MAX, HashTable } from '../hash-table.ts';
 import type { CallOptions } from '../operations.ts';
 import { BundleError } from './bundle-error.ts';
-import { concat, encodeCarHeader } from './car-header.ts';
+import { encodeCarHeader } from './car-header.ts';
 import { CID_BYTES, encodeCid } from './cid.ts';
 import { type CanonicalParts, type LoadedNode, type LoadOptions, loadNode, withHash } from './load-node.ts';
 import { NodeLoader } from './node-loader.ts';
@@ -66,7 +66,7 @@ async function* writeBundle(
   let nodes = 0;
   for await (const node of walkChildrenFirst(client, roots, options)) {
     const length = CID_BYTES + node.canonicalSize;
-    const prefix = concat([encodeVarint(length), encodeCid(node.hash)]);
+    const prefix = concatBytes([encodeVarint(length), encodeCid(node.hash)]);
     if (node.parts === undefined) {
       yield prefix;
       yield* readLargeNode(client, node.hash, options);
@@ -79,8 +79,8 @@ async function* writeBundle(
 
 /** A block as one chunk, or its content by itself where copying would cost more than another chunk. */
 function joinSmall(prefix: Uint8Array, { header, content }: CanonicalParts): Uint8Array[] {
-  if (content.length <= JOINED_CONTENT_BYTES_MAX) return [concat([prefix, header, content])];
-  return [concat([prefix, header]), content];
+  if (content.length <= JOINED_CONTENT_BYTES_MAX) return [concatBytes([prefix, header, content])];
+  return [concatBytes([prefix, header]), content];
 }
 
 /** The canonical bytes of a node that is not held. Verified when the last chunk comes. */

@@ -1,6 +1,6 @@
 /** Bundles made from and put into a Space that counts every request. */
 import { describe, expect, test } from 'bun:test';
-import { encodeNode } from '@holdfast/protocol';
+import { concatBytes, encodeNode } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
 import {
   expectCasError,
@@ -11,7 +11,7 @@ import {
   sha256Hex,
 } from '../test/fake-space-fixture.ts';
 import { BundleError } from './bundle-error.ts';
-import { concat, encodeCarHeader } from './car-header.ts';
+import { encodeCarHeader } from './car-header.ts';
 import { encodeCid } from './cid.ts';
 import { createBundle } from './create-bundle.ts';
 import { importBundle } from './import-bundle.ts';
@@ -27,8 +27,8 @@ function store(space: FakeSpace, text: string | Uint8Array, refs: readonly strin
 }
 
 function block(space: FakeSpace, hash: string): Uint8Array {
-  const bytes = concat([encodeCid(hash), space.nodes.get(hash)!]);
-  return concat([encodeVarint(bytes.length), bytes]);
+  const bytes = concatBytes([encodeCid(hash), space.nodes.get(hash)!]);
+  return concatBytes([encodeVarint(bytes.length), bytes]);
 }
 
 function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
@@ -210,7 +210,7 @@ describe('importing', () => {
     const root = store(source, 'root', [leaf]);
     const header = encodeCarHeader([root]);
     const withoutRoot = await rejection(
-      importBundle(new FakeSpace().client(), streamOf(concat([header, block(source, leaf)]))),
+      importBundle(new FakeSpace().client(), streamOf(concatBytes([header, block(source, leaf)]))),
     );
     expect(String(withoutRoot)).toContain(`does not hold its root ${root}`);
   });

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test';
-import { encodeNode } from '@holdfast/protocol';
+import { concatBytes, encodeNode } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { rejection, sha256Hex } from '../test/fake-space-fixture.ts';
 import { BundleError } from './bundle-error.ts';
-import { BUNDLE_ROOTS_MAX, concat, encodeCarHeader, parseCarHeader } from './car-header.ts';
+import { BUNDLE_ROOTS_MAX, encodeCarHeader, parseCarHeader } from './car-header.ts';
 import { encodeCid, formatCid } from './cid.ts';
 import { type BundleNode, readBundle } from './read-bundle.ts';
 import { encodeVarint } from './varint.ts';
@@ -19,11 +19,11 @@ function makeNode(text: string, refs: readonly string[] = []): Sample {
 }
 
 function block({ hash, bytes }: Sample): Uint8Array {
-  return section(concat([encodeCid(hash), bytes]));
+  return section(concatBytes([encodeCid(hash), bytes]));
 }
 
 function section(bytes: Uint8Array): Uint8Array {
-  return concat([encodeVarint(bytes.length), bytes]);
+  return concatBytes([encodeVarint(bytes.length), bytes]);
 }
 
 /** `bytes` in chunks of `size`, each in memory of its own that is wiped once the next one is asked for. */
@@ -63,7 +63,7 @@ async function faultOf(bytes: Uint8Array, options?: { nodeBytesMax?: number }): 
 const leaf = makeNode('leaf');
 const parent = makeNode('parent', [leaf.hash, leaf.hash]);
 const header = encodeCarHeader([parent.hash]);
-const whole = concat([header, block(leaf), block(parent)]);
+const whole = concatBytes([header, block(leaf), block(parent)]);
 
 describe('reading a bundle', () => {
   test.each([1, 2, 7, 64, 100_000])('gives its nodes, verified, from chunks of %p bytes', async (chunk) => {
@@ -108,16 +108,16 @@ describe('reading a bundle', () => {
 
   const cid = encodeCid(leaf.hash);
   const withCid = (bytes: number[], digest = cid.subarray(4)): Uint8Array =>
-    concat([header, section(concat([Uint8Array.from(bytes), digest, leaf.bytes]))]);
+    concatBytes([header, section(concatBytes([Uint8Array.from(bytes), digest, leaf.bytes]))]);
   const hostile: readonly [string, Uint8Array, RegExp][] = [
     [
       'wrong bytes',
-      concat([header, section(concat([cid, parent.bytes]))]),
+      concatBytes([header, section(concatBytes([cid, parent.bytes]))]),
       /block 1 \(byte \d+\): .* hash to/,
     ],
     [
       'a block that is no node',
-      concat([header, block({ hash: sha256Hex(cid), bytes: cid })]),
+      concatBytes([header, block({ hash: sha256Hex(cid), bytes: cid })]),
       /no canonical node/,
     ],
     ['dag-pb', withCid([1, 0x70, 0x12, 32]), /codec dag-pb \(0x70\)/],
@@ -128,11 +128,11 @@ describe('reading a bundle', () => {
     ['another hash', withCid([1, 0x55, 0x13, 64]), /hash function 0x13/],
     ['a short digest', withCid([1, 0x55, 0x12, 16]), /digest of 16 bytes/],
     ['a malformed CID', withCid(Array(12).fill(0xff)), /malformed/],
-    ['a block of length 0', concat([header, Uint8Array.of(0)]), /cut off; a bundle names/],
-    ['a block without bytes', concat([header, section(cid)]), /no bytes/],
-    ['a huge block', concat([header, encodeVarint(2 ** 50), cid]), /nodes have at most 67108864/],
-    ['a huge varint', concat([header, new Uint8Array(20).fill(0xff)]), /a varint is greater than/],
-    ['a long varint', concat([header, Uint8Array.of(0x80, 0x00)]), /needless zero/],
+    ['a block of length 0', concatBytes([header, Uint8Array.of(0)]), /cut off; a bundle names/],
+    ['a block without bytes', concatBytes([header, section(cid)]), /no bytes/],
+    ['a huge block', concatBytes([header, encodeVarint(2 ** 50), cid]), /nodes have at most 67108864/],
+    ['a huge varint', concatBytes([header, new Uint8Array(20).fill(0xff)]), /a varint is greater than/],
+    ['a long varint', concatBytes([header, Uint8Array.of(0x80, 0x00)]), /needless zero/],
     ['a huge header', encodeVarint(2 ** 40), /more than any bundle has/],
     [
       'text',
@@ -166,7 +166,7 @@ describe('reading a bundle', () => {
         fc.integer({ min: 1, max: 90 }),
         async (parts, chunk) => {
           try {
-            const { nodes } = await readAll(concat(parts), { chunk });
+            const { nodes } = await readAll(concatBytes(parts), { chunk });
             for (const { hash, bytes } of nodes) expect(sha256Hex(bytes)).toBe(hash);
           } catch (error) {
             expect(error).toBeInstanceOf(BundleError);

@@ -1,4 +1,7 @@
 /** Where an entry is in a tree: a chain of raw names, as long as the tree is deep. */
+import { concatBytes } from '@holdfast/protocol';
+
+const SLASH = Uint8Array.of(0x2f);
 
 export interface TreePath {
   /** undefined: the entry stands in the root itself */
@@ -16,15 +19,7 @@ export function pathNames(path: TreePath | undefined): Uint8Array[] {
 
 /** The raw bytes, joined by slashes. */
 export function pathBytes(path: TreePath | undefined): Uint8Array {
-  const names = pathNames(path);
-  const whole = new Uint8Array(names.reduce((length, name) => length + name.length + 1, 0));
-  let offset = 0;
-  for (const name of names) {
-    whole.set(name, offset);
-    whole[offset + name.length] = 0x2f;
-    offset += name.length + 1;
-  }
-  return whole.subarray(0, Math.max(0, whole.length - 1));
+  return concatBytes(pathNames(path).flatMap((name, index) => (index === 0 ? [name] : [SLASH, name])));
 }
 
 /** For people: one line that is safe on a terminal. */

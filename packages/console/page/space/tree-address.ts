@@ -1,4 +1,5 @@
 /** Where something is in a tree, as part of this page's address: names are bytes, so each is spelt byte by byte. */
+import { concatBytes } from '@holdfast/protocol';
 
 const PLAIN = /[A-Za-z0-9_.~-]/;
 
@@ -21,13 +22,7 @@ export function decodeName(segment: string): Uint8Array {
       ? Uint8Array.of(Number.parseInt(part.slice(1), 16))
       : new TextEncoder().encode(part),
   );
-  const whole = new Uint8Array(bytes.reduce((sum, each) => sum + each.length, 0));
-  let offset = 0;
-  for (const each of bytes) {
-    whole.set(each, offset);
-    offset += each.length;
-  }
-  return whole;
+  return concatBytes(bytes);
 }
 
 export function treeHref(root: string, names: readonly Uint8Array[] = []): string {

@@ -2,7 +2,7 @@
  * A group of a pack's records on its way to the thread that writes rows: one list for each field. An object for each record, with
  * buffers of its own, costs five times as much on both sides.
  */
-import { HASH_BYTES } from '@holdfast/protocol';
+import { concatBytes, HASH_BYTES } from '@holdfast/protocol';
 import type { Generation, PackCodec } from '../../../core/model.ts';
 import type { PackGroup } from '../../../core/packs/pack-decision.ts';
 import type { JudgedRecord } from '../../../core/packs/pack-ports.ts';
@@ -45,8 +45,8 @@ export function packGroup({ records, ...group }: PackGroup): PackedGroup {
     hashes += hash;
   }
   const pack = records[0]?.place.pack ?? group.generation;
-  const refs = joined(records.map((record) => record.refs));
-  const integrities = joined(records.map((record) => record.integrity));
+  const refs = concatBytes(records.map((record) => record.refs));
+  const integrities = concatBytes(records.map((record) => record.integrity));
   return { ...group, packed: { pack, hashes, contentTypes, numbers, refs, integrities } };
 }
 
@@ -77,13 +77,3 @@ export function unpackGroup({ packed, ...group }: PackedGroup): PackGroup {
 }
 
 type NineNumbers = readonly [number, number, number, number, number, number, number, number, number];
-
-function joined(parts: readonly Uint8Array[]): Uint8Array {
-  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
-}
