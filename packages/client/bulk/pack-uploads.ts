@@ -135,7 +135,6 @@ export class PackUploads {
    */
   put(record: EncodedRecord, end: PackedNodeEnd): boolean {
     if (!this.#addRecord(record)) return false;
-    this.#releaseFrame(record);
     const { hash, canonicalLength } = record;
     this.#making.push({ hash, node: undefined, end, rounds: 0, canonicalLength });
     return true;
@@ -186,7 +185,6 @@ export class PackUploads {
         await this.close();
         if (!this.#addRecord(record)) return entry.end.settle({ kind: 'alone' });
       }
-      this.#releaseFrame(record);
       entry.canonicalLength = record.canonicalLength;
     } finally {
       node.release(bytes);
@@ -194,9 +192,15 @@ export class PackUploads {
     this.#making.push(entry);
   }
 
-  /** However small packs are on a slow line, each has room for one record. */
+  /** Copies the record into the pack that is being made. A frame's memory is given back then, and nowhere else. */
   #addRecord(record: EncodedRecord): boolean {
-    if (this.#builder.add(record)) return true;
+    if (!this.#builder.add(record) && !this.#addAlone(record)) return false;
+    if (record.codec === RECORD_CODEC_ZSTD) this.#options.bulk.zstd?.release?.(record.stored);
+    return true;
+  }
+
+  /** However small packs are on a slow line, each has room for one record. */
+  #addAlone(record: EncodedRecord): boolean {
     if (this.#making.length > 0) return false;
     const bytesMax = PACK_HEADER_BYTES + RECORD_HEADER_BYTES + record.storedLength;
     this.#builder = makeBuilder(bytesMax, this.#builder.toBytes().buffer);
@@ -218,11 +222,6 @@ export class PackUploads {
     const compressing = compressAside(bytes);
     if (compressing === undefined) return encodeRecord(hash, bytes);
     return compressing.then((frame) => encodeRecord(hash, bytes, () => frame));
-  }
-
-  /** The pack has a copy of it. */
-  #releaseFrame({ codec, stored }: EncodedRecord): void {
-    if (codec === RECORD_CODEC_ZSTD) this.#options.bulk.zstd?.release?.(stored);
   }
 
   /** Sends the pack that is being made as it is. Resolves when there is a place for it; then it goes on by itself. */
