@@ -32,6 +32,16 @@ export function registryUnavailable(message: string, cause?: unknown): ApiError 
   });
 }
 
+/** Row 5 for one App: only requests with its capabilities are refused. */
+export class KeySetUnavailable extends ApiError {
+  readonly appId: string;
+
+  constructor(appId: string, { message, cause, retryAfterSeconds }: ApiError) {
+    super('registry_unavailable', message, { cause, ...(retryAfterSeconds && { retryAfterSeconds }) });
+    this.appId = appId;
+  }
+}
+
 /** The resource in metrics: places of requests that wait for a key set. */
 export const KEY_SET_WAITERS = 'key-set waiters';
 

@@ -1,6 +1,8 @@
 /** The rows of the table in docs/api.md, Capabilities, but for row 7: authorize-claims.test.ts. */
+
 import { describe, expect, test } from 'bun:test';
 import { ALGORITHMS, type OperationName } from '@holdfast/protocol';
+import { KeySetUnavailable } from './auth-errors.ts';
 import {
   APP_ID,
   AUDIENCE,
@@ -153,13 +155,15 @@ describe('rows 4 to 6', () => {
     const scene = await openScene({ keys: { kind: 'url', url: 'https://issuer.test/jwks.json' } });
     const error = await refusal(scene, `Bearer ${await mint(key, scene.world.now())}`);
     expect([error.code, error.status]).toEqual(['registry_unavailable', 503]);
+    expect(error instanceof KeySetUnavailable && error.appId).toBe(APP_ID);
     expect(error.retryAfterSeconds).toBeGreaterThan(0);
   });
 
   test('5: a registered key set that is no key set', async () => {
-    expect(await outcomeOf({}, await openScene({ keys: { kind: 'static', jwks: '{' } }))).toBe(
-      'registry_unavailable',
-    );
+    const scene = await openScene({ keys: { kind: 'static', jwks: '{' } });
+    const error = await refusal(scene, `Bearer ${await mint(key, scene.world.now())}`);
+    expect(error.code).toBe('registry_unavailable');
+    expect(error instanceof KeySetUnavailable && error.appId).toBe(APP_ID);
   });
 
   test('6: a suspended App', async () => {

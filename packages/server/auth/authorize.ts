@@ -3,7 +3,13 @@ import { ALGORITHMS, type Algorithm, ApiError, isAlgorithm } from '@holdfast/pro
 import { compactVerify } from 'jose';
 import { CACHE_REQUESTS } from '../metrics/server-metrics.ts';
 import { FairShares } from '../shares/fair-shares.ts';
-import { KEY_SET_WAITERS, keySetCrowded, registryUnavailable, unauthorized } from './auth-errors.ts';
+import {
+  KEY_SET_WAITERS,
+  KeySetUnavailable,
+  keySetCrowded,
+  registryUnavailable,
+  unauthorized,
+} from './auth-errors.ts';
 import { CAPABILITY_CACHE_ENTRIES_MAX, JWKS_WAITERS_MAX } from './auth-limits.ts';
 import { type AuthWorld, REAL_AUTH_WORLD } from './auth-world.ts';
 import {
@@ -158,7 +164,15 @@ async function readKeySet(
   { appId, keySource }: Registration,
   witness: Witness | undefined,
 ): Promise<KeySet> {
-  const keySet = keySource.read();
+  const failOfApp = (error: unknown): never => {
+    throw error instanceof ApiError ? new KeySetUnavailable(appId, error) : error;
+  };
+  let keySet: KeySet | Promise<KeySet>;
+  try {
+    keySet = keySource.read();
+  } catch (error) {
+    return failOfApp(error);
+  }
   if (!(keySet instanceof Promise)) return keySet;
   const place = waiters.tryAcquire(witness?.peerShare?.() ?? '', appId, 1);
   if (place === undefined) {
@@ -166,7 +180,7 @@ async function readKeySet(
     throw keySetCrowded();
   }
   try {
-    return await keySet;
+    return await keySet.catch(failOfApp);
   } finally {
     place.release();
   }

@@ -1,5 +1,6 @@
 /** The one place where a failure becomes an HTTP answer (docs/api.md, Errors). */
 import { ApiError, type ErrorBody, JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
+import { KeySetUnavailable } from '../auth/auth-errors.ts';
 import { type Excess, QuotaExceeded } from '../core/quotas.ts';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/store-failure.ts';
 import { QUOTA_REFUSALS } from '../metrics/server-metrics.ts';
@@ -12,7 +13,7 @@ import { RequestTiming } from './request-timing.ts';
 
 /** What is logged of a failure. Never a URL, a header or a body: they hold tokens and signatures. */
 export interface FailureReport {
-  readonly kind: 'unexpected' | 'storage' | 'registry' | 'caller-gone';
+  readonly kind: 'unexpected' | 'storage' | 'registry' | 'keys' | 'caller-gone';
   /** also sent to the caller, unless the caller is gone */
   readonly requestId: string;
   readonly error: unknown;
@@ -23,9 +24,11 @@ export type ReportFailure = (report: FailureReport) => void;
 export function errorAnswer(exchange: Exchange, error: unknown, report: ReportFailure): Response {
   if (error instanceof ApiError) {
     if (error instanceof QuotaExceeded) countRefusal(error.excess);
+    const isOfKeys = error instanceof KeySetUnavailable;
+    if (isOfKeys) exchange.record.appWithoutKeys = error.appId;
     if (error.cause === undefined || error.status < 500) return render(exchange, error);
     const requestId = crypto.randomUUID();
-    report({ kind: 'registry', requestId, error });
+    report({ kind: isOfKeys ? 'keys' : 'registry', requestId, error });
     return render(exchange, error, requestId);
   }
   const requestId = crypto.randomUUID();

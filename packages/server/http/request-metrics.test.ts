@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { ApiError } from '@holdfast/protocol';
 import { makeNode } from '../../../test/support/canonical-node.ts';
+import { KeySetUnavailable } from '../auth/auth-errors.ts';
 import type { SampleValue } from '../metrics/metric.ts';
 import { METRICS } from '../metrics/server-metrics.ts';
 import { RequestMetrics } from './request-metrics.ts';
@@ -36,6 +38,19 @@ describe('requests of a handler', () => {
     const times = read('holdfast_request_duration_seconds', 'operation="readMetadata"') as number[];
     const count = (all: number[]): number => all.slice(0, -1).reduce((sum, each) => sum + each, 0);
     expect(count(times) - count(timesBefore)).toBe(1);
+  });
+
+  test('what the key set of an App refuses is counted for that App, and reported as such', async () => {
+    const keys = new KeySetUnavailable(
+      'app',
+      new ApiError('registry_unavailable', 'try again', { cause: 'x' }),
+    );
+    const { handle } = world.handler({
+      authorize: () => Promise.reject(keys),
+    });
+    const asked = () => handle(new Request(`${SPACE_URL}/cas/usage`));
+    expect(await growthOf('holdfast_key_set_refusals_total', 'app="app"', asked)).toBe(1);
+    expect(world.failures.at(-1)).toMatchObject({ kind: 'keys', error: { appId: 'app' } });
   });
 
   test('bytes of bodies count both ways, and a HEAD sends none', async () => {

@@ -3,7 +3,13 @@ import { BULK_OPERATIONS, OPERATIONS } from '@holdfast/protocol';
 import type { Capability, RequestedOperation } from '../auth/capability.ts';
 import { AppLabels, OTHER_APP } from '../metrics/app-label.ts';
 import type { Counter, Histogram } from '../metrics/metric.ts';
-import { RECEIVED_BYTES, REQUEST_DURATION, REQUESTS, SENT_BYTES } from '../metrics/server-metrics.ts';
+import {
+  KEY_SET_REFUSALS,
+  RECEIVED_BYTES,
+  REQUEST_DURATION,
+  REQUESTS,
+  SENT_BYTES,
+} from '../metrics/server-metrics.ts';
 import type { RequestRecord, ServedOperation } from './request-record.ts';
 
 const MS_PER_SECOND = 1000;
@@ -37,6 +43,9 @@ function makeOperationMetrics(): Readonly<Record<ServedOperation, OperationMetri
   return Object.fromEntries(metrics) as Record<ServedOperation, OperationMetrics>;
 }
 
+// Without a sample an expression that subtracts it would have no value.
+KEY_SET_REFUSALS.with({ app: OTHER_APP });
+
 const OPERATION_METRICS = makeOperationMetrics();
 
 export class RequestMetrics {
@@ -53,11 +62,12 @@ export class RequestMetrics {
   }
 
   record(record: RequestRecord, status: number, durationMs: number): void {
-    const { operation, sentBytes, receivedBytes } = record;
+    const { operation, sentBytes, receivedBytes, appWithoutKeys } = record;
     const { offset, duration } = OPERATION_METRICS[operation];
     duration.observe(durationMs / MS_PER_SECOND);
     if (sentBytes > 0) SENT_BYTES.add(sentBytes);
     if (receivedBytes > 0) RECEIVED_BYTES.add(receivedBytes);
+    if (appWithoutKeys !== undefined) KEY_SET_REFUSALS.add({ app: this.#labels.labelOf(appWithoutKeys) });
     const { app, counters } = this.#countersOf(record);
     const key = offset + status;
     let counter = counters.get(key);

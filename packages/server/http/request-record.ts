@@ -17,6 +17,8 @@ export class RequestRecord {
   receivedBytes = 0;
   /** as the answer says it */
   errorCode: string | undefined;
+  /** the App whose key set could not be used, if that refused the request */
+  appWithoutKeys: string | undefined;
   /** as the header X-Request-Id says it */
   requestId: string | undefined;
   /** a lease of a node that was ready already */

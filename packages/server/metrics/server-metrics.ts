@@ -191,6 +191,11 @@ export const JWKS_FAILURES = METRICS.counter(
   'holdfast_jwks_failures_total',
   'Failed fetches of the key sets of Apps',
 );
+export const KEY_SET_REFUSALS = METRICS.counters(
+  'holdfast_key_set_refusals_total',
+  'Requests answered 503 because the key set of their App could not be used',
+  ['app'],
+);
 export const APP_STORED_BYTES = METRICS.gauges(
   'holdfast_app_stored_bytes',
   'Bytes of content that an App stores, as of the last reading',

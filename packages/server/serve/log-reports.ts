@@ -1,4 +1,5 @@
 /** What a server writes to its log of requests that failed and of damaged nodes. */
+import { KeySetUnavailable } from '../auth/auth-errors.ts';
 import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
 import type { RotReport } from '../core/rotten-nodes.ts';
 import type { FailureReport } from '../http/error-answer.ts';
@@ -12,6 +13,11 @@ export function logFailure(log: Log, report: FailureReport, onFatal: (error: Err
     log.error(
       { requestId, app: error.space?.appId, space: error.space?.spaceId, err: error },
       'a count of one Space contradicts its rows: requests that need it answer 503, other Spaces go on',
+    );
+  else if (error instanceof KeySetUnavailable)
+    log.warn(
+      { requestId, app: error.appId, reasons: reasonsOf(error.cause) },
+      'the key set of an App cannot be used, and its requests answer 503: check the URL or file that it was registered with',
     );
   else if (kind === 'unexpected') log.error({ requestId, err: error }, 'a request failed unexpectedly');
   else
