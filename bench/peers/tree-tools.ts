@@ -73,11 +73,17 @@ function createBorg(program: string, folder: string): TreeTool {
 }
 
 function createRsync(program: string, folder: string): TreeTool {
-  const copy = join(folder, 'copy');
+  let count = 0;
+  let copy = '';
   return {
     name: 'rsync',
     note: 'rsync -a: a plain copy to another folder, the floor: no hashes, no chunks, no fsync, no history; whole files, as it does locally',
-    ...storeIn(folder, async () => undefined),
+    async begin() {
+      copy = join(folder, `copy-${++count}`);
+      mkdirSync(copy, { recursive: true });
+    },
+    // So many files are removed when the bench ends: see pulledFolder.
+    end: async () => undefined,
     push: (input) => runCommand([program, '-a', `${input}/`, `${copy}/`]),
     pull: (target) => runCommand([program, '-a', `${copy}/`, `${target}/`]),
     store: () => copy,

@@ -12,6 +12,7 @@ import {
   describePeaks,
   describeRequestsPerNode,
   describeSteps,
+  pulledFolder,
   type StepTargets,
   TREE_ROUNDS,
 } from '../trees/compare-tools.ts';
@@ -54,7 +55,8 @@ async function runPushLargeRow(bench: Bench): Promise<readonly RowResult[]> {
       ...describePeaks('push-large', workload, compared.ours),
     ];
   } finally {
-    for (const path of [folder, `${folder}-aside`]) rmSync(path, { recursive: true, force: true });
+    for (const path of [folder, `${folder}-aside`, pulledFolder(input)])
+      rmSync(path, { recursive: true, force: true });
   }
 }
 

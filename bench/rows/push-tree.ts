@@ -1,5 +1,4 @@
 /** A folder of many files: push, push again, push after one change, pull; requests counted, memory watched. */
-import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Bench, type Row, type RowResult, runUnpinned } from '../bench.ts';
 import { listTreePeers, TREE_TOOL_PACKAGES } from '../peers/tree-tools.ts';
@@ -39,55 +38,43 @@ const STEP_TARGETS: StepTargets = { first: 0.8, unchanged: 0.3, edited: 0.3, pul
 async function runPushTreeRow(bench: Bench): Promise<readonly RowResult[]> {
   const ours = createHoldfastTool(bench);
   const input = makeManyFiles(join(bench.folder, 'many-files'), bench.quick ? 60 : FILES);
-  try {
-    const compared = await compareTools(bench, {
-      input,
-      tools: [ours, ...listTreePeers(bench)],
-    });
-    const workload = describeInput(input);
-    return [
-      ...describeSteps('push-tree', workload, compared, STEP_TARGETS),
-      describeDisk('push-tree', workload, compared),
-      ...describeRequests(input, compared),
-      ...describePeaks('push-tree', workload, compared.ours),
-      describeServerMemory('push-tree', workload, compared.ours),
-      ...(await measureRealFiles(bench)),
-      ...(await measureManyFiles(bench)),
-    ];
-  } finally {
-    rmSync(input.folder, { recursive: true, force: true });
-  }
+  const compared = await compareTools(bench, {
+    input,
+    tools: [ours, ...listTreePeers(bench)],
+  });
+  const workload = describeInput(input);
+  return [
+    ...describeSteps('push-tree', workload, compared, STEP_TARGETS),
+    describeDisk('push-tree', workload, compared),
+    ...describeRequests(input, compared),
+    ...describePeaks('push-tree', workload, compared.ours),
+    describeServerMemory('push-tree', workload, compared.ours),
+    ...(await measureRealFiles(bench)),
+    ...(await measureManyFiles(bench)),
+  ];
 }
 
 /** Documentation and packages of this machine: real names, real sizes, text that compresses. */
 async function measureRealFiles(bench: Bench): Promise<RowResult[]> {
   const input = makeRealFiles(join(bench.folder, 'real-files'), bench.quick ? 60 : FILES);
-  try {
-    const compared = await compareTools(bench, {
-      input,
-      tools: [createHoldfastTool(bench), ...listTreePeers(bench)],
-    });
-    const workload = `${input.files} files of this machine, ${Math.round(input.bytes / 2 ** 20)} MiB, documentation and packages`;
-    return [
-      ...describeSteps('push-real', workload, compared, STEP_TARGETS),
-      describeDisk('push-real', workload, compared),
-      ...describePeaks('push-real', workload, compared.ours),
-      describeServerMemory('push-real', workload, compared.ours),
-    ];
-  } finally {
-    rmSync(input.folder, { recursive: true, force: true });
-  }
+  const compared = await compareTools(bench, {
+    input,
+    tools: [createHoldfastTool(bench), ...listTreePeers(bench)],
+  });
+  const workload = `${input.files} files of this machine, ${Math.round(input.bytes / 2 ** 20)} MiB, documentation and packages`;
+  return [
+    ...describeSteps('push-real', workload, compared, STEP_TARGETS),
+    describeDisk('push-real', workload, compared),
+    ...describePeaks('push-real', workload, compared.ours),
+    describeServerMemory('push-real', workload, compared.ours),
+  ];
 }
 
 /** Memory on a tree that is ten times as wide; nothing to compare with, so it runs once. */
 async function measureManyFiles(bench: Bench): Promise<RowResult[]> {
   const input = makeManyFiles(join(bench.folder, 'more-files'), bench.quick ? 120 : MEMORY_FILES, true);
-  try {
-    const compared = await compareTools(bench, { input, rounds: 1, tools: [createHoldfastTool(bench)] });
-    return describePeaks('push-tree-wide', `${input.files} files of 64 bytes`, compared.ours);
-  } finally {
-    rmSync(input.folder, { recursive: true, force: true });
-  }
+  const compared = await compareTools(bench, { input, rounds: 1, tools: [createHoldfastTool(bench)] });
+  return describePeaks('push-tree-wide', `${input.files} files of 64 bytes`, compared.ours);
 }
 
 function describeInput({ files, bytes }: TreeInput): string {

@@ -1,5 +1,5 @@
 /** First push, unchanged push, push of a small change, pull: each by every tool in turn, on the same input. */
-import { closeSync, openSync, readdirSync, readSync, rmSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readdirSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bench, RowResult, Side } from '../bench.ts';
 import { formatNumber, median } from '../stats.ts';
@@ -54,7 +54,7 @@ export async function compareTools(bench: Bench, options: CompareOptions): Promi
           if (!bench.quick) await Bun.sleep(SETTLE_MS);
         }
         for (const tool of tools) {
-          const ran = await runStep(bench, tool, step, input);
+          const ran = await runStep(bench, tool, step, { input, round });
           const run = step === 'first' ? { ...ran, storedBytes: await diskBytesOf(tool.store()) } : ran;
           runs.get(tool)?.[step].push(run);
           const { elapsedMs, cpuMs, peakMiB, serverCpuMs, serverPeakMiB, requests, nodes, storedBytes } = run;
@@ -83,18 +83,34 @@ export async function compareTools(bench: Bench, options: CompareOptions): Promi
   return { ours: all[0]?.runs ?? emptyRuns(), tools: all };
 }
 
-async function runStep(bench: Bench, tool: TreeTool, step: Step, input: TreeInput): Promise<ToolRun> {
+interface StepPlace {
+  readonly input: TreeInput;
+  readonly round: number;
+}
+
+async function runStep(
+  bench: Bench,
+  tool: TreeTool,
+  step: Step,
+  { input, round }: StepPlace,
+): Promise<ToolRun> {
   // What others have written is on the disk before the next begins.
   if (!bench.quick) await runCommand(['sync']);
   if (step !== 'pull') return tool.push(input.folder);
-  const target = join(bench.folder, `pulled-by-${tool.name}`);
-  try {
-    const run = await tool.pull(target, input.folder);
-    if (tool.name === 'holdfast') await runCommand(['diff', '-r', '--no-dereference', input.folder, target]);
-    return run;
-  } finally {
-    rmSync(target, { recursive: true, force: true });
-  }
+  const pulled = pulledFolder(input);
+  mkdirSync(pulled, { recursive: true });
+  const target = join(pulled, `${tool.name}-${round}`);
+  const run = await tool.pull(target, input.folder);
+  if (tool.name === 'holdfast') await runCommand(['diff', '-r', '--no-dereference', input.folder, target]);
+  return run;
+}
+
+/**
+ * Where what was pulled stays until the bench ends. For up to six minutes after many files were removed, ext4 passes over their
+ * inodes one by one for each new file, and whoever comes next would pay for it.
+ */
+export function pulledFolder(input: TreeInput): string {
+  return `${input.folder}-pulled`;
 }
 
 /** What a folder takes on the disk. */
