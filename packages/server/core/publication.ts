@@ -2,20 +2,14 @@
 import type { Hash } from '@holdfast/protocol';
 import { addEdges, type Children, findChildren, listUnready } from './edges.ts';
 import { type LeaseWindow, renewLease } from './lease-state.ts';
-import type { Generation, NodeRow, NodeStorage } from './model.ts';
+import type { NodeRow } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
 
 /** Bytes that are right and stored, with what they say of the node. Its content row is made by the caller. */
-export interface NewContent {
-  readonly hash: Hash;
-  readonly size: number;
-  readonly canonicalSize: number;
-  readonly contentType: string;
-  readonly refs: Uint8Array;
-  readonly generation: Generation;
-  readonly storage: NodeStorage;
-  readonly storedSize: number;
-}
+export type NewContent = Pick<
+  NodeRow,
+  'hash' | 'size' | 'canonicalSize' | 'contentType' | 'refs' | 'generation' | 'storage' | 'storedSize'
+>;
 
 export type Publication =
   | ({ readonly kind: 'ready'; readonly hash: Hash } & LeaseWindow)

@@ -1,13 +1,8 @@
 /** What the change of one row adds to the counters of its Space (docs/api.md, getUsage). Pure. */
-import type { NodeRow } from './model.ts';
+import type { NodeRow, SpaceCounters } from './model.ts';
 
-export interface UsageDelta {
-  readonly nodeCount: number;
-  readonly readyContentBytes: number;
-  readonly readyStoredBytes: number;
-  readonly waitingBytes: number;
-  readonly notReadyNodeCount: number;
-}
+/** All but leases, which end by themselves. */
+export type UsageDelta = Omit<SpaceCounters, 'leasedNodeCount'>;
 
 export const USAGE_NONE: UsageDelta = {
   nodeCount: 0,

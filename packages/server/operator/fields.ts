@@ -2,7 +2,7 @@
  * The fields of an operation's input: one description gives the strict parser and the schema of the document. A field takes the
  * text of a query parameter or the value of a JSON body.
  */
-import { INTEGER_MAX, isPathId, type JsonSchema, PATH_ID_CHARACTERS_MAX } from '@holdfast/protocol';
+import { INTEGER_MAX, isPathId, type JsonSchema, PATH_ID_CHARACTERS_MAX, SCHEMAS } from '@holdfast/protocol';
 import { OperatorError } from './problem.ts';
 
 export interface Field<T> {
@@ -57,14 +57,7 @@ export function text(description: string, lengthMax: number): Field<string> {
 /** The id of an App or a Space. */
 function pathId(description: string): Field<string> {
   return {
-    schema: {
-      type: 'string',
-      minLength: 1,
-      maxLength: PATH_ID_CHARACTERS_MAX,
-      pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]+$',
-      not: { enum: ['.', '..'] },
-      description,
-    },
+    schema: { ...SCHEMAS.PathId, description },
     isOptional: false,
     fromText: same,
     parse: (value, refuse) => {

@@ -2,6 +2,7 @@
 import { useState } from 'preact/hooks';
 import { QuotaBar } from '../parts/bar.tsx';
 import { CommandLine } from '../parts/command.tsx';
+import { Fact } from '../parts/fact.tsx';
 import { formatSpan } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
 import { Empty, Shown } from '../parts/notices.tsx';
@@ -106,17 +107,6 @@ function AppPanel({ app, onAct }: { readonly app: App; readonly onAct: (act: App
         )}
       </div>
     </section>
-  );
-}
-
-function Fact({ label, value }: { readonly label: string; readonly value: string }) {
-  return (
-    <div>
-      <dt>{label}</dt>
-      <dd>
-        <bdi>{printable(value)}</bdi>
-      </dd>
-    </div>
   );
 }
 

@@ -2,10 +2,10 @@
 import type { GcResult, SpaceUsage } from '@holdfast/protocol';
 import { useState } from 'preact/hooks';
 import { Dialog } from '../parts/dialog.tsx';
+import { Fact } from '../parts/fact.tsx';
 import { formatBytes, formatCount, formatInstant, formatThings } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
 import { Notice, Shown } from '../parts/notices.tsx';
-import { printable } from '../parts/printable.ts';
 import type { Connection } from './connection.ts';
 
 type Row = readonly [label: string, value: (usage: SpaceUsage) => string, meaning: string];
@@ -94,16 +94,5 @@ export function UsageView({ space }: { readonly space: Connection }) {
         </Dialog>
       ) : null}
     </>
-  );
-}
-
-function Fact({ label, value }: { readonly label: string; readonly value: string }) {
-  return (
-    <div>
-      <dt>{label}</dt>
-      <dd>
-        <bdi>{printable(value)}</bdi>
-      </dd>
-    </div>
   );
 }

@@ -13,7 +13,6 @@ import {
   type ReadAids,
   type StoredObject,
 } from '../../core/ports.ts';
-import { spaceKeyOf } from '../../core/space-key.ts';
 import { ContentDamaged } from '../../core/store-failure.ts';
 import type { StoreEpoch, WalkKeeper } from '../../core/stray-ports.ts';
 import type { ContentUploads, NodeLimits } from '../../core/upload-ports.ts';
@@ -28,9 +27,8 @@ import { deleteKeys } from './batch-delete.ts';
 import { BucketEpoch } from './bucket-epoch.ts';
 import type { S3ContentStoreParts } from './content-store-parts.ts';
 import { findEtagOf } from './etag.ts';
-import { RecordContradicted } from './failure.ts';
 import { inspectObject } from './object-inspection.ts';
-import { proveBroken } from './object-proof.ts';
+import { readProven } from './object-proof.ts';
 import { gatherRange, type RecordedObject, readRange } from './object-range.ts';
 import { S3PackStore } from './packs.ts';
 import { StrayWalk } from './stray-walk.ts';
@@ -53,7 +51,7 @@ export class S3ContentStore implements ContentStore {
     this.upload = {
       kind: 'direct',
       signUpload: (space, generation, life, mediaType) =>
-        parts.uploadUrls.sign(this.#keyOf(space, generation), life, mediaType),
+        parts.uploadUrls.sign(parts.keys.keyIn(space, generation), life, mediaType),
     };
   }
 
@@ -76,7 +74,7 @@ export class S3ContentStore implements ContentStore {
     hash: Hash,
     limits: NodeLimits,
   ): Promise<InspectedObject> {
-    const key = this.#keyOf(space, generation);
+    const key = this.#parts.keys.keyIn(space, generation);
     const earlier = await this.#inspections.get(key);
     if (earlier?.found) return earlier;
     const shared = this.#inspections.get(key);
@@ -96,7 +94,9 @@ export class S3ContentStore implements ContentStore {
     }
     const recorded = this.#recordedObject(object);
     const range = { start, end };
-    return this.#proving(recorded, () => gatherRange(this.#parts.client, recorded, range, aids.signal));
+    return readProven(this.#parts, recorded, () =>
+      gatherRange(this.#parts.client, recorded, range, aids.signal),
+    );
   }
 
   async getVersion(object: StoredObject): Promise<string> {
@@ -112,7 +112,7 @@ export class S3ContentStore implements ContentStore {
     // Nothing cannot be asked for; the byte before it can.
     const from = start === end ? Math.max(0, start - 1) : start;
     const range = { start: from, end: from + 1 };
-    await this.#proving(recorded, () =>
+    await readProven(this.#parts, recorded, () =>
       readRange(this.#parts.client, recorded, range, (body) => body.readAll(1)),
     );
   }
@@ -132,7 +132,9 @@ export class S3ContentStore implements ContentStore {
   }
 
   async delete(space: Space, generations: readonly Generation[]): Promise<DeletedObjects> {
-    const byKey = new Map(generations.map((generation) => [this.#keyOf(space, generation), generation]));
+    const byKey = new Map(
+      generations.map((generation) => [this.#parts.keys.keyIn(space, generation), generation]),
+    );
     try {
       // In a wrong bucket every key is absent, and absent keys count as deleted.
       await this.#parts.marker.assertRecentlyHealthy();
@@ -159,19 +161,12 @@ export class S3ContentStore implements ContentStore {
     for (let start = 0; start < canonicalSize; start += CONTENT_PIECE_BYTES) {
       const end = Math.min(start + CONTENT_PIECE_BYTES, canonicalSize);
       hasher.update(
-        await this.#proving(recorded, () => gatherRange(this.#parts.client, recorded, { start, end })),
+        await readProven(this.#parts, recorded, () =>
+          gatherRange(this.#parts.client, recorded, { start, end }),
+        ),
       );
     }
     return hasher.digest('hex');
-  }
-
-  async #proving<T>(recorded: RecordedObject, read: () => Promise<T>): Promise<T> {
-    try {
-      return await read();
-    } catch (error) {
-      if (!(error instanceof RecordContradicted)) throw error;
-      throw await proveBroken(this.#parts, recorded, error);
-    }
   }
 
   #recordedObject(object: StoredObject): RecordedObject {
@@ -180,12 +175,8 @@ export class S3ContentStore implements ContentStore {
       throw new ContentDamaged(`the integrity record of generation ${object.generation} is no ETag`);
     }
     const { space, generation, canonicalSize } = object;
-    const key = this.#keyOf(space, generation);
+    const key = this.#parts.keys.keyIn(space, generation);
     return { space, generation, key, etag, bytesMin: canonicalSize, bytesMax: canonicalSize };
-  }
-
-  #keyOf(space: Space, generation: Generation): string {
-    return this.#parts.keys.keyOf({ spaceKey: spaceKeyOf(space), generation });
   }
 }
 

@@ -6,7 +6,6 @@
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { toByteStream } from '../../core/byte-stream.ts';
 import type { StoredObject } from '../../core/ports.ts';
-import { spaceKeyOf } from '../../core/space-key.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import type { ContentIntake, IntakeTarget, TakenContent } from '../transfer-ports.ts';
 import type { S3ContentStoreParts } from './content-store-parts.ts';
@@ -32,7 +31,7 @@ export class S3ContentIntake implements ContentIntake {
     const { hash, canonicalSize } = target;
     const sending = new CheckedSending(open, hash, canonicalSize);
     const { client, limits } = this.#parts;
-    const key = this.#keyOf(target);
+    const key = this.#parts.keys.keyIn(target.space, target.generation);
     const call: S3Call = {
       method: 'PUT',
       key,
@@ -55,8 +54,12 @@ export class S3ContentIntake implements ContentIntake {
   }
 
   async isThere(object: StoredObject): Promise<boolean> {
-    const { client, marker } = this.#parts;
-    const call = { method: 'HEAD', key: this.#keyOf(object), doing: 'looking for an object' } as const;
+    const { client, keys, marker } = this.#parts;
+    const call = {
+      method: 'HEAD',
+      key: keys.keyIn(object.space, object.generation),
+      doing: 'looking for an object',
+    } as const;
     const isThere = await client.send(call, async ({ status, headers }) => {
       if (status === 404) return false;
       if (status !== 200) throw new AttemptFailed(`the object store answered ${status} about an object`);
@@ -78,10 +81,6 @@ export class S3ContentIntake implements ContentIntake {
     throw new Error(
       `the bucket already holds other bytes under ${key}: give --to an empty bucket, or a prefix of its own`,
     );
-  }
-
-  #keyOf({ space, generation }: Pick<IntakeTarget, 'space' | 'generation'>): string {
-    return this.#parts.keys.keyOf({ spaceKey: spaceKeyOf(space), generation });
   }
 }
 

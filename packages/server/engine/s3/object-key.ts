@@ -3,8 +3,9 @@
  * names its Space and generation, so that a walk that lists it can look for its records. Pure.
  */
 import { bytesToHash } from '@holdfast/protocol';
-import type { Generation, ObjectKey } from '../../core/model.ts';
+import type { Generation, ObjectKey, Space } from '../../core/model.ts';
 import { sha256 } from '../../core/sha256.ts';
+import { spaceKeyOf } from '../../core/space-key.ts';
 
 const NODES = 'nodes/';
 const PROBES = 'probe/';
@@ -40,6 +41,11 @@ export class ObjectKeys {
 
   keyOf({ spaceKey, generation }: ObjectKey): string {
     return `${this.#prefix}${NODES}${spreadOf(generation)}/${spaceKey}/${generation}`;
+  }
+
+  /** The key of a Space's object. */
+  keyIn(space: Space, generation: Generation): string {
+    return this.keyOf({ spaceKey: spaceKeyOf(space), generation });
   }
 
   /** `name` has the form of a generation, so that it tells its age. */

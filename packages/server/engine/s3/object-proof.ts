@@ -4,14 +4,33 @@
  */
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
 import { findStrongEtag } from './etag.ts';
-import { AttemptFailed, type RecordContradicted } from './failure.ts';
+import { AttemptFailed, RecordContradicted } from './failure.ts';
 import type { StoreMarker } from './marker.ts';
 import { hasRecordedLength, type RecordedObject } from './object-range.ts';
 import type { S3Client } from './s3-client.ts';
 
+interface ProofParts {
+  readonly client: S3Client;
+  readonly marker: StoreMarker;
+}
+
+/** What `read` gives. If it contradicts the record, rejects with ContentLost or ContentDamaged, or with StoreUnavailable if nothing is proven. */
+export async function readProven<T>(
+  parts: ProofParts,
+  recorded: RecordedObject,
+  read: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!(error instanceof RecordContradicted)) throw error;
+    throw await proveBroken(parts, recorded, error);
+  }
+}
+
 /** Resolves with ContentLost or ContentDamaged, or rejects with StoreUnavailable if nothing is proven. */
-export async function proveBroken(
-  { client, marker }: { readonly client: S3Client; readonly marker: StoreMarker },
+async function proveBroken(
+  { client, marker }: ProofParts,
   recorded: RecordedObject,
   contradiction: RecordContradicted,
 ): Promise<ContentLost | ContentDamaged> {

@@ -8,14 +8,13 @@ import { toByteStream } from '../../core/byte-stream.ts';
 import type { Generation, Space } from '../../core/model.ts';
 import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/packs/pack-ports.ts';
 import { askCollector } from '../../core/release-bytes.ts';
-import { spaceKeyOf } from '../../core/space-key.ts';
 import { ContentDamaged, StoreUnavailable } from '../../core/store-failure.ts';
 import { isRecordIntact, makeRecordIntegrity, RECORD_INTEGRITY_BYTES } from '../packed-object.ts';
 import type { S3ContentStoreParts } from './content-store-parts.ts';
 import { etagToIntegrity, findEtagOf, findStrongEtag } from './etag.ts';
-import { AttemptFailed, RecordContradicted } from './failure.ts';
+import { AttemptFailed } from './failure.ts';
 import { openObject } from './object-inspection.ts';
-import { proveBroken } from './object-proof.ts';
+import { readProven } from './object-proof.ts';
 import { gatherRange, type RecordedObject, readRange } from './object-range.ts';
 import type { S3Answer, S3Call } from './s3-client.ts';
 
@@ -51,7 +50,7 @@ export class S3PackStore implements PackStore {
     judge: (object: PackObject) => Promise<T>,
   ): Promise<T | undefined> {
     const { client, marker } = this.#parts;
-    const key = this.#keyOf(space, generation);
+    const key = this.#parts.keys.keyIn(space, generation);
     const found = await client.send(
       { method: 'GET', key, space, doing: 'validating a pack' },
       async (answer) => {
@@ -69,7 +68,9 @@ export class S3PackStore implements PackStore {
     const range = rangeOf(record);
     // Bytes may also be damaged on the way: only a checksum that is wrong twice proves damage.
     for (let look = 1; look <= 2; look += 1) {
-      const stored = await this.#proving(recorded, () => gatherRange(this.#parts.client, recorded, range));
+      const stored = await readProven(this.#parts, recorded, () =>
+        gatherRange(this.#parts.client, recorded, range),
+      );
       if (isRecordIntact(stored, checksumOf(record.integrity))) return stored;
     }
     const { pack, offset } = record.place;
@@ -88,7 +89,7 @@ export class S3PackStore implements PackStore {
 
   async write(space: Space, generation: Generation, pieces: AsyncIterable<Uint8Array>): Promise<WrittenPack> {
     const { client, limits } = this.#parts;
-    const key = this.#keyOf(space, generation);
+    const key = this.#parts.keys.keyIn(space, generation);
     const sending = await gather(pieces);
     const call: S3Call = {
       method: 'PUT',
@@ -110,7 +111,7 @@ export class S3PackStore implements PackStore {
     const recorded = this.#recordedObject(space, record);
     const { offset } = record.place;
     const range = { start: offset, end: offset + 1 };
-    await this.#proving(recorded, () =>
+    await readProven(this.#parts, recorded, () =>
       readRange(this.#parts.client, recorded, range, (body) => body.readAll(1)),
     );
     return `${recorded.etag} ${offset}`;
@@ -140,7 +141,7 @@ export class S3PackStore implements PackStore {
   async #readInto(read: Uint8Array[], space: Space, range: RecordRange): Promise<void> {
     const { start, end, records } = range;
     const recorded = { ...range.recorded, bytesMin: end };
-    const bytes = await this.#proving(recorded, () =>
+    const bytes = await readProven(this.#parts, recorded, () =>
       gatherRange(this.#parts.client, recorded, { start, end }),
     );
     for (const { record, index } of records) {
@@ -153,7 +154,7 @@ export class S3PackStore implements PackStore {
 
   /** The ETag of what an attempt whose answer was lost has written, if it is exactly these bytes. */
   async #recognise(space: Space, generation: Generation, sent: GatheredPack): Promise<string> {
-    const key = this.#keyOf(space, generation);
+    const key = this.#parts.keys.keyIn(space, generation);
     const call = { method: 'GET', key, space, doing: 'looking at a pack' } as const;
     const found = await this.#parts.client.send(call, async (answer) => {
       const opened = openObject(answer);
@@ -180,24 +181,11 @@ export class S3PackStore implements PackStore {
     return {
       space,
       generation,
-      key: this.#keyOf(space, generation),
+      key: this.#parts.keys.keyIn(space, generation),
       etag,
       bytesMin,
       bytesMax: Number.MAX_SAFE_INTEGER,
     };
-  }
-
-  async #proving<T>(recorded: RecordedObject, read: () => Promise<T>): Promise<T> {
-    try {
-      return await read();
-    } catch (error) {
-      if (!(error instanceof RecordContradicted)) throw error;
-      throw await proveBroken(this.#parts, recorded, error);
-    }
-  }
-
-  #keyOf(space: Space, generation: Generation): string {
-    return this.#parts.keys.keyOf({ spaceKey: spaceKeyOf(space), generation });
   }
 }
 

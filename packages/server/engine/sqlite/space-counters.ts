@@ -1,14 +1,11 @@
 /** The counters of Spaces as reads answer them. Call each inside one read, so that its statements see the same commit. */
 import type { SpaceCounters } from '../../core/model.ts';
 import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
+import { USAGE_NONE, type UsageDelta } from '../../core/usage-delta.ts';
 import type { ReadStatements, SqlRow } from './statements.ts';
 
 export const NO_COUNTERS: SpaceCounters = {
-  nodeCount: 0,
-  readyContentBytes: 0,
-  readyStoredBytes: 0,
-  waitingBytes: 0,
-  notReadyNodeCount: 0,
+  ...USAGE_NONE,
   leasedNodeCount: 0,
 };
 
@@ -50,7 +47,7 @@ export function appTotalsFromSql(row: SqlRow): AppTotals {
   return { spaces: row.spaces as number, ...countersFromSql(row) };
 }
 
-export function countersFromSql(row: SqlRow): Omit<SpaceCounters, 'leasedNodeCount'> {
+export function countersFromSql(row: SqlRow): UsageDelta {
   return {
     nodeCount: row.node_count as number,
     readyContentBytes: row.ready_content_bytes as number,

@@ -1,4 +1,6 @@
 /** The changes of one batch to the counters of its Spaces, written once before the commit. */
+
+import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { Space } from '../../core/model.ts';
 import { type Stored, storedOf } from '../../core/quotas.ts';
@@ -8,17 +10,7 @@ import { countersFromSql } from './space-counters.ts';
 import type { SpaceDirectory } from './space-directory.ts';
 import type { Statements } from './statements.ts';
 
-export interface LedgerEntry {
-  readonly nodeCount: number;
-  readonly readyContentBytes: number;
-  readonly readyStoredBytes: number;
-  readonly waitingBytes: number;
-  readonly notReadyNodeCount: number;
-  /** rows whose lease expires after the Space's watermark */
-  readonly leasedCount: number;
-}
-
-type Sums = { -readonly [Field in keyof LedgerEntry]: number };
+type Sums = { -readonly [Field in keyof KeptCounters]: number };
 
 export class SpaceLedger {
   readonly #sql: Statements;
@@ -70,7 +62,7 @@ export class SpaceLedger {
     this.#watermarks.set(id, watermark);
   }
 
-  add(id: number, change: LedgerEntry, sign: 1 | -1): void {
+  add(id: number, change: KeptCounters, sign: 1 | -1): void {
     const sums = this.#sums.get(id) ?? {
       nodeCount: 0,
       readyContentBytes: 0,

@@ -3,7 +3,9 @@
  * first body of a batch that writes has no savepoint, which would copy every page that it changes: if it fails, nothing else of
  * the batch has been written yet, and the whole transaction is rolled back.
  */
+
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
+import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { Stored } from '../../core/quotas.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
@@ -11,7 +13,7 @@ import { storageError } from '../local-failure.ts';
 import type { ActiveUploads } from './active-uploads.ts';
 import { letGoOfPages } from './database.ts';
 import type { BatchRows } from './node-cache.ts';
-import type { LedgerEntry, SpaceLedger } from './space-ledger.ts';
+import type { SpaceLedger } from './space-ledger.ts';
 import type { SqlRow, Statements } from './statements.ts';
 
 type Prepared = Statement<SqlRow, SQLQueryBindings[]>;
@@ -123,7 +125,7 @@ export class WriteScope {
   }
 
   /** Adds to a Space's counters; taken back if the body fails. */
-  count(spaceId: number, change: LedgerEntry): void {
+  count(spaceId: number, change: KeptCounters): void {
     this.ledger.add(spaceId, change, 1);
     this.#undo.push(() => this.ledger.add(spaceId, change, -1));
   }

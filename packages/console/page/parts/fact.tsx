@@ -1,0 +1,13 @@
+/** A term of a list of facts, and what somebody else wrote as its value. */
+import { printable } from './printable.ts';
+
+export function Fact({ label, value }: { readonly label: string; readonly value: string }) {
+  return (
+    <div>
+      <dt>{label}</dt>
+      <dd>
+        <bdi>{printable(value)}</bdi>
+      </dd>
+    </div>
+  );
+}
