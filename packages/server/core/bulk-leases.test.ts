@@ -44,8 +44,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     const [ready, claimed, rotten] = [smallNode(1), objectNode(2), smallNode(3)];
     const [never, asked, sent] = [smallNode(4), smallNode(5), smallNode(6)];
     const waiting = smallNode(7, [never.hash, ready.hash, never.hash, asked.hash]);
-    if (isDirect) await world.uploadDirectly(claimed);
-    else await world.upload(claimed);
+    await world.upload(claimed);
     world.now += 2 * MINUTE_MS;
     world.doors.delete = () => Promise.reject(new Error('planted: cannot delete'));
     await expect(runGc(world.core, SPACE, 10)).rejects.toThrow('could not be deleted');
@@ -154,7 +153,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     const middle = smallNode(2, [leaf.hash]);
     const top = smallNode(3, [middle.hash, leaf.hash]);
     await publish(top, middle);
-    if (isDirect) await world.uploadDirectly(leaf);
+    if (isDirect) await world.upload(leaf);
     else await world.publish(leaf);
     expect(statesOf(await client.leases([top, middle, leaf]))).toEqual(['ready', 'ready', 'ready']);
   });

@@ -82,8 +82,8 @@ test('the server takes no uploads itself', async () => {
 test('parents wait for their children, and a waiting parent protects them', async () => {
   const child = objectNode(1);
   const parent = objectNode(2, [child.hash, child.hash]);
-  expect(await world.uploadDirectly(parent)).toMatchObject({ childHashes: [child.hash] });
-  expect((await world.uploadDirectly(child)).state).toBe('ready');
+  expect(await world.upload(parent)).toMatchObject({ childHashes: [child.hash] });
+  expect((await world.upload(child)).state).toBe('ready');
   expect((await world.lease(parent)).state).toBe('ready');
   expect((await world.row(child))?.childRefCount).toBe(2);
 });
@@ -119,13 +119,13 @@ test('a PUT that lands after its generation was replaced changes nothing, and it
 
 test('bytes over the limit are accepted by the store, and the next lease says NODE_TOO_LARGE', async () => {
   const node = objectNode(1);
-  expect(await world.uploadDirectly(node, new Uint8Array(NODE_BYTES_MAX + 1))).toMatchObject({
+  expect(await world.upload(node, new Uint8Array(NODE_BYTES_MAX + 1))).toMatchObject({
     state: 'awaiting_replacement_upload',
     rejection: { code: 'NODE_TOO_LARGE' },
   });
   await world.sweepAll();
   expect(world.direct.generations).toEqual([]);
-  expect((await world.uploadDirectly(node)).state).toBe('ready');
+  expect((await world.upload(node)).state).toBe('ready');
 });
 
 test('rejected bytes go at once, and once more when their URL has expired: a replay is never accepted', async () => {
@@ -145,7 +145,7 @@ test('rejected bytes go at once, and once more when their URL has expired: a rep
   await world.sweepAll();
   expect(world.direct.generations).toEqual([]);
   world.now = upload.expiresAt;
-  expect((await world.uploadDirectly(node)).state).toBe('ready');
+  expect((await world.upload(node)).state).toBe('ready');
 });
 
 test('a collected object that its URL brings back is never read, and goes when the URL has expired', async () => {
@@ -186,7 +186,7 @@ test('bytes replayed between the delete and the end of its record are deleted to
 
 test('a node whose URLs have expired is deleted once, because no replay is possible', async () => {
   const node = objectNode(1);
-  expect((await world.uploadDirectly(node)).state).toBe('ready');
+  expect((await world.upload(node)).state).toBe('ready');
   world.now += URL_LIFE_MS;
   expect(await gc()).toMatchObject({ deleted: 1 });
   const deleted: string[] = [];
@@ -206,7 +206,7 @@ test('a healed node lets go of its old key twice too', async () => {
   const old = (await world.row(node))!.generation;
   await world.direct.delete(SPACE, [old]);
   expect(await failureOf(contentOf(node))).toMatchObject({ status: 503 });
-  expect((await world.uploadDirectly(node)).state).toBe('ready');
+  expect((await world.upload(node)).state).toBe('ready');
   await world.sweepAll();
   expect(world.direct.put(upload.url, objectNode(2).bytes)).toBe(200);
   expect(await contentOf(node)).toEqual(node.content);
@@ -312,5 +312,5 @@ test('a lease whose generation is replaced at every look ends in 503, and the ne
   expect(await failureOf(world.lease(node))).toMatchObject({ code: 'SERVICE_UNAVAILABLE', status: 503 });
   expect(looks).toBe(4);
   delete world.doors.inspect;
-  expect((await world.uploadDirectly(node)).state).toBe('ready');
+  expect((await world.upload(node)).state).toBe('ready');
 });

@@ -42,25 +42,17 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     }
     throw new Error('compaction does not come to an end');
   };
-  const keep = (nodes: readonly CanonicalNode[]) =>
-    world.core.metadata.transact(SPACE, async (tx) => {
-      for (const { hash } of nodes) {
-        const row = (await tx.findNode(hash))!;
-        await tx.updateNode(row, { ...row, leaseExpiresAt: world.now + 100 * DAY_MS });
-      }
-    });
   /** A pack of `live` and `dead`, of which the dead are collected. */
   const wornPack = async (
     live: readonly CanonicalNode[],
     dead: readonly CanonicalNode[],
   ): Promise<string> => {
     const { id } = await client.send([...live, ...dead], [...dead, ...live].map(packed));
-    await keep(live);
+    await world.keep(live);
     world.now += 2 * MINUTE_MS;
     expect((await runGc(world.core, SPACE, 10_000)).deleted).toBe(dead.length);
     return id;
   };
-  const objects = (): readonly string[] => (isDirect ? world.direct.generations : world.objectFiles());
   const expectWhole = async (nodes: readonly CanonicalNode[]): Promise<void> => {
     const records = await client.read(nodes);
     expect(records.map(({ hash }) => hash)).toEqual(nodes.map(({ hash }) => hash));
@@ -88,7 +80,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
       expect((await client.place(node)).pack).not.toBe(generation);
     }
     await outliveUrls();
-    expect(objects()).toEqual([(await client.place(live[0]!)).pack]);
+    expect(world.objects()).toEqual([(await client.place(live[0]!)).pack]);
     await expectWhole(live);
     expect(await compactAll()).toBe(0);
     // The verdicts stay where they were.
@@ -109,9 +101,9 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
   test('bytes that never became a row go too: rejected, known before, or behind a framing fault', async () => {
     const [live, known] = [manyNodes(20), smallNode(9e8)];
     await client.send([known]);
-    await keep([known]);
+    await world.keep([known]);
     await client.send(live, [...live, known].map(plain));
-    await keep(live);
+    await world.keep(live);
     const { pack } = await client.place(live[0]!);
     world.now += 6 * DAY_MS;
     expect(await compactAll()).toBe(live.length);
@@ -164,11 +156,11 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     await expectWhole(live);
     // An object that no row ever named is a stray.
     world.now += 3 * DAY_MS;
-    await keep(live);
+    await world.keep(live);
     for (let step = 0; step < STRAY_WALK_STEPS; step += 1) await world.sweepAll();
     world.now += TOMBSTONE_MS;
     for (let step = 0; step < STRAY_WALK_STEPS; step += 1) await world.sweepAll();
-    expect([...objects()].sort()).toEqual(
+    expect([...world.objects()].sort()).toEqual(
       [...new Set(await Promise.all(live.map(async (node) => (await client.place(node)).pack)))].sort(),
     );
   });
@@ -253,7 +245,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     await client.send([bad]);
     expect(await compactAll()).toBe(live.length - 1);
     await outliveUrls();
-    expect(objects()).not.toContain(pack);
+    expect(world.objects()).not.toContain(pack);
     await expectWhole(live);
   });
 });

@@ -39,18 +39,10 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     isDirect ? smallNode(seed, refs) : objectNode(seed, refs);
   const nodesOf = (count: number, from = 0): CanonicalNode[] =>
     Array.from({ length: count }, (_, index) => nodeOf(from + index));
-  const upload = (node: CanonicalNode) => (isDirect ? world.uploadDirectly(node) : world.upload(node));
-  const keep = (nodes: readonly CanonicalNode[]) =>
-    world.core.metadata.transact(SPACE, async (tx) => {
-      for (const { hash } of nodes) {
-        const row = (await tx.findNode(hash))!;
-        await tx.updateNode(row, { ...row, leaseExpiresAt: world.now + 100 * DAY_MS });
-      }
-    });
   /** Nodes that are ready, one object each, and a day old. */
   const publish = async (nodes: readonly CanonicalNode[]): Promise<void> => {
-    for (const node of nodes) expect((await upload(node)).state).toBe('ready');
-    await keep(nodes);
+    for (const node of nodes) expect((await world.upload(node)).state).toBe('ready');
+    await world.keep(nodes);
     world.now += DAY_MS + 1;
   };
   const packAll = async (core: Core = world.core, rules = FEW): Promise<number> => {
@@ -64,7 +56,6 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     }
     throw new Error('the walk does not come to an end');
   };
-  const objects = (): readonly string[] => (isDirect ? world.direct.generations : world.objectFiles());
   const packsOf = async (nodes: readonly CanonicalNode[]): Promise<string[]> => {
     const places = await Promise.all(nodes.map((node) => client.place(node)));
     return [...new Set(places.map(({ pack }) => pack))].sort();
@@ -104,7 +95,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     expect(await client.place(text)).toMatchObject({ codec: 1 });
     expect((await client.place(text)).storedLength).toBeLessThan(text.bytes.length / 10);
     await sweepTwice();
-    expect([...objects()]).toEqual(await packsOf([...nodes, parent]));
+    expect([...world.objects()]).toEqual(await packsOf([...nodes, parent]));
     await expectWhole([...nodes, parent]);
     expect(await packAll()).toBe(0);
     await world.restart();
@@ -118,8 +109,8 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     await publish([...nodes, large, ...inline]);
     expect(await packAll()).toBe(0);
     const young = nodeOf(9);
-    expect((await upload(young)).state).toBe('ready');
-    await keep([young]);
+    expect((await world.upload(young)).state).toBe('ready');
+    await world.keep([young]);
     expect(await packAll()).toBe(0);
     world.now += DAY_MS;
     expect(await packAll()).toBe(0);
@@ -137,8 +128,8 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
       nodeOf(20),
       nodeOf(21, ['0'.repeat(64)]),
     ];
-    expect((await upload(rotten)).state).toBe('ready');
-    expect((await upload(waiting)).state).toBe('validated_awaiting_children');
+    expect((await world.upload(rotten)).state).toBe('ready');
+    expect((await world.upload(waiting)).state).toBe('validated_awaiting_children');
     await publish([...good, ...more]);
     await world.core.metadata.transact(SPACE, async (tx) => {
       const row = (await tx.findNode(rotten.hash))!;
@@ -197,7 +188,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     for (let step = 0; step < STRAY_WALK_STEPS; step += 1) await world.sweepAll();
     world.now += TOMBSTONE_MS;
     for (let step = 0; step < STRAY_WALK_STEPS; step += 1) await world.sweepAll();
-    expect([...objects()].sort()).toEqual(await packsOf(nodes));
+    expect([...world.objects()].sort()).toEqual(await packsOf(nodes));
   });
 
   test('the pack is durable before a row names it, and an object goes after its row has moved', async () => {
@@ -251,7 +242,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
         await tx.updateNode(short, { ...short, leaseExpiresAt: world.now + MINUTE_MS });
       });
       expect((await runGc(world.core, SPACE, 10)).deleted).toBe(1);
-      expect((await upload(healed)).state).toBe('ready');
+      expect((await world.upload(healed)).state).toBe('ready');
       expect((await world.lease(leased, DAY_MS)).state).toBe('ready');
       expect((await client.leases([stays])).results).toMatchObject([{ state: 'ready' }]);
     });
@@ -281,7 +272,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     gate.open();
     expect(await pass).toMatchObject({ deleted: 1 });
     await sweepTwice();
-    expect([...objects()]).toEqual(await packsOf(others));
+    expect([...world.objects()]).toEqual(await packsOf(others));
     await expectWhole(others);
   });
 
@@ -322,7 +313,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     expect(await packAll(core)).toBe(0);
     expect(beside).toBe(5);
     await sweepTwice();
-    expect([...objects()]).toEqual(await packsOf(nodes));
+    expect([...world.objects()]).toEqual(await packsOf(nodes));
     await expectWhole(nodes);
   });
 

@@ -46,7 +46,6 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     const { body } = await readContent(world.core, SPACE, node.hash, undefined, CALLER);
     return new Response(body as BodyInit).bytes();
   };
-  const publishAlone = (node: CanonicalNode) => (isDirect ? world.uploadDirectly(node) : world.upload(node));
   const sendAll = async (pack: PackInstruction, records: readonly PlantedRecord[]): Promise<void> => {
     expect(await client.put(pack, makePack(records))).toBe(200);
   };
@@ -99,7 +98,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     expect((await getUsage(world.core, SPACE)).reservedBytes).toBe(parent.bytes.length);
     world.now += DAY_MS - MINUTE_MS;
     expect((await runGc(world.core, SPACE, 10)).deleted).toBe(0);
-    await publishAlone(missing);
+    await world.upload(missing);
     expect(statesOf(await client.leases([parent, there, missing]))).toEqual(['ready', 'ready', 'ready']);
     expect(await getUsage(world.core, SPACE)).toMatchObject({ reservedBytes: 0, notReadyNodeCount: 0 });
   });
@@ -272,7 +271,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     await world.sweepAll();
     world.now += isDirect ? 10 * MINUTE_MS : 0;
     await world.sweepAll();
-    const objects = isDirect ? world.direct.generations : world.objectFiles();
+    const objects = world.objects();
     expect(objects).not.toContain(generation);
     expect((await client.lease(id)).results).toEqual([{ state: 'absent', hash: node.hash }]);
     // Another pack brings the same bytes, and the first pack stays spent.
@@ -284,7 +283,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
   test('a ready node is only leased, a rotten one healed, a claimed one revived', async () => {
     const [ready, rotten, claimed] = [smallNode(1), smallNode(2), objectNode(3)];
     const parent = smallNode(4, [rotten.hash, rotten.hash]);
-    await publishAlone(claimed);
+    await world.upload(claimed);
     world.now += 2 * MINUTE_MS;
     world.doors.delete = () => Promise.reject(new Error('planted'));
     await expect(runGc(world.core, SPACE, 10)).rejects.toThrow();
@@ -308,7 +307,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
 
   test('a record that contradicts what is stored for its hash is a conflict, and stays one', async () => {
     const [node, other] = [smallNode(1), smallNode(2)];
-    await publishAlone(node);
+    await world.upload(node);
     await world.core.metadata.transact(SPACE, async (tx) => {
       const row = (await tx.findNode(node.hash))!;
       await tx.updateNode(row, { ...row, state: 'rotten', contentType: 'x/y' });
@@ -378,7 +377,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     await world.sweepAll();
     expect([await client.pack(sent.id), await client.pack(silent.id)]).toEqual([undefined, undefined]);
     expect((await failureOf(client.lease(sent.id))).status).toBe(404);
-    expect(isDirect ? world.direct.generations : world.objectFiles()).toEqual([]);
+    expect(world.objects()).toEqual([]);
   });
 });
 

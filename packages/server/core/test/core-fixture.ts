@@ -225,12 +225,6 @@ export class CoreWorld {
     throw new Error(`expected an upload instruction, got ${answer.state}`);
   }
 
-  /** Lease, PUT to the store itself, lease: the last answer. */
-  async uploadDirectly(node: CanonicalNode, bytes = node.bytes): Promise<LeaseResponse> {
-    expect(this.direct.put((await this.begin(node)).upload.url, bytes)).toBe(200);
-    return this.lease(node);
-  }
-
   put({ upload }: AwaitingUpload, body: Uint8Array | SlowBody, declaredLength?: number): Promise<void> {
     return receiveUpload(this.#core, {
       token: upload.url.slice(`${ORIGIN}/uploads/`.length),
@@ -239,9 +233,11 @@ export class CoreWorld {
     });
   }
 
-  /** Lease, PUT, lease: the last answer. */
-  async upload(node: CanonicalNode): Promise<LeaseResponse> {
-    await this.put(await this.begin(node), node.bytes);
+  /** Lease, PUT to whoever receives here, lease: the last answer. */
+  async upload(node: CanonicalNode, bytes = node.bytes): Promise<LeaseResponse> {
+    const begun = await this.begin(node);
+    if (this.#direct === undefined) await this.put(begun, bytes);
+    else expect(this.#direct.put(begun.upload.url, bytes)).toBe(200);
     return this.lease(node);
   }
 
@@ -270,6 +266,22 @@ export class CoreWorld {
     if (row === undefined) throw new Error('only a node with a row has bytes to mend');
     await nextTurn();
     this.spoiler.restore({ ...row, isInline: row.storage === 'inline' });
+  }
+
+  /** The names of all stored objects, whoever keeps them. */
+  objects(): readonly string[] {
+    return this.#direct?.generations ?? this.objectFiles();
+  }
+
+  /** Renews the leases of rows for so long that no collection takes them. */
+  keep(nodes: readonly CanonicalNode[]): Promise<void> {
+    return this.#core.metadata.transact(SPACE, async (tx) => {
+      for (const { hash } of nodes) {
+        const row = await tx.findNode(hash);
+        if (row === undefined) throw new Error('only a node with a row can be kept');
+        await tx.updateNode(row, { ...row, leaseExpiresAt: this.now + 100 * DAY_MS });
+      }
+    });
   }
 
   objectFiles(): readonly string[] {
