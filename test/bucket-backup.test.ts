@@ -8,9 +8,10 @@ import { formatContentUrl, makeS3Environment, openEngines, startCluster } from '
 import { HOLDFAST } from './support/holdfast-command.ts';
 import { APP, SPACE } from './support/running-server.ts';
 import { listKeys, sendToBucket } from './support/s3-request.ts';
-import { runHoldfast, startServer } from './support/server-process.ts';
+import { readPrinted, runHoldfast, startServer } from './support/server-process.ts';
 import { makeSpaceClient, type SpaceClient } from './support/space-client.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
+import { until } from './support/until.ts';
 
 const TEST_MS_MAX = 300_000;
 const NODES = 12;
@@ -113,6 +114,8 @@ test(
       rmSync(listFiles()[1] as string);
       const damaged = await check();
       expect([damaged.exitCode, damaged.json.ok, damaged.json.damagedFiles.length]).toEqual([1, false, 2]);
+      expect(damaged.json.damagedFiles[0]).toStartWith(`object ${join(dir, 'objects')}`);
+      expect(damaged.stderr).toContain('the next backup reads them anew');
       for (const key of keys) await remove(key);
       const partly = await run(environment, 'restore', dir, ...content);
       expect(partly.exitCode).toBe(1);
@@ -163,6 +166,53 @@ test(
     expect(last.json.nodes).toBe((await listKeys(bucket, 'nodes/')).length);
     expect(await run({}, 'backup', 'check', killed)).toMatchObject({ exitCode: 0, json: { ok: true } });
     expect(readdirSync(join(killed, 'incoming'))).toEqual([]);
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'servers tell how old the backup is, and one that may not write into the bucket is made all the same',
+  async () => {
+    const { bucket } = engines;
+    const told = join(folder.path, 'told');
+    const words = ['backup', told, '--content', formatContentUrl(bucket)];
+    const startedAt = Date.now();
+    expect(await run(environment, ...words)).toMatchObject({ exitCode: 0, stderr: '' });
+    const endedAt = Date.now();
+    const server = await startServer({
+      data: join(folder.path, 'telling'),
+      arguments: [
+        ...['--metadata', engines.metadataUrl, '--content', formatContentUrl(bucket)],
+        ...['--operator-listen', '127.0.0.1:0'],
+      ],
+      environment,
+    });
+    try {
+      const operators = await readPrinted(server, /^operators: (\S+)\n/m);
+      const readSeconds = async (): Promise<number> => {
+        const text = await (await fetch(`${operators}/metrics`)).text();
+        return Number(/^holdfast_backup_last_success_timestamp_seconds (\S+)$/m.exec(text)?.[1]);
+      };
+      await until(async () => (await readSeconds()) > 0);
+      const seconds = await readSeconds();
+      expect([seconds >= startedAt / 1000, seconds <= endedAt / 1000]).toEqual([true, true]);
+    } finally {
+      await server.end('SIGKILL');
+    }
+    const [key = ''] = (await listKeys(bucket)).filter((each) => each.endsWith('holdfast-last-backup'));
+    const denied = {
+      ...{ Effect: 'Deny', Principal: '*', Action: 's3:PutObject' },
+      Resource: `arn:aws:s3:::${bucket.name}/${key}`,
+    };
+    const policy = JSON.stringify({ Version: '2012-10-17', Statement: [denied] });
+    const query = { policy: '' };
+    expect((await sendToBucket(bucket, { method: 'PUT', query, body: policy })).ok).toBe(true);
+    expect(await run(environment, ...words)).toMatchObject({
+      exitCode: 0,
+      stderr: expect.stringContaining('its time could not be written into the bucket'),
+    });
+    expect((await sendToBucket(bucket, { method: 'DELETE', query })).ok).toBe(true);
+    expect(await run({}, 'backup', 'check', told)).toMatchObject({ exitCode: 0, json: { ok: true } });
   },
   TEST_MS_MAX,
 );

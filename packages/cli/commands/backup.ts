@@ -104,14 +104,20 @@ async function runBackup(dir: string, flags: Flags): Promise<void> {
       ? server.makeBackup({ dataDir: resolvePath(data), folder }, { onProgress })
       : server.backUpBucket(
           { place: server.parseBucketPlace(content, process.env), folder, keepGoneMs },
-          onProgress,
+          {
+            onProgress,
+            onUntold: (reason) =>
+              printNote(
+                `the backup is made, but no server can tell how old it is, because its time could not be written into the bucket: ${reason}`,
+              ),
+          },
         ),
   );
   if (flags.json) printJson(result);
   else {
     const { nodes, bytes, copiedBytes, ms } = result;
     printLine(
-      `backed up ${formatCount(nodes)} nodes, ${formatBytes(bytes)} in all, ${formatBytes(copiedBytes)} of it copied now, in ${formatTime(ms)}`,
+      `backed up ${formatCount(nodes)} ${content === undefined ? 'nodes' : 'objects'}, ${formatBytes(bytes)} in all, ${formatBytes(copiedBytes)} of it copied now, in ${formatTime(ms)}`,
     );
   }
 }
@@ -132,13 +138,16 @@ async function runCheck(dir: string, _: unknown, command: Command): Promise<void
   if (flags.json) printJson(describe(verdict));
   else printVerdict(verdict);
   if (verdict.ok) return;
-  const { damagedNodes, damagedFiles } = verdict;
+  const { counted, damagedNodes, damagedFiles } = verdict;
+  const [nodes, others] = [formatCount(damagedNodes.length), formatCount(damagedFiles.length)];
   throw new CliError(
-    `the backup ${dir} is damaged: ${formatCount(damagedNodes.length)} nodes, ${formatCount(damagedFiles.length)} other findings; make a new backup in another folder`,
+    counted === 'nodes'
+      ? `the backup ${dir} is damaged: ${nodes} nodes, ${others} other findings; make a new backup in another folder`
+      : `the backup ${dir} is damaged: ${others} findings; remove the files of the objects named above, and the next backup reads them anew`,
   );
 }
 
-function describe({ damagedNodes, ...verdict }: BackupVerdict): Record<string, unknown> {
+function describe({ damagedNodes, counted: _, ...verdict }: BackupVerdict): Record<string, unknown> {
   const nodes = damagedNodes.map(({ space, hash, reason }) => ({
     ...{ app: space.appId, space: space.spaceId },
     ...{ hash, message: reason },
@@ -146,7 +155,8 @@ function describe({ damagedNodes, ...verdict }: BackupVerdict): Record<string, u
   return { ...verdict, damagedNodes: nodes };
 }
 
-function printVerdict({ ok, createdAt, nodes, bytes, damagedNodes, damagedFiles }: BackupVerdict): void {
+function printVerdict(verdict: BackupVerdict): void {
+  const { ok, createdAt, counted, nodes, bytes, damagedNodes, damagedFiles } = verdict;
   for (const what of damagedFiles) printLine(`damaged: ${what}`);
   for (const { space, hash, reason } of damagedNodes) {
     printLine(
@@ -155,7 +165,7 @@ function printVerdict({ ok, createdAt, nodes, bytes, damagedNodes, damagedFiles 
   }
   if (!ok) return;
   printLine(
-    `the backup of ${new Date(createdAt).toISOString()} is good: ${formatCount(nodes)} nodes, ${formatBytes(bytes)}`,
+    `the backup of ${new Date(createdAt).toISOString()} is good: ${formatCount(nodes)} ${counted}, ${formatBytes(bytes)}`,
   );
 }
 

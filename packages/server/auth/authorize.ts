@@ -79,13 +79,12 @@ export function authorize(
   const credential = plainCredential(authorization);
   const digest = digestCredential(credential);
   const target: ScopeTarget = { appId, spaceId };
-  const known = findStanding(authorizer, digest);
+  const known = findStanding(authorizer, digest, witness);
   if (known === undefined) {
     MISSES.add();
     return authorizeUnknown(authorizer, readBearerToken(credential), digest, target, operation, witness);
   }
   HITS.add();
-  if (witness !== undefined) witness.capability = known;
   checkScope(known, target, operation);
   return known;
 }
@@ -95,7 +94,11 @@ export function authorize(
  * set is the same, and it has not expired. Otherwise `undefined`: then every check is made again, in order. Throws for one that
  * would stand had it not been revoked.
  */
-function findStanding(authorizer: Authorizer, digest: string): Capability | undefined {
+function findStanding(
+  authorizer: Authorizer,
+  digest: string,
+  witness: Witness | undefined,
+): Capability | undefined {
   const entry = authorizer.cache.find(digest);
   if (entry === undefined) return undefined;
   const snapshot = authorizer.registry.read();
@@ -107,6 +110,7 @@ function findStanding(authorizer: Authorizer, digest: string): Capability | unde
   if (keySet !== entry.keySet) return undefined;
   const now = authorizer.world.now();
   if (now < entry.validity.from || now >= entry.validity.until) return undefined;
+  if (witness !== undefined) witness.capability = entry.capability;
   checkRevocations(registered.revocations, entry.capability, entry.validity, now);
   return entry.capability;
 }
@@ -149,8 +153,9 @@ async function authorizeUnknown(
   const now = authorizer.world.now();
   const { capability, validity } = checkClaims(parsed.claims, registration, now);
   authorizer.cache.store(digest, { capability, validity, issuer: parsed.issuer, registration, keySet });
-  checkRevocations(latest.revocations, capability, validity, now);
+  // Proven, also if an operator has revoked it.
   if (witness !== undefined) witness.capability = capability;
+  checkRevocations(latest.revocations, capability, validity, now);
   checkScope(capability, target, operation);
   return capability;
 }

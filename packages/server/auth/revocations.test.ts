@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import { REGISTRY_RELOAD_MS } from './auth-limits.ts';
 import { type Authorizer, authorize, openAuthorizer } from './authorize.ts';
+import type { Capability } from './capability.ts';
 import type { AppRecord, Revocation } from './registry-store.ts';
 import {
   APP_ID,
@@ -34,16 +35,24 @@ async function openServer(change: Partial<AppRecord> = {}) {
       header: { kid: 'a' },
       claims: { exp: (world.now() + lifeMs) / 1000, ...claims },
     });
+  /** who made the last request, as far as that was proven */
+  let proven: string | undefined;
   const ask = async (bearer: string): Promise<string> => {
+    const witness = {
+      set capability(known: Capability | undefined) {
+        proven = known?.subject;
+      },
+    };
+    proven = undefined;
     try {
-      await authorize(authorizer, `Bearer ${bearer}`, APP_ID, SPACE_ID, 'readMetadata');
+      await authorize(authorizer, `Bearer ${bearer}`, APP_ID, SPACE_ID, 'readMetadata', witness);
       return 'granted';
     } catch (error) {
       return error instanceof ApiError ? `${error.code}: ${error.message}` : String(error);
     }
   };
   const reload = () => world.advance(REGISTRY_RELOAD_MS + 1);
-  return { world, store, token, ask, reload };
+  return { world, store, token, ask, reload, findProven: () => proven };
 }
 
 const REVOKED = 'invalid_token: the capability is not valid: the operator has revoked it';
@@ -86,6 +95,16 @@ describe('a revocation', () => {
     expect(await ask(longer)).toBe(REVOKED);
     await world.advance(1);
     expect([await ask(longer), await ask(shorter)]).toEqual(['granted', REVOKED]);
+  });
+
+  test('leaves it proven whose token it was, for the audit log', async () => {
+    const { world, store, token, ask, reload, findProven } = await openServer();
+    const known = await token({ sub: 'bob' });
+    expect([await ask(known), findProven()]).toEqual(['granted', 'bob']);
+    store.revoke(APP_ID, { claim: 'sub', value: 'bob', until: world.now() + HOUR_MS });
+    await reload();
+    expect([await ask(known), findProven()]).toEqual([REVOKED, 'bob']);
+    expect([await ask(await token({ sub: 'bob', jti: 'new' })), findProven()]).toEqual([REVOKED, 'bob']);
   });
 
   test.each<[string, Partial<AppRecord>, object, string]>([

@@ -34,10 +34,16 @@ const LOST_AND_FOUND = 'lost+found';
 const LOCK_FILE = 'lock.db';
 const FILE_NAME = /^([0-9a-f]{32})\.([0-9a-f]{64})$/;
 
+export interface BucketBackupWatch {
+  onProgress(step: string, copiedBytes: number): void;
+  /** The backup is made, and servers cannot be told. */
+  onUntold(reason: string): void;
+}
+
 /** Rejects with ServeError. An interrupted one leaves the former backup good, and is gone on with. */
 export async function backUpBucket(
   { place, folder, keepGoneMs }: BucketBackupRequest,
-  onProgress: (step: string, copiedBytes: number) => void,
+  { onProgress, onUntold }: BucketBackupWatch,
 ): Promise<BackupResult> {
   const startedAt = performance.now();
   process.umask(PRIVATE_UMASK);
@@ -55,6 +61,7 @@ export async function backUpBucket(
       assertOwn(target, former, storeId);
       const job = new BucketCopy({ bucket, target, former, keepGoneMs, onProgress });
       const { nodes, bytes } = await job.run(storeId);
+      await bucket.noteBackup(Date.now()).catch((error: Error) => onUntold(error.message));
       return { nodes, bytes, copiedBytes: job.copiedBytes, ms: Math.round(performance.now() - startedAt) };
     } finally {
       held.release();

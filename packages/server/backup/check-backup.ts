@@ -74,7 +74,7 @@ class BackupCheck {
     await checkObjects(format.objectsIn(this.#repository.root), sizes, onDamage);
     const damagedNodes = this.#manifest.objects === null ? [] : await this.#verifyNodes(format);
     const ok = this.#damagedFiles.length === 0 && damagedNodes.length === 0;
-    return { ok, createdAt, nodes, bytes, damagedNodes, damagedFiles: this.#damagedFiles };
+    return { ok, createdAt, counted: 'nodes', nodes, bytes, damagedNodes, damagedFiles: this.#damagedFiles };
   }
 
   async #verifyNodes(format: FolderFormat): Promise<readonly DamagedNode[]> {

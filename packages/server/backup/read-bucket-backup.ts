@@ -32,13 +32,21 @@ export async function checkBucketBackup(
   let checked = 0;
   for (const part of PARTS) {
     for (const entry of await reader.take(part)) {
-      if (!(await isWhole(target, entry))) damagedFiles.push(`object ${entry.path}`);
+      if (!(await isWhole(target, entry))) damagedFiles.push(`object ${target.fileOf(entry)}`);
       onProgress(`checking objects: ${++checked} of ${manifest.nodes}`);
     }
   }
   if (reader.digest() !== manifest.sha256) damagedFiles.push(LIST);
   const { createdAt, nodes, bytes } = manifest;
-  return { ok: damagedFiles.length === 0, createdAt, nodes, bytes, damagedNodes: [], damagedFiles };
+  return {
+    ok: damagedFiles.length === 0,
+    createdAt,
+    counted: 'objects',
+    nodes,
+    bytes,
+    damagedNodes: [],
+    damagedFiles,
+  };
 }
 
 export interface BucketRestoreResult extends RestoreResult {

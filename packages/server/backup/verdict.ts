@@ -5,6 +5,8 @@ export interface BackupVerdict {
   readonly ok: boolean;
   /** ms; when the backup was made */
   readonly createdAt: number;
+  /** a backup of a bucket cannot look into its objects: there `nodes` counts those */
+  readonly counted: 'nodes' | 'objects';
   readonly nodes: number;
   readonly bytes: number;
   readonly damagedNodes: readonly DamagedNode[];

@@ -22,7 +22,7 @@ import type {
 } from './model.ts';
 import type { PackReads, PackStore, PackVerbs } from './packs/pack-ports.ts';
 import type { Stored } from './quotas.ts';
-import type { StoreEpoch, StrayPort, WalkKeeper } from './stray-ports.ts';
+import type { StoredNumber, StrayPort, WalkKeeper } from './stray-ports.ts';
 import type { PurgeVerbs, SpaceListing } from './tenancy-ports.ts';
 import type { Upkeep } from './upkeep-ports.ts';
 import type { ContentUploads, NodeLimits } from './upload-ports.ts';
@@ -203,7 +203,9 @@ export interface ContentStore {
    */
   sweep(findKnown: FindKnown, now: number, walk?: WalkKeeper): Promise<void>;
   /** Only where the bytes can outlive the rows (core/store-epoch.ts). */
-  readonly epoch?: StoreEpoch;
+  readonly epoch?: StoredNumber;
+  /** when a backup of the bytes last succeeded, ms; only where it is kept with them */
+  readonly lastBackup?: Pick<StoredNumber, 'read'>;
   close(): Promise<void>;
 }
 

@@ -36,8 +36,9 @@ export interface WalkKeeper {
   notePlace(place: string | undefined): Promise<void>;
 }
 
-export interface StoreEpoch {
+/** A number beside the bytes. */
+export interface StoredNumber {
   /** undefined: none was ever written */
   read(): Promise<number | undefined>;
-  write(epoch: number): Promise<void>;
+  write(number: number): Promise<void>;
 }

@@ -77,5 +77,7 @@ export interface BucketObjects {
   fetch(path: string, begin: () => (piece: Uint8Array) => void): Promise<FetchedObject | undefined>;
   /** The store itself proves the digest. Leaves an object that is there. */
   put(path: string, body: SentObject): Promise<void>;
+  /** Tells servers when a backup succeeded, ms. Rejects with StoreUnavailable, as where the credentials may only read. */
+  noteBackup(at: number): Promise<void>;
   close(): void;
 }

@@ -172,7 +172,7 @@ export const SCRUB_LAST_SUCCESS = METRICS.gauge(
 );
 export const BACKUP_LAST_SUCCESS = METRICS.gauge(
   'holdfast_backup_last_success_timestamp_seconds',
-  'When a backup of the data folder last succeeded and its list was read back; 0: never',
+  'When a backup of the data folder or of the bucket last succeeded, the older of them; 0: never',
   { merge: 'max' },
 );
 

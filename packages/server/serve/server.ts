@@ -102,8 +102,7 @@ async function openParts(
     throw explainFolderError(spoolFolder, error);
   });
   opened.add(() => copies.close());
-  const stopWatching = watchServer(config, core);
-  opened.add(async () => stopWatching());
+  opened.add(watchServer(config, core, log, worker === 0));
   const audit = config.audit === undefined ? undefined : await openAudit(config.audit, log);
   opened.add(async () => audit?.close());
   const tracer = await openTraces(process.env, log, worker);

@@ -1,8 +1,10 @@
 /** The gauges of an open server that are read when somebody looks. */
 
 import { statfsSync } from 'node:fs';
+import { startLoop } from '../background/loop.ts';
 import { readLastBackup } from '../backup/last-backup.ts';
 import type { Core } from '../core/core.ts';
+import type { Log } from '../log.ts';
 import {
   BACKUP_LAST_SUCCESS,
   BUILD_INFO,
@@ -14,18 +16,48 @@ import {
 import serverPackage from '../package.json' with { type: 'json' };
 import type { ServeConfig } from './config.ts';
 
-/** Returns what ends it. */
-export function watchServer({ place, dataDir }: ServeConfig, core: Core): () => void {
+/** Between looks for a backup of the bucket; each is a request. */
+const BACKUP_LOOK_MS = 60_000;
+const BACKUP_RETRY_MS = 5_000;
+
+/** Returns what ends it. `isFirst`: of the processes of this server, this one asks the stores. */
+export function watchServer(
+  { place, dataDir }: ServeConfig,
+  core: Core,
+  log: Log,
+  isFirst: boolean,
+): () => Promise<void> {
   const isFolder = place.rows.kind === 'folder' || place.bytes.kind === 'folder';
   BUILD_INFO.set({ version: serverPackage.version, bun: Bun.version }, 1);
   // Stores across a network say themselves what became of their last request.
   ENGINE_UP.set({ engine: place.rows.kind === 'folder' ? 'sqlite' : 'postgres' }, 1);
   ENGINE_UP.set({ engine: place.bytes.kind === 'folder' ? 'disk' : 's3' }, 1);
-  return METRICS.readBefore(() => {
+  const { lastBackup } = core.content;
+  let bucketBackupAt = 0;
+  const look = async (): Promise<number> => {
+    bucketBackupAt = (await lastBackup?.read()) ?? 0;
+    return BACKUP_LOOK_MS;
+  };
+  const loop =
+    lastBackup !== undefined && isFirst
+      ? startLoop({ name: 'backups', log, step: look, retryMs: BACKUP_RETRY_MS })
+      : undefined;
+  const stopReading = METRICS.readBefore(() => {
     ROTTEN_NODES.set(core.rottenNodes.total());
     if (isFolder) FREE_BYTES.set(readFreeBytes(dataDir));
-    if (place.rows.kind === 'folder') BACKUP_LAST_SUCCESS.set(readLastBackup(place.rows.dataDir) / 1000);
+    if (!isFirst) return;
+    const folderBackupAt = place.rows.kind === 'folder' ? readLastBackup(place.rows.dataDir) : 0;
+    BACKUP_LAST_SUCCESS.set(olderBackup(folderBackupAt, bucketBackupAt) / 1000);
   });
+  return async () => {
+    stopReading();
+    await loop?.stop();
+  };
+}
+
+/** Where rows and bytes are backed up apart, the older backup tells how far one could go back; 0: none that is known of. */
+function olderBackup(first: number, second: number): number {
+  return first === 0 || second === 0 ? Math.max(first, second) : Math.min(first, second);
 }
 
 /** What a user without privileges may still write; 0 where the system does not say. */

@@ -2,6 +2,7 @@
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { S3Address } from '../address.ts';
 import type { BucketObjects, FetchedObject, SentObject } from '../backup-ports.ts';
+import { makeLastBackup } from './bucket-number.ts';
 import { CredentialSource, openDefaultProvider } from './credentials.ts';
 import { findStrongEtag } from './etag.ts';
 import { AttemptFailed } from './failure.ts';
@@ -92,6 +93,10 @@ class S3BucketObjects implements BucketObjects {
       if (status === 200 || status === 409 || status === 412) return;
       throw new AttemptFailed(`the object store answered ${status} to a restored object`);
     });
+  }
+
+  noteBackup(at: number): Promise<void> {
+    return makeLastBackup(this.#client, this.#keys).write(at);
   }
 
   close(): void {

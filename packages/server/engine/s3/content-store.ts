@@ -14,7 +14,7 @@ import {
   type StoredObject,
 } from '../../core/ports.ts';
 import { ContentDamaged } from '../../core/store-failure.ts';
-import type { StoreEpoch, WalkKeeper } from '../../core/stray-ports.ts';
+import type { StoredNumber, WalkKeeper } from '../../core/stray-ports.ts';
 import type { ContentUploads, NodeLimits } from '../../core/upload-ports.ts';
 import {
   isPacked,
@@ -24,7 +24,7 @@ import {
   verifyPackedNode,
 } from '../packed-object.ts';
 import { deleteKeys } from './batch-delete.ts';
-import { BucketEpoch } from './bucket-epoch.ts';
+import { makeBucketEpoch, makeLastBackup } from './bucket-number.ts';
 import type { S3ContentStoreParts } from './content-store-parts.ts';
 import { findEtagOf } from './etag.ts';
 import { inspectObject } from './object-inspection.ts';
@@ -35,7 +35,8 @@ import { StrayWalk } from './stray-walk.ts';
 
 export class S3ContentStore implements ContentStore {
   readonly upload: ContentUploads;
-  readonly epoch: StoreEpoch;
+  readonly epoch: StoredNumber;
+  readonly lastBackup: StoredNumber;
   readonly packs: S3PackStore;
   readonly fillsScratch = false;
   readonly #parts: S3ContentStoreParts;
@@ -47,7 +48,8 @@ export class S3ContentStore implements ContentStore {
     this.#parts = parts;
     this.#walk = new StrayWalk(parts);
     this.packs = new S3PackStore(parts);
-    this.epoch = new BucketEpoch(parts.client, parts.keys);
+    this.epoch = makeBucketEpoch(parts.client, parts.keys);
+    this.lastBackup = makeLastBackup(parts.client, parts.keys);
     this.upload = {
       kind: 'direct',
       signUpload: (space, generation, life, mediaType) =>

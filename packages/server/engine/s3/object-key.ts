@@ -11,6 +11,7 @@ const NODES = 'nodes/';
 const PROBES = 'probe/';
 const MARKER = 'holdfast-store';
 const EPOCH = 'holdfast-epoch';
+const LAST_BACKUP = 'holdfast-last-backup';
 const SPREAD_DIGITS = 2;
 
 const OBJECT_NAME = /^([0-9a-f]{2})\/([0-9a-f]{32})\/([0-9a-f]{32})$/;
@@ -29,6 +30,10 @@ export class ObjectKeys {
 
   get epoch(): string {
     return this.#prefix + EPOCH;
+  }
+
+  get lastBackup(): string {
+    return this.#prefix + LAST_BACKUP;
   }
 
   get nodesPrefix(): string {

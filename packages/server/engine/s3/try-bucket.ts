@@ -1,7 +1,7 @@
 /** Looks whether a bucket can be used, without making anything in it. The probe of a start writes, so it is left to that. */
 import type { S3Address } from '../address.ts';
 import type { BytesTrial } from '../store-trial.ts';
-import { BucketEpoch } from './bucket-epoch.ts';
+import { makeBucketEpoch } from './bucket-number.ts';
 import { CredentialSource, openDefaultProvider } from './credentials.ts';
 import { AttemptFailed } from './failure.ts';
 import { S3_LIMITS } from './limits.ts';
@@ -17,7 +17,7 @@ export async function tryBucket(address: S3Address): Promise<BytesTrial> {
   const keys = new ObjectKeys(address.prefix);
   try {
     const storeId = await new StoreMarker(client, keys, '', S3_LIMITS).find();
-    const epoch = await new BucketEpoch(client, keys).read();
+    const epoch = await makeBucketEpoch(client, keys).read();
     return { storeId, epoch, clockAheadMs: await readClockAhead(client, keys) };
   } catch (error) {
     throw explainOpening(error);
