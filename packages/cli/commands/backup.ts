@@ -122,7 +122,7 @@ async function runBackup(dir: string, flags: Flags): Promise<void> {
   }
 }
 
-/** Where the variables of `serve` name engines that servers share, no data folder is meant. */
+/** The bucket to back up, if no folder is given and the variables of `serve` name shared engines. */
 function findSharedContent(
   { data }: Flags,
   { HOLDFAST_METADATA: metadata, HOLDFAST_CONTENT: content }: NodeJS.ProcessEnv,

@@ -41,8 +41,10 @@ export function registerCheckCommand(program: Command): void {
       'check',
       { repair, rehash },
       'repairs are kept; run the same command again to check everything',
-      // Progress is asked for even if nobody wants to read it: without any the check would count as stalled.
-      (line) => options.quiet || printNote(printable(line)),
+      // Asked for even if nobody reads it: a check without progress counts as stalled.
+      (line) => {
+        if (options.quiet !== true) printNote(printable(line));
+      },
     );
     if (options.json) printJson(result);
     else printResult(result);

@@ -1,10 +1,10 @@
 /** What looking at a whole Space needs of the rows, beside what requests need (core/ports.ts). */
+
 import type { Hash } from '@holdfast/protocol';
+import type { Awaitable } from './awaitable.ts';
 import type { Generation, NodeRow, PackPlace, RootRefBalance, Space } from './model.ts';
 import type { PackId, PackUse } from './packs/pack-model.ts';
 import type { UsageDelta } from './usage-delta.ts';
-
-type Awaitable<T> = T | Promise<T>;
 
 /** The record of a node's content, without inline bytes. */
 export interface ContentFacts {

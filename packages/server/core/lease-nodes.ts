@@ -77,7 +77,10 @@ export async function leaseNodes(
   }
 }
 
-/** A push sends its packs side by side, and leases what waits behind them: what ends while none is being received may be the last. */
+/**
+ * Lets the rows rest if nothing of the Space is being received: this lease may then be the last of a push, which sends packs side
+ * by side and leases behind them what waits.
+ */
 export function restAfterLeases({ content: { upload }, metadata }: Core, space: Space): void {
   if (upload.kind === 'server' && upload.receiver.reservedBytes(space) === 0) metadata.rest?.();
 }

@@ -11,7 +11,6 @@ import type {
   DiscardRow,
   Generation,
   NodeRow,
-  ObjectKey,
   PackPlace,
   RootRefBalance,
   RootRefCommit,
@@ -22,7 +21,7 @@ import type {
 } from './model.ts';
 import type { PackReads, PackStore, PackVerbs } from './packs/pack-ports.ts';
 import type { Stored } from './quotas.ts';
-import type { StoredNumber, StrayPort, WalkKeeper } from './stray-ports.ts';
+import type { FindKnown, StoredNumber, StrayPort, WalkKeeper } from './stray-ports.ts';
 import type { PurgeVerbs, SpaceListing } from './tenancy-ports.ts';
 import type { Upkeep } from './upkeep-ports.ts';
 import type { ContentUploads, NodeLimits } from './upload-ports.ts';
@@ -208,9 +207,6 @@ export interface ContentStore {
   readonly lastBackup?: Pick<StoredNumber, 'read'>;
   close(): Promise<void>;
 }
-
-/** Which generations among `keys` have a record: `findKnownGenerations`. */
-export type FindKnown = (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>;
 
 export interface DeletedObjects {
   readonly deleted: ReadonlySet<Generation>;

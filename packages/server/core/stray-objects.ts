@@ -4,7 +4,7 @@
  */
 import { createdAtOf } from './generation.ts';
 import type { ObjectKey } from './model.ts';
-import type { FindKnown } from './ports.ts';
+import type { FindKnown } from './stray-ports.ts';
 
 /** A generation's record is durable before its URL is given out: one without a record at this age never gets one. */
 export const STRAY_AGE_MS = 24 * 3_600_000;

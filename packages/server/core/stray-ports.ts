@@ -1,8 +1,9 @@
 /** What rows keep for the walk over all objects of the store of bytes (core/stray-watch.ts). */
+import type { Awaitable } from './awaitable.ts';
 import type { Generation, ObjectKey } from './model.ts';
 
-type Awaitable<T> = T | Promise<T>;
-type FindKnown = (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>;
+/** Which generations among `keys` have a record: `findKnownGenerations`. */
+export type FindKnown = (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>;
 
 export interface StrayPort {
   /** When each of them was first found without a record, ms. */

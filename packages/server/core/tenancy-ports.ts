@@ -1,8 +1,8 @@
 /** What operating many tenants needs of the rows, beside what requests need (core/ports.ts). */
-import type { Hash } from '@holdfast/protocol';
-import type { Space, SpaceCounters } from './model.ts';
 
-type Awaitable<T> = T | Promise<T>;
+import type { Hash } from '@holdfast/protocol';
+import type { Awaitable } from './awaitable.ts';
+import type { Space, SpaceCounters } from './model.ts';
 
 /** One Space with what is stored in it. */
 export interface SpaceEntry {

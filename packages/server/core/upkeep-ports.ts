@@ -4,7 +4,7 @@ import type { ContentRow, Generation, NodeRow, ObjectKey, Space } from './model.
 
 export interface SpacesToSweep {
   readonly spaces: readonly Space[];
-  /** damage that hides what is due; then some of `spaces` come in turn, whether something is due there or not */
+  /** Damage that hides which Spaces have something due: some of `spaces` are then there only because it is their turn. */
   readonly failure: unknown;
 }
 

@@ -1,9 +1,9 @@
 /** What packs need of rows and of the store of bytes, beside what single nodes need (core/ports.ts; docs/design.md, Packs). */
+
 import type { Hash } from '@holdfast/protocol';
+import type { Awaitable } from '../awaitable.ts';
 import type { ContentRow, Generation, NodeRow, PackCodec, PackPlace, Space, UploadRow } from '../model.ts';
 import type { PackId, PackRejection, PackRow, PackUse, PackVerdicts } from './pack-model.ts';
-
-type Awaitable<T> = T | Promise<T>;
 
 /** Records or rows of one transaction: it holds other tenants up no longer than that takes. */
 export const PACK_GROUP_RECORDS = 256;

@@ -4,13 +4,12 @@ import type { ContentRow, Generation, Space } from '../../core/model.ts';
 import type {
   ContentStore,
   DeletedObjects,
-  FindKnown,
   InspectedObject,
   ReadAids,
   StoredObject,
 } from '../../core/ports.ts';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
-import type { WalkKeeper } from '../../core/stray-ports.ts';
+import type { FindKnown, WalkKeeper } from '../../core/stray-ports.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import type { ContentUploads, NodeLimits } from '../../core/upload-ports.ts';
 import { codeOf } from '../../error-code.ts';

@@ -14,7 +14,7 @@ interface PackSinkOptions {
   readonly pool: BlockPool;
 }
 
-/** Gathers the arriving bytes into blocks and writes each of them. It holds one block in memory; a piece as large is written as it is. */
+/** Gathers the arriving bytes into blocks and writes each block. It holds one in memory. A larger piece is written as it came. */
 export class PackSink {
   readonly #options: PackSinkOptions;
   #block: Uint8Array | undefined;

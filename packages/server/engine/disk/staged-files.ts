@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
-import type { FindKnown } from '../../core/ports.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
+import type { FindKnown } from '../../core/stray-ports.ts';
 import { codeOf } from '../../error-code.ts';
 import { type DurableNamesOptions, removeObject, syncOrEnd } from './durable-names.ts';
 import type { OpenFile } from './files.ts';

@@ -3,9 +3,9 @@
  * if it comes after an object was sealed and before its record was written.
  */
 import type { Generation } from '../../core/model.ts';
-import type { FindKnown } from '../../core/ports.ts';
+
 import { findStrays, STRAY_AGE_MS } from '../../core/stray-objects.ts';
-import type { WalkKeeper } from '../../core/stray-ports.ts';
+import type { FindKnown, WalkKeeper } from '../../core/stray-ports.ts';
 import { type DurableNamesOptions, removeObject } from './durable-names.ts';
 import { ANY_SPACE, isGeneration } from './object-layout.ts';
 

@@ -8,13 +8,12 @@ import {
   CONTENT_PIECE_BYTES,
   type ContentStore,
   type DeletedObjects,
-  type FindKnown,
   type InspectedObject,
   type ReadAids,
   type StoredObject,
 } from '../../core/ports.ts';
 import { ContentDamaged } from '../../core/store-failure.ts';
-import type { StoredNumber, WalkKeeper } from '../../core/stray-ports.ts';
+import type { FindKnown, StoredNumber, WalkKeeper } from '../../core/stray-ports.ts';
 import type { ContentUploads, NodeLimits } from '../../core/upload-ports.ts';
 import {
   isPacked,

@@ -3,10 +3,10 @@
  * generations, uploads sent again after a collection, and leftovers of probes.
  */
 import { createdAtOf } from '../../core/generation.ts';
-import type { FindKnown } from '../../core/ports.ts';
+
 import type { StoreUnavailable } from '../../core/store-failure.ts';
 import { findStrays, STRAY_AGE_MS } from '../../core/stray-objects.ts';
-import type { WalkKeeper } from '../../core/stray-ports.ts';
+import type { FindKnown, WalkKeeper } from '../../core/stray-ports.ts';
 import { deleteKeys } from './batch-delete.ts';
 import { RequestRefused } from './failure.ts';
 import type { S3Limits } from './limits.ts';

@@ -8,8 +8,8 @@ import type { Database } from 'bun:sqlite';
 const CHECKPOINT_PAGES = 4000;
 /** pages; a shorter log takes little room, and the next look of the background work is soon enough for it */
 const EMPTIED_SOON_PAGES = 64;
-/** After `emptyNow` has acted it passes so many times as long as that took: whoever writes meanwhile waits for the disk. */
-const EMPTIED_NOW_PAUSE = 4;
+/** Writers wait while `emptyNow` empties the log. It then does nothing for this many times as long as that took. */
+const EMPTY_NOW_REST_FACTOR = 4;
 
 interface Checkpoint {
   /** a reader or another process was in the way */
@@ -30,8 +30,8 @@ export class WriteAheadLog {
   readonly #writer: Database;
   #seen: string | undefined;
   #emptied: string | undefined;
-  /** ms; `emptyNow` passes until then */
-  #passesUntil = Number.NEGATIVE_INFINITY;
+  /** ms; until then `emptyNow` does nothing */
+  #restsUntil = Number.NEGATIVE_INFINITY;
 
   constructor(writer: Database) {
     this.#writer = writer;
@@ -53,11 +53,11 @@ export class WriteAheadLog {
   /** Empties a log that takes room. A reader in the way, or a call right after the last, leaves it for `emptySoon`. */
   emptyNow(readClock: () => number = () => performance.now()): void {
     const startedAt = readClock();
-    if (this.#writer.inTransaction || startedAt < this.#passesUntil) return;
+    if (this.#writer.inTransaction || startedAt < this.#restsUntil) return;
     if (this.#checkpoint('NOOP').log < EMPTIED_SOON_PAGES) return;
     if (this.#checkpoint('TRUNCATE').busy === 0) this.#emptied = this.#readChanges();
     const endedAt = readClock();
-    this.#passesUntil = endedAt + (endedAt - startedAt) * EMPTIED_NOW_PAUSE;
+    this.#restsUntil = endedAt + (endedAt - startedAt) * EMPTY_NOW_REST_FACTOR;
   }
 
   /**

@@ -6,7 +6,7 @@ import type { PackGroup } from '../../../core/packs/pack-decision.ts';
 import type { JudgedRecord } from '../../../core/packs/pack-ports.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
 import { isDamageMet } from '../../local-failure.ts';
-import { type PackedGroup, unpackGroup } from './packed-group.ts';
+import { fromGroupMessage, type GroupMessage } from './group-message.ts';
 import { packError, unpackError } from './thread-errors.ts';
 import { packMessage, packOrders, type ToWriter, unpackMessage, unpackRenewals } from './writer-messages.ts';
 
@@ -86,7 +86,7 @@ test('a group of a pack arrives as it was sent, each record with bytes of its ow
     }).orders;
     const [id, verb, itsSpace, name, packed] = order ?? [];
     expect([id, verb, itsSpace, name]).toEqual([1, 'transact', space, 'publishGroup']);
-    const arrived = unpackGroup(packed as PackedGroup);
+    const arrived = fromGroupMessage(packed as GroupMessage);
     expect(arrived).toEqual(sent);
     for (const { refs } of arrived.records) expect(refs.buffer.byteLength).toBe(refs.length);
   }

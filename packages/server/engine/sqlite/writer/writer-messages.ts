@@ -5,14 +5,14 @@ import type { PackGroup } from '../../../core/packs/pack-decision.ts';
 import { SpaceMap } from '../../../core/space-map.ts';
 import type { Committed } from '../node-cache.ts';
 import type { Renewal } from '../ready-leases.ts';
-import { packGroup } from './packed-group.ts';
+import { toGroupMessage } from './group-message.ts';
 import type { RowWriter } from './row-writer.ts';
 import type { PackedError } from './thread-errors.ts';
 
 const HASH_DIGITS = 2 * HASH_BYTES;
 export const RENEWED_NUMBERS = 3;
-/** the transaction whose input is a PackedGroup on its way */
-export const PACKED_BODY = 'publishGroup';
+/** the transaction whose input travels as a GroupMessage */
+export const GROUP_BODY = 'publishGroup';
 
 export type WriterVerb = Exclude<keyof RowWriter, 'drain' | 'close'>;
 
@@ -57,7 +57,7 @@ type RenewalOrder = readonly [
   ...parameters: Parameters<RowWriter['renewReady']>,
 ];
 
-/** Parts the renewals from the other orders, and packs the records of packs. */
+/** Sends renewals apart from the other orders, and groups of records as lists. */
 export function packOrders(all: readonly Order[]): Pick<ToWriter, 'orders' | 'renewals'> {
   const orders: Order[] = [];
   const spaces: Space[] = [];
@@ -68,7 +68,7 @@ export function packOrders(all: readonly Order[]): Pick<ToWriter, 'orders' | 're
   let hashes = '';
   for (const order of all) {
     if (order[1] !== 'renewReady') {
-      orders.push(isGroup(order) ? withGroup(order) : order);
+      orders.push(isGroup(order) ? asMessage(order) : order);
       continue;
     }
     const [id, , space, hash, durationMs] = order as RenewalOrder;
@@ -89,16 +89,16 @@ type GroupOrder = readonly [
   id: number,
   verb: 'transact',
   space: Space,
-  name: typeof PACKED_BODY,
+  name: typeof GROUP_BODY,
   group: PackGroup,
 ];
 
 function isGroup(order: Order): order is GroupOrder {
-  return order[1] === 'transact' && order[3] === PACKED_BODY;
+  return order[1] === 'transact' && order[3] === GROUP_BODY;
 }
 
-function withGroup([id, verb, space, name, group]: GroupOrder): Order {
-  return [id, verb, space, name, packGroup(group)];
+function asMessage([id, verb, space, name, group]: GroupOrder): Order {
+  return [id, verb, space, name, toGroupMessage(group)];
 }
 
 export function unpackRenewals({ spaces, spaceAt, hashes, durationsMs }: PackedRenewals): Renewal[] {

@@ -4,7 +4,7 @@ import type { Space } from '../../../core/model.ts';
 import type { TransactionBody } from '../../../core/ports.ts';
 import { TRANSACTIONS } from '../../../core/transactions.ts';
 import type { Committed } from '../node-cache.ts';
-import { type PackedGroup, unpackGroup } from './packed-group.ts';
+import { fromGroupMessage, type GroupMessage } from './group-message.ts';
 import {
   LocalRowWriter,
   type RowWriter,
@@ -13,9 +13,9 @@ import {
 } from './row-writer.ts';
 import { type PackedError, packError } from './thread-errors.ts';
 import {
+  GROUP_BODY,
   type Order,
   type Outcome,
-  PACKED_BODY,
   type PackedRenewals,
   packMessage,
   type ToWriter,
@@ -62,7 +62,7 @@ const events: RowWriterEvents = {
 function run(writer: RowWriter, [, verb, ...parameters]: Order): Promise<unknown> {
   if (verb !== 'transact') return (writer[verb] as (...given: unknown[]) => Promise<unknown>)(...parameters);
   const [space, name, given] = parameters as [Space, keyof typeof TRANSACTIONS, unknown];
-  const input = name === PACKED_BODY ? unpackGroup(given as PackedGroup) : given;
+  const input = name === GROUP_BODY ? fromGroupMessage(given as GroupMessage) : given;
   return writer.transact(space, TRANSACTIONS[name] as TransactionBody<unknown, unknown>, input);
 }
 

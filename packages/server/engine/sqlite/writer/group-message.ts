@@ -10,26 +10,26 @@ import type { JudgedRecord } from '../../../core/packs/pack-ports.ts';
 const HASH_DIGITS = 2 * HASH_BYTES;
 const NO_REFS = new Uint8Array(0);
 
-export type PackedGroup = Omit<PackGroup, 'records'> & { readonly packed: PackedRecords };
+export type GroupMessage = Omit<PackGroup, 'records'> & { readonly lists: RecordLists };
 
-interface PackedRecords {
+interface RecordLists {
   /** the object that all of them lie in */
   readonly pack: Generation;
-  /** one behind the other: all are of one length */
+  /** joined: all are of one length */
   readonly hashes: string;
   /** distinct */
   readonly contentTypes: readonly string[];
   /** NUMBERS for each record */
   readonly numbers: Float64Array;
-  /** of all records, one behind the other */
+  /** of all records, joined */
   readonly refs: Uint8Array;
   readonly integrities: Uint8Array;
 }
 
-/** index, size, canonicalSize, offset, storedLength, codec, place of the content type, bytes of refs, bytes of integrity */
+/** index, size, canonicalSize, offset, storedLength, codec, index in `contentTypes`, bytes of refs, bytes of integrity */
 const NUMBERS = 9;
 
-export function packGroup({ records, ...group }: PackGroup): PackedGroup {
+export function toGroupMessage({ records, ...group }: PackGroup): GroupMessage {
   const numbers = new Float64Array(records.length * NUMBERS);
   const contentTypes: string[] = [];
   let hashes = '';
@@ -47,11 +47,11 @@ export function packGroup({ records, ...group }: PackGroup): PackedGroup {
   const pack = records[0]?.place.pack ?? group.generation;
   const refs = concatBytes(records.map((record) => record.refs));
   const integrities = concatBytes(records.map((record) => record.integrity));
-  return { ...group, packed: { pack, hashes, contentTypes, numbers, refs, integrities } };
+  return { ...group, lists: { pack, hashes, contentTypes, numbers, refs, integrities } };
 }
 
-export function unpackGroup({ packed, ...group }: PackedGroup): PackGroup {
-  const { pack, hashes, contentTypes, numbers, refs, integrities } = packed;
+export function fromGroupMessage({ lists, ...group }: GroupMessage): PackGroup {
+  const { pack, hashes, contentTypes, numbers, refs, integrities } = lists;
   const records: JudgedRecord[] = [];
   let refsAt = 0;
   let integrityAt = 0;
