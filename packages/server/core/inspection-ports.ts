@@ -1,5 +1,4 @@
 /** What looking at a whole Space needs of the rows, beside what requests need (core/ports.ts). */
-
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { Generation, NodeRow, PackPlace, RootRefBalance, Space } from './model.ts';

@@ -1,5 +1,4 @@
 /** What operating many tenants needs of the rows, beside what requests need (core/ports.ts). */
-
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { Space, SpaceCounters } from './model.ts';

@@ -1,5 +1,4 @@
 /** What packs need of rows and of the store of bytes, beside what single nodes need (core/ports.ts; docs/design.md, Packs). */
-
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
 import type { ContentRow, Generation, NodeRow, PackCodec, PackPlace, Space, UploadRow } from '../model.ts';

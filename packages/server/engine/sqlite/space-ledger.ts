@@ -1,5 +1,4 @@
 /** The changes of one batch to the counters of its Spaces, written once before the commit. */
-
 import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { Space } from '../../core/model.ts';

@@ -3,7 +3,6 @@
  * first body of a batch that writes has no savepoint, which would copy every page that it changes: if it fails, nothing else of
  * the batch has been written yet, and the whole transaction is rolled back.
  */
-
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';
