@@ -25,12 +25,12 @@ interface Report {
   readonly found: readonly string[];
 }
 
-async function check(metadata: string, content: string): Promise<Report> {
+async function check(metadata: string, content: string, listen = '127.0.0.1:0'): Promise<Report> {
   const environment = {
     ...makeS3Environment(engines.bucket),
     HOLDFAST_METADATA: metadata,
     HOLDFAST_CONTENT: content,
-    HOLDFAST_LISTEN: '127.0.0.1:0',
+    HOLDFAST_LISTEN: listen,
   };
   const { exitCode, stdout, stderr } = await runHoldfast(['config', 'check', '--online', '--json'], {
     environment,
@@ -67,6 +67,19 @@ test(
     expect(served.found.join('\n')).toMatch(
       /schema version \d+, a server works on it.*its marker is that of these rows/s,
     );
+
+    const busy = await check(engines.metadataUrl, content, `127.0.0.1:${server.port}`);
+    expect([busy.exitCode, busy.found.join('\n')]).toEqual([
+      0,
+      expect.stringContaining('by a Holdfast server'),
+    ]);
+    const stranger = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('hello') });
+    cleanups.push(() => stranger.stop(true));
+    const taken = await check(engines.metadataUrl, content, `127.0.0.1:${stranger.port}`);
+    expect([taken.exitCode, taken.problems.map(({ message }) => message)]).toEqual([
+      1,
+      [expect.stringContaining('the port is taken')],
+    ]);
 
     const other = await databases.createDatabase();
     const foreign = await check(other, content);

@@ -1,5 +1,6 @@
 /** Whether the server's port is free right now. */
 import { createServer } from 'node:net';
+import { HEALTH_PATH } from '@holdfast/protocol';
 import { formatAuthority } from '../engine/address.ts';
 import type { ServeConfig } from './config.ts';
 
@@ -7,6 +8,16 @@ interface ListenFindings {
   readonly problems: readonly string[];
   readonly found: readonly string[];
 }
+
+/** ms a server has to say that it is one */
+const ANSWER_MS_MAX = 2_000;
+/** What only a server of ours answers, on either listener. */
+const SIGNS = {
+  '--listen': { path: HEALTH_PATH, answer: '{"status":"ok"}' },
+  '--operator-listen': { path: '/livez', answer: 'ok' },
+} as const;
+/** Who listens on all addresses listens on this one. */
+const ANY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 
 /** `isServed`: a server runs on the same engines, so it may well be the one that has the ports. */
 export async function tryAddresses(
@@ -21,7 +32,7 @@ export async function tryAddresses(
 }
 
 async function tryListen(
-  flag: string,
+  flag: keyof typeof SIGNS,
   { host, port }: Pick<ServeConfig, 'host' | 'port'>,
   isServed: boolean,
 ): Promise<ListenFindings> {
@@ -29,10 +40,25 @@ async function tryListen(
   const where = formatAuthority(host, port);
   const code = await findListenError(host, port);
   if (code === undefined) return { problems: [], found: [`${flag}: ${where} is free`] };
-  if (code === 'EADDRINUSE' && isServed) {
-    return { problems: [], found: [`${flag}: ${where} is taken, probably by the server that runs`] };
+  // Where engines are shared, the server that runs may be on another machine, and the port another program's.
+  if (code === 'EADDRINUSE' && isServed && (await isHoldfast(flag, host, port))) {
+    return { problems: [], found: [`${flag}: ${where} is taken by a Holdfast server that runs`] };
   }
   return { problems: [`${flag} ${where}: ${adviseOn(code)}`], found: [] };
+}
+
+async function isHoldfast(flag: keyof typeof SIGNS, host: string, port: number): Promise<boolean> {
+  const { path, answer } = SIGNS[flag];
+  const reached = ANY_ADDRESS[host] ?? host;
+  try {
+    const response = await fetch(`http://${formatAuthority(reached, port)}${path}`, {
+      signal: AbortSignal.timeout(ANSWER_MS_MAX),
+      redirect: 'manual',
+    });
+    return (await response.text()).trim() === answer;
+  } catch {
+    return false;
+  }
 }
 
 function adviseOn(code: string): string {
