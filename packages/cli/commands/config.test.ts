@@ -172,7 +172,7 @@ describe('holdfast config check', () => {
     const { exitCode, found } = await check('--online', '--listen', new URL(url).host);
     expect([exitCode, found.join('\n')]).toEqual([
       0,
-      expect.stringMatching(/a server works on it.*is taken, probably by/s),
+      expect.stringMatching(/a server works on it.*is taken by a Holdfast server/s),
     ]);
     expect(readdirSync(place.path('holdfast-data'))).toEqual(before);
     expect(existsSync(place.path('holdfast-data', 'holdfast.db'))).toBe(true);

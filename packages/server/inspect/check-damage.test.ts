@@ -106,6 +106,28 @@ test('a row that contradicts the bytes of its node is named once they are read, 
   plant(`UPDATE nodes SET refs = x'' WHERE hash = x'${large.hash}'`);
 });
 
+test('bytes that fit in one piece are read once', async () => {
+  const large = objectNode(1);
+  const [first, second] = [smallNode(2), smallNode(3)];
+  await world.publish(large);
+  await new PackClient(world, false).send([first, second], [plain(first), packed(second)]);
+  const asked: string[] = [];
+  const content = new Proxy(world.core.content, {
+    get: (store, name) => {
+      const value = Reflect.get(store, name);
+      if (typeof value !== 'function') return value;
+      return (...given: unknown[]) => {
+        asked.push(String(name));
+        return value.apply(store, given);
+      };
+    },
+  });
+  const signal = new AbortController().signal;
+  const run = { isRepaired: false, rehashPercent: 100, signal, report: () => undefined };
+  expect(await checkDeployment({ ...world.core, content }, run)).toMatchObject({ ok: true, checked: 3 });
+  expect(asked).toEqual(['read', 'read', 'read']);
+});
+
 test('a repair leaves alone rows that changed since they were counted, and rows that are gone', async () => {
   const child = smallNode(1);
   const missing = smallNode(2);
