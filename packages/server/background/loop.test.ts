@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test';
 import { until } from '../../../test/support/until.ts';
+import { StoreUnavailable } from '../core/store-failure.ts';
 import type { Log } from '../log.ts';
 import { startLoop } from './loop.ts';
 
@@ -25,6 +26,18 @@ test('a failing step is logged once, tried again, and its end is logged', async 
   expect(lines).toHaveLength(2);
   expect(lines[0]).toStartWith('error');
   expect(lines[1]).toStartWith('info');
+});
+
+test('an engine that is away takes one short line, without a stack', async () => {
+  const { log, lines } = recordingLog();
+  const away = new StoreUnavailable('no answer', { cause: new Error('it hangs') });
+  const step = (): Promise<number> => Promise.reject(away);
+  const loop = startLoop({ name: 'sweep', log, step, retryMs: 1 });
+  await until(() => lines.length > 0);
+  await loop.stop();
+  expect(lines).toEqual([
+    'error {"loop":"sweep","reasons":["no answer","it hangs"]} background work failed; it will be tried again',
+  ]);
 });
 
 test('stop waits for the step under way, and none follows', async () => {

@@ -1,5 +1,6 @@
 /** Repeats a step of background work until it is stopped. A failure is logged once, and the step is tried again. */
-import type { Log } from '../log.ts';
+import { StoreUnavailable } from '../core/store-failure.ts';
+import { type Log, reasonsOf } from '../log.ts';
 import { BACKGROUND_FAILURES } from '../metrics/server-metrics.ts';
 
 export interface BackgroundLoop {
@@ -36,8 +37,10 @@ export function startLoop({ name, log, step, retryMs }: LoopOptions): Background
       if (isStopped) return retryMs;
       BACKGROUND_FAILURES.add({ loop: name });
       const failure = error instanceof Error ? error.message : String(error);
-      if (failure !== lastFailure)
-        log.error({ loop: name, err: error }, 'background work failed; it will be tried again');
+      if (failure !== lastFailure) {
+        const why = error instanceof StoreUnavailable ? { reasons: reasonsOf(error) } : { err: error };
+        log.error({ loop: name, ...why }, 'background work failed; it will be tried again');
+      }
       lastFailure = failure;
       return retryMs;
     }

@@ -86,7 +86,7 @@ export const S3_DURATION = METRICS.histograms(
 );
 export const POOL_CONNECTIONS = METRICS.gauges(
   'holdfast_pool_connections',
-  'Connections of the PostgreSQL pool that are lent, idle, or possible at most, and work that waits for one',
+  'Connections to PostgreSQL that are lent, idle, or possible at most, and work that waits for one',
   ['state'],
 );
 export const CACHE_REQUESTS = METRICS.counters(

@@ -3,7 +3,7 @@ import { KeySetUnavailable } from '../auth/auth-errors.ts';
 import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
 import type { RotReport } from '../core/rotten-nodes.ts';
 import type { FailureReport } from '../http/error-answer.ts';
-import type { Log } from '../log.ts';
+import { type Log, reasonsOf } from '../log.ts';
 import { ROT_FOUND, ROT_HEALED } from '../metrics/server-metrics.ts';
 
 export function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => void): void {
@@ -51,16 +51,4 @@ export function logRot(log: Log, { kind, space: { appId, spaceId }, hash, reason
   log[level]({ app: appId, space: spaceId, hash, reason }, message);
   if (kind === 'rotten') ROT_FOUND.add();
   else if (kind === 'sound' || kind === 'healed') ROT_HEALED.add({ how: kind });
-}
-
-const REASONS_MAX = 5;
-
-/** The messages of an error and its causes, outermost first. No stacks: while an engine is away there are too many lines. */
-function reasonsOf(error: unknown): string[] {
-  const reasons: string[] = [];
-  for (let each = error; each !== undefined && reasons.length < REASONS_MAX; ) {
-    reasons.push(each instanceof Error ? each.message : String(each));
-    each = each instanceof Error ? each.cause : undefined;
-  }
-  return reasons;
 }

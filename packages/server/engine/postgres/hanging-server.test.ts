@@ -6,7 +6,8 @@ import {
 } from '../../../../test/support/postgres-server.ts';
 import { startTcpProxy, type TcpProxy } from '../../../../test/support/tcp-proxy.ts';
 import { METRICS } from '../../metrics/server-metrics.ts';
-import { openPostgres } from './open-postgres.ts';
+import type { PostgresAddress } from '../address.ts';
+import { openControlPool, openPostgres } from './open-postgres.ts';
 import { addressOf } from './test/postgres-fixture.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -17,13 +18,15 @@ const TOLD_MS_MAX = 9_000;
 let databases: TestDatabases;
 let proxy: TcpProxy;
 let pool: PostgresPool;
+let address: PostgresAddress;
 
 beforeAll(async () => {
   databases = await openTestPostgres();
   const url = new URL(await databases.createDatabase());
   proxy = await startTcpProxy({ port: Number(url.port) });
   url.port = String(proxy.port);
-  pool = await openPostgres(addressOf(url.href, { connectionsMax: 1 }));
+  address = addressOf(url.href, { connectionsMax: 1 });
+  pool = await openPostgres(address);
 }, START_MS_MAX);
 afterAll(async () => {
   proxy.setWeather({ kind: 'pass' });
@@ -54,6 +57,25 @@ test(
     expect(METRICS.snapshot().holdfast_engine_up?.get('engine="postgres"')).toBe(0);
     proxy.setWeather({ kind: 'pass' });
     expect(await ask()).toBe('done');
+  },
+  START_MS_MAX,
+);
+
+test(
+  'while connections are being opened in vain, those who wait are told that, and metrics know all pools',
+  async () => {
+    const control = openControlPool(address);
+    try {
+      expect(METRICS.snapshot().holdfast_pool_connections?.get('state="max"')).toBe(3);
+      proxy.setWeather({ kind: 'hang' });
+      expect(await ask()).toContain('does not answer');
+      expect(await ask()).toContain('CONNECT_TIMEOUT');
+      const told = await Promise.all([ask(), ask()]);
+      for (const each of told) expect(each).toContain('CONNECT_TIMEOUT');
+    } finally {
+      proxy.setWeather({ kind: 'pass' });
+      await control.close();
+    }
   },
   START_MS_MAX,
 );

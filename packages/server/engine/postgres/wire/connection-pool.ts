@@ -21,6 +21,9 @@ const CLOSE_MS_MAX = 10_000;
 /** Work that is no Space's, such as that of the background. */
 const OWN_WORK: Space = { appId: '', spaceId: '' };
 
+/** All that are open in this process: metrics are their sum. */
+const POOLS = new Set<PostgresPool>();
+
 const SQL_SECONDS = SQL_DURATION.with({ engine: 'postgres' });
 
 export class PostgresPool {
@@ -35,6 +38,8 @@ export class PostgresPool {
   readonly #watch: ReturnType<typeof setInterval>;
   readonly #stopCounting: () => void;
   #isProving = false;
+  /** why the last attempt to connect failed; undefined: it did not */
+  #unreachable: Error | undefined;
   #isClosing = false;
   #whenEmpty: (() => void) | undefined;
 
@@ -51,7 +56,8 @@ export class PostgresPool {
     });
     this.#watch = setInterval(() => this.#look(), Math.min(WATCH_MS_MAX, limits.silenceMs));
     this.#watch.unref();
-    this.#stopCounting = METRICS.readBefore(() => this.#count());
+    this.#stopCounting = METRICS.readBefore(countAll);
+    POOLS.add(this);
   }
 
   /** ms work may wait for its turn */
@@ -134,6 +140,7 @@ export class PostgresPool {
     }
     clearInterval(this.#watch);
     this.#stopCounting();
+    POOLS.delete(this);
     await Promise.all(this.#idle.splice(0).map(({ connection }) => connection.end()));
   }
 
@@ -150,11 +157,13 @@ export class PostgresPool {
     try {
       const connection = await PostgresConnection.open(this.#address, this.#limits, this.counter);
       this.#lent.add(connection);
+      this.#unreachable = undefined;
       ENGINE_UP.set({ engine: 'postgres' }, 1);
       return connection;
     } catch (error) {
       ENGINE_UP.set({ engine: 'postgres' }, 0);
-      throw storageError(error, 'connecting');
+      this.#unreachable = storageError(error, 'connecting');
+      throw this.#unreachable;
     }
   }
 
@@ -174,11 +183,13 @@ export class PostgresPool {
     else this.#idle.push({ connection, since: now });
   }
 
-  #count(): void {
-    POOL_CONNECTIONS.set({ state: 'lent' }, this.#lent.size);
-    POOL_CONNECTIONS.set({ state: 'idle' }, this.#idle.length);
-    POOL_CONNECTIONS.set({ state: 'max' }, this.connectionsMax);
-    POOL_CONNECTIONS.set({ state: 'waiting' }, this.#places.waiting);
+  count(): Readonly<Record<'lent' | 'idle' | 'max' | 'waiting', number>> {
+    return {
+      lent: this.#lent.size,
+      idle: this.#idle.length,
+      max: this.connectionsMax,
+      waiting: this.#places.waiting,
+    };
   }
 
   #look(): void {
@@ -233,13 +244,11 @@ export class PostgresPool {
     }
   }
 
-  #exhausted(): StoreUnavailable {
+  /** More connections help only if those that are lent are answered. */
+  #exhausted(): Error {
+    if (this.#unreachable !== undefined) return this.#unreachable;
     const { silentMs = 0 } = this.#longestSilent() ?? {};
-    if (silentMs < this.#limits.doubtMs) return exhausted();
-    const seconds = (silentMs / 1000).toFixed(1);
-    return new StoreUnavailable(
-      `PostgreSQL is slow or hangs: connections have waited for its answer for up to ${seconds} s: check its load, its disk and the network`,
-    );
+    return silentMs < this.#limits.doubtMs ? exhausted() : slow();
   }
 
   #abandon(): void {
@@ -250,5 +259,17 @@ export class PostgresPool {
 const leftOpen = (): Error => new Error('a connection came back in the middle of its work');
 const othersLost = (): Error => new Error('another connection to the server was lost');
 const closing = (): StoreUnavailable => new StoreUnavailable('the store is closing: try again');
+const slow = (): StoreUnavailable =>
+  new StoreUnavailable(
+    'PostgreSQL is slow or hangs: no connection is free, and some have waited for its answer for seconds: check its load, its disk and the network',
+  );
 const exhausted = (): StoreUnavailable =>
   new StoreUnavailable('every connection to PostgreSQL is in use: try again, or allow each process more');
+
+function countAll(): void {
+  for (const state of ['lent', 'idle', 'max', 'waiting'] as const) {
+    let sum = 0;
+    for (const pool of POOLS) sum += pool.count()[state];
+    POOL_CONNECTIONS.set({ state }, sum);
+  }
+}
