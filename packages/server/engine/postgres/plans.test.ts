@@ -174,3 +174,32 @@ test('the check itself finds a scan, and a read outside the Space', async () => 
   expect(scansOf(scan).map((step) => step['Node Type'])).toContain('Seq Scan');
   expect(scansOf(await stage.plan('whole', '$2'))[0]?.['Index Cond']).not.toMatch(/space = /);
 });
+
+/** Statements that change or lock the nodes that they are given. */
+const BY_HASH = [
+  ...['lockNodes', 'lockAbsent', 'findAppeared', 'findNodesWithContent', 'deleteNodes'],
+  ...['updateNodes', 'updateNodeCounts', 'updateNodeLeases', 'renewReadyLeases', 'endLeases'],
+] as (keyof typeof SQL)[];
+
+test('of a small Space only the nodes that are asked for are read, so that a damaged page fails only these', async () => {
+  const small = await openInstance(await databases.createDatabase(), { connectionsMax: 1 });
+  await small.pool.lend(async (session) => {
+    await session.script(
+      FILL.replace('generate_series(1, 40)', 'generate_series(1, 1)').replace('500) AS n;', '300) AS n;'),
+    );
+    for (const name of BY_HASH) await session.script(`PREPARE "${name}" AS ${SQL[name]}`);
+    for (const prepare of ['SELECT 1', 'VACUUM nodes', 'ANALYZE']) {
+      await session.script(prepare);
+      for (const name of BY_HASH) {
+        const looks = scansOf(await explain(session, name, SQL[name]));
+        const conditions = looks.flatMap((step) =>
+          step['Index Name']?.startsWith('nodes_') ? [step['Index Cond']] : [],
+        );
+        expect(conditions.length).toBeGreaterThan(0);
+        for (const condition of conditions)
+          expect(`${name}: ${condition}`).toMatch(/ AND \(?(?:hash|lease_expires_at)/);
+      }
+    }
+  });
+  await small.close();
+});

@@ -68,7 +68,8 @@ export const SPACE_STATEMENTS = {
       FROM locked JOIN unnest($2::bytea[], $3::bigint[]) AS asked (hash, duration) USING (hash) CROSS JOIN clock),
     renewed AS (
       UPDATE nodes SET lease_started_at = wanted.started, lease_expires_at = wanted.expires, lease_counted = true
-      FROM wanted WHERE nodes.space = $1 AND nodes.hash = wanted.hash AND wanted.expires > wanted.was),
+      FROM wanted WHERE nodes.space = $1 AND nodes.hash = wanted.hash AND nodes.hash = ANY ($2::bytea[])
+        AND wanted.expires > wanted.was),
     counted AS (
       INSERT INTO usage_counters (space, slot, ${COUNTER_COLUMNS}, lease_watermark)
       SELECT $1::uuid, $5::smallint, 0, 0, 0, 0, 0, count(*), 0 FROM wanted
@@ -80,11 +81,14 @@ export const SPACE_STATEMENTS = {
   /** Which of $2 have a row now; run after their loose edges were locked */
   findAppeared: 'SELECT hash FROM nodes WHERE space = $1 AND hash = ANY ($2::bytea[])',
   insertNodes: `INSERT INTO nodes (space, ${NODE_COLUMNS}) SELECT $1::uuid, given.* FROM unnest(${NODE_ARRAYS}) AS given`,
-  /** Each writes only the columns it names, so that other indexes are not touched. The last parameter: how many rows */
+  /**
+   * Each writes only the columns it names, so that other indexes are not touched. The last parameter: how many rows. That the hash is
+   * among those given is said twice: from the join alone PostgreSQL reads a small Space whole, and a damaged page of it fails all.
+   */
   updateNodeLeases: guarded(
     `UPDATE nodes SET lease_started_at = given.started, lease_expires_at = given.expires, lease_counted = given.counted
      FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::boolean[]) AS given (hash, started, expires, counted)
-     WHERE nodes.space = $1 AND nodes.hash = given.hash`,
+     WHERE nodes.space = $1 AND nodes.hash = given.hash AND nodes.hash = ANY ($2::bytea[])`,
     '$6::bigint',
   ),
   updateNodeCounts: guarded(
@@ -92,7 +96,7 @@ export const SPACE_STATEMENTS = {
        collectable = given.collectable
      FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::integer[], $6::boolean[])
        AS given (hash, children, roots, domains, collectable)
-     WHERE nodes.space = $1 AND nodes.hash = given.hash`,
+     WHERE nodes.space = $1 AND nodes.hash = given.hash AND nodes.hash = ANY ($2::bytea[])`,
     '$7::bigint',
   ),
   updateNodes: guarded(
@@ -102,7 +106,7 @@ export const SPACE_STATEMENTS = {
        claim_held_until = given.claim_held_until, held_domain_count = given.held_domain_count, state = given.state,
        inline = given.inline, collectable = given.collectable, lease_counted = given.lease_counted,
        stored_size = given.stored_size, packed = given.packed
-     FROM unnest(${NODE_ARRAYS}) AS given (${NODE_COLUMNS}) WHERE nodes.space = $1 AND nodes.hash = given.hash`,
+     FROM unnest(${NODE_ARRAYS}) AS given (${NODE_COLUMNS}) WHERE nodes.space = $1 AND nodes.hash = given.hash AND nodes.hash = ANY ($2::bytea[])`,
     '$21::bigint',
   ),
   deleteNodes: guarded('DELETE FROM nodes WHERE space = $1 AND hash = ANY ($2::bytea[])', '$3::bigint'),
@@ -114,7 +118,8 @@ export const SPACE_STATEMENTS = {
   /** The same for those of $2 that have no row. */
   lockAbsent: `INSERT INTO loose_edges (space, hash, count)
     SELECT $1::uuid, hash, 0 FROM unnest($2::bytea[]) AS asked (hash)
-    WHERE NOT EXISTS (SELECT FROM nodes WHERE nodes.space = $1 AND nodes.hash = asked.hash) ORDER BY hash
+    WHERE NOT EXISTS (SELECT FROM nodes
+      WHERE nodes.space = $1 AND nodes.hash = asked.hash AND nodes.hash = ANY ($2::bytea[])) ORDER BY hash
     ON CONFLICT (space, hash) DO UPDATE SET count = loose_edges.count RETURNING hash, count`,
   setLooseEdges: `INSERT INTO loose_edges (space, hash, count)
     SELECT $1::uuid, hash, count FROM unnest($2::bytea[], $3::bigint[]) AS given (hash, count) ORDER BY hash
@@ -242,8 +247,8 @@ export const SPACE_STATEMENTS = {
       SELECT hash FROM nodes WHERE space = $1 AND lease_counted AND lease_expires_at <= $2
       ORDER BY lease_expires_at LIMIT $4 FOR UPDATE SKIP LOCKED),
     taken AS (
-      UPDATE nodes SET lease_counted = false FROM ended WHERE nodes.space = $1 AND nodes.hash = ended.hash
-      RETURNING nodes.lease_expires_at),
+      UPDATE nodes SET lease_counted = false WHERE space = $1 AND hash = ANY (ARRAY(SELECT hash FROM ended))
+      RETURNING lease_expires_at),
     counted AS (
       INSERT INTO usage_counters (space, slot, ${COUNTER_COLUMNS}, lease_watermark)
       SELECT $1::uuid, $3::smallint, 0, 0, 0, 0, 0, -count(*), max(lease_expires_at) FROM taken HAVING count(*) > 0 ${ADD_TO_SLOT})
@@ -294,6 +299,9 @@ export const BACKGROUND_STATEMENTS = {
     gone AS (DELETE FROM balances USING taken, domains WHERE domains.space = $1 AND balances.space = $1
       AND balances.domain = domains.domain AND balances.hash = taken.hash)
     SELECT hash FROM taken`,
+  /** $2 hashes */
+  takeBalancesOf: `DELETE FROM balances USING domains WHERE domains.space = $1 AND balances.space = $1
+    AND balances.domain = domains.domain AND balances.hash = ANY ($2::bytea[])`,
   /** $2 rows */
   deleteAnyHistory: `DELETE FROM balance_history WHERE ctid = ANY (ARRAY(SELECT ctid FROM balance_history WHERE space = $1
       ORDER BY domain, hash, from_revision LIMIT $2))`,
