@@ -2,7 +2,7 @@
 import type { Client, GcResult } from '@holdfast/client';
 import { formatBytes, formatCount, GC_NODES_DEFAULT, GC_NODES_MAX } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
-import { UsageError } from '../cli-error.ts';
+import { CliError, UsageError } from '../cli-error.ts';
 import { printCollected } from '../collected.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
 import { sayWhenInterrupted } from '../interruption.ts';
@@ -14,6 +14,8 @@ interface GcFlags extends ConnectionFlags, Omit<OperatorOptions, 'json'> {
   readonly all?: true;
   readonly plan?: true;
 }
+
+type Plan = import('@holdfast/server').OperatorOutput<'planCollection'>;
 
 /** Of each pass with --all: long enough to be quick, short enough to answer soon. */
 const PASS_NODES_OF_ALL = 1_000;
@@ -59,8 +61,15 @@ async function plan(flags: GcFlags): Promise<void> {
     { app, space, maxNodes: flags.maxNodes },
     'a plan deletes nothing',
   );
-  if (flags.json) return printJson(planned);
-  const { examined, deleted, reclaimedContentBytes, nodes } = planned;
+  if (flags.json) printJson(planned);
+  else printPlan(planned);
+  if (planned.damage === null) return;
+  throw new CliError(
+    `rows of this Space cannot be read: the plan leaves out what is damaged, and what that keeps (${planned.damage})`,
+  );
+}
+
+function printPlan({ examined, deleted, reclaimedContentBytes, nodes }: Plan): void {
   for (const { hash, contentBytes } of nodes) printLine(`${hash}  ${formatBytes(contentBytes)}`);
   printLine(
     `would examine ${formatCount(examined)}, delete ${formatCount(deleted)}, reclaim ${formatBytes(reclaimedContentBytes)}`,

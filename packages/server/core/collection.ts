@@ -76,14 +76,24 @@ export async function findLeftoverClaims(
   return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now };
 }
 
+export interface NodesWanted {
+  readonly hashes: readonly Hash[];
+  /** as of ClaimsWanted */
+  readonly withLeased?: boolean;
+}
+
 /**
- * Claims those of `hashes` that a collection may take, or has claimed before, for a Space whose candidates cannot be asked for.
- * Nodes without an object of their own are claimed too, as with `isDamaged`.
+ * Claims those of `hashes` that may go, or were claimed before, for a Space whose candidates cannot be asked for. Nodes without an
+ * object of their own are claimed too, as with `isDamaged`.
  */
-export async function claimNodes(tx: SpaceTransaction, hashes: readonly Hash[]): Promise<Claims> {
+export async function claimNodes(
+  tx: SpaceTransaction,
+  { hashes, withLeased = false }: NodesWanted,
+): Promise<Claims> {
+  const expiredAt = withLeased ? Number.MAX_SAFE_INTEGER : tx.now;
   const rows: NodeRow[] = [];
   for (const row of await tx.findNodes(hashes)) {
-    if (row !== undefined && (row.state === 'claimed' || isEligible(row, tx.now))) rows.push(row);
+    if (row !== undefined && (row.state === 'claimed' || isEligible(row, expiredAt))) rows.push(row);
   }
   await holdAll(tx, rows);
   return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now };

@@ -1,9 +1,10 @@
 /** runGc: one bounded pass over one Space (docs/api.md, runGc). */
 import { ApiError, type GcResult, type Hash } from '@holdfast/protocol';
-import { type ClaimsAround, claimAround } from './collect-around.ts';
+import { findAround, hashesOf, mayGo, takeDown } from './collect-around.ts';
 import {
   type Claims,
   claimCandidates,
+  claimNodes,
   type FinishedClaims,
   findLeftoverClaims,
   finishClaims,
@@ -43,9 +44,9 @@ export interface PassSteps {
 }
 
 interface Around {
-  /** where a walk begins */
-  chooseStart(): Hash;
-  claim(after: Hash | undefined, limit: number): Promise<ClaimsAround>;
+  /** hashes of nodes that may go, page by page */
+  find(): AsyncIterable<readonly Hash[]>;
+  claim(hashes: readonly Hash[]): Promise<Claims>;
 }
 
 /** The steps of a real pass. */
@@ -59,8 +60,12 @@ class Collection implements PassSteps {
     this.#core = core;
     this.#space = space;
     this.around = {
-      chooseStart: () => Buffer.from(core.random.bytes(HASH_BYTES)).toString('hex'),
-      claim: (after, limit) => claimAround(core, space, after, limit),
+      find: async function* () {
+        const start = Buffer.from(core.random.bytes(HASH_BYTES)).toString('hex');
+        const walk = { isWanted: mayGo, start, pagesMax: PAGES_AROUND_MAX };
+        for await (const { rows } of findAround(core, space, walk)) yield hashesOf(rows);
+      },
+      claim: (hashes) => core.metadata.transact(space, claimNodes, { hashes }),
     };
   }
 
@@ -122,21 +127,17 @@ export class Pass {
     return this.#end();
   }
 
-  /** From the start to the end of the Space, then from its beginning. */
-  async #takeAround({ chooseStart, claim }: Around): Promise<void> {
-    const start = chooseStart();
+  async #takeAround({ find, claim }: Around): Promise<void> {
     this.#isStuck = false;
-    let isSecondHalf = false;
-    let after: Hash | undefined = start;
-    for (let page = 0; page < PAGES_AROUND_MAX && this.#examined < this.#maxNodes; page += 1) {
-      const { claims, next } = await claim(after, this.#maxNodes - this.#examined);
-      for (const each of claims) {
-        const { gone } = await this.#finish(each);
-        this.#examined += each.found - gone;
-      }
-      if (this.#isStuck || (isSecondHalf && (next === undefined || next >= start))) return;
-      isSecondHalf ||= next === undefined;
-      after = next;
+    const findRoom = (): number => (this.#isStuck ? 0 : this.#maxNodes - this.#examined);
+    for await (const hashes of find()) {
+      await takeDown(hashes, findRoom, async (few) => {
+        const claims = await claim(few);
+        const { forgotten, gone } = await this.#finish(claims);
+        this.#examined += claims.found - gone;
+        return forgotten;
+      });
+      if (findRoom() <= 0) return;
     }
   }
 
@@ -172,6 +173,7 @@ export class Pass {
   }
 
   #end(): GcResult {
+    if (isDamage(this.#failure)) this.#damage ??= this.#failure;
     if (this.#damage !== undefined) {
       const message = `rows of this Space cannot be read; ${this.#deleted} other nodes were collected: the operator's check names what is damaged`;
       throw new ApiError('SERVICE_UNAVAILABLE', message, {
@@ -198,7 +200,9 @@ export class Pass {
     this.#count(finished.forgotten);
     this.#failed += finished.failed;
     this.#failure ??= finished.failure;
-    if (claims.claimed.length > 0) this.#isStuck = finished.failed === claims.claimed.length;
+    // Damage is no sign that the store is away.
+    const isAllFailed = finished.failed === claims.claimed.length && !isDamage(finished.failure);
+    if (claims.claimed.length > 0) this.#isStuck = isAllFailed;
     return finished;
   }
 

@@ -3,11 +3,12 @@
  * uploads past their time, objects of closed generations, claims of interrupted passes, old root-ref history. Each call is
  * bounded, and two at once do no harm.
  */
+import type { Hash } from '@holdfast/protocol';
 import { findLeftoverClaims, finishClaims } from './collection.ts';
 import { closeContent, findUrlExpiries, urlExpiryOf } from './contents.ts';
 import type { Core } from './core.ts';
 import { removeNodesWithEdges } from './edges.ts';
-import type { DiscardRow, Generation, Space } from './model.ts';
+import type { DiscardRow, Generation, NodeRow, Space } from './model.ts';
 import { sweepPacks } from './packs/sweep-packs.ts';
 import type { SpaceTransaction } from './ports.ts';
 import type { WalkKeeper } from './stray-ports.ts';
@@ -121,14 +122,18 @@ interface Abandoned {
   /** uploads that have no PUT under way */
   readonly ended: readonly Generation[];
   readonly uploads: UploadKind;
+  /** those of them that wait, instead of the parents that are due: one damaged row fails the query for these */
+  readonly parents?: readonly Hash[];
 }
 
 export async function forgetAbandoned(
   tx: SpaceTransaction,
-  { abandonedAt, ended, uploads: kind }: Abandoned,
+  { abandonedAt, ended, uploads: kind, parents: given }: Abandoned,
 ): Promise<number> {
   const [parents, uploads] = await Promise.all([
-    tx.findAbandonedWaiting(abandonedAt, ROWS_PER_TRANSACTION_MAX),
+    given === undefined
+      ? tx.findAbandonedWaiting(abandonedAt, ROWS_PER_TRANSACTION_MAX)
+      : findWaiting(tx, given),
     tx.findAbandonedUploads(abandonedAt, ROWS_PER_TRANSACTION_MAX),
   ]);
   const expiries = await findUrlExpiries(tx, parents, kind);
@@ -148,6 +153,11 @@ export async function forgetAbandoned(
     });
   }
   return Math.max(parents.length, uploads.length);
+}
+
+async function findWaiting(tx: SpaceTransaction, hashes: readonly Hash[]): Promise<readonly NodeRow[]> {
+  const rows = await tx.findNodes(hashes);
+  return rows.filter((row) => row !== undefined).filter(({ state }) => state === 'waiting');
 }
 
 /** Deletes objects outside any transaction, then forgets the discards whose objects are gone for good. */

@@ -41,6 +41,8 @@ export interface PurgeVerbs {
    * later revision and no history: no cursor from before is good again, also when the Space is used again.
    */
   takeBalances(limit: number): Awaitable<readonly Hash[]>;
+  /** The same for these hashes. */
+  takeBalancesOf(hashes: readonly Hash[]): Awaitable<void>;
   /** Removes up to `limit` rows of each kind: superseded balances and commits. Returns how many in all. */
   removeHistory(limit: number): Awaitable<number>;
 }

@@ -3,7 +3,7 @@
  * transaction and its input alone.
  */
 import type { Awaitable } from './awaitable.ts';
-import { claimCandidates, findLeftoverClaims, settleClaims } from './collection.ts';
+import { claimCandidates, claimNodes, findLeftoverClaims, settleClaims } from './collection.ts';
 import { findContentOf, setRotten, setSound } from './contents.ts';
 import { decideLease } from './lease-decision.ts';
 import { moveLive } from './packs/compact-packs.ts';
@@ -28,6 +28,7 @@ import { commitRootRefs } from './update-root-refs.ts';
 export const TRANSACTIONS = {
   beginPack,
   claimCandidates,
+  claimNodes,
   commitRootRefs,
   decideLease,
   findAbandoned,

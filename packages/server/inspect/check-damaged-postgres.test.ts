@@ -23,6 +23,7 @@ import { type CheckResult, checkDeployment } from './check-deployment.ts';
 const TEST_MS_MAX = 300_000;
 const NODES = 300;
 const AT_ONCE = 8;
+const PASSES = 3;
 /** Further nodes of the Space, whose leases never end. */
 const LEASED = 20_000;
 
@@ -140,22 +141,27 @@ test(
   TEST_MS_MAX,
 );
 
-test(
-  'a collection goes around a damaged page, says 503, and takes the rest once the page is mended',
-  async () => {
-    // In a large Space PostgreSQL finds each row by its key; a small one it may read whole.
+test.each([0, LEASED])(
+  'a collection goes around a damaged page, says 503, and takes the rest once the page is mended: %d more nodes',
+  async (leased) => {
     await ask(async (sql) => {
       await sql.unsafe(`INSERT INTO nodes SELECT (jsonb_populate_record(one, jsonb_build_object(
           'hash', '\\x' || encode(sha256(number::text::bytea), 'hex'), 'lease_expires_at', 9e15::bigint))).*
-        FROM (SELECT nodes FROM nodes LIMIT 1) AS first (one), generate_series(1, ${LEASED}) AS number`);
+        FROM (SELECT nodes FROM nodes LIMIT 1) AS first (one), generate_series(1, ${leased}) AS number`);
       await sql.unsafe('ANALYZE nodes');
     });
     const { hashes, mend } = await damage('nodes', 2);
     clock.at += 1e12;
     const core = await open();
-    const failure = await runGc(core, SPACE, NODES).catch((error) => error);
-    expect(failure).toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
-    expect(failure.message).toContain(`${NODES - hashes.length} other nodes were collected`);
+    // Where an index has little room left PostgreSQL looks at rows that it could forget, the damaged ones too: the next pass has room.
+    let collected = 0;
+    for (let passes = 0; passes < PASSES; passes += 1) {
+      const failure = await runGc(core, SPACE, NODES).catch((error) => error);
+      expect(failure).toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
+      expect(failure.cause.message).toContain('block 2 of the table nodes is damaged');
+      collected += Number(/(\d+) other nodes were collected/.exec(failure.message)?.[1]);
+    }
+    expect(collected).toBe(NODES - hashes.length);
     for (const { hash } of nodes) {
       const found = await instance.store.findNode(SPACE, hash).catch((error) => isDamage(error) && 'damaged');
       expect([hash, found]).toEqual([hash, hashes.includes(hash) ? 'damaged' : undefined]);

@@ -2,8 +2,9 @@
 import { GC_NODES_MAX } from '@holdfast/protocol';
 import { planGc } from '../core/plan-gc.ts';
 import { APP, integer, optional, SPACE } from './fields.ts';
+import { nameOf } from './naming-damage.ts';
 import { operation } from './operation.ts';
-import { COUNT, listOf, record, TEXT } from './schemas.ts';
+import { COUNT, listOf, orNull, record, TEXT } from './schemas.ts';
 
 export const planCollection = operation({
   method: 'GET',
@@ -21,7 +22,10 @@ export const planCollection = operation({
     deleted: COUNT,
     reclaimedContentBytes: COUNT,
     nodes: listOf(record({ hash: TEXT, contentBytes: COUNT }), 'In the order in which they would go.'),
+    damage: orNull({ ...TEXT, description: 'Why nodes that cannot be read are left out.' }),
   }),
-  run: ({ core }, { app, space, maxNodes = GC_NODES_MAX }) =>
-    planGc(core, { appId: app, spaceId: space }, maxNodes),
+  run: async ({ core }, { app, space, maxNodes = GC_NODES_MAX }) => {
+    const { damage, ...plan } = await planGc(core, { appId: app, spaceId: space }, maxNodes);
+    return { ...plan, damage: damage === undefined ? null : nameOf(damage) };
+  },
 });

@@ -3,6 +3,7 @@ import { REGISTRY_STALE_MS_MAX } from '@holdfast/protocol';
 import type { Space } from '../core/model.ts';
 import { purgeSpace } from '../core/purge-space.ts';
 import { APP, SPACE } from './fields.ts';
+import { namingDamage } from './naming-damage.ts';
 import { type OperationCall, operation } from './operation.ts';
 import { OperatorError } from './problem.ts';
 import { COUNT, record } from './schemas.ts';
@@ -29,11 +30,12 @@ export const purge = operation({
     await assertStopped(call, app);
     await assertKnown(call, space);
     const endsAt = performance.now() + CALL_MS_MAX;
-    const { nodes, isFinished } = await purgeSpace(call.core, space, async () => {
-      if (call.signal.aborted || performance.now() > endsAt) return false;
+    const mayGoOn = async (isAround: boolean): Promise<boolean> => {
+      if (call.signal.aborted || (!isAround && performance.now() > endsAt)) return false;
       await assertStopped(call, app);
       return true;
-    });
+    };
+    const { nodes, isFinished } = await namingDamage(purgeSpace(call.core, space, mayGoOn));
     return { nodes, finished: isFinished };
   },
 });

@@ -7,6 +7,7 @@ import type { Space, SpaceCounters } from '../core/model.ts';
 import { describeQuotas } from '../deployment/describe-app.ts';
 import { collectSpace } from './collect-space.ts';
 import { APP, integer, optional, SPACE, text } from './fields.ts';
+import { namingDamage } from './naming-damage.ts';
 import { operation } from './operation.ts';
 import { GC_RESULT, listOf, orNull, QUOTAS, record, TEXT, USAGE } from './schemas.ts';
 
@@ -100,5 +101,5 @@ export const collect = operation({
   },
   output: GC_RESULT,
   run: ({ core, signal }, { app, space, maxNodes }) =>
-    collectSpace(core, { appId: app, spaceId: space }, maxNodes, signal),
+    namingDamage(collectSpace(core, { appId: app, spaceId: space }, maxNodes, signal)),
 });

@@ -3,7 +3,7 @@ import { CommandLine, HashText } from '../parts/command.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { formatBytes, formatThings, shellWord } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
-import { Shown } from '../parts/notices.tsx';
+import { Notice, Shown } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
 import { read } from './operator-api.ts';
 import type { GcPlan, ListedSpace } from './shapes.ts';
@@ -28,8 +28,11 @@ export function PlanDialog({
       onConfirm={async () => undefined}
     >
       <Shown loaded={loaded} what="the plan">
-        {({ deleted, reclaimedContentBytes, nodes }) => (
+        {({ deleted, reclaimedContentBytes, nodes, damage }) => (
           <>
+            {damage === null ? null : (
+              <Notice kind="bad">Rows of this Space cannot be read, and are left out: {damage}</Notice>
+            )}
             <p>
               {deleted === 0
                 ? 'Nothing: everything is kept.'

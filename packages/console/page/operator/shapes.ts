@@ -39,6 +39,8 @@ export interface SpacePage {
 
 export interface GcPlan extends GcResult {
   readonly nodes: readonly { readonly hash: string; readonly contentBytes: number }[];
+  /** why nodes are left out that cannot be read */
+  readonly damage: string | null;
 }
 
 interface Finding {

@@ -4,6 +4,8 @@ import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { encodeNode, type Hash } from '@holdfast/protocol';
 import type { Core } from '../../core/core.ts';
 import { leaseNode } from '../../core/lease-node.ts';
+import { planGc } from '../../core/plan-gc.ts';
+import { purgeSpace } from '../../core/purge-space.ts';
 import { NO_QUOTAS } from '../../core/quotas.ts';
 import { readContent } from '../../core/read-content.ts';
 import { finishUpload } from '../../core/receive-upload.ts';
@@ -273,4 +275,22 @@ test('a pass collects around a damaged page of node rows, and says 503 each time
   // One page holds few rows, and SQLite may not take rows from the pages beside it.
   expect(left).toBeWithin(1, NODES / 2);
   expect(await engine.metadata.findNode(SPACE, contents[0]!.hash)).toBeUndefined();
+});
+
+test('a plan, and then a purge, go around a damaged page of node rows and name it', async () => {
+  damagePageOf(`number=${DAMAGED}.`);
+  await engine.reopen();
+  engine.clock.set(NOW + 1);
+  const core = makeCore([]);
+  const { nodes, damage } = await planGc(core, SPACE, 1000);
+  expect((damage as Error).message).toContain('a page of the database is damaged');
+  expect(nodes.length).toBeGreaterThan(NODES / 2);
+
+  const refused = await errorOf(() => purgeSpace(core, SPACE, async () => true));
+  expect(refused).toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
+  const [, removed, left] =
+    /(\d+) nodes were removed, and (\d+) are left/.exec((refused as Error).message) ?? [];
+  expect(Number(removed) + Number(left)).toBe(NODES + contents.length);
+  expect(Number(removed)).toBeGreaterThan(NODES / 2);
+  expect((await engine.metadata.readCounters(SPACE)).nodeCount).toBe(Number(left));
 });

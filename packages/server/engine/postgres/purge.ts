@@ -2,6 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { SpaceKey } from '../../core/model.ts';
 import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
+import { hashesToSql } from './rows.ts';
 import { byteaToHex } from './wire/sql-values.ts';
 import type { TransactionWire } from './wire/transaction-wire.ts';
 
@@ -19,6 +20,11 @@ export class PostgresPurge implements PurgeVerbs {
     const closing = this.#wire.send('closeDomains', [this.#space]);
     const [{ rows }] = await Promise.all([this.#wire.send('takeBalances', [this.#space, limit]), closing]);
     return rows.map(({ hash }) => byteaToHex(hash));
+  }
+
+  async takeBalancesOf(hashes: readonly Hash[]): Promise<void> {
+    const closing = this.#wire.send('closeDomains', [this.#space]);
+    await Promise.all([this.#wire.send('takeBalancesOf', [this.#space, hashesToSql(hashes)]), closing]);
   }
 
   async removeHistory(limit: number): Promise<number> {

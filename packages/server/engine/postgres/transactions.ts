@@ -79,8 +79,11 @@ export class Transactions {
   }
 
   #runAlone(space: Space, key: SpaceKey, clock: FindClock, body: Body): Promise<Outcome> {
-    return repeatWhereSafe('a transaction', () =>
-      this.#lend(space, clock, (wire) => this.#attempt(space, key, wire, body)),
+    const { pool } = this.#options;
+    return pool.locating(
+      repeatWhereSafe('a transaction', () =>
+        this.#lend(space, clock, (wire) => this.#attempt(space, key, wire, body)),
+      ),
     );
   }
 

@@ -1,7 +1,7 @@
 /** What a purge takes from a Space beside its nodes and uploads (core/tenancy-ports.ts). */
 import type { Hash } from '@holdfast/protocol';
 import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
-import { bytesToHex } from './rows.ts';
+import { bytesToHex, hexToBytes } from './rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
 export class SqlitePurge implements PurgeVerbs {
@@ -14,15 +14,16 @@ export class SqlitePurge implements PurgeVerbs {
   }
 
   takeBalances(limit: number): readonly Hash[] {
+    const rows = this.#scope.findAll(this.#scope.sql.findAnyBalances, this.#space, limit);
+    const hashes = new Set(rows.map(({ hash }) => bytesToHex(hash as Uint8Array)));
+    this.takeBalancesOf([...hashes]);
+    return [...hashes];
+  }
+
+  takeBalancesOf(hashes: readonly Hash[]): void {
     const { sql } = this.#scope;
     this.#scope.write(sql.closeDomains, this.#space);
-    const hashes = new Set<Hash>();
-    for (const row of this.#scope.findAll(sql.findAnyBalances, this.#space, limit)) {
-      const hash = row.hash as Uint8Array;
-      hashes.add(bytesToHex(hash));
-      this.#scope.write(sql.deleteBalancesOf, this.#space, hash);
-    }
-    return [...hashes];
+    for (const hash of hashes) this.#scope.write(sql.deleteBalancesOf, this.#space, hexToBytes(hash));
   }
 
   removeHistory(limit: number): number {

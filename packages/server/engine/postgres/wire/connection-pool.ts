@@ -100,7 +100,7 @@ export class PostgresPool {
     try {
       return await this.lend((connection) => connection.query(text, parameters), space);
     } catch (error) {
-      throw await this.#explain(error, doing);
+      return await this.#explain(error, doing);
     }
   }
 
@@ -114,16 +114,24 @@ export class PostgresPool {
     try {
       return await this.lend((connection) => connection.query(text, parameters), space);
     } catch (error) {
-      if (!isLostAlone(error) || this.#isClosing) throw await this.#explain(error, doing);
+      if (!isLostAlone(error) || this.#isClosing) return await this.#explain(error, doing);
     }
     return this.run(doing, text, parameters, space);
   }
 
-  /** The error for callers. Where something is damaged, PostgreSQL is asked what that is. */
-  async #explain(error: unknown, doing: string): Promise<unknown> {
-    const failure = storageError(error, doing);
-    if (!isDamage(failure)) return failure;
-    return this.lend((connection) => locateDamage(connection, failure)).catch(() => failure);
+  /** Where `work` has met damage PostgreSQL is asked what is damaged, which the error then says. */
+  async locating<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work;
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      throw await this.lend((connection) => locateDamage(connection, error)).catch(() => error);
+    }
+  }
+
+  /** The error for callers. */
+  #explain(error: unknown, doing: string): Promise<never> {
+    return this.locating(Promise.reject(storageError(error, doing)));
   }
 
   /** Refuses new work, waits for work under way, then closes the connections. */

@@ -1,0 +1,17 @@
+/** Clients of the Space API are told that something is damaged. Operators are told what, because they can mend it. */
+import { ApiError } from '@holdfast/protocol';
+import { isDamage } from '../core/store-failure.ts';
+import { OperatorError } from './problem.ts';
+
+export async function namingDamage<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof ApiError && isDamage(error.cause))) throw error;
+    throw new OperatorError('SERVICE_UNAVAILABLE', `${error.message} (${nameOf(error.cause)})`, {
+      cause: error,
+    });
+  }
+}
+
+export const nameOf = (damage: unknown): string => (damage as Error).message;
