@@ -22,6 +22,8 @@ interface ObjectCopyOptions {
   /** what the target has */
   readonly known: ObjectSizes;
   readonly pace: Pace;
+  /** an object more is in the target */
+  readonly onCopied: () => void;
 }
 
 export class ObjectCopies {
@@ -136,6 +138,7 @@ export class ObjectCopies {
     await rename(draft, this.#options.target.pathOf(generation));
     this.#sizes.set(generation, size);
     this.#options.pace.count(size);
+    this.#options.onCopied();
   }
 
   #draftOf(generation: Generation): string {

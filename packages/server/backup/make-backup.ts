@@ -135,6 +135,8 @@ class BackupJob {
   readonly #run: BackupRun;
   readonly #pages: Pace;
   readonly #objects: Pace;
+  /** what is done now, as it is told */
+  #step = '';
 
   constructor(repository: Repository, source: Source, former: Manifest | undefined, run: BackupRun) {
     this.#repository = repository;
@@ -184,6 +186,7 @@ class BackupJob {
   }
 
   #tell(step: string): void {
+    this.#step = step;
     this.#run.onProgress(step, this.#copiedBytes);
   }
 
@@ -207,7 +210,8 @@ class BackupJob {
     const target = format.objectsIn(root);
     const known = isResumed ? await findCopiedObjects(target) : await this.#readFormerList();
     mkdirSync(lists, { recursive: true, mode: FOLDER_MODE });
-    return new ObjectCopies({ source, target, incoming, known, pace: this.#objects });
+    const onCopied = (): void => this.#tell(this.#step);
+    return new ObjectCopies({ source, target, incoming, known, pace: this.#objects, onCopied });
   }
 
   async #readFormerList(): Promise<ObjectSizes> {
