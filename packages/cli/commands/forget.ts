@@ -171,7 +171,7 @@ function describeFreed({ bytes, at, heldTrees, reason }: Freed): string {
   const held =
     heldTrees === 0
       ? ''
-      : `; ${countOf(heldTrees, 'tree')} of them ${heldTrees === 1 ? 'has' : 'have'} a root ref and stay`;
+      : `; ${countOf(heldTrees, 'tree of them has a root ref and stays', 'trees of them have a root ref and stay')}`;
   if (bytes === 0 || at === undefined)
     return `a collection will free nothing: the same nodes are kept elsewhere${held}`;
   const when =
