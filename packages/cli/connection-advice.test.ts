@@ -87,6 +87,11 @@ test.each<[string, CasErrorCode, string, object | undefined, string]>([
   expect(explain(code, message, claims)).toContain(advice);
 });
 
+test('an answer whose error says what to check gets no other advice', () => {
+  const reason = 'the pack that came is broken at byte 9: it is cut off; check any proxy in between';
+  expect(explain('MALFORMED_RESPONSE', reason, CLAIMS)).not.toContain('HOLDFAST_URL');
+});
+
 test('a node that is not there says nothing of the address', () => {
   expect(explain('NOT_FOUND', 'there is no such node', CLAIMS, 404)).not.toContain('HOLDFAST_URL');
 });

@@ -64,6 +64,8 @@ export interface NodeSketch {
   readonly content?: Uint8Array | string;
 }
 
+export const NODE_REFS_MAX = 256;
+
 export function makeNode(sketch: NodeSketch = {}): SampleNode {
   const contentType = sketch.contentType ?? 'application/octet-stream';
   const refs = sketch.refs ?? [];

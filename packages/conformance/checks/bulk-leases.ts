@@ -2,7 +2,7 @@
 import { BulkClient } from '../bulk-client.ts';
 import type { BulkLease } from '../bulk-wire.ts';
 import { expectAlreadyThere, expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
-import { makeNode, randomHash } from '../node-bytes.ts';
+import { makeNode, NODE_REFS_MAX, randomHash } from '../node-bytes.ts';
 import { encodePack, PACK_BYTES_MAX, PACK_MEDIA_TYPE, PACK_RECORDS_MAX, plainRecord } from '../pack-bytes.ts';
 import { NO_USAGE } from '../space-client.ts';
 import { type Check, check } from '../suite.ts';
@@ -18,7 +18,6 @@ const BODY = 'Lease many nodes: 1 to 4,096 distinct hashes; pack may be left out
 const MINUTE_MS = 60_000;
 const HASHES_MAX = 4096;
 const CHILD_HASHES_MAX = 16_384;
-const REFS_MAX = 256;
 /** Retries of a lease of this kind leave the Space with fewer slots than leases. */
 const SLOTS_LEFT = 2;
 
@@ -134,8 +133,8 @@ const resultChecks: readonly Check[] = [
     'bulk',
     async ({ client }) => {
       const bulk = new BulkClient(client);
-      const parents = Array.from({ length: CHILD_HASHES_MAX / REFS_MAX + 2 }, () =>
-        makeNode({ refs: Array.from({ length: REFS_MAX }, randomHash) }),
+      const parents = Array.from({ length: CHILD_HASHES_MAX / NODE_REFS_MAX + 2 }, () =>
+        makeNode({ refs: Array.from({ length: NODE_REFS_MAX }, randomHash) }),
       );
       const lists = [
         (await bulk.send(parents)).results,
@@ -145,7 +144,7 @@ const resultChecks: readonly Check[] = [
         const counts = results.map((result) => ('childHashes' in result ? result.childHashes.length : 0));
         expectEqual(
           counts,
-          parents.map((_, index) => (index < parents.length - 2 ? REFS_MAX : 1)),
+          parents.map((_, index) => (index < parents.length - 2 ? NODE_REFS_MAX : 1)),
           'childHashes of each result',
         );
         const last = results.at(-1);

@@ -4,6 +4,7 @@ import { expectBytes, expectEqual, expectError, expectHeader, expectStatus, expe
 import {
   makeNode,
   makeNodeOfCanonicalSize,
+  NODE_REFS_MAX,
   randomContent,
   randomHash,
   type SampleNode,
@@ -14,6 +15,7 @@ import {
   PACK_BYTES_MAX,
   PACK_HEADER,
   PACK_MEDIA_TYPE,
+  PACK_REFS_MAX,
   PACKED_NODE_BYTES_MAX,
   plainRecord,
 } from '../pack-bytes.ts';
@@ -22,6 +24,7 @@ import { type Check, check } from '../suite.ts';
 const READS = 'Read many nodes: the nodes that could be served whole, in the order of the request';
 const CODECS = 'Read many nodes: without codecs every record has codec 0; another codec than zstd is 400';
 const END = 'Read many nodes: it ends before the pack or the canonical bytes pass 64 MiB';
+const REFS = 'Read many nodes: it ends before the refs pass 65,536';
 const BODY = 'Read many nodes: 1 to 4,096 distinct hashes';
 const HASHES_MAX = 4096;
 const BIG_NODE_BYTES = 4_194_304;
@@ -112,6 +115,24 @@ export const bulkReadChecks: readonly Check[] = [
     await expectRead(bulk, hashes, nodes.slice(0, count - 1), ['zstd']);
     // Whatever stands behind the end is not in it, small or not.
     await expectRead(bulk, [...hashes, small.hash], nodes.slice(0, count - 1), ['zstd']);
+  }),
+  check('bulk-reads.refs', REFS, '257 nodes of 256 refs', 'bulk', async ({ client }) => {
+    const bulk = new BulkClient(client);
+    const leaf = makeNode();
+    const refs = Array<string>(NODE_REFS_MAX).fill(leaf.hash);
+    const count = PACK_REFS_MAX / NODE_REFS_MAX + 1;
+    const parents = Array.from({ length: count }, () => makeNode({ refs }));
+    await bulk.publish([leaf], [plainRecord(leaf)]);
+    for (const some of [parents.slice(0, count - 1), parents.slice(count - 1)])
+      await bulk.publish(
+        some,
+        some.map((node) => plainRecord(node)),
+      );
+    await expectRead(
+      bulk,
+      [...parents, leaf].map(({ hash }) => hash),
+      parents.slice(0, count - 1),
+    );
   }),
   check(
     'bulk-reads.large',

@@ -84,6 +84,18 @@ test('an answer ends before 64 MiB of canonical bytes, even if a smaller node fo
   expect(hashesOf(await client.read([last, ...nodes.slice(0, 8)], true))).toHaveLength(9);
 });
 
+test('an answer ends before 65,536 refs, so that it is a pack that a client may read', async () => {
+  const leaf = smallNode(0);
+  const parents = Array.from({ length: 258 }, (_, index) => smallNode(index + 1, Array(256).fill(leaf.hash)));
+  await client.send([leaf], [plain(leaf)]);
+  await client.send(parents.slice(0, 200));
+  await client.send(parents.slice(200));
+  expect(hashesOf(await client.read([...parents, leaf]))).toEqual(hashesOf(parents.slice(0, 256)));
+  expect(hashesOf(await client.read([leaf, ...parents.slice(2)]))).toEqual(
+    hashesOf([leaf, ...parents.slice(2)]),
+  );
+});
+
 test('thousands of nodes from packs and from rows', async () => {
   const [one, two] = [manyNodes(700, 1), manyNodes(700, 2)];
   await client.send(one);

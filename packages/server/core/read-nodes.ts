@@ -2,10 +2,12 @@
 import {
   encodePackHeader,
   encodeRecordHeader,
+  HASH_BYTES,
   type Hash,
   PACK_BYTES_MAX,
   PACK_HEADER_BYTES,
   PACK_NODE_BYTES_MAX,
+  PACK_REFS_MAX,
   RECORD_CODEC_NONE,
   RECORD_CODEC_ZSTD,
   RECORD_HEADER_BYTES,
@@ -49,12 +51,13 @@ interface OutgoingRecord {
   readonly hash: Hash;
   readonly codec: RecordCodec;
   readonly canonicalLength: number;
+  readonly refCount: number;
   readonly stored: Uint8Array;
 }
 
 /**
  * The pieces of the pack, in the order of `hashes`. What cannot be served whole is left out: absent, rotten, too large, or past the
- * end, which comes before the pack or its canonical bytes pass what a pack may hold. Rejects if the store fails. A record of more than
+ * end, which comes before the pack, its canonical bytes or its refs pass what a pack may hold. Rejects if the store fails. A record of more than
  * READ_AHEAD_BYTES_MAX is read once `makeRoom` has resolved, and is the last of its pieces: memory of its own, which is the caller's.
  */
 export async function* readNodes(
@@ -67,6 +70,7 @@ export async function* readNodes(
   const wanted: Wanted = { core, space, acceptsZstd };
   let packBytes = PACK_HEADER_BYTES;
   let canonicalBytes = 0;
+  let refCount = 0;
   let pieces: Uint8Array[] = [encodePackHeader()];
   for (let from = 0; from < hashes.length; from += ROWS_AT_ONCE) {
     const rows = await core.metadata.findNodesWithContent(space, hashes.slice(from, from + ROWS_AT_ONCE));
@@ -77,7 +81,8 @@ export async function* readNodes(
         const { stored, hash, codec, canonicalLength } = record;
         packBytes += RECORD_HEADER_BYTES + stored.length;
         canonicalBytes += canonicalLength;
-        if (packBytes > PACK_BYTES_MAX || canonicalBytes > PACK_BYTES_MAX) {
+        refCount += record.refCount;
+        if (packBytes > PACK_BYTES_MAX || canonicalBytes > PACK_BYTES_MAX || refCount > PACK_REFS_MAX) {
           yield pieces;
           return;
         }
@@ -148,8 +153,15 @@ function packedRecordOf({ packed, integrity }: ContentRow): PackedRecord {
 }
 
 function recordOf({ node, content }: Found, stored: Uint8Array): OutgoingRecord {
-  const { hash, canonicalSize: canonicalLength } = node;
-  return { hash, codec: content.packed?.codec ?? RECORD_CODEC_NONE, canonicalLength, stored };
+  return outgoing(node, content.packed?.codec ?? RECORD_CODEC_NONE, stored);
+}
+
+function outgoing(
+  { hash, canonicalSize: canonicalLength, refs }: NodeRow,
+  codec: RecordCodec,
+  stored: Uint8Array,
+): OutgoingRecord {
+  return { hash, codec, canonicalLength, refCount: refs.length / HASH_BYTES, stored };
 }
 
 /** `undefined`: it cannot be served now. A row that has changed meanwhile, as by compaction, is looked at again. */
@@ -159,14 +171,14 @@ async function readOne(
   looksLeft = LOOKS_MAX,
 ): Promise<OutgoingRecord | undefined> {
   const { core, space, acceptsZstd } = wanted;
-  const { hash, canonicalSize: canonicalLength } = node;
+  const { hash } = node;
   try {
     const { packed } = content;
     if (packed !== undefined && (acceptsZstd || packed.codec === RECORD_CODEC_NONE)) {
       const stored = await core.content.packs.readRecord(space, packedRecordOf(content));
-      return { hash, codec: packed.codec, canonicalLength, stored };
+      return outgoing(node, packed.codec, stored);
     }
-    return { hash, codec: RECORD_CODEC_NONE, canonicalLength, stored: await readCanonical(wanted, content) };
+    return outgoing(node, RECORD_CODEC_NONE, await readCanonical(wanted, content));
   } catch (error) {
     if (!isProofOfRot(error)) {
       if (!isDamage(error)) throw error;
