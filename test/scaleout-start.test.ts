@@ -278,7 +278,7 @@ describe('a start that fails', () => {
           1,
           /127\.0\.0\.1:1\/.*ECONNREFUSED.*PostgreSQL runs/,
         ),
-        expectFailure(makePlace({ content: awayStore }), 1, /http:\/\/127\.0\.0\.1:1.*that the store runs/),
+        expectFailure(makePlace({ content: awayStore }), 1, /http:\/\/127\.0\.0\.1:1.*check that it runs/),
         expectFailure(noTls, 1, /perhaps it has no TLS/),
       ]);
       for (const [logged, name] of [

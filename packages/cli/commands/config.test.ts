@@ -138,7 +138,10 @@ describe('holdfast config check', () => {
         kind: 'engine',
         message: expect.stringMatching(/^--metadata, database 127.*check that PostgreSQL runs/),
       },
-      { kind: 'engine', message: expect.stringMatching(/^--content, bucket bucket.*check the endpoint/) },
+      {
+        kind: 'engine',
+        message: expect.stringMatching(/^--content, bucket bucket.*check that it runs, and its address/),
+      },
     ]);
   });
 

@@ -151,6 +151,24 @@ test('Spaces are spread out over the time of a round', async () => {
   expect((await count(opened, 'a', 'one')) + (await count(opened, 'a', 'two'))).toBe(stillToDo);
 });
 
+test('a round goes on at the pace of the process that has the turn now', async () => {
+  engine = await openTemporaryEngine();
+  const opened = engine;
+  for (const space of ['one', 'two', 'three']) await fill(opened, 'a', space, 1);
+  const turns = makeLocalTurns();
+  const options = { core: coreOf(opened), apps: registry({ a: 'active' }), log, turns, askMs: 3_600_000 };
+  expect(await makeCollectStep({ ...options, everyMs: 4_000_000 })()).toBe(1_000_000);
+  expect(await makeCollectStep({ ...options, everyMs: 4_000 })()).toBe(1_000);
+  expect(await makeCollectStep({ ...options, everyMs: 8_000_000 })()).toBe(2_000_000);
+  for (const space of ['one', 'two', 'three']) expect(await count(opened, 'a', space)).toBe(0);
+  await turns.note(
+    'gc',
+    JSON.stringify({ startedAt: Date.now(), isFinished: false, restMs: 1e9, failed: 0 }),
+  );
+  expect(await makeCollectStep({ ...options, everyMs: 4_000 })()).toBe(250);
+  expect(await isFinished(turns)).toBe(true);
+});
+
 test('a process without the turn collects nothing', async () => {
   engine = await openTemporaryEngine();
   await fill(engine, 'a', 'one', 1);

@@ -37,6 +37,8 @@ interface Round {
   /** of the listing of Spaces: those up to here are done; undefined: none */
   readonly after: string | undefined;
   readonly isFinished: boolean;
+  /** ms over which it is spread out */
+  readonly everyMs: number;
   /** ms from one Space to the next */
   readonly restMs: number;
   /** Spaces that could not be collected */
@@ -53,7 +55,7 @@ export function makeCollectStep(options: CollectAllOptions): () => Promise<numbe
     if (turn === undefined) return askMs;
     const restMs = restsUntil - performance.now();
     if (restMs > 0) return Math.min(restMs, askMs);
-    const known = parseRound(turn.position);
+    const known = atPace(parseRound(turn.position), everyMs);
     const isDue = known === undefined || Date.now() >= known.startedAt + everyMs;
     // A round that takes longer than planned is finished before another begins.
     if (known?.isFinished === true && !isDue) return Math.min(known.startedAt + everyMs - Date.now(), askMs);
@@ -75,7 +77,7 @@ async function beginRound({ core, everyMs }: CollectAllOptions): Promise<Round> 
     if (page.length < PAGE_SPACES) break;
   }
   const restMs = Math.floor(everyMs / (spaces + 1));
-  return { startedAt: Date.now(), after: undefined, isFinished: false, restMs, failed: 0 };
+  return { startedAt: Date.now(), after: undefined, isFinished: false, everyMs, restMs, failed: 0 };
 }
 
 async function goOn(
@@ -136,6 +138,12 @@ async function collectOnce(core: Core, space: Space): Promise<boolean> {
   return examined === PASS_NODES && deleted > 0;
 }
 
+/** A round that was begun with another `--gc-every`, perhaps of days, goes on at the pace of this one. */
+function atPace(round: Round | undefined, everyMs: number): Round | undefined {
+  if (round === undefined || round.everyMs === everyMs) return round;
+  return { ...round, everyMs, restMs: Math.floor((round.restMs * everyMs) / round.everyMs) };
+}
+
 /** A position of another form is that of another version: the round begins anew. */
 function parseRound(position: string | undefined): Round | undefined {
   if (position === undefined) return undefined;
@@ -145,9 +153,9 @@ function parseRound(position: string | undefined): Round | undefined {
   } catch {
     return undefined;
   }
-  const { startedAt, after, isFinished, restMs, failed } = value;
+  const { startedAt, after, isFinished, everyMs, restMs, failed } = value;
   const isSound =
-    [startedAt, restMs, failed].every(Number.isFinite) &&
+    [startedAt, everyMs, restMs, failed].every(Number.isFinite) &&
     typeof isFinished === 'boolean' &&
     (after === undefined || typeof after === 'string');
   return isSound ? (value as Round) : undefined;

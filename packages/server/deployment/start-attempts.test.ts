@@ -43,6 +43,20 @@ describe('starting while an engine is away', () => {
     expect(lines).toHaveLength(START_ATTEMPTS_MAX - 1);
   });
 
+  test('says that it waits while an engine says nothing', async () => {
+    const told: string[] = [];
+    const { promise, resolve } = Promise.withResolvers<string>();
+    const log = {
+      warn: (_: object, message: string) => {
+        told.push(message);
+        resolve('open');
+      },
+    } as unknown as Log;
+    const opened = attemptStart({ name: 'store', open: () => promise, log, silentMsMax: 1 });
+    expect(await opened).toBe('open');
+    expect(told).toEqual(['an engine does not answer yet; waiting for it']);
+  });
+
   test('ends at once if waiting cannot help', async () => {
     const { run, tries } = scene(1000, 'wrong password');
     await expect(run()).rejects.toThrow('wrong password');

@@ -7,6 +7,8 @@ export const START_ATTEMPTS_MAX = 6;
 const START_PATIENCE_MS = 30_000;
 const PAUSE_MS_MIN = 500;
 const PAUSE_MS_MAX = 5000;
+/** A try that takes so long is told of before it ends: an engine that hangs says nothing. */
+const SILENT_MS_MAX = 7000;
 
 export interface StartAttempt<T> {
   /** the engine, in a log line */
@@ -14,12 +16,23 @@ export interface StartAttempt<T> {
   readonly open: () => Promise<T>;
   readonly log: Log;
   readonly pause?: (durationMs: number) => Promise<void>;
+  readonly silentMsMax?: number;
 }
 
 /** Tries again while the engine is away. Rejects with the last failure, or at once with one that waiting does not cure. */
-export async function attemptStart<T>({ name, open, log, pause = Bun.sleep }: StartAttempt<T>): Promise<T> {
+export async function attemptStart<T>({
+  name,
+  open,
+  log,
+  pause = Bun.sleep,
+  silentMsMax = SILENT_MS_MAX,
+}: StartAttempt<T>): Promise<T> {
   const startedAt = performance.now();
   for (let attempt = 1; ; attempt += 1) {
+    const timer = setTimeout(
+      () => log.warn({ engine: name, attempt }, 'an engine does not answer yet; waiting for it'),
+      silentMsMax,
+    );
     try {
       return await open();
     } catch (error) {
@@ -28,7 +41,10 @@ export async function attemptStart<T>({ name, open, log, pause = Bun.sleep }: St
       if (!(error instanceof StoreUnavailable) || attempt === START_ATTEMPTS_MAX || isLate) throw error;
       const reason = error instanceof Error ? error.message : String(error);
       log.warn({ engine: name, attempt, pauseMs, reason }, 'an engine cannot be used yet; trying again');
+      clearTimeout(timer);
       await pause(pauseMs);
+    } finally {
+      clearTimeout(timer);
     }
   }
 }

@@ -95,7 +95,5 @@ export function explainOpening(error: unknown): unknown {
   if (error instanceof RequestRefused || error instanceof CredentialsMissing)
     return new EngineRefused(error.message, { cause: error });
   if (!(error instanceof AttemptFailed) && !(error instanceof StoreUnavailable)) return error;
-  return new StoreUnavailable(`${error.message}; check the endpoint in --content and that the store runs`, {
-    cause: error,
-  });
+  return new StoreUnavailable(`${error.message} (--content names it)`, { cause: error });
 }

@@ -247,7 +247,8 @@ async function fetchHead(
 ): Promise<Response> {
   const { method, url, headers, body } = request;
   const timer = setTimeout(() => {
-    controller.abort(new AttemptFailed(`the object store did not answer within ${headMsMax} ms`));
+    const late = `the object store did not answer within ${headMsMax / 1000} s: check its load and the network`;
+    controller.abort(new AttemptFailed(late));
   }, headMsMax);
   try {
     return await fetch(url, {
