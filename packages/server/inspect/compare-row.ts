@@ -1,4 +1,4 @@
-/** Whether a row says of its node what the node's own bytes say. A page of rows that rotted unseen, or a wrong write, does not. */
+/** Compares a row with the bytes of its node. They differ after a wrong write, or if a page of rows rotted unseen. */
 import { NODE_HEADER_BYTES_MAX, NodeHeaderParser } from '@holdfast/protocol';
 import type { NodeRow } from '../core/model.ts';
 

@@ -88,7 +88,7 @@ function judgeClock(name: string, aheadMs: number | undefined, problems: string[
   problems.push(`${name}: its clock is ${seconds} s ${direction} this machine's; set both by NTP`);
 }
 
-/** A server that works on the rows has moved them on, perhaps since they were looked at. */
+/** Judges nothing while a server works: it moves both on, perhaps between the two looks. */
 function judgeEpoch(name: string, rows: RowsTrial, store: number | undefined, problems: string[]): void {
   if (rows.isServed || rows.epoch === undefined || store === undefined) return;
   const epochs = { rows: rows.epoch, store };

@@ -45,7 +45,7 @@ export const getStatus = operation({
   }),
   run: async (call) => {
     const { place, core, live } = call;
-    const apps = await countApps(call);
+    const apps = await askEngines(call);
     const rottenNodes = core.rottenNodes.total();
     return {
       version: serverPackage.version,
@@ -59,8 +59,11 @@ export const getStatus = operation({
   },
 });
 
-/** `null`: an engine of the server is away. The document is wanted most just then, so it does not need them. */
-async function countApps({ core, registry, live }: OperationCall) {
+/**
+ * What only the engines know: how many Apps there are, and which nodes are rotten by now. `null`: an engine of the server is away.
+ * The document is wanted most just then, so it does without.
+ */
+async function askEngines({ core, registry, live }: OperationCall) {
   const isAway = live?.checks.some(({ name, look }) => name === ENGINES_CHECK && look().status === 'fail');
   if (isAway) return null;
   try {
