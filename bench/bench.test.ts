@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { resultOf } from '../test/support/command-result.ts';
 import type { RowResult } from './bench.ts';
 import { createNodeSource } from './load/canonical-nodes.ts';
 import { runLoader } from './load/loader.ts';
@@ -93,11 +94,7 @@ describe('the smoke run', () => {
   async function runMain(args: readonly string[]) {
     const command = [process.execPath, join(import.meta.dir, 'main.ts'), ...args];
     const child = Bun.spawn(command, { stdout: 'pipe', stderr: 'pipe' });
-    const [stdout, stderr] = await Promise.all([
-      new Response(child.stdout).text(),
-      new Response(child.stderr).text(),
-    ]);
-    return { exitCode: await child.exited, stdout, stderr };
+    return resultOf(child);
   }
 });
 

@@ -7,11 +7,12 @@ import { CID } from 'multiformats/cid';
 import * as raw from 'multiformats/codecs/raw';
 import { sha256 } from 'multiformats/hashes/sha2';
 import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-node.ts';
+import { type CommandResult, resultOf } from './support/command-result.ts';
 import { ByteSpoiler } from './support/embedded-files.ts';
 import { HOLDFAST } from './support/holdfast-command.ts';
 import { readPlace } from './support/read-place.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
-import { type CommandResult, runHoldfast } from './support/server-process.ts';
+import { runHoldfast } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
 const folder = makeTempFolder('bundles');
@@ -135,11 +136,8 @@ describe('a bundle', () => {
         stderr: 'pipe',
       },
     );
-    const [stdout, stderr] = await Promise.all([
-      new Response(child.stdout).text(),
-      new Response(child.stderr).text(),
-    ]);
-    expect([await child.exited, stderr]).toEqual([0, '']);
+    const { exitCode, stdout, stderr } = await resultOf(child);
+    expect([exitCode, stderr]).toEqual([0, '']);
     const result = JSON.parse(stdout);
     expect(result).toMatchObject({
       nodes: sample.length,

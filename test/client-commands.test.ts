@@ -12,9 +12,10 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { makeNode, seededBytes } from './support/canonical-node.ts';
+import type { CommandResult } from './support/command-result.ts';
 import { HOLDFAST } from './support/holdfast-command.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
-import { type CommandResult, runHoldfast } from './support/server-process.ts';
+import { runHoldfast } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
 const ABSENT = 'f'.repeat(64);

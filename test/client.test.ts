@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CasError, type Client, type ClientOptions, createClient } from '../packages/client/index.ts';
 import { seededBytes } from './support/canonical-node.ts';
+import { resultOf } from './support/command-result.ts';
 import { installSdk } from './support/installed-sdk.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
@@ -268,12 +269,7 @@ describe('the built package', () => {
       stdout: 'pipe',
       stderr: 'pipe',
     });
-    const [exitCode, stdout, stderr] = await Promise.all([
-      child.exited,
-      new Response(child.stdout).text(),
-      new Response(child.stderr).text(),
-    ]);
-    return { exitCode, stdout, stderr };
+    return resultOf(child);
   }
 
   test('works on Node', async () => {

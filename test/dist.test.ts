@@ -10,14 +10,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { type CommandResult, resultOf } from './support/command-result.ts';
 import { startRuntimeRegistry } from './support/runtime-registry.ts';
-import {
-  type CommandResult,
-  findDescendants,
-  ROOT,
-  type ServerProcess,
-  startServer,
-} from './support/server-process.ts';
+import { findDescendants, ROOT, type ServerProcess, startServer } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
 
@@ -88,9 +83,7 @@ async function run(
     env: {},
     ...options,
   });
-  const texts = [new Response(child.stdout).text(), new Response(child.stderr).text()];
-  const [stdout = '', stderr = ''] = await Promise.all(texts);
-  return { exitCode: await child.exited, stdout, stderr };
+  return resultOf(child);
 }
 
 async function runWell(command: readonly string[], { cwd }: { readonly cwd: string }): Promise<void> {

@@ -4,13 +4,13 @@ import { afterEach, describe, expect, test } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-node.ts';
+import type { CommandResult } from './support/command-result.ts';
 import { databasePath } from './support/embedded-files.ts';
 import { recount } from './support/embedded-recount.ts';
 import { type Issuer, makeIssuer } from './support/issuer.ts';
 import { openConnection } from './support/raw-connection.ts';
 import {
   addApp,
-  type CommandResult,
   runHoldfast,
   type ServerOptions,
   type ServerProcess,

@@ -1,5 +1,6 @@
 /** A hostile server against the command line and the SDK: answers that unpack to gigabytes cost no memory. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { resultOf } from './support/command-result.ts';
 import { HOLDFAST } from './support/holdfast-command.ts';
 import { type BombServer, startBombServer } from './support/packed-bomb.ts';
 import { ROOT } from './support/server-process.ts';
@@ -39,11 +40,7 @@ async function run(command: readonly string[], url: string): Promise<Outcome> {
     stdout: 'pipe',
     stderr: 'pipe',
   });
-  const [exitCode, stdout, stderr] = await Promise.all([
-    child.exited,
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ]);
+  const { exitCode, stdout, stderr } = await resultOf(child);
   return { exitCode, text: stdout + stderr, peakBytes: child.resourceUsage()?.maxRSS ?? Number.NaN };
 }
 

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { existsSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-node.ts';
+import type { CommandResult } from './support/command-result.ts';
 import { ByteSpoiler } from './support/embedded-files.ts';
 import {
   failToServe,
@@ -15,7 +16,7 @@ import {
 } from './support/migration-places.ts';
 import { readPlace } from './support/read-place.ts';
 import { listKeys } from './support/s3-request.ts';
-import { type CommandResult, runHoldfast } from './support/server-process.ts';
+import { runHoldfast } from './support/server-process.ts';
 
 const TEST_MS_MAX = 300_000;
 const FILE_BYTES = 300_000;

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { resultOf } from './support/command-result.ts';
 import { HOLDFAST } from './support/holdfast-command.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
@@ -52,12 +53,7 @@ async function measure(path: string, server: string) {
     stderr: 'pipe',
   });
   const peak = watchPeak(child);
-  const [stdout, stderr, exitCode, rssBytes] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-    peak,
-  ]);
+  const [{ exitCode, stdout, stderr }, rssBytes] = await Promise.all([resultOf(child), peak]);
   expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
   return { result: JSON.parse(stdout), rssBytes };
 }

@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { SQL } from 'bun';
 import { makeNode } from './support/canonical-node.ts';
 import { formatContentUrl, makeS3Environment, openEngines } from './support/cluster.ts';
+import type { CommandResult } from './support/command-result.ts';
 import { makeIssuer } from './support/issuer.ts';
 import { openPostgres } from './support/postgres-server.ts';
 import {
   addApp,
-  type CommandResult,
   findDescendants,
   runHoldfast,
   type ServerOptions,

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { resultOf } from './support/command-result.ts';
 import { buildPlan, directory, file, type Plan, writePlan } from './support/disk-trees.ts';
 import { installSdk } from './support/installed-sdk.ts';
 import { copyRealFolder } from './support/real-trees.ts';
@@ -106,9 +107,8 @@ async function runProgram(runtime: string, spaceId: string, program: string, arg
     stdout: 'pipe',
     stderr: 'pipe',
   });
-  const texts = [new Response(child.stdout).text(), new Response(child.stderr).text()];
-  const [stdout = '', stderr] = await Promise.all(texts);
-  expect([await child.exited, stderr]).toEqual([0, '']);
+  const { exitCode, stdout, stderr } = await resultOf(child);
+  expect([exitCode, stderr]).toEqual([0, '']);
   return JSON.parse(stdout);
 }
 

@@ -5,6 +5,7 @@
 import { existsSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
+import { resultOf } from './command-result.ts';
 
 export interface EngineProcess {
   readonly pid: number;
@@ -73,11 +74,7 @@ export async function runEngineCommand(
     stdout: 'pipe',
     stderr: 'pipe',
   });
-  const [exitCode, stdout, stderr] = await Promise.all([
-    child.exited,
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ]);
+  const { exitCode, stdout, stderr } = await resultOf(child);
   if (exitCode !== 0) throw new Error(`${command.join(' ')} ended with ${exitCode}: ${stderr}${stdout}`);
   return stdout;
 }

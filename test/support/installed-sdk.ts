@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type PackedSdk, packSdk } from '../../tools/packages/pack-sdk.ts';
+import { resultOf } from './command-result.ts';
 
 export interface InstalledSdk {
   /** `node_modules` with the packages in it */
@@ -26,7 +27,6 @@ async function installOffline(folder: string, tarballs: readonly string[]): Prom
     stdout: 'pipe',
     stderr: 'pipe',
   });
-  const texts = [new Response(child.stdout).text(), new Response(child.stderr).text()];
-  const [stdout, stderr] = await Promise.all(texts);
-  if ((await child.exited) !== 0) throw new Error(`npm cannot install the SDK:\n${stdout}${stderr}`);
+  const { exitCode, stdout, stderr } = await resultOf(child);
+  if (exitCode !== 0) throw new Error(`npm cannot install the SDK:\n${stdout}${stderr}`);
 }

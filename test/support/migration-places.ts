@@ -3,12 +3,12 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openCeph } from './ceph-server.ts';
 import { formatContentUrl, makeS3Environment, type OpenEngines, openEngines } from './cluster.ts';
+import type { CommandResult } from './command-result.ts';
 import type { ClientOf } from './deployment-zoo.ts';
 import { type Issuer, makeIssuer } from './issuer.ts';
 import type { TestBucket } from './s3-request.ts';
 import {
   addApp,
-  type CommandResult,
   ROOT,
   runHoldfast,
   type ServerProcess,

@@ -1,6 +1,7 @@
 /** The real `holdfast serve` as its own process, started on a free port over a data folder of the test. */
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { type CommandResult, resultOf } from './command-result.ts';
 import { HOLDFAST } from './holdfast-command.ts';
 import type { Issuer } from './issuer.ts';
 import { until } from './until.ts';
@@ -39,13 +40,6 @@ export interface ServerProcess {
   ended(): Promise<number | string>;
 }
 
-/** What a command that ran to its end left behind. */
-export interface CommandResult {
-  readonly exitCode: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
 export async function runHoldfast(
   args: readonly string[],
   options: { cwd?: string; environment?: Record<string, string> } = {},
@@ -57,12 +51,7 @@ export async function runHoldfast(
     stdout: 'pipe',
     stderr: 'pipe',
   });
-  const [exitCode, stdout, stderr] = await Promise.all([
-    child.exited,
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ]);
-  return { exitCode, stdout, stderr };
+  return resultOf(child);
 }
 
 /** Registers an App of `issuer` in the data folder, made if missing, whether a server runs on it or not; or in `metadataUrl`. */

@@ -1,7 +1,8 @@
 /** systemd's own judge of units; no systemd has to run. tools/install-systemd.mjs installs it where it is missing. */
 import { join } from 'node:path';
+import type { CommandResult } from './command-result.ts';
 import { runEngineCommand } from './engine-process.ts';
-import { type CommandResult, ROOT } from './server-process.ts';
+import { ROOT } from './server-process.ts';
 
 /** Seeks the program, and installs it at need. */
 export async function ensureSystemdAnalyze(): Promise<void> {

@@ -1,9 +1,10 @@
 /** A server, Spaces in it, and the tree commands run on them as processes. */
 import { expect } from 'bun:test';
 import { join } from 'node:path';
+import type { CommandResult } from './command-result.ts';
 import { directory, file, type Plan, writePlan } from './disk-trees.ts';
 import { APP, type RunningServer, startFreshServer } from './running-server.ts';
-import { type CommandResult, runHoldfast } from './server-process.ts';
+import { runHoldfast } from './server-process.ts';
 import { makeTempFolder } from './temp-folder.ts';
 
 export class TreeCommands {

@@ -3,11 +3,11 @@ import { afterEach, describe, expect, test } from 'bun:test';
 import { chmodSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import type { CommandResult } from '../../../test/support/command-result.ts';
 import { CHECKOUT_HOLDFAST } from '../../../test/support/holdfast-command.ts';
 import { makeIssuer } from '../../../test/support/issuer.ts';
 import {
   addApp,
-  type CommandResult,
   findDescendants,
   runHoldfast,
   type ServerOptions,

@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { resultOf } from '../../../test/support/command-result.ts';
 import { HOLDFAST } from '../../../test/support/holdfast-command.ts';
 
 /** ms; a command that has not ended by then is killed and fails its test */
@@ -46,12 +47,7 @@ export class Workplace {
       stderr: 'pipe',
       timeout: TIMEOUT_MS,
     });
-    const [stdout, stderr, exitCode] = await Promise.all([
-      new Response(child.stdout).text(),
-      new Response(child.stderr).text(),
-      child.exited,
-    ]);
-    return { exitCode, stdout, stderr };
+    return resultOf(child);
   }
 
   /** Runs a command that must succeed without a word on stderr; what it prints. */
