@@ -13,6 +13,7 @@ import {
   type ReadingClient,
   type TreeItem,
 } from '@holdfast/client';
+import { chunkMemory } from '../chunk-memory.ts';
 import { resolveGivenPath } from '../given-path.ts';
 import { createCollectingDigest, digestAtOnce } from '../node-digest.ts';
 import { makeBase } from './base-folder.ts';
@@ -22,9 +23,9 @@ import { type FolderTargetOptions, openFolderTarget } from './folder-target.ts';
 /** The nodes of a Space, verified by what this runtime hashes fastest with, in bounded memory. */
 export function openSpaceSource(
   client: ReadingClient,
-  options: Omit<PatientSourceOptions, 'digest'> = {},
+  options: Omit<PatientSourceOptions, 'digest' | 'memory'> = {},
 ): NodeSource {
-  return createPatientSource(client, { ...options, digest: createCollectingDigest() });
+  return createPatientSource(client, { ...options, digest: createCollectingDigest(), memory: chunkMemory });
 }
 
 const KIND_NAMES: Readonly<Record<TreeItem['kind'], string>> = {

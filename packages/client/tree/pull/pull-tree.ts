@@ -290,7 +290,10 @@ class Pull {
     { file, held }: { readonly file: NewFile; readonly held: HeldMemory },
   ): Promise<void> {
     const opened = await openFile(this.#source, entry, this.#call);
-    if (opened.type === 'whole') return this.#target.writeFile(path, opened.content, file);
+    if (opened.type === 'whole') {
+      this.#target.writeFile(path, opened.content, file);
+      return this.#source.giveBack?.(opened.content);
+    }
     // Its chunks hold memory of their own.
     held.release();
     const done = await this.#chunked.take();
@@ -311,7 +314,9 @@ class Pull {
     const chunks = new TaskPool(CHUNKS_MAX, () => undefined);
     const pullChunk = async (chunk: ChunkPlace): Promise<void> => {
       if (await this.#hasChunk(partial, chunk)) return;
-      await partial.write(chunk.offset, await readChunk(this.#source, chunk, this.#call));
+      const content = await readChunk(this.#source, chunk, this.#call);
+      await partial.write(chunk.offset, content);
+      this.#source.giveBack?.(content);
     };
     try {
       for await (const chunk of places) {
