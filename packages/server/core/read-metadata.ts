@@ -13,13 +13,27 @@ export function isReadable(node: NodeRow | undefined): node is NodeRow {
 export const nodeNotFound = (): ApiError =>
   new ApiError('NOT_FOUND', 'this Space has no ready node with this hash; lease it to learn what is missing');
 
-/** Throws or rejects with NOT_FOUND. */
-export function readMetadata(core: Core, space: Space, hash: Hash): Awaitable<NodeDescription> {
-  return after(core.metadata.findNode(space, hash), describeNode);
+/** Throws or rejects with NOT_FOUND. `tell`: who remembers what a row came to need not describe it again. */
+export function readMetadata(core: Core, space: Space, hash: Hash): Awaitable<NodeDescription>;
+export function readMetadata<T>(
+  core: Core,
+  space: Space,
+  hash: Hash,
+  tell: (node: NodeRow) => T,
+): Awaitable<T>;
+export function readMetadata(
+  core: Core,
+  space: Space,
+  hash: Hash,
+  tell: (node: NodeRow) => unknown = describeNode,
+): Awaitable<unknown> {
+  return after(core.metadata.findNode(space, hash), (node) => {
+    if (!isReadable(node)) throw nodeNotFound();
+    return tell(node);
+  });
 }
 
-function describeNode(node: NodeRow | undefined): NodeDescription {
-  if (!isReadable(node)) throw nodeNotFound();
+export function describeNode(node: NodeRow): NodeDescription {
   const { hash, size, contentType, leaseStartedAt, leaseExpiresAt, childRefCount, rootRefCount } = node;
   return {
     metadata: { hash, size, contentType, refs: refsToHashes(node.refs) },

@@ -50,10 +50,19 @@ export function dispatch(
   operation: () => Awaitable<unknown>,
   tell?: (call: AuthorizedCall) => HeaderFields | undefined,
 ): Awaitable<Response> {
+  return dispatchText(call, () => after(operation(), (result) => JSON.stringify(result)), tell);
+}
+
+/** The same where the operation gives the text of the answer. */
+export function dispatchText(
+  call: AuthorizedCall,
+  operation: () => Awaitable<string>,
+  tell?: (call: AuthorizedCall) => HeaderFields | undefined,
+): Awaitable<Response> {
   const startedAt = performance.now();
-  return after(operation(), (result) => {
+  return after(operation(), (text) => {
     call.exchange.timing.record('cas_dispatch', startedAt);
-    return jsonAnswer(call.exchange, 200, JSON.stringify(result), tell?.(call));
+    return jsonAnswer(call.exchange, 200, text, tell?.(call));
   });
 }
 

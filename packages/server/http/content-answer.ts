@@ -5,7 +5,7 @@ import type { Exchange } from './exchange.ts';
 
 export function contentAnswer(exchange: Exchange, content: ContentAnswer): Response {
   const { status } = content;
-  const isHead = exchange.request.method === 'HEAD';
+  const isHead = exchange.method === 'HEAD';
   const body = isHead ? null : (content.body as BodyInit);
   if (!isHead) exchange.record.sentBytes = content.end - content.start;
   if (exchange.corsOrigins === '*' && status === 200) {

@@ -31,7 +31,7 @@ export class ContentRequest implements ContentCaller {
     this.#space = space;
     this.#copies = copies;
     this.#shares = shares;
-    this.wantsBytes = exchange.request.method !== 'HEAD';
+    this.wantsBytes = exchange.method !== 'HEAD';
   }
 
   async reserve(bytes: number, fillsScratch: boolean): Promise<ReadAids | undefined> {

@@ -68,6 +68,7 @@ export function unsentAnswer(corsOrigins: CorsOrigins, error: unknown, report: R
   return errorAnswer(
     {
       request,
+      method: request.method,
       timing: new RequestTiming(),
       record: new RequestRecord(),
       corsOrigins,

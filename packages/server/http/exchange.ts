@@ -16,6 +16,8 @@ export interface Connections {
 
 export interface Exchange {
   readonly request: Request;
+  /** the request's, which the runtime makes anew each time it is asked */
+  readonly method: string;
   readonly timing: RequestTiming;
   readonly record: RequestRecord;
   readonly corsOrigins: CorsOrigins;
@@ -34,8 +36,8 @@ const OPEN_JSON_INIT: ResponseInit = { headers: OPEN_JSON_HEADERS };
 
 /** A JSON answer. HEAD gets the same headers without the body. */
 export function jsonAnswer(exchange: Exchange, status: number, text: string, more?: HeaderFields): Response {
-  const { request, timing, corsOrigins } = exchange;
-  const isHead = request.method === 'HEAD';
+  const { timing, corsOrigins } = exchange;
+  const isHead = exchange.method === 'HEAD';
   if (corsOrigins === '*' && more === undefined && !isHead) {
     exchange.record.sentBytes = Buffer.byteLength(text);
     OPEN_JSON_HEADERS.set('server-timing', timing.render());
@@ -58,7 +60,7 @@ export function textAnswer(
     ...headers,
   };
   const bytes = Buffer.byteLength(text);
-  if (request.method !== 'HEAD') {
+  if (exchange.method !== 'HEAD') {
     exchange.record.sentBytes = bytes;
     return new Response(text, { status, headers: fields });
   }

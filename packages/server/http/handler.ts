@@ -141,7 +141,14 @@ export function createHandler(options: HandlerOptions): Handler {
     return ended(exchange, settled);
   };
   const begin = (request: Request, connections: Connections | undefined): Exchange => {
-    return { request, timing: new RequestTiming(), record: new RequestRecord(), corsOrigins, connections };
+    return {
+      request,
+      method: request.method,
+      timing: new RequestTiming(),
+      record: new RequestRecord(),
+      corsOrigins,
+      connections,
+    };
   };
 
   return {
@@ -183,12 +190,11 @@ function answerSpace(
   match: SpacePathMatch,
   query: string | undefined,
 ): Awaitable<Response> {
-  const { method } = exchange.request;
-  const operation = findOperation(match.route, method);
-  const target = { ...match, operation, methods: methodsOf(match.route) };
+  const { route, appId, spaceId, hash } = match;
+  const operation = findOperation(route, exchange.method);
+  const target = { appId, spaceId, operation, listMethods: () => methodsOf(route) };
   return answerTenant(tenants, exchange, target, (capability) => {
-    const call = callOf(tenants, exchange, capability, query);
-    return SPACE_OPERATIONS[operation as OperationName]({ ...call, rawHash: match.hash });
+    return SPACE_OPERATIONS[operation as OperationName](callOf(tenants, exchange, capability, query, hash));
   });
 }
 
@@ -198,9 +204,10 @@ function answerBulk(
   match: BulkPathMatch,
   query: string | undefined,
 ): Awaitable<Response> {
-  const { method } = exchange.request;
-  const operation = method === 'POST' ? match.operation : undefined;
-  return answerTenant(tenants, exchange, { ...match, operation, methods: 'POST' }, (capability) => {
+  const { appId, spaceId } = match;
+  const operation = exchange.method === 'POST' ? match.operation : undefined;
+  const target = { appId, spaceId, operation, listMethods: () => 'POST' };
+  return answerTenant(tenants, exchange, target, (capability) => {
     const call = callOf(tenants, exchange, capability, query);
     return BULK_ANSWERS[match.operation](call, match.packId);
   });
@@ -213,21 +220,23 @@ interface Target {
   readonly spaceId: string;
   /** undefined: the path is none for the method */
   readonly operation: RequestedOperation | undefined;
-  /** those of the path */
-  readonly methods: string;
+  /** those of the path; only a preflight asks for them */
+  readonly listMethods: () => string;
 }
 
 /** `answer` is called once the capability is verified, and within the share of its Space. */
 function answerTenant(
   tenants: Tenants,
   exchange: Exchange,
-  { operation, methods, ...sent }: Target,
+  target: Target,
   answer: (capability: Capability) => Awaitable<Response>,
 ): Awaitable<Response> {
-  const appId = readId(sent.appId);
-  const spaceId = readId(sent.spaceId);
+  const { operation } = target;
+  const appId = readId(target.appId);
+  const spaceId = readId(target.spaceId);
   const { request, timing, record, connections } = exchange;
-  if (request.method === 'OPTIONS') return emptyAnswer(exchange, 204, preflightHeaders(methods));
+  if (exchange.method === 'OPTIONS')
+    return emptyAnswer(exchange, 204, preflightHeaders(target.listMethods()));
   if (operation === undefined) throw notFound();
   record.operation = operation;
   if (appId !== undefined && spaceId !== undefined) record.space = { appId, spaceId };
@@ -300,6 +309,7 @@ function callOf(
   exchange: Exchange,
   capability: Capability,
   query: string | undefined,
+  rawHash?: string,
 ): AuthorizedCall {
   const { request, timing, connections, record } = exchange;
   const refusesChanges = audit?.refusesChanges ?? false;
@@ -308,7 +318,7 @@ function callOf(
     core: withTiming(core, timing),
     exchange,
     space: { appId: capability.appId, spaceId: capability.spaceId },
-    rawHash: undefined,
+    rawHash,
     query,
     refDomain: capability.refDomain,
     copies,
@@ -326,7 +336,7 @@ async function answerUpload(
   path: string,
   query: string | undefined,
 ): Promise<Response> {
-  const { method } = exchange.request;
+  const { method } = exchange;
   if (method === 'OPTIONS') return emptyAnswer(exchange, 204, preflightHeaders('PUT'));
   if (method !== 'PUT') throw notFound();
   exchange.record.operation = 'upload';

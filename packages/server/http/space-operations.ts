@@ -1,6 +1,7 @@
 /** The seven operations between HTTP and core: what each reads from the request and how its result is sent. */
 import {
   ApiError,
+  HASH_BYTES,
   type Hash,
   isHash,
   type OperationName,
@@ -14,12 +15,20 @@ import { after } from '../core/awaitable.ts';
 import { getUsage } from '../core/get-usage.ts';
 import { type LeaseOptions, leaseNode } from '../core/lease-node.ts';
 import { listRootRefs } from '../core/list-root-refs.ts';
+import type { NodeRow } from '../core/model.ts';
 import { readContent } from '../core/read-content.ts';
-import { readMetadata } from '../core/read-metadata.ts';
+import { describeNode, readMetadata } from '../core/read-metadata.ts';
 import { runGc } from '../core/run-gc.ts';
 import { updateRootRefs } from '../core/update-root-refs.ts';
 import { noteCollection } from '../metrics/note-collection.ts';
-import { type AuthorizedCall, dispatch, refuseQuery, tellRot, waitingUpTo } from './authorized-call.ts';
+import {
+  type AuthorizedCall,
+  dispatch,
+  dispatchText,
+  refuseQuery,
+  tellRot,
+  waitingUpTo,
+} from './authorized-call.ts';
 import { contentAnswer } from './content-answer.ts';
 import { ContentRequest } from './content-request.ts';
 import { GC_SECONDS_MAX, VALIDATION_SECONDS_MAX } from './http-limits.ts';
@@ -32,7 +41,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   readMetadata(call) {
     const hash = readHash(call);
     refuseQuery(call);
-    return dispatch(call, () => readMetadata(call.core, call.space, hash), tellRot);
+    return dispatchText(call, () => readMetadata(call.core, call.space, hash, metadataText), tellRot);
   },
 
   readContent(call) {
@@ -105,6 +114,19 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     });
   },
 };
+
+/** The answer of each row: a store that keeps rows in memory gives the same object until the row changes. */
+const metadataTexts = new WeakMap<NodeRow, string>();
+/** The text of more refs would take more memory than the row. */
+const REMEMBERED_REFS_BYTES_MAX = 4 * HASH_BYTES;
+
+function metadataText(node: NodeRow): string {
+  const known = metadataTexts.get(node);
+  if (known !== undefined) return known;
+  const text = JSON.stringify(describeNode(node));
+  if (node.refs.length <= REMEMBERED_REFS_BYTES_MAX) metadataTexts.set(node, text);
+  return text;
+}
 
 function readHash({ rawHash }: AuthorizedCall): Hash {
   if (rawHash !== undefined && isHash(rawHash)) return rawHash;

@@ -7,11 +7,11 @@ import type { Hash } from '@holdfast/protocol';
 import type { NodeRow, PackPlace } from '../../core/model.ts';
 import { isLeaseChangeOnly } from './row-changes.ts';
 
-const CACHE_BYTES_MAX = 16 * 1024 * 1024;
+const CACHE_BYTES_MAX = 24 * 1024 * 1024;
 /** of a cache that is full */
 const KEPT_SHARE = 7 / 8;
-/** bytes of an entry besides its refs and other buffers; measured, rounded up */
-const ENTRY_BYTES = 800;
+/** bytes of an entry besides its refs and other buffers; measured, rounded up: 400 of them are the answer kept of the row */
+const ENTRY_BYTES = 1200;
 
 export interface CachedNode {
   readonly node: NodeRow;
