@@ -21,7 +21,7 @@ import type {
 } from './model.ts';
 import type { PackReads, PackStore, PackVerbs } from './packs/pack-ports.ts';
 import type { Stored } from './quotas.ts';
-import type { FindKnown, StoredNumber, StrayPort, WalkKeeper } from './stray-ports.ts';
+import type { FindKnown, StrayPort, WalkKeeper } from './stray-ports.ts';
 import type { PurgeVerbs, SpaceListing } from './tenancy-ports.ts';
 import type { Upkeep } from './upkeep-ports.ts';
 import type { ContentUploads, NodeLimits } from './upload-ports.ts';
@@ -206,6 +206,13 @@ export interface ContentStore {
   /** when a backup of the bytes last succeeded, ms; only where it is kept with them */
   readonly lastBackup?: Pick<StoredNumber, 'read'>;
   close(): Promise<void>;
+}
+
+/** A number that is kept beside the bytes. */
+export interface StoredNumber {
+  /** undefined: none was ever written */
+  read(): Promise<number | undefined>;
+  write(number: number): Promise<void>;
 }
 
 export interface DeletedObjects {

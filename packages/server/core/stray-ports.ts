@@ -36,10 +36,3 @@ export interface WalkKeeper {
   readPlace(): Awaitable<string | undefined>;
   notePlace(place: string | undefined): Promise<void>;
 }
-
-/** A number beside the bytes. */
-export interface StoredNumber {
-  /** undefined: none was ever written */
-  read(): Promise<number | undefined>;
-  write(number: number): Promise<void>;
-}

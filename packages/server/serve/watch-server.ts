@@ -1,5 +1,4 @@
-/** The gauges of an open server that are read when somebody looks. */
-
+/** The gauges of an open server that are read when somebody looks, and the look for what one of them says. */
 import { statfsSync } from 'node:fs';
 import { startLoop } from '../background/loop.ts';
 import { readLastBackup } from '../backup/last-backup.ts';
@@ -32,30 +31,33 @@ export function watchServer(
   // Stores across a network say themselves what became of their last request.
   ENGINE_UP.set({ engine: place.rows.kind === 'folder' ? 'sqlite' : 'postgres' }, 1);
   ENGINE_UP.set({ engine: place.bytes.kind === 'folder' ? 'disk' : 's3' }, 1);
-  const { lastBackup } = core.content;
-  let bucketBackupAt = 0;
-  const look = async (): Promise<number> => {
-    bucketBackupAt = (await lastBackup?.read()) ?? 0;
-    return BACKUP_LOOK_MS;
-  };
-  const loop =
-    lastBackup !== undefined && isFirst
-      ? startLoop({ name: 'backups', log, step: look, retryMs: BACKUP_RETRY_MS })
-      : undefined;
+  const bucketBackup = isFirst ? watchBucketBackup(core, log) : undefined;
   const stopReading = METRICS.readBefore(() => {
     ROTTEN_NODES.set(core.rottenNodes.total());
     if (isFolder) FREE_BYTES.set(readFreeBytes(dataDir));
     if (!isFirst) return;
     const folderBackupAt = place.rows.kind === 'folder' ? readLastBackup(place.rows.dataDir) : 0;
-    BACKUP_LAST_SUCCESS.set(olderBackup(folderBackupAt, bucketBackupAt) / 1000);
+    BACKUP_LAST_SUCCESS.set(olderBackup(folderBackupAt, bucketBackup?.readAt() ?? 0) / 1000);
   });
   return async () => {
     stopReading();
-    await loop?.stop();
+    await bucketBackup?.stop();
   };
 }
 
-/** Where rows and bytes are backed up apart, the older backup tells how far one could go back; 0: none that is known of. */
+/** Asks the bucket every minute when it was last backed up: whoever reads the gauge does not wait for a request. */
+function watchBucketBackup({ content: { lastBackup } }: Core, log: Log) {
+  if (lastBackup === undefined) return undefined;
+  let at = 0;
+  const step = async (): Promise<number> => {
+    at = (await lastBackup.read()) ?? 0;
+    return BACKUP_LOOK_MS;
+  };
+  const { stop } = startLoop({ name: 'backups', log, step, retryMs: BACKUP_RETRY_MS });
+  return { readAt: () => at, stop };
+}
+
+/** If rows and bytes are backed up apart, only what the older backup has can be restored. One that nobody knows of (0) does not count. */
 function olderBackup(first: number, second: number): number {
   return first === 0 || second === 0 ? Math.max(first, second) : Math.min(first, second);
 }

@@ -1,6 +1,7 @@
 /** A decimal number in an object of its own: the epoch of the bucket (core/store-epoch.ts), and when it was last backed up. */
+
+import type { StoredNumber } from '../../core/ports.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
-import type { StoredNumber } from '../../core/stray-ports.ts';
 import { AttemptFailed } from './failure.ts';
 import type { ObjectKeys } from './object-key.ts';
 import type { S3Client } from './s3-client.ts';

@@ -10,10 +10,11 @@ import {
   type DeletedObjects,
   type InspectedObject,
   type ReadAids,
+  type StoredNumber,
   type StoredObject,
 } from '../../core/ports.ts';
 import { ContentDamaged } from '../../core/store-failure.ts';
-import type { FindKnown, StoredNumber, WalkKeeper } from '../../core/stray-ports.ts';
+import type { FindKnown, WalkKeeper } from '../../core/stray-ports.ts';
 import type { ContentUploads, NodeLimits } from '../../core/upload-ports.ts';
 import {
   isPacked,
