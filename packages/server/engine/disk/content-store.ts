@@ -31,6 +31,7 @@ import { PackFiles } from './pack-files.ts';
 import type { ReceivingRegistry } from './receiving-registry.ts';
 import { StagedFiles } from './staged-files.ts';
 import { DiskStrayWalk } from './stray-walk.ts';
+import { TurnFiles } from './turn-files.ts';
 import { DiskUploadReceiver } from './upload-receiver.ts';
 
 const DELETES_IN_FLIGHT_MAX = 8;
@@ -83,7 +84,7 @@ export class DiskContentStore implements ContentStore {
     this.upload = { kind: 'server', receiver };
     this.packs = new PackFiles({
       staged: this.#staged,
-      readNow: (generation, ...into) => files.readNow(this.#layout.objectOf(generation), ...into),
+      now: new TurnFiles((generation) => files.openNow(this.#layout.objectOf(generation))),
       find: (generation) => this.#find(generation),
     });
   }

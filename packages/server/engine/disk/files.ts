@@ -16,6 +16,13 @@ export interface OpenFile {
   close(): Promise<void>;
 }
 
+/** A file that is opened, read and closed without a turn of the event loop. */
+export interface FileNow {
+  /** Fills `buffer` from `position` on; returns the bytes read. */
+  read(buffer: Uint8Array, position: number): number;
+  close(): void;
+}
+
 export interface OpenFolder {
   /** Makes the folder's entries durable. */
   sync(): Promise<void>;
@@ -24,8 +31,7 @@ export interface OpenFolder {
 
 export interface Files {
   openToRead(path: string): Promise<OpenFile>;
-  /** Opens the file, fills `buffer` from `position` on and closes it, without a turn of the event loop; returns the bytes read. */
-  readNow(path: string, buffer: Uint8Array, position: number): number;
+  openNow(path: string): FileNow;
   /** Fails with EEXIST if the file exists. */
   create(path: string): Promise<OpenFile>;
   link(from: string, to: string): Promise<void>;
@@ -132,13 +138,12 @@ function writeFd(fd: number, buffer: Uint8Array, offset: number, length: number,
 
 export const diskFiles: Files = {
   openToRead: async (path) => new DiskFile(await openFd(path, fs.constants.O_RDONLY)),
-  readNow(path, buffer, position) {
+  openNow(path) {
     const fd = fs.openSync(path, fs.constants.O_RDONLY);
-    try {
-      return fs.readSync(fd, buffer, 0, buffer.length, position);
-    } finally {
-      fs.closeSync(fd);
-    }
+    return {
+      read: (buffer, position) => fs.readSync(fd, buffer, 0, buffer.length, position),
+      close: () => fs.closeSync(fd),
+    };
   },
   create: async (path) =>
     new DiskFile(

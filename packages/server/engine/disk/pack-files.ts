@@ -1,6 +1,6 @@
 /**
  * core/packs/pack-ports.ts PackStore on the content folder. A pack is a file like any other object; it is opened for each read, as the file
- * of one node is, so that a file that is gone is noticed at once.
+ * of one node is, or for the small reads of one turn of the event loop, so that a file that is gone is noticed.
  */
 import type { Generation, Space } from '../../core/model.ts';
 import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/packs/pack-ports.ts';
@@ -10,6 +10,7 @@ import { storageError } from '../local-failure.ts';
 import { isRecordIntact, makeRecordIntegrity } from '../packed-object.ts';
 import type { OpenFile } from './files.ts';
 import type { StagedFiles } from './staged-files.ts';
+import type { TurnFiles } from './turn-files.ts';
 
 /** what a stream of a pack reads at once */
 const PIECE_BYTES = 1024 * 1024;
@@ -19,8 +20,7 @@ const GAP_BYTES_MAX = 32 * 1024;
 const SPAN_BYTES_MAX = 4 * 1024 * 1024;
 
 interface PackFilesOptions {
-  /** as `Files.readNow`, of the object of a generation */
-  readonly readNow: (generation: Generation, buffer: Uint8Array, position: number) => number;
+  readonly now: TurnFiles;
   readonly staged: StagedFiles;
   /** `undefined` only when a healthy store has no such object */
   readonly find: (generation: Generation) => Promise<OpenFile | undefined>;
@@ -60,9 +60,10 @@ export class PackFiles implements PackStore {
   /** The proven stored bytes, without a turn of the event loop. `undefined`: `readRecord` has to tell what is wrong. */
   findRecordNow({ place, integrity }: PackedRecord): Uint8Array | undefined {
     const { pack, offset, storedLength } = place;
-    const stored = new Uint8Array(storedLength);
+    // The memory is not cleared first, because every byte of it is read and proven before it is used.
+    const stored = new Uint8Array(Buffer.allocUnsafeSlow(storedLength).buffer);
     try {
-      const length = this.#options.readNow(pack, stored, offset);
+      const length = this.#options.now.read(pack, stored, offset);
       return length === storedLength && isRecordIntact(stored, integrity) ? stored : undefined;
     } catch {
       return undefined;
