@@ -1,6 +1,11 @@
 import { expect, test } from 'bun:test';
+import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { answerInLines, LINES_MEDIA_TYPE, readAnswerLines } from './answer-lines.ts';
+import { findChannel, openChannel } from './channel.ts';
 import { OperatorError } from './problem.ts';
+
+/** The runtime closes a connection that says nothing for 10 s. */
+const IDLE_MS = 13_000;
 
 test('a caller who waits is told the progress of the work, then its result', async () => {
   const heard = Promise.withResolvers<string>();
@@ -24,6 +29,19 @@ test('a caller who waits is told the progress of the work, then its result', asy
   expect(progress).toEqual(['half\ndone']);
   expect(last).toEqual({ output: { heard: 'half\ndone' } });
 });
+
+test('while there is nothing to say empty lines keep the connection, also for longer than the runtime leaves one idle', async () => {
+  const folder = makeTempFolder('answer-lines');
+  const channel = openChannel(folder.path, async () => answerInLines(() => Bun.sleep(IDLE_MS).then(() => 'done'), {}));
+  const socket = findChannel(folder.path);
+  const answer = await fetch('http://localhost/', { unix: socket?.path } as RequestInit);
+  const text = await answer.text();
+  expect(text).toMatch(/^\n{3,}\{"output":"done"\}\n$/);
+  expect(await readAnswerLines(new Response(text).body, () => undefined)).toEqual({ output: 'done' });
+  socket?.close();
+  await channel.close();
+  folder.remove();
+}, 60_000);
 
 test('work that fails ends with its problem', async () => {
   const answer = answerInLines(() => Promise.reject(new OperatorError('CONFLICT', 'not now')), {});

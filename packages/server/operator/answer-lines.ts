@@ -1,6 +1,6 @@
 /**
  * An answer in lines of JSON, for callers who want to know how far long work is: lines with `progress`, and a last one with the
- * `output` or the `problem`.
+ * `output` or the `problem`. While there is nothing to say, an empty line now and then keeps the connection from being closed as idle.
  */
 import { type Problem, problemOf } from './problem.ts';
 
@@ -11,7 +11,7 @@ export type AnswerLine =
   | { readonly output: unknown }
   | { readonly problem: Problem };
 
-/** ms between two lines of progress; the first comes after one */
+/** ms between two lines of progress, or empty ones; the first comes after one */
 const PROGRESS_MS = 2_000;
 
 export function wantsLines(request: Request): boolean {
@@ -28,11 +28,13 @@ export function answerInLines(
   const stream = new ReadableStream<Uint8Array>({
     start: async (controller) => {
       let latest: string | undefined;
-      const send = (line: AnswerLine): void => {
-        if (!isGone) controller.enqueue(encoder.encode(`${JSON.stringify(line)}\n`));
+      const write = (text: string): void => {
+        if (!isGone) controller.enqueue(encoder.encode(`${text}\n`));
       };
+      const send = (line: AnswerLine): void => write(JSON.stringify(line));
       const timer = setInterval(() => {
-        if (latest !== undefined) send({ progress: latest });
+        if (latest === undefined) write('');
+        else send({ progress: latest });
         latest = undefined;
       }, PROGRESS_MS);
       try {
@@ -65,7 +67,7 @@ export async function readAnswerLines(
   for await (const piece of body ?? []) {
     const lines = `${text}${decoder.decode(piece, { stream: true })}`.split('\n');
     text = lines.pop() ?? '';
-    for (const each of lines) {
+    for (const each of lines.filter((candidate) => candidate !== '')) {
       const line = JSON.parse(each) as AnswerLine;
       if (!('progress' in line)) return line;
       onProgress(line.progress);
