@@ -8,6 +8,7 @@ export * from './concat-bytes.ts';
 export * from './duration.ts';
 export * from './errors.ts';
 export * from './hash.ts';
+export * from './hash-table.ts';
 export * from './ids.ts';
 export * from './limits.ts';
 export * from './node-codec.ts';

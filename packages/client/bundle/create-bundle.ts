@@ -1,7 +1,6 @@
 /** Writing nodes and all below them as a CAR version 1: children first, each node once, each verified before it counts. */
-import { concatBytes, encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import { concatBytes, encodeNodeHeader, HASH_TABLE_MAX, type Hash, HashTable } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
-import { HASHES_MAX, HashTable } from '../hash-table.ts';
 import type { CallOptions } from '../operations.ts';
 import { BundleError } from './bundle-error.ts';
 import { encodeCarHeader } from './car-header.ts';
@@ -11,7 +10,7 @@ import { NodeLoader } from './node-loader.ts';
 import { encodeVarint } from './varint.ts';
 
 /** Nodes of one bundle: what the set of written ones can hold. */
-const BUNDLE_NODES_MAX = HASHES_MAX;
+const BUNDLE_NODES_MAX = HASH_TABLE_MAX;
 /** Content up to this is written in one chunk with its header. */
 const JOINED_CONTENT_BYTES_MAX = 64 * 1024;
 const MEMORY_BYTES_MAX_DEFAULT = 16 * 1024 * 1024;

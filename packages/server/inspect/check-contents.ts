@@ -8,7 +8,7 @@ import { CONTENT_PIECE_BYTES, type StoredObject } from '../core/ports.ts';
 import { sha256 } from '../core/sha256.ts';
 import { ContentDamaged, ContentLost, isDamage, StoreUnavailable } from '../core/store-failure.ts';
 import { compareRow, headLength, RowContradicted } from './compare-row.ts';
-import type { Fault } from './recount-space.ts';
+import type { Fault } from './fault.ts';
 
 const PAGE_ROWS = 500;
 const OBJECTS_AT_ONCE = 16;

@@ -1,6 +1,6 @@
 /** The check of a deployment finds what was tampered with, repairs what can be, and is not misled by writers. */
 import { Database } from 'bun:sqlite';
-import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { databasePath, nextTurn } from '../../../test/support/embedded-files.ts';
 import { purgeSpace } from '../core/purge-space.ts';
@@ -8,6 +8,7 @@ import { runGc } from '../core/run-gc.ts';
 import { CoreWorld, objectNode, SPACE, smallNode } from '../core/test/core-fixture.ts';
 import { updateRootRefs } from '../core/update-root-refs.ts';
 import { checkDeployment } from './check-deployment.ts';
+import { type Recount, recountSpace } from './recount-space.ts';
 
 let world: CoreWorld;
 let parent: CanonicalNode;
@@ -27,6 +28,7 @@ beforeEach(async () => {
 });
 afterEach(() => world.close());
 
+const hashesOf = (nodes: readonly CanonicalNode[]): string[] => nodes.map(({ hash }) => hash);
 const PAIRS_WRITTEN = 40;
 const { signal } = new AbortController();
 let reported: string[] = [];
@@ -79,6 +81,46 @@ test.each([
     found.findings.map(() => true),
   ]);
   expect(await check()).toEqual(CLEAN);
+});
+
+describe('a Space of more hashes than one walk may hold', () => {
+  let walks = 0;
+  const onCounted = (): void => {
+    walks += 1;
+  };
+  const recount = (hashesPerWalkMax: number) =>
+    world.core.metadata.inspect(SPACE, (snapshot) => recountSpace(snapshot, { hashesPerWalkMax, onCounted }));
+
+  test('is counted in parts, with the same findings and repairs', async () => {
+    const nodes = Array.from({ length: 40 }, (_, seed) => smallNode(100 + seed));
+    await world.publish(...nodes, smallNode(200, hashesOf(nodes.slice(0, 30))));
+    expect((await recount(5)).faults).toEqual([]);
+    await tamper(`UPDATE nodes SET child_ref_count = child_ref_count + 1 WHERE hash = x'${nodes[3]?.hash}';
+      UPDATE nodes SET root_ref_count = 2, held_domain_count = 1 WHERE hash = x'${nodes[35]?.hash}';
+      UPDATE loose_edges SET count = count + 4`);
+    const [whole, parts] = [await recount(1000), await recount(5)];
+    expect(whole.faults.map(({ kind }) => kind).toSorted()).toEqual(['edges', 'edges', 'root-refs']);
+    expect([whole.repairs.nodes.length, whole.repairs.looseEdges.length]).toEqual([2, 1]);
+    const sorted = ({ faults, repairs, nodes: count }: Recount) => [
+      faults.map((fault) => JSON.stringify(fault)).toSorted(),
+      repairs.nodes.map(({ hash }) => hash).toSorted(),
+      [repairs.looseEdges, repairs.counters, count],
+    ];
+    expect(sorted(parts)).toEqual(sorted(whole));
+    await check(true);
+  });
+
+  test('is counted in smaller parts when waiting parents name many hashes that have no rows', async () => {
+    const absent = Array.from({ length: 250 }, (_, seed) => smallNode(1000 + seed).hash);
+    await world.upload(smallNode(300, absent));
+    walks = 0;
+    expect(await recount(20)).toMatchObject({ nodes: 5, faults: [] });
+    // 255 hashes, in parts of at most 20.
+    expect(walks).toBeGreaterThan(12);
+    await tamper(`DELETE FROM loose_edges WHERE hash = x'${absent[7]}'`);
+    expect((await recount(20)).faults).toMatchObject([{ kind: 'edges', hash: absent[7] }]);
+    await check(true);
+  });
 });
 
 test('revisions that an accepted restore or a purge skipped are no finding, but a lost commit is', async () => {

@@ -9,7 +9,8 @@ import { type CountRepairs, repairCounts } from '../core/repair-counts.ts';
 import { isDamage } from '../core/store-failure.ts';
 import { checkContents, type FoundFault } from './check-contents.ts';
 import { checkUploads } from './check-uploads.ts';
-import { type Fault, type FindingKind, type Recount, recountSpace } from './recount-space.ts';
+import type { Fault, FindingKind } from './fault.ts';
+import { type Recount, type RecountOptions, recountSpace } from './recount-space.ts';
 
 interface Finding {
   readonly kind: FindingKind;
@@ -91,8 +92,10 @@ async function checkSpace(
 ): Promise<{ readonly nodes: number; readonly faults: readonly FoundFault[] }> {
   const name = `Space ${JSON.stringify(space.spaceId)} of App ${JSON.stringify(space.appId)}`;
   wanted.report(`counting in ${name}`);
+  const onCounted = (rows: number, of: number): void =>
+    wanted.report(`counting in ${name}: ${formatCount(rows)} of ${formatCount(of)} nodes`);
   const counted = await orDamage(
-    () => recount(core, space, wanted.isRepaired),
+    () => recount(core, space, { isRepaired: wanted.isRepaired, onCounted }),
     'so its counts were not compared',
   );
   const all = counted.value === undefined ? '' : ` of ${formatCount(counted.value.nodes)}`;
@@ -134,9 +137,10 @@ async function orDamage<T>(
 async function recount(
   core: Core,
   space: Space,
-  isRepaired: boolean,
+  { isRepaired, onCounted }: RecountOptions & Pick<CheckWanted, 'isRepaired'>,
 ): Promise<{ readonly nodes: number; readonly faults: readonly FoundFault[] }> {
-  const look = (): Promise<Recount> => core.metadata.inspect(space, recountSpace);
+  const look = (): Promise<Recount> =>
+    core.metadata.inspect(space, (snapshot) => recountSpace(snapshot, { onCounted }));
   const first = await look();
   let left: readonly Fault[] = first.faults;
   if (isRepaired) {

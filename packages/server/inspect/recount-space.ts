@@ -2,33 +2,13 @@
  * Recounts one Space from its rows at one instant: edges, root refs, usage and the history of root refs, and compares what is kept
  * with what is there.
  */
-import { type Hash, refsToHashes } from '@holdfast/protocol';
-import type { InspectedNode, KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';
+import type { Hash } from '@holdfast/protocol';
+import type { KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';
 import type { CountRepairs } from '../core/repair-counts.ts';
-import { addUsage, USAGE_NONE, type UsageDelta, usageOf } from '../core/usage-delta.ts';
-
-/** Something wrong, before it is known whether it could be repaired. */
-export interface Fault {
-  readonly kind: FindingKind;
-  /** undefined: it is about the whole Space */
-  readonly hash: Hash | undefined;
-  readonly message: string;
-}
-
-export const FINDING_KINDS = [
-  'edges',
-  'missing-child',
-  'root-refs',
-  'history',
-  'usage',
-  'content-record',
-  'lost',
-  'damaged',
-  'row',
-  'rotten',
-  'unreadable',
-] as const;
-export type FindingKind = (typeof FINDING_KINDS)[number];
+import { CountDetails } from './count-details.ts';
+import { CountScreen } from './count-screen.ts';
+import type { Fault } from './fault.ts';
+import { type CountWalk, pagesOf, walkCounts } from './walk-counts.ts';
 
 export interface Recount {
   readonly nodes: number;
@@ -36,41 +16,41 @@ export interface Recount {
   readonly repairs: CountRepairs;
 }
 
-const PAGE_ROWS = 500;
-/** Hashes whose edges are counted in one walk; a larger Space is walked several times. */
-const HASHES_PER_WALK = 1_000_000;
+/** Hashes of one walk, in less than 100 bytes each; a Space that has more is walked several times. */
+const HASHES_PER_WALK_MAX = 1_000_000;
+/** So many times as many walks, where one has met too many hashes. */
+const PARTS_MORE = 4;
 const PREFIX_DIGITS = 4;
 
-interface Kept {
-  readonly childRefCount: number;
-  readonly rootRefCount: number;
-  readonly heldDomainCount: number;
+export interface RecountOptions {
+  /** is told how many rows a walk has seen, and how many there are */
+  readonly onCounted?: ((rows: number, of: number) => void) | undefined;
+  /** instead of the usual bound, for tests */
+  readonly hashesPerWalkMax?: number;
 }
 
-interface Balances {
-  sum: number;
-  domains: number;
+interface Counted {
+  readonly counters: KeptCounters;
+  readonly faults: readonly Fault[];
+  readonly nodes: CountRepairs['nodes'];
+  readonly looseEdges: CountRepairs['looseEdges'];
 }
 
-export async function recountSpace(snapshot: SpaceSnapshot): Promise<Recount> {
+export async function recountSpace(snapshot: SpaceSnapshot, options: RecountOptions = {}): Promise<Recount> {
+  const { onCounted, hashesPerWalkMax = HASHES_PER_WALK_MAX } = options;
   const kept = await snapshot.readKeptCounters();
-  const parts = Math.max(1, Math.ceil(kept.nodeCount / HASHES_PER_WALK));
-  const faults: Fault[] = [];
-  const nodes: CountRepairs['nodes'][number][] = [];
-  const looseEdges: CountRepairs['looseEdges'][number][] = [];
-  let counted: KeptCounters = { ...USAGE_NONE, leasedCount: 0 };
-  for (let part = 0; part < parts; part += 1) {
-    const walk = new PartWalk(
-      snapshot,
-      (hash) => parseInt(hash.slice(0, PREFIX_DIGITS), 16) % parts === part,
-    );
-    counted = await walk.run();
-    const found = walk.compare();
-    faults.push(...found.faults);
-    nodes.push(...found.nodes);
-    looseEdges.push(...found.looseEdges);
-  }
-  faults.push(...(await findHistoryFaults(snapshot)), ...(await findPackFaults(snapshot)));
+  const onRows = (rows: number): void => onCounted?.(rows, kept.nodeCount);
+  let parts = Math.max(1, Math.ceil(kept.nodeCount / hashesPerWalkMax));
+  let found: Counted | undefined;
+  // Waiting parents may name far more hashes than there are rows.
+  for (; found === undefined; parts *= PARTS_MORE)
+    found = await countInParts(snapshot, { parts, hashesPerWalkMax, onRows });
+  const { counters: counted, nodes, looseEdges } = found;
+  const faults = [
+    ...found.faults,
+    ...(await findHistoryFaults(snapshot)),
+    ...(await findPackFaults(snapshot)),
+  ];
   const off = subtract(counted, kept);
   const wrong = Object.entries(off).filter(([, by]) => by !== 0);
   for (const [name] of wrong) {
@@ -85,6 +65,41 @@ export async function recountSpace(snapshot: SpaceSnapshot): Promise<Recount> {
   return { nodes: counted.nodeCount, faults, repairs: { nodes, looseEdges, counters } };
 }
 
+/** Undefined: a part has more hashes than a walk may hold. */
+async function countInParts(
+  snapshot: SpaceSnapshot,
+  {
+    parts,
+    hashesPerWalkMax,
+    onRows,
+  }: Pick<CountWalk, 'onRows'> & { readonly parts: number; readonly hashesPerWalkMax: number },
+): Promise<Counted | undefined> {
+  const found: ReturnType<CountDetails['compare']>[] = [];
+  let counters: KeptCounters | undefined;
+  for (let part = 0; part < parts; part += 1) {
+    const isMine = (hash: Hash): boolean => parseInt(hash.slice(0, PREFIX_DIGITS), 16) % parts === part;
+    const screen = new CountScreen(hashesPerWalkMax);
+    counters = await walkCounts(snapshot, { taker: screen, isMine, onRows });
+    if (counters === undefined) return undefined;
+    if (!screen.isAnyOff()) continue;
+    const details = new CountDetails();
+    await walkCounts(snapshot, {
+      taker: details,
+      isMine: (hash) => isMine(hash) && screen.isOff(hash),
+      onRows,
+    });
+    found.push(details.compare());
+  }
+  return (
+    counters && {
+      counters,
+      faults: found.flatMap(({ faults }) => faults),
+      nodes: found.flatMap(({ nodes }) => nodes),
+      looseEdges: found.flatMap(({ looseEdges }) => looseEdges),
+    }
+  );
+}
+
 function subtract(counted: KeptCounters, kept: KeptCounters): KeptCounters {
   return {
     nodeCount: counted.nodeCount - kept.nodeCount,
@@ -94,119 +109,6 @@ function subtract(counted: KeptCounters, kept: KeptCounters): KeptCounters {
     notReadyNodeCount: counted.notReadyNodeCount - kept.notReadyNodeCount,
     leasedCount: counted.leasedCount - kept.leasedCount,
   };
-}
-
-/** One walk over all rows, which counts for the hashes of one part. */
-class PartWalk {
-  readonly #snapshot: SpaceSnapshot;
-  readonly #isMine: (hash: Hash) => boolean;
-  readonly #rows = new Map<Hash, Kept>();
-  readonly #loose = new Map<Hash, number>();
-  readonly #edges = new Map<Hash, number>();
-  /** of ready parents: they must have rows */
-  readonly #neededBy = new Map<Hash, Hash>();
-  readonly #balances = new Map<Hash, Balances>();
-  #usage: UsageDelta = USAGE_NONE;
-  #leasedCount = 0;
-
-  constructor(snapshot: SpaceSnapshot, isMine: (hash: Hash) => boolean) {
-    this.#snapshot = snapshot;
-    this.#isMine = isMine;
-  }
-
-  async run(): Promise<KeptCounters> {
-    await eachPage(
-      (after) => this.#snapshot.readNodes(after, PAGE_ROWS),
-      ({ row }) => row.hash,
-      (node) => this.#take(node),
-    );
-    await eachPage(
-      (after) => this.#snapshot.readLooseEdges(after, PAGE_ROWS),
-      ({ hash }) => hash,
-      ({ hash, count }) => {
-        if (this.#isMine(hash)) this.#loose.set(hash, count);
-      },
-    );
-    for (const { domain } of await this.#snapshot.readDomains()) {
-      await eachPage(
-        (after) => this.#snapshot.readBalances(domain, after, PAGE_ROWS),
-        ({ hash }) => hash,
-        ({ hash, balance }) => {
-          if (!this.#isMine(hash)) return;
-          const { sum, domains } = this.#balances.get(hash) ?? { sum: 0, domains: 0 };
-          this.#balances.set(hash, { sum: sum + balance, domains: domains + 1 });
-        },
-      );
-    }
-    return { ...this.#usage, leasedCount: this.#leasedCount };
-  }
-
-  #take({ row, isLeaseCounted }: InspectedNode): void {
-    this.#usage = addUsage(this.#usage, usageOf(row));
-    this.#leasedCount += Number(isLeaseCounted);
-    if (this.#isMine(row.hash)) {
-      const { childRefCount, rootRefCount, heldDomainCount } = row;
-      this.#rows.set(row.hash, { childRefCount, rootRefCount, heldDomainCount });
-    }
-    if (row.refs.length === 0) return;
-    for (const child of refsToHashes(row.refs)) {
-      if (!this.#isMine(child)) continue;
-      this.#edges.set(child, (this.#edges.get(child) ?? 0) + 1);
-      if (row.state === 'ready') this.#neededBy.set(child, row.hash);
-    }
-  }
-
-  compare(): Omit<CountRepairs, 'counters'> & { readonly faults: readonly Fault[] } {
-    const faults: Fault[] = [];
-    const nodes: CountRepairs['nodes'][number][] = [];
-    const looseEdges: CountRepairs['looseEdges'][number][] = [];
-    for (const [hash, kept] of this.#rows) {
-      const { sum, domains } = this.#balances.get(hash) ?? { sum: 0, domains: 0 };
-      const counted = {
-        childRefCount: this.#edges.get(hash) ?? 0,
-        rootRefCount: sum,
-        heldDomainCount: domains,
-      };
-      const found = compareCounts(hash, kept, counted);
-      faults.push(...found);
-      if (found.length > 0) nodes.push({ hash, kept, counted });
-    }
-    for (const hash of new Set([...this.#loose.keys(), ...this.#edges.keys()])) {
-      const kept = this.#loose.get(hash) ?? 0;
-      const counted = this.#rows.has(hash) ? 0 : (this.#edges.get(hash) ?? 0);
-      if (kept === counted) continue;
-      faults.push({
-        kind: 'edges',
-        hash,
-        message: `${counted} parents refer to this hash, which has no row; the kept count is ${kept}`,
-      });
-      looseEdges.push({ hash, kept, counted });
-    }
-    for (const [hash, parent] of this.#neededBy) {
-      if (this.#rows.has(hash)) continue;
-      const message = `the row of this node is gone, and its parent ${parent} is ready: push it again, or restore a backup`;
-      faults.push({ kind: 'missing-child', hash, message });
-    }
-    for (const hash of this.#balances.keys()) {
-      if (this.#rows.has(hash)) continue;
-      const message = 'a root ref holds this node, and its row is gone: push it again, or restore a backup';
-      faults.push({ kind: 'root-refs', hash, message });
-    }
-    return { faults, nodes, looseEdges };
-  }
-}
-
-function compareCounts(hash: Hash, kept: Kept, counted: Kept): Fault[] {
-  const faults: Fault[] = [];
-  if (kept.childRefCount !== counted.childRefCount) {
-    const message = `its parents refer to it ${counted.childRefCount} times; the kept count is ${kept.childRefCount}`;
-    faults.push({ kind: 'edges', hash, message });
-  }
-  if (kept.rootRefCount !== counted.rootRefCount || kept.heldDomainCount !== counted.heldDomainCount) {
-    const message = `its balances are ${counted.rootRefCount} in ${counted.heldDomainCount} domains; the kept counts are ${kept.rootRefCount} in ${kept.heldDomainCount}`;
-    faults.push({ kind: 'root-refs', hash, message });
-  }
-  return faults;
 }
 
 /** After the floor of the history each revision has its commit, and a balance begins where its history ends, or later. */
@@ -221,15 +123,16 @@ async function findHistoryFaults(snapshot: SpaceSnapshot): Promise<readonly Faul
         message: `the domain ${JSON.stringify(domain)} is at revision ${revision}, and has ${commits} commits from ${historyFloor + 1} to ${lastRevision}: restore a backup of the rows`,
       });
     }
-    await eachPage(
-      (after) => snapshot.readBalances(domain, after, PAGE_ROWS),
+    for await (const page of pagesOf(
+      (after, limit) => snapshot.readBalances(domain, after, limit),
       ({ hash }) => hash,
-      ({ hash, fromRevision, historyEnd }) => {
-        if (fromRevision >= 1 && fromRevision <= revision && historyEnd <= fromRevision) return;
+    )) {
+      for (const { hash, fromRevision, historyEnd } of page) {
+        if (fromRevision >= 1 && fromRevision <= revision && historyEnd <= fromRevision) continue;
         const message = `its balance in the domain ${JSON.stringify(domain)} begins at revision ${fromRevision} of ${revision}, its history ends at ${historyEnd}: restore a backup of the rows`;
         faults.push({ kind: 'history', hash, message });
-      },
-    );
+      }
+    }
   }
   return faults;
 }
@@ -237,32 +140,18 @@ async function findHistoryFaults(snapshot: SpaceSnapshot): Promise<readonly Faul
 /** A pack without a live record is discarded: one with fewer than it has would be lost. */
 async function findPackFaults(snapshot: SpaceSnapshot): Promise<readonly Fault[]> {
   const faults: Fault[] = [];
-  await eachPage(
-    (after) => snapshot.readPacks(after, PAGE_ROWS),
+  for await (const page of pagesOf(
+    (after, limit) => snapshot.readPacks(after, limit),
     ({ id }) => id,
-    ({ generation, kept, counted }) => {
-      if (kept.liveRecords === counted.liveRecords && kept.liveBytes === counted.liveBytes) return;
+  )) {
+    for (const { generation, kept, counted } of page) {
+      if (kept.liveRecords === counted.liveRecords && kept.liveBytes === counted.liveBytes) continue;
       faults.push({
         kind: 'usage',
         hash: undefined,
         message: `the use of pack ${generation} is ${kept.liveRecords} records of ${kept.liveBytes} bytes, the rows say ${counted.liveRecords} of ${counted.liveBytes}: restore a backup of the rows`,
       });
-    },
-  );
-  return faults;
-}
-
-/** `keyOf`: the hash or id by which the pages are ordered. */
-async function eachPage<T>(
-  read: (after: string | undefined) => Promise<readonly T[]> | readonly T[],
-  keyOf: (item: T) => string,
-  take: (item: T) => void,
-): Promise<void> {
-  for (let after: string | undefined; ; ) {
-    const page = await read(after);
-    for (const item of page) take(item);
-    const last = page.at(-1);
-    if (last === undefined || page.length < PAGE_ROWS) return;
-    after = keyOf(last);
+    }
   }
+  return faults;
 }

@@ -32,7 +32,9 @@ test('a caller who waits is told the progress of the work, then its result', asy
 
 test('while there is nothing to say empty lines keep the connection, also for longer than the runtime leaves one idle', async () => {
   const folder = makeTempFolder('answer-lines');
-  const channel = openChannel(folder.path, async () => answerInLines(() => Bun.sleep(IDLE_MS).then(() => 'done'), {}));
+  const channel = openChannel(folder.path, async () =>
+    answerInLines(() => Bun.sleep(IDLE_MS).then(() => 'done'), {}),
+  );
   const socket = findChannel(folder.path);
   const answer = await fetch('http://localhost/', { unix: socket?.path } as RequestInit);
   const text = await answer.text();

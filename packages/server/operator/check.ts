@@ -1,6 +1,6 @@
 /** The operation that checks a deployment, and may repair it. */
 import { checkDeployment } from '../inspect/check-deployment.ts';
-import { FINDING_KINDS } from '../inspect/recount-space.ts';
+import { FINDING_KINDS } from '../inspect/fault.ts';
 import { type Field, flag, optional } from './fields.ts';
 import { operation } from './operation.ts';
 import { COUNT, listOf, orNull, record, TEXT } from './schemas.ts';

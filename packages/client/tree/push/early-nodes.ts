@@ -2,13 +2,19 @@
  * Nodes of a tree that travel while the rest of it is still being read. Whatever does not arrive this way is left to the push, which
  * asks for the root afterwards and sends what is missing.
  */
-import { BULK_HASHES_MAX, type EncodedRecord, type Hash, type ReadyLease } from '@holdfast/protocol';
+import {
+  BULK_HASHES_MAX,
+  type EncodedRecord,
+  HASH_TABLE_MAX,
+  type Hash,
+  HashTable,
+  type ReadyLease,
+} from '@holdfast/protocol';
 import { PACKED_NODE_BYTES_MAX } from '../../bulk/bulk-store.ts';
 import { type PackOutcome, PackUploads } from '../../bulk/pack-uploads.ts';
 import { isBulkUnavailable } from '../../bulk/send-request.ts';
 import type { Client } from '../../client.ts';
 import { type Clock, systemClock } from '../../deadline.ts';
-import { HASHES_MAX, HashTable } from '../../hash-table.ts';
 import { PatientRequests } from '../jobs/patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from '../jobs/progress.ts';
 
@@ -114,7 +120,7 @@ export class EarlyNodes {
     if (this.#failure !== undefined) throw this.#failure.error;
     const packs = this.#packs;
     if (packs === undefined || this.#isStopped) return undefined;
-    if (this.#added.size >= HASHES_MAX) return this.#stop();
+    if (this.#added.size >= HASH_TABLE_MAX) return this.#stop();
     // Its twin is on its way.
     if (this.#added.has(hash)) return this.#count(content, content.bytes);
     if (canonical.length > PACKED_NODE_BYTES_MAX) {

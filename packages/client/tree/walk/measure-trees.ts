@@ -2,8 +2,7 @@
  * What trees take: for each root the bytes of its files, and of its nodes those that only it has and those it shares with
  * another of the roots. Nodes without children are counted by what their parents say; only the others are read.
  */
-import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
-import { HashTable } from '../../hash-table.ts';
+import { encodeNodeHeader, type Hash, HashTable } from '@holdfast/protocol';
 import { mapInOrder } from '../../map-in-order.ts';
 import type { CallOptions } from '../../operations.ts';
 import {

@@ -2,8 +2,7 @@
  * Verifying a tree: every node is read, hashed and compared with what the nodes above say of it. Faults are collected with their
  * paths, and the walk goes on with the other nodes. A node that many paths share is read once.
  */
-import { bytesToHash, type Hash } from '@holdfast/protocol';
-import { HASHES_MAX, HashTable } from '../../hash-table.ts';
+import { bytesToHash, HASH_TABLE_MAX, type Hash, HashTable } from '@holdfast/protocol';
 import type { CallOptions } from '../../operations.ts';
 import { createSha256 } from '../../sha256.ts';
 import { TreeFormatError } from '../format/tree-format.ts';
@@ -178,7 +177,7 @@ class Verification {
 
   #takeGood([step, ...twins]: readonly Step[], key: Hash, children: Step[]): void {
     // Beyond what can be remembered, shared nodes are read again.
-    if (this.#good.size < HASHES_MAX) this.#good.add(key);
+    if (this.#good.size < HASH_TABLE_MAX) this.#good.add(key);
     // The first child last: it comes next.
     this.#stack.push(...children.reverse());
     let files = step !== undefined && isEntry(step) ? 1 : 0;

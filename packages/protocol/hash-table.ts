@@ -2,10 +2,10 @@
  * Hashes that were met, many of them in little memory, each perhaps with a small number: 16 bytes of each in open-addressing
  * tables, sharded so that growing copies only one of 256. 136 bits tell hashes apart as well as the whole does.
  */
-import type { Hash } from '@holdfast/protocol';
+import type { Hash } from './hash.ts';
 
 /** 4 Mi hashes: about 128 MiB of tables without numbers, 160 MiB with. */
-export const HASHES_MAX = 4_194_304;
+export const HASH_TABLE_MAX = 4_194_304;
 
 const SHARDS = 256;
 const KEY_WORDS = 4;
@@ -49,7 +49,7 @@ export class HashTable {
     return this.#find(this.#shardOf(hash).slots, readKey(hash)).isTaken;
   }
 
-  /** Whether it was not there before. Throws RangeError beyond HASHES_MAX. */
+  /** Whether it was not there before. Throws RangeError beyond HASH_TABLE_MAX. */
   add(hash: Hash): boolean {
     const shard = this.#shardOf(hash);
     const { at, isTaken } = this.#find(shard.slots, readKey(hash));
@@ -64,7 +64,7 @@ export class HashTable {
     return isTaken ? slots[at + KEY_WORDS] : undefined;
   }
 
-  /** Throws RangeError beyond HASHES_MAX. */
+  /** Throws RangeError beyond HASH_TABLE_MAX. */
   set(hash: Hash, number: number): void {
     if (this.#words === KEY_WORDS) throw new TypeError('this table is a set');
     const shard = this.#shardOf(hash);
@@ -74,7 +74,7 @@ export class HashTable {
   }
 
   #insert(shard: Shard, at: number, entry: Uint32Array): void {
-    if (this.#size >= HASHES_MAX) throw new RangeError(`more than ${HASHES_MAX} hashes`);
+    if (this.#size >= HASH_TABLE_MAX) throw new RangeError(`more than ${HASH_TABLE_MAX} hashes`);
     shard.slots.set(entry, at);
     shard.count += 1;
     this.#size += 1;

@@ -1,0 +1,110 @@
+/**
+ * The first look of a recount: whether the counts of each hash agree with what rows, edges and balances say, as differences in
+ * tables of few bytes. Only where it finds a difference is a second walk needed, which can say what is wrong.
+ */
+import { type Hash, HashTable } from '@holdfast/protocol';
+import type { CountTaker, KeptCounts } from './walk-counts.ts';
+
+const ROW = 1;
+const LOOSE = 2;
+/** a ready parent or a balance: the hash must have a row */
+const NEEDED = 4;
+
+const PLACES_MIN = 1024;
+
+export class CountScreen implements CountTaker {
+  readonly #hashesMax: number;
+  readonly #places = new HashTable('numbers');
+  /** by place: what is counted less what is kept */
+  #edges = new Float64Array(PLACES_MIN);
+  #rootRefs = new Float64Array(PLACES_MIN);
+  #domains = new Int32Array(PLACES_MIN);
+  #facts = new Uint8Array(PLACES_MIN);
+
+  /** It is full with more than `hashesMax`. */
+  constructor(hashesMax: number) {
+    this.#hashesMax = hashesMax;
+  }
+
+  isFull(): boolean {
+    return this.#places.size > this.#hashesMax;
+  }
+
+  addRow(hash: Hash, { childRefCount, rootRefCount, heldDomainCount }: KeptCounts): void {
+    const place = this.#placeOf(hash);
+    this.#note(place, ROW);
+    this.#count(this.#edges, place, -childRefCount);
+    this.#count(this.#rootRefs, place, -rootRefCount);
+    this.#count(this.#domains, place, -heldDomainCount);
+  }
+
+  addEdge(hash: Hash, _parent: Hash, isParentReady: boolean): void {
+    const place = this.#placeOf(hash);
+    this.#count(this.#edges, place, 1);
+    if (isParentReady) this.#note(place, NEEDED);
+  }
+
+  addLoose(hash: Hash, count: number): void {
+    const place = this.#placeOf(hash);
+    this.#note(place, LOOSE);
+    this.#count(this.#edges, place, -count);
+  }
+
+  addBalance(hash: Hash, balance: number): void {
+    const place = this.#placeOf(hash);
+    this.#note(place, NEEDED);
+    this.#count(this.#rootRefs, place, balance);
+    this.#count(this.#domains, place, 1);
+  }
+
+  /** Whether something about `hash` does not agree. */
+  isOff(hash: Hash): boolean {
+    const place = this.#places.find(hash);
+    return place !== undefined && this.#isPlaceOff(place);
+  }
+
+  /** Whether something about any hash does not agree. */
+  isAnyOff(): boolean {
+    for (let place = 0; place < this.#places.size; place += 1) if (this.#isPlaceOff(place)) return true;
+    return false;
+  }
+
+  #isPlaceOff(place: number): boolean {
+    const facts = this.#facts[place] as number;
+    const hasRow = (facts & ROW) !== 0;
+    const isOutOfPlace = hasRow ? (facts & LOOSE) !== 0 : (facts & NEEDED) !== 0;
+    return (
+      isOutOfPlace || this.#edges[place] !== 0 || this.#rootRefs[place] !== 0 || this.#domains[place] !== 0
+    );
+  }
+
+  #placeOf(hash: Hash): number {
+    const known = this.#places.find(hash);
+    if (known !== undefined) return known;
+    const place = this.#places.size;
+    this.#places.set(hash, place);
+    if (place === this.#facts.length) this.#grow();
+    return place;
+  }
+
+  #note(place: number, fact: number): void {
+    this.#facts[place] = (this.#facts[place] as number) | fact;
+  }
+
+  #count(counts: Float64Array | Int32Array, place: number, by: number): void {
+    counts[place] = (counts[place] as number) + by;
+  }
+
+  #grow(): void {
+    const places = 2 * this.#facts.length;
+    this.#edges = grown(this.#edges, new Float64Array(places));
+    this.#rootRefs = grown(this.#rootRefs, new Float64Array(places));
+    this.#domains = grown(this.#domains, new Int32Array(places));
+    this.#facts = grown(this.#facts, new Uint8Array(places));
+  }
+}
+
+function grown<T extends { set(from: T): void }>(from: T, into: T): T {
+  into.set(from);
+  return into;
+}

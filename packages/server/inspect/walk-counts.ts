@@ -1,0 +1,91 @@
+/** One walk over a Space for what is kept and counted of its hashes: rows, edges, counts of edges without rows, balances. */
+import { type Hash, refsToHashes } from '@holdfast/protocol';
+import type { InspectedNode, KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';
+import { addUsage, USAGE_NONE, type UsageDelta, usageOf } from '../core/usage-delta.ts';
+
+/** What a row keeps of its node. */
+export interface KeptCounts {
+  readonly childRefCount: number;
+  readonly rootRefCount: number;
+  readonly heldDomainCount: number;
+}
+
+export interface CountTaker {
+  addRow(hash: Hash, kept: KeptCounts): void;
+  /** A ref of `parent` to `hash`. */
+  addEdge(hash: Hash, parent: Hash, isParentReady: boolean): void;
+  /** The kept count of refs to a hash without a row. */
+  addLoose(hash: Hash, count: number): void;
+  addBalance(hash: Hash, balance: number): void;
+  /** The walk is given up. */
+  isFull(): boolean;
+}
+
+export interface CountWalk {
+  readonly taker: CountTaker;
+  /** hashes that the taker is told of */
+  readonly isMine: (hash: Hash) => boolean;
+  /** is told how many rows the walk has seen */
+  readonly onRows: (rows: number) => void;
+}
+
+const PAGE_ROWS = 500;
+
+/** The usage that all rows make; undefined if the taker was full. */
+export async function walkCounts(
+  snapshot: SpaceSnapshot,
+  { taker, isMine, onRows }: CountWalk,
+): Promise<KeptCounters | undefined> {
+  let usage: UsageDelta = USAGE_NONE;
+  let leasedCount = 0;
+  let rows = 0;
+  const take = ({ row, isLeaseCounted }: InspectedNode): void => {
+    usage = addUsage(usage, usageOf(row));
+    leasedCount += Number(isLeaseCounted);
+    if (isMine(row.hash)) taker.addRow(row.hash, row);
+    if (row.refs.length === 0) return;
+    for (const child of refsToHashes(row.refs)) {
+      if (isMine(child)) taker.addEdge(child, row.hash, row.state === 'ready');
+    }
+  };
+  for await (const page of pagesOf(
+    (after, limit) => snapshot.readNodes(after, limit),
+    ({ row }) => row.hash,
+  )) {
+    page.forEach(take);
+    rows += page.length;
+    onRows(rows);
+    if (taker.isFull()) return undefined;
+  }
+  for await (const page of pagesOf(
+    (after, limit) => snapshot.readLooseEdges(after, limit),
+    ({ hash }) => hash,
+  )) {
+    for (const { hash, count } of page) if (isMine(hash)) taker.addLoose(hash, count);
+    if (taker.isFull()) return undefined;
+  }
+  for (const { domain } of await snapshot.readDomains()) {
+    for await (const page of pagesOf(
+      (after, limit) => snapshot.readBalances(domain, after, limit),
+      ({ hash }) => hash,
+    )) {
+      for (const { hash, balance } of page) if (isMine(hash)) taker.addBalance(hash, balance);
+      if (taker.isFull()) return undefined;
+    }
+  }
+  return { ...usage, leasedCount };
+}
+
+/** `keyOf`: the hash or id by which the pages are ordered. */
+export async function* pagesOf<T>(
+  read: (after: string | undefined, limit: number) => Promise<readonly T[]> | readonly T[],
+  keyOf: (item: T) => string,
+): AsyncGenerator<readonly T[]> {
+  for (let after: string | undefined; ; ) {
+    const page = await read(after, PAGE_ROWS);
+    yield page;
+    const last = page.at(-1);
+    if (last === undefined || page.length < PAGE_ROWS) return;
+    after = keyOf(last);
+  }
+}
