@@ -157,6 +157,7 @@ function toCells({ appId, status, issuer, audience, ...app }: DescribedApp): rea
 
 /** What is stored, and what the quotas of the App allow. */
 function describeStored({ usage, quotas }: Pick<DescribedApp, 'usage' | 'quotas'>): string {
+  if (usage === null) return 'not known: the list of Spaces says what is damaged';
   const bytes = formatBytes(usage.readyStoredBytes + usage.reservedBytes);
   const maxBytes = quotas.maxBytes === null ? '' : ` of ${formatBytes(quotas.maxBytes)}`;
   const maxNodes = quotas.maxNodes === null ? '' : ` of ${formatCount(quotas.maxNodes)}`;

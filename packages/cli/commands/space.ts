@@ -33,6 +33,11 @@ function registerList(space: Command): void {
     if (options.json) printJson(spaces);
     else if (spaces.length === 0) printNote('there is no Space yet: the first write of a client makes one');
     else printTable(['APP', 'SPACE', 'NODES', 'CONTENT', 'STORED', 'RESERVED', 'QUOTA'], spaces.map(toCells));
+    const [first, ...others] = spaces.filter(({ damage }) => damage !== null);
+    if (first === undefined) return;
+    const name = `Space ${JSON.stringify(first.space)} of App ${JSON.stringify(first.app)}`;
+    const more = others.length === 0 ? '' : ` and of ${formatCount(others.length)} more`;
+    throw new CliError(`the usage of ${name}${more} cannot be read (${first.damage})`);
   });
 }
 
@@ -51,13 +56,17 @@ async function readAll(options: OperatorOptions): Promise<readonly Listed[]> {
 }
 
 function toCells({ app, space, usage, quotas }: Listed): readonly string[] {
-  const { nodeCount, readyContentBytes, readyStoredBytes, reservedBytes } = usage;
-  const sizes = [readyContentBytes, readyStoredBytes, reservedBytes].map(formatBytes);
   const limits = [
     ...(quotas.maxBytes === null ? [] : [formatBytes(quotas.maxBytes)]),
     ...(quotas.maxNodes === null ? [] : [`${formatCount(quotas.maxNodes)} nodes`]),
   ];
-  return [app, space, formatCount(nodeCount), ...sizes, limits.join(', ') || '-'];
+  return [app, space, ...toUsageCells(usage), limits.join(', ') || '-'];
+}
+
+function toUsageCells(usage: Listed['usage']): readonly string[] {
+  if (usage === null) return ['?', '?', '?', '?'];
+  const { nodeCount, readyContentBytes, readyStoredBytes, reservedBytes } = usage;
+  return [formatCount(nodeCount), ...[readyContentBytes, readyStoredBytes, reservedBytes].map(formatBytes)];
 }
 
 function registerGc(space: Command): void {

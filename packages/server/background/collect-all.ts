@@ -127,9 +127,9 @@ async function findNext(
   return { entry: undefined, after: page.length < PAGE_SPACES ? undefined : before };
 }
 
-/** A leased node is no candidate, and nothing is one where there are no nodes. */
+/** A leased node is no candidate, and nothing is one where there are no nodes. A pass says what is damaged. */
 function mayHaveCandidates({ counters }: SpaceEntry): boolean {
-  return counters.nodeCount > counters.leasedNodeCount;
+  return counters === undefined || counters.nodeCount > counters.leasedNodeCount;
 }
 
 /** Resolves with whether there is more to collect. */

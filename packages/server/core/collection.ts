@@ -8,10 +8,11 @@
  * while to the pass that works on it, so that the answer of a pass does not depend on when the sweep runs.
  */
 import type { Hash } from '@holdfast/protocol';
-import { findUrlExpiries } from './contents.ts';
+import { findUrlExpiries, lookAtRecord } from './contents.ts';
 import type { Core } from './core.ts';
 import { removeNodesWithEdges } from './edges.ts';
 import { isEligible } from './eligibility.ts';
+import { createGeneration, makeGenerationDigits } from './generation.ts';
 import { assertInvariant } from './invariant.ts';
 import type { Generation, NodeRow, Space } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
@@ -144,12 +145,14 @@ export async function finishClaims(
     return await settle(claimed);
   } catch (error) {
     if (!isDamage(error)) throw error;
-    return await settleOneByOne(claimed, settle);
+    return await settleOneByOne(core, space, claimed, settle);
   }
 }
 
 /** Settles each claim in a transaction of its own, so that a damaged row fails alone. */
 async function settleOneByOne(
+  core: Core,
+  space: Space,
   claimed: readonly Claim[],
   settle: (claims: readonly Claim[]) => Promise<FinishedClaims>,
 ): Promise<FinishedClaims> {
@@ -157,7 +160,11 @@ async function settleOneByOne(
   const sum = { gone: 0, failed: 0, failure: undefined as unknown };
   for (const claim of claimed) {
     try {
-      const settled = await settle([claim]);
+      const settled = await settle([claim]).catch(async (error) => {
+        const left = isDamage(error) ? await leaveUnreadable(core, space, claim) : undefined;
+        if (left === undefined) throw error;
+        return settle([left]);
+      });
       forgotten.push(...settled.forgotten);
       sum.gone += settled.gone;
       sum.failed += settled.failed;
@@ -169,6 +176,33 @@ async function settleOneByOne(
     }
   }
   return { forgotten, ...sum };
+}
+
+/**
+ * A record of content that cannot be read cannot be deleted either. The row then leaves it for a new generation that has none, as a
+ * rotten row does (contents.ts), so that it can be forgotten or revived. `undefined`: it is not that.
+ */
+async function leaveUnreadable(core: Core, space: Space, claim: Claim): Promise<Claim | undefined> {
+  if (claim.storage === 'object' || (await lookAtRecord(core, space, claim)) !== 'unreadable')
+    return undefined;
+  return core.metadata.transact(space, leaveContent, { claim, instead: makeGenerationDigits(core.random) });
+}
+
+interface LeftContent {
+  readonly claim: Claim;
+  /** digits of the new generation */
+  readonly instead: string;
+}
+
+export async function leaveContent(
+  tx: SpaceTransaction,
+  { claim, instead }: LeftContent,
+): Promise<Claim | undefined> {
+  const row = await tx.findNode(claim.hash);
+  if (row?.state !== 'claimed' || row.generation !== claim.generation) return undefined;
+  const generation = createGeneration(tx.now, instead);
+  await tx.updateNode(row, { ...row, generation });
+  return { ...claim, generation };
 }
 
 interface SettledClaims extends Pick<Claims, 'claimedAt'> {

@@ -139,7 +139,7 @@ function isSamePlace(left: PackPlace | undefined, right: PackPlace): boolean {
  * Whether the content row of a node without an object is bad, or its inline bytes. The bytes of a pack's record are not read again.
  * `setRotten` checks afterwards that it is still this row's content.
  */
-async function lookAtRecord(
+export async function lookAtRecord(
   core: Core,
   space: Space,
   proven: ProvenContent,

@@ -6,7 +6,10 @@ import type { Space, SpaceCounters } from './model.ts';
 /** One Space with what is stored in it. */
 export interface SpaceEntry {
   readonly space: Space;
-  readonly counters: SpaceCounters;
+  /** undefined: they cannot be read */
+  readonly counters: SpaceCounters | undefined;
+  /** why they cannot be read */
+  readonly damage?: unknown;
   /** opaque: the `after` of the next page */
   readonly position: string;
 }
@@ -26,7 +29,7 @@ export interface AppTotals extends Omit<SpaceCounters, 'leasedNodeCount'> {
 export interface SpaceListing {
   /**
    * Every Space that was ever written, also of Apps that are not registered any more, in an order of the engine's own that never
-   * changes. Fewer than `limit` only at the end.
+   * changes. Fewer than `limit` only at the end. Damage to what is counted in one Space hides no other.
    */
   listSpaces(page: SpacePage): Awaitable<readonly SpaceEntry[]>;
   /** Rotten nodes of the Space, at most `limit` of them, in no order. */

@@ -3,7 +3,7 @@
  * transaction and its input alone.
  */
 import type { Awaitable } from './awaitable.ts';
-import { claimCandidates, claimNodes, findLeftoverClaims, settleClaims } from './collection.ts';
+import { claimCandidates, claimNodes, findLeftoverClaims, leaveContent, settleClaims } from './collection.ts';
 import { findContentOf, setRotten, setSound } from './contents.ts';
 import { decideLease } from './lease-decision.ts';
 import { moveLive } from './packs/compact-packs.ts';
@@ -40,6 +40,7 @@ export const TRANSACTIONS = {
   finishUpload,
   forgetAbandoned,
   leaseRows,
+  leaveContent,
   moveLive,
   moveSmall,
   openPack,

@@ -17,7 +17,8 @@ export interface DescribedApp {
   readonly quotas: DescribedQuotas;
   /** Spaces that have a quota of their own */
   readonly spaceQuotas: readonly ({ readonly space: string } & DescribedQuotas)[];
-  readonly usage: AppUsage;
+  /** null: a page with counts of one of its Spaces is damaged */
+  readonly usage: AppUsage | null;
   readonly revocations: readonly DescribedRevocation[];
   readonly createdAt: number;
   readonly updatedAt: number;
@@ -48,8 +49,7 @@ interface AppUsage {
 }
 
 /** `now`: ms since the epoch; revocations that have expired by then are left out. */
-export function describeApp(app: AppRecord, totals: AppTotals, now: number): DescribedApp {
-  const { waitingBytes: reservedBytes, ...counts } = totals;
+export function describeApp(app: AppRecord, totals: AppTotals | undefined, now: number): DescribedApp {
   return {
     appId: app.appId,
     issuer: app.issuer,
@@ -61,19 +61,23 @@ export function describeApp(app: AppRecord, totals: AppTotals, now: number): Des
     maxTokenLifetimeMs: app.tokenLifetimeMsMax,
     quotas: describeQuotas(app.quotas),
     spaceQuotas: app.spaceQuotas.map((each) => ({ space: each.spaceId, ...describeQuotas(each) })),
-    usage: {
-      spaces: counts.spaces,
-      nodeCount: counts.nodeCount,
-      readyContentBytes: counts.readyContentBytes,
-      readyStoredBytes: counts.readyStoredBytes,
-      reservedBytes,
-      notReadyNodeCount: counts.notReadyNodeCount,
-    },
+    usage: totals === undefined ? null : usageOf(totals),
     revocations: app.revocations
       .filter(({ until }) => until > now)
       .map(({ claim, value, until }) => (claim === 'jti' ? { jti: value, until } : { sub: value, until })),
     createdAt: app.createdAt,
     updatedAt: app.updatedAt,
+  };
+}
+
+function usageOf(totals: AppTotals): AppUsage {
+  return {
+    spaces: totals.spaces,
+    nodeCount: totals.nodeCount,
+    readyContentBytes: totals.readyContentBytes,
+    readyStoredBytes: totals.readyStoredBytes,
+    reservedBytes: totals.waitingBytes,
+    notReadyNodeCount: totals.notReadyNodeCount,
   };
 }
 

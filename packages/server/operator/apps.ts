@@ -29,14 +29,16 @@ export const APP_SCHEMA = record({
     record({ space: TEXT, maxBytes: orNull(COUNT), maxNodes: orNull(COUNT) }),
     'Spaces that have a quota of their own.',
   ),
-  usage: record({
-    spaces: COUNT,
-    nodeCount: COUNT,
-    readyContentBytes: COUNT,
-    readyStoredBytes: COUNT,
-    reservedBytes: COUNT,
-    notReadyNodeCount: COUNT,
-  }),
+  usage: orNull(
+    record({
+      spaces: COUNT,
+      nodeCount: COUNT,
+      readyContentBytes: COUNT,
+      readyStoredBytes: COUNT,
+      reservedBytes: COUNT,
+      notReadyNodeCount: COUNT,
+    }),
+  ),
   revocations: listOf({
     anyOf: [record({ jti: TEXT, until: TIMESTAMP }), record({ sub: TEXT, until: TIMESTAMP })],
   }),

@@ -54,7 +54,10 @@ export class HealthSampler {
   async #look(): Promise<void> {
     const core = this.#core;
     const [rows, bytes, schema] = await Promise.all([
-      findFailure(async () => core.metadata.listSpaces({ after: undefined, limit: 1 })),
+      findFailure(async () => {
+        const [entry] = await core.metadata.listSpaces({ after: undefined, limit: 1 });
+        if (entry?.damage !== undefined) throw entry.damage;
+      }),
       findFailure(() =>
         core.content.inspect(NO_SPACE, NO_GENERATION, NO_HASH, { nodeBytesMax: core.settings.nodeBytesMax }),
       ),

@@ -7,6 +7,7 @@ export async function namingDamage<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
+    if (isDamage(error)) throw new OperatorError('SERVICE_UNAVAILABLE', nameOf(error), { cause: error });
     if (!(error instanceof ApiError && isDamage(error.cause))) throw error;
     throw new OperatorError('SERVICE_UNAVAILABLE', `${error.message} (${nameOf(error.cause)})`, {
       cause: error,

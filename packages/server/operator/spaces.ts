@@ -4,10 +4,11 @@ import type { AppRecord, Quotas } from '../auth/registry-store.ts';
 import type { Core } from '../core/core.ts';
 import { usageOf } from '../core/get-usage.ts';
 import type { Space, SpaceCounters } from '../core/model.ts';
+import type { SpaceEntry } from '../core/tenancy-ports.ts';
 import { describeQuotas } from '../deployment/describe-app.ts';
 import { collectSpace } from './collect-space.ts';
 import { APP, integer, optional, SPACE, text } from './fields.ts';
-import { namingDamage } from './naming-damage.ts';
+import { nameOf, namingDamage } from './naming-damage.ts';
 import { operation } from './operation.ts';
 import { GC_RESULT, listOf, orNull, QUOTAS, record, TEXT, USAGE } from './schemas.ts';
 
@@ -34,20 +35,26 @@ export const listSpaces = operation({
     limit: optional(integer('Spaces of the page.', { min: 1, max: SPACES_PAGE_MAX })),
   },
   output: record({
-    spaces: listOf(record({ app: TEXT, space: TEXT, usage: USAGE, quotas: QUOTAS })),
+    spaces: listOf(
+      record({
+        ...{ app: TEXT, space: TEXT, usage: orNull(USAGE), quotas: QUOTAS },
+        damage: orNull({ ...TEXT, description: 'Why the usage cannot be read.' }),
+      }),
+    ),
     next: orNull(TEXT),
   }),
   run: async ({ core, registry }, { app, after, limit = SPACES_PAGE_DEFAULT }) => {
     const apps = await registry.listApps();
     const quotas = indexQuotas(apps);
-    const describe = (space: Space, counters: SpaceCounters) => ({
+    const describe = ({ space, counters, damage }: Omit<SpaceEntry, 'position'>) => ({
       ...{ app: space.appId, space: space.spaceId },
-      usage: usageOf(core, space, counters),
+      usage: counters === undefined ? null : usageOf(core, space, counters),
+      damage: damage === undefined ? null : nameOf(damage),
       quotas: describeQuotas(quotas.get(space.appId)?.get(space.spaceId)),
     });
     const isBeyondRows = after?.startsWith(UNWRITTEN) ?? false;
     const entries = isBeyondRows ? [] : await core.metadata.listSpaces({ appId: app, after, limit });
-    const written = entries.map(({ space, counters }) => describe(space, counters));
+    const written = entries.map(describe);
     if (entries.length === limit) return { spaces: written, next: entries.at(-1)?.position ?? null };
     // The rows are at their end: Spaces follow that only have a quota.
     const unwritten = await findUnwritten(
@@ -56,7 +63,7 @@ export const listSpaces = operation({
     );
     const start = isBeyondRows ? Number(after?.slice(UNWRITTEN.length)) : 0;
     const end = start + limit - written.length;
-    const more = unwritten.slice(start, end).map((space) => describe(space, NO_COUNTERS));
+    const more = unwritten.slice(start, end).map((space) => describe({ space, counters: NO_COUNTERS }));
     return { spaces: [...written, ...more], next: end < unwritten.length ? `${UNWRITTEN}${end}` : null };
   },
 });

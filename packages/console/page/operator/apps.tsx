@@ -55,7 +55,7 @@ function AppPanel({ app, onAct }: { readonly app: App; readonly onAct: (act: App
         <a href={hrefTo('spaces', { app: appId })}>its Spaces</a>
       </div>
       <dl class="facts">
-        {usage === undefined ? null : (
+        {usage === undefined || usage === null ? null : (
           <>
             <div>
               <dt>Stored</dt>

@@ -21,15 +21,17 @@ export interface App {
   readonly jwksUrl?: string | null;
   readonly maxTokenLifetimeMs?: number;
   readonly quotas?: Quotas;
-  readonly usage?: SpaceUsage;
+  readonly usage?: SpaceUsage | null;
   readonly revocations?: readonly Revocation[];
 }
 
 export interface ListedSpace {
   readonly app: string;
   readonly space: string;
-  readonly usage: SpaceUsage;
+  /** null: it cannot be read, and `damage` says why */
+  readonly usage: SpaceUsage | null;
   readonly quotas?: Quotas;
+  readonly damage?: string | null;
 }
 
 export interface SpacePage {

@@ -128,7 +128,7 @@ function SpaceTable({
         </thead>
         <tbody>
           {spaces.map((each) => {
-            const { app, space, usage, quotas } = each;
+            const { app, space } = each;
             const name = `${printable(app)} / ${printable(space)}`;
             return (
               <tr key={`${app}/${space}`}>
@@ -138,25 +138,7 @@ function SpaceTable({
                 <td>
                   <bdi>{printable(space)}</bdi>
                 </td>
-                <td data-label="Stored">
-                  <QuotaBar
-                    label={`Bytes of ${name}`}
-                    used={usage.readyStoredBytes + usage.reservedBytes}
-                    max={quotas?.maxBytes}
-                    unit="bytes"
-                  />
-                </td>
-                <td data-label="Nodes">
-                  <QuotaBar
-                    label={`Nodes of ${name}`}
-                    used={usage.nodeCount}
-                    max={quotas?.maxNodes}
-                    unit="count"
-                  />
-                </td>
-                <td class="number" data-label="Leased">
-                  {formatCount(usage.leasedNodeCount)}
-                </td>
+                <UsageCells name={name} space={each} />
                 <td class="actions">
                   <button
                     type="button"
@@ -179,6 +161,40 @@ function SpaceTable({
         </tbody>
       </table>
     </Scroll>
+  );
+}
+
+function UsageCells({
+  name,
+  space: { usage, quotas, damage },
+}: {
+  readonly name: string;
+  readonly space: ListedSpace;
+}) {
+  if (usage === null) {
+    return (
+      <td colSpan={3} data-label="Stored">
+        It cannot be read: {damage}
+      </td>
+    );
+  }
+  return (
+    <>
+      <td data-label="Stored">
+        <QuotaBar
+          label={`Bytes of ${name}`}
+          used={usage.readyStoredBytes + usage.reservedBytes}
+          max={quotas?.maxBytes}
+          unit="bytes"
+        />
+      </td>
+      <td data-label="Nodes">
+        <QuotaBar label={`Nodes of ${name}`} used={usage.nodeCount} max={quotas?.maxNodes} unit="count" />
+      </td>
+      <td class="number" data-label="Leased">
+        {formatCount(usage.leasedNodeCount)}
+      </td>
+    </>
   );
 }
 

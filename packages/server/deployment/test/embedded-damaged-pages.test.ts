@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { encodeNode, type Hash } from '@holdfast/protocol';
+import { claimCandidates } from '../../core/collection.ts';
 import type { Core } from '../../core/core.ts';
 import { leaseNode } from '../../core/lease-node.ts';
 import { planGc } from '../../core/plan-gc.ts';
@@ -14,6 +15,7 @@ import { runGc } from '../../core/run-gc.ts';
 import { scrub } from '../../core/scrub.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { StrayWatch } from '../../core/stray-watch.ts';
+import type { SpaceEntry } from '../../core/tenancy-ports.ts';
 import { CALLER } from '../../core/test/core-fixture.ts';
 import type { ScrubPosition } from '../../core/upkeep-ports.ts';
 import { digestOf, hashAt, NOW, readyNode, SPACE } from '../../engine/contract/samples.ts';
@@ -26,7 +28,8 @@ import {
 
 const PAGE_BYTES = 4096;
 /** The first byte of a page of rows: of tables with row ids, and of tables without. */
-const LEAVES = [0x0d, 0x0a];
+const TABLE_LEAF = 0x0d;
+const LEAVES = [TABLE_LEAF, 0x0a];
 const NODES = 200;
 const DAMAGED = 100;
 
@@ -54,13 +57,13 @@ afterEach(async () => {
 });
 
 /** Zeroes the page of rows that holds `text`, under the open engine, which was opened anew before. */
-function damagePageOf(text: string): void {
+function damagePageOf(text: string, leaves = LEAVES): void {
   const file = readFileSync(engine.databasePath);
   const pages = new Set<number>();
   for (let at = file.indexOf(text); at >= 0; at = file.indexOf(text, at + 1)) {
     const page = at - (at % PAGE_BYTES);
     // A former page of rows may be a page of keys now, with the text in a gap.
-    if (LEAVES.includes(file[page] as number)) pages.add(page);
+    if (leaves.includes(file[page] as number)) pages.add(page);
   }
   expect(pages.size).toBe(1);
   const descriptor = openSync(engine.databasePath, 'r+');
@@ -190,13 +193,14 @@ async function put(core: Core, { hash, node }: { hash: Hash; node: Uint8Array })
 }
 
 /** Publishes nodes and damages the page with the bytes of the middle one, which is returned. */
-async function damageOne(reports: string[]) {
+async function damageOne(reports: string[], before: () => Promise<unknown> = async () => undefined) {
   const nodes = ['before', 'damaged', 'behind'].map((name) => {
     const content = new TextEncoder().encode(`bytes ${name}.`.padEnd(3000, '-'));
     const node = encodeNode({ contentType: 'text/plain', refs: [], content });
     return { hash: digestOf(node), node };
   });
   for (const each of nodes) await put(makeCore(reports), each);
+  await before();
   await engine.reopen();
   damagePageOf('bytes damaged.');
   await engine.reopen();
@@ -238,21 +242,56 @@ test('a rotten node whose bytes are on a damaged page is collected', async () =>
   expect(await engine.metadata.findNode(SPACE, damaged.hash)).toBeUndefined();
 });
 
-test('a pass collects what is not on a damaged page, says 503 each time, and claims what it cannot collect', async () => {
+test('a pass collects nodes whose bytes are on a damaged page too, and claims what it cannot collect', async () => {
   damagePageOf('content 0.');
   await engine.reopen();
   engine.clock.set(NOW + 1);
-  const core = { metadata: engine.metadata, content: engine.content } as Core;
-  const candidates = NODES + contents.length;
   for (let passes = 0; passes < 2; passes += 1) {
-    expect(await errorOf(() => runGc(core, SPACE, 1000))).toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
+    expect(await errorOf(() => runGc(makeCore([]), SPACE, 1000))).toMatchObject({
+      code: 'SERVICE_UNAVAILABLE',
+    });
+    expect(await engine.metadata.findNode(SPACE, contents[0]!.hash)).toBeUndefined();
     const { nodeCount, notReadyNodeCount } = await engine.metadata.readCounters(SPACE);
     expect([nodeCount, notReadyNodeCount]).toEqual([notReadyNodeCount, nodeCount]);
-    // One page holds the bytes of very few nodes.
-    expect(nodeCount).toBeWithin(1, candidates - NODES - 3);
-    const damaged = await engine.metadata.findNode(SPACE, contents[0]!.hash);
-    expect(damaged?.state).toBe('claimed');
+    // Of the pages beside it SQLite may not take rows, and each holds the bytes of very few nodes.
+    expect(nodeCount).toBeWithin(1, 5);
   }
+});
+
+test('a node that was claimed before its bytes were damaged is collected, and can be published again', async () => {
+  const wanted = { limit: 1000, uploads: 'server', isDamaged: true } as const;
+  const { core, damaged } = await damageOne([], () => {
+    engine.clock.set(NOW + 60_001);
+    return engine.metadata.transact(SPACE, claimCandidates, wanted);
+  });
+  const find = () => engine.metadata.findNode(SPACE, damaged.hash);
+  expect((await find())?.state).toBe('claimed');
+  await errorOf(() => runGc(core, SPACE, 1000));
+  expect(await find()).toBeUndefined();
+  await put(core, damaged);
+  await engine.reopen();
+  expect((await readContent(makeCore([]), SPACE, damaged.hash, undefined, CALLER)).size).toBe(3000);
+});
+
+test('Spaces whose counts are on a damaged page are listed all the same', async () => {
+  const others = Array.from({ length: 200 }, (_, index) => ({ ...SPACE, spaceId: `other space ${index}` }));
+  for (const other of others) {
+    await engine.metadata.transact(other, (tx) => tx.insertNode(readyNode(hashAt(1))));
+  }
+  await engine.reopen();
+  damagePageOf('other space 177', [TABLE_LEAF]);
+  const list = (after?: string) => engine.metadata.listSpaces({ after, limit: 30 });
+  const found: SpaceEntry[] = [];
+  do found.push(...(await list(found.at(-1)?.position)));
+  while (found.length % 30 === 0);
+  expect(found.map(({ space }) => space.spaceId)).toEqual([SPACE, ...others].map(({ spaceId }) => spaceId));
+  const unread = found.filter(({ counters }) => counters === undefined);
+  expect(unread.length).toBeWithin(1, 150);
+  for (const { damage } of unread)
+    expect((damage as Error).message).toContain('a page of the database is damaged');
+  for (const { counters } of found) expect(counters?.nodeCount ?? 1).toBeGreaterThan(0);
+  const ofApp = await engine.metadata.listSpaces({ appId: 'nobody', after: undefined, limit: 30 });
+  expect(ofApp).toEqual([]);
 });
 
 test('a pass collects around a damaged page of node rows, and says 503 each time', async () => {

@@ -22,14 +22,42 @@ export async function listSpaces(
   const entries: SpaceEntry[] = [];
   while (entries.length < page.limit) {
     const one = { ...page, after: entries.at(-1)?.position ?? page.after, limit: 1 };
-    const [entry] = await readPage(pool, one, clock, false).catch((error) => {
-      if (!isDamage(error)) throw error;
-      return readPage(pool, one, clock, true);
-    });
+    const [entry] = await orIfDamaged(
+      () => readPage(pool, one, clock, false),
+      () =>
+        orIfDamaged(
+          () => readPage(pool, one, clock, true),
+          (damage) => readNames(pool, one, damage),
+        ),
+    );
     if (entry === undefined) break;
     entries.push(entry);
   }
   return entries;
+}
+
+async function orIfDamaged<T>(work: () => Promise<T>, instead: (damage: unknown) => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return instead(error);
+  }
+}
+
+async function readNames(
+  pool: PostgresPool,
+  { appId, after = NO_SPACE, limit }: SpacePage,
+  damage: unknown,
+): Promise<readonly SpaceEntry[]> {
+  const { rows } = await (appId === undefined
+    ? pool.read('listing Spaces', SQL.findSpacesInTurn, [after, limit])
+    : pool.read('listing Spaces', SQL.findSpacesOfAppInTurn, [after, limit, appId]));
+  return rows.map((row) => ({
+    space: spaceFromSql(row),
+    ...{ counters: undefined, damage },
+    position: spaceKeyFromSql(row.space),
+  }));
 }
 
 async function readPage(

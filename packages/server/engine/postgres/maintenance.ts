@@ -21,29 +21,43 @@ export class Maintenance {
     this.#pool = pool;
   }
 
-  /** Resolves true when a part of this round is left. A round visits every Space that has counted leases once. */
+  /**
+   * Resolves true when a part of this round is left. A round visits every Space that has counted leases once. Damage in one Space
+   * holds up no other, and is thrown at the end of the step.
+   */
   async endLeases(now: number, slot: number): Promise<boolean> {
-    const spaces = await this.#pool.read('looking for ended leases', SQL.findLeasedSpaces, [
-      this.#afterSpace,
-      SPACES_PER_STEP,
-    ]);
-    for (const { space, lease_expires_at: firstEndsAt } of spaces.rows) {
+    const { spaces, failure } = await this.#findLeasedSpaces();
+    let damage = failure;
+    for (const { space, lease_expires_at: firstEndsAt = 0 } of spaces) {
       if ((firstEndsAt as number) <= now) {
         const parameters = [space as string, now, slot, LEASES_PER_STATEMENT];
-        const { rows } = await this.#pool
+        const ended = await this.#pool
           .run('counting ended leases', SQL.endLeases, parameters)
           .catch((error) => {
-            // The other Spaces have their turn.
-            if (isDamage(error)) this.#afterSpace = space as string;
-            throw error;
+            if (!isDamage(error)) throw error;
+            damage ??= error;
           });
-        if (rows[0]?.count === LEASES_PER_STATEMENT) return true;
+        if (ended?.rows[0]?.count === LEASES_PER_STATEMENT) return true;
       }
       this.#afterSpace = space as string;
     }
-    if (spaces.rows.length === SPACES_PER_STEP) return true;
-    this.#afterSpace = FIRST_SPACE;
-    return false;
+    const isLeft = spaces.length === SPACES_PER_STEP;
+    if (!isLeft) this.#afterSpace = FIRST_SPACE;
+    if (damage !== undefined) throw damage;
+    return isLeft;
+  }
+
+  /** The next Spaces with counted leases; if damage hides these, the next Spaces of all. */
+  async #findLeasedSpaces(): Promise<{ readonly spaces: readonly SqlRow[]; readonly failure: unknown }> {
+    const parameters = [this.#afterSpace, SPACES_PER_STEP];
+    const read = async (sql: string) =>
+      (await this.#pool.read('looking for ended leases', sql, parameters)).rows;
+    try {
+      return { spaces: await read(SQL.findLeasedSpaces), failure: undefined };
+    } catch (failure) {
+      if (!isDamage(failure)) throw failure;
+      return { spaces: await read(SQL.findSpacesInTurn), failure };
+    }
   }
 
   /**

@@ -311,6 +311,9 @@ export const BACKGROUND_STATEMENTS = {
   /** $1 the Space after which to look, $2 how many */
   findSpacesInTurn:
     'SELECT space, app_id, space_id FROM spaces WHERE space > $1::uuid ORDER BY space LIMIT $2',
+  /** $3 App */
+  findSpacesOfAppInTurn: `SELECT space, app_id, space_id FROM spaces
+    WHERE app_id = $3 COLLATE "C" AND space > $1::uuid ORDER BY space LIMIT $2`,
   findWaitingDue: dueSpaces('waiting_touched_at', 'nodes', 'state = 0'),
   findClaimedDue: dueSpaces('claim_held_until', 'nodes', 'state = 3'),
   findUploadsDue: dueSpaces('active_at', 'uploads'),

@@ -8,7 +8,7 @@
  */
 import type { Database } from 'bun:sqlite';
 import { letGoOfPages, openReader } from './database.ts';
-import { finalize, prepareReads, type ReadStatements } from './statements.ts';
+import { endReading, finalize, prepareReads, type ReadStatements } from './statements.ts';
 
 /** pages of one turn */
 const TURN_CACHE_BYTES = 1024 * 1024;
@@ -35,12 +35,7 @@ export class DiskReads {
   endTurn(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;
-    try {
-      this.#sql.endReading.run();
-    } catch {
-      // After a read that met damage or the disk's error, which its reader was told: there is nothing to commit.
-      if (this.#database.inTransaction) this.#database.run('ROLLBACK');
-    }
+    endReading(this.#database, this.#sql);
     letGoOfPages(this.#database);
   }
 

@@ -47,7 +47,7 @@ import { ScrubReads } from './scrub-reads.ts';
 import { listSpaces, NO_COUNTERS, readAppTotals, readCountersOf } from './space-counters.ts';
 import { SpaceDirectory } from './space-directory.ts';
 import { inspectSpace } from './space-snapshot.ts';
-import { finalize, NO_SPACE, prepareReads, type ReadStatements } from './statements.ts';
+import { endReading, finalize, NO_SPACE, prepareReads, type ReadStatements } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { timed } from './timed.ts';
 import { findTombstones } from './tombstones.ts';
@@ -373,8 +373,7 @@ export class SqliteMetadataStore implements MetadataStore {
       try {
         return read();
       } finally {
-        // SQLite may have ended it by itself, after an error of the disk that the reader is told.
-        if (this.#reader.inTransaction) this.#reads.endReading.run();
+        endReading(this.#reader, this.#reads);
       }
     });
   }

@@ -2,6 +2,7 @@
 import type { SpaceCounters } from '../../core/model.ts';
 import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
 import { USAGE_NONE, type UsageDelta } from '../../core/usage-delta.ts';
+import { isDamageMet, storageError } from '../local-failure.ts';
 import type { ReadStatements, SqlRow } from './statements.ts';
 
 export const NO_COUNTERS: SpaceCounters = {
@@ -28,13 +29,29 @@ export function listSpaces(
   now: number,
 ): readonly SpaceEntry[] {
   const from = Number(after ?? 0);
-  const rows =
-    appId === undefined ? sql.listSpaces.all(from, limit) : sql.listSpacesOfApp.all(from, limit, appId);
+  const rows = orIfDamaged(
+    () =>
+      appId === undefined ? sql.listSpaces.all(from, limit) : sql.listSpacesOfApp.all(from, limit, appId),
+    // The names are in an index too.
+    () => sql.listSpaceNames.all(from, limit, appId ?? null),
+  );
   return rows.map((row) => ({
     space: { appId: row.app_id as string, spaceId: row.space_id as string },
-    counters: readCountersOf(sql, row.id as number, now),
+    ...orIfDamaged<Pick<SpaceEntry, 'counters' | 'damage'>>(
+      () => ({ counters: readCountersOf(sql, row.id as number, now) }),
+      (damage) => ({ counters: undefined, damage }),
+    ),
     position: String(row.id),
   }));
+}
+
+function orIfDamaged<T>(read: () => T, instead: (damage: unknown) => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!isDamageMet(error)) throw error;
+    return instead(storageError(error, 'reading'));
+  }
 }
 
 export function readAppTotals(sql: ReadStatements, appId: string): AppTotals {

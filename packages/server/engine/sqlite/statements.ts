@@ -25,6 +25,9 @@ export const READ_STATEMENTS = {
   /** ?3 App */
   listSpacesOfApp:
     'SELECT id, app_id, space_id FROM spaces INDEXED BY spaces_by_app WHERE app_id = ?3 AND id > ?1 ORDER BY id LIMIT ?2',
+  /** From the pages of an index alone, whole: those of the rows may be damaged. ?3 App, or NULL */
+  listSpaceNames: `SELECT id, app_id, space_id FROM spaces INDEXED BY sqlite_autoindex_spaces_1
+    WHERE id > ?1 AND (?3 IS NULL OR app_id = ?3) ORDER BY id LIMIT ?2`,
   sumCounters: SUM_COUNTERS,
   /** leases of rows with this `collectable` (?2) that expire in (?3, ?4] */
   countLeasesBetween:
@@ -227,6 +230,17 @@ function prepare<T extends Record<string, string>>(
   const prepared: Record<string, Prepared> = {};
   for (const [name, sql] of Object.entries(table)) prepared[name] = database.prepare(sql);
   return prepared as { readonly [Name in keyof T]: Prepared };
+}
+
+/** Ends a transaction that only read. */
+export function endReading(database: Database, sql: ReadStatements): void {
+  try {
+    // SQLite may have ended it by itself, after an error of the disk that the reader is told.
+    if (database.inTransaction) sql.endReading.run();
+  } catch {
+    // After a read that met damage or the disk's error, which its reader was told: there is nothing to commit.
+    if (database.inTransaction) database.run('ROLLBACK');
+  }
 }
 
 /** A connection with a statement left is not closed, and SQLite then neither checkpoints nor lets go of its locks. */
