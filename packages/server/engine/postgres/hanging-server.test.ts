@@ -81,6 +81,32 @@ test(
 );
 
 test(
+  'what may take any time is not given up, while others are told',
+  async () => {
+    const wide = await openPostgres({ ...address, connectionsMax: 2 });
+    try {
+      const sleep = () => messageOf(wide.run('sleeping', 'SELECT pg_sleep($1)', [0.2]));
+      expect(await Promise.all([sleep(), sleep()])).toEqual(['done', 'done']);
+      proxy.setWeather({ kind: 'hang' });
+      let isOver = false;
+      const slow = messageOf(
+        wide.lend((connection) => connection.withPatience(60_000, () => connection.query('SELECT 2'))),
+      ).finally(() => {
+        isOver = true;
+      });
+      expect(await messageOf(wide.read('asking', 'SELECT 1', []))).toContain('NO_ANSWER');
+      expect(isOver).toBe(false);
+      proxy.setWeather({ kind: 'reset' });
+      expect(await slow).not.toContain('no answer');
+    } finally {
+      proxy.setWeather({ kind: 'pass' });
+      await wide.close();
+    }
+  },
+  START_MS_MAX,
+);
+
+test(
   'a slow statement of a server that answers is waited for',
   async () => {
     expect(await messageOf(pool.run('sleeping', 'SELECT pg_sleep($1)', [6]))).toBe('done');

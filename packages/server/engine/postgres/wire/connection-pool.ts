@@ -38,6 +38,8 @@ export class PostgresPool {
   readonly #watch: ReturnType<typeof setInterval>;
   readonly #stopCounting: () => void;
   #isProving = false;
+  /** when a proof last ended with an answer */
+  #provenAt = Number.NEGATIVE_INFINITY;
   /** why the last attempt to connect failed; undefined: it did not */
   #unreachable: Error | undefined;
   #isClosing = false;
@@ -186,9 +188,9 @@ export class PostgresPool {
       connection.lose(leftOpen());
       return;
     }
-    const now = performance.now();
-    if (now - connection.openedAt > this.#limits.lifetimeMs) connection.end().catch(() => undefined);
-    else this.#idle.push({ connection, since: now });
+    const since = now();
+    if (since - connection.openedAt > this.#limits.lifetimeMs) connection.end().catch(() => undefined);
+    else this.#idle.push({ connection, since });
   }
 
   count(): Readonly<Record<'lent' | 'idle' | 'max' | 'waiting', number>> {
@@ -203,11 +205,13 @@ export class PostgresPool {
   #look(): void {
     for (const connection of this.#lent) connection.checkSilence();
     const silent = this.#longestSilent();
-    if (silent !== undefined && silent.silentMs >= this.#limits.doubtMs) void this.#prove(silent.host);
-    const now = performance.now();
+    const { doubtMs } = this.#limits;
+    const isDoubted = silent !== undefined && silent.silentMs >= doubtMs && now() - this.#provenAt >= doubtMs;
+    if (isDoubted) void this.#prove(silent.host);
+    const lookedAt = now();
     const kept = this.#idle.filter(({ connection, since }) => {
       if (!connection.isUsable) return false;
-      if (now - since < this.#limits.idleMs) return true;
+      if (lookedAt - since < this.#limits.idleMs) return true;
       connection.end().catch(() => undefined);
       return false;
     });
@@ -229,14 +233,16 @@ export class PostgresPool {
   async #prove(host: PostgresHost): Promise<void> {
     if (this.#isProving) return;
     this.#isProving = true;
-    const startedAt = performance.now();
+    const startedAt = now();
     try {
       const limits = { ...this.#limits, connectMs: this.#limits.proofMs };
       const proof = await PostgresConnection.open({ ...this.#address, hosts: [host] }, limits, this.counter);
+      this.#provenAt = now();
       await proof.end();
     } catch (error) {
       // Any other failure is an answer.
-      if (isTimeout(error)) this.#giveUp(host, performance.now() - startedAt);
+      if (isTimeout(error)) this.#giveUp(host, now() - startedAt);
+      else this.#provenAt = now();
     } finally {
       this.#isProving = false;
     }
@@ -264,6 +270,7 @@ export class PostgresPool {
   }
 }
 
+const now = (): number => performance.now();
 const leftOpen = (): Error => new Error('a connection came back in the middle of its work');
 const othersLost = (): Error => new Error('another connection to the server was lost');
 const closing = (): StoreUnavailable => new StoreUnavailable('the store is closing: try again');

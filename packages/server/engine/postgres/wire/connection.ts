@@ -89,6 +89,7 @@ export class PostgresConnection {
   #lost: Error | undefined;
   #heardAt = 0;
   #silenceMs: number;
+  #isPatient = false;
   #isInTransaction = false;
   #plannedAt = this.openedAt;
 
@@ -192,21 +193,27 @@ export class PostgresConnection {
   /** Runs `work`, whose statements have no time limit but `patienceMs` in all: for migrations. */
   async withPatience<T>(patienceMs: number, work: () => Promise<T>): Promise<T> {
     this.#silenceMs = patienceMs + this.#limits.silenceMs;
+    this.#isPatient = true;
     try {
       return await work();
     } finally {
+      this.#isPatient = false;
       this.#silenceMs = this.#limits.statementMs + this.#limits.silenceMs;
     }
   }
 
   /** For the pool's watch: gives the connection up if an answer is pending and nothing has arrived for too long. */
   checkSilence(): void {
-    const silentMs = this.silentMs;
+    const silentMs = this.#silentNow;
     if (silentMs >= this.#silenceMs) this.lose(unanswered(silentMs));
   }
 
-  /** How long an answer has been awaited while nothing arrived; 0: none is awaited. */
+  /** How long an answer has been awaited while nothing arrived; 0: none is awaited, or it may take any time. */
   get silentMs(): number {
+    return this.#isPatient ? 0 : this.#silentNow;
+  }
+
+  get #silentNow(): number {
     return this.#flights.length === 0 ? 0 : performance.now() - this.#heardAt;
   }
 
