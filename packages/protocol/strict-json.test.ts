@@ -1,3 +1,4 @@
+import { heapStats } from 'bun:jsc';
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { isJsonObject, type JsonValue, parseStrictJson, StrictJsonError } from './strict-json.ts';
@@ -327,4 +328,12 @@ describe('bounds and bytes', () => {
     expect(fault('"\\nbc')).toBe('a string has no end at position 5');
     expect(fault('"\\u00g0"')).toBe('\\u needs four hexadecimal digits at position 1');
   });
+});
+
+test('a string of escapes leaves no piece of text for each of them', () => {
+  const countStrings = (): number => heapStats().objectTypeCounts.string ?? 0;
+  const bytes = encoder.encode(`"${'\\n\\u0041'.repeat(100_000)}"`);
+  const before = countStrings();
+  expect(parseStrictJson(bytes)).toBe('\nA'.repeat(100_000));
+  expect(countStrings() - before).toBeLessThan(10_000);
 });

@@ -38,7 +38,6 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
 /** Native where a loop is not: a body may be a MiB of white space. */
 const NOT_SPACE = /[^ \n\r\t]/g;
-const HEX4 = /^[0-9a-fA-F]{4}$/;
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
 const NOT_PLAIN = /[\\\u0000-\u001f]/;
@@ -56,20 +55,14 @@ const UPPER_E = 0x45;
 const OPEN_BRACKET = 0x5b;
 const BACKSLASH = 0x5c;
 const CLOSE_BRACKET = 0x5d;
+const LOWER_A = 0x61;
 const LOWER_E = 0x65;
+const LOWER_F = 0x66;
+const LOWER_U = 0x75;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-const ESCAPES: ReadonlyMap<string, string> = new Map([
-  ['"', '"'],
-  ['\\', '\\'],
-  ['/', '/'],
-  ['b', '\b'],
-  ['f', '\f'],
-  ['n', '\n'],
-  ['r', '\r'],
-  ['t', '\t'],
-]);
+const ESCAPES: ReadonlySet<number> = new Set([...'"\\/bfnrt'].map((letter) => letter.charCodeAt(0)));
 
 /** Throws StrictJsonError on anything that is not exactly one strict JSON value. */
 export function parseStrictJson(bytes: Uint8Array, options: StrictJsonOptions = {}): JsonValue {
@@ -190,41 +183,37 @@ class StrictJsonParser {
     return plain;
   }
 
-  /** From the first escape or control character on. */
+  /** Looks at each escape, from `at` on; the text is made at once, because a piece for each escape takes 50 times its memory. */
   #parseEscapedString(start: number, oddAt: number): string {
     const text = this.#text;
-    let value = text.slice(start, oddAt);
     let at = oddAt;
     while (at < text.length) {
       const code = text.charCodeAt(at);
       if (code === QUOTE) {
+        const value: string = JSON.parse(text.slice(start - 1, at + 1));
         if (!value.isWellFormed()) throw new StrictJsonError('a string has a lone surrogate', start - 1);
         this.#at = at + 1;
         return value;
       }
       if (code < 0x20) throw new StrictJsonError('a control character stands unescaped in a string', at);
-      if (code === BACKSLASH) {
-        value += this.#readEscape(at);
-        at += text.charAt(at + 1) === 'u' ? 6 : 2;
-      } else {
-        const runStart = at;
-        while (at < text.length && isPlain(text.charCodeAt(at))) at++;
-        value += text.slice(runStart, at);
-      }
+      at += code === BACKSLASH ? this.#readEscape(at) : 1;
     }
     throw new StrictJsonError('a string has no end', text.length);
   }
 
-  #readEscape(at: number): string {
-    const letter = this.#text.charAt(at + 1);
-    if (letter === 'u') {
-      const digits = this.#text.slice(at + 2, at + 6);
-      if (!HEX4.test(digits)) throw new StrictJsonError('\\u needs four hexadecimal digits', at);
-      return String.fromCharCode(Number.parseInt(digits, 16));
+  /** How many characters it has. */
+  #readEscape(at: number): number {
+    const text = this.#text;
+    const letter = text.charCodeAt(at + 1);
+    if (letter === LOWER_U) {
+      for (let digit = at + 2; digit < at + 6; digit++) {
+        if (!isHexDigit(text.charCodeAt(digit)))
+          throw new StrictJsonError('\\u needs four hexadecimal digits', at);
+      }
+      return 6;
     }
-    const character = ESCAPES.get(letter);
-    if (character === undefined) throw new StrictJsonError('an unknown escape stands in a string', at);
-    return character;
+    if (!ESCAPES.has(letter)) throw new StrictJsonError('an unknown escape stands in a string', at);
+    return 2;
   }
 
   #parseNumber(): number {
@@ -291,8 +280,8 @@ class StrictJsonParser {
   }
 }
 
-function isPlain(code: number): boolean {
-  return code !== QUOTE && code !== BACKSLASH && code >= 0x20;
+function isHexDigit(code: number): boolean {
+  return (code >= DIGIT_0 && code <= DIGIT_9) || ((code | 0x20) >= LOWER_A && (code | 0x20) <= LOWER_F);
 }
 
 function toNumber(lexeme: string): number {
