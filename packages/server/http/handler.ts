@@ -30,7 +30,7 @@ import { acceptsHtml, FRONT_PATH, frontPageAnswer } from './front-page.ts';
 import { SMALL_BODY_BYTES_MAX } from './http-limits.ts';
 import { peerShareOf, TrustedProxies } from './peer.ts';
 import { auditAnswer, mayChange, notAudited } from './request-audit.ts';
-import { jsonBytesAtMost } from './request-body.ts';
+import { jsonBytesAtMost, orDropped } from './request-body.ts';
 import { RequestMetrics } from './request-metrics.ts';
 import { RequestRecord, type ServedOperation } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
@@ -266,7 +266,8 @@ async function whileUnverified(
   judged.catch(() => undefined);
   try {
     const bytes = request.method === 'POST' ? jsonBytesAtMost(request) : 0;
-    if (bytes > SMALL_BODY_BYTES_MAX) holds.push(await shares.bodies.acquire(peer, appId, bytes));
+    if (bytes > SMALL_BODY_BYTES_MAX)
+      holds.push(await orDropped(request, shares.bodies.acquire(peer, appId, bytes)));
     holds.push(await shares.requests.acquire(peer, appId, 1));
     return await judged;
   } finally {

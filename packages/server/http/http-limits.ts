@@ -9,6 +9,8 @@ export const UPLOADS_OF_GENERATION_WAITING_MAX = 12;
 export const UPLOAD_OF_GENERATION_WAIT_MS_MAX = 1000;
 /** Bytes of JSON bodies in memory at once, shared out likewise. */
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
+/** Bytes of JSON bodies that are taken apart in one round of the event loop: a few ms, if each of them is worth an escape. */
+export const BODY_BYTES_OF_ROUND = 128 * 1024;
 /** Bytes of answers in memory at once that are being read or sent, shared out likewise. */
 export const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 /** The same for answers that can also be sent from a file: one Space alone gets 18 MiB, more than one pull reads at once. */

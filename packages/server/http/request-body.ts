@@ -2,6 +2,7 @@
 import { ApiError, JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
 import type { Awaitable } from '../core/awaitable.ts';
 import type { Space } from '../core/model.ts';
+import { askCollector, releaseBytes } from '../core/release-bytes.ts';
 import type { Hold } from '../shares/fair-shares.ts';
 import type { WatchedBody } from './body-watch.ts';
 import type { Exchange } from './exchange.ts';
@@ -95,31 +96,62 @@ function withSmall<R>(
   });
 }
 
-async function withCounted<R>(
+/** Throws at once if there is no room at all: whoever is refused again and again must cost as little as can be. */
+function withCounted<R>(
   exchange: ReadBody,
-  { shares, space }: BodyOwner,
+  owner: BodyOwner,
   use: (bytes: Uint8Array) => Awaitable<R>,
   declaredLength: number | undefined,
 ): Promise<R> {
-  const { request, record } = exchange;
   if ((declaredLength ?? 0) > JSON_BODY_BYTES_MAX) throw tooLarge();
-  const length = jsonBytesAtMost(request);
+  const { shares, space } = owner;
+  const length = jsonBytesAtMost(exchange.request);
   const body = shares.pace.watch();
-  exchange.body = body;
-  let hold: Hold | undefined;
   try {
-    if (length > SMALL_BODY_BYTES_MAX) {
-      const onReclaim = (): void => body.giveWay();
-      hold = await shares.bodies.acquire(space.appId, space.spaceId, length, { onReclaim });
-    }
-    const bytes = await readWhole(request, body, JSON_BODY_BYTES_MAX, tooLarge);
+    const onReclaim = (): void => body.giveWay();
+    const hold = shares.bodies.acquire(space.appId, space.spaceId, length, { onReclaim });
+    exchange.body = body;
+    return useCounted(exchange, owner, use, hold, body);
+  } catch (error) {
+    body.end();
+    throw error;
+  }
+}
+
+/** What comes of `claim`. If it fails, what has come of the body goes at once: the runtime would keep it until it collects garbage. */
+export async function orDropped<T>(request: Request, claim: Awaitable<T>): Promise<T> {
+  try {
+    return await claim;
+  } catch (error) {
+    void request.body?.cancel().catch(() => undefined);
+    throw error;
+  }
+}
+
+async function useCounted<R>(
+  exchange: ReadBody,
+  { shares, space }: BodyOwner,
+  use: (bytes: Uint8Array) => Awaitable<R>,
+  claim: Awaitable<Hold>,
+  body: WatchedBody,
+): Promise<R> {
+  const { request, record } = exchange;
+  let hold: Hold | undefined;
+  let bytes: Uint8Array = NO_BYTES;
+  try {
+    hold = await orDropped(request, claim);
+    bytes = await readWhole(request, body, JSON_BODY_BYTES_MAX, tooLarge);
     record.receivedBytes = bytes.length;
-    hold?.shrinkTo(bytes.length);
+    hold.shrinkTo(bytes.length);
     body.end();
     exchange.body = undefined;
+    await shares.bodyTurns.next(space.appId, space.spaceId, bytes.length);
     return await use(bytes);
   } finally {
     body.end();
+    if (bytes.length > 0) releaseBytes(bytes);
+    // Its text is garbage now.
+    askCollector(bytes.length);
     hold?.release();
   }
 }
@@ -137,33 +169,70 @@ export async function readWhole(
     if (bytes.length > bytesMax) throw overflow();
     return bytes;
   }
-  return request.body === null ? NO_BYTES : readCounting(request.body, watched, bytesMax, overflow);
-}
-
-async function readCounting(
-  stream: ReadableStream<Uint8Array>,
-  watched: WatchedBody,
-  bytesMax: number,
-  overflow: () => ApiError,
-): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  const reader = stream.getReader();
+  if (request.body === null) return NO_BYTES;
+  const reader = request.body.getReader();
   try {
-    for (;;) {
-      const next = await watched.bring(reader.read());
-      if (next.done) break;
-      length += next.value.length;
-      watched.note(next.value.length);
-      if (length > bytesMax) throw overflow();
-      chunks.push(next.value);
-    }
+    return await (declaredLength === undefined
+      ? readCounting(reader, watched, bytesMax, overflow)
+      : readDeclared(reader, watched, Math.min(declaredLength, bytesMax), overflow));
   } catch (error) {
     // The sender may be gone, or slow: nobody waits for the end of a body that is not wanted.
     void reader.cancel().catch(() => undefined);
     throw error;
   }
-  return chunks.length === 1 ? (chunks[0] ?? NO_BYTES) : Buffer.concat(chunks, length);
+}
+
+type Reader = ReadableStreamDefaultReader<Uint8Array>;
+
+/** Into memory of its own: pieces that wait for the garbage collector took several times as much. */
+async function readDeclared(
+  reader: Reader,
+  watched: WatchedBody,
+  bytesMax: number,
+  overflow: () => ApiError,
+): Promise<Uint8Array> {
+  const whole = new Uint8Array(bytesMax);
+  let length = 0;
+  for (;;) {
+    const { done, value: piece } = await watched.bring(reader.read());
+    if (done) return whole.subarray(0, length);
+    watched.note(piece.length);
+    if (length + piece.length > bytesMax) throw overflow();
+    whole.set(piece, length);
+    length += piece.length;
+    releasePiece(piece);
+  }
+}
+
+async function readCounting(
+  reader: Reader,
+  watched: WatchedBody,
+  bytesMax: number,
+  overflow: () => ApiError,
+): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  for (;;) {
+    const { done, value: piece } = await watched.bring(reader.read());
+    if (done) break;
+    length += piece.length;
+    watched.note(piece.length);
+    if (length > bytesMax) throw overflow();
+    pieces.push(piece);
+  }
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+    releasePiece(piece);
+  }
+  return whole;
+}
+
+/** Those that the runtime hands out are alone in their memory. */
+function releasePiece(piece: Uint8Array): void {
+  if (piece.length === piece.buffer.byteLength) releaseBytes(piece);
 }
 
 function checkJsonMediaType(request: Request): void {

@@ -57,19 +57,20 @@ describe('JSON bodies', () => {
   });
   const owner = { shares: makeTenantShares(), space: { appId: 'app', spaceId: 'space' } };
   type Post = ReturnType<typeof post>;
-  const readJsonBody = async (exchange: Post) => withJsonBody(exchange, owner, (bytes) => bytes);
-  const readOptionalJsonBody = (exchange: Post) => withOptionalJsonBody(exchange, owner, (bytes) => bytes);
+  const readJsonBody = async (exchange: Post) => withJsonBody(exchange, owner, (bytes) => bytes.slice());
+  const readOptionalJsonBody = (exchange: Post) =>
+    withOptionalJsonBody(exchange, owner, (bytes) => bytes.slice());
   const json = { 'content-type': 'application/json' };
 
   /** A body without a length, as chunked transfer gives it; `taken` counts what was read of it. */
   function chunked(bytes: number, state: { taken: number }): ReadableStream<Uint8Array> {
-    const piece = new Uint8Array(64 * 1024).fill(0x20);
+    const pieceBytes = 64 * 1024;
     return new ReadableStream<Uint8Array>(
       {
         pull(controller) {
           if (state.taken >= bytes) return controller.close();
-          controller.enqueue(piece.subarray(0, bytes - state.taken));
-          state.taken += piece.length;
+          controller.enqueue(new Uint8Array(Math.min(pieceBytes, bytes - state.taken)).fill(0x20));
+          state.taken += pieceBytes;
         },
       },
       { highWaterMark: 0 },
@@ -119,6 +120,39 @@ describe('JSON bodies', () => {
     await expect(tooMuch).rejects.toMatchObject({ status: 413 });
     expect(endless.taken).toBeLessThan(2 * JSON_BODY_BYTES_MAX);
     expect(owner.shares.bodies.used).toBe(0);
+  });
+
+  test('large ones that have come at once are taken apart one in each round of the event loop', async () => {
+    const text = 'x'.repeat(JSON_BODY_BYTES_MAX);
+    const headers = { ...json, 'content-length': String(text.length) };
+    let round = 0;
+    let isOver = false;
+    const count = (): void => {
+      round += 1;
+      if (!isOver) setImmediate(count);
+    };
+    setImmediate(count);
+    const rounds = await Promise.all(
+      Array.from({ length: 8 }, () => withJsonBody(post(text, headers), owner, () => round)),
+    );
+    isOver = true;
+    expect(new Set(rounds).size).toBe(8);
+  });
+
+  test('one that waited in vain for room gives back at once what has come of it', async () => {
+    const crowded = {
+      ...owner,
+      shares: makeTenantShares({ bodyBytesMax: JSON_BODY_BYTES_MAX, waitMsMax: 1 }),
+    };
+    const hold = await crowded.shares.bodies.acquire('other', 'space', JSON_BODY_BYTES_MAX);
+    let isDropped = false;
+    const cancel = (): void => {
+      isDropped = true;
+    };
+    const refused = withJsonBody(post(new ReadableStream({ cancel }), json), crowded, () => 0);
+    await expect(refused).rejects.toMatchObject({ status: 429 });
+    hold.release();
+    expect(isDropped).toBe(true);
   });
 
   test('only a plain number is a declared length', () => {

@@ -1,9 +1,11 @@
 /** What tenants share of one process while their requests are answered (docs/design.md, Fair shares). */
 import { FairShares } from '../shares/fair-shares.ts';
+import { LoopTurns } from '../shares/loop-turns.ts';
 import { BodyWatch } from './body-watch.ts';
 import {
   ANSWER_BYTES_MAX,
   BODY_BYTES_MAX,
+  BODY_BYTES_OF_ROUND,
   LARGE_ANSWER_BYTES_MAX,
   REQUESTS_IN_FLIGHT_MAX,
   UPLOADS_IN_FLIGHT_MAX,
@@ -15,6 +17,8 @@ export interface TenantShares {
   readonly requests: FairShares;
   /** bytes of bodies in memory, from before they are read until the request is answered */
   readonly bodies: FairShares;
+  /** when a body that has come may be taken apart, by its bytes */
+  readonly bodyTurns: LoopTurns;
   /** bytes of answers in memory, from before they are read until they are sent */
   readonly answers: SentAnswers;
   /** the same for large ones: where there is no room they go out from a file, so they never keep small ones waiting */
@@ -57,6 +61,7 @@ export function makeTenantShares(options: TenantShareOptions = {}): TenantShares
       waitMsMax,
       waitersMax,
     }),
+    bodyTurns: new LoopTurns(BODY_BYTES_OF_ROUND),
     answers: new SentAnswers({
       resource: 'answer bytes',
       capacity: part(ANSWER_BYTES_MAX),

@@ -4,7 +4,7 @@
  */
 import { ApiError } from '@holdfast/protocol';
 import { FairPlaces } from './fair-places.ts';
-import { FairQueue } from './fair-queue.ts';
+import { LoopTurns } from './loop-turns.ts';
 
 /** Packs that are judged at once in one process. Each holds up to 8 MiB of one record, and 1 MiB of what is read. */
 const PACKS_AT_ONCE_MAX = 4;
@@ -26,11 +26,6 @@ interface Share {
   readonly spaceId: string;
 }
 
-interface Turn {
-  readonly isLong: boolean;
-  readonly begin: () => void;
-}
-
 export class JudgingTurns {
   readonly #places = new FairPlaces({
     resource: 'judgements',
@@ -43,8 +38,8 @@ export class JudgingTurns {
         retryAfterSeconds: RETRY_AFTER_SECONDS,
       }),
   });
-  readonly #waiting = new FairQueue<Turn>();
-  #isGiving = false;
+  /** One for each round of the event loop, whatever it costs. */
+  readonly #turns = new LoopTurns(1);
 
   /**
    * Resolves when a pack of this Space may be judged. Throws or rejects with RESOURCE_EXHAUSTED or SERVICE_UNAVAILABLE. One that comes
@@ -59,33 +54,10 @@ export class JudgingTurns {
         used += cost;
         const isLong = used > LONG_BYTES;
         if (isLong && this.#places.isOwed(appId)) return false;
-        await new Promise<void>((begin) => {
-          this.#waiting.push(appId, spaceId, cost, { isLong, begin });
-          this.#giveTurns();
-        });
+        await this.#turns.next(appId, spaceId, cost, isLong ? PAUSE_MS : 0);
         return true;
       },
       leave: (): void => this.#places.leave(appId, spaceId),
     };
-  }
-
-  #giveTurns(): void {
-    if (this.#isGiving) return;
-    this.#isGiving = true;
-    setImmediate(() => this.#giveNext());
-  }
-
-  #giveNext(): void {
-    const turn = this.#waiting.shift();
-    if (turn === undefined) {
-      this.#isGiving = false;
-      return;
-    }
-    turn.begin();
-    // Its work is done in this round of the event loop.
-    setImmediate(() => {
-      if (turn.isLong) setTimeout(() => this.#giveNext(), PAUSE_MS);
-      else this.#giveNext();
-    });
   }
 }
