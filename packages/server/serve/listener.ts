@@ -5,6 +5,7 @@ import { ServeError } from '../errors.ts';
 import type { Handler } from '../http/handler.ts';
 import { IDLE_SECONDS_MAX } from '../http/http-limits.ts';
 import { routesOf } from '../http/sent-path.ts';
+import { AcceptBrake } from './accept-brake.ts';
 import type { ServeConfig } from './config.ts';
 import { widenBacklog } from './widen-backlog.ts';
 
@@ -21,6 +22,8 @@ export interface Listener {
 /** `port` is used instead of the configured one, because workers share the port that the first of them got. Throws ServeError. */
 export function listen(config: ServeConfig, port: number, handler: Handler): Listener {
   let server: Bun.Server<undefined>;
+  let brake: AcceptBrake | undefined;
+  const counted = noting(handler, () => brake?.note());
   try {
     server = Bun.serve({
       hostname: config.host,
@@ -30,8 +33,8 @@ export function listen(config: ServeConfig, port: number, handler: Handler): Lis
       // The code that reads a body bounds it: by the JSON limit, or by the node limit of the upload target.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
       development: false,
-      routes: routesOf(handler),
-      fetch: handler.refuse,
+      routes: routesOf(counted),
+      fetch: counted.refuse,
       error: handler.replaceUnsent,
     });
   } catch (error) {
@@ -39,7 +42,33 @@ export function listen(config: ServeConfig, port: number, handler: Handler): Lis
   }
   const bound = server.port ?? port;
   widenBacklog(bound);
-  return { port: bound, drain: () => drain(server) };
+  brake = AcceptBrake.open(bound);
+  return {
+    port: bound,
+    drain: () => {
+      brake?.end();
+      return drain(server);
+    },
+  };
+}
+
+/** The same handler, with `note` called for each request. */
+function noting(handler: Handler, note: () => void): Handler {
+  return {
+    ...handler,
+    handle(request, connections) {
+      note();
+      return handler.handle(request, connections);
+    },
+    handleSpace(match, query, request, connections) {
+      note();
+      return handler.handleSpace(match, query, request, connections);
+    },
+    refuse(request, connections) {
+      note();
+      return handler.refuse(request, connections);
+    },
+  };
 }
 
 async function drain(server: Bun.Server<undefined>): Promise<void> {

@@ -1,0 +1,64 @@
+/** Connections that all wait at once are accepted a few at a time: what else the process has to do comes between. */
+import { expect, test } from 'bun:test';
+import { readdirSync, readFileSync } from 'node:fs';
+import type { Handler } from '../http/handler.ts';
+import { parseServeConfig } from './config.ts';
+import { listen } from './listener.ts';
+
+const CONNECTIONS = 400;
+/** Those between two pulls of the brake, and some whose bytes came after their connection. */
+const OF_ROUND_MAX = 100;
+const LOOK_MS = 20;
+const WAIT_MS_MAX = 60_000;
+
+/** Ends when all are answered. */
+const SENDER = `
+  const { createConnection } = require('node:net');
+  const [port, count] = process.argv.slice(1).map(Number);
+  let answered = 0;
+  for (let each = 0; each < count; each += 1) {
+    const socket = createConnection({ port, host: '127.0.0.1' }, () => {
+      socket.write('GET /health HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n');
+    });
+    socket.on('data', () => { answered += 1; if (answered === count) process.exit(0); });
+  }`;
+
+/** Connections to `port` that wait to be accepted. */
+function countWaiting(port: number): number {
+  const local = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  const lines = readFileSync('/proc/self/net/tcp', 'latin1').split('\n');
+  const fields = lines.map((line) => line.trim().split(/\s+/));
+  const listening = fields.find(([, at, , state]) => state === '0A' && at?.endsWith(local));
+  return parseInt(listening?.[4]?.split(':')[1] ?? '', 16);
+}
+
+test('after some requests of one round of the event loop, further connections wait for the next', async () => {
+  let round = 0;
+  const requestsOfRound = new Map<number, number>();
+  const answer = (): Response => {
+    requestsOfRound.set(round, (requestsOfRound.get(round) ?? 0) + 1);
+    return new Response('here', { headers: { connection: 'close' } });
+  };
+  const handler: Handler = { handle: answer, handleSpace: answer, refuse: answer, replaceUnsent: answer };
+  const files = readdirSync('/proc/self/fd').length;
+  const listener = listen(parseServeConfig({ listen: '127.0.0.1:0' }, {}), 0, handler);
+  const sender = Bun.spawn([process.execPath, '-e', SENDER, String(listener.port), String(CONNECTIONS)]);
+  const rounds = setInterval(() => {
+    round += 1;
+  }, 0);
+  try {
+    // This process is busy, until all connections wait.
+    const endsAt = performance.now() + WAIT_MS_MAX;
+    while (countWaiting(listener.port) < CONNECTIONS && performance.now() < endsAt) Bun.sleepSync(LOOK_MS);
+    expect(await sender.exited).toBe(0);
+  } finally {
+    clearInterval(rounds);
+    sender.kill();
+    await listener.drain();
+  }
+  const counts = [...requestsOfRound.values()];
+  expect(counts.reduce((sum, count) => sum + count, 0)).toBe(CONNECTIONS);
+  expect(Math.max(...counts)).toBeLessThanOrEqual(OF_ROUND_MAX);
+  await expect(fetch(`http://127.0.0.1:${listener.port}/`)).rejects.toThrow();
+  expect(readdirSync('/proc/self/fd').length).toBeLessThanOrEqual(files + 1);
+}, 120_000);

@@ -1,0 +1,99 @@
+/**
+ * Ends the runtime's acceptance of connections in time. It accepts until no connection waits, and answers each before it takes the
+ * next: while refused senders come back faster than they are refused, nobody else is served, for seconds. So after some requests the
+ * descriptor that is accepted from stands for something else until the end of the round of the event loop. Those who wait meanwhile do
+ * so in the system, and what they have sent with them.
+ */
+import { dlopen } from 'bun:ffi';
+import { closeSync, openSync } from 'node:fs';
+import { findListening, SYSTEM_LIBRARIES } from './listening-sockets.ts';
+
+const REQUESTS_BETWEEN = 64;
+/** fcntl and dup3 of Linux. */
+const F_DUPFD_CLOEXEC = 1030;
+const O_CLOEXEC = 0o2000000;
+
+interface Sockets {
+  /** a further descriptor of the same socket; below 0: none */
+  copy(descriptor: number): number;
+  /** lets `descriptor` stand for what `source` stands for */
+  replace(source: number, descriptor: number): void;
+}
+
+interface Held {
+  /** what the runtime accepts from */
+  readonly descriptor: number;
+  /** keeps the socket open, and among those that the runtime waits for */
+  readonly kept: number;
+}
+
+export class AcceptBrake {
+  readonly #sockets: Sockets;
+  readonly #held: readonly Held[];
+  /** nothing can be accepted from it */
+  readonly #nothing: number;
+  #requests = 0;
+  #isOn = false;
+  #isOver = false;
+
+  private constructor(sockets: Sockets, held: readonly Held[]) {
+    this.#sockets = sockets;
+    this.#held = held;
+    this.#nothing = openSync('/dev/null', 'r');
+  }
+
+  /** undefined: the system has no such calls, or does not tell which sockets there are. Then everything stays as the runtime does it. */
+  static open(port: number): AcceptBrake | undefined {
+    const descriptors = findListening(port);
+    const sockets = descriptors.length === 0 ? undefined : openSockets();
+    if (sockets === undefined) return undefined;
+    const held = descriptors.map((descriptor) => ({ descriptor, kept: sockets.copy(descriptor) }));
+    if (held.every(({ kept }) => kept >= 0)) return new AcceptBrake(sockets, held);
+    for (const { kept } of held) if (kept >= 0) closeSync(kept);
+    return undefined;
+  }
+
+  /** To be called for each request that begins. */
+  note(): void {
+    this.#requests += 1;
+    if (this.#requests < REQUESTS_BETWEEN || this.#isOn || this.#isOver) return;
+    this.#isOn = true;
+    for (const { descriptor } of this.#held) this.#sockets.replace(this.#nothing, descriptor);
+    setImmediate(() => this.#loosen());
+  }
+
+  /** Must be called before the runtime closes its sockets: their numbers may be those of other files afterwards. */
+  end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#loosen();
+    for (const { kept } of this.#held) closeSync(kept);
+    closeSync(this.#nothing);
+  }
+
+  #loosen(): void {
+    if (!this.#isOn) return;
+    this.#isOn = false;
+    this.#requests = 0;
+    for (const { descriptor, kept } of this.#held) this.#sockets.replace(kept, descriptor);
+  }
+}
+
+function openSockets(): Sockets | undefined {
+  if (process.platform !== 'linux') return undefined;
+  for (const library of SYSTEM_LIBRARIES) {
+    try {
+      const { symbols } = dlopen(library, {
+        fcntl: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
+        dup3: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
+      });
+      return {
+        copy: (descriptor) => symbols.fcntl(descriptor, F_DUPFD_CLOEXEC, 0),
+        replace: (source, descriptor) => void symbols.dup3(source, descriptor, O_CLOEXEC),
+      };
+    } catch {
+      // Another system calls its library otherwise.
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,37 @@
+/** The sockets that this process listens on, which the runtime does not hand out. */
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+
+/** What the system's own library is called: the first that can be opened counts. */
+export const SYSTEM_LIBRARIES: readonly string[] = ['libc.so.6', 'libc.so'];
+
+const LISTENING = '0A';
+
+/** Descriptors of this process that listen on `port`; none where the system does not tell which sockets there are. */
+export function findListening(port: number): number[] {
+  try {
+    const names = new Set(['tcp', 'tcp6'].flatMap((family) => namesIn(`/proc/self/net/${family}`, port)));
+    return readdirSync('/proc/self/fd')
+      .filter((descriptor) => names.has(targetOf(descriptor)))
+      .map(Number);
+  } catch {
+    return [];
+  }
+}
+
+/** Of the sockets in a table of the system: their names as a descriptor has them. */
+function namesIn(table: string, port: number): string[] {
+  const portText = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  return readFileSync(table, 'latin1')
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, local, , state]) => state === LISTENING && local?.endsWith(portText))
+    .map((fields) => `socket:[${fields[9]}]`);
+}
+
+function targetOf(descriptor: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${descriptor}`);
+  } catch {
+    return '';
+  }
+}
