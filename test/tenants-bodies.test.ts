@@ -113,6 +113,25 @@ describe('JSON bodies that do not end', () => {
   }, 300_000);
 });
 
+test.each([
+  ['blanks', false],
+  ['escapes', true],
+])(
+  '1,024 whole JSON bodies of 1 MiB, again and again: %s',
+  async (_, escapes) => {
+    const request = headOf('POST', greedyPath(`/cas/nodes/${'a'.repeat(64)}/lease`), {
+      authorization: greedyToken(),
+      'content-type': 'application/json',
+      'content-length': MIB,
+    });
+    await expectHonestDuring(
+      begin({ connections: 1024, requests: [request], bodyBytes: MIB, again: true, escapes }),
+      1000,
+    );
+  },
+  300_000,
+);
+
 describe('answers that are not read', () => {
   test('150 distinct ranges of large nodes, and 100 HEADs', async () => {
     const greedy = tenants.client(GREEDY);

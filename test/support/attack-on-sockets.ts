@@ -12,6 +12,8 @@ export interface SocketAttack {
   readonly authorization?: string;
   /** bytes of a body that are sent at once after the head */
   readonly bodyBytes?: number;
+  /** the body is a JSON string of escapes, which takes most work of all; without it, blanks */
+  readonly escapes?: boolean;
   /** ms between further single bytes; 0: none */
   readonly dripMs?: number;
   /** stops reading after the first bytes of the answer */
@@ -25,9 +27,10 @@ const AGAIN_MS = 100;
 const STATUS_AT = 'HTTP/1.1 '.length;
 
 const attack = JSON.parse(process.argv[2] ?? '{}') as SocketAttack;
-const { port, connections, requests, bodyBytes = 0, dripMs = 0, stalls = false, again = false } = attack;
+const { port, connections, requests, bodyBytes = 0, dripMs = 0 } = attack;
+const { stalls = false, again = false, escapes = false } = attack;
 const statuses: Record<string, number> = {};
-const body = Buffer.alloc(bodyBytes, ' ');
+const body = escapes ? Buffer.from(`"${'\\n'.repeat(bodyBytes / 2 - 1)}"`) : Buffer.alloc(bodyBytes, ' ');
 let opened = 0;
 
 function open(): void {
