@@ -155,6 +155,20 @@ describe('JSON bodies', () => {
     expect(isDropped).toBe(true);
   });
 
+  test.each([
+    [1, 32],
+    [4, 8],
+  ])('of those that wait, %d processes keep no more in memory than one', async (processes, waitingMax) => {
+    const { bodies } = makeTenantShares({ processes, waitMsMax: 1 });
+    const hold = await bodies.acquire('other', 'space', bodies.capacity);
+    const claims: Promise<unknown>[] = [];
+    const claim = (): void => void claims.push(Promise.resolve(bodies.acquire('app', 'space', 1)));
+    for (let count = 0; count < waitingMax; count += 1) claim();
+    expect(claim).toThrow();
+    await Promise.allSettled(claims);
+    hold.release();
+  });
+
   test('only a plain number is a declared length', () => {
     const lengthOf = (value: string) => declaredLengthOf(post(null, { 'content-length': value }).request);
     expect(lengthOf('0')).toBe(0);

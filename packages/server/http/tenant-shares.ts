@@ -47,8 +47,8 @@ const PROCESSES_DIVIDED_MAX = 4;
 export function makeTenantShares(options: TenantShareOptions = {}): TenantShares {
   const processes = Math.min(options.processes ?? 1, PROCESSES_DIVIDED_MAX);
   const waitMsMax = options.waitMsMax ?? SHARE_WAIT_MS_MAX;
-  const waitersMax = WAITERS_WITH_BODIES_MAX;
   const part = (whole: number): number => Math.ceil(whole / processes);
+  const waitersMax = part(WAITERS_WITH_BODIES_MAX);
   return {
     requests: new FairShares({
       resource: 'requests',
