@@ -6,6 +6,8 @@ import { type PostgresServer, startPostgres } from '../../../../test/support/pos
 import { leaseNode } from '../../core/lease-node.ts';
 import type { Space } from '../../core/model.ts';
 import type { SpaceEntry } from '../../core/tenancy-ports.ts';
+import { administer } from '../../deployment/registry.ts';
+import { PostgresRegistryStore } from './registry-store.ts';
 import { damagePage } from './test/damaged-page-fixture.ts';
 import { coreOf, makeContent, openInstance, type StoreInstance } from './test/postgres-fixture.ts';
 
@@ -75,6 +77,14 @@ test(
     expect(names(even.filter(({ counters }) => counters === undefined))).toEqual(
       names(unread.filter(({ space }) => space.appId === 'even')),
     );
+    const registry = administer({
+      apps: new PostgresRegistryStore(instance.pool),
+      readTotals: (appId) => instance.store.readAppTotals(appId),
+      close: async () => undefined,
+    });
+    const keys = { kind: 'url', url: 'https://even.test/keys' } as const;
+    await registry.addApp({ appId: 'even', issuer: 'https://even.test', audience: 'test', keys });
+    expect(await registry.describeApps()).toMatchObject([{ appId: 'even', usage: null }]);
     await instance.close();
   },
   TEST_MS_MAX,
