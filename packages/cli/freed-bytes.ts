@@ -9,6 +9,7 @@ import {
   type Snapshot,
 } from '@holdfast/client';
 import { openSpaceSource } from '@holdfast/files';
+import { sayCounted } from './waits.ts';
 
 export interface Freed {
   /** canonical bytes that no snapshot has any more, at most; undefined when that cannot be told */
@@ -50,7 +51,9 @@ export async function measureFreed(
     const heldTrees = held.length;
     if (freeRoots.length === 0) return { ...NOTHING, heldTrees };
     const source = openSpaceSource(client, { patienceMs: 0, progress });
-    const bytes = await measureTreesOnly(source, freeRoots, [...leftRoots, ...held]);
+    const bytes = await measureTreesOnly(source, freeRoots, [...leftRoots, ...held], {
+      onCounted: sayCounted(),
+    });
     return { bytes, reason: undefined, at, heldTrees };
   } catch (error) {
     const reason = describeReason(error);

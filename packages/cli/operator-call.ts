@@ -5,7 +5,7 @@ import { readTextFile } from './files.ts';
 import { interruption, sayWhenInterrupted } from './interruption.ts';
 import { dataOption, jsonOption, metadataOption } from './options.ts';
 import { type Server, withServer } from './server-door.ts';
-import { saying } from './waits.ts';
+import { nowAndThen, saying } from './waits.ts';
 
 type OperationName = import('@holdfast/server').OperationName;
 type PartOperationName = import('@holdfast/server').PartOperationName;
@@ -23,9 +23,6 @@ export interface OperatorOptions {
   readonly operatorTokenFile?: string;
   readonly json?: true;
 }
-
-/** ms between two lines of progress */
-const PROGRESS_MS = 3_000;
 
 /** Options of a command that needs rows alone. */
 export type PartOptions = Omit<OperatorOptions, 'content'>;
@@ -98,17 +95,6 @@ export async function runOperation<N extends OperationName>(
       }),
     );
   });
-}
-
-/** Lets one line through in a while, and none of work that is soon done. */
-function nowAndThen(say: (line: string) => void): (line: string) => void {
-  let saidAt = performance.now();
-  return (line) => {
-    const now = performance.now();
-    if (now - saidAt < PROGRESS_MS) return;
-    saidAt = now;
-    say(line);
-  };
 }
 
 /** As `runOperation`, of an operation that needs the rows alone, or only a part of them. */

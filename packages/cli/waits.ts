@@ -1,7 +1,12 @@
 /** Short waits outside of jobs: nothing is said unless one lasts. */
 import { once } from 'node:events';
 import type { ProgressReporter } from '@holdfast/client';
+import { formatCount } from '@holdfast/protocol';
+import { printNote } from './output.ts';
 import { runShortJob } from './progress/run-job.ts';
+
+/** ms between two lines of progress */
+const PROGRESS_MS = 3_000;
 
 /** Waits for `work`; says on stderr what it waits for when that lasts. `cause` completes "stalled for 8 s: …". */
 export function saying<T>(cause: string, work: (progress: ProgressReporter) => Promise<T>): Promise<T> {
@@ -13,6 +18,25 @@ export function saying<T>(cause: string, work: (progress: ProgressReporter) => P
       isDone();
     }
   });
+}
+
+/** Lets one line through in a while, and none of work that is soon done. */
+export function nowAndThen(say: (line: string) => void): (line: string) => void {
+  let saidAt = performance.now();
+  return (line) => {
+    const now = performance.now();
+    if (now - saidAt < PROGRESS_MS) return;
+    saidAt = now;
+    say(line);
+  };
+}
+
+/** For a person at a terminal who waits for a count of nodes. */
+export function sayCounted(): (nodes: number) => void {
+  const say = nowAndThen(printNote);
+  return (nodes) => {
+    if (process.stderr.isTTY) say(`counting: ${formatCount(nodes)} nodes so far`);
+  };
 }
 
 /**

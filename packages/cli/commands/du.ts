@@ -7,6 +7,7 @@ import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { printJson, printTable } from '../output.ts';
 import { findHash, withSource } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
+import { sayCounted } from '../waits.ts';
 
 const HELP = `
 For each tree: the bytes of its files as they are pulled; the stored bytes of the nodes that none of the other trees given
@@ -39,7 +40,7 @@ async function measure(locations: readonly TreeLocation[], flags: ConnectionFlag
       const hash = await findHash(source, tree);
       if (!texts.has(hash)) texts.set(hash, tree.text);
     }
-    const measured = await measureTrees(source, [...texts.keys()]);
+    const measured = await measureTrees(source, [...texts.keys()], { onCounted: sayCounted() });
     return measured.map((usage) => ({ ...usage, text: texts.get(usage.root) ?? usage.root }));
   }).catch((error: unknown) => {
     if (!(error instanceof RangeError)) throw error;

@@ -28,6 +28,11 @@ export interface TreeUsage {
   readonly sharedBytes: number;
 }
 
+export interface MeasureOptions extends CallOptions {
+  /** is told how many distinct nodes have been counted */
+  readonly onCounted?: ((nodes: number) => void) | undefined;
+}
+
 /** Roots of one count: as many as a number in the table can tell apart. */
 export const USAGE_ROOTS_MAX = 32_767;
 const IS_SHARED = 1;
@@ -46,7 +51,7 @@ interface Tally {
 export async function measureTrees(
   source: NodeSource,
   roots: readonly Hash[],
-  options: CallOptions = {},
+  options: MeasureOptions = {},
 ): Promise<TreeUsage[]> {
   const usage = new Usage(source, options);
   const items: TreeItem[] = [];
@@ -69,7 +74,7 @@ export async function measureTreesOnly(
   source: NodeSource,
   roots: readonly Hash[],
   others: readonly Hash[],
-  options: CallOptions = {},
+  options: MeasureOptions = {},
 ): Promise<number> {
   const usage = new Usage(source, options);
   await usage.walk(others);
@@ -90,11 +95,13 @@ class Usage {
   readonly tallies: Tally[] = [];
   readonly #source: NodeSource;
   readonly #options: CallOptions;
+  readonly #onCounted: (nodes: number) => void;
   readonly #met = new HashTable('numbers');
 
-  constructor(source: NodeSource, options: CallOptions) {
+  constructor(source: NodeSource, { onCounted = () => undefined, ...options }: MeasureOptions) {
     this.#source = source;
     this.#options = options;
+    this.#onCounted = onCounted;
   }
 
   /** Counts what is below and including `roots` as one. */
@@ -119,6 +126,7 @@ class Usage {
         parents.push(...children.parents);
         files.push(...children.files);
       }
+      this.#onCounted(this.#met.size);
     }
   }
 

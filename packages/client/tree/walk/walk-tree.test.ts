@@ -326,8 +326,13 @@ test('usage asks for many directories at once where a request brings many', asyn
     asked -= 1;
     return nodes.readNode(hash);
   };
-  const inBatches = await measureTrees({ nodesAtOnce: 1024, readNode }, [root]);
+  const counted: number[] = [];
+  const onCounted = (count: number): void => void counted.push(count);
+  const inBatches = await measureTrees({ nodesAtOnce: 1024, readNode }, [root], { onCounted });
   expect(askedMax).toBe(256);
+  expect(counted).toEqual(counted.toSorted((left, right) => left - right));
+  expect(counted.length).toBeGreaterThan(1);
+  expect(counted.at(-1)).toBe(inBatches[0]?.nodes);
   askedMax = 0;
   expect(await measureTrees({ readNode }, [root])).toEqual(inBatches);
   expect(askedMax).toBe(16);
