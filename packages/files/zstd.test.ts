@@ -45,9 +45,11 @@ describe.each(RUNTIMES)('zstd of %s', (_, found) => {
     }
   });
 
-  test('makes the same frames on another thread, where the runtime offers that', async () => {
+  test('makes frames on another thread that are no larger, where the runtime offers that', async () => {
     const aside = zstd.compressAside ?? ((bytes: Uint8Array) => Promise.resolve(zstd.compress!(bytes)!));
-    expect(Buffer.from((await aside(TEXT))!).equals(zstd.compress!(TEXT)!)).toBe(true);
+    const frame = (await aside(TEXT))!;
+    expect(Buffer.from(unpack(frame, TEXT.length)).equals(TEXT)).toBe(true);
+    expect(frame.length).toBeLessThanOrEqual(zstd.compress!(TEXT)!.length);
     expect(zstd.compressAside?.(randomBytes(20_000))).toBeUndefined();
   });
 
