@@ -1,9 +1,11 @@
 /** Connections that all wait at once are accepted a few at a time: what else the process has to do comes between. */
 import { expect, test } from 'bun:test';
-import { readdirSync, readFileSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import type { Handler } from '../http/handler.ts';
+import { AcceptBrake } from './accept-brake.ts';
 import { parseServeConfig } from './config.ts';
 import { listen } from './listener.ts';
+import { findListening, targetOf } from './listening-sockets.ts';
 
 const CONNECTIONS = 400;
 /** Those between two pulls of the brake, and some whose bytes came after their connection. */
@@ -62,3 +64,26 @@ test('after some requests of one round of the event loop, further connections wa
   await expect(fetch(`http://127.0.0.1:${listener.port}/`)).rejects.toThrow();
   expect(readdirSync('/proc/self/fd').length).toBeLessThanOrEqual(files + 1);
 }, 120_000);
+
+test.each(['before the brake', 'while it is on'])(
+  'a file that has got the number of a socket which was closed %s is left alone',
+  async (when) => {
+    const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('here') });
+    const brake = AcceptBrake.open(server.port as number) as AcceptBrake;
+    const [socket] = findListening(server.port as number) as [number];
+    const requests = (): void => {
+      for (let request = 0; request < 64; request += 1) brake.note();
+    };
+    if (when === 'while it is on') requests();
+    await server.stop(true);
+    const files: number[] = [];
+    while (!files.includes(socket) && files.length < 100) files.push(openSync(import.meta.path, 'r'));
+    if (when === 'before the brake') requests();
+    const { ino } = fstatSync(files[0] as number);
+    for (const file of files) expect([targetOf(file), fstatSync(file).ino]).toEqual([import.meta.path, ino]);
+    await new Promise((resolve) => setImmediate(resolve));
+    for (const file of files) expect([targetOf(file), fstatSync(file).ino]).toEqual([import.meta.path, ino]);
+    brake.end();
+    for (const file of files) closeSync(file);
+  },
+);

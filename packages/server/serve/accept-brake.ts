@@ -6,9 +6,10 @@
  */
 import { dlopen } from 'bun:ffi';
 import { closeSync, openSync } from 'node:fs';
-import { findListening, SYSTEM_LIBRARIES } from './listening-sockets.ts';
+import { findListening, SYSTEM_LIBRARIES, targetOf } from './listening-sockets.ts';
 
 const REQUESTS_BETWEEN = 64;
+const NOTHING = '/dev/null';
 /** fcntl and dup3 of Linux. */
 const F_DUPFD_CLOEXEC = 1030;
 const O_CLOEXEC = 0o2000000;
@@ -23,6 +24,8 @@ interface Sockets {
 interface Held {
   /** what the runtime accepts from */
   readonly descriptor: number;
+  /** the socket as the system names it */
+  readonly name: string;
   /** keeps the socket open, and among those that the runtime waits for */
   readonly kept: number;
 }
@@ -39,7 +42,7 @@ export class AcceptBrake {
   private constructor(sockets: Sockets, held: readonly Held[]) {
     this.#sockets = sockets;
     this.#held = held;
-    this.#nothing = openSync('/dev/null', 'r');
+    this.#nothing = openSync(NOTHING, 'r');
   }
 
   /** undefined: the system has no such calls, or does not tell which sockets there are. Then everything stays as the runtime does it. */
@@ -47,7 +50,11 @@ export class AcceptBrake {
     const descriptors = findListening(port);
     const sockets = descriptors.length === 0 ? undefined : openSockets();
     if (sockets === undefined) return undefined;
-    const held = descriptors.map((descriptor) => ({ descriptor, kept: sockets.copy(descriptor) }));
+    const held = descriptors.map((descriptor) => ({
+      descriptor,
+      name: targetOf(descriptor),
+      kept: sockets.copy(descriptor),
+    }));
     if (held.every(({ kept }) => kept >= 0)) return new AcceptBrake(sockets, held);
     for (const { kept } of held) if (kept >= 0) closeSync(kept);
     return undefined;
@@ -57,12 +64,17 @@ export class AcceptBrake {
   note(): void {
     this.#requests += 1;
     if (this.#requests < REQUESTS_BETWEEN || this.#isOn || this.#isOver) return;
+    // A socket that the runtime has closed unannounced: its number may be that of another file now.
+    if (!this.#held.every(({ descriptor, name }) => targetOf(descriptor) === name)) {
+      this.end();
+      return;
+    }
     this.#isOn = true;
     for (const { descriptor } of this.#held) this.#sockets.replace(this.#nothing, descriptor);
     setImmediate(() => this.#loosen());
   }
 
-  /** Must be called before the runtime closes its sockets: their numbers may be those of other files afterwards. */
+  /** To be called before the runtime closes its sockets. */
   end(): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -75,7 +87,8 @@ export class AcceptBrake {
     if (!this.#isOn) return;
     this.#isOn = false;
     this.#requests = 0;
-    for (const { descriptor, kept } of this.#held) this.#sockets.replace(kept, descriptor);
+    for (const { descriptor, kept } of this.#held)
+      if (targetOf(descriptor) === NOTHING) this.#sockets.replace(kept, descriptor);
   }
 }
 

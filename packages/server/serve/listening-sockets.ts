@@ -28,7 +28,8 @@ function namesIn(table: string, port: number): string[] {
     .map((fields) => `socket:[${fields[9]}]`);
 }
 
-function targetOf(descriptor: string): string {
+/** What a descriptor of this process stands for, as the system names it; empty: nothing. */
+export function targetOf(descriptor: string | number): string {
   try {
     return readlinkSync(`/proc/self/fd/${descriptor}`);
   } catch {
