@@ -14,21 +14,11 @@ export interface LeafFirstNode {
   readonly header: Uint8Array;
 }
 
-/** Memory that is used again: left to the garbage collector, each chunk costs as much in fresh pages as in being copied. */
-export interface ContentMemory {
-  /** `length` bytes of any content */
-  take(length: number): Uint8Array;
-  /** Takes back what `take` gave; nothing may look at it any more. */
-  give(bytes: Uint8Array): void;
-}
-
 export interface LeafFirstOptions extends CallOptions {
   /** WebCrypto, or the built-in SHA-256, when left out. */
   readonly digest?: NodeDigest | undefined;
   /** The node will have refs: the metadata is asked for beside the content, not after it. */
   readonly expectsRefs?: boolean | undefined;
-  /** What the content is put into; memory of its own when left out. */
-  readonly memory?: ContentMemory | undefined;
 }
 
 type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNode'>;
@@ -52,7 +42,7 @@ export async function findNodeUpTo(
     await body.cancel();
     return undefined;
   }
-  const content = await collect(body, options.memory?.take(size) ?? new Uint8Array(size));
+  const content = await collect(body, size);
   if (content === undefined) {
     // The connection broke: the SDK's whole read takes it up again.
     const node = await client.getNode(hash, { signal });
@@ -77,8 +67,9 @@ function encodeHeader(hash: Hash, node: Parameters<typeof encodeNodeHeader>[0]):
   }
 }
 
-/** The body in `whole`, which has its length; undefined when the connection broke. */
-async function collect(body: ReadableStream<Uint8Array>, whole: Uint8Array): Promise<Uint8Array | undefined> {
+/** All `size` bytes; undefined when the connection broke. */
+async function collect(body: ReadableStream<Uint8Array>, size: number): Promise<Uint8Array | undefined> {
+  const whole = new Uint8Array(size);
   const reader = body.getReader();
   let offset = 0;
   try {

@@ -10,7 +10,6 @@ import {
   createBundle,
   createPatientSource,
   importBundle,
-  type PatientSourceOptions,
   pushTree,
   verifyTree,
 } from '@holdfast/client';
@@ -42,7 +41,7 @@ async function checkAllJobs(sizes: readonly number[], { memoryBytesMax, parallel
   const space = new FakeSpace();
   await pushTree(space.client(), tree.supply(root), { memoryBytesMax, parallelMax });
 
-  const source = createPatientSource(space.client(), { parallelMax, memory: new SpoiltMemory() });
+  const source = createPatientSource(space.client(), { parallelMax });
   const target = fresh();
   await pullToPath(source, root, target, { memoryBytesMax });
   expect(readStanding(target)).toEqual(standingOf(plan));
@@ -54,22 +53,6 @@ async function checkAllJobs(sizes: readonly number[], { memoryBytesMax, parallel
   const bundle = createBundle(space.client(), [root], { memoryBytesMax });
   await importBundle(copy.client(), bundle, { memoryBytesMax });
   expect(new Set(copy.nodes.keys())).toEqual(new Set(space.nodes.keys()));
-}
-
-/** What was given back is written over at once, and used again. */
-class SpoiltMemory implements NonNullable<PatientSourceOptions['memory']> {
-  readonly #free: Uint8Array<ArrayBuffer>[] = [];
-
-  take(length: number): Uint8Array<ArrayBuffer> {
-    const memory = this.#free.pop() ?? new Uint8Array(CHUNK_BYTES_MAX);
-    return length > CHUNK_BYTES_MAX ? new Uint8Array(length) : new Uint8Array(memory.buffer, 0, length);
-  }
-
-  give(bytes: Uint8Array): void {
-    bytes.fill(0xee);
-    if (bytes.buffer.byteLength === CHUNK_BYTES_MAX)
-      this.#free.push(new Uint8Array(bytes.buffer as ArrayBuffer));
-  }
 }
 
 const nearLimits = [0, 1, CHUNK_BYTES_MIN, 1_048_576, CHUNK_BYTES_MAX, 2 * CHUNK_BYTES_MAX].flatMap((size) =>

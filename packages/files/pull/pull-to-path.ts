@@ -13,7 +13,6 @@ import {
   type ReadingClient,
   type TreeItem,
 } from '@holdfast/client';
-import { chunkMemory } from '../chunk-memory.ts';
 import { resolveGivenPath } from '../given-path.ts';
 import { createCollectingDigest, digestAtOnce } from '../node-digest.ts';
 import { makeBase } from './base-folder.ts';
@@ -23,9 +22,9 @@ import { type FolderTargetOptions, openFolderTarget } from './folder-target.ts';
 /** The nodes of a Space, verified by what this runtime hashes fastest with, in bounded memory. */
 export function openSpaceSource(
   client: ReadingClient,
-  options: Omit<PatientSourceOptions, 'digest' | 'memory'> = {},
+  options: Omit<PatientSourceOptions, 'digest'> = {},
 ): NodeSource {
-  return createPatientSource(client, { ...options, digest: createCollectingDigest(), memory: chunkMemory });
+  return createPatientSource(client, { ...options, digest: createCollectingDigest() });
 }
 
 const KIND_NAMES: Readonly<Record<TreeItem['kind'], string>> = {

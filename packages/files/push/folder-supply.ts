@@ -13,8 +13,8 @@ import {
 } from '@holdfast/client';
 import { decodeNode, encodeNode, encodeNodeHeader, type Hash, refsToHashes } from '@holdfast/protocol';
 import { type ByteString, byteStringOf, displayName, joinPath, toFsPath } from '../byte-names.ts';
-import { chunkMemory } from '../chunk-memory.ts';
 import { ResidentMemory } from '../resident-memory.ts';
+import { chunkMemory } from './buffer-pool.ts';
 import type { FolderState } from './folder-state.ts';
 import type { ScannedRoot } from './scan-tree.ts';
 import { TreeStateLostError } from './state-failure.ts';

@@ -20,8 +20,8 @@ import {
 } from '@holdfast/client';
 import { bytesToHash, encodeNode, encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import { type ByteString, toFsPath } from '../byte-names.ts';
-import { chunkMemory } from '../chunk-memory.ts';
 import { digestAtOnce, digestWhole } from '../node-digest.ts';
+import { chunkMemory } from './buffer-pool.ts';
 import { type Fingerprint, isSameFingerprint } from './stat-pages.ts';
 
 /** A link, device or pipe that takes the file's place in between is never followed, nor waited for. */

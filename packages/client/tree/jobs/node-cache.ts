@@ -22,15 +22,13 @@ export class NodeCache {
     return this.#small.find(hash) ?? this.#large.find(hash);
   }
 
-  /** Whether it was kept: then others may look at it for long. */
-  keep(hash: Hash, node: NodeParts): boolean {
+  keep(hash: Hash, node: NodeParts): void {
     if (!this.#met.has(hash)) {
       this.#note(hash);
-      return false;
+      return;
     }
     const isSmall = node.content.length <= SMALL_CONTENT_BYTES_MAX;
     (isSmall ? this.#small : this.#large).keep(hash, node);
-    return true;
   }
 
   #note(hash: Hash): void {

@@ -129,28 +129,6 @@ test('what came twice a short while ago, or is on its way, is not fetched again'
   expect(fetched()).toBe(2 + 2 + 8 + 8 + 1);
 });
 
-test('content is taken back from whoever has it alone, once', async () => {
-  const space = new FakeSpace();
-  const given: Uint8Array[] = [];
-  const memory = {
-    take: (length: number) => new Uint8Array(length),
-    give: (bytes: Uint8Array) => given.push(bytes),
-  };
-  const source = open(space, { memory });
-  const [alone, shared] = [space.store('a'.repeat(100_000)), space.store('s'.repeat(100_000))];
-  const read = (hash: string) => source.readNode(hash, { contentBytes: 100_000 });
-  const first = await read(alone);
-  for (let round = 0; round < 2; round += 1) source.giveBack?.(first.content);
-  expect(given).toEqual([first.content]);
-  // Several callers have it.
-  const both = await Promise.all([read(shared), read(shared)]);
-  // What comes a second time is kept for a third.
-  const second = await read(alone);
-  for (const { content } of [...both, second, await read(alone)]) source.giveBack?.(content);
-  expect(given).toHaveLength(1);
-  expect(space.kinds()).toHaveLength(3);
-});
-
 test('small nodes are forgotten too, the one used longest ago first', async () => {
   const space = new FakeSpace();
   const source = open(space);

@@ -5,7 +5,7 @@ import type { Client } from '../../client.ts';
 import { abortable, type Clock, systemClock } from '../../deadline.ts';
 import type { NodeDigest } from '../../digest.ts';
 import { CasError } from '../../errors.ts';
-import { type ContentMemory, findNodeUpTo } from '../../leaf-first-read.ts';
+import { findNodeUpTo } from '../../leaf-first-read.ts';
 import { ROT_EVIDENCE_MIN, readUnlessRotten } from '../../rotten-node.ts';
 import { Turns } from '../../turns.ts';
 import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from '../format/tree-format.ts';
@@ -23,8 +23,6 @@ export type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNo
 export interface PatientSourceOptions {
   /** WebCrypto, or the built-in SHA-256, when left out. */
   readonly digest?: NodeDigest | undefined;
-  /** What chunks are read into. Whoever reads one gives it back by `giveBack`. */
-  readonly memory?: ContentMemory | undefined;
   /** Requests at once, at most; 32 when left out. How many there are adapts to the server. */
   readonly parallelMax?: number | undefined;
   /** How long no request may succeed before reading fails, ms; 5 minutes when left out; 0 leaves trying to the client. */
@@ -63,7 +61,7 @@ export class MissingNodeError extends CasError {
  * Rejects with CasError (VERIFICATION_FAILED among them), RottenNodeError, TreeFormatError for what is too large.
  */
 export function createPatientSource(client: ReadingClient, options: PatientSourceOptions = {}): NodeSource {
-  const { digest, memory, progress = SILENT_PROGRESS, signal } = options;
+  const { digest, progress = SILENT_PROGRESS, signal } = options;
   // Without patience the client itself has already tried again.
   const evidenceMin = options.patienceMs === 0 ? 1 : ROT_EVIDENCE_MIN;
   const clock = options.clock ?? systemClock;
@@ -77,13 +75,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
 
   async function read(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {
     const askedAt = clock.now();
-    // Only what holds bytes of a file is given back soon.
-    const chunkMemory = call.contentBytes === undefined ? undefined : memory;
-    const node = await findNodeUpTo(client, hash, TREE_NODE_CONTENT_BYTES_MAX, {
-      ...call,
-      digest,
-      memory: chunkMemory,
-    });
+    const node = await findNodeUpTo(client, hash, TREE_NODE_CONTENT_BYTES_MAX, { ...call, digest });
     if (node === undefined) throw tooLarge(hash);
     // A large node takes as long as its bytes take, which does not tell how busy the server is.
     if (node.content.length <= MEASURED_BYTES_MAX) limit.onAnswer(clock.now() - askedAt);
@@ -115,9 +107,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
 
   const cache = new NodeCache();
   /** What is on its way, for whom: another signal may end it sooner. */
-  const coming = new Map<Hash, ComingNode>();
-  /** Content that only one caller has. */
-  const lent = new WeakSet<Uint8Array>();
+  const coming = new Map<Hash, { readonly signal: AbortSignal | undefined; node: Promise<NodeParts> }>();
 
   return {
     get nodesAtOnce() {
@@ -128,32 +118,18 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
       if (kept !== undefined) return kept;
       const options = { ...call, signal: call.signal ?? signal };
       const shared = coming.get(hash);
-      if (shared !== undefined && shared.signal === options.signal) {
-        shared.isShared = true;
-        return shared.node;
-      }
-      const fetching = { signal: options.signal, node: fetchNode(hash, options), isShared: false };
+      if (shared !== undefined && shared.signal === options.signal) return shared.node;
+      const fetching = { signal: options.signal, node: fetchNode(hash, options) };
       coming.set(hash, fetching);
       try {
         const node = await fetching.node;
-        const isKept = cache.keep(hash, node);
-        if (!isKept && !fetching.isShared) lent.add(node.content);
+        cache.keep(hash, node);
         return node;
       } finally {
         if (coming.get(hash) === fetching) coming.delete(hash);
       }
     },
-    giveBack(content) {
-      if (lent.delete(content)) memory?.give(content);
-    },
   };
-}
-
-interface ComingNode {
-  readonly signal: AbortSignal | undefined;
-  readonly node: Promise<NodeParts>;
-  /** Another caller gets it too. */
-  isShared: boolean;
 }
 
 /** Undefined for a node that is to be asked for by itself. Parents do not wait behind leaves: what is read next hangs on them. */

@@ -290,10 +290,7 @@ class Pull {
     { file, held }: { readonly file: NewFile; readonly held: HeldMemory },
   ): Promise<void> {
     const opened = await openFile(this.#source, entry, this.#call);
-    if (opened.type === 'whole') {
-      this.#target.writeFile(path, opened.content, file);
-      return this.#source.giveBack?.(opened.content);
-    }
+    if (opened.type === 'whole') return this.#target.writeFile(path, opened.content, file);
     // Its chunks hold memory of their own.
     held.release();
     const done = await this.#chunked.take();
@@ -314,9 +311,7 @@ class Pull {
     const chunks = new TaskPool(CHUNKS_MAX, () => undefined);
     const pullChunk = async (chunk: ChunkPlace): Promise<void> => {
       if (await this.#hasChunk(partial, chunk)) return;
-      const content = await readChunk(this.#source, chunk, this.#call);
-      await partial.write(chunk.offset, content);
-      this.#source.giveBack?.(content);
+      await partial.write(chunk.offset, await readChunk(this.#source, chunk, this.#call));
     };
     try {
       for await (const chunk of places) {

@@ -41,5 +41,5 @@ class BufferPool {
   }
 }
 
-/** Reading, sending and pulling share one pool: the memory that a chunk was hashed in later holds the chunk that is sent. */
+/** Reading and sending share one pool: the memory that a chunk was hashed in later holds the chunk that is sent. */
 export const chunkMemory = new BufferPool();
