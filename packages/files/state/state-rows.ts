@@ -1,5 +1,5 @@
 /** The rows of a state: its schema, their content, and the checksums that show damage. */
-import { bytesToHash, type Hash, hashToBytes } from '@holdfast/protocol';
+import { bytesToHash, HASH_BYTES, type Hash, hashToBytes } from '@holdfast/protocol';
 import { type ByteString, bytesOf } from '../byte-names.ts';
 import type { DirectoryRow, PendingCommit } from '../push/folder-state.ts';
 import { seal, unseal } from './state-sum.ts';
@@ -39,7 +39,6 @@ export const packName = (name: ByteString): Uint8Array<ArrayBuffer> =>
   bytesOf(name) as Uint8Array<ArrayBuffer>;
 export const packHash = (hash: Hash): Uint8Array<ArrayBuffer> => hashToBytes(hash) as Uint8Array<ArrayBuffer>;
 
-const HASH_BYTES = 32;
 const SUMMARY_BYTES = HASH_BYTES + 8 + 8;
 
 /** A finished directory: its hash, then its bytes and entries as float64. */

@@ -1,5 +1,5 @@
 /** runGc: one bounded pass over one Space (docs/api.md, runGc). */
-import { ApiError, type GcResult, type Hash } from '@holdfast/protocol';
+import { ApiError, type GcResult, HASH_BYTES, type Hash } from '@holdfast/protocol';
 import { findAround, hashesOf, mayGo, takeDown } from './collect-around.ts';
 import {
   type Claims,
@@ -32,7 +32,6 @@ export async function runGc(core: Core, space: Space, maxNodes: number): Promise
 
 /** Pages of a Space with damaged rows that one pass walks. It begins anywhere, so that all have their turn. */
 const PAGES_AROUND_MAX = 200;
-const HASH_BYTES = 32;
 
 /** What a pass does to rows and objects; a plan (plan-gc.ts) does the same to rows alone, and then undoes it. */
 export interface PassSteps {

@@ -1,5 +1,6 @@
 /** Judges the object of a pack: streams it once, with one record in memory, and keeps what publication needs. */
 import {
+  HASH_BYTES,
   type Hash,
   judgeRecord,
   PACK_NODE_BYTES_MAX,
@@ -9,7 +10,6 @@ import {
   RECORD_CODEC_NONE,
   RECORD_HEADER_BYTES,
   type RecordJudge,
-  refsToHashes,
   type Unzstd,
   unpackRecord,
 } from '@holdfast/protocol';
@@ -182,7 +182,7 @@ class RecordSorter {
   take(reader: PackReader, record: PackRecord): boolean {
     if (record.index < this.#hashes.length) {
       const known = this.#good.get(record.hash);
-      if (known !== undefined) reader.countRefs(record, refsToHashes(known.refs).length);
+      if (known !== undefined) reader.countRefs(record, known.refs.length / HASH_BYTES);
       return false;
     }
     this.#judge(reader, record);
@@ -204,7 +204,7 @@ class RecordSorter {
     // A copy, because a view would keep all of the node in memory.
     const refs = new Uint8Array(node.refs);
     // The record that passes the limit of refs counts no more.
-    if (!reader.countRefs(record, refsToHashes(refs).length)) return;
+    if (!reader.countRefs(record, refs.length / HASH_BYTES)) return;
     this.#hashes.push(hash);
     this.#good.set(hash, {
       index,

@@ -2,6 +2,7 @@
 import {
   ApiError,
   bytesToHash,
+  HASH_BYTES,
   type Hash,
   isPackId,
   type PackLeaseResponse,
@@ -18,7 +19,6 @@ import { beginPack, packNotFound, publishGroup, type RecordOutcome, touchPack } 
 import type { PackId, PackRejection, PackRow, PackVerdicts } from './pack-model.ts';
 import { type JudgedPack, type JudgedRecord, PACK_GROUP_RECORDS, type SizeRule } from './pack-ports.ts';
 
-const HASH_BYTES = 32;
 /** Room in the quota of an App is asked for once, and again if the Space has changed meanwhile. */
 const ROUNDS_MAX = 4;
 const BUSY_RETRY_AFTER_SECONDS = 1;
