@@ -4,7 +4,7 @@ import { isProofOfRot } from '../core/contents.ts';
 import type { Space } from '../core/model.ts';
 import type { ContentStore, MetadataStore } from '../core/ports.ts';
 import { verifyStored } from '../core/scrub.ts';
-import { isDamage } from '../core/store-failure.ts';
+import { isDamage, orIfDamaged } from '../core/store-failure.ts';
 import type { ScrubItem, ScrubPosition } from '../core/upkeep-ports.ts';
 
 export interface DamagedNode {
@@ -51,14 +51,11 @@ export async function verifyNodes({ metadata, content, onProgress }: Verificatio
 }
 
 /** `undefined`: these rows cannot be read; the next call for the same place goes on behind them. */
-async function readPage(metadata: MetadataStore, after: ScrubPosition | undefined) {
-  try {
-    return await metadata.findNodesToScrub(after, NODES_PER_STEP);
-  } catch (error) {
-    if (!isDamage(error)) throw error;
-    return undefined;
-  }
-}
+const readPage = (metadata: MetadataStore, after: ScrubPosition | undefined) =>
+  orIfDamaged(
+    () => metadata.findNodesToScrub(after, NODES_PER_STEP),
+    () => undefined,
+  );
 
 async function findDamage(content: ContentStore, item: ScrubItem): Promise<string | undefined> {
   try {

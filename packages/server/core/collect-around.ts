@@ -8,7 +8,7 @@ import type { Awaitable } from './awaitable.ts';
 import type { Core } from './core.ts';
 import { isEligible } from './eligibility.ts';
 import type { NodeRow, Space } from './model.ts';
-import { isDamage } from './store-failure.ts';
+import { orIfDamaged } from './store-failure.ts';
 
 const PAGE_ROWS = 500;
 /** Few, so that damage fails few of them. */
@@ -89,15 +89,15 @@ async function orOneByOne<T>(
   hashes: readonly Hash[],
   work: (few: readonly Hash[]) => Promise<readonly T[]>,
 ): Promise<readonly T[]> {
-  try {
-    return await work(hashes);
-  } catch (error) {
-    if (!isDamage(error)) throw error;
-    if (hashes.length <= 1) return [];
-    const done: T[] = [];
-    for (const hash of hashes) done.push(...(await orOneByOne([hash], work)));
-    return done;
-  }
+  return orIfDamaged(
+    () => work(hashes),
+    async () => {
+      if (hashes.length <= 1) return [];
+      const done: T[] = [];
+      for (const hash of hashes) done.push(...(await orOneByOne([hash], work)));
+      return done;
+    },
+  );
 }
 
 export const hashesOf = (rows: readonly { readonly hash: Hash }[]): readonly Hash[] =>

@@ -16,7 +16,7 @@ import { createGeneration, makeGenerationDigits } from './generation.ts';
 import { assertInvariant } from './invariant.ts';
 import type { Generation, NodeRow, Space } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
-import { isDamage } from './store-failure.ts';
+import { isDamage, orIfDamaged } from './store-failure.ts';
 import type { UploadKind } from './upload-ports.ts';
 
 export interface Claims {
@@ -141,12 +141,10 @@ export async function finishClaims(
     ).length;
     return { ...settled, failed, failure };
   };
-  try {
-    return await settle(claimed);
-  } catch (error) {
-    if (!isDamage(error)) throw error;
-    return await settleOneByOne(core, space, claimed, settle);
-  }
+  return orIfDamaged(
+    () => settle(claimed),
+    () => settleOneByOne(core, space, claimed, settle),
+  );
 }
 
 /** Settles each claim in a transaction of its own, so that a damaged row fails alone. */

@@ -16,7 +16,7 @@ import type { Core } from './core.ts';
 import type { NodeRow, Space } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
 import { Pass, type PassSteps } from './run-gc.ts';
-import { isDamage } from './store-failure.ts';
+import { orIfDamaged } from './store-failure.ts';
 import type { UploadKind } from './upload-ports.ts';
 
 export interface GcPlan extends GcResult {
@@ -51,10 +51,7 @@ export async function planGc(core: Core, space: Space, maxNodes: number): Promis
       throw error;
     }
   };
-  try {
-    return await plan();
-  } catch (error) {
-    if (!isDamage(error)) throw error;
+  const planAround = async (damage: unknown): Promise<GcPlan> => {
     const hashes: Hash[] = [];
     const unreadable = new Set<Hash>();
     for await (const page of findAround(core, space, { isWanted: mayGo })) {
@@ -62,8 +59,9 @@ export async function planGc(core: Core, space: Space, maxNodes: number): Promis
       for (const hash of page.unreadable) unreadable.add(hash);
     }
     const parts = await planParts(hashes, (some) => plan({ hashes: some, unreadable }));
-    return { ...sumOf(parts, maxNodes), damage: error };
-  }
+    return { ...sumOf(parts, maxNodes), damage };
+  };
+  return orIfDamaged(plan, planAround);
 }
 
 /** In one part if damage lets it; else in halves, down to the nodes that cannot be planned. */
@@ -71,17 +69,15 @@ async function planParts(
   hashes: readonly Hash[],
   plan: (some: readonly Hash[]) => Promise<GcPlan>,
 ): Promise<readonly GcPlan[]> {
-  try {
-    return [await plan(hashes)];
-  } catch (error) {
-    if (!isDamage(error)) throw error;
+  const planHalves = async (): Promise<readonly GcPlan[]> => {
     if (hashes.length <= 1) return [];
     const middle = hashes.length >> 1;
     return [
       ...(await planParts(hashes.slice(0, middle), plan)),
       ...(await planParts(hashes.slice(middle), plan)),
     ];
-  }
+  };
+  return orIfDamaged(async () => [await plan(hashes)], planHalves);
 }
 
 function sumOf(parts: readonly GcPlan[], maxNodes: number): Omit<GcPlan, 'damage'> {

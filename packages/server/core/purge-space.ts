@@ -11,7 +11,7 @@ import { isCollectable } from './eligibility.ts';
 import type { NodeRow, Space } from './model.ts';
 import { sweepPacks } from './packs/sweep-packs.ts';
 import type { SpaceTransaction } from './ports.ts';
-import { isDamage } from './store-failure.ts';
+import { isDamage, orIfDamaged } from './store-failure.ts';
 import { deleteDiscards, findAbandoned, forgetAbandoned, ROWS_PER_TRANSACTION_MAX } from './sweep.ts';
 
 /** Everything is as old as that. */
@@ -46,15 +46,7 @@ export async function purgeSpace(core: Core, space: Space, mayGoOn: MayGoOn): Pr
   const before = await count();
   let damage: unknown;
   /** Resolves with what is damaged; undefined: nothing that it met. */
-  const orDamage = async (work: () => Promise<void>): Promise<unknown> => {
-    try {
-      await work();
-      return undefined;
-    } catch (error) {
-      if (!isDamage(error)) throw error;
-      return error;
-    }
-  };
+  const orDamage = (work: () => Promise<void>): Promise<unknown> => orIfDamaged(work, (met) => met);
   for (const { steps, around } of partsOf(core, space)) {
     const met = await orDamage(async () => {
       for (const step of steps) while ((await mayGoOn(damage !== undefined)) && (await step()) > 0);
@@ -154,10 +146,10 @@ async function takeNodes(core: Core, space: Space): Promise<number> {
       ...{ limit: ROWS_PER_TRANSACTION_MAX, uploads: core.content.upload.kind },
       ...{ isDamaged, withLeased: true },
     });
-  const claims = await claim(false).catch((error: unknown) => {
-    if (!isDamage(error)) throw error;
-    return claim(true);
-  });
+  const claims = await orIfDamaged(
+    () => claim(false),
+    () => claim(true),
+  );
   await finish(core, space, claims);
   return claims.found;
 }

@@ -12,7 +12,7 @@ import {
 } from './collection.ts';
 import type { Core } from './core.ts';
 import type { NodeRow, Space } from './model.ts';
-import { isDamage } from './store-failure.ts';
+import { isDamage, orIfDamaged } from './store-failure.ts';
 
 /** One transaction claims at most this many, so that a large pass never holds the writer for long. */
 const CLAIMS_PER_TRANSACTION_MAX = 100;
@@ -72,17 +72,15 @@ class Collection implements PassSteps {
     return this.#core.metadata.transact(this.#space, findLeftoverClaims, wanted);
   }
 
-  async claim(limit: number): Promise<Claims> {
+  claim(limit: number): Promise<Claims> {
     const claim = (isDamaged: boolean): Promise<Claims> => {
       const wanted = { limit, uploads: this.#core.content.upload.kind, isDamaged };
       return this.#core.metadata.transact(this.#space, claimCandidates, wanted);
     };
-    try {
-      return await claim(false);
-    } catch (error) {
-      if (!isDamage(error)) throw error;
-      return await claim(true);
-    }
+    return orIfDamaged(
+      () => claim(false),
+      () => claim(true),
+    );
   }
 
   finish(claims: Claims): Promise<FinishedClaims> {

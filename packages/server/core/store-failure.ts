@@ -1,4 +1,5 @@
 /** How a store says that something failed, and what the failure proves. */
+import type { Awaitable } from './awaitable.ts';
 
 /** Proof that content is bad: bytes were read and are wrong. */
 export class ContentDamaged extends Error {
@@ -24,3 +25,16 @@ export class StoreUnavailable extends Error {
 
 /** True for a row that cannot be read or removed while the store is well: work on other rows may go on. */
 export const isDamage = (error: unknown): boolean => error instanceof StoreUnavailable && error.isDamage;
+
+/** What `work` resolves with; if damage fails it, what `instead` does. */
+export async function orIfDamaged<T, U>(
+  work: () => Awaitable<T>,
+  instead: (damage: unknown) => Awaitable<U>,
+): Promise<T | U> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return instead(error);
+  }
+}

@@ -18,7 +18,7 @@ import {
   type RevokedClaim,
   SPACE_QUOTAS_MAX,
 } from '../auth/registry-store.ts';
-import { isDamage, StoreUnavailable } from '../core/store-failure.ts';
+import { orIfDamaged, StoreUnavailable } from '../core/store-failure.ts';
 import { NotFoundError, ServeError } from '../errors.ts';
 import { type DescribedApp, describeApp } from './describe-app.ts';
 import { hasApps, type OpenApps, openApps } from './open.ts';
@@ -92,17 +92,16 @@ function isEmptyFolder(dataDir: string): boolean {
   }
 }
 
-/** An App is shown, and changed, also where what it stores cannot be counted. */
-const orUndefinedIfDamaged = <T>(read: Promise<T>): Promise<T | undefined> =>
-  read.catch((error) => {
-    if (!isDamage(error)) throw error;
-    return undefined;
-  });
-
 /** The verbs over a store that is open; `close` closes it. */
 export function administer({ apps: store, readTotals, close }: OpenApps): Registry {
-  const describe = async (app: AppRecord): Promise<DescribedApp> =>
-    describeApp(app, await orUndefinedIfDamaged(readTotals(app.appId)), Date.now());
+  /** An App is shown, and changed, also where what it stores cannot be counted. */
+  const describe = async (app: AppRecord): Promise<DescribedApp> => {
+    const totals = await orIfDamaged(
+      () => readTotals(app.appId),
+      () => undefined,
+    );
+    return describeApp(app, totals, Date.now());
+  };
   return {
     listApps: () => explain(async () => store.readAll()),
     describeApps: () =>

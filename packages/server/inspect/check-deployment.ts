@@ -6,7 +6,7 @@ import { formatCount, type Hash } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
 import type { Space } from '../core/model.ts';
 import { type CountRepairs, repairCounts } from '../core/repair-counts.ts';
-import { isDamage } from '../core/store-failure.ts';
+import { orIfDamaged } from '../core/store-failure.ts';
 import { checkContents, type FoundFault } from './check-contents.ts';
 import { checkUploads } from './check-uploads.ts';
 import type { Fault, FindingKind } from './fault.ts';
@@ -121,17 +121,17 @@ async function checkSpace(
 }
 
 /** Damage is a finding about the Space, and the rest of the check goes on. */
-async function orDamage<T>(
+function orDamage<T>(
   work: () => Promise<T>,
   consequence: string,
 ): Promise<{ readonly value?: T; readonly fault?: FoundFault }> {
-  try {
-    return { value: await work() };
-  } catch (error) {
-    if (!isDamage(error)) throw error;
-    const message = `rows cannot be read, ${consequence}: ${(error as Error).message}`;
-    return { fault: { kind: 'unreadable', hash: undefined, message, repaired: false } };
-  }
+  return orIfDamaged(
+    async () => ({ value: await work() }),
+    (damage) => {
+      const message = `rows cannot be read, ${consequence}: ${(damage as Error).message}`;
+      return { fault: { kind: 'unreadable', hash: undefined, message, repaired: false } };
+    },
+  );
 }
 
 async function recount(

@@ -1,5 +1,5 @@
 /** Lists Spaces with their counters. One Space whose rows are damaged hides no other, and keeps its place in the list. */
-import { isDamage } from '../../core/store-failure.ts';
+import { orIfDamaged } from '../../core/store-failure.ts';
 import type { SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
 import { countersFromSql, spaceFromSql, spaceKeyFromSql } from './rows.ts';
 import { SQL } from './statements.ts';
@@ -14,11 +14,17 @@ export async function listSpaces(
   page: SpacePage,
   clock: number | null,
 ): Promise<readonly SpaceEntry[]> {
-  try {
-    return await readPage(pool, page, clock, false);
-  } catch (error) {
-    if (!isDamage(error)) throw error;
-  }
+  return orIfDamaged(
+    () => readPage(pool, page, clock, false),
+    () => listOneByOne(pool, page, clock),
+  );
+}
+
+async function listOneByOne(
+  pool: PostgresPool,
+  page: SpacePage,
+  clock: number | null,
+): Promise<readonly SpaceEntry[]> {
   const entries: SpaceEntry[] = [];
   while (entries.length < page.limit) {
     const one = { ...page, after: entries.at(-1)?.position ?? page.after, limit: 1 };
@@ -34,15 +40,6 @@ export async function listSpaces(
     entries.push(entry);
   }
   return entries;
-}
-
-async function orIfDamaged<T>(work: () => Promise<T>, instead: (damage: unknown) => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!isDamage(error)) throw error;
-    return instead(error);
-  }
 }
 
 async function readNames(

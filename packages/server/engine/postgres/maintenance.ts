@@ -1,5 +1,5 @@
 /** Background upkeep in bounded steps, each statement in one Space: ends leases and deletes old root-ref history. */
-import { isDamage } from '../../core/store-failure.ts';
+import { orIfDamaged } from '../../core/store-failure.ts';
 import type { SweepCutoffs } from '../../core/upkeep-ports.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
@@ -31,12 +31,13 @@ export class Maintenance {
     for (const { space, lease_expires_at: firstEndsAt = 0 } of spaces) {
       if ((firstEndsAt as number) <= now) {
         const parameters = [space as string, now, slot, LEASES_PER_STATEMENT];
-        const ended = await this.#pool
-          .run('counting ended leases', SQL.endLeases, parameters)
-          .catch((error) => {
-            if (!isDamage(error)) throw error;
-            damage ??= error;
-          });
+        const ended = await orIfDamaged(
+          () => this.#pool.run('counting ended leases', SQL.endLeases, parameters),
+          (met) => {
+            damage ??= met;
+            return undefined;
+          },
+        );
         if (ended?.rows[0]?.count === LEASES_PER_STATEMENT) return true;
       }
       this.#afterSpace = space as string;
@@ -52,12 +53,10 @@ export class Maintenance {
     const parameters = [this.#afterSpace, SPACES_PER_STEP];
     const read = async (sql: string) =>
       (await this.#pool.read('looking for ended leases', sql, parameters)).rows;
-    try {
-      return { spaces: await read(SQL.findLeasedSpaces), failure: undefined };
-    } catch (failure) {
-      if (!isDamage(failure)) throw failure;
-      return { spaces: await read(SQL.findSpacesInTurn), failure };
-    }
+    return orIfDamaged(
+      async () => ({ spaces: await read(SQL.findLeasedSpaces), failure: undefined }),
+      async (failure) => ({ spaces: await read(SQL.findSpacesInTurn), failure }),
+    );
   }
 
   /**
