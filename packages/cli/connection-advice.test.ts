@@ -13,6 +13,8 @@ const CLAIMS = {
   permissions: ['cas:nodes:read'],
 };
 
+const used = { baseUrl: 'http://127.0.0.1:8420', appId: 'demo', spaceId: 'home', token: 'secret' };
+
 function explain(code: CasErrorCode, message: string, claims: object | undefined, status = 401): string {
   const token =
     claims === undefined ? 'secret' : `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.secret`;
@@ -88,8 +90,12 @@ test.each<[string, CasErrorCode, string, object | undefined, string]>([
 });
 
 test('an answer whose error says what to check gets no other advice', () => {
-  const reason = 'the pack that came is broken at byte 9: it is cut off; check any proxy in between';
-  expect(explain('MALFORMED_RESPONSE', reason, CLAIMS)).not.toContain('HOLDFAST_URL');
+  const error = new CasError('readNodes: the pack that came is cut off; check any proxy in between', {
+    ...{ code: 'MALFORMED_RESPONSE', requestOperation: 'readNodes', isBrokenOnTheWay: true },
+  });
+  expect(explainCasError(error, used)).toBe(
+    'the pack that came is cut off; check any proxy in between (MALFORMED_RESPONSE)',
+  );
 });
 
 test('a node that is not there says nothing of the address', () => {
@@ -101,6 +107,5 @@ test('a call that makes several requests is not named either', () => {
     code: 'NODE_TOO_LARGE',
     requestOperation: 'leaseNode',
   });
-  const used = { baseUrl: 'http://127.0.0.1:8420', appId: 'demo', spaceId: 'home', token: 'secret' };
   expect(explainCasError(error, used)).toBe('the server rejected the node: too large (NODE_TOO_LARGE)');
 });

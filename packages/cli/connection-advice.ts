@@ -49,8 +49,8 @@ function adviseOn(error: CasError, used: UsedConnection, now: number): string | 
     case 'TIMED_OUT':
       return 'check the connection and that the server works, then try again';
     case 'MALFORMED_RESPONSE':
-      // What came from this API, and was changed on its way.
-      return error.reason.includes('check any proxy') ? undefined : adviseOnAddress(used);
+      // Its own text says what to check.
+      return error.isBrokenOnTheWay ? undefined : adviseOnAddress(used);
     case 'NOT_FOUND':
       // Of a known route the server names what is missing.
       return /\broute\b/.test(error.reason) ? adviseOnAddress(used) : undefined;

@@ -56,10 +56,7 @@ function readWholeBounds(answer: Answer): { size: number; start: number; end: nu
   const header = answer.headers.get('content-length') ?? '';
   const size = /^\d{1,16}$/.test(header) ? Number(header) : Number.NaN;
   if (answer.status !== 200 || !Number.isSafeInteger(size)) {
-    throw answer.error(
-      'MALFORMED_RESPONSE',
-      'the content came without its length; check any proxy in between',
-    );
+    throw answer.brokenOnTheWay('the content came without its length');
   }
   return { size, start: 0, end: size };
 }
@@ -72,10 +69,7 @@ function readPartBounds(answer: Answer, range: ContentRange): { size: number; st
     if (start === expected.start && last + 1 === expected.end && start <= last)
       return { size, start, end: last + 1 };
   }
-  throw answer.error(
-    'MALFORMED_RESPONSE',
-    'other bytes came than the range that was asked for; check any proxy',
-  );
+  throw answer.brokenOnTheWay('other bytes came than the range that was asked for');
 }
 
 /** The body, chunk by chunk as the consumer asks. Ends well only after exactly `length` bytes. */
@@ -88,7 +82,7 @@ function streamExactly(answer: Answer, length: number, idleMs: number): Readable
         received += chunk?.length ?? 0;
         if (received > length) {
           answer.cancel();
-          throw answer.error('MALFORMED_RESPONSE', `more than the announced ${length} bytes of content came`);
+          throw answer.brokenOnTheWay(`more than the announced ${length} bytes of content came`);
         }
         if (chunk !== undefined) return controller.enqueue(chunk);
         if (received < length) {

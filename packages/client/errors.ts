@@ -46,6 +46,8 @@ export interface CasErrorDetails {
   readonly status?: number | undefined;
   /** How long the server asked to wait, ms. */
   readonly retryAfterMs?: number | undefined;
+  /** The server of this API answered, and something on the way changed or cut off what it sent. */
+  readonly isBrokenOnTheWay?: boolean;
   readonly cause?: unknown;
 }
 
@@ -62,6 +64,8 @@ export class CasError extends Error {
   readonly status: number | undefined;
   readonly retryAfterMs: number | undefined;
   readonly requestOperation: RequestOperation;
+  /** A proxy in between is to be looked at, and not the address. */
+  readonly isBrokenOnTheWay: boolean;
 
   constructor(message: string, details: CasErrorDetails) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -69,6 +73,7 @@ export class CasError extends Error {
     this.status = details.status;
     this.retryAfterMs = details.retryAfterMs;
     this.requestOperation = details.requestOperation;
+    this.isBrokenOnTheWay = details.isBrokenOnTheWay ?? false;
   }
 
   /** `message` without the name of the call before it, such as `putNode`: for those who did not call it by that name. */

@@ -185,6 +185,17 @@ export class Answer {
     });
   }
 
+  /** An error about an answer of this API that something in between has broken. */
+  brokenOnTheWay(reason: string): CasError {
+    const { operation } = this.#plan;
+    return new CasError(`${operation}: ${reason}; check any proxy in between`, {
+      code: 'MALFORMED_RESPONSE',
+      status: this.status,
+      requestOperation: operation,
+      isBrokenOnTheWay: true,
+    });
+  }
+
   /** Throws CasError if the body is packed, which nobody has asked for. */
   refusePacked(): void {
     const encoding = this.headers.get('content-encoding')?.trim().toLowerCase() ?? '';

@@ -250,6 +250,7 @@ describe('a hostile answer is refused, the record named', () => {
     space.plant('reads', () => answer(bytes));
     const { nodes, error } = await readAll(space, HASHES, ZSTD);
     expectFailure(error, code, message);
+    expect((error as CasError).isBrokenOnTheWay).toBe(code === 'MALFORMED_RESPONSE');
     expect(indexesOf(nodes).every((index) => index === 0 || index === 2)).toBe(true);
     expect(space.calls).toHaveLength(1);
   });

@@ -174,13 +174,8 @@ function refuseToUnpack(): never {
   throw new TypeError('compressed records are refused before');
 }
 
-function broken(answer: Answer, byte: number, reason: string) {
-  const advice = 'do not use what follows; check any proxy in between';
-  return answer.error(
-    'MALFORMED_RESPONSE',
-    `the pack that came is broken at byte ${byte}: ${reason}; ${advice}`,
-  );
-}
+const broken = (answer: Answer, byte: number, reason: string) =>
+  answer.brokenOnTheWay(`the pack that came is broken at byte ${byte}: ${reason}; do not use what follows`);
 
 function unproven({ index, hash }: PackRecord, reason: string): VerificationError {
   const message = `readNodes: record ${index + 1} (${hash}) of the pack that came is not what its hash says: ${reason}; do not use it`;
