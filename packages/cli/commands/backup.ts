@@ -9,6 +9,7 @@ import { dataOption, jsonOption, parseDurationValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { formatTime } from '../progress/format-progress.ts';
 import { withServer } from '../server-door.ts';
+import { nowAndThen } from '../waits.ts';
 
 interface Flags {
   readonly data?: string;
@@ -21,8 +22,6 @@ interface Flags {
 type BackupVerdict = import('@holdfast/server').BackupVerdict;
 
 const KEEP_GONE_MS_DEFAULT = 30 * 24 * 60 * 60 * 1000;
-/** ms between two lines of progress */
-const LINE_INTERVAL_MS = 3_000;
 
 const HELP_AFTER = `
 Backs up the data folder of the embedded engine, while a server serves it or not. All that was acknowledged before it began is
@@ -206,14 +205,14 @@ async function restoreIntoBucket(dir: string, content: string, flags: Flags): Pr
 
 /** A line on stderr when a step begins, and every few seconds while it lasts. */
 function makeProgress({ quiet }: Flags): (line: string) => void {
-  let saidAt = Number.NEGATIVE_INFINITY;
   let step = '';
+  let say = printNote;
   return (line) => {
-    const now = performance.now();
+    if (quiet) return;
     const [begun = ''] = line.split(':');
-    if (quiet || (begun === step && now - saidAt < LINE_INTERVAL_MS)) return;
-    saidAt = now;
+    if (begun === step) return say(line);
     step = begun;
+    say = nowAndThen(printNote);
     printNote(line);
   };
 }
