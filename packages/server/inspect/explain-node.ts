@@ -3,6 +3,7 @@ import { type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
 import type { SpaceSnapshot } from '../core/inspection-ports.ts';
 import type { NodeRow, NodeRowState, Space } from '../core/model.ts';
+import { pagesOf } from '../core/pages-of.ts';
 
 interface Keeper {
   readonly kind: 'lease' | 'root-ref' | 'parent';
@@ -24,8 +25,6 @@ export interface Explanation {
   readonly chain: readonly { readonly hash: Hash; readonly keptBy: readonly Keeper[] }[];
 }
 
-/** Rows of one page of the walk. */
-const PAGE_NODES = 500;
 /** Parents that are named one by one. */
 const PARENTS_NAMED_MAX = 1_000;
 
@@ -104,8 +103,10 @@ class Explaining {
     const all: Hash[] = [];
     const found: NodeRow[] = [];
     if (wanted.size === 0) return { all, found };
-    for (let after: Hash | undefined; ; ) {
-      const page = await this.#snapshot.readNodes(after, PAGE_NODES);
+    for await (const page of pagesOf(
+      (after, limit) => this.#snapshot.readNodes(after, limit),
+      ({ row }) => row.hash,
+    )) {
       for (const { row } of page) {
         const child =
           row.refs.length === 0 ? undefined : refsToHashes(row.refs).find((each) => wanted.has(each));
@@ -115,9 +116,8 @@ class Explaining {
         this.#below.set(row.hash, child);
         found.push(row);
       }
-      after = page.at(-1)?.row.hash;
-      if (page.length < PAGE_NODES) return { all, found };
     }
+    return { all, found };
   }
 
   async #chainTo(nearest: NodeRow | undefined): Promise<Explanation['chain']> {

@@ -4,11 +4,12 @@
  */
 import type { Hash } from '@holdfast/protocol';
 import type { KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';
+import { pagesOf } from '../core/pages-of.ts';
 import type { CountRepairs } from '../core/repair-counts.ts';
 import { CountDetails } from './count-details.ts';
 import { CountScreen } from './count-screen.ts';
 import type { Fault } from './fault.ts';
-import { type CountWalk, pagesOf, walkCounts } from './walk-counts.ts';
+import { type CountWalk, walkCounts } from './walk-counts.ts';
 
 export interface Recount {
   readonly nodes: number;

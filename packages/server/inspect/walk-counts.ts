@@ -1,6 +1,7 @@
 /** One walk over a Space for what is kept and counted of its hashes: rows, edges, counts of edges without rows, balances. */
 import { type Hash, refsToHashes } from '@holdfast/protocol';
 import type { InspectedNode, KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';
+import { pagesOf } from '../core/pages-of.ts';
 import { addUsage, USAGE_NONE, type UsageDelta, usageOf } from '../core/usage-delta.ts';
 
 /** What a row keeps of its node. */
@@ -28,8 +29,6 @@ export interface CountWalk {
   /** is told how many rows the walk has seen */
   readonly onRows: (rows: number) => void;
 }
-
-const PAGE_ROWS = 500;
 
 /** The usage that all rows make; undefined if the taker was full. */
 export async function walkCounts(
@@ -74,18 +73,4 @@ export async function walkCounts(
     }
   }
   return { ...usage, leasedCount };
-}
-
-/** `keyOf`: the hash or id by which the pages are ordered. */
-export async function* pagesOf<T>(
-  read: (after: string | undefined, limit: number) => Promise<readonly T[]> | readonly T[],
-  keyOf: (item: T) => string,
-): AsyncGenerator<readonly T[]> {
-  for (let after: string | undefined; ; ) {
-    const page = await read(after, PAGE_ROWS);
-    yield page;
-    const last = page.at(-1);
-    if (last === undefined || page.length < PAGE_ROWS) return;
-    after = keyOf(last);
-  }
 }

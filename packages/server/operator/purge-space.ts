@@ -7,10 +7,10 @@ import { namingDamage } from './naming-damage.ts';
 import { type OperationCall, operation } from './operation.ts';
 import { OperatorError } from './problem.ts';
 import { COUNT, record } from './schemas.ts';
+import { spacesOf } from './spaces.ts';
 
 /** One call works no longer: whoever wants it finished calls again, and can tell how far it has come. */
 const CALL_MS_MAX = 3_000;
-const PAGE_SPACES = 1_000;
 
 export const purge = operation({
   method: 'POST',
@@ -60,11 +60,8 @@ async function assertStopped({ deployment }: OperationCall, appId: string): Prom
 }
 
 async function assertKnown({ core }: OperationCall, { appId, spaceId }: Space): Promise<void> {
-  for (let after: string | undefined; ; ) {
-    const page = await core.metadata.listSpaces({ appId, after, limit: PAGE_SPACES });
+  for await (const page of spacesOf(core, appId)) {
     if (page.some(({ space }) => space.spaceId === spaceId)) return;
-    after = page.at(-1)?.position;
-    if (page.length < PAGE_SPACES) break;
   }
   throw new OperatorError(
     'NOT_FOUND',

@@ -1,5 +1,5 @@
 /** The operation that names damaged nodes. */
-import type { RottenSpace } from '../core/upkeep-ports.ts';
+import { pagesOf } from '../core/pages-of.ts';
 import { operation } from './operation.ts';
 import { COUNT, listOf, record, TEXT } from './schemas.ts';
 
@@ -24,8 +24,12 @@ export const listRotten = operation({
   run: async ({ core: { metadata } }) => {
     const nodes: RottenNode[] = [];
     let total = 0;
-    for (let after: RottenSpace['position'] | undefined; ; ) {
-      const page = await metadata.findRottenSpaces(after, PAGE_SPACES);
+    const pages = pagesOf(
+      (after, limit) => metadata.findRottenSpaces(after, limit),
+      ({ position }) => position,
+      PAGE_SPACES,
+    );
+    for await (const page of pages) {
       for (const { space, nodes: count } of page) {
         total += count;
         if (nodes.length >= NODES_MAX) continue;
@@ -33,8 +37,7 @@ export const listRotten = operation({
         const hashes = await metadata.listRottenNodes(space, NODES_MAX - nodes.length);
         nodes.push(...hashes.map((hash) => ({ app, space: spaceId, hash })));
       }
-      if (page.length < PAGE_SPACES) return { total, nodes };
-      after = page.at(-1)?.position;
     }
+    return { total, nodes };
   },
 });

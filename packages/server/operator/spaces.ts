@@ -4,6 +4,7 @@ import type { AppRecord, Quotas } from '../auth/registry-store.ts';
 import type { Core } from '../core/core.ts';
 import { usageOf } from '../core/get-usage.ts';
 import type { Space, SpaceCounters } from '../core/model.ts';
+import { pagesOf } from '../core/pages-of.ts';
 import type { SpaceEntry } from '../core/tenancy-ports.ts';
 import { describeQuotas } from '../deployment/describe-app.ts';
 import { collectSpace } from './collect-space.ts';
@@ -68,17 +69,23 @@ export const listSpaces = operation({
   },
 });
 
+/** All Spaces of the App that were ever written, page by page. */
+export const spacesOf = (core: Core, appId: string): AsyncIterable<readonly SpaceEntry[]> =>
+  pagesOf(
+    (after, limit) => core.metadata.listSpaces({ appId, after, limit }),
+    ({ position }) => position,
+    SPACES_PAGE_MAX,
+  );
+
 /** Spaces that have a quota, and that nobody has ever written to. */
 async function findUnwritten(core: Core, apps: readonly AppRecord[]): Promise<readonly Space[]> {
   const unwritten: Space[] = [];
   for (const { appId, spaceQuotas } of apps) {
     if (spaceQuotas.length === 0) continue;
     const left = new Set(spaceQuotas.map(({ spaceId }) => spaceId));
-    for (let after: string | undefined, isOver = false; !isOver && left.size > 0; ) {
-      const page = await core.metadata.listSpaces({ appId, after, limit: SPACES_PAGE_MAX });
+    for await (const page of spacesOf(core, appId)) {
       for (const { space } of page) left.delete(space.spaceId);
-      after = page.at(-1)?.position;
-      isOver = page.length < SPACES_PAGE_MAX;
+      if (left.size === 0) break;
     }
     unwritten.push(...[...left].map((spaceId) => ({ appId, spaceId })));
   }
