@@ -111,7 +111,7 @@ async function purge(app: string, space: string, options: PurgeOptions): Promise
     const step = await runOperation(options, 'purgeSpace', { app, space, confirm: space }, PURGE_INTERRUPTED);
     nodes += step.nodes;
     isFinished = step.finished;
-    if (!isFinished) printNote(`removed ${formatCount(nodes)} nodes so far`);
+    if (!isFinished) printNote(`removed ${formatCount(nodes)} nodes, ${formatCount(step.left)} are left`);
   }
   if (options.json) printJson({ app, space, nodes });
   else

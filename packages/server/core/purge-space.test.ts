@@ -41,27 +41,32 @@ async function fill(): Promise<void> {
 
 test('a purge takes every node, leased or held, ready or waiting, and the Space can be used again', async () => {
   await fill();
-  expect(await purgeSpace(world.core, SPACE, always)).toEqual({ nodes: 5, isFinished: true });
+  expect(await purgeSpace(world.core, SPACE, always)).toEqual({ nodes: 5, left: 0, isFinished: true });
   expect(await getUsage(world.core, SPACE)).toEqual({
     ...{ nodeCount: 0, notReadyNodeCount: 0, leasedNodeCount: 0 },
     ...{ readyContentBytes: 0, readyStoredBytes: 0, reservedBytes: 0 },
   });
   expect(world.objectFiles()).toEqual([]);
-  expect(await purgeSpace(world.core, SPACE, always)).toEqual({ nodes: 0, isFinished: true });
+  expect(await purgeSpace(world.core, SPACE, always)).toEqual({ nodes: 0, left: 0, isFinished: true });
   await world.publish(smallNode(1));
   await commit('one', smallNode(1).hash, 1);
 });
 
 test('a purge that stops after any step leaves a sound Space, and continues when repeated', async () => {
   await fill();
+  let nodes = 5;
   for (let steps = 0, isFinished = false; !isFinished; steps += 1) {
     expect(steps).toBeLessThan(60);
-    let left = steps;
-    ({ isFinished } = await purgeSpace(world.core, SPACE, async () => {
-      left -= 1;
-      return left >= 0;
-    }));
+    let turns = steps;
+    const step = await purgeSpace(world.core, SPACE, async () => {
+      turns -= 1;
+      return turns >= 0;
+    });
+    expect(step.left).toBe(nodes - step.nodes);
+    nodes = step.left;
+    ({ isFinished } = step);
   }
+  expect(nodes).toBe(0);
   expect(world.objectFiles()).toEqual([]);
 });
 
@@ -106,6 +111,6 @@ test('nodes that a killed collection had claimed are purged too', async () => {
     ...{ limit: 10, uploads: world.core.content.upload.kind, isDamaged: false },
   });
   expect(await world.row(claimed)).toMatchObject({ state: 'claimed' });
-  expect(await purgeSpace(world.core, SPACE, always)).toEqual({ nodes: 1, isFinished: true });
+  expect(await purgeSpace(world.core, SPACE, always)).toEqual({ nodes: 1, left: 0, isFinished: true });
   expect(world.objectFiles()).toEqual([]);
 });

@@ -22,6 +22,8 @@ const RETRY_AFTER_SECONDS = 2;
 export interface PurgeStep {
   /** nodes removed by this call */
   readonly nodes: number;
+  /** nodes that the Space still has */
+  readonly left: number;
   readonly isFinished: boolean;
 }
 
@@ -53,11 +55,14 @@ export async function purgeSpace(core: Core, space: Space, mayGoOn: MayGoOn): Pr
     });
     damage ??= met;
     if (met !== undefined && around !== undefined) await orDamage(() => around(mayGoOn));
-    if (!(await mayGoOn(damage !== undefined))) return { nodes: before - (await count()), isFinished: false };
+    if (!(await mayGoOn(damage !== undefined))) {
+      const left = await count();
+      return { nodes: before - left, left, isFinished: false };
+    }
   }
   const left = await count();
   if (damage !== undefined) throw incomplete(before - left, left, damage);
-  return { nodes: before - left, isFinished: left === 0 };
+  return { nodes: before - left, left, isFinished: left === 0 };
 }
 
 function incomplete(removed: number, left: number, cause: unknown): ApiError {

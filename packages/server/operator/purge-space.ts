@@ -21,7 +21,11 @@ export const purge = operation({
     space: SPACE,
     confirm: { ...SPACE, schema: { ...SPACE.schema, description: 'The id of the Space again.' } },
   },
-  output: record({ nodes: COUNT, finished: { type: 'boolean' } }),
+  output: record({
+    nodes: { ...COUNT, description: 'Removed by this call.' },
+    left: { ...COUNT, description: 'What the Space still has of nodes.' },
+    finished: { type: 'boolean' },
+  }),
   run: async (call, { app, space: spaceId, confirm }) => {
     if (confirm !== spaceId) {
       throw new OperatorError('INVALID_INPUT', 'confirm is not the id of the Space: nothing was removed');
@@ -35,8 +39,8 @@ export const purge = operation({
       await assertStopped(call, app);
       return true;
     };
-    const { nodes, isFinished } = await namingDamage(purgeSpace(call.core, space, mayGoOn));
-    return { nodes, finished: isFinished };
+    const { nodes, left, isFinished } = await namingDamage(purgeSpace(call.core, space, mayGoOn));
+    return { nodes, left, finished: isFinished };
   },
 });
 
