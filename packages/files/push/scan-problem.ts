@@ -84,7 +84,7 @@ function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
-/** An error of a system call, as against one of ours. */
+/** An error of a system call, as against one of ours. Bun itself refuses a path that is too long, and names no call then. */
 export function isSystemError(error: unknown): boolean {
-  return error instanceof Error && 'syscall' in error;
+  return error instanceof Error && ('syscall' in error || codeOf(error) === 'ENAMETOOLONG');
 }

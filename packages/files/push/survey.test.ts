@@ -1,6 +1,6 @@
 /** What cannot be stored is told before gigabytes are read; what can is stored as ever. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type ProgressTotals, SILENT_PROGRESS } from '@holdfast/client';
@@ -72,4 +72,22 @@ test('with special files to be left out, or ignored, nothing stops it', async ()
   });
   writeFileSync(join(folder, '.holdfastignore'), 'z\n');
   expect((await scan(false)).root).toMatchObject({ entryCount: FILES + 2 });
+});
+
+test('a folder whose path the system takes no more is named beside other problems', async () => {
+  const half = `${'n'.repeat(200)}/`.repeat(12);
+  const [upper, lower] = [join(folder, 'y', half), mkdtempSync(join(tmpdir(), 'holdfast-survey-'))];
+  mkdirSync(upper, { recursive: true });
+  mkdirSync(join(lower, half), { recursive: true });
+  const deep = join(upper, 'deep');
+  renameSync(lower, deep);
+  try {
+    const { root } = await scan(true);
+    expect(root).toMatchObject({ name: 'ScanError' });
+    expect((root as Error).message).toMatch(/^one entry cannot be stored: y\/nn.* \(its path is longer than/);
+  } finally {
+    renameSync(deep, lower);
+    rmSync(lower, { recursive: true });
+    rmSync(join(folder, 'y'), { recursive: true });
+  }
 });
