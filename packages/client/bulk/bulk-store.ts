@@ -3,7 +3,8 @@ import type { BulkLeaseResult, Hash } from '@holdfast/protocol';
 import type { Clock } from '../deadline.ts';
 import type { Bulk } from './bulk.ts';
 import { type AskedLease, LeaseBatches } from './lease-batches.ts';
-import { type PackedNode, type PackOutcome, PackUploads } from './pack-uploads.ts';
+import type { PackOutcome } from './pack-deliveries.ts';
+import { type PackedNode, PackUploads } from './pack-uploads.ts';
 import type { SendRequest } from './send-request.ts';
 
 /**

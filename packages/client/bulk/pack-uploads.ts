@@ -1,5 +1,5 @@
 /**
- * Nodes on their way to the server in packs. One pack is made while others are sent and judged; how large packs are goes by how
+ * Nodes on their way to the server in packs. One pack is made while others are on their way; how large packs are goes by how
  * fast they are sent. Whatever happens to a pack, each of its nodes ends with an outcome: the packs after it carry what is left.
  */
 import {
@@ -10,20 +10,14 @@ import {
   PACK_RECORDS_MAX,
   PackBuilder,
   type PackInstruction,
-  type PackLeaseResponse,
-  type PackLeaseResult,
   RECORD_CODEC_ZSTD,
   RECORD_HEADER_BYTES,
-  type ReadyLease,
-  type Rejection,
-  type ValidatedAwaitingChildren,
 } from '@holdfast/protocol';
 import type { Clock } from '../deadline.ts';
-import { CasError } from '../errors.ts';
-import { DAMAGED_UPLOADS_MAX, PUT_ROUNDS_MAX } from '../limits.ts';
-import { Turns } from '../turns.ts';
+import { DAMAGED_UPLOADS_MAX } from '../limits.ts';
 import type { Bulk } from './bulk.ts';
-import { isBulkUnavailable, type SendRequest } from './send-request.ts';
+import { PackDeliveries, type PackedNodeEnd, type PackOutcome } from './pack-deliveries.ts';
+import type { SendRequest } from './send-request.ts';
 
 /** A node that is to travel. */
 export interface PackedNode {
@@ -32,17 +26,6 @@ export interface PackedNode {
   readonly make: () => Promise<Uint8Array>;
   readonly release: (bytes: Uint8Array) => void;
 }
-
-/** `unsettled`: only another lease tells. `alone`: the node cannot travel in a pack; send it by itself. */
-export type PackOutcome =
-  | {
-      readonly kind: 'leased';
-      readonly lease: ReadyLease | ValidatedAwaitingChildren;
-      /** canonical bytes that were accepted from us; undefined when the server had them meanwhile */
-      readonly uploadedBytes: number | undefined;
-    }
-  | { readonly kind: 'rejected'; readonly rejection: Rejection }
-  | { readonly kind: 'unsettled' | 'alone' };
 
 export interface PackUploadsOptions {
   readonly bulk: Pick<Bulk, 'leaseNodes' | 'uploadPack' | 'leasePack' | 'zstd'>;
@@ -67,22 +50,14 @@ const PACK_TARGET_BYTES_MAX = 8 * MIB_BYTES;
 /** A pack that was sent faster is followed by a larger one, one that took longer by a smaller one. */
 const SENDING_MS_FAST = 5_000;
 const SENDING_MS_SLOW = 20_000;
-/** Packs that are sent or judged at once, beside the one that is made. */
-const PACKS_MAX = 3;
+/** A pack that has room is sent as it is only while fewer are on their way. */
+const FLUSHED_MAX = 3;
 /** Compressing less never saves a tenth that is worth the time. */
 const COMPRESSED_BYTES_MIN = 96;
 /** Compressing less takes no longer than handing it to another thread. */
 const COMPRESSED_ASIDE_BYTES_MIN = 16 * 1024;
 /** How long packs are made before others get a turn, ms. */
 const MAKING_MS_MAX = 20;
-/** An instruction is not used so shortly before it expires, ms. */
-const EXPIRY_MARGIN_MS = 30_000;
-
-/** Who waits for a node that was put into a pack. */
-export interface PackedNodeEnd {
-  readonly settle: (outcome: PackOutcome) => void;
-  readonly fail: (error: unknown) => void;
-}
 
 interface Entry {
   readonly hash: Hash;
@@ -98,27 +73,31 @@ interface Entry {
 export class PackUploads {
   readonly #options: PackUploadsOptions;
   readonly #queue: Entry[] = [];
-  readonly #places = new Turns(() => PACKS_MAX);
+  readonly #deliveries: PackDeliveries<Entry>;
   /** Of packs that were sent: left to the garbage collector it would pile up. */
   readonly #memories: ArrayBuffer[] = [];
   #making: Entry[] = [];
   #builder = makeBuilder(PACK_TARGET_BYTES_START);
   #targetBytes = PACK_TARGET_BYTES_START;
   #isMaking = false;
-  readonly #sending = new Set<Promise<void>>();
-  /** Where the next pack goes, if a lease of nodes has told already. */
-  #instruction: PackInstruction | undefined;
 
   constructor(options: PackUploadsOptions) {
     this.#options = options;
+    this.#deliveries = new PackDeliveries({
+      ...options,
+      onSpeed: (sendingMs) => this.#learnSpeed(sendingMs),
+      onFree: (memory) => this.#memories.push(memory),
+      onLeft: (entries) => this.#sendAgain(entries),
+      onEnd: options.onIdle,
+    });
   }
 
   get wantsPack(): boolean {
-    return this.#instruction === undefined;
+    return this.#deliveries.wantsInstruction;
   }
 
   takeInstruction(instruction: PackInstruction): void {
-    this.#instruction = instruction;
+    this.#deliveries.takeInstruction(instruction);
   }
 
   /** Rejects with what `make` or a request rejects with. */
@@ -142,12 +121,12 @@ export class PackUploads {
 
   /** Every pack has its end, and what is being made is not sent. */
   async settled(): Promise<void> {
-    await Promise.all(this.#sending);
+    await this.#deliveries.settled();
   }
 
   /** Sends the pack that is being made as it is, if it could go at once. */
   flush(): void {
-    const isReady = !this.#isMaking && this.#making.length > 0 && this.#sending.size < PACKS_MAX;
+    const isReady = !this.#isMaking && this.#making.length > 0 && this.#deliveries.count < FLUSHED_MAX;
     if (isReady) void this.close();
   }
 
@@ -231,50 +210,7 @@ export class PackUploads {
     const builder = this.#builder;
     this.#making = [];
     this.#builder = makeBuilder(this.#targetBytes, this.#memories.pop());
-    const taken = this.#places.take();
-    const sending = taken.then((done) => this.#sendPack(builder, entries).finally(done));
-    this.#sending.add(sending);
-    void sending.finally(() => {
-      this.#sending.delete(sending);
-      this.#options.onIdle();
-    });
-    await taken;
-  }
-
-  async #sendPack(builder: PackBuilder, entries: readonly Entry[]): Promise<void> {
-    const left = new Map(entries.map((entry) => [entry.hash, entry]));
-    try {
-      await this.#deliver(builder, left);
-    } catch (error) {
-      for (const { end } of left.values()) end.fail(error);
-    } finally {
-      this.#memories.push(builder.toBytes().buffer);
-    }
-  }
-
-  /** Sends the pack of the nodes in `left`. Those without an outcome in the end go into another pack. */
-  async #deliver(builder: PackBuilder, left: Map<Hash, Entry>): Promise<void> {
-    for (let round = 1; round <= PUT_ROUNDS_MAX; round += 1) {
-      const instruction = await this.#findInstruction(left);
-      if (left.size === 0) return;
-      if (instruction === undefined) return settleAll(left, 'alone');
-      const nodeCount = left.size;
-      // Some are there meanwhile: what is left goes on without them.
-      if (nodeCount < builder.recordCount) builder.retain((hash) => left.has(hash));
-      const bytes = builder.toBytes();
-      if (bytes.length > instruction.bytesMax || nodeCount > instruction.recordsMax) {
-        return settleAll(left, 'alone');
-      }
-      const answer = await this.#send(bytes, instruction, nodeCount);
-      if (answer === undefined) continue;
-      for (const result of answer.results) {
-        const entry = left.get(result.hash);
-        left.delete(result.hash);
-        entry?.end.settle(outcomeOf(result, entry.canonicalLength));
-      }
-      return this.#sendAgain([...left.values()]);
-    }
-    settleAll(left, 'unsettled');
+    await this.#deliveries.start(builder, entries);
   }
 
   /** What stands behind a fault of a pack was changed on the way: our packs have none. */
@@ -286,57 +222,6 @@ export class PackUploads {
       else again.push(entry);
     }
     if (again.length > 0) this.#enqueue(again);
-  }
-
-  /** Where the pack of these nodes goes. Those that the server has meanwhile leave `left`. Undefined when there is no Bulk any more. */
-  async #findInstruction(left: Map<Hash, Entry>): Promise<PackInstruction | undefined> {
-    const { bulk, send, signal, clock, leaseDurationMs, onRot } = this.#options;
-    const spare = this.#instruction;
-    this.#instruction = undefined;
-    if (spare !== undefined && spare.expiresAt - clock.now() > EXPIRY_MARGIN_MS) return spare;
-    const hashes = [...left.keys()];
-    try {
-      const {
-        results,
-        pack,
-        rottenNodes = 0,
-      } = await send('the opening of a pack', () =>
-        bulk.leaseNodes(hashes, { leaseDurationMs, pack: true }, { signal }),
-      );
-      onRot?.(rottenNodes);
-      for (const result of results) {
-        if (result.state === 'absent') continue;
-        left.get(result.hash)?.end.settle({ kind: 'leased', lease: result, uploadedBytes: undefined });
-        left.delete(result.hash);
-      }
-      return pack;
-    } catch (error) {
-      if (isBulkUnavailable(error)) return undefined;
-      throw error;
-    }
-  }
-
-  /** What became of the pack; undefined when only other leases tell: its instruction was over, or nothing is known of it. */
-  async #send(
-    bytes: Uint8Array,
-    instruction: PackInstruction,
-    nodeCount: number,
-  ): Promise<PackLeaseResponse | undefined> {
-    const { bulk, send, signal, clock, leaseDurationMs, onSent } = this.#options;
-    const sentAt = clock.now();
-    try {
-      const end = await send(`the upload of a pack of ${nodeCount} nodes`, () =>
-        bulk.uploadPack(instruction, bytes, { signal }),
-      );
-      if (end === 'accepted') onSent(bytes.length);
-      this.#learnSpeed(clock.now() - sentAt);
-      return await send(`the lease of a pack of ${nodeCount} nodes`, () =>
-        bulk.leasePack(instruction.id, { leaseDurationMs }, { signal }),
-      );
-    } catch (error) {
-      if (isOver(error)) return undefined;
-      throw error;
-    }
   }
 
   #learnSpeed(sendingMs: number): void {
@@ -354,29 +239,4 @@ function makeBuilder(
   memory: ArrayBuffer = new ArrayBuffer(PACK_TARGET_BYTES_MAX),
 ): PackBuilder {
   return new PackBuilder({ bytesMax, recordsMax: PACK_RECORDS_MAX }, memory);
-}
-
-function outcomeOf(result: PackLeaseResult, canonicalLength: number): PackOutcome {
-  switch (result.state) {
-    case 'rejected':
-      return { kind: 'rejected', rejection: result.rejection };
-    case 'absent':
-      return { kind: 'unsettled' };
-    default:
-      return { kind: 'leased', lease: result, uploadedBytes: canonicalLength };
-  }
-}
-
-function settleAll(left: ReadonlyMap<Hash, Entry>, kind: 'unsettled' | 'alone'): void {
-  for (const { end } of left.values()) end.settle({ kind });
-}
-
-/** Statuses after which leases of the nodes tell how it stands with them, and open another pack. */
-const OVER_STATUSES: ReadonlySet<number> = new Set([
-  404, // the pack is forgotten, or Bulk is no longer offered
-  409, // nothing was uploaded: the instruction had expired
-]);
-
-function isOver(error: unknown): boolean {
-  return error instanceof CasError && error.status !== undefined && OVER_STATUSES.has(error.status);
 }

@@ -11,7 +11,8 @@ import {
   type ReadyLease,
 } from '@holdfast/protocol';
 import { PACKED_NODE_BYTES_MAX } from '../../bulk/bulk-store.ts';
-import { type PackOutcome, PackUploads } from '../../bulk/pack-uploads.ts';
+import type { PackOutcome } from '../../bulk/pack-deliveries.ts';
+import { PackUploads } from '../../bulk/pack-uploads.ts';
 import { isBulkUnavailable } from '../../bulk/send-request.ts';
 import type { Client } from '../../client.ts';
 import { type Clock, systemClock } from '../../deadline.ts';
