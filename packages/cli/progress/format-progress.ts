@@ -1,13 +1,7 @@
 /** Words and numbers of the progress views. Pure. */
-import type {
-  ProgressCounters,
-  ProgressEvent,
-  ProgressJob,
-  ProgressPhase,
-  ProgressSnapshot,
-} from '@holdfast/client';
+import type { ProgressCounters, ProgressEvent, ProgressJob, ProgressSnapshot } from '@holdfast/client';
 import { formatBytes, formatCount } from '@holdfast/protocol';
-import { amountsOf, type Rates } from './job-rates.ts';
+import { amountsOf, isAllRead, type Rates } from './job-rates.ts';
 
 /** Bundles know no entries of trees: what they count are nodes. */
 function formatEntries(job: ProgressJob, count: number): string {
@@ -37,10 +31,11 @@ const VERBS: Readonly<Record<ProgressJob, string>> = {
   read: 'reading',
 };
 
-export function describePhase(job: ProgressJob, phase: ProgressPhase): string {
-  switch (phase) {
+export function describePhase(job: ProgressJob, snapshot: ProgressSnapshot): string {
+  switch (snapshot.phase) {
     case 'scan':
-      return job === 'push' ? 'reading' : 'looking';
+      if (job !== 'push') return 'looking';
+      return isAllRead(snapshot) ? 'sending what was read' : 'reading';
     case 'negotiate':
       return 'asking what is missing';
     case 'transfer':

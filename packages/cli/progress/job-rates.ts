@@ -39,7 +39,8 @@ export class JobRates {
     while ((this.#samples[0] as Sample).at < at - WINDOW_MS) this.#samples.shift();
     const first = this.#samples[0] as Sample;
     const seconds = (at - first.at) / 1_000;
-    if (seconds < 1 || phase === 'commit') return { bytesPerSecond: 0, remainingMs: undefined };
+    if (seconds < 1 || phase === 'commit' || isAllRead(snapshot))
+      return { bytesPerSecond: 0, remainingMs: undefined };
     const bytesPerSecond = (sample.bytes - first.bytes) / seconds;
     const filesPerSecond = (sample.files - first.files) / seconds;
     if (whole.bytes === undefined) return { bytesPerSecond, remainingMs: undefined };
@@ -66,6 +67,12 @@ export function amountsOf({ phase, counters, totals }: ProgressSnapshot): {
     done: { files, bytes },
     whole: { files: atLeast(surveyedFiles, files), bytes: atLeast(surveyedBytes, bytes) },
   };
+}
+
+/** A tree is read faster than a slow line sends it: what is left to send then tells of no rate of reading. */
+export function isAllRead(snapshot: ProgressSnapshot): boolean {
+  const { done, whole } = amountsOf(snapshot);
+  return snapshot.phase === 'scan' && whole.bytes !== undefined && done.bytes >= whole.bytes;
 }
 
 function secondsFor(left: number, perSecond: number): number {

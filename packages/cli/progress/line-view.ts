@@ -84,7 +84,7 @@ export class LineView implements ProgressView {
       event.phase === 'commit' ? '' : shortenItem(event.item ?? ''),
     ];
     const known = parts.filter((part) => part !== '').join(', ');
-    this.#say(`${describePhase(this.#job, event.phase)}: ${known}`);
+    this.#say(`${describePhase(this.#job, event)}: ${known}`);
   }
 
   #say(line: string): void {

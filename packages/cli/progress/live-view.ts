@@ -130,7 +130,7 @@ export class LiveView implements ProgressView {
     const share = shareDone(last);
     const cells = columns < NARROW_COLUMNS ? BAR_CELLS_NARROW : BAR_CELLS;
     const bar = share === undefined ? '' : ` ${drawBar(share, cells)} ${Math.floor(share * 100)} %`;
-    const phase = `: ${describePhase(this.#job, last.phase)}`;
+    const phase = `: ${describePhase(this.#job, last)}`;
     const subject = shortenHashes(this.#subject);
     const room = columns - widthOf(bar);
     const shownPhase = widthOf(phase) + SUBJECT_ROOM_MIN <= room ? phase : '';

@@ -124,6 +124,10 @@ describe('the live view', () => {
     expect(known[0]).toMatch(/^push .*reading .* 50 %$/);
     expect(known[1]).toBe('  5 of 10 entries, 5.7 MiB of 11.4 MiB, 1.4 MiB there already');
     expect(known[2]).toBe('  1.4 MiB/s, 5 s left');
+    const read = { files: 10, bytes: 12_000_000, ...all };
+    const sending = shown(reading({ files: 5, bytes: 6_000_000, ...all }), reading(read, AT + 2_000));
+    expect(sending[0]).toMatch(/^push .*: sending what was read /);
+    expect(sending.join()).not.toMatch(/\/s|left/);
     const grown = shown(reading({ files: 12, bytes: 13_000_000, ...all }));
     expect(grown[0]).toContain('100 %');
     expect(grown[1]).toContain('12 of 12 entries, 12.4 MiB of 12.4 MiB');
