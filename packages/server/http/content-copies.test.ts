@@ -96,9 +96,34 @@ describe('one copy of an object', () => {
       expect(blob.size).toBe(end - start);
       expect(Buffer.compare(await blob.bytes(), content.subarray(start, end))).toBe(0);
     }
-    expect(reads.toSorted((a, b) => a - b)).toEqual([OFFSET, 2 * MIB, 4 * MIB, 6 * MIB]);
+    expect(reads.toSorted((a, b) => a - b)).toEqual([0, 2, 4, 6].map((mib) => OFFSET + mib * MIB));
     expect(copies.heldBytes).toBe(content.length);
     expect(await readdir(folder.path)).toEqual([]);
+  });
+
+  test('has pieces begin with the content where each is a request, and where memory is filled with the object', async () => {
+    await openCopies();
+    for (const fillsScratch of [false, true]) {
+      const { source, reads, content } = makeSource(4 * MIB);
+      const blob = await copies.take({ ...source, fillsScratch }, 0, 4 * MIB, watch());
+      expect(Buffer.compare(await blob.bytes(), content)).toBe(0);
+      const expected = fillsScratch ? [OFFSET, 2 * MIB, 4 * MIB] : [OFFSET, OFFSET + 2 * MIB];
+      expect(reads.toSorted((a, b) => a - b)).toEqual(expected);
+    }
+  });
+
+  test('lends memory to a store that fills it, and none to another', async () => {
+    await openCopies();
+    for (const fillsScratch of [false, true]) {
+      const { source } = makeSource(4 * MIB);
+      const lent = new Set<number | undefined>();
+      const read = (start: number, end: number, aids: ReadAids): Promise<Uint8Array> => {
+        lent.add(aids.scratch?.length);
+        return source.read(start, end, aids);
+      };
+      await copies.take({ ...source, fillsScratch, read }, 0, 4 * MIB, watch());
+      expect([...lent]).toEqual([fillsScratch ? CONTENT_PIECE_BYTES : undefined]);
+    }
   });
 
   test('serves any number of distinct ranges at once', async () => {
@@ -119,7 +144,7 @@ describe('one copy of an object', () => {
     await openCopies();
     const { source, reads } = makeSource(60 * MIB);
     await copies.take(source, 31 * MIB, 31 * MIB + 100, watch());
-    expect(reads).toEqual([30 * MIB]);
+    expect(reads).toEqual([OFFSET + 30 * MIB]);
     expect(copies.heldBytes).toBe(2 * MIB);
   });
 
@@ -142,7 +167,9 @@ describe('one copy of an object', () => {
     const failing = {
       ...source,
       read: (start: number, end: number, aids: ReadAids) =>
-        fails && start === 2 * MIB ? Promise.reject(new Error('gone')) : source.read(start, end, aids),
+        fails && start === OFFSET + 2 * MIB
+          ? Promise.reject(new Error('gone'))
+          : source.read(start, end, aids),
     };
     const both = await Promise.allSettled([
       copies.take(failing, 0, 5 * MIB, watch()),
@@ -183,7 +210,7 @@ describe('readers that stall', () => {
     const sockets = await stall(source, 48);
     await until(() => openingsIn(folder.path) === 49);
     expect(copies.heldBytes).toBe(32 * MIB);
-    expect(reads.length).toBe(17);
+    expect(reads.length).toBe(16);
     const other = makeSource(16 * MIB).source;
     // Long enough for a copy without readers to be released.
     await Bun.sleep(600);

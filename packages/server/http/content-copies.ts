@@ -225,11 +225,12 @@ export class ContentCopies {
       const bringAll = async (): Promise<void> => {
         for (const piece of pieces) {
           if (isOver) return;
-          await copy.put(piece, (signal) =>
-            this.lanes.run(watch.space, copy.memoryOf(piece), (scratch) =>
-              bring(copy, source, piece, { scratch, signal }),
-            ),
-          );
+          await copy.put(piece, (signal) => {
+            const memory = source.fillsScratch ? (copy.memoryOf(piece) ?? 'a scratch') : undefined;
+            return this.lanes.run(watch.space, memory, (scratch) =>
+              bring(copy, source, piece, { ...(scratch && { scratch }), signal }),
+            );
+          });
           watch.onProgress();
         }
       };
@@ -293,10 +294,10 @@ async function bring(
   copy: ContentCopy,
   { read }: CopySource,
   { start, end }: Piece,
-  aids: Required<ReadAids>,
+  aids: ReadAids,
 ): Promise<void> {
   // The requests that wanted this piece may have gone while it waited for its turn.
-  aids.signal.throwIfAborted();
+  aids.signal?.throwIfAborted();
   await copy.write(await read(start, end, aids), start);
 }
 

@@ -170,12 +170,20 @@ export class ContentCopy {
   }
 }
 
-/** The pieces that hold content [start, end). */
-export function piecesOf({ offset, size }: CopySource, start: number, end: number): readonly Piece[] {
-  const first = Math.floor((offset + start) / CONTENT_PIECE_BYTES);
-  const behind = Math.ceil((offset + end) / CONTENT_PIECE_BYTES);
+/**
+ * The pieces that hold content [start, end). Where the store fills memory they begin at whole numbers of it within the object, as
+ * its checksums do. Elsewhere each is a request, so they begin with the content: 8 MiB behind a header are not five pieces.
+ */
+export function piecesOf(
+  { offset, size, fillsScratch }: Pick<CopySource, 'offset' | 'size' | 'fillsScratch'>,
+  start: number,
+  end: number,
+): readonly Piece[] {
+  const base = fillsScratch ? 0 : offset;
+  const first = Math.floor((offset + start - base) / CONTENT_PIECE_BYTES);
+  const behind = Math.ceil((offset + end - base) / CONTENT_PIECE_BYTES);
   return Array.from({ length: behind - first }, (_, at) => {
-    const from = (first + at) * CONTENT_PIECE_BYTES;
+    const from = base + (first + at) * CONTENT_PIECE_BYTES;
     return {
       index: first + at,
       start: Math.max(from, offset),

@@ -29,13 +29,13 @@ export class Lanes {
     return this.#free < this.#count;
   }
 
-  /** `memory`: where the piece will stay; without it the lane has some. */
+  /** `memory`: where the piece will stay; undefined, it comes with memory of its own. */
   async run(
     space: Space,
-    memory: Uint8Array | undefined,
-    work: (scratch: Uint8Array) => Promise<void>,
+    memory: Uint8Array | 'a scratch' | undefined,
+    work: (memory: Uint8Array | undefined) => Promise<void>,
   ): Promise<void> {
-    if (memory === undefined) {
+    if (memory === 'a scratch') {
       const lane = await this.enter(space);
       await work(lane.scratch).finally(() => this.leave(lane));
       return;

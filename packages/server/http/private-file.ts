@@ -12,6 +12,11 @@ export interface PrivateFile {
 
 const CAN_OPEN_DESCRIPTORS = process.platform === 'linux';
 const DESCRIPTORS = '/proc/self/fd';
+/**
+ * For each write the system looks for one run of free memory. Where files fill the memory a longer run is rare, and the system moves
+ * other pages to make one: that took more than the write itself.
+ */
+export const WRITTEN_AT_ONCE_BYTES = 256 * 1024;
 
 /** The parts of the file that are not written yet take no room. */
 export function createPrivateFile(folder: string, bytes: number): PrivateFile {
@@ -42,8 +47,9 @@ export async function writeAll({ fd }: PrivateFile, bytes: Uint8Array, position:
 }
 
 function write(fd: number, bytes: Uint8Array, from: number, position: number): Promise<number> {
+  const length = Math.min(WRITTEN_AT_ONCE_BYTES, bytes.length - from);
   return new Promise((resolve, reject) => {
-    fs.write(fd, bytes, from, bytes.length - from, position, (error, written) =>
+    fs.write(fd, bytes, from, length, position, (error, written) =>
       error ? reject(error) : resolve(written),
     );
   });
