@@ -172,6 +172,9 @@ describe('error answers', () => {
     expect(parseErrorAnswer(302, undefined, 'getUsage').message).toContain('redirect');
     expect(parseErrorAnswer(400, encode({ error: 'NEW_CODE' }), 'getUsage').message).toContain('NEW_CODE');
     expect(parseErrorAnswer(400, new Uint8Array([0x3c]), 'uploadNode').code).toBe('UPLOAD_REFUSED');
+    const tooLarge = parseErrorAnswer(413, encode('<html>'), 'uploadPack');
+    expect(tooLarge.code).toBe('UPLOAD_REFUSED');
+    expect(tooLarge.message).toContain('answered 413 without saying why: let any proxy');
   });
 
   test('long messages are cut', () => {

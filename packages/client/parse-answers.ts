@@ -175,6 +175,10 @@ export function parseHealth(value: unknown): Health {
   return { status };
 }
 
+/** This API says more than the status: it is a proxy in between that takes no larger body. */
+const TOO_LARGE_ADVICE =
+  ' without saying why: let any proxy in between take bodies of 65 MiB (nginx: client_max_body_size 65m)';
+
 /** Codes for answers of proxies and overloaded servers that say nothing of their own. */
 const CODES_OF_BARE_STATUSES: ReadonlyMap<number, ErrorCode> = new Map([
   [429, 'RESOURCE_EXHAUSTED'],
@@ -199,8 +203,10 @@ export function parseErrorAnswer(
   const bare = CODES_OF_BARE_STATUSES.get(status);
   if (bare !== undefined) return { code: bare, message: `answered ${status}; try again later` };
   // An upload target may be a store with error bodies of its own.
-  if (operation === 'uploadNode' || operation === 'uploadPack')
-    return { code: 'UPLOAD_REFUSED', message: `the upload target answered ${status}` };
+  if (operation === 'uploadNode' || operation === 'uploadPack') {
+    const advice = status === 413 ? TOO_LARGE_ADVICE : '';
+    return { code: 'UPLOAD_REFUSED', message: `the upload target answered ${status}${advice}` };
+  }
   const code = 'MALFORMED_RESPONSE';
   if (status === 0 || (status >= 300 && status < 400)) {
     return {
