@@ -50,8 +50,8 @@ export function findChunkEnd(
 
 /**
  * The end of a chunk whose last byte is the first from `from` up to but not including `end` where the hash has no bit of
- * `mask`; 0 when there is none. Four bytes at a time measure about a tenth faster than one; words and
- * interleaved lanes no better.
+ * `mask`; 0 when there is none. Two bytes at a time: what the second adds does not wait for the hash of the first. That takes
+ * two thirds of the time of one byte at a time; four bytes, words and interleaved lanes are no better.
  */
 function scanForCut(bytes: Uint8Array, from: number, end: number, mask: number): number {
   if (from >= end) return 0;
@@ -60,20 +60,15 @@ function scanForCut(bytes: Uint8Array, from: number, end: number, mask: number):
   // A cut is never earlier than CHUNK_BYTES_MIN, so the whole window is there.
   let at = from - (WINDOW_BYTES - 1);
   for (; at < from; at += 1) hash = ((hash << 1) + gearOf(gear, bytes, at)) | 0;
-  for (; at + 4 <= end; at += 4) {
-    const first = ((hash << 1) + gearOf(gear, bytes, at)) | 0;
-    const second = ((first << 1) + gearOf(gear, bytes, at + 1)) | 0;
-    const third = ((second << 1) + gearOf(gear, bytes, at + 2)) | 0;
-    hash = ((third << 1) + gearOf(gear, bytes, at + 3)) | 0;
+  for (; at + 2 <= end; at += 2) {
+    const gearOfFirst = gearOf(gear, bytes, at);
+    const first = ((hash << 1) + gearOfFirst) | 0;
+    const both = ((gearOfFirst << 1) + gearOf(gear, bytes, at + 1)) | 0;
+    hash = ((hash << 2) + both) | 0;
     if ((first & mask) === 0) return at + 1;
-    if ((second & mask) === 0) return at + 2;
-    if ((third & mask) === 0) return at + 3;
-    if ((hash & mask) === 0) return at + 4;
+    if ((hash & mask) === 0) return at + 2;
   }
-  for (; at < end; at += 1) {
-    hash = ((hash << 1) + gearOf(gear, bytes, at)) | 0;
-    if ((hash & mask) === 0) return at + 1;
-  }
+  if (at < end && (((hash << 1) + gearOf(gear, bytes, at)) & mask) === 0) return end;
   return 0;
 }
 
