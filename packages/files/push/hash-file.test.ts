@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { appendFileSync, lstatSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, chunkStream, FileBuilder, MemoryTree } from '@holdfast/client';
 import { FileBusyError, hashFile } from './hash-file.ts';
 
@@ -49,6 +50,24 @@ describe('hashFile', () => {
     });
     expect(hashed).toMatchObject({ hash: await buildHash(content), bytes: size });
     expect(read).toBe(hashed.indexNodes.length === 0 ? 0 : size);
+  });
+
+  test.each(sizes)('of %d bytes hands on nodes, whose bytes stay until they are taken', async (size) => {
+    const content = randomBytes(size);
+    const path = join(folder, `taken-${size}`);
+    writeFileSync(path, content);
+    let bytes = 0;
+    const hashed = await hashFile(path, lstatSync(path), {
+      ...UNHEARD,
+      takeNode: async (hash, canonical, taken) => {
+        await setTimeout(Math.random() * 20);
+        expect(createHash('sha256').update(canonical).digest('hex')).toBe(hash);
+        bytes += taken.bytes;
+      },
+    });
+    await hashed.taking;
+    expect(hashed.hash).toBe(await buildHash(content));
+    expect(bytes).toBe(size);
   });
 
   test.each(sizes)('of %d equal bytes, which are only cut at the maximum', async (size) => {

@@ -1,6 +1,6 @@
 /**
  * Hashing one file as the tree format stores it: small files at once and in one read, larger ones in pieces while the next
- * is read and earlier ones are hashed on other threads. A file that changes meanwhile is noticed and read again.
+ * is read and earlier ones are taken. A file that changes meanwhile is noticed and read again.
  */
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
@@ -18,7 +18,7 @@ import {
   type NodeSink,
   type TreeNode,
 } from '@holdfast/client';
-import { bytesToHash, encodeNode, encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import { encodeNode, encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import { type ByteString, toFsPath } from '../byte-names.ts';
 import { digestAtOnce, digestWhole } from '../node-digest.ts';
 import { chunkMemory } from './buffer-pool.ts';
@@ -30,8 +30,8 @@ const OPEN_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBL
 const WINDOW_BYTES = 3 * CHUNK_BYTES_MAX;
 /** Read at once. */
 const READ_BYTES = 2 * 1024 * 1024;
-/** Chunks that are being hashed, or wait for it, of one file. */
-const DIGESTS_MAX = 3;
+/** Chunks of one file that are being taken: they are compressed, or wait for room in a pack. */
+const TAKEN_AT_ONCE_MAX = 3;
 const ATTEMPTS_MAX = 4;
 const RETRY_DELAYS_MS: readonly number[] = [20, 200, 1_000];
 /** After so many reads in a row that gave another number of bytes than the unchanged length, the length means nothing. */
@@ -217,9 +217,9 @@ async function hashPieces(
     emit: (node) => takeNode?.(node.hash, encodeNode(node), { files: 1, bytes: offered.add(size) }),
   };
   const index = new FileIndexBuilder(sink);
-  const digests: { readonly bytes: number; readonly hash: Promise<Hash> }[] = [];
+  const taken: { readonly bytes: number; readonly hash: Promise<Hash> }[] = [];
   const settleOldest = async (): Promise<void> => {
-    const oldest = digests.shift();
+    const oldest = taken.shift();
     if (oldest !== undefined) await index.add({ bytes: oldest.bytes, hash: await oldest.hash });
   };
   let readBytes = 0;
@@ -228,22 +228,25 @@ async function hashPieces(
       if (chunk.length === size) return { ...(await buildSmallFile(whole, chunk)), indexNodes };
       readBytes += chunk.length;
       onRead(chunk.length);
-      if (digests.length >= DIGESTS_MAX) await settleOldest();
-      const hash = digestChunk(chunk, takeNode, offered);
+      if (taken.length >= TAKEN_AT_ONCE_MAX) await settleOldest();
+      const hash = takeChunk(chunk, takeNode, offered);
       // The failure is thrown where the chunk's turn comes.
       hash.catch(() => undefined);
-      digests.push({ bytes: chunk.length, hash });
+      taken.push({ bytes: chunk.length, hash });
     }
     if (readBytes !== size) return undefined;
-    while (digests.length > 0) await settleOldest();
+    while (taken.length > 0) await settleOldest();
     return { ...(await index.finish()), indexNodes };
   } finally {
-    await Promise.allSettled(digests.map(({ hash }) => hash));
+    await Promise.allSettled(taken.map(({ hash }) => hash));
   }
 }
 
-/** On another thread; `chunk` is copied before the first await. */
-async function digestChunk(
+/**
+ * Looks at `chunk` only before it returns. Hashing on another thread would need a copy in new memory, which takes more than half
+ * of the time that hashing takes.
+ */
+async function takeChunk(
   chunk: Uint8Array,
   takeNode: TakeNode | undefined,
   offered: OfferedBytes,
@@ -251,12 +254,13 @@ async function digestChunk(
   // The view does not hold for as long as this takes.
   const size = chunk.length;
   const header = encodeNodeHeader({ contentType: CHUNK_CONTENT_TYPE, refs: [], size });
+  if (takeNode === undefined) return digestAtOnce(header, chunk);
   const bytes = chunkMemory.take(header.length + size);
   bytes.set(header);
   bytes.set(chunk, header.length);
   try {
-    const hash = bytesToHash(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)));
-    await takeNode?.(hash, bytes, { files: 0, bytes: offered.add(size) });
+    const hash = digestWhole(bytes);
+    await takeNode(hash, bytes, { files: 0, bytes: offered.add(size) });
     return hash;
   } finally {
     chunkMemory.give(bytes);

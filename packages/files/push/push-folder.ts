@@ -1,5 +1,6 @@
 /** Pushes a path: scans it, pushes what is missing, begins again if something changed meanwhile, and commits at the end. */
 import {
+  CHUNK_BYTES_MIN,
   type Client,
   type EarlyCounts,
   EarlyNodes,
@@ -155,7 +156,8 @@ async function scanAndSend(
       ...scan,
       survey,
       takeNode: (hash, canonical, content) => {
-        memory.passed(canonical.length);
+        // The memory of chunks is used again, so they leave no garbage.
+        memory.passed(canonical.length > CHUNK_BYTES_MIN ? 0 : canonical.length);
         return early.add(hash, canonical, content);
       },
     });
