@@ -268,6 +268,7 @@ function consoleRooms(): Room[] {
 function filesRooms(): Room[] {
   const push = 'packages/files/push/';
   const pull = 'packages/files/pull/';
+  const writer = 'packages/files/writer/';
   const inside = 'packages/files/';
   const doors = ['packages/files/index.ts', 'packages/files/sdk.ts'];
   const room = (folder: string, exceptFolders: readonly string[], reason: string): Room => {
@@ -281,12 +282,25 @@ function filesRooms(): Room[] {
       packages: [PROTOCOL, CLIENT, 'bun:sqlite'],
     },
     room(commandLine, [sdk], 'the door of files for the command line names what files has'),
-    room(sdk, [FILES_STATE, commandLine], 'the door of the SDK runs on Node too: never the state on SQLite'),
-    room(push, [pull, FILES_STATE, ...doors], 'a push runs on Node too, and knows its state through a port'),
-    room(pull, [push, FILES_STATE, ...doors], 'a pull knows nothing of pushes'),
+    room(
+      sdk,
+      [FILES_STATE, writer, commandLine],
+      'the door of the SDK runs on Node too: never the state on SQLite',
+    ),
+    room(
+      push,
+      [pull, writer, FILES_STATE, ...doors],
+      'a push runs on Node too, and knows its state through a port',
+    ),
+    room(
+      pull,
+      [push, writer, FILES_STATE, ...doors],
+      'a pull knows nothing of pushes, and its thread through a port',
+    ),
+    room(writer, [push, FILES_STATE, ...doors], 'the thread that makes files is behind a port of pull'),
     room(
       inside,
-      [push, pull, FILES_STATE, ...doors],
+      [push, pull, writer, FILES_STATE, ...doors],
       'files gives the SDK its disk on Node too: never Bun, the command line or the server',
     ),
   ];

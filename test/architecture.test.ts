@@ -172,6 +172,13 @@ describe('planted violations are found', () => {
       `import { s } from '../push/b.ts';`,
       /nothing of pushes/,
     ],
+    [
+      'pull → its thread',
+      'packages/files/pull/a.ts',
+      `import { s } from '../writer/b.ts';`,
+      /through a port/,
+    ],
+    ['thread → push', 'packages/files/writer/a.ts', `import { s } from '../push/b.ts';`, /a port of pull/],
     ['state → pull', 'packages/files/state/a.ts', `import { s } from '../pull/b.ts';`, /a port of push/],
     ['SDK on Node → state', 'packages/files/sdk.ts', `import { s } from './state/b.ts';`, /never the state/],
     ['files → Bun', 'packages/files/a.ts', 'await Bun.sleep(1);', /uses Bun/],

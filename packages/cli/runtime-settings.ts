@@ -18,6 +18,12 @@ const FREED_MEMORY_KEPT_WITH_S3_MS = 60_000;
  */
 const SLOWEST_COMPILER_THRESHOLD = 1_000_000;
 
+/**
+ * A pull makes much garbage out of what it receives. The runtime's collector lets it grow by what it takes for the machine's
+ * memory; told less, it begins sooner, which takes no more time: 215 MiB became 180 for a tree of 10,000 files.
+ */
+const PULL_MEMORY_BYTES = 512 * 1024 * 1024;
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The variables that this command line still needs; none where the process has been started with them. */
@@ -28,6 +34,7 @@ export function planRuntimeSettings(
   const wanted: Record<string, number> = {
     BUN_JSC_thresholdForFTLOptimizeAfterWarmUp: SLOWEST_COMPILER_THRESHOLD,
   };
+  if (args[0] === 'pull') wanted.BUN_JSC_forceRAMSize = PULL_MEMORY_BYTES;
   if (args[0] === 'serve') {
     const isOnS3 = [...args, environment.HOLDFAST_CONTENT ?? ''].some((word) => word.includes('s3://'));
     const keptMs = isOnS3 ? FREED_MEMORY_KEPT_WITH_S3_MS : FREED_MEMORY_KEPT_MS;

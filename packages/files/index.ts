@@ -19,4 +19,5 @@ export { ResidentMemory } from './resident-memory.ts';
 export { defaultCacheFolder, makeCacheFolder } from './state/cache-folder.ts';
 export { openTemporaryState, openTreeState } from './state/open-tree-state.ts';
 export { TreeState } from './state/tree-state.ts';
+export { createFileWriter } from './writer/thread-file-writer.ts';
 export { findZstd } from './zstd.ts';

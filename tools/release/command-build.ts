@@ -4,10 +4,11 @@ import type { BuildConfig, BunPlugin } from 'bun';
 import { type BuiltPage, readBuiltPage } from '../../packages/console/built-page.ts';
 
 const ROOT = join(import.meta.dir, '..', '..');
-/** The command, and the thread that it starts. */
+/** The command, and the threads that it starts. */
 const ENTRIES = [
   join(ROOT, 'packages', 'cli', 'start.ts'),
   join(ROOT, 'packages', 'server', 'engine', 'sqlite', 'writer', 'writer-thread.ts'),
+  join(ROOT, 'packages', 'files', 'writer', 'file-writer-thread.ts'),
 ];
 /** What the executable is made of is the runtime that builds it. */
 export const EXECUTABLE_NAME = 'holdfast-linux-x64';

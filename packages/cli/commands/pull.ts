@@ -1,7 +1,7 @@
 /** `holdfast pull`: a tree out of a Space into a folder. */
 
 import type { Hash, PullResult } from '@holdfast/client';
-import { pullToPath } from '@holdfast/files';
+import { createFileWriter, pullToPath } from '@holdfast/files';
 import { formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
@@ -54,6 +54,7 @@ async function pull(location: TreeLocation, directory: string, flags: PullFlags)
       paths: flags.range,
       force: flags.force,
       fsync: flags.fsync,
+      writer: createFileWriter(),
     }),
   );
   if (flags.json) printJson(describeResult(result.item.hash, result));

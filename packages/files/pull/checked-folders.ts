@@ -6,6 +6,8 @@
 import { closeSync, constants, existsSync, lstatSync, openSync } from 'node:fs';
 import { PullTargetError, type TreePath } from '@holdfast/client';
 import { explain, shownPath } from './failure.ts';
+import { openFolderIn } from './folder-calls.ts';
+import { type FolderPlace, pathOf } from './small-file.ts';
 
 /** Descriptors that are kept open; folders beyond it are opened again when needed. */
 const FOLDERS_OPEN_MAX = 128;
@@ -14,29 +16,34 @@ const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NO
 const SLASH = Buffer.from('/');
 
 export interface FolderAccess {
-  /** What to put before a name to mean the entry of that folder. Use it at once: it may not mean the same later. */
-  prefix(path: TreePath | undefined): Buffer;
+  /** Use it at once: it may not mean the same later. A descriptor means that very folder until it is dropped. */
+  place(path: TreePath | undefined): FolderPlace;
   close(): void;
 }
 
+/** Calls its argument, which closes a descriptor, once no use of its prefix is under way. */
+export type DropLater = (close: () => void) => void;
+
 /** `base` may be reached through links: the user named it. */
-export function openFolders(base: string): FolderAccess {
-  return existsSync(DESCRIPTORS) ? new HeldFolders(base) : new CheckedFolders(base);
+export function openFolders(base: string, dropLater: DropLater = (close) => close()): FolderAccess {
+  return existsSync(DESCRIPTORS) ? new HeldFolders(base, dropLater) : new CheckedFolders(base);
 }
 
 class HeldFolders implements FolderAccess {
   readonly #base: string;
+  readonly #dropLater: DropLater;
   readonly #baseDescriptor: number;
   /** the one used last is last */
   readonly #open = new Map<TreePath, number>();
 
-  constructor(base: string) {
+  constructor(base: string, dropLater: DropLater) {
     this.#base = base;
+    this.#dropLater = dropLater;
     this.#baseDescriptor = openSync(base, constants.O_RDONLY | constants.O_DIRECTORY);
   }
 
-  prefix(path: TreePath | undefined): Buffer {
-    return prefixOf(this.#descriptorOf(path));
+  place(path: TreePath | undefined): FolderPlace {
+    return placeOf(this.#descriptorOf(path));
   }
 
   close(): void {
@@ -69,7 +76,8 @@ class HeldFolders implements FolderAccess {
   #openBelow(parent: number, path: TreePath): number {
     let descriptor: number;
     try {
-      descriptor = openSync(Buffer.concat([prefixOf(parent), path.name]), FOLDER_FLAGS);
+      descriptor =
+        openFolderIn(parent, path.name) ?? openSync(pathOf(placeOf(parent), path.name), FOLDER_FLAGS);
     } catch (error) {
       throw noFolder(this.#base, path, error);
     }
@@ -77,15 +85,16 @@ class HeldFolders implements FolderAccess {
     for (const [oldest, held] of this.#open) {
       if (this.#open.size < FOLDERS_OPEN_MAX) break;
       this.#open.delete(oldest);
-      closeSync(held);
+      this.#dropLater(() => closeSync(held));
     }
     this.#open.set(path, descriptor);
     return descriptor;
   }
 }
 
-function prefixOf(descriptor: number): Buffer {
-  return Buffer.from(`${DESCRIPTORS}/${descriptor}/`);
+/** The folder that `descriptor` holds open. */
+export function placeOf(descriptor: number): FolderPlace {
+  return { prefix: Buffer.from(`${DESCRIPTORS}/${descriptor}/`), descriptor };
 }
 
 /** Where descriptors have no paths. A link that is put in place between the look and the use is not noticed. */
@@ -97,7 +106,7 @@ export class CheckedFolders implements FolderAccess {
     if (!lstatSync(`${base}/.`).isDirectory()) throw new PullTargetError(`${base} is not a folder`);
   }
 
-  prefix(path: TreePath | undefined): Buffer {
+  place(path: TreePath | undefined): FolderPlace {
     const chain: TreePath[] = [];
     for (let at = path; at !== undefined; at = at.parent) chain.push(at);
     let prefix = Buffer.concat([Buffer.from(this.#base), SLASH]);
@@ -112,7 +121,7 @@ export class CheckedFolders implements FolderAccess {
       if (!isFolder) throw noFolder(this.#base, next, undefined);
       prefix = Buffer.concat([folder, SLASH]);
     }
-    return prefix;
+    return { prefix, descriptor: undefined };
   }
 
   close(): void {

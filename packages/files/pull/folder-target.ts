@@ -14,7 +14,6 @@ import {
   type Stats,
   symlinkSync,
   unlinkSync,
-  writeSync,
 } from 'node:fs';
 import {
   type ExistingFile,
@@ -29,6 +28,8 @@ import {
 } from '@holdfast/client';
 import { type FolderAccess, openFolders } from './checked-folders.ts';
 import { explain, shownPath } from './failure.ts';
+import type { FileWriter } from './file-writer.ts';
+import { makeFolderIn } from './folder-calls.ts';
 import {
   type AbandonedFile,
   closeQuietly,
@@ -45,6 +46,15 @@ import {
 } from './partial-names.ts';
 import { assertRoom } from './room.ts';
 import { setTimes } from './set-times.ts';
+import {
+  type FolderPlace,
+  type Placed,
+  pathOf,
+  placeNew,
+  type SmallFile,
+  unlinkIfThere,
+  writeSmallFile,
+} from './small-file.ts';
 
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 /** By anyone, as a push sees it. */
@@ -57,10 +67,13 @@ export interface FolderTargetOptions {
   readonly folders?: FolderAccess | undefined;
   /** Instead of `lstat`, for tests: a file system that folds case. */
   readonly findStat?: ((at: Buffer) => Stats | undefined) | undefined;
+  /** Makes small files beside the pull; the target closes it. Left out, the pull makes them all. */
+  readonly writer?: FileWriter | undefined;
 }
 
 export interface FolderTarget extends PullTarget {
-  close(): void;
+  /** Resolves when nothing more is written. */
+  close(): Promise<void>;
 }
 
 /** `base` is a folder that is there. Throws what opening it throws. */
@@ -73,29 +86,37 @@ class LocalTarget implements FolderTarget {
   readonly #folders: FolderAccess;
   readonly #fsync: boolean;
   readonly #findStat: (at: Buffer) => Stats | undefined;
+  /** Only `#findStat` tells what stands under a name: the system itself does not know. */
+  readonly #isFolded: boolean;
   /** Of folders that are being filled: what interrupted pulls left there, listed once. */
   readonly #abandoned = new Map<TreePath | undefined, readonly AbandonedFile[]>();
 
+  readonly #writer: FileWriter | undefined;
+  /** This file system gives a name in one step that replaces nothing: then two threads may do it at once. Known with the first file. */
+  #placesExclusively = false;
   /** The tree itself has entries named as what interrupted pulls leave: then nothing is taken for that. */
   #hasPartialNames = false;
 
   constructor(base: string, options: FolderTargetOptions) {
     this.#base = base;
-    this.#folders = options.folders ?? openFolders(base);
+    this.#writer = options.writer;
+    this.#folders = options.folders ?? openFolders(base, (close) => dropLater(this.#writer, close));
     this.#fsync = options.fsync ?? false;
-    this.#findStat = options.findStat ?? ((at) => lstatSync(at, { throwIfNoEntry: false }));
+    this.#findStat = options.findStat ?? findStat;
+    this.#isFolded = options.findStat !== undefined;
   }
 
-  close(): void {
+  async close(): Promise<void> {
+    await this.#writer?.close();
     this.#folders.close();
   }
 
   isEmpty(): boolean {
-    return readdirSync(this.#folders.prefix(undefined), { encoding: 'buffer' }).length === 0;
+    return readdirSync(this.#folders.place(undefined).prefix, { encoding: 'buffer' }).length === 0;
   }
 
   assertRoom(bytes: number): void {
-    assertRoom(this.#base, this.#folders.prefix(undefined), bytes);
+    assertRoom(this.#base, this.#folders.place(undefined).prefix, bytes);
   }
 
   noteEntry(path: TreePath): void {
@@ -148,6 +169,9 @@ class LocalTarget implements FolderTarget {
 
   makeFolder(path: TreePath, mayReplace: boolean): void {
     this.#try(path, 'cannot be made', () => {
+      const { descriptor } = this.#folders.place(path.parent);
+      // What stands there already makes it fail.
+      if (descriptor !== undefined && !this.#isFolded && makeFolderIn(descriptor, path.name)) return;
       const at = this.#locate(path);
       const stat = this.#findStat(at);
       if (stat !== undefined) {
@@ -160,30 +184,64 @@ class LocalTarget implements FolderTarget {
   }
 
   makeLink(path: TreePath, target: Uint8Array, file: Omit<NewFile, 'isExecutable'>): void {
-    this.#withPartial(path, 'cannot be made', (partial) => {
-      symlinkSync(Buffer.from(target), partial);
-      this.#putInPlace(partial, path, file);
+    const name = makePartialName(NO_HASH);
+    this.#try(path, 'cannot be made', () => {
+      const partial = this.#locateIn(path, name);
+      try {
+        symlinkSync(Buffer.from(target), partial);
+        this.#putInPlace(name, path, file);
+      } catch (error) {
+        unlinkIfThere(partial);
+        throw error;
+      } finally {
+        forgetPartialName(name);
+      }
     });
   }
 
-  writeFile(path: TreePath, content: Uint8Array, file: NewFile): void {
-    this.#withPartial(path, 'cannot be written', (partial) => {
-      const descriptor = createPartial(partial, file);
+  writeFile(path: TreePath, content: Uint8Array, file: NewFile): void | Promise<void> {
+    const folder = this.#try(path, 'cannot be written', () => this.#folders.place(path.parent));
+    const partialName = makePartialName(NO_HASH);
+    const whole: SmallFile = {
+      folder,
+      partialName,
+      name: path.name,
+      isExecutable: file.isExecutable,
+      mtimeNs: file.mtimeNs,
+      fsync: this.#fsync,
+    };
+    const taken =
+      this.#placesExclusively && !file.mayReplace ? this.#writer?.take(whole, content) : undefined;
+    if (taken !== undefined) return this.#whenTaken(path, partialName, taken);
+    this.#try(path, 'cannot be written', () => {
       try {
-        for (let done = 0; done < content.length; ) done += writeSync(descriptor, content, done);
-        sealPartial(descriptor, { bytes: content.length, fsync: this.#fsync });
-        this.#putInPlace(partial, path, file);
+        const placed = writeSmallFile(whole, content, (...names) => this.#place(...names, file));
+        this.#notePlaced(path, placed);
       } finally {
-        closeSync(descriptor);
+        forgetPartialName(partialName);
       }
     });
+  }
+
+  async #whenTaken(path: TreePath, partialName: string, taken: Promise<Placed>): Promise<void> {
+    try {
+      this.#notePlaced(path, await taken);
+    } catch (error) {
+      throw explain(error, `${this.#shown(path)} cannot be written`);
+    } finally {
+      forgetPartialName(partialName);
+    }
+  }
+
+  #notePlaced(path: TreePath, placed: Placed): void {
+    if (placed === 'appeared') throw this.#appeared(path);
+    this.#placesExclusively = placed === 'exclusive';
   }
 
   openPartial(path: TreePath, hash: Hash, file: NewFile): PartialFile {
     const { name, descriptor } = this.#try(path, 'cannot be written', () =>
       this.#takePartial(path, hash, file),
     );
-    const locate = (): Buffer => this.#locateIn(path, name);
     const write = async (offset: number, bytes: Uint8Array): Promise<void> => {
       await writeRange(descriptor, offset, bytes).catch((error: unknown) => {
         throw explain(error, `${this.#shown(path)} cannot be written`);
@@ -200,7 +258,7 @@ class LocalTarget implements FolderTarget {
       commit: async (bytes) => {
         this.#try(path, 'cannot be written', () => {
           sealPartial(descriptor, { bytes, fsync: this.#fsync });
-          this.#putInPlace(locate(), path, file);
+          this.#putInPlace(name, path, file);
         });
         end();
       },
@@ -211,7 +269,7 @@ class LocalTarget implements FolderTarget {
   finishFolder(path: TreePath | undefined, { stood, mtimeNs }: FinishedFolder): void {
     this.#abandoned.delete(path);
     this.#try(path, 'cannot be finished', () => {
-      const folder = this.#folders.prefix(path);
+      const folder = this.#folders.place(path).prefix;
       const leftovers = stood ? this.#listAbandoned(folder) : [];
       for (const { name } of leftovers) unlinkIfThere(Buffer.concat([folder, Buffer.from(name)]));
       if (mtimeNs !== undefined) setTimes(folder, mtimeNs);
@@ -225,7 +283,7 @@ class LocalTarget implements FolderTarget {
 
   /** What an interrupted pull left of the same file, or a new one. */
   #takePartial(path: TreePath, hash: Hash, file: NewFile): { name: string; descriptor: number } {
-    const folder = this.#folders.prefix(path.parent);
+    const folder = this.#folders.place(path.parent).prefix;
     const name = makePartialName(hash);
     const at = Buffer.concat([folder, Buffer.from(name)]);
     const listed = this.#abandoned.get(path.parent) ?? this.#listAbandoned(folder);
@@ -238,13 +296,26 @@ class LocalTarget implements FolderTarget {
     return { name, descriptor: createPartial(at, file) };
   }
 
+  #putInPlace(partialName: string, path: TreePath, file: Omit<NewFile, 'isExecutable'>): void {
+    const folder = this.#folders.place(path.parent);
+    const partial = Buffer.from(partialName);
+    if (file.mtimeNs !== undefined) setTimes(pathOf(folder, partial), file.mtimeNs);
+    if (this.#place(folder, partial, path.name, file) === 'appeared') throw this.#appeared(path);
+  }
+
   /** The final name, in one step; the last look at what stands there and the rename are one turn of this process. */
-  #putInPlace(partial: Buffer, path: TreePath, file: Omit<NewFile, 'isExecutable'>): void {
-    if (file.mtimeNs !== undefined) setTimes(partial, file.mtimeNs);
-    const at = this.#locate(path);
+  #place(
+    folder: FolderPlace,
+    partialName: Uint8Array,
+    name: Uint8Array,
+    { mayReplace }: Pick<NewFile, 'mayReplace'>,
+  ): Placed {
+    if (!mayReplace && !this.#isFolded) return placeNew(folder, partialName, name);
+    const at = pathOf(folder, name);
     const stat = this.#findStat(at);
-    if (stat !== undefined && (!file.mayReplace || stat.isDirectory())) throw this.#appeared(path);
-    renameSync(partial, at);
+    if (stat !== undefined && (!mayReplace || stat.isDirectory())) return 'appeared';
+    renameSync(pathOf(folder, partialName), at);
+    return 'looked';
   }
 
   #appeared(path: TreePath): PullTargetError {
@@ -261,33 +332,17 @@ class LocalTarget implements FolderTarget {
     if (swapped === undefined) return true;
     const other = this.#findStat(this.#locateIn(path, swapped));
     if (other?.ino !== stat.ino || other.dev !== stat.dev) return true;
-    const listed = readdirSync(this.#folders.prefix(path.parent), { encoding: 'buffer' });
+    const listed = readdirSync(this.#folders.place(path.parent).prefix, { encoding: 'buffer' });
     return listed.some((candidate) => candidate.equals(name));
   }
 
   #locate(path: TreePath): Buffer {
-    return Buffer.concat([this.#folders.prefix(path.parent), path.name]);
+    return pathOf(this.#folders.place(path.parent), path.name);
   }
 
   /** Another name in the folder of `path`. */
   #locateIn(path: TreePath, name: string | Buffer): Buffer {
-    return Buffer.concat([this.#folders.prefix(path.parent), Buffer.from(name)]);
-  }
-
-  /** Does `work` under a name of its own beside `path`; nothing is left there when it fails. */
-  #withPartial(path: TreePath, what: string, work: (partial: Buffer) => void): void {
-    const name = makePartialName(NO_HASH);
-    this.#try(path, what, () => {
-      const partial = this.#locateIn(path, name);
-      try {
-        work(partial);
-      } catch (error) {
-        unlinkIfThere(partial);
-        throw error;
-      } finally {
-        forgetPartialName(name);
-      }
-    });
+    return pathOf(this.#folders.place(path.parent), Buffer.from(name));
   }
 
   #shown(path: TreePath | undefined): string {
@@ -318,12 +373,13 @@ function swapCase(name: Buffer): Buffer | undefined {
   return swapped;
 }
 
-function unlinkIfThere(at: Buffer): void {
-  try {
-    unlinkSync(at);
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
-  }
+function findStat(at: Buffer): Stats | undefined {
+  return lstatSync(at, { throwIfNoEntry: false });
+}
+
+function dropLater(writer: FileWriter | undefined, close: () => void): void {
+  if (writer === undefined) close();
+  else writer.afterTaken(close);
 }
 
 function syncFolder(folder: Buffer): void {

@@ -36,10 +36,13 @@ const REOPEN_FLAGS = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBL
 /** Names that pulls of this process write to. */
 const written = new Set<string>();
 
-/** A name that no other pull uses, until `forgetPartialName`: `.holdfast-<of the file>-<process>-<random>.part`. */
+/** Random at the start: another machine that shares the folder may have a process of the same number. */
+let nextNumber = crypto.getRandomValues(new Uint32Array(1))[0] ?? 0;
+
+/** A name that no other pull uses, until `forgetPartialName`: `.holdfast-<of the file>-<process>-<number>.part`. */
 export function makePartialName(hash: Hash): string {
-  const random = crypto.getRandomValues(new Uint32Array(1))[0] ?? 0;
-  const name = `.holdfast-${hash.slice(0, 16)}-${process.pid}-${random.toString(16).padStart(8, '0')}.part`;
+  nextNumber = (nextNumber + 1) >>> 0;
+  const name = `.holdfast-${hash.slice(0, 16)}-${process.pid}-${nextNumber.toString(16).padStart(8, '0')}.part`;
   written.add(name);
   return name;
 }
@@ -84,11 +87,11 @@ function isWritten(name: string, pid: number): boolean {
 }
 
 /** Before the umask, which the system takes off a new file by itself; never set-uid, set-gid or sticky. */
-function modeOf({ isExecutable }: Pick<NewFile, 'isExecutable'>): number {
+export function modeOf({ isExecutable }: Pick<NewFile, 'isExecutable'>): number {
   return isExecutable ? 0o777 : 0o666;
 }
 
-export function createPartial(path: Buffer, file: NewFile): number {
+export function createPartial(path: Buffer, file: Pick<NewFile, 'isExecutable'>): number {
   return openSync(path, CREATE_FLAGS, modeOf(file));
 }
 

@@ -75,7 +75,7 @@ export async function pullToPath(
       item,
     };
   } finally {
-    target?.close();
+    await target?.close();
   }
 }
 

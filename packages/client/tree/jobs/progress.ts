@@ -69,6 +69,9 @@ export type ProgressEvent =
       readonly message: string;
     });
 
+/** A function is called only when the text is told: to name every file of a large tree takes a while. */
+type ToldText = string | (() => string);
+
 /** What a job tells. All calls are cheap: one per file or request is fine. */
 export interface ProgressReporter {
   phase(phase: ProgressPhase): void;
@@ -76,10 +79,9 @@ export interface ProgressReporter {
   count(more: Partial<ProgressCounters>): void;
   /** Sets the totals named; the others stay. */
   expect(totals: ProgressTotals): void;
-  /** A function is called only when the item is told: to name every file of a large tree takes a while. */
-  item(item: string | (() => string)): void;
+  item(item: ToldText): void;
   /** The job now waits for something; call the result when it no longer does. Waits may overlap. */
-  waitFor(cause: string): () => void;
+  waitFor(cause: ToldText): () => void;
   warn(message: string): void;
 }
 
@@ -148,10 +150,10 @@ export function startProgress({
 }: ProgressOptions): RunningProgress {
   const startedAt = clock.now();
   const counters = { ...COUNTERS_NONE };
-  const waits = new Set<{ readonly cause: string }>();
+  const waits = new Set<{ readonly cause: ToldText }>();
   let totals: ProgressTotals = {};
   let phase: ProgressPhase = 'scan';
-  let item: string | (() => string) | undefined;
+  let item: ToldText | undefined;
   /** Something is to be told; something went on. Requests alone do not: they are also what a stalled job sends. */
   let isChanged = true;
   let isMoved = true;
@@ -161,7 +163,7 @@ export function startProgress({
   let deadTicks = 0;
   let stopTimer: (() => void) | undefined;
 
-  const nameItem = (): string | undefined => (typeof item === 'function' ? item() : item);
+  const nameItem = (): string | undefined => (item === undefined ? undefined : tell(item));
   const watch = (): void => {
     const isAlive = isChanged || isMoved || waits.size > 0;
     deadTicks = isAlive ? 0 : deadTicks + 1;
@@ -232,10 +234,14 @@ export function startProgress({
   };
 }
 
+function tell(text: ToldText): string {
+  return typeof text === 'function' ? text() : text;
+}
+
 /** The newest wait is the narrowest cause: the ones before it are what it is part of. */
-function explainStall(waits: ReadonlySet<{ readonly cause: string }>, item: string | undefined): string {
+function explainStall(waits: ReadonlySet<{ readonly cause: ToldText }>, item: string | undefined): string {
   const newest = [...waits].at(-1);
-  if (newest !== undefined) return newest.cause;
+  if (newest !== undefined) return tell(newest.cause);
   return item === undefined ? 'no step has ended' : `still working on ${item}`;
 }
 

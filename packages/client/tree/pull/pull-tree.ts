@@ -290,7 +290,11 @@ class Pull {
     { file, held }: { readonly file: NewFile; readonly held: HeldMemory },
   ): Promise<void> {
     const opened = await openFile(this.#source, entry, this.#call);
-    if (opened.type === 'whole') return this.#target.writeFile(path, opened.content, file);
+    if (opened.type === 'whole') {
+      const writing = this.#target.writeFile(path, opened.content, file);
+      held.release();
+      return writing;
+    }
     // Its chunks hold memory of their own.
     held.release();
     const done = await this.#chunked.take();

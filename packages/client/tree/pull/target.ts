@@ -59,8 +59,8 @@ export interface PullTarget {
   setExecutable(path: TreePath, isExecutable: boolean): void;
   makeFolder(path: TreePath, mayReplace: boolean): void;
   makeLink(path: TreePath, target: Uint8Array, file: Omit<NewFile, 'isExecutable'>): void;
-  /** Writes a small file whole. */
-  writeFile(path: TreePath, content: Uint8Array, file: NewFile): void;
+  /** Writes a small file whole: at once, or beside the pull; `content` is not needed any more when it returns. */
+  writeFile(path: TreePath, content: Uint8Array, file: NewFile): void | Promise<void>;
   /** `hash` finds again what an interrupted pull left of the same file. */
   openPartial(path: TreePath, hash: Hash, file: NewFile): PartialFile;
   /** All in the folder is done: takes away what interrupted pulls left in it, if it stood before, and sets its time. */

@@ -6,7 +6,7 @@ import type { PullTarget } from './target.ts';
 /** `target`; what takes longer than a turn of the event loop counts as waited for while it lasts. */
 export function watchTarget(target: PullTarget, progress: ProgressReporter): PullTarget {
   const during = <T>(doing: string, path: TreePath, work: Promise<T>): Promise<T> =>
-    work.finally(progress.waitFor(`${doing} ${formatPath(path)}`));
+    work.finally(progress.waitFor(() => `${doing} ${formatPath(path)}`));
   return {
     isEmpty: () => target.isEmpty(),
     assertRoom: (bytes) => target.assertRoom(bytes),
@@ -15,8 +15,11 @@ export function watchTarget(target: PullTarget, progress: ProgressReporter): Pul
     setExecutable: (path, isExecutable) => target.setExecutable(path, isExecutable),
     makeFolder: (path, mayReplace) => target.makeFolder(path, mayReplace),
     makeLink: (path, linkTarget, file) => target.makeLink(path, linkTarget, file),
-    writeFile: (path, content, file) => target.writeFile(path, content, file),
     finishFolder: (path, folder) => target.finishFolder(path, folder),
+    writeFile(path, content, file) {
+      const writing = target.writeFile(path, content, file);
+      return writing === undefined ? undefined : during('writing', path, writing);
+    },
     openExisting(path) {
       const file = target.openExisting(path);
       return {

@@ -57,7 +57,7 @@ class Counting {
         (this.totals as unknown as Record<string, number>)[name]! += value;
     },
     waitFor: (cause) => {
-      this.causes.push(cause);
+      this.causes.push(typeof cause === 'function' ? cause() : cause);
       return () => undefined;
     },
     warn: (message) => {

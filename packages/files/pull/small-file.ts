@@ -1,0 +1,80 @@
+/** A file that is at hand whole: written under a name of its own, which then becomes its final name in one step. */
+import { closeSync, fsyncSync, lstatSync, renameSync, unlinkSync, writeSync } from 'node:fs';
+import { createFileIn, renameExclusivelyIn } from './folder-calls.ts';
+import { createPartial, modeOf } from './partial-names.ts';
+import { setTimes } from './set-times.ts';
+
+/** A folder of the target, for as long as its descriptor is open. */
+export interface FolderPlace {
+  /** What to put before a name to mean an entry of the folder. */
+  readonly prefix: Buffer;
+  /** undefined where folders are not held open */
+  readonly descriptor: number | undefined;
+}
+
+export interface SmallFile {
+  readonly folder: FolderPlace;
+  readonly partialName: string;
+  readonly name: Uint8Array;
+  readonly isExecutable: boolean;
+  readonly mtimeNs: bigint | undefined;
+  readonly fsync: boolean;
+}
+
+/**
+ * `exclusive`: placed in one step with the look at what stands there. `looked`: placed right after that look. `appeared`: not
+ * placed, for something stands there.
+ */
+export type Placed = 'exclusive' | 'looked' | 'appeared';
+
+/** Gives a file that is whole its final name. */
+export type Place = (folder: FolderPlace, partialName: Uint8Array, name: Uint8Array) => Placed;
+
+/** Nothing of the file is left when it was not placed. Throws what the system says. */
+export function writeSmallFile(file: SmallFile, content: Uint8Array, place: Place = placeNew): Placed {
+  const { folder, name, mtimeNs } = file;
+  const partialName = Buffer.from(file.partialName);
+  let placed: Placed = 'appeared';
+  try {
+    const descriptor = create(folder, partialName, file);
+    try {
+      for (let done = 0; done < content.length; ) done += writeSync(descriptor, content, done);
+      if (file.fsync) fsyncSync(descriptor);
+      if (mtimeNs !== undefined) setTimes(pathOf(folder, partialName), mtimeNs);
+      placed = place(folder, partialName, name);
+    } finally {
+      closeSync(descriptor);
+    }
+  } finally {
+    if (placed === 'appeared') unlinkIfThere(pathOf(folder, partialName));
+  }
+  return placed;
+}
+
+/** Gives an entry of a folder a name that nothing there may have. */
+export function placeNew(folder: FolderPlace, partialName: Uint8Array, name: Uint8Array): Placed {
+  const { descriptor } = folder;
+  if (descriptor !== undefined && renameExclusivelyIn(descriptor, partialName, name)) return 'exclusive';
+  const at = pathOf(folder, name);
+  if (lstatSync(at, { throwIfNoEntry: false }) !== undefined) return 'appeared';
+  renameSync(pathOf(folder, partialName), at);
+  return 'looked';
+}
+
+export function pathOf({ prefix }: FolderPlace, name: Uint8Array): Buffer {
+  return Buffer.concat([prefix, name]);
+}
+
+export function unlinkIfThere(at: Buffer): void {
+  try {
+    unlinkSync(at);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+  }
+}
+
+function create(folder: FolderPlace, name: Uint8Array, file: SmallFile): number {
+  const made =
+    folder.descriptor === undefined ? undefined : createFileIn(folder.descriptor, name, modeOf(file));
+  return made ?? createPartial(pathOf(folder, name), file);
+}

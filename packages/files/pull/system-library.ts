@@ -1,0 +1,34 @@
+/** Functions of the system's C library that no runtime offers by itself. Bun can call them; other runtimes cannot. */
+
+const LIBRARIES: readonly string[] = ['libc.so.6', 'libSystem.B.dylib', 'libc.so'];
+
+/** Shape of one C function, in the words of Bun. */
+interface Signature {
+  readonly args: readonly string[];
+  readonly returns: string;
+}
+
+/** Node has this since 20.16. */
+interface Builtins {
+  getBuiltinModule?(id: string): unknown;
+}
+
+interface ForeignFunctions {
+  dlopen(library: string, functions: Readonly<Record<string, Signature>>): { readonly symbols: unknown };
+}
+
+/** `F` is what the functions look like from here; undefined where the runtime or the library lacks one of them. */
+export function findSystemFunctions<F>(
+  functions: Readonly<Record<keyof F & string, Signature>>,
+): F | undefined {
+  const foreign = (process as Builtins).getBuiltinModule?.('bun:ffi') as ForeignFunctions | undefined;
+  if (foreign === undefined) return undefined;
+  for (const library of LIBRARIES) {
+    try {
+      return foreign.dlopen(library, functions).symbols as F;
+    } catch {
+      // Another system calls its library otherwise.
+    }
+  }
+  return undefined;
+}

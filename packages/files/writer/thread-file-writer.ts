@@ -1,0 +1,162 @@
+/**
+ * Makes the small files of a pull in a thread of its own: the system takes as long to make a file as the pull takes to receive and
+ * prove it. Files that come in one turn of the event loop cross together. What the thread has no room for stays with the pull, so
+ * neither waits for the other.
+ */
+import { Worker } from 'node:worker_threads';
+import type { FileWriter } from '../pull/file-writer.ts';
+import type { Placed, SmallFile } from '../pull/small-file.ts';
+import { FilePage, PAGE_BYTES } from './file-page.ts';
+import type { FailedFile, FilledPage, WriterData, WrittenPage } from './writer-messages.ts';
+
+/** The thread's first file. It lies beside this one, with the same name in the sources and in a build. */
+const ENTRY = import.meta.url.endsWith('.ts') ? './file-writer-thread.ts' : './file-writer-thread.js';
+const PAGES = 8;
+/** The page that is written, and the one after it. */
+const PAGES_AHEAD = 2;
+/** A thread takes some 20 ms and 20 MiB: as long as a few hundred files. */
+const FILES_BEFORE_THREAD = 200;
+
+interface Waiting {
+  readonly settle: (placed: Placed) => void;
+  readonly fail: (error: unknown) => void;
+}
+
+interface Page {
+  readonly number: number;
+  readonly files: FilePage;
+  waiting: Waiting[];
+}
+
+/** The writer of one pull. The thread starts when `filesBefore` were asked of it: with fewer it takes longer than it saves. */
+export function createFileWriter(filesBefore = FILES_BEFORE_THREAD): FileWriter {
+  return new ThreadFileWriter(filesBefore);
+}
+
+class ThreadFileWriter implements FileWriter {
+  readonly #filesBefore: number;
+  #askedCount = 0;
+  #thread: Worker | undefined;
+  readonly #free: Page[] = [];
+  /** in the order in which they were handed over */
+  readonly #busy = new Map<number, Page>();
+  #filling: Page | undefined;
+  #isHandOverDue = false;
+  /** called when the page that was handed over last before them is over */
+  #later: { readonly after: Page; readonly work: () => void }[] = [];
+  #idle: (() => void)[] = [];
+  #failure: Error | undefined;
+
+  constructor(filesBefore: number) {
+    this.#filesBefore = filesBefore;
+  }
+
+  take(file: SmallFile, content: Uint8Array): Promise<Placed> | undefined {
+    this.#askedCount += 1;
+    if (this.#askedCount <= this.#filesBefore || this.#failure !== undefined) return undefined;
+    this.#thread ??= this.#start();
+    const page = this.#add(file, content);
+    if (page === undefined) return undefined;
+    this.#handOverSoon();
+    return new Promise((settle, fail) => page.waiting.push({ settle, fail }));
+  }
+
+  afterTaken(work: () => void): void {
+    const last = this.#filling ?? [...this.#busy.values()].at(-1);
+    if (last === undefined) work();
+    else this.#later.push({ after: last, work });
+  }
+
+  async close(): Promise<void> {
+    this.#handOver();
+    if (this.#busy.size > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    await this.#thread?.terminate();
+    this.#thread = undefined;
+  }
+
+  #start(): Worker {
+    const memories = Array.from({ length: PAGES }, () => new SharedArrayBuffer(PAGE_BYTES));
+    for (const [number, memory] of memories.entries()) {
+      this.#free.push({ number, files: new FilePage(memory), waiting: [] });
+    }
+    const data: WriterData = { pages: memories };
+    const thread = new Worker(new URL(ENTRY, import.meta.url), { workerData: data });
+    thread.on('message', (written: WrittenPage) => this.#hear(written));
+    thread.on('error', (error: Error) => this.#fail(error.message));
+    thread.on('exit', () => this.#fail('it has ended'));
+    return thread;
+  }
+
+  /** The page that has it now; undefined when none has room. */
+  #add(file: SmallFile, content: Uint8Array): Page | undefined {
+    if (this.#filling?.files.add(file, content)) return this.#filling;
+    this.#handOver();
+    const [page] = this.#free;
+    if (page?.files.add(file, content) !== true) return undefined;
+    this.#filling = this.#free.shift();
+    return page;
+  }
+
+  /** After this turn of the event loop: until then others may join. */
+  #handOverSoon(): void {
+    if (this.#isHandOverDue) return;
+    this.#isHandOverDue = true;
+    setImmediate(() => {
+      this.#isHandOverDue = false;
+      this.#handOverIfIdle();
+    });
+  }
+
+  /** While the thread has enough to do the page is filled further: each message costs as much as a file. */
+  #handOverIfIdle(): void {
+    if (this.#busy.size < PAGES_AHEAD) this.#handOver();
+  }
+
+  #handOver(): void {
+    const page = this.#filling;
+    if (page === undefined) return;
+    this.#filling = undefined;
+    this.#busy.set(page.number, page);
+    const filled: FilledPage = { page: page.number, count: page.files.count };
+    this.#thread?.postMessage(filled);
+  }
+
+  #hear({ page: number, isExclusive, failed }: WrittenPage): void {
+    const page = this.#busy.get(number);
+    if (page === undefined) return;
+    const failures = new Map(failed.map((each) => [each.index, each]));
+    for (const [index, { settle, fail }] of page.waiting.entries()) {
+      const failure = failures.get(index);
+      if (failure === undefined) settle(isExclusive ? 'exclusive' : 'looked');
+      else if (failure.placed === 'appeared') settle('appeared');
+      else fail(errorOf(failure));
+    }
+    this.#release(page);
+    this.#handOverIfIdle();
+  }
+
+  #release(page: Page): void {
+    this.#busy.delete(page.number);
+    const ready = this.#later.filter(({ after }) => after === page);
+    this.#later = this.#later.filter(({ after }) => after !== page);
+    for (const { work } of ready) work();
+    page.waiting = [];
+    page.files.clear();
+    this.#free.push(page);
+    if (this.#busy.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  /** The thread is gone: what it had fails, and what comes is written by the pull. */
+  #fail(reason: string): void {
+    this.#failure ??= new Error(`the thread that makes files failed: ${reason}`);
+    this.#handOver();
+    for (const page of [...this.#busy.values()]) {
+      for (const { fail } of page.waiting) fail(this.#failure);
+      this.#release(page);
+    }
+  }
+}
+
+function errorOf({ message, code }: Extract<FailedFile, { readonly message: string }>): Error {
+  return Object.assign(new Error(message), code === undefined ? {} : { code });
+}
