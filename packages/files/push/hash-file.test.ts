@@ -70,6 +70,20 @@ describe('hashFile', () => {
     expect(bytes).toBe(size);
   });
 
+  test('reads one file after the other into the same memory, and hands it on there', async () => {
+    const size = CHUNK_BYTES_MIN + 1;
+    const memories = new Set<ArrayBufferLike>();
+    for (const name of ['first', 'second', 'third']) {
+      const path = join(folder, name);
+      writeFileSync(path, randomBytes(size));
+      await hashFile(path, lstatSync(path), {
+        ...UNHEARD,
+        takeNode: async (_, canonical) => void memories.add(canonical.buffer),
+      });
+    }
+    expect(memories.size).toBe(1);
+  });
+
   test.each(sizes)('of %d equal bytes, which are only cut at the maximum', async (size) => {
     const content = new Uint8Array(size);
     const path = join(folder, `zero-${size}`);

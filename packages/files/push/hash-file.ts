@@ -7,7 +7,6 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { setTimeout } from 'node:timers/promises';
 import {
   type BuiltFile,
-  buildSmallFile,
   CHUNK_BYTES_MAX,
   CHUNK_BYTES_MIN,
   CHUNK_CONTENT_TYPE,
@@ -15,7 +14,6 @@ import {
   FILE_CONTENT_TYPE,
   FileIndexBuilder,
   findChunkEnd,
-  type NodeSink,
   type TreeNode,
 } from '@holdfast/client';
 import { encodeNode, encodeNodeHeader, type Hash } from '@holdfast/protocol';
@@ -125,6 +123,8 @@ type Attempt =
 
 const fileHeader = (size: number): Uint8Array =>
   encodeNodeHeader({ contentType: FILE_CONTENT_TYPE, refs: [], size });
+const chunkHeader = (size: number): Uint8Array =>
+  encodeNodeHeader({ contentType: CHUNK_CONTENT_TYPE, refs: [], size });
 /** The same for every size. */
 const FILE_HEADER_BYTES = fileHeader(0).length;
 /** Of larger ones a next may be read while one is taken: each has memory of its own. */
@@ -212,10 +212,6 @@ async function hashPieces(
       return takeNode?.(node.hash, canonical, { files: 0, bytes: 0 });
     },
   };
-  const whole: NodeSink = {
-    digest: digestAtOnce,
-    emit: (node) => takeNode?.(node.hash, encodeNode(node), { files: 1, bytes: offered.add(size) }),
-  };
   const index = new FileIndexBuilder(sink);
   const taken: { readonly bytes: number; readonly hash: Promise<Hash> }[] = [];
   const settleOldest = async (): Promise<void> => {
@@ -225,11 +221,19 @@ async function hashPieces(
   let readBytes = 0;
   try {
     for await (const chunk of readChunks(handle, size)) {
-      if (chunk.length === size) return { ...(await buildSmallFile(whole, chunk)), indexNodes };
+      if (chunk.length === size) {
+        const counts = { files: 1, bytes: offered.add(size) };
+        return {
+          hash: await takeContent(fileHeader(size), chunk, takeNode, counts),
+          bytes: size,
+          indexNodes,
+        };
+      }
       readBytes += chunk.length;
       onRead(chunk.length);
       if (taken.length >= TAKEN_AT_ONCE_MAX) await settleOldest();
-      const hash = takeChunk(chunk, takeNode, offered);
+      const counts = { files: 0, bytes: offered.add(chunk.length) };
+      const hash = takeContent(chunkHeader(chunk.length), chunk, takeNode, counts);
       // The failure is thrown where the chunk's turn comes.
       hash.catch(() => undefined);
       taken.push({ bytes: chunk.length, hash });
@@ -243,24 +247,22 @@ async function hashPieces(
 }
 
 /**
- * Looks at `chunk` only before it returns. Hashing on another thread would need a copy in new memory, which takes more than half
+ * Looks at `content` only before it returns. Hashing on another thread would need a copy in new memory, which takes more than half
  * of the time that hashing takes.
  */
-async function takeChunk(
-  chunk: Uint8Array,
+async function takeContent(
+  header: Uint8Array,
+  content: Uint8Array,
   takeNode: TakeNode | undefined,
-  offered: OfferedBytes,
+  counts: Parameters<TakeNode>[2],
 ): Promise<Hash> {
-  // The view does not hold for as long as this takes.
-  const size = chunk.length;
-  const header = encodeNodeHeader({ contentType: CHUNK_CONTENT_TYPE, refs: [], size });
-  if (takeNode === undefined) return digestAtOnce(header, chunk);
-  const bytes = chunkMemory.take(header.length + size);
+  if (takeNode === undefined) return digestAtOnce(header, content);
+  const bytes = chunkMemory.take(header.length + content.length);
   bytes.set(header);
-  bytes.set(chunk, header.length);
+  bytes.set(content, header.length);
   try {
     const hash = digestWhole(bytes);
-    await takeNode(hash, bytes, { files: 0, bytes: offered.add(size) });
+    await takeNode(hash, bytes, counts);
     return hash;
   } finally {
     chunkMemory.give(bytes);
@@ -272,7 +274,7 @@ async function takeChunk(
  * looked at. Ends early when the file does.
  */
 async function* readChunks(handle: FileHandle, size: number): AsyncGenerator<Uint8Array, void, undefined> {
-  const memory = new Uint8Array(Math.min(WINDOW_BYTES, size));
+  const memory = chunkMemory.take(Math.min(WINDOW_BYTES, size));
   let start = 0;
   let filled = 0;
   let scannedEnd = 0;
@@ -310,6 +312,7 @@ async function* readChunks(handle: FileHandle, size: number): AsyncGenerator<Uin
   } finally {
     // The file is closed next; nothing may still be reading into memory.
     await reading.catch(() => undefined);
+    chunkMemory.give(memory);
   }
 }
 

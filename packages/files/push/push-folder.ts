@@ -156,7 +156,7 @@ async function scanAndSend(
       ...scan,
       survey,
       takeNode: (hash, canonical, content) => {
-        // The memory of chunks is used again, so they leave no garbage.
+        // The memory of chunks and of files that long is used again, so they leave no garbage.
         memory.passed(canonical.length > CHUNK_BYTES_MIN ? 0 : canonical.length);
         return early.add(hash, canonical, content);
       },
