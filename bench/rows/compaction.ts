@@ -21,7 +21,7 @@ export const COMPACTION_ROW: Row = {
 /** Of the records of a worn pack, so many of ten are live. */
 const LIVE_OF_TEN = 4;
 /** worn packs for each second of a load: more than compaction gets done in it */
-const PACKS_PER_SECOND = 0.8;
+const PACKS_PER_SECOND = 2;
 const LOOK_MS = 50;
 /** Compaction looks for work every 10 s. */
 const WAIT_MS_MAX = 60_000;
