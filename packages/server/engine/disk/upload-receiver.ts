@@ -8,7 +8,7 @@ import type { Hash } from '@holdfast/protocol';
 import { readPieces } from '../../core/byte-stream.ts';
 import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
 import type { StagedPack } from '../../core/packs/pack-ports.ts';
-import { askCollector, releasePiece } from '../../core/release-bytes.ts';
+import { askCollector } from '../../core/release-bytes.ts';
 import { TOO_MANY_PUTS, tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import type { NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/upload-ports.ts';
 import { exhausted } from '../../shares/exhausted.ts';
@@ -296,14 +296,9 @@ class StagedObject implements StagedUpload {
 }
 
 async function* chunksOf(body: ReadableStream<Uint8Array> | Uint8Array): AsyncGenerator<Uint8Array> {
-  if (body instanceof Uint8Array) {
-    yield body;
-    askCollector(body.length);
-    return;
-  }
-  for await (const piece of readPieces(body)) {
-    yield piece;
-    releasePiece(piece);
+  for await (const chunk of body instanceof Uint8Array ? [body] : readPieces(body)) {
+    yield chunk;
+    askCollector(chunk.length);
   }
 }
 
