@@ -320,8 +320,9 @@ class LocalTarget implements FolderTarget {
 
   #appeared(path: TreePath): PullTargetError {
     return new PullTargetError(
-      `${this.#shown(path)} has appeared while pulling, or this file system takes its name for another one of the tree ` +
-        '(upper and lower case); pull where names differ by case, or leave one out by --range',
+      `${this.#shown(path)} has appeared while pulling: run the same command again, and it goes on. If it says so again, this ` +
+        'file system takes the name for another one of the tree (upper and lower case): pull where names differ by case, or ' +
+        'leave one out by --range',
     );
   }
 
