@@ -6,12 +6,11 @@
 import { closeSync, constants, existsSync, lstatSync, openSync } from 'node:fs';
 import { PullTargetError, type TreePath } from '@holdfast/client';
 import { explain, shownPath } from './failure.ts';
-import { openFolderIn } from './folder-calls.ts';
-import { type FolderPlace, pathOf } from './small-file.ts';
+import { openIn } from './folder-calls.ts';
+import { DESCRIPTORS, type FolderPlace, pathOf, placeOf } from './folder-place.ts';
 
 /** Descriptors that are kept open; folders beyond it are opened again when needed. */
 const FOLDERS_OPEN_MAX = 128;
-const DESCRIPTORS = '/proc/self/fd';
 const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const SLASH = Buffer.from('/');
 
@@ -77,7 +76,7 @@ class HeldFolders implements FolderAccess {
     let descriptor: number;
     try {
       descriptor =
-        openFolderIn(parent, path.name) ?? openSync(pathOf(placeOf(parent), path.name), FOLDER_FLAGS);
+        openIn(parent, path.name, FOLDER_FLAGS) ?? openSync(pathOf(placeOf(parent), path.name), FOLDER_FLAGS);
     } catch (error) {
       throw noFolder(this.#base, path, error);
     }
@@ -90,11 +89,6 @@ class HeldFolders implements FolderAccess {
     this.#open.set(path, descriptor);
     return descriptor;
   }
-}
-
-/** The folder that `descriptor` holds open. */
-export function placeOf(descriptor: number): FolderPlace {
-  return { prefix: Buffer.from(`${DESCRIPTORS}/${descriptor}/`), descriptor };
 }
 
 /** Where descriptors have no paths. A link that is put in place between the look and the use is not noticed. */

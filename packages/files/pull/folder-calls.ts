@@ -3,8 +3,7 @@
  * A path through the descriptor leads to the same entry, and takes the system a quarter longer for each small file. A step that
  * fails says nothing of the reason: the caller takes the path then, which does.
  */
-import { constants } from 'node:fs';
-import { findSystemFunctions } from './system-library.ts';
+import { seekSystemFunctions } from './system-library.ts';
 
 interface SystemFunctions {
   openat(folder: number, name: Buffer, flags: number, mode: number): number;
@@ -14,38 +13,23 @@ interface SystemFunctions {
 
 /** Linux has it, and Node no name for it: a process that is started does not inherit the descriptor. */
 const CLOSE_ON_START = 0o2000000;
-const CREATE_FLAGS =
-  constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW | CLOSE_ON_START;
-const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW | CLOSE_ON_START;
 /** of `renameat2` */
 const NO_REPLACE = 1;
 /** before the umask */
 const FOLDER_MODE = 0o777;
 
-let known: SystemFunctions | undefined | 'not looked for' = 'not looked for';
+const seekOnLinux = seekSystemFunctions<SystemFunctions>({
+  openat: { args: ['i32', 'ptr', 'i32', 'u32'], returns: 'i32' },
+  mkdirat: { args: ['i32', 'ptr', 'u32'], returns: 'i32' },
+  renameat2: { args: ['i32', 'ptr', 'i32', 'ptr', 'u32'], returns: 'i32' },
+});
+const findCalls = (): SystemFunctions | undefined =>
+  process.platform === 'linux' ? seekOnLinux() : undefined;
 
-function findCalls(): SystemFunctions | undefined {
-  if (known === 'not looked for') {
-    known =
-      process.platform === 'linux'
-        ? findSystemFunctions<SystemFunctions>({
-            openat: { args: ['i32', 'ptr', 'i32', 'u32'], returns: 'i32' },
-            mkdirat: { args: ['i32', 'ptr', 'u32'], returns: 'i32' },
-            renameat2: { args: ['i32', 'ptr', 'i32', 'ptr', 'u32'], returns: 'i32' },
-          })
-        : undefined;
-  }
-  return known;
-}
-
-/** The descriptor of a new file; undefined when it could not be made so. `mode` is taken before the umask. */
-export function createFileIn(folder: number, name: Uint8Array, mode: number): number | undefined {
-  return descriptorOf(findCalls()?.openat(folder, asText(name), CREATE_FLAGS, mode));
-}
-
-/** The descriptor of a folder, never through a link; undefined when it could not be opened so. */
-export function openFolderIn(folder: number, name: Uint8Array): number | undefined {
-  return descriptorOf(findCalls()?.openat(folder, asText(name), FOLDER_FLAGS, 0));
+/** The descriptor of an entry; undefined when it could not be opened so. `mode` is that of a new file, before the umask. */
+export function openIn(folder: number, name: Uint8Array, flags: number, mode = 0): number | undefined {
+  const descriptor = findCalls()?.openat(folder, asText(name), flags | CLOSE_ON_START, mode);
+  return descriptor === undefined || descriptor < 0 ? undefined : descriptor;
 }
 
 /** False when it could not be made so. */
@@ -56,10 +40,6 @@ export function makeFolderIn(folder: number, name: Uint8Array): boolean {
 /** Gives an entry another name in one step that never replaces what has that name; false when it could not be done so. */
 export function renameExclusivelyIn(folder: number, from: Uint8Array, to: Uint8Array): boolean {
   return findCalls()?.renameat2(folder, asText(from), folder, asText(to), NO_REPLACE) === 0;
-}
-
-function descriptorOf(returned: number | undefined): number | undefined {
-  return returned === undefined || returned < 0 ? undefined : returned;
 }
 
 /** As C takes it. A name in a tree has no zero byte. */

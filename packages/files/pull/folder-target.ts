@@ -30,6 +30,7 @@ import { type FolderAccess, openFolders } from './checked-folders.ts';
 import { explain, shownPath } from './failure.ts';
 import type { FileWriter } from './file-writer.ts';
 import { makeFolderIn } from './folder-calls.ts';
+import { type FolderPlace, pathOf } from './folder-place.ts';
 import {
   type AbandonedFile,
   closeQuietly,
@@ -46,15 +47,7 @@ import {
 } from './partial-names.ts';
 import { assertRoom } from './room.ts';
 import { setTimes } from './set-times.ts';
-import {
-  type FolderPlace,
-  type Placed,
-  pathOf,
-  placeNew,
-  type SmallFile,
-  unlinkIfThere,
-  writeSmallFile,
-} from './small-file.ts';
+import { type Placed, placeNew, type SmallFile, unlinkIfThere, writeSmallFile } from './small-file.ts';
 
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 /** By anyone, as a push sees it. */

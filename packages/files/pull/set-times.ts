@@ -3,7 +3,7 @@
  * point, which is exact to a quarter of a microsecond; Bun can call the system itself.
  */
 import { lutimesSync } from 'node:fs';
-import { findSystemFunctions } from './system-library.ts';
+import { seekSystemFunctions } from './system-library.ts';
 
 interface SystemFunctions {
   utimensat(folder: number, path: Buffer, times: BigInt64Array, flags: number): number;
@@ -14,20 +14,17 @@ const FROM_WORKING_FOLDER = process.platform === 'darwin' ? -2 : -100;
 const NO_FOLLOW = process.platform === 'darwin' ? 0x20 : 0x100;
 const NS_PER_SECOND = 1_000_000_000n;
 
-let system: SystemFunctions | undefined | 'not looked for' = 'not looked for';
+const findCalls = seekSystemFunctions<SystemFunctions>({
+  utimensat: { args: ['i32', 'ptr', 'ptr', 'i32'], returns: 'i32' },
+});
 
 /** Sets access and modification time of what stands at `path`, a link itself. Throws what the system says. */
 export function setTimes(path: Buffer, mtimeNs: bigint): void {
-  if (system === 'not looked for') {
-    system = findSystemFunctions<SystemFunctions>({
-      utimensat: { args: ['i32', 'ptr', 'ptr', 'i32'], returns: 'i32' },
-    });
-  }
   const nanoseconds = ((mtimeNs % NS_PER_SECOND) + NS_PER_SECOND) % NS_PER_SECOND;
   const seconds = (mtimeNs - nanoseconds) / NS_PER_SECOND;
   const times = BigInt64Array.of(seconds, nanoseconds, seconds, nanoseconds);
   const text = Buffer.concat([path, Buffer.of(0)]);
-  if (system?.utimensat(FROM_WORKING_FOLDER, text, times, NO_FOLLOW) === 0) return;
+  if (findCalls()?.utimensat(FROM_WORKING_FOLDER, text, times, NO_FOLLOW) === 0) return;
   // Also where the exact call failed: this one says why, in words.
   const rounded = Number(mtimeNs) / 1e9;
   lutimesSync(path, rounded, rounded);

@@ -1,16 +1,9 @@
 /** A file that is at hand whole: written under a name of its own, which then becomes its final name in one step. */
 import { closeSync, fsyncSync, lstatSync, renameSync, unlinkSync, writeSync } from 'node:fs';
-import { createFileIn, renameExclusivelyIn } from './folder-calls.ts';
-import { createPartial, modeOf } from './partial-names.ts';
+import { openIn, renameExclusivelyIn } from './folder-calls.ts';
+import { type FolderPlace, pathOf } from './folder-place.ts';
+import { CREATE_FLAGS, createPartial, modeOf } from './partial-names.ts';
 import { setTimes } from './set-times.ts';
-
-/** A folder of the target, for as long as its descriptor is open. */
-export interface FolderPlace {
-  /** What to put before a name to mean an entry of the folder. */
-  readonly prefix: Buffer;
-  /** undefined where folders are not held open */
-  readonly descriptor: number | undefined;
-}
 
 export interface SmallFile {
   readonly folder: FolderPlace;
@@ -61,10 +54,6 @@ export function placeNew(folder: FolderPlace, partialName: Uint8Array, name: Uin
   return 'looked';
 }
 
-export function pathOf({ prefix }: FolderPlace, name: Uint8Array): Buffer {
-  return Buffer.concat([prefix, name]);
-}
-
 export function unlinkIfThere(at: Buffer): void {
   try {
     unlinkSync(at);
@@ -74,7 +63,7 @@ export function unlinkIfThere(at: Buffer): void {
 }
 
 function create(folder: FolderPlace, name: Uint8Array, file: SmallFile): number {
-  const made =
-    folder.descriptor === undefined ? undefined : createFileIn(folder.descriptor, name, modeOf(file));
+  const { descriptor } = folder;
+  const made = descriptor === undefined ? undefined : openIn(descriptor, name, CREATE_FLAGS, modeOf(file));
   return made ?? createPartial(pathOf(folder, name), file);
 }

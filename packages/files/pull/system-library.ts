@@ -17,10 +17,21 @@ interface ForeignFunctions {
   dlopen(library: string, functions: Readonly<Record<string, Signature>>): { readonly symbols: unknown };
 }
 
-/** `F` is what the functions look like from here; undefined where the runtime or the library lacks one of them. */
-export function findSystemFunctions<F>(
+/**
+ * Finds functions when they are asked for first. `F` is what they look like from here; undefined where the runtime or the library
+ * lacks one of them.
+ */
+export function seekSystemFunctions<F>(
   functions: Readonly<Record<keyof F & string, Signature>>,
-): F | undefined {
+): () => F | undefined {
+  let found: { readonly functions: F | undefined } | undefined;
+  return () => {
+    found ??= { functions: open(functions) };
+    return found.functions;
+  };
+}
+
+function open<F>(functions: Readonly<Record<keyof F & string, Signature>>): F | undefined {
   const foreign = (process as Builtins).getBuiltinModule?.('bun:ffi') as ForeignFunctions | undefined;
   if (foreign === undefined) return undefined;
   for (const library of LIBRARIES) {

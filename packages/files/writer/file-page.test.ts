@@ -1,7 +1,7 @@
 /** What crosses to the thread that makes files comes out as it went in, and never more than fits. */
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { placeOf } from '../pull/checked-folders.ts';
+import { placeOf } from '../pull/folder-place.ts';
 import type { SmallFile } from '../pull/small-file.ts';
 import { FilePage, PAGE_BYTES } from './file-page.ts';
 

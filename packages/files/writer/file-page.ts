@@ -2,7 +2,7 @@
  * Memory that two threads share, in pages: one thread fills a page with small files, the other writes them to the disk and gives
  * the page back. A page belongs to one of them at a time.
  */
-import { placeOf } from '../pull/checked-folders.ts';
+import { placeOf } from '../pull/folder-place.ts';
 import type { SmallFile } from '../pull/small-file.ts';
 
 export const PAGE_BYTES = 512 * 1024;

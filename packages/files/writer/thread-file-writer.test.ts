@@ -17,8 +17,8 @@ import { DirectoryBuilder, type DirectoryEntry, FileBuilder, MemoryTree } from '
 import { directory, file, type Plan } from '../../../test/support/disk-trees.ts';
 import { mountSmallDisk } from '../../../test/support/small-disk.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
-import { placeOf } from '../pull/checked-folders.ts';
 import type { FileWriter } from '../pull/file-writer.ts';
+import { placeOf } from '../pull/folder-place.ts';
 import { pullToPath } from '../pull/pull-to-path.ts';
 import { type Placed, type SmallFile, writeSmallFile } from '../pull/small-file.ts';
 import {

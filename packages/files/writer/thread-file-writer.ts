@@ -25,7 +25,9 @@ interface Waiting {
 interface Page {
   readonly number: number;
   readonly files: FilePage;
-  waiting: Waiting[];
+  readonly waiting: Waiting[];
+  /** called when its files are over */
+  readonly later: (() => void)[];
 }
 
 /** The writer of one pull. The thread starts when `filesBefore` were asked of it: with fewer it takes longer than it saves. */
@@ -42,9 +44,7 @@ class ThreadFileWriter implements FileWriter {
   readonly #busy = new Map<number, Page>();
   #filling: Page | undefined;
   #isHandOverDue = false;
-  /** called when the page that was handed over last before them is over */
-  #later: { readonly after: Page; readonly work: () => void }[] = [];
-  #idle: (() => void)[] = [];
+  readonly #idle: (() => void)[] = [];
   #failure: Error | undefined;
 
   constructor(filesBefore: number) {
@@ -64,7 +64,7 @@ class ThreadFileWriter implements FileWriter {
   afterTaken(work: () => void): void {
     const last = this.#filling ?? [...this.#busy.values()].at(-1);
     if (last === undefined) work();
-    else this.#later.push({ after: last, work });
+    else last.later.push(work);
   }
 
   async close(): Promise<void> {
@@ -77,7 +77,7 @@ class ThreadFileWriter implements FileWriter {
   #start(): Worker {
     const memories = Array.from({ length: PAGES }, () => new SharedArrayBuffer(PAGE_BYTES));
     for (const [number, memory] of memories.entries()) {
-      this.#free.push({ number, files: new FilePage(memory), waiting: [] });
+      this.#free.push({ number, files: new FilePage(memory), waiting: [], later: [] });
     }
     const data: WriterData = { pages: memories };
     const thread = new Worker(new URL(ENTRY, import.meta.url), { workerData: data });
@@ -137,10 +137,8 @@ class ThreadFileWriter implements FileWriter {
 
   #release(page: Page): void {
     this.#busy.delete(page.number);
-    const ready = this.#later.filter(({ after }) => after === page);
-    this.#later = this.#later.filter(({ after }) => after !== page);
-    for (const { work } of ready) work();
-    page.waiting = [];
+    for (const work of page.later.splice(0)) work();
+    page.waiting.length = 0;
     page.files.clear();
     this.#free.push(page);
     if (this.#busy.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
