@@ -1,15 +1,26 @@
 /** Bytes no honest client sends, on bare sockets: the server never crashes, hangs, grows or mistakes one request for two. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { makeNode, seededBytes } from './support/canonical-node.ts';
-import { ANSWER_MS_MAX, exchange, openConnection, statusesOf } from './support/raw-connection.ts';
+import {
+  ANSWER_MS_MAX,
+  exchange,
+  openConnection,
+  type RawConnection,
+  statusesOf,
+} from './support/raw-connection.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
 import { countDescriptors, readResidentBytes } from './support/server-process.ts';
+import { until } from './support/until.ts';
 
 const MIB = 1024 * 1024;
 /** What the whole of this file may add to the memory of a warm server. */
 const GROWTH_BYTES_MAX = 96 * MIB;
 const HEAD_MS_MAX = 60_000;
 const VERSION_NOT_SUPPORTED = 505;
+/** docs/api.md, Limits */
+const PUTS_OF_URL_MAX = 4;
+/** what such a refusal tells its caller to wait */
+const RETRY_AFTER_MS = 1000;
 
 let running: RunningServer;
 let port: number;
@@ -211,39 +222,89 @@ describe('versions and shapes', () => {
   });
 });
 
-describe('load no honest client makes', () => {
-  test('aborted uploads leave nothing, and their URLs work again', async () => {
-    const client = running.client();
-    const node = makeNode(seededBytes(3 * MIB, 99));
-    const before = await client.usage();
-    const { json } = await client.lease(node.hash);
-    const { pathname } = new URL(json.upload.url);
-    const headers = Object.entries(json.upload.headers as Record<string, string>).map(
-      ([name, value]) => `${name}: ${value}`,
-    );
-    const head = `PUT ${pathname} HTTP/1.1\r\nHost: x\r\n${headers.join('\r\n')}\r\n`;
-    for (let round = 0; round < 40; round += 1) {
+/** One lease's upload URL, spoken to on bare connections. */
+interface RawUpload {
+  readonly bytes: Uint8Array;
+  /** opens a connection that sends the head and the first `length` bytes, and no more */
+  begin(length: number, isChunked: boolean): Promise<RawConnection>;
+}
+
+function rawUpload(upload: { url: string; headers: Record<string, string> }, bytes: Uint8Array): RawUpload {
+  const headers = Object.entries(upload.headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const head = `PUT ${new URL(upload.url).pathname} HTTP/1.1\r\nHost: x\r\n${headers.join('')}`;
+  return {
+    bytes,
+    async begin(length, isChunked) {
       const connection = await openConnection(port);
-      const isChunked = round % 2 === 1;
-      connection.write(
-        `${head}${isChunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${node.bytes.length}`}\r\n\r\n`,
-      );
-      const part = node.bytes.subarray(0, (round * 77_777) % node.bytes.length);
-      if (isChunked) connection.write(`${part.length.toString(16)}\r\n`);
-      connection.write(part);
-      await connection.wait(() => false, round % 5);
-      connection.destroy();
+      const framing = isChunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${bytes.length}`;
+      connection.write(`${head}${framing}\r\n\r\n`);
+      if (isChunked) connection.write(`${length.toString(16)}\r\n`);
+      connection.write(bytes.subarray(0, length));
+      return connection;
+    },
+  };
+}
+
+const hasEnded = (put: RawConnection): boolean => put.isClosed() || put.received() !== '';
+
+async function abortUploads(upload: RawUpload): Promise<void> {
+  for (let round = 0; round < 40; round += 1) {
+    const connection = await upload.begin((round * 77_777) % upload.bytes.length, round % 2 === 1);
+    await connection.wait(() => false, round % 5);
+    connection.destroy();
+  }
+}
+
+/**
+ * Opens as many PUTs as the URL has places, each with half its bytes, and sends one again that is refused: the server may not have
+ * noticed yet that others are gone. Resolves when all of them are being received, which their reserved bytes tell.
+ */
+async function takeAllPlaces(upload: RawUpload, reservedBefore: number): Promise<RawConnection[]> {
+  const client = running.client();
+  const begin = (): Promise<RawConnection> => upload.begin(Math.floor(upload.bytes.length / 2), false);
+  const held = await Promise.all(Array.from({ length: PUTS_OF_URL_MAX }, begin));
+  await until(async () => {
+    const refused = [...held.keys()].filter((index) => hasEnded(held[index] as RawConnection));
+    for (const index of refused) expect(statusesOf(held[index]?.received() ?? '')).toEqual([429]);
+    if (refused.length > 0) await Bun.sleep(RETRY_AFTER_MS);
+    for (const index of refused) {
+      held[index]?.destroy();
+      held[index] = await begin();
     }
-    const deadline = Date.now() + ANSWER_MS_MAX;
-    let usage = await client.usage();
-    while (usage.reservedBytes !== before.reservedBytes && Date.now() < deadline) {
-      await Bun.sleep(50);
-      usage = await client.usage();
-    }
-    expect(usage).toEqual(before);
-    expect((await client.put(json.upload, node.bytes)).status).toBe(200);
-    expect((await client.lease(node.hash)).json.state).toBe('ready');
-  }, 300_000);
+    const { reservedBytes } = await client.usage();
+    return reservedBytes === reservedBefore + held.length * upload.bytes.length;
+  });
+  return held;
+}
+
+describe('load no honest client makes', () => {
+  for (const noticed of ['at once', 'late']) {
+    test(`aborted uploads that are noticed ${noticed} leave nothing, and each place of their URL comes back`, async () => {
+      const client = running.client();
+      const node = makeNode(seededBytes(3 * MIB, noticed.length));
+      const before = await client.usage();
+      const { json } = await client.lease(node.hash);
+      const upload = rawUpload(json.upload, node.bytes);
+      if (noticed === 'late') process.kill(pid, 'SIGSTOP');
+      try {
+        await abortUploads(upload);
+      } finally {
+        process.kill(pid, 'SIGCONT');
+      }
+      const held = await takeAllPlaces(upload, before.reservedBytes);
+      const refused = await client.put(json.upload, node.bytes);
+      expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1']);
+      expect(await refused.text()).toContain('wait for them, or repeat the lease request');
+      for (const connection of held) connection.destroy();
+      await until(async () => Bun.deepEquals(await client.usage(), before));
+      const [last, ...rest] = await takeAllPlaces(upload, before.reservedBytes);
+      last?.write(node.bytes.subarray(Math.floor(node.bytes.length / 2)));
+      await last?.wait((text) => text !== '', ANSWER_MS_MAX);
+      expect(statusesOf(last?.received() ?? '')).toEqual([200]);
+      expect((await client.lease(node.hash)).json.state).toBe('ready');
+      for (const connection of rest) connection.destroy();
+    }, 300_000);
+  }
 
   test('an answer that nobody reads holds no memory', async () => {
     const client = running.client();
