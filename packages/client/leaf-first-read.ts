@@ -19,6 +19,8 @@ export interface LeafFirstOptions extends CallOptions {
   readonly digest?: NodeDigest | undefined;
   /** The node will have refs: the metadata is asked for beside the content, not after it. */
   readonly expectsRefs?: boolean | undefined;
+  /** Gives back the memory of a piece of the body, once that is copied; the garbage collector does when left out. */
+  readonly release?: ((piece: Uint8Array) => void) | undefined;
 }
 
 type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNode'>;
@@ -42,7 +44,7 @@ export async function findNodeUpTo(
     await body.cancel();
     return undefined;
   }
-  const content = await collect(body, size);
+  const content = await collect(body, size, options.release);
   if (content === undefined) {
     // The connection broke: the SDK's whole read takes it up again.
     const node = await client.getNode(hash, { signal });
@@ -68,7 +70,11 @@ function encodeHeader(hash: Hash, node: Parameters<typeof encodeNodeHeader>[0]):
 }
 
 /** All `size` bytes; undefined when the connection broke. */
-async function collect(body: ReadableStream<Uint8Array>, size: number): Promise<Uint8Array | undefined> {
+async function collect(
+  body: ReadableStream<Uint8Array>,
+  size: number,
+  release: LeafFirstOptions['release'],
+): Promise<Uint8Array | undefined> {
   const whole = new Uint8Array(size);
   const reader = body.getReader();
   let offset = 0;
@@ -76,6 +82,7 @@ async function collect(body: ReadableStream<Uint8Array>, size: number): Promise<
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
       whole.set(next.value, offset);
       offset += next.value.length;
+      release?.(next.value);
     }
     return whole;
   } catch (error) {

@@ -15,7 +15,7 @@ export {
 export { ScanError, TreeBusyError } from './push/scan-problem.ts';
 export type { SnapshotTarget } from './push/snapshot-commit.ts';
 export { TreeStateBusyError, TreeStateLostError } from './push/state-failure.ts';
-export { ResidentMemory } from './resident-memory.ts';
+export { ResidentMemory, releaseMemory } from './resident-memory.ts';
 export { defaultCacheFolder, makeCacheFolder } from './state/cache-folder.ts';
 export { openTemporaryState, openTreeState } from './state/open-tree-state.ts';
 export { TreeState } from './state/tree-state.ts';

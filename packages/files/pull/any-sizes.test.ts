@@ -41,7 +41,7 @@ async function checkAllJobs(sizes: readonly number[], { memoryBytesMax, parallel
   const space = new FakeSpace();
   await pushTree(space.client(), tree.supply(root), { memoryBytesMax, parallelMax });
 
-  const source = createPatientSource(space.client(), { parallelMax });
+  const source = createPatientSource(space.client(), { parallelMax, release: spoil });
   const target = fresh();
   await pullToPath(source, root, target, { memoryBytesMax });
   expect(readStanding(target)).toEqual(standingOf(plan));
@@ -53,6 +53,11 @@ async function checkAllJobs(sizes: readonly number[], { memoryBytesMax, parallel
   const bundle = createBundle(space.client(), [root], { memoryBytesMax });
   await importBundle(copy.client(), bundle, { memoryBytesMax });
   expect(new Set(copy.nodes.keys())).toEqual(new Set(space.nodes.keys()));
+}
+
+/** Whoever still looks at what was given back sees other bytes. */
+function spoil(bytes: Uint8Array): void {
+  bytes.fill(0xee);
 }
 
 const nearLimits = [0, 1, CHUNK_BYTES_MIN, 1_048_576, CHUNK_BYTES_MAX, 2 * CHUNK_BYTES_MAX].flatMap((size) =>

@@ -22,13 +22,15 @@ export class NodeCache {
     return this.#small.find(hash) ?? this.#large.find(hash);
   }
 
-  keep(hash: Hash, node: NodeParts): void {
+  /** Whether it was kept: then others look at it later. */
+  keep(hash: Hash, node: NodeParts): boolean {
     if (!this.#met.has(hash)) {
       this.#note(hash);
-      return;
+      return false;
     }
     const isSmall = node.content.length <= SMALL_CONTENT_BYTES_MAX;
     (isSmall ? this.#small : this.#large).keep(hash, node);
+    return true;
   }
 
   #note(hash: Hash): void {

@@ -129,6 +129,39 @@ test('what came twice a short while ago, or is on its way, is not fetched again'
   expect(fetched()).toBe(2 + 2 + 8 + 8 + 1);
 });
 
+test('content is taken back from whoever has it alone, once, and pieces when they are copied', async () => {
+  const space = new FakeSpace();
+  const released: Uint8Array[] = [];
+  const source = open(space, { release: (bytes) => released.push(bytes) });
+  const [alone, shared] = [space.store('a'.repeat(100_000)), space.store('s'.repeat(100_000))];
+  const first = await source.readNode(alone);
+  expect(Buffer.concat(released).toString()).toBe('a'.repeat(100_000));
+  expect(released).not.toContain(first.content);
+  released.length = 0;
+  for (let round = 0; round < 2; round += 1) source.giveBack?.(first.content);
+  expect(released).toEqual([first.content]);
+  // Several callers have it.
+  const both = await Promise.all([source.readNode(shared), source.readNode(shared)]);
+  // What comes a second time is kept for a third.
+  const kept = [await source.readNode(alone), await source.readNode(alone)];
+  released.length = 0;
+  for (const { content } of [...both, ...kept]) source.giveBack?.(content);
+  expect(released).toEqual([]);
+  expect(space.kinds()).toHaveLength(3);
+});
+
+test('content that came with others in one answer is not taken back', async () => {
+  const space = new FakeSpace();
+  space.offersBulk = true;
+  const released: Uint8Array[] = [];
+  const source = open(space, { release: (bytes) => released.push(bytes) });
+  const hashes = ['one', 'two'].map((text) => space.store(text));
+  const nodes = await Promise.all(hashes.map((hash) => source.readNode(hash)));
+  expect(space.kinds()).toEqual(['reads']);
+  for (const { content } of nodes) source.giveBack?.(content);
+  expect(released).toEqual([]);
+});
+
 test('small nodes are forgotten too, the one used longest ago first', async () => {
   const space = new FakeSpace();
   const source = open(space);

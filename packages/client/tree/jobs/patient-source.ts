@@ -23,6 +23,11 @@ export type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNo
 export interface PatientSourceOptions {
   /** WebCrypto, or the built-in SHA-256, when left out. */
   readonly digest?: NodeDigest | undefined;
+  /**
+   * Gives memory back at once: that of pieces that the client's `fetch` brought, and of content that was given back. Only for a
+   * `fetch` that looks at its pieces no more, such as the runtime's. The garbage collector does it when left out.
+   */
+  readonly release?: ((bytes: Uint8Array) => void) | undefined;
   /** Requests at once, at most; 32 when left out. How many there are adapts to the server. */
   readonly parallelMax?: number | undefined;
   /** How long no request may succeed before reading fails, ms; 5 minutes when left out; 0 leaves trying to the client. */
@@ -61,7 +66,7 @@ export class MissingNodeError extends CasError {
  * Rejects with CasError (VERIFICATION_FAILED among them), RottenNodeError, TreeFormatError for what is too large.
  */
 export function createPatientSource(client: ReadingClient, options: PatientSourceOptions = {}): NodeSource {
-  const { digest, progress = SILENT_PROGRESS, signal } = options;
+  const { digest, release, progress = SILENT_PROGRESS, signal } = options;
   // Without patience the client itself has already tried again.
   const evidenceMin = options.patienceMs === 0 ? 1 : ROT_EVIDENCE_MIN;
   const clock = options.clock ?? systemClock;
@@ -71,11 +76,13 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   });
   const requests = new PatientRequests({ ...options, limit, progress, signal });
   const turns = new Turns(() => limit.limit);
+  /** Nodes whose content nothing else lies beside in memory. */
+  const readAlone = new WeakSet<NodeParts>();
   const findInBulk = createBulkReader(client, requests, options);
 
   async function read(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {
     const askedAt = clock.now();
-    const node = await findNodeUpTo(client, hash, TREE_NODE_CONTENT_BYTES_MAX, { ...call, digest });
+    const node = await findNodeUpTo(client, hash, TREE_NODE_CONTENT_BYTES_MAX, { ...call, digest, release });
     if (node === undefined) throw tooLarge(hash);
     // A large node takes as long as its bytes take, which does not tell how busy the server is.
     if (node.content.length <= MEASURED_BYTES_MAX) limit.onAnswer(clock.now() - askedAt);
@@ -86,6 +93,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
       transferredBytes: node.content.length,
       requests: requestCount,
     });
+    readAlone.add(node);
     return node;
   }
 
@@ -107,7 +115,9 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
 
   const cache = new NodeCache();
   /** What is on its way, for whom: another signal may end it sooner. */
-  const coming = new Map<Hash, { readonly signal: AbortSignal | undefined; node: Promise<NodeParts> }>();
+  const coming = new Map<Hash, ComingNode>();
+  /** Content that one caller alone has. */
+  const lent = new WeakSet<Uint8Array>();
 
   return {
     get nodesAtOnce() {
@@ -118,18 +128,32 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
       if (kept !== undefined) return kept;
       const options = { ...call, signal: call.signal ?? signal };
       const shared = coming.get(hash);
-      if (shared !== undefined && shared.signal === options.signal) return shared.node;
-      const fetching = { signal: options.signal, node: fetchNode(hash, options) };
+      if (shared !== undefined && shared.signal === options.signal) {
+        shared.isShared = true;
+        return shared.node;
+      }
+      const fetching = { signal: options.signal, node: fetchNode(hash, options), isShared: false };
       coming.set(hash, fetching);
       try {
         const node = await fetching.node;
-        cache.keep(hash, node);
+        const isKept = cache.keep(hash, node);
+        if (!isKept && !fetching.isShared && readAlone.has(node)) lent.add(node.content);
         return node;
       } finally {
         if (coming.get(hash) === fetching) coming.delete(hash);
       }
     },
+    giveBack(content) {
+      if (lent.delete(content)) release?.(content);
+    },
   };
+}
+
+interface ComingNode {
+  readonly signal: AbortSignal | undefined;
+  readonly node: Promise<NodeParts>;
+  /** Another caller gets it too. */
+  isShared: boolean;
 }
 
 /** Undefined for a node that is to be asked for by itself. Parents do not wait behind leaves: what is read next hangs on them. */

@@ -315,7 +315,9 @@ class Pull {
     const chunks = new TaskPool(CHUNKS_MAX, () => undefined);
     const pullChunk = async (chunk: ChunkPlace): Promise<void> => {
       if (await this.#hasChunk(partial, chunk)) return;
-      await partial.write(chunk.offset, await readChunk(this.#source, chunk, this.#call));
+      const content = await readChunk(this.#source, chunk, this.#call);
+      await partial.write(chunk.offset, content);
+      this.#source.giveBack?.(content);
     };
     try {
       for await (const chunk of places) {

@@ -10,6 +10,8 @@ export interface NodeSource {
   readonly nodesAtOnce?: number | undefined;
   /** The node, verified against `hash`. Rejects when there is none, or it does not match. */
   readNode(hash: Hash, options?: ReadNodeOptions): Promise<NodeParts>;
+  /** Takes back the content of a node that its reader looks at no more. What is not given back is left to the garbage collector. */
+  giveBack?(content: Uint8Array): void;
 }
 
 export interface ReadNodeOptions extends CallOptions {
