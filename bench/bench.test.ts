@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { resultOf } from '../test/support/command-result.ts';
-import type { RowResult } from './bench.ts';
+import type { Bench, RowResult } from './bench.ts';
 import { createNodeSource } from './load/canonical-nodes.ts';
 import { runLoader } from './load/loader.ts';
 import { COUNTER_MARKER, type Flow, formatRequest, type LoadSpec } from './load/spec.ts';
@@ -14,8 +14,11 @@ import { largeCommitScripts, smallCommitScripts } from './peers/pgbench-scripts.
 import { summarizeProfile } from './profile.ts';
 import { formatReport, judge, type Report } from './report.ts';
 import { formatNumber, median, pairRatios, quantile } from './stats.ts';
+import { compareTools } from './trees/compare-tools.ts';
 import { runCommand } from './trees/run-command.ts';
+import { bytesToTouch } from './trees/touched-memory.ts';
 import { makeLargeFile, makeManyFiles } from './trees/tree-input.ts';
+import type { ToolRun, TreeTool } from './trees/tree-tool.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'bench-test-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -353,5 +356,38 @@ describe('load', () => {
     expect(first.hash).toBe(new Bun.CryptoHasher('sha256').update(first.bytes).digest('hex'));
     const hashes = new Set([first.hash, next().hash, createNodeSource(4096, 'two')().hash]);
     expect(hashes.size).toBe(3);
+  });
+});
+
+describe('tools in turn', () => {
+  test('whoever goes first in one round goes last in the next, at every step', async () => {
+    const input = makeManyFiles(join(folder, 'turns'), 3);
+    const order: string[] = [];
+    const run: ToolRun = { elapsedMs: 1, cpuMs: 1, peakMiB: 1 };
+    const note = async (what: string): Promise<ToolRun> => {
+      order.push(what);
+      return run;
+    };
+    const tool = (name: string): TreeTool => ({
+      name,
+      note: '',
+      begin: async () => undefined,
+      push: () => note(`${name} push`),
+      pull: () => note(`${name} pull`),
+      store: () => input.folder,
+      end: async () => undefined,
+    });
+    const bench = { quick: true, record: () => undefined } as unknown as Bench;
+    const { ours } = await compareTools(bench, { input, rounds: 2, tools: [tool('a'), tool('b')] });
+    const round = (first: string, second: string): string[] =>
+      ['push', 'push', 'push', 'pull'].flatMap((step) => [`${first} ${step}`, `${second} ${step}`]);
+    expect(order).toEqual([...round('a', 'b'), ...round('b', 'a')]);
+    expect(ours.pull).toHaveLength(2);
+  });
+
+  test('touch half of the memory that is free, and no more than 2 GiB', () => {
+    expect(bytesToTouch('MemTotal: 9000 kB\nMemFree:      1000 kB\n')).toBe(512_000);
+    expect(bytesToTouch('MemFree: 99999999 kB\n')).toBe(2 * 2 ** 30);
+    expect(bytesToTouch('')).toBe(0);
   });
 });

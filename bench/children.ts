@@ -5,6 +5,7 @@ import type { LoadSpec } from './load/spec.ts';
 import { serveBareAnswer } from './peers/bare-answer.ts';
 import { hashAndWrite } from './peers/hash-and-write.ts';
 import { type CommitSpec, runCommits } from './peers/sqlite-commits.ts';
+import { touchFreeMemory } from './trees/touched-memory.ts';
 
 /** `bench/main.ts child NAME ARG…`; throws on a name nobody uses. */
 export async function runChild(args: readonly string[], read: (path: string) => string): Promise<void> {
@@ -20,6 +21,10 @@ export async function runChild(args: readonly string[], read: (path: string) => 
   }
   if (name === 'hash-and-write') {
     writeFileSync(second, JSON.stringify(hashAndWrite(first, third)));
+    process.exit(0);
+  }
+  if (name === 'touch-memory') {
+    touchFreeMemory();
     process.exit(0);
   }
   if (name === 'bare-answer') return serveBareAnswer(first);

@@ -2,6 +2,7 @@
 import { closeSync, mkdirSync, openSync, readdirSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bench, RowResult, Side } from '../bench.ts';
+import { childCommand } from '../child-process.ts';
 import { formatNumber, median } from '../stats.ts';
 import { runCommand } from './run-command.ts';
 import type { TreeInput } from './tree-input.ts';
@@ -38,6 +39,11 @@ export const REQUESTS_PER_NODE_MAX = 4;
 /** Each of its steps takes long. */
 export const TREE_ROUNDS = 2;
 
+/** Whoever goes first in one round goes last in the next: what comes before a tool may slow it down. */
+function orderOf(tools: readonly TreeTool[], round: number): readonly TreeTool[] {
+  return round % 2 === 1 ? tools : tools.toReversed();
+}
+
 /** Step by step, tool after tool, round after round. What we pull is compared with the input, byte by byte. */
 export async function compareTools(bench: Bench, options: CompareOptions): Promise<Compared> {
   const { input, tools, rounds = bench.rounds } = options;
@@ -53,7 +59,7 @@ export async function compareTools(bench: Bench, options: CompareOptions): Promi
           readAll(input.folder);
           if (!bench.quick) await Bun.sleep(SETTLE_MS);
         }
-        for (const tool of tools) {
+        for (const tool of orderOf(tools, round)) {
           const ran = await runStep(bench, tool, step, { input, round });
           const run = step === 'first' ? { ...ran, storedBytes: await diskBytesOf(tool.store()) } : ran;
           runs.get(tool)?.[step].push(run);
@@ -94,8 +100,11 @@ async function runStep(
   step: Step,
   { input, round }: StepPlace,
 ): Promise<ToolRun> {
-  // What others have written is on the disk before the next begins.
-  if (!bench.quick) await runCommand(['sync']);
+  if (!bench.quick) {
+    // What others have written is on the disk before the next begins, and each finds memory that the machine has.
+    await runCommand(['sync']);
+    await runCommand(childCommand('touch-memory'));
+  }
   if (step !== 'pull') return tool.push(input.folder);
   const pulled = pulledFolder(input);
   mkdirSync(pulled, { recursive: true });
