@@ -94,8 +94,14 @@ export function shareDone(snapshot: ProgressSnapshot): number | undefined {
   return sum === 0 ? undefined : Math.min(1, (done.bytes + entriesDone) / sum);
 }
 
-export function describeStall({ at, sinceAt, cause }: Extract<ProgressEvent, { type: 'stall' }>): string {
-  return `stalled for ${formatTime(at - sinceAt)}: ${cause}`;
+export type Stall = Extract<ProgressEvent, { type: 'stall' }>;
+
+export function describeStall(stall: Stall): string {
+  return `${describeStallTime(stall)}: ${stall.cause}`;
+}
+
+export function describeStallTime({ at, sinceAt }: Stall): string {
+  return `stalled for ${formatTime(at - sinceAt)}`;
 }
 
 export function describeEnd(job: ProgressJob, counters: ProgressCounters, elapsedMs: number): string {

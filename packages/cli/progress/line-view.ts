@@ -10,7 +10,9 @@ import {
   describePhase,
   describeRates,
   describeStall,
+  describeStallTime,
   formatTime,
+  type Stall,
 } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
 import { isSaidWhenQuiet, type ProgressView, type ViewOutput } from './view.ts';
@@ -29,6 +31,8 @@ export class LineView implements ProgressView {
   #job: ProgressJob = 'push';
   #phase: ProgressPhase | undefined;
   #saidAt = 0;
+  /** the last that was said */
+  #stall: Stall | undefined;
   /** said before the first line there is */
   #title: string | undefined;
 
@@ -51,8 +55,8 @@ export class LineView implements ProgressView {
         this.#takeProgress(event);
         break;
       case 'stall':
-        if (this.#isQuiet && isSaidWhenQuiet(event)) this.#write(describeStall(event));
-        else this.#say(describeStall(event));
+        if (!this.#isQuiet) this.#say(this.#describeStall(event));
+        else if (isSaidWhenQuiet(event)) this.#write(this.#describeStall(event));
         break;
       case 'resumed':
         this.#say(`going on after ${formatTime(event.stalledMs)}`);
@@ -85,6 +89,13 @@ export class LineView implements ProgressView {
     ];
     const known = parts.filter((part) => part !== '').join(', ');
     this.#say(`${describePhase(this.#job, event)}: ${known}`);
+  }
+
+  /** A cause is said once: a job may wait for minutes, and a sentence every few seconds would bury the rest of a log. */
+  #describeStall(event: Stall): string {
+    const isKnown = event.sinceAt === this.#stall?.sinceAt && event.cause === this.#stall.cause;
+    this.#stall = event;
+    return isKnown ? describeStallTime(event) : describeStall(event);
   }
 
   #say(line: string): void {

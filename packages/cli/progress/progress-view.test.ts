@@ -224,6 +224,26 @@ describe('plain lines', () => {
     expect(showPiped({ isQuiet: true, isJson: true }, [stall(59_000)])).toBe('');
   });
 
+  test('say a cause once, and again when another has come between', () => {
+    const stall = (ms: number, cause: string, sinceAt = AT): ProgressEvent => ({
+      type: 'stall',
+      at: sinceAt + ms,
+      sinceAt,
+      cause,
+    });
+    const events = [
+      ...[stall(60_000, 'away'), stall(68_000, 'away'), stall(76_000, 'full'), stall(84_000, 'away')],
+      ...[stall(60_000, 'away', AT + 90_000), stall(68_000, 'away', AT + 90_000)],
+    ];
+    const lines = [
+      ...['stalled for 1 min 0 s: away', 'stalled for 1 min 8 s', 'stalled for 1 min 16 s: full'],
+      ...['stalled for 1 min 24 s: away', 'stalled for 1 min 0 s: away', 'stalled for 1 min 8 s'],
+    ];
+    for (const isQuiet of [false, true]) {
+      expect(showPiped({ isQuiet }, events).trimEnd().split('\n')).toEqual(lines);
+    }
+  });
+
   test('are warnings alone when quiet', () => {
     expect(showPiped({ isQuiet: true })).toBe('warning: odd\n');
   });
