@@ -12,7 +12,7 @@ import {
   TreePathError,
   TreeReadError,
 } from '@holdfast/client';
-import { openSpaceSource, releaseMemory } from '@holdfast/files';
+import { ChunkMemory, openSpaceSource } from '@holdfast/files';
 import { CliError } from './cli-error.ts';
 import { type ConnectionFlags, SHORT_ATTEMPTS_MAX, withJob, withShortJob } from './connection.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from './interruption.ts';
@@ -51,7 +51,7 @@ export async function runTreeJob<T>(
     return await withJob(job, async ({ client, patient }, context) => {
       const [tree] = await locateTrees(patient, [location] as const, context);
       // The answers of this client are the runtime's: nobody else looks at their pieces.
-      return work(openSpaceSource(client, { ...context, release: releaseMemory }), tree, context);
+      return work(openSpaceSource(client, { ...context, memory: new ChunkMemory() }), tree, context);
     });
   } catch (error) {
     throw explainTreeError(error);

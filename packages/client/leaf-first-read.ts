@@ -14,13 +14,21 @@ export interface LeafFirstNode {
   readonly header: Uint8Array;
 }
 
+/** Memory that is given back at once. Left to the garbage collector, new pages cost as much as copying into them does. */
+export interface ContentMemory {
+  /** `length` bytes of any content */
+  take(length: number): Uint8Array;
+  /** Takes back content that was put into what `take` gave, or a piece of a body; nobody looks at it any more. */
+  give(bytes: Uint8Array): void;
+}
+
 export interface LeafFirstOptions extends CallOptions {
   /** WebCrypto, or the built-in SHA-256, when left out. */
   readonly digest?: NodeDigest | undefined;
   /** The node will have refs: the metadata is asked for beside the content, not after it. */
   readonly expectsRefs?: boolean | undefined;
-  /** Gives back the memory of a piece of the body, once that is copied; the garbage collector does when left out. */
-  readonly release?: ((piece: Uint8Array) => void) | undefined;
+  /** Where the content is put, and what takes back the pieces of the body once they are copied. */
+  readonly memory?: ContentMemory | undefined;
 }
 
 type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNode'>;
@@ -44,7 +52,7 @@ export async function findNodeUpTo(
     await body.cancel();
     return undefined;
   }
-  const content = await collect(body, size, options.release);
+  const content = await collect(body, size, options.memory);
   if (content === undefined) {
     // The connection broke: the SDK's whole read takes it up again.
     const node = await client.getNode(hash, { signal });
@@ -73,16 +81,16 @@ function encodeHeader(hash: Hash, node: Parameters<typeof encodeNodeHeader>[0]):
 async function collect(
   body: ReadableStream<Uint8Array>,
   size: number,
-  release: LeafFirstOptions['release'],
+  memory: ContentMemory | undefined,
 ): Promise<Uint8Array | undefined> {
-  const whole = new Uint8Array(size);
+  const whole = memory?.take(size) ?? new Uint8Array(size);
   const reader = body.getReader();
   let offset = 0;
   try {
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
       whole.set(next.value, offset);
       offset += next.value.length;
-      release?.(next.value);
+      memory?.give(next.value);
     }
     return whole;
   } catch (error) {

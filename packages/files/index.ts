@@ -2,6 +2,7 @@
 
 export { GivenPathError, resolveGivenPath } from './given-path.ts';
 export { createCollectingDigest, digestAtOnce } from './node-digest.ts';
+export { ChunkMemory } from './pull/chunk-memory.ts';
 export { openSpaceSource, type PullToPathOptions, pullToPath } from './pull/pull-to-path.ts';
 export type { FolderState } from './push/folder-state.ts';
 export { IGNORE_FILE_NAME } from './push/ignore-rules.ts';
@@ -15,7 +16,7 @@ export {
 export { ScanError, TreeBusyError } from './push/scan-problem.ts';
 export type { SnapshotTarget } from './push/snapshot-commit.ts';
 export { TreeStateBusyError, TreeStateLostError } from './push/state-failure.ts';
-export { ResidentMemory, releaseMemory } from './resident-memory.ts';
+export { ResidentMemory } from './resident-memory.ts';
 export { defaultCacheFolder, makeCacheFolder } from './state/cache-folder.ts';
 export { openTemporaryState, openTreeState } from './state/open-tree-state.ts';
 export { TreeState } from './state/tree-state.ts';

@@ -35,10 +35,7 @@ interface Collectors {
   readonly gc?: () => void;
 }
 
-/**
- * Gives the memory of `bytes` back at once, if nothing else lies in it. Nobody may look at them afterwards. The collector hardly
- * counts such memory, and new pages cost a job as much as copying into them does.
- */
+/** Gives the memory of `bytes` back at once, if nothing else lies in it. Nobody may look at them afterwards. */
 export function releaseMemory(bytes: Uint8Array): void {
   const { buffer } = bytes;
   if (buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length) give(buffer);

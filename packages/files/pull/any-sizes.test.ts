@@ -18,6 +18,7 @@ import { buildPlan, directory, file } from '../../../test/support/disk-trees.ts'
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { FakeSpace } from '../../client/test/fake-space-fixture.ts';
 import { freshPaths, readStanding, standingOf } from '../test/pull-fixture.ts';
+import { ChunkMemory } from './chunk-memory.ts';
 import { pullToPath } from './pull-to-path.ts';
 
 const folder = makeTempFolder('sizes', { fast: true });
@@ -41,7 +42,7 @@ async function checkAllJobs(sizes: readonly number[], { memoryBytesMax, parallel
   const space = new FakeSpace();
   await pushTree(space.client(), tree.supply(root), { memoryBytesMax, parallelMax });
 
-  const source = createPatientSource(space.client(), { parallelMax, release: spoil });
+  const source = createPatientSource(space.client(), { parallelMax, memory: new SpoiltMemory() });
   const target = fresh();
   await pullToPath(source, root, target, { memoryBytesMax });
   expect(readStanding(target)).toEqual(standingOf(plan));
@@ -55,9 +56,21 @@ async function checkAllJobs(sizes: readonly number[], { memoryBytesMax, parallel
   expect(new Set(copy.nodes.keys())).toEqual(new Set(space.nodes.keys()));
 }
 
-/** Whoever still looks at what was given back sees other bytes. */
-function spoil(bytes: Uint8Array): void {
-  bytes.fill(0xee);
+/** What the command line takes; whoever still looks at what was given back sees other bytes. */
+class SpoiltMemory extends ChunkMemory {
+  readonly #taken = new WeakSet<Uint8Array>();
+
+  override take(length: number): Uint8Array<ArrayBuffer> {
+    const bytes = super.take(length);
+    this.#taken.add(bytes);
+    return bytes;
+  }
+
+  override give(bytes: Uint8Array): void {
+    bytes.fill(0xee);
+    // The pieces of this space are its own.
+    if (this.#taken.has(bytes)) super.give(bytes);
+  }
 }
 
 const nearLimits = [0, 1, CHUNK_BYTES_MIN, 1_048_576, CHUNK_BYTES_MAX, 2 * CHUNK_BYTES_MAX].flatMap((size) =>

@@ -129,10 +129,14 @@ test('what came twice a short while ago, or is on its way, is not fetched again'
   expect(fetched()).toBe(2 + 2 + 8 + 8 + 1);
 });
 
+function memoryInto(released: Uint8Array[]): NonNullable<PatientSourceOptions['memory']> {
+  return { take: (length) => new Uint8Array(length), give: (bytes) => released.push(bytes) };
+}
+
 test('content is taken back from whoever has it alone, once, and pieces when they are copied', async () => {
   const space = new FakeSpace();
   const released: Uint8Array[] = [];
-  const source = open(space, { release: (bytes) => released.push(bytes) });
+  const source = open(space, { memory: memoryInto(released) });
   const [alone, shared] = [space.store('a'.repeat(100_000)), space.store('s'.repeat(100_000))];
   const first = await source.readNode(alone);
   expect(Buffer.concat(released).toString()).toBe('a'.repeat(100_000));
@@ -154,7 +158,7 @@ test('content that came with others in one answer is not taken back', async () =
   const space = new FakeSpace();
   space.offersBulk = true;
   const released: Uint8Array[] = [];
-  const source = open(space, { release: (bytes) => released.push(bytes) });
+  const source = open(space, { memory: memoryInto(released) });
   const hashes = ['one', 'two'].map((text) => space.store(text));
   const nodes = await Promise.all(hashes.map((hash) => source.readNode(hash)));
   expect(space.kinds()).toEqual(['reads']);

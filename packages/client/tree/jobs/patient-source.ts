@@ -5,7 +5,7 @@ import type { Client } from '../../client.ts';
 import { abortable, type Clock, systemClock } from '../../deadline.ts';
 import type { NodeDigest } from '../../digest.ts';
 import { CasError } from '../../errors.ts';
-import { findNodeUpTo } from '../../leaf-first-read.ts';
+import { type ContentMemory, findNodeUpTo } from '../../leaf-first-read.ts';
 import { ROT_EVIDENCE_MIN, readUnlessRotten } from '../../rotten-node.ts';
 import { Turns } from '../../turns.ts';
 import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from '../format/tree-format.ts';
@@ -24,10 +24,10 @@ export interface PatientSourceOptions {
   /** WebCrypto, or the built-in SHA-256, when left out. */
   readonly digest?: NodeDigest | undefined;
   /**
-   * Gives memory back at once: that of pieces that the client's `fetch` brought, and of content that was given back. Only for a
-   * `fetch` that looks at its pieces no more, such as the runtime's. The garbage collector does it when left out.
+   * For content, and for the pieces that the client's `fetch` brought: only for a `fetch` that looks at its pieces no more, such as
+   * the runtime's. The garbage collector's when left out.
    */
-  readonly release?: ((bytes: Uint8Array) => void) | undefined;
+  readonly memory?: ContentMemory | undefined;
   /** Requests at once, at most; 32 when left out. How many there are adapts to the server. */
   readonly parallelMax?: number | undefined;
   /** How long no request may succeed before reading fails, ms; 5 minutes when left out; 0 leaves trying to the client. */
@@ -66,7 +66,7 @@ export class MissingNodeError extends CasError {
  * Rejects with CasError (VERIFICATION_FAILED among them), RottenNodeError, TreeFormatError for what is too large.
  */
 export function createPatientSource(client: ReadingClient, options: PatientSourceOptions = {}): NodeSource {
-  const { digest, release, progress = SILENT_PROGRESS, signal } = options;
+  const { digest, memory, progress = SILENT_PROGRESS, signal } = options;
   // Without patience the client itself has already tried again.
   const evidenceMin = options.patienceMs === 0 ? 1 : ROT_EVIDENCE_MIN;
   const clock = options.clock ?? systemClock;
@@ -82,7 +82,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
 
   async function read(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {
     const askedAt = clock.now();
-    const node = await findNodeUpTo(client, hash, TREE_NODE_CONTENT_BYTES_MAX, { ...call, digest, release });
+    const node = await findNodeUpTo(client, hash, TREE_NODE_CONTENT_BYTES_MAX, { ...call, digest, memory });
     if (node === undefined) throw tooLarge(hash);
     // A large node takes as long as its bytes take, which does not tell how busy the server is.
     if (node.content.length <= MEASURED_BYTES_MAX) limit.onAnswer(clock.now() - askedAt);
@@ -144,7 +144,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
       }
     },
     giveBack(content) {
-      if (lent.delete(content)) release?.(content);
+      if (lent.delete(content)) memory?.give(content);
     },
   };
 }

@@ -292,6 +292,7 @@ class Pull {
     const opened = await openFile(this.#source, entry, this.#call);
     if (opened.type === 'whole') {
       const writing = this.#target.writeFile(path, opened.content, file);
+      this.#source.giveBack?.(opened.content);
       held.release();
       return writing;
     }

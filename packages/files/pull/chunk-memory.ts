@@ -1,0 +1,37 @@
+/** Memory for the chunks of a pull: what one was written from holds a next one. */
+import { releaseMemory } from '../resident-memory.ts';
+
+/** Smaller content mostly comes with others in one answer. */
+const CHUNK_MEMORY_BYTES_MIN = 512 * 1024;
+/** Kept while no chunk is in it. */
+const KEPT_MAX = 6;
+
+/** Of one source of nodes. */
+export class ChunkMemory {
+  /** the smallest first */
+  readonly #free: ArrayBuffer[] = [];
+  readonly #own = new WeakSet<ArrayBufferLike>();
+
+  /** `length` bytes of any content. */
+  take(length: number): Uint8Array<ArrayBuffer> {
+    if (length < CHUNK_MEMORY_BYTES_MIN) return new Uint8Array(length);
+    const at = this.#free.findIndex(({ byteLength }) => byteLength >= length);
+    const [memory = new ArrayBuffer(length)] = at === -1 ? [] : this.#free.splice(at, 1);
+    this.#own.add(memory);
+    return new Uint8Array(memory, 0, length);
+  }
+
+  /** Keeps the largest of what `take` gave, and lets go of all else, at once where nothing else lies in the same memory. */
+  give(bytes: Uint8Array): void {
+    const { buffer } = bytes;
+    if (!(buffer instanceof ArrayBuffer) || !this.#own.has(buffer)) {
+      releaseMemory(bytes);
+      return;
+    }
+    if (this.#free.includes(buffer)) return;
+    this.#free.push(buffer);
+    this.#free.sort((one, other) => one.byteLength - other.byteLength);
+    const surplus = this.#free.length > KEPT_MAX ? this.#free.shift() : undefined;
+    if (surplus !== undefined) releaseMemory(new Uint8Array(surplus));
+  }
+}
