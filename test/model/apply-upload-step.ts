@@ -229,7 +229,7 @@ async function beginPut(world: World, url: KnownUrl, body: Uint8Array, isDeclare
   const model = world.model(url.space);
   const id = world.nextId();
   const half = Math.floor(body.length / 2);
-  const { stream, wanted, controller } = makeControlledStream(body.subarray(0, half));
+  const { stream, wanted, controller } = makeControlledStream(body.slice(0, half));
   const answer = world.ask(() =>
     receiveUpload(world.core, {
       token: tokenOf(url.instruction.url),
@@ -248,7 +248,7 @@ async function beginPut(world: World, url: KnownUrl, body: Uint8Array, isDeclare
   const end = async (how: 'finish' | 'abort'): Promise<Answer<void>> => {
     if (how === 'abort') controller.error(new BrokenOff('the client went away'));
     else {
-      if (body.length > half) controller.enqueue(body.subarray(half));
+      if (body.length > half) controller.enqueue(body.slice(half));
       controller.close();
     }
     return answer;
@@ -300,7 +300,7 @@ function tokenOf(url: string): string {
 function makeStream(body: Uint8Array): ReadableStream<Uint8Array> {
   return new ReadableStream({
     start(controller) {
-      if (body.length > 0) controller.enqueue(body);
+      if (body.length > 0) controller.enqueue(body.slice());
       controller.close();
     },
   });
