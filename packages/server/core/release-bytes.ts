@@ -14,6 +14,12 @@ export function releaseBytes(bytes: Uint8Array): void {
   (bytes.buffer as ArrayBuffer).transfer(0);
 }
 
+/** Gives back the memory of a piece that came from a socket, or leaves it to the collector where it shares its memory. */
+export function releasePiece(piece: Uint8Array): void {
+  if (piece.length === piece.buffer.byteLength) releaseBytes(piece);
+  else askCollector(piece.length);
+}
+
 /** Counts bytes that are garbage soon, of the whole process. */
 export function askCollector(bytes: number): void {
   uncollectedBytes += bytes;

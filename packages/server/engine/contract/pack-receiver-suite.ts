@@ -46,6 +46,23 @@ export function testPackReceiver(subject: ContentUnderTest): void {
     }
   });
 
+  test('the memory of a piece is given back when it is written, and that of a whole pack stays with its owner', async () => {
+    const pieces = [bytesOf(300_000, 2), bytesOf(1000, 3)];
+    const toStream = (of: readonly Uint8Array[]) =>
+      new ReadableStream<Uint8Array>({
+        start(controller) {
+          for (const piece of of) controller.enqueue(piece);
+          controller.close();
+        },
+      });
+    const staged = await receive(newGeneration(), toStream(pieces));
+    expect(pieces.map((piece) => piece.length)).toEqual([0, 0]);
+    await staged.release();
+    const whole = bytesOf(1000, 4);
+    await (await receive(newGeneration(), whole)).release();
+    expect(whole.length).toBe(1000);
+  });
+
   test('a pack over the limit is read no further than the limit, and nothing of it stays', async () => {
     const generation = newGeneration();
     let pulled = 0;

@@ -8,7 +8,7 @@ import type { Hash } from '@holdfast/protocol';
 import { readPieces } from '../../core/byte-stream.ts';
 import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
 import type { StagedPack } from '../../core/packs/pack-ports.ts';
-import { askCollector } from '../../core/release-bytes.ts';
+import { askCollector, releasePiece } from '../../core/release-bytes.ts';
 import { TOO_MANY_PUTS, tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import type { NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/upload-ports.ts';
 import { exhausted } from '../../shares/exhausted.ts';
@@ -75,8 +75,10 @@ export class DiskUploadReceiver implements UploadReceiver {
     const { staged, pool } = this.#options;
     const endReceiving = await this.#begin(target, declaredLength);
     const sink = new PackSink({ generation: target.generation, staged, pool });
+    // Packs come from sockets alone. A node may come from a row that is copied, whose bytes live on.
+    const leave = body instanceof Uint8Array ? undefined : releasePiece;
     try {
-      for await (const chunk of chunksOf(body)) {
+      for await (const chunk of chunksOf(body, leave)) {
         if (sink.bytes + chunk.length > bytesMax) {
           await sink.drop();
           return stagedPack(sink, undefined, endReceiving);
@@ -295,10 +297,13 @@ class StagedObject implements StagedUpload {
   }
 }
 
-async function* chunksOf(body: ReadableStream<Uint8Array> | Uint8Array): AsyncGenerator<Uint8Array> {
+async function* chunksOf(
+  body: ReadableStream<Uint8Array> | Uint8Array,
+  leave: (chunk: Uint8Array) => void = (chunk) => askCollector(chunk.length),
+): AsyncGenerator<Uint8Array> {
   for await (const chunk of body instanceof Uint8Array ? [body] : readPieces(body)) {
     yield chunk;
-    askCollector(chunk.length);
+    leave(chunk);
   }
 }
 
