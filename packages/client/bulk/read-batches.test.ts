@@ -18,6 +18,7 @@ function openBatches(gather: Pick<ReadBatchesOptions, 'isMoreComing' | 'onIdle'>
             contentType: 'text/a',
             refs: [],
             content: new Uint8Array(1),
+            memory: new Uint8Array(1),
             storedBytes: 1,
           };
           yield node;
@@ -48,6 +49,13 @@ test('a small request waits while more is coming, and goes when nothing more com
   batches.flushSoon();
   expect([(await first)?.hash, (await second)?.hash]).toEqual([hashAt(1), hashAt(2)]);
   expect(asked).toEqual([[hashAt(1), hashAt(2)]]);
+});
+
+test('the memory of a node goes to a reader who has it alone', async () => {
+  const { batches } = openBatches({});
+  const read = [1, 2, 2].map((index) => batches.read(hashAt(index)));
+  const memories = (await Promise.all(read)).map((node) => node?.memory?.length);
+  expect(memories).toEqual([1, undefined, undefined]);
 });
 
 test('a request of many waits for nothing', async () => {

@@ -103,7 +103,9 @@ export class ReadBatches {
       const waiting = batch.get(node.hash) ?? [];
       batch.delete(node.hash);
       onNode(node);
-      for (const { settle } of waiting) settle(node);
+      // The memory of a node that several readers have is nobody's to give back.
+      const shared = waiting.length > 1 ? { ...node, memory: undefined } : node;
+      for (const { settle } of waiting) settle(shared);
     }
   }
 

@@ -79,7 +79,10 @@ function expectFailure(error: unknown, code: string, message: RegExp): void {
 
 const asked = (space: FakeSpace): unknown[] =>
   space.calls.map(({ body }) => JSON.parse(new TextDecoder().decode(body)));
-const plain = ({ storedBytes: _, ...node }: BulkNode) => ({ ...node, content: Buffer.from(node.content) });
+const plain = ({ storedBytes: _bytes, memory: _memory, ...node }: BulkNode) => ({
+  ...node,
+  content: Buffer.from(node.content),
+});
 const indexesOf = (nodes: readonly BulkNode[]): number[] => nodes.map(({ hash }) => HASHES.indexOf(hash));
 
 describe('reading in bulk', () => {
@@ -89,6 +92,9 @@ describe('reading in bulk', () => {
     const { nodes, error } = await readAll(space, HASHES, compressed ? ZSTD : undefined);
     expect(error).toBeUndefined();
     expect(nodes.map(plain)).toEqual(NODES.map(({ canonical: _, ...node }) => node));
+    // What was unpacked has memory of its own. The rest lies beside others in the answer.
+    const memories = nodes.map(({ memory }) => memory && Buffer.from(memory));
+    expect(memories).toEqual(NODES.map(({ canonical }) => (compressed ? Buffer.from(canonical) : undefined)));
     expect(asked(space)).toEqual([{ hashes: HASHES, ...(compressed ? { codecs: ['zstd'] } : {}) }]);
     expect(space.clock.runningLimits).toBe(0);
   });

@@ -9,6 +9,7 @@ import {
   PACK_NODE_BYTES_MAX,
   PackReader,
   type PackRecord,
+  RECORD_CODEC_NONE,
   refsToHashes,
   type Unzstd,
   unpackRecord,
@@ -28,6 +29,8 @@ export interface BulkNode {
   readonly refs: readonly Hash[];
   /** May be a view of more bytes than its own: copy what is to be kept for long. */
   readonly content: Uint8Array;
+  /** All of the memory that `content` lies in, if nothing of another node lies there; undefined if that is not known. */
+  readonly memory: Uint8Array | undefined;
   /** of the record it came in */
   readonly storedBytes: number;
 }
@@ -132,10 +135,9 @@ class AnswerCheck {
       throw this.#malformed(record, 'with it the pack has too many refs');
     }
     const { contentType, content } = node;
-    return [
-      { hash, contentType, refs: refsToHashes(node.refs), content, storedBytes: record.stored.length },
-      position,
-    ];
+    const memory = record.codec === RECORD_CODEC_NONE ? undefined : node.canonical;
+    const storedBytes = record.stored.length;
+    return [{ hash, contentType, refs: refsToHashes(node.refs), content, memory, storedBytes }, position];
   }
 
   async #judge(record: PackRecord) {

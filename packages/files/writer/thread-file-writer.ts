@@ -11,7 +11,7 @@ import type { FailedFile, FilledPage, WriterData, WrittenPage } from './writer-m
 
 /** The thread's first file. It lies beside this one, with the same name in the sources and in a build. */
 const ENTRY = import.meta.url.endsWith('.ts') ? './file-writer-thread.ts' : './file-writer-thread.js';
-const PAGES = 8;
+const PAGES = 16;
 /** The page that is written, and the one after it. */
 const PAGES_AHEAD = 2;
 /** A thread takes some 20 ms and 20 MiB: as long as a few hundred files. */

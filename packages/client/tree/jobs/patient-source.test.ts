@@ -2,7 +2,9 @@
 import { expect, test } from 'bun:test';
 import { encodeNode } from '@holdfast/protocol';
 import { until } from '../../../../test/support/until.ts';
+import type { Zstd } from '../../bulk/bulk.ts';
 import { RottenNodeError } from '../../rotten-node.ts';
+import { ZSTD } from '../../test/fake-bulk-fixture.ts';
 import { FakeSpace, failure, rejection, sha256Hex } from '../../test/fake-space-fixture.ts';
 import { encodeDirectory } from '../format/directory-node.ts';
 import { TreeFormatError } from '../format/tree-format.ts';
@@ -11,8 +13,8 @@ import { SILENT_PROGRESS } from './progress.ts';
 
 const rotten = (): Response => failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': '1' });
 
-function open(space: FakeSpace, options: PatientSourceOptions = {}) {
-  const client = space.client({ retry: { attemptsMax: 1 } });
+function open(space: FakeSpace, options: PatientSourceOptions = {}, zstd?: Zstd) {
+  const client = space.client({ retry: { attemptsMax: 1 }, zstd });
   return createPatientSource(client, { clock: space.clock, random: () => 0.5, ...options });
 }
 
@@ -152,6 +154,22 @@ test('content is taken back from whoever has it alone, once, and pieces when the
   for (const { content } of [...both, ...kept]) source.giveBack?.(content);
   expect(released).toEqual([]);
   expect(space.kinds()).toHaveLength(3);
+});
+
+test('content that was unpacked from an answer is taken back, with all of its memory', async () => {
+  const space = new FakeSpace();
+  space.offersBulk = true;
+  const released: Uint8Array[] = [];
+  const source = open(space, { memory: memoryInto(released) }, ZSTD);
+  const [alone, shared] = ['a', 's'].map((letter) => space.store(letter.repeat(5000))) as [string, string];
+  const signals = [new AbortController().signal, new AbortController().signal];
+  const [first, ...others] = await Promise.all([
+    source.readNode(alone),
+    ...signals.map((signal) => source.readNode(shared, { signal })),
+  ]);
+  expect(space.kinds()).toEqual(['reads']);
+  for (const { content } of [first, first, ...others]) source.giveBack?.(content);
+  expect(released.map(sha256Hex)).toEqual([alone]);
 });
 
 test('content that came with others in one answer is not taken back', async () => {

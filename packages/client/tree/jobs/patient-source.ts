@@ -76,9 +76,9 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   });
   const requests = new PatientRequests({ ...options, limit, progress, signal });
   const turns = new Turns(() => limit.limit);
-  /** Nodes whose content nothing else lies beside in memory. */
-  const readAlone = new WeakSet<NodeParts>();
-  const findInBulk = createBulkReader(client, requests, options);
+  /** The memory of nodes that nothing of another node lies in. */
+  const memories = new WeakMap<NodeParts, Uint8Array>();
+  const findInBulk = createBulkReader(client, requests, memories, options);
 
   async function read(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {
     const askedAt = clock.now();
@@ -93,7 +93,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
       transferredBytes: node.content.length,
       requests: requestCount,
     });
-    readAlone.add(node);
+    memories.set(node, node.content);
     return node;
   }
 
@@ -116,8 +116,8 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   const cache = new NodeCache();
   /** What is on its way, for whom: another signal may end it sooner. */
   const coming = new Map<Hash, ComingNode>();
-  /** Content that one caller alone has. */
-  const lent = new WeakSet<Uint8Array>();
+  /** Content that one caller alone has, with the memory it lies in. */
+  const lent = new WeakMap<Uint8Array, Uint8Array>();
 
   return {
     get nodesAtOnce() {
@@ -137,14 +137,16 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
       try {
         const node = await fetching.node;
         const isKept = cache.keep(hash, node);
-        if (!isKept && !fetching.isShared && readAlone.has(node)) lent.add(node.content);
+        const own = memories.get(node);
+        if (!isKept && !fetching.isShared && own !== undefined) lent.set(node.content, own);
         return node;
       } finally {
         if (coming.get(hash) === fetching) coming.delete(hash);
       }
     },
     giveBack(content) {
-      if (lent.delete(content)) memory?.give(content);
+      const own = lent.get(content);
+      if (lent.delete(content) && own !== undefined) memory?.give(own);
     },
   };
 }
@@ -160,6 +162,7 @@ interface ComingNode {
 function createBulkReader(
   { bulk }: ReadingClient,
   requests: PatientRequests,
+  memories: WeakMap<NodeParts, Uint8Array>,
   { progress = SILENT_PROGRESS, signal }: PatientSourceOptions,
 ): ((hash: Hash, call: ReadNodeOptions) => Promise<NodeParts | undefined>) | undefined {
   if (bulk === undefined) return undefined;
@@ -182,7 +185,10 @@ function createBulkReader(
     if (node.content.length > TREE_NODE_CONTENT_BYTES_MAX) throw tooLarge(hash);
     const { contentType, refs, content } = node;
     // What is read of a parent is kept for long: not with the answer that it came in.
-    return { contentType, refs, content: expectsRefs === true ? new Uint8Array(content) : content };
+    if (expectsRefs === true) return { contentType, refs, content: new Uint8Array(content) };
+    const leaf = { contentType, refs, content };
+    if (node.memory !== undefined) memories.set(leaf, node.memory);
+    return leaf;
   };
 }
 
