@@ -151,6 +151,9 @@ test.each([0, LEASED])(
       await sql.unsafe('ANALYZE nodes');
     });
     const { hashes, mend } = await damage('nodes', 2);
+    // PostgreSQL may have put further nodes into room between those that may go.
+    const damaged = nodes.filter(({ hash }) => hashes.includes(hash)).length;
+    expect(damaged).toBeGreaterThan(0);
     clock.at += 1e12;
     const core = await open();
     // Where an index has little room left PostgreSQL looks at rows that it could forget, the damaged ones too: the next pass has room.
@@ -161,7 +164,7 @@ test.each([0, LEASED])(
       expect(failure.cause.message).toContain('block 2 of the table nodes is damaged');
       collected += Number(/(\d+) other nodes were collected/.exec(failure.message)?.[1]);
     }
-    expect(collected).toBe(NODES - hashes.length);
+    expect(collected).toBe(NODES - damaged);
     for (const { hash } of nodes) {
       const found = await instance.store.findNode(SPACE, hash).catch((error) => isDamage(error) && 'damaged');
       expect([hash, found]).toEqual([hash, hashes.includes(hash) ? 'damaged' : undefined]);
@@ -169,7 +172,7 @@ test.each([0, LEASED])(
     await instance.close();
     await mend();
     const mended = await open();
-    expect(await runGc(mended, SPACE, NODES)).toMatchObject({ deleted: hashes.length });
+    expect(await runGc(mended, SPACE, NODES)).toMatchObject({ deleted: damaged });
     await instance.close();
   },
   TEST_MS_MAX,
