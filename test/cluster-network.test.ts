@@ -93,7 +93,10 @@ async function measure(what: string, request: Promise<Response>): Promise<Outcom
   if (response.status === 503 || response.status === 429) {
     expect(response.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
     const { error } = (await response.json()) as { error: string };
-    expect(error).toBe(response.status === 503 ? 'SERVICE_UNAVAILABLE' : 'RESOURCE_EXHAUSTED');
+    // A server that has not read the Apps for 5 s answers `registry_unavailable`.
+    const refusals =
+      response.status === 503 ? ['SERVICE_UNAVAILABLE', 'registry_unavailable'] : ['RESOURCE_EXHAUSTED'];
+    expect(refusals).toContain(error);
   } else await response.arrayBuffer();
   const ms = performance.now() - startedAt;
   expect(`${what}: ${ms > REQUEST_MS_MAX ? ms : 'in time'}`).toBe(`${what}: in time`);
@@ -208,7 +211,11 @@ test('connections are reset under load: each request ends at once, and the next 
     );
     await Bun.sleep(10);
     proxiesOf(disturbed)[kind].setWeather(RESET);
-    const late = await measure(`${kind} while reset`, space.of(disturbed).content(nodes[0]?.hash ?? ''));
+    let late = { status: 429 };
+    // A slow machine may still hold the Space's whole share for the requests before.
+    for (let tries = 0; tries < 30 && late.status === 429; tries += 1) {
+      late = await measure(`${kind} while reset`, space.of(disturbed).content(nodes[0]?.hash ?? ''));
+    }
     expect(late.status).toBe(503);
     for (const { status } of await Promise.all(requests)) expect([0, 200, 429, 503]).toContain(status);
     proxiesOf(disturbed)[kind].setWeather(PASS);
