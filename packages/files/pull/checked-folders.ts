@@ -20,11 +20,11 @@ export interface FolderAccess {
   close(): void;
 }
 
-/** Calls its argument, which closes a descriptor, once no use of its prefix is under way. */
-export type DropLater = (close: () => void) => void;
+/** Calls `close`, which closes that descriptor, once nothing is being written through it. */
+export type DropLater = (descriptor: number, close: () => void) => void;
 
 /** `base` may be reached through links: the user named it. */
-export function openFolders(base: string, dropLater: DropLater = (close) => close()): FolderAccess {
+export function openFolders(base: string, dropLater: DropLater = (_, close) => close()): FolderAccess {
   return existsSync(DESCRIPTORS) ? new HeldFolders(base, dropLater) : new CheckedFolders(base);
 }
 
@@ -84,7 +84,7 @@ class HeldFolders implements FolderAccess {
     for (const [oldest, held] of this.#open) {
       if (this.#open.size < FOLDERS_OPEN_MAX) break;
       this.#open.delete(oldest);
-      this.#dropLater(() => closeSync(held));
+      this.#dropLater(held, () => closeSync(held));
     }
     this.#open.set(path, descriptor);
     return descriptor;

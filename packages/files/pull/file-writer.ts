@@ -7,8 +7,8 @@ export interface FileWriter {
    * system said.
    */
   take(file: SmallFile, content: Uint8Array): Promise<Placed> | undefined;
-  /** Calls `work` when all files taken so far are over: at once where there are none. */
-  afterTaken(work: () => void): void;
+  /** Calls `work` when all files taken so far for the folder of `descriptor` are over: at once where there are none. */
+  afterTaken(descriptor: number, work: () => void): void;
   /** Resolves when all files are over and nothing more is written. */
   close(): Promise<void>;
 }

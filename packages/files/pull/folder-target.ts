@@ -93,7 +93,8 @@ class LocalTarget implements FolderTarget {
   constructor(base: string, options: FolderTargetOptions) {
     this.#base = base;
     this.#writer = options.writer;
-    this.#folders = options.folders ?? openFolders(base, (close) => dropLater(this.#writer, close));
+    this.#folders =
+      options.folders ?? openFolders(base, (held, close) => dropLater(this.#writer, held, close));
     this.#fsync = options.fsync ?? false;
     this.#findStat = options.findStat ?? findStat;
     this.#isFolded = options.findStat !== undefined;
@@ -371,9 +372,9 @@ function findStat(at: Buffer): Stats | undefined {
   return lstatSync(at, { throwIfNoEntry: false });
 }
 
-function dropLater(writer: FileWriter | undefined, close: () => void): void {
+function dropLater(writer: FileWriter | undefined, descriptor: number, close: () => void): void {
   if (writer === undefined) close();
-  else writer.afterTaken(close);
+  else writer.afterTaken(descriptor, close);
 }
 
 function syncFolder(folder: Buffer): void {

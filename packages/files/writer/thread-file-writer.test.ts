@@ -29,7 +29,7 @@ import {
   readStanding,
   standingOf,
 } from '../test/pull-fixture.ts';
-import { createFileWriter } from './thread-file-writer.ts';
+import { createFileWriter, WAITING_FOLDERS_MAX } from './thread-file-writer.ts';
 
 const folder = makeTempFolder('file-writer', { fast: true });
 afterAll(() => folder.remove());
@@ -44,7 +44,7 @@ function countTaken(writer: FileWriter): { writer: FileWriter; taken: () => numb
     return taken;
   };
   return {
-    writer: { take, afterTaken: (work) => writer.afterTaken(work), close: () => writer.close() },
+    writer: { take, afterTaken: (held, work) => writer.afterTaken(held, work), close: () => writer.close() },
     taken: () => count,
   };
 }
@@ -83,7 +83,7 @@ function makeLateWriter(): FileWriter {
       timer = setTimeout(writeAll, 30);
       return new Promise((settle) => jobs.push(() => settle(writeSmallFile(small, copy))));
     },
-    afterTaken: (work) => (jobs.length === 0 ? work() : void jobs.push(work)),
+    afterTaken: (_, work) => (jobs.length === 0 ? work() : void jobs.push(work)),
     close: async () => writeAll(),
   };
 }
@@ -247,14 +247,14 @@ describe('the writer', () => {
         ?.then((placed) => order.push(placed)),
     );
     expect(taken.filter((each) => each === undefined)).toEqual([]);
-    writer.writer.afterTaken(() => order.push(`${readdirSync(at).length} there`));
+    writer.writer.afterTaken(writer.descriptor, () => order.push(`${readdirSync(at).length} there`));
     expect(order).toEqual([]);
     await close();
     expect(readdirSync(at)).toHaveLength(300);
     await Promise.all(taken);
     expect(order.filter((each) => each === 'exclusive')).toHaveLength(300);
     expect(order).toContain('300 there');
-    writer.writer.afterTaken(() => order.push('at once'));
+    writer.writer.afterTaken(writer.descriptor, () => order.push('at once'));
     expect(order.at(-1)).toBe('at once');
   });
 
@@ -273,6 +273,29 @@ describe('the writer', () => {
     expect(await bad?.catch((error: NodeJS.ErrnoException) => error.code)).toBe('ENAMETOOLONG');
     expect(readdirSync(at)).toHaveLength(count);
     await close();
+  });
+
+  test('keeps no more than so many folders open for files that wait, and any other is free to be closed', async () => {
+    const at = fresh();
+    const { writer, close } = openWriter(at);
+    const folders = Array.from({ length: WAITING_FOLDERS_MAX + 10 }, () => openSync(at, 'r'));
+    const taken = folders.map((held, index) =>
+      writer.writer.take(smallFile(held, `n${index}`), new Uint8Array(10)),
+    );
+    expect(taken.indexOf(undefined)).toBe(WAITING_FOLDERS_MAX);
+    // One more file of a folder that is held open anyway.
+    expect(writer.writer.take(smallFile(folders[0] as number, 'more'), new Uint8Array(10))).toBeDefined();
+    let closed = 0;
+    for (const held of folders) {
+      writer.writer.afterTaken(held, () => {
+        closed += 1;
+        closeSync(held);
+      });
+    }
+    expect(closed).toBe(10);
+    await close();
+    expect(closed).toBe(folders.length);
+    expect(readdirSync(at)).toHaveLength(WAITING_FOLDERS_MAX + 1);
   });
 
   function openWriter(at: string) {

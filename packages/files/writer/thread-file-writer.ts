@@ -14,6 +14,11 @@ const ENTRY = import.meta.url.endsWith('.ts') ? './file-writer-thread.ts' : './f
 const PAGES = 16;
 /** The page that is written, and the one after it. */
 const PAGES_AHEAD = 2;
+/**
+ * Folders whose files may wait, and which stay open for them: those of one file each would else be open by the thousand, and many
+ * systems let a process have 1,024 descriptors.
+ */
+export const WAITING_FOLDERS_MAX = 256;
 /** A thread takes some 20 ms and 20 MiB: as long as a few hundred files. */
 const FILES_BEFORE_THREAD = 200;
 
@@ -26,6 +31,8 @@ interface Page {
   readonly number: number;
   readonly files: FilePage;
   readonly waiting: Waiting[];
+  /** descriptors of the folders of its files */
+  readonly folders: Set<number>;
   /** called when its files are over */
   readonly later: (() => void)[];
 }
@@ -43,6 +50,8 @@ class ThreadFileWriter implements FileWriter {
   /** in the order in which they were handed over */
   readonly #busy = new Map<number, Page>();
   #filling: Page | undefined;
+  /** By the descriptors of folders with files that are not over: the page of the last of them. */
+  readonly #lastPages = new Map<number, Page>();
   #isHandOverDue = false;
   readonly #idle: (() => void)[] = [];
   #failure: Error | undefined;
@@ -54,15 +63,20 @@ class ThreadFileWriter implements FileWriter {
   take(file: SmallFile, content: Uint8Array): Promise<Placed> | undefined {
     this.#askedCount += 1;
     if (this.#askedCount <= this.#filesBefore || this.#failure !== undefined) return undefined;
+    const { descriptor } = file.folder;
+    if (descriptor === undefined) return undefined;
+    if (this.#lastPages.size >= WAITING_FOLDERS_MAX && !this.#lastPages.has(descriptor)) return undefined;
     this.#thread ??= this.#start();
     const page = this.#add(file, content);
     if (page === undefined) return undefined;
+    page.folders.add(descriptor);
+    this.#lastPages.set(descriptor, page);
     this.#handOverSoon();
     return new Promise((settle, fail) => page.waiting.push({ settle, fail }));
   }
 
-  afterTaken(work: () => void): void {
-    const last = this.#filling ?? [...this.#busy.values()].at(-1);
+  afterTaken(descriptor: number, work: () => void): void {
+    const last = this.#lastPages.get(descriptor);
     if (last === undefined) work();
     else last.later.push(work);
   }
@@ -77,7 +91,7 @@ class ThreadFileWriter implements FileWriter {
   #start(): Worker {
     const memories = Array.from({ length: PAGES }, () => new SharedArrayBuffer(PAGE_BYTES));
     for (const [number, memory] of memories.entries()) {
-      this.#free.push({ number, files: new FilePage(memory), waiting: [], later: [] });
+      this.#free.push({ number, files: new FilePage(memory), waiting: [], folders: new Set(), later: [] });
     }
     const data: WriterData = { pages: memories };
     const thread = new Worker(new URL(ENTRY, import.meta.url), { workerData: data });
@@ -137,6 +151,10 @@ class ThreadFileWriter implements FileWriter {
 
   #release(page: Page): void {
     this.#busy.delete(page.number);
+    for (const descriptor of page.folders) {
+      if (this.#lastPages.get(descriptor) === page) this.#lastPages.delete(descriptor);
+    }
+    page.folders.clear();
     for (const work of page.later.splice(0)) work();
     page.waiting.length = 0;
     page.files.clear();
