@@ -13,6 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { DirectoryBuilder, type DirectoryEntry, FileBuilder, MemoryTree } from '@holdfast/client';
 import { directory, file, type Plan } from '../../../test/support/disk-trees.ts';
 import { mountSmallDisk } from '../../../test/support/small-disk.ts';
@@ -228,6 +229,44 @@ describe('a pull with a thread', () => {
     } finally {
       disk.remove();
     }
+  });
+});
+
+describe('a pull whose thread', () => {
+  /** A thread that does as the text says. */
+  function makeEntry(text: string): URL {
+    const path = `${fresh()}.ts`;
+    writeFileSync(path, text);
+    return pathToFileURL(path);
+  }
+
+  test('cannot be started makes its files itself', async () => {
+    const plan = makeWide(2, 60);
+    const { root, source } = await makeSource(plan);
+    for (const entry of [pathToFileURL(fresh()), makeEntry('throw new Error("no memory")')]) {
+      const target = fresh();
+      const { writer, taken } = countTaken(createFileWriter(0, entry));
+      await pullToPath(source, root, target, { writer });
+      expect(taken()).toBeGreaterThan(0);
+      expect(readStanding(target)).toEqual(standingOf(plan));
+      expect(listOpenBelow(target)).toEqual([]);
+    }
+  });
+
+  test('ends in the midst says so, closes what it held, and goes on with the next', async () => {
+    const plan = makeWide(2, 60);
+    const { root, source } = await makeSource(plan);
+    const target = fresh();
+    const dying = makeEntry(`
+      import { parentPort } from 'node:worker_threads';
+      parentPort.on('message', () => process.exit(3));
+      parentPort.postMessage('ready');
+    `);
+    const message = await failureOf(pullToPath(source, root, target, { writer: createFileWriter(0, dying) }));
+    expect(message).toContain('cannot be written: the thread that makes files failed: it has ended');
+    expect(listOpenBelow(target)).toEqual([]);
+    await pullToPath(source, root, target, { writer: createFileWriter(0) });
+    expect(readStanding(target)).toEqual(standingOf(plan));
   });
 });
 

@@ -7,10 +7,20 @@ import { Worker } from 'node:worker_threads';
 import type { FileWriter } from '../pull/file-writer.ts';
 import type { Placed, SmallFile } from '../pull/small-file.ts';
 import { FilePage, PAGE_BYTES } from './file-page.ts';
-import type { FailedFile, FilledPage, WriterData, WrittenPage } from './writer-messages.ts';
+import { writePage } from './write-page.ts';
+import {
+  type FailedFile,
+  type FilledPage,
+  THREAD_READY,
+  type WriterData,
+  type WrittenPage,
+} from './writer-messages.ts';
 
 /** The thread's first file. It lies beside this one, with the same name in the sources and in a build. */
-const ENTRY = import.meta.url.endsWith('.ts') ? './file-writer-thread.ts' : './file-writer-thread.js';
+const ENTRY = new URL(
+  import.meta.url.endsWith('.ts') ? './file-writer-thread.ts' : './file-writer-thread.js',
+  import.meta.url,
+);
 const PAGES = 16;
 /** The page that is written, and the one after it. */
 const PAGES_AHEAD = 2;
@@ -38,12 +48,13 @@ interface Page {
 }
 
 /** The writer of one pull. The thread starts when `filesBefore` were asked of it: with fewer it takes longer than it saves. */
-export function createFileWriter(filesBefore = FILES_BEFORE_THREAD): FileWriter {
-  return new ThreadFileWriter(filesBefore);
+export function createFileWriter(filesBefore = FILES_BEFORE_THREAD, entry = ENTRY): FileWriter {
+  return new ThreadFileWriter(filesBefore, entry);
 }
 
 class ThreadFileWriter implements FileWriter {
   readonly #filesBefore: number;
+  readonly #entry: URL;
   #askedCount = 0;
   #thread: Worker | undefined;
   readonly #free: Page[] = [];
@@ -54,10 +65,12 @@ class ThreadFileWriter implements FileWriter {
   readonly #lastPages = new Map<number, Page>();
   #isHandOverDue = false;
   readonly #idle: (() => void)[] = [];
+  #isReady = false;
   #failure: Error | undefined;
 
-  constructor(filesBefore: number) {
+  constructor(filesBefore: number, entry: URL) {
     this.#filesBefore = filesBefore;
+    this.#entry = entry;
   }
 
   take(file: SmallFile, content: Uint8Array): Promise<Placed> | undefined {
@@ -67,6 +80,7 @@ class ThreadFileWriter implements FileWriter {
     if (descriptor === undefined) return undefined;
     if (this.#lastPages.size >= WAITING_FOLDERS_MAX && !this.#lastPages.has(descriptor)) return undefined;
     this.#thread ??= this.#start();
+    if (this.#thread === undefined) return undefined;
     const page = this.#add(file, content);
     if (page === undefined) return undefined;
     page.folders.add(descriptor);
@@ -88,14 +102,27 @@ class ThreadFileWriter implements FileWriter {
     this.#thread = undefined;
   }
 
-  #start(): Worker {
+  /** Undefined where the system has no room for a thread: then the pull makes its files itself. */
+  #start(): Worker | undefined {
+    try {
+      return this.#startThread();
+    } catch (error) {
+      this.#fail(error instanceof Error ? error.message : String(error));
+      return undefined;
+    }
+  }
+
+  #startThread(): Worker {
     const memories = Array.from({ length: PAGES }, () => new SharedArrayBuffer(PAGE_BYTES));
     for (const [number, memory] of memories.entries()) {
       this.#free.push({ number, files: new FilePage(memory), waiting: [], folders: new Set(), later: [] });
     }
     const data: WriterData = { pages: memories };
-    const thread = new Worker(new URL(ENTRY, import.meta.url), { workerData: data });
-    thread.on('message', (written: WrittenPage) => this.#hear(written));
+    const thread = new Worker(this.#entry, { workerData: data });
+    thread.on('message', (message: WrittenPage | typeof THREAD_READY) => {
+      if (message === THREAD_READY) this.#isReady = true;
+      else this.#hear(message);
+    });
     thread.on('error', (error: Error) => this.#fail(error.message));
     thread.on('exit', () => this.#fail('it has ended'));
     return thread;
@@ -138,6 +165,11 @@ class ThreadFileWriter implements FileWriter {
   #hear({ page: number, isExclusive, failed }: WrittenPage): void {
     const page = this.#busy.get(number);
     if (page === undefined) return;
+    this.#settle(page, isExclusive, failed);
+    this.#handOverIfIdle();
+  }
+
+  #settle(page: Page, isExclusive: boolean, failed: readonly FailedFile[]): void {
     const failures = new Map(failed.map((each) => [each.index, each]));
     for (const [index, { settle, fail }] of page.waiting.entries()) {
       const failure = failures.get(index);
@@ -146,7 +178,6 @@ class ThreadFileWriter implements FileWriter {
       else fail(errorOf(failure));
     }
     this.#release(page);
-    this.#handOverIfIdle();
   }
 
   #release(page: Page): void {
@@ -162,11 +193,19 @@ class ThreadFileWriter implements FileWriter {
     if (this.#busy.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
 
-  /** The thread is gone: what it had fails, and what comes is written by the pull. */
+  /**
+   * The thread is gone, and what comes is written by the pull. What the thread had fails: some of it may be written. One that never
+   * was ready has written nothing, so its files are written here.
+   */
   #fail(reason: string): void {
     this.#failure ??= new Error(`the thread that makes files failed: ${reason}`);
     this.#handOver();
     for (const page of [...this.#busy.values()]) {
+      if (!this.#isReady) {
+        const { isExclusive, failed } = writePage(page.files, page.files.count);
+        this.#settle(page, isExclusive, failed);
+        continue;
+      }
       for (const { fail } of page.waiting) fail(this.#failure);
       this.#release(page);
     }

@@ -20,6 +20,9 @@ export type FailedFile = {
   | { readonly placed?: undefined; readonly message: string; readonly code: string | undefined }
 );
 
+/** From the thread, once: it has loaded all that it needs. Before that it touches no page. */
+export const THREAD_READY = 'ready';
+
 /** From the thread: all files of the page are written but for these. */
 export interface WrittenPage {
   readonly page: number;
