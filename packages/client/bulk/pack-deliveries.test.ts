@@ -97,6 +97,20 @@ describe('packs at once', () => {
   });
 });
 
+test('a pack that waited for its place until its instruction was over is opened again, and sent once', async () => {
+  const { space, packs } = start();
+  const { answer } = hold(space, 'pack-upload');
+  const sending = sendEach(packs, await Promise.all(Array.from({ length: 3 }, () => makeDense(100))));
+  await turns();
+  // Time passes.
+  space.clock.startTimer(299_000, () => undefined)();
+  answer();
+  await sending.done;
+  expect(sending.outcomes.map(({ kind }) => kind)).toEqual(Array(3).fill('leased'));
+  const ids = space.calls.filter(({ kind }) => kind === 'pack-upload').map(({ url }) => url.pathname);
+  expect([ids.length, countOf(space, 'leases')]).toEqual([3, 4]);
+});
+
 describe('a pack whose lease says nothing', () => {
   test('leaves the question to another lease, if its bytes were taken and given up', async () => {
     const { space, packs } = start();

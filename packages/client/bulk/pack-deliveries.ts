@@ -138,7 +138,11 @@ export class PackDeliveries<Node extends Passenger> {
     const done = await place;
     try {
       for (let round = 1; round <= PUT_ROUNDS_MAX; round += 1) {
-        const instruction = await (round === 1 ? opening : this.#findInstruction(left));
+        let instruction = await (round === 1 ? opening : this.#findInstruction(left));
+        // The place may have come so late that the instruction is over.
+        if (instruction !== undefined && !this.#isUsable(instruction)) {
+          instruction = await this.#findInstruction(left);
+        }
         if (left.size === 0) return undefined;
         if (instruction === undefined) return settleAll(left, 'alone');
         // Some are there meanwhile: what is left goes on without them.
@@ -162,6 +166,10 @@ export class PackDeliveries<Node extends Passenger> {
     }
   }
 
+  #isUsable({ expiresAt }: PackInstruction): boolean {
+    return expiresAt - this.#options.clock.now() > EXPIRY_MARGIN_MS;
+  }
+
   #takeResults(results: readonly PackLeaseResult[], left: Map<Hash, Node>): undefined {
     for (const result of results) {
       const node = left.get(result.hash);
@@ -173,10 +181,10 @@ export class PackDeliveries<Node extends Passenger> {
 
   /** Where the pack of these nodes goes. Those that the server has meanwhile leave `left`. Undefined when there is no Bulk any more. */
   async #findInstruction(left: Map<Hash, Node>): Promise<PackInstruction | undefined> {
-    const { bulk, send, signal, clock, leaseDurationMs, onRot } = this.#options;
+    const { bulk, send, signal, leaseDurationMs, onRot } = this.#options;
     const spare = this.#instruction;
     this.#instruction = undefined;
-    if (spare !== undefined && spare.expiresAt - clock.now() > EXPIRY_MARGIN_MS) return spare;
+    if (spare !== undefined && this.#isUsable(spare)) return spare;
     const hashes = [...left.keys()];
     try {
       const {
