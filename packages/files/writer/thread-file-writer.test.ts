@@ -297,6 +297,17 @@ describe('the writer', () => {
     expect(order.at(-1)).toBe('at once');
   });
 
+  test('hands over what waits for the thread once that has time, though nothing more comes', async () => {
+    const at = fresh();
+    const { writer, close } = openWriter(at);
+    // More than two pages, so that the last is not full while the thread has enough to do.
+    const taken = Array.from({ length: 150 }, (_, index) =>
+      writer.writer.take(smallFile(writer.descriptor, `n${index}`), new Uint8Array(10)),
+    );
+    expect(new Set(await Promise.all(taken))).toEqual(new Set(['exclusive']));
+    await close();
+  });
+
   test('has no room for ever more, and says what the system said', async () => {
     const at = fresh();
     const { writer, close } = openWriter(at);
