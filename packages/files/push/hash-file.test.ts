@@ -1,7 +1,8 @@
 /** Hashing files as the format's own builder does, whatever their size; changes while reading are noticed. */
-import { afterAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, spyOn, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { appendFileSync, lstatSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -68,6 +69,35 @@ describe('hashFile', () => {
     await hashed.taking;
     expect(hashed.hash).toBe(await buildHash(content));
     expect(bytes).toBe(size);
+  });
+
+  test('of a large file that cannot be read to its end rejects once, however long its chunks are being taken', async () => {
+    const path = join(folder, 'unreadable');
+    const content = randomBytes(20_000_000);
+    writeFileSync(path, content);
+    const unheard: unknown[] = [];
+    const hear = (error: unknown): void => void unheard.push(error);
+    process.on('unhandledRejection', hear);
+    const handle = await open(path);
+    await handle.close();
+    let reads = 0;
+    const read = spyOn(Object.getPrototypeOf(handle), 'read').mockImplementation(
+      async (...args: unknown[]) => {
+        const [room, offset, length, position] = args as [Uint8Array, number, number, number];
+        reads += 1;
+        if (reads === 6) throw Object.assign(new Error('EIO: i/o error, read'), { code: 'EIO' });
+        room.set(content.subarray(position, position + length), offset);
+        return { bytesRead: Math.min(length, content.length - position), buffer: room };
+      },
+    );
+    try {
+      const hashing = hashFile(path, lstatSync(path), { ...UNHEARD, takeNode: () => setTimeout(200) });
+      await expect(hashing).rejects.toThrow('EIO');
+      expect(unheard).toEqual([]);
+    } finally {
+      read.mockRestore();
+      process.off('unhandledRejection', hear);
+    }
   });
 
   test('reads one file after the other into the same memory, and hands it on there', async () => {

@@ -281,7 +281,10 @@ async function* readChunks(handle: FileHandle, size: number): AsyncGenerator<Uin
   let position = 0;
   const readNext = (): Promise<{ bytesRead: number }> => {
     const length = Math.min(READ_BYTES, memory.length - filled, size - position);
-    return handle.read(memory, filled, length, position);
+    const next = handle.read(memory, filled, length, position);
+    // Its failure is thrown where the piece is wanted: until then earlier chunks may take a while.
+    next.catch(() => undefined);
+    return next;
   };
   let reading = readNext();
   try {
