@@ -237,6 +237,20 @@ export function findBrokenLinks(pages: readonly SourceFile[], exists: (path: str
   return found;
 }
 
+/** Comments such as `docs/bulk.md, Read many nodes` whose page has neither such a heading nor such bold words. */
+export function findBrokenCitations(sources: readonly SourceFile[], pages: readonly SourceFile[]): string[] {
+  const byPath = new Map(pages.map(({ path, text }) => [path, text.replaceAll('`', '')]));
+  return sources.flatMap(({ path, text }) => {
+    const joined = text.replace(/\n\s*\* ?/g, ' ');
+    return [...joined.matchAll(/(docs\/[\w-]+\.md), ([A-Z][\w ]*\w|[a-z]+[A-Z]\w*)/g)].flatMap(
+      ([cited, page = '', words = '']) => {
+        const heading = new RegExp(`^#+ ${words}|\\*\\*${words}`, 'm');
+        return heading.test(byPath.get(page) ?? '') ? [] : [`${path}: cites ${cited}: no such heading`];
+      },
+    );
+  });
+}
+
 function hasHeading(text: string | undefined, anchor: string): boolean {
   if (text === undefined) return true;
   const slugs = [...text.matchAll(/^#+\s+(.*)$/gm)].map((match) =>

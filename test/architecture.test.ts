@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import {
   FILE_LINES_MAX,
   FUNCTION_LINES_MAX,
+  findBrokenCitations,
   findBrokenLinks,
   findImports,
   findViolations,
@@ -31,17 +32,21 @@ function readFiles(paths: readonly string[]): SourceFile[] {
 
 describe('architecture', () => {
   const paths = listFiles();
+  const sources = readFiles(paths.filter((path) => /\.(?:ts|tsx|mjs)$/.test(path)));
+  const pages = readFiles(paths.filter((path) => path.endsWith('.md')));
 
   test('every source keeps the house rules', () => {
-    const sources = paths.filter((path) => /\.(?:ts|tsx|mjs)$/.test(path));
     expect(sources.length).toBeGreaterThan(50);
-    expect(findViolations(readFiles(sources))).toEqual([]);
+    expect(findViolations(sources)).toEqual([]);
   }, 300_000);
 
   test('every link of the documentation resolves', () => {
-    const pages = paths.filter((path) => path.endsWith('.md'));
     const exists = (path: string): boolean => existsSync(join(ROOT, path));
-    expect(findBrokenLinks(readFiles(pages), exists)).toEqual([]);
+    expect(findBrokenLinks(pages, exists)).toEqual([]);
+  });
+
+  test('every heading that a comment cites is there', () => {
+    expect(findBrokenCitations(sources, pages)).toEqual([]);
   });
 
   test('the linter holds the same limits', () => {
@@ -292,6 +297,15 @@ describe('planted violations are found', () => {
     expect(findBrokenLinks(pages, exists)).toEqual([
       'README.md: link to docs/none.md leads nowhere',
       'README.md: link to docs/a.md#other: no such heading',
+    ]);
+  });
+
+  test('a comment that cites a heading there is not', () => {
+    const page = 'docs/a.md';
+    const pages = [{ path: page, text: '# A\n\n## `readIt`\n\n## Some part\n\n**Bold words.** Text\n' }];
+    const text = `/**\n * (${page}, readIt; ${page}, Some\n * part; ${page}, Bold words; ${page}, Other)\n */`;
+    expect(findBrokenCitations([{ path: 'a.ts', text }], pages)).toEqual([
+      `a.ts: cites ${page}, Other: no such heading`,
     ]);
   });
 });

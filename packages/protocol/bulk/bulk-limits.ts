@@ -1,4 +1,4 @@
-/** The limits of Bulk's requests and answers (docs/bulk.md, Requests). */
+/** The limits of Bulk's requests and answers (docs/bulk.md). */
 
 const SECOND_MS = 1000;
 

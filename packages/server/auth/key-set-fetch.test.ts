@@ -1,4 +1,4 @@
-/** Which addresses key sets are fetched from, and what packed answers may do (docs/operations.md, Apps and capabilities). */
+/** Which addresses key sets are fetched from, and what packed answers may do (docs/operations.md, Apps and keys). */
 import { afterEach, describe, expect, test } from 'bun:test';
 import { makeAuthority } from '../../../test/support/certificates.ts';
 import { startBombServer } from '../../../test/support/packed-bomb.ts';

@@ -1,4 +1,4 @@
-/** leases: what many nodes are told at once, and the pack that is opened for what is absent (docs/bulk.md, Requests). */
+/** leases: what many nodes are told at once, and the pack that is opened for what is absent (docs/bulk.md, Lease many nodes). */
 import { describe, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { makePack, PACK_BYTES_LIMIT, plain } from '../../../test/support/planted-pack.ts';

@@ -1,4 +1,4 @@
-/** leases: leases many nodes at once, and opens a pack for what is absent (docs/bulk.md, Requests). */
+/** leases: leases many nodes at once, and opens a pack for what is absent (docs/bulk.md, Lease many nodes). */
 import {
   BULK_CHILD_HASHES_MAX,
   type BulkLeaseRequest,

@@ -1,4 +1,4 @@
-/** reads: what is in the answer, in which form, and what is left out (docs/bulk.md, Requests). */
+/** reads: what is in the answer, in which form, and what is left out (docs/bulk.md, Read many nodes). */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { type CanonicalNode, makeNode, seededBytes } from '../../../test/support/canonical-node.ts';
 import { makePack, packed, plain } from '../../../test/support/planted-pack.ts';

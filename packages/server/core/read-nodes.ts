@@ -1,4 +1,4 @@
-/** reads: many small nodes in one answer, as a pack (docs/bulk.md, Requests). Every record is proven before its first byte is sent. */
+/** reads: many small nodes in one answer, as a pack (docs/bulk.md, Read many nodes). Every record is proven before its first byte is sent. */
 import {
   encodePackHeader,
   encodeRecordHeader,

@@ -1,4 +1,4 @@
-/** The operations of Bulk between HTTP and core (docs/bulk.md, Requests). */
+/** The operations of Bulk between HTTP and core (docs/bulk.md). */
 import {
   type BulkOperationName,
   type Hash,
