@@ -7,7 +7,7 @@ import { closeSync, constants, existsSync, lstatSync, openSync } from 'node:fs';
 import { PullTargetError, type TreePath } from '@holdfast/client';
 import { explain, shownPath } from './failure.ts';
 import { openIn } from './folder-calls.ts';
-import { DESCRIPTORS, type FolderPlace, pathOf, placeOf } from './folder-place.ts';
+import { DESCRIPTORS, folderOf, pathOf, type TargetFolder } from './target-folder.ts';
 
 /** Descriptors that are kept open; folders beyond it are opened again when needed. */
 const FOLDERS_OPEN_MAX = 128;
@@ -15,12 +15,12 @@ const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NO
 const SLASH = Buffer.from('/');
 
 export interface FolderAccess {
-  /** Use it at once: it may not mean the same later. A descriptor means that very folder until it is dropped. */
-  place(path: TreePath | undefined): FolderPlace;
+  /** Use the folder at once: its prefix may lead elsewhere later. A descriptor means the same folder until it is dropped. */
+  at(path: TreePath | undefined): TargetFolder;
   close(): void;
 }
 
-/** Calls `close`, which closes that descriptor, once nothing is being written through it. */
+/** Calls `close`, which closes the descriptor of a folder, once nothing is being written through that descriptor. */
 export type DropLater = (descriptor: number, close: () => void) => void;
 
 /** `base` may be reached through links: the user named it. */
@@ -41,8 +41,8 @@ class HeldFolders implements FolderAccess {
     this.#baseDescriptor = openSync(base, constants.O_RDONLY | constants.O_DIRECTORY);
   }
 
-  place(path: TreePath | undefined): FolderPlace {
-    return placeOf(this.#descriptorOf(path));
+  at(path: TreePath | undefined): TargetFolder {
+    return folderOf(this.#descriptorOf(path));
   }
 
   close(): void {
@@ -76,7 +76,8 @@ class HeldFolders implements FolderAccess {
     let descriptor: number;
     try {
       descriptor =
-        openIn(parent, path.name, FOLDER_FLAGS) ?? openSync(pathOf(placeOf(parent), path.name), FOLDER_FLAGS);
+        openIn(parent, path.name, FOLDER_FLAGS) ??
+        openSync(pathOf(folderOf(parent), path.name), FOLDER_FLAGS);
     } catch (error) {
       throw noFolder(this.#base, path, error);
     }
@@ -100,7 +101,7 @@ export class CheckedFolders implements FolderAccess {
     if (!lstatSync(`${base}/.`).isDirectory()) throw new PullTargetError(`${base} is not a folder`);
   }
 
-  place(path: TreePath | undefined): FolderPlace {
+  at(path: TreePath | undefined): TargetFolder {
     const chain: TreePath[] = [];
     for (let at = path; at !== undefined; at = at.parent) chain.push(at);
     let prefix = Buffer.concat([Buffer.from(this.#base), SLASH]);

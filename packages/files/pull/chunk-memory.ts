@@ -1,4 +1,4 @@
-/** Memory for the chunks of a pull: what one was written from holds a next one. */
+/** Memory for the chunks of a pull: once a chunk is written, its memory holds a next one. */
 import { releaseMemory } from '../resident-memory.ts';
 
 /** Smaller content mostly comes with others in one answer. */
@@ -21,7 +21,7 @@ export class ChunkMemory {
     return new Uint8Array(memory, 0, length);
   }
 
-  /** Keeps the largest of what `take` gave, and lets go of all else, at once where nothing else lies in the same memory. */
+  /** Keeps the largest pieces of memory that `take` gave. All other memory is released, if nothing else lies in it. */
   give(bytes: Uint8Array): void {
     const { buffer } = bytes;
     if (!(buffer instanceof ArrayBuffer) || !this.#own.has(buffer)) {

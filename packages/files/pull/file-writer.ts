@@ -1,14 +1,17 @@
-/** What makes small files for a pull beside it, in a thread of its own. */
+/** Makes small files for a pull in another thread. */
 import type { Placed, SmallFile } from './small-file.ts';
 
 export interface FileWriter {
   /**
-   * Takes a file over, its bytes copied; undefined when it has no room now, so that the caller writes it. Rejects with what the
-   * system said.
+   * Copies the bytes of a file and writes them later. Undefined when there is no room now: then the caller writes the file. Rejects
+   * with what the system said.
    */
   take(file: SmallFile, content: Uint8Array): Promise<Placed> | undefined;
-  /** Calls `work` when all files taken so far for the folder of `descriptor` are over: at once where there are none. */
+  /**
+   * Calls `work` when all files that were taken so far for the folder of `descriptor` are written or have failed; at once if there
+   * are none.
+   */
   afterTaken(descriptor: number, work: () => void): void;
-  /** Resolves when all files are over and nothing more is written. */
+  /** Resolves when all files are written or have failed. */
   close(): Promise<void>;
 }

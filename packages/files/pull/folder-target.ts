@@ -30,7 +30,6 @@ import { type FolderAccess, openFolders } from './checked-folders.ts';
 import { explain, shownPath } from './failure.ts';
 import type { FileWriter } from './file-writer.ts';
 import { makeFolderIn } from './folder-calls.ts';
-import { type FolderPlace, pathOf } from './folder-place.ts';
 import {
   type AbandonedFile,
   closeQuietly,
@@ -48,6 +47,7 @@ import {
 import { assertRoom } from './room.ts';
 import { setTimes } from './set-times.ts';
 import { type Placed, placeNew, type SmallFile, unlinkIfThere, writeSmallFile } from './small-file.ts';
+import { pathOf, type TargetFolder } from './target-folder.ts';
 
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 /** By anyone, as a push sees it. */
@@ -79,13 +79,13 @@ class LocalTarget implements FolderTarget {
   readonly #folders: FolderAccess;
   readonly #fsync: boolean;
   readonly #findStat: (at: Buffer) => Stats | undefined;
-  /** Only `#findStat` tells what stands under a name: the system itself does not know. */
+  /** A test folds case by `#findStat`, which the system knows nothing of: then `#findStat` alone tells what stands under a name. */
   readonly #isFolded: boolean;
   /** Of folders that are being filled: what interrupted pulls left there, listed once. */
   readonly #abandoned = new Map<TreePath | undefined, readonly AbandonedFile[]>();
 
   readonly #writer: FileWriter | undefined;
-  /** This file system gives a name in one step that replaces nothing: then two threads may do it at once. Known with the first file. */
+  /** Two threads may give names at once if the file system does that in one step that replaces nothing. The first file shows it. */
   #placesExclusively = false;
   /** The tree itself has entries named as what interrupted pulls leave: then nothing is taken for that. */
   #hasPartialNames = false;
@@ -106,11 +106,11 @@ class LocalTarget implements FolderTarget {
   }
 
   isEmpty(): boolean {
-    return readdirSync(this.#folders.place(undefined).prefix, { encoding: 'buffer' }).length === 0;
+    return readdirSync(this.#folders.at(undefined).prefix, { encoding: 'buffer' }).length === 0;
   }
 
   assertRoom(bytes: number): void {
-    assertRoom(this.#base, this.#folders.place(undefined).prefix, bytes);
+    assertRoom(this.#base, this.#folders.at(undefined).prefix, bytes);
   }
 
   noteEntry(path: TreePath): void {
@@ -163,7 +163,7 @@ class LocalTarget implements FolderTarget {
 
   makeFolder(path: TreePath, mayReplace: boolean): void {
     this.#try(path, 'cannot be made', () => {
-      const { descriptor } = this.#folders.place(path.parent);
+      const { descriptor } = this.#folders.at(path.parent);
       // What stands there already makes it fail.
       if (descriptor !== undefined && !this.#isFolded && makeFolderIn(descriptor, path.name)) return;
       const at = this.#locate(path);
@@ -194,7 +194,7 @@ class LocalTarget implements FolderTarget {
   }
 
   writeFile(path: TreePath, content: Uint8Array, file: NewFile): void | Promise<void> {
-    const folder = this.#try(path, 'cannot be written', () => this.#folders.place(path.parent));
+    const folder = this.#try(path, 'cannot be written', () => this.#folders.at(path.parent));
     const partialName = makePartialName(NO_HASH);
     const whole: SmallFile = {
       folder,
@@ -263,7 +263,7 @@ class LocalTarget implements FolderTarget {
   finishFolder(path: TreePath | undefined, { stood, mtimeNs }: FinishedFolder): void {
     this.#abandoned.delete(path);
     this.#try(path, 'cannot be finished', () => {
-      const folder = this.#folders.place(path).prefix;
+      const folder = this.#folders.at(path).prefix;
       const leftovers = stood ? this.#listAbandoned(folder) : [];
       for (const { name } of leftovers) unlinkIfThere(Buffer.concat([folder, Buffer.from(name)]));
       if (mtimeNs !== undefined) setTimes(folder, mtimeNs);
@@ -277,7 +277,7 @@ class LocalTarget implements FolderTarget {
 
   /** What an interrupted pull left of the same file, or a new one. */
   #takePartial(path: TreePath, hash: Hash, file: NewFile): { name: string; descriptor: number } {
-    const folder = this.#folders.place(path.parent).prefix;
+    const folder = this.#folders.at(path.parent).prefix;
     const name = makePartialName(hash);
     const at = Buffer.concat([folder, Buffer.from(name)]);
     const listed = this.#abandoned.get(path.parent) ?? this.#listAbandoned(folder);
@@ -291,7 +291,7 @@ class LocalTarget implements FolderTarget {
   }
 
   #putInPlace(partialName: string, path: TreePath, file: Omit<NewFile, 'isExecutable'>): void {
-    const folder = this.#folders.place(path.parent);
+    const folder = this.#folders.at(path.parent);
     const partial = Buffer.from(partialName);
     if (file.mtimeNs !== undefined) setTimes(pathOf(folder, partial), file.mtimeNs);
     if (this.#place(folder, partial, path.name, file) === 'appeared') throw this.#appeared(path);
@@ -299,7 +299,7 @@ class LocalTarget implements FolderTarget {
 
   /** The final name, in one step; the last look at what stands there and the rename are one turn of this process. */
   #place(
-    folder: FolderPlace,
+    folder: TargetFolder,
     partialName: Uint8Array,
     name: Uint8Array,
     { mayReplace }: Pick<NewFile, 'mayReplace'>,
@@ -327,17 +327,17 @@ class LocalTarget implements FolderTarget {
     if (swapped === undefined) return true;
     const other = this.#findStat(this.#locateIn(path, swapped));
     if (other?.ino !== stat.ino || other.dev !== stat.dev) return true;
-    const listed = readdirSync(this.#folders.place(path.parent).prefix, { encoding: 'buffer' });
+    const listed = readdirSync(this.#folders.at(path.parent).prefix, { encoding: 'buffer' });
     return listed.some((candidate) => candidate.equals(name));
   }
 
   #locate(path: TreePath): Buffer {
-    return pathOf(this.#folders.place(path.parent), path.name);
+    return pathOf(this.#folders.at(path.parent), path.name);
   }
 
   /** Another name in the folder of `path`. */
   #locateIn(path: TreePath, name: string | Buffer): Buffer {
-    return pathOf(this.#folders.place(path.parent), Buffer.from(name));
+    return pathOf(this.#folders.at(path.parent), Buffer.from(name));
   }
 
   #shown(path: TreePath | undefined): string {

@@ -1,12 +1,12 @@
 /** A file that is at hand whole: written under a name of its own, which then becomes its final name in one step. */
 import { closeSync, fsyncSync, lstatSync, renameSync, unlinkSync, writeSync } from 'node:fs';
 import { openIn, renameExclusivelyIn } from './folder-calls.ts';
-import { type FolderPlace, pathOf } from './folder-place.ts';
 import { CREATE_FLAGS, createPartial, modeOf } from './partial-names.ts';
 import { setTimes } from './set-times.ts';
+import { pathOf, type TargetFolder } from './target-folder.ts';
 
 export interface SmallFile {
-  readonly folder: FolderPlace;
+  readonly folder: TargetFolder;
   readonly partialName: string;
   readonly name: Uint8Array;
   readonly isExecutable: boolean;
@@ -15,13 +15,13 @@ export interface SmallFile {
 }
 
 /**
- * `exclusive`: placed in one step with the look at what stands there. `looked`: placed right after that look. `appeared`: not
- * placed, for something stands there.
+ * `exclusive`: the system looked at what stands there and gave the name in one step. `looked`: the name was given right after that
+ * look. `appeared`: it was not given, because something stands there.
  */
 export type Placed = 'exclusive' | 'looked' | 'appeared';
 
 /** Gives a file that is whole its final name. */
-export type Place = (folder: FolderPlace, partialName: Uint8Array, name: Uint8Array) => Placed;
+export type Place = (folder: TargetFolder, partialName: Uint8Array, name: Uint8Array) => Placed;
 
 /** Nothing of the file is left when it was not placed. Throws what the system says. */
 export function writeSmallFile(file: SmallFile, content: Uint8Array, place: Place = placeNew): Placed {
@@ -45,7 +45,7 @@ export function writeSmallFile(file: SmallFile, content: Uint8Array, place: Plac
 }
 
 /** Gives an entry of a folder a name that nothing there may have. */
-export function placeNew(folder: FolderPlace, partialName: Uint8Array, name: Uint8Array): Placed {
+export function placeNew(folder: TargetFolder, partialName: Uint8Array, name: Uint8Array): Placed {
   const { descriptor } = folder;
   if (descriptor !== undefined && renameExclusivelyIn(descriptor, partialName, name)) return 'exclusive';
   const at = pathOf(folder, name);
@@ -62,7 +62,7 @@ export function unlinkIfThere(at: Buffer): void {
   }
 }
 
-function create(folder: FolderPlace, name: Uint8Array, file: SmallFile): number {
+function create(folder: TargetFolder, name: Uint8Array, file: SmallFile): number {
   const { descriptor } = folder;
   const made = descriptor === undefined ? undefined : openIn(descriptor, name, CREATE_FLAGS, modeOf(file));
   return made ?? createPartial(pathOf(folder, name), file);

@@ -1,13 +1,13 @@
 /** What crosses to the thread that makes files comes out as it went in, and never more than fits. */
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { placeOf } from '../pull/folder-place.ts';
 import type { SmallFile } from '../pull/small-file.ts';
+import { folderOf } from '../pull/target-folder.ts';
 import { FilePage, PAGE_BYTES } from './file-page.ts';
 
 const files: fc.Arbitrary<{ file: SmallFile; content: Uint8Array }> = fc.record({
   file: fc.record({
-    folder: fc.nat(100_000).map((descriptor) => placeOf(descriptor)),
+    folder: fc.nat(100_000).map((descriptor) => folderOf(descriptor)),
     partialName: fc.stringMatching(/^[\x21-\x7e]{1,60}$/),
     name: fc.uint8Array({ minLength: 1, maxLength: 255 }),
     isExecutable: fc.boolean(),
@@ -53,7 +53,7 @@ test('every file that was added is read back in order, through another view of t
 test('a file that is too large, one in a folder that is not held open, and one too many find no room', () => {
   const page = new FilePage(new SharedArrayBuffer(PAGE_BYTES));
   const file: SmallFile = {
-    folder: placeOf(3),
+    folder: folderOf(3),
     partialName: 'a',
     name: Buffer.from('b'),
     isExecutable: false,

@@ -2,11 +2,12 @@
  * Memory that two threads share, in pages: one thread fills a page with small files, the other writes them to the disk and gives
  * the page back. A page belongs to one of them at a time.
  */
-import { placeOf } from '../pull/folder-place.ts';
+
 import type { SmallFile } from '../pull/small-file.ts';
+import { folderOf } from '../pull/target-folder.ts';
 
 export const PAGE_BYTES = 512 * 1024;
-/** Each may keep a descriptor of its folder open. */
+/** Few, because each file may keep the descriptor of its folder open. */
 const PAGE_FILES_MAX = 64;
 
 /** lengths of content, partial name and name; descriptor of the folder; flags; modification time in nanoseconds */
@@ -36,7 +37,7 @@ export class FilePage {
     return this.#count;
   }
 
-  /** False when the page has no room for it. */
+  /** False when the page has no room for the file, or its folder has no descriptor. */
   add({ folder, partialName, name, isExecutable, mtimeNs, fsync }: SmallFile, content: Uint8Array): boolean {
     const length = HEADER_BYTES + partialName.length + name.length + content.length;
     const hasRoom = this.#count < PAGE_FILES_MAX && this.#length + length <= PAGE_BYTES;
@@ -71,7 +72,7 @@ export class FilePage {
       const nameAt = partialAt + partialLength;
       at = nameAt + nameLength;
       const file: SmallFile = {
-        folder: placeOf(descriptor),
+        folder: folderOf(descriptor),
         partialName: this.#bytes.toString('latin1', partialAt, nameAt),
         name: this.#bytes.subarray(nameAt, at),
         isExecutable: (flags & EXECUTABLE) !== 0,

@@ -19,9 +19,9 @@ import { directory, file, type Plan } from '../../../test/support/disk-trees.ts'
 import { mountSmallDisk } from '../../../test/support/small-disk.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import type { FileWriter } from '../pull/file-writer.ts';
-import { placeOf } from '../pull/folder-place.ts';
 import { pullToPath } from '../pull/pull-to-path.ts';
 import { type Placed, type SmallFile, writeSmallFile } from '../pull/small-file.ts';
+import { folderOf } from '../pull/target-folder.ts';
 import {
   failureOf,
   freshPaths,
@@ -273,7 +273,7 @@ describe('a pull whose thread', () => {
 describe('the writer', () => {
   function smallFile(descriptor: number, name: string): SmallFile {
     const rest = { isExecutable: false, mtimeNs: undefined, fsync: true };
-    return { folder: placeOf(descriptor), partialName: `${name}.part`, name: Buffer.from(name), ...rest };
+    return { folder: folderOf(descriptor), partialName: `${name}.part`, name: Buffer.from(name), ...rest };
   }
 
   test('does what waits for its files only when they are there, and ends when all are', async () => {

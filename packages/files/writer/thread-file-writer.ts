@@ -1,7 +1,7 @@
 /**
- * Makes the small files of a pull in a thread of its own: the system takes as long to make a file as the pull takes to receive and
- * prove it. Files that come in one turn of the event loop cross together. What the thread has no room for stays with the pull, so
- * neither waits for the other.
+ * Makes the small files of a pull in a thread of its own, because the system takes as long to make a file as the pull takes to
+ * receive and prove it. Files that come in one turn of the event loop cross together. If the thread has no room for a file, the pull
+ * writes it, so neither waits for the other.
  */
 import { Worker } from 'node:worker_threads';
 import type { FileWriter } from '../pull/file-writer.ts';
@@ -43,11 +43,11 @@ interface Page {
   readonly waiting: Waiting[];
   /** descriptors of the folders of its files */
   readonly folders: Set<number>;
-  /** called when its files are over */
+  /** called when its files are written or have failed */
   readonly later: (() => void)[];
 }
 
-/** The writer of one pull. The thread starts when `filesBefore` were asked of it: with fewer it takes longer than it saves. */
+/** The writer of one pull. It leaves the first `filesBefore` files to the pull: for so few a thread takes longer than it saves. */
 export function createFileWriter(filesBefore = FILES_BEFORE_THREAD, entry = ENTRY): FileWriter {
   return new ThreadFileWriter(filesBefore, entry);
 }
@@ -128,7 +128,7 @@ class ThreadFileWriter implements FileWriter {
     return thread;
   }
 
-  /** The page that has it now; undefined when none has room. */
+  /** The page that the file was put into; undefined when none has room. */
   #add(file: SmallFile, content: Uint8Array): Page | undefined {
     if (this.#filling?.files.add(file, content)) return this.#filling;
     this.#handOver();
@@ -138,7 +138,7 @@ class ThreadFileWriter implements FileWriter {
     return page;
   }
 
-  /** After this turn of the event loop: until then others may join. */
+  /** Waits for the end of this turn of the event loop, so that other files may join. */
   #handOverSoon(): void {
     if (this.#isHandOverDue) return;
     this.#isHandOverDue = true;
@@ -148,7 +148,7 @@ class ThreadFileWriter implements FileWriter {
     });
   }
 
-  /** While the thread has enough to do the page is filled further: each message costs as much as a file. */
+  /** While the thread has enough to do, the page takes more files, because each message costs as much as a file. */
   #handOverIfIdle(): void {
     if (this.#busy.size < PAGES_AHEAD) this.#handOver();
   }
@@ -194,8 +194,8 @@ class ThreadFileWriter implements FileWriter {
   }
 
   /**
-   * The thread is gone, and what comes is written by the pull. What the thread had fails: some of it may be written. One that never
-   * was ready has written nothing, so its files are written here.
+   * The thread is gone: the files that it had fail, because it may have written some of them, and the pull writes those that come.
+   * A thread that was never ready has written nothing, so its files are written here.
    */
   #fail(reason: string): void {
     this.#failure ??= new Error(`the thread that makes files failed: ${reason}`);

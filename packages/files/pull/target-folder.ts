@@ -1,0 +1,26 @@
+/** Folders of a pull's target, and the paths of their entries. */
+
+/** On Linux a folder that is held open has a path here that leads to it, also when the folder is moved or renamed. */
+export const DESCRIPTORS = '/proc/self/fd';
+
+/** A folder of the target, for as long as its descriptor is open. */
+export interface TargetFolder {
+  /** What to put before a name to mean an entry of the folder. */
+  readonly prefix: Buffer;
+  /** undefined where folders are not held open */
+  readonly descriptor: number | undefined;
+}
+
+/** The folder that `descriptor` holds open. Its prefix is made when it is asked for, because most steps need none. */
+export function folderOf(descriptor: number): TargetFolder {
+  return {
+    descriptor,
+    get prefix() {
+      return Buffer.from(`${DESCRIPTORS}/${descriptor}/`);
+    },
+  };
+}
+
+export function pathOf({ prefix }: TargetFolder, name: Uint8Array): Buffer {
+  return Buffer.concat([prefix, name]);
+}
