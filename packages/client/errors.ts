@@ -46,7 +46,7 @@ export interface CasErrorDetails {
   readonly status?: number | undefined;
   /** How long the server asked to wait, ms. */
   readonly retryAfterMs?: number | undefined;
-  /** The server of this API answered, and something on the way changed or cut off what it sent. */
+  /** A server of this API answered, and something on the way changed its answer or cut it off. */
   readonly isBrokenOnTheWay?: boolean;
   readonly cause?: unknown;
 }
@@ -64,7 +64,7 @@ export class CasError extends Error {
   readonly status: number | undefined;
   readonly retryAfterMs: number | undefined;
   readonly requestOperation: RequestOperation;
-  /** A proxy in between is to be looked at, and not the address. */
+  /** As `CasErrorDetails` says: check the proxy in between, not the address. */
   readonly isBrokenOnTheWay: boolean;
 
   constructor(message: string, details: CasErrorDetails) {

@@ -14,11 +14,11 @@ export interface LeafFirstNode {
   readonly header: Uint8Array;
 }
 
-/** Memory that is given back at once. Left to the garbage collector, new pages cost as much as copying into them does. */
+/** Memory that is given back as soon as it can be. If the garbage collector did that, making new pages would cost as much as the copying. */
 export interface ContentMemory {
   /** `length` bytes of any content */
   take(length: number): Uint8Array;
-  /** Takes back content that was put into what `take` gave, or a piece of a body; nobody looks at it any more. */
+  /** Takes back memory of `take`, or a piece of a body, that nobody looks at any more. */
   give(bytes: Uint8Array): void;
 }
 
@@ -27,7 +27,7 @@ export interface LeafFirstOptions extends CallOptions {
   readonly digest?: NodeDigest | undefined;
   /** The node will have refs: the metadata is asked for beside the content, not after it. */
   readonly expectsRefs?: boolean | undefined;
-  /** Where the content is put, and what takes back the pieces of the body once they are copied. */
+  /** Gives memory for the content, and takes back the pieces of the body once they are copied. */
   readonly memory?: ContentMemory | undefined;
 }
 

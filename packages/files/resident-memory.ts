@@ -11,7 +11,7 @@ const GROWTH_BYTES_MAX = 8 * 1024 * 1024;
 
 /**
  * Left alone, the collector lets bytes from the network pile up while the cores are busy: a pull of 10,000 files took up to
- * 214 MiB, and its check up to 300. With this both stay below 170. A collection takes some 15 ms.
+ * 214 MiB, and its check up to 300. With this a pull stays below 200. A collection takes some 15 ms.
  */
 export class ResidentMemory {
   #passedBytes = 0;

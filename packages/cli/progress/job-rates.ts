@@ -69,7 +69,7 @@ export function amountsOf({ phase, counters, totals }: ProgressSnapshot): {
   };
 }
 
-/** A tree is read faster than a slow line sends it: what is left to send then tells of no rate of reading. */
+/** Everything was read, and the rest is only sent, as over a slow line: then the rate of reading tells nothing of the time left. */
 export function isAllRead(snapshot: ProgressSnapshot): boolean {
   const { done, whole } = amountsOf(snapshot);
   return snapshot.phase === 'scan' && whole.bytes !== undefined && done.bytes >= whole.bytes;

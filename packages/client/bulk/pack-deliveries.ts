@@ -30,7 +30,7 @@ export type PackOutcome =
   | { readonly kind: 'rejected'; readonly rejection: Rejection }
   | { readonly kind: 'unsettled' | 'alone' };
 
-/** Who waits for a node that was put into a pack. */
+/** Hears how a node that was put into a pack ended. */
 export interface PackedNodeEnd {
   readonly settle: (outcome: PackOutcome) => void;
   readonly fail: (error: unknown) => void;
@@ -50,7 +50,7 @@ export interface PackDeliveriesOptions<Node extends Passenger> {
   readonly clock: Clock;
   /** Of every node of a pack. */
   readonly leaseDurationMs: number;
-  /** A pack of so many bytes was taken by the server. */
+  /** The server has taken a pack of so many bytes. */
   readonly onSent: (packBytes: number) => void;
   /** How long the server took to take a pack, ms. */
   readonly onSpeed: (sendingMs: number) => void;
@@ -66,7 +66,7 @@ export interface PackDeliveriesOptions<Node extends Passenger> {
 
 /** Packs that are sent at once. Beside them one is made, and one is opened and waits for its place: each holds memory. */
 const SENT_MAX = 2;
-/** Packs that are judged at once. One that finds as many before it keeps its memory and its place until it has its turn. */
+/** Packs that are judged at once. A pack that finds so many before it keeps its memory and its place until its turn. */
 const JUDGED_MAX = 3;
 /** An instruction is not used so shortly before it expires, ms. */
 const EXPIRY_MARGIN_MS = 30_000;
@@ -132,7 +132,7 @@ export class PackDeliveries<Node extends Passenger> {
     left: Map<Hash, Node>,
     place: Promise<() => void>,
   ): Promise<PackJudgement | undefined> {
-    // While it waits for its place.
+    // The pack is opened while it waits for its place.
     const opening = this.#findInstruction(left);
     opening.catch(() => undefined);
     const done = await place;
@@ -145,7 +145,7 @@ export class PackDeliveries<Node extends Passenger> {
         }
         if (left.size === 0) return undefined;
         if (instruction === undefined) return settleAll(left, 'alone');
-        // Some are there meanwhile: what is left goes on without them.
+        // The server has some of the nodes meanwhile: the pack goes on without them.
         if (left.size < pack.recordCount) pack.retain((hash) => left.has(hash));
         const bytes = pack.toBytes();
         if (bytes.length > instruction.bytesMax || left.size > instruction.recordsMax) {
@@ -155,7 +155,7 @@ export class PackDeliveries<Node extends Passenger> {
         if (sent === undefined) continue;
         const judgement = { id: instruction.id, done: await this.#judgements.take() };
         if (sent === 'accepted') return judgement;
-        // Perhaps it was taken before; only its lease tells, and until then nothing of it is given up.
+        // An earlier attempt may have brought the pack. Only its lease tells, so its memory is kept until then.
         const answer = await this.#judge(judgement.id, left.size).finally(judgement.done);
         if (answer !== undefined) return this.#takeResults(answer.results, left);
       }

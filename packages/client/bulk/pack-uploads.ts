@@ -1,6 +1,6 @@
 /**
- * Nodes on their way to the server in packs. One pack is made while others are on their way; how large packs are goes by how
- * fast they are sent. Whatever happens to a pack, each of its nodes ends with an outcome: the packs after it carry what is left.
+ * Nodes on their way to the server in packs. One pack is made while others are on their way. The faster packs are sent, the larger
+ * the next ones are. Whatever happens to a pack, each of its nodes gets an outcome: later packs carry what is left.
  */
 import {
   type EncodedRecord,
@@ -46,12 +46,12 @@ const MIB_BYTES = 1024 * 1024;
 /** Of the first pack: small, so that the server begins early, and a slow line is met with little. */
 const PACK_TARGET_BYTES_START = 4 * MIB_BYTES;
 const PACK_TARGET_BYTES_MIN = MIB_BYTES;
-/** Each pack costs a bucket two requests and the client memory: so large, 1,000 nodes of 20 KiB cost a bucket less than five. */
+/** Each pack costs a bucket two requests, and the client memory. With packs of this size 1,000 nodes of 20 KiB cost less than five. */
 const PACK_TARGET_BYTES_MAX = 9 * MIB_BYTES;
 /** A pack that was sent faster is followed by a larger one, one that took longer by a smaller one. */
 const SENDING_MS_FAST = 5_000;
 const SENDING_MS_SLOW = 20_000;
-/** A pack that has room is sent as it is only while fewer are on their way. */
+/** A pack that still has room is sent only while fewer packs than this are on their way. */
 const FLUSHED_MAX = 3;
 /** Compressing less never saves a tenth that is worth the time. */
 const COMPRESSED_BYTES_MIN = 96;

@@ -1,4 +1,4 @@
-/** Reads rows in order, page by page, where the key of the last row of a page asks for the next. */
+/** Reads rows in order, page by page: the key of the last row of a page asks for the next page. */
 import type { Awaitable } from './awaitable.ts';
 
 const PAGE_ROWS = 500;

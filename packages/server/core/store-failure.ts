@@ -26,7 +26,7 @@ export class StoreUnavailable extends Error {
 /** True for a row that cannot be read or removed while the store is well: work on other rows may go on. */
 export const isDamage = (error: unknown): boolean => error instanceof StoreUnavailable && error.isDamage;
 
-/** What `work` resolves with; if damage fails it, what `instead` does. */
+/** Resolves with what `work` does, or, if damage fails `work`, with what `instead` does. */
 export async function orIfDamaged<T, U>(
   work: () => Awaitable<T>,
   instead: (damage: unknown) => Awaitable<U>,

@@ -29,7 +29,7 @@ export class Lanes {
     return this.#free < this.#count;
   }
 
-  /** `memory`: where the piece will stay; undefined, it comes with memory of its own. */
+  /** `memory`: where the piece will stay. Undefined: the store brings the piece in memory of its own. */
   async run(
     space: Space,
     memory: Uint8Array | 'a scratch' | undefined,
