@@ -5,6 +5,7 @@
 import type { RegistryStore } from '../auth/registry-store.ts';
 import type { Core } from '../core/core.ts';
 import type { Space } from '../core/model.ts';
+import { pagesOf } from '../core/pages-of.ts';
 import { runGc } from '../core/run-gc.ts';
 import type { SpaceEntry } from '../core/tenancy-ports.ts';
 import type { Log } from '../log.ts';
@@ -69,13 +70,12 @@ export function makeCollectStep(options: CollectAllOptions): () => Promise<numbe
 
 async function beginRound({ core, everyMs }: CollectAllOptions): Promise<Round> {
   let spaces = 0;
-  let after: string | undefined;
-  for (;;) {
-    const page = await core.metadata.listSpaces({ after, limit: PAGE_SPACES });
-    spaces += page.length;
-    after = page.at(-1)?.position;
-    if (page.length < PAGE_SPACES) break;
-  }
+  const pages = pagesOf(
+    (after, limit) => core.metadata.listSpaces({ after, limit }),
+    ({ position }) => position,
+    PAGE_SPACES,
+  );
+  for await (const page of pages) spaces += page.length;
   const restMs = Math.floor(everyMs / (spaces + 1));
   return { startedAt: Date.now(), after: undefined, isFinished: false, everyMs, restMs, failed: 0 };
 }
