@@ -169,12 +169,12 @@ export interface PackObject {
 /** Receives packs in this server. */
 export interface PackReceiver {
   /**
-   * Streams `body` once to a staged file. Stops behind `bytesMax`. Rejects and leaves nothing if the body breaks off. Meanwhile the
-   * generation counts as being received, with `declaredLength` reserved bytes.
+   * Streams `body` once to a staged file, or calls it for all bytes at once. Stops behind `bytesMax`. Rejects and leaves nothing if
+   * the body breaks off. Meanwhile the generation counts as being received, with `declaredLength` reserved bytes.
    */
   receivePack(
     target: { readonly space: Space; readonly generation: Generation },
-    body: ReadableStream<Uint8Array> | Uint8Array,
+    body: ReadableStream<Uint8Array> | Uint8Array | (() => Promise<Uint8Array>),
     declaredLength: number | undefined,
     bytesMax: number,
   ): Promise<StagedPack>;

@@ -31,8 +31,7 @@ export async function receivePack(core: Core, request: UploadRequest, grant: Pac
   if (declaredLength !== undefined && !mayHeal)
     await checkQuotas(core, grant.space, { bytes: declaredLength, nodes: 0 });
   const { space, generation } = grant;
-  const body =
-    typeof request.body === 'function' ? await request.body() : (request.body ?? new Uint8Array(0));
+  const body = request.body ?? new Uint8Array(0);
   const staged = await receiver.receivePack({ space, generation }, body, declaredLength, PACK_BYTES_MAX);
   try {
     await finish(core, grant, staged);

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test';
 import type { Generation } from '../../core/model.ts';
 import type { StagedPack } from '../../core/packs/pack-ports.ts';
-import type { UploadReceiver } from '../../core/upload-ports.ts';
+import type { UploadBody, UploadReceiver } from '../../core/upload-ports.ts';
 import type { ContentUnderTest } from './content-under-test.ts';
 import { NOW, newGeneration, SPACE } from './samples.ts';
 
@@ -14,7 +14,7 @@ export function testPackReceiver(subject: ContentUnderTest): void {
     if (upload.kind !== 'server') throw new Error('this store has no receiver');
     return upload.receiver;
   };
-  const receive = (generation: Generation, body: Uint8Array | ReadableStream<Uint8Array>, length?: number) =>
+  const receive = (generation: Generation, body: UploadBody, length?: number) =>
     receiver().receivePack({ space: SPACE, generation }, body, length, BYTES_MAX);
   const bytesOf = (length: number, seed: number): Uint8Array => {
     const bytes = new Uint8Array(length);
@@ -91,6 +91,22 @@ export function testPackReceiver(subject: ContentUnderTest): void {
     expect(receiver().reservedBytes(SPACE)).toBe(bytes.length);
     expect(await finish(generation, staged)).toBe(true);
     expect(receiver().reservedBytes(SPACE)).toBe(0);
+  });
+
+  test('a pack that is read whole counts as being received while it is read, and leaves nothing if it is cut off', async () => {
+    const generation = newGeneration();
+    const bytes = bytesOf(40_000, 5);
+    let seen: unknown;
+    const cut = async (): Promise<Uint8Array> => {
+      seen = [receiver().isReceiving(generation), receiver().reservedBytes(SPACE)];
+      throw new Error('planted: the connection was closed');
+    };
+    await expect(receive(generation, cut, bytes.length)).rejects.toThrow('planted');
+    expect(seen).toEqual([true, bytes.length]);
+    expect([receiver().isReceiving(generation), receiver().reservedBytes(SPACE)]).toEqual([false, 0]);
+    const staged = await receive(generation, async () => bytes, bytes.length);
+    expect(await finish(generation, staged)).toBe(true);
+    expect(Buffer.compare((await read(generation)) ?? Buffer.alloc(1), bytes)).toBe(0);
   });
 
   test('of overlapping uploads of one pack the first sealed stays, whatever bytes the others bring', async () => {

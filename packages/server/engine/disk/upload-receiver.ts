@@ -68,7 +68,7 @@ export class DiskUploadReceiver implements UploadReceiver {
 
   async receivePack(
     target: Pick<Target, 'space' | 'generation'>,
-    body: ReadableStream<Uint8Array> | Uint8Array,
+    body: UploadBody,
     declaredLength: number | undefined,
     bytesMax: number,
   ): Promise<StagedPack> {
@@ -76,9 +76,10 @@ export class DiskUploadReceiver implements UploadReceiver {
     const endReceiving = await this.#begin(target, declaredLength);
     const sink = new PackSink({ generation: target.generation, staged, pool });
     // Packs come from sockets alone. A node may come from a row that is copied, whose bytes live on.
-    const leave = body instanceof Uint8Array ? undefined : releasePiece;
+    const leave = body instanceof ReadableStream ? releasePiece : undefined;
     try {
-      for await (const chunk of chunksOf(body, leave)) {
+      const bytes = typeof body === 'function' ? await body() : body;
+      for await (const chunk of chunksOf(bytes, leave)) {
         if (sink.bytes + chunk.length > bytesMax) {
           await sink.drop();
           return stagedPack(sink, undefined, endReceiving);
