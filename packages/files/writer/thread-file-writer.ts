@@ -25,7 +25,7 @@ const PAGES = 16;
 /** The page that is written, and the one after it. */
 const PAGES_AHEAD = 2;
 /**
- * Folders whose files may wait, and which stay open for them: those of one file each would else be open by the thousand, and many
+ * Folders with files that wait: each stays open until its files are written. Folders of one file each could be thousands, and many
  * systems let a process have 1,024 descriptors.
  */
 export const WAITING_FOLDERS_MAX = 256;
