@@ -20,7 +20,7 @@ import { changesRefused } from './lease-renewal.ts';
 import { clampLeaseDuration } from './lease-state.ts';
 import type { Space } from './model.ts';
 import { childrenFirst } from './order-nodes.ts';
-import { leaseRows, openPack, type RowOutcome } from './packs/pack-decision.ts';
+import { leaseRows, openPack, type PackWanted, type RowOutcome } from './packs/pack-decision.ts';
 import type { PackRow } from './packs/pack-model.ts';
 import { PACK_GROUP_RECORDS } from './packs/pack-ports.ts';
 import type { Stored } from './quotas.ts';
@@ -147,12 +147,19 @@ async function open(
 ): Promise<PackRow> {
   const isHealing = found.some((each) => each?.node.state === 'rotten');
   if (!isHealing) await checkQuotas(core, space, ONE_NODE);
-  return core.metadata.transact(space, openPack, {
+  const wanted: PackWanted = {
     id: Buffer.from(core.random.bytes(PACK_ID_BYTES)).toString('hex'),
     fresh: makeGenerationDigits(core.random),
     asked: sha256(Buffer.from(hashes.join(''), 'hex')),
     rules: uploadRulesOf(core),
-  });
+  };
+  const pack = await core.metadata.transact(space, openPack, wanted);
+  const isNew = pack.id === wanted.id;
+  if (isNew || core.content.upload.kind !== 'direct') return pack;
+  // Only the store knows whether something has come for an earlier pack.
+  const hasCome = await core.content.packs.inspect(space, pack.generation, async () => true);
+  if (hasCome === undefined) return pack;
+  return core.metadata.transact(space, openPack, { ...wanted, filled: pack.generation });
 }
 
 /** Signs the URL. Called only after the row of the pack with this expiry is durable. */

@@ -62,13 +62,16 @@ export interface PackWanted {
   readonly fresh: string;
   readonly asked: Uint8Array;
   readonly rules: UploadRules;
+  /** an earlier pack whose object is in the store, though no lease has seen it */
+  readonly filled?: Generation;
 }
 
 /** The pack that was opened for the same hashes, if nothing has come for it, else a new one. Throws CAS_UPLOAD_LIMIT. */
 export async function openPack(tx: SpaceTransaction, wanted: PackWanted): Promise<PackRow> {
-  const { rules, asked, id, fresh } = wanted;
+  const { rules, asked, id, fresh, filled } = wanted;
   const earlier = await tx.packs.findOpenPack(asked);
-  if (earlier !== undefined && earlier.bytes === undefined && earlier.urlExpiresAt > tx.now) {
+  const isEmpty = earlier?.bytes === undefined && earlier?.generation !== filled;
+  if (earlier !== undefined && isEmpty && earlier.urlExpiresAt > tx.now) {
     const urlExpiresAt = urlExpiryFrom(rules, tx.now, earlier.urlExpiresAt);
     const row: PackRow = { ...earlier, touchedAt: tx.now, urlExpiresAt };
     await tx.packs.updatePack(earlier, row);
