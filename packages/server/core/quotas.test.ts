@@ -87,7 +87,7 @@ describe('a quota of bytes', () => {
     limit({ maxBytes: both - 1 });
     expect((await world.lease(one)).state).toBe('ready');
     expect(await refusalOf(world.lease(two))).toContain(
-      `${one.bytes.length} of ${both - 1} bytes are in use, and this node needs ${two.bytes.length} more`,
+      `${one.bytes.length} of ${both - 1} bytes are in use, and this request needs ${two.bytes.length} more`,
     );
     limit({ maxBytes: both });
     expect((await world.lease(two)).state).toBe('ready');

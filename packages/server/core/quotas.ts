@@ -121,7 +121,7 @@ export class QuotaExceeded extends ApiError {
     const { holder, unit, stored, more, limit } = excess;
     super(
       'RESOURCE_EXHAUSTED',
-      `the quota of the ${holder} would be exceeded: ${stored} of ${limit} ${unit} are in use, and this node needs ${more} more; free some by forgetting trees and collecting, or ask the operator for a larger quota`,
+      `the quota of the ${holder} would be exceeded: ${stored} of ${limit} ${unit} are in use, and this request needs ${more} more; free some by forgetting trees and collecting, or ask the operator for a larger quota`,
     );
     this.excess = excess;
   }
