@@ -87,6 +87,20 @@ describe('places', () => {
     places.refuseAll(new Error('closing'));
     expect(places.waiting).toBe(0);
   });
+
+  test('with too many waiting: the oldest of the Space that crowds is refused, and other Spaces of its App join', async () => {
+    const places = open({ placesMax: 1, waitingMax: 3 });
+    places.take('a', 'crowd');
+    const [oldest, second] = [1, 2, 3].map(() => places.take('a', 'crowd') as Promise<void>);
+    const refusal = oldest?.catch((error: unknown) => error);
+    const other = places.take('a', 'other');
+    expect(await refusal).toBeInstanceOf(InVain);
+    expect(() => places.take('a', 'crowd')).toThrow(InVain);
+    places.leave('a', 'crowd');
+    await second;
+    places.leave('a', 'crowd');
+    await other;
+  });
 });
 
 test.each(Array.from({ length: 40 }, (_, seed) => seed))('any use keeps the count, seed %d', async (seed) => {

@@ -97,11 +97,21 @@ export class FairPlaces {
     this.#forgetIdle(app, space);
   }
 
-  /** Whether this App should give a place up if it can: none holds more, and one that holds none waits, impatiently. */
-  isOwed(appId: string): boolean {
-    const held = this.#apps.get(appId)?.held ?? 0;
-    for (const app of this.#apps.values()) if (app.held > held) return false;
-    for (const app of this.#crowd) if (app.held === 0 && hasImpatient(app)) return true;
+  /**
+   * Whether this Space should give a place up if it can: no Space of its App holds more, and one that holds none waits, impatiently.
+   * Another App that holds none counts too, if no App holds more than this one.
+   */
+  isOwed(appId: string, spaceId: string): boolean {
+    const app = this.#apps.get(appId);
+    const space = app?.spaces.get(spaceId);
+    if (app === undefined || space === undefined) return false;
+    for (const other of app.spaces.values()) if (other.held > space.held) return false;
+    for (const other of app.spaces.values()) if (other.held === 0 && hasImpatient(other)) return true;
+    for (const other of this.#apps.values()) if (other.held > app.held) return false;
+    for (const other of this.#crowd) {
+      if (other.held > 0) continue;
+      for (const each of other.spaces.values()) if (hasImpatient(each)) return true;
+    }
     return false;
   }
 
@@ -165,18 +175,21 @@ export class FairPlaces {
     this.#forgetIdle(app, space);
   }
 
-  /** Whoever has most waiting gives way: the newcomer if that is its App, else the one of the other App that waited longest. */
+  /**
+   * Of the App that has most waiting, the Space that has most waiting gives way: the newcomer if that is its Space, else the one of
+   * the other Space that waited longest.
+   */
   #makeRoomFor(newcomer: AppHolder, space: SpaceHolder): void {
     let crowding = newcomer;
     for (const app of this.#crowd) if (app.waiting > crowding.waiting) crowding = app;
-    if (crowding === newcomer) {
+    let longest = crowding === newcomer ? space : undefined;
+    for (const each of crowding.spaces.values()) {
+      if (each.waiting.size > (longest?.waiting.size ?? 0)) longest = each;
+    }
+    if (longest === space) {
       const error = this.#refusal(newcomer, 'full');
       this.#forgetIdle(newcomer, space);
       throw error;
-    }
-    let longest: SpaceHolder | undefined;
-    for (const each of crowding.spaces.values()) {
-      if (each.waiting.size > (longest?.waiting.size ?? 0)) longest = each;
     }
     const [oldest] = longest?.waiting ?? [];
     if (longest !== undefined && oldest !== undefined) this.#refuse(crowding, longest, oldest, 'full');
@@ -221,9 +234,8 @@ function spaceOf(app: AppHolder, spaceId: string): SpaceHolder {
   return space;
 }
 
-function hasImpatient(app: AppHolder): boolean {
-  for (const { waiting } of app.spaces.values())
-    for (const { isPatient } of waiting) if (!isPatient) return true;
+function hasImpatient({ waiting }: SpaceHolder): boolean {
+  for (const { isPatient } of waiting) if (!isPatient) return true;
   return false;
 }
 

@@ -72,3 +72,18 @@ test('nothing gives way to what gave way before, or to an App that holds a place
   for (const place of [...bombs, ...honest]) place.leave();
   for (const place of await Promise.all(waiting)) place.leave();
 });
+
+test('of packs that had much, one gives way to another Space of its App that holds none', async () => {
+  const turns = new JudgingTurns();
+  const bombs = await Promise.all([1, 2, 3].map(() => turns.enter(BOMBER, false)));
+  const sibling = { ...BOMBER, spaceId: 'other' };
+  const entering = turns.enter(sibling, false);
+  expect(await bombs[0]?.nextTurn(LONG_BYTES)).toBe(false);
+  bombs[0]?.leave();
+  const place = await entering;
+  // It comes again and waits, and nobody gives way to it.
+  const again = turns.enter(BOMBER, true);
+  expect([await bombs[1]?.nextTurn(LONG_BYTES), await place.nextTurn(LONG_BYTES)]).toEqual([true, true]);
+  place.leave();
+  await again;
+});

@@ -1,6 +1,7 @@
 /**
  * Judging packs, shared out among Apps: few packs at once, because each holds memory, and their work in turns, because a small pack may
- * unpack to very many bytes. One App never holds all places, and a pack that has had much gives way to an App that holds none.
+ * unpack to very many bytes. One App never holds all places, and a pack that has had much gives way to an App that holds none, or to
+ * another Space of its App that holds none.
  */
 import { ApiError } from '@holdfast/protocol';
 import { FairPlaces } from './fair-places.ts';
@@ -16,7 +17,7 @@ const WAIT_MS_MAX = 30_000;
 const RETRY_AFTER_SECONDS = 5;
 /**
  * Once a pack has cost so many bytes, everything else has the process for a moment after each of its turns, and it gives its place to
- * an App that holds none. More than it costs to come back to where it stopped.
+ * an App, or to a Space of its App, that holds none. More than it costs to come back to where it stopped.
  */
 const LONG_BYTES = 64 * 1024 * 1024;
 const PAUSE_MS = 10;
@@ -53,7 +54,7 @@ export class JudgingTurns {
       nextTurn: async (cost: number): Promise<boolean> => {
         used += cost;
         const isLong = used > LONG_BYTES;
-        if (isLong && this.#places.isOwed(appId)) return false;
+        if (isLong && this.#places.isOwed(appId, spaceId)) return false;
         await this.#turns.next(appId, spaceId, cost, isLong ? PAUSE_MS : 0);
         return true;
       },
