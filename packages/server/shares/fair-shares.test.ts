@@ -164,6 +164,18 @@ describe('a hold', () => {
     expect([shares.used, hold.tryGrow(1)]).toEqual([0, false]);
   });
 
+  test('that shrank to nothing still belongs to its share', () => {
+    const shares = makeShares();
+    const empty = shares.tryAcquire('a', '', 1) as Hold;
+    empty.shrinkTo(0);
+    shares.tryAcquire('a', '', 1)?.release();
+    const large = shares.tryAcquire('a', '', 60) as Hold;
+    empty.release();
+    expect(shares.appCount).toBe(1);
+    large.release();
+    expect([shares.used, shares.appCount]).toEqual([0, 0]);
+  });
+
   test('of more than the whole is refused at once', () => {
     expect(() => makeShares().acquire('a', '', CAPACITY + 1)).toThrow('share of');
   });

@@ -52,6 +52,8 @@ interface SpaceShare {
   readonly app: AppShare;
   readonly name: string;
   held: number;
+  /** claims that are not released, also those that hold nothing now */
+  holds: number;
   readonly waiting: Waiter[];
   /** claims that can be called back, oldest first */
   readonly reclaimable: Set<Hold>;
@@ -147,14 +149,14 @@ export class FairShares {
     }
     let space = app.spaces.get(spaceName);
     if (space === undefined) {
-      space = { app, name: spaceName, held: 0, waiting: [], reclaimable: new Set() };
+      space = { app, name: spaceName, held: 0, holds: 0, waiting: [], reclaimable: new Set() };
       app.spaces.set(spaceName, space);
     }
     return space;
   }
 
   #forgetIdle(space: SpaceShare): void {
-    if (space.held > 0 || space.waiting.length > 0) return;
+    if (space.holds > 0 || space.waiting.length > 0) return;
     const { app } = space;
     app.spaces.delete(space.name);
     if (app.spaces.size === 0) this.#apps.delete(app.name);
@@ -192,6 +194,7 @@ export class FairShares {
 
   #take(share: SpaceShare, amount: number, options: ClaimOptions | undefined): Hold {
     this.#count(share, amount);
+    share.holds += 1;
     const hold = new ShareHold(this.#endOf, this.#grow, share, amount, options?.onReclaim);
     if (options?.onReclaim !== undefined) share.reclaimable.add(hold);
     return hold;
@@ -214,6 +217,7 @@ export class FairShares {
     this.#count(share, -amount);
     if (hold.isReclaimed) this.#reclaiming -= amount;
     if (isOver) {
+      share.holds -= 1;
       share.reclaimable.delete(hold);
       this.#forgetIdle(share);
     }
