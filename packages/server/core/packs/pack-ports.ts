@@ -19,7 +19,10 @@ export interface PackReads {
   ): Awaitable<readonly ({ readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined)[]>;
   findPack(space: Space, id: PackId): Awaitable<PackRow | undefined>;
   findPackVerdicts(space: Space, generation: Generation): Awaitable<PackVerdicts | undefined>;
-  /** Judged packs with live and with dead records, of all Spaces, most dead bytes first. */
+  /**
+   * Judged packs with live and with dead records, of all Spaces: first those with a record that has been dead for long, the longest
+   * first, then those that are mostly dead, most dead bytes first.
+   */
   findPacksToCompact(wanted: CompactionWanted): Awaitable<readonly CompactablePack[]>;
   /** Bytes of judged packs that no row names, of all Spaces. */
   readDeadBytes(): Awaitable<number>;

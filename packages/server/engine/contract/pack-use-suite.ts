@@ -102,7 +102,7 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
     expect((await useOf(filled)).firstDeadAt).toBe(0);
   });
 
-  test('packs to compact are mostly dead, or partly dead for long, and come by their dead bytes', async () => {
+  test('packs to compact are those partly dead for long, the longest first, then those mostly dead, by their dead bytes', async () => {
     const fill = async (live: number, dead: number, at: number, changes: Partial<PackRow> = {}) => {
       subject.clock.set(at);
       const bytes = PACK_HEADER_BYTES + 2 * RECORD_HEADER_BYTES + live + dead;
@@ -114,7 +114,7 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
       return pack;
     };
     const mostly = await fill(1000, 9000, NOW + 50);
-    const little = await fill(9000, 500, NOW + 50);
+    const little = await fill(9000, 500, NOW + 55);
     const long = await fill(9000, 600, NOW + 10);
     await fill(10, 90_000, NOW, { state: 'judging' });
     const emptied = judgedPack();
@@ -124,9 +124,9 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
     const find = async (deadSince: number, limit = 10) =>
       (await subject.store.findPacksToCompact({ deadSince, limit })).map(({ pack }) => pack.generation);
     expect(await find(NOW)).toEqual([mostly.generation]);
-    expect(await find(NOW + 10)).toEqual([mostly.generation, long.generation]);
-    expect(await find(NOW + 60)).toEqual([mostly.generation, long.generation, little.generation]);
-    expect(await find(NOW + 60, 1)).toEqual([mostly.generation]);
+    expect(await find(NOW + 10)).toEqual([long.generation, mostly.generation]);
+    expect(await find(NOW + 60)).toEqual([long.generation, mostly.generation, little.generation]);
+    expect(await find(NOW + 10, 1)).toEqual([long.generation]);
     const inspect = (after: string | undefined, limit: number) =>
       subject.store.inspect(SPACE, async (snapshot) => snapshot.readPacks(after, limit));
     const inspected = await inspect(undefined, 10);

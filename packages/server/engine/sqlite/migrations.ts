@@ -11,6 +11,7 @@ import spacesByApp from './migrations/0004-spaces-by-app.sql' with { type: 'text
 import tombstones from './migrations/0005-tombstones.sql' with { type: 'text' };
 import packs from './migrations/0006-packs.sql' with { type: 'text' };
 import contentsToPack from './migrations/0007-contents-to-pack.sql' with { type: 'text' };
+import packsDying from './migrations/0008-packs-dying.sql' with { type: 'text' };
 
 /** In order; a migration that has shipped is never edited. */
 const MIGRATIONS: readonly Migration[] = [
@@ -21,6 +22,7 @@ const MIGRATIONS: readonly Migration[] = [
   { sql: tombstones, minCompatible: 3 },
   { sql: packs, minCompatible: 6 },
   { sql: contentsToPack, minCompatible: 6 },
+  { sql: packsDying, minCompatible: 6 },
 ];
 
 const CREATE_TABLE =

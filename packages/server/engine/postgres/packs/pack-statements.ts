@@ -144,9 +144,6 @@ export const activeCount = (clock: string): string =>
     + (SELECT count(*) FROM (
       SELECT 1 FROM packs WHERE space = $1 AND state < 2 AND url_expires_at > ${clock} LIMIT $3) AS packs)))`;
 
-/** packs with old dead bytes that are compared for the most of them */
-const OLD_PACKS_MAX = 10_000;
-
 /** Across Spaces. */
 export const PACK_BACKGROUND_STATEMENTS = {
   readDeadBytes: `SELECT coalesce(sum(dead_bytes), 0)::bigint AS bytes FROM packs
@@ -162,15 +159,16 @@ export const PACK_BACKGROUND_STATEMENTS = {
       ORDER BY generation OFFSET $4 LIMIT 1) AS is_worth_packing FROM walk ORDER BY walk.space`,
   /** $1 until when a record must have died unless less than half is live, $2 limit */
   findPacksToCompact: `WITH old AS MATERIALIZED (
-      SELECT space, generation, dead_bytes FROM packs
-      WHERE dead_bytes > 0 AND first_dead_at <= $1 ORDER BY first_dead_at LIMIT ${OLD_PACKS_MAX}),
+      SELECT space, generation, first_dead_at, 0 AS dead_bytes FROM packs
+      WHERE dead_bytes > 0 AND first_dead_at <= $1 ORDER BY first_dead_at LIMIT $2),
     gainful AS MATERIALIZED (
-      SELECT space, generation, dead_bytes FROM packs
-      WHERE dead_bytes > 0 AND dead_bytes * 2 > bytes ORDER BY dead_bytes DESC LIMIT $2),
+      SELECT space, generation, NULL::bigint AS first_dead_at, dead_bytes FROM packs
+      WHERE dead_bytes > 0 AND dead_bytes * 2 > bytes AND first_dead_at > $1 ORDER BY dead_bytes DESC LIMIT $2),
     wanted AS MATERIALIZED (
-      SELECT * FROM (SELECT * FROM old UNION SELECT * FROM gainful) AS either ORDER BY dead_bytes DESC LIMIT $2)
+      SELECT * FROM (SELECT * FROM old UNION ALL SELECT * FROM gainful) AS either
+      ORDER BY first_dead_at NULLS LAST, dead_bytes DESC LIMIT $2)
     SELECT found.*, ${spaceNamesOf('wanted')} FROM wanted CROSS JOIN LATERAL (
       SELECT ${PACK_COLUMNS}, version, ${USE_COLUMNS} FROM packs
       WHERE packs.space = wanted.space AND packs.generation = wanted.generation LIMIT 1) AS found
-    ORDER BY wanted.dead_bytes DESC`,
+    ORDER BY wanted.first_dead_at NULLS LAST, wanted.dead_bytes DESC`,
 } as const;

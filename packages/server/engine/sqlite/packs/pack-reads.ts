@@ -33,7 +33,9 @@ export class SqlitePackReads {
     { deadSince, limit }: CompactionWanted,
     readSpace: (id: number) => Space,
   ): readonly CompactablePack[] {
-    const rows = this.#sql.findPacksToCompact.all(deadSince, limit);
+    const { findOverduePacks, findGainfulPacks } = this.#sql;
+    const overdue = findOverduePacks.all(deadSince, limit);
+    const rows = [...overdue, ...findGainfulPacks.all(deadSince, limit - overdue.length)];
     return rows.map((row) => ({
       space: readSpace(row.space as number),
       pack: packFromSql(row),

@@ -18,7 +18,9 @@ export const PACK_READ_STATEMENTS = {
   findVerdicts:
     'SELECT hashes, rejections, broken_byte, broken_message FROM packs CROSS JOIN pack_verdicts ON pack_verdicts.generation = packs.generation WHERE packs.generation = ?2 AND packs.space = ?1',
   /** ?1 dead since, ?2 limit */
-  findPacksToCompact: `SELECT ${PACK_COLUMNS}, ${USE_COLUMNS} FROM packs INDEXED BY packs_dead WHERE dead_bytes > 0 AND (dead_bytes * 2 > bytes OR first_dead_at <= ?1) ORDER BY dead_bytes DESC LIMIT ?2`,
+  findOverduePacks: `SELECT ${PACK_COLUMNS}, ${USE_COLUMNS} FROM packs INDEXED BY packs_dying WHERE dead_bytes > 0 AND first_dead_at <= ?1 ORDER BY first_dead_at LIMIT ?2`,
+  /** ?1 dead since, ?2 limit: packs that are not overdue */
+  findGainfulPacks: `SELECT ${PACK_COLUMNS}, ${USE_COLUMNS} FROM packs INDEXED BY packs_dead WHERE dead_bytes > 0 AND dead_bytes * 2 > bytes AND first_dead_at > ?1 ORDER BY dead_bytes DESC LIMIT ?2`,
   readDeadBytes: 'SELECT total(dead_bytes) AS bytes FROM packs INDEXED BY packs_dead WHERE dead_bytes > 0',
   /** ?2 pack, ?3 offset, ?4 limit */
   findPackRecords: `SELECT ${CONTENT_COLUMNS} FROM contents INDEXED BY contents_by_pack WHERE pack = ?2 AND pack_offset > ?3 AND space = ?1 ORDER BY pack_offset LIMIT ?4`,
