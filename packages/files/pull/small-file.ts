@@ -23,8 +23,13 @@ export type Placed = 'exclusive' | 'looked' | 'appeared';
 /** Gives a file that is whole its final name. */
 export type Place = (folder: TargetFolder, partialName: Uint8Array, name: Uint8Array) => Placed;
 
-/** Nothing of the file is left when it was not placed. Throws what the system says. */
-export function writeSmallFile(file: SmallFile, content: Uint8Array, place: Place = placeNew): Placed {
+/** Nothing of the file is left when it was not placed. Throws what the system says. `sync` is another one in tests. */
+export function writeSmallFile(
+  file: SmallFile,
+  content: Uint8Array,
+  place: Place = placeNew,
+  sync: (descriptor: number) => void = fsyncSync,
+): Placed {
   const { folder, name, mtimeNs } = file;
   const partialName = Buffer.from(file.partialName);
   let placed: Placed = 'appeared';
@@ -32,7 +37,7 @@ export function writeSmallFile(file: SmallFile, content: Uint8Array, place: Plac
     const descriptor = create(folder, partialName, file);
     try {
       for (let done = 0; done < content.length; ) done += writeSync(descriptor, content, done);
-      if (file.fsync) fsyncSync(descriptor);
+      if (file.fsync) sync(descriptor);
       if (mtimeNs !== undefined) setTimes(pathOf(folder, partialName), mtimeNs);
       placed = place(folder, partialName, name);
     } finally {
