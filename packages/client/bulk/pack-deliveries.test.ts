@@ -140,4 +140,12 @@ describe('a pack whose lease says nothing', () => {
     expect(sending.failures).toHaveLength(1);
     expect(sending.outcomes).toHaveLength(11);
   });
+
+  test('and lets the next be judged, however many fail', async () => {
+    const { space, packs } = start();
+    space.plant('pack-lease', ...Array.from({ length: 12 }, () => () => failure(403, 'FORBIDDEN')));
+    const sending = sendEach(packs, await makeTwelve());
+    await sending.done;
+    expect([sending.failures.length, sending.outcomes.length]).toEqual([12, 0]);
+  });
 });
