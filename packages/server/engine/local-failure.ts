@@ -1,4 +1,5 @@
 /** Sorts the errors of SQLite and the disk: a passing failure, a broken rule, or an unknown outcome. */
+import { ApiError } from '@holdfast/protocol';
 import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
 import { codeOf } from '../error-code.ts';
@@ -42,8 +43,10 @@ export function isDamageMet(error: unknown): boolean {
  * other error of SQLite or the disk is a passing failure.
  */
 export function storageError(error: unknown, doing: string): unknown {
+  // An ApiError refuses the caller, as when a body comes too slowly: nothing is wrong with the disk.
+  if (error instanceof StoreUnavailable || error instanceof ApiError) return error;
   const code = codeOf(error);
-  if (code === undefined || error instanceof StoreUnavailable) return error;
+  if (code === undefined) return error;
   if (code === 'SQLITE_CONSTRAINT_CHECK') return new CounterBroken((error as Error).message);
   if (code.startsWith('SQLITE_CONSTRAINT')) {
     return new InvariantViolation(`broken invariant while ${doing}: ${(error as Error).message}`);
