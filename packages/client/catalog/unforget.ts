@@ -105,6 +105,6 @@ async function requireReady(
   if (lease.state === 'ready') return;
   throw new CatalogError(
     'COLLECTED',
-    `a collection took the tree of ${name}@${id}, ${root}: it cannot be taken back; push it again if its source is still there`,
+    `the tree of ${name}@${id}, ${root}, is not there any more: a collection took it, or its bytes are damaged; push it again if its source is still there`,
   );
 }
