@@ -3,8 +3,8 @@ import { afterAll, expect, test } from 'bun:test';
 import { closeSync, fstatSync, mkdirSync, openSync, readdirSync } from 'node:fs';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { freshPaths } from '../test/pull-fixture.ts';
-import { placeOf } from './folder-place.ts';
 import { placeNew, type SmallFile, writeSmallFile } from './small-file.ts';
+import { folderOf } from './target-folder.ts';
 
 const folder = makeTempFolder('small-file', { fast: true });
 afterAll(() => folder.remove());
@@ -16,7 +16,7 @@ function write(fsync: boolean, sync: (descriptor: number, at: string) => void, a
   const descriptor = openSync(at, 'r');
   const steps: string[] = [];
   const file: SmallFile = {
-    folder: placeOf(descriptor),
+    folder: folderOf(descriptor),
     partialName: 'partial',
     name: Buffer.from('name'),
     isExecutable: false,
