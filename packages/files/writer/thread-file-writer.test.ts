@@ -179,6 +179,20 @@ describe('a pull with a thread', () => {
     expect(readStanding(target)).toEqual(standingOf(plan));
   });
 
+  test('replaces files by force, though the thread never does', async () => {
+    const plan = makeWide(1, 40);
+    const { root, source } = await makeSource(plan);
+    const target = fresh();
+    await pullToPath(source, root, target);
+    // One is missing, so that the first new file tells of the file system before the others are replaced.
+    rmSync(join(target, 'd0000', 'f0000'));
+    for (let index = 1; index < 40; index += 1) {
+      writeFileSync(join(target, 'd0000', `f${String(index).padStart(4, '0')}`), 'other bytes');
+    }
+    await pullToPath(source, root, target, { writer: createFileWriter(0), force: true });
+    expect(readStanding(target)).toEqual(standingOf(plan));
+  });
+
   test('writes into the folder that it opened, wherever that was moved', async () => {
     const { root, source } = await makeSource(makeWide(1, 200));
     const target = fresh();
