@@ -43,11 +43,16 @@ export function makeCompactStep(
   };
   return async () => {
     if ((await turns.take('compact')) === undefined) return askMs;
-    const { bytes, moved } = await compactPacks(core, stuck);
-    COMPACTED_BYTES.add(bytes);
-    COMPACTED_RECORDS.add(moved);
-    const cost = bytes + (await pack());
-    PACK_DEAD_BYTES.set(await core.metadata.readDeadBytes());
+    let cost: number;
+    try {
+      const { bytes, moved } = await compactPacks(core, stuck);
+      COMPACTED_BYTES.add(bytes);
+      COMPACTED_RECORDS.add(moved);
+      cost = bytes + (await pack());
+    } finally {
+      // Also after a failure: what could not be freed is what an operator looks for then.
+      PACK_DEAD_BYTES.set(await core.metadata.readDeadBytes());
+    }
     return cost === 0 ? compactPauseMs : (cost / compactBytesPerSecond) * 1000;
   };
 }

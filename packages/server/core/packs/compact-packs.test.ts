@@ -1,5 +1,6 @@
 /** Compaction: what it moves, when, and what it must never lose or double (docs/design.md, Packs). */
 import { describe, expect, test } from 'bun:test';
+import { Readable } from 'node:stream';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
 import { packed, plain } from '../../../../test/support/planted-pack.ts';
 import type { Core } from '../core.ts';
@@ -7,6 +8,7 @@ import { getUsage } from '../get-usage.ts';
 import { readContent } from '../read-content.ts';
 import { readNodes } from '../read-nodes.ts';
 import { runGc } from '../run-gc.ts';
+import { StoreUnavailable } from '../store-failure.ts';
 import { TOMBSTONE_MS } from '../stray-watch.ts';
 import { CALLER, type CoreWorld, DAY_MS, MINUTE_MS, SPACE, smallNode } from '../test/core-fixture.ts';
 import {
@@ -226,6 +228,47 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     }
     await wornPack(others, manyNodes(3, 14));
     expect(await compactAll()).toBe(others.length);
+  });
+
+  test('a pack that cannot be read now holds up no others', async () => {
+    const [unread, others] = [manyNodes(2, 15), manyNodes(2, 16)];
+    await wornPack(unread, manyNodes(300, 17));
+    await wornPack(others, manyNodes(200, 18));
+    const { pack } = await client.place(unread[0]!);
+    const { packs } = world.core.content;
+    const core = withPacks(world.core, {
+      write: packs.write.bind(packs),
+      readRecords: async (space, records) => {
+        if (records.some(({ place }) => place.pack === pack)) throw new StoreUnavailable('planted: EIO');
+        return packs.readRecords(space, records);
+      },
+    });
+    const stuck = new Set<string>();
+    await expect(compactPacks(core, stuck)).rejects.toThrow('planted');
+    expect(await compactPacks(core, stuck)).toMatchObject({ moved: others.length });
+    expect(await compactAll()).toBe(unread.length);
+    await expectWhole([...unread, ...others]);
+  });
+
+  test('where there is no room for several packs, each is moved alone', async () => {
+    const [some, others] = [manyNodes(3, 15), manyNodes(2, 16)];
+    await wornPack(some, manyNodes(300, 17));
+    await wornPack(others, manyNodes(200, 18));
+    const { packs } = world.core.content;
+    const core = withPacks(world.core, {
+      readRecords: packs.readRecords.bind(packs),
+      write: async (space, generation, pieces) => {
+        const parts = await Array.fromAsync(pieces);
+        const room = 8 + some.reduce((sum, { bytes }) => sum + 44 + bytes.length, 0);
+        const wanted = parts.reduce((sum, { length }) => sum + length, 0);
+        if (wanted > room) throw new StoreUnavailable('planted: ENOSPC');
+        return packs.write(space, generation, Readable.from(parts));
+      },
+    });
+    const stuck = new Set<string>();
+    expect(await compactPacks(core, stuck)).toMatchObject({ moved: some.length });
+    expect(await compactPacks(core, stuck)).toMatchObject({ moved: others.length });
+    await expectWhole([...some, ...others]);
   });
 
   if (isDirect) return;

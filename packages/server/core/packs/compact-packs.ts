@@ -15,7 +15,7 @@ import { isProofOfRot } from '../contents.ts';
 import type { Core } from '../core.ts';
 import type { ContentRow, Generation, PackPlace, Space } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
-import { isDamage } from '../store-failure.ts';
+import { isDamage, StoreUnavailable } from '../store-failure.ts';
 import { createOwnPackGeneration, makeOwnPack } from './own-packs.ts';
 import type { PackRow } from './pack-model.ts';
 import { PACK_GROUP_RECORDS, type RecordMove } from './pack-ports.ts';
@@ -76,9 +76,41 @@ export async function compactPacks(core: Core, stuck: Set<Generation>): Promise<
     (each) => each.space.appId === space.appId && each.space.spaceId === space.spaceId,
   );
   const { live, lookedAtBytes } = await gather(core, space, packs, stuck);
-  const moved = live.length === 0 ? 0 : await moveTo(core, space, live, now);
-  const bytes = live.reduce((sum, { place }) => sum + place.storedLength, 0);
+  const { moved, bytes } = await moveTogether(core, space, live, now, stuck);
   return { bytes: lookedAtBytes + bytes, moved };
+}
+
+/** If the disk has no room for all of them, the first pack alone may still fit, and then makes room. */
+async function moveTogether(
+  core: Core,
+  space: Space,
+  live: readonly LiveRecord[],
+  now: number,
+  stuck: Set<Generation>,
+): Promise<CompactionStep> {
+  const first = live[0]?.place.pack;
+  if (first === undefined) return { bytes: 0, moved: 0 };
+  const bytes = live.reduce((sum, { place }) => sum + place.storedLength, 0);
+  const ofFirst = live.filter(({ place }) => place.pack === first);
+  if (ofFirst.length === live.length) {
+    return { bytes, moved: await orStuck(first, stuck, () => moveTo(core, space, live, now)) };
+  }
+  try {
+    return { bytes, moved: await moveTo(core, space, live, now) };
+  } catch (error) {
+    if (!(error instanceof StoreUnavailable)) throw error;
+    return moveTogether(core, space, ofFirst, now, stuck);
+  }
+}
+
+/** A pack that fails a step is passed over by the next ones, so that one bad place of a disk does not hold up all others. */
+async function orStuck<T>(pack: Generation, stuck: Set<Generation>, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof StoreUnavailable) stuck.add(pack);
+    throw error;
+  }
 }
 
 /**
@@ -101,7 +133,7 @@ async function gather(
     const more = use.liveBytes + use.liveRecords * RECORD_HEADER_BYTES;
     const isFull = bytes + more > MERGED_BYTES_MAX || gathered.length + use.liveRecords > PACK_RECORDS_MAX;
     if (isFull && gathered.length > 0) continue;
-    const live = await proveLive(core, space, pack.generation);
+    const live = await orStuck(pack.generation, stuck, () => proveLive(core, space, pack.generation));
     lookedAtBytes += more;
     if (live === undefined || live.length === 0) {
       stuck.add(pack.generation);
