@@ -110,6 +110,7 @@ describe('data folder', () => {
     ['EROFS', /read-only/],
     ['ENOSPC', /full/],
     ['SQLITE_FULL', /full/],
+    ['SQLITE_IOERR_SHMSIZE', /full/],
     ['EIO', /I\/O error/],
     ['SQLITE_IOERR_READ', /I\/O error/],
     ['SQLITE_NOTADB', /damaged.*restore a backup/],

@@ -203,6 +203,9 @@ const inUse = (dataDir: string): ServeError =>
  */
 const DAMAGE_CODE = /^SQLITE_(?:NOTADB|CORRUPT\w*|ERROR)$/;
 
+/** What SQLite says where a full disk fails it: of a write, or of the index that it keeps beside its log. */
+const FULL_CODES: ReadonlySet<string> = new Set(['SQLITE_IOERR_WRITE', 'SQLITE_IOERR_SHMSIZE']);
+
 /** Turns an error of the disk about a data folder into one line with advice. Returns any other error unchanged. */
 export function explainFolderError(dataDir: string, error: unknown): unknown {
   if (error instanceof ServeError) return error;
@@ -213,7 +216,7 @@ export function explainFolderError(dataDir: string, error: unknown): unknown {
       { cause: error },
     );
   }
-  if (code === 'EIO' || (code !== 'SQLITE_IOERR_WRITE' && code?.startsWith('SQLITE_IOERR') === true)) {
+  if (code === 'EIO' || (code?.startsWith('SQLITE_IOERR') === true && !FULL_CODES.has(code))) {
     return new ServeError(`the disk of the data folder ${dataDir} reports an I/O error: check the disk`);
   }
   switch (code) {
@@ -243,6 +246,7 @@ export function explainFolderError(dataDir: string, error: unknown): unknown {
     case 'EDQUOT':
     case 'SQLITE_FULL':
     case 'SQLITE_IOERR_WRITE':
+    case 'SQLITE_IOERR_SHMSIZE':
       return new ServeError(
         `the disk of the data folder ${dataDir} is full: free some space and start again`,
       );
