@@ -109,3 +109,9 @@ test('a call that makes several requests is not named either', () => {
   });
   expect(explainCasError(error, used)).toBe('the server rejected the node: too large (NODE_TOO_LARGE)');
 });
+
+test('a refusal of a request of Bulk names the permission to ask for', () => {
+  const details = { code: 'insufficient_permission', status: 403, requestOperation: 'leaseNodes' } as const;
+  const error = new CasError('leaseNodes: the capability lacks the permission cas:nodes:lease', details);
+  expect(explainCasError(error, used, NOW)).toEndWith('use one made with --permission cas:nodes:lease');
+});

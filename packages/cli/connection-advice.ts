@@ -1,6 +1,11 @@
 /** What a failed request means to a person: what happened, and what of the connection to look at. */
 import type { CasError } from '@holdfast/client';
-import { OPERATIONS, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
+import {
+  type Authority,
+  BULK_OPERATIONS,
+  OPERATIONS,
+  TOKEN_LIFETIME_MS_MAX_DEFAULT,
+} from '@holdfast/protocol';
 import { formatTime } from './progress/format-progress.ts';
 import { findClaims, findExpiry, type TokenClaims } from './token-claims.ts';
 
@@ -97,12 +102,20 @@ function adviseOnPermission(
   operation: CasError['requestOperation'],
   claims: TokenClaims | undefined,
 ): string {
-  const authority =
-    operation in OPERATIONS ? OPERATIONS[operation as keyof typeof OPERATIONS].authority : 'it';
+  const authority = findAuthority(operation) ?? 'it';
   const held = Array.isArray(claims?.permissions)
     ? `the token permits ${claims.permissions.join(', ')}: `
     : '';
   return `${held}use one made with --permission ${authority}`;
+}
+
+/** The permission that an operation of the Space API or of Bulk needs; `undefined` for a request that needs none. */
+function findAuthority(operation: CasError['requestOperation']): Authority | undefined {
+  const operations: Partial<Record<string, { readonly authority: Authority }>> = {
+    ...OPERATIONS,
+    ...BULK_OPERATIONS,
+  };
+  return operations[operation]?.authority;
 }
 
 function quote(value: unknown): string {
