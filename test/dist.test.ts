@@ -228,7 +228,8 @@ describe.each(Object.entries(programs))('holdfast as %s', (kind, program) => {
       expect(variables).toContain('BUN_JSC_thresholdForFTLOptimizeAfterWarmUp=1000000');
     }
 
-    const source = join(ROOT, 'node_modules', 'jose');
+    // More files than a pull makes without its thread.
+    const source = join(ROOT, 'node_modules', 'typescript');
     const copy = join(folder.path, `copy-${kind}`);
     const pushed = await run([program, 'push', source, '--quiet'], { cwd: hostile, env });
     expect([pushed.exitCode, pushed.stderr]).toEqual([0, '']);
@@ -237,7 +238,9 @@ describe.each(Object.entries(programs))('holdfast as %s', (kind, program) => {
       ['verify', root],
       ['pull', root, copy],
     ]) {
-      expect((await run([program, ...args, '--quiet'], { cwd: hostile, env })).exitCode).toBe(0);
+      // Among others no warning that a thread is missing in what was built.
+      const { exitCode, stderr } = await run([program, ...args, '--quiet'], { cwd: hostile, env });
+      expect([exitCode, stderr]).toEqual([0, '']);
     }
     const compared = await run(['/usr/bin/diff', '-r', '--no-dereference', source, copy], { cwd: hostile });
     expect(compared).toEqual({ exitCode: 0, stdout: '', stderr: '' });

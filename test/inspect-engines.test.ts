@@ -101,7 +101,7 @@ test(
       1,
       [expect.objectContaining({ kind: 'damaged', hash: lost.hash, repaired: false })],
     ]);
-    expect(damaged.stderr).toEndWith('1 findings, 0 repaired: each finding that is left says what to do\n');
+    expect(damaged.stderr).toEndWith('1 finding, 0 repaired: each finding that is left says what to do\n');
     expect((await run('check')).json.findings).toMatchObject([{ kind: 'rotten', hash: lost.hash }]);
     await clientOf(await start()).store(lost);
     expect(await run('check')).toMatchObject({ exitCode: 0, json: { ok: true } });

@@ -65,7 +65,7 @@ function adviseOn(error: CasError, used: UsedConnection, now: number): string | 
 }
 
 function adviseOnAddress({ baseUrl }: UsedConnection): string {
-  return `check HOLDFAST_URL or --url: ${baseUrl} is not the address of a Holdfast server, or has a path too many or too few`;
+  return `check HOLDFAST_URL or --url: ${baseUrl} is not where a Holdfast server answers its API, or has a path too many or too few; serve prints that address after "listening on", and another one for operators`;
 }
 
 function adviseOnToken(error: CasError, claims: TokenClaims | undefined, now: number): string {

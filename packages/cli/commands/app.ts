@@ -101,7 +101,7 @@ function registerList(app: Command): void {
   withRowsPlace(command)
     .addOption(jsonOption())
     .action(async (options: PartOptions) => {
-      const { apps } = await runPartOperation(options, 'listApps', {}, INTERRUPTED);
+      const { apps } = await runPartOperation(options, 'listApps', {}, 'nothing was changed');
       if (options.json) printJson(apps);
       else if (apps.length === 0) {
         printNote(`no App is registered in ${await namePart(options)}; add one with: holdfast app add`);

@@ -4,6 +4,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
 import { printable, printJson, printLine, printNote } from '../output.ts';
+import { countOf } from '../progress/format-progress.ts';
 
 interface CheckOptions extends OperatorOptions {
   readonly repair?: true;
@@ -63,7 +64,7 @@ function printResult(result: Result): void {
 
 function countFindings({ findings }: Result): string {
   const repaired = findings.filter((finding) => finding.repaired).length;
-  return `${formatCount(findings.length)} findings, ${formatCount(repaired)} repaired`;
+  return `${countOf(findings.length, 'finding')}, ${formatCount(repaired)} repaired`;
 }
 
 function describeOutcome(result: Result, wasToRepair: boolean): string {

@@ -162,7 +162,7 @@ function summarize({ kept, forgotten }: Retention, freed: Freed, isDryRun: boole
   if (forgotten.length === 0)
     return `nothing to forget: ${countOf(kept.length, 'snapshot stays', 'snapshots stay')}`;
   const what = `${isDryRun ? 'would forget' : 'forgot'} ${countOf(forgotten.length, 'snapshot')}`;
-  const back = isDryRun ? '' : '. To take one back before that: holdfast unforget ID';
+  const back = isDryRun ? '' : '. To take one back before a collection does: holdfast unforget ID';
   return `${what}; ${describeFreed(freed)}${back}`;
 }
 

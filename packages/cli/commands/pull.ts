@@ -54,7 +54,7 @@ async function pull(location: TreeLocation, directory: string, flags: PullFlags)
       paths: flags.range,
       force: flags.force,
       fsync: flags.fsync,
-      writer: createFileWriter(),
+      writer: createFileWriter({ warn: context.progress.warn }),
     }),
   );
   if (flags.json) printJson(describeResult(result.item.hash, result));
@@ -62,14 +62,21 @@ async function pull(location: TreeLocation, directory: string, flags: PullFlags)
 }
 
 function describeResult(hash: Hash, result: PullResult): unknown {
-  const { files, folders, links, bytes, writtenFiles, writtenBytes } = result;
-  return { hash, files, folders, links, bytes, writtenFiles, writtenBytes };
+  const { files, folders, links, bytes, writtenFiles, writtenLinks, writtenBytes } = result;
+  return { hash, files, folders, links, bytes, writtenFiles, writtenLinks, writtenBytes };
 }
 
-function summarize({ files, links, writtenFiles, writtenBytes }: PullResult): string {
-  const others = links === 0 ? '' : ` and ${countOf(links, 'link')}`;
-  const what = `${countOf(files, 'file')}${others} ${files + links === 1 ? 'is' : 'are'} there`;
-  return `${what}; wrote ${countOf(writtenFiles, 'file')}, ${formatBytes(writtenBytes)}`;
+function summarize(result: PullResult): string {
+  const { files, links, writtenFiles, writtenLinks, writtenBytes } = result;
+  const there = countBoth(files, links);
+  const verb = files + links === 1 ? 'is' : 'are';
+  return `${there} ${verb} there; wrote ${countBoth(writtenFiles, writtenLinks)}, ${formatBytes(writtenBytes)}`;
+}
+
+/** Links are named only if there are some, and files unless there are links alone. */
+function countBoth(files: number, links: number): string {
+  if (links === 0) return countOf(files, 'file');
+  return files === 0 ? countOf(links, 'link') : `${countOf(files, 'file')} and ${countOf(links, 'link')}`;
 }
 
 function collectPath(

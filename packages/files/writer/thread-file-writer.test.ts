@@ -131,7 +131,7 @@ describe('a pull with a thread', () => {
     const plan = makeWide(300, 8);
     const { root, source } = await makeSource(plan);
     const target = fresh();
-    const { writer, taken } = countTaken(createFileWriter(20));
+    const { writer, taken } = countTaken(createFileWriter({ filesBefore: 20 }));
     const result = await pullToPath(source, root, target, { writer });
     expect(result.writtenFiles).toBe(2400);
     expect(taken()).toBeGreaterThan(1000);
@@ -143,7 +143,7 @@ describe('a pull with a thread', () => {
   test('sets times to the nanosecond, and folders last', async () => {
     const { root, source, times } = await makeTimed();
     const target = fresh();
-    const { writer, taken } = countTaken(createFileWriter(0));
+    const { writer, taken } = countTaken(createFileWriter({ filesBefore: 0 }));
     await pullToPath(source, root, target, { writer });
     // The first tells whether names are given in one step here.
     expect(taken()).toBe(39);
@@ -157,7 +157,7 @@ describe('a pull with a thread', () => {
     const { root, source } = await makeSource(plan);
     const target = fresh();
     let isPlanted = false;
-    const writer = createFileWriter(0);
+    const writer = createFileWriter({ filesBefore: 0 });
     const watching: FileWriter = {
       ...countTaken(writer).writer,
       take(small, content) {
@@ -175,7 +175,7 @@ describe('a pull with a thread', () => {
       readdirSync(target, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.part')),
     ).toEqual([]);
     rmSync(join(target, 'a', 'd0000', 'f0017'));
-    await pullToPath(source, root, target, { writer: createFileWriter(0) });
+    await pullToPath(source, root, target, { writer: createFileWriter({ filesBefore: 0 }) });
     expect(readStanding(target)).toEqual(standingOf(plan));
   });
 
@@ -189,7 +189,7 @@ describe('a pull with a thread', () => {
     for (let index = 1; index < 40; index += 1) {
       writeFileSync(join(target, 'd0000', `f${String(index).padStart(4, '0')}`), 'other bytes');
     }
-    await pullToPath(source, root, target, { writer: createFileWriter(0), force: true });
+    await pullToPath(source, root, target, { writer: createFileWriter({ filesBefore: 0 }), force: true });
     expect(readStanding(target)).toEqual(standingOf(plan));
   });
 
@@ -197,7 +197,7 @@ describe('a pull with a thread', () => {
     const { root, source } = await makeSource(makeWide(1, 200));
     const target = fresh();
     const moved = fresh();
-    const writer = createFileWriter(0);
+    const writer = createFileWriter({ filesBefore: 0 });
     let isMoved = false;
     const watching: FileWriter = {
       ...countTaken(writer).writer,
@@ -234,11 +234,14 @@ describe('a pull with a thread', () => {
       source.onRead = () => {
         if (source.reads.length > 200) disk.fill(100_000);
       };
-      const failed = failureOf(pullToPath(source, root, target, { writer: createFileWriter(0) }), Error);
+      const failed = failureOf(
+        pullToPath(source, root, target, { writer: createFileWriter({ filesBefore: 0 }) }),
+        Error,
+      );
       expect(await failed).toContain('the disk is full; free some space');
       source.onRead = () => undefined;
       disk.empty();
-      await pullToPath(source, root, target, { writer: createFileWriter(0) });
+      await pullToPath(source, root, target, { writer: createFileWriter({ filesBefore: 0 }) });
       expect(readStanding(target)).toEqual(standingOf(plan));
     } finally {
       disk.remove();
@@ -259,8 +262,11 @@ describe('a pull whose thread', () => {
     const { root, source } = await makeSource(plan);
     for (const entry of [pathToFileURL(fresh()), makeEntry('throw new Error("no memory")')]) {
       const target = fresh();
-      const { writer, taken } = countTaken(createFileWriter(0, entry));
+      const warnings: string[] = [];
+      const warn = (message: string): void => void warnings.push(message);
+      const { writer, taken } = countTaken(createFileWriter({ filesBefore: 0, entry, warn }));
       await pullToPath(source, root, target, { writer });
+      expect(warnings).toEqual([expect.stringContaining('no thread could be started')]);
       expect(taken()).toBeGreaterThan(0);
       expect(readStanding(target)).toEqual(standingOf(plan));
       expect(listOpenBelow(target)).toEqual([]);
@@ -276,10 +282,12 @@ describe('a pull whose thread', () => {
       parentPort.on('message', () => process.exit(3));
       parentPort.postMessage('ready');
     `);
-    const message = await failureOf(pullToPath(source, root, target, { writer: createFileWriter(0, dying) }));
+    const message = await failureOf(
+      pullToPath(source, root, target, { writer: createFileWriter({ filesBefore: 0, entry: dying }) }),
+    );
     expect(message).toContain('cannot be written: the thread that makes files failed: it has ended');
     expect(listOpenBelow(target)).toEqual([]);
-    await pullToPath(source, root, target, { writer: createFileWriter(0) });
+    await pullToPath(source, root, target, { writer: createFileWriter({ filesBefore: 0 }) });
     expect(readStanding(target)).toEqual(standingOf(plan));
   });
 });
@@ -365,7 +373,7 @@ describe('the writer', () => {
   function openWriter(at: string) {
     mkdirSync(at);
     const descriptor = openSync(at, 'r');
-    const writer = createFileWriter(0);
+    const writer = createFileWriter({ filesBefore: 0 });
     const close = async (): Promise<void> => {
       await writer.close();
       closeSync(descriptor);

@@ -47,14 +47,24 @@ interface Page {
   readonly later: (() => void)[];
 }
 
-/** The writer of one pull. It leaves the first `filesBefore` files to the pull: for so few a thread takes longer than it saves. */
-export function createFileWriter(filesBefore = FILES_BEFORE_THREAD, entry = ENTRY): FileWriter {
-  return new ThreadFileWriter(filesBefore, entry);
+export interface FileWriterOptions {
+  /** So many first files are left to the pull: for so few a thread takes longer than it saves. */
+  readonly filesBefore?: number;
+  /** The thread's first file: another one in tests. */
+  readonly entry?: URL;
+  /** Told once if the thread cannot start. The pull then goes on without it. */
+  readonly warn?: (message: string) => void;
+}
+
+/** The writer of one pull. */
+export function createFileWriter(options: FileWriterOptions = {}): FileWriter {
+  return new ThreadFileWriter(options);
 }
 
 class ThreadFileWriter implements FileWriter {
   readonly #filesBefore: number;
   readonly #entry: URL;
+  readonly #warn: (message: string) => void;
   #askedCount = 0;
   #thread: Worker | undefined;
   readonly #free: Page[] = [];
@@ -68,9 +78,14 @@ class ThreadFileWriter implements FileWriter {
   #isReady = false;
   #failure: Error | undefined;
 
-  constructor(filesBefore: number, entry: URL) {
+  constructor({
+    filesBefore = FILES_BEFORE_THREAD,
+    entry = ENTRY,
+    warn = () => undefined,
+  }: FileWriterOptions) {
     this.#filesBefore = filesBefore;
     this.#entry = entry;
+    this.#warn = warn;
   }
 
   take(file: SmallFile, content: Uint8Array): Promise<Placed> | undefined {
@@ -198,6 +213,9 @@ class ThreadFileWriter implements FileWriter {
    * A thread that was never ready has written nothing, so its files are written here.
    */
   #fail(reason: string): void {
+    if (!this.#isReady && this.#failure === undefined) {
+      this.#warn(`no thread could be started to make small files, so this takes longer: ${reason}`);
+    }
     this.#failure ??= new Error(`the thread that makes files failed: ${reason}`);
     this.#handOver();
     for (const page of [...this.#busy.values()]) {

@@ -40,8 +40,11 @@ export interface SweepCutoffs {
   readonly historyAt: number;
 }
 
-/** The rotten rows of one Space are counted up to this number: a larger one would tell an operator nothing new. */
-export const ROTTEN_COUNT_MAX = 1000;
+/**
+ * The rotten rows of one Space are counted up to this number, because every process counts them every few seconds. One lost pack has
+ * up to 4,096.
+ */
+export const ROTTEN_COUNT_MAX = 10_000;
 
 export interface RottenSpace {
   readonly space: Space;

@@ -20,6 +20,7 @@ const HINTS: Readonly<Record<string, string>> = {
   SQLITE_READONLY: 'the data folder is read-only: make it writable',
   EMFILE: 'too many open files: raise the limit of open files',
   SQLITE_CORRUPT: 'a page of the database is damaged: check the disk and restore a backup of the folder',
+  SQLITE_IOERR_WRITE: 'the disk takes no writes: see whether it is full, read-only or failing',
   EIO: 'the disk reports an I/O error: check it',
 };
 

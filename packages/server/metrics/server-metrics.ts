@@ -108,7 +108,7 @@ export const FREE_BYTES = METRICS.gauge(
 
 export const ROTTEN_NODES = METRICS.gauge(
   'holdfast_rotten_nodes',
-  'Nodes whose stored content is proven bad, over all Spaces',
+  'Nodes whose stored content is proven bad, over all Spaces; of each Space at most 10,000 are counted',
   { merge: 'max' },
 );
 export const ROT_FOUND = METRICS.counter('holdfast_rot_found_total', 'Nodes whose content was found bad');

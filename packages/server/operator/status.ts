@@ -1,6 +1,7 @@
 /** The operation that says how the server is, in one document for people, the console and alerts. */
 import type { JsonSchema } from '@holdfast/protocol';
 import { StoreUnavailable } from '../core/store-failure.ts';
+import { ROTTEN_COUNT_MAX } from '../core/upkeep-ports.ts';
 import type { DeploymentPlace } from '../deployment/place.ts';
 import serverPackage from '../package.json' with { type: 'json' };
 import type { LiveServer } from './live-server.ts';
@@ -105,6 +106,8 @@ function checkMessages({ live }: OperationCall): readonly Message[] {
 
 function rotMessages(rottenNodes: number): readonly Message[] {
   if (rottenNodes === 0) return [];
-  const message = `${rottenNodes} damaged nodes cannot be read: GET rotten names them; push them again and check the store`;
+  // A count that has come to its bound in some Space may be less than there are.
+  const count = rottenNodes < ROTTEN_COUNT_MAX ? rottenNodes : `${rottenNodes} or more`;
+  const message = `${count} damaged nodes cannot be read: GET rotten names them; push them again and check the store`;
   return [{ severity: 'error', name: 'rotten-nodes', message }];
 }

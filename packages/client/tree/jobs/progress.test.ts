@@ -90,14 +90,14 @@ describe('events', () => {
 });
 
 describe('stalls', () => {
-  test('are named with the narrowest cause after eight seconds, and again, until something moves', async () => {
+  test('are named with the narrowest cause after 7.5 seconds, and again, until something moves', async () => {
     const { clock, events, progress } = start();
     progress.waitFor('uploading');
     const endWait = progress.waitFor('the server asked to wait');
-    await clock.advance(7_900);
+    await clock.advance(7_400);
     expect(kinds(events)).toEqual(['start', 'progress']);
     const movedAt = events[1]?.at as number;
-    await clock.advance(500);
+    await clock.advance(400);
     expect(events.at(-1)).toMatchObject({
       type: 'stall',
       sinceAt: movedAt,
@@ -111,6 +111,19 @@ describe('stalls', () => {
     expect(kinds(events)).toEqual(['start', 'progress', 'stall', 'stall', 'resumed', 'progress']);
     const resumed = events.find((event) => event.type === 'resumed');
     expect(resumed?.stalledMs).toBe(clock.now() - movedAt);
+    progress.done();
+  });
+
+  test('are told a minute after the last movement, which is when a quiet job speaks', async () => {
+    const { clock, events, progress } = start();
+    progress.count({ bytes: 1 });
+    await clock.advance(PROGRESS_INTERVAL_MS);
+    const movedAt = events.at(-1)?.at as number;
+    progress.waitFor('no answer');
+    await clock.advance(60_000);
+    const told = events.flatMap((event) => (event.type === 'stall' ? [event.at - movedAt] : []));
+    expect(told).toHaveLength(8);
+    expect(told.at(-1)).toBe(60_000);
     progress.done();
   });
 
@@ -129,7 +142,7 @@ describe('stalls', () => {
     const { clock, events, progress } = start({ stallsOnWaitsOnly: true });
     await clock.advance(60_000);
     progress.waitFor('no answer');
-    await clock.advance(7_500);
+    await clock.advance(7_200);
     expect(kinds(events)).not.toContain('stall');
     await clock.advance(1_000);
     expect(events.at(-1)).toMatchObject({ type: 'stall', cause: 'no answer' });

@@ -108,8 +108,11 @@ export interface ProgressOptions {
 
 /** Between two `progress` events. */
 export const PROGRESS_INTERVAL_MS = 200;
-/** After so long without movement a job says why, and again after as long. Nobody should wait ten seconds without a word. */
-const STALL_AFTER_MS = 8_000;
+/**
+ * After so long without movement a job says why, and again after as long. Nobody should wait ten seconds without a word, and one word
+ * comes after a minute, which is when a quiet job speaks.
+ */
+const STALL_AFTER_MS = 7_500;
 /** Well above any pause between two steps of a job that runs. */
 const HANG_AFTER_MS = 30_000;
 /** Counted in ticks, not by the clock: a laptop that slept, or a process that was stopped, did not hang. */
@@ -158,7 +161,8 @@ export function startProgress({
   let isChanged = true;
   let isMoved = true;
   let movedAt = startedAt;
-  let toldStallAt: number | undefined;
+  /** of this stall: one for each STALL_AFTER_MS */
+  let toldStalls = 0;
   /** Ticks in a row without any sign of life. */
   let deadTicks = 0;
   let stopTimer: (() => void) | undefined;
@@ -174,8 +178,8 @@ export function startProgress({
     watch();
     if (stallsOnWaitsOnly && waits.size === 0) isMoved = true;
     if (isMoved) {
-      if (toldStallAt !== undefined) onEvent({ type: 'resumed', at, stalledMs: at - movedAt });
-      toldStallAt = undefined;
+      if (toldStalls > 0) onEvent({ type: 'resumed', at, stalledMs: at - movedAt });
+      toldStalls = 0;
       movedAt = at;
     }
     if (isChanged || isMoved) {
@@ -183,8 +187,9 @@ export function startProgress({
     }
     isChanged = false;
     isMoved = false;
-    if (at - (toldStallAt ?? movedAt) >= STALL_AFTER_MS) {
-      toldStallAt = at;
+    const stalls = Math.floor((at - movedAt) / STALL_AFTER_MS);
+    if (stalls > toldStalls) {
+      toldStalls = stalls;
       onEvent({ type: 'stall', at, sinceAt: movedAt, cause: explainStall(waits, nameItem()) });
     }
     stopTimer = clock.startTimer(PROGRESS_INTERVAL_MS, tick);

@@ -41,6 +41,8 @@ export interface PullResult {
   /** of files and links */
   readonly bytes: number;
   readonly writtenFiles: number;
+  readonly writtenLinks: number;
+  /** of files and links */
   readonly writtenBytes: number;
 }
 
@@ -93,7 +95,10 @@ class Pull {
   readonly #memory: MemoryBudget;
   readonly #tasks: TaskPool;
   readonly #chunked = new Turns(() => CHUNKED_FILES_MAX);
-  readonly #result = { files: 0, folders: 0, links: 0, bytes: 0, writtenFiles: 0, writtenBytes: 0 };
+  readonly #result = {
+    ...{ files: 0, folders: 0, links: 0, bytes: 0 },
+    ...{ writtenFiles: 0, writtenLinks: 0, writtenBytes: 0 },
+  };
 
   constructor(source: NodeSource, target: PullTarget, options: PullOptions, ending: AbortController) {
     this.#source = source;
@@ -351,11 +356,16 @@ class Pull {
   }
 
   #count(entry: DirectoryEntry, isWritten: boolean): void {
-    const { bytes } = entry;
+    const { bytes, kind } = entry;
+    const written = isWritten ? 1 : 0;
+    if (kind === 'file') {
+      this.#result.files += 1;
+      this.#result.writtenFiles += written;
+    } else {
+      this.#result.links += 1;
+      this.#result.writtenLinks += written;
+    }
     this.#result.bytes += bytes;
-    if (entry.kind === 'file') this.#result.files += 1;
-    else this.#result.links += 1;
-    if (isWritten && entry.kind === 'file') this.#result.writtenFiles += 1;
     if (isWritten) this.#result.writtenBytes += bytes;
     this.#progress.count({ files: 1, bytes, deduplicatedBytes: isWritten ? 0 : bytes });
   }

@@ -38,12 +38,13 @@ describe('the registry file', () => {
     return store;
   };
 
-  test('is made with its folder, which only its owner can enter', () => {
+  test('is made with its folder, and only its owner can use either', () => {
     const path = join(folder(), 'new', 'data');
     expect(hasSqliteRegistry(path)).toBe(false);
     open(path);
     expect(hasSqliteRegistry(path)).toBe(true);
     expect(statSync(path).mode & 0o777).toBe(0o700);
+    expect(statSync(join(path, 'registry.db')).mode & 0o777).toBe(0o600);
   });
 
   test('gives all Apps as they were written, or fails, whichever byte of it is damaged', async () => {

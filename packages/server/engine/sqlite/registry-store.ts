@@ -1,6 +1,6 @@
 /** The registry of Apps as one small SQLite database beside the data, shared by servers and command line. */
 import { type Database, SQLiteError } from 'bun:sqlite';
-import { existsSync, mkdirSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   type AppRecord,
@@ -35,6 +35,7 @@ import { WriteAheadLog } from './write-ahead-log.ts';
 export const REGISTRY_FILE = 'registry.db';
 /** The data folder holds keys and every tenant's bytes. */
 const FOLDER_MODE = 0o700;
+const FILE_MODE = 0o600;
 
 /** In order; a migration that has shipped is never edited. */
 const MIGRATIONS: readonly Migration[] = [
@@ -88,6 +89,8 @@ export function openSqliteRegistryStore(dataDir: string): RegistryStore {
   const path = join(dataDir, REGISTRY_FILE);
   try {
     mkdirSync(dataDir, { recursive: true, mode: FOLDER_MODE });
+    // SQLite gives its other files the mode of this one.
+    closeSync(openSync(path, 'a', FILE_MODE));
     return new SqliteRegistryStore(openDatabase(path));
   } catch (error) {
     if (error instanceof EngineRefused) throw error;
