@@ -1,7 +1,7 @@
 /** What a collection did, as every command that collects prints it. */
 import type { GcResult } from '@holdfast/client';
 import { formatBytes, formatCount } from '@holdfast/protocol';
-import { printJson, printLine } from './output.ts';
+import { printJson, printLine } from './terminal/output.ts';
 
 export function printCollected(result: GcResult, isJson: boolean | undefined): void {
   if (isJson) {

@@ -2,7 +2,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { CliError } from './cli-error.ts';
-import { saying } from './waits.ts';
+import { saying } from './progress/waits.ts';
 
 /** Readable by its owner only. */
 export const SECRET_FILE_MODE = 0o600;

@@ -1,5 +1,5 @@
 /** One JSON object of any length on stdout: a list whose items are printed as they come, then the other fields. */
-import { writeSlowly } from './waits.ts';
+import { writeSlowly } from './progress/waits.ts';
 
 export class JsonListWriter {
   #isFirst = true;

@@ -3,12 +3,12 @@ import { writeSync } from 'node:fs';
 import { type Command, CommanderError } from 'commander';
 import { CliError, type ExitCode, UsageError } from './cli-error.ts';
 import { describeFileError } from './files.ts';
-import { interruption, untilInterrupted, watchForInterruption } from './interruption.ts';
-import { printable, printNote } from './output.ts';
 import { buildProgram, expandHelp, separateVariadicValues } from './program.ts';
+import { sayingWhileRead } from './progress/waits.ts';
+import { interruption, untilInterrupted, watchForInterruption } from './terminal/interruption.ts';
+import { printable, printNote } from './terminal/output.ts';
+import { WrittenOutput } from './terminal/written-output.ts';
 import { nameOf } from './usage-words.ts';
-import { sayingWhileRead } from './waits.ts';
-import { WrittenOutput } from './written-output.ts';
 
 /** Whose action has begun. */
 let running: Command | undefined;

@@ -2,7 +2,7 @@
 import { open } from 'node:fs/promises';
 import { CliError } from './cli-error.ts';
 import { describeFileError } from './files.ts';
-import { saying } from './waits.ts';
+import { saying } from './progress/waits.ts';
 
 /** A node is put together in memory. Far above the default limit of servers, well below what makes this process fail. */
 const INPUT_BYTES_MAX = 1024 * 1024 * 1024;

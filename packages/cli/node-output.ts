@@ -4,8 +4,8 @@ import { rmSync } from 'node:fs';
 import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { CliError } from './cli-error.ts';
 import { describeFileError } from './files.ts';
-import { beforeInterruptedEnd } from './interruption.ts';
-import { writeSlowly } from './waits.ts';
+import { writeSlowly } from './progress/waits.ts';
+import { beforeInterruptedEnd } from './terminal/interruption.ts';
 
 type Chunks = ReadableStream<Uint8Array>;
 

@@ -2,10 +2,10 @@
 import { type Command, Option } from 'commander';
 import { UsageError } from './cli-error.ts';
 import { readTextFile } from './files.ts';
-import { interruption, sayWhenInterrupted } from './interruption.ts';
 import { dataOption, jsonOption, metadataOption } from './options.ts';
+import { nowAndThen, saying } from './progress/waits.ts';
 import { type Server, withServer } from './server-door.ts';
-import { nowAndThen, saying } from './waits.ts';
+import { interruption, sayWhenInterrupted } from './terminal/interruption.ts';
 
 type OperationName = import('@holdfast/server').OperationName;
 type PartOperationName = import('@holdfast/server').PartOperationName;

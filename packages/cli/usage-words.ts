@@ -1,6 +1,6 @@
 /** What is wrong with a command line, in the words of a person instead of those of the parser. */
 import type { Command } from 'commander';
-import { printable } from './output.ts';
+import { printable } from './terminal/output.ts';
 
 /** One line for what the parser of `command` says, which ends with where to look. */
 export function explainUsage(text: string, command: Command): string {

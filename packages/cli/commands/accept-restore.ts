@@ -1,7 +1,7 @@
 /** `holdfast accept-restore`: a restored database goes on with the bucket that has seen more than it. */
 import type { Command } from 'commander';
 import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
-import { printJson, printLine } from '../output.ts';
+import { printJson, printLine } from '../terminal/output.ts';
 
 const HELP_AFTER = `
 After a database was restored from a backup, servers refuse to start on it, because it does not know what came later. This

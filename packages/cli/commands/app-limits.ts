@@ -12,7 +12,7 @@ import {
   parseSizeValue,
   parseTimeValue,
 } from '../options.ts';
-import { printJson, printLine } from '../output.ts';
+import { printJson, printLine } from '../terminal/output.ts';
 
 interface SetOptions extends PartOptions {
   readonly maxBytes?: number | 'none';

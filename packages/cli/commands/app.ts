@@ -11,7 +11,7 @@ import { UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
 import { namePart, type PartOptions, runPartOperation, withRowsPlace } from '../operator-call.ts';
 import { collectKnownNames, jsonOption, parseDurationValue, parsePathIdValue } from '../options.ts';
-import { printJson, printLine, printNote, printTable } from '../output.ts';
+import { printJson, printLine, printNote, printTable } from '../terminal/output.ts';
 import { registerAppLimits } from './app-limits.ts';
 
 interface AddOptions extends PartOptions {

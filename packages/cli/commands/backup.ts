@@ -3,13 +3,13 @@ import { constants, setPriority } from 'node:os';
 import { DATA_DIR_DEFAULT, formatBytes, formatCount } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
-import { resolvePath } from '../given-path.ts';
-import { sayWhenInterrupted } from '../interruption.ts';
 import { dataOption, jsonOption, parseDurationValue } from '../options.ts';
-import { printJson, printLine, printNote } from '../output.ts';
 import { formatTime } from '../progress/format-progress.ts';
+import { nowAndThen } from '../progress/waits.ts';
 import { withServer } from '../server-door.ts';
-import { nowAndThen } from '../waits.ts';
+import { sayWhenInterrupted } from '../terminal/interruption.ts';
+import { printJson, printLine, printNote } from '../terminal/output.ts';
+import { resolvePath } from '../trees/given-path.ts';
 
 interface Flags {
   readonly data?: string;

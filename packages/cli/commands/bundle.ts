@@ -17,16 +17,16 @@ import { createCollectingDigest, ResidentMemory } from '@holdfast/files';
 import { formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
-import { type ConnectionFlags, withConnection, withJob } from '../connection.ts';
+import { type ConnectionFlags, withConnection, withJob } from '../connection/space-connection.ts';
 import { describeFileError } from '../files.ts';
-import { NOTHING_CHANGED } from '../interruption.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
 import { parseSizeValue } from '../options.ts';
-import { printJson, printLine, printNote } from '../output.ts';
 import { countOf } from '../progress/format-progress.ts';
 import type { JobContext, JobOptions } from '../progress/run-job.ts';
-import { locateHashes } from '../tree-connection.ts';
-import { collectLocations, LOCATION_HELP, requireReadable, type TreeLocation } from '../tree-reference.ts';
+import { NOTHING_CHANGED } from '../terminal/interruption.ts';
+import { printJson, printLine, printNote } from '../terminal/output.ts';
+import { locateHashes } from '../trees/located-trees.ts';
+import { collectLocations, LOCATION_HELP, requireReadable, type TreeLocation } from '../trees/reference.ts';
 
 interface Flags extends ConnectionFlags {
   readonly quiet?: true;

@@ -2,11 +2,11 @@
 import { openTree } from '@holdfast/client';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
-import { type ConnectionFlags, withConnection } from '../connection.ts';
-import { printJson } from '../output.ts';
-import { describeItem, findLocation, withSource } from '../tree-connection.ts';
-import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
-import { writeSlowly } from '../waits.ts';
+import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
+import { writeSlowly } from '../progress/waits.ts';
+import { printJson } from '../terminal/output.ts';
+import { describeItem, findLocation, withSource } from '../trees/located-trees.ts';
+import { LOCATION_HELP, parseLocation, type TreeLocation } from '../trees/reference.ts';
 
 const HELP = `
 Every byte was verified before it is written. A link has no bytes of its own here: it is not followed. With --json only what

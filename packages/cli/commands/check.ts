@@ -3,8 +3,8 @@ import { formatCount } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
-import { printable, printJson, printLine, printNote } from '../output.ts';
 import { countOf } from '../progress/format-progress.ts';
+import { printable, printJson, printLine, printNote } from '../terminal/output.ts';
 
 interface CheckOptions extends OperatorOptions {
   readonly repair?: true;

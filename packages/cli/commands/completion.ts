@@ -3,7 +3,7 @@ import { Argument, type Command } from 'commander';
 import { listCommandWords } from '../completion/command-words.ts';
 import { SHELLS, type Shell, writeCompletion } from '../completion/shell-scripts.ts';
 import { jsonOption } from '../options.ts';
-import { printJson } from '../output.ts';
+import { printJson } from '../terminal/output.ts';
 
 const HELP = `
 To use it in this shell, or from its start-up file:

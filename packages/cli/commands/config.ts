@@ -1,11 +1,11 @@
 /** `holdfast config check`: whether a server would start with these flags and variables, and what it would run with. */
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
-import { sayWhenInterrupted } from '../interruption.ts';
 import { jsonOption } from '../options.ts';
-import { printable, printJson, printLine, printTable } from '../output.ts';
+import { saying } from '../progress/waits.ts';
+import { sayWhenInterrupted } from '../terminal/interruption.ts';
+import { printable, printJson, printLine, printTable } from '../terminal/output.ts';
 import { CLIENT_VARIABLES } from '../variables.ts';
-import { saying } from '../waits.ts';
 import { withServeFlags } from './serve.ts';
 
 type ServeFlags = import('@holdfast/server').ServeFlags;

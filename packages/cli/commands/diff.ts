@@ -3,11 +3,11 @@
 import { type Difference, diffWithRenames, formatPath, pathBytes, type Rename } from '@holdfast/client';
 import { formatBytes, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
-import { type ConnectionFlags, withConnection } from '../connection.ts';
+import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
-import { printJson, printLine, printNote } from '../output.ts';
-import { describeItem, describeName, findLocation, withSource } from '../tree-connection.ts';
-import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
+import { printJson, printLine, printNote } from '../terminal/output.ts';
+import { describeItem, describeName, findLocation, withSource } from '../trees/located-trees.ts';
+import { LOCATION_HELP, parseLocation, type TreeLocation } from '../trees/reference.ts';
 
 interface DiffFlags extends ConnectionFlags {
   readonly stat?: true;

@@ -3,11 +3,11 @@ import { type Hash, measureTrees, type TreeUsage, USAGE_ROOTS_MAX } from '@holdf
 import { formatBytes, formatCount, isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';
-import { type ConnectionFlags, withConnection } from '../connection.ts';
-import { printJson, printTable } from '../output.ts';
-import { findHash, withSource } from '../tree-connection.ts';
-import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
-import { sayCounted } from '../waits.ts';
+import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
+import { sayCounted } from '../progress/waits.ts';
+import { printJson, printTable } from '../terminal/output.ts';
+import { findHash, withSource } from '../trees/located-trees.ts';
+import { LOCATION_HELP, parseLocation, type TreeLocation } from '../trees/reference.ts';
 
 const HELP = `
 For each tree: the bytes of its files as they are pulled; the stored bytes of the nodes that none of the other trees given

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
 import { parsePathIdValue } from '../options.ts';
-import { printable, printJson, printLine } from '../output.ts';
+import { printable, printJson, printLine } from '../terminal/output.ts';
 
 interface ExplainOptions extends OperatorOptions {
   readonly app?: string;

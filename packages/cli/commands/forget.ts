@@ -13,10 +13,18 @@ import {
 import { formatBytes, isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
-import { type ConnectionFlags, describeScope, withConnection, withShortJob } from '../connection.ts';
-import { findForgotten, rememberForgotten } from '../forgotten-snapshots.ts';
-import { type Freed, measureFreed } from '../freed-bytes.ts';
-import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
+import {
+  type ConnectionFlags,
+  describeScope,
+  withConnection,
+  withShortJob,
+} from '../connection/space-connection.ts';
+import { parseDurationValue } from '../options.ts';
+import { countOf } from '../progress/format-progress.ts';
+import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
+import { printJson, printLine, printNote, printTable } from '../terminal/output.ts';
+import { findForgotten, rememberForgotten } from '../trees/forgotten-snapshots.ts';
+import { type Freed, measureFreed } from '../trees/freed-bytes.ts';
 import {
   describeSnapshotCells,
   looksLikeId,
@@ -24,11 +32,8 @@ import {
   parseNameValue,
   requireNamesReader,
   requireNamesWriter,
-} from '../names.ts';
-import { parseDurationValue } from '../options.ts';
-import { printJson, printLine, printNote, printTable } from '../output.ts';
-import { countOf } from '../progress/format-progress.ts';
-import { warnOfUnreadable } from '../tree-reference.ts';
+} from '../trees/names.ts';
+import { warnOfUnreadable } from '../trees/reference.ts';
 
 interface ForgetFlags extends ConnectionFlags {
   readonly all?: true;

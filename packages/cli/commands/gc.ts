@@ -4,10 +4,10 @@ import { formatBytes, formatCount, GC_NODES_DEFAULT, GC_NODES_MAX } from '@holdf
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { printCollected } from '../collected.ts';
-import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
-import { sayWhenInterrupted } from '../interruption.ts';
+import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
 import { type OperatorOptions, runOperation, withOperatorPlace } from '../operator-call.ts';
-import { printJson, printLine } from '../output.ts';
+import { sayWhenInterrupted } from '../terminal/interruption.ts';
+import { printJson, printLine } from '../terminal/output.ts';
 
 interface GcFlags extends ConnectionFlags, Omit<OperatorOptions, 'json'> {
   readonly maxNodes?: number;

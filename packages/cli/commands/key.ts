@@ -5,7 +5,7 @@ import { type Command, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { createFile, PUBLIC_FILE_MODE, removeFile, SECRET_FILE_MODE } from '../files.ts';
 import { jsonOption } from '../options.ts';
-import { printJson, printLine } from '../output.ts';
+import { printJson, printLine } from '../terminal/output.ts';
 
 const RSA_MODULUS_BITS = 3072;
 

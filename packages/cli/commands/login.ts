@@ -3,17 +3,23 @@ import { resolve } from 'node:path';
 import { CasError, type Client, createClient } from '@holdfast/client';
 import { type Command, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
-import { explainCasError } from '../connection-advice.ts';
+import { explainCasError } from '../connection/advice.ts';
+import {
+  getProfile,
+  type Profile,
+  parseProfileName,
+  readProfiles,
+  writeProfiles,
+} from '../connection/profiles.ts';
+import { findClaims, findExpiry } from '../connection/token-claims.ts';
 import { readTextFile } from '../files.ts';
-import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
 import { readInput } from '../node-input.ts';
 import { jsonOption, parsePathIdValue } from '../options.ts';
-import { printable, printJson, printLine, printNote, printTable } from '../output.ts';
-import { getProfile, type Profile, parseProfileName, readProfiles, writeProfiles } from '../profiles.ts';
 import { formatTime } from '../progress/format-progress.ts';
-import { ask, askSecret } from '../terminal-questions.ts';
-import { findClaims, findExpiry } from '../token-claims.ts';
-import { saying } from '../waits.ts';
+import { saying } from '../progress/waits.ts';
+import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
+import { printable, printJson, printLine, printNote, printTable } from '../terminal/output.ts';
+import { ask, askSecret } from '../terminal/questions.ts';
 
 interface LoginFlags {
   readonly url?: string;

@@ -3,10 +3,10 @@
 import { type DirectoryEntry, formatName, openTree, type TreeItem } from '@holdfast/client';
 import { formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
-import { type ConnectionFlags, withConnection } from '../connection.ts';
+import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
-import { describeItem, describeName, findLocation, withSource } from '../tree-connection.ts';
-import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
+import { describeItem, describeName, findLocation, withSource } from '../trees/located-trees.ts';
+import { LOCATION_HELP, parseLocation, type TreeLocation } from '../trees/reference.ts';
 
 interface LsFlags extends ConnectionFlags {
   readonly long?: true;

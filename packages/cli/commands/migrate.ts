@@ -5,13 +5,13 @@ import { formatCount } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
-import { beforeInterruptionLine, interruption, sayWhenInterrupted } from '../interruption.ts';
-import { printJson, printLine } from '../output.ts';
 import { formatTime } from '../progress/format-progress.ts';
 import { runShortJob, stderrOutput } from '../progress/run-job.ts';
 import { describeDeployment, TransferView } from '../progress/transfer-view.ts';
+import { saying } from '../progress/waits.ts';
 import { type Server, withServer } from '../server-door.ts';
-import { saying } from '../waits.ts';
+import { beforeInterruptionLine, interruption, sayWhenInterrupted } from '../terminal/interruption.ts';
+import { printJson, printLine } from '../terminal/output.ts';
 
 interface MigrateFlags {
   readonly from?: string;

@@ -16,14 +16,14 @@ import {
 } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
-import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
-import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
+import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
 import { readInput } from '../node-input.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
 import { findLeaseWarning, jsonOption, parseDurationValue } from '../options.ts';
-import { printable, printJson, printLine, printNote } from '../output.ts';
-import { locateHashes } from '../tree-connection.ts';
-import { LOCATION_HELP, parseLocation, requireReadable, type TreeLocation } from '../tree-reference.ts';
+import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
+import { printable, printJson, printLine, printNote } from '../terminal/output.ts';
+import { locateHashes } from '../trees/located-trees.ts';
+import { LOCATION_HELP, parseLocation, requireReadable, type TreeLocation } from '../trees/reference.ts';
 
 const CONTENT_TYPE_DEFAULT = 'application/octet-stream';
 const LEASE_MS_DEFAULT = 60 * 60_000;

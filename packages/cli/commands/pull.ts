@@ -4,12 +4,12 @@ import type { Hash, PullResult } from '@holdfast/client';
 import { createFileWriter, pullToPath } from '@holdfast/files';
 import { formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
-import { type ConnectionFlags, withConnection } from '../connection.ts';
-import { resolvePath } from '../given-path.ts';
-import { printJson, printNote } from '../output.ts';
+import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
 import { countOf } from '../progress/format-progress.ts';
-import { findLocation, runTreeJob } from '../tree-connection.ts';
-import { LOCATION_HELP, parseLocation, parseTreePath, type TreeLocation } from '../tree-reference.ts';
+import { printJson, printNote } from '../terminal/output.ts';
+import { resolvePath } from '../trees/given-path.ts';
+import { findLocation, runTreeJob } from '../trees/located-trees.ts';
+import { LOCATION_HELP, parseLocation, parseTreePath, type TreeLocation } from '../trees/reference.ts';
 
 interface PullFlags extends ConnectionFlags {
   readonly quiet?: true;

@@ -25,15 +25,15 @@ import {
   requireRootRefToken,
   withClient,
   withConnection,
-} from '../connection.ts';
+} from '../connection/space-connection.ts';
 import { describeFileError, readTextFile } from '../files.ts';
-import { resolvePath } from '../given-path.ts';
-import { parseNameValue, requireNamesWriter } from '../names.ts';
 import { findLeaseWarning, parseDurationValue, parseGivenValue } from '../options.ts';
-import { printJson, printLine, printNote } from '../output.ts';
 import { countOf } from '../progress/format-progress.ts';
 import { type JobContext, runJob } from '../progress/run-job.ts';
-import { PushState } from '../push-state.ts';
+import { printJson, printLine, printNote } from '../terminal/output.ts';
+import { resolvePath } from '../trees/given-path.ts';
+import { parseNameValue, requireNamesWriter } from '../trees/names.ts';
+import { PushState } from '../trees/push-state.ts';
 
 interface Flags extends ConnectionFlags {
   readonly rootRef?: true;

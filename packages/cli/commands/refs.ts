@@ -11,11 +11,11 @@ import {
 } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
-import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
-import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
-import { printable, printJson, printLine, printNote } from '../output.ts';
-import { locateHashes } from '../tree-connection.ts';
-import { parseLocation, requireReadable, type TreeLocation } from '../tree-reference.ts';
+import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
+import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
+import { printable, printJson, printLine, printNote } from '../terminal/output.ts';
+import { locateHashes } from '../trees/located-trees.ts';
+import { parseLocation, requireReadable, type TreeLocation } from '../trees/reference.ts';
 
 export function registerRefsCommand(program: Command): void {
   const refs = program.command('refs').description("list and change the root refs of the token's refDomain");

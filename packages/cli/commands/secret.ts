@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { type PartOptions, runPartOperation, withRowsPlace } from '../operator-call.ts';
 import { jsonOption } from '../options.ts';
-import { printJson, printLine } from '../output.ts';
+import { printJson, printLine } from '../terminal/output.ts';
 
 const HELP_AFTER = `
 Servers that run take the new secret up by themselves; after 10 s they sign with it. What the former one signed stays good

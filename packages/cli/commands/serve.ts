@@ -1,9 +1,9 @@
 /** `holdfast serve`: runs the server. */
 import { DATA_DIR_DEFAULT, LISTEN_DEFAULT } from '@holdfast/protocol';
 import type { Command } from 'commander';
-import { printLine } from '../output.ts';
 import { findOwnProgram, nameOwnProgram, WORKER_ARGUMENT } from '../own-program.ts';
 import { withServer } from '../server-door.ts';
+import { printLine } from '../terminal/output.ts';
 import { CLIENT_VARIABLES } from '../variables.ts';
 
 type ServeFlags = import('@holdfast/server').ServeFlags;

@@ -1,17 +1,17 @@
 /** `holdfast snapshots`: what is kept under names. */
 import { findSnapshotsOf, readNames, setPinned } from '@holdfast/client';
 import type { Command } from 'commander';
-import { type ConnectionFlags, withConnection, withShortJob } from '../connection.ts';
-import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
+import { type ConnectionFlags, withConnection, withShortJob } from '../connection/space-connection.ts';
+import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
+import { printJson, printLine, printNote, printTable } from '../terminal/output.ts';
 import {
   describeSnapshotCells,
   parseIdValue,
   parseNameValue,
   requireNamesReader,
   requireNamesWriter,
-} from '../names.ts';
-import { printJson, printLine, printNote, printTable } from '../output.ts';
-import { warnOfUnreadable } from '../tree-reference.ts';
+} from '../trees/names.ts';
+import { warnOfUnreadable } from '../trees/reference.ts';
 
 const HELP = `
 Lists what "holdfast push --name" keeps, oldest first, with times in UTC: of all names of the token's refDomain, or of NAME.

@@ -5,8 +5,8 @@ import { CliError, UsageError } from '../cli-error.ts';
 import { printCollected } from '../collected.ts';
 import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
 import { parsePathIdValue } from '../options.ts';
-import { printJson, printLine, printNote, printTable } from '../output.ts';
-import { ask } from '../terminal-questions.ts';
+import { printJson, printLine, printNote, printTable } from '../terminal/output.ts';
+import { ask } from '../terminal/questions.ts';
 
 type OperatorOutput<N extends import('@holdfast/server').OperationName> =
   import('@holdfast/server').OperatorOutput<N>;

@@ -10,7 +10,6 @@ import { type Command, Option } from 'commander';
 import type { JWK } from 'jose';
 import { CliError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
-import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
 import {
   collectKnownNames,
   jsonOption,
@@ -18,7 +17,8 @@ import {
   parsePathIdValue,
   parseRefDomainValue,
 } from '../options.ts';
-import { printJson, printLine, printNote } from '../output.ts';
+import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
+import { printJson, printLine, printNote } from '../terminal/output.ts';
 
 const TTL_MS_DEFAULT = 5 * 60_000;
 const TOKEN_VERSION = 1;

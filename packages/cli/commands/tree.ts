@@ -4,12 +4,12 @@ import { formatName, openTree, pathBytes, type TreePath, type WalkedEntry, walkT
 import { formatBytes } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';
-import { type ConnectionFlags, withConnection } from '../connection.ts';
+import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
-import { printNote } from '../output.ts';
 import { countOf } from '../progress/format-progress.ts';
-import { describeItem, describeName, findLocation, withSource } from '../tree-connection.ts';
-import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
+import { printNote } from '../terminal/output.ts';
+import { describeItem, describeName, findLocation, withSource } from '../trees/located-trees.ts';
+import { LOCATION_HELP, parseLocation, type TreeLocation } from '../trees/reference.ts';
 
 interface TreeFlags extends ConnectionFlags {
   readonly depth?: number;

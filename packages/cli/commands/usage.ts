@@ -3,9 +3,9 @@
 import type { SpaceUsage } from '@holdfast/client';
 import { formatBytes, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
-import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
-import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
-import { printJson, printTable } from '../output.ts';
+import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
+import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
+import { printJson, printTable } from '../terminal/output.ts';
 
 const MEANINGS: Readonly<Record<keyof SpaceUsage, string>> = {
   nodeCount: 'nodes',

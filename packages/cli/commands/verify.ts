@@ -4,12 +4,12 @@ import { formatPath, pathBytes, type TreeFault, verifyTree } from '@holdfast/cli
 import { formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
-import { type ConnectionFlags, withConnection } from '../connection.ts';
-import { NOTHING_CHANGED } from '../interruption.ts';
-import { printJson, printLine, printNote } from '../output.ts';
+import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
 import { countOf } from '../progress/format-progress.ts';
-import { describeName, findHash, runTreeJob } from '../tree-connection.ts';
-import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
+import { NOTHING_CHANGED } from '../terminal/interruption.ts';
+import { printJson, printLine, printNote } from '../terminal/output.ts';
+import { describeName, findHash, runTreeJob } from '../trees/located-trees.ts';
+import { LOCATION_HELP, parseLocation, type TreeLocation } from '../trees/reference.ts';
 
 interface VerifyFlags extends ConnectionFlags {
   readonly quiet?: true;

@@ -1,7 +1,7 @@
 /** What can follow each command, read off the tree of commands: completion cannot know other words than the parser does. */
 import type { Argument, Command, Option } from 'commander';
+import { parseProfileName } from '../connection/profiles.ts';
 import { findKnownNames } from '../options.ts';
-import { parseProfileName } from '../profiles.ts';
 
 /** What a value is chosen from. */
 export type Values =

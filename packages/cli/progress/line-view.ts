@@ -3,7 +3,7 @@
  * anything to say says nothing here: the command's own line is then the only one.
  */
 import type { ProgressEvent, ProgressJob, ProgressPhase } from '@holdfast/client';
-import { printable } from '../output.ts';
+import { printable } from '../terminal/output.ts';
 import {
   describeAmounts,
   describeEnd,

@@ -1,6 +1,6 @@
 /** One place on the terminal that always shows where the job is: a bar, amounts, the current item, why it stands still. */
 import type { ProgressEvent, ProgressJob } from '@holdfast/client';
-import { printable } from '../output.ts';
+import { printable } from '../terminal/output.ts';
 import {
   describeAmounts,
   describeEnd,

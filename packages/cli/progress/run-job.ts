@@ -7,7 +7,7 @@ import {
   startProgress,
 } from '@holdfast/client';
 import { CliError } from '../cli-error.ts';
-import { beforeInterruptionLine, interruption, sayWhenInterrupted } from '../interruption.ts';
+import { beforeInterruptionLine, interruption, sayWhenInterrupted } from '../terminal/interruption.ts';
 import { LineView } from './line-view.ts';
 import { chooseView } from './progress-view.ts';
 import type { ViewOutput } from './view.ts';

@@ -1,7 +1,7 @@
 /** A copy of a deployment on stderr: one line that moves on a terminal, lines where it is piped, events with `--json`. */
 import { formatBytes, formatCount } from '@holdfast/protocol';
 import type { TransferEvent } from '@holdfast/server';
-import { printable } from '../output.ts';
+import { printable } from '../terminal/output.ts';
 import { countOf, describeRates, formatTime } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
 import type { ViewOptions } from './progress-view.ts';

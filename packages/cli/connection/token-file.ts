@@ -1,7 +1,7 @@
 /** The token alone in a file, which may be written anew while a job runs. */
 import { readFileSync, statSync } from 'node:fs';
-import { CliError } from './cli-error.ts';
-import { describeFileError } from './files.ts';
+import { CliError } from '../cli-error.ts';
+import { describeFileError } from '../files.ts';
 
 /** How long a token that was read is used before its file is looked at again. */
 const TOKEN_REREAD_MS = 1_000;

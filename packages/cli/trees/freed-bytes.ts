@@ -9,7 +9,7 @@ import {
   type Snapshot,
 } from '@holdfast/client';
 import { openSpaceSource } from '@holdfast/files';
-import { sayCounted } from './waits.ts';
+import { sayCounted } from '../progress/waits.ts';
 
 export interface Freed {
   /** canonical bytes that no snapshot has any more, at most; undefined when that cannot be told */

@@ -13,11 +13,16 @@ import {
   TreeReadError,
 } from '@holdfast/client';
 import { ChunkMemory, openSpaceSource } from '@holdfast/files';
-import { CliError } from './cli-error.ts';
-import { type ConnectionFlags, SHORT_ATTEMPTS_MAX, withJob, withShortJob } from './connection.ts';
-import { NOTHING_CHANGED, sayWhenInterrupted } from './interruption.ts';
-import type { JobContext, JobOptions } from './progress/run-job.ts';
-import { type LocatedTree, locateTrees, requireReadable, type TreeLocation } from './tree-reference.ts';
+import { CliError } from '../cli-error.ts';
+import {
+  type ConnectionFlags,
+  SHORT_ATTEMPTS_MAX,
+  withJob,
+  withShortJob,
+} from '../connection/space-connection.ts';
+import type { JobContext, JobOptions } from '../progress/run-job.ts';
+import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
+import { type LocatedTree, locateTrees, requireReadable, type TreeLocation } from './reference.ts';
 
 /**
  * Does `work` with the verified nodes of the Space and the trees at `locations`; says so when they stay away. Throws CliError

@@ -8,8 +8,8 @@ import {
   TreeStateBusyError,
   type TreeStateLostError,
 } from '@holdfast/files';
-import { CliError } from './cli-error.ts';
-import { describeFileError } from './files.ts';
+import { CliError } from '../cli-error.ts';
+import { describeFileError } from '../files.ts';
 import { resolvePath } from './given-path.ts';
 
 export interface PushStateOptions {

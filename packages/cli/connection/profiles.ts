@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
-import { CliError } from './cli-error.ts';
-import { describeFileError, SECRET_FILE_MODE } from './files.ts';
+import { CliError } from '../cli-error.ts';
+import { describeFileError, SECRET_FILE_MODE } from '../files.ts';
 
 /** Either the token itself, or the file that others keep it in. */
 export interface Profile {

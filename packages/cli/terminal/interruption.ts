@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
-import { CliError } from './cli-error.ts';
+import { CliError } from '../cli-error.ts';
 import { printable, printNote } from './output.ts';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;

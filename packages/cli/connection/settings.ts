@@ -1,5 +1,5 @@
 /** Where the four parts of a connection come from: a flag, a profile that a flag names, a variable, any other profile. */
-import { readTextFile } from './files.ts';
+import { readTextFile } from '../files.ts';
 import { getProfile, type Profile, readProfiles } from './profiles.ts';
 import { rereadToken } from './token-file.ts';
 

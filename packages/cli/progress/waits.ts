@@ -2,8 +2,8 @@
 import { once } from 'node:events';
 import type { ProgressReporter } from '@holdfast/client';
 import { formatCount } from '@holdfast/protocol';
-import { printNote } from './output.ts';
-import { runShortJob } from './progress/run-job.ts';
+import { printNote } from '../terminal/output.ts';
+import { runShortJob } from './run-job.ts';
 
 /** ms between two lines of progress */
 const PROGRESS_MS = 3_000;

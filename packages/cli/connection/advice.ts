@@ -6,7 +6,7 @@ import {
   OPERATIONS,
   TOKEN_LIFETIME_MS_MAX_DEFAULT,
 } from '@holdfast/protocol';
-import { formatTime } from './progress/format-progress.ts';
+import { formatTime } from '../progress/format-progress.ts';
 import { findClaims, findExpiry, type TokenClaims } from './token-claims.ts';
 
 /** What the request was sent with. */

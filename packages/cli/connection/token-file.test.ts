@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CliError } from './cli-error.ts';
+import { CliError } from '../cli-error.ts';
 import { rereadToken } from './token-file.ts';
 
 test('a token file that is being written anew is empty for a moment: the job goes on with the token it has', () => {

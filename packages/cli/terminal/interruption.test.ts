@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { CHECKOUT_HOLDFAST } from '../../test/support/holdfast-command.ts';
-import { Workplace } from './test/run-holdfast-fixture.ts';
+import { CHECKOUT_HOLDFAST } from '../../../test/support/holdfast-command.ts';
+import { Workplace } from '../test/run-holdfast-fixture.ts';
 
 const HASH = 'a'.repeat(64);
 /** What is promised, and what a busy machine may add. A command that misses the signal goes on for minutes. */

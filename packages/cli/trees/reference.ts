@@ -12,7 +12,7 @@ import {
 } from '@holdfast/client';
 import { OPERATIONS } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
-import { type ConnectionFlags, requireAuthorities } from './connection.ts';
+import { type ConnectionFlags, requireAuthorities } from '../connection/space-connection.ts';
 
 export const LOCATION_HELP = 'HASH, NAME, NAME@DAY, NAME@ID or 8 digits of a hash, and perhaps /path';
 

@@ -1,7 +1,7 @@
 /** A refusal is explained by what the token itself says, against what the request was sent to. */
 import { expect, test } from 'bun:test';
 import { CasError, type CasErrorCode } from '@holdfast/client';
-import { explainCasError } from './connection-advice.ts';
+import { explainCasError } from './advice.ts';
 
 const NOW = 1_800_000_000_000;
 const CLAIMS = {

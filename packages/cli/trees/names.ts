@@ -2,8 +2,8 @@
 import { CatalogError, checkSnapshotId, checkSnapshotName, type Snapshot } from '@holdfast/client';
 import { formatBytes, OPERATIONS } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
-import { type ConnectionFlags, requireAuthorities } from './connection.ts';
-import { NAMES_AUTHORITIES } from './tree-reference.ts';
+import { type ConnectionFlags, requireAuthorities } from '../connection/space-connection.ts';
+import { NAMES_AUTHORITIES } from './reference.ts';
 
 const WRITER_AUTHORITIES = [
   ...NAMES_AUTHORITIES,

@@ -20,12 +20,12 @@ import {
   PATH_ID_CHARACTERS_MAX,
 } from '@holdfast/protocol';
 import type { Command } from 'commander';
-import { CliError, UsageError } from './cli-error.ts';
-import { explainCasError } from './connection-advice.ts';
-import { type ConnectionFlags, findSettings } from './connection-settings.ts';
-import { jsonOption, parsePathIdValue } from './options.ts';
+import { CliError, UsageError } from '../cli-error.ts';
+import { jsonOption, parsePathIdValue } from '../options.ts';
+import { type JobContext, type JobOptions, runJob, runShortJob } from '../progress/run-job.ts';
+import { explainCasError } from './advice.ts';
 import { parseProfileName } from './profiles.ts';
-import { type JobContext, type JobOptions, runJob, runShortJob } from './progress/run-job.ts';
+import { type ConnectionFlags, findSettings } from './settings.ts';
 import { findClaims } from './token-claims.ts';
 
 export type { ConnectionFlags };

@@ -1,7 +1,7 @@
 /** Places in trees as people write them. */
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { parseLocation, parseTreePath } from './tree-reference.ts';
+import { parseLocation, parseTreePath } from './reference.ts';
 
 const HASH = 'a'.repeat(64);
 const name = fc.string({ minLength: 1 }).filter((text) => !text.includes('/') && text !== '.');
