@@ -91,7 +91,7 @@ describe('places', () => {
   test('with too many waiting: the oldest of the Space that crowds is refused, and other Spaces of its App join', async () => {
     const places = open({ placesMax: 1, waitingMax: 3 });
     places.take('a', 'crowd');
-    const [oldest, second] = [1, 2, 3].map(() => places.take('a', 'crowd') as Promise<void>);
+    const [oldest, second, third] = [1, 2, 3].map(() => places.take('a', 'crowd') as Promise<void>);
     const refusal = oldest?.catch((error: unknown) => error);
     const other = places.take('a', 'other');
     expect(await refusal).toBeInstanceOf(InVain);
@@ -100,6 +100,8 @@ describe('places', () => {
     await second;
     places.leave('a', 'crowd');
     await other;
+    places.leave('a', 'other');
+    await third;
   });
 });
 
