@@ -254,7 +254,8 @@ test(
       expect(answer.status).toBe(503);
       expect(answer.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
       expect((await fetch(`${server.process.url}/health`)).status).toBe(200);
-      const endsAt = performance.now() + 25_000;
+      // Only there to end what hangs: a slow machine took 26 s.
+      const endsAt = performance.now() + 60_000;
       expect(await server.terminate()).toBe(0);
       expect(performance.now()).toBeLessThan(endsAt);
     } finally {
