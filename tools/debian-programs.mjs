@@ -29,7 +29,8 @@ function installMissing({ user, programs, packages, megabytes }) {
   const need = `${user} need ${missing.join(', ')}`;
   if (process.getuid?.() !== 0) throw new Error(`${need}: only root may install it; run as root: ${byHand}`);
   console.error(`holdfast: ${need}: installing from the distribution, once (about ${megabytes} MB)`);
-  if (!apt('update') || !apt('install', '-y', '--no-install-recommends', ...packages)) {
+  const install = () => apt('install', '-y', '--no-install-recommends', ...packages);
+  if (!apt('update') || !(install() || (finishInterrupted() && install()))) {
     throw new Error(`${need}, and apt-get failed, see above; mend the cause or run: ${byHand}`);
   }
   const left = findMissing(programs);
@@ -51,9 +52,18 @@ function findMissing(programs) {
   return programs.filter((program) => !isThere(program));
 }
 
+/** An installation that was killed leaves packages half installed, and apt-get installs nothing until they are whole. */
+function finishInterrupted() {
+  return run('dpkg', ['--configure', '-a']) && apt('install', '-y', '--fix-broken');
+}
+
 function apt(...args) {
-  console.error(`holdfast: apt-get ${args.join(' ')}`);
-  const result = spawnSync('apt-get', ['-q', '-o', `DPkg::Lock::Timeout=${LOCK_SECONDS}`, ...args], {
+  return run('apt-get', ['-q', '-o', `DPkg::Lock::Timeout=${LOCK_SECONDS}`, ...args]);
+}
+
+function run(command, args) {
+  console.error(`holdfast: ${command} ${args.join(' ')}`);
+  const result = spawnSync(command, args, {
     // stdout belongs to whoever called; progress and complaints go to stderr.
     stdio: ['ignore', 2, 2],
     timeout: STEP_TIMEOUT_MS,
