@@ -32,6 +32,7 @@ import type { FileWriter } from './file-writer.ts';
 import { makeFolderIn } from './folder-calls.ts';
 import {
   type AbandonedFile,
+  closeLater,
   closeQuietly,
   createPartial,
   findTakenOver,
@@ -60,6 +61,8 @@ export interface FolderTargetOptions {
   readonly folders?: FolderAccess | undefined;
   /** Instead of `lstat`, for tests: a file system that folds case. */
   readonly findStat?: ((at: Buffer) => Stats | undefined) | undefined;
+  /** Instead of `close`, for tests: of a file that was written in pieces. */
+  readonly closeFile?: ((descriptor: number) => Promise<void>) | undefined;
   /** Makes small files beside the pull; the target closes it. Left out, the pull makes them all. */
   readonly writer?: FileWriter | undefined;
 }
@@ -79,6 +82,7 @@ class LocalTarget implements FolderTarget {
   readonly #folders: FolderAccess;
   readonly #fsync: boolean;
   readonly #findStat: (at: Buffer) => Stats | undefined;
+  readonly #closeFile: (descriptor: number) => Promise<void>;
   /** A test folds case by `#findStat`, which the system knows nothing of: then `#findStat` alone tells what stands under a name. */
   readonly #isFolded: boolean;
   /** Of folders that are being filled: what interrupted pulls left there, listed once. */
@@ -98,6 +102,7 @@ class LocalTarget implements FolderTarget {
     this.#fsync = options.fsync ?? false;
     this.#findStat = options.findStat ?? findStat;
     this.#isFolded = options.findStat !== undefined;
+    this.#closeFile = options.closeFile ?? closeLater;
   }
 
   async close(): Promise<void> {
@@ -241,22 +246,25 @@ class LocalTarget implements FolderTarget {
         throw explain(error, `${this.#shown(path)} cannot be written`);
       });
     };
-    const end = (): void => {
-      forgetPartialName(name);
-      closeQuietly(descriptor);
-    };
+    let isClosed = false;
     return {
       foundBytes: fstatSync(descriptor).size,
       read: (offset, length) => readRange(descriptor, offset, length),
       write,
       commit: async (bytes) => {
-        this.#try(path, 'cannot be written', () => {
-          sealPartial(descriptor, { bytes, fsync: this.#fsync });
-          this.#putInPlace(name, path, file);
+        this.#try(path, 'cannot be written', () => sealPartial(descriptor, { bytes, fsync: this.#fsync }));
+        isClosed = true;
+        // Some network file systems write only now, and tell of a failure here.
+        await this.#closeFile(descriptor).catch((error: unknown) => {
+          throw explain(error, `${this.#shown(path)} cannot be written`);
         });
-        end();
+        this.#try(path, 'cannot be written', () => this.#putInPlace(name, path, file));
+        forgetPartialName(name);
       },
-      abandon: end,
+      abandon: () => {
+        forgetPartialName(name);
+        if (!isClosed) closeQuietly(descriptor);
+      },
     };
   }
 

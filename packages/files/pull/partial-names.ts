@@ -21,7 +21,7 @@ import type { Hash, NewFile } from '@holdfast/client';
 
 const readAt = promisify(read);
 const writeAt = promisify(write);
-const closeLater = promisify(close);
+export const closeLater = promisify(close);
 
 /** In the place of a hash: a small file is written in one go, so there is nothing to find again. */
 export const NO_HASH = '0'.repeat(64);
