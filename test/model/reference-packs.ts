@@ -58,7 +58,7 @@ const URL_MARGIN_MS = 60_000;
 export class ReferencePacks {
   readonly #space: SpaceOfPacks;
   readonly #packs = new Set<ModelPack>();
-  /** The store takes the PUT itself, and the server learns of it by the lease of the pack. */
+  /** The store takes the PUT itself. */
   readonly #isDirect: boolean;
 
   constructor(space: SpaceOfPacks, isDirect: boolean) {
@@ -90,7 +90,7 @@ export class ReferencePacks {
       if (
         pack.asked !== asked ||
         pack.state !== 'open' ||
-        (pack.object !== undefined && !this.#isDirect) ||
+        pack.object !== undefined ||
         pack.urlExpiresAt <= now
       )
         continue;

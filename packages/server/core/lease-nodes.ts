@@ -147,19 +147,23 @@ async function open(
 ): Promise<PackRow> {
   const isHealing = found.some((each) => each?.node.state === 'rotten');
   if (!isHealing) await checkQuotas(core, space, ONE_NODE);
-  const wanted: PackWanted = {
+  const { upload, packs } = core.content;
+  const wanted = {
     id: Buffer.from(core.random.bytes(PACK_ID_BYTES)).toString('hex'),
     fresh: makeGenerationDigits(core.random),
     asked: sha256(Buffer.from(hashes.join(''), 'hex')),
     rules: uploadRulesOf(core),
   };
-  const pack = await core.metadata.transact(space, openPack, wanted);
-  const isNew = pack.id === wanted.id;
-  if (isNew || core.content.upload.kind !== 'direct') return pack;
-  // Only the store knows whether something has come for an earlier pack.
-  const hasCome = await core.content.packs.inspect(space, pack.generation, async () => true);
-  if (hasCome === undefined) return pack;
-  return core.metadata.transact(space, openPack, { ...wanted, filled: pack.generation });
+  let seen: PackWanted['seen'];
+  for (let round = 1; ; round += 1) {
+    // Others may open packs for the same hashes meanwhile. The last round takes what it finds: its PUT may meet 412.
+    const asksStore = upload.kind === 'direct' && round < ROUNDS_MAX;
+    const opening = await core.metadata.transact(space, openPack, { ...wanted, asksStore, seen });
+    if (opening.kind === 'pack') return opening.pack;
+    const { generation } = opening;
+    const found = await packs.inspect(space, generation, async () => true);
+    seen = { generation, isFilled: found !== undefined };
+  }
 }
 
 /** Signs the URL. Called only after the row of the pack with this expiry is durable. */

@@ -62,26 +62,37 @@ export interface PackWanted {
   readonly fresh: string;
   readonly asked: Uint8Array;
   readonly rules: UploadRules;
-  /** an earlier pack whose object is in the store, though no lease has seen it */
-  readonly filled?: Generation;
+  /** Look first whether something has come for an earlier pack: a store that takes PUTs itself alone knows. */
+  readonly asksStore?: boolean;
+  /** what the store has said of an earlier pack */
+  readonly seen?: { readonly generation: Generation; readonly isFilled: boolean } | undefined;
 }
 
+export type PackOpening =
+  | { readonly kind: 'pack'; readonly pack: PackRow }
+  /** Nothing was changed: look for the object of this generation, then ask again. */
+  | { readonly kind: 'look'; readonly generation: Generation };
+
 /** The pack that was opened for the same hashes, if nothing has come for it, else a new one. Throws CAS_UPLOAD_LIMIT. */
-export async function openPack(tx: SpaceTransaction, wanted: PackWanted): Promise<PackRow> {
-  const { rules, asked, id, fresh, filled } = wanted;
+export async function openPack(tx: SpaceTransaction, wanted: PackWanted): Promise<PackOpening> {
+  const { rules, asked, id, fresh, seen } = wanted;
   const earlier = await tx.packs.findOpenPack(asked);
-  const isEmpty = earlier?.bytes === undefined && earlier?.generation !== filled;
-  if (earlier !== undefined && isEmpty && earlier.urlExpiresAt > tx.now) {
-    const urlExpiresAt = urlExpiryFrom(rules, tx.now, earlier.urlExpiresAt);
-    const row: PackRow = { ...earlier, touchedAt: tx.now, urlExpiresAt };
-    await tx.packs.updatePack(earlier, row);
-    return row;
+  if (earlier !== undefined && earlier.bytes === undefined && earlier.urlExpiresAt > tx.now) {
+    const { generation } = earlier;
+    const isSeen = seen?.generation === generation;
+    if (wanted.asksStore && !isSeen) return { kind: 'look', generation };
+    if (!isSeen || !seen.isFilled) {
+      const urlExpiresAt = urlExpiryFrom(rules, tx.now, earlier.urlExpiresAt);
+      const pack: PackRow = { ...earlier, touchedAt: tx.now, urlExpiresAt };
+      await tx.packs.updatePack(earlier, pack);
+      return { kind: 'pack', pack };
+    }
   }
   const { activeUploadsMax } = rules;
   if (rules.isDiskFull) throw noRoom();
   if ((await tx.countActiveUploads(activeUploadsMax)) >= activeUploadsMax)
     throw tooManyUploads(activeUploadsMax);
-  const row: PackRow = {
+  const pack: PackRow = {
     id,
     generation: createPackGeneration(tx.now, fresh),
     state: 'open',
@@ -94,8 +105,8 @@ export async function openPack(tx: SpaceTransaction, wanted: PackWanted): Promis
     reserved: NOTHING_STORED,
     isDiscarded: false,
   };
-  await tx.packs.insertPack(row);
-  return row;
+  await tx.packs.insertPack(pack);
+  return { kind: 'pack', pack };
 }
 
 export interface ReceivedPack {

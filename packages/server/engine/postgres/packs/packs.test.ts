@@ -54,7 +54,9 @@ async function begin(
     fresh: newGeneration(),
     asked: new Uint8Array(32).fill(made),
   };
-  const row = await store(0).transact(SPACE, (tx) => openPack(tx, { ...wanted, rules: RULES }));
+  const opening = await store(0).transact(SPACE, (tx) => openPack(tx, { ...wanted, rules: RULES }));
+  if (opening.kind !== 'pack') throw new Error('a new pack was to be looked for');
+  const row = opening.pack;
   const records = Array.from(
     { length: count },
     (_, index): JudgedRecord => ({
