@@ -23,7 +23,7 @@ export type {
 } from '@holdfast/protocol';
 export { TokenRenewalError, type TokenSource } from './authorization.ts';
 export type { Bulk, BulkLease, Zstd } from './bulk/bulk.ts';
-export type { BulkNode } from './bulk/read-nodes.ts';
+export type { BulkNode, ReadRecordsOptions, UnprovenNode } from './bulk/read-nodes.ts';
 export { BundleError } from './bundle/bundle-error.ts';
 export { formatCid } from './bundle/cid.ts';
 export { type CreateBundleOptions, createBundle } from './bundle/create-bundle.ts';
@@ -174,10 +174,12 @@ export {
   type ExistingFile,
   type FinishedFolder,
   type FoundEntry,
+  type MissingEntries,
   type NewFile,
   type PartialFile,
   type PullTarget,
   PullTargetError,
+  type UnprovenFile,
 } from './tree/pull/target.ts';
 export { type EarlyCounts, EarlyNodes } from './tree/push/early-nodes.ts';
 export { MemoryTree } from './tree/push/memory-tree.ts';
@@ -185,7 +187,14 @@ export { type NodeSupply, type PushNode, SourceChangedError } from './tree/push/
 export { type PushPlan, planPush } from './tree/push/plan-push.ts';
 export { type PushClient, type PushOptions, type PushResult, pushTree } from './tree/push/push-tree.ts';
 export type { ByteRange, FileReadOptions } from './tree/read/file-parts.ts';
-export type { DirectoryRef, FileRef, NodeSource, ReadOptions } from './tree/read/node-source.ts';
+export type {
+  DirectoryRef,
+  FileRef,
+  NodeSource,
+  ReadOptions,
+  UnprovenReadOptions,
+  UnprovenRecord,
+} from './tree/read/node-source.ts';
 export {
   createNodeSource,
   openTree,

@@ -1,6 +1,7 @@
 /** Verified reads that take one request for a node without children: the answer with its content says all, and the hash proves it. */
 import { encodeNodeHeader, type Hash, NodeFormatError } from '@holdfast/protocol';
 import type { Client } from './client.ts';
+import type { ContentMemory } from './content-memory.ts';
 import { digestNode, type NodeDigest } from './digest.ts';
 import { isConnectionBreak, VerificationError } from './errors.ts';
 import type { CallOptions } from './operations.ts';
@@ -12,14 +13,6 @@ export interface LeafFirstNode {
   readonly content: Uint8Array;
   /** the canonical bytes before the content */
   readonly header: Uint8Array;
-}
-
-/** Memory that is given back as soon as it can be. If the garbage collector did that, making new pages would cost as much as the copying. */
-export interface ContentMemory {
-  /** `length` bytes of any content */
-  take(length: number): Uint8Array;
-  /** Takes back memory of `take`, or a piece of a body, that nobody looks at any more. */
-  give(bytes: Uint8Array): void;
 }
 
 export interface LeafFirstOptions extends CallOptions {

@@ -24,7 +24,13 @@ import { parseRottenNodes } from '../parse-answers.ts';
 import { type RequestPlan, request, type Transport } from '../transport.ts';
 import { assertInstructionIsSafe, uploadAsTold } from '../upload-instruction.ts';
 import { parseBulkLeaseResponse, parsePackLeaseResponse } from './parse-bulk-answers.ts';
-import { type BulkNode, detachPack, readNodes } from './read-nodes.ts';
+import {
+  type BulkNode,
+  detachPack,
+  type ReadRecordsOptions,
+  readNodes,
+  type UnprovenNode,
+} from './read-nodes.ts';
 
 /** Zstandard of the runtime. */
 export interface Zstd {
@@ -79,6 +85,11 @@ export interface Bulk {
    * by itself, which tells why. Every record is held no longer than its caller does.
    */
   readNodes(hashes: readonly Hash[], options?: CallOptions): AsyncGenerator<BulkNode, void, undefined>;
+  /** The same, but what the caller has verified elsewhere comes as it is. Left out, every node comes verified. */
+  readRecords?(
+    hashes: readonly Hash[],
+    options: ReadRecordsOptions,
+  ): AsyncGenerator<BulkNode | UnprovenNode, void, undefined>;
 }
 
 export interface BulkSettings {
@@ -107,6 +118,21 @@ export function createBulk(transport: Transport, target: Target, { digest, zstd 
       isSuccess: (status) => status === 200,
       signal: options?.signal,
     });
+  }
+
+  async function* readRecords(
+    hashes: readonly Hash[],
+    options: ReadRecordsOptions,
+  ): AsyncGenerator<BulkNode | UnprovenNode, void, undefined> {
+    checkHashes('readNodes', hashes);
+    const ask = (asked: readonly Hash[], codecs: readonly BulkCodec[]) => {
+      const json = { hashes: asked, ...(codecs.length > 0 ? { codecs } : {}) };
+      const call = plan('readNodes', { json, timeoutMs: timeouts.answerMs }, options);
+      return offer.ask('readNodes', () => request(transport, call, async (answer) => detachPack(answer)));
+    };
+    const { contentIdleMs } = timeouts;
+    const settings = { retry, clock, random, contentIdleMs, digest, unzstd: zstd?.unzstd };
+    yield* readNodes(ask, settings, hashes, options);
   }
 
   return {
@@ -143,21 +169,10 @@ export function createBulk(transport: Transport, target: Target, { digest, zstd 
         answer.readJson(parsePackLeaseResponse, BULK_ANSWER_BYTES_MAX),
       );
     },
-    async *readNodes(hashes, options = {}) {
-      checkHashes('readNodes', hashes);
-      const ask = (asked: readonly Hash[], codecs: readonly BulkCodec[]) => {
-        const json = { hashes: asked, ...(codecs.length > 0 ? { codecs } : {}) };
-        const call = plan('readNodes', { json, timeoutMs: timeouts.answerMs }, options);
-        return offer.ask('readNodes', () => request(transport, call, async (answer) => detachPack(answer)));
-      };
-      const { contentIdleMs } = timeouts;
-      yield* readNodes(
-        ask,
-        { retry, clock, random, contentIdleMs, digest, unzstd: zstd?.unzstd },
-        hashes,
-        options,
-      );
-    },
+    readNodes: (hashes, options) =>
+      // Every one of them is verified.
+      readRecords(hashes, { ...options, isLeftUnproven: () => false }) as AsyncGenerator<BulkNode>,
+    readRecords,
   };
 }
 

@@ -73,3 +73,55 @@ test('tells when nothing is on its way any more, so that what waited for it goes
   expect((await parent)?.hash).toBe(hashAt(2));
   expect((await leaf)?.hash).toBe(hashAt(1));
 });
+
+test('a record comes as it is to one caller alone, and verified if somebody else waits for it', async () => {
+  const left: Hash[] = [];
+  const batches = new ReadBatches({
+    bulk: {
+      readNodes: () => {
+        throw new Error('records are asked for');
+      },
+      async *readRecords(hashes, { isLeftUnproven }) {
+        for (const hash of hashes) {
+          if (isLeftUnproven(hash)) left.push(hash);
+          const rest = { hash, storedBytes: 1 };
+          const node: BulkNode = {
+            ...rest,
+            contentType: 'text/a',
+            refs: [],
+            content: new Uint8Array(1),
+            memory: new Uint8Array(1),
+          };
+          const record = {
+            ...rest,
+            index: 0,
+            byte: 0,
+            codec: 0,
+            storedLength: 1,
+            canonicalLength: 1,
+          } as const;
+          yield isLeftUnproven(hash)
+            ? {
+                ...rest,
+                record: { ...record, stored: new Uint8Array(1) },
+                prove: async () => node,
+                release: () => undefined,
+              }
+            : node;
+        }
+      },
+    },
+    send: (_, request) => request(),
+    signal: undefined,
+    onNode: () => undefined,
+  });
+  const alone = batches.readRecord(hashAt(1));
+  const [together, verified] = [batches.readRecord(hashAt(2)), batches.read(hashAt(2))];
+  const twice = [batches.readRecord(hashAt(3)), batches.readRecord(hashAt(3))];
+  expect(await alone).toHaveProperty('prove');
+  expect(await together).toMatchObject({ hash: hashAt(2), memory: undefined });
+  expect((await verified)?.hash).toBe(hashAt(2));
+  // Only one of them could give it back.
+  expect((await Promise.all(twice)).map((node) => node && 'prove' in node)).toEqual([false, false]);
+  expect(left).toEqual([hashAt(1)]);
+});

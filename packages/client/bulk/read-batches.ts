@@ -2,22 +2,32 @@
 import { BULK_HASHES_MAX, type Hash } from '@holdfast/protocol';
 import { VerificationError } from '../errors.ts';
 import type { Bulk } from './bulk.ts';
-import type { BulkNode } from './read-nodes.ts';
+import type { BulkNode, ReadRecordsOptions, UnprovenNode } from './read-nodes.ts';
 import { describeReading, isBulkUnavailable, type SendRequest } from './send-request.ts';
 
 export interface ReadBatchesOptions {
-  readonly bulk: Pick<Bulk, 'readNodes'>;
+  readonly bulk: Pick<Bulk, 'readNodes' | 'readRecords'>;
   readonly send: SendRequest;
   readonly signal: AbortSignal | undefined;
-  readonly onNode: (node: BulkNode) => void;
+  readonly memory?: ReadRecordsOptions['memory'];
+  readonly onNode: (node: BulkNode | UnprovenNode) => void;
   /** Whether more will be asked for by itself, so that a small request waits for it. Never when left out. */
   readonly isMoreComing?: (() => boolean) | undefined;
   /** Nothing is asked for or on its way any more. */
   readonly onIdle?: (() => void) | undefined;
 }
 
-interface Waiting {
+type Waiting = WaitingForNode | WaitingForRecord;
+
+interface WaitingForNode {
+  readonly takesUnproven: false;
   readonly settle: (node: BulkNode | undefined) => void;
+  readonly fail: (error: unknown) => void;
+}
+
+interface WaitingForRecord {
+  readonly takesUnproven: true;
+  readonly settle: (node: BulkNode | UnprovenNode | undefined) => void;
   readonly fail: (error: unknown) => void;
 }
 
@@ -38,12 +48,19 @@ export class ReadBatches {
 
   /** The node, verified; undefined when it does not come by Bulk: asked for by itself it comes, or tells why not. */
   read(hash: Hash): Promise<BulkNode | undefined> {
-    return new Promise((settle, fail) => {
-      const others = this.#waiting.get(hash);
-      if (others === undefined) this.#waiting.set(hash, [{ settle, fail }]);
-      else others.push({ settle, fail });
-      this.#flushSoon();
-    });
+    return new Promise((settle, fail) => this.#wait(hash, { takesUnproven: false, settle, fail }));
+  }
+
+  /** The same, for a caller that has it verified elsewhere. It comes verified all the same if somebody else waits for it too. */
+  readRecord(hash: Hash): Promise<BulkNode | UnprovenNode | undefined> {
+    return new Promise((settle, fail) => this.#wait(hash, { takesUnproven: true, settle, fail }));
+  }
+
+  #wait(hash: Hash, waiting: Waiting): void {
+    const others = this.#waiting.get(hash);
+    if (others === undefined) this.#waiting.set(hash, [waiting]);
+    else others.push(waiting);
+    this.#flushSoon();
   }
 
   get isBusy(): boolean {
@@ -97,16 +114,33 @@ export class ReadBatches {
 
   /** Those that come leave `batch`: sent again, the request asks for the others only. */
   async #readSome(batch: Map<Hash, Waiting[]>): Promise<void> {
-    const { bulk, signal, onNode } = this.#options;
+    const { onNode } = this.#options;
     if (batch.size === 0) return;
-    for await (const node of bulk.readNodes([...batch.keys()], { signal })) {
+    for await (const node of this.#read(batch)) {
       const waiting = batch.get(node.hash) ?? [];
       batch.delete(node.hash);
       onNode(node);
       // The memory of a node that several readers have is nobody's to give back.
-      const shared = waiting.length > 1 ? { ...node, memory: undefined } : node;
-      for (const { settle } of waiting) settle(shared);
+      const shared = isProven(node) && waiting.length > 1 ? { ...node, memory: undefined } : node;
+      for (const each of waiting) {
+        if (each.takesUnproven) each.settle(shared);
+        else if (isProven(shared)) each.settle(shared);
+      }
     }
+  }
+
+  #read(
+    batch: ReadonlyMap<Hash, readonly Waiting[]>,
+  ): AsyncGenerator<BulkNode | UnprovenNode, void, undefined> {
+    const { bulk, signal, memory } = this.#options;
+    const hashes = [...batch.keys()];
+    const isLeftUnproven = (hash: Hash): boolean => {
+      const waiting = batch.get(hash);
+      return waiting?.length === 1 && waiting[0]?.takesUnproven === true;
+    };
+    return (
+      bulk.readRecords?.(hashes, { signal, memory, isLeftUnproven }) ?? bulk.readNodes(hashes, { signal })
+    );
   }
 
   #fail(batch: Map<Hash, Waiting[]>, error: unknown): void {
@@ -125,4 +159,8 @@ export class ReadBatches {
   #settleAll(batch: ReadonlyMap<Hash, Waiting[]>): void {
     for (const waiting of batch.values()) for (const { settle } of waiting) settle(undefined);
   }
+}
+
+export function isProven(node: BulkNode | UnprovenNode): node is BulkNode {
+  return !('prove' in node);
 }

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
-import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { zstdCompressSync } from 'node:zlib';
 import {
-  createUnzstd,
   encodeNode,
   encodePackHeader,
   encodeRecord,
@@ -13,47 +12,20 @@ import {
 } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { CasError } from '../errors.ts';
-import { breakingBody, FakeSpace, failure, rejection, sha256Hex } from '../test/fake-space-fixture.ts';
+import { FakeSpace, failure, rejection, sha256Hex } from '../test/fake-space-fixture.ts';
+import {
+  answer,
+  brokenAnswer,
+  HASHES,
+  indexesOf,
+  NODES,
+  packOf,
+  plain,
+  withoutCanonical,
+  ZSTD,
+} from '../test/pack-answers-fixture.ts';
 import type { Zstd } from './bulk.ts';
 import type { BulkNode } from './read-nodes.ts';
-
-const ZSTD: Zstd = {
-  compress: (bytes) => zstdCompressSync(bytes),
-  unzstd: createUnzstd({
-    decompressBounded: (bytes, maxOutputLength) => zstdDecompressSync(bytes, { maxOutputLength }),
-  }),
-};
-
-const NODES = Array.from({ length: 6 }, (_, index) => {
-  const content = Buffer.from(`node ${index} `.repeat(20 * (index + 1)));
-  const refs = Array(index).fill('ab'.repeat(32)) as Hash[];
-  const canonical = encodeNode({ contentType: `text/${index}`, refs, content });
-  return { hash: sha256Hex(canonical), contentType: `text/${index}`, refs, content, canonical };
-});
-const HASHES = NODES.map(({ hash }) => hash);
-
-function packOf(indexes: readonly number[], compressed = false): Uint8Array {
-  const builder = new PackBuilder();
-  for (const index of indexes) {
-    const { hash, canonical } = NODES[index]!;
-    builder.add(encodeRecord(hash, canonical, compressed ? ZSTD.compress : undefined));
-  }
-  return builder.toBytes();
-}
-
-function answer(...chunks: readonly Uint8Array[]): Response {
-  const body = new ReadableStream<Uint8Array>({
-    start(controller) {
-      for (const chunk of chunks) controller.enqueue(chunk);
-      controller.close();
-    },
-  });
-  return new Response(body, { headers: { 'content-type': PACK_MEDIA_TYPE } });
-}
-
-function brokenAnswer(...chunks: readonly Uint8Array[]): Response {
-  return new Response(breakingBody(...chunks), { headers: { 'content-type': PACK_MEDIA_TYPE } });
-}
 
 /** What came before the end or the error. */
 async function readAll(
@@ -79,11 +51,6 @@ function expectFailure(error: unknown, code: string, message: RegExp): void {
 
 const asked = (space: FakeSpace): unknown[] =>
   space.calls.map(({ body }) => JSON.parse(new TextDecoder().decode(body)));
-const plain = ({ storedBytes: _bytes, memory: _memory, ...node }: BulkNode) => ({
-  ...node,
-  content: Buffer.from(node.content),
-});
-const indexesOf = (nodes: readonly BulkNode[]): number[] => nodes.map(({ hash }) => HASHES.indexOf(hash));
 
 describe('reading in bulk', () => {
   test.each([false, true])('gives verified nodes in order; compressed: %p', async (compressed) => {
@@ -91,7 +58,7 @@ describe('reading in bulk', () => {
     space.plant('reads', () => answer(packOf([0, 1, 2, 3, 4, 5], compressed)));
     const { nodes, error } = await readAll(space, HASHES, compressed ? ZSTD : undefined);
     expect(error).toBeUndefined();
-    expect(nodes.map(plain)).toEqual(NODES.map(({ canonical: _, ...node }) => node));
+    expect(nodes.map(plain)).toEqual(NODES.map(withoutCanonical));
     // What was unpacked has memory of its own. The rest lies beside others in the answer.
     const memories = nodes.map(({ memory }) => memory && Buffer.from(memory));
     expect(memories).toEqual(NODES.map(({ canonical }) => (compressed ? Buffer.from(canonical) : undefined)));

@@ -10,10 +10,12 @@ import {
   PackReader,
   type PackRecord,
   RECORD_CODEC_NONE,
+  type RecordNode,
   refsToHashes,
   type Unzstd,
   unpackRecord,
 } from '@holdfast/protocol';
+import type { ContentMemory } from '../content-memory.ts';
 import { type Clock, sleep } from '../deadline.ts';
 import { hashCanonicalBytes, type NodeDigest } from '../digest.ts';
 import { isConnectionBreak, VerificationError } from '../errors.ts';
@@ -33,6 +35,26 @@ export interface BulkNode {
   readonly memory: Uint8Array | undefined;
   /** of the record it came in */
   readonly storedBytes: number;
+}
+
+/** A node as it came: nothing of it is proven yet. */
+export interface UnprovenNode {
+  readonly hash: Hash;
+  /** `stored` is a view of the answer. */
+  readonly record: PackRecord;
+  /** of the record */
+  readonly storedBytes: number;
+  /** Verifies it here. Rejects with VerificationError. */
+  prove(): Promise<BulkNode>;
+  /** Nobody looks at `stored` any more. To be called once, and not after `prove`, whose node may be a view of the same bytes. */
+  release(): void;
+}
+
+export interface ReadRecordsOptions extends CallOptions {
+  /** The caller has this node verified elsewhere, before anybody trusts a byte of it. */
+  readonly isLeftUnproven: (hash: Hash) => boolean;
+  /** Takes back pieces of answers that nobody looks at any more. The garbage collector does when left out. */
+  readonly memory?: Pick<ContentMemory, 'give'> | undefined;
 }
 
 export interface BulkReadSettings {
@@ -55,8 +77,8 @@ export async function* readNodes(
   ask: AskForPack,
   settings: BulkReadSettings,
   hashes: readonly Hash[],
-  { signal }: CallOptions,
-): AsyncGenerator<BulkNode, void, undefined> {
+  { signal, isLeftUnproven, memory }: ReadRecordsOptions,
+): AsyncGenerator<BulkNode | UnprovenNode, void, undefined> {
   const { retry, clock, random } = settings;
   const codecs = settings.unzstd === undefined ? [] : (['zstd'] as const);
   let rest = hashes;
@@ -65,7 +87,11 @@ export async function* readNodes(
     const answer = await ask(rest, codecs);
     let done = 0;
     try {
-      for await (const [node, position] of readAnswer(answer, settings, rest)) {
+      for await (const [node, position] of readAnswer(
+        answer,
+        { ...settings, isLeftUnproven, memory },
+        rest,
+      )) {
         done = position + 1;
         yield node;
       }
@@ -81,12 +107,14 @@ export async function* readNodes(
   }
 }
 
+type AnswerSettings = BulkReadSettings & Pick<ReadRecordsOptions, 'isLeftUnproven' | 'memory'>;
+
 /** Nodes of one answer with their positions in `hashes`. */
 async function* readAnswer(
   answer: Answer,
-  settings: BulkReadSettings,
+  settings: AnswerSettings,
   hashes: readonly Hash[],
-): AsyncGenerator<readonly [BulkNode, number], void, undefined> {
+): AsyncGenerator<readonly [BulkNode | UnprovenNode, number], void, undefined> {
   const check = new AnswerCheck(answer, settings, hashes);
   const reader = new PackReader();
   let isOver = false;
@@ -94,7 +122,9 @@ async function* readAnswer(
     for (;;) {
       const chunk = await answer.readDetachedChunk(settings.contentIdleMs);
       if (chunk === undefined) break;
-      for (const record of reader.push(chunk)) yield await check.prove(record, reader);
+      const piece = new AnswerPiece(chunk, settings.memory);
+      for (const record of reader.push(chunk)) yield await check.take(record, reader, piece);
+      piece.release();
       if (reader.fault !== undefined) throw broken(answer, reader.fault.byte, reader.fault.message);
     }
     isOver = true;
@@ -105,21 +135,50 @@ async function* readAnswer(
   if (reader.fault !== undefined) throw answer.error('CONNECTION_FAILED', reader.fault.message);
 }
 
+/** One piece of an answer, which records may be views of. It is given back when the last of them is released. */
+class AnswerPiece {
+  readonly #bytes: Uint8Array;
+  readonly #memory: Pick<ContentMemory, 'give'> | undefined;
+  /** the reader itself is the first */
+  #holders = 1;
+
+  constructor(bytes: Uint8Array, memory: Pick<ContentMemory, 'give'> | undefined) {
+    this.#bytes = bytes;
+    this.#memory = memory;
+  }
+
+  /** What releases `stored`, whether it is a view of this piece or has memory of its own. */
+  hold(stored: Uint8Array): () => void {
+    if (stored.buffer !== this.#bytes.buffer) return () => this.#memory?.give(stored);
+    this.#holders += 1;
+    return () => this.release();
+  }
+
+  release(): void {
+    this.#holders -= 1;
+    if (this.#holders === 0) this.#memory?.give(this.#bytes);
+  }
+}
+
 class AnswerCheck {
   readonly #answer: Answer;
-  readonly #settings: BulkReadSettings;
+  readonly #settings: AnswerSettings;
   readonly #positions: ReadonlyMap<Hash, number>;
   #lastPosition = -1;
   #canonicalBytes = 0;
 
-  constructor(answer: Answer, settings: BulkReadSettings, hashes: readonly Hash[]) {
+  constructor(answer: Answer, settings: AnswerSettings, hashes: readonly Hash[]) {
     this.#answer = answer;
     this.#settings = settings;
     this.#positions = new Map(hashes.map((hash, index) => [hash, index]));
   }
 
   /** Throws VerificationError, and CasError MALFORMED_RESPONSE for what no server that keeps the rules sends. */
-  async prove(record: PackRecord, reader: PackReader): Promise<readonly [BulkNode, number]> {
+  async take(
+    record: PackRecord,
+    reader: PackReader,
+    piece: AnswerPiece,
+  ): Promise<readonly [BulkNode | UnprovenNode, number]> {
     const { hash } = record;
     const position = this.#positions.get(hash) ?? -1;
     if (position <= this.#lastPosition) {
@@ -130,17 +189,24 @@ class AnswerCheck {
     if (this.#canonicalBytes > PACK_BYTES_MAX) {
       throw this.#malformed(record, `with it the nodes have over ${PACK_BYTES_MAX} bytes`);
     }
+    if (this.#settings.isLeftUnproven(hash)) return [this.#leave(record, piece), position];
+    const release = piece.hold(record.stored);
     const node = await this.#judge(record);
     if (!reader.countRefs(record, node.refs.length / HASH_BYTES)) {
       throw this.#malformed(record, 'with it the pack has too many refs');
     }
-    const { contentType, content } = node;
-    const memory = record.codec === RECORD_CODEC_NONE ? undefined : node.canonical;
-    const storedBytes = record.stored.length;
-    return [{ hash, contentType, refs: refsToHashes(node.refs), content, memory, storedBytes }, position];
+    // The content of one that was not compressed is a view of it.
+    if (record.codec !== RECORD_CODEC_NONE) release();
+    return [describe(record, node), position];
   }
 
-  async #judge(record: PackRecord) {
+  #leave(record: PackRecord, piece: AnswerPiece): UnprovenNode {
+    const { hash, stored } = record;
+    const prove = async (): Promise<BulkNode> => describe(record, await this.#judge(record));
+    return { hash, record, storedBytes: stored.length, prove, release: piece.hold(stored) };
+  }
+
+  async #judge(record: PackRecord): Promise<RecordNode> {
     const { digest, unzstd } = this.#settings;
     if (record.codec !== 0 && unzstd === undefined) {
       throw this.#malformed(record, 'it is compressed, which was not asked for');
@@ -160,6 +226,12 @@ class AnswerCheck {
 }
 
 const NO_BYTES = new Uint8Array(0);
+
+function describe({ hash, codec, stored }: PackRecord, node: RecordNode): BulkNode {
+  const { contentType, content, canonical } = node;
+  const memory = codec === RECORD_CODEC_NONE ? undefined : canonical;
+  return { hash, contentType, refs: refsToHashes(node.refs), content, memory, storedBytes: stored.length };
+}
 
 /** Throws CasError MALFORMED_RESPONSE unless the answer says that it is a pack. */
 export function detachPack(answer: Answer): Answer {

@@ -4,7 +4,6 @@ import {
   constants,
   fchmodSync,
   fstatSync,
-  fsyncSync,
   lstatSync,
   mkdirSync,
   openSync,
@@ -20,16 +19,19 @@ import {
   type FinishedFolder,
   type FoundEntry,
   type Hash,
+  type MissingEntries,
   type NewFile,
   type PartialFile,
   type PullTarget,
   PullTargetError,
   type TreePath,
+  type UnprovenFile,
 } from '@holdfast/client';
 import { type FolderAccess, openFolders } from './checked-folders.ts';
 import { explain, shownPath } from './failure.ts';
 import type { FileWriter } from './file-writer.ts';
 import { makeFolderIn } from './folder-calls.ts';
+import { kindOf, swapCase, syncFolder } from './local-entries.ts';
 import {
   type AbandonedFile,
   closeLater,
@@ -51,6 +53,8 @@ import { type Placed, placeNew, type SmallFile, unlinkIfThere, writeSmallFile } 
 import { pathOf, type TargetFolder } from './target-folder.ts';
 
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+/** Larger ones would fill the memory that is shared with the writer. */
+const UNPROVEN_BYTES_MAX = 256 * 1024;
 /** By anyone, as a push sees it. */
 const EXECUTABLE_BITS = 0o111;
 
@@ -114,8 +118,9 @@ class LocalTarget implements FolderTarget {
     return readdirSync(this.#folders.at(undefined).prefix, { encoding: 'buffer' }).length === 0;
   }
 
-  assertRoom(bytes: number): void {
+  prepare({ entries, bytes }: MissingEntries): void {
     assertRoom(this.#base, this.#folders.at(undefined).prefix, bytes);
+    this.#writer?.expect(entries);
   }
 
   noteEntry(path: TreePath): void {
@@ -211,7 +216,7 @@ class LocalTarget implements FolderTarget {
     };
     const taken =
       this.#placesExclusively && !file.mayReplace ? this.#writer?.take(whole, content) : undefined;
-    if (taken !== undefined) return this.#whenTaken(path, partialName, taken);
+    if (taken !== undefined) return this.#whenTaken(path, partialName, taken).then(() => undefined);
     this.#try(path, 'cannot be written', () => {
       try {
         const placed = writeSmallFile(whole, content, (...names) => this.#place(...names, file));
@@ -222,9 +227,32 @@ class LocalTarget implements FolderTarget {
     });
   }
 
-  async #whenTaken(path: TreePath, partialName: string, taken: Promise<Placed>): Promise<void> {
+  get unprovenBytesMax(): number | undefined {
+    return this.#writer === undefined ? undefined : UNPROVEN_BYTES_MAX;
+  }
+
+  writeUnproven(path: TreePath, unproven: UnprovenFile, file: NewFile): Promise<boolean> | undefined {
+    if (!this.#placesExclusively || file.mayReplace) return undefined;
+    const folder = this.#try(path, 'cannot be written', () => this.#folders.at(path.parent));
+    const { isExecutable, mtimeNs } = file;
+    const partialName = makePartialName(NO_HASH);
+    const whole = { folder, partialName, name: path.name, isExecutable, mtimeNs, fsync: this.#fsync };
+    const taken = this.#writer?.takeUnproven(whole, unproven);
+    if (taken === undefined) forgetPartialName(partialName);
+    return taken && this.#whenTaken(path, partialName, taken);
+  }
+
+  /** False when it was not what its hash says. */
+  async #whenTaken(
+    path: TreePath,
+    partialName: string,
+    taken: Promise<Placed | 'unproven'>,
+  ): Promise<boolean> {
     try {
-      this.#notePlaced(path, await taken);
+      const placed = await taken;
+      if (placed === 'unproven') return false;
+      this.#notePlaced(path, placed);
+      return true;
     } catch (error) {
       throw explain(error, `${this.#shown(path)} cannot be written`);
     } finally {
@@ -361,21 +389,6 @@ class LocalTarget implements FolderTarget {
   }
 }
 
-function kindOf(stat: Stats): FoundEntry['kind'] {
-  if (stat.isFile()) return 'file';
-  if (stat.isDirectory()) return 'folder';
-  return stat.isSymbolicLink() ? 'link' : 'other';
-}
-
-/** `name` with the first ASCII letter in the other case; undefined without one. */
-function swapCase(name: Buffer): Buffer | undefined {
-  const at = name.findIndex((byte) => (byte >= 0x41 && byte <= 0x5a) || (byte >= 0x61 && byte <= 0x7a));
-  if (at === -1) return undefined;
-  const swapped = Buffer.from(name);
-  swapped[at] = (swapped[at] as number) ^ 0x20;
-  return swapped;
-}
-
 function findStat(at: Buffer): Stats | undefined {
   return lstatSync(at, { throwIfNoEntry: false });
 }
@@ -383,13 +396,4 @@ function findStat(at: Buffer): Stats | undefined {
 function dropLater(writer: FileWriter | undefined, descriptor: number, close: () => void): void {
   if (writer === undefined) close();
   else writer.afterTaken(descriptor, close);
-}
-
-function syncFolder(folder: Buffer): void {
-  const descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
 }

@@ -16,18 +16,23 @@ export class PlanSource implements NodeSource {
     this.#tree = tree;
   }
 
-  async readNode(hash: Hash): Promise<NodeParts> {
+  find(hash: Hash): NodeParts {
     const node = this.#tree.nodes.get(hash);
     if (node === undefined) throw new Error(`there is no node ${hash}`);
+    return node;
+  }
+
+  async readNode(hash: Hash): Promise<NodeParts> {
+    const node = this.find(hash);
     await this.onRead(hash, node);
     this.reads.push(hash);
     return node;
   }
 }
 
-export async function makeSource(plan: Plan): Promise<{ root: Hash; source: PlanSource }> {
+export async function makeSource(plan: Plan): Promise<{ root: Hash; source: PlanSource; tree: MemoryTree }> {
   const { root, tree } = await buildPlan(plan);
-  return { root, source: new PlanSource(tree) };
+  return { root, tree, source: new PlanSource(tree) };
 }
 
 /** A function that names a path below `folder` at each call, each a new one. */

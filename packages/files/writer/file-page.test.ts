@@ -1,11 +1,28 @@
 /** What crosses to the thread that makes files comes out as it went in, and never more than fits. */
 import { expect, test } from 'bun:test';
+import type { UnprovenFile } from '@holdfast/client';
+import { RECORD_CODEC_NONE, RECORD_CODEC_ZSTD } from '@holdfast/protocol';
 import fc from 'fast-check';
 import type { SmallFile } from '../pull/small-file.ts';
 import { folderOf } from '../pull/target-folder.ts';
 import { FilePage, PAGE_BYTES } from './file-page.ts';
 
-const files: fc.Arbitrary<{ file: SmallFile; content: Uint8Array }> = fc.record({
+const bytesOf = (maxLength: number): fc.Arbitrary<Uint8Array> =>
+  fc.oneof(
+    fc.uint8Array({ maxLength: 300 }),
+    fc.integer({ min: 0, max: maxLength }).map((length) => new Uint8Array(length).fill(length)),
+  );
+const unproven: fc.Arbitrary<UnprovenFile> = fc.record({
+  hash: fc.stringMatching(/^[0-9a-f]{64}$/),
+  header: fc.uint8Array({ minLength: 1, maxLength: 80 }),
+  record: fc.record({
+    codec: fc.constantFrom(RECORD_CODEC_NONE, RECORD_CODEC_ZSTD),
+    canonicalLength: fc.nat(2 ** 23),
+    stored: bytesOf(PAGE_BYTES),
+  }),
+});
+
+const files: fc.Arbitrary<{ file: SmallFile; content: Uint8Array | UnprovenFile }> = fc.record({
   file: fc.record({
     folder: fc.nat(100_000).map((descriptor) => folderOf(descriptor)),
     partialName: fc.stringMatching(/^[\x21-\x7e]{1,60}$/),
@@ -14,20 +31,26 @@ const files: fc.Arbitrary<{ file: SmallFile; content: Uint8Array }> = fc.record(
     mtimeNs: fc.option(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }), { nil: undefined }),
     fsync: fc.boolean(),
   }),
-  content: fc.oneof(
-    fc.uint8Array({ maxLength: 300 }),
-    fc.integer({ min: 0, max: PAGE_BYTES + 10 }).map((length) => new Uint8Array(length).fill(length)),
-  ),
+  content: fc.oneof(bytesOf(PAGE_BYTES + 10), unproven),
 });
 
-function shown({ folder, name, ...rest }: SmallFile, content: Uint8Array): unknown {
-  const bytes = Buffer.from(name).toString('hex');
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+
+function shownContent(content: Uint8Array | UnprovenFile): unknown {
+  if (content instanceof Uint8Array) return Bun.hash(content);
+  const { hash, header, record } = content;
+  const { codec, canonicalLength, stored } = record;
+  return { hash, header: hex(header), codec, canonicalLength, stored: Bun.hash(stored) };
+}
+
+function shown({ folder, name, ...rest }: SmallFile, content: Uint8Array | UnprovenFile): unknown {
+  const bytes = hex(name);
   return {
     ...rest,
     name: bytes,
     descriptor: folder.descriptor,
     prefix: `${folder.prefix}`,
-    content: Bun.hash(content),
+    content: shownContent(content),
   };
 }
 

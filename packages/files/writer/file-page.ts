@@ -2,6 +2,8 @@
  * Memory that two threads share, in pages: one thread fills a page with small files, the other writes them to the disk and gives
  * the page back. A page belongs to one of them at a time.
  */
+import type { UnprovenFile } from '@holdfast/client';
+import { RECORD_CODEC_NONE, RECORD_CODEC_ZSTD } from '@holdfast/protocol';
 import type { SmallFile } from '../pull/small-file.ts';
 import { folderOf } from '../pull/target-folder.ts';
 
@@ -9,16 +11,22 @@ export const PAGE_BYTES = 512 * 1024;
 /** Few, because each file may keep the descriptor of its folder open. */
 const PAGE_FILES_MAX = 64;
 
-/** lengths of content, partial name and name; descriptor of the folder; flags; modification time in nanoseconds */
-const HEADER_BYTES = 5 * 4 + 8;
+/**
+ * Lengths of content, partial name, name, the node's header and hash; canonical length; descriptor of the folder; flags; modification
+ * time in nanoseconds. Without a proof to make, the lengths of the node's parts are 0.
+ */
+const HEADER_BYTES = 8 * 4 + 8;
 const EXECUTABLE = 1;
 const FSYNC = 2;
 const MTIME = 4;
+const COMPRESSED = 8;
+
+const NO_NODE = { header: new Uint8Array(0), hash: '' } as const;
 
 export interface PagedFile {
   readonly file: SmallFile;
-  /** A view of the page. */
-  readonly content: Uint8Array;
+  /** A view of the page: the bytes of the file, or the node as it came. */
+  readonly content: Uint8Array | UnprovenFile;
 }
 
 export class FilePage {
@@ -37,23 +45,29 @@ export class FilePage {
   }
 
   /** False when the page has no room for the file, or its folder has no descriptor. */
-  add({ folder, partialName, name, isExecutable, mtimeNs, fsync }: SmallFile, content: Uint8Array): boolean {
-    const length = HEADER_BYTES + partialName.length + name.length + content.length;
+  add(file: SmallFile, content: Uint8Array | UnprovenFile): boolean {
+    const { folder, partialName, name, mtimeNs } = file;
+    const unproven = content instanceof Uint8Array ? undefined : content;
+    const bytes = content instanceof Uint8Array ? content : content.record.stored;
+    const { header, hash } = unproven ?? NO_NODE;
+    const lengths = [bytes.length, partialName.length, name.length, header.length, hash.length];
+    const length = lengths.reduce((sum, part) => sum + part, HEADER_BYTES);
     const hasRoom = this.#count < PAGE_FILES_MAX && this.#length + length <= PAGE_BYTES;
     if (!hasRoom || folder.descriptor === undefined) return false;
-    const flags = (isExecutable ? EXECUTABLE : 0) | (fsync ? FSYNC : 0) | (mtimeNs === undefined ? 0 : MTIME);
     let at = this.#length;
-    for (const number of [content.length, partialName.length, name.length, folder.descriptor, flags]) {
+    const canonicalLength = unproven?.record.canonicalLength ?? 0;
+    for (const number of [...lengths, canonicalLength, folder.descriptor, flagsOf(file, unproven)]) {
       this.#view.setUint32(at, number);
       at += 4;
     }
     this.#view.setBigInt64(at, mtimeNs ?? 0n);
     at += 8;
-    for (const part of [content, Buffer.from(partialName, 'latin1'), name]) {
+    for (const part of [bytes, Buffer.from(partialName, 'latin1'), name, header]) {
       this.#bytes.set(part, at);
       at += part.length;
     }
-    this.#length = at;
+    this.#bytes.write(hash, at, 'latin1');
+    this.#length = at + hash.length;
     this.#count += 1;
     return true;
   }
@@ -63,22 +77,29 @@ export class FilePage {
     let at = 0;
     for (let index = 0; index < count; index += 1) {
       const number = (position: number): number => this.#view.getUint32(at + 4 * position);
-      const [contentLength, partialLength, nameLength] = [number(0), number(1), number(2)];
-      const [descriptor, flags] = [number(3), number(4)];
-      const mtimeNs = this.#view.getBigInt64(at + 20);
-      const contentAt = at + HEADER_BYTES;
-      const partialAt = contentAt + contentLength;
-      const nameAt = partialAt + partialLength;
-      at = nameAt + nameLength;
+      const [canonicalLength, descriptor, flags] = [number(5), number(6), number(7)];
+      const mtimeNs = this.#view.getBigInt64(at + 32);
+      const parts: Buffer[] = [];
+      let start = at + HEADER_BYTES;
+      for (const position of [0, 1, 2, 3, 4]) {
+        const end = start + number(position);
+        parts.push(this.#bytes.subarray(start, end));
+        start = end;
+      }
+      at = start;
+      const [bytes, partialName, name, header, hash] = parts as [Buffer, Buffer, Buffer, Buffer, Buffer];
       const file: SmallFile = {
         folder: folderOf(descriptor),
-        partialName: this.#bytes.toString('latin1', partialAt, nameAt),
-        name: this.#bytes.subarray(nameAt, at),
+        partialName: partialName.toString('latin1'),
+        name,
         isExecutable: (flags & EXECUTABLE) !== 0,
         mtimeNs: (flags & MTIME) === 0 ? undefined : mtimeNs,
         fsync: (flags & FSYNC) !== 0,
       };
-      yield { file, content: this.#bytes.subarray(contentAt, partialAt) };
+      const codec = (flags & COMPRESSED) === 0 ? RECORD_CODEC_NONE : RECORD_CODEC_ZSTD;
+      const record = { codec, canonicalLength, stored: bytes } as const;
+      const content = hash.length === 0 ? bytes : { hash: hash.toString('latin1'), record, header };
+      yield { file, content };
     }
   }
 
@@ -86,4 +107,14 @@ export class FilePage {
     this.#length = 0;
     this.#count = 0;
   }
+}
+
+function flagsOf({ isExecutable, fsync, mtimeNs }: SmallFile, unproven: UnprovenFile | undefined): number {
+  const isCompressed = unproven !== undefined && unproven.record.codec !== RECORD_CODEC_NONE;
+  return (
+    (isExecutable ? EXECUTABLE : 0) |
+    (fsync ? FSYNC : 0) |
+    (mtimeNs === undefined ? 0 : MTIME) |
+    (isCompressed ? COMPRESSED : 0)
+  );
 }

@@ -44,8 +44,19 @@ function countTaken(writer: FileWriter): { writer: FileWriter; taken: () => numb
     if (taken !== undefined) count += 1;
     return taken;
   };
+  const takeUnproven: FileWriter['takeUnproven'] = (small, unproven) => {
+    const taken = writer.takeUnproven(small, unproven);
+    if (taken !== undefined) count += 1;
+    return taken;
+  };
   return {
-    writer: { take, afterTaken: (held, work) => writer.afterTaken(held, work), close: () => writer.close() },
+    writer: {
+      take,
+      takeUnproven,
+      expect: (files) => writer.expect(files),
+      afterTaken: (held, work) => writer.afterTaken(held, work),
+      close: () => writer.close(),
+    },
     taken: () => count,
   };
 }
@@ -78,6 +89,8 @@ function makeLateWriter(): FileWriter {
     for (const job of due) job();
   };
   return {
+    expect: () => undefined,
+    takeUnproven: () => undefined,
     take(small, content) {
       const copy = new Uint8Array(content);
       clearTimeout(timer);

@@ -4,6 +4,7 @@
  * writes it, so neither waits for the other.
  */
 import { Worker } from 'node:worker_threads';
+import type { UnprovenFile } from '@holdfast/client';
 import type { FileWriter } from '../pull/file-writer.ts';
 import type { Placed, SmallFile } from '../pull/small-file.ts';
 import { FilePage, PAGE_BYTES } from './file-page.ts';
@@ -33,7 +34,7 @@ export const WAITING_FOLDERS_MAX = 256;
 const FILES_BEFORE_THREAD = 200;
 
 interface Waiting {
-  readonly settle: (placed: Placed) => void;
+  readonly settle: (placed: Placed | 'unproven') => void;
   readonly fail: (error: unknown) => void;
 }
 
@@ -88,7 +89,23 @@ class ThreadFileWriter implements FileWriter {
     this.#warn = warn;
   }
 
+  /** The thread is ready when the first file is. */
+  expect(files: number): void {
+    if (files <= this.#filesBefore || this.#failure !== undefined) return;
+    this.#askedCount = this.#filesBefore;
+    this.#thread ??= this.#start();
+  }
+
   take(file: SmallFile, content: Uint8Array): Promise<Placed> | undefined {
+    // Only a node can turn out to be another one.
+    return this.#take(file, content) as Promise<Placed> | undefined;
+  }
+
+  takeUnproven(file: SmallFile, unproven: UnprovenFile): Promise<Placed | 'unproven'> | undefined {
+    return this.#take(file, unproven);
+  }
+
+  #take(file: SmallFile, content: Uint8Array | UnprovenFile): Promise<Placed | 'unproven'> | undefined {
     this.#askedCount += 1;
     if (this.#askedCount <= this.#filesBefore || this.#failure !== undefined) return undefined;
     const { descriptor } = file.folder;
@@ -144,7 +161,7 @@ class ThreadFileWriter implements FileWriter {
   }
 
   /** The page that the file was put into; undefined when none has room. */
-  #add(file: SmallFile, content: Uint8Array): Page | undefined {
+  #add(file: SmallFile, content: Uint8Array | UnprovenFile): Page | undefined {
     if (this.#filling?.files.add(file, content)) return this.#filling;
     this.#handOver();
     const [page] = this.#free;
@@ -189,7 +206,7 @@ class ThreadFileWriter implements FileWriter {
     for (const [index, { settle, fail }] of page.waiting.entries()) {
       const failure = failures.get(index);
       if (failure === undefined) settle(isExclusive ? 'exclusive' : 'looked');
-      else if (failure.placed === 'appeared') settle('appeared');
+      else if (failure.placed !== undefined) settle(failure.placed);
       else fail(errorOf(failure));
     }
     this.#release(page);

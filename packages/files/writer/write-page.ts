@@ -1,6 +1,7 @@
 /** Writes the files of a page, one after the other, in the thread that calls it. */
-import { writeSmallFile } from '../pull/small-file.ts';
-import type { FilePage } from './file-page.ts';
+import { withProvenFile } from '../pull/prove-file.ts';
+import { type Placed, type SmallFile, writeSmallFile } from '../pull/small-file.ts';
+import type { FilePage, PagedFile } from './file-page.ts';
 import type { FailedFile, WrittenPage } from './writer-messages.ts';
 
 export function writePage(files: FilePage, count: number): Omit<WrittenPage, 'page'> {
@@ -9,8 +10,8 @@ export function writePage(files: FilePage, count: number): Omit<WrittenPage, 'pa
   let isExclusive = true;
   for (const { file, content } of files.read(count)) {
     try {
-      const placed = writeSmallFile(file, content);
-      if (placed === 'appeared') failed.push({ index, placed });
+      const placed = write(file, content);
+      if (placed === 'appeared' || placed === 'unproven') failed.push({ index, placed });
       else isExclusive &&= placed === 'exclusive';
     } catch (error) {
       failed.push({ index, ...describe(error) });
@@ -18,6 +19,11 @@ export function writePage(files: FilePage, count: number): Omit<WrittenPage, 'pa
     index += 1;
   }
   return { isExclusive, failed };
+}
+
+function write(file: SmallFile, content: PagedFile['content']): Placed | 'unproven' {
+  if (content instanceof Uint8Array) return writeSmallFile(file, content);
+  return withProvenFile(content, (proven) => writeSmallFile(file, proven)) ?? 'unproven';
 }
 
 /** What crosses to another thread of an error: copied whole, it would lose its code. */

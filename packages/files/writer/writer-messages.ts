@@ -16,7 +16,7 @@ export type FailedFile = {
   /** position in the page */
   readonly index: number;
 } & (
-  | { readonly placed: 'appeared' }
+  | { readonly placed: 'appeared' | 'unproven' }
   | { readonly placed?: undefined; readonly message: string; readonly code: string | undefined }
 );
 

@@ -22,12 +22,16 @@ export class NodeCache {
     return this.#small.find(hash) ?? this.#large.find(hash);
   }
 
+  /** Whether it comes for the first time, as far as that is remembered. */
+  meet(hash: Hash): boolean {
+    if (this.#met.has(hash)) return false;
+    this.#note(hash);
+    return true;
+  }
+
   /** Whether it was kept: then others look at it later. */
   keep(hash: Hash, node: NodeParts): boolean {
-    if (!this.#met.has(hash)) {
-      this.#note(hash);
-      return false;
-    }
+    if (this.meet(hash)) return false;
     const isSmall = node.content.length <= SMALL_CONTENT_BYTES_MAX;
     (isSmall ? this.#small : this.#large).keep(hash, node);
     return true;

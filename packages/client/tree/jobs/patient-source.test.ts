@@ -168,6 +168,9 @@ test('content that was unpacked from an answer is taken back, with all of its me
     ...signals.map((signal) => source.readNode(shared, { signal })),
   ]);
   expect(space.kinds()).toEqual(['reads']);
+  // The answer itself: what was unpacked is no view of it.
+  expect(released).toHaveLength(1);
+  released.length = 0;
   for (const { content } of [first, first, ...others]) source.giveBack?.(content);
   expect(released.map(sha256Hex)).toEqual([alone]);
 });
@@ -244,4 +247,36 @@ test('no more requests run at once than allowed', async () => {
   const source = createPatientSource(client, { clock: space.clock, parallelMax: 3 });
   await Promise.all(hashes.map((hash) => source.readNode(hash)));
   expect(peak).toBe(3);
+});
+
+test('a node comes unproven to a first caller alone, and its piece of the answer goes back when that is done', async () => {
+  const space = new FakeSpace();
+  space.offersBulk = true;
+  const released: Uint8Array[] = [];
+  const source = open(space, { memory: memoryInto(released) });
+  const hash = space.store('once');
+  const found = await source.readUnproven?.(hash, { contentBytes: 4 });
+  expect(Buffer.from(found?.record.stored.subarray(-4) ?? []).toString()).toBe('once');
+  expect(Buffer.from((await found?.prove())?.content ?? []).toString()).toBe('once');
+  expect(released).toEqual([]);
+  found?.release();
+  expect(released).toHaveLength(1);
+  // From the second time on one verified node serves all.
+  expect(await source.readUnproven?.(hash, { contentBytes: 4 })).toBeUndefined();
+  await source.readNode(hash);
+  await source.readNode(hash);
+  expect(space.kinds()).toEqual(['reads', 'reads']);
+});
+
+test('a node that is on its way, is large, or cannot come in bulk is left to the usual way', async () => {
+  const space = new FakeSpace();
+  const hash = space.store('node');
+  expect(await open(space).readUnproven?.(hash, { contentBytes: 4 })).toBeUndefined();
+  space.offersBulk = true;
+  const source = open(space);
+  const reading = source.readNode(hash);
+  expect(await source.readUnproven?.(hash, { contentBytes: 4 })).toBeUndefined();
+  await reading;
+  expect(await source.readUnproven?.(space.store('large'), { contentBytes: 2 ** 20 })).toBeUndefined();
+  expect(await source.readUnproven?.('ab'.repeat(32), { contentBytes: 1 })).toBeUndefined();
 });

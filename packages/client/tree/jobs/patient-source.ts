@@ -1,15 +1,22 @@
 /** Verified nodes of a Space for long jobs: one request for a node without children, several at once, tried with patience. */
 import type { Hash } from '@holdfast/protocol';
-import { ReadBatches, type ReadBatchesOptions } from '../../bulk/read-batches.ts';
+import { isProven, ReadBatches, type ReadBatchesOptions } from '../../bulk/read-batches.ts';
+import type { BulkNode } from '../../bulk/read-nodes.ts';
 import type { Client } from '../../client.ts';
+import type { ContentMemory } from '../../content-memory.ts';
 import { abortable, type Clock, systemClock } from '../../deadline.ts';
 import type { NodeDigest } from '../../digest.ts';
 import { CasError } from '../../errors.ts';
-import { type ContentMemory, findNodeUpTo } from '../../leaf-first-read.ts';
+import { findNodeUpTo } from '../../leaf-first-read.ts';
 import { ROT_EVIDENCE_MIN, readUnlessRotten } from '../../rotten-node.ts';
 import { Turns } from '../../turns.ts';
 import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from '../format/tree-format.ts';
-import type { NodeSource, ReadNodeOptions } from '../read/node-source.ts';
+import type {
+  NodeSource,
+  ReadNodeOptions,
+  UnprovenReadOptions,
+  UnprovenRecord,
+} from '../read/node-source.ts';
 import { AdaptiveLimit } from './adaptive-limit.ts';
 import { PARALLEL_MAX_DEFAULT, PARALLEL_START } from './job-limits.ts';
 import { NodeCache } from './node-cache.ts';
@@ -78,7 +85,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   const turns = new Turns(() => limit.limit);
   /** The memory of nodes that nothing of another node lies in. */
   const memories = new WeakMap<NodeParts, Uint8Array>();
-  const findInBulk = createBulkReader(client, requests, memories, options);
+  const bulkReader = createBulkReader(client, requests, memories, options);
 
   async function read(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {
     const askedAt = clock.now();
@@ -98,7 +105,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   }
 
   async function fetchNode(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {
-    const found = await findInBulk?.(hash, call);
+    const found = await bulkReader?.find(hash, call);
     if (found !== undefined) return found;
     const done = await turns.take();
     try {
@@ -144,6 +151,19 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
         if (coming.get(hash) === fetching) coming.delete(hash);
       }
     },
+    async readUnproven(hash, { signal: callSignal = signal, contentBytes }) {
+      // Another caller has it, will have it, or may want it again: one verified node serves all of them.
+      if (cache.find(hash) !== undefined || coming.has(hash) || !cache.meet(hash)) return undefined;
+      const found = await bulkReader?.findUnproven(hash, { signal: callSignal, contentBytes });
+      if (found === undefined) return undefined;
+      const prove = async (): Promise<NodeParts> => {
+        const node = await found.prove();
+        const own = memories.get(node);
+        if (own !== undefined) lent.set(node.content, own);
+        return node;
+      };
+      return { ...found, prove };
+    },
     giveBack(content) {
       const own = lent.get(content);
       if (lent.delete(content) && own !== undefined) memory?.give(own);
@@ -158,18 +178,25 @@ interface ComingNode {
   isShared: boolean;
 }
 
-/** Undefined for a node that is to be asked for by itself. Parents do not wait behind leaves: what is read next hangs on them. */
+interface BulkReader {
+  /** Undefined for a node that is to be asked for by itself. */
+  find(hash: Hash, call: ReadNodeOptions): Promise<NodeParts | undefined>;
+  findUnproven(hash: Hash, call: UnprovenReadOptions): Promise<UnprovenRecord | undefined>;
+}
+
+/** Parents do not wait behind leaves: what is read next hangs on them. */
 function createBulkReader(
   { bulk }: ReadingClient,
   requests: PatientRequests,
   memories: WeakMap<NodeParts, Uint8Array>,
-  { progress = SILENT_PROGRESS, signal }: PatientSourceOptions,
-): ((hash: Hash, call: ReadNodeOptions) => Promise<NodeParts | undefined>) | undefined {
+  { memory, progress = SILENT_PROGRESS, signal }: PatientSourceOptions,
+): BulkReader | undefined {
   if (bulk === undefined) return undefined;
   const open = (gather: Pick<ReadBatchesOptions, 'isMoreComing' | 'onIdle'>): ReadBatches =>
     new ReadBatches({
       bulk,
       signal,
+      memory,
       send: (what, request) => requests.send(what, false, request),
       onNode: ({ storedBytes }) => progress.count({ transferredNodes: 1, transferredBytes: storedBytes }),
       ...gather,
@@ -177,18 +204,31 @@ function createBulkReader(
   const parents = open({ onIdle: () => leaves.flushSoon() });
   // A parent that comes names more of them.
   const leaves: ReadBatches = open({ isMoreComing: () => parents.isBusy });
-  return async (hash, { signal: callSignal, expectsRefs, contentBytes }) => {
-    if (!bulk.isOffered || (contentBytes ?? 0) > BULK_CONTENT_BYTES_MAX) return undefined;
-    const batches = expectsRefs === true ? parents : leaves;
-    const node = await abortable(batches.read(hash), callSignal);
-    if (node === undefined) return undefined;
-    if (node.content.length > TREE_NODE_CONTENT_BYTES_MAX) throw tooLarge(hash);
+  const takeLeaf = (node: BulkNode): NodeParts => {
+    if (node.content.length > TREE_NODE_CONTENT_BYTES_MAX) throw tooLarge(node.hash);
     const { contentType, refs, content } = node;
-    // What is read of a parent is kept for long: not with the answer that it came in.
-    if (expectsRefs === true) return { contentType, refs, content: new Uint8Array(content) };
     const leaf = { contentType, refs, content };
     if (node.memory !== undefined) memories.set(leaf, node.memory);
     return leaf;
+  };
+  const isInBulk = (contentBytes = 0): boolean => bulk.isOffered && contentBytes <= BULK_CONTENT_BYTES_MAX;
+  return {
+    async find(hash, { signal: callSignal, expectsRefs, contentBytes }) {
+      if (!isInBulk(contentBytes)) return undefined;
+      const batches = expectsRefs === true ? parents : leaves;
+      const node = await abortable(batches.read(hash), callSignal);
+      if (node === undefined) return undefined;
+      const leaf = takeLeaf(node);
+      // What is read of a parent is kept for long: not with the answer that it came in.
+      return expectsRefs === true ? { ...leaf, content: new Uint8Array(leaf.content) } : leaf;
+    },
+    async findUnproven(hash, { signal: callSignal, contentBytes }) {
+      if (!isInBulk(contentBytes)) return undefined;
+      const node = await abortable(leaves.readRecord(hash), callSignal);
+      // It came verified, because somebody else waits for it: that one keeps it for whoever asks next.
+      if (node === undefined || isProven(node)) return undefined;
+      return { record: node.record, release: node.release, prove: async () => takeLeaf(await node.prove()) };
+    },
   };
 }
 

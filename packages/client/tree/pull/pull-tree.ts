@@ -1,6 +1,6 @@
 /**
  * Pulling a tree: the pull first looks at what stands in the target, and then writes what is missing, several files at once. Each
- * node is verified before a byte of it is written. Each file gets its name when it is whole.
+ * node is verified before a byte of it is written, here or by the target. Each file gets its name when it is whole.
  */
 import { encodeNodeHeader } from '@holdfast/protocol';
 import { digestNode, type NodeDigest } from '../../digest.ts';
@@ -16,9 +16,11 @@ import { formatPath, type TreePath } from '../walk/tree-path.ts';
 import { withPath } from '../walk/tree-read-error.ts';
 import { type WalkedEntry, walkTree } from '../walk/walk-tree.ts';
 import { type CheckedTarget, TargetCheck } from './check-target.ts';
+import { OpenFolder } from './open-folder.ts';
 import { PullSelection } from './selection.ts';
-import type { FinishedFolder, NewFile, PullTarget } from './target.ts';
+import type { FinishedFolder, MissingEntries, NewFile, PullTarget } from './target.ts';
 import { TaskPool } from './task-pool.ts';
+import { findUnprovenFile } from './unproven-file.ts';
 import { watchTarget } from './watched-target.ts';
 
 export interface PullOptions extends CallOptions {
@@ -122,7 +124,7 @@ class Pull {
     if (isWhole) this.#progress.expect({ files: root.entryCount + 1, bytes: root.bytes });
     this.#progress.phase('check');
     const checked = await this.#check(root);
-    if (isWhole) this.#target.assertRoom(root.bytes - this.#result.bytes);
+    if (isWhole) this.#target.prepare(this.#missingOf(root));
     this.#progress.phase('transfer');
     try {
       await this.#write(root, checked);
@@ -145,13 +147,18 @@ class Pull {
       this.#count(entry, false);
       return this.#result;
     }
-    this.#target.assertRoom(entry.bytes);
+    this.#target.prepare({ entries: 1, bytes: entry.bytes });
     this.#progress.phase('transfer');
     const folder = this.#openFolder(path.parent, undefined, { stood: true, mtimeNs: undefined });
     await this.#take(walked, check, folder);
     await this.#tasks.finish();
     folder.release();
     return this.#result;
+  }
+
+  #missingOf({ entryCount, bytes }: TreeItem): MissingEntries {
+    const { files, folders, links, bytes: foundBytes } = this.#result;
+    return { entries: entryCount - files - folders - links, bytes: bytes - foundBytes };
   }
 
   #startCheck(): TargetCheck {
@@ -294,7 +301,26 @@ class Pull {
     entry: DirectoryEntry,
     { file, held }: { readonly file: NewFile; readonly held: HeldMemory },
   ): Promise<void> {
-    const opened = await openFile(this.#source, entry, this.#call);
+    const unproven = await findUnprovenFile(this.#source, this.#target, entry, this.#call);
+    if (unproven === undefined) return this.#pullVerified(this.#source, path, entry, { file, held });
+    const writing = this.#target.writeUnproven?.(path, unproven, file);
+    if (writing === undefined) return this.#pullVerified(unproven.source, path, entry, { file, held });
+    unproven.release();
+    held.release();
+    if (await writing) return;
+    // Read once more in the usual way, which knows whom to ask again, and says what is wrong.
+    await this.#memory.hold(entry.bytes, held, (again) =>
+      this.#pullVerified(this.#source, path, entry, { file, held: again }),
+    );
+  }
+
+  async #pullVerified(
+    source: NodeSource,
+    path: TreePath,
+    entry: DirectoryEntry,
+    { file, held }: { readonly file: NewFile; readonly held: HeldMemory },
+  ): Promise<void> {
+    const opened = await openFile(source, entry, this.#call);
     if (opened.type === 'whole') {
       const writing = this.#target.writeFile(path, opened.content, file);
       this.#source.giveBack?.(opened.content);
@@ -368,33 +394,5 @@ class Pull {
     this.#result.bytes += bytes;
     if (isWritten) this.#result.writtenBytes += bytes;
     this.#progress.count({ files: 1, bytes, deduplicatedBytes: isWritten ? 0 : bytes });
-  }
-}
-
-/** A folder that the walk is in or has left. It is over once the walk has left it and all its tasks and folders are over. */
-class OpenFolder {
-  readonly parent: OpenFolder | undefined;
-  readonly #onDone: () => boolean;
-  /** The walk itself is the first. */
-  #holders = 1;
-  #isDone = true;
-
-  /** `onDone` is called when all below the folder is done. It says whether the folder itself is done then. */
-  constructor(parent: OpenFolder | undefined, onDone: () => boolean) {
-    this.parent = parent;
-    this.#onDone = onDone;
-    parent?.hold();
-  }
-
-  hold(): void {
-    this.#holders += 1;
-  }
-
-  release(isDone = true): void {
-    this.#holders -= 1;
-    this.#isDone &&= isDone;
-    if (this.#holders > 0) return;
-    const isAllDone = this.#isDone && this.#onDone();
-    this.parent?.release(isAllDone);
   }
 }

@@ -1,5 +1,6 @@
 /** Where a pull writes: what a folder of a disk, or of a browser, must be able to do. Nothing here ever follows a link. */
 import type { Hash } from '@holdfast/protocol';
+import type { UnprovenRecord } from '../read/node-source.ts';
 import type { TreePath } from '../walk/tree-path.ts';
 
 /** What lies at a path. `other`: a device, pipe or socket. */
@@ -28,6 +29,14 @@ export interface NewFile {
   readonly mayReplace: boolean;
 }
 
+/** The node of a whole file as it came. Nothing of it is proven. */
+export interface UnprovenFile {
+  readonly hash: Hash;
+  readonly record: UnprovenRecord['record'];
+  /** With what the canonical bytes of the node begin; the bytes of the file are the rest. */
+  readonly header: Uint8Array;
+}
+
 export interface FinishedFolder {
   /** whether it was there before this pull */
   readonly stood: boolean;
@@ -46,12 +55,18 @@ export interface PartialFile {
   abandon(): void;
 }
 
+export interface MissingEntries {
+  readonly entries: number;
+  /** of files and links */
+  readonly bytes: number;
+}
+
 /** Paths lie below the folder of the target. Everything throws PullTargetError. */
 export interface PullTarget {
   /** Nothing stands in the folder itself: no entry needs to be looked for. */
   isEmpty(): boolean;
-  /** Called before anything is written: `bytes` of the tree are not there yet. Throws if they cannot fit. */
-  assertRoom(bytes: number): void;
+  /** Called before anything is written: so much of the tree is not there yet. Throws if it cannot fit. */
+  prepare(missing: MissingEntries): void;
   /** The tree has this entry. Told of every entry in a folder of the target before anything in that folder is taken away. */
   noteEntry(path: TreePath): void;
   find(path: TreePath): FoundEntry | undefined;
@@ -61,6 +76,13 @@ export interface PullTarget {
   makeLink(path: TreePath, target: Uint8Array, file: Omit<NewFile, 'isExecutable'>): void;
   /** Writes a small file whole: at once, or beside the pull; `content` is not needed any more when it returns. */
   writeFile(path: TreePath, content: Uint8Array, file: NewFile): void | Promise<void>;
+  /** Files of up to so many bytes may be given unproven; none when left out. */
+  readonly unprovenBytesMax?: number | undefined;
+  /**
+   * Verifies the node beside the pull, and writes the file whole. Resolves with false if the node is not what its hash says: then
+   * nothing was written. Undefined, at once, when there is no room now. `file` is not needed any more when it returns.
+   */
+  writeUnproven?(path: TreePath, unproven: UnprovenFile, file: NewFile): Promise<boolean> | undefined;
   /** `hash` finds again what an interrupted pull left of the same file. */
   openPartial(path: TreePath, hash: Hash, file: NewFile): PartialFile;
   /** All in the folder is done: takes away what interrupted pulls left in it, if it stood before, and sets its time. */

@@ -9,7 +9,7 @@ export function watchTarget(target: PullTarget, progress: ProgressReporter): Pul
     work.finally(progress.waitFor(() => `${doing} ${formatPath(path)}`));
   return {
     isEmpty: () => target.isEmpty(),
-    assertRoom: (bytes) => target.assertRoom(bytes),
+    prepare: (missing) => target.prepare(missing),
     noteEntry: (path) => target.noteEntry(path),
     find: (path) => target.find(path),
     setExecutable: (path, isExecutable) => target.setExecutable(path, isExecutable),
@@ -18,6 +18,11 @@ export function watchTarget(target: PullTarget, progress: ProgressReporter): Pul
     finishFolder: (path, folder) => target.finishFolder(path, folder),
     writeFile(path, content, file) {
       const writing = target.writeFile(path, content, file);
+      return writing === undefined ? undefined : during('writing', path, writing);
+    },
+    unprovenBytesMax: target.unprovenBytesMax,
+    writeUnproven(path, unproven, file) {
+      const writing = target.writeUnproven?.(path, unproven, file);
       return writing === undefined ? undefined : during('writing', path, writing);
     },
     openExisting(path) {

@@ -1,5 +1,5 @@
 /** Where the nodes of a tree come from, and reading one of them. */
-import type { Hash } from '@holdfast/protocol';
+import type { Hash, PackRecord } from '@holdfast/protocol';
 import type { CallOptions } from '../../operations.ts';
 import { type NodeParts, TreeFormatError, type TreeTotals } from '../format/tree-format.ts';
 import { type ParsedNode, parseTreeNode } from '../format/tree-node.ts';
@@ -10,8 +10,26 @@ export interface NodeSource {
   readonly nodesAtOnce?: number | undefined;
   /** The node, verified against `hash`. Rejects when there is none, or it does not match. */
   readNode(hash: Hash, options?: ReadNodeOptions): Promise<NodeParts>;
+  /**
+   * A node as it came, for a caller that has it verified elsewhere before anybody trusts a byte of it. Undefined where the source
+   * has none to give like this: `readNode` then reads it. Rejects as that does.
+   */
+  readUnproven?(hash: Hash, options: UnprovenReadOptions): Promise<UnprovenRecord | undefined>;
   /** Takes back the content of a node that its reader looks at no more. What is not given back is left to the garbage collector. */
   giveBack?(content: Uint8Array): void;
+}
+
+export interface UnprovenReadOptions extends CallOptions {
+  /** How many bytes of content the node is expected to have. */
+  readonly contentBytes: number;
+}
+
+export interface UnprovenRecord {
+  readonly record: Pick<PackRecord, 'codec' | 'canonicalLength' | 'stored'>;
+  /** Verifies it here after all. Rejects with VerificationError. */
+  prove(): Promise<NodeParts>;
+  /** Nobody looks at the record any more. To be called once, and not after `prove`. */
+  release(): void;
 }
 
 export interface ReadNodeOptions extends CallOptions {
