@@ -85,7 +85,7 @@ export interface Bulk {
    * by itself, which tells why. Every record is held no longer than its caller does.
    */
   readNodes(hashes: readonly Hash[], options?: CallOptions): AsyncGenerator<BulkNode, void, undefined>;
-  /** The same, but what the caller has verified elsewhere comes as it is. Left out, every node comes verified. */
+  /** The same, but what the caller has verified elsewhere comes as it is. A Bulk without this method verifies every node itself. */
   readRecords?(
     hashes: readonly Hash[],
     options: ReadRecordsOptions,

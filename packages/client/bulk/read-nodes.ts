@@ -1,4 +1,7 @@
-/** Nodes out of the packs that a server answers with. Each is proven by its hash before it is handed on; one record is held at a time. */
+/**
+ * Nodes out of the packs that a server answers with. Each is proven by its hash before it is handed on, but for those that the caller
+ * has proven elsewhere. One record is held at a time.
+ */
 import {
   type BulkCodec,
   HASH_BYTES,
@@ -195,9 +198,10 @@ class AnswerCheck {
     if (!reader.countRefs(record, node.refs.length / HASH_BYTES)) {
       throw this.#malformed(record, 'with it the pack has too many refs');
     }
+    const described = describe(record, node);
     // The content of one that was not compressed is a view of it.
     if (record.codec !== RECORD_CODEC_NONE) release();
-    return [describe(record, node), position];
+    return [described, position];
   }
 
   #leave(record: PackRecord, piece: AnswerPiece): UnprovenNode {

@@ -1,5 +1,6 @@
 /** Records whose proof is left to the caller: what comes as it is, and when its memory is given back. */
 import { describe, expect, test } from 'bun:test';
+import { RECORD_HEADER_BYTES } from '@holdfast/protocol';
 import { VerificationError } from '../errors.ts';
 import { FakeSpace, rejection } from '../test/fake-space-fixture.ts';
 import {
@@ -105,5 +106,22 @@ describe('records', () => {
     left[0]?.release();
     expect(given.length).toBe(before + 1);
     expect(Buffer.from(given.at(-1)!)).toEqual(Buffer.from(NODES[2]!.canonical));
+  });
+
+  test('what came of a verified record is told, although its memory is gone by then', async () => {
+    const space = new FakeSpace();
+    const whole = packOf([1], true);
+    space.plant(
+      'reads',
+      () => answer(whole.slice(0, 90), whole.slice(90)),
+      () => answer(packOf([])),
+    );
+    const give = ({ buffer }: Uint8Array): void => void (buffer as ArrayBuffer).transfer(0);
+    const records = space
+      .client({ zstd: ZSTD })
+      .bulk.readRecords?.(HASHES, { isLeftUnproven: () => false, memory: { give } });
+    const { proven } = await collect(records);
+    expect(proven.map(plain)).toEqual([withoutCanonical(NODES[1]!)]);
+    expect(proven[0]?.storedBytes).toBe(whole.length - packOf([]).length - RECORD_HEADER_BYTES);
   });
 });

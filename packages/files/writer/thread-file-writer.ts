@@ -77,6 +77,7 @@ class ThreadFileWriter implements FileWriter {
   #isHandOverDue = false;
   readonly #idle: (() => void)[] = [];
   #isReady = false;
+  #isClosing = false;
   #failure: Error | undefined;
 
   constructor({
@@ -97,6 +98,10 @@ class ThreadFileWriter implements FileWriter {
   }
 
   take(file: SmallFile, content: Uint8Array): Promise<Placed> | undefined {
+    if (this.#askedCount < this.#filesBefore) {
+      this.#askedCount += 1;
+      return undefined;
+    }
     // Only a node can turn out to be another one.
     return this.#take(file, content) as Promise<Placed> | undefined;
   }
@@ -106,8 +111,7 @@ class ThreadFileWriter implements FileWriter {
   }
 
   #take(file: SmallFile, content: Uint8Array | UnprovenFile): Promise<Placed | 'unproven'> | undefined {
-    this.#askedCount += 1;
-    if (this.#askedCount <= this.#filesBefore || this.#failure !== undefined) return undefined;
+    if (this.#askedCount < this.#filesBefore || this.#failure !== undefined) return undefined;
     const { descriptor } = file.folder;
     if (descriptor === undefined) return undefined;
     if (this.#lastPages.size >= WAITING_FOLDERS_MAX && !this.#lastPages.has(descriptor)) return undefined;
@@ -130,6 +134,7 @@ class ThreadFileWriter implements FileWriter {
   async close(): Promise<void> {
     this.#handOver();
     if (this.#busy.size > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    this.#isClosing = true;
     await this.#thread?.terminate();
     this.#thread = undefined;
   }
@@ -230,6 +235,8 @@ class ThreadFileWriter implements FileWriter {
    * A thread that was never ready has written nothing, so its files are written here.
    */
   #fail(reason: string): void {
+    // That the thread ends is what was asked for.
+    if (this.#isClosing) return;
     if (!this.#isReady && this.#failure === undefined) {
       this.#warn(`no thread could be started to make small files, so this takes longer: ${reason}`);
     }

@@ -176,6 +176,15 @@ describe('the thread', () => {
   });
 });
 
+test('a writer that is closed before its thread is ready has nothing to tell', async () => {
+  const told: string[] = [];
+  const writer = createFileWriter({ filesBefore: 0, warn: (message) => told.push(message) });
+  writer.expect(1000);
+  await writer.close();
+  await Bun.sleep(50);
+  expect(told).toEqual([]);
+});
+
 test('a thread that is told of many files is ready for the first', async () => {
   const at = fresh();
   mkdirSync(at);
@@ -192,7 +201,17 @@ test('a thread that is told of many files is ready for the first', async () => {
     mtimeNs: undefined,
     fsync: false,
   });
-  expect(few.take(small('a'), new Uint8Array(3))).toBeUndefined();
+  const unproven: UnprovenFile = {
+    hash: '',
+    header: new Uint8Array(0),
+    record: { codec: 0, canonicalLength: 0, stored: new Uint8Array(0) },
+  };
+  // A file that finds no thread counts once, however it was offered.
+  for (let count = 0; count < 10; count += 1) {
+    expect(few.takeUnproven(small('a'), unproven)).toBeUndefined();
+    expect(few.take(small('a'), new Uint8Array(3))).toBeUndefined();
+  }
+  expect(await few.take(small('a'), new Uint8Array(3))).toBe('exclusive');
   expect(await many.take(small('b'), new Uint8Array(3))).toBe('exclusive');
   await Promise.all([few.close(), many.close()]);
   closeSync(descriptor);

@@ -29,6 +29,11 @@ export class NodeCache {
     return true;
   }
 
+  /** It did not come after all. */
+  forget(hash: Hash): void {
+    this.#met.delete(hash);
+  }
+
   /** Whether it was kept: then others look at it later. */
   keep(hash: Hash, node: NodeParts): boolean {
     if (this.meet(hash)) return false;

@@ -271,7 +271,14 @@ test('a node comes unproven to a first caller alone, and its piece of the answer
 test('a node that is on its way, is large, or cannot come in bulk is left to the usual way', async () => {
   const space = new FakeSpace();
   const hash = space.store('node');
-  expect(await open(space).readUnproven?.(hash, { contentBytes: 4 })).toBeUndefined();
+  const released: Uint8Array[] = [];
+  const single = open(space, { memory: memoryInto(released) });
+  expect(await single.readUnproven?.(hash, { contentBytes: 4 })).toBeUndefined();
+  // It counts as come once, so it is not kept.
+  const { content } = await single.readNode(hash);
+  released.length = 0;
+  single.giveBack?.(content);
+  expect(released).toEqual([content]);
   space.offersBulk = true;
   const source = open(space);
   const reading = source.readNode(hash);

@@ -11,12 +11,7 @@ import { findNodeUpTo } from '../../leaf-first-read.ts';
 import { ROT_EVIDENCE_MIN, readUnlessRotten } from '../../rotten-node.ts';
 import { Turns } from '../../turns.ts';
 import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from '../format/tree-format.ts';
-import type {
-  NodeSource,
-  ReadNodeOptions,
-  UnprovenReadOptions,
-  UnprovenRecord,
-} from '../read/node-source.ts';
+import type { NodeSource, ReadNodeOptions, UnprovenRecord } from '../read/node-source.ts';
 import { AdaptiveLimit } from './adaptive-limit.ts';
 import { PARALLEL_MAX_DEFAULT, PARALLEL_START } from './job-limits.ts';
 import { NodeCache } from './node-cache.ts';
@@ -125,6 +120,11 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   const coming = new Map<Hash, ComingNode>();
   /** Content that one caller alone has, with the memory it lies in. */
   const lent = new WeakMap<Uint8Array, Uint8Array>();
+  const lend = (node: NodeParts): NodeParts => {
+    const own = memories.get(node);
+    if (own !== undefined) lent.set(node.content, own);
+    return node;
+  };
 
   return {
     get nodesAtOnce() {
@@ -144,25 +144,21 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
       try {
         const node = await fetching.node;
         const isKept = cache.keep(hash, node);
-        const own = memories.get(node);
-        if (!isKept && !fetching.isShared && own !== undefined) lent.set(node.content, own);
-        return node;
+        return isKept || fetching.isShared ? node : lend(node);
       } finally {
         if (coming.get(hash) === fetching) coming.delete(hash);
       }
     },
     async readUnproven(hash, { signal: callSignal = signal, contentBytes }) {
+      if (bulkReader?.givesUnproven(contentBytes) !== true) return undefined;
       // Another caller has it, will have it, or may want it again: one verified node serves all of them.
       if (cache.find(hash) !== undefined || coming.has(hash) || !cache.meet(hash)) return undefined;
-      const found = await bulkReader?.findUnproven(hash, { signal: callSignal, contentBytes });
-      if (found === undefined) return undefined;
-      const prove = async (): Promise<NodeParts> => {
-        const node = await found.prove();
-        const own = memories.get(node);
-        if (own !== undefined) lent.set(node.content, own);
-        return node;
-      };
-      return { ...found, prove };
+      const found = await bulkReader.findUnproven(hash, callSignal);
+      if (found === undefined) {
+        cache.forget(hash);
+        return undefined;
+      }
+      return { ...found, prove: () => found.prove().then(lend) };
     },
     giveBack(content) {
       const own = lent.get(content);
@@ -181,7 +177,9 @@ interface ComingNode {
 interface BulkReader {
   /** Undefined for a node that is to be asked for by itself. */
   find(hash: Hash, call: ReadNodeOptions): Promise<NodeParts | undefined>;
-  findUnproven(hash: Hash, call: UnprovenReadOptions): Promise<UnprovenRecord | undefined>;
+  /** Whether nodes of that size may be asked for unproven. */
+  givesUnproven(contentBytes: number): boolean;
+  findUnproven(hash: Hash, signal: AbortSignal | undefined): Promise<UnprovenRecord | undefined>;
 }
 
 /** Parents do not wait behind leaves: what is read next hangs on them. */
@@ -222,8 +220,8 @@ function createBulkReader(
       // What is read of a parent is kept for long: not with the answer that it came in.
       return expectsRefs === true ? { ...leaf, content: new Uint8Array(leaf.content) } : leaf;
     },
-    async findUnproven(hash, { signal: callSignal, contentBytes }) {
-      if (!isInBulk(contentBytes)) return undefined;
+    givesUnproven: (contentBytes) => bulk.readRecords !== undefined && isInBulk(contentBytes),
+    async findUnproven(hash, callSignal) {
       const node = await abortable(leaves.readRecord(hash), callSignal);
       // It came verified, because somebody else waits for it: that one keeps it for whoever asks next.
       if (node === undefined || isProven(node)) return undefined;
