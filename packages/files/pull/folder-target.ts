@@ -204,16 +204,8 @@ class LocalTarget implements FolderTarget {
   }
 
   writeFile(path: TreePath, content: Uint8Array, file: NewFile): void | Promise<void> {
-    const folder = this.#try(path, 'cannot be written', () => this.#folders.at(path.parent));
-    const partialName = makePartialName(NO_HASH);
-    const whole: SmallFile = {
-      folder,
-      partialName,
-      name: path.name,
-      isExecutable: file.isExecutable,
-      mtimeNs: file.mtimeNs,
-      fsync: this.#fsync,
-    };
+    const whole = this.#openWhole(path, file);
+    const { partialName } = whole;
     const taken =
       this.#placesExclusively && !file.mayReplace ? this.#writer?.take(whole, content) : undefined;
     if (taken !== undefined) return this.#whenTaken(path, partialName, taken).then(() => undefined);
@@ -233,13 +225,18 @@ class LocalTarget implements FolderTarget {
 
   writeUnproven(path: TreePath, unproven: UnprovenFile, file: NewFile): Promise<boolean> | undefined {
     if (!this.#placesExclusively || file.mayReplace) return undefined;
-    const folder = this.#try(path, 'cannot be written', () => this.#folders.at(path.parent));
-    const { isExecutable, mtimeNs } = file;
-    const partialName = makePartialName(NO_HASH);
-    const whole = { folder, partialName, name: path.name, isExecutable, mtimeNs, fsync: this.#fsync };
+    const whole = this.#openWhole(path, file);
+    const { partialName } = whole;
     const taken = this.#writer?.takeUnproven(whole, unproven);
     if (taken === undefined) forgetPartialName(partialName);
     return taken && this.#whenTaken(path, partialName, taken);
+  }
+
+  /** A file that is written in one piece. Its partial name is to be forgotten afterwards. */
+  #openWhole(path: TreePath, { isExecutable, mtimeNs }: NewFile): SmallFile {
+    const folder = this.#try(path, 'cannot be written', () => this.#folders.at(path.parent));
+    const partialName = makePartialName(NO_HASH);
+    return { folder, partialName, name: path.name, isExecutable, mtimeNs, fsync: this.#fsync };
   }
 
   /** False when it was not what its hash says. */

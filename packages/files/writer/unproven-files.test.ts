@@ -70,6 +70,11 @@ const flip = ({ stored, ...rest }: UnprovenRecord['record']): UnprovenRecord['re
   return { ...rest, stored: other };
 };
 
+function smallFile(descriptor: number, name: string): SmallFile {
+  const rest = { isExecutable: false, mtimeNs: undefined, fsync: false };
+  return { folder: folderOf(descriptor), partialName: `${name}.part`, name: Buffer.from(name), ...rest };
+}
+
 describe('a pull whose files the thread proves', () => {
   test('brings every byte, and reads no file in the usual way', async () => {
     const { root, source } = await openSource();
@@ -159,15 +164,7 @@ describe('the thread', () => {
     mkdirSync(at);
     const descriptor = openSync(at, 'r');
     const writer = createFileWriter({ filesBefore: 0 });
-    const small: SmallFile = {
-      folder: folderOf(descriptor),
-      partialName: 'a.part',
-      name: Buffer.from('a'),
-      isExecutable: false,
-      mtimeNs: undefined,
-      fsync: false,
-    };
-    const placed = await writer.takeUnproven(small, unproven);
+    const placed = await writer.takeUnproven(smallFile(descriptor, 'a'), unproven);
     await writer.close();
     closeSync(descriptor);
     expect(placed as string).toBe(expected);
@@ -193,14 +190,7 @@ test('a thread that is told of many files is ready for the first', async () => {
   const many = createFileWriter({ filesBefore: 10 });
   few.expect(10);
   many.expect(11);
-  const small = (name: string): SmallFile => ({
-    folder: folderOf(descriptor),
-    partialName: `${name}.part`,
-    name: Buffer.from(name),
-    isExecutable: false,
-    mtimeNs: undefined,
-    fsync: false,
-  });
+  const small = (name: string): SmallFile => smallFile(descriptor, name);
   const unproven: UnprovenFile = {
     hash: '',
     header: new Uint8Array(0),
