@@ -12,6 +12,7 @@ import {
 } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { CasError } from '../errors.ts';
+import { ZSTD } from '../test/fake-bulk-fixture.ts';
 import { FakeSpace, failure, rejection, sha256Hex } from '../test/fake-space-fixture.ts';
 import {
   answer,
@@ -22,7 +23,6 @@ import {
   packOf,
   plain,
   withoutCanonical,
-  ZSTD,
 } from '../test/pack-answers-fixture.ts';
 import type { Zstd } from './bulk.ts';
 import type { BulkNode } from './read-nodes.ts';

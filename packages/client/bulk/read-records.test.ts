@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'bun:test';
 import { RECORD_HEADER_BYTES } from '@holdfast/protocol';
 import { VerificationError } from '../errors.ts';
+import { ZSTD } from '../test/fake-bulk-fixture.ts';
 import { FakeSpace, rejection } from '../test/fake-space-fixture.ts';
 import {
   answer,
@@ -11,7 +12,6 @@ import {
   packOf,
   plain,
   withoutCanonical,
-  ZSTD,
 } from '../test/pack-answers-fixture.ts';
 import type { Zstd } from './bulk.ts';
 import type { BulkNode, UnprovenNode } from './read-nodes.ts';

@@ -1,23 +1,8 @@
 /** Nodes, and the answers of a server that sends them in packs. */
-import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import {
-  createUnzstd,
-  encodeNode,
-  encodeRecord,
-  type Hash,
-  PACK_MEDIA_TYPE,
-  PackBuilder,
-} from '@holdfast/protocol';
-import type { Zstd } from '../bulk/bulk.ts';
+import { encodeNode, encodeRecord, type Hash, PACK_MEDIA_TYPE, PackBuilder } from '@holdfast/protocol';
 import type { BulkNode } from '../bulk/read-nodes.ts';
+import { ZSTD } from './fake-bulk-fixture.ts';
 import { breakingBody, sha256Hex } from './fake-space-fixture.ts';
-
-export const ZSTD: Zstd = {
-  compress: (bytes) => zstdCompressSync(bytes),
-  unzstd: createUnzstd({
-    decompressBounded: (bytes, maxOutputLength) => zstdDecompressSync(bytes, { maxOutputLength }),
-  }),
-};
 
 export const NODES = Array.from({ length: 6 }, (_, index) => {
   const content = Buffer.from(`node ${index} `.repeat(20 * (index + 1)));
