@@ -4,6 +4,7 @@ import type { Hash } from '@holdfast/protocol';
 import { byteStringOf } from '../byte-names.ts';
 import { DirectoryWriter } from './directory-writer.ts';
 import { MemoryState } from './memory-state.ts';
+import { SeenEntries } from './seen-entries.ts';
 import { PAGE_ENTRIES_MAX, type SeenEntry } from './stat-pages.ts';
 
 const NAME = byteStringOf(new TextEncoder().encode('wide'));
@@ -49,6 +50,20 @@ test.each([0, 1, PAGE_ENTRIES_MAX, PAGE_ENTRIES_MAX + 1, COUNT])(
     expect(again).toMatchObject({ hash, bytes, entryCount, isChanged: false, taken: [] });
   },
 );
+
+test('whose first writing ended in the midst remembers the pages that were full', async () => {
+  const state = new MemoryState();
+  const row = state.addDirectory(ROOT, NAME);
+  const writer = new DirectoryWriter(state, row, undefined);
+  const entries = makeEntries(PAGE_ENTRIES_MAX + 1);
+  for (const entry of entries) await writer.add(entry);
+  const seen = new SeenEntries(state, { ...row, isNew: false });
+  expect([seen.find(entries[0]!.name), seen.find(entries.at(-1)!.name)]).toEqual([entries[0], undefined]);
+  const whole = await write(new MemoryState(), entries);
+  const { hash, bytes, entryCount } = whole;
+  expect(await write(state, entries)).toMatchObject({ hash, bytes, entryCount, isChanged: true });
+  expect(await write(state, entries)).toMatchObject({ hash, isChanged: false, taken: [] });
+});
 
 const at = (place: number) => (entries: SeenEntry[]) => entries.with(place, makeEntry(place, 1_000_000));
 const CHANGES: readonly [string, (entries: SeenEntry[]) => SeenEntry[]][] = [

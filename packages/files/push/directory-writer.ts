@@ -62,18 +62,23 @@ export class DirectoryWriter {
     const row = this.#row;
     if (this.#entries.length > 0) await this.#closePage();
     const { hash } = row;
-    const isSame = this.#changedFrom === undefined && !this.#hasPage(this.#pageCount);
+    const isSame = this.#changedFrom === undefined && !row.isNew && !this.#hasPage(this.#pageCount);
     if (isSame && hash !== undefined && this.#comesTo(row)) {
       return { hash, bytes: row.bytes, entryCount: row.entryCount, isChanged: false };
     }
     await this.#buildFromState(this.#pageCount);
     const built = await this.#getBuilder().finish();
     if (isSame && built.hash === row.hash) return { ...built, isChanged: false };
-    if (this.#changedFrom === undefined) this.#state.dropStagedPages(row.id);
-    this.#state.replacePages(row.id, this.#changedFrom ?? this.#pageCount);
-    this.#state.dropNodesExcept(row.id, '', this.#emitted);
+    if (!row.isNew) this.#replace(row.id);
     this.#state.finishDirectory(row.id, built.hash, built.bytes, built.entryCount);
     return { ...built, isChanged: true };
+  }
+
+  /** What was written now takes the place of what was remembered. */
+  #replace(id: number): void {
+    if (this.#changedFrom === undefined) this.#state.dropStagedPages(id);
+    this.#state.replacePages(id, this.#changedFrom ?? this.#pageCount);
+    this.#state.dropNodesExcept(id, '', this.#emitted);
   }
 
   async #settle(): Promise<void> {
@@ -102,13 +107,19 @@ export class DirectoryWriter {
       this.#entryCount += 1 + entryCount;
       this.#bytes += bytes;
     }
+    const { id, isNew } = this.#row;
+    if (isNew) {
+      this.#changedFrom ??= page;
+      this.#state.putPage(id, page, packed);
+      return;
+    }
     if (this.#changedFrom === undefined) {
-      const old = this.#state.findPage(this.#row.id, page);
+      const old = this.#state.findPage(id, page);
       if (old !== undefined && Buffer.compare(old, packed) === 0) return;
       this.#changedFrom = page;
-      this.#state.dropStagedPages(this.#row.id);
+      this.#state.dropStagedPages(id);
     }
-    this.#state.stagePage(this.#row.id, page, packed);
+    this.#state.stagePage(id, page, packed);
   }
 
   /** Whether the entries are as many as the directory had: pages that were lost prove nothing. */

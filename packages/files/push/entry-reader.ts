@@ -18,6 +18,8 @@ export interface FoundEntry {
   readonly stats: Stats;
   /** the state's id of the directory */
   readonly directory: number;
+  /** `stats` are of when the survey looked: something else may be in its place */
+  readonly isSurveyed: boolean;
 }
 
 /** A file can change again within one tick of its clock, and its times stay the same: two seconds with a coarse clock, less with a fine one. */

@@ -8,6 +8,8 @@ import type { SeenEntry } from './stat-pages.ts';
 
 export interface DirectoryRow {
   readonly id: number;
+  /** It was added a moment ago: nothing is remembered of its entries, nor below it. */
+  readonly isNew: boolean;
   /** undefined while it was never finished */
   readonly hash: Hash | undefined;
   readonly bytes: number;
@@ -35,6 +37,8 @@ export interface FolderState {
   dropMissing(directory: number, isThere: (name: ByteString) => boolean): void;
 
   findPage(directory: number, page: number): Uint8Array | undefined;
+  /** Of a directory that is new. */
+  putPage(directory: number, page: number, entries: Uint8Array): void;
   /** Kept beside the present pages until `replacePages`: those are still being read. */
   stagePage(directory: number, page: number, entries: Uint8Array): void;
   /** The staged pages take the place of all from `from` on. */

@@ -50,7 +50,7 @@ interface IndexNode {
   readonly bytes: Uint8Array;
 }
 
-/** The file was written to each time it was read, or has no length. `message` says which. */
+/** The file was written to each time it was read, has no length, or was replaced. `message` says which. */
 export class FileBusyError extends Error {
   override readonly name = 'FileBusyError';
 }
@@ -84,6 +84,9 @@ export async function hashFile(
         ? await hashSmall(path, before, options)
         : await hashLarge(path, before, options, offered);
     if (!('changedTo' in hashed)) return hashed;
+    // Read as a file, a pipe would look like an empty one.
+    if (!hashed.changedTo.isFile())
+      throw new FileBusyError('something else took its place while it was read: push again');
     lies = hashed.isOtherLength && hashed.changedTo.size === before.size ? lies + 1 : 0;
     if (lies === LIES_MAX) {
       throw new FileBusyError(

@@ -30,11 +30,11 @@ export class MemoryState implements FolderState {
   addDirectory(parent: number, name: ByteString): DirectoryRow {
     this.#lastId += 1;
     this.#directory(parent).children.set(name, this.#lastId);
-    return this.#directory(this.#lastId).row;
+    return { ...this.#directory(this.#lastId).row, isNew: true };
   }
 
   finishDirectory(id: number, hash: Hash, bytes: number, entryCount: number): void {
-    this.#directory(id).row = { id, hash, bytes, entryCount };
+    this.#directory(id).row = { id, isNew: false, hash, bytes, entryCount };
   }
 
   dropMissing(directory: number, isThere: (name: ByteString) => boolean): void {
@@ -54,6 +54,10 @@ export class MemoryState implements FolderState {
 
   findPage(directory: number, page: number): Uint8Array | undefined {
     return this.#directory(directory).pages[page];
+  }
+
+  putPage(directory: number, page: number, entries: Uint8Array): void {
+    this.#directory(directory).pages[page] = entries;
   }
 
   stagePage(directory: number, page: number, entries: Uint8Array): void {
@@ -143,7 +147,7 @@ export class MemoryState implements FolderState {
   #directory(id: number): Directory {
     let directory = this.#directories.get(id);
     if (directory === undefined) {
-      const row = { id, hash: undefined, bytes: 0, entryCount: 0 };
+      const row = { id, isNew: false, hash: undefined, bytes: 0, entryCount: 0 };
       directory = {
         row,
         children: new Map(),

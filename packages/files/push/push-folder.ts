@@ -30,7 +30,7 @@ import { RoundProgress } from './round-progress.ts';
 import { ScanError, TreeBusyError } from './scan-problem.ts';
 import { type ScannedRoot, type ScanOptions, scanTree } from './scan-tree.ts';
 import { prepareSnapshot, type SnapshotCommit, type SnapshotTarget } from './snapshot-commit.ts';
-import { surveyOnce } from './survey.ts';
+import { Survey } from './survey.ts';
 
 export interface PushFolderOptions {
   /** One that does not try again by itself (`retry: { attemptsMax: 1 }`): the push does. */
@@ -141,12 +141,12 @@ async function scanAndSend(
 ): Promise<ScannedAndSent> {
   const { client, leaseDurationMs, patienceMs, progress, signal } = options;
   const scan = describeScan(options, distrusted);
-  const survey = surveyOnce(scan);
+  const survey = new Survey(scan);
   const memory = new ResidentMemory();
   const early = new EarlyNodes({
     client,
     leaseDurationMs,
-    beforeSending: survey,
+    beforeSending: () => survey.make(),
     patienceMs,
     progress,
     signal,

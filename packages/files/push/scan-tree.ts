@@ -15,7 +15,7 @@ import { listNames } from './name-list.ts';
 import { describeSystemError, isGone, isSystemError, ScanProblems } from './scan-problem.ts';
 import { SeenEntries } from './seen-entries.ts';
 import type { Fingerprint, SeenEntry } from './stat-pages.ts';
-import { describeSpecial, readPatternTexts, surveyOnce } from './survey.ts';
+import { describeSpecial, readPatternTexts, Survey } from './survey.ts';
 
 export interface ScanOptions {
   /** absolute path of a folder, file or link */
@@ -32,7 +32,7 @@ export interface ScanOptions {
   /** Takes the nodes below and of a folder as they are made, children first. */
   readonly takeNode?: TakeNode | undefined;
   /** Looks at every entry, so that what cannot be stored is told before much is read. The scan makes its own when left out. */
-  readonly survey?: (() => Promise<void>) | undefined;
+  readonly survey?: Survey | undefined;
   readonly progress: ProgressReporter;
   readonly signal: AbortSignal | undefined;
 }
@@ -59,9 +59,9 @@ const TURN_MS = 25;
 const UNSURVEYED_BYTES_MAX = 16 * 1024 * 1024;
 
 const NO_FINGERPRINT: Fingerprint = { size: 0, mtimeMs: 0, ctimeMs: 0, inode: 0 };
-/** The state's name of the root, and the id above it. */
+/** The state's name of the root, and what is above it. */
 const ROOT_NAME = '';
-const ABOVE_ROOT = 0;
+const ABOVE_ROOT: Pick<DirectoryRow, 'id' | 'isNew'> = { id: 0, isNew: false };
 
 /** An entry that may still be read. It is wrapped in an object, so that awaiting the visit does not await the entry. */
 interface Visited {
@@ -93,12 +93,12 @@ class Scan {
   #readCount = 0;
   #item: string | undefined;
   #unsurveyedBytes = 0;
-  readonly #survey: () => Promise<void>;
+  readonly #survey: Survey;
   #turnEndsAt = performance.now() + TURN_MS;
 
   constructor(options: ScanOptions) {
     this.#options = options;
-    this.#survey = options.survey ?? surveyOnce(options);
+    this.#survey = options.survey ?? new Survey(options);
     this.#state = options.state;
     this.#reader = new EntryReader(options.state, options);
   }
@@ -141,55 +141,66 @@ class Scan {
       return this.#scanDirectory('', row, rules);
     }
     if (kindOf(stats) === undefined) return this.#meetSpecial('', stats);
-    const seen = new SeenEntries(this.#state, row.id);
+    const seen = new SeenEntries(this.#state, row);
     const met = this.#meet('', ROOT_NAME, stats, { path: '', row, rules, seen });
     return met instanceof Promise ? (await met).coming : met;
   }
 
-  #directoryRow(parent: number, name: ByteString): DirectoryRow {
-    return this.#state.findDirectory(parent, name) ?? this.#state.addDirectory(parent, name);
+  #directoryRow({ id, isNew }: Pick<DirectoryRow, 'id' | 'isNew'>, name: ByteString): DirectoryRow {
+    const known = isNew ? undefined : this.#state.findDirectory(id, name);
+    return known ?? this.#state.addDirectory(id, name);
   }
 
   async #scanDirectory(path: ByteString, row: DirectoryRow, outerRules: IgnoreRules) {
-    const names = listNames(this.#absolute(path));
+    const surveyed = this.#survey.folders.take(path);
+    const names = surveyed?.names ?? listNames(this.#absolute(path));
     const { ignoreFileNames } = this.#options;
     const patterns = readPatternTexts(this.#absolute(path), names, ignoreFileNames, (name, reason) =>
       this.#refuse(joinPath(path, name), reason),
     );
     const rules = outerRules.enter(path, patterns);
-    const folder: Folder = { path, row, rules, seen: new SeenEntries(this.#state, row.id) };
+    const folder: Folder = { path, row, rules, seen: new SeenEntries(this.#state, row) };
     const writer = new DirectoryWriter(this.#state, row, this.#options.takeNode);
     this.#item = displayName(path === '' ? this.#options.root : path);
+    let index = 0;
     for (const name of names) {
       if (performance.now() > this.#turnEndsAt) await this.#yield();
-      const visited = this.#visit(name, folder);
+      const visited = this.#visit(name, folder, surveyed?.files[index]);
+      index += 1;
       await writer.add(visited instanceof Promise ? (await visited).coming : visited);
     }
     // Whoever takes the nodes knows by the root that nothing comes any more.
     if (path === '') await this.#reader.taken();
     const built = await writer.finish();
-    if (built.isChanged) this.#state.dropMissing(row.id, (name) => names.has(name));
+    if (built.isChanged && !row.isNew) this.#state.dropMissing(row.id, (name) => names.has(name));
     this.#state.saveSometimes();
     return built;
   }
 
   /** A directory is scanned before this resolves; a large file may still be read afterwards. */
-  #visit(name: ByteString, folder: Folder): SeenEntry | undefined | Promise<Visited> {
+  #visit(
+    name: ByteString,
+    folder: Folder,
+    surveyed: Stats | undefined,
+  ): SeenEntry | undefined | Promise<Visited> {
     const path = joinPath(folder.path, name);
-    let stats: Stats | undefined;
+    // A file that is remembered is looked at again: nothing else would show that it has changed since.
+    const isSurveyed = surveyed !== undefined && folder.row.isNew;
+    let stats = isSurveyed ? surveyed : undefined;
     try {
-      stats = lstatSync(toFsPath(this.#absolute(path)), { throwIfNoEntry: false });
+      stats ??= lstatSync(toFsPath(this.#absolute(path)), { throwIfNoEntry: false });
     } catch (error) {
       return isGone(error) ? undefined : this.#refuse(path, describeSystemError(error));
     }
     if (stats === undefined || folder.rules.isIgnored(path, stats.isDirectory())) return undefined;
     if (kindOf(stats) === undefined) return this.#meetSpecial(path, stats);
-    return stats.isDirectory() ? this.#enter(path, name, folder) : this.#meet(path, name, stats, folder);
+    if (stats.isDirectory()) return this.#enter(path, name, folder);
+    return this.#meet(path, name, stats, folder, isSurveyed);
   }
 
   async #enter(path: ByteString, name: ByteString, { row, rules }: Folder): Promise<Visited> {
     try {
-      const built = await this.#scanDirectory(path, this.#directoryRow(row.id, name), rules);
+      const built = await this.#scanDirectory(path, this.#directoryRow(row, name), rules);
       const { hash, bytes, entryCount } = built;
       const mtimeNs = this.#reader.mtimeOf(this.#absolute(path));
       this.#count(1, 0);
@@ -217,6 +228,7 @@ class Scan {
     name: ByteString,
     stats: Stats,
     { row, seen }: Folder,
+    isSurveyed = false,
   ): SeenEntry | Promise<Visited> {
     const found: FoundEntry = {
       path,
@@ -224,6 +236,7 @@ class Scan {
       name,
       stats,
       directory: row.id,
+      isSurveyed,
     };
     const known = this.#reader.findKnown(found, seen);
     if (known === undefined) return this.#startReading(found);
@@ -249,8 +262,7 @@ class Scan {
 
   async #read(found: FoundEntry): Promise<SeenEntry | undefined> {
     this.#options.signal?.throwIfAborted();
-    if (this.#isSurveyDue(found)) await this.#survey();
-    this.#readCount += 1;
+    if (this.#isSurveyDue(found)) await this.#survey.make();
     let readBytes = 0;
     try {
       const entry = await this.#reader.read(found, (more) => {
@@ -259,10 +271,24 @@ class Scan {
         this.#count(0, more);
         this.#report();
       });
+      this.#readCount += 1;
       this.#count(1, entry.bytes - readBytes);
       return entry;
     } catch (error) {
-      return this.#takeFailure(found.path, error);
+      const again = found.isSurveyed ? this.#lookAgain(found, error) : undefined;
+      return again === undefined ? this.#takeFailure(found.path, error) : this.#read(again);
+    }
+  }
+
+  /** What stands in the place of a file that could not be read as the survey saw it. Undefined if that is all there is to say. */
+  #lookAgain(found: FoundEntry, error: unknown): FoundEntry | undefined {
+    if (!isSystemError(error)) return undefined;
+    try {
+      const stats = lstatSync(toFsPath(found.absolutePath));
+      return stats.isFile() || stats.isSymbolicLink() ? { ...found, stats, isSurveyed: false } : undefined;
+    } catch {
+      // What it could not be read for says it better.
+      return undefined;
     }
   }
 

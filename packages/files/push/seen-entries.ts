@@ -1,6 +1,6 @@
 /** The entries of one directory as they were seen last time, looked up in the order of their names: one page in memory. */
 import type { ByteString } from '../byte-names.ts';
-import type { FolderState } from './folder-state.ts';
+import type { DirectoryRow, FolderState } from './folder-state.ts';
 import { type SeenEntry, unpackPage } from './stat-pages.ts';
 
 export class SeenEntries {
@@ -9,11 +9,12 @@ export class SeenEntries {
   #page = 0;
   #entries: readonly SeenEntry[] = [];
   #at = 0;
-  #isOver = false;
+  #isOver: boolean;
 
-  constructor(state: FolderState, directory: number) {
+  constructor(state: FolderState, { id, isNew }: DirectoryRow) {
     this.#state = state;
-    this.#directory = directory;
+    this.#directory = id;
+    this.#isOver = isNew;
   }
 
   /** Names must be asked for in byte order. */

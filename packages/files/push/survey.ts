@@ -9,6 +9,7 @@ import { kindOf } from './entry-reader.ts';
 import type { IgnoreRules } from './ignore-rules.ts';
 import { listNames, type NameList } from './name-list.ts';
 import { describeSystemError, isGone, isSystemError, ScanProblems } from './scan-problem.ts';
+import { SurveyedFolders } from './surveyed-folders.ts';
 
 export interface SurveyOptions {
   /** absolute path of a folder, file or link */
@@ -28,16 +29,24 @@ const TURN_MS = 25;
 /** A pattern file is no larger. */
 const IGNORE_FILE_BYTES_MAX = 1024 * 1024;
 
-/** The survey of a tree, which is made when it is first asked for. Rejects with ScanError, or the reason of the signal. */
-export function surveyOnce(options: SurveyOptions): () => Promise<void> {
-  let surveyed: Promise<void> | undefined;
-  return () => {
-    surveyed ??= surveyTree(options);
-    return surveyed;
-  };
+/** The survey of a tree, which is made when it is first asked for. */
+export class Survey {
+  readonly folders = new SurveyedFolders();
+  readonly #options: SurveyOptions;
+  #made: Promise<void> | undefined;
+
+  constructor(options: SurveyOptions) {
+    this.#options = options;
+  }
+
+  /** Rejects with ScanError, or the reason of the signal. */
+  make(): Promise<void> {
+    this.#made ??= surveyTree(this.#options, this.folders);
+    return this.#made;
+  }
 }
 
-async function surveyTree(options: SurveyOptions): Promise<void> {
+async function surveyTree(options: SurveyOptions, folders: SurveyedFolders): Promise<void> {
   const { root, rules, progress, signal } = options;
   const stats = lstatSync(toFsPath(root));
   let surveyedFiles = 1;
@@ -56,6 +65,7 @@ async function surveyTree(options: SurveyOptions): Promise<void> {
       refuse(joinPath(path, name), reason),
     );
     const inner = outer.enter(path, patterns);
+    const files: (Stats | undefined)[] | undefined = folders.wants(path, names.length) ? [] : undefined;
     for (const name of names) {
       if (performance.now() > turnEndsAt) {
         signal?.throwIfAborted();
@@ -63,30 +73,34 @@ async function surveyTree(options: SurveyOptions): Promise<void> {
         turnEndsAt = performance.now() + TURN_MS;
       }
       const below = joinPath(path, name);
+      let stats: Stats | undefined;
       try {
-        if (look(below, inner)) await survey(below, inner);
+        stats = look(below, inner);
+        if (stats?.isDirectory()) await survey(below, inner);
       } catch (error) {
         if (!isSystemError(error)) throw error;
         if (!isGone(error)) refuse(below, describeSystemError(error));
       }
+      files?.push(stats?.isFile() ? stats : undefined);
     }
+    if (files !== undefined) folders.put(path, { names, files });
   }
 
-  /** Whether it is a folder to look into. */
-  function look(path: ByteString, inner: IgnoreRules): boolean {
+  /** Undefined: it is left out, or cannot be stored. */
+  function look(path: ByteString, inner: IgnoreRules): Stats | undefined {
     const at = toFsPath(absolute(path));
     const stats = lstatSync(at, { throwIfNoEntry: false });
-    if (stats === undefined || inner.isIgnored(path, stats.isDirectory())) return false;
+    if (stats === undefined || inner.isIgnored(path, stats.isDirectory())) return undefined;
     if (kindOf(stats) === undefined) {
       if (!options.skipsSpecial) refuse(path, describeSpecial(stats));
-      return false;
+      return undefined;
     }
     surveyedFiles += 1;
     if (stats.isFile()) {
       accessSync(at, constants.R_OK);
       surveyedBytes += stats.size;
     }
-    return stats.isDirectory();
+    return stats;
   }
 
   function refuse(path: ByteString, reason: string): void {

@@ -7,7 +7,7 @@ import { seal, unseal } from './state-sum.ts';
 /** Written into the file; a file of another version is made anew. */
 export const STATE_VERSION = 3;
 
-interface FinishedDirectory extends DirectoryRow {
+interface FinishedDirectory extends Omit<DirectoryRow, 'isNew'> {
   readonly hash: Hash;
 }
 

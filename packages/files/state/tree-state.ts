@@ -173,15 +173,15 @@ export class TreeState implements FolderState {
       );
       if (row === undefined) return undefined;
       const { id, summary } = row;
-      return summary === null ? { id, hash: undefined, bytes: 0, entryCount: 0 } : unpackSummary(id, summary);
+      const known =
+        summary === null ? { id, hash: undefined, bytes: 0, entryCount: 0 } : unpackSummary(id, summary);
+      return { ...known, isNew: false };
     });
   }
 
   addDirectory(parent: number, name: ByteString): DirectoryRow {
-    this.#write('INSERT INTO directories (parent, name) VALUES (?, ?)', parent, packName(name));
-    const row = this.findDirectory(parent, name);
-    if (row !== undefined) return row;
-    throw this.#lose(new Error('a row that was written is not there'));
+    const id = this.#write('INSERT INTO directories (parent, name) VALUES (?, ?)', parent, packName(name));
+    return { id, isNew: true, hash: undefined, bytes: 0, entryCount: 0 };
   }
 
   finishDirectory(id: number, hash: Hash, bytes: number, entryCount: number): void {
@@ -223,13 +223,17 @@ export class TreeState implements FolderState {
     });
   }
 
-  stagePage(directory: number, page: number, entries: Uint8Array): void {
+  putPage(directory: number, page: number, entries: Uint8Array): void {
     this.#write(
       'INSERT OR REPLACE INTO pages (directory, page, entries) VALUES (?, ?, ?)',
-      staged(directory),
+      directory,
       page,
       seal(pageKey(directory, page), entries),
     );
+  }
+
+  stagePage(directory: number, page: number, entries: Uint8Array): void {
+    this.putPage(staged(directory), page, entries);
   }
 
   replacePages(directory: number, from: number): void {
@@ -323,11 +327,12 @@ export class TreeState implements FolderState {
     this.#guard(() => this.#database.run('PRAGMA synchronous = NORMAL'));
   }
 
-  #write(sql: string, ...values: SQLQueryBindings[]): void {
-    this.#guard(() => {
+  /** Returns the id of the row that was inserted, if one was. */
+  #write(sql: string, ...values: SQLQueryBindings[]): number {
+    return this.#guard(() => {
       if (!this.#isWriting) this.#database.run('BEGIN');
       this.#isWriting = true;
-      this.#statement(sql).run(...values);
+      return Number(this.#statement(sql).run(...values).lastInsertRowid);
     });
   }
 
