@@ -5,9 +5,9 @@ const LOOK_EVERY_BYTES = 16 * 1024 * 1024;
 /** What one node leaves behind besides its bytes: request, answer, promises. */
 const NODE_OVERHEAD_BYTES = 8 * 1024;
 /** Resident bytes from which on the collector is called. A job needs about 100 MiB, and is to stay below 200. */
-const COLLECT_FROM_BYTES = 128 * 1024 * 1024;
+const COLLECT_FROM_BYTES = 152 * 1024 * 1024;
 /** So much above what a collection left it is called again: the rest was in use. */
-const GROWTH_BYTES_MAX = 8 * 1024 * 1024;
+const GROWTH_BYTES_MAX = 16 * 1024 * 1024;
 
 /**
  * Left alone, the collector lets bytes from the network pile up while the cores are busy: a pull of 10,000 files took up to
