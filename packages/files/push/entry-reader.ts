@@ -18,7 +18,7 @@ export interface FoundEntry {
   readonly stats: Stats;
   /** the state's id of the directory */
   readonly directory: number;
-  /** `stats` are of when the survey looked: something else may be in its place */
+  /** `stats` are of when the survey looked */
   readonly isSurveyed: boolean;
 }
 
@@ -79,6 +79,7 @@ export class EntryReader {
     const { hash, bytes, stats, indexNodes, taking } = await hashFile(absolutePath, found.stats, {
       onRead,
       takeNode: this.#takeNode,
+      isSurveyed: found.isSurveyed,
     });
     if (taking !== undefined) await this.#goOnWhile(taking);
     const entry = this.#describe(found, 'file', stats, seenAt, {
@@ -177,7 +178,8 @@ function isExecutable({ mode }: Stats): boolean {
   return (mode & 0o111) !== 0;
 }
 
-function isSettled({ mtimeMs, ctimeMs }: Stats, seenAt: number): boolean {
+/** Whether it was changed so long before `seenAt`, ms, that a further change shows. */
+export function isSettled({ mtimeMs, ctimeMs }: Stats, seenAt: number): boolean {
   const changedAt = Math.max(mtimeMs, ctimeMs);
   const isCoarse = ctimeMs % 1_000 === 0;
   return changedAt < seenAt - (isCoarse ? SETTLED_AFTER_COARSE_MS : SETTLED_AFTER_MS);

@@ -27,6 +27,19 @@ async function buildHash(content: Uint8Array): Promise<string> {
 const UNHEARD = { onRead: () => undefined };
 
 describe('hashFile', () => {
+  test('never takes a pipe that came into the place of a file for an empty one', async () => {
+    const path = join(folder, 'replaced');
+    writeFileSync(path, 'a file');
+    const stats = lstatSync(path);
+    rmSync(path);
+    Bun.spawnSync(['mkfifo', path]);
+    const hashing = hashFile(path, stats, UNHEARD);
+    expect(await hashing.catch((error: Error) => error)).toMatchObject({
+      name: 'FileBusyError',
+      message: 'something else took its place while it was read: push again',
+    });
+  });
+
   const sizes = [
     0,
     1,

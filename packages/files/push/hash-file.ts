@@ -31,6 +31,8 @@ const READ_BYTES = 2 * 1024 * 1024;
 /** Chunks of one file that are being taken: they are compressed, or wait for room in a pack. */
 const TAKEN_AT_ONCE_MAX = 3;
 const ATTEMPTS_MAX = 4;
+/** The attempt that comes before the first. */
+const UNCOUNTED = -1;
 const RETRY_DELAYS_MS: readonly number[] = [20, 200, 1_000];
 /** After so many reads in a row that gave another number of bytes than the unchanged length, the length means nothing. */
 const LIES_MAX = 2;
@@ -66,6 +68,8 @@ export interface HashFileOptions {
   /** Hears how a larger file gets on. */
   readonly onRead: (bytes: number) => void;
   readonly takeNode?: TakeNode | undefined;
+  /** The file was looked at long ago: that it has changed since does not make it one that keeps changing. */
+  readonly isSurveyed?: boolean;
 }
 
 /** The file that `stats` was taken of. Rejects with FileBusyError, or what the system says. */
@@ -77,7 +81,7 @@ export async function hashFile(
   let before = stats;
   let lies = 0;
   const offered = new OfferedBytes();
-  for (let attempt = 0; ; attempt += 1) {
+  for (let attempt = options.isSurveyed ? UNCOUNTED : 0; ; attempt += 1) {
     offered.startReading();
     const hashed =
       before.size <= CHUNK_BYTES_MIN

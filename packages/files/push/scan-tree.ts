@@ -9,7 +9,7 @@ import { type ByteString, displayName, joinPath, toFsPath } from '../byte-names.
 import { type ComingEntry, DirectoryWriter } from './directory-writer.ts';
 import { EntryReader, type FoundEntry, isLarge, kindOf } from './entry-reader.ts';
 import type { DirectoryRow, FolderState } from './folder-state.ts';
-import { FileBusyError, type TakeNode } from './hash-file.ts';
+import { FileBusyError, fingerprintOf, type TakeNode } from './hash-file.ts';
 import type { IgnoreRules } from './ignore-rules.ts';
 import { listNames } from './name-list.ts';
 import { describeSystemError, isGone, isSystemError, ScanProblems } from './scan-problem.ts';
@@ -138,7 +138,7 @@ class Scan {
     const { rules } = this.#options;
     if (stats.isDirectory()) {
       this.#count(1, 0);
-      return this.#scanDirectory('', row, rules);
+      return this.#scanDirectory('', row, rules, stats);
     }
     if (kindOf(stats) === undefined) return this.#meetSpecial('', stats);
     const seen = new SeenEntries(this.#state, row);
@@ -151,8 +151,8 @@ class Scan {
     return known ?? this.#state.addDirectory(id, name);
   }
 
-  async #scanDirectory(path: ByteString, row: DirectoryRow, outerRules: IgnoreRules) {
-    const surveyed = this.#survey.folders.take(path);
+  async #scanDirectory(path: ByteString, row: DirectoryRow, outerRules: IgnoreRules, stats: Stats) {
+    const surveyed = this.#survey.folders.take(path, fingerprintOf(stats));
     const names = surveyed?.names ?? listNames(this.#absolute(path));
     const { ignoreFileNames } = this.#options;
     const patterns = readPatternTexts(this.#absolute(path), names, ignoreFileNames, (name, reason) =>
@@ -184,8 +184,8 @@ class Scan {
     surveyed: Stats | undefined,
   ): SeenEntry | undefined | Promise<Visited> {
     const path = joinPath(folder.path, name);
-    // A file that is remembered is looked at again: nothing else would show that it has changed since.
-    const isSurveyed = surveyed !== undefined && folder.row.isNew;
+    // Nothing else would show that a file which is remembered has changed since, and of a large one that is seen only at its end.
+    const isSurveyed = surveyed !== undefined && folder.row.isNew && !isLarge(surveyed);
     let stats = isSurveyed ? surveyed : undefined;
     try {
       stats ??= lstatSync(toFsPath(this.#absolute(path)), { throwIfNoEntry: false });
@@ -194,13 +194,13 @@ class Scan {
     }
     if (stats === undefined || folder.rules.isIgnored(path, stats.isDirectory())) return undefined;
     if (kindOf(stats) === undefined) return this.#meetSpecial(path, stats);
-    if (stats.isDirectory()) return this.#enter(path, name, folder);
+    if (stats.isDirectory()) return this.#enter(path, name, folder, stats);
     return this.#meet(path, name, stats, folder, isSurveyed);
   }
 
-  async #enter(path: ByteString, name: ByteString, { row, rules }: Folder): Promise<Visited> {
+  async #enter(path: ByteString, name: ByteString, { row, rules }: Folder, stats: Stats): Promise<Visited> {
     try {
-      const built = await this.#scanDirectory(path, this.#directoryRow(row, name), rules);
+      const built = await this.#scanDirectory(path, this.#directoryRow(row, name), rules, stats);
       const { hash, bytes, entryCount } = built;
       const mtimeNs = this.#reader.mtimeOf(this.#absolute(path));
       this.#count(1, 0);
@@ -275,20 +275,7 @@ class Scan {
       this.#count(1, entry.bytes - readBytes);
       return entry;
     } catch (error) {
-      const again = found.isSurveyed ? this.#lookAgain(found, error) : undefined;
-      return again === undefined ? this.#takeFailure(found.path, error) : this.#read(again);
-    }
-  }
-
-  /** What stands in the place of a file that could not be read as the survey saw it. Undefined if that is all there is to say. */
-  #lookAgain(found: FoundEntry, error: unknown): FoundEntry | undefined {
-    if (!isSystemError(error)) return undefined;
-    try {
-      const stats = lstatSync(toFsPath(found.absolutePath));
-      return stats.isFile() || stats.isSymbolicLink() ? { ...found, stats, isSurveyed: false } : undefined;
-    } catch {
-      // What it could not be read for says it better.
-      return undefined;
+      return this.#takeFailure(found.path, error);
     }
   }
 

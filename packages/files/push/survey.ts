@@ -1,11 +1,12 @@
 /**
  * Looks at every entry of a tree before much of it is read, so that entries that cannot be stored are reported now and not after
- * gigabytes. It takes one system call for each entry and keeps only the open folders in memory.
+ * gigabytes. It takes one system call for each entry. In memory it keeps the open folders, and what surveyed-folders.ts has room for.
  */
 import { accessSync, constants, lstatSync, readFileSync, type Stats } from 'node:fs';
 import type { ProgressReporter } from '@holdfast/client';
 import { type ByteString, displayName, joinPath, toFsPath } from '../byte-names.ts';
-import { kindOf } from './entry-reader.ts';
+import { isSettled, kindOf } from './entry-reader.ts';
+import { fingerprintOf } from './hash-file.ts';
 import type { IgnoreRules } from './ignore-rules.ts';
 import { listNames, type NameList } from './name-list.ts';
 import { describeSystemError, isGone, isSystemError, ScanProblems } from './scan-problem.ts';
@@ -55,17 +56,21 @@ async function surveyTree(options: SurveyOptions, folders: SurveyedFolders): Pro
   if (!stats.isDirectory()) return progress.expect({ surveyedFiles, surveyedBytes });
   const problems = new ScanProblems();
   let turnEndsAt = performance.now() + TURN_MS;
-  await survey('', rules);
+  await survey('', rules, stats);
   problems.throwIfAny();
   progress.expect({ surveyedFiles, surveyedBytes });
 
-  async function survey(path: ByteString, outer: IgnoreRules): Promise<void> {
+  /** `folder`: what it was before it is listed. */
+  async function survey(path: ByteString, outer: IgnoreRules, folder: Stats): Promise<void> {
+    const seenAt = Date.now();
     const names = listNames(absolute(path));
     const patterns = readPatternTexts(absolute(path), names, options.ignoreFileNames, (name, reason) =>
       refuse(joinPath(path, name), reason),
     );
     const inner = outer.enter(path, patterns);
-    const files: (Stats | undefined)[] | undefined = folders.wants(path, names.length) ? [] : undefined;
+    // A folder that was changed a moment ago may change again, and its times stay the same.
+    const isKept = isSettled(folder, seenAt) && folders.reserve(path, names.length);
+    const files: (Stats | undefined)[] = [];
     for (const name of names) {
       if (performance.now() > turnEndsAt) {
         signal?.throwIfAborted();
@@ -76,14 +81,14 @@ async function surveyTree(options: SurveyOptions, folders: SurveyedFolders): Pro
       let stats: Stats | undefined;
       try {
         stats = look(below, inner);
-        if (stats?.isDirectory()) await survey(below, inner);
+        if (stats?.isDirectory()) await survey(below, inner, stats);
       } catch (error) {
         if (!isSystemError(error)) throw error;
         if (!isGone(error)) refuse(below, describeSystemError(error));
       }
-      files?.push(stats?.isFile() ? stats : undefined);
+      if (isKept) files.push(stats?.isFile() ? stats : undefined);
     }
-    if (files !== undefined) folders.put(path, { names, files });
+    if (isKept) folders.put(path, { names, files, fingerprint: fingerprintOf(folder) });
   }
 
   /** Undefined: it is left out, or cannot be stored. */

@@ -1,18 +1,21 @@
 /**
- * What the survey saw of the folders ahead of the scan, so that the scan need not list them, nor look at their files, again. What
- * changes in between shows when a file is read.
+ * What the survey saw of the folders ahead of the scan, so that the scan need not list them, nor look at their small files, again. A
+ * folder whose own times have changed since is listed again. A file that has changed since is noticed when it is read.
  */
 import type { Stats } from 'node:fs';
 import type { ByteString } from '../byte-names.ts';
 import type { NameList } from './name-list.ts';
+import { type Fingerprint, isSameFingerprint } from './stat-pages.ts';
 
 export interface SurveyedFolder {
   readonly names: NameList;
   /** In the order of the names; of regular files alone. */
   readonly files: readonly (Stats | undefined)[];
+  /** Of the folder itself, before it was listed. */
+  readonly fingerprint: Fingerprint;
 }
 
-/** Entries that are kept at once, each some 300 bytes. */
+/** Entries that are kept at once, those of folders that the survey is in included; each takes some 350 bytes. */
 const ENTRIES_MAX = 32_768;
 
 export class SurveyedFolders {
@@ -26,27 +29,32 @@ export class SurveyedFolders {
     this.#entriesMax = entriesMax;
   }
 
-  /** Whether so many entries of a folder would be kept. */
-  wants(path: ByteString, entryCount: number): boolean {
-    if (this.#entryCount + entryCount > this.#entriesMax) return false;
-    return this.#reached === undefined || scanOrder(path) > scanOrder(this.#reached);
+  /** Whether there is room for so many entries of a folder, which is kept until `put` and `take`. */
+  reserve(path: ByteString, entryCount: number): boolean {
+    if (this.#entryCount + entryCount > this.#entriesMax || !this.#isAhead(path)) return false;
+    this.#entryCount += entryCount;
+    return true;
   }
 
+  /** What room was reserved for. */
   put(path: ByteString, folder: SurveyedFolder): void {
-    // The scan may have come to it while the survey looked.
-    if (!this.wants(path, folder.names.length)) return;
-    this.#entryCount += folder.names.length;
-    this.#folders.set(path, folder);
+    // The scan may have come to it while the survey was below it.
+    if (this.#isAhead(path)) this.#folders.set(path, folder);
+    else this.#entryCount -= folder.names.length;
   }
 
-  /** Folders are taken in the order of the scan. Undefined: look yourself. */
-  take(path: ByteString): SurveyedFolder | undefined {
+  /** Folders are taken in the order of the scan; `present` is what the folder is now. Undefined: look yourself. */
+  take(path: ByteString, present: Fingerprint): SurveyedFolder | undefined {
     this.#reached = path;
     const folder = this.#folders.get(path);
     if (folder === undefined) return undefined;
     this.#folders.delete(path);
     this.#entryCount -= folder.names.length;
-    return folder;
+    return isSameFingerprint(folder.fingerprint, present) ? folder : undefined;
+  }
+
+  #isAhead(path: ByteString): boolean {
+    return this.#reached === undefined || scanOrder(path) > scanOrder(this.#reached);
   }
 }
 
