@@ -16,6 +16,9 @@ export interface DirectoryRow {
   readonly entryCount: number;
 }
 
+/** What a directory comes to that was never finished. */
+export const UNFINISHED = { hash: undefined, bytes: 0, entryCount: 0 } as const;
+
 /** A commit that was sent, or was about to be, and whose answer never came. */
 export interface PendingCommit {
   readonly requestId: string;

@@ -1,7 +1,13 @@
 /** A folder's state that is gone with the process: some 200 bytes for each entry of the tree, and for each 100 KB of large files. */
 import type { Hash } from '@holdfast/protocol';
 import type { ByteString } from '../byte-names.ts';
-import type { DirectoryRow, FolderState, OWN_NODES, PendingCommit } from './folder-state.ts';
+import {
+  type DirectoryRow,
+  type FolderState,
+  type OWN_NODES,
+  type PendingCommit,
+  UNFINISHED,
+} from './folder-state.ts';
 import type { SeenEntry } from './stat-pages.ts';
 
 /** All that is known of one directory. */
@@ -147,7 +153,7 @@ export class MemoryState implements FolderState {
   #directory(id: number): Directory {
     let directory = this.#directories.get(id);
     if (directory === undefined) {
-      const row = { id, isNew: false, hash: undefined, bytes: 0, entryCount: 0 };
+      const row = { id, isNew: false, ...UNFINISHED };
       directory = {
         row,
         children: new Map(),

@@ -7,7 +7,13 @@ import { createHash } from 'node:crypto';
 import { chmodSync, rmSync } from 'node:fs';
 import { bytesToHash, type Hash } from '@holdfast/protocol';
 import { type ByteString, byteStringOf } from '../byte-names.ts';
-import type { DirectoryRow, FolderState, OWN_NODES, PendingCommit } from '../push/folder-state.ts';
+import {
+  type DirectoryRow,
+  type FolderState,
+  type OWN_NODES,
+  type PendingCommit,
+  UNFINISHED,
+} from '../push/folder-state.ts';
 import { packPage, type SeenEntry, unpackPage } from '../push/stat-pages.ts';
 import {
   isBusy,
@@ -173,15 +179,14 @@ export class TreeState implements FolderState {
       );
       if (row === undefined) return undefined;
       const { id, summary } = row;
-      const known =
-        summary === null ? { id, hash: undefined, bytes: 0, entryCount: 0 } : unpackSummary(id, summary);
-      return { ...known, isNew: false };
+      const known = summary === null ? UNFINISHED : unpackSummary(id, summary);
+      return { ...known, id, isNew: false };
     });
   }
 
   addDirectory(parent: number, name: ByteString): DirectoryRow {
     const id = this.#write('INSERT INTO directories (parent, name) VALUES (?, ?)', parent, packName(name));
-    return { id, isNew: true, hash: undefined, bytes: 0, entryCount: 0 };
+    return { id, isNew: true, ...UNFINISHED };
   }
 
   finishDirectory(id: number, hash: Hash, bytes: number, entryCount: number): void {
