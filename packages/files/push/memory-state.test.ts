@@ -3,13 +3,12 @@ import { afterAll, expect, test } from 'bun:test';
 import { lstatSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { SILENT_PROGRESS } from '@holdfast/client';
 import fc from 'fast-check';
 import { toByteString } from '../byte-names.ts';
 import { TreeState } from '../state/tree-state.ts';
+import { scanOptions } from '../test/scan-options.ts';
 import type { DirectoryRow, FolderState } from './folder-state.ts';
 import { FolderSupply } from './folder-supply.ts';
-import { IgnoreRules } from './ignore-rules.ts';
 import { MemoryState } from './memory-state.ts';
 import { type ScannedRoot, scanTree } from './scan-tree.ts';
 
@@ -51,17 +50,7 @@ function take(tree: string, step: Step, second: number): void {
 }
 
 function scan(tree: string, state: FolderState): Promise<ScannedRoot> {
-  return scanTree({
-    root: toByteString(tree),
-    state,
-    rules: IgnoreRules.from([]),
-    ignoreFileNames: [],
-    recordsMtime: false,
-    skipsSpecial: false,
-    distrusted: new Set(),
-    progress: SILENT_PROGRESS,
-    signal: undefined,
-  });
+  return scanTree(scanOptions(tree, state));
 }
 
 /** All nodes as a push would send them to a Space that has nothing. */

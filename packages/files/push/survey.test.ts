@@ -4,9 +4,8 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type ProgressTotals, SILENT_PROGRESS } from '@holdfast/client';
-import { toByteString } from '../byte-names.ts';
 import { openTemporaryState } from '../state/open-tree-state.ts';
-import { IgnoreRules } from './ignore-rules.ts';
+import { scanOptions } from '../test/scan-options.ts';
 import { type ScannedRoot, scanTree } from './scan-tree.ts';
 
 const FILE_BYTES = 8 * 1024 * 1024;
@@ -34,13 +33,9 @@ async function scan(skipsSpecial: boolean): Promise<Scanned> {
   let bytesRead = 0;
   let surveyed: ProgressTotals = {};
   const root = await scanTree({
-    root: toByteString(folder),
-    state,
-    rules: IgnoreRules.from([]),
+    ...scanOptions(folder, state),
     ignoreFileNames: ['.holdfastignore'],
-    recordsMtime: false,
     skipsSpecial,
-    distrusted: new Set(),
     progress: {
       ...SILENT_PROGRESS,
       expect: (totals) => {
@@ -48,7 +43,6 @@ async function scan(skipsSpecial: boolean): Promise<Scanned> {
         if (totals.surveyedBytes !== undefined) surveyed = totals;
       },
     },
-    signal: undefined,
   }).catch((error: Error) => error);
   state.close();
   return { root, bytesRead, surveyed };

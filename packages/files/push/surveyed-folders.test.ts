@@ -14,11 +14,10 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as timers from 'node:timers/promises';
-import { CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, SILENT_PROGRESS } from '@holdfast/client';
-import { toByteString } from '../byte-names.ts';
+import { CHUNK_BYTES_MAX, CHUNK_BYTES_MIN } from '@holdfast/client';
+import { scanOptions } from '../test/scan-options.ts';
 import type { FolderState } from './folder-state.ts';
 import { fingerprintOf } from './hash-file.ts';
-import { IgnoreRules } from './ignore-rules.ts';
 import { MemoryState } from './memory-state.ts';
 import { NameList } from './name-list.ts';
 import { type ScanOptions, scanTree } from './scan-tree.ts';
@@ -38,19 +37,10 @@ beforeEach(async () => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-function optionsOf(state: FolderState): ScanOptions {
-  return {
-    root: toByteString(folder),
-    state,
-    rules: IgnoreRules.from([]),
-    ignoreFileNames: ['.holdfastignore'],
-    recordsMtime: false,
-    skipsSpecial: false,
-    distrusted: new Set(),
-    progress: SILENT_PROGRESS,
-    signal: undefined,
-  };
-}
+const optionsOf = (state: FolderState): ScanOptions => ({
+  ...scanOptions(folder, state),
+  ignoreFileNames: ['.holdfastignore'],
+});
 
 /** Surveys, then changes something, then scans with that survey. */
 async function scanAfter(
@@ -147,7 +137,6 @@ test('a large file that was touched since is read once', async () => {
 
 test('a file that is remembered is looked at again', async () => {
   const state = new MemoryState();
-  await Bun.sleep(200);
   await scanTree(optionsOf(state));
   const { hash, readCount } = await scanAfter(() => writeFileSync(one(), 'B ONE'), state);
   expect(readCount).toBe(1);

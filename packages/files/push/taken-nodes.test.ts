@@ -3,10 +3,8 @@ import { afterAll, expect, test } from 'bun:test';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { SILENT_PROGRESS } from '@holdfast/client';
-import { toByteString } from '../byte-names.ts';
+import { scanOptions } from '../test/scan-options.ts';
 import type { TakeNode } from './hash-file.ts';
-import { IgnoreRules } from './ignore-rules.ts';
 import { MemoryState } from './memory-state.ts';
 import { scanTree } from './scan-tree.ts';
 
@@ -19,19 +17,7 @@ for (let index = 0; index < FILES; index += 1) {
 }
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const scan = (takeNode: TakeNode) =>
-  scanTree({
-    root: toByteString(folder),
-    state: new MemoryState(),
-    rules: IgnoreRules.from([]),
-    ignoreFileNames: [],
-    recordsMtime: false,
-    skipsSpecial: false,
-    distrusted: new Set(),
-    takeNode,
-    progress: SILENT_PROGRESS,
-    signal: undefined,
-  });
+const scan = (takeNode: TakeNode) => scanTree({ ...scanOptions(folder, new MemoryState()), takeNode });
 
 const later = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 

@@ -17,9 +17,9 @@ import { decodeNode, type Hash, hashToBytes } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { toByteString } from '../byte-names.ts';
 import { FolderSupply } from '../push/folder-supply.ts';
-import { IgnoreRules } from '../push/ignore-rules.ts';
 import { type ScannedRoot, scanTree } from '../push/scan-tree.ts';
 import { TreeStateLostError } from '../push/state-failure.ts';
+import { scanOptions } from '../test/scan-options.ts';
 import { TreeState } from './tree-state.ts';
 
 const SCOPE = 'server and domain';
@@ -54,17 +54,8 @@ beforeAll(async () => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 function scan(state: TreeState): Promise<ScannedRoot> {
-  return scanTree({
-    root: toByteString(tree),
-    state,
-    rules: IgnoreRules.from([]),
-    ignoreFileNames: [],
-    recordsMtime: false,
-    skipsSpecial: false,
-    distrusted: new Set(),
-    progress: startProgress({ job: 'push', subject: 'tree', onEvent: () => undefined }),
-    signal: undefined,
-  });
+  const progress = startProgress({ job: 'push', subject: 'tree', onEvent: () => undefined });
+  return scanTree({ ...scanOptions(tree, state), progress });
 }
 
 /** Every node of the tree, as a push would send it to a Space that has nothing. */
