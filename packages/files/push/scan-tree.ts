@@ -53,8 +53,11 @@ export interface ScannedRoot {
 
 /** Larger files that are read at the same time. */
 const LARGE_FILES_MAX = 2;
-/** How long the scan may keep the process to itself. */
-const TURN_MS = 25;
+/**
+ * How long the scan may keep the process to itself: answers to requests wait meanwhile, and with them the packs that have no place
+ * yet.
+ */
+const TURN_MS = 5;
 /** A survey is worth its time only after so many bytes: reading them takes as long as looking at some thousands of entries. */
 const UNSURVEYED_BYTES_MAX = 16 * 1024 * 1024;
 

@@ -27,6 +27,8 @@ export interface SurveyOptions {
 
 /** How long the survey may keep the process to itself. */
 const TURN_MS = 25;
+/** By everyone. */
+const READ_BITS = 0o444;
 /** A pattern file is no larger. */
 const IGNORE_FILE_BYTES_MAX = 1024 * 1024;
 
@@ -102,7 +104,8 @@ async function surveyTree(options: SurveyOptions, folders: SurveyedFolders): Pro
     }
     surveyedFiles += 1;
     if (stats.isFile()) {
-      accessSync(at, constants.R_OK);
+      // The system is asked only where the mode leaves it open.
+      if ((stats.mode & READ_BITS) !== READ_BITS) accessSync(at, constants.R_OK);
       surveyedBytes += stats.size;
     }
     return stats;
