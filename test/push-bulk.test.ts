@@ -197,7 +197,7 @@ test(
   async () => {
     const path = world.fresh('stopped');
     writePlan(path, plan);
-    const { root } = await buildPlan(plan);
+    const { root, tree } = await buildPlan(plan);
     for (const stopAt of ['leases', 'pack-upload', 'pack-lease']) {
       const stop = new AbortController();
       const space = `stopped-${stopAt}`;
@@ -206,9 +206,12 @@ test(
       };
       await expect(world.push(path, { space, signal: stop.signal })).rejects.toThrow('stopped');
       world.proxy.onRequest = undefined;
+      // The server may still judge a pack that it has taken: then even fewer are missing.
+      const { nodeCount } = await world.connect(space).getUsage();
+      if (stopAt === 'pack-lease') expect(nodeCount).toBeGreaterThan(0);
       const again = await world.push(path, { space });
       expect(again.root).toBe(root);
-      if (stopAt === 'pack-lease') expect(again.uploadedNodes).toBe(0);
+      expect(again.uploadedNodes).toBeLessThanOrEqual(tree.nodes.size - nodeCount);
       expect(await verifyTree(openSpaceSource(world.connect(space)), root)).toMatchObject({ faults: 0 });
     }
   },
