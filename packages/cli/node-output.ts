@@ -9,9 +9,12 @@ import { beforeInterruptedEnd } from './terminal/interruption.ts';
 
 type Chunks = ReadableStream<Uint8Array>;
 
-/** Copies to stdout. If the source fails, some bytes are already written, and the exit code tells of the failure. */
-export async function writeToStdout(chunks: Chunks): Promise<void> {
-  await forEachChunk(chunks, writeSlowly);
+/**
+ * Copies to stdout. If the source fails, some bytes are already written, and the exit code tells of the failure. `isWatched`: as of
+ * `writeSlowly`.
+ */
+export async function writeToStdout(chunks: Chunks, isWatched = false): Promise<void> {
+  await forEachChunk(chunks, (chunk) => writeSlowly(chunk, isWatched));
 }
 
 /**

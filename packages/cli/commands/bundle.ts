@@ -88,7 +88,7 @@ async function create(locations: readonly TreeLocation[], flags: CreateFlags): P
     const stream = watchStream(bundle, progress, {
       taken: 'what reads the bundle has not taken all of it yet',
     });
-    await (out === undefined ? writeToStdout(stream) : writeToFile(stream, out));
+    await (out === undefined ? writeToStdout(stream, true) : writeToFile(stream, out));
     return { ...total, roots };
   });
   if (json) printJson({ roots: roots.map(describeRoot), ...written, file: out });

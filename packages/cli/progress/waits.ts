@@ -41,10 +41,12 @@ export function sayCounted(): (nodes: number) => void {
 
 /**
  * Writes to stdout no faster than it is read. A reader who takes long is named, unless a person may be looking at both: a
- * line would come between the pages of `less`.
+ * line would come between the pages of `less`. `isWatched`: a job names the reader already.
  */
-export async function writeSlowly(data: string | Uint8Array): Promise<void> {
-  if (!process.stdout.write(data)) await sayingWhileRead(() => once(process.stdout, 'drain'));
+export async function writeSlowly(data: string | Uint8Array, isWatched = false): Promise<void> {
+  if (process.stdout.write(data)) return;
+  const drained = (): Promise<unknown> => once(process.stdout, 'drain');
+  await (isWatched ? drained() : sayingWhileRead(drained));
 }
 
 export function sayingWhileRead<T>(work: () => Promise<T>): Promise<T> {
