@@ -54,7 +54,7 @@ export const ERROR_MODELS = {
     },
   },
   NothingUploaded: {
-    description: 'Nothing was uploaded for this pack yet.',
+    description: 'Nothing was uploaded for this pack yet, or it was lost before it was judged.',
     codes: { CONFLICT: 'no bytes were uploaded for this pack; PUT it to its URL, then lease it again' },
   },
   CursorTooOld: {

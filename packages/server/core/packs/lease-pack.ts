@@ -79,16 +79,11 @@ async function judge(core: Core, space: Space, pack: PackRow): Promise<JudgedPac
       )
     : undefined;
   if (judged !== undefined) return judged;
-  if (pack.bytes !== undefined) {
-    throw new ApiError(
-      'SERVICE_UNAVAILABLE',
-      'the bytes of this pack are lost; lease the hashes again for a new one',
-    );
-  }
-  throw new ApiError(
-    'CONFLICT',
-    'no bytes were uploaded for this pack; PUT it to its URL, then lease it again',
-  );
+  const reason =
+    pack.bytes === undefined
+      ? 'no bytes were uploaded for this pack; PUT it to its URL, then lease it again'
+      : 'the bytes of this pack are lost; lease its hashes again for a new one';
+  throw new ApiError('CONFLICT', reason);
 }
 
 /**

@@ -202,11 +202,15 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     expect((await client.pack(pack.id))?.state).toBe('judged');
   });
 
-  test('a pack without an upload is 409; an unknown, foreign, malformed or forgotten one is the same 404', async () => {
+  test('a pack without an upload, or whose bytes are lost, is 409; an unknown, foreign, malformed or forgotten one 404', async () => {
     const pack = await client.open([smallNode(1)]);
     const early = await failureOf(client.lease(pack.id));
     expect([early.code, early.status]).toEqual(['CONFLICT', 409]);
     await sendAll(pack, [plain(smallNode(1))]);
+    const without = withPacks(world.core, { inspect: () => Promise.resolve(undefined) });
+    const lost = await failureOf(client.lease(pack.id, MINUTE_MS, without));
+    expect([lost.code, lost.status]).toEqual(['CONFLICT', 409]);
+    expect((await client.leases([smallNode(1)], { pack: true })).pack?.id).not.toBe(pack.id);
     const foreign = { ...SPACE, spaceId: 'other' };
     const refusals = [
       await failureOf(client.lease('0'.repeat(32))),
