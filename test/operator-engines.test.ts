@@ -62,6 +62,18 @@ test(
     for (const { url } of [direct, cut]) expect(await list('--operator', url)).toEqual(listed);
     const collected = await runHoldfast(['space', 'gc', 'operated', 'space', '--json'], { environment });
     expect(JSON.parse(collected.stdout)).toEqual({ examined: 0, deleted: 0, reclaimedContentBytes: 0 });
+    expect(collected.stderr).toBe('');
+    const place = ['--app', 'operated', '--space', 'spaec'];
+    for (const misspelled of [
+      ['space', 'gc', 'operated', 'spaec'],
+      ['gc', '--plan', ...place],
+    ]) {
+      const { exitCode, stderr } = await runHoldfast(misspelled, { environment });
+      expect({ exitCode, stderr }).toEqual({
+        exitCode: 0,
+        stderr: 'App "operated" has no Space "spaec": holdfast space list shows all that there are\n',
+      });
+    }
 
     const probe = async (url: string, path: string) => (await fetch(`${url}${path}`)).status;
     expect(await probe(cut.url, '/readyz')).toBe(200);

@@ -5,6 +5,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { printCollected } from '../collected.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
+import { noteIfUnknown } from '../known-space.ts';
 import { type OperatorOptions, runOperation, withOperatorPlace } from '../operator-call.ts';
 import { sayWhenInterrupted } from '../terminal/interruption.ts';
 import { printJson, printLine } from '../terminal/output.ts';
@@ -63,6 +64,7 @@ async function plan(flags: GcFlags): Promise<void> {
   );
   if (flags.json) printJson(planned);
   else printPlan(planned);
+  if (planned.examined === 0) await noteIfUnknown(flags, app, space);
   if (planned.damage === null) return;
   throw new CliError(
     `rows of this Space cannot be read: the plan leaves out what is damaged, and what that keeps (${planned.damage})`,

@@ -3,6 +3,7 @@ import { formatBytes, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { printCollected } from '../collected.ts';
+import { noteIfUnknown } from '../known-space.ts';
 import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
 import { parsePathIdValue } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../terminal/output.ts';
@@ -84,6 +85,7 @@ function registerGc(space: Command): void {
       'collected nodes are gone, all others are kept; run the same command again to go on',
     );
     printCollected(result, options.json);
+    if (result.examined === 0) await noteIfUnknown(options, app, spaceId);
   });
 }
 
