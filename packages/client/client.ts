@@ -7,6 +7,7 @@ import {
   type UploadInstruction,
 } from '@holdfast/protocol';
 import type { TokenSource } from './authorization.ts';
+import { BodyPace } from './body-pace.ts';
 import { type Bulk, createBulk, type Zstd } from './bulk/bulk.ts';
 import { type Clock, systemClock } from './deadline.ts';
 import type { NodeDigest } from './digest.ts';
@@ -79,6 +80,7 @@ export function createClient(options: ClientOptions): Client {
     random: options.random ?? Math.random,
     retry: { ...RETRY_POLICY_DEFAULT, ...options.retry },
     timeouts: { ...TIMEOUTS_DEFAULT, ...options.timeouts },
+    bodyPace: new BodyPace(),
   };
   const target = {
     baseUrl: parseBaseUrl(options.baseUrl),

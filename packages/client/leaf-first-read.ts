@@ -1,6 +1,7 @@
 /** Verified reads that take one request for a node without children: the answer with its content says all, and the hash proves it. */
 import { encodeNodeHeader, type Hash, NodeFormatError } from '@holdfast/protocol';
 import type { Client } from './client.ts';
+import type { NodeContent } from './content.ts';
 import type { ContentMemory } from './content-memory.ts';
 import { digestNode, type NodeDigest } from './digest.ts';
 import { isConnectionBreak, VerificationError } from './errors.ts';
@@ -40,12 +41,13 @@ export async function findNodeUpTo(
   const describing = options.expectsRefs === true ? client.readMetadata(hash, { signal }) : undefined;
   // The metadata is awaited below. If the content fails first, its error is the one that is thrown.
   describing?.catch(() => undefined);
-  const { contentType, size, body } = await client.readContent(hash, { signal });
+  const answer = await client.readContent(hash, { signal });
+  const { contentType, size } = answer;
   if (size > contentBytesMax) {
-    await body.cancel();
+    await answer.body.cancel();
     return undefined;
   }
-  const content = await collect(body, size, options.memory);
+  const content = await findBytes(answer, options.memory);
   if (content === undefined) {
     // The connection broke: the SDK's whole read takes it up again.
     const node = await client.getNode(hash, { signal });
@@ -70,22 +72,13 @@ function encodeHeader(hash: Hash, node: Parameters<typeof encodeNodeHeader>[0]):
   }
 }
 
-/** All `size` bytes; undefined when the connection broke. */
-async function collect(
-  body: ReadableStream<Uint8Array>,
-  size: number,
+/** Undefined when the connection broke. */
+async function findBytes(
+  content: NodeContent,
   memory: ContentMemory | undefined,
 ): Promise<Uint8Array | undefined> {
-  const whole = memory?.take(size) ?? new Uint8Array(size);
-  const reader = body.getReader();
-  let offset = 0;
   try {
-    for (let next = await reader.read(); !next.done; next = await reader.read()) {
-      whole.set(next.value, offset);
-      offset += next.value.length;
-      memory?.give(next.value);
-    }
-    return whole;
+    return await content.bytes(memory);
   } catch (error) {
     if (isConnectionBreak(error)) return undefined;
     throw error;

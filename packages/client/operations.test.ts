@@ -29,15 +29,9 @@ describe('requests', () => {
     space.plant('gc', () => json({ examined: 0, deleted: 0, reclaimedContentBytes: 0 }));
     space.plant('root-refs', () => json(page));
     space.plant('root-refs', () => json({ success: true, idempotent: false, revision: 1 }));
-    const content = await client.readContent(hash, { range: { first: 1, last: 2 } });
-    expect({ ...content, body: undefined }).toEqual({
-      contentType: 'text/plain',
-      size: 5,
-      start: 1,
-      end: 3,
-      body: undefined,
-    } as never);
-    expect(new TextDecoder().decode(await readAll(content.body))).toBe('el');
+    const { body, bytes: _, ...part } = await client.readContent(hash, { range: { first: 1, last: 2 } });
+    expect(part).toEqual({ contentType: 'text/plain', size: 5, start: 1, end: 3 });
+    expect(new TextDecoder().decode(await readAll(body))).toBe('el');
     expect((await client.readMetadata(hash)).metadata.size).toBe(5);
     expect((await client.leaseNode(hash, { leaseDurationMs: 60_000 })).state).toBe('ready');
     expect(await client.getUsage()).toEqual(USAGE);

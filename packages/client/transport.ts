@@ -1,6 +1,7 @@
 /** Sends one request as often as the retry policy allows, under time limits, and hands each answer to its reader. */
 import { concatBytes } from '@holdfast/protocol';
 import { MalformedAnswer } from './answer-fields.ts';
+import type { BodyPace } from './body-pace.ts';
 import { abortable, type Clock, Deadline, sleep } from './deadline.ts';
 import { CasError, type CasErrorCode, type RequestOperation } from './errors.ts';
 import { JSON_ANSWER_BYTES_MAX, type Timeouts } from './limits.ts';
@@ -17,6 +18,7 @@ export interface Transport {
   readonly random: () => number;
   readonly retry: RetryPolicy;
   readonly timeouts: Timeouts;
+  readonly bodyPace: BodyPace;
 }
 
 const STATUS_UNAUTHORIZED = 401;
@@ -101,7 +103,7 @@ async function runAttempt<T>(
     };
     if (plan.body !== undefined) init.body = plan.body as BodyInit;
     const response = await deadline.guard(transport.fetch(plan.url, init));
-    answer = new Answer(response, plan, deadline);
+    answer = new Answer(response, plan, deadline, transport);
     if (MAY_ASK_AS_IT_IS) answer.refusePacked();
     if (!plan.isSuccess(response.status)) throw await answer.readFailure(transport.clock.now());
     return await read(answer);
@@ -165,9 +167,18 @@ export class Answer {
   readonly #response: Response;
   readonly #plan: RequestPlan;
   readonly #deadline: Deadline;
+  readonly #bodyPace: BodyPace;
+  readonly #clock: Clock;
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
 
-  constructor(response: Response, plan: RequestPlan, deadline: Deadline) {
+  constructor(
+    response: Response,
+    plan: RequestPlan,
+    deadline: Deadline,
+    { bodyPace, clock }: Pick<Transport, 'bodyPace' | 'clock'>,
+  ) {
+    this.#bodyPace = bodyPace;
+    this.#clock = clock;
     this.status = response.status;
     this.headers = response.headers;
     this.#response = response;
@@ -261,6 +272,36 @@ export class Answer {
     } finally {
       this.#deadline.pause();
     }
+  }
+
+  /** Whether the body is best read whole: it has as many bytes as its header says, and they are expected in a moment. */
+  comesWhole(bytes: number, idleMs: number): boolean {
+    const isBounded = this.headers.get('content-length') === String(bytes);
+    return isBounded && this.#reader === undefined && this.#bodyPace.comesAtOnce(bytes, idleMs);
+  }
+
+  /** All of the body within `idleMs`. Runtimes take no more bytes than its Content-Length says. */
+  async readDetachedWhole(idleMs: number): Promise<Uint8Array> {
+    this.#deadline.restart(idleMs);
+    const endPace = this.startPace();
+    try {
+      const bytes = new Uint8Array(await this.#deadline.guard(this.#response.arrayBuffer()));
+      endPace(bytes.length);
+      this.#deadline.end();
+      return bytes;
+    } catch (error) {
+      this.#bodyPace.noteMissed();
+      this.cancel();
+      throw toCasError(error, this.#plan, this.#deadline);
+    } finally {
+      this.#deadline.pause();
+    }
+  }
+
+  /** Measures how fast a body comes, from now until what it returns is called with the bytes that came. */
+  startPace(): (bytes: number) => void {
+    const startedAt = this.#clock.now();
+    return (bytes) => this.#bodyPace.note(bytes, this.#clock.now() - startedAt);
   }
 
   /** Gives up the rest of the body. */

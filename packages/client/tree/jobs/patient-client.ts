@@ -56,7 +56,9 @@ export function createPatientClient(client: Client, options: PatientClientOption
     readContent: async (hash, call) => {
       const content = await read(hash, () => client.readContent(hash, call));
       const waits = { coming: `no further bytes yet of ${hash}`, item: hash };
-      return { ...content, body: watchStream(content.body, progress, waits) };
+      const bytes: typeof content.bytes = (memory) =>
+        content.bytes(memory).finally(progress.waitFor(waits.coming));
+      return { ...content, body: watchStream(content.body, progress, waits), bytes };
     },
     getNode: (hash, call) => read(hash, () => client.getNode(hash, call)),
     putNode: (node, call) => send('storing a node', () => client.putNode(node, call)),
