@@ -30,15 +30,23 @@ export function makeCompactStep(
 ): () => Promise<number> {
   const stuck = new Set<Generation>();
   let walk: PackingWalk | undefined;
+  /** where a step of the walk failed, the last time that one did */
+  let failedAt: PackingWalk | undefined;
   /** ms of the monotonic clock */
   let walksAgainAt = 0;
   const pack = async (): Promise<number> => {
     if (performance.now() < walksAgainAt) return 0;
-    const { bytes, moved, cost, next } = await packSmallNodes(core, walk);
+    const { bytes, moved, cost, next, failure } = await packSmallNodes(core, walk).catch((error: unknown) => {
+      // A Space whose rows fail again and again holds up no other one: the next walk comes to it again.
+      if (walk?.within !== undefined && failedAt === walk) walk = { ...walk, within: undefined };
+      failedAt = walk;
+      throw error;
+    });
     walk = next;
     if (next === undefined) walksAgainAt = performance.now() + packPauseMs;
     COMPACTED_BYTES.add(bytes);
     PACKED_NODES.add(moved);
+    if (failure !== undefined) throw failure;
     return cost;
   };
   return async () => {

@@ -11,20 +11,31 @@ export class ContentLost extends Error {
   override readonly name = 'ContentLost';
 }
 
-/** The store failed or is away, and nothing was decided: the request may be sent again. Answers 503. */
+/** The store failed or is away: the request may be sent again. Nothing was decided, unless `isUndecided` says otherwise. Answers 503. */
 export class StoreUnavailable extends Error {
   override readonly name: string = 'StoreUnavailable';
   /** one row cannot be read or removed while the store itself is well; a second try would fail too */
   readonly isDamage: boolean;
+  /** the store was lost during a commit, which it may still make */
+  readonly isUndecided: boolean;
 
-  constructor(message: string, { isDamage = false, ...options }: ErrorOptions & { isDamage?: boolean } = {}) {
+  constructor(message: string, { isDamage, isUndecided, ...options }: StoreFailureOptions = {}) {
     super(message, options);
-    this.isDamage = isDamage;
+    this.isDamage = isDamage ?? false;
+    this.isUndecided = isUndecided ?? false;
   }
+}
+
+interface StoreFailureOptions extends ErrorOptions {
+  readonly isDamage?: boolean;
+  readonly isUndecided?: boolean;
 }
 
 /** True for a row that cannot be read or removed while the store is well: work on other rows may go on. */
 export const isDamage = (error: unknown): boolean => error instanceof StoreUnavailable && error.isDamage;
+
+export const isUndecided = (error: unknown): boolean =>
+  error instanceof StoreUnavailable && error.isUndecided;
 
 /** Resolves with what `work` does, or, if damage fails `work`, with what `instead` does. */
 export async function orIfDamaged<T, U>(

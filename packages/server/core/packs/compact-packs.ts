@@ -16,9 +16,15 @@ import type { Core } from '../core.ts';
 import type { ContentRow, Generation, PackPlace, Space } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { isDamage, StoreUnavailable } from '../store-failure.ts';
-import { createOwnPackGeneration, makeOwnPack } from './own-packs.ts';
+import {
+  createOwnPackGeneration,
+  type GroupOfMoves,
+  makeOwnPack,
+  moveInGroups,
+  takesRecords,
+} from './own-packs.ts';
 import type { PackRow } from './pack-model.ts';
-import { PACK_GROUP_RECORDS, type RecordMove } from './pack-ports.ts';
+import type { RecordMove } from './pack-ports.ts';
 
 const DAY_MS = 86_400_000;
 /** A record that is dead so long leaves the store, however much of its pack is live; with a day for the work itself, that is a week. */
@@ -215,27 +221,11 @@ async function moveTo(core: Core, space: Space, live: readonly LiveRecord[], now
     const to = places[index] as PackPlace;
     return { generation: content.generation, from: place, to, integrity: integrityFrom(content.integrity) };
   });
-  // The row comes with the first records: the sweep would take a judged pack without a live one.
-  let moved = 0;
-  for (let from = 0; from < moves.length; from += PACK_GROUP_RECORDS) {
-    const group = moves.slice(from, from + PACK_GROUP_RECORDS);
-    moved += await core.metadata.transact(space, moveLive, {
-      pack: from === 0 ? pack : undefined,
-      moves: group,
-    });
-  }
-  return moved;
+  return moveInGroups(core, space, pack, moves, (group) => core.metadata.transact(space, moveLive, group));
 }
 
-interface LiveMove {
-  /** the new pack, with its first records */
-  readonly pack: PackRow | undefined;
-  readonly moves: readonly RecordMove[];
-}
-
-export async function moveLive(tx: SpaceTransaction, { pack, moves }: LiveMove): Promise<number> {
-  if (pack !== undefined) await tx.packs.insertPack(pack);
-  return tx.packs.moveRecords(moves);
+export async function moveLive(tx: SpaceTransaction, group: GroupOfMoves<RecordMove>): Promise<number> {
+  return (await takesRecords(tx, group)) ? tx.packs.moveRecords(group.moves) : 0;
 }
 
 function placesOf(pack: Generation, live: readonly LiveRecord[]): PackPlace[] {

@@ -2,11 +2,14 @@
 import { PACK_ID_BYTES } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
 import { makeGenerationDigits } from '../generation.ts';
-import type { Generation } from '../model.ts';
+import type { Generation, Space } from '../model.ts';
+import type { SpaceTransaction } from '../ports.ts';
 import { NOTHING_STORED } from '../quotas.ts';
 import { sha256 } from '../sha256.ts';
+import { isUndecided } from '../store-failure.ts';
 import { createPackGeneration } from './pack-generations.ts';
 import type { PackRow } from './pack-model.ts';
+import { PACK_GROUP_RECORDS } from './pack-ports.ts';
 
 export function createOwnPackGeneration(core: Core, now: number): Generation {
   return createPackGeneration(now, makeGenerationDigits(core.random));
@@ -30,4 +33,52 @@ export function makeOwnPack(
     reserved: NOTHING_STORED,
     isDiscarded: false,
   };
+}
+
+/** A part of what moves into a pack of the server's own. */
+export interface GroupOfMoves<Move> {
+  readonly pack: PackRow;
+  readonly isFirst: boolean;
+  readonly moves: readonly Move[];
+}
+
+/**
+ * Moves records into a pack whose object is durable, group by group: `move` is the transaction of one. If the first one moves nothing
+ * because it fails, nothing names the object, which is deleted: whatever makes it fail would leave one object after the other.
+ * Resolves how many were moved.
+ */
+export async function moveInGroups<Move>(
+  core: Core,
+  space: Space,
+  pack: PackRow,
+  moves: readonly Move[],
+  move: (group: GroupOfMoves<Move>) => Promise<number>,
+): Promise<number> {
+  let moved = 0;
+  for (let from = 0; from < moves.length; from += PACK_GROUP_RECORDS) {
+    const group = { pack, isFirst: from === 0, moves: moves.slice(from, from + PACK_GROUP_RECORDS) };
+    try {
+      moved += await move(group);
+    } catch (error) {
+      if (group.isFirst && !isUndecided(error)) await core.content.delete(space, [pack.generation]);
+      throw error;
+    }
+  }
+  return moved;
+}
+
+/**
+ * Whether records may move into the pack in this transaction, before any does. Its row comes with the first of them: the sweep would
+ * take a judged pack without a live record. It takes the pack all the same if all that came with the first groups has gone meanwhile.
+ */
+export async function takesRecords(
+  tx: SpaceTransaction,
+  { pack, isFirst }: Omit<GroupOfMoves<unknown>, 'moves'>,
+): Promise<boolean> {
+  if (isFirst) {
+    await tx.packs.insertPack(pack);
+    return true;
+  }
+  const standing = await tx.packs.findPack(pack.id);
+  return standing !== undefined && !standing.isDiscarded;
 }

@@ -50,6 +50,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     let walk: PackingWalk | undefined;
     for (let steps = 0; steps < STEPS_MAX; steps += 1) {
       const step = await packSmallNodes(core, walk, rules);
+      if (step.failure !== undefined) throw step.failure;
       moved += step.moved;
       walk = step.next;
       if (walk === undefined) return moved;

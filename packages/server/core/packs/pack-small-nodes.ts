@@ -21,10 +21,15 @@ import { sha256Hex } from '../sha256.ts';
 import { isDamage, StoreUnavailable } from '../store-failure.ts';
 import type { UploadKind } from '../upload-ports.ts';
 import type { CompactionStep } from './compact-packs.ts';
-import { createOwnPackGeneration, makeOwnPack } from './own-packs.ts';
+import {
+  createOwnPackGeneration,
+  type GroupOfMoves,
+  makeOwnPack,
+  moveInGroups,
+  takesRecords,
+} from './own-packs.ts';
 import { recordGeneration } from './pack-generations.ts';
-import type { PackRow } from './pack-model.ts';
-import { PACK_GROUP_RECORDS, SMALL_NODE_BYTES_MAX, type SpaceToPack } from './pack-ports.ts';
+import { SMALL_NODE_BYTES_MAX, type SpaceToPack } from './pack-ports.ts';
 
 const DAY_MS = 86_400_000;
 const RANDOM_DIGITS = 20;
@@ -65,6 +70,8 @@ export interface PackingStep extends CompactionStep {
   readonly cost: number;
   /** undefined: the walk has ended */
   readonly next: PackingWalk | undefined;
+  /** None of several objects in a row could be read: the store may be away. The walk has passed them over. */
+  readonly failure?: StoreUnavailable | undefined;
 }
 
 /** A node that was read, and its record in the new pack. */
@@ -94,17 +101,17 @@ export async function packSmallNodes(
     ...{ after: within.after, before, limit: RECORDS_MAX },
   });
   if (found.length < rules.nodesMin) return { ...NOTHING, next: { after, within: undefined } };
-  const { builder, nodes, looked, bytes } = await gather(core, space, found);
+  const { builder, nodes, looked, bytes, failure } = await gather(core, space, found);
   const cost = bytes + looked * OBJECT_COST_BYTES;
   const last = found[looked - 1]?.generation ?? within.after;
   const next: PackingWalk = { after, within: { space, after: last } };
   const kept = await findStill(core, space, nodes);
-  if (kept.length < rules.nodesMin) return { bytes, moved: 0, cost, next };
+  if (kept.length < rules.nodesMin) return { bytes, moved: 0, cost, next, failure };
   const hashes = new Set(kept.map(({ record }) => record.hash));
   builder.retain((hash) => hashes.has(hash));
   const pack = builder.toBytes();
   const moved = await moveInto(core, space, kept, pack, now);
-  return { bytes: bytes + pack.length, moved, cost: cost + pack.length, next };
+  return { bytes: bytes + pack.length, moved, cost: cost + pack.length, next, failure };
 }
 
 const NOTHING = { bytes: 0, moved: 0, cost: OBJECT_COST_BYTES } as const;
@@ -133,40 +140,51 @@ interface Gathered {
   /** contents that were read, or found unreadable */
   readonly looked: number;
   readonly bytes: number;
+  /** of the last objects that were looked at */
+  readonly failure: StoreUnavailable | undefined;
 }
 
-/** Reads objects, in their order, until the pack is full. One that is bad or gone is passed over: the scrub finds out whose it is. */
+/**
+ * Reads objects, in their order, until the pack is full, or none of several can be read. One that is bad or gone is passed over: the
+ * scrub finds out whose it is.
+ */
 async function gather(core: Core, space: Space, found: readonly ContentRow[]): Promise<Gathered> {
   const builder = new PackBuilder({ bytesMax: PACK_BYTES_MAX, recordsMax: RECORDS_MAX });
   const nodes = new Map<Hash, GatheredNode>();
   let looked = 0;
   let bytes = 0;
+  const end = (failure?: StoreUnavailable): Gathered => ({
+    ...{ builder, nodes: [...nodes.values()], looked, bytes, failure },
+  });
   for (const batch of batchesOf(found, TOGETHER)) {
     const read = await readBatch(core, space, batch);
+    if (read instanceof StoreUnavailable) {
+      looked += batch.length;
+      return end(read);
+    }
     for (const [index, content] of batch.entries()) {
       const record = read[index];
-      if (bytes >= READ_BYTES_MAX || (record !== undefined && !builder.add(record))) {
-        return { builder, nodes: [...nodes.values()], looked, bytes };
-      }
+      if (bytes >= READ_BYTES_MAX || (record !== undefined && !builder.add(record))) return end();
       looked += 1;
       bytes += content.canonicalSize;
       if (record !== undefined && !nodes.has(record.hash)) nodes.set(record.hash, { content, record });
     }
   }
-  return { builder, nodes: [...nodes.values()], looked, bytes };
+  return end();
 }
 
-/** Aligned with `batch`. An object that cannot be read now is passed over too, unless none of several can: then the store is away. */
+/** Aligned with `batch`. An object that cannot be read now is passed over too, unless none of several can. */
 async function readBatch(
   core: Core,
   space: Space,
   batch: readonly ContentRow[],
-): Promise<readonly (EncodedRecord | undefined)[]> {
+): Promise<readonly (EncodedRecord | undefined)[] | StoreUnavailable> {
   const read = await Promise.allSettled(batch.map((content) => readSound(core, space, content)));
-  const failures = read.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []));
-  const isAway = failures.length === batch.length && batch.length > 1;
-  const failure = failures.find((each) => isAway || !(each instanceof StoreUnavailable));
+  const failures: unknown[] = read.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []));
+  const failure = failures.find((each) => !(each instanceof StoreUnavailable));
   if (failure !== undefined) throw failure;
+  const [away] = failures;
+  if (away instanceof StoreUnavailable && failures.length === batch.length && batch.length > 1) return away;
   return read.map((each) => (each.status === 'fulfilled' ? each.value : undefined));
 }
 
@@ -223,16 +241,10 @@ async function moveInto(
     return { hash, from: content.generation, to, place, integrity: written.integrityOf(stored) };
   });
   const pack = makeOwnPack(core, now, { generation, bytes: written.bytes, records: nodes.length });
-  // The row comes with the first records: the sweep would take a judged pack without a live one.
-  let moved = 0;
-  for (let from = 0; from < moves.length; from += PACK_GROUP_RECORDS) {
-    const group = { moves: moves.slice(from, from + PACK_GROUP_RECORDS), uploads: core.content.upload.kind };
-    moved += await core.metadata.transact(space, moveSmall, {
-      ...group,
-      pack: from === 0 ? pack : undefined,
-    });
-  }
-  return moved;
+  const uploads = core.content.upload.kind;
+  return moveInGroups(core, space, pack, moves, (group) =>
+    core.metadata.transact(space, moveSmall, { ...group, uploads }),
+  );
 }
 
 /** Where the records are. Throws if what was proven is not there: then nothing was written or moved. */
@@ -263,10 +275,7 @@ interface SmallNodeMove {
   readonly integrity: Uint8Array;
 }
 
-interface SmallNodesMove {
-  /** the new pack, with its first records */
-  readonly pack: PackRow | undefined;
-  readonly moves: readonly SmallNodeMove[];
+interface SmallNodesMove extends GroupOfMoves<SmallNodeMove> {
   readonly uploads: UploadKind;
 }
 
@@ -276,7 +285,7 @@ interface SmallNodesMove {
  */
 export async function moveSmall(
   tx: SpaceTransaction,
-  { pack, moves, uploads }: SmallNodesMove,
+  { moves, uploads, ...group }: SmallNodesMove,
 ): Promise<number> {
   const nodes = await tx.findNodes(moves.map(({ hash }) => hash));
   const still = moves.flatMap((move, index) => {
@@ -288,7 +297,7 @@ export async function moveSmall(
     still.map(({ node }) => node),
     uploads,
   );
-  if (pack !== undefined) await tx.packs.insertPack(pack);
+  if (!(await takesRecords(tx, group))) return 0;
   for (const [index, { move, node }] of still.entries()) {
     const { to, place, integrity, from } = move;
     const { canonicalSize, storage } = node;

@@ -1,4 +1,5 @@
 /** How the use of a pack follows from what happens to its records. Pure. */
+import { assertInvariant } from '../invariant.ts';
 import type { PackRow, PackUse } from './pack-model.ts';
 
 /** bytes before the first record of a pack */
@@ -13,14 +14,17 @@ export interface UseChange {
   readonly liveRecords: number;
   /** stored bytes */
   readonly liveBytes: number;
+  /** a record became live, even if it, or another, died too */
+  readonly hasCome: boolean;
   /** a record stopped being live */
   readonly hasDied: boolean;
 }
 
 type PackFacts = Pick<PackRow, 'state' | 'bytes' | 'isDiscarded'>;
 
-/** `pack` is as it is after the transaction, `now` its instant. */
+/** `pack` is as it is after the transaction, `now` its instant. Throws InvariantViolation. */
 export function changeUse(use: PackUse, pack: PackFacts, change: UseChange, now: number): PackUse {
+  assertInvariant(!(change.hasCome && pack.isDiscarded), 'no record comes to a pack that is discarded');
   const changed: PackUse = {
     liveRecords: use.liveRecords + change.liveRecords,
     liveBytes: use.liveBytes + change.liveBytes,

@@ -214,13 +214,13 @@ export class CoreWorld {
     return bytes;
   }
 
-  lease(node: CanonicalNode, durationMs = MINUTE_MS): Promise<LeaseResponse> {
-    return leaseNode(this.#core, SPACE, node.hash, durationMs, () => ORIGIN);
+  lease(node: CanonicalNode, durationMs = MINUTE_MS, space = SPACE): Promise<LeaseResponse> {
+    return leaseNode(this.#core, space, node.hash, durationMs, () => ORIGIN);
   }
 
   /** A lease that is expected to ask for bytes. */
-  async begin(node: CanonicalNode): Promise<AwaitingUpload> {
-    const answer = await this.lease(node);
+  async begin(node: CanonicalNode, space = SPACE): Promise<AwaitingUpload> {
+    const answer = await this.lease(node, MINUTE_MS, space);
     if ('upload' in answer) return answer;
     throw new Error(`expected an upload instruction, got ${answer.state}`);
   }
@@ -234,11 +234,11 @@ export class CoreWorld {
   }
 
   /** Lease, PUT to whoever receives here, lease: the last answer. */
-  async upload(node: CanonicalNode, bytes = node.bytes): Promise<LeaseResponse> {
-    const begun = await this.begin(node);
+  async upload(node: CanonicalNode, bytes = node.bytes, space = SPACE): Promise<LeaseResponse> {
+    const begun = await this.begin(node, space);
     if (this.#direct === undefined) await this.put(begun, bytes);
     else expect(this.#direct.put(begun.upload.url, bytes)).toBe(200);
-    return this.lease(node);
+    return this.lease(node, MINUTE_MS, space);
   }
 
   /** Uploads nodes that must become ready, children first. */

@@ -139,7 +139,7 @@ function isWriteOnceBroken(error: unknown): boolean {
 }
 
 /** The error for callers: a broken rule, or a failure that undid nothing that was acknowledged. */
-export function storageError(error: unknown, doing: string): Error {
+export function storageError(error: unknown, doing: string, { isUndecided = false } = {}): Error {
   // An ApiError refuses the caller, as when its share is used up: nothing is wrong with the store.
   const isSaid =
     error instanceof StoreUnavailable || error instanceof EngineRefused || error instanceof ApiError;
@@ -154,7 +154,11 @@ export function storageError(error: unknown, doing: string): Error {
   const hint = code === NO_HOST ? detail : (HINTS[code] ?? 'try again; see the cause if it lasts');
   const cause = Object.assign(new Error(detail), { code });
   const isDamage = DAMAGE_CODES.has(code);
-  return new StoreUnavailable(`PostgreSQL: ${doing} failed (${code}): ${hint}`, { cause, isDamage });
+  return new StoreUnavailable(`PostgreSQL: ${doing} failed (${code}): ${hint}`, {
+    cause,
+    isDamage,
+    isUndecided,
+  });
 }
 
 /** The message of the server or system, cut to a line of bounded length. */

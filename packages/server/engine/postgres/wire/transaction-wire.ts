@@ -107,6 +107,7 @@ export class TransactionWire {
       throw storageError(
         this.#failure,
         'committing, with an outcome nobody knows: repeat the request; the commit',
+        { isUndecided: true },
       );
     }
     await this.rollback();

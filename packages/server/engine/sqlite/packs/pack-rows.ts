@@ -185,14 +185,25 @@ export class SqlitePackRows implements PackVerbs {
   }
 }
 
-const UNCHANGED: UseChange = { liveRecords: 0, liveBytes: 0, hasDied: false };
+const UNCHANGED: UseChange = { liveRecords: 0, liveBytes: 0, hasCome: false, hasDied: false };
 
-const born = (bytes: number): UseChange => ({ liveRecords: 1, liveBytes: bytes, hasDied: false });
+const born = (bytes: number): UseChange => ({
+  ...UNCHANGED,
+  liveRecords: 1,
+  liveBytes: bytes,
+  hasCome: true,
+});
 
-const died = (bytes: number): UseChange => ({ liveRecords: -1, liveBytes: -bytes, hasDied: true });
+const died = (bytes: number): UseChange => ({
+  ...UNCHANGED,
+  liveRecords: -1,
+  liveBytes: -bytes,
+  hasDied: true,
+});
 
 const addChange = (left: UseChange, right: UseChange): UseChange => ({
   liveRecords: left.liveRecords + right.liveRecords,
   liveBytes: left.liveBytes + right.liveBytes,
+  hasCome: left.hasCome || right.hasCome,
   hasDied: left.hasDied || right.hasDied,
 });
