@@ -105,13 +105,24 @@ describe('content', () => {
     expect(reads.whole).toBe(0);
   });
 
-  test('of which something was read already is not given again', async () => {
+  test.each([0, 1_000])('of %d bytes is read once: by its body or by its bytes', async (length) => {
+    const bytes = bytesOf(length);
     const space = new FakeSpace();
-    const bytes = bytesOf(1_000);
-    space.plant('content', () => new Response(bytes, { headers: headers(bytes.length) }));
-    const { body, bytes: readBytes } = await space.client().readContent(HASH);
-    await body.getReader().read();
-    await expect(readBytes()).rejects.toThrow(TypeError);
+    const answer = () => new Response(bytes, { headers: headers(length) });
+    space.plant('content', answer, answer, answer);
+    const client = space.client();
+    const first = await client.readContent(HASH);
+    const reading = first.body.getReader().read();
+    await expect(first.bytes()).rejects.toThrow(TypeError);
+    expect((await reading).value?.length ?? 0).toBe(length);
+    const second = await client.readContent(HASH);
+    const whole = second.bytes();
+    await expect(second.bytes()).rejects.toThrow(TypeError);
+    await expect(readAll(second.body)).rejects.toThrow(TypeError);
+    expect((await whole).length).toBe(length);
+    const third = await client.readContent(HASH);
+    await third.bytes();
+    await expect(readAll(third.body)).rejects.toThrow(TypeError);
   });
 
   test('whose length the header does not say is never taken whole: it could have any', async () => {

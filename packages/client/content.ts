@@ -20,8 +20,8 @@ export interface NodeContent {
   /** Exactly `end - start` bytes, or an error. Cancel it to stop early. */
   readonly body: ReadableStream<Uint8Array>;
   /**
-   * The same at once, for a caller that does not read `body`: cheaper than its pieces. `memory`, where given, has room for it, and takes
-   * back the pieces that it came in.
+   * The same at once, for a caller that does not read `body`, and calls this once: cheaper than its pieces. `memory`, where given, has
+   * room for it, and takes back the pieces that it came in.
    */
   readonly bytes: (memory?: ContentMemory) => Promise<Uint8Array>;
 }
@@ -85,6 +85,8 @@ class ExactBody {
   readonly #length: number;
   readonly #idleMs: number;
   #received = 0;
+  /** Two readers would each get a part. */
+  #reader: 'body' | 'bytes' | undefined;
 
   constructor(answer: Answer, length: number, idleMs: number) {
     this.#answer = answer;
@@ -97,6 +99,7 @@ class ExactBody {
     return new ReadableStream<Uint8Array>(
       {
         pull: async (controller) => {
+          this.#claim('body');
           const chunk = await this.#next();
           if (chunk === undefined) controller.close();
           else controller.enqueue(chunk);
@@ -109,8 +112,7 @@ class ExactBody {
   }
 
   async readAll(memory: ContentMemory | undefined): Promise<Uint8Array> {
-    if (this.#received > 0)
-      throw new TypeError('the body has been read already: take its bytes instead of it');
+    this.#claim('bytes');
     if (this.#answer.comesWhole(this.#length, this.#idleMs)) {
       const whole = await this.#answer.readDetachedWhole(this.#idleMs);
       this.#take(whole.length);
@@ -125,6 +127,13 @@ class ExactBody {
     }
     endPace(this.#length);
     return whole;
+  }
+
+  #claim(reader: 'body' | 'bytes'): void {
+    const isFree = this.#reader === undefined || (reader === 'body' && this.#reader === 'body');
+    if (!isFree)
+      throw new TypeError('this content is being read already, by body or by bytes(): read it once');
+    this.#reader = reader;
   }
 
   async #next(): Promise<Uint8Array | undefined> {
