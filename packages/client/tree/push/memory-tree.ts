@@ -1,5 +1,5 @@
 /** A tree whose nodes are all in memory: what a page pushes, and what tests push. */
-import { encodeNode, type Hash } from '@holdfast/protocol';
+import { encodeNode, encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import type { NodeSink } from '../build/builders.ts';
 import { type NodeParts, TreeFormatError, type TreeNode } from '../format/tree-format.ts';
 import { type ParsedNode, parseTreeNode } from '../format/tree-node.ts';
@@ -18,12 +18,63 @@ export class MemoryTree implements NodeSink {
   supply(root: Hash): NodeSupply<PushNode> {
     const parsed = parseTreeNode(this.#find(root));
     return {
-      root: describeRoot(root, parsed),
+      root: this.#describeRoot(root, parsed),
       makeNode: async ({ hash }) => encodeNode(this.#find(hash)),
-      listChildren: async ({ hash }) => listPushChildren(parseTreeNode(this.#find(hash))),
-      sizeOf: ({ hash }) => this.#find(hash).content.length,
+      listChildren: async ({ hash }) => this.#listChildren(parseTreeNode(this.#find(hash))),
+      sizeOf: ({ hash }) => canonicalSizeOf(this.#find(hash)),
       nameOf: ({ hash }) => hash,
     };
+  }
+
+  #describeRoot(hash: Hash, node: ParsedNode): PushNode {
+    switch (node.type) {
+      case 'file':
+      case 'chunk':
+        return { hash, bytes: node.content.length, entryCount: 1, isLeaf: true };
+      case 'symlink':
+        return { hash, bytes: node.target.length, entryCount: 1, isLeaf: true };
+      default: {
+        const children = this.#listChildren(node);
+        const sum = (of: (child: PushNode) => number): number =>
+          children.reduce((total, child) => total + of(child), 0);
+        return {
+          hash,
+          bytes: sum(({ bytes }) => bytes),
+          entryCount: sum(({ entryCount }) => entryCount) + 1,
+          isLeaf: false,
+        };
+      }
+    }
+  }
+
+  /** The children of a node as a push counts them, in the order of its refs. */
+  #listChildren(node: ParsedNode): PushNode[] {
+    switch (node.type) {
+      case 'directory':
+        return node.entries.map(({ hash, kind, bytes, entryCount }) => ({
+          hash,
+          bytes,
+          entryCount: entryCount + 1,
+          // A large file has children, which its own node tells.
+          isLeaf: kind !== 'directory' && this.#find(hash).refs.length === 0,
+        }));
+      case 'directory-index':
+        return node.children.map(({ hash, bytes, entryCount }) => ({
+          hash,
+          bytes,
+          entryCount,
+          isLeaf: false,
+        }));
+      case 'file-index':
+        return node.children.map(({ hash, bytes }) => ({
+          hash,
+          bytes,
+          entryCount: 0,
+          isLeaf: node.level === 1,
+        }));
+      default:
+        return [];
+    }
   }
 
   #find(hash: Hash): NodeParts {
@@ -33,48 +84,5 @@ export class MemoryTree implements NodeSink {
   }
 }
 
-function describeRoot(hash: Hash, node: ParsedNode): PushNode {
-  switch (node.type) {
-    case 'file':
-    case 'chunk':
-      return { hash, bytes: node.content.length, entryCount: 1, isLeaf: true };
-    case 'symlink':
-      return { hash, bytes: node.target.length, entryCount: 1, isLeaf: true };
-    default: {
-      const children = listPushChildren(node);
-      const sum = (of: (child: PushNode) => number): number =>
-        children.reduce((total, child) => total + of(child), 0);
-      return {
-        hash,
-        bytes: sum(({ bytes }) => bytes),
-        entryCount: sum(({ entryCount }) => entryCount) + 1,
-        isLeaf: false,
-      };
-    }
-  }
-}
-
-/** The children of a node as a push counts them, in the order of its refs. */
-function listPushChildren(node: ParsedNode): PushNode[] {
-  switch (node.type) {
-    case 'directory':
-      return node.entries.map(({ hash, kind, bytes, entryCount }) => ({
-        hash,
-        bytes,
-        entryCount: entryCount + 1,
-        // A large file has children too, but only its own node tells; leaves are cheap to look at.
-        isLeaf: kind === 'symlink',
-      }));
-    case 'directory-index':
-      return node.children.map(({ hash, bytes, entryCount }) => ({ hash, bytes, entryCount, isLeaf: false }));
-    case 'file-index':
-      return node.children.map(({ hash, bytes }) => ({
-        hash,
-        bytes,
-        entryCount: 0,
-        isLeaf: node.level === 1,
-      }));
-    default:
-      return [];
-  }
-}
+const canonicalSizeOf = ({ contentType, refs, content }: NodeParts): number =>
+  encodeNodeHeader({ contentType, refs, size: content.length }).length + content.length;
