@@ -43,18 +43,24 @@ const stdout = new WrittenOutput(process.stdout);
 const stderr = new WrittenOutput(process.stderr);
 /** Of the command, once it has ended. */
 let exitCode: ExitCode | undefined;
+/** Commands whose exit code says what they found, or that what they wrote is whole. */
+const JUDGING: ReadonlySet<string> = new Set(['holdfast verify', 'holdfast check', 'holdfast bundle create']);
 
 /**
  * A result that could not be written is a failure, however well the command did: a root hash would be lost silently. A
- * reader that went away (`holdfast app list | head -1`) is not.
+ * reader that went away (`holdfast app list | head -1`) is not, unless the command then ends before it can judge.
  */
 function exitOnFailedWrite(error: NodeJS.ErrnoException): void {
   // The reader may have got the same Ctrl-C. This process then ends by the signal.
   if (interruption.aborted) return;
-  if (error.code === 'EPIPE') process.exit(exitCode ?? 0);
+  const isReaderGone = error.code === 'EPIPE';
+  const isCutShort = exitCode === undefined && running !== undefined && JUDGING.has(nameOf(running));
+  if (isReaderGone && !isCutShort) process.exit(exitCode ?? 0);
+  const line = isReaderGone
+    ? 'what reads the output went away before the command had ended: run it again'
+    : `stdout cannot be written: ${describeFileError(error)}; then run the command again`;
   // At once: the process ends here, and stderr is not waited for.
-  const line = `holdfast: stdout cannot be written: ${describeFileError(error)}; then run the command again`;
-  writeAtOnce(`${printable(line)}\n`);
+  writeAtOnce(`holdfast: ${printable(line)}\n`);
   process.exit(1);
 }
 
@@ -67,10 +73,8 @@ function writeAtOnce(text: string): void {
 }
 
 process.stdout.on('error', exitOnFailedWrite);
-process.stderr.on('error', (error: NodeJS.ErrnoException) => {
-  if (interruption.aborted) return;
-  process.exit(error.code === 'EPIPE' ? (exitCode ?? 0) : 1);
-});
+// What is said there is for people. If nobody can read it, the work goes on, and the exit code says how it ended.
+process.stderr.on('error', () => undefined);
 const flush = (): Promise<(Error | undefined)[]> => Promise.all([stdout.settled(), stderr.settled()]);
 /** Writing the last of a result to a slow reader is part of the command: a signal ends that too. */
 async function runAndFlush(): Promise<void> {
