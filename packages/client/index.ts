@@ -139,6 +139,8 @@ export {
   type FileIndexChild,
   findNameFault,
   findSymlinkTargetFault,
+  MTIME_NS_MAX,
+  MTIME_NS_MIN,
   type NodeParts,
   SYMLINK_CONTENT_TYPE,
   TreeFormatError,

@@ -100,7 +100,9 @@ export class PushState {
       if (state.isReplacement) this.#warnOfCommit();
       return state;
     } catch (error) {
-      const what = `the cache folder ${cacheFolder} cannot be used: ${describeFileError(error)}`;
+      const isNoFolder = error instanceof Error && 'code' in error && error.code === 'EEXIST';
+      const reason = isNoFolder ? 'something else than a folder stands there' : describeFileError(error);
+      const what = `the cache folder ${cacheFolder} cannot be used: ${reason}`;
       // What is remembered only saves time; the request id of a commit must outlive the process.
       if (typeof cache === 'string' || commitScope !== undefined || error instanceof TreeStateBusyError) {
         throw new CliError(`${what}; choose another with --cache DIR`, { cause: error });

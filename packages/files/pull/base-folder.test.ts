@@ -71,9 +71,19 @@ test('a target below a file, or below a link that leads nowhere, is refused even
   expect(await failureOf(besides)).toMatch(/is not a folder but a file; .* another place for the tree$/);
   for (const above of [file, link]) {
     const pulling = pullToPath(source, root, join(above, 'below'), { force: true });
-    expect(await failureOf(pulling)).toContain('is below a file, or below a link that leads nowhere');
+    expect(await failureOf(pulling)).toContain('is below a file, below a link that leads nowhere, or ');
   }
   expect([readFileSync(file, 'utf8'), readlinkSync(link)]).toEqual(['mine', 'none']);
+});
+
+test('a device stays, even with --force', async () => {
+  const { root, source } = await makeSource(sample);
+  const target = fresh();
+  // The null device, under another name: only root may make one.
+  expect(Bun.spawnSync(['mknod', target, 'c', '1', '3']).exitCode).toBe(0);
+  const refusal = await failureOf(pullToPath(source, root, target, { force: true }));
+  expect(refusal).toMatch(/is not a folder but a pipe, socket or device; .* another place for the tree$/);
+  expect(lstatSync(target).isCharacterDevice()).toBe(true);
 });
 
 test('a link to a folder is that folder, which --force never replaces', async () => {

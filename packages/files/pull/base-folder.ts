@@ -6,8 +6,8 @@ import { explain } from './failure.ts';
 import { forgetPartialName, makePartialName, NO_HASH } from './partial-names.ts';
 
 /**
- * Makes `base` and the folders above it. `isNamed`: it is the place that was named for the pull, where with `force` a file, link
- * or device gives way. Throws PullTargetError.
+ * Makes `base` and the folders above it. `isNamed`: it is the place that was named for the pull, where with `force` a file, link,
+ * pipe or socket gives way. A device never does: it is most likely one of the machine's own. Throws PullTargetError.
  */
 export function makeBase(base: string, { isNamed, force }: { isNamed: boolean; force: boolean }): void {
   try {
@@ -19,9 +19,10 @@ export function makeBase(base: string, { isNamed, force }: { isNamed: boolean; f
     const found = findStat(base);
     if (found === undefined)
       throw new PullTargetError(
-        `${base} is below a file, or below a link that leads nowhere; choose another place for the tree`,
+        `${base} is below a file, below a link that leads nowhere, or where the system makes no folders; choose another place for the tree`,
       );
-    if (!isNamed || !force) throw refuse(base, found, isNamed);
+    const isReplaceable = isNamed && !found.isCharacterDevice() && !found.isBlockDevice();
+    if (!isReplaceable || !force) throw refuse(base, found, isReplaceable);
     replaceByFolder(base);
   }
 }

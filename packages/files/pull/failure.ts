@@ -16,7 +16,8 @@ export function explain(error: unknown, what: string): PullTargetError {
 const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'permission denied; check owner and mode',
   EPERM: 'not permitted; check owner and mode, and that the file system can hold it',
-  ENOSPC: 'the disk is full; free some space and run the same command again',
+  ENOSPC:
+    'the disk is full; free some space, or files if it can hold no more of them, and run the same command again',
   EDQUOT: 'the quota is used up; free some space and run the same command again',
   EROFS: 'the file system is read-only; choose another place',
   ENAMETOOLONG: 'this file system takes no name that long; pull to another one',

@@ -7,6 +7,7 @@ import {
   type ProgressReporter,
   type ProgressTotals,
   SILENT_PROGRESS,
+  VerificationError,
   verifyTree,
 } from '@holdfast/client';
 import fc from 'fast-check';
@@ -60,9 +61,22 @@ async function expectHonest(plan: Plan): Promise<void> {
   }
   rmSync(target, { recursive: true });
   const verified = counting();
-  await verifyTree(source, root, { progress: verified.progress });
+  const result = await verifyTree(source, root, { progress: verified.progress });
   expect([verified.totals().files, verified.files()]).toEqual([entries, entries]);
+  expect(verified.bytes()).toBe(result.bytes);
 }
+
+test('a verification deals with all entries, also with those that it cannot read', async () => {
+  const below = directory({ e: file(100), f: file(200), g: directory({ h: file(300) }) });
+  const { root, source } = await makeSource(directory({ a: file(400), d: below, z: file(500) }));
+  const lost = (await makeSource(below)).root;
+  const verified = counting();
+  source.onRead = (hash) => {
+    if (hash === lost) throw new VerificationError(`${hash}: planted`, 'readContent', hash);
+  };
+  const { faults } = await verifyTree(source, root, { progress: verified.progress });
+  expect([faults, verified.files(), verified.totals().files]).toEqual([1, 8, 8]);
+});
 
 test('all count the same entries, and come to as many as they said', async () => {
   await fc.assert(fc.asyncProperty(plans, expectHonest), { numRuns: 25 });

@@ -15,7 +15,7 @@ test('a disk too small for what the tree promises says so before anything is wri
     disk.fill(4_000_000);
     const refusal = await failureOf(pullToPath(source, root, target), Error);
     expect(refusal).toContain('the tree has 4.8 MiB that are not in');
-    expect(refusal).toContain('nothing was written');
+    expect(refusal).toContain('no file was written');
     expect(readdirSync(target)).toEqual([]);
     // What an interrupted pull left may be taken up again: that is tried.
     const left = join(target, `.holdfast-${'0'.repeat(16)}-1999999999-00000000.part`);

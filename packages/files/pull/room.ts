@@ -12,7 +12,7 @@ export function assertRoom(base: string, folder: Buffer, bytes: number): void {
   const room = free + sumOfPartials(folder);
   if (bytes <= room) return;
   throw new PullTargetError(
-    `the tree has ${formatBytes(bytes)} that are not in ${base} yet, and its disk has room for ${formatBytes(room)}: free some space, choose another place, or pull a part of it (HASH/path); nothing was written`,
+    `the tree has ${formatBytes(bytes)} that are not in ${base} yet, and its disk has room for ${formatBytes(room)}: free some space, choose another place, or pull a part of it (HASH/path); no file was written`,
   );
 }
 

@@ -1,6 +1,12 @@
 /** One file or link as an entry: known again from last time, or read. */
 import { lstatSync, readlinkSync, type Stats } from 'node:fs';
-import { buildSymlink, CHUNK_BYTES_MIN } from '@holdfast/client';
+import {
+  buildSymlink,
+  CHUNK_BYTES_MIN,
+  MTIME_NS_MAX,
+  MTIME_NS_MIN,
+  type ProgressReporter,
+} from '@holdfast/client';
 import { encodeNode } from '@holdfast/protocol';
 import { type ByteString, displayName, toFsPath } from '../byte-names.ts';
 import { digestAtOnce } from '../node-digest.ts';
@@ -34,6 +40,7 @@ export interface EntryReaderOptions {
   /** Entries, as people see them, that are read even if they look unchanged. */
   readonly distrusted: ReadonlySet<string>;
   readonly takeNode?: TakeNode | undefined;
+  readonly progress: Pick<ProgressReporter, 'warn'>;
 }
 
 export class EntryReader {
@@ -41,14 +48,16 @@ export class EntryReader {
   readonly #recordsMtime: boolean;
   readonly #distrusted: ReadonlySet<string>;
   readonly #takeNode: TakeNode | undefined;
+  readonly #progress: Pick<ProgressReporter, 'warn'>;
   readonly #taking = new Set<Promise<void>>();
   #failure: { readonly error: unknown } | undefined;
 
-  constructor(state: FolderState, { recordsMtime, distrusted, takeNode }: EntryReaderOptions) {
+  constructor(state: FolderState, { recordsMtime, distrusted, takeNode, progress }: EntryReaderOptions) {
     this.#state = state;
     this.#recordsMtime = recordsMtime;
     this.#distrusted = distrusted;
     this.#takeNode = takeNode;
+    this.#progress = progress;
   }
 
   /** The entry of last time, when nothing says that it changed. `seen` is asked in the order of names. */
@@ -67,10 +76,14 @@ export class EntryReader {
     return found.stats.isSymbolicLink() ? this.#readLink(found) : this.#readFile(found, onRead);
   }
 
-  /** ns; undefined when the tree records no times */
+  /** ns; undefined when the tree records no times, or cannot hold this one */
   mtimeOf(absolutePath: ByteString): bigint | undefined {
     if (!this.#recordsMtime) return undefined;
-    return lstatSync(toFsPath(absolutePath), { bigint: true }).mtimeNs;
+    const { mtimeNs } = lstatSync(toFsPath(absolutePath), { bigint: true });
+    if (mtimeNs >= MTIME_NS_MIN && mtimeNs <= MTIME_NS_MAX) return mtimeNs;
+    const reason = 'its modification time is not between 1677 and 2262, which are all that a tree can hold';
+    this.#progress.warn(`${displayName(absolutePath)} is stored without a time: ${reason}`);
+    return undefined;
   }
 
   async #readFile(found: FoundEntry, onRead: (bytes: number) => void): Promise<SeenEntry> {

@@ -13,6 +13,8 @@ import {
   type DirectoryIndexChild,
   type EntryKind,
   findNameFault,
+  MTIME_NS_MAX,
+  MTIME_NS_MIN,
   type NodeParts,
   SYMLINK_TARGET_BYTES_MAX,
   TreeFormatError,
@@ -38,8 +40,6 @@ const ENTRY_FIXED_BYTES = 1 + 1 + 2 + 8;
 const CHILD_FIXED_BYTES = 2 + 8 + 8;
 const ENTRY_COUNT_BYTES = 8;
 const MTIME_BYTES = 8;
-const MTIME_NS_MIN = -(2n ** 63n);
-const MTIME_NS_MAX = 2n ** 63n - 1n;
 
 /** A directory of up to CHILDREN_MAX entries, or a page of one. Throws TreeFormatError unless they are sorted and valid. */
 export function encodeDirectory(entries: readonly DirectoryEntry[]): NodeParts {

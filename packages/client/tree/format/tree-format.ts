@@ -43,6 +43,10 @@ export const INDEX_LEVEL_MAX = 12;
 export const NAME_BYTES_MAX = 1024;
 export const SYMLINK_TARGET_BYTES_MAX = 4096;
 
+/** Of a modification time, ns since the epoch: from 1677 to 2262. */
+export const MTIME_NS_MIN = -(2n ** 63n);
+export const MTIME_NS_MAX = 2n ** 63n - 1n;
+
 /** All fields of a directory's entry without its name take at most so many bytes. */
 const ENTRY_FIELDS_BYTES_MAX = 32;
 /** The largest content of a tree node: what a reader must be ready to hold. */

@@ -73,7 +73,9 @@ export async function verifyTree(
 }
 
 class Verification {
+  /** counts what is read */
   readonly #source: NodeSource;
+  readonly #uncounted: NodeSource;
   readonly #options: VerifyOptions;
   readonly #progress: ProgressReporter;
   readonly #good = new HashTable();
@@ -88,6 +90,7 @@ class Verification {
   #faults = 0;
 
   constructor(source: NodeSource, options: VerifyOptions) {
+    this.#uncounted = source;
     this.#source = {
       get nodesAtOnce() {
         return source.nodesAtOnce;
@@ -145,16 +148,15 @@ class Verification {
     return this.#reading.size < nodesAtOnce && this.#readingBytes < READING_BYTES_MAX;
   }
 
+  /** What the root is; its node is read, and counted, once more when it is visited. */
   async #findRoot(hash: Hash): Promise<Step | undefined> {
     let item: TreeItem;
     try {
-      item = await openTree(this.#source).readItem(hash, this.#options);
+      item = await openTree(this.#uncounted).readItem(hash, this.#options);
     } catch (error) {
       this.#addFault({ path: undefined, hash }, error);
       return undefined;
     }
-    this.#nodes = 0;
-    this.#bytes = 0;
     this.#progress.expect({ files: item.entryCount + 1 });
     return stepTo(item, undefined);
   }
@@ -168,7 +170,7 @@ class Verification {
     const places = [step, ...(this.#reading.get(key) ?? [])];
     this.#reading.delete(key);
     try {
-      if ('error' in read) for (const place of places) this.#addFault(place, read.error);
+      if ('error' in read) for (const place of places) this.#takeBad(place, read.error);
       else this.#takeGood(places, key, read.children);
     } catch (error) {
       this.#failure ??= { error };
@@ -184,6 +186,13 @@ class Verification {
     // What is below them is read for the first one alone.
     for (const twin of twins) files += countEntries(twin);
     this.#progress.count({ files });
+  }
+
+  /** Nothing below it can be read: that too is over. */
+  #takeBad(step: Step, error: unknown): void {
+    this.#addFault(step, error);
+    this.#progress.count({ files: countEntries(step) });
+    this.#progress.item(() => formatPath(step.path));
   }
 
   /** Reads one node; what is below it. */
