@@ -1,7 +1,8 @@
 /** Writing content that is still being verified: to stdout as it comes, to a file all or nothing. */
 import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
-import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { CliError } from './cli-error.ts';
 import { describeFileError } from './files.ts';
 import { writeSlowly } from './progress/waits.ts';
@@ -26,7 +27,8 @@ export async function writeToFile(chunks: Chunks, path: string): Promise<void> {
   if (existing !== undefined && !existing.isFile()) return writeThrough(chunks, path, path);
   // Through a link: the file it points at is replaced, not the link.
   const target = existing === undefined ? path : await realpath(path);
-  const partial = `${target}.${randomUUID()}.part`;
+  await removeAbandoned(target);
+  const partial = `${target}.${process.pid}-${randomUUID()}.part`;
   const forget = beforeInterruptedEnd(() => rmSync(partial, { force: true }));
   try {
     await writeThrough(chunks, partial, path);
@@ -36,6 +38,30 @@ export async function writeToFile(chunks: Chunks, path: string): Promise<void> {
     throw error;
   } finally {
     forget();
+  }
+}
+
+/** What comes behind the name of the file that is to be: the process that writes it, and a name of its own. */
+const PARTIAL_SUFFIX = /^\.(\d{1,10})-[0-9a-f-]{36}\.part$/;
+
+/** Takes away what killed processes have left of the same file. What cannot be taken away stays. */
+async function removeAbandoned(target: string): Promise<void> {
+  const names = await readdir(dirname(target)).catch(() => []);
+  const file = basename(target);
+  for (const name of names) {
+    if (!name.startsWith(file)) continue;
+    const [, pid] = PARTIAL_SUFFIX.exec(name.slice(file.length)) ?? [];
+    if (pid === undefined || isRunning(Number(pid))) continue;
+    await rm(join(dirname(target), name), { force: true }).catch(() => undefined);
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return !(error instanceof Error && 'code' in error && error.code === 'ESRCH');
   }
 }
 
