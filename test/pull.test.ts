@@ -4,6 +4,8 @@ import {
   closeSync,
   cpSync,
   existsSync,
+  lstatSync,
+  lutimesSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -73,6 +75,27 @@ describe('there and back', () => {
     const target = commands.fresh();
     await commands.runWell('times', 'pull', root, target, '--quiet');
     expect((await commands.runWell('times', 'push', target, '--mtime', '--quiet')).trimEnd()).toBe(root);
+  });
+
+  test('what stands there with another time gets that of the tree, a file as the root too', async () => {
+    const source = commands.fresh('source');
+    writePlan(source, sampleTree);
+    const root = (await commands.runWell('times', 'push', source, '--mtime', '--quiet')).trimEnd();
+    const [target, single] = [commands.fresh(), commands.fresh('README.md')];
+    const pulls = [
+      [root, target],
+      [`${root}/README.md`, single],
+    ] as const;
+    for (const [tree, path] of pulls) await commands.runWell('times', 'pull', tree, path, '--quiet');
+    const touched = [single, target, ...['README.md', 'link', 'src'].map((name) => join(target, name))];
+    for (const path of touched) lutimesSync(path, 1, 1);
+    for (const [tree, path] of pulls) {
+      const again = JSON.parse(await commands.runWell('times', 'pull', tree, path, '--json'));
+      expect(again).toMatchObject({ writtenFiles: 0, writtenLinks: 0, writtenBytes: 0 });
+    }
+    expect((await commands.runWell('times', 'push', target, '--mtime', '--quiet')).trimEnd()).toBe(root);
+    const timeOf = (path: string) => lstatSync(path, { bigint: true }).mtimeNs;
+    expect(timeOf(single)).toBe(timeOf(join(source, 'README.md')));
   });
 
   test('a root that is a file is written to DIR itself', async () => {

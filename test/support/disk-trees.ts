@@ -55,13 +55,20 @@ export function writePlan(path: string | Buffer, plan: Plan): void {
   }
 }
 
-/** The nodes the plan makes, and the hash of its root. */
-export async function buildPlan(plan: Plan): Promise<{ readonly root: string; readonly tree: MemoryTree }> {
+/** The nodes the plan makes, and the hash of its root. `mtimeNs`: the time of every entry; the tree has none when it is left out. */
+export async function buildPlan(
+  plan: Plan,
+  mtimeNs?: bigint,
+): Promise<{ readonly root: string; readonly tree: MemoryTree }> {
   const tree = new MemoryTree();
-  return { root: (await build(tree, plan)).hash, tree };
+  return { root: (await build(tree, plan, mtimeNs)).hash, tree };
 }
 
-async function build(tree: MemoryTree, plan: Plan): Promise<BuiltFile & { readonly entryCount: number }> {
+async function build(
+  tree: MemoryTree,
+  plan: Plan,
+  mtimeNs: bigint | undefined,
+): Promise<BuiltFile & { readonly entryCount: number }> {
   switch (plan.kind) {
     case 'file': {
       const builder = new FileBuilder(tree);
@@ -79,9 +86,9 @@ async function build(tree: MemoryTree, plan: Plan): Promise<BuiltFile & { readon
         const entry: DirectoryEntry = {
           name: new Uint8Array(name),
           kind: below.kind,
-          ...(await build(tree, below)),
+          ...(await build(tree, below, mtimeNs)),
           isExecutable,
-          mtimeNs: undefined,
+          mtimeNs,
         };
         await builder.add(entry);
       }

@@ -1,8 +1,6 @@
 /** A folder of this machine as the target of a pull. */
 import {
   closeSync,
-  constants,
-  fchmodSync,
   fstatSync,
   lstatSync,
   mkdirSync,
@@ -31,7 +29,7 @@ import { type FolderAccess, openFolders } from './checked-folders.ts';
 import { explain, shownPath } from './failure.ts';
 import type { FileWriter } from './file-writer.ts';
 import { makeFolderIn } from './folder-calls.ts';
-import { kindOf, swapCase, syncFolder } from './local-entries.ts';
+import { findStat, kindOf, READ_FLAGS, swapCase, syncFolder } from './local-entries.ts';
 import {
   type AbandonedFile,
   closeLater,
@@ -48,11 +46,11 @@ import {
   writeRange,
 } from './partial-names.ts';
 import { assertRoom } from './room.ts';
-import { setTimes } from './set-times.ts';
+import { setExecutable } from './set-mode.ts';
+import { isTime, setTimes } from './set-times.ts';
 import { type Placed, placeNew, type SmallFile, unlinkIfThere, writeSmallFile } from './small-file.ts';
 import { pathOf, type TargetFolder } from './target-folder.ts';
 
-const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 /** Larger ones would fill the memory that is shared with the writer. */
 const UNPROVEN_BYTES_MAX = 256 * 1024;
 /** By anyone, as a push sees it. */
@@ -158,17 +156,17 @@ class LocalTarget implements FolderTarget {
   }
 
   setExecutable(path: TreePath, isExecutable: boolean): void {
-    this.#try(path, 'cannot get its mode', () => {
-      const descriptor = openSync(this.#locate(path), READ_FLAGS);
-      try {
-        const { mode } = fstatSync(descriptor);
-        // Executable by whoever may read it; the bits above the permissions are cleared, never set.
-        const readers = (mode & 0o444) >> 2;
-        fchmodSync(descriptor, (mode & 0o666) | (isExecutable ? readers : 0));
-      } finally {
-        closeSync(descriptor);
-      }
-    });
+    this.#try(path, 'cannot get its mode', () => setExecutable(this.#locate(path), isExecutable));
+  }
+
+  hasTime(path: TreePath, mtimeNs: bigint): boolean {
+    return this.#try(path, 'cannot be looked at', () =>
+      isTime(lstatSync(this.#locate(path), { bigint: true }).mtimeNs, mtimeNs),
+    );
+  }
+
+  setTime(path: TreePath, mtimeNs: bigint): void {
+    this.#try(path, 'cannot get its time', () => setTimes(this.#locate(path), mtimeNs));
   }
 
   makeFolder(path: TreePath, mayReplace: boolean): void {
@@ -384,10 +382,6 @@ class LocalTarget implements FolderTarget {
       throw explain(error, `${this.#shown(path)} ${what}`);
     }
   }
-}
-
-function findStat(at: Buffer): Stats | undefined {
-  return lstatSync(at, { throwIfNoEntry: false });
 }
 
 function dropLater(writer: FileWriter | undefined, descriptor: number, close: () => void): void {

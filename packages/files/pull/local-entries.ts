@@ -1,6 +1,13 @@
 /** Entries of folders of this machine: what they are, and what their names may be taken for. */
-import { closeSync, constants, fsyncSync, openSync, type Stats } from 'node:fs';
+import { closeSync, constants, fsyncSync, lstatSync, openSync, type Stats } from 'node:fs';
 import type { FoundEntry } from '@holdfast/client';
+
+/** Follows no link, and waits for no pipe. */
+export const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
+export function findStat(at: Buffer): Stats | undefined {
+  return lstatSync(at, { throwIfNoEntry: false });
+}
 
 export function kindOf(stat: Stats): FoundEntry['kind'] {
   if (stat.isFile()) return 'file';

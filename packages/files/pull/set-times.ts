@@ -13,10 +13,19 @@ interface SystemFunctions {
 const FROM_WORKING_FOLDER = process.platform === 'darwin' ? -2 : -100;
 const NO_FOLLOW = process.platform === 'darwin' ? 0x20 : 0x100;
 const NS_PER_SECOND = 1_000_000_000n;
+/** What is lost of a time in floating point that the runtime then cuts to microseconds. */
+const LOST_NS_MAX = 2_000n;
 
 const findCalls = seekSystemFunctions<SystemFunctions>({
   utimensat: { args: ['i32', 'ptr', 'ptr', 'i32'], returns: 'i32' },
 });
+
+/** Whether `foundNs` is what a file has after `setTimes`: exactly that time, or as near as this runtime comes. */
+export function isTime(foundNs: bigint, mtimeNs: bigint): boolean {
+  if (findCalls() !== undefined) return foundNs === mtimeNs;
+  const off = foundNs - mtimeNs;
+  return -LOST_NS_MAX < off && off < LOST_NS_MAX;
+}
 
 /** Sets access and modification time of what stands at `path`, a link itself. Throws what the system says. */
 export function setTimes(path: Buffer, mtimeNs: bigint): void {
@@ -26,6 +35,7 @@ export function setTimes(path: Buffer, mtimeNs: bigint): void {
   const text = Buffer.concat([path, Buffer.of(0)]);
   if (findCalls()?.utimensat(FROM_WORKING_FOLDER, text, times, NO_FOLLOW) === 0) return;
   // Also where the exact call failed: this one says why, in words.
-  const rounded = Number(mtimeNs) / 1e9;
+  // As text, because Node takes a negative number for the present.
+  const rounded = String(Number(mtimeNs) / 1e9);
   lutimesSync(path, rounded, rounded);
 }

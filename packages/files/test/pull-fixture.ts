@@ -30,8 +30,11 @@ export class PlanSource implements NodeSource {
   }
 }
 
-export async function makeSource(plan: Plan): Promise<{ root: Hash; source: PlanSource; tree: MemoryTree }> {
-  const { root, tree } = await buildPlan(plan);
+export async function makeSource(
+  plan: Plan,
+  mtimeNs?: bigint,
+): Promise<{ root: Hash; source: PlanSource; tree: MemoryTree }> {
+  const { root, tree } = await buildPlan(plan, mtimeNs);
   return { root, tree, source: new PlanSource(tree) };
 }
 

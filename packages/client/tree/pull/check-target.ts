@@ -62,7 +62,9 @@ export interface CheckedTarget {
   /** entries where something stands */
   readonly existing: OrdinalSet;
   /** files with the right bytes and the wrong mode */
-  readonly modeOnly: OrdinalSet;
+  readonly wrongMode: OrdinalSet;
+  /** files and links with the right content and another time than that of the tree */
+  readonly wrongTime: OrdinalSet;
 }
 
 export interface CheckContext {
@@ -78,7 +80,8 @@ export interface CheckContext {
 export class TargetCheck implements CheckedTarget {
   readonly done = new OrdinalSet();
   readonly existing = new OrdinalSet();
-  readonly modeOnly = new OrdinalSet();
+  readonly wrongMode = new OrdinalSet();
+  readonly wrongTime = new OrdinalSet();
   readonly #context: CheckContext;
   readonly #conflicts: Conflict[] = [];
   #conflictCount = 0;
@@ -91,6 +94,11 @@ export class TargetCheck implements CheckedTarget {
   finish(): void {
     if (this.#conflictCount === 0) return;
     throw new PullConflictError(this.#conflicts, this.#conflictCount, this.#context.force);
+  }
+
+  /** Nothing of the content is to be written. */
+  hasContent(ordinal: number): boolean {
+    return [this.done, this.wrongMode, this.wrongTime].some((set) => set.has(ordinal));
   }
 
   async look({ path, entry, ordinal }: Omit<WalkedEntry, 'type' | 'isEntered'>): Promise<void> {
@@ -117,8 +125,14 @@ export class TargetCheck implements CheckedTarget {
       const isOfKind = KIND_NAMES[found.kind] === ENTRY_NAMES[entry.kind];
       return this.#addReplaceable({ path, reason: isOfKind ? `another ${found.kind} stands there` : clash });
     }
-    if (entry.kind === 'symlink' || found.isExecutable === entry.isExecutable) return this.done.add(ordinal);
-    this.modeOnly.add(ordinal);
+    const { mtimeNs } = entry;
+    const isOfTime = mtimeNs === undefined || this.#context.target.hasTime(path, mtimeNs);
+    if (!isOfTime) this.wrongTime.add(ordinal);
+    if (entry.kind === 'symlink' || found.isExecutable === entry.isExecutable) {
+      if (isOfTime) this.done.add(ordinal);
+      return;
+    }
+    this.wrongMode.add(ordinal);
     const mode = entry.isExecutable
       ? 'not executable, but it is in the tree'
       : 'executable, but not in the tree';
@@ -139,7 +153,7 @@ export class TargetCheck implements CheckedTarget {
     return (await this.#hash(SYMLINK_CONTENT_TYPE, linkTarget)) === entry.hash;
   }
 
-  /** Compares sizes first, and then builds the nodes of the bytes that are there. Times prove nothing. */
+  /** Compares sizes first, and then builds the nodes of the bytes that are there. Times prove nothing of them. */
   async #isSameFile(path: TreePath, entry: DirectoryEntry, found: FoundEntry): Promise<boolean> {
     if (found.kind !== 'file' || found.bytes !== entry.bytes) return false;
     const { source, target, call } = this.#context;

@@ -17,6 +17,7 @@ import { withPath } from '../walk/tree-read-error.ts';
 import { type WalkedEntry, walkTree } from '../walk/walk-tree.ts';
 import { type CheckedTarget, TargetCheck } from './check-target.ts';
 import { OpenFolder } from './open-folder.ts';
+import { repairEntry } from './repair-entry.ts';
 import { PullSelection } from './selection.ts';
 import type { FinishedFolder, MissingEntries, NewFile, PullTarget } from './target.ts';
 import { TaskPool } from './task-pool.ts';
@@ -143,7 +144,8 @@ class Pull {
     const walked: WalkedEntry = { type: 'entry', path, entry, ordinal: 0, isEntered: false };
     await check.look(walked);
     check.finish();
-    if (check.done.has(0)) {
+    if (check.hasContent(0)) {
+      repairEntry(this.#target, walked, check);
       this.#count(entry, false);
       return this.#result;
     }
@@ -211,9 +213,8 @@ class Pull {
       await comparing.start(async () => {
         await check.look(step);
         if (isEntered) return;
-        const isDone = check.done.has(ordinal);
-        if (isDone) this.#count(entry, false);
-        holder.release(isDone);
+        if (check.hasContent(ordinal)) this.#count(entry, false);
+        holder.release(check.done.has(ordinal));
       });
     }
     await comparing.finish();
@@ -266,11 +267,7 @@ class Pull {
     const { path, entry, ordinal } = step;
     this.#progress.item(() => formatPath(path));
     // Counted when it was looked at.
-    if (checked.done.has(ordinal)) return;
-    if (checked.modeOnly.has(ordinal)) {
-      this.#target.setExecutable(path, entry.isExecutable);
-      return this.#count(entry, false);
-    }
+    if (checked.done.has(ordinal) || repairEntry(this.#target, step, checked)) return;
     const mayReplace = this.#force && checked.existing.has(ordinal);
     const file: NewFile = { isExecutable: entry.isExecutable, mtimeNs: entry.mtimeNs, mayReplace };
     // A file that would fit in one chunk may still have several: only its first node tells. The first node of a longer file is small.

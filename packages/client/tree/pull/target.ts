@@ -72,6 +72,13 @@ export interface PullTarget {
   find(path: TreePath): FoundEntry | undefined;
   openExisting(path: TreePath): ExistingFile;
   setExecutable(path: TreePath, isExecutable: boolean): void;
+  /**
+   * Whether the file or link that stands there, the link itself, has this modification time, as exactly as the target can set one.
+   * True where it keeps none.
+   */
+  hasTime(path: TreePath, mtimeNs: bigint): boolean;
+  /** Of a file, or of a link itself. */
+  setTime(path: TreePath, mtimeNs: bigint): void;
   makeFolder(path: TreePath, mayReplace: boolean): void;
   makeLink(path: TreePath, target: Uint8Array, file: Omit<NewFile, 'isExecutable'>): void;
   /** Writes a small file whole: at once, or beside the pull; `content` is not needed any more when it returns. */

@@ -13,6 +13,8 @@ export function watchTarget(target: PullTarget, progress: ProgressReporter): Pul
     noteEntry: (path) => target.noteEntry(path),
     find: (path) => target.find(path),
     setExecutable: (path, isExecutable) => target.setExecutable(path, isExecutable),
+    hasTime: (path, mtimeNs) => target.hasTime(path, mtimeNs),
+    setTime: (path, mtimeNs) => target.setTime(path, mtimeNs),
     makeFolder: (path, mayReplace) => target.makeFolder(path, mayReplace),
     makeLink: (path, linkTarget, file) => target.makeLink(path, linkTarget, file),
     finishFolder: (path, folder) => target.finishFolder(path, folder),
