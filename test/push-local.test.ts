@@ -280,7 +280,12 @@ describe('what is left out', () => {
       folder: { kind: 'symlink', target: '/etc' },
       '.holdfastignore': { kind: 'symlink', target: '/etc/hostname' },
     });
-    expect((await world.push(path)).root).toBe((await buildPlan(plan)).root);
+    const warnings: string[] = [];
+    const progress = { ...SILENT_PROGRESS, warn: (message: string) => void warnings.push(message) };
+    expect((await world.push(path, { progress })).root).toBe((await buildPlan(plan)).root);
+    const said =
+      'is a link, which is not followed: nothing is left out by its patterns; put a file in its place';
+    expect(warnings).toEqual([`.holdfastignore ${said}`]);
   });
 });
 

@@ -158,8 +158,12 @@ class Scan {
     const surveyed = this.#survey.folders.take(path, fingerprintOf(stats));
     const names = surveyed?.names ?? listNames(this.#absolute(path));
     const { ignoreFileNames } = this.#options;
-    const patterns = readPatternTexts(this.#absolute(path), names, ignoreFileNames, (name, reason) =>
-      this.#refuse(joinPath(path, name), reason),
+    const patterns = readPatternTexts(
+      this.#absolute(path),
+      names,
+      ignoreFileNames,
+      (name, reason) => this.#refuse(joinPath(path, name), reason),
+      (name) => this.#warnOfLink(joinPath(path, name)),
     );
     const rules = outerRules.enter(path, patterns);
     const folder: Folder = { path, row, rules, seen: new SeenEntries(this.#state, row) };
@@ -300,6 +304,12 @@ class Scan {
     if (!this.#options.skipsSpecial || path === '') return this.#refuse(path, kind);
     this.#options.progress.warn(`${displayName(path)} is left out: it is a ${kind}`);
     return undefined;
+  }
+
+  /** Whoever made it expects that its patterns count. */
+  #warnOfLink(patternFile: ByteString): void {
+    const what = `${displayName(patternFile)} is a link, which is not followed`;
+    this.#options.progress.warn(`${what}: nothing is left out by its patterns; put a file in its place`);
   }
 
   #refuse(path: ByteString, reason: string): undefined {

@@ -126,18 +126,20 @@ export function describeSpecial(stats: Stats): string {
   return stats.isBlockDevice() || stats.isCharacterDevice() ? 'device' : 'special file';
 }
 
-/** Texts of the pattern files of a folder. A link in their place is not followed; what went away is not there. */
+/** Texts of the pattern files of a folder. A link in their place is not followed, which `onLink` hears; what went away is not there. */
 export function readPatternTexts(
   folder: ByteString,
   names: NameList,
   fileNames: readonly string[],
   onProblem: (name: ByteString, reason: string) => void,
+  onLink: (name: ByteString) => void = () => undefined,
 ): string[] {
   return fileNames.flatMap((name) => {
     if (!names.has(name)) return [];
     try {
       const file = toFsPath(`${folder}/${name}`);
       const stats = lstatSync(file);
+      if (stats.isSymbolicLink()) onLink(name);
       if (!stats.isFile()) return [];
       if (stats.size <= IGNORE_FILE_BYTES_MAX) return [readFileSync(file, 'utf8')];
       onProblem(name, `a file of patterns has at most ${IGNORE_FILE_BYTES_MAX} bytes`);
