@@ -38,6 +38,10 @@ export class LiveView implements ProgressView {
   /** lines of the block on the terminal; the cursor stands below them */
   #shownLines = 0;
   #isOpen = false;
+  #isCursorHidden = false;
+  /** Continued in the background: the place where the cursor stands is the shell's, and what is drawn would go over its lines. */
+  #isBehind = false;
+  #forgetStops: (() => void) | undefined;
 
   constructor(output: ViewOutput, hasColours: boolean) {
     this.#output = output;
@@ -50,7 +54,11 @@ export class LiveView implements ProgressView {
         this.#job = event.job;
         this.#subject = event.subject;
         this.#isOpen = true;
-        this.#output.write(HIDE_CURSOR);
+        this.#hideCursor();
+        this.#forgetStops = this.#output.jobControl?.watch({
+          onStop: () => this.#onStop(),
+          onContinue: () => this.#onContinue(),
+        });
         break;
       case 'progress':
         this.#last = event;
@@ -85,7 +93,42 @@ export class LiveView implements ProgressView {
   close(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;
-    this.#output.write(`${this.#erase()}${SHOW_CURSOR}`);
+    this.#forgetStops?.();
+    this.#output.write(this.#erase());
+    this.#showCursor();
+  }
+
+  /** The last block stays: it stands among the shell's lines from now on. */
+  #onStop(): void {
+    this.#shownLines = 0;
+    this.#showCursor();
+  }
+
+  #onContinue(): void {
+    this.#shownLines = 0;
+    this.#isBehind = this.#output.jobControl?.isInBackground() === true;
+    // After `kill -STOP` the shell has it hidden still.
+    if (this.#isBehind) this.#showCursor();
+    else this.#hideCursor();
+    this.#draw();
+  }
+
+  #hideCursor(): void {
+    this.#isCursorHidden = true;
+    this.#output.write(HIDE_CURSOR);
+  }
+
+  #showCursor(): void {
+    if (this.#isCursorHidden) this.#output.write(SHOW_CURSOR);
+    this.#isCursorHidden = false;
+  }
+
+  /** A shell may bring a job that runs to the front without a signal, so it is asked at each drawing. */
+  #isDrawable(): boolean {
+    if (!this.#isBehind) return true;
+    this.#isBehind = this.#output.jobControl?.isInBackground() === true;
+    if (!this.#isBehind) this.#hideCursor();
+    return !this.#isBehind;
   }
 
   /** The block gives way to one line that stays. */
@@ -101,7 +144,7 @@ export class LiveView implements ProgressView {
   }
 
   #draw(): void {
-    if (!this.#isOpen || this.#last === undefined) return;
+    if (!this.#isOpen || this.#last === undefined || !this.#isDrawable()) return;
     const lines = this.#lines(this.#last);
     const text = `${this.#erase()}${lines.map((line) => `${line}\n`).join('')}`;
     this.#shownLines = lines.length;

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import type { ProgressEvent, ProgressJob, ProgressSnapshot } from '@holdfast/client';
 import { formatBytes } from '@holdfast/protocol';
 import fc from 'fast-check';
+import { screenAfter } from '../test/screen-fixture.ts';
 import { countOf, describeEnd, formatTime, shareDone } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
 import { chooseView, type ViewOptions } from './progress-view.ts';
@@ -312,21 +313,3 @@ test('numbers are those a person reads', () => {
   ]);
   expect([0, 59_400, 61_000, 7_260_000].map(formatTime)).toEqual(['0 s', '59 s', '1 min 1 s', '2 h 1 min']);
 });
-
-/** What a terminal shows in the end, colours apart: lines, cursor up, clear below. */
-function screenAfter(text: string): string[] {
-  const lines: string[] = [];
-  let row = 0;
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: a small terminal reads escape sequences
-  for (const [part, count, letter] of text.matchAll(/\u001b\[\??([0-9]*)([A-Za-z])|\r|[^\u001b\r]+/g)) {
-    if (letter === 'A') row -= Number(count);
-    else if (letter === 'J') lines.length = row;
-    else if (letter === undefined && part !== '\r') {
-      for (const line of part.split(/(?<=\n)/)) {
-        lines[row] = (lines[row] ?? '') + line.replace('\n', '');
-        if (line.endsWith('\n')) row += 1;
-      }
-    }
-  }
-  return lines.filter((line) => line !== '');
-}

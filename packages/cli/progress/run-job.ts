@@ -8,6 +8,7 @@ import {
 } from '@holdfast/client';
 import { CliError } from '../cli-error.ts';
 import { beforeInterruptionLine, interruption, sayWhenInterrupted } from '../terminal/interruption.ts';
+import { jobControl } from '../terminal/job-control.ts';
 import { LineView } from './line-view.ts';
 import { chooseView } from './progress-view.ts';
 import type { ViewOutput } from './view.ts';
@@ -102,6 +103,7 @@ export function stderrOutput(): ViewOutput {
       // A terminal that does not know its width says 0.
       return process.stderr.columns || 80;
     },
+    jobControl,
     write: (text) => void process.stderr.write(text),
   };
 }

@@ -30,6 +30,9 @@ export class TransferView {
   #phase: Progress['phase'] | undefined;
   #saidAt = 0;
   #isLineOpen = false;
+  /** Continued in the background: the line where the cursor stands is the shell's. */
+  #isBehind = false;
+  #forgetStops: (() => void) | undefined;
 
   constructor({ isJson, isQuiet, output, environment }: ViewOptions) {
     this.#output = output;
@@ -51,8 +54,32 @@ export class TransferView {
 
   /** Leaves the terminal on a line of its own. */
   close(): void {
+    this.#leaveLine();
+    this.#forgetStops?.();
+    this.#forgetStops = undefined;
+  }
+
+  #leaveLine(): void {
     if (this.#isLineOpen) this.#output.write('\n');
     this.#isLineOpen = false;
+  }
+
+  #onContinue(): void {
+    this.#isLineOpen = false;
+    this.#isBehind = this.#output.jobControl?.isInBackground() === true;
+  }
+
+  /** A shell may bring a job that runs to the front without a signal, so it is asked at each drawing. */
+  #draw(line: string): void {
+    this.#forgetStops ??= this.#output.jobControl?.watch({
+      onStop: () => this.#leaveLine(),
+      onContinue: () => this.#onContinue(),
+    });
+    if (this.#isBehind) this.#isBehind = this.#output.jobControl?.isInBackground() === true;
+    if (this.#isBehind) return;
+    const columns = Math.max(COLUMNS_MIN, this.#output.columns) - 1;
+    this.#output.write(`${ERASE_LINE}${printable(line).slice(0, columns)}`);
+    this.#isLineOpen = true;
   }
 
   #takeProgress(event: Progress): void {
@@ -65,12 +92,8 @@ export class TransferView {
     this.#saidAt = event.at;
     const amounts = [describeAmounts(event), rates].filter((part) => part !== '').join(', ');
     const line = `${PHASES[event.phase]}: ${amounts}`;
-    if (!this.#isLive) this.#say(line);
-    else {
-      const columns = Math.max(COLUMNS_MIN, this.#output.columns) - 1;
-      this.#output.write(`${ERASE_LINE}${printable(line).slice(0, columns)}`);
-      this.#isLineOpen = true;
-    }
+    if (this.#isLive) this.#draw(line);
+    else this.#say(line);
   }
 
   #say(line: string): void {

@@ -1,5 +1,6 @@
 /** A view of a job, what it writes on, and the view that only passes events on. */
 import type { ProgressEvent } from '@holdfast/client';
+import type { JobControl } from '../terminal/job-control.ts';
 
 export interface ProgressView {
   take(event: ProgressEvent): void;
@@ -12,6 +13,8 @@ export interface ViewOutput {
   readonly isTTY: boolean;
   /** of the terminal */
   readonly columns: number;
+  /** Left out where no shell stops the process. */
+  readonly jobControl?: JobControl | undefined;
   write(text: string): void;
 }
 

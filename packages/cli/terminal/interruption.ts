@@ -59,7 +59,7 @@ function register(works: Set<() => void>, work: () => void): () => void {
  */
 export function watchForInterruption(): void {
   for (const signal of SIGNALS) {
-    if (signal !== 'SIGHUP' || !isHangUpIgnored()) process.on(signal, () => onSignal(signal));
+    if (signal !== 'SIGHUP' || !isSignalIgnored(signal)) process.on(signal, () => onSignal(signal));
   }
 }
 
@@ -108,11 +108,12 @@ function atMost(ms: number, work: Promise<unknown>): Promise<unknown> {
   return Promise.race([work, new Promise((resolve) => setTimeout(resolve, ms))]);
 }
 
-function isHangUpIgnored(): boolean {
+/** Whether the parent process ignored it, and so this one does. To be asked before a handler of it is installed. */
+export function isSignalIgnored(signal: 'SIGHUP' | 'SIGTSTP'): boolean {
   try {
     const status = readFileSync('/proc/self/status', 'latin1');
     const mask = BigInt(`0x${/^SigIgn:\s*([0-9a-f]+)$/m.exec(status)?.[1] ?? '0'}`);
-    return ((mask >> BigInt(constants.signals.SIGHUP - 1)) & 1n) === 1n;
+    return ((mask >> BigInt(constants.signals[signal] - 1)) & 1n) === 1n;
   } catch {
     // Not Linux: then it is not known to be.
     return false;

@@ -1,5 +1,6 @@
 /** Questions on the terminal: asked on stderr, answered on stdin. */
 import { beforeInterruptionLine } from './interruption.ts';
+import { jobControl } from './job-control.ts';
 
 /** The answer, without the spaces around it. */
 export async function ask(question: string): Promise<string> {
@@ -10,23 +11,29 @@ export async function ask(question: string): Promise<string> {
 /** As `ask`, and nothing that is typed is shown. */
 export async function askSecret(question: string): Promise<string> {
   const { stdin, stderr } = process;
-  // Before the question: an answer may come at once.
-  stdin.setRawMode(true);
-  stderr.write(question);
+  const begin = (): void => {
+    // Before the question: an answer may come at once.
+    stdin.setRawMode(true);
+    stderr.write(question);
+  };
   const giveBack = (): void => {
     stdin.setRawMode(false);
     stderr.write('\n');
   };
+  begin();
   const forget = beforeInterruptionLine(giveBack);
+  const forgetStops = jobControl.watch({ onStop: giveBack, onContinue: begin });
   try {
     return (await readTyped()).trim();
   } finally {
     forget();
+    forgetStops();
     giveBack();
   }
 }
 
 const CTRL_C = '\u0003';
+const CTRL_Z = '\u001a';
 const ENDS = new Set(['\r', '\n', '\u0004']);
 const ERASE = new Set(['\u007f', '\b']);
 const ERASE_ALL = '\u0015';
@@ -39,7 +46,11 @@ function readTyped(): Promise<string> {
     const onData = (chunk: Uint8Array | string): void => {
       for (const character of String(chunk)) {
         if (character === CTRL_C) process.kill(process.pid, 'SIGINT');
-        else if (ENDS.has(character)) {
+        else if (character === CTRL_Z) {
+          // As a terminal that is not raw forgets the line.
+          typed = '';
+          process.kill(process.pid, 'SIGTSTP');
+        } else if (ENDS.has(character)) {
           onEnd();
           return;
         } else if (character === ERASE_ALL) typed = '';

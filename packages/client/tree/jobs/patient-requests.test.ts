@@ -21,6 +21,7 @@ function open<C extends Clock = FakeClock>(
   const causes: string[] = [];
   const waiting = new Set<string>();
   let counted = 0;
+  let stoppedMs = 0;
   const progress = {
     ...SILENT_PROGRESS,
     count: ({ requests = 0 }) => {
@@ -31,6 +32,7 @@ function open<C extends Clock = FakeClock>(
       waiting.add(cause);
       return () => void waiting.delete(cause);
     },
+    stoppedMs: () => stoppedMs,
   };
   const requests = new PatientRequests({
     clock,
@@ -41,7 +43,10 @@ function open<C extends Clock = FakeClock>(
     progress,
     signal: options.signal,
   });
-  return { clock, limit, causes, waiting, requests, counted: () => counted };
+  const stop = (ms: number): void => {
+    stoppedMs += ms;
+  };
+  return { clock, limit, causes, waiting, requests, counted: () => counted, stop };
 }
 
 /** Throws the given errors in turn, then answers. */
@@ -103,6 +108,19 @@ describe('PatientRequests', () => {
     await requests.send('a lease', true, failing());
     await sleep(clock, 2 * PATIENCE_MS, undefined);
     expect(await requests.send('a lease', true, failing(failure({})))).toBe('answered');
+  });
+
+  test('patience is for the server: time in which the process was stopped uses none up', async () => {
+    const { requests, clock, stop } = open();
+    const away = async (): Promise<never> => {
+      await sleep(clock, 2 * PATIENCE_MS, undefined);
+      stop(2 * PATIENCE_MS);
+      throw failure({ code: 'TIMED_OUT' });
+    };
+    const tries = [away, failing()];
+    expect(await requests.send('a lease', true, () => (tries.shift() as () => Promise<string>)())).toBe(
+      'answered',
+    );
   });
 
   test('no more tries than asked for', async () => {

@@ -38,6 +38,7 @@ export function requestPatiently<T>(
 export class PatientRequests {
   readonly #options: PatientRequestsOptions;
   readonly #clock: Clock;
+  /** in time that the process ran, as all that patience is measured by */
   #succeededAt: number;
   #openCount = 0;
   #pausedUntil = 0;
@@ -47,7 +48,7 @@ export class PatientRequests {
   constructor(options: PatientRequestsOptions) {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#succeededAt = this.#clock.now();
+    this.#succeededAt = this.#ranUntil();
   }
 
   /**
@@ -56,7 +57,7 @@ export class PatientRequests {
    */
   async send<T>(what: string, measured: boolean, request: () => Promise<T>): Promise<T> {
     // The patience is for the server: time in which the job asked nothing does not count.
-    if (this.#openCount === 0) this.#succeededAt = this.#clock.now();
+    if (this.#openCount === 0) this.#succeededAt = this.#ranUntil();
     this.#openCount += 1;
     try {
       return await this.#sendUntilAnswered(what, measured, request);
@@ -70,11 +71,11 @@ export class PatientRequests {
     const clock = this.#clock;
     for (let attempt = 1; ; attempt += 1) {
       await this.#pause();
-      const sentAt = clock.now();
+      const sentAt = this.#ranUntil();
       const answered = progress.waitFor(`no answer yet to ${what}`);
       try {
         const result = await request();
-        this.#succeededAt = clock.now();
+        this.#succeededAt = this.#ranUntil();
         if (measured) limit?.onAnswer(this.#succeededAt - sentAt);
         progress.count({ requests: attempt });
         return result;
@@ -96,8 +97,7 @@ export class PatientRequests {
 
   #planRetry(attempt: number, error: unknown): number | undefined {
     const { random = Math.random, patienceMs = PATIENCE_MS_DEFAULT, attemptsMax } = this.#options;
-    const now = this.#clock.now();
-    if (now - this.#succeededAt > patienceMs) return undefined;
+    if (this.#ranUntil() - this.#succeededAt > patienceMs) return undefined;
     const policy = {
       ...RETRY_POLICY_DEFAULT,
       attemptsMax: attemptsMax ?? Number.POSITIVE_INFINITY,
@@ -108,10 +108,15 @@ export class PatientRequests {
     // A wait that the server asks of one request holds for all: it would refuse the others too.
     const retryAfterMs = error instanceof CasError ? error.retryAfterMs : undefined;
     if (delayMs !== undefined && retryAfterMs !== undefined) {
-      this.#pausedUntil = Math.max(this.#pausedUntil, now + retryAfterMs);
+      this.#pausedUntil = Math.max(this.#pausedUntil, this.#clock.now() + retryAfterMs);
       this.#pauseReason = describe(error);
     }
     return delayMs;
+  }
+
+  /** Now, less the time in which the process did not run: that the server did not answer then is not its fault. */
+  #ranUntil(): number {
+    return this.#clock.now() - (this.#options.progress.stoppedMs?.() ?? 0);
   }
 
   async #pause(): Promise<void> {

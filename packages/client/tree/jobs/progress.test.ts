@@ -160,6 +160,33 @@ describe('stalls', () => {
   });
 });
 
+describe('time in which the process did not run', () => {
+  test('is no stall, and all that follows is told as if it had not been', async () => {
+    const { clock, events, progress } = start();
+    progress.waitFor('no answer');
+    await clock.advance(5_000);
+    const movedAt = events[1]?.at as number;
+    clock.jump(3_600_000);
+    await clock.advance(2_000);
+    expect(kinds(events)).toEqual(['start', 'progress']);
+    await clock.advance(1_000);
+    expect(events.at(-1)).toMatchObject({ type: 'stall', sinceAt: movedAt + 3_600_000 });
+    progress.done();
+  });
+
+  test('is known at once, once only, and a busy process has none', async () => {
+    const { clock, progress } = start();
+    clock.jump(1_500);
+    await clock.advance(10_000);
+    expect(progress.stoppedMs?.()).toBe(0);
+    clock.jump(600_000);
+    expect(progress.stoppedMs?.()).toBe(600_000 - PROGRESS_INTERVAL_MS);
+    await clock.advance(10_000);
+    expect(progress.stoppedMs?.()).toBe(600_000 - PROGRESS_INTERVAL_MS);
+    progress.done();
+  });
+});
+
 describe('a job that can never end', () => {
   function startWatched(): { clock: ManualClock; hangs: JobHangError[]; progress: RunningProgress } {
     const clock = new ManualClock();

@@ -3,6 +3,7 @@
  * counts. The reporter decides when the counters are worth an event, and names what the job waits for when nothing moves.
  */
 import { type Clock, systemClock } from '../../deadline.ts';
+import { StoppedTime } from './stopped-time.ts';
 
 export type ProgressJob = 'push' | 'pull' | 'verify' | 'bundle-create' | 'bundle-import' | 'read';
 
@@ -39,6 +40,11 @@ interface At {
   readonly at: number;
 }
 
+interface JobEnd extends At {
+  readonly elapsedMs: number;
+  readonly counters: ProgressCounters;
+}
+
 export interface ProgressSnapshot {
   readonly phase: ProgressPhase;
   readonly counters: ProgressCounters;
@@ -56,18 +62,8 @@ export type ProgressEvent =
   /** Something the user should know that does not end the job. */
   | (At & { readonly type: 'warning'; readonly message: string })
   /** `result` is a hash where the job has one. */
-  | (At & {
-      readonly type: 'done';
-      readonly elapsedMs: number;
-      readonly counters: ProgressCounters;
-      readonly result: string | undefined;
-    })
-  | (At & {
-      readonly type: 'failed';
-      readonly elapsedMs: number;
-      readonly counters: ProgressCounters;
-      readonly message: string;
-    });
+  | (JobEnd & { readonly type: 'done'; readonly result: string | undefined })
+  | (JobEnd & { readonly type: 'failed'; readonly message: string });
 
 /** A function is called only when the text is told: to name every file of a large tree takes a while. */
 type ToldText = string | (() => string);
@@ -83,6 +79,8 @@ export interface ProgressReporter {
   /** The job now waits for something; call the result when it no longer does. Waits may overlap. */
   waitFor(cause: ToldText): () => void;
   warn(message: string): void;
+  /** ms until now in which the process did not run, because it was stopped or its machine slept. */
+  stoppedMs?(): number;
 }
 
 /** A reporter and the end of its job, which stops its timer: call one of both, always. */
@@ -161,6 +159,10 @@ export function startProgress({
   let isChanged = true;
   let isMoved = true;
   let movedAt = startedAt;
+  // What could not move is not stalled.
+  const stops = new StoppedTime(startedAt, PROGRESS_INTERVAL_MS, (ms) => {
+    movedAt += ms;
+  });
   /** of this stall: one for each STALL_AFTER_MS */
   let toldStalls = 0;
   /** Ticks in a row without any sign of life. */
@@ -175,6 +177,7 @@ export function startProgress({
   };
   const tick = (): void => {
     const at = clock.now();
+    stops.upTo(at);
     watch();
     if (stallsOnWaitsOnly && waits.size === 0) isMoved = true;
     if (isMoved) {
@@ -194,11 +197,7 @@ export function startProgress({
     }
     stopTimer = clock.startTimer(PROGRESS_INTERVAL_MS, tick);
   };
-  const end = (): {
-    readonly at: number;
-    readonly elapsedMs: number;
-    readonly counters: ProgressCounters;
-  } => {
+  const end = (): JobEnd => {
     stopTimer?.();
     const at = clock.now();
     onEvent({ type: 'progress', at, phase, counters: { ...counters }, totals, item: nameItem() });
@@ -234,6 +233,7 @@ export function startProgress({
       return () => waits.delete(wait);
     },
     warn: (message) => onEvent({ type: 'warning', at: clock.now(), message }),
+    stoppedMs: () => stops.upTo(clock.now()),
     done: (result) => onEvent({ type: 'done', ...end(), result }),
     fail: (message) => onEvent({ type: 'failed', ...end(), message }),
   };
