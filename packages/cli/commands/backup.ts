@@ -119,6 +119,17 @@ async function runBackup(dir: string, flags: Flags): Promise<void> {
       `backed up ${formatCount(nodes)} ${content === undefined ? 'nodes' : 'objects'}, ${formatBytes(bytes)} in all, ${formatBytes(copiedBytes)} of it copied now, in ${formatTime(ms)}`,
     );
   }
+  const { lostObjects = 0 } = result;
+  if (lostObjects > 0) throw describeLost(data, lostObjects);
+}
+
+/** The exit code is what a timer tells its operator. */
+function describeLost(data: string, count: number): CliError {
+  const what =
+    count === 1 ? '1 object that its rows name is' : `${formatCount(count)} objects that its rows name are`;
+  return new CliError(
+    `the backup is made and whole, but of ${data} ${what} lost: the backup keeps the copies from before. holdfast check --data ${data} names what is damaged; a restore of this backup has it`,
+  );
 }
 
 /** The bucket to back up, if no folder is given and the variables of `serve` name shared engines. */

@@ -59,12 +59,20 @@ export class ObjectCopies {
     for (const folder of folders) syncFolder(folder);
   }
 
-  /** What the backup keeps: the snapshot of the rows lies between the last two passes. */
-  listKept(): ObjectSizes {
-    const kept = [...this.#sizes].filter(
-      ([generation]) => this.#listed.has(generation) || this.#listedBefore.has(generation),
-    );
-    return new Map(kept);
+  /**
+   * What the backup keeps: the snapshot of the rows lies between the last two passes. What is gone from the source stays if
+   * `findNamed` says that the rows name it: then the source has lost it, and the copy is the last one.
+   */
+  listKept(findNamed: (gone: readonly Generation[]) => readonly Generation[]): {
+    readonly kept: ObjectSizes;
+    readonly lost: number;
+  } {
+    const isListed = (generation: Generation): boolean =>
+      this.#listed.has(generation) || this.#listedBefore.has(generation);
+    const gone = [...this.#sizes.keys()].filter((generation) => !isListed(generation));
+    const lost = new Set(findNamed(gone));
+    const kept = [...this.#sizes].filter(([generation]) => isListed(generation) || lost.has(generation));
+    return { kept: new Map(kept), lost: lost.size };
   }
 
   /** Call once no manifest names them any more. */

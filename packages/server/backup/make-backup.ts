@@ -38,6 +38,8 @@ export interface BackupResult {
   readonly bytes: number;
   /** what this backup wrote of databases and objects */
   readonly copiedBytes: number;
+  /** Objects that the rows name and the data folder has lost. The backup still has them. Left out where the rows are not at hand. */
+  readonly lostObjects?: number | undefined;
   readonly ms: number;
 }
 
@@ -71,13 +73,14 @@ export async function makeBackup(request: BackupRequest, run: BackupRun): Promis
   const held = holdRepository(repository);
   try {
     const former = await repository.findManifest();
-    assertOwnFolder(repository, former);
     const source = { format, dataDir: request.dataDir };
-    const { manifest, copiedBytes } = await new BackupJob(repository, source, former, run).run();
+    assertOwnFolder(repository, former);
+    assertOwnDeployment(repository, former, source);
+    const { manifest, copiedBytes, lostObjects } = await new BackupJob(repository, source, former, run).run();
     return {
       nodes: manifest.nodes,
       bytes: manifest.bytes,
-      copiedBytes,
+      ...{ copiedBytes, lostObjects },
       ms: Math.round(performance.now() - startedAt),
     };
   } finally {
@@ -126,6 +129,27 @@ interface Source {
   readonly dataDir: string;
 }
 
+/** A data folder in the place of another one, as where a disk is not mounted, would take the place of its backup. */
+function assertOwnDeployment({ root }: Repository, former: Manifest | undefined, source: Source): void {
+  const { format, dataDir } = source;
+  if (former?.deployment === undefined || format.identitiesOf(dataDir).includes(former.deployment)) return;
+  throw new ServeError(
+    `${root} holds the backup of another deployment than ${dataDir}: check that its disk is mounted, or give another folder for the backup; nothing was changed`,
+  );
+}
+
+/** Without the content folder of the rows nothing can be said of objects. */
+function assertContent({ format, dataDir }: Source): void {
+  if (format.areBytesElsewhere(dataDir) || format.isContentThere(dataDir)) return;
+  throw new ServeError(
+    `the content folder ${join(dataDir, 'content')} is not the store that these rows belong to: is its disk mounted? The former backup is unchanged`,
+  );
+}
+
+interface MadeBackup extends Pick<BackupResult, 'copiedBytes' | 'lostObjects'> {
+  readonly manifest: Manifest;
+}
+
 class BackupJob {
   readonly #repository: Repository;
   readonly #source: Source;
@@ -157,15 +181,19 @@ class BackupJob {
    * Objects are listed and copied before the rows are pinned and once more afterwards. So every object that the pinned rows name is
    * copied: one that came after the first listing has a lease for longer than it takes until the second is done.
    */
-  async run(): Promise<{ readonly manifest: Manifest; readonly copiedBytes: number }> {
+  async run(): Promise<MadeBackup> {
+    assertContent(this.#source);
     const isResumed = this.#noteUnfinished();
     const { format, dataDir } = this.#source;
     const copies = format.areBytesElsewhere(dataDir) ? undefined : await this.#openCopies(isResumed);
     if (copies !== undefined) await this.#copyObjects(copies, true);
     const nodes = format.countNodes(dataDir);
     const databases = await this.#copyDatabases(copies);
-    const kept = copies?.listKept();
+    // What was listed since is that of the rows only if the disk was there all the time.
+    assertContent(this.#source);
+    const { kept, lost = 0 } = copies?.listKept((gone) => format.findNamed(dataDir, gone)) ?? {};
     const manifest = makeManifest({
+      deployment: format.identitiesOf(dataDir)[0],
       ...{ sequence: this.#sequence, createdAt: Date.now(), nodes, seed: this.#seed, databases },
       objects: kept === undefined ? null : this.#writeList(kept),
       bytes: sum([...databases.map((each) => each.pageBytes * each.pageCount), ...(kept?.values() ?? [])]),
@@ -178,7 +206,7 @@ class BackupJob {
     if (kept !== undefined) await copies?.removeOthers(kept);
     this.#removeFormer(manifest);
     rmSync(this.#repository.unfinishedPath, { force: true });
-    return { manifest, copiedBytes: this.#copiedBytes };
+    return { manifest, copiedBytes: this.#copiedBytes, lostObjects: lost };
   }
 
   get #copiedBytes(): number {

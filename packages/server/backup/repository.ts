@@ -46,6 +46,8 @@ interface ObjectsEntry {
 
 export interface Manifest {
   readonly format: number;
+  /** Of which deployment it is; undefined: it was never served, or an earlier version made the backup. */
+  readonly deployment?: string | undefined;
   /** grows by one with each backup into the folder */
   readonly sequence: number;
   /** ms */

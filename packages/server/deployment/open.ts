@@ -212,6 +212,12 @@ export async function loadFolderFormat(): Promise<FolderFormat> {
     },
     countNodes: sqlite.countFolderNodes,
     areBytesElsewhere: sqlite.areFolderBytesElsewhere,
+    identitiesOf: sqlite.findFolderIdentities,
+    isContentThere: (dataDir) => {
+      const noted = sqlite.findFolderMarker(dataDir);
+      return noted === undefined || disk.findContentMarker(dataDir) === noted;
+    },
+    findNamed: sqlite.findNamedObjects,
     objectsOf: disk.findObjectFiles,
     objectsIn: disk.makeObjectFiles,
     findDamage: sqlite.findDatabaseDamage,

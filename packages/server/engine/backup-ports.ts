@@ -32,6 +32,12 @@ export interface FolderFormat {
   countNodes(dataDir: string): number;
   /** the bytes of these rows are in a bucket */
   areBytesElsewhere(dataDir: string): boolean;
+  /** Whose rows these are: the id of the deployment, if it was ever served, and that of the one it was restored from. */
+  identitiesOf(dataDir: string): readonly string[];
+  /** The content folder is that of the rows. One whose disk is not mounted has no objects either. */
+  isContentThere(dataDir: string): boolean;
+  /** Those of the objects that the rows name now. */
+  findNamed(dataDir: string, objects: readonly Generation[]): Generation[];
   objectsOf(dataDir: string): ObjectFiles;
   /** where a backup has its objects: laid out in the same way */
   objectsIn(root: string): ObjectFiles;

@@ -1,5 +1,5 @@
 /** engine/backup-ports.ts ObjectFiles: the content folder as files, without its records. */
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { codeOf } from '../../error-code.ts';
 import type { ObjectFiles } from '../backup-ports.ts';
@@ -8,6 +8,16 @@ import { CONTENT_FOLDER } from './open-disk-content-store.ts';
 
 export function findObjectFiles(dataDir: string): ObjectFiles {
   return makeObjectFiles(join(dataDir, CONTENT_FOLDER));
+}
+
+/** What the marker of the content folder says; undefined if there is none. */
+export function findContentMarker(dataDir: string): string | undefined {
+  try {
+    return readFileSync(new ObjectLayout(join(dataDir, CONTENT_FOLDER)).marker, 'utf8').trim();
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
 }
 
 /** The objects below `root`, laid out as in a content folder. */

@@ -2,6 +2,7 @@
 import { Database } from 'bun:sqlite';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Generation } from '../../core/model.ts';
 import { REVISION_STEP } from '../../core/store-epoch.ts';
 import type { BackedUpDatabase } from '../backup-ports.ts';
 import { copyMarkName } from './copy-marks.ts';
@@ -9,7 +10,7 @@ import { pinDatabase, SqlitePageSnapshot, watchCommits, withPin } from './page-s
 import { REGISTRY_FILE } from './registry-store.ts';
 import { ROWS_FILE } from './rows-file.ts';
 import { RAISE_FIRST_REVISION, RAISE_REVISIONS } from './statements.ts';
-import { isMarkedElsewhere, renewFolderIdentity } from './store-identity.ts';
+import { findIdentities, findNotedMarker, isMarkedElsewhere, renewFolderIdentity } from './store-identity.ts';
 
 /** The rows, and the registry of Apps where there is one. */
 export function findFolderDatabases(dataDir: string): BackedUpDatabase[] {
@@ -36,6 +37,27 @@ export function countFolderNodes(dataDir: string): number {
 
 export function areFolderBytesElsewhere(dataDir: string): boolean {
   return withPin(join(dataDir, ROWS_FILE), isMarkedElsewhere);
+}
+
+export function findFolderIdentities(dataDir: string): string[] {
+  return withPin(join(dataDir, ROWS_FILE), findIdentities);
+}
+
+/** What the marker of the content folder has to say; undefined before the rows have noted one. */
+export function findFolderMarker(dataDir: string): string | undefined {
+  return withPin(join(dataDir, ROWS_FILE), findNotedMarker);
+}
+
+/** Those of the objects that hold a node, or a pack with a live record. */
+export function findNamedObjects(dataDir: string, objects: readonly Generation[]): Generation[] {
+  if (objects.length === 0) return [];
+  return withPin(join(dataDir, ROWS_FILE), (pin) => {
+    using statement = pin.prepare<{ named: number }, [Uint8Array]>(
+      `SELECT 1 AS named FROM contents WHERE generation = ?1 AND inline_bytes IS NULL AND pack IS NULL
+       UNION ALL SELECT 1 FROM packs WHERE generation = ?1 AND live_records > 0`,
+    );
+    return objects.filter((generation) => statement.get(Buffer.from(generation, 'hex')) !== null);
+  });
 }
 
 /** Compares all tables with their indexes and rules. The databases are open nowhere. */

@@ -49,10 +49,35 @@ export function isMarkedElsewhere(database: Database): boolean {
   return statement.get(STORE_VALUE_NAMES.s3.mark) !== null;
 }
 
+/** The deployment that these rows were restored from: its backups may go on into the same folder. */
+const RESTORED_FROM = 'restored-from';
+
 /** Gives the rows another content folder, which has no marker yet. A bucket stays what it is: a restore copies no bucket. */
 export function renewFolderIdentity(database: Database): void {
+  const [former] = findIdentities(database);
+  if (former !== undefined) {
+    database.run('INSERT OR REPLACE INTO store (name, value) VALUES (?1, ?2)', [RESTORED_FROM, former]);
+  }
   database.run('DELETE FROM store WHERE name IN (?1, ?2)', [
     STORE_VALUE_NAMES.folder.id,
     STORE_VALUE_NAMES.folder.mark,
   ]);
+}
+
+/** The id of the store of bytes that these rows have, if they were ever served, and of the one they were restored from. */
+export function findIdentities(database: Database): string[] {
+  const { folder, s3 } = STORE_VALUE_NAMES;
+  const names = [folder.id, folder.mark, s3.id, s3.mark, RESTORED_FROM];
+  const ids = names.flatMap((name) => findValue(database, name) ?? []);
+  return [...new Set(ids)];
+}
+
+/** The id that the marker of the content folder holds; undefined if the rows have noted none. */
+export function findNotedMarker(database: Database): string | undefined {
+  return findValue(database, STORE_VALUE_NAMES.folder.mark);
+}
+
+function findValue(database: Database, name: string): string | undefined {
+  using statement = database.prepare<{ value: string }, [string]>('SELECT value FROM store WHERE name = ?1');
+  return statement.get(name)?.value;
 }
