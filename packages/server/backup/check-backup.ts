@@ -2,6 +2,7 @@
 import { accessSync, constants, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { formatCount } from '@holdfast/protocol';
 import { holdDataFolder } from '../deployment/data-folder.ts';
 import { loadFolderFormat, openRestoredFolder } from '../deployment/open.ts';
 import type { FolderFormat } from '../engine/backup-ports.ts';
@@ -92,7 +93,10 @@ class BackupCheck {
           onProgress: (count) => this.#onProgress(describeVerified(count, this.#manifest.nodes)),
         });
         if (verified.hasUnreadableRows) {
-          this.#damagedFiles.push('rows of nodes that lie on a damaged page cannot be read');
+          const unread = format.countNodes(this.#scratch) - verified.nodes;
+          this.#damagedFiles.push(
+            `${formatCount(unread)} rows of nodes cannot be read: they lie on damaged pages`,
+          );
         }
         return verified.damaged;
       } finally {

@@ -35,6 +35,8 @@ export async function verifyNodes({ metadata, content, onProgress }: Verificatio
   let hasUnreadableRows = false;
   for (let after: ScrubPosition | undefined; ; ) {
     const page = await readPage(metadata, after);
+    // Rows and small nodes are read without waiting: signals and timers get their turn here.
+    await new Promise((resolve) => setImmediate(resolve));
     if (page === undefined) {
       hasUnreadableRows = true;
       continue;

@@ -122,7 +122,7 @@ export class SqliteMetadataStore implements MetadataStore {
         lastCommit: () => Number(Atomics.load(lastCommit, 0)),
       });
       this.#sweepWalk = new SweepWalk(this.#reads);
-      this.#scrubReads = new ScrubReads(this.#disk, (id) => this.#readSpace(id));
+      this.#scrubReads = new ScrubReads(this.#disk, this.#reads, (id) => this.#readSpace(id));
       this.#packs = new SqlitePackReads(this.#reads);
     } finally {
       first.close();

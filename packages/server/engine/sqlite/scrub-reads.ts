@@ -4,26 +4,32 @@ import type { ScrubItem, ScrubPosition } from '../../core/upkeep-ports.ts';
 import { isDamageMet } from '../local-failure.ts';
 import type { DiskReads } from './disk-reads.ts';
 import { bytesToHex, contentFromSql, hexToBytes, nodeFromSql } from './rows.ts';
-import { ScrubWalk } from './scrub-walk.ts';
+import { type Place, ScrubWalk } from './scrub-walk.ts';
+import type { ReadStatements } from './statements.ts';
 
 interface ScrubPage {
   readonly items: readonly ScrubItem[];
   readonly next: ScrubPosition | undefined;
 }
 
+/** Nothing can be read up to the end: the walk is complete. */
+const NO_MORE: ScrubPage = { items: [], next: undefined };
+
 export class ScrubReads {
   readonly #disk: DiskReads;
   readonly #readSpace: (id: number) => Space;
-  readonly #walk = new ScrubWalk();
+  readonly #walk: ScrubWalk;
 
-  constructor(disk: DiskReads, readSpace: (id: number) => Space) {
+  constructor(disk: DiskReads, reads: ReadStatements, readSpace: (id: number) => Space) {
     this.#disk = disk;
     this.#readSpace = readSpace;
+    this.#walk = new ScrubWalk((space) => reads.listSpaces.get(space, 1)?.id as number | undefined);
   }
 
   find(after: ScrubPosition | undefined, limit: number): ScrubPage {
     try {
-      const found = this.#read(this.#walk.from(after), limit);
+      const from = this.#walk.from(after);
+      const found = from === undefined ? NO_MORE : this.#read(from, limit);
       this.#walk.goOn();
       return found;
     } catch (error) {
@@ -32,7 +38,7 @@ export class ScrubReads {
     }
   }
 
-  #read({ space, hash }: ReturnType<ScrubWalk['from']>, limit: number): ScrubPage {
+  #read({ space, hash }: Place, limit: number): ScrubPage {
     const rows = this.#disk.sql.findNodesToScrub.all(space, hexToBytes(hash), limit);
     const items = rows.map((row): ScrubItem => {
       const node = nodeFromSql(row);

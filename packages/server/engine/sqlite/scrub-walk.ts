@@ -5,7 +5,8 @@ import type { ScrubPosition } from '../../core/upkeep-ports.ts';
 const FIRST_STEP = 2 ** 20;
 const HASH_STARTS = 2 ** 32;
 
-interface Place {
+/** From where on rows are read. */
+export interface Place {
   /** id of the Space; 0 comes before all */
   readonly space: number;
   /** hex; perhaps only the beginning of a hash */
@@ -14,16 +15,24 @@ interface Place {
 
 interface Skipped {
   readonly after: ScrubPosition | undefined;
-  readonly to: Place;
+  /** undefined: there is no Space behind the damage */
+  readonly to: Place | undefined;
   readonly step: number;
 }
 
 export class ScrubWalk {
+  readonly #findSpaceAfter: (space: number) => number | undefined;
   #skipped: Skipped | undefined;
 
-  /** Where the next read begins: further on each time that damage was found. */
-  from(after: ScrubPosition | undefined): Place {
-    return this.#find(after)?.to ?? parsePlace(after);
+  /** `findSpaceAfter` gives the id of the next Space that exists. */
+  constructor(findSpaceAfter: (space: number) => number | undefined) {
+    this.#findSpaceAfter = findSpaceAfter;
+  }
+
+  /** Where the next read begins: further on each time that damage was found. `undefined`: the walk is past the last Space. */
+  from(after: ScrubPosition | undefined): Place | undefined {
+    const skipped = this.#find(after);
+    return skipped === undefined ? parsePlace(after) : skipped.to;
   }
 
   /** The read succeeded. The next walk tries the skipped range again. */
@@ -33,14 +42,20 @@ export class ScrubWalk {
 
   /** The rows after `after` could not be read: the scrub logs that and asks again, and then gets later rows. */
   skip(after: ScrubPosition | undefined): void {
-    const { space, hash } = this.from(after);
+    const from = this.from(after);
+    if (from === undefined) return;
+    const { space, hash } = from;
     const step = (hash === '' ? undefined : this.#find(after)?.step) ?? FIRST_STEP;
     const start = Number.parseInt(hash.slice(0, 8).padEnd(8, '0'), 16) + step;
     const to =
-      start < HASH_STARTS
-        ? { space, hash: start.toString(16).padStart(8, '0') }
-        : { space: space + 1, hash: '' };
+      start < HASH_STARTS ? { space, hash: start.toString(16).padStart(8, '0') } : this.#startAfter(space);
     this.#skipped = { after, to, step: step * 2 };
+  }
+
+  /** Behind the last Space a read would meet the same damaged page for every number. */
+  #startAfter(space: number): Place | undefined {
+    const next = this.#findSpaceAfter(space);
+    return next === undefined ? undefined : { space: next, hash: '' };
   }
 
   #find(after: ScrubPosition | undefined): Skipped | undefined {
