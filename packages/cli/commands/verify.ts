@@ -55,7 +55,7 @@ async function verify(location: TreeLocation, flags: VerifyFlags): Promise<void>
   if (result.faults > 0) {
     const are = result.faults === 1 ? 'is' : 'are';
     throw new CliError(
-      `${countOf(result.faults, 'node')} ${are} missing or wrong; heal from the original: holdfast push --check PATH`,
+      `${countOf(result.faults, 'node')} ${are} missing or wrong; heal from the original: holdfast push --check PATH, then verify again: what lies below a lost folder shows only when that is back`,
     );
   }
   if (flags.json || flags.quiet) return;

@@ -94,8 +94,12 @@ async function checkNode(
     check.isRepaired &&
     row.state === 'ready' &&
     (await markRotten(core, space, row, problem, node.content?.packed)) !== 'changed';
-  const done = isMarked ? '; it is marked as rotten' : '';
-  const message = `${problem.message}${done}: lease the node and upload its bytes again to heal it`;
+  // A lease asks for bytes only where the server knows that they are bad.
+  const advice =
+    isMarked || row.state === 'rotten'
+      ? 'it is marked as rotten: push what it belongs to once more, which uploads it again'
+      : 'check with --repair marks it as rotten, and then a push of what it belongs to uploads it again';
+  const message = `${problem.message}; ${advice}`;
   return { kind, hash: row.hash, message, repaired: false };
 }
 
