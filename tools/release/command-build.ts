@@ -8,6 +8,7 @@ const ROOT = join(import.meta.dir, '..', '..');
 const ENTRIES = [
   join(ROOT, 'packages', 'cli', 'start.ts'),
   join(ROOT, 'packages', 'server', 'engine', 'sqlite', 'writer', 'writer-thread.ts'),
+  join(ROOT, 'packages', 'server', 'engine', 'sqlite', 'page-check-thread.ts'),
   join(ROOT, 'packages', 'files', 'writer', 'file-writer-thread.ts'),
 ];
 /** What the executable is made of is the runtime that builds it. */

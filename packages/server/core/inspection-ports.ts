@@ -103,7 +103,19 @@ export interface SpaceSnapshot {
   readNodesAround(after: Hash | undefined, limit: number): Promise<NodesAround>;
 }
 
+/** How a look at the pages of a store is followed and ended. */
+export interface PageLook {
+  readonly signal: AbortSignal;
+  /** is told which table is looked at next */
+  readonly onTable: (table: string) => void;
+}
+
 export interface SpaceInspection {
+  /**
+   * One text for each table or index that has a damaged page, whether a row of a Space is reached through it or not. Holds up no
+   * writer. Left out where the store does not look at its pages.
+   */
+  findPageDamage?(look: PageLook): Promise<readonly string[]>;
   /** Holds one instant until `work` is done, so `work` waits for nothing but the snapshot. A Space that never was is empty. */
   inspect<T>(space: Space, work: (snapshot: SpaceSnapshot) => Promise<T>): Promise<T>;
 }

@@ -23,16 +23,16 @@ const check = (rehashPercent = 0) =>
     report: () => undefined,
   });
 
-/** Overwrites a page in the middle of the table of nodes, and gives the bytes of before. */
-function damagePage(path: string): { readonly lost: Buffer; readonly mend: () => void } {
+/** Overwrites a page in the middle of a table or index, and gives the bytes of before. */
+function damagePage(path: string, name: string): { readonly lost: Buffer; readonly mend: () => void } {
   const database = new Database(path);
   database.run('PRAGMA wal_checkpoint(TRUNCATE)');
   const [{ page_size: size } = { page_size: 0 }] = database
     .query<{ page_size: number }, []>('PRAGMA page_size')
     .all();
   const leaves = database
-    .query<{ pageno: number }, []>("SELECT pageno FROM dbstat WHERE name = 'nodes' AND pagetype = 'leaf'")
-    .all();
+    .query<{ pageno: number }, [string]>("SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf'")
+    .all(name);
   database.close();
   const offset = ((leaves[Math.floor(leaves.length / 2)]?.pageno as number) - 1) * size;
   const lost = readFileSync(path).subarray(offset, offset + size);
@@ -50,7 +50,7 @@ test('check names every node that lies on a damaged page of rows, and no other',
   await world.publish(...nodes);
   await nextTurn();
   const path = databasePath(world.dataDir);
-  const { lost, mend } = damagePage(path);
+  const { lost, mend } = damagePage(path, 'nodes');
   await world.restart();
   const onPage = nodes.map(({ hash }) => hash).filter((hash) => lost.includes(Buffer.from(hash, 'hex')));
   expect(onPage.length).toBeGreaterThan(2);
@@ -67,12 +67,55 @@ test('check names every node that lies on a damaged page of rows, and no other',
   expect(ok).toBe(false);
   expect(named).toEqual(unreadable.toSorted());
   expect(new Set(findings.map(({ kind }) => kind))).toEqual(new Set(['unreadable']));
-  // A finding that is not about one node names the Space.
-  expect(findings.filter(({ hash }) => hash === null)).toHaveLength(1);
+  // A finding that is not about one node names the Space, or what is damaged in the database.
+  expect(findings.filter(({ hash }) => hash === null)).toMatchObject([
+    { space: SPACE.spaceId },
+    { space: '', message: expect.stringContaining('holdfast.db: the table nodes is damaged') },
+  ]);
   await nextTurn();
   mend();
   await world.restart();
   expect(await check()).toMatchObject({ ok: true, findings: [] });
+});
+
+test.each(['nodes_by_lease', 'domains', 'balance_history'])(
+  'check names %s where a page of it is damaged whether or not a row needs it',
+  async (name) => {
+    await world.publish(...Array.from({ length: 200 }, (_, seed) => smallNode(seed)));
+    await nextTurn();
+    const { mend } = damagePage(databasePath(world.dataDir), name);
+    const { findings, ok } = await check();
+    expect(ok).toBe(false);
+    expect(findings.filter(({ app }) => app === '')).toEqual([
+      {
+        ...{ kind: 'unreadable', app: '', space: '', hash: null, repaired: false },
+        message: expect.stringMatching(new RegExp(`^holdfast.db: the (table|index) ${name} is damaged: `)),
+      },
+    ]);
+    await nextTurn();
+    mend();
+    await world.restart();
+    expect(await check()).toMatchObject({ ok: true, findings: [] });
+  },
+);
+
+test('the look at the pages holds up no writer, names the tables, and ends when it is told to', async () => {
+  await world.publish(smallNode(1));
+  const tables: string[] = [];
+  const look = (signal: AbortSignal) =>
+    world.core.metadata.findPageDamage?.({ signal, onTable: (table) => tables.push(table) });
+  let isOver = false;
+  const looking = look(new AbortController().signal)?.finally(() => {
+    isOver = true;
+  });
+  for (let seed = 2; !isOver; seed += 1) await world.publish(smallNode(seed));
+  expect(await looking).toEqual([]);
+  expect(tables).toContain('nodes of holdfast.db');
+  const aborting = new AbortController();
+  const aborted = look(aborting.signal);
+  aborting.abort();
+  expect(await aborted).toEqual([]);
+  expect(await look(aborting.signal)).toEqual([]);
 });
 
 test('a row that contradicts the bytes of its node is named once they are read, wherever they are', async () => {

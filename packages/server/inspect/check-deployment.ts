@@ -69,7 +69,18 @@ export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<
     after = page.at(-1)?.position;
     if (page.length < SPACES_PER_PAGE) break;
   }
+  findings.push(...(await checkPages(core, wanted)).map((fault) => toFinding(NO_SPACE, fault)));
   return { ok: findings.length === 0, checked, findings };
+}
+
+/** A damaged page of an index is met by no read of the rows, only by the requests that need the index. */
+async function checkPages(
+  { metadata }: Core,
+  { signal, report }: Pick<CheckWanted, 'signal' | 'report'>,
+): Promise<readonly FoundFault[]> {
+  const onTable = (table: string): void => report(`checking the pages of ${table}`);
+  const damage = (await metadata.findPageDamage?.({ signal, onTable })) ?? [];
+  return damage.map((message) => ({ kind: 'unreadable', hash: undefined, message, repaired: false }));
 }
 
 function toFinding({ appId, spaceId }: Space, { kind, hash, message, repaired }: FoundFault): Finding {

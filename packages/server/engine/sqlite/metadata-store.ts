@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
-import type { SpaceSnapshot } from '../../core/inspection-ports.ts';
+import type { PageLook, SpaceSnapshot } from '../../core/inspection-ports.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';
 import type {
   ContentRow,
@@ -47,6 +47,7 @@ import { ScrubReads } from './scrub-reads.ts';
 import { listSpaces, NO_COUNTERS, readAppTotals, readCountersOf } from './space-counters.ts';
 import { SpaceDirectory } from './space-directory.ts';
 import { inspectSpace } from './space-snapshot.ts';
+import { findPageDamage } from './start-page-check.ts';
 import { endReading, finalize, NO_SPACE, prepareReads, type ReadStatements } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { timed } from './timed.ts';
@@ -243,6 +244,10 @@ export class SqliteMetadataStore implements MetadataStore {
 
   async inspect<T>(space: Space, work: (snapshot: SpaceSnapshot) => Promise<T>): Promise<T> {
     return inspectSpace(this.#path, space, this.#clock.now(), work);
+  }
+
+  findPageDamage(look: PageLook): Promise<readonly string[]> {
+    return findPageDamage(this.#path, look);
   }
 
   findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): SpacesToSweep {

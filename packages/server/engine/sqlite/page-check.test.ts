@@ -1,0 +1,68 @@
+/** The look at the pages of the databases of a folder, where even the first page is damaged, or a file is not one of SQLite. */
+import { Database } from 'bun:sqlite';
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { closeSync, openSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
+import { openWriter } from './database.ts';
+import { checkPages } from './page-check.ts';
+
+const PAGE_BYTES = 4096;
+
+let folder: ReturnType<typeof makeTempFolder>;
+beforeEach(() => {
+  folder = makeTempFolder('page-check');
+  for (const name of ['holdfast.db', 'registry.db']) {
+    const database = openWriter(join(folder.path, name), undefined);
+    database.run('CREATE TABLE rows (id INTEGER PRIMARY KEY, text TEXT NOT NULL)');
+    database.run('CREATE INDEX rows_by_text ON rows(text)');
+    const insert = database.prepare('INSERT INTO rows (text) VALUES (?)');
+    for (let row = 0; row < 1000; row += 1) insert.run(`row ${row}`);
+    insert.finalize();
+    database.run('PRAGMA wal_checkpoint(TRUNCATE)');
+    database.close();
+  }
+});
+afterEach(() => folder.remove());
+
+const look = () => [...checkPages(folder.path)].flatMap(({ damage }) => damage);
+
+function spoil(file: string, page: number): void {
+  const descriptor = openSync(join(folder.path, file), 'r+');
+  writeSync(descriptor, new Uint8Array(PAGE_BYTES).fill(0xff), 0, PAGE_BYTES, (page - 1) * PAGE_BYTES);
+  closeSync(descriptor);
+}
+
+function rootOf(file: string, name: string): number {
+  using database = new Database(join(folder.path, file), { readonly: true });
+  const row = database
+    .query<{ rootpage: number }, [string]>('SELECT rootpage FROM sqlite_schema WHERE name = ?')
+    .get(name);
+  return row?.rootpage ?? 0;
+}
+
+test('sound databases have nothing, and each table is named before it is looked at', () => {
+  expect([...checkPages(folder.path)]).toEqual([
+    { table: 'rows of holdfast.db', damage: [] },
+    { table: 'rows of registry.db', damage: [] },
+    { table: undefined, damage: [] },
+  ]);
+});
+
+test('a damaged root is named by its table or index, in either database', () => {
+  spoil('holdfast.db', rootOf('holdfast.db', 'rows_by_text'));
+  spoil('registry.db', rootOf('registry.db', 'rows'));
+  expect(look()).toEqual([
+    expect.stringMatching(/^holdfast\.db: the index rows_by_text is damaged: page \d+: .*; check the disk/),
+    expect.stringMatching(/^registry\.db: the table rows is damaged: .*; check the disk/),
+  ]);
+});
+
+test('a file whose first page is damaged is named, and the other is looked at', () => {
+  spoil('holdfast.db', 1);
+  spoil('registry.db', rootOf('registry.db', 'rows_by_text'));
+  expect(look()).toEqual([
+    expect.stringMatching(/^holdfast\.db: .*not a database; check the disk/),
+    expect.stringContaining('registry.db: the index rows_by_text is damaged'),
+  ]);
+});
