@@ -140,7 +140,9 @@ function assertOwnDeployment({ root }: Repository, former: Manifest | undefined,
 
 /** Without the content folder of the rows nothing can be said of objects. */
 function assertContent({ format, dataDir }: Source): void {
-  if (format.areBytesElsewhere(dataDir) || format.isContentThere(dataDir)) return;
+  const noted = format.notedMarkerOf(dataDir);
+  const isOwn = noted === undefined || format.markerOf(dataDir) === noted;
+  if (format.areBytesElsewhere(dataDir) || isOwn) return;
   throw new ServeError(
     `the content folder ${join(dataDir, 'content')} is not the store that these rows belong to: is its disk mounted? The former backup is unchanged`,
   );

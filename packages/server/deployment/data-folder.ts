@@ -255,5 +255,8 @@ export function explainFolderError(dataDir: string, error: unknown): unknown {
   }
 }
 
+export const noDeployment = (dataDir: string): ServeError =>
+  new ServeError(`${dataDir} holds no deployment: name the folder that the server serves with --data`);
+
 const notAFolder = (dataDir: string): ServeError =>
   new ServeError(`the data folder ${dataDir} is not a folder: choose another --data folder`);

@@ -1,6 +1,4 @@
-/**
- * Opens a deployment at any place, for any purpose: the only file that names stores. It loads only the stores that it opens.
- */
+/** Opens a deployment at any place, for any purpose: the only file that names stores. It loads only the stores that it opens. */
 import { randomUUID } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +20,7 @@ import type { BytesTrial, RowsTrial } from '../engine/store-trial.ts';
 import type { ContentIntake, DeploymentWriter } from '../engine/transfer-ports.ts';
 import { ServeError } from '../errors.ts';
 import { type Log, openLog } from '../log.ts';
-import { explainFolderError, holdDataFolder, isDataFolderHeld } from './data-folder.ts';
+import { explainFolderError, holdDataFolder, isDataFolderHeld, noDeployment } from './data-folder.ts';
 import { type CopiedDeployment, Opened, type ServedDeployment, type SharedSecret } from './deployment.ts';
 import { folderSecret } from './folder-secret.ts';
 import { type DeploymentPlace, nameBucket, nameRows, type RowsPlace, type S3Place } from './place.ts';
@@ -206,17 +204,13 @@ export async function loadFolderFormat(): Promise<FolderFormat> {
     findDatabases: (dataDir) => {
       const found = sqlite.findFolderDatabases(dataDir);
       if (found[0]?.name === ROWS_FILE) return found;
-      throw new ServeError(
-        `${dataDir} holds no deployment: name the folder that the server serves with --data`,
-      );
+      throw noDeployment(dataDir);
     },
     countNodes: sqlite.countFolderNodes,
     areBytesElsewhere: sqlite.areFolderBytesElsewhere,
     identitiesOf: sqlite.findFolderIdentities,
-    isContentThere: (dataDir) => {
-      const noted = sqlite.findFolderMarker(dataDir);
-      return noted === undefined || disk.findContentMarker(dataDir) === noted;
-    },
+    notedMarkerOf: sqlite.findFolderMarker,
+    markerOf: disk.findContentMarker,
     findNamed: sqlite.findNamedObjects,
     objectsOf: disk.findObjectFiles,
     objectsIn: disk.makeObjectFiles,

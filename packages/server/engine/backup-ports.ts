@@ -34,8 +34,10 @@ export interface FolderFormat {
   areBytesElsewhere(dataDir: string): boolean;
   /** Whose rows these are: the id of the deployment, if it was ever served, and that of the one it was restored from. */
   identitiesOf(dataDir: string): readonly string[];
-  /** The content folder is that of the rows. One whose disk is not mounted has no objects either. */
-  isContentThere(dataDir: string): boolean;
+  /** What the marker of the content folder has to say; undefined before the rows have noted one. */
+  notedMarkerOf(dataDir: string): string | undefined;
+  /** What it says; undefined if there is none. A content folder whose disk is not mounted has none, and no objects either. */
+  markerOf(dataDir: string): string | undefined;
   /** Those of the objects that the rows name now. */
   findNamed(dataDir: string, objects: readonly Generation[]): Generation[];
   objectsOf(dataDir: string): ObjectFiles;

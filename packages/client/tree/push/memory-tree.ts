@@ -55,8 +55,8 @@ export class MemoryTree implements NodeSink {
           hash,
           bytes,
           entryCount: entryCount + 1,
-          // A large file has children, which its own node tells.
-          isLeaf: kind !== 'directory' && this.#find(hash).refs.length === 0,
+          // A large file has children, which its own node tells. Whoever keeps nodes elsewhere lists none for the others.
+          isLeaf: kind !== 'directory' && this.nodes.get(hash)?.refs.length === 0,
         }));
       case 'directory-index':
         return node.children.map(({ hash, bytes, entryCount }) => ({
