@@ -130,8 +130,9 @@ class ExactBody {
   }
 
   #claim(reader: 'body' | 'bytes'): void {
-    const isFree = this.#reader === undefined || (reader === 'body' && this.#reader === 'body');
-    if (!isFree)
+    // The body is read on, piece by piece.
+    const isReadOn = reader === 'body' && this.#reader === 'body';
+    if (this.#reader !== undefined && !isReadOn)
       throw new TypeError('this content is being read already, by body or by bytes(): read it once');
     this.#reader = reader;
   }

@@ -274,9 +274,12 @@ export class Answer {
     }
   }
 
-  /** Whether the body is best read whole: it has as many bytes as its header says, and they are expected in a moment. */
+  /**
+   * Whether the body is best read whole: it has as many bytes as its header says, and they are expected in a moment. Where it may come
+   * packed, which a page of another origin is not told, the header says nothing of what is unpacked.
+   */
   comesWhole(bytes: number, idleMs: number): boolean {
-    const isBounded = this.headers.get('content-length') === String(bytes);
+    const isBounded = MAY_ASK_AS_IT_IS && this.headers.get('content-length') === String(bytes);
     return isBounded && this.#reader === undefined && this.#bodyPace.comesAtOnce(bytes, idleMs);
   }
 
