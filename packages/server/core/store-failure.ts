@@ -34,8 +34,9 @@ interface StoreFailureOptions extends ErrorOptions {
 /** True for a row that cannot be read or removed while the store is well: work on other rows may go on. */
 export const isDamage = (error: unknown): boolean => error instanceof StoreUnavailable && error.isDamage;
 
-export const isUndecided = (error: unknown): boolean =>
-  error instanceof StoreUnavailable && error.isUndecided;
+/** Whether a transaction that failed with this certainly wrote nothing. Of any other error nobody knows: its writer may have died. */
+export const hasWrittenNothing = (error: unknown): boolean =>
+  error instanceof StoreUnavailable && !error.isUndecided;
 
 /** Resolves with what `work` does, or, if damage fails `work`, with what `instead` does. */
 export async function orIfDamaged<T, U>(

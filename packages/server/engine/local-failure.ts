@@ -43,7 +43,7 @@ export function isDamageMet(error: unknown): boolean {
  * The error that a verb throws: a failed CHECK of the schema is a broken count, a violated key is a broken invariant, and any
  * other error of SQLite or the disk is a passing failure.
  */
-export function storageError(error: unknown, doing: string): unknown {
+export function storageError(error: unknown, doing: string, { isUndecided = false } = {}): unknown {
   // An ApiError refuses the caller, as when a body comes too slowly: nothing is wrong with the disk.
   if (error instanceof StoreUnavailable || error instanceof ApiError) return error;
   const code = codeOf(error);
@@ -54,5 +54,5 @@ export function storageError(error: unknown, doing: string): unknown {
   }
   const hint = HINTS[code] ?? 'see the log for the cause';
   const isDamage = code.startsWith('SQLITE_CORRUPT');
-  return new StoreUnavailable(`${doing} failed (${code}): ${hint}`, { cause: error, isDamage });
+  return new StoreUnavailable(`${doing} failed (${code}): ${hint}`, { cause: error, isDamage, isUndecided });
 }

@@ -117,10 +117,15 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
   });
 
   test('a pack that nothing moved into because its transaction failed is deleted, unless that may still commit', async () => {
-    const failing = (body: unknown, isUndecided: boolean): Core =>
+    const failing = (body: unknown, error: Error): Core =>
       beforeTransactions(world.core, body, () => {
-        throw new StoreUnavailable('planted: no room for rows', { isUndecided });
+        throw error;
       });
+    const undone = new StoreUnavailable('planted: no room for rows');
+    const unknown = [
+      new StoreUnavailable('planted: lost during the commit', { isUndecided: true }),
+      new Error('planted: the writer has ended'),
+    ];
     const small = nodesFrom(0, 10);
     for (const node of small) await world.upload(node);
     await world.keep(small);
@@ -129,14 +134,16 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     world.now += DAY_MS + 1;
     const before = world.objects();
     for (let round = 0; round < 3; round += 1) {
-      await expect(compactPacks(failing(moveLive, false), new Set())).rejects.toThrow('planted');
-      await expect(pack(failing(moveSmall, false))).rejects.toThrow('planted');
+      await expect(compactPacks(failing(moveLive, undone), new Set())).rejects.toThrow('planted');
+      await expect(pack(failing(moveSmall, undone))).rejects.toThrow('planted');
     }
     expect(world.objects()).toEqual(before);
-    await expect(compactPacks(failing(moveLive, true), new Set())).rejects.toThrow('planted');
-    await expect(pack(failing(moveSmall, true))).rejects.toThrow('planted');
+    for (const error of unknown) {
+      await expect(compactPacks(failing(moveLive, error), new Set())).rejects.toThrow('planted');
+      await expect(pack(failing(moveSmall, error))).rejects.toThrow('planted');
+    }
     const left = world.objects().filter((generation) => !before.includes(generation));
-    expect(left.length).toBe(2);
+    expect(left.length).toBe(2 * unknown.length);
     await world.core.content.delete(SPACE, left);
     await expectReadable([...small, ...kept]);
   });

@@ -6,7 +6,7 @@ import type { Generation, Space } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { NOTHING_STORED } from '../quotas.ts';
 import { sha256 } from '../sha256.ts';
-import { isUndecided } from '../store-failure.ts';
+import { hasWrittenNothing } from '../store-failure.ts';
 import { createPackGeneration } from './pack-generations.ts';
 import type { PackRow } from './pack-model.ts';
 import { PACK_GROUP_RECORDS } from './pack-ports.ts';
@@ -60,7 +60,7 @@ export async function moveInGroups<Move>(
     try {
       moved += await move(group);
     } catch (error) {
-      if (group.isFirst && !isUndecided(error)) await core.content.delete(space, [pack.generation]);
+      if (group.isFirst && hasWrittenNothing(error)) await core.content.delete(space, [pack.generation]);
       throw error;
     }
   }

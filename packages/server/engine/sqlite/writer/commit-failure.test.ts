@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { StoreUnavailable } from '../../../core/store-failure.ts';
+import { hasWrittenNothing, StoreUnavailable } from '../../../core/store-failure.ts';
 import { hashAt, ManualClock, NOW, readyNode, SPACE } from '../../contract/samples.ts';
 import { openWriter } from '../database.ts';
 import { migrate } from '../migrations.ts';
@@ -13,6 +13,7 @@ import { SpaceDirectory } from '../space-directory.ts';
 import { SqliteSpaceTransaction } from '../space-transaction.ts';
 import { finalize, prepareAll, type Statements } from '../statements.ts';
 import { GroupCommit } from './group-commit.ts';
+import { packError, unpackError } from './thread-errors.ts';
 
 let folder: string;
 let database: Database;
@@ -97,6 +98,7 @@ test.each(['SQLITE_FULL', 'SQLITE_IOERR_WRITE', 'SQLITE_NOMEM'])(
     failures.set('commit', [code]);
     const refused = await Promise.all([errorOf(insert(2)), errorOf(insert(3))]);
     for (const error of refused) expect(error).toBeInstanceOf(StoreUnavailable);
+    expect(refused.map(hasWrittenNothing)).toEqual([true, true]);
     expect(database.inTransaction).toBe(false);
     expect([await isThere(1), await isThere(2), await isThere(3)]).toEqual([true, false, false]);
     await insert(2);
@@ -109,7 +111,10 @@ test.each(['SQLITE_IOERR_FSYNC', 'SQLITE_IOERR', 'SQLITE_CORRUPT'])(
   '%s at the commit: the outcome is unknown, so it is fatal',
   async (code) => {
     failures.set('commit', [code]);
-    expect(await errorOf(insert(1))).toBeDefined();
+    const unknown = await errorOf(insert(1));
+    expect(unknown).toBeDefined();
+    expect(hasWrittenNothing(unknown)).toBe(false);
+    expect(hasWrittenNothing(unpackError(packError(unknown)))).toBe(false);
     expect(fatal).toHaveLength(1);
     expect(await errorOf(insert(2))).toBe(fatal[0]);
   },

@@ -262,7 +262,7 @@ export class GroupCommit {
       this.#alone = outcomes.length;
       return false;
     }
-    const reason = storageError(failure, 'committing');
+    const reason = storageError(failure, 'committing', { isUndecided: !isKnown });
     for (const { job, ok, value } of outcomes) job.reject(ok ? reason : value);
     return false;
   }
