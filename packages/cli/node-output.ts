@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { type FileHandle, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { isProcessRunning } from '@holdfast/files';
 import { CliError } from './cli-error.ts';
 import { describeFileError } from './files.ts';
 import { writeSlowly } from './progress/waits.ts';
@@ -51,17 +52,8 @@ async function removeAbandoned(target: string): Promise<void> {
   for (const name of names) {
     if (!name.startsWith(file)) continue;
     const [, pid] = PARTIAL_SUFFIX.exec(name.slice(file.length)) ?? [];
-    if (pid === undefined || isRunning(Number(pid))) continue;
+    if (pid === undefined || isProcessRunning(Number(pid))) continue;
     await rm(join(dirname(target), name), { force: true }).catch(() => undefined);
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return !(error instanceof Error && 'code' in error && error.code === 'ESRCH');
   }
 }
 

@@ -2,6 +2,7 @@
 
 export { GivenPathError, resolveGivenPath } from './given-path.ts';
 export { createCollectingDigest, digestAtOnce } from './node-digest.ts';
+export { isProcessRunning } from './process-running.ts';
 export { ChunkMemory } from './pull/chunk-memory.ts';
 export { openSpaceSource, type PullToPathOptions, pullToPath } from './pull/pull-to-path.ts';
 export type { FolderState } from './push/folder-state.ts';

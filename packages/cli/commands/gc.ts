@@ -5,7 +5,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { printCollected } from '../collected.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
-import { noteIfUnknown } from '../known-space.ts';
+import { noteIfUnknown } from '../known-spaces.ts';
 import { type OperatorOptions, runOperation, withOperatorPlace } from '../operator-call.ts';
 import { sayWhenInterrupted } from '../terminal/interruption.ts';
 import { printJson, printLine } from '../terminal/output.ts';

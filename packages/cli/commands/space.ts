@@ -3,17 +3,11 @@ import { formatBytes, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { printCollected } from '../collected.ts';
-import { noteIfUnknown } from '../known-space.ts';
+import { type ListedSpace, noteIfUnknown, readSpaces } from '../known-spaces.ts';
 import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
 import { parsePathIdValue } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../terminal/output.ts';
 import { ask } from '../terminal/questions.ts';
-
-type OperatorOutput<N extends import('@holdfast/server').OperationName> =
-  import('@holdfast/server').OperatorOutput<N>;
-
-/** of one answer */
-const PAGE_SPACES = 1_000;
 
 export function registerSpaceCommand(program: Command): void {
   const space = program
@@ -30,7 +24,7 @@ function registerList(space: Command): void {
     .description('list all Spaces with what is stored in them, also those of removed Apps')
     .addHelpText('after', OPERATED_HELP_AFTER);
   withOperator(command).action(async (options: OperatorOptions) => {
-    const spaces = await readAll(options);
+    const spaces = await readSpaces(options);
     if (options.json) printJson(spaces);
     else if (spaces.length === 0) printNote('there is no Space yet: the first write of a client makes one');
     else printTable(['APP', 'SPACE', 'NODES', 'CONTENT', 'STORED', 'RESERVED', 'QUOTA'], spaces.map(toCells));
@@ -42,21 +36,7 @@ function registerList(space: Command): void {
   });
 }
 
-type Listed = OperatorOutput<'listSpaces'>['spaces'][number];
-
-async function readAll(options: OperatorOptions): Promise<readonly Listed[]> {
-  const spaces: Listed[] = [];
-  let after: string | undefined;
-  do {
-    const input = { limit: PAGE_SPACES, ...(after === undefined ? {} : { after }) };
-    const page = await runOperation(options, 'listSpaces', input, 'nothing was changed');
-    spaces.push(...page.spaces);
-    after = page.next ?? undefined;
-  } while (after !== undefined);
-  return spaces;
-}
-
-function toCells({ app, space, usage, quotas }: Listed): readonly string[] {
+function toCells({ app, space, usage, quotas }: ListedSpace): readonly string[] {
   const limits = [
     ...(quotas.maxBytes === null ? [] : [formatBytes(quotas.maxBytes)]),
     ...(quotas.maxNodes === null ? [] : [`${formatCount(quotas.maxNodes)} nodes`]),
@@ -64,7 +44,7 @@ function toCells({ app, space, usage, quotas }: Listed): readonly string[] {
   return [app, space, ...toUsageCells(usage), limits.join(', ') || '-'];
 }
 
-function toUsageCells(usage: Listed['usage']): readonly string[] {
+function toUsageCells(usage: ListedSpace['usage']): readonly string[] {
   if (usage === null) return ['?', '?', '?', '?'];
   const { nodeCount, readyContentBytes, readyStoredBytes, reservedBytes } = usage;
   return [formatCount(nodeCount), ...[readyContentBytes, readyStoredBytes, reservedBytes].map(formatBytes)];

@@ -18,6 +18,7 @@ import {
 } from 'node:fs';
 import { promisify } from 'node:util';
 import type { Hash, NewFile } from '@holdfast/client';
+import { isProcessRunning } from '../process-running.ts';
 
 const readAt = promisify(read);
 const writeAt = promisify(write);
@@ -77,13 +78,7 @@ export function listAbandoned(folder: Buffer): AbandonedFile[] {
 
 /** Another pull's file is nobody's once its process is gone. */
 function isWritten(name: string, pid: number): boolean {
-  if (pid === process.pid) return written.has(name);
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return !(error instanceof Error && 'code' in error && error.code === 'ESRCH');
-  }
+  return pid === process.pid ? written.has(name) : isProcessRunning(pid);
 }
 
 /** Before the umask, which the system takes off a new file by itself; never set-uid, set-gid or sticky. */

@@ -1,0 +1,36 @@
+/** The Spaces that there are, as an operator sees them. */
+import { type OperatorOptions, runOperation } from './operator-call.ts';
+import { printNote } from './terminal/output.ts';
+
+export type ListedSpace = import('@holdfast/server').OperatorOutput<'listSpaces'>['spaces'][number];
+
+/** of one answer */
+const PAGE_SPACES = 1_000;
+
+/** Of one App, or of all. */
+export async function readSpaces(options: OperatorOptions, app?: string): Promise<readonly ListedSpace[]> {
+  const spaces: ListedSpace[] = [];
+  let after: string | undefined;
+  do {
+    const input = {
+      limit: PAGE_SPACES,
+      ...(app === undefined ? {} : { app }),
+      ...(after === undefined ? {} : { after }),
+    };
+    const page = await runOperation(options, 'listSpaces', input, 'nothing was changed');
+    spaces.push(...page.spaces);
+    after = page.next ?? undefined;
+  } while (after !== undefined);
+  return spaces;
+}
+
+/**
+ * To be called when nothing was found in the Space: says so if there is no such Space. A name that is spelled wrongly would look like
+ * success.
+ */
+export async function noteIfUnknown(options: OperatorOptions, app: string, space: string): Promise<void> {
+  const spaces = await readSpaces(options, app);
+  if (spaces.some((each) => each.space === space)) return;
+  const [appName, spaceName] = [app, space].map((name) => JSON.stringify(name));
+  printNote(`App ${appName} has no Space ${spaceName}: holdfast space list shows all that there are`);
+}
