@@ -9,6 +9,7 @@ import { copyRealFolder, editFolder, findRealFolders } from './support/real-tree
 import { makeRandom } from './support/seeded-random.ts';
 import { ROOT } from './support/server-process.ts';
 import { TreeCommands } from './support/tree-commands.ts';
+import { until } from './support/until.ts';
 
 const EDITS = 40;
 const INTERRUPTIONS = 3;
@@ -61,11 +62,17 @@ describe.each(findRealFolders())('$name', ({ name, path }) => {
     const target = commands.fresh('copy');
     await commands.runWell(space, 'pull', root, target, '--quiet');
     expect(readStanding(target)).toEqual(readStanding(tree));
+    // A push reads files again that changed right before the last one: a fast machine has just copied this tree.
+    await until(async () => (await pushAgain()) === 1);
+  });
+
+  /** The requests that a push of the unchanged tree took. */
+  async function pushAgain(): Promise<number> {
     const again = await commands.run(space, 'push', tree, '--json');
     expect(JSON.parse(again.stdout)).toMatchObject({ root, uploadedNodes: 0 });
     const done = JSON.parse(lastLine(again.stderr)) as { counters: { requests: number } };
-    expect(done.counters.requests).toBe(1);
-  });
+    return done.counters.requests;
+  }
 
   test('comes back edited as it is now, even over the old one', async () => {
     const target = commands.fresh('copy');

@@ -5,7 +5,6 @@
 import { expect, test } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { cutMiddle, findFailingOutput } from '../tools/failing-output.mjs';
 import { ROOT } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
@@ -246,7 +245,7 @@ test('the quick run leaves out what takes long, except what asks for it', async 
   });
 }, 300_000);
 
-test('short files share a process; failed ones are named, or all of them if it died', async () => {
+test('short files share a process; failed ones are named, and one that died costs the others another run', async () => {
   const fine = `import { test } from 'bun:test'; test('is fine, in ' + process.pid, () => {});`;
   const files = {
     'bad.test.ts': PLANTED,
@@ -270,10 +269,45 @@ test('short files share a process; failed ones are named, or all of them if it d
     expect([processes.length, new Set(processes).size]).toEqual([3, 2]);
     writeFileSync(join(folder, 'skips.test.ts'), 'process.exit(0);');
     const { exitCode, lines: died } = await runIn(folder);
-    expect([exitCode, died.at(-3)]).toEqual([
-      1,
-      'not good: bad.test.ts, fine.test.ts, skips.test.ts, too.test.ts',
-    ]);
+    expect([exitCode, died.at(-3)]).toEqual([1, 'not good: bad.test.ts, skips.test.ts']);
+    const flaky = died.filter((line) => line.startsWith('flaky: '));
+    expect(flaky).toEqual(['flaky: fine.test.ts', 'flaky: too.test.ts']);
+  });
+}, 300_000);
+
+/** Fails in the first process that runs it, and passes in the next. */
+const FAILS_ONCE = `
+import { expect, test } from 'bun:test';
+import { existsSync, writeFileSync } from 'node:fs';
+test('fails once', () => {
+  const isFirst = !existsSync('./seen');
+  writeFileSync('./seen', '');
+  expect(isFirst).toBe(false);
+});
+test('is fine', () => {});`;
+
+test('a file that fails is run once more, alone, and passes as flaky if it is good then', async () => {
+  await withFiles({ 'once.test.ts': FAILS_ONCE }, async (folder) => {
+    const { exitCode, lines } = await runIn(folder);
+    expect(lines.slice(-1)).toEqual(['2 passed, 0 failed']);
+    expect(lines).toContain('flaky: once.test.ts');
+    expect(lines.join('\n')).not.toContain('not good');
+    expect(exitCode).toBe(0);
+  });
+  // Files that share a process are run once more one by one, and the others keep their counts.
+  const fine = `import { test } from 'bun:test'; test('is fine', () => {});`;
+  const bad = `import { expect, test } from 'bun:test'; test('is bad', () => expect(1).toBe(2));`;
+  await withFiles({ 'a/1.test.ts': fine, 'a/2.test.ts': FAILS_ONCE, 'a/3.test.ts': bad }, async (folder) => {
+    const { exitCode, lines } = await runIn(folder);
+    expect(lines.slice(-3)).toEqual(['not good: a/3.test.ts', '', '3 passed, 1 failed']);
+    expect(lines).toContain('flaky: a/2.test.ts');
+    expect(exitCode).toBe(1);
+  });
+  // Whoever asks for one file wants to see how it fails.
+  await withFiles({ 'once.test.ts': FAILS_ONCE }, async (folder) => {
+    const { exitCode, lines } = await runIn(folder, { filters: ['once'] });
+    expect(lines.slice(-1)).toEqual(['1 passed, 1 failed']);
+    expect(exitCode).toBe(1);
   });
 }, 300_000);
 
@@ -332,39 +366,3 @@ test('a signal ends the run with all that was started', async () => {
     },
   );
 }, 300_000);
-
-test('failed tests, uncaught errors and the end of an output are found, without colours and CI commands', () => {
-  const unhandled = ['# Unhandled error between tests', '-'.repeat(31), 'error: nobody', '-'.repeat(31)];
-  const output = [
-    '::group::a.test.ts:',
-    'noise',
-    '(pass) one [0.10ms]',
-    ...unhandled,
-    'more noise',
-    '(pass) two [0.10ms]',
-    '\u001b[31merror: wrong\u001b[0m',
-    '::error file=a.test.ts,line=4::error: wrong',
-    '(fail) three [0.10ms]',
-    '(fail) four [20.00ms]',
-    '  ^ this test timed out after 20ms.',
-    '(skip) five',
-    'still noise',
-    '(pass) six',
-    ' 3 pass',
-  ];
-  expect(findFailingOutput(output.join('\n')).split('\n')).toEqual([
-    ...unhandled,
-    'error: wrong',
-    '(fail) three [0.10ms]',
-    '(fail) four [20.00ms]',
-    '  ^ this test timed out after 20ms.',
-    '(skip) five',
-    ' 3 pass',
-  ]);
-});
-
-test('a text that is too long keeps its beginning and end', () => {
-  const text = `${'a'.repeat(60)}${'b'.repeat(60)}`;
-  expect(cutMiddle(text, 120)).toBe(text);
-  expect(cutMiddle(text, 20)).toBe(`${'a'.repeat(10)}\n[… 100 characters left out …]\n${'b'.repeat(10)}`);
-});

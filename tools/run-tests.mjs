@@ -29,6 +29,8 @@ const SHOWN_AGAIN_CHARS_MAX = 8000;
 const ALL_SHOWN_AGAIN_CHARS_MAX = 48_000;
 /** So many run side by side for each core at most, however little they do: each has its memory. */
 const TASKS_PER_CORE_MAX = 3;
+/** More files than this are not run once more: their fault is not an accident. */
+const FILES_AGAIN_MAX = 12;
 /** In the quick run stands what asks for it, and what takes no longer than this and needs neither store nor browser. */
 const QUICK_MS_MAX = 2500;
 /** Of files that nobody has timed, those beside the code are quick, and these are not. */
@@ -36,10 +38,21 @@ const SYSTEM_TESTS = join('test', '/');
 const NOT_QUICK_ENGINES = new Set(['ceph', 'chromium']);
 const STOP_SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 
+const NO_COUNTS = { passed: 0, failed: 0, skipped: 0 };
+const NOTHING_RAN = { passed: 0, failed: 1, skipped: 0 };
+
+function isGood({ failed, skipped }) {
+  return failed + skipped === 0;
+}
+
+function addCounts(a, b) {
+  return { passed: a.passed + b.passed, failed: a.failed + b.failed, skipped: a.skipped + b.skipped };
+}
+
 /** Counts from the JUnit report; files that died before they could report are one failure. */
 function readCounts(report, ok) {
   const suites = existsSync(report) ? /<testsuites[^>]*>/.exec(readFileSync(report, 'utf8'))?.[0] : undefined;
-  if (suites === undefined) return { passed: 0, failed: 1, skipped: 0 };
+  if (suites === undefined) return NOTHING_RAN;
   const { tests, failed, skipped } = countIn(suites);
   return { passed: tests - failed - skipped, failed: ok || failed > 0 ? failed : 1, skipped };
 }
@@ -50,18 +63,31 @@ function countIn(tag) {
   return { tests: count('tests'), failed: count('failures') + count('errors'), skipped: count('skipped') };
 }
 
-/** Which of the files of a task are not good: those of which the report says so; all, where it does not tell. */
-function findBroken({ files, report }) {
-  if (files.length === 1 || !existsSync(report)) return files;
+/** The counts of each file of a task, of those that its report tells of. */
+function readFileCounts({ files, report }) {
+  if (report === undefined || !existsSync(report)) return new Map();
   const tags = readFileSync(report, 'utf8').match(/^ {2}<testsuite [^>]*>/gm) ?? [];
-  const isBroken = (file) => {
-    const tag = tags.find((each) => each.includes(` file="${file}"`));
-    if (tag === undefined) return true;
-    const { failed, skipped } = countIn(tag);
-    return failed + skipped > 0;
-  };
-  const broken = files.filter(isBroken);
-  return broken.length > 0 ? broken : files;
+  const found = files.map((file) => [file, tags.find((tag) => tag.includes(` file="${file}"`))]);
+  return new Map(found.filter(([, tag]) => tag !== undefined).map(([file, tag]) => [file, countIn(tag)]));
+}
+
+/** Which of the files of a task are not good: those of which the report says so; all, where it does not tell. */
+function findBroken(task) {
+  if (task.files.length === 1) return task.files;
+  const counts = readFileCounts(task);
+  const broken = task.files.filter((file) => !isGood(counts.get(file) ?? NOTHING_RAN));
+  return broken.length > 0 ? broken : task.files;
+}
+
+/** What a task counts without these of its files. */
+function countOthers(task, files) {
+  if (files.length === task.files.length) return NO_COUNTS;
+  const others = [...readFileCounts(task)].filter(([file]) => !files.includes(file));
+  return others.reduce(
+    (sum, [, { tests, failed, skipped }]) =>
+      addCounts(sum, { passed: tests - failed - skipped, failed, skipped }),
+    NO_COUNTS,
+  );
 }
 
 /** The tasks of a run, in the order of the plan; `files`, `engines`, `command` and `report` are ours, the rest is the plan's. */
@@ -93,14 +119,19 @@ function findTasks({ root, bun, checks, filters, isQuick, remembers, reportFolde
   const groups = filters.length > 0 || remembers ? files.map((file) => [file]) : groupShort(files);
   for (const [index, group] of groups.entries()) {
     const names = group.map(({ name }) => name);
-    const report = join(reportFolder, `${index}.xml`);
-    const reporting = ['--reporter=junit', `--reporter-outfile=${report}`];
-    const paths = names.map((name) => `./${name}`);
-    const command = [bun, 'test', ...paths, '--timeout', String(TEST_TIMEOUT_MS), ...reporting];
-    const name = names.length === 1 ? names[0] : `${names[0]} and ${names.length - 1} more`;
-    add({ ...group[0], name, times: findGroupTimes(group), files: names, command, report });
+    const run = makeFilesRun(bun, names, join(reportFolder, `${index}.xml`));
+    add({ ...group[0], times: findGroupTimes(group), ...run });
   }
   return orderPlanned(tasks);
+}
+
+/** How these test files run in one process. */
+function makeFilesRun(bun, files, report) {
+  const reporting = ['--reporter=junit', `--reporter-outfile=${report}`];
+  const paths = files.map((file) => `./${file}`);
+  const command = [bun, 'test', ...paths, '--timeout', String(TEST_TIMEOUT_MS), ...reporting];
+  const name = files.length === 1 ? files[0] : `${files[0]} and ${files.length - 1} more`;
+  return { name, files, command, report };
 }
 
 /** Runs one check or test file, a file with the engines it needs; one that cannot have them is one failure. */
@@ -109,7 +140,7 @@ async function runTask(task, { root, engines, fileTimeoutMs = FILE_TIMEOUT_MS, s
   try {
     environment = await engines.provide(task.engines);
   } catch (error) {
-    return { counts: { passed: 0, failed: 1, skipped: 0 }, output: `holdfast: ${error.message}\n` };
+    return { counts: NOTHING_RAN, output: `holdfast: ${error.message}\n` };
   }
   const [command, ...args] = task.command;
   const bounds = { cwd: root, environment, timeoutMs: fileTimeoutMs, show };
@@ -131,6 +162,7 @@ class TestRun {
     this.running = [];
     this.done = [];
     this.broken = [];
+    this.flaky = [];
     this.startedAt = Date.now();
     this.screen = makeScreen(process.stdout, () => this.formatProgress());
     this.engines = makeSharedEngines({ ...options, print: (text) => this.screen.print(text) });
@@ -186,9 +218,10 @@ class TestRun {
     const tookMs = Date.now() - entry.startedAt;
     this.running.splice(this.running.indexOf(entry), 1);
     this.done.push({ ...task, tookMs, cpuMs: cpuMs ?? tookMs, counts });
-    if (counts.failed + counts.skipped > 0)
+    if (!isGood(counts))
       this.broken.push({
-        name: findBroken(task).join(', '),
+        task,
+        files: findBroken(task),
         output: task.isCheck ? output.trim() : findFailingOutput(output),
       });
     const block = isOnly
@@ -198,6 +231,40 @@ class TestRun {
     this.screen.print(
       `${block}== ${task.name}: ${counts.passed} passed, ${counts.failed} failed, ${tookMs} ms${used}\n`,
     );
+  }
+
+  /**
+   * Runs each failed test file once more, when nothing else runs. A file that passes then met a busy machine, or needs a mend:
+   * the run passes and names it. So many that fail are no accident, and stay as they are.
+   */
+  async runBrokenAgain() {
+    const tests = this.broken.filter(({ task }) => !task.isCheck);
+    if (countFiles(tests) > FILES_AGAIN_MAX) return;
+    for (const first of tests) {
+      const { task, files } = first;
+      this.broken.splice(this.broken.indexOf(first), 1);
+      let counts = countOthers(task, files);
+      for (const file of files) {
+        const again = await this.#runAgain(task, file);
+        counts = addCounts(counts, again.counts);
+        if (isGood(again.counts)) this.flaky.push({ file, output: first.output });
+        else this.broken.push({ task, files: [file], output: findFailingOutput(again.output) });
+      }
+      this.done.find(({ report }) => report === task.report).counts = counts;
+    }
+  }
+
+  async #runAgain(task, file) {
+    const report = `${task.report}.${task.files.indexOf(file)}.xml`;
+    const again = { ...task, ...makeFilesRun(this.options.bun, [file], report), startedAt: Date.now() };
+    this.running = [again];
+    this.screen.print(`\n== once more, alone: ${file}\n`);
+    const { counts, output } = await runTask(again, { ...this.options, engines: this.engines });
+    this.running = [];
+    this.screen.print(
+      `${output}== once more, alone: ${file}: ${counts.passed} passed, ${counts.failed} failed\n`,
+    );
+    return { counts, output };
   }
 
   /** Ends what it started: engines, and what still runs. */
@@ -213,7 +280,8 @@ class TestRun {
 
 function showAgain(broken) {
   const charsMax = Math.min(SHOWN_AGAIN_CHARS_MAX, ALL_SHOWN_AGAIN_CHARS_MAX / broken.length);
-  const sorted = [...broken].sort((a, b) => (a.name < b.name ? -1 : 1));
+  const named = broken.map(({ files, output }) => ({ name: files.join(', '), output }));
+  const sorted = named.sort((a, b) => (a.name < b.name ? -1 : 1));
   for (const { name, output } of sorted) console.log(`\n== again: ${name}\n${cutMiddle(output, charsMax)}`);
   console.log(`\nnot good: ${sorted.map(({ name }) => name).join(', ')}`);
 }
@@ -247,10 +315,10 @@ export async function runTests(options) {
   const run = new TestRun({ ...options, limits }, findTasks({ ...options, reportFolder }));
   endOnSignals(run, reportFolder);
   await run.toEnd();
+  if (options.filters.length === 0) await run.runBrokenAgain();
   await run.end();
   rmSync(reportFolder, { recursive: true, force: true });
-  const total = { passed: 0, failed: 0, skipped: 0 };
-  for (const { counts } of run.done) for (const name of Object.keys(total)) total[name] += counts[name];
+  const total = run.done.reduce((sum, { counts }) => addCounts(sum, counts), NO_COUNTS);
   if (remembers) {
     const measured = run.done.map(({ name, tookMs, cpuMs }) => [name, { ms: tookMs, cpuMs }]);
     writeTimes(root, new Map(measured), [...checks.map(([name]) => name), ...findTestFiles(root)]);
@@ -258,8 +326,12 @@ export async function runTests(options) {
   const cpuMs = readCpuMs(process.pid);
   const used = cpuMs === undefined ? '' : `, with ${formatDuration(cpuMs)} of CPU`;
   console.log(`\ntook ${formatDuration(Date.now() - run.startedAt)}${used}`);
+  for (const { file, output } of run.flaky) {
+    console.log(`\n== failed once: ${file}\n${cutMiddle(output, SHOWN_AGAIN_CHARS_MAX)}`);
+    console.log(`flaky: ${file}`);
+  }
   if (run.broken.length > 0) showAgain(run.broken);
   const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : '';
   console.log(`\n${total.passed} passed, ${total.failed} failed${skipped}`);
-  return total.failed + total.skipped === 0 && total.passed > 0;
+  return isGood(total) && total.passed > 0;
 }

@@ -18,6 +18,7 @@ const CHECKS = [
 const HELP = `npm test -- [--quick] [--jobs N] [--remember-times] [FILTER…]
 
 Runs the checks and every test file, side by side, and closes with "N passed, N failed".
+A file that fails is run once more, alone, at the end; if it passes then, the run passes and says "flaky: FILE".
 
   FILTER…            only the test files whose path contains one of these, and no check
   --quick            the checks, what takes no longer than a moment, and the files that say "// test-run: quick":
