@@ -1,0 +1,63 @@
+/** The sums of the rows of nodes and of their content. `space`: what the engine knows the Space of the row by. */
+import type { ContentRow, NodeRow, NodeRowState, NodeStorage } from '../model.ts';
+import { mixValues, type SumValue } from './row-sum.ts';
+
+const STATE_CODES: Readonly<Record<NodeRowState, number>> = { waiting: 0, ready: 1, rotten: 2, claimed: 3 };
+const STORAGE_CODES: Readonly<Record<NodeStorage, number>> = { object: 0, inline: 1, packed: 2 };
+
+type NodeNumbers = Omit<
+  NodeRow,
+  'hash' | 'size' | 'canonicalSize' | 'contentType' | 'refs' | 'generation' | 'state' | 'storage'
+>;
+
+/** Odd and distinct. An engine that adds to a sum in SQL names them too. */
+export const NODE_WEIGHTS: Readonly<Record<keyof NodeNumbers | 'state' | 'storage', number>> = {
+  state: 3,
+  storage: 5,
+  storedSize: 7,
+  leaseStartedAt: 9,
+  leaseExpiresAt: 11,
+  childRefCount: 13,
+  rootRefCount: 15,
+  heldDomainCount: 17,
+  waitingTouchedAt: 19,
+  claimHeldUntil: 21,
+};
+
+/** What changes of a row, as a number that `nodeSum` contains. */
+function changingSum(row: NodeRow): number {
+  return (
+    NODE_WEIGHTS.state * STATE_CODES[row.state] +
+    NODE_WEIGHTS.storage * STORAGE_CODES[row.storage] +
+    NODE_WEIGHTS.storedSize * row.storedSize +
+    NODE_WEIGHTS.leaseStartedAt * row.leaseStartedAt +
+    NODE_WEIGHTS.leaseExpiresAt * row.leaseExpiresAt +
+    NODE_WEIGHTS.childRefCount * row.childRefCount +
+    NODE_WEIGHTS.rootRefCount * row.rootRefCount +
+    NODE_WEIGHTS.heldDomainCount * row.heldDomainCount +
+    NODE_WEIGHTS.waitingTouchedAt * row.waitingTouchedAt +
+    NODE_WEIGHTS.claimHeldUntil * row.claimHeldUntil
+  );
+}
+
+export function nodeSum(space: SumValue, row: NodeRow): number {
+  const { hash, size, canonicalSize, contentType, refs, generation } = row;
+  const fixed = mixValues([space, hash, size, canonicalSize, contentType, refs]);
+  return fixed + mixValues([generation]) + changingSum(row);
+}
+
+/** What a change adds to the sum of the row. Nothing that never changes is looked at. */
+export function nodeSumChange(before: NodeRow, after: NodeRow): number {
+  const change = changingSum(after) - changingSum(before);
+  if (after.generation === before.generation) return change;
+  return change + mixValues([after.generation]) - mixValues([before.generation]);
+}
+
+/** Inline bytes are proven by the hash of their node. Only whether there are any is in the sum. */
+export function contentSum(space: SumValue, row: ContentRow, hasInlineBytes: boolean): number {
+  const { generation, canonicalSize, integrity, urlExpiresAt, packed } = row;
+  const inline = hasInlineBytes ? 1 : 0;
+  const fixed = [space, generation, canonicalSize, urlExpiresAt, inline];
+  const place = packed === undefined ? [] : [packed.pack, packed.offset, packed.storedLength, packed.codec];
+  return mixValues([...fixed, integrity, ...place]);
+}

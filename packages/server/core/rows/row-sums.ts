@@ -1,0 +1,90 @@
+/** The sums of all other rows, as node-sum.ts. `space` and `domain`: what the engine knows the Space or the domain of the row by. */
+import type { RootRefCommit, UploadRow } from '../model.ts';
+import type { PackRow, PackUse, PackVerdicts } from '../packs/pack-model.ts';
+import { mixValues, type SumValue } from './row-sum.ts';
+
+/** Of values that change: odd and distinct. */
+const [W1, W2, W3, W4, W5, W6, W7, W8, W9] = [3, 5, 7, 9, 11, 13, 15, 17, 19] as const;
+
+/** Both values of a balance are set by each change. */
+export function balanceSum(domain: SumValue, hash: string, balance: number, fromRevision: number): number {
+  return mixValues([domain, hash, balance, fromRevision]);
+}
+
+export interface BalanceHistory {
+  readonly fromRevision: number;
+  readonly toRevision: number;
+  readonly balance: number;
+  /** ms */
+  readonly supersededAt: number;
+}
+
+export function historySum(domain: SumValue, hash: string, row: BalanceHistory): number {
+  return mixValues([domain, hash, row.fromRevision, row.toRevision, row.balance, row.supersededAt]);
+}
+
+export function commitSum(domain: SumValue, { requestId, payloadDigest, revision }: RootRefCommit): number {
+  return mixValues([domain, requestId, payloadDigest, revision]);
+}
+
+/** Added to the sum of a domain for each 1 that these rise by. */
+export const DOMAIN_WEIGHTS = { revision: W1, historyFloor: W2 } as const;
+
+/** `names`: what never changes of the row */
+export function domainSum(names: readonly SumValue[], revision: number, historyFloor: number): number {
+  return mixValues(names) + DOMAIN_WEIGHTS.revision * revision + DOMAIN_WEIGHTS.historyFloor * historyFloor;
+}
+
+/** Odd and distinct. What `packUseSum` adds, an engine may add by itself. */
+export function packSum(space: SumValue, row: PackRow): number {
+  const { id, generation, asked, bytes, reserved } = row;
+  return (
+    mixValues([space, id, generation]) +
+    mixValues([row.state, asked, bytes ?? null, row.isDiscarded ? 1 : 0]) +
+    W1 * row.createdAt +
+    W2 * row.urlExpiresAt +
+    W3 * row.touchedAt +
+    W4 * row.publishedCount +
+    W5 * reserved.bytes +
+    W6 * reserved.nodes
+  );
+}
+
+/** The part of the live records in the sum of a pack. */
+export function packUseSum({ liveRecords, liveBytes, firstDeadAt }: PackUse): number {
+  return W7 * liveRecords + W8 * liveBytes + W9 * firstDeadAt;
+}
+
+export function verdictsSum(generation: string, { hashes, rejections, broken }: PackVerdicts): number {
+  const text = JSON.stringify(rejections);
+  return mixValues([generation, hashes, text, broken?.byte ?? null, broken?.message ?? null]);
+}
+
+/** What a change of an upload leaves as it was costs nothing: see `uploadSumChange`. */
+export function uploadSum(space: SumValue, row: UploadRow): number {
+  return mixValues([space, row.hash]) + generationSum(row) + judgedSum(row) + timesSum(row);
+}
+
+export function uploadSumChange(before: UploadRow, after: UploadRow): number {
+  const isJudgedAnew = before.evidence !== after.evidence || before.rejection !== after.rejection;
+  const isAnother = before.generation !== after.generation || before.createdAt !== after.createdAt;
+  return (
+    (isAnother ? generationSum(after) - generationSum(before) : 0) +
+    (isJudgedAnew ? judgedSum(after) - judgedSum(before) : 0) +
+    (timesSum(after) - timesSum(before))
+  );
+}
+
+const generationSum = ({ generation, createdAt }: UploadRow): number => mixValues([generation, createdAt]);
+const timesSum = ({ urlExpiresAt, touchedAt }: UploadRow): number => W1 * urlExpiresAt + W2 * touchedAt;
+
+function judgedSum({ rejection, evidence }: UploadRow): number {
+  return mixValues([
+    ...[rejection?.code ?? null, rejection?.message ?? null, evidence?.verdict ?? null],
+    ...(evidence?.verdict === 'bad' ? [evidence.code, evidence.message] : []),
+    ...(evidence?.verdict === 'good'
+      ? [evidence.canonicalSize, evidence.size, evidence.contentType, evidence.refs, evidence.integrity]
+      : []),
+    evidence?.verdict === 'good' && evidence.inline ? 1 : 0,
+  ]);
+}
