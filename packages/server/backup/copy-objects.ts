@@ -1,9 +1,9 @@
 /** Copies the objects that a folder does not have yet. An object never changes, so its name alone tells whether it was copied. */
-import { constants, mkdirSync, rmSync } from 'node:fs';
+import { constants, mkdirSync, rmSync, statSync } from 'node:fs';
 import { copyFile, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Generation } from '../core/model.ts';
-import type { ObjectFiles } from '../engine/backup-ports.ts';
+import type { NamedObject, ObjectFiles } from '../engine/backup-ports.ts';
 import { GrowingFile, syncFolder } from './durable-files.ts';
 import type { ObjectSizes } from './object-list.ts';
 import type { Pace } from './pace.ts';
@@ -14,6 +14,8 @@ const PRIVATE_MODE = 0o600;
 const COPIES_IN_FLIGHT = 8;
 /** Larger objects are copied piece by piece, with rests in between. */
 const PIECE_BYTES = 4 * 1024 * 1024;
+/** Signals and timers get their turn. */
+const LOOKS_BETWEEN_TURNS = 1000;
 
 interface ObjectCopyOptions {
   readonly source: ObjectFiles;
@@ -24,6 +26,15 @@ interface ObjectCopyOptions {
   readonly pace: Pace;
   /** an object more is in the target */
   readonly onCopied: () => void;
+}
+
+/** What the backup keeps. */
+export interface ProvenObjects {
+  readonly kept: ObjectSizes;
+  /** objects that the rows name and the source has lost: the copies are the last ones */
+  readonly lost: number;
+  /** objects that the rows name and the target has not, or not with their length */
+  readonly missing: readonly Generation[];
 }
 
 export class ObjectCopies {
@@ -60,19 +71,35 @@ export class ObjectCopies {
   }
 
   /**
-   * What the backup keeps: the snapshot of the rows lies between the last two passes. What is gone from the source stays if
-   * `findNamed` says that the rows name it: then the source has lost it, and the copy is the last one.
+   * Proves that the target has each object that the pinned rows name, with its length: the snapshot of the rows lies between the
+   * last two passes. What is missing is not taken for copied any more, so the next pass copies it again.
    */
-  listKept(findNamed: (gone: readonly Generation[]) => readonly Generation[]): {
-    readonly kept: ObjectSizes;
-    readonly lost: number;
-  } {
-    const isListed = (generation: Generation): boolean =>
-      this.#listed.has(generation) || this.#listedBefore.has(generation);
-    const gone = [...this.#sizes.keys()].filter((generation) => !isListed(generation));
-    const lost = new Set(findNamed(gone));
-    const kept = [...this.#sizes].filter(([generation]) => isListed(generation) || lost.has(generation));
-    return { kept: new Map(kept), lost: lost.size };
+  async prove(named: Iterable<NamedObject>): Promise<ProvenObjects> {
+    const kept = new Map([...this.#sizes].filter(([generation]) => this.#isListed(generation)));
+    const missing: Generation[] = [];
+    let [lost, looks] = [0, 0];
+    for (const object of named) {
+      const { generation, isNeeded } = object;
+      const size = this.#sizes.get(generation);
+      if (size !== undefined && this.#isWhole(object, size)) {
+        if (!this.#isListed(generation)) lost += 1;
+        kept.set(generation, size);
+      } else if (isNeeded) {
+        this.#sizes.delete(generation);
+        missing.push(generation);
+      }
+      if (++looks % LOOKS_BETWEEN_TURNS === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+    return { kept, lost, missing };
+  }
+
+  #isWhole({ generation, bytes, isNeeded }: NamedObject, size: number): boolean {
+    const found = statSync(this.#options.target.pathOf(generation), { throwIfNoEntry: false });
+    return found?.size === size && (!isNeeded || bytes === undefined || bytes === size);
+  }
+
+  #isListed(generation: Generation): boolean {
+    return this.#listed.has(generation) || this.#listedBefore.has(generation);
   }
 
   /** Call once no manifest names them any more. */

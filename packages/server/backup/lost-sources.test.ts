@@ -1,10 +1,11 @@
 /** Backups of data folders that have lost something, or that are not the ones they were: the former backup stays what it was. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
-import { mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { objectsFolder } from '../../../test/support/embedded-files.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { runGc } from '../core/run-gc.ts';
+import { scrub } from '../core/scrub.ts';
 import { CoreWorld, MINUTE_MS, objectNode, SPACE } from '../core/test/core-fixture.ts';
 import { PackClient } from '../core/test/pack-fixture.ts';
 import { makeBackup } from './make-backup.ts';
@@ -30,8 +31,8 @@ afterEach(async () => {
   folder.remove();
 });
 
-const back = (dataDir = world.dataDir, into = backup) =>
-  makeBackup({ dataDir, folder: into }, { onProgress: () => undefined });
+const back = (dataDir = world.dataDir, into = backup, onProgress: (step: string) => void = () => undefined) =>
+  makeBackup({ dataDir, folder: into }, { onProgress });
 const restore = (dataDir: string) =>
   restoreBackup({ folder: backup, dataDir }, { onProgress: () => undefined });
 const copies = () =>
@@ -64,6 +65,68 @@ test('what the rows name stays in the backup when the data folder has lost it, a
     expect(copies()).toBe(OBJECTS + 1);
   });
   expect((await restore(join(folder.path, 'restored'))).nodes).toBe(OBJECTS + inPack.length);
+});
+
+/** The file of an object in the data folder. */
+function findObject(node: { readonly bytes: Uint8Array }): string {
+  const root = objectsFolder(world.dataDir);
+  const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const found = files.map((entry) => join(entry.parentPath, entry.name));
+  const path = found.find((each) => readFileSync(each).equals(Buffer.from(node.bytes)));
+  if (path === undefined) throw new Error('no such object');
+  return path;
+}
+
+test('an object that the pinned rows name and no pass has met is copied with a later commit', async () => {
+  await back();
+  const late = objectNode(300);
+  await world.publish(late);
+  const path = findObject(late);
+  renameSync(path, `${path}.away`);
+  let proofs = 0;
+  await back(world.dataDir, backup, (step) => {
+    if (step.startsWith('proving') && ++proofs === 2) renameSync(`${path}.away`, path);
+  });
+  expect(proofs).toBeGreaterThan(2);
+  expect((await restore(join(folder.path, 'restored'))).nodes).toBe(OBJECTS + 1);
+});
+
+test('what the rows name and nobody has ends the backup, unless the node is rotten; the former one stays', async () => {
+  await back();
+  const former = readFileSync(join(backup, 'BACKUP'));
+  const lost = objectNode(301);
+  await world.publish(lost);
+  const path = findObject(lost);
+  const bytes = readFileSync(path);
+  for (const spoil of [() => writeFileSync(path, bytes.subarray(1)), () => rmSync(path)]) {
+    spoil();
+    await expect(back()).rejects.toThrow('the former backup is unchanged');
+    expect(readFileSync(join(backup, 'BACKUP')).equals(former)).toBe(true);
+  }
+  await scrub(world.core, undefined);
+  expect((await back()).nodes).toBe(OBJECTS + 1);
+  writeFileSync(path, bytes);
+});
+
+test('the copy of a node that is rotten stays in the backup', async () => {
+  await back();
+  await withoutObjects(async () => {
+    await scrub(world.core, undefined);
+    expect((await back()).lostObjects).toBe(OBJECTS);
+    expect((await back()).lostObjects).toBe(OBJECTS);
+  });
+  expect(copies()).toBe(OBJECTS);
+});
+
+test('a copy that the backup has lost is made again', async () => {
+  await back();
+  const [copy, other] = readdirSync(join(backup, 'objects'), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name)) as [string, string];
+  rmSync(copy);
+  writeFileSync(other, 'short');
+  expect((await back()).lostObjects).toBe(0);
+  expect((await restore(join(folder.path, 'restored'))).nodes).toBe(OBJECTS);
 });
 
 test('what was collected since goes from the backup', async () => {

@@ -12,12 +12,13 @@ import {
 import { readFile } from 'node:fs/promises';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
+import type { Generation } from '../core/model.ts';
 import { holdDataFolder } from '../deployment/data-folder.ts';
 import { loadFolderFormat } from '../deployment/open.ts';
 import type { BackedUpDatabase, FolderFormat } from '../engine/backup-ports.ts';
 import { ServeError } from '../errors.ts';
 import { DatabaseCopies, type FormerDatabase } from './copy-database.ts';
-import { findCopiedObjects, ObjectCopies } from './copy-objects.ts';
+import { findCopiedObjects, ObjectCopies, type ProvenObjects } from './copy-objects.ts';
 import { syncFolder, writeDurably } from './durable-files.ts';
 import { noteBackup } from './last-backup.ts';
 import { decodeObjectList, encodeObjectList, type ObjectSizes } from './object-list.ts';
@@ -57,6 +58,8 @@ const PASSES_MAX = 100;
 /** Of pages that are to be written, this much may be left for the time that the write-ahead log is pinned. */
 const PINNED_BYTES_MAX = 16 * 1024 * 1024;
 const AHEAD_PASSES_MAX = 4;
+/** If what the rows name is missing so often, the data folder has lost it. */
+const PINS_MAX = 6;
 const LOCK_FILE = 'lock.db';
 /** A disk that was just mounted has it. */
 const LOST_AND_FOUND = 'lost+found';
@@ -190,10 +193,10 @@ class BackupJob {
     const copies = format.areBytesElsewhere(dataDir) ? undefined : await this.#openCopies(isResumed);
     if (copies !== undefined) await this.#copyObjects(copies, true);
     const nodes = format.countNodes(dataDir);
-    const databases = await this.#copyDatabases(copies);
+    const { databases, objects } = await this.#copyDatabases(copies);
     // What was listed since is that of the rows only if the disk was there all the time.
     assertContent(this.#source);
-    const { kept, lost = 0 } = copies?.listKept((gone) => format.findNamed(dataDir, gone)) ?? {};
+    const { kept, lost = 0 } = objects ?? {};
     const manifest = makeManifest({
       deployment: format.identitiesOf(dataDir)[0],
       ...{ sequence: this.#sequence, createdAt: Date.now(), nodes, seed: this.#seed, databases },
@@ -268,7 +271,9 @@ class BackupJob {
    * While pages are pinned, the write-ahead log grows. So a large database is copied before, as far as it does not change meanwhile;
    * what was pinned for then is little.
    */
-  async #copyDatabases(copies: ObjectCopies | undefined): Promise<DatabaseEntry[]> {
+  async #copyDatabases(
+    copies: ObjectCopies | undefined,
+  ): Promise<{ readonly databases: DatabaseEntry[]; readonly objects: ProvenObjects | undefined }> {
     const { format, dataDir } = this.#source;
     const found = format.findDatabases(dataDir).map((database) => ({
       ...database,
@@ -278,15 +283,38 @@ class BackupJob {
       }),
     }));
     for (const database of found) await this.#copyAhead(database);
-    if (copies !== undefined) await this.#copyObjects(copies, false);
-    const pinned = found.map(({ name, pages, pin }) => ({ name, pages, snapshot: pin() }));
-    if (copies !== undefined) await this.#copyRest(copies);
-    const entries: DatabaseEntry[] = [];
+    const { pinned, objects } = await this.#pinProven(found, copies);
+    const databases: DatabaseEntry[] = [];
     for (const { name, pages, snapshot } of pinned) {
       this.#tell(`copying ${name}`);
-      entries.push(await pages.finish(snapshot));
+      databases.push(await pages.finish(snapshot));
     }
-    return entries;
+    return { databases, objects };
+  }
+
+  /**
+   * Pins the rows between two passes over the objects, and proves that all that they name was copied. Packing and compaction can
+   * make an object after the first of these passes and delete it before the second; then a later commit is pinned.
+   */
+  async #pinProven<T extends BackedUpDatabase>(found: readonly T[], copies: ObjectCopies | undefined) {
+    for (let pins = 1; ; pins += 1) {
+      if (copies !== undefined) await this.#copyObjects(copies, false);
+      const pinned = found.map((database) => ({ ...database, snapshot: database.pin() }));
+      if (copies === undefined) return { pinned, objects: undefined };
+      await this.#copyRest(copies);
+      this.#tell('proving that the backup is whole');
+      const objects = await copies.prove(pinned.flatMap(({ snapshot }) => [...snapshot.findNamed()]));
+      if (objects.missing.length === 0) return { pinned, objects };
+      for (const { snapshot } of pinned) snapshot.release();
+      if (pins === PINS_MAX) throw this.#lacks(objects.missing);
+    }
+  }
+
+  #lacks(missing: readonly Generation[]): ServeError {
+    const { dataDir } = this.#source;
+    return new ServeError(
+      `${missing.length} objects that the rows name are not in ${dataDir}, or not with their length, such as ${missing[0]}, and ${this.#repository.root} has no copy: the former backup is unchanged. holdfast check --data ${dataDir} --rehash all names the nodes; upload them again, then back up`,
+    );
   }
 
   async #copyAhead({ name, glance, pages }: BackedUpDatabase & { readonly pages: DatabaseCopies }) {

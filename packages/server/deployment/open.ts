@@ -211,7 +211,6 @@ export async function loadFolderFormat(): Promise<FolderFormat> {
     identitiesOf: sqlite.findFolderIdentities,
     notedMarkerOf: sqlite.findFolderMarker,
     markerOf: disk.findContentMarker,
-    findNamed: sqlite.findNamedObjects,
     objectsOf: disk.findObjectFiles,
     objectsIn: disk.makeObjectFiles,
     findDamage: sqlite.findDatabaseDamage,

@@ -13,13 +13,29 @@ export interface PageSnapshot {
   read(first: number, count: number, buffer: Uint8Array): void;
 }
 
+/** An object that rows of a commit name. */
+export interface NamedObject {
+  readonly generation: Generation;
+  /** as its row has it; undefined: no row tells */
+  readonly bytes: number | undefined;
+  /** false: all its nodes are rotten or being collected, so nothing is lost without it */
+  readonly isNeeded: boolean;
+}
+
+/** Pages that stay as they are until they are released, or the process ends. */
+export interface PinnedPages extends PageSnapshot {
+  /** The objects that rows of this commit name, by the rows of contents alone. @throws when these rows cannot be read */
+  findNamed(): Iterable<NamedObject>;
+  release(): void;
+}
+
 export interface BackedUpDatabase {
   /** of its file in the data folder */
   readonly name: string;
   /** Pages as they are now or come to be while they are read, of several commits: good only for comparing later. Pins nothing. */
   glance(): PageSnapshot;
-  /** Pins what is committed now, until the process ends. */
-  pin(): PageSnapshot;
+  /** Pins what is committed now. */
+  pin(): PinnedPages;
   /** The returned function counts up by one with each commit of anybody, in 32 bits. */
   watchCommits(): () => number;
 }
@@ -38,8 +54,6 @@ export interface FolderFormat {
   notedMarkerOf(dataDir: string): string | undefined;
   /** What it says; undefined if there is none. A content folder whose disk is not mounted has none, and no objects either. */
   markerOf(dataDir: string): string | undefined;
-  /** Those of the objects that the rows name now. */
-  findNamed(dataDir: string, objects: readonly Generation[]): Generation[];
   objectsOf(dataDir: string): ObjectFiles;
   /** where a backup has its objects: laid out in the same way */
   objectsIn(root: string): ObjectFiles;

@@ -2,9 +2,8 @@
 import { Database } from 'bun:sqlite';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Generation } from '../../core/model.ts';
 import { REVISION_STEP } from '../../core/store-epoch.ts';
-import type { BackedUpDatabase } from '../backup-ports.ts';
+import type { BackedUpDatabase, NamedObject, PinnedPages } from '../backup-ports.ts';
 import { copyMarkName } from './copy-marks.ts';
 import { pinDatabase, SqlitePageSnapshot, watchCommits, withPin } from './page-snapshot.ts';
 import { REGISTRY_FILE } from './registry-store.ts';
@@ -20,10 +19,42 @@ export function findFolderDatabases(dataDir: string): BackedUpDatabase[] {
     return {
       name,
       glance: () => withPin(path, (pin) => new SqlitePageSnapshot(path, pin)),
-      pin: () => new SqlitePageSnapshot(path, pinDatabase(path)),
+      pin: () => pinPages(path, name === ROWS_FILE),
       watchCommits: () => withPin(path, () => watchCommits(path)),
     };
   });
+}
+
+function pinPages(path: string, hasRows: boolean): PinnedPages {
+  const pin = pinDatabase(path);
+  const pages = new SqlitePageSnapshot(path, pin);
+  return Object.assign(pages, {
+    findNamed: () => (hasRows ? findNamedObjects(pin) : []),
+    release: () => void pin.run('COMMIT'),
+  });
+}
+
+/** Nobody reads what is rotten or claimed. */
+const UNREADABLE =
+  'SELECT generation FROM nodes WHERE state = 2 UNION SELECT generation FROM nodes WHERE state = 3';
+const HAS_PACKS = "SELECT 1 AS found FROM sqlite_schema WHERE type = 'table' AND name = 'packs'";
+/** of the schemas before packs */
+const NAMED_WITHOUT_PACKS = `SELECT generation, canonical_size AS bytes, generation NOT IN (${UNREADABLE}) AS needed
+  FROM contents WHERE inline_bytes IS NULL`;
+/** A count of live records can be wrong, so the records themselves say which packs are needed. */
+const NAMED = `${NAMED_WITHOUT_PACKS} AND pack IS NULL
+  UNION ALL
+  SELECT pack, (SELECT bytes FROM packs WHERE packs.generation = contents.pack), max(generation NOT IN (${UNREADABLE}))
+    FROM contents WHERE pack IS NOT NULL GROUP BY pack`;
+
+function* findNamedObjects(pin: Database): Iterable<NamedObject> {
+  const sql = pin.query(HAS_PACKS).get() === null ? NAMED_WITHOUT_PACKS : NAMED;
+  type Row = { readonly generation: Uint8Array; readonly bytes: number | null; readonly needed: number };
+  using statement = pin.prepare<Row, []>(sql);
+  for (const { generation, bytes, needed } of statement.iterate()) {
+    const name = Buffer.from(generation).toString('hex');
+    yield { generation: name, bytes: bytes ?? undefined, isNeeded: needed === 1 };
+  }
 }
 
 export function countFolderNodes(dataDir: string): number {
@@ -46,18 +77,6 @@ export function findFolderIdentities(dataDir: string): string[] {
 /** What the marker of the content folder has to say; undefined before the rows have noted one. */
 export function findFolderMarker(dataDir: string): string | undefined {
   return withPin(join(dataDir, ROWS_FILE), findNotedMarker);
-}
-
-/** Those of the objects that hold a node, or a pack with a live record. */
-export function findNamedObjects(dataDir: string, objects: readonly Generation[]): Generation[] {
-  if (objects.length === 0) return [];
-  return withPin(join(dataDir, ROWS_FILE), (pin) => {
-    using statement = pin.prepare<{ named: number }, [Uint8Array]>(
-      `SELECT 1 AS named FROM contents WHERE generation = ?1 AND inline_bytes IS NULL AND pack IS NULL
-       UNION ALL SELECT 1 FROM packs WHERE generation = ?1 AND live_records > 0`,
-    );
-    return objects.filter((generation) => statement.get(Buffer.from(generation, 'hex')) !== null);
-  });
 }
 
 /** Compares all tables with their indexes and rules. The databases are open nowhere. */
