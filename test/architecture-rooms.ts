@@ -68,7 +68,7 @@ export const ROOMS: readonly Room[] = [
   {
     folder: 'packages/cli/',
     folders: ['packages/cli/'],
-    packages: [PROTOCOL, CLIENT, FILES, SERVER, 'commander', 'jose'],
+    packages: [PROTOCOL, CLIENT, FILES, SERVER, 'commander', 'jose', 'bun:ffi'],
     nodeModules: true,
     reason: 'the command line uses the SDK and the door of the server, never its inside',
   },
