@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // Installs what is missing, and only then: `npm start`, `npm test` and `bin/holdfast` call it on a fresh checkout, where
-// nothing but Node and npm may be expected. Plain JavaScript, because it runs before there is anything to run TypeScript.
+// nothing but Node and npm may be expected. With `--serving` it leaves out what only tests and builds need: two thirds. Plain JavaScript, because it runs before there is anything to run TypeScript.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -10,8 +10,8 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const bun = join(root, 'node_modules', '.bin', 'bun');
 const INSTALL_TIMEOUT_MS = 10 * 60 * 1000;
 
-/** Everything the lockfile asks of this platform is there, in that very version. */
-function isInstalled() {
+/** Everything the lockfile asks of this platform is there, in that very version; for serving, without what is for development. */
+function isInstalled(isForServing) {
   const installedPath = join(root, 'node_modules', '.package-lock.json');
   if (!existsSync(installedPath) || !existsSync(bun)) return false;
   const wanted = readPackages(join(root, 'package-lock.json'));
@@ -19,7 +19,8 @@ function isInstalled() {
   return Object.entries(wanted).every(([path, entry]) => {
     if (!path.startsWith('node_modules/')) return true;
     const found = installed[path];
-    if (found === undefined) return entry.optional === true || entry.peer === true;
+    const isLeftOut = isForServing && (entry.dev === true || entry.devOptional === true);
+    if (found === undefined) return isLeftOut || entry.optional === true || entry.peer === true;
     return found.version === entry.version && found.integrity === entry.integrity;
   });
 }
@@ -42,10 +43,11 @@ function bunRuns() {
   return existsSync(bun) && spawnSync(bun, ['--version'], { stdio: 'ignore' }).status === 0;
 }
 
-export function ensureInstalled() {
-  if (!isInstalled()) {
+export function ensureInstalled({ isForServing = false } = {}) {
+  if (!isInstalled(isForServing)) {
     console.error('holdfast: installing dependencies (npm ci), once');
-    if (!run('npm', ['ci', '--no-audit', '--no-fund'])) {
+    const omitted = isForServing ? ['--omit=dev'] : [];
+    if (!run('npm', ['ci', '--no-audit', '--no-fund', ...omitted])) {
       throw new Error(
         `npm ci failed in ${root}; read its output above, mend the cause and run the command again`,
       );
@@ -62,7 +64,7 @@ export function ensureInstalled() {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   try {
-    ensureInstalled();
+    ensureInstalled({ isForServing: process.argv.includes('--serving') });
   } catch (error) {
     console.error(`holdfast: ${error.message}`);
     process.exit(1);

@@ -5,53 +5,97 @@
 import { Command } from 'commander';
 import { parseGivenValue } from './options.ts';
 import cliPackage from './package.json' with { type: 'json' };
+import { findColumns, wrapHelp } from './terminal/wrap-help.ts';
 import { explainUsage } from './usage-words.ts';
 
 type Register = (program: Command) => void;
 
-/** In the order `--help` shows them, by name. Each adds its command, with options, help and action, to the program. */
-const COMMANDS: ReadonlyMap<string, () => Promise<Register>> = new Map([
-  ['serve', async () => (await import('./commands/serve.ts')).registerServeCommand],
-  ['config', async () => (await import('./commands/config.ts')).registerConfigCommand],
-  ['app', async () => (await import('./commands/app.ts')).registerAppCommand],
-  ['space', async () => (await import('./commands/space.ts')).registerSpaceCommand],
-  ['migrate', async () => (await import('./commands/migrate.ts')).registerMigrateCommand],
-  ['backup', async () => (await import('./commands/backup.ts')).registerBackupCommand],
-  ['restore', async () => (await import('./commands/backup.ts')).registerRestoreCommand],
-  ['accept-restore', async () => (await import('./commands/accept-restore.ts')).registerAcceptRestoreCommand],
-  ['secret', async () => (await import('./commands/secret.ts')).registerSecretCommand],
-  ['key', async () => (await import('./commands/key.ts')).registerKeyCommand],
-  ['token', async () => (await import('./commands/token.ts')).registerTokenCommand],
-  ['login', async () => (await import('./commands/login.ts')).registerLoginCommand],
-  ['logout', async () => (await import('./commands/login.ts')).registerLogoutCommand],
-  ['profiles', async () => (await import('./commands/login.ts')).registerProfilesCommand],
-  ['push', async () => (await import('./commands/push.ts')).registerPushCommand],
-  ['pull', async () => (await import('./commands/pull.ts')).registerPullCommand],
-  ['ls', async () => (await import('./commands/ls.ts')).registerLsCommand],
-  ['cat', async () => (await import('./commands/cat.ts')).registerCatCommand],
-  ['tree', async () => (await import('./commands/tree.ts')).registerTreeCommand],
-  ['diff', async () => (await import('./commands/diff.ts')).registerDiffCommand],
-  ['verify', async () => (await import('./commands/verify.ts')).registerVerifyCommand],
-  ['du', async () => (await import('./commands/du.ts')).registerDuCommand],
-  ['snapshots', async () => (await import('./commands/snapshots.ts')).registerSnapshotsCommand],
-  ['forget', async () => (await import('./commands/forget.ts')).registerForgetCommand],
-  ['unforget', async () => (await import('./commands/forget.ts')).registerUnforgetCommand],
-  ['bundle', async () => (await import('./commands/bundle.ts')).registerBundleCommand],
-  ['node', async () => (await import('./commands/node.ts')).registerNodeCommand],
-  ['refs', async () => (await import('./commands/refs.ts')).registerRefsCommand],
-  ['usage', async () => (await import('./commands/usage.ts')).registerUsageCommand],
-  ['gc', async () => (await import('./commands/gc.ts')).registerGcCommand],
-  ['check', async () => (await import('./commands/check.ts')).registerCheckCommand],
-  ['explain', async () => (await import('./commands/explain.ts')).registerExplainCommand],
-  ['completion', async () => (await import('./commands/completion.ts')).registerCompletionCommand],
-]);
+const OTHER_COMMANDS = 'Other:';
+
+/** In the order `--help` shows them, in groups, by name. Each adds its command, with options, help and action, to the program. */
+const GROUPS: readonly (readonly [string, Readonly<Record<string, () => Promise<Register>>>])[] = [
+  [
+    'Folders and files:',
+    {
+      push: async () => (await import('./commands/push.ts')).registerPushCommand,
+      pull: async () => (await import('./commands/pull.ts')).registerPullCommand,
+      ls: async () => (await import('./commands/ls.ts')).registerLsCommand,
+      cat: async () => (await import('./commands/cat.ts')).registerCatCommand,
+      tree: async () => (await import('./commands/tree.ts')).registerTreeCommand,
+      diff: async () => (await import('./commands/diff.ts')).registerDiffCommand,
+      verify: async () => (await import('./commands/verify.ts')).registerVerifyCommand,
+      du: async () => (await import('./commands/du.ts')).registerDuCommand,
+    },
+  ],
+  [
+    'Names:',
+    {
+      snapshots: async () => (await import('./commands/snapshots.ts')).registerSnapshotsCommand,
+      forget: async () => (await import('./commands/forget.ts')).registerForgetCommand,
+      unforget: async () => (await import('./commands/forget.ts')).registerUnforgetCommand,
+    },
+  ],
+  [
+    'Connections:',
+    {
+      login: async () => (await import('./commands/login.ts')).registerLoginCommand,
+      logout: async () => (await import('./commands/login.ts')).registerLogoutCommand,
+      profiles: async () => (await import('./commands/login.ts')).registerProfilesCommand,
+    },
+  ],
+  [
+    'Nodes:',
+    {
+      node: async () => (await import('./commands/node.ts')).registerNodeCommand,
+      refs: async () => (await import('./commands/refs.ts')).registerRefsCommand,
+      bundle: async () => (await import('./commands/bundle.ts')).registerBundleCommand,
+      usage: async () => (await import('./commands/usage.ts')).registerUsageCommand,
+      gc: async () => (await import('./commands/gc.ts')).registerGcCommand,
+    },
+  ],
+  [
+    'Server and tenants:',
+    {
+      serve: async () => (await import('./commands/serve.ts')).registerServeCommand,
+      config: async () => (await import('./commands/config.ts')).registerConfigCommand,
+      app: async () => (await import('./commands/app.ts')).registerAppCommand,
+      space: async () => (await import('./commands/space.ts')).registerSpaceCommand,
+      key: async () => (await import('./commands/key.ts')).registerKeyCommand,
+      token: async () => (await import('./commands/token.ts')).registerTokenCommand,
+    },
+  ],
+  [
+    'Operating:',
+    {
+      check: async () => (await import('./commands/check.ts')).registerCheckCommand,
+      explain: async () => (await import('./commands/explain.ts')).registerExplainCommand,
+      backup: async () => (await import('./commands/backup.ts')).registerBackupCommand,
+      restore: async () => (await import('./commands/backup.ts')).registerRestoreCommand,
+      migrate: async () => (await import('./commands/migrate.ts')).registerMigrateCommand,
+      'accept-restore': async () =>
+        (await import('./commands/accept-restore.ts')).registerAcceptRestoreCommand,
+      secret: async () => (await import('./commands/secret.ts')).registerSecretCommand,
+    },
+  ],
+  [
+    OTHER_COMMANDS,
+    {
+      completion: async () => (await import('./commands/completion.ts')).registerCompletionCommand,
+    },
+  ],
+];
+
+const COMMANDS = new Map(GROUPS.flatMap(([, commands]) => Object.entries(commands)));
 
 const HELP_AFTER = `
 Durations are an integer and a unit: 500ms, 30s, 5m, 24h, 7d. Sizes are bytes, or an integer and KiB to TiB or kB to TB.
+
 Exit codes: 0 done, 1 failed (one line on stderr says what and what to do), 2 wrong usage.
 
+Coming from other tools: init is serve and login, backup is push, restore is pull, prune is gc, stats is usage and du.
+
 A first walk:
-  holdfast serve --dev                 prints four lines to paste into another terminal; then there:
+  holdfast serve --dev                 and in another terminal:
   holdfast push ./notes --name notes   edit something, and push again: only what changed travels
   holdfast snapshots
   holdfast pull notes ./copy
@@ -59,10 +103,13 @@ A first walk:
 With an App and keys of your own instead of the demo's:
   holdfast serve
   holdfast key new --out private.jwk --jwks public.json
-  holdfast app add walk --issuer https://issuer.example --audience holdfast --jwks-file public.json
-  holdfast token --key private.jwk --issuer https://issuer.example --audience holdfast --space home --ref-domain walk \\
-    --permission cas:nodes:read,cas:nodes:lease,cas:root-refs:read,cas:root-refs:update | holdfast login walk \\
-    --url http://127.0.0.1:8420 --app walk --space home`;
+  holdfast app add walk --issuer https://issuer.example --audience holdfast \\
+    --jwks-file public.json
+  holdfast token --key private.jwk --issuer https://issuer.example \\
+    --audience holdfast --space home --ref-domain walk \\
+    --permission cas:nodes:read,cas:nodes:lease \\
+    --permission cas:root-refs:read,cas:root-refs:update |
+    holdfast login walk --url http://127.0.0.1:8420 --app walk --space home`;
 
 /** The commands that `args` ask for: the one they name, or all, for the overview and for what they misspell. */
 async function loadCommands([first = '', second = '']: readonly string[]): Promise<readonly Register[]> {
@@ -78,11 +125,14 @@ export async function buildProgram(args: readonly string[]): Promise<Command> {
     .description('Self-hosted, multi-tenant content-addressed storage: server, administration and client.')
     .version(cliPackage.version, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
+    .commandsGroup(OTHER_COMMANDS)
     .helpCommand('help [command]', 'show help for a command')
     .addHelpText('after', HELP_AFTER)
     .configureHelp({ showGlobalOptions: false })
     .exitOverride();
   for (const register of await loadCommands(args)) register(program);
+  for (const [heading, commands] of GROUPS)
+    for (const command of program.commands) if (command.name() in commands) command.helpGroup(heading);
   finish(program);
   return program;
 }
@@ -90,7 +140,12 @@ export async function buildProgram(args: readonly string[]): Promise<Command> {
 /** What every command has, whoever wrote it. */
 function finish(command: Command): void {
   command.configureOutput({
-    outputError: (text, write) => write(`holdfast: ${explainUsage(text, command)}\n`),
+    writeOut: (text) => process.stdout.write(wrapHelp(text, findColumns(process.stdout))),
+    writeErr: (text) => process.stderr.write(wrapHelp(text, findColumns(process.stderr))),
+    getOutHelpWidth: () => findColumns(process.stdout),
+    getErrHelpWidth: () => findColumns(process.stderr),
+    // An error is one line, however long.
+    outputError: (text) => process.stderr.write(`holdfast: ${explainUsage(text, command)}\n`),
   });
   refuseEmptyValues(command);
   for (const sub of command.commands) finish(sub);

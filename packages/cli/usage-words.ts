@@ -6,6 +6,9 @@ import { printable } from './terminal/output.ts';
 export function explainUsage(text: string, command: Command): string {
   const said = text.trim().replace(/^error: /, '');
   const [what = '', ...rest] = said.split('\n');
+  const word = command.parent === null ? /^unknown command '(\w+)'$/.exec(what)?.[1] : undefined;
+  const ours = word === undefined ? undefined : OTHER_WORDS[word];
+  if (ours !== undefined) return printable(`${what}: ${ours}; see holdfast --help`);
   const hint = rest.map((line) => ` ${line}`).join('');
   return printable(`${reword(what)}${hint}; see ${nameOf(command)} --help`);
 }
@@ -14,6 +17,22 @@ export function explainUsage(text: string, command: Command): string {
 export function nameOf(command: Command): string {
   return command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`;
 }
+
+/** What other tools call it, and where that is here. */
+const OTHER_WORDS: Readonly<Record<string, string>> = {
+  init: 'a server makes its data folder itself: holdfast serve; connect to one with: holdfast login NAME',
+  prune: 'space is freed by: holdfast gc --all; what is to go is said by: holdfast forget NAME --keep-last N',
+  stats: 'what a Space holds is shown by: holdfast usage; what trees take by: holdfast du NAME',
+  list: 'names are listed by: holdfast snapshots; directories by: holdfast ls NAME',
+  clone: 'a tree is brought here by: holdfast pull NAME DIR',
+  checkout: 'a tree is brought here by: holdfast pull NAME DIR',
+  download: 'a tree is brought here by: holdfast pull NAME DIR',
+  upload: 'a folder is stored by: holdfast push DIR --name NAME',
+  add: 'a folder is stored by: holdfast push DIR --name NAME',
+  create: 'a folder is stored by: holdfast push DIR --name NAME',
+  fsck: 'a tree is proven by: holdfast verify NAME; a deployment by: holdfast check',
+  mount: 'a tree is read by: holdfast ls, cat and pull',
+};
 
 const REWORDINGS: readonly (readonly [RegExp, (...parts: string[]) => string])[] = [
   [

@@ -42,7 +42,7 @@ export async function findDifferences(
 ): Promise<StepDifference[]> {
   const mark = (index: number): string => `=== step ${index} done ===`;
   const script = steps.map(({ command }, index) => `${command}\necho "${mark(index)}"`).join('\n');
-  await readPrinted(options.server, /^(# .* usage)\n/m);
+  await readPrinted(options.server, /^(# .* usage.*)\n/m);
   const pasted = options.server.output().match(/^export .*$/gm) ?? [];
   const child = Bun.spawn(['bash', '-c', ['exec 2>&1', ...pasted, script].join('\n')], {
     cwd: options.folder,

@@ -7,6 +7,8 @@ import type { Issuer } from './issuer.ts';
 import { until } from './until.ts';
 
 export const ROOT = join(import.meta.dir, '..', '..');
+/** Is not there, and cannot be made. */
+const NO_FOLDER = '/proc/no-config';
 /** These only end what hangs. */
 const START_MS_MAX = 120_000;
 const END_MS_MAX = 120_000;
@@ -164,10 +166,14 @@ export async function readPrinted(
   return pattern.exec(output())?.[1] as string;
 }
 
-/** The environment without settings of the developer's own that would steer the tool. */
+/**
+ * The environment without settings of the developer's own that would steer the tool. Profiles have no place: `serve --dev` keeps one,
+ * which commands of other tests would find.
+ */
 function cleanEnvironment(): Record<string, string> {
-  const entries = Object.entries(process.env).filter(([name]) => !/^(?:HOLDFAST_|AWS_|OTEL_)/.test(name));
-  return Object.fromEntries(entries) as Record<string, string>;
+  const isSetting = /^(?:HOLDFAST_|AWS_|OTEL_)/;
+  const entries = Object.entries(process.env).filter(([name]) => !isSetting.test(name));
+  return { ...(Object.fromEntries(entries) as Record<string, string>), XDG_CONFIG_HOME: NO_FOLDER };
 }
 
 /** The processes a server has started, their own children included. */

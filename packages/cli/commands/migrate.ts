@@ -32,7 +32,7 @@ const PLACE = 'DIR, or postgres://…,s3://…';
 
 const HELP_AFTER = `
 A place is a data folder, or a database and a bucket joined by a comma:
-  postgres://USER@HOST:5432/DATABASE,s3://BUCKET?endpoint=http://HOST:PORT&region=REGION
+  postgres://USER@HOST/DATABASE,s3://BUCKET?endpoint=URL&region=REGION
 A URL given as a flag can be seen in the list of processes: a password belongs in a file (--to-file, --from-file), in
 HOLDFAST_MIGRATE_FROM or HOLDFAST_MIGRATE_TO, or into PGPASSWORD. S3 credentials come from the usual AWS variables and files.
 

@@ -1,8 +1,8 @@
 /** `holdfast serve` as its own process: what it prints, how it ends, and several workers on one port. */
 import { afterEach, describe, expect, test } from 'bun:test';
-import { chmodSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { CommandResult } from '../../../test/support/command-result.ts';
 import { CHECKOUT_HOLDFAST } from '../../../test/support/holdfast-command.ts';
 import { makeIssuer } from '../../../test/support/issuer.ts';
@@ -64,9 +64,14 @@ function open(port: number, text: string) {
   return { socket, state };
 }
 
-/** Starts `serve --dev` and takes its stdout until the last line of the walk. */
+function environmentOf(home: string): Record<string, string> {
+  return { PATH: process.env.PATH ?? '', HOME: home };
+}
+
+/** Starts `serve --dev` and takes its stdout until the last line of the walk. Its person's home is beside the data. */
 async function startDev(data: string, ...args: string[]) {
   const child = Bun.spawn([CHECKOUT_HOLDFAST, 'serve', '--dev', '--data', data, ...args], {
+    env: environmentOf(dirname(data)),
     stdout: 'pipe',
     stderr: 'ignore',
     stdin: 'ignore',
@@ -90,6 +95,39 @@ async function startDev(data: string, ...args: string[]) {
 }
 
 describe('--dev', () => {
+  test('keeps a profile, so that commands on this machine need no variables; a default of the person stays', async () => {
+    const home = makeFolder();
+    const run = (...args: string[]) => {
+      const { stdout, stderr, exitCode } = Bun.spawnSync([CHECKOUT_HOLDFAST, ...args], {
+        env: environmentOf(home),
+      });
+      return { exitCode, stdout: stdout.toString(), stderr: stderr.toString() };
+    };
+    const first = await startDev(join(home, 'data'), '--listen', '127.0.0.1:0');
+    expect(first.lines.at(-1)).toBe('#   npx holdfast usage');
+    expect(run('usage', '--json').exitCode).toBe(0);
+    expect(statSync(join(home, '.config', 'holdfast', 'profiles.json')).mode & 0o777).toBe(0o600);
+    // Another server, with a key of its own and the same issuer, is the one that is tried out from now on.
+    const second = await startDev(join(home, 'other'), '--listen', '127.0.0.1:0');
+    expect(JSON.parse(run('profiles', '--json').stdout)).toMatchObject([
+      { name: 'dev', isDefault: true, url: second.exports.HOLDFAST_URL },
+    ]);
+    const mine = ['--url', 'https://cas.example', '--app', 'walk', '--space', 'home', '--no-check'];
+    writeFileSync(join(home, 'token'), 'a.b.c', { mode: 0o600 });
+    expect(run('login', 'work', ...mine, '--token-file', join(home, 'token'), '--default').exitCode).toBe(0);
+    const third = await startDev(join(home, 'third'), '--listen', '127.0.0.1:0');
+    expect(third.lines.at(-1)).toBe('#   npx holdfast usage --profile dev');
+    expect(run('usage', '--json', '--profile', 'dev').exitCode).toBe(0);
+    expect(JSON.parse(run('profiles', '--json').stdout)).toMatchObject([
+      { name: 'dev', isDefault: false },
+      { name: 'work', isDefault: true },
+    ]);
+    // A profile of that name which the person made for another server is not touched.
+    expect(run('login', 'dev', ...mine, '--token-file', join(home, 'token')).exitCode).toBe(0);
+    await startDev(join(home, 'fourth'), '--listen', '127.0.0.1:0');
+    expect(JSON.parse(run('profiles', '--json').stdout)[0].url).toBe('https://cas.example');
+  }, 300_000);
+
   test("prints the listening line, the operators' line, then exports that work and a first command", async () => {
     const data = join(makeFolder(), 'data');
     const { lines, exports } = await startDev(data, '--listen', '127.0.0.1:0');

@@ -1,6 +1,7 @@
 /** `holdfast serve`: runs the server. */
 import { DATA_DIR_DEFAULT, LISTEN_DEFAULT } from '@holdfast/protocol';
 import type { Command } from 'commander';
+import { keepDevProfile } from '../connection/dev-profile.ts';
 import { findOwnProgram, nameOwnProgram, WORKER_ARGUMENT } from '../own-program.ts';
 import { withServer } from '../server-door.ts';
 import { printLine } from '../terminal/output.ts';
@@ -35,7 +36,7 @@ export function withServeFlags(command: Command): Command {
     .option('--metadata <url>', 'rows in PostgreSQL: postgres://USER:PASSWORD@HOST:5432/DATABASE')
     .option(
       '--content <url>',
-      'bytes in S3: s3://BUCKET[/PREFIX]?endpoint=URL&region=REGION&style=path|virtual',
+      'bytes in S3: s3://BUCKET[/PREFIX]?region=REGION, with &endpoint=URL and &style=path or &style=virtual if needed',
     )
     .option('--max-node-bytes <size>', 'largest canonical node (default: 64MiB)')
     .option('--max-active-uploads <n>', 'active upload generations per Space (default: 1024)')
@@ -76,6 +77,7 @@ async function runServe(flags: ServeFlags): Promise<void> {
       command: findOwnProgram(),
       workerCommand: [...findOwnProgram(), WORKER_ARGUMENT] as const,
       otherVariables: CLIENT_VARIABLES,
+      keepAccess: keepDevProfile,
     };
     await server.serve(config, program, printLine);
   });

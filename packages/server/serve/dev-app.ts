@@ -71,23 +71,37 @@ interface DescribedPlace {
   /** what a person types before a command */
   readonly program: string;
   readonly consoleLink: string | undefined;
+  readonly keepAccess: KeepAccess;
 }
+
+/**
+ * Keeps access for later commands of the same person on this machine. Returns the words that such a command needs to use it (none:
+ * `''`); undefined if it could not be kept.
+ */
+export type KeepAccess = (access: SpaceAccess) => string | undefined;
 
 /** What the console needs of the App, with a new token. The App's key is in `dataDir`. Throws ServeError. */
 export async function grantDevAccess(dataDir: string, url: string): Promise<SpaceAccess> {
   return { url, app: APP_ID, space: SPACE_ID, token: await mintToken(await openKey(dataDir)) };
 }
 
-async function describe(key: JWK, { url, program, consoleLink }: DescribedPlace): Promise<readonly string[]> {
+async function describe(
+  key: JWK,
+  { url, program, consoleLink, keepAccess }: DescribedPlace,
+): Promise<readonly string[]> {
+  const token = await mintToken(key);
+  const words = keepAccess({ url, app: APP_ID, space: SPACE_ID, token });
   const link = `# The console, signed in; the link works once, within ${CODE_LIFE_MINUTES} minutes: ${consoleLink}`;
   return [
     `export HOLDFAST_URL=${url}`,
     `export HOLDFAST_APP=${APP_ID}`,
     `export HOLDFAST_SPACE=${SPACE_ID}`,
-    `export HOLDFAST_TOKEN=${await mintToken(key)}`,
+    `export HOLDFAST_TOKEN=${token}`,
     ...(consoleLink === undefined ? [] : [link]),
-    '# The token is good for 24 hours. In another terminal paste the four lines above, then try:',
-    `#   ${program} usage`,
+    words === undefined
+      ? '# The token is good for 24 hours. In another terminal paste the four lines above, then try:'
+      : '# The token is good for 24 hours. Your commands on this machine find it; elsewhere paste the four lines above. Try:',
+    `#   ${program} usage${words ?? ''}`,
   ];
 }
 

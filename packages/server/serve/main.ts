@@ -7,7 +7,7 @@ import { type Log, openLog } from '../log.ts';
 import { readToken } from '../operator/operator-token.ts';
 import { makeSignInCode, type SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
-import { type DevApp, openDevApp } from './dev-app.ts';
+import { type DevApp, type KeepAccess, openDevApp } from './dev-app.ts';
 import { nameLocalUrl, nameSpaceUrl } from './local-address.ts';
 import { type ServingProcess, startServing } from './serving-process.ts';
 import { type StartedProgram, startSupervising } from './supervisor.ts';
@@ -23,6 +23,7 @@ export interface ServingProgram extends StartedProgram {
   readonly name: string;
   /** variables that its other commands read */
   readonly otherVariables: readonly string[];
+  readonly keepAccess: KeepAccess;
 }
 
 /**
@@ -113,7 +114,10 @@ async function describeServer(
   }
   if (devApp === undefined) return lines;
   const url = nameSpaceUrl(config, port);
-  return [...lines, ...(await devApp.describe({ url, program: program.name, consoleLink }))];
+  return [
+    ...lines,
+    ...(await devApp.describe({ url, program: program.name, consoleLink, keepAccess: program.keepAccess })),
+  ];
 }
 
 function awaitSignal(): Promise<NodeJS.Signals> {
