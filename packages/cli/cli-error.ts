@@ -1,6 +1,6 @@
-/** The two kinds of failure of the command line: a command that failed (1), and a command line that is wrong (2). */
+/** How a command can end but well: it failed (1), its command line is wrong (2), or it left something out (3). */
 
-export type ExitCode = 0 | 1 | 2;
+export type ExitCode = 0 | 1 | 2 | 3;
 
 /**
  * A failure the user can act on. `message` is one line that says what happened and what to do; it never holds a token or
@@ -15,4 +15,10 @@ export class CliError extends Error {
 export class UsageError extends CliError {
   override readonly name: string = 'UsageError';
   override readonly exitCode: ExitCode = 2;
+}
+
+/** The command has done its work, but for what it left out and has named. Exit code 3. */
+export class LeftOutError extends CliError {
+  override readonly name: string = 'LeftOutError';
+  override readonly exitCode: ExitCode = 3;
 }

@@ -90,7 +90,8 @@ const COMMANDS = new Map(GROUPS.flatMap(([, commands]) => Object.entries(command
 const HELP_AFTER = `
 Durations are an integer and a unit: 500ms, 30s, 5m, 24h, 7d. Sizes are bytes, or an integer and KiB to TiB or kB to TB.
 
-Exit codes: 0 done, 1 failed (one line on stderr says what and what to do), 2 wrong usage.
+Exit codes: 0 done, 1 failed (one line on stderr says what and what to do), 2 wrong usage,
+3 done, but something was left out (each named on stderr).
 
 Coming from other tools: init is serve and login, backup is push, restore is pull, prune is gc, stats is usage and du.
 

@@ -8,13 +8,15 @@ export { openSpaceSource, type PullToPathOptions, pullToPath } from './pull/pull
 export type { FolderState } from './push/folder-state.ts';
 export { IGNORE_FILE_NAME } from './push/ignore-rules.ts';
 export { MemoryState } from './push/memory-state.ts';
+export { OwnFolderError } from './push/own-folders.ts';
 export {
+  type PlannedFolder,
   type PushedFolder,
   type PushFolderOptions,
   planFolder,
   pushFolder,
 } from './push/push-folder.ts';
-export { ScanError, TreeBusyError } from './push/scan-problem.ts';
+export { type LeftOut, ScanError, TreeBusyError } from './push/scan-problem.ts';
 export type { SnapshotTarget } from './push/snapshot-commit.ts';
 export { TreeStateBusyError, TreeStateLostError } from './push/state-failure.ts';
 export { ResidentMemory } from './resident-memory.ts';

@@ -14,9 +14,11 @@ import { openSpaceSource, pullToPath } from './pull/pull-to-path.ts';
 import { IGNORE_FILE_NAME } from './push/ignore-rules.ts';
 import { MemoryState } from './push/memory-state.ts';
 import { pushFolder as pushWithState } from './push/push-folder.ts';
+import type { LeftOut } from './push/scan-problem.ts';
 
 export { GivenPathError } from './given-path.ts';
-export { ScanError, type ScanProblem, TreeBusyError } from './push/scan-problem.ts';
+export { OwnFolderError } from './push/own-folders.ts';
+export { type LeftOut, ScanError, type ScanProblem, TreeBusyError } from './push/scan-problem.ts';
 export { findZstd } from './zstd.ts';
 
 export interface PushFolderOptions {
@@ -28,8 +30,13 @@ export interface PushFolderOptions {
   readonly ignoreFileNames?: readonly string[] | undefined;
   /** Records modification times. A tree with times has another hash; false when left out. */
   readonly recordsMtime?: boolean | undefined;
-  /** Leaves sockets, pipes and devices out with a warning instead of failing; false when left out. */
+  /** Leaves sockets, pipes and devices out without a word; false when left out. */
   readonly skipsSpecial?: boolean | undefined;
+  /**
+   * false: what cannot be stored is left out and told in `leftOut`, as `holdfast push` does it. true, as when left out: it is a
+   * ScanError, as with `--strict`.
+   */
+  readonly isStrict?: boolean | undefined;
   /** Leases every node, also below what is ready, so that nodes whose bytes were lost are uploaded again. */
   readonly check?: boolean | undefined;
   /** Requests at once, at most; 64 when left out. */
@@ -46,6 +53,8 @@ export interface PushedFolder extends PushResult {
   readonly entryCount: number;
   /** of all files and link targets */
   readonly bytes: number;
+  /** What could not be stored; empty unless `isStrict` is false. */
+  readonly leftOut: readonly LeftOut[];
 }
 
 /**
@@ -54,7 +63,7 @@ export interface PushedFolder extends PushResult {
  * memory are needed for each entry.
  *
  * Interrupted in any way, the same call goes on and repeats no finished upload. Throws ScanError (nothing was sent),
- * TreeBusyError, GivenPathError, CasError, what the system says of `path`, or the reason of the signal.
+ * TreeBusyError, OwnFolderError, GivenPathError, CasError, what the system says of `path`, or the reason of the signal.
  */
 export async function pushFolder(
   client: Client,
@@ -63,23 +72,23 @@ export async function pushFolder(
 ): Promise<PushedFolder> {
   const state = new MemoryState();
   try {
-    const { root, leaseExpiresAt, uploadedNodes, uploadedBytes, rottenNodes, kind, entryCount, bytes } =
-      await pushWithState({
-        client,
-        path: resolveGivenPath(path),
-        state,
-        ignorePatterns: options.ignorePatterns ?? [],
-        ignoreFileNames: options.ignoreFileNames ?? [IGNORE_FILE_NAME],
-        recordsMtime: options.recordsMtime ?? false,
-        skipsSpecial: options.skipsSpecial ?? false,
-        leaseDurationMs: options.leaseDurationMs ?? LEASE_DURATION_MS_MAX,
-        check: options.check ?? false,
-        parallelMax: options.parallelMax ?? PUSH_PARALLEL_MAX_DEFAULT,
-        patienceMs: options.patienceMs,
-        progress: options.progress ?? SILENT_PROGRESS,
-        signal: options.signal,
-      });
-    return { root, leaseExpiresAt, uploadedNodes, uploadedBytes, rottenNodes, kind, entryCount, bytes };
+    const { readCount, commit, balance, snapshot, ...pushed } = await pushWithState({
+      client,
+      path: resolveGivenPath(path),
+      state,
+      ignorePatterns: options.ignorePatterns ?? [],
+      ignoreFileNames: options.ignoreFileNames ?? [IGNORE_FILE_NAME],
+      recordsMtime: options.recordsMtime ?? false,
+      skipsSpecial: options.skipsSpecial ?? false,
+      isStrict: options.isStrict ?? true,
+      leaseDurationMs: options.leaseDurationMs ?? LEASE_DURATION_MS_MAX,
+      check: options.check ?? false,
+      parallelMax: options.parallelMax ?? PUSH_PARALLEL_MAX_DEFAULT,
+      patienceMs: options.patienceMs,
+      progress: options.progress ?? SILENT_PROGRESS,
+      signal: options.signal,
+    });
+    return pushed;
   } finally {
     state.close();
   }

@@ -73,6 +73,7 @@ export class PushWorld {
       ignoreFileNames: ['.holdfastignore'],
       recordsMtime: false,
       skipsSpecial: false,
+      isStrict: true,
       leaseDurationMs: 600_000,
       check: false,
       parallelMax: 16,

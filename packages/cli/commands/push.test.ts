@@ -195,7 +195,9 @@ describe('holdfast push', () => {
     Bun.spawnSync(['mkfifo', place.path('pipe')]);
     mkdirSync(place.path('special'));
     Bun.spawnSync(['mkfifo', place.path('special/pipe')]);
-    expect(await place.fail(1, 'push', 'special')).toContain('pipe (named pipe); nothing was sent');
+    expect(await place.fail(1, 'push', 'special', '--strict')).toContain(
+      'pipe (named pipe); nothing was sent',
+    );
     expect(await place.fail(1, 'push', 'pipe', '--skip-special')).toContain(
       'pipe is a socket, pipe or device; only folders',
     );
@@ -210,6 +212,25 @@ describe('holdfast push', () => {
     place.environment.HOLDFAST_SPACE = space;
     for (const args of [[], ['tree', '--jobs', '0'], ['tree', '--lease', 'long'], ['tree', 'tree']]) {
       await place.fail(2, 'push', ...args);
+    }
+  });
+
+  test('passes over a data folder and a backup with a line each, and refuses one that is given', async () => {
+    mkdirSync(place.path('project/served'), { recursive: true });
+    writeFileSync(place.path('project/file'), 'mine');
+    for (const name of ['lock.db', 'registry.db', '.holdfastignore']) {
+      writeFileSync(place.path('project/served', name), '');
+    }
+    mkdirSync(place.path('project/saved'));
+    writeFileSync(place.path('project/saved/BACKUP'), '{"format":1,"sequence":1}');
+    const { exitCode, stdout, stderr } = await place.run('push', 'project', '--quiet', '--no-ignore');
+    expect([exitCode, stderr]).toEqual([
+      0,
+      'warning: saved is passed over: it is a backup of a Holdfast server\nwarning: served is passed over: it is the data folder of a Holdfast server\n',
+    ]);
+    expect((await place.run('ls', stdout.trim())).stdout).toBe('file\n');
+    for (const name of ['served', 'saved', 'served/.']) {
+      expect(await place.fail(1, 'push', `project/${name}`)).toContain('is never pushed');
     }
   });
 
@@ -230,5 +251,25 @@ describe('holdfast push', () => {
       writeFileSync(place.path('claims'), token);
       expect(await place.fail(1, ...nowhere)).toContain(what);
     }
+  });
+
+  test('stores all but what it names, and exits with 3', async () => {
+    mkdirSync(place.path('partly'));
+    writeFileSync(place.path('partly/good'), 'good');
+    const whole = await place.print('push', 'partly', '--quiet');
+    Bun.spawnSync(['mkfifo', place.path('partly/bad')]);
+    const { exitCode, stdout, stderr } = await place.run('push', 'partly', '--quiet', '--name', 'partly');
+    expect([exitCode, stdout]).toEqual([3, whole]);
+    expect(stderr).toMatch(/^warning: bad is left out: named pipe\nholdfast: one entry left out, [^\n]+\n$/);
+    expect((await place.run('snapshots', 'partly')).stdout).toContain('partly  ');
+    for (const flags of [[], ['--dry-run']]) {
+      const told = await place.run('push', 'partly', '--json', ...flags);
+      expect([told.exitCode, JSON.parse(told.stdout).leftOut]).toEqual([
+        3,
+        [{ path: 'bad', why: 'named pipe' }],
+      ]);
+    }
+    const skipped = await place.run('push', 'partly', '--skip-special', '--quiet');
+    expect([skipped.exitCode, skipped.stdout, skipped.stderr]).toEqual([0, whole, '']);
   });
 });

@@ -2,10 +2,19 @@
 
 import { lstatSync, type Stats } from 'node:fs';
 import { hostname } from 'node:os';
-import { CasError, type Client, PUSH_PARALLEL_MAX_DEFAULT, type PushPlan } from '@holdfast/client';
+import {
+  CasError,
+  type Client,
+  formatName,
+  PUSH_PARALLEL_MAX_DEFAULT,
+  type PushPlan,
+} from '@holdfast/client';
 import {
   type FolderState,
   IGNORE_FILE_NAME,
+  type LeftOut,
+  OwnFolderError,
+  type PlannedFolder,
   type PushedFolder,
   type PushFolderOptions,
   planFolder,
@@ -17,7 +26,7 @@ import {
 } from '@holdfast/files';
 import { formatBytes, formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { CliError, UsageError } from '../cli-error.ts';
+import { CliError, LeftOutError, UsageError } from '../cli-error.ts';
 import {
   type ConnectionFlags,
   describeScope,
@@ -32,6 +41,7 @@ import { countOf } from '../progress/format-progress.ts';
 import { type JobContext, runJob } from '../progress/run-job.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
 import { resolvePath } from '../trees/given-path.ts';
+import { describeName } from '../trees/located-trees.ts';
 import { parseNameValue, requireNamesWriter } from '../trees/names.ts';
 import { PushState } from '../trees/push-state.ts';
 
@@ -46,6 +56,7 @@ interface Flags extends ConnectionFlags {
   /** false after --no-ignore */
   readonly ignore: boolean;
   readonly skipSpecial?: true;
+  readonly strict?: true;
   readonly mtime?: true;
   readonly jobs: number;
   /** false after --no-cache */
@@ -67,10 +78,12 @@ push under a name adds one, and "holdfast forget" takes them away. A tree that h
 a token made with --ref-domain and cas:root-refs:update, --name also cas:root-refs:read and cas:nodes:read.
 
 Names are stored byte for byte, links as they are and never followed, one bit of the mode (executable), no times unless
---mtime. Sockets, pipes, devices and what cannot be read stop the push before anything is sent; --skip-special leaves the
-first three out.
+--mtime. What cannot be read, keeps changing or goes away meanwhile is left out and named, and so are sockets, pipes and
+devices; all the rest is stored, and the exit code is 3. --skip-special leaves the last three out without a word. --strict
+sends nothing if anything would be left out, and fails. A file that only grows is taken to the length that it had.
 
-Left out is what matches the patterns (as in .gitignore) of a ${IGNORE_FILE_NAME} in any folder, or of --ignore-file.
+Ignored is what matches the patterns (as in .gitignore) of a ${IGNORE_FILE_NAME} in any folder, or of --ignore-file. The data
+folder of a server and its backups are passed over with a line, whatever their names.
 
 Examples:
   holdfast push ./linux-source
@@ -101,7 +114,8 @@ export function registerPushCommand(program: Command): void {
     .option('--ignore-file <file>', 'more patterns of what to leave out; may be repeated', collectFiles)
     .option('--gitignore', 'honour .gitignore files in the tree too')
     .option('--no-ignore', `store everything, also what a ${IGNORE_FILE_NAME} leaves out`)
-    .option('--skip-special', 'leave sockets, pipes and devices out instead of failing')
+    .option('--skip-special', 'leave sockets, pipes and devices out without a word')
+    .option('--strict', 'store nothing, and fail, if anything would be left out')
     .option('--mtime', 'record modification times (a tree with times has another hash)')
     .addOption(
       new Option('--jobs <n>', 'requests at once, at most')
@@ -133,9 +147,17 @@ async function push(path: string, flags: Flags): Promise<void> {
     ignorePatterns: await readPatterns(flags.ignoreFile),
     flags,
   };
-  await withClient(flags, (client) => runPush(client, request), JOB_CLIENT).catch((error: unknown) => {
+  const pushing = withClient(flags, (client) => runPush(client, request), JOB_CLIENT);
+  const leftOut = await pushing.catch((error: unknown) => {
     throw isResumable(error) ? new CliError(`${(error as Error).message}; then ${CONTINUE}`) : error;
   });
+  if (leftOut.length > 0) throw new LeftOutError(describeRest(leftOut.length, flags));
+}
+
+function describeRest(count: number, { dryRun }: Flags): string {
+  const [what, rest] = count === 1 ? ['one entry', 'it is'] : [`${count} entries`, 'each is'];
+  const stored = dryRun ? 'all the rest can be stored' : 'all the rest is stored';
+  return `${what} left out, ${stored}: ${rest} named above with the reason; mend that, or ignore it with ${IGNORE_FILE_NAME}`;
 }
 
 /** Whether the push itself was right, and only the server or the token failed it. */
@@ -158,7 +180,7 @@ interface PushRequest {
   readonly flags: Flags;
 }
 
-async function runPush(client: Client, request: PushRequest): Promise<void> {
+async function runPush(client: Client, request: PushRequest): Promise<readonly LeftOut[]> {
   const { path, absolute, warnings, ignorePatterns, flags } = request;
   const rootRefScope = flags.rootRef === true ? await describeScope(flags) : undefined;
   const snapshot = await describeSnapshot(absolute, flags);
@@ -170,6 +192,7 @@ async function runPush(client: Client, request: PushRequest): Promise<void> {
     ignoreFileNames: listIgnoreFileNames(flags),
     recordsMtime: flags.mtime === true,
     skipsSpecial: flags.skipSpecial === true,
+    isStrict: flags.strict === true,
     leaseDurationMs: flags.lease,
     check: flags.check === true,
     parallelMax: flags.jobs,
@@ -180,7 +203,7 @@ async function runPush(client: Client, request: PushRequest): Promise<void> {
   });
   const job = { job: 'push', subject: path, flags, whenInterrupted: KEPT } as const;
   const remembering =
-    <T>(work: (options: PushFolderOptions) => Promise<T>) =>
+    <T extends PlannedFolder | PushedFolder>(work: (options: PushFolderOptions) => Promise<T>) =>
     async (context: JobContext): Promise<T> => {
       const { progress } = context;
       const warn = (message: string): void => progress.warn(message);
@@ -193,7 +216,9 @@ async function runPush(client: Client, request: PushRequest): Promise<void> {
         warn,
       });
       try {
-        return await withState(remembered, flags, (state) => work(optionsFor(context, state)));
+        const done = await withState(remembered, flags, (state) => work(optionsFor(context, state)));
+        for (const { pathBytes, why } of done.leftOut) warn(`${formatName(pathBytes)} is left out: ${why}`);
+        return done;
       } catch (error) {
         throw explainFailure(error);
       } finally {
@@ -201,10 +226,17 @@ async function runPush(client: Client, request: PushRequest): Promise<void> {
       }
     };
   if (flags.dryRun) {
-    return printPlan(await runJob(job, remembering(planFolder), ({ root }) => root), flags);
+    const plan = await runJob(job, remembering(planFolder), ({ root }) => root);
+    printPlan(plan, flags);
+    return plan.leftOut;
   }
   const pushed = await runJob(job, remembering(pushFolder), ({ root }) => root);
   printPushed(pushed, flags);
+  return pushed.leftOut;
+}
+
+function describeLeftOut(leftOut: readonly LeftOut[]): readonly unknown[] {
+  return leftOut.map(({ pathBytes, why }) => ({ ...describeName('path', pathBytes), why }));
 }
 
 /** As the list of snapshots shows it. */
@@ -240,7 +272,7 @@ async function withState<T>(
 function printPushed(pushed: PushedFolder, flags: Flags): void {
   const { root } = pushed;
   if (flags.json) {
-    printJson(pushed);
+    printJson({ ...pushed, leftOut: describeLeftOut(pushed.leftOut) });
     return;
   }
   if (!flags.quiet) {
@@ -259,9 +291,9 @@ function describeSafety({ leaseExpiresAt, commit, balance, snapshot }: PushedFol
   return `safe until ${new Date(leaseExpiresAt).toISOString()}`;
 }
 
-function printPlan(plan: PushPlan, flags: Flags): void {
+function printPlan(plan: PlannedFolder, flags: Flags): void {
   if (flags.json) {
-    printJson(plan);
+    printJson({ ...plan, leftOut: describeLeftOut(plan.leftOut) });
     return;
   }
   if (!flags.quiet) {
@@ -287,11 +319,12 @@ function describeRot({ rottenNodes }: { readonly rottenNodes: number }): string 
 function explainFailure(error: unknown): unknown {
   if (error instanceof ScanError) {
     return new CliError(
-      `${error.message}; nothing was sent. Leave them out with ${IGNORE_FILE_NAME} (or --skip-special for sockets, pipes and devices), or mend them`,
+      `${error.message}; nothing was sent. Ignore them with ${IGNORE_FILE_NAME} (or --skip-special for sockets, pipes and devices), or mend them`,
       { cause: error },
     );
   }
-  if (error instanceof TreeBusyError) return new CliError(error.message, { cause: error });
+  if (error instanceof TreeBusyError || error instanceof OwnFolderError)
+    return new CliError(error.message, { cause: error });
   if (error instanceof TreeStateLostError) {
     const advice = 'check the disk, or choose another folder with --cache DIR';
     return new CliError(`what is remembered of this path cannot be used (${error.message}); ${advice}`, {

@@ -5,9 +5,9 @@
  */
 import { closeSync, constants, existsSync, lstatSync, openSync } from 'node:fs';
 import { PullTargetError, type TreePath } from '@holdfast/client';
+import { DESCRIPTORS, openIn } from '../folder-calls.ts';
 import { explain, shownPath } from './failure.ts';
-import { openIn } from './folder-calls.ts';
-import { DESCRIPTORS, folderOf, pathOf, type TargetFolder } from './target-folder.ts';
+import { folderOf, pathOf, type TargetFolder } from './target-folder.ts';
 
 /** Descriptors that are kept open; folders beyond it are opened again when needed. */
 const FOLDERS_OPEN_MAX = 128;

@@ -25,10 +25,10 @@ import {
   type TreePath,
   type UnprovenFile,
 } from '@holdfast/client';
+import { makeFolderIn } from '../folder-calls.ts';
 import { type FolderAccess, openFolders } from './checked-folders.ts';
 import { explain, shownPath } from './failure.ts';
 import type { FileWriter } from './file-writer.ts';
-import { makeFolderIn } from './folder-calls.ts';
 import { findStat, kindOf, READ_FLAGS, swapCase, syncFolder } from './local-entries.ts';
 import {
   type AbandonedFile,

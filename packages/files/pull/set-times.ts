@@ -3,7 +3,7 @@
  * point, which is exact to a quarter of a microsecond; Bun can call the system itself.
  */
 import { lutimesSync } from 'node:fs';
-import { seekSystemFunctions } from './system-library.ts';
+import { seekSystemFunctions } from '../system-library.ts';
 
 interface SystemFunctions {
   utimensat(folder: number, path: Buffer, times: BigInt64Array, flags: number): number;

@@ -1,6 +1,6 @@
 /** A file that is at hand whole: written under a name of its own, which then becomes its final name in one step. */
 import { closeSync, fsyncSync, lstatSync, renameSync, unlinkSync, writeSync } from 'node:fs';
-import { openIn, renameExclusivelyIn } from './folder-calls.ts';
+import { openIn, renameExclusivelyIn } from '../folder-calls.ts';
 import { CREATE_FLAGS, createPartial, modeOf } from './partial-names.ts';
 import { setTimes } from './set-times.ts';
 import { pathOf, type TargetFolder } from './target-folder.ts';

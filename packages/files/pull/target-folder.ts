@@ -1,7 +1,5 @@
 /** Folders of a pull's target, and the paths of their entries. */
-
-/** On Linux a folder that is held open has a path here that leads to it, also when the folder is moved or renamed. */
-export const DESCRIPTORS = '/proc/self/fd';
+import { DESCRIPTORS } from '../folder-calls.ts';
 
 /** A folder of the target, for as long as its descriptor is open. */
 export interface TargetFolder {

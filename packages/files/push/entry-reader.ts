@@ -1,5 +1,4 @@
 /** One file or link as an entry: known again from last time, or read. */
-import { lstatSync, readlinkSync, type Stats } from 'node:fs';
 import {
   buildSymlink,
   CHUNK_BYTES_MIN,
@@ -8,20 +7,29 @@ import {
   type ProgressReporter,
 } from '@holdfast/client';
 import { encodeNode } from '@holdfast/protocol';
-import { type ByteString, displayName, toFsPath } from '../byte-names.ts';
+import { type ByteString, displayName } from '../byte-names.ts';
+import type { FileStats } from '../entry-stats.ts';
 import { digestAtOnce } from '../node-digest.ts';
 import type { FolderState } from './folder-state.ts';
 import { fingerprintOf, hashFile, type TakeNode } from './hash-file.ts';
 import type { SeenEntries } from './seen-entries.ts';
+import type { SourceFolder } from './source-tree.ts';
 import { isSameFingerprint, type SeenEntry } from './stat-pages.ts';
+
+/** Where an entry is read. */
+export interface SourceEntry {
+  readonly folder: SourceFolder;
+  readonly name: ByteString;
+}
 
 /** A file or link that was found in a directory. */
 export interface FoundEntry {
   /** from the root of the tree */
   readonly path: ByteString;
-  readonly absolutePath: ByteString;
+  /** what the state calls it */
   readonly name: ByteString;
-  readonly stats: Stats;
+  readonly source: SourceEntry;
+  readonly stats: FileStats;
   /** the state's id of the directory */
   readonly directory: number;
   /** `stats` are of when the survey looked */
@@ -77,19 +85,20 @@ export class EntryReader {
   }
 
   /** ns; undefined when the tree records no times, or cannot hold this one */
-  mtimeOf(absolutePath: ByteString): bigint | undefined {
+  mtimeOf({ folder, name }: SourceEntry, path: ByteString): bigint | undefined {
     if (!this.#recordsMtime) return undefined;
-    const { mtimeNs } = lstatSync(toFsPath(absolutePath), { bigint: true });
+    const mtimeNs = folder.mtimeNs(name);
     if (mtimeNs >= MTIME_NS_MIN && mtimeNs <= MTIME_NS_MAX) return mtimeNs;
     const reason = 'its modification time is not between 1677 and 2262, which are all that a tree can hold';
-    this.#progress.warn(`${displayName(absolutePath)} is stored without a time: ${reason}`);
+    this.#progress.warn(`${displayName(path)} is stored without a time: ${reason}`);
     return undefined;
   }
 
   async #readFile(found: FoundEntry, onRead: (bytes: number) => void): Promise<SeenEntry> {
-    const { absolutePath, name, directory } = found;
+    const { source, name, directory } = found;
     const seenAt = Date.now();
-    const { hash, bytes, stats, indexNodes, taking } = await hashFile(absolutePath, found.stats, {
+    const open = (): number => source.folder.openFile(source.name);
+    const { hash, bytes, stats, indexNodes, taking } = await hashFile(open, found.stats, {
       onRead,
       takeNode: this.#takeNode,
       isSurveyed: found.isSurveyed,
@@ -100,7 +109,7 @@ export class EntryReader {
       bytes,
       isIndexed: indexNodes.length > 0,
     });
-    if (isLarge(stats)) {
+    if (bytes > CHUNK_BYTES_MIN) {
       this.#state.dropFile(directory, name);
       for (const node of indexNodes) this.#state.putNode(directory, name, node.hash, node.bytes);
       this.#state.putFile(directory, entry);
@@ -133,7 +142,7 @@ export class EntryReader {
 
   async #readLink(found: FoundEntry): Promise<SeenEntry> {
     const seenAt = Date.now();
-    const target = readlinkSync(toFsPath(found.absolutePath), { encoding: 'buffer' });
+    const target = found.source.folder.readLink(found.source.name);
     const takeNode = this.#takeNode;
     const built = await buildSymlink(
       {
@@ -146,9 +155,9 @@ export class EntryReader {
   }
 
   #describe(
-    { name, absolutePath }: FoundEntry,
+    { name, source, path }: FoundEntry,
     kind: 'file' | 'symlink',
-    stats: Stats,
+    stats: FileStats,
     seenAt: number,
     { hash, bytes, isIndexed }: Pick<SeenEntry, 'hash' | 'bytes' | 'isIndexed'>,
   ): SeenEntry {
@@ -157,28 +166,29 @@ export class EntryReader {
       kind,
       isExecutable: kind === 'file' && isExecutable(stats),
       isIndexed,
-      isSettled: isSettled(stats, seenAt),
+      // What a file got while it was read is for the next push.
+      isSettled: isSettled(stats, seenAt) && (kind === 'symlink' || bytes === stats.size),
       fingerprint: fingerprintOf(stats),
       hash,
       bytes,
       entryCount: 0,
-      mtimeNs: this.mtimeOf(absolutePath),
+      mtimeNs: this.mtimeOf(source, path),
     };
   }
 }
 
-export function kindOf(stats: Stats): SeenEntry['kind'] | undefined {
+export function kindOf(stats: FileStats): SeenEntry['kind'] | undefined {
   if (stats.isFile()) return 'file';
   if (stats.isDirectory()) return 'directory';
   return stats.isSymbolicLink() ? 'symlink' : undefined;
 }
 
 /** More than one read, perhaps more than one chunk. */
-export function isLarge(stats: Stats): boolean {
+export function isLarge(stats: FileStats): boolean {
   return stats.isFile() && stats.size > CHUNK_BYTES_MIN;
 }
 
-function isKnown(entry: SeenEntry | undefined, stats: Stats): entry is SeenEntry {
+function isKnown(entry: SeenEntry | undefined, stats: FileStats): entry is SeenEntry {
   return (
     entry?.isSettled === true &&
     entry.kind === kindOf(stats) &&
@@ -187,13 +197,16 @@ function isKnown(entry: SeenEntry | undefined, stats: Stats): entry is SeenEntry
 }
 
 /** For anyone: which of the three bits are set is a matter of the machine, not of the tree. */
-function isExecutable({ mode }: Stats): boolean {
+function isExecutable({ mode }: FileStats): boolean {
   return (mode & 0o111) !== 0;
 }
 
-/** Whether it was changed so long before `seenAt`, ms, that a further change shows. */
-export function isSettled({ mtimeMs, ctimeMs }: Stats, seenAt: number): boolean {
-  const changedAt = Math.max(mtimeMs, ctimeMs);
+/**
+ * Whether it was changed so long before `seenAt`, ms, that a further change shows. A modification time in the future was set by
+ * somebody: the next write gives another one.
+ */
+export function isSettled({ mtimeMs, ctimeMs }: FileStats, seenAt: number): boolean {
+  const changedAt = mtimeMs > seenAt ? ctimeMs : Math.max(mtimeMs, ctimeMs);
   const isCoarse = ctimeMs % 1_000 === 0;
   return changedAt < seenAt - (isCoarse ? SETTLED_AFTER_COARSE_MS : SETTLED_AFTER_MS);
 }

@@ -1,6 +1,6 @@
 /** Makes the nodes of a scanned tree again when the server wants them: directories from the state, file bytes from the files. */
-import { closeSync, constants, openSync, readlinkSync, readSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { close, closeSync, read, readSync } from 'node:fs';
+import { promisify } from 'node:util';
 import {
   CHUNK_BYTES_MIN,
   CHUNK_CONTENT_TYPE,
@@ -12,11 +12,12 @@ import {
   SYMLINK_CONTENT_TYPE,
 } from '@holdfast/client';
 import { decodeNode, encodeNode, encodeNodeHeader, type Hash, refsToHashes } from '@holdfast/protocol';
-import { type ByteString, byteStringOf, displayName, joinPath, toFsPath } from '../byte-names.ts';
+import { type ByteString, byteStringOf, displayName, joinPath } from '../byte-names.ts';
 import { ResidentMemory } from '../resident-memory.ts';
 import { chunkMemory } from './buffer-pool.ts';
 import type { FolderState } from './folder-state.ts';
 import type { ScannedRoot } from './scan-tree.ts';
+import type { SourceFolder, SourceTree } from './source-tree.ts';
 import { TreeStateLostError } from './state-failure.ts';
 
 /** Where a node of the tree comes from. Paths are relative to the root; '' is the root itself. */
@@ -45,19 +46,20 @@ export interface FolderNode extends PushNode {
 
 /** Pieces up to this are read on this thread, which is faster than handing them to another. */
 const READ_AT_ONCE_BYTES_MAX = CHUNK_BYTES_MIN;
-const OPEN_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+const readAt = promisify(read);
+const closeLater = promisify(close);
 const DIRECTORY_NODE_BYTES_MAX = 256 * 1024;
 const HEADER_BYTES = 128;
 
 export class FolderSupply implements NodeSupply<FolderNode> {
   readonly root: FolderNode;
-  readonly #path: ByteString;
+  readonly #tree: SourceTree;
   readonly #state: FolderState;
   readonly #memory = new ResidentMemory();
 
-  /** `path`: absolute, of the root that was scanned into `state`. */
-  constructor(path: ByteString, scanned: ScannedRoot, state: FolderState) {
-    this.#path = path;
+  /** `tree` was scanned into `state`. */
+  constructor(tree: SourceTree, scanned: ScannedRoot, state: FolderState) {
+    this.#tree = tree;
     this.#state = state;
     this.root =
       scanned.kind === 'directory'
@@ -66,7 +68,7 @@ export class FolderSupply implements NodeSupply<FolderNode> {
   }
 
   nameOf({ place }: FolderNode): string {
-    return displayName(place.path === '' ? this.#path : place.path);
+    return displayName(place.path === '' ? this.#tree.rootPath : place.path);
   }
 
   sizeOf({ bytes, place }: FolderNode): number {
@@ -81,7 +83,8 @@ export class FolderSupply implements NodeSupply<FolderNode> {
         return this.#atSource(node, () => this.#readPiece(node, place.offset, place.contentType));
       case 'symlink':
         return this.#atSource(node, async () => {
-          const content = readlinkSync(this.#fsPath(place.path), { encoding: 'buffer' });
+          const { folder, name } = this.#sourceOf(place.path);
+          const content = folder.readLink(name);
           return encodeNode({ contentType: SYMLINK_CONTENT_TYPE, refs: [], content });
         });
       default:
@@ -184,11 +187,12 @@ export class FolderSupply implements NodeSupply<FolderNode> {
     const bytes = chunkMemory.take(header.length + node.bytes);
     bytes.set(header);
     const content = bytes.subarray(header.length);
-    const path = this.#fsPath(node.place.path);
+    const { folder, name } = this.#sourceOf(node.place.path);
+    const file = folder.openFile(name);
     const isWhole =
       node.bytes <= READ_AT_ONCE_BYTES_MAX
-        ? readAtOnce(path, content, offset)
-        : await readMeanwhile(path, content, offset);
+        ? readAtOnce(file, content, offset)
+        : await readMeanwhile(file, content, offset);
     if (!isWhole) throw new SourceChangedError(this.nameOf(node));
     return bytes;
   }
@@ -203,14 +207,15 @@ export class FolderSupply implements NodeSupply<FolderNode> {
     }
   }
 
-  #fsPath(path: ByteString): string | Buffer {
-    return toFsPath(path === '' ? this.#path : `${this.#path}/${path}`);
+  #sourceOf(path: ByteString): { readonly folder: SourceFolder; readonly name: ByteString } {
+    if (path === '') return { folder: this.#tree.folder(''), name: this.#tree.rootName };
+    const slash = path.lastIndexOf('/');
+    return { folder: this.#tree.folder(path.slice(0, Math.max(0, slash))), name: path.slice(slash + 1) };
   }
 }
 
-/** Whether there were as many bytes as there is room. */
-function readAtOnce(path: string | Buffer, room: Uint8Array, offset: number): boolean {
-  const file = openSync(path, OPEN_FLAGS);
+/** Whether there were as many bytes as there is room. Closes the file. */
+function readAtOnce(file: number, room: Uint8Array, offset: number): boolean {
   try {
     for (let filled = 0; filled < room.length; ) {
       const count = readSync(file, room, filled, room.length - filled, offset + filled);
@@ -223,16 +228,15 @@ function readAtOnce(path: string | Buffer, room: Uint8Array, offset: number): bo
   }
 }
 
-async function readMeanwhile(path: string | Buffer, room: Uint8Array, offset: number): Promise<boolean> {
-  const file = await open(path, OPEN_FLAGS);
+async function readMeanwhile(file: number, room: Uint8Array, offset: number): Promise<boolean> {
   try {
     for (let filled = 0; filled < room.length; ) {
-      const { bytesRead } = await file.read(room, filled, room.length - filled, offset + filled);
+      const { bytesRead } = await readAt(file, room, filled, room.length - filled, offset + filled);
       if (bytesRead === 0) return false;
       filled += bytesRead;
     }
     return true;
   } finally {
-    await file.close();
+    await closeLater(file);
   }
 }

@@ -1,8 +1,16 @@
 /** Hashing files as the format's own builder does, whatever their size; changes while reading are noticed. */
-import { afterAll, describe, expect, spyOn, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
-import { appendFileSync, lstatSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import {
+  appendFileSync,
+  constants,
+  lstatSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -24,6 +32,7 @@ async function buildHash(content: Uint8Array): Promise<string> {
   return (await builder.finish()).hash;
 }
 
+const opener = (path: string) => (): number => openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
 const UNHEARD = { onRead: () => undefined };
 
 describe('hashFile', () => {
@@ -33,7 +42,7 @@ describe('hashFile', () => {
     const stats = lstatSync(path);
     rmSync(path);
     Bun.spawnSync(['mkfifo', path]);
-    const hashing = hashFile(path, stats, UNHEARD);
+    const hashing = hashFile(opener(path), stats, UNHEARD);
     expect(await hashing.catch((error: Error) => error)).toMatchObject({
       name: 'FileBusyError',
       message: 'something else took its place while it was read: push again',
@@ -57,7 +66,7 @@ describe('hashFile', () => {
     const path = join(folder, `random-${size}`);
     writeFileSync(path, content);
     let read = 0;
-    const hashed = await hashFile(path, lstatSync(path), {
+    const hashed = await hashFile(opener(path), lstatSync(path), {
       onRead: (bytes) => {
         read += bytes;
       },
@@ -71,7 +80,7 @@ describe('hashFile', () => {
     const path = join(folder, `taken-${size}`);
     writeFileSync(path, content);
     let bytes = 0;
-    const hashed = await hashFile(path, lstatSync(path), {
+    const hashed = await hashFile(opener(path), lstatSync(path), {
       ...UNHEARD,
       takeNode: async (hash, canonical, taken) => {
         await setTimeout(Math.random() * 20);
@@ -91,24 +100,28 @@ describe('hashFile', () => {
     const unheard: unknown[] = [];
     const hear = (error: unknown): void => void unheard.push(error);
     process.on('unhandledRejection', hear);
-    const handle = await open(path);
-    await handle.close();
     let reads = 0;
-    const read = spyOn(Object.getPrototypeOf(handle), 'read').mockImplementation(
-      async (...args: unknown[]) => {
-        const [room, offset, length, position] = args as [Uint8Array, number, number, number];
-        reads += 1;
-        if (reads === 6) throw Object.assign(new Error('EIO: i/o error, read'), { code: 'EIO' });
-        room.set(content.subarray(position, position + length), offset);
-        return { bytesRead: Math.min(length, content.length - position), buffer: room };
-      },
-    );
+    const failing = async (
+      _: number,
+      room: Uint8Array,
+      offset: number,
+      length: number,
+      position: number,
+    ): Promise<{ readonly bytesRead: number }> => {
+      reads += 1;
+      if (reads === 6) throw Object.assign(new Error('EIO: i/o error, read'), { code: 'EIO' });
+      room.set(content.subarray(position, position + length), offset);
+      return { bytesRead: Math.min(length, content.length - position) };
+    };
     try {
-      const hashing = hashFile(path, lstatSync(path), { ...UNHEARD, takeNode: () => setTimeout(200) });
+      const hashing = hashFile(opener(path), lstatSync(path), {
+        ...UNHEARD,
+        read: failing,
+        takeNode: () => setTimeout(200),
+      });
       await expect(hashing).rejects.toThrow('EIO');
       expect(unheard).toEqual([]);
     } finally {
-      read.mockRestore();
       process.off('unhandledRejection', hear);
     }
   });
@@ -119,7 +132,7 @@ describe('hashFile', () => {
     for (const name of ['first', 'second', 'third']) {
       const path = join(folder, name);
       writeFileSync(path, randomBytes(size));
-      await hashFile(path, lstatSync(path), {
+      await hashFile(opener(path), lstatSync(path), {
         ...UNHEARD,
         takeNode: async (_, canonical) => void memories.add(canonical.buffer),
       });
@@ -131,18 +144,44 @@ describe('hashFile', () => {
     const content = new Uint8Array(size);
     const path = join(folder, `zero-${size}`);
     writeFileSync(path, content);
-    expect((await hashFile(path, lstatSync(path), UNHEARD)).hash).toBe(await buildHash(content));
+    expect((await hashFile(opener(path), lstatSync(path), UNHEARD)).hash).toBe(await buildHash(content));
   });
 
-  test.each([100, 40_000, 9_000_000])('of %d bytes that grew since they were seen', async (size) => {
-    const path = join(folder, `grown-${size}`);
-    const content = randomBytes(size);
-    writeFileSync(path, content);
+  test.each([100, 40_000, 9_000_000])(
+    'of %d bytes that grow all the time takes what they were',
+    async (size) => {
+      const path = join(folder, `grown-${size}`);
+      const content = randomBytes(size);
+      writeFileSync(path, content);
+      const before = lstatSync(path);
+      let files = 0;
+      const growing = (): number => {
+        appendFileSync(path, 'more');
+        return opener(path)();
+      };
+      const hashed = await hashFile(growing, before, {
+        onRead: () => appendFileSync(path, 'more'),
+        takeNode: (_hash, _canonical, counts) => {
+          files += counts.files;
+        },
+      });
+      expect(hashed).toMatchObject({ hash: await buildHash(content), bytes: size });
+      expect(hashed.stats.size).toBeGreaterThan(size);
+      expect(files).toBeLessThanOrEqual(1);
+    },
+  );
+
+  test.each([100, 9_000_000])('of %d bytes that grow, and are written over too', async (size) => {
+    const path = join(folder, `overwritten-${size}`);
+    writeFileSync(path, randomBytes(size));
     const before = lstatSync(path);
-    appendFileSync(path, 'more');
-    const { hash, stats } = await hashFile(path, before, UNHEARD);
-    expect(hash).toBe(await buildHash(Buffer.concat([content, Buffer.from('more')])));
-    expect(stats.size).toBe(size + 4);
+    const changing = (): number => {
+      const file = openSync(path, 'r+');
+      writeSync(file, randomBytes(8), 0, 8, size / 2);
+      appendFileSync(path, 'more');
+      return file;
+    };
+    await expect(hashFile(changing, before, UNHEARD)).rejects.toThrow(FileBusyError);
   });
 
   test('lends the bytes of a file until they are taken, while others are read', async () => {
@@ -156,7 +195,7 @@ describe('hashFile', () => {
     const hashing = sizes.map(async (size, at) => {
       const path = join(folder, `lent-${at}`);
       writeFileSync(path, randomBytes(size));
-      return hashFile(path, lstatSync(path), { ...UNHEARD, takeNode });
+      return hashFile(opener(path), lstatSync(path), { ...UNHEARD, takeNode });
     });
     const hashed = await Promise.all(hashing);
     for (const { hash, canonical } of lent) {
@@ -170,13 +209,17 @@ describe('hashFile', () => {
   test('of a file that never rests', async () => {
     const path = join(folder, 'restless');
     writeFileSync(path, randomBytes(9_000_000));
-    const hashing = hashFile(path, lstatSync(path), { onRead: () => appendFileSync(path, '.') });
+    let written = 0;
+    const onRead = (): void => {
+      writeFileSync(path, String(++written), { flag: 'r+' });
+    };
+    const hashing = hashFile(opener(path), lstatSync(path), { onRead });
     expect(await hashing.catch((error: unknown) => error)).toBeInstanceOf(FileBusyError);
   });
 
   test('of a file whose length the system makes up', async () => {
     const path = '/proc/self/status';
-    const hashing = hashFile(path, lstatSync(path), UNHEARD);
+    const hashing = hashFile(opener(path), lstatSync(path), UNHEARD);
     const error = await hashing.catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(FileBusyError);
     expect((error as Error).message).toStartWith('its length is not the 0 bytes that the system says');

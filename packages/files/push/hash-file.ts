@@ -2,9 +2,9 @@
  * Hashing one file as the tree format stores it: small files at once and in one read, larger ones in pieces while the next
  * is read and earlier ones are taken. A file that changes meanwhile is noticed and read again.
  */
-import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { closeSync, fstatSync, read, readSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import {
   type BuiltFile,
   CHUNK_BYTES_MAX,
@@ -17,13 +17,13 @@ import {
   type TreeNode,
 } from '@holdfast/client';
 import { encodeNode, encodeNodeHeader, type Hash } from '@holdfast/protocol';
-import { type ByteString, toFsPath } from '../byte-names.ts';
+import type { FileStats } from '../entry-stats.ts';
+import { lookAtIn } from '../folder-calls.ts';
 import { digestAtOnce, digestWhole } from '../node-digest.ts';
 import { chunkMemory } from './buffer-pool.ts';
 import { type Fingerprint, isSameFingerprint } from './stat-pages.ts';
 
-/** A link, device or pipe that takes the file's place in between is never followed, nor waited for. */
-const OPEN_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+const readAt = promisify(read);
 /** Several chunks, so that the rest is rarely moved to the front. */
 const WINDOW_BYTES = 3 * CHUNK_BYTES_MAX;
 /** Read at once. */
@@ -37,9 +37,9 @@ const RETRY_DELAYS_MS: readonly number[] = [20, 200, 1_000];
 /** After so many reads in a row that gave another number of bytes than the unchanged length, the length means nothing. */
 const LIES_MAX = 2;
 
-/** A file that was read whole, and what it was then. */
+/** A file that was read, and what it was then. One that only grew meanwhile has more bytes than were read. */
 export interface HashedFile extends BuiltFile {
-  readonly stats: Stats;
+  readonly stats: FileStats;
   /** index nodes of a larger file, none of a small one */
   readonly indexNodes: readonly IndexNode[];
   /** Settles when the node of a small file was taken, if that takes time: the next file may be read meanwhile. */
@@ -57,12 +57,20 @@ export class FileBusyError extends Error {
   override readonly name = 'FileBusyError';
 }
 
-export function fingerprintOf({ size, mtimeMs, ctimeMs, ino }: Stats): Fingerprint {
+export function fingerprintOf({ size, mtimeMs, ctimeMs, ino }: FileStats): Fingerprint {
   return { size, mtimeMs, ctimeMs, inode: ino };
 }
 
 /** Takes the nodes that were read, and looks at their bytes no longer than until it returns or settles. */
 export type TakeNode = EarlyNodes['add'];
+
+type ReadPiece = (
+  file: number,
+  room: Uint8Array,
+  offset: number,
+  length: number,
+  position: number,
+) => Promise<{ readonly bytesRead: number }>;
 
 export interface HashFileOptions {
   /** Hears how a larger file gets on. */
@@ -70,24 +78,32 @@ export interface HashFileOptions {
   readonly takeNode?: TakeNode | undefined;
   /** The file was looked at long ago: that it has changed since does not make it one that keeps changing. */
   readonly isSurveyed?: boolean;
+  /** Instead of what the system offers, for tests. */
+  readonly read?: ReadPiece;
 }
 
-/** The file that `stats` was taken of. Rejects with FileBusyError, or what the system says. */
+/**
+ * The file that `stats` was taken of; `open` gives a descriptor of it. A file that only grows is taken to the length that it had in
+ * `stats`: the same bytes twice prove that nothing else changed. Rejects with FileBusyError, or what the system says.
+ */
 export async function hashFile(
-  path: ByteString,
-  stats: Stats,
+  open: () => number,
+  stats: FileStats,
   options: HashFileOptions,
 ): Promise<HashedFile> {
   let before = stats;
   let lies = 0;
+  let start: ReadStart | undefined;
   const offered = new OfferedBytes();
   for (let attempt = options.isSurveyed ? UNCOUNTED : 0; ; attempt += 1) {
     offered.startReading();
     const hashed =
       before.size <= CHUNK_BYTES_MIN
-        ? await hashSmall(path, before, options)
-        : await hashLarge(path, before, options, offered);
+        ? await hashSmall(open, before, options, offered)
+        : await hashLarge(open, before, options, offered);
     if (!('changedTo' in hashed)) return hashed;
+    const isSameStart = start !== undefined && start.hash === hashed.start?.hash;
+    if (hashed.start !== undefined && isSameStart) return { ...hashed.start, stats: hashed.changedTo };
     // Read as a file, a pipe would look like an empty one.
     if (!hashed.changedTo.isFile())
       throw new FileBusyError('something else took its place while it was read: push again');
@@ -100,15 +116,23 @@ export async function hashFile(
     if (attempt + 1 === ATTEMPTS_MAX) {
       throw new FileBusyError(`it changed each of the ${ATTEMPTS_MAX} times it was read`);
     }
+    // What the survey saw is long ago: such a file is looked at anew before its length counts.
+    const isFirstLook = options.isSurveyed === true && attempt === UNCOUNTED;
+    start = isFirstLook || start !== undefined ? undefined : hashed.start;
+    await hashed.start?.taking;
+    if (start !== undefined) continue;
     before = hashed.changedTo;
     await setTimeout(RETRY_DELAYS_MS[attempt] ?? 0);
   }
 }
 
+type EarlyCounted = Parameters<TakeNode>[2];
+
 /** What of a file was handed on. Of one that is read again only what is beyond the readings before counts. */
 class OfferedBytes {
   #most = 0;
   #now = 0;
+  #isOffered = false;
 
   startReading(): void {
     this.#now = 0;
@@ -121,12 +145,25 @@ class OfferedBytes {
     this.#most += more;
     return more;
   }
+
+  /** The node of a file that is one. */
+  addWhole(bytes: number): EarlyCounted {
+    const files = this.#isOffered ? 0 : 1;
+    this.#isOffered = true;
+    return { files, bytes: this.add(bytes) };
+  }
 }
 
 type Attempt =
   | HashedFile
-  /** `isOtherLength`: fewer or more bytes came than the file had before. */
-  | { readonly changedTo: Stats; readonly isOtherLength: boolean };
+  /** `isOtherLength`: fewer or more bytes came than the file had before. `start`: of a file that has grown, what it had before. */
+  | {
+      readonly changedTo: FileStats;
+      readonly isOtherLength: boolean;
+      readonly start?: ReadStart | undefined;
+    };
+
+type ReadStart = Omit<HashedFile, 'stats'>;
 
 const fileHeader = (size: number): Uint8Array =>
   encodeNodeHeader({ contentType: FILE_CONTENT_TYPE, refs: [], size });
@@ -139,26 +176,32 @@ const SHARED_BYTES_MAX = 16 * 1024;
 /** One small file at a time, as the node that it makes. */
 const sharedNode = new Uint8Array(FILE_HEADER_BYTES + SHARED_BYTES_MAX + 1);
 
-async function hashSmall(path: ByteString, before: Stats, { takeNode }: HashFileOptions): Promise<Attempt> {
+async function hashSmall(
+  open: () => number,
+  before: FileStats,
+  { takeNode }: HashFileOptions,
+  offered: OfferedBytes,
+): Promise<Attempt> {
   const isShared = before.size <= SHARED_BYTES_MAX;
   const memory = isShared ? sharedNode : chunkMemory.take(FILE_HEADER_BYTES + before.size + 1);
   let isLent = false;
   try {
-    const { bytes, stats } = readSmall(path, before.size, memory.subarray(FILE_HEADER_BYTES));
-    const isOtherLength = bytes !== before.size;
-    if (isOtherLength || isChanged(before, stats)) return { changedTo: stats, isOtherLength };
+    const { bytes: found, stats } = readSmall(open, before.size, memory.subarray(FILE_HEADER_BYTES));
+    const isOtherLength = found !== before.size;
+    const isOther = isOtherLength || isChanged(before, stats);
+    if (isOther && !hasGrown(before, stats, found)) return { changedTo: stats, isOtherLength };
+    const bytes = before.size;
     memory.set(fileHeader(bytes));
     const canonical = memory.subarray(0, FILE_HEADER_BYTES + bytes);
     const hash = digestWhole(canonical);
-    const taking = takeNode?.(hash, canonical, { files: 1, bytes });
-    const hashed = { hash, bytes, stats, indexNodes: [] };
-    if (!(taking instanceof Promise)) return hashed;
-    if (isShared) {
-      await taking;
-      return hashed;
+    const taking = takeNode?.(hash, canonical, offered.addWhole(bytes));
+    let hashed: ReadStart = { hash, bytes, indexNodes: [] };
+    if (taking instanceof Promise && isShared) await taking;
+    else if (taking instanceof Promise) {
+      isLent = true;
+      hashed = { ...hashed, taking: taking.finally(() => chunkMemory.give(memory)) };
     }
-    isLent = true;
-    return { ...hashed, taking: taking.finally(() => chunkMemory.give(memory)) };
+    return isOther ? { changedTo: stats, isOtherLength, start: hashed } : { ...hashed, stats };
   } finally {
     if (!isLent) chunkMemory.give(memory);
   }
@@ -166,11 +209,11 @@ async function hashSmall(path: ByteString, before: Stats, { takeNode }: HashFile
 
 /** As many bytes as the file has, or one more than `size` if it has more. */
 function readSmall(
-  path: ByteString,
+  open: () => number,
   size: number,
   memory: Uint8Array,
-): { readonly bytes: number; readonly stats: Stats } {
-  const file = openSync(toFsPath(path), OPEN_FLAGS);
+): { readonly bytes: number; readonly stats: FileStats } {
+  const file = open();
   try {
     let bytes = 0;
     for (;;) {
@@ -179,35 +222,46 @@ function readSmall(
       bytes += count;
       if (count === 0 || bytes >= size) break;
     }
-    return { bytes, stats: fstatSync(file) };
+    return { bytes, stats: lookAt(file) };
   } finally {
     closeSync(file);
   }
 }
 
+/** Always by the same call: a time in floating point is never compared with one that was made in another way. */
+function lookAt(file: number): FileStats {
+  return lookAtIn(file, '') ?? fstatSync(file);
+}
+
 async function hashLarge(
-  path: ByteString,
-  before: Stats,
+  open: () => number,
+  before: FileStats,
   options: HashFileOptions,
   offered: OfferedBytes,
 ): Promise<Attempt> {
-  const handle = await open(toFsPath(path), OPEN_FLAGS);
+  const file = open();
   try {
-    const hashed = await hashPieces(handle, before.size, options, offered);
-    const stats = await handle.stat();
+    const hashed = await hashPieces(file, before.size, options, offered);
+    const stats = lookAt(file);
     const isOtherLength = hashed === undefined;
-    if (isOtherLength || isChanged(before, stats)) return { changedTo: stats, isOtherLength };
-    return { ...hashed, stats };
+    if (!isOtherLength && !isChanged(before, stats)) return { ...hashed, stats };
+    const start = hasGrown(before, stats, hashed?.bytes ?? 0) ? hashed : undefined;
+    return { changedTo: stats, isOtherLength, start };
   } finally {
-    await handle.close();
+    closeSync(file);
   }
+}
+
+/** Of the same file, with all bytes that it had before. */
+function hasGrown(before: FileStats, after: FileStats, bytesRead: number): boolean {
+  return after.isFile() && after.ino === before.ino && after.size > before.size && bytesRead >= before.size;
 }
 
 /** Undefined when the file has another length by now. */
 async function hashPieces(
-  handle: FileHandle,
+  file: number,
   size: number,
-  { onRead, takeNode }: HashFileOptions,
+  { onRead, takeNode, read: readPiece = readAt }: HashFileOptions,
   offered: OfferedBytes,
 ): Promise<Pick<HashedFile, 'hash' | 'bytes' | 'indexNodes'> | undefined> {
   const indexNodes: IndexNode[] = [];
@@ -227,9 +281,9 @@ async function hashPieces(
   };
   let readBytes = 0;
   try {
-    for await (const chunk of readChunks(handle, size)) {
+    for await (const chunk of readChunks(file, size, readPiece)) {
       if (chunk.length === size) {
-        const counts = { files: 1, bytes: offered.add(size) };
+        const counts = offered.addWhole(size);
         return {
           hash: await takeContent(fileHeader(size), chunk, takeNode, counts),
           bytes: size,
@@ -261,7 +315,7 @@ async function takeContent(
   header: Uint8Array,
   content: Uint8Array,
   takeNode: TakeNode | undefined,
-  counts: Parameters<TakeNode>[2],
+  counts: EarlyCounted,
 ): Promise<Hash> {
   if (takeNode === undefined) return digestAtOnce(header, content);
   const bytes = chunkMemory.take(header.length + content.length);
@@ -280,7 +334,11 @@ async function takeContent(
  * The chunks of the first `size` bytes, as views that hold until the next is asked for. A next piece is read while one is
  * looked at. Ends early when the file does.
  */
-async function* readChunks(handle: FileHandle, size: number): AsyncGenerator<Uint8Array, void, undefined> {
+async function* readChunks(
+  file: number,
+  size: number,
+  readPiece: ReadPiece,
+): AsyncGenerator<Uint8Array, void, undefined> {
   const memory = chunkMemory.take(Math.min(WINDOW_BYTES, size));
   let start = 0;
   let filled = 0;
@@ -288,7 +346,7 @@ async function* readChunks(handle: FileHandle, size: number): AsyncGenerator<Uin
   let position = 0;
   const readNext = (): Promise<{ bytesRead: number }> => {
     const length = Math.min(READ_BYTES, memory.length - filled, size - position);
-    const next = handle.read(memory, filled, length, position);
+    const next = readPiece(file, memory, filled, length, position);
     // Its failure is thrown where the piece is wanted: until then earlier chunks may take a while.
     next.catch(() => undefined);
     return next;
@@ -326,6 +384,6 @@ async function* readChunks(handle: FileHandle, size: number): AsyncGenerator<Uin
   }
 }
 
-function isChanged(a: Stats, b: Stats): boolean {
+function isChanged(a: FileStats, b: FileStats): boolean {
   return !isSameFingerprint(fingerprintOf(a), fingerprintOf(b));
 }

@@ -11,6 +11,7 @@ import type { DirectoryRow, FolderState } from './folder-state.ts';
 import { FolderSupply } from './folder-supply.ts';
 import { MemoryState } from './memory-state.ts';
 import { type ScannedRoot, scanTree } from './scan-tree.ts';
+import { SourceTree } from './source-tree.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-memory-state-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -55,7 +56,7 @@ function scan(tree: string, state: FolderState): Promise<ScannedRoot> {
 
 /** All nodes as a push would send them to a Space that has nothing. */
 async function listNodes(tree: string, scanned: ScannedRoot, state: FolderState): Promise<string[]> {
-  const supply = new FolderSupply(toByteString(tree), scanned, state);
+  const supply = new FolderSupply(new SourceTree(toByteString(tree)), scanned, state);
   const hashes: string[] = [];
   for (const queue = [supply.root]; queue.length > 0; ) {
     const node = queue.pop() as (typeof queue)[number];

@@ -14,7 +14,7 @@ import {
   startLeaseKeeper,
 } from '@holdfast/client';
 import { type Hash, LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
-import { toByteString } from '../byte-names.ts';
+import { displayName, toByteString } from '../byte-names.ts';
 import { ResidentMemory } from '../resident-memory.ts';
 import type { FolderState } from './folder-state.ts';
 import { FolderSupply } from './folder-supply.ts';
@@ -27,9 +27,10 @@ import {
   settleEarlierCommit,
 } from './root-ref-commit.ts';
 import { RoundProgress } from './round-progress.ts';
-import { ScanError, TreeBusyError } from './scan-problem.ts';
+import { type LeftOut, ScanError, TreeBusyError } from './scan-problem.ts';
 import { type ScannedRoot, type ScanOptions, scanTree } from './scan-tree.ts';
 import { prepareSnapshot, type SnapshotCommit, type SnapshotTarget } from './snapshot-commit.ts';
+import { SourceTree } from './source-tree.ts';
 import { Survey } from './survey.ts';
 
 export interface PushFolderOptions {
@@ -44,6 +45,8 @@ export interface PushFolderOptions {
   readonly ignoreFileNames: readonly string[];
   readonly recordsMtime: boolean;
   readonly skipsSpecial: boolean;
+  /** What cannot be stored ends the push before anything is sent; else it is left out, and told in the result. */
+  readonly isStrict: boolean;
   readonly leaseDurationMs: number;
   readonly check: boolean;
   readonly parallelMax: number;
@@ -68,20 +71,38 @@ export interface PushedFolder extends PushResult {
   /** The balance that the root had already, so that none was added. */
   readonly balance: number | undefined;
   readonly snapshot: Snapshot | undefined;
+  readonly leftOut: readonly LeftOut[];
+}
+
+export interface PlannedFolder extends PushPlan {
+  readonly leftOut: readonly LeftOut[];
 }
 
 /** How often one entry may change while the tree is pushed: each time the tree is taken up from the start. */
 const CHANGES_PER_ENTRY_MAX = 4;
-/** And all of them together: a tree in which something else changes each time does not keep a push for ever. */
+/** After so many rounds a change is enough: a tree in which something else changes each time does not keep a push for ever. */
+const PATIENT_ROUNDS_MAX = 20;
 const ROUNDS_MAX = 100;
+const BUSY = 'it changed each time it was read';
 
 /**
  * Makes the tree at `path` ready and leased, and keeps it by a root ref or a snapshot where that is asked for. Throws ScanError,
  * TreeBusyError, CatalogError, CasError, or the reason of the signal; the same call then takes it up where it stopped.
  */
 export async function pushFolder(options: PushFolderOptions): Promise<PushedFolder> {
+  const tree = new SourceTree(toByteString(options.path));
+  try {
+    return await pushHeld(tree, options);
+  } finally {
+    tree.close();
+  }
+}
+
+async function pushHeld(tree: SourceTree, options: PushFolderOptions): Promise<PushedFolder> {
   /** how often each entry changed; what changed once is read again */
   const changes = new Map<string, number>();
+  /** entries that are left out because they changed too often */
+  const excluded = new Map<string, string>();
   const rounds = new RoundProgress(options.progress);
   const { snapshot, client, state, progress, signal, patienceMs } = options;
   const listing =
@@ -91,13 +112,19 @@ export async function pushFolder(options: PushFolderOptions): Promise<PushedFold
   for (let round = 1; ; round += 1) {
     const roundOptions = { ...options, progress: rounds.startRound() };
     try {
-      const scanned = await scanAndSend(roundOptions, new Set(changes.keys()));
-      return await pushScanned(roundOptions, scanned, listing);
+      const scan = describeScan(tree, roundOptions, new Set(changes.keys()), excluded);
+      const scanned = await scanAndSend(roundOptions, scan);
+      const pushed = await pushScanned(tree, roundOptions, scanned, listing);
+      tellPassedOver(scanned, options.progress);
+      return pushed;
     } catch (error) {
       if (!(error instanceof SourceChangedError)) throw error;
       const count = (changes.get(error.source) ?? 0) + 1;
       changes.set(error.source, count);
-      if (count === CHANGES_PER_ENTRY_MAX || round === ROUNDS_MAX) {
+      const isTooOften = count === CHANGES_PER_ENTRY_MAX || round > PATIENT_ROUNDS_MAX;
+      const mayBeLeftOut = !options.isStrict && error.source !== displayName(tree.rootPath);
+      if (isTooOften && mayBeLeftOut && round < ROUNDS_MAX) excluded.set(error.source, BUSY);
+      else if (count >= CHANGES_PER_ENTRY_MAX || round === ROUNDS_MAX) {
         const message = `${error.source} keeps changing while it is pushed: stop what writes to it, or leave it out with ${IGNORE_FILE_NAME}`;
         throw new TreeBusyError(message, { cause: error });
       }
@@ -107,26 +134,37 @@ export async function pushFolder(options: PushFolderOptions): Promise<PushedFold
 }
 
 /** What `pushFolder` would send, found without changing anything on the server. */
-export async function planFolder(options: PushFolderOptions): Promise<PushPlan> {
-  const scanned = await scanTree(describeScan(options, new Set()));
-  const supply = new FolderSupply(toByteString(options.path), scanned, options.state);
+export async function planFolder(options: PushFolderOptions): Promise<PlannedFolder> {
   const { client, progress, signal, parallelMax, patienceMs } = options;
-  return planPush(client, supply, { progress, signal, parallelMax, patienceMs });
+  const tree = new SourceTree(toByteString(options.path));
+  try {
+    const scanned = await scanTree(describeScan(tree, options, new Set()));
+    tellPassedOver(scanned, progress);
+    const supply = new FolderSupply(tree, scanned, options.state);
+    const plan = await planPush(client, supply, { progress, signal, parallelMax, patienceMs });
+    return { ...plan, leftOut: scanned.leftOut };
+  } finally {
+    tree.close();
+  }
 }
 
-function describeScan(options: PushFolderOptions, distrusted: ReadonlySet<string>): ScanOptions {
-  const { state, ignoreFileNames, recordsMtime, skipsSpecial, progress, signal } = options;
+function describeScan(
+  tree: SourceTree,
+  options: PushFolderOptions,
+  distrusted: ReadonlySet<string>,
+  excluded?: ReadonlyMap<string, string>,
+): ScanOptions {
+  const { state, ignoreFileNames, recordsMtime, skipsSpecial, isStrict, progress, signal } = options;
   return {
     root: toByteString(options.path),
-    state,
     rules: IgnoreRules.from(options.ignorePatterns),
-    ignoreFileNames,
-    recordsMtime,
-    skipsSpecial,
-    distrusted,
-    progress,
-    signal,
+    ...{ tree, state, ignoreFileNames, recordsMtime, skipsSpecial, isStrict },
+    ...{ distrusted, excluded, progress, signal },
   };
+}
+
+function tellPassedOver({ passedOver }: ScannedRoot, progress: ProgressReporter): void {
+  for (const [path, kind] of passedOver) progress.warn(`${path} is passed over: it is ${kind}`);
 }
 
 interface ScannedAndSent extends ScannedRoot {
@@ -135,12 +173,8 @@ interface ScannedAndSent extends ScannedRoot {
 }
 
 /** Sends what is read while the rest is being read. */
-async function scanAndSend(
-  options: PushFolderOptions,
-  distrusted: ReadonlySet<string>,
-): Promise<ScannedAndSent> {
+async function scanAndSend(options: PushFolderOptions, scan: ScanOptions): Promise<ScannedAndSent> {
   const { client, leaseDurationMs, patienceMs, progress, signal } = options;
-  const scan = describeScan(options, distrusted);
   const survey = new Survey(scan);
   const memory = new ResidentMemory();
   const early = new EarlyNodes({
@@ -173,13 +207,14 @@ async function scanAndSend(
 }
 
 async function pushScanned(
+  tree: SourceTree,
   options: PushFolderOptions,
   scanned: ScannedAndSent,
   listing: SnapshotCommit | undefined,
 ): Promise<PushedFolder> {
   const { client, state, progress, signal, rootRefScope } = options;
   const { leaseDurationMs, check, parallelMax, patienceMs } = options;
-  const supply = new FolderSupply(toByteString(options.path), scanned, state);
+  const supply = new FolderSupply(tree, scanned, state);
   const commitOptions: CommitOptions | undefined =
     rootRefScope === undefined
       ? undefined
@@ -202,8 +237,8 @@ async function pushScanned(
         : await commitRootRef(scanned.hash, commitOptions);
     return { balance, commit, snapshot: await listing?.commit(scanned.hash, scanned.bytes) };
   });
-  const { kind, entryCount, bytes, readCount } = scanned;
-  return { ...pushed, kind, entryCount, bytes, readCount, ...kept };
+  const { kind, entryCount, bytes, readCount, leftOut } = scanned;
+  return { ...pushed, kind, entryCount, bytes, readCount, leftOut, ...kept };
 }
 
 /** Commits may take many tries: the root is leased until it is held by them. */

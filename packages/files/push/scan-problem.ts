@@ -1,4 +1,5 @@
-/** Entries that cannot be stored. They are collected during the scan and reported together, so that a user can mend all of them. */
+/** Entries that cannot be stored. They are collected during the scan and told together, so that a user can mend all of them. */
+import { type ByteString, bytesOf, displayName } from '../byte-names.ts';
 
 /** How many are named; the rest are counted. */
 const NAMED_MAX = 10;
@@ -23,6 +24,19 @@ export class ScanError extends Error {
   }
 }
 
+/** A file of patterns cannot be read, so nobody knows what of its folder is not to be stored. */
+export class PatternFileError extends ScanError {
+  constructor(path: string, reason: string) {
+    super([{ path, reason }], 1);
+  }
+
+  /** Why the folder is left out. */
+  get why(): string {
+    const [{ path, reason } = { path: '', reason: '' }] = this.problems;
+    return `its ${path}, which says what is not to be stored, cannot be read (${reason})`;
+  }
+}
+
 /** The tree kept changing while it was pushed. `message` is one line that names where. */
 export class TreeBusyError extends Error {
   override readonly name = 'TreeBusyError';
@@ -38,21 +52,53 @@ function shorten(path: string): string {
   return `${first.join('')}…${last.join('')}`;
 }
 
-/** Problems that are kept; more are only counted. */
+/** Problems that a strict scan keeps; more are only counted. */
 const KEPT_MAX = 100;
 
+/** An entry that is not in the tree that was stored. */
+export interface LeftOut {
+  /** for people, relative to the root */
+  readonly path: string;
+  /** the same, byte for byte */
+  readonly pathBytes: Uint8Array;
+  readonly why: string;
+}
+
 export class ScanProblems {
-  readonly #kept: ScanProblem[] = [];
+  /** What cannot be stored ends the scan, instead of being left out. */
+  readonly isStrict: boolean;
+  readonly #kept: LeftOut[] = [];
   #total = 0;
 
-  add(path: string, reason: string): void {
-    this.#total += 1;
-    if (this.#kept.length < KEPT_MAX) this.#kept.push({ path, reason });
+  constructor(isStrict: boolean) {
+    this.isStrict = isStrict;
   }
 
-  /** Throws ScanError when there are any. */
-  throwIfAny(): void {
-    if (this.#total > 0) throw new ScanError(this.#kept, this.#total);
+  add(path: ByteString, why: string): void {
+    this.#total += 1;
+    if (this.isStrict && this.#kept.length >= KEPT_MAX) return;
+    this.#kept.push({ path: displayName(path), pathBytes: bytesOf(path), why });
+  }
+
+  /** Throws `error` again unless it is about the entry itself. */
+  addError(path: ByteString, error: unknown): void {
+    if (error instanceof PatternFileError) this.add(path, error.why);
+    else if (isSystemError(error) && !isShortage(error)) this.add(path, describeSystemError(error));
+    else throw error;
+  }
+
+  get leftOut(): readonly LeftOut[] {
+    return this.#kept;
+  }
+
+  /** Throws ScanError when there are any and the scan is strict. */
+  throwIfStrict(): void {
+    if (this.isStrict && this.#total > 0) this.throw();
+  }
+
+  throw(): never {
+    const problems = this.#kept.map(({ path, why }) => ({ path, reason: why }));
+    throw new ScanError(problems, this.#total);
   }
 }
 
@@ -63,6 +109,11 @@ export function describeSystemError(error: unknown): string {
     case 'EACCES':
     case 'EPERM':
       return 'permission denied';
+    case 'ENOENT':
+    case 'ENOTDIR':
+    case 'ELOOP':
+    case 'ENXIO':
+      return GONE;
     case 'ENAMETOOLONG':
       return 'its path is longer than the system allows: push a folder below, or shorten names';
     case 'EIO':
@@ -71,13 +122,17 @@ export function describeSystemError(error: unknown): string {
     case 'ENFILE':
       return 'too many files are open; raise the limit with ulimit -n';
     default:
-      return error instanceof Error ? error.message : String(error);
+      // The path in the message is one through a descriptor.
+      return error instanceof Error ? error.message.replace(/, \w+ '.*$/s, '') : String(error);
   }
 }
 
-/** The entry went away, or became something else, between being seen and being read. */
-export function isGone(error: unknown): boolean {
-  return ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO'].includes(codeOf(error));
+/** What was listed, and is not there any more when it is looked at or read. */
+export const GONE = 'it went away while the tree was read';
+
+/** It says nothing of the entry: the process or the system has run out of something, and every other entry would fail too. */
+export function isShortage(error: unknown): boolean {
+  return ['EMFILE', 'ENFILE', 'ENOMEM'].includes(codeOf(error));
 }
 
 function codeOf(error: unknown): string {

@@ -2,33 +2,40 @@
  * Reads a folder into a tree: every entry in byte order, children before parents, in bounded memory. What is as it was
  * last time is not read again. Links are stored as they are and never followed.
  */
-import { lstatSync, type Stats } from 'node:fs';
 import type { ProgressReporter } from '@holdfast/client';
 import type { Hash } from '@holdfast/protocol';
-import { type ByteString, displayName, joinPath, toFsPath } from '../byte-names.ts';
+import { type ByteString, displayName, joinPath, toByteString } from '../byte-names.ts';
+import type { FileStats } from '../entry-stats.ts';
 import { type ComingEntry, DirectoryWriter } from './directory-writer.ts';
 import { EntryReader, type FoundEntry, isLarge, kindOf } from './entry-reader.ts';
 import type { DirectoryRow, FolderState } from './folder-state.ts';
 import { FileBusyError, fingerprintOf, type TakeNode } from './hash-file.ts';
 import type { IgnoreRules } from './ignore-rules.ts';
-import { listNames } from './name-list.ts';
-import { describeSystemError, isGone, isSystemError, ScanProblems } from './scan-problem.ts';
+import { describeOwnFolder, OwnFolderError } from './own-folders.ts';
+import { GONE, type LeftOut, ScanProblems } from './scan-problem.ts';
 import { SeenEntries } from './seen-entries.ts';
+import { type SourceFolder, SourceTree } from './source-tree.ts';
 import type { Fingerprint, SeenEntry } from './stat-pages.ts';
 import { describeSpecial, readPatternTexts, Survey } from './survey.ts';
 
 export interface ScanOptions {
   /** absolute path of a folder, file or link */
   readonly root: ByteString;
+  /** The root, held open; opened here when left out. */
+  readonly tree?: SourceTree | undefined;
   readonly state: FolderState;
   readonly rules: IgnoreRules;
   /** Names of pattern files that are honoured in every folder. */
   readonly ignoreFileNames: readonly string[];
   readonly recordsMtime: boolean;
-  /** Leave out sockets, pipes and devices with a warning instead of failing. */
+  /** Sockets, pipes and devices are left out without a word. */
   readonly skipsSpecial: boolean;
+  /** What cannot be stored ends the scan; else it is left out, and told. */
+  readonly isStrict: boolean;
   /** Entries, as people see them, that are read even if they look unchanged. */
   readonly distrusted: ReadonlySet<string>;
+  /** Entries, as people see them, that are left out, and why. */
+  readonly excluded?: ReadonlyMap<string, string> | undefined;
   /** Takes the nodes below and of a folder as they are made, children first. */
   readonly takeNode?: TakeNode | undefined;
   /** Looks at every entry, so that what cannot be stored is told before much is read. The scan makes its own when left out. */
@@ -49,6 +56,10 @@ export interface ScannedRoot {
   readonly directoryId: number;
   /** entries that were read because they were new or changed */
   readonly readCount: number;
+  /** in the order of the tree */
+  readonly leftOut: readonly LeftOut[];
+  /** Folders that Holdfast made itself: what each is. None of them is in the tree. */
+  readonly passedOver: ReadonlyMap<string, string>;
 }
 
 /** Larger files that are read at the same time. */
@@ -74,6 +85,7 @@ interface Visited {
 /** What holds for the entries of one directory. */
 interface Folder {
   readonly path: ByteString;
+  readonly source: SourceFolder;
   readonly row: DirectoryRow;
   readonly rules: IgnoreRules;
   readonly seen: SeenEntries;
@@ -88,7 +100,12 @@ class Scan {
   readonly #options: ScanOptions;
   readonly #state: FolderState;
   readonly #reader: EntryReader;
-  readonly #problems = new ScanProblems();
+  readonly #tree: SourceTree;
+  readonly #ownsTree: boolean;
+  readonly #problems: ScanProblems;
+  readonly #passedOver = new Map<string, string>();
+  /** Distrusted entries that the scan has not met. */
+  readonly #unmet: Set<string>;
   /** large files that are being read */
   readonly #reading = new Set<Promise<unknown>>();
   #entryCount = 0;
@@ -100,52 +117,58 @@ class Scan {
   #turnEndsAt = performance.now() + TURN_MS;
 
   constructor(options: ScanOptions) {
-    this.#options = options;
-    this.#survey = options.survey ?? new Survey(options);
+    this.#ownsTree = options.tree === undefined;
+    this.#tree = options.tree ?? new SourceTree(options.root);
+    this.#options = { ...options, tree: this.#tree };
+    this.#problems = new ScanProblems(options.isStrict);
+    this.#unmet = new Set(options.distrusted);
+    this.#survey = options.survey ?? new Survey(this.#options);
     this.#state = options.state;
     this.#reader = new EntryReader(options.state, options);
   }
 
   async run(): Promise<ScannedRoot> {
-    const { root, progress } = this.#options;
+    const { progress } = this.#options;
     progress.phase('scan');
     try {
-      const stats = lstatSync(toFsPath(root));
+      const stats = this.#tree.lookAtRoot();
       const row = this.#directoryRow(ABOVE_ROOT, ROOT_NAME);
       const entry = await this.#scanRoot(stats, row);
       await this.#reader.taken();
-      this.#problems.throwIfAny();
+      this.#problems.throwIfStrict();
+      for (const path of this.#unmet) this.#problems.add(toByteString(path), GONE);
       const kind = kindOf(stats);
-      if (entry === undefined || kind === undefined)
-        throw new Error(`${displayName(root)} went away; check the path`);
+      if (entry === undefined || kind === undefined) this.#problems.throw();
       this.#report();
       const { hash, bytes, entryCount } = entry;
       return {
-        kind,
-        hash,
-        bytes,
-        entryCount: entryCount + 1,
+        ...{ kind, hash, bytes, entryCount: entryCount + 1 },
         directoryId: row.id,
         readCount: this.#readCount,
+        leftOut: this.#problems.leftOut,
+        passedOver: this.#passedOver,
       };
     } finally {
       await Promise.allSettled(this.#reading);
+      if (this.#ownsTree) this.#tree.close();
       this.#state.save();
     }
   }
 
   async #scanRoot(
-    stats: Stats,
+    stats: FileStats,
     row: DirectoryRow,
   ): Promise<Pick<SeenEntry, 'hash' | 'bytes' | 'entryCount'> | undefined> {
     const { rules } = this.#options;
+    this.#unmet.delete(displayName(this.#options.root));
+    const source = this.#tree.folder('');
     if (stats.isDirectory()) {
       this.#count(1, 0);
       return this.#scanDirectory('', row, rules, stats);
     }
-    if (kindOf(stats) === undefined) return this.#meetSpecial('', stats);
+    if (kindOf(stats) === undefined) return this.#refuse('', describeSpecial(stats));
     const seen = new SeenEntries(this.#state, row);
-    const met = this.#meet('', ROOT_NAME, stats, { path: '', row, rules, seen });
+    const met = this.#meet('', ROOT_NAME, stats, { path: '', source, row, rules, seen });
     return met instanceof Promise ? (await met).coming : met;
   }
 
@@ -154,19 +177,18 @@ class Scan {
     return known ?? this.#state.addDirectory(id, name);
   }
 
-  async #scanDirectory(path: ByteString, row: DirectoryRow, outerRules: IgnoreRules, stats: Stats) {
+  /** Undefined: it is a folder of Holdfast's own. */
+  async #scanDirectory(path: ByteString, row: DirectoryRow, outerRules: IgnoreRules, stats: FileStats) {
+    const source = this.#tree.folder(path);
     const surveyed = this.#survey.folders.take(path, fingerprintOf(stats));
-    const names = surveyed?.names ?? listNames(this.#absolute(path));
-    const { ignoreFileNames } = this.#options;
-    const patterns = readPatternTexts(
-      this.#absolute(path),
-      names,
-      ignoreFileNames,
-      (name, reason) => this.#refuse(joinPath(path, name), reason),
-      (name) => this.#warnOfLink(joinPath(path, name)),
+    const names = surveyed?.names ?? source.list();
+    const ownKind = describeOwnFolder(names, source);
+    if (ownKind !== undefined) return this.#passOver(path, ownKind);
+    const patterns = readPatternTexts(source, names, this.#options.ignoreFileNames, (name) =>
+      this.#warnOfLink(joinPath(path, name)),
     );
     const rules = outerRules.enter(path, patterns);
-    const folder: Folder = { path, row, rules, seen: new SeenEntries(this.#state, row) };
+    const folder: Folder = { path, source, row, rules, seen: new SeenEntries(this.#state, row) };
     const writer = new DirectoryWriter(this.#state, row, this.#options.takeNode);
     this.#item = displayName(path === '' ? this.#options.root : path);
     let index = 0;
@@ -184,32 +206,62 @@ class Scan {
     return built;
   }
 
+  #passOver(path: ByteString, kind: string): undefined {
+    if (path === '') throw new OwnFolderError(displayName(this.#options.root), kind);
+    this.#passedOver.set(displayName(path), kind);
+    return undefined;
+  }
+
   /** A directory is scanned before this resolves; a large file may still be read afterwards. */
   #visit(
     name: ByteString,
     folder: Folder,
-    surveyed: Stats | undefined,
+    surveyed: FileStats | undefined,
   ): SeenEntry | undefined | Promise<Visited> {
     const path = joinPath(folder.path, name);
     // Nothing else would show that a file which is remembered has changed since, and of a large one that is seen only at its end.
     const isSurveyed = surveyed !== undefined && folder.row.isNew && !isLarge(surveyed);
     let stats = isSurveyed ? surveyed : undefined;
     try {
-      stats ??= lstatSync(toFsPath(this.#absolute(path)), { throwIfNoEntry: false });
+      stats ??= folder.source.lookAt(name);
     } catch (error) {
-      return isGone(error) ? undefined : this.#refuse(path, describeSystemError(error));
+      return this.#takeFailure(path, error);
     }
-    if (stats === undefined || folder.rules.isIgnored(path, stats.isDirectory())) return undefined;
+    const excludedFor = this.#recall(path);
+    if (stats === undefined) return this.#missGone(path, folder.rules);
+    if (folder.rules.isIgnored(path, stats.isDirectory())) return undefined;
     if (kindOf(stats) === undefined) return this.#meetSpecial(path, stats);
+    if (excludedFor !== undefined) return this.#refuse(path, excludedFor);
     if (stats.isDirectory()) return this.#enter(path, name, folder, stats);
     return this.#meet(path, name, stats, folder, isSurveyed);
   }
 
-  async #enter(path: ByteString, name: ByteString, { row, rules }: Folder, stats: Stats): Promise<Visited> {
+  /** Why the entry is to be left out, from what earlier rounds of the push met. */
+  #recall(path: ByteString): string | undefined {
+    const { distrusted, excluded } = this.#options;
+    if (distrusted.size === 0) return undefined;
+    const shown = displayName(path);
+    this.#unmet.delete(shown);
+    return excluded?.get(shown);
+  }
+
+  /** Nobody knows what it was. It is told unless the patterns leave it out in any case. */
+  #missGone(path: ByteString, rules: IgnoreRules): undefined {
+    const isIgnored = rules.isIgnored(path, false) && rules.isIgnored(path, true);
+    return isIgnored ? undefined : this.#refuse(path, GONE);
+  }
+
+  async #enter(
+    path: ByteString,
+    name: ByteString,
+    { row, rules }: Folder,
+    stats: FileStats,
+  ): Promise<Visited> {
     try {
       const built = await this.#scanDirectory(path, this.#directoryRow(row, name), rules, stats);
+      if (built === undefined) return { coming: undefined };
       const { hash, bytes, entryCount } = built;
-      const mtimeNs = this.#reader.mtimeOf(this.#absolute(path));
+      const mtimeNs = this.#reader.mtimeOf({ folder: this.#tree.folder(path), name: '' }, path);
       this.#count(1, 0);
       const coming: SeenEntry = {
         name,
@@ -233,14 +285,14 @@ class Scan {
   #meet(
     path: ByteString,
     name: ByteString,
-    stats: Stats,
-    { row, seen }: Folder,
+    stats: FileStats,
+    { source, row, seen }: Folder,
     isSurveyed = false,
   ): SeenEntry | Promise<Visited> {
     const found: FoundEntry = {
       path,
-      absolutePath: this.#absolute(path),
       name,
+      source: { folder: source, name: path === '' ? this.#tree.rootName : name },
       stats,
       directory: row.id,
       isSurveyed,
@@ -291,19 +343,16 @@ class Scan {
     return this.#unsurveyedBytes > UNSURVEYED_BYTES_MAX;
   }
 
-  /** What went away in between is not there; what cannot be read is a problem to tell; anything else ends the scan. */
+  /** What is about the entry is a problem to tell; anything else ends the scan. */
   #takeFailure(path: ByteString, error: unknown): undefined {
     this.#options.signal?.throwIfAborted();
     if (error instanceof FileBusyError) return this.#refuse(path, error.message);
-    if (!isSystemError(error)) throw error;
-    return isGone(error) ? undefined : this.#refuse(path, describeSystemError(error));
+    this.#problems.addError(this.#shown(path), error);
+    return undefined;
   }
 
-  #meetSpecial(path: ByteString, stats: Stats): undefined {
-    const kind = describeSpecial(stats);
-    if (!this.#options.skipsSpecial || path === '') return this.#refuse(path, kind);
-    this.#options.progress.warn(`${displayName(path)} is left out: it is a ${kind}`);
-    return undefined;
+  #meetSpecial(path: ByteString, stats: FileStats): undefined {
+    return this.#options.skipsSpecial ? undefined : this.#refuse(path, describeSpecial(stats));
   }
 
   /** Whoever made it expects that its patterns count. */
@@ -313,12 +362,12 @@ class Scan {
   }
 
   #refuse(path: ByteString, reason: string): undefined {
-    this.#problems.add(displayName(path === '' ? this.#options.root : path), reason);
+    this.#problems.add(this.#shown(path), reason);
     return undefined;
   }
 
-  #absolute(path: ByteString): ByteString {
-    return path === '' ? this.#options.root : `${this.#options.root}/${path}`;
+  #shown(path: ByteString): ByteString {
+    return path === '' ? this.#options.root : path;
   }
 
   #count(entries: number, bytes: number): void {

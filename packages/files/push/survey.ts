@@ -2,24 +2,37 @@
  * Looks at every entry of a tree before much of it is read, so that entries that cannot be stored are reported now and not after
  * gigabytes. It takes one system call for each entry. In memory it keeps the open folders, and what surveyed-folders.ts has room for.
  */
-import { accessSync, constants, lstatSync, readFileSync, type Stats } from 'node:fs';
+import { accessSync, closeSync, constants, readSync } from 'node:fs';
 import type { ProgressReporter } from '@holdfast/client';
-import { type ByteString, displayName, joinPath, toFsPath } from '../byte-names.ts';
+import { type ByteString, joinPath } from '../byte-names.ts';
+import type { FileStats } from '../entry-stats.ts';
 import { isSettled, kindOf } from './entry-reader.ts';
 import { fingerprintOf } from './hash-file.ts';
 import type { IgnoreRules } from './ignore-rules.ts';
-import { listNames, type NameList } from './name-list.ts';
-import { describeSystemError, isGone, isSystemError, ScanProblems } from './scan-problem.ts';
+import type { NameList } from './name-list.ts';
+import { describeOwnFolder } from './own-folders.ts';
+import {
+  describeSystemError,
+  isShortage,
+  isSystemError,
+  PatternFileError,
+  ScanProblems,
+} from './scan-problem.ts';
+import { type SourceFolder, SourceTree } from './source-tree.ts';
 import { SurveyedFolders } from './surveyed-folders.ts';
 
 export interface SurveyOptions {
   /** absolute path of a folder, file or link */
   readonly root: ByteString;
+  /** The root, held open; opened here when left out. */
+  readonly tree?: SourceTree | undefined;
   readonly rules: IgnoreRules;
   /** Names of pattern files that are honoured in every folder. */
   readonly ignoreFileNames: readonly string[];
   /** Sockets, pipes and devices are no problem: they are to be left out. */
   readonly skipsSpecial: boolean;
+  /** What cannot be stored ends the push. */
+  readonly isStrict: boolean;
   /** is told what there is to read */
   readonly progress: Pick<ProgressReporter, 'expect'>;
   readonly signal: AbortSignal | undefined;
@@ -44,109 +57,143 @@ export class Survey {
 
   /** Rejects with ScanError, or the reason of the signal. */
   make(): Promise<void> {
-    this.#made ??= surveyTree(this.#options, this.folders);
+    this.#made ??= this.#make();
     return this.#made;
+  }
+
+  async #make(): Promise<void> {
+    const { root, tree } = this.#options;
+    const opened = tree ?? new SourceTree(root);
+    try {
+      await surveyTree(this.#options, opened, this.folders);
+    } finally {
+      if (opened !== tree) opened.close();
+    }
   }
 }
 
-async function surveyTree(options: SurveyOptions, folders: SurveyedFolders): Promise<void> {
-  const { root, rules, progress, signal } = options;
-  const stats = lstatSync(toFsPath(root));
+async function surveyTree(options: SurveyOptions, tree: SourceTree, folders: SurveyedFolders): Promise<void> {
+  const { rules, progress, signal } = options;
+  const stats = tree.lookAtRoot();
   let surveyedFiles = 1;
   let surveyedBytes = stats.isFile() ? stats.size : 0;
   // A root that is a file or a link is all there is, and is looked at by who reads it.
   if (!stats.isDirectory()) return progress.expect({ surveyedFiles, surveyedBytes });
-  const problems = new ScanProblems();
+  const problems = new ScanProblems(options.isStrict);
   let turnEndsAt = performance.now() + TURN_MS;
   await survey('', rules, stats);
-  problems.throwIfAny();
+  problems.throwIfStrict();
   progress.expect({ surveyedFiles, surveyedBytes });
 
   /** `folder`: what it was before it is listed. */
-  async function survey(path: ByteString, outer: IgnoreRules, folder: Stats): Promise<void> {
+  async function survey(path: ByteString, outer: IgnoreRules, stats: FileStats): Promise<void> {
     const seenAt = Date.now();
-    const names = listNames(absolute(path));
-    const patterns = readPatternTexts(absolute(path), names, options.ignoreFileNames, (name, reason) =>
-      refuse(joinPath(path, name), reason),
-    );
+    const folder = tree.folder(path);
+    const names = folder.list();
+    if (path !== '' && describeOwnFolder(names, folder) !== undefined) return;
+    const patterns = readPatternTexts(folder, names, options.ignoreFileNames);
     const inner = outer.enter(path, patterns);
     // A folder that was changed a moment ago may change again, and its times stay the same.
-    const isKept = isSettled(folder, seenAt) && folders.reserve(path, names.length);
-    const files: (Stats | undefined)[] = [];
+    const isKept = isSettled(stats, seenAt) && folders.reserve(path, names.length);
+    const files: (FileStats | undefined)[] = [];
     for (const name of names) {
       if (performance.now() > turnEndsAt) {
         signal?.throwIfAborted();
         await new Promise((resolve) => setImmediate(resolve));
         turnEndsAt = performance.now() + TURN_MS;
       }
-      const below = joinPath(path, name);
-      let stats: Stats | undefined;
-      try {
-        stats = look(below, inner);
-        if (stats?.isDirectory()) await survey(below, inner, stats);
-      } catch (error) {
-        if (!isSystemError(error)) throw error;
-        if (!isGone(error)) refuse(below, describeSystemError(error));
-      }
-      if (isKept) files.push(stats?.isFile() ? stats : undefined);
+      const found = await surveyEntry(folder, joinPath(path, name), name, inner);
+      if (isKept) files.push(found?.isFile() ? found : undefined);
     }
-    if (isKept) folders.put(path, { names, files, fingerprint: fingerprintOf(folder) });
+    if (isKept) folders.put(path, { names, files, fingerprint: fingerprintOf(stats) });
+  }
+
+  async function surveyEntry(
+    folder: SourceFolder,
+    path: ByteString,
+    name: ByteString,
+    inner: IgnoreRules,
+  ): Promise<FileStats | undefined> {
+    try {
+      const found = look(folder, path, name, inner);
+      if (found?.isDirectory()) await survey(path, inner, found);
+      return found;
+    } catch (error) {
+      problems.addError(path, error);
+      return undefined;
+    }
   }
 
   /** Undefined: it is left out, or cannot be stored. */
-  function look(path: ByteString, inner: IgnoreRules): Stats | undefined {
-    const at = toFsPath(absolute(path));
-    const stats = lstatSync(at, { throwIfNoEntry: false });
-    if (stats === undefined || inner.isIgnored(path, stats.isDirectory())) return undefined;
-    if (kindOf(stats) === undefined) {
-      if (!options.skipsSpecial) refuse(path, describeSpecial(stats));
+  function look(
+    folder: SourceFolder,
+    path: ByteString,
+    name: ByteString,
+    inner: IgnoreRules,
+  ): FileStats | undefined {
+    const found = folder.lookAt(name);
+    // What went away is told by who reads the tree.
+    if (found === undefined || inner.isIgnored(path, found.isDirectory())) return undefined;
+    if (kindOf(found) === undefined) {
+      if (!options.skipsSpecial) problems.add(path, describeSpecial(found));
       return undefined;
     }
     surveyedFiles += 1;
-    if (stats.isFile()) {
-      // The system is asked only where the mode leaves it open.
-      if ((stats.mode & READ_BITS) !== READ_BITS) accessSync(at, constants.R_OK);
-      surveyedBytes += stats.size;
+    if (found.isFile()) {
+      // The system is asked only where the mode leaves it open, and where the answer matters now.
+      const isOpen = !options.isStrict || (found.mode & READ_BITS) === READ_BITS;
+      if (!isOpen) accessSync(folder.pathOf(name), constants.R_OK);
+      surveyedBytes += found.size;
     }
-    return stats;
-  }
-
-  function refuse(path: ByteString, reason: string): void {
-    problems.add(displayName(path), reason);
-  }
-
-  function absolute(path: ByteString): ByteString {
-    return path === '' ? root : `${root}/${path}`;
+    return found;
   }
 }
 
-export function describeSpecial(stats: Stats): string {
+export function describeSpecial(stats: FileStats): string {
   if (stats.isSocket()) return 'socket';
   if (stats.isFIFO()) return 'named pipe';
   return stats.isBlockDevice() || stats.isCharacterDevice() ? 'device' : 'special file';
 }
 
-/** Texts of the pattern files of a folder. A link in their place is not followed, which `onLink` hears; what went away is not there. */
+/**
+ * Texts of the pattern files of a folder. A link in their place is not followed, which `onLink` hears; what went away is not there.
+ * Throws what the system says of one that cannot be read, because then nobody knows what is to be left out.
+ */
 export function readPatternTexts(
-  folder: ByteString,
+  folder: SourceFolder,
   names: NameList,
   fileNames: readonly string[],
-  onProblem: (name: ByteString, reason: string) => void,
   onLink: (name: ByteString) => void = () => undefined,
 ): string[] {
   return fileNames.flatMap((name) => {
     if (!names.has(name)) return [];
-    try {
-      const file = toFsPath(`${folder}/${name}`);
-      const stats = lstatSync(file);
-      if (stats.isSymbolicLink()) onLink(name);
-      if (!stats.isFile()) return [];
-      if (stats.size <= IGNORE_FILE_BYTES_MAX) return [readFileSync(file, 'utf8')];
-      onProblem(name, `a file of patterns has at most ${IGNORE_FILE_BYTES_MAX} bytes`);
-    } catch (error) {
-      if (!isSystemError(error)) throw error;
-      if (!isGone(error)) onProblem(name, describeSystemError(error));
-    }
-    return [];
+    const stats = folder.lookAt(name);
+    if (stats?.isSymbolicLink()) onLink(name);
+    return stats?.isFile() ? [readPatterns(folder, name, stats)] : [];
   });
+}
+
+function readPatterns(folder: SourceFolder, name: string, { size }: FileStats): string {
+  if (size > IGNORE_FILE_BYTES_MAX) {
+    throw new PatternFileError(name, `a file of patterns has at most ${IGNORE_FILE_BYTES_MAX} bytes`);
+  }
+  try {
+    return readText(folder.openFile(name), size);
+  } catch (error) {
+    if (!isSystemError(error) || isShortage(error)) throw error;
+    throw new PatternFileError(name, describeSystemError(error));
+  }
+}
+
+function readText(file: number, size: number): string {
+  try {
+    const room = Buffer.alloc(size);
+    let filled = 0;
+    for (let count = -1; count !== 0; filled += count) {
+      count = readSync(file, room, filled, size - filled, null);
+    }
+    return room.toString('utf8', 0, filled);
+  } finally {
+    closeSync(file);
+  }
 }

@@ -2,15 +2,15 @@
  * What the survey saw of the folders ahead of the scan, so that the scan need not list them, nor look at their small files, again. A
  * folder whose own times have changed since is listed again. A file that has changed since is noticed when it is read.
  */
-import type { Stats } from 'node:fs';
 import type { ByteString } from '../byte-names.ts';
+import type { FileStats } from '../entry-stats.ts';
 import type { NameList } from './name-list.ts';
 import { type Fingerprint, isSameFingerprint } from './stat-pages.ts';
 
 export interface SurveyedFolder {
   readonly names: NameList;
   /** In the order of the names; of regular files alone. */
-  readonly files: readonly (Stats | undefined)[];
+  readonly files: readonly (FileStats | undefined)[];
   /** Of the folder itself, before it was listed. */
   readonly fingerprint: Fingerprint;
 }

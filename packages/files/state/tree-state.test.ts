@@ -18,6 +18,7 @@ import fc from 'fast-check';
 import { toByteString } from '../byte-names.ts';
 import { FolderSupply } from '../push/folder-supply.ts';
 import { type ScannedRoot, scanTree } from '../push/scan-tree.ts';
+import { SourceTree } from '../push/source-tree.ts';
 import { TreeStateLostError } from '../push/state-failure.ts';
 import { scanOptions } from '../test/scan-options.ts';
 import { TreeState } from './tree-state.ts';
@@ -60,7 +61,7 @@ function scan(state: TreeState): Promise<ScannedRoot> {
 
 /** Every node of the tree, as a push would send it to a Space that has nothing. */
 async function countNodes(state: TreeState, scanned: ScannedRoot): Promise<number> {
-  const supply = new FolderSupply(toByteString(tree), scanned, state);
+  const supply = new FolderSupply(new SourceTree(toByteString(tree)), scanned, state);
   let count = 0;
   for (const queue = [supply.root]; queue.length > 0; count += 1) {
     const node = queue.pop() as (typeof queue)[number];

@@ -14,6 +14,7 @@ export function scanOptions(folder: string, state: FolderState): ScanOptions {
     ignoreFileNames: [],
     recordsMtime: false,
     skipsSpecial: false,
+    isStrict: true,
     distrusted: new Set(),
     progress: SILENT_PROGRESS,
     signal: undefined,

@@ -3,22 +3,38 @@
  * A path through the descriptor leads to the same entry, but takes the system a quarter longer for each small file. A step that
  * fails gives no reason here. Then the caller tries the path, which gives one.
  */
+import type { ByteString } from './byte-names.ts';
+import { EntryStats, STATX_BYTES } from './entry-stats.ts';
 import { seekSystemFunctions } from './system-library.ts';
 
 interface SystemFunctions {
+  statx(folder: number, name: Buffer, flags: number, mask: number, found: Uint8Array): number;
   openat(folder: number, name: Buffer, flags: number, mode: number): number;
   mkdirat(folder: number, name: Buffer, mode: number): number;
   renameat2(fromFolder: number, from: Buffer, toFolder: number, to: Buffer, flags: number): number;
 }
 
+/** On Linux a folder that is held open has a path here that leads to it, also when the folder is moved or renamed. */
+export const DESCRIPTORS = '/proc/self/fd';
 /** O_CLOEXEC of Linux, which Node has no name for: a process that is started does not inherit the descriptor. */
 const CLOSE_ON_START = 0o2000000;
 /** of `renameat2` */
 const NO_REPLACE = 1;
 /** before the umask */
 const FOLDER_MODE = 0o777;
+/** of `statx` */
+const EMPTY_PATH = 0x1000;
+const NO_FOLLOW = 0x100;
+const BASIC_STATS = 0x7ff;
+/** One entry is looked at at a time, so all share this memory. */
+const FOUND = new Uint8Array(STATX_BYTES);
+const FOUND_VIEW = new DataView(FOUND.buffer);
+const NAME_ROOM = Buffer.alloc(4096);
+/** For a second name of one call. */
+const OTHER_ROOM = Buffer.alloc(NAME_ROOM.length);
 
 const seekOnLinux = seekSystemFunctions<SystemFunctions>({
+  statx: { args: ['i32', 'ptr', 'i32', 'u32', 'ptr'], returns: 'i32' },
   openat: { args: ['i32', 'ptr', 'i32', 'u32'], returns: 'i32' },
   mkdirat: { args: ['i32', 'ptr', 'u32'], returns: 'i32' },
   renameat2: { args: ['i32', 'ptr', 'i32', 'ptr', 'u32'], returns: 'i32' },
@@ -27,9 +43,26 @@ const findCalls = (): SystemFunctions | undefined =>
   process.platform === 'linux' ? seekOnLinux() : undefined;
 
 /** The descriptor of an entry; undefined when this step failed. `mode` is that of a new file, before the umask. */
-export function openIn(folder: number, name: Uint8Array, flags: number, mode = 0): number | undefined {
+export function openIn(
+  folder: number,
+  name: Uint8Array | ByteString,
+  flags: number,
+  mode = 0,
+): number | undefined {
   const descriptor = findCalls()?.openat(folder, asText(name), flags | CLOSE_ON_START, mode);
   return descriptor === undefined || descriptor < 0 ? undefined : descriptor;
+}
+
+/**
+ * What an entry is, without following a link; undefined when this step failed. With an empty name it is what `folder` is open on,
+ * which may be a file.
+ */
+export function lookAtIn(folder: number, name: ByteString): EntryStats | undefined {
+  const calls = findCalls();
+  if (calls === undefined) return undefined;
+  const flags = name === '' ? EMPTY_PATH : NO_FOLLOW;
+  const isFound = calls.statx(folder, asText(name), flags, BASIC_STATS, FOUND) === 0;
+  return isFound ? EntryStats.from(FOUND_VIEW) : undefined;
 }
 
 /** False when this step failed. */
@@ -39,13 +72,14 @@ export function makeFolderIn(folder: number, name: Uint8Array): boolean {
 
 /** Gives an entry another name in one step that never replaces what has that name; false when this step failed. */
 export function renameExclusivelyIn(folder: number, from: Uint8Array, to: Uint8Array): boolean {
-  return findCalls()?.renameat2(folder, asText(from), folder, asText(to), NO_REPLACE) === 0;
+  return findCalls()?.renameat2(folder, asText(from), folder, asText(to, OTHER_ROOM), NO_REPLACE) === 0;
 }
 
-/** As C takes it. A name in a tree has no zero byte. */
-function asText(name: Uint8Array): Buffer {
-  const text = Buffer.allocUnsafe(name.length + 1);
-  text.set(name);
-  text[name.length] = 0;
-  return text;
+/** As C takes it, in memory that the next call uses again. A name in a tree has no zero byte. */
+function asText(name: Uint8Array | ByteString, usual = NAME_ROOM): Buffer {
+  const room = name.length < usual.length ? usual : Buffer.allocUnsafe(name.length + 1);
+  if (typeof name === 'string') room.write(name, 0, 'latin1');
+  else room.set(name);
+  room[name.length] = 0;
+  return room;
 }

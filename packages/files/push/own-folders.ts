@@ -1,0 +1,72 @@
+/**
+ * Folders that Holdfast itself made and that no push stores: the data folder of a server holds the keys and the data of all tenants,
+ * and so does a backup of it. They are told by what is in them, whatever their names.
+ */
+import { closeSync, readSync } from 'node:fs';
+import type { NameList } from './name-list.ts';
+import { isSystemError } from './scan-problem.ts';
+import type { SourceFolder } from './source-tree.ts';
+
+const LOCK = 'lock.db';
+const DATABASES: readonly string[] = ['registry.db', 'holdfast.db'];
+const SECRET = 'secret.key';
+const SECRET_BYTES = 32;
+const MANIFESTS: readonly string[] = ['BACKUP', 'BUCKET'];
+/** Of an interrupted first backup, which has no manifest yet. */
+const UNFINISHED: readonly string[] = ['incoming', 'lists'];
+/** The form of a manifest stands at its beginning. */
+const MANIFEST_START_BYTES = 64;
+const MANIFEST_START = /^\{"format":\d+,/;
+
+export class OwnFolderError extends Error {
+  override readonly name = 'OwnFolderError';
+
+  constructor(path: string, kind: string) {
+    super(
+      `${path} is ${kind}: it holds keys and the data of all tenants, so it is never pushed; name another folder`,
+    );
+  }
+}
+
+/** What it is, for people; undefined for every other folder. `names`: of all that is in it. */
+export function describeOwnFolder(names: NameList, folder: SourceFolder): string | undefined {
+  if (isDataFolder(names, folder)) return 'the data folder of a Holdfast server';
+  return isBackup(names, folder) ? 'a backup of a Holdfast server' : undefined;
+}
+
+function isDataFolder(names: NameList, folder: SourceFolder): boolean {
+  if (!hasLock(names, folder)) return false;
+  return DATABASES.some((name) => names.has(name)) || isFileOf(SECRET_BYTES, SECRET, names, folder);
+}
+
+function isBackup(names: NameList, folder: SourceFolder): boolean {
+  if (MANIFESTS.some((name) => names.has(name) && MANIFEST_START.test(readStart(name, folder)))) return true;
+  return UNFINISHED.every((name) => names.has(name)) && hasLock(names, folder);
+}
+
+/** The lock is a database that never holds anything. */
+function hasLock(names: NameList, folder: SourceFolder): boolean {
+  return isFileOf(0, LOCK, names, folder);
+}
+
+function isFileOf(bytes: number, name: string, names: NameList, folder: SourceFolder): boolean {
+  if (!names.has(name)) return false;
+  const found = folder.lookAt(name);
+  return found?.isFile() === true && found.size === bytes;
+}
+
+function readStart(name: string, folder: SourceFolder): string {
+  if (folder.lookAt(name)?.isFile() !== true) return '';
+  try {
+    const file = folder.openFile(name);
+    try {
+      const start = Buffer.alloc(MANIFEST_START_BYTES);
+      return start.toString('latin1', 0, readSync(file, start));
+    } finally {
+      closeSync(file);
+    }
+  } catch (error) {
+    if (isSystemError(error)) return '';
+    throw error;
+  }
+}
