@@ -15,6 +15,7 @@ describe('the URL of --metadata', () => {
       tls: 'prefer',
       tlsRootFile: undefined,
       connectionsMax: 16,
+      applicationName: 'holdfast',
     });
   });
 
@@ -28,6 +29,7 @@ describe('the URL of --metadata', () => {
       tls: 'verify-full',
       tlsRootFile: '/etc/ca.pem',
       connectionsMax: 40,
+      applicationName: 'holdfast',
     });
     expect(parsePostgresUrl('postgres://u@h/d', { PGUSER: 'x', PGPASSWORD: '' })).toMatchObject({
       user: 'u',

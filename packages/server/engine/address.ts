@@ -17,6 +17,8 @@ export interface PostgresAddress {
   readonly tlsRootFile: string | undefined;
   /** connections that one process may open */
   readonly connectionsMax: number;
+  /** what the server calls our sessions */
+  readonly applicationName: string;
 }
 
 export interface PostgresHost {
@@ -49,6 +51,7 @@ const POSTGRES_PORT_DEFAULT = 5432;
 const POSTGRES_HOSTS_MAX = 8;
 const POSTGRES_CONNECTIONS_DEFAULT = 16;
 const POSTGRES_CONNECTIONS_MAX = 500;
+const APPLICATION_NAME_DEFAULT = 'holdfast';
 const S3_REGION_DEFAULT = 'us-east-1';
 const S3_PREFIX_LENGTH_MAX = 256;
 
@@ -66,7 +69,7 @@ export function parsePostgresUrl(text: string, env: Environment, flag = '--metad
   if (others.length >= POSTGRES_HOSTS_MAX) {
     throw new ConfigError(`${flag} names more than ${POSTGRES_HOSTS_MAX} hosts; leave some out`);
   }
-  const parameters = readParameters(flag, url, ['sslmode', 'sslrootcert', 'connections']);
+  const parameters = readParameters(flag, url, ['sslmode', 'sslrootcert', 'connections', 'application_name']);
   const hosts = [url, ...others].map((each) => parseHost(flag, each));
   const database = decode(flag, url.pathname.slice(1), POSTGRES_EXAMPLE);
   const user = decode(flag, url.username, POSTGRES_EXAMPLE) || env.PGUSER || '';
@@ -85,6 +88,7 @@ export function parsePostgresUrl(text: string, env: Environment, flag = '--metad
     tls: choose(flag, 'sslmode', parameters.get('sslmode') ?? 'prefer', POSTGRES_TLS),
     tlsRootFile: parameters.get('sslrootcert'),
     connectionsMax: parseConnections(flag, parameters.get('connections')),
+    applicationName: parameters.get('application_name') ?? APPLICATION_NAME_DEFAULT,
   };
 }
 

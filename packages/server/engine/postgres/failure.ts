@@ -41,6 +41,13 @@ const REPEATABLE_CODES: ReadonlySet<string> = new Set([
   READ_ONLY,
 ]);
 
+/** A square root of less than zero: the guard of wire/session.ts has found another session than the one that was set up. */
+export const SWITCHED = '2201F';
+/** A statement that this session has prepared is not there, or one that it has not is. */
+const NOT_PREPARED = '26000';
+const PREPARED_BY_ANOTHER = '42P05';
+const POOLED_CODES: ReadonlySet<string> = new Set([SWITCHED, NOT_PREPARED, PREPARED_BY_ANOTHER]);
+
 /** A CHECK of the schema: a count would be negative. */
 const CHECK_VIOLATED = '23514';
 /** Division by zero: the guard of statements.ts failed, because a row was not as it was read. */
@@ -55,15 +62,16 @@ const UNTRUSTED = 'its certificate is not trusted: give the file of its authorit
 const UNREADABLE = 'the file that sslrootcert names cannot be read: check its path and rights';
 
 const POOLED =
-  'a pooler in between gives each transaction another connection: let it pool sessions, or leave it out';
+  'a pooler in transaction mode is in between: each transaction gets another session, without our settings. Give the address of PostgreSQL itself, or of a pooler in session mode (PgBouncer: pool_mode = session; Supabase: port 5432; Neon: the host without -pooler)';
 
 const DAMAGED = 'a page of a table or an index is damaged: run holdfast check, which names it';
 
 const HINTS: Readonly<Record<string, string>> = {
   XX001: DAMAGED,
   XX002: DAMAGED,
-  '26000': POOLED,
-  '42P05': POOLED,
+  [SWITCHED]: POOLED,
+  [NOT_PREPARED]: POOLED,
+  [PREPARED_BY_ANOTHER]: POOLED,
   '28P01': 'PostgreSQL refuses the password: check user and password',
   '28000': 'PostgreSQL refuses this user from here: check user, TLS and its pg_hba.conf',
   '3D000': 'the database does not exist: create it',
@@ -117,6 +125,12 @@ export function isLost(error: unknown): boolean {
 /** The error of what waits for a server that has said nothing for `ms`. */
 export const unanswered = (ms: number): Error =>
   Object.assign(new Error(`no answer for ${(ms / 1000).toFixed(1)} s`), { code: NO_ANSWER });
+
+/** Whether a pooler in between has given the connection a session of others. */
+export const isPooled = (error: unknown): boolean => POOLED_CODES.has(codeOf(error) ?? '');
+
+export const connectTimedOut = (): Error =>
+  Object.assign(new Error('PostgreSQL did not answer in time'), { code: 'CONNECT_TIMEOUT' });
 
 export const isTimeout = (error: unknown): boolean => codeOf(error) === 'CONNECT_TIMEOUT';
 

@@ -349,10 +349,10 @@ describe('more work than connections', () => {
   });
 
   test('uses no more connections than it may', async () => {
-    const before = proxy.accepted;
     const narrow = await openThrough(proxy, 3);
+    const before = proxy.accepted;
     await Promise.all(Array.from({ length: 40 }, () => narrow.store.findNode(SPACE, hashAt(1))));
-    expect(proxy.accepted - before).toBeLessThanOrEqual(3);
+    expect(proxy.accepted - before).toBeLessThan(3);
     await narrow.close();
   });
 });

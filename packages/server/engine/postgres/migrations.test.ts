@@ -110,11 +110,9 @@ test('a database of a build that recorded only its version is migrated, and refu
 
 test('a database that cannot hold every character is refused, and left alone', async () => {
   const name = `${new URL(url).pathname.slice(1)}_latin1`;
-  const pool = openPool();
-  await pool.run(
-    'preparing',
+  const operator = new Bun.SQL(url, { max: 1 });
+  await operator.unsafe(
     `CREATE DATABASE ${name} ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0`,
-    [],
   );
   try {
     const address = addressOf(url, { database: name });
@@ -123,7 +121,8 @@ test('a database that cannot hold every character is refused, and left alone', a
     expect((error as Error).message).toMatch(/LATIN1.*UTF8/);
     expect(await hasPostgresRows(address)).toBe(false);
   } finally {
-    await pool.run('tidying', `DROP DATABASE ${name} WITH (FORCE)`, []);
+    await operator.unsafe(`DROP DATABASE ${name} WITH (FORCE)`);
+    await operator.close();
   }
 });
 

@@ -9,9 +9,9 @@ import { POSTGRES_LIMITS, type PostgresLimits } from './wire/limits.ts';
 
 /**
  * What only a person can change: a wrong password or user, no such database, no rights, a schema that does not fit, certificates
- * that cannot be read.
+ * that cannot be read, a pooler in transaction mode.
  */
-const LASTING_STATES = /^(?:28|3D|42|0A|22|23|ENOENT$|EACCES$|EISDIR$|ERR_BORINGSSL$)/;
+const LASTING_STATES = /^(?:28|26|3D|42|0A|22|23|ENOENT$|EACCES$|EISDIR$|ERR_BORINGSSL$)/;
 
 /** Resolves with a pool on a database that has this build's schema. @throws EngineRefused, StoreUnavailable */
 export async function openPostgres(
@@ -20,6 +20,7 @@ export async function openPostgres(
 ): Promise<PostgresPool> {
   const pool = new PostgresPool(address, { ...POSTGRES_LIMITS, ...limits });
   try {
+    await pool.assertOwnSessions();
     await migrate(pool);
     return pool;
   } catch (error) {
@@ -61,6 +62,7 @@ export function explainOpening({ tls }: PostgresAddress, error: unknown): unknow
 export async function hasPostgresRows(address: PostgresAddress): Promise<boolean> {
   const pool = new PostgresPool({ ...address, connectionsMax: 1 }, POSTGRES_LIMITS);
   try {
+    await pool.assertOwnSessions();
     const { rows } = await pool.read(
       'looking for tables',
       "SELECT to_regclass('spaces') IS NOT NULL AS exists",

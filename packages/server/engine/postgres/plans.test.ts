@@ -94,7 +94,7 @@ async function openStage() {
   const filler = await openInstance(url, { connectionsMax: 1 });
   const fill = (sql: string) =>
     filler.pool.lend((lent) =>
-      lent.withPatience(START_MS_MAX, () => lent.script(`SET statement_timeout = 0; ${sql}`)),
+      lent.withPatience(START_MS_MAX, () => lent.script(`SET LOCAL statement_timeout = 0; ${sql}`)),
     );
   // No ANALYZE but those of the test.
   await fill(`DO $$ DECLARE name text; BEGIN FOR name IN SELECT relname FROM pg_class WHERE relkind = 'r'
@@ -182,14 +182,16 @@ const BY_HASH = [
 ] as (keyof typeof SQL)[];
 
 test('of a small Space only the nodes that are asked for are read, so that a damaged page fails only these', async () => {
-  const small = await openInstance(await databases.createDatabase(), { connectionsMax: 1 });
+  const url = await databases.createDatabase();
+  const small = await openInstance(url, { connectionsMax: 1 });
+  const operator = new Bun.SQL(url, { max: 1 });
   await small.pool.lend(async (session) => {
     await session.script(
       FILL.replace('generate_series(1, 40)', 'generate_series(1, 1)').replace('500) AS n;', '300) AS n;'),
     );
     for (const name of BY_HASH) await session.script(`PREPARE "${name}" AS ${SQL[name]}`);
     for (const prepare of ['SELECT 1', 'VACUUM nodes', 'ANALYZE']) {
-      await session.script(prepare);
+      await operator.unsafe(prepare);
       for (const name of BY_HASH) {
         const looks = scansOf(await explain(session, name, SQL[name]));
         const conditions = looks.flatMap((step) =>
@@ -201,5 +203,6 @@ test('of a small Space only the nodes that are asked for are read, so that a dam
       }
     }
   });
+  await operator.close();
   await small.close();
 });

@@ -27,6 +27,7 @@ const READ_STORE_VALUES = 'SELECT name, value FROM secrets WHERE name IN ($1, $2
 export async function tryDatabase(address: PostgresAddress): Promise<RowsTrial> {
   const pool = new PostgresPool({ ...address, connectionsMax: 1 }, POSTGRES_LIMITS);
   try {
+    await pool.assertOwnSessions();
     await assertFit(pool);
     return await pool.lend(async (connection) => {
       await connection.script(NAME_SESSION);

@@ -9,14 +9,17 @@ import { ENGINE_UP, METRICS, POOL_CONNECTIONS, SQL_DURATION } from '../../../met
 import { FairPlaces } from '../../../shares/fair-places.ts';
 import type { PostgresAddress, PostgresHost } from '../../address.ts';
 import { locateDamage } from '../damage.ts';
-import { isLostAlone, isTimeout, storageError, unanswered } from '../failure.ts';
+import { isLostAlone, isPooled, isTimeout, storageError, unanswered } from '../failure.ts';
 import { PostgresConnection, type TripCounter } from './connection.ts';
 import type { PostgresLimits } from './limits.ts';
+import { assertOwnSessions } from './own-sessions.ts';
 import type { SqlResult, SqlValue } from './sql-values.ts';
 
 /** Between looks for silent and aged connections */
 const WATCH_MS_MAX = 500;
 const CLOSE_MS_MAX = 10_000;
+/** ms between looks whether a pooler in transaction mode is still in between */
+const POOLED_LOOK_MS = 5_000;
 
 /** Work that is no Space's, such as that of the background. */
 const OWN_WORK: Space = { appId: '', spaceId: '' };
@@ -42,6 +45,8 @@ export class PostgresPool {
   #provenAt = Number.NEGATIVE_INFINITY;
   /** why the last attempt to connect failed; undefined: it did not */
   #unreachable: Error | undefined;
+  /** a pooler in transaction mode was seen: no work is let in until a look finds none */
+  #pooled: { readonly error: Error; lookAt: number } | undefined;
   #isClosing = false;
   #whenEmpty: (() => void) | undefined;
 
@@ -86,6 +91,7 @@ export class PostgresPool {
     let connection: PostgresConnection | undefined;
     const startedAt = performance.now();
     try {
+      if (this.#pooled !== undefined) await this.#lookForPooler(this.#pooled);
       connection = this.#takeIdle() ?? (await this.#open());
       connection.renewPlans();
       return await work(connection);
@@ -163,6 +169,22 @@ export class PostgresPool {
     return undefined;
   }
 
+  /** Rejects with StoreUnavailable while a pooler gives connections the sessions of others, and until that is known. */
+  async assertOwnSessions(): Promise<void> {
+    try {
+      await assertOwnSessions(this.#address, this.#limits);
+    } catch (error) {
+      throw storageError(error, 'looking for a pooler');
+    }
+  }
+
+  async #lookForPooler(pooled: { readonly error: Error; lookAt: number }): Promise<void> {
+    if (now() < pooled.lookAt) throw pooled.error;
+    pooled.lookAt = now() + POOLED_LOOK_MS;
+    await this.assertOwnSessions();
+    this.#pooled = undefined;
+  }
+
   async #open(): Promise<PostgresConnection> {
     try {
       const connection = await PostgresConnection.open(this.#address, this.#limits, this.counter);
@@ -179,6 +201,11 @@ export class PostgresPool {
 
   #giveBack(connection: PostgresConnection): void {
     this.#lent.delete(connection);
+    if (isPooled(connection.lostBy)) {
+      ENGINE_UP.set({ engine: 'postgres' }, 0);
+      const error = storageError(connection.lostBy, 'looking at the session');
+      this.#pooled ??= { error, lookAt: now() + POOLED_LOOK_MS };
+    }
     if (!connection.isUsable) {
       // A restart, a failover or a dead network has most likely ended the resting connections too, though nobody has noticed yet.
       for (const { connection: resting } of this.#idle.splice(0)) resting.lose(othersLost());

@@ -30,28 +30,43 @@ const PARAMETER = says('S', 'TimeZone\0UTC\0');
 const NOTIFICATION = says('A', Buffer.concat([int(32, 1), Buffer.from('channel\0\0')]));
 const failure = (code: string): Buffer => says('E', `SERROR\0C${code}\0Mplanted\0\0`);
 /** one column of text */
-const COLUMNS = says(
-  'T',
-  Buffer.concat([
-    int(16, 1),
-    Buffer.from('a\0'),
-    int(32, 0),
-    int(16, 0),
-    int(32, 25),
-    int(16, -1),
-    int(32, -1),
-    int(16, 0),
-  ]),
-);
+const columns = (name: string): Buffer =>
+  says(
+    'T',
+    Buffer.concat([
+      int(16, 1),
+      Buffer.from(`${name}\0`),
+      int(32, 0),
+      int(16, 0),
+      int(32, 25),
+      int(16, -1),
+      int(32, -1),
+      int(16, 0),
+    ]),
+  );
 const row = (text: string): Buffer =>
   says('D', Buffer.concat([int(16, 1), int(32, text.length), Buffer.from(text)]));
 /** to a statement that is new to the connection */
-const FIRST = [says('1'), says('t', int(16, 0)), COLUMNS, says('2')];
+const firstOf = (name: string): Buffer[] => [says('1'), says('t', int(16, 0)), columns(name), says('2')];
+const FIRST = firstOf('a');
 const DONE = says('C', 'SELECT 1\0');
+const SET_UP = [...FIRST, DONE, ...firstOf('state'), row('as set up'), DONE, READY];
+/** to the guard of the first flight, and of those after it */
+const [FIRST_GUARD, GUARD] = [
+  [...FIRST, DONE],
+  [says('2'), DONE],
+];
 
 function addressAt(port: number, tls: PostgresAddress['tls']): PostgresAddress {
   const names = { database: 'd', user: 'u', password: 'correct horse' };
-  return { ...names, hosts: [{ host: '127.0.0.1', port }], tls, tlsRootFile: undefined, connectionsMax: 1 };
+  return {
+    ...names,
+    hosts: [{ host: '127.0.0.1', port }],
+    tls,
+    tlsRootFile: undefined,
+    connectionsMax: 1,
+    applicationName: 'holdfast',
+  };
 }
 
 type Step = readonly Buffer[] | ((socket: Socket) => void);
@@ -63,7 +78,7 @@ afterEach(() => {
   server = undefined;
 });
 
-/** Answers the start with `start`, then each Sync with the next step, beginning with that of the settings. */
+/** Answers the start with `start`, then each Sync with the next step, beginning with that of the settings; a step begins after its guard. */
 async function serve(
   steps: readonly Step[],
   start: readonly Buffer[] = [LET_IN, READY],
@@ -71,7 +86,8 @@ async function serve(
   sockets = 0;
   const made = createServer((socket) => {
     sockets += 1;
-    const left: Step[] = [[...FIRST, DONE, READY], ...steps];
+    const left: Step[] = [SET_UP, ...steps];
+    const guards = [[], FIRST_GUARD];
     let heard = Buffer.alloc(0);
     let hasBegun = false;
     const tell = (step: Step | undefined): void => {
@@ -87,7 +103,10 @@ async function serve(
         const type = String.fromCharCode(heard[0] as number);
         heard = heard.subarray(head + heard.readInt32BE(head));
         if (!hasBegun) tell(start);
-        else if (type === 'S') tell(left.shift());
+        else if (type === 'S') {
+          socket.write(Buffer.concat(guards.shift() ?? GUARD));
+          tell(left.shift());
+        }
         hasBegun = true;
       }
     });

@@ -6,11 +6,21 @@
  */
 import type { Socket } from 'node:net';
 import type { PostgresAddress, PostgresHost } from '../../address.ts';
-import { type HostFailure, noHost, READ_ONLY, unanswered } from '../failure.ts';
+import { connectTimedOut, type HostFailure, isPooled, noHost, READ_ONLY, unanswered } from '../failure.ts';
+import { type Asked, ask, type Flight, settle } from './flight.ts';
 import { Handshake } from './handshake.ts';
 import type { PostgresLimits } from './limits.ts';
-import { assertTakesWrites, settingsOf } from './session.ts';
-import type { SqlResult, SqlRow, SqlValue } from './sql-values.ts';
+import { type Prepared, PreparedStatements } from './prepared-statements.ts';
+import {
+  assertTakesWrites,
+  GUARD,
+  guardScript,
+  placeOfGuard,
+  READ_STATE,
+  READ_WRITABILITY,
+  settingsOf,
+} from './session.ts';
+import type { SqlResult, SqlValue } from './sql-values.ts';
 import {
   type Column,
   type Message,
@@ -30,35 +40,11 @@ export interface TripCounter {
   roundTrips: number;
 }
 
-/** A statement as the server knows it: by name, from its first flight on. */
-interface Prepared {
-  readonly name: string;
-  isKnown: boolean;
-  columns: readonly Column[];
-}
+type Caller = Pick<Asked, 'resolve' | 'reject'>;
 
-interface Asked {
-  /** undefined: a script, whose last statement answers */
-  readonly statement: Prepared | undefined;
-  columns: readonly Column[];
-  rows: SqlRow[];
-  answer: SqlResult | undefined;
-  resolve(result: SqlResult): void;
-  reject(error: Error): void;
-}
-
-interface Flight {
-  readonly asked: readonly Asked[];
-  /** how many are answered */
-  answered: number;
-  /** of the first statement that failed, or of the commit */
-  failure: ServerFailure | undefined;
-}
-
-/** After these failures the session is useless: its prepared statements are gone or changed, or the server takes no writes. */
+/** After these failures the session is useless: its prepared statements have changed, or the server takes no writes. */
 const STALE: Readonly<Record<string, string>> = {
   '0A000': 'the server has changed a statement',
-  '26000': 'the server has forgotten a statement',
   [READ_ONLY]: 'the server has become read-only',
 };
 
@@ -80,8 +66,7 @@ export class PostgresConnection {
   readonly #handshake: Handshake;
   readonly #reader = new MessageReader();
   readonly #writer = new MessageWriter();
-  readonly #statements = new Map<string, Prepared>();
-  #prepared = 0;
+  readonly #statements = new PreparedStatements();
   readonly #flights: Flight[] = [];
   #gathered: Asked[] = [];
   #socket: Socket | undefined;
@@ -91,6 +76,8 @@ export class PostgresConnection {
   #silenceMs: number;
   #isPatient = false;
   #isInTransaction = false;
+  /** of the session that was set up; undefined: it was not */
+  #state: string | undefined;
   #plannedAt = this.openedAt;
 
   private constructor(
@@ -108,17 +95,20 @@ export class PostgresConnection {
 
   /**
    * Connects to the first host that takes writes, as libpq does with `target_session_attrs=read-write`. Rejects with the server's
-   * or system's own error, or with what each host said.
+   * or system's own error, or with what each host said. `isBare`: the session stays as it is, for one who only looks.
    */
   static async open(
     address: PostgresAddress,
     limits: PostgresLimits,
     counter: TripCounter,
+    { isBare = false } = {},
   ): Promise<PostgresConnection> {
     const failures: HostFailure[] = [];
     for (const host of address.hosts) {
       try {
-        return await PostgresConnection.#openAt(host, address, limits, counter);
+        const connection = new PostgresConnection(host, address, limits, counter);
+        await connection.#open(address, isBare);
+        return connection;
       } catch (error) {
         failures.push({ host, error: asError(error) });
       }
@@ -126,30 +116,40 @@ export class PostgresConnection {
     throw noHost(failures);
   }
 
-  static async #openAt(
-    host: PostgresHost,
-    address: PostgresAddress,
-    limits: PostgresLimits,
-    counter: TripCounter,
-  ): Promise<PostgresConnection> {
-    const connection = new PostgresConnection(host, address, limits, counter);
-    const timer = setTimeout(() => connection.lose(connectTimedOut()), limits.connectMs);
+  async #open(address: PostgresAddress, isBare: boolean): Promise<void> {
+    const timer = setTimeout(() => this.lose(connectTimedOut()), this.#limits.connectMs);
     try {
-      const socket = await openSocket(host, address, (made) => connection.#own(made));
-      await connection.#start(socket);
-      assertTakesWrites(await connection.query(settingsOf(limits)));
-      return connection;
+      const socket = await openSocket(this.host, address, (made) => this.#own(made));
+      await this.#start(socket);
+      if (isBare) assertTakesWrites(await this.script(READ_WRITABILITY));
+      else await this.#setUp();
     } catch (error) {
-      const reason = connection.#lost ?? asError(error);
-      connection.lose(reason);
+      const reason = this.#lost ?? asError(error);
+      this.lose(reason);
       throw reason;
     } finally {
       clearTimeout(timer);
     }
   }
 
+  async #setUp(): Promise<void> {
+    const [settings, { rows }] = await Promise.all([
+      this.query(settingsOf(this.#limits)),
+      this.query(READ_STATE),
+    ]);
+    assertTakesWrites(settings);
+    const state = rows[0]?.state;
+    if (typeof state !== 'string') throw closed('the server does not say how the session is set up');
+    this.#state = state;
+  }
+
   get isUsable(): boolean {
     return this.#lost === undefined;
+  }
+
+  /** Why it is not usable. */
+  get lostBy(): Error | undefined {
+    return this.#lost;
   }
 
   /** Whether the connection can be lent again: nothing is pending, and no transaction is open. */
@@ -159,10 +159,13 @@ export class PostgresConnection {
 
   /** One statement; `$1` … are the parameters. Prepared at its first use. */
   query(text: string, parameters: readonly SqlValue[] = []): Promise<SqlResult> {
-    return this.#ask((resolve, reject) => {
-      const statement = this.#write(text, parameters);
-      if (this.#gathered.length === 0) queueMicrotask(() => this.#send());
-      this.#gathered.push({ statement, columns: [], rows: [], answer: undefined, resolve, reject });
+    return this.#ask((caller) => {
+      const isFirst = this.#gathered.length === 0;
+      const guard = isFirst && this.#guardedState !== undefined ? placeOfGuard(text) : undefined;
+      if (isFirst) queueMicrotask(() => this.#send());
+      if (guard === 'before') this.#gatherGuard();
+      this.#gather(text, parameters, caller);
+      if (guard === 'after') this.#gatherGuard();
     });
   }
 
@@ -173,11 +176,11 @@ export class PostgresConnection {
 
   /** Several statements without parameters; the answer is the last one's. */
   script(text: string): Promise<SqlResult> {
-    return this.#ask((resolve, reject) => {
+    return this.#ask((caller) => {
       this.#send();
-      const asked = { statement: undefined, columns: [], rows: [], answer: undefined, resolve, reject };
-      this.#flights.push({ asked: [asked], answered: 0, failure: undefined });
-      this.#socket?.write(this.#writer.script(text).take());
+      const state = this.#guardedState;
+      this.#flights.push({ asked: [ask(undefined, caller)], answered: 0, failure: undefined });
+      this.#socket?.write(this.#writer.script(state === undefined ? text : guardScript(text, state)).take());
     });
   }
 
@@ -241,18 +244,18 @@ export class PostgresConnection {
     clearTimeout(timer);
   }
 
-  #ask(send: (resolve: Asked['resolve'], reject: Asked['reject']) => void): Promise<SqlResult> {
+  #ask(send: (caller: Caller) => void): Promise<SqlResult> {
     if (this.#lost !== undefined) return Promise.reject(this.#lost);
     if (this.#flights.length === 0 && this.#gathered.length === 0) {
       this.#counter.roundTrips += 1;
       this.#heardAt = performance.now();
     }
-    return new Promise(send);
+    return new Promise((resolve, reject) => send({ resolve, reject }));
   }
 
   #write(text: string, parameters: readonly SqlValue[]): Prepared {
     try {
-      const statement = this.#prepare(text);
+      const statement = this.#statements.prepare(text, this.#writer);
       this.#writer.bind(statement.name, parameters).execute();
       return statement;
     } catch (error) {
@@ -262,13 +265,18 @@ export class PostgresConnection {
     }
   }
 
-  #prepare(text: string): Prepared {
-    const known = this.#statements.get(text);
-    if (known !== undefined) return known;
-    const made: Prepared = { name: `s${this.#prepared++}`, isKnown: false, columns: [] };
-    this.#statements.set(text, made);
-    this.#writer.parse(made.name, text).describe(made.name);
-    return made;
+  /** What the session's state has to be; undefined while the same session is certain, because a transaction is open. */
+  get #guardedState(): string | undefined {
+    return this.#isInTransaction && this.#flights.length === 0 ? undefined : this.#state;
+  }
+
+  /** If the guard fails, the server skips the flight, and every statement of it rejects. */
+  #gatherGuard(): void {
+    this.#gather(GUARD, [this.#state as string], NOBODY);
+  }
+
+  #gather(text: string, parameters: readonly SqlValue[], caller: Caller): void {
+    this.#gathered.push(ask(this.#write(text, parameters), caller));
   }
 
   #send(): void {
@@ -367,24 +375,22 @@ export class PostgresConnection {
   #fail(flight: Flight, failure: ServerFailure): void {
     flight.answered = flight.asked.length;
     flight.failure ??= failure;
-    for (const [text, statement] of this.#statements) if (!statement.isKnown) this.#statements.delete(text);
+    this.#statements.forgetUnknown();
   }
 
   /** All statements of the flight are answered, and committed unless a transaction is open. */
-  #land({ asked, failure }: Flight, { bytes, start }: Message): void {
+  #land(flight: Flight, { bytes, start }: Message): void {
     this.#flights.shift();
     this.#isInTransaction = bytes[start] !== IDLE;
-    for (const { answer, resolve, reject } of asked) {
-      if (failure !== undefined) reject(failure);
-      else if (answer === undefined) reject(closed('the server left a statement unanswered'));
-      else resolve(answer);
-    }
+    settle(flight);
+    const { failure } = flight;
     const stale = failure && STALE[failure.code];
-    if (stale !== undefined) this.lose(closed(stale));
+    if (isPooled(failure)) this.lose(failure as ServerFailure);
+    else if (stale !== undefined) this.lose(closed(stale));
   }
 }
 
-const asError = (error: unknown): Error => (error instanceof Error ? error : new Error('no connection'));
+/** The caller of a guard: those of its flight hear of its failure. */
+const NOBODY: Caller = { resolve: () => undefined, reject: () => undefined };
 
-const connectTimedOut = (): Error =>
-  Object.assign(new Error('PostgreSQL did not answer in time'), { code: 'CONNECT_TIMEOUT' });
+const asError = (error: unknown): Error => (error instanceof Error ? error : new Error('no connection'));

@@ -14,6 +14,7 @@ const ADDRESS: PostgresAddress = {
   tls: 'disable',
   tlsRootFile: undefined,
   connectionsMax: 1,
+  applicationName: 'holdfast',
 };
 const [OK, CLEARTEXT, MD5, SASL, CONTINUE, FINAL] = [0, 3, 5, 10, 11, 12];
 

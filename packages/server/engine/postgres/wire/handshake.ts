@@ -25,8 +25,8 @@ export class Handshake {
   }
 
   begin(): Uint8Array {
-    const { user, database } = this.#address;
-    const parameters = { user, database, client_encoding: 'UTF8', application_name: 'holdfast' };
+    const { user, database, applicationName } = this.#address;
+    const parameters = { user, database, client_encoding: 'UTF8', application_name: applicationName };
     return new MessageWriter().startup(parameters).take();
   }
 

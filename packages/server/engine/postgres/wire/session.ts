@@ -1,7 +1,29 @@
-/** Settings of every session, so that no setting of a server, database or role changes what statements mean or return. */
+/**
+ * Settings of every session, so that no setting of a server, database or role changes what statements mean or return. A pooler
+ * may give the next transaction another session, so each one looks first whether it is in the session that was set up.
+ */
 import { READ_ONLY } from '../failure.ts';
-import type { PostgresLimits } from './limits.ts';
+import { POSTGRES_LIMITS, type PostgresLimits } from './limits.ts';
 import type { SqlResult } from './sql-values.ts';
+
+const settingsFor = (limits: PostgresLimits) => ({
+  statement_timeout: limits.statementMs,
+  lock_timeout: limits.lockMs,
+  idle_in_transaction_session_timeout: limits.idleInTransactionMs,
+  transaction_timeout: 0,
+  synchronous_commit: 'on',
+  default_transaction_isolation: 'read committed',
+  // The formats of bytes and of NULL in an array that wire-messages.ts reads and writes.
+  bytea_output: 'hex',
+  array_nulls: 'on',
+  standard_conforming_strings: 'on',
+});
+
+/** What answers take, not what they are. */
+const PLANNING = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off', jit: 'off' };
+
+/** Settings that stay as the session found them: the database or its role may choose where our tables are. */
+const KEPT = ['search_path', 'role'] as const;
 
 /**
  * One statement, because poolers refuse start parameters that they do not know. It leaves out settings that this server does not
@@ -9,29 +31,55 @@ import type { SqlResult } from './sql-values.ts';
  * always waits for the disk, even if the server is set up otherwise.
  */
 export function settingsOf(limits: PostgresLimits): string {
-  const settings = {
-    statement_timeout: limits.statementMs,
-    lock_timeout: limits.lockMs,
-    idle_in_transaction_session_timeout: limits.idleInTransactionMs,
-    transaction_timeout: 0,
-    synchronous_commit: 'on',
-    default_transaction_isolation: 'read committed',
-    // The formats of bytes and of NULL in an array that wire-messages.ts reads and writes.
-    bytea_output: 'hex',
-    array_nulls: 'on',
-    standard_conforming_strings: 'on',
-    plan_cache_mode: 'force_generic_plan',
-    enable_seqscan: 'off',
-    jit: 'off',
-  };
-  const wanted = Object.entries(settings).map(([name, value]) => `('${name}', '${value}')`);
-  return `SELECT set_config(name, CASE WHEN name = 'synchronous_commit' AND setting <> 'off' THEN setting ELSE value END, false),
+  const wanted = Object.entries({ ...settingsFor(limits), ...PLANNING }).map(
+    ([name, value]) => `('${name}', '${value}')`,
+  );
+  // What is kept is set too: a server that reads its configuration again then changes nothing of it.
+  const kept = KEPT.map((name) => `('${name}', NULL)`);
+  return `SELECT set_config(name, CASE WHEN value IS NULL OR name = 'synchronous_commit' AND setting <> 'off' THEN setting ELSE value END, false),
       current_setting('transaction_read_only') = 'on' AS read_only
-    FROM (VALUES ${wanted.join(', ')}) AS wanted (name, value) JOIN pg_settings USING (name)`;
+    FROM (VALUES ${[...wanted, ...kept].join(', ')}) AS wanted (name, value) JOIN pg_settings USING (name)`;
 }
+
+/** For a session that is only looked at. */
+export const READ_WRITABILITY = "SELECT current_setting('transaction_read_only') = 'on' AS read_only";
 
 /** Takes the answer to `settingsOf`. @throws if nothing can be written: on a standby, or if an operator forbids it */
 export function assertTakesWrites({ rows }: SqlResult): void {
   if (rows[0]?.read_only !== true) return;
   throw Object.assign(new Error('the server is read-only'), { code: READ_ONLY });
+}
+
+/** Only what every session sets: the server may change the rest when it reads its configuration again. */
+const RELIED_ON: readonly string[] = [...Object.keys(settingsFor(POSTGRES_LIMITS)), ...KEPT];
+
+/** Which session this is, and how it is set up. */
+const STATE = `concat_ws(' ', pg_backend_pid(), ${RELIED_ON.map((name) => `current_setting('${name}', true)`).join(', ')})`;
+
+/** `state` as `guardOf` takes it */
+export const READ_STATE = `SELECT ${STATE} AS state`;
+
+/** Has no rows. Fails with SWITCHED (failure.ts) unless the session's state is `state`. */
+const guardBy = (state: string): string =>
+  `SELECT WHERE sqrt(CASE WHEN ${STATE} = ${state} THEN 1 ELSE -1 END) < 0`;
+
+/** $1 the state that READ_STATE answered */
+export const GUARD = guardBy('$1');
+
+/** Only the end of a transaction goes unguarded: it follows a statement that was guarded. */
+const ENDS = /^\s*(?:COMMIT|ROLLBACK)\b/;
+const BEGINS = /^\s*BEGIN\b[^;]*/;
+
+/** Where the guard stands beside the first statement of a flight: a transaction that has read can no longer choose its isolation. */
+export function placeOfGuard(text: string): 'before' | 'after' | undefined {
+  if (ENDS.test(text)) return undefined;
+  return BEGINS.test(text) ? 'after' : 'before';
+}
+
+/** The script, with its guard. */
+export function guardScript(text: string, state: string): string {
+  const guard = guardBy(`'${state.replaceAll("'", "''")}'`);
+  const place = placeOfGuard(text);
+  if (place === undefined) return text;
+  return place === 'before' ? `${guard}; ${text}` : text.replace(BEGINS, (begin) => `${begin}; ${guard}`);
 }
