@@ -6,20 +6,25 @@ import {
   type RootRefPage,
   type UploadInstruction,
 } from '@holdfast/protocol';
+import { invalidArgument } from './arguments.ts';
 import type { TokenSource } from './authorization.ts';
+import type { Target } from './authorized-plan.ts';
 import { BodyPace } from './body-pace.ts';
 import { type Bulk, createBulk, type Zstd } from './bulk/bulk.ts';
+import { CREATE_CLIENT, checkClientOptions, withDefaults } from './client-options.ts';
 import { type Clock, systemClock } from './deadline.ts';
 import type { NodeDigest } from './digest.ts';
-import { CasError } from './errors.ts';
+import { GetCalls, getNodes } from './get-calls.ts';
 import { TIMEOUTS_DEFAULT, type Timeouts } from './limits.ts';
+import type { NewNode } from './new-node.ts';
 import { type CallOptions, createOperations, type Operations } from './operations.ts';
-import { type NewNode, type PutOptions, type PutResult, putNode } from './put-node.ts';
+import { PutCalls, putNodes } from './put-calls.ts';
+import { type PutOptions, type PutResult, putSingly } from './put-node.ts';
 import { RETRY_POLICY_DEFAULT, type RetryPolicy } from './retry.ts';
 import { type RootRefsOptions, rootRefPages } from './root-ref-pages.ts';
 import { createSha256, type Sha256 } from './sha256.ts';
-import type { FetchFunction } from './transport.ts';
-import { uploadAsTold } from './upload-instruction.ts';
+import type { FetchFunction, Transport } from './transport.ts';
+import { checkUpload, uploadAsTold } from './upload-instruction.ts';
 import { getNode, type OpenNode, openNode, type VerifiedNode } from './verified-read.ts';
 
 export interface ClientOptions {
@@ -51,8 +56,19 @@ export interface ClientOptions {
 export interface Client extends Operations {
   /** Many nodes in few requests, where the server offers that. */
   readonly bulk: Bulk;
-  /** Stores a node: its bytes are hashed once, uploaded only when the server lacks them, and leased. */
+  /**
+   * Stores a node: its bytes are hashed once, uploaded only when the server lacks them, and leased. Calls that overlap travel
+   * together where the server has Bulk; each has its own outcome.
+   */
   putNode(node: NewNode, options?: PutOptions): Promise<PutResult>;
+  /**
+   * `putNode` of each, in bounded memory: a generator may make them as they are taken. One result for each, in order. If some fail the
+   * others are stored all the same, and then this rejects with the first failure; the same call sends nothing twice.
+   */
+  putNodes(
+    nodes: Iterable<NewNode> | AsyncIterable<NewNode>,
+    options?: PutOptions,
+  ): Promise<readonly PutResult[]>;
   /**
    * The PUT that a lease asked for: all canonical bytes, to the target exactly as told. `superseded`: the instruction is over
    * (expired, or the upload is finished already). Either way the next lease tells the outcome.
@@ -62,8 +78,13 @@ export interface Client extends Operations {
     canonicalBytes: Uint8Array,
     options?: CallOptions,
   ): Promise<'accepted' | 'superseded'>;
-  /** The whole node, verified against its hash. */
+  /** The whole node, verified against its hash. Calls that overlap travel together where the server has Bulk. */
   getNode(hash: Hash, options?: CallOptions): Promise<VerifiedNode>;
+  /** The nodes in this order, each verified, in few requests where the server has Bulk. One is in memory at a time. */
+  getNodes(
+    hashes: Iterable<Hash> | AsyncIterable<Hash>,
+    options?: CallOptions,
+  ): AsyncGenerator<VerifiedNode, void, undefined>;
   /** The node as a stream that ends well only if it matches its hash. */
   openNode(hash: Hash, options?: CallOptions): Promise<OpenNode>;
   /** All pages of root refs as of one revision. */
@@ -72,14 +93,15 @@ export interface Client extends Operations {
 
 /** Builds a client; sends nothing. Throws CasError INVALID_ARGUMENT. */
 export function createClient(options: ClientOptions): Client {
+  checkClientOptions(options);
   const { token } = options;
   const transport = {
     // Called as a free function: browsers refuse `fetch` with another `this`.
     fetch: options.fetch ?? ((url: string, init: RequestInit) => globalThis.fetch(url, init)),
     clock: options.clock ?? systemClock,
     random: options.random ?? Math.random,
-    retry: { ...RETRY_POLICY_DEFAULT, ...options.retry },
-    timeouts: { ...TIMEOUTS_DEFAULT, ...options.timeouts },
+    retry: withDefaults(RETRY_POLICY_DEFAULT, options.retry),
+    timeouts: withDefaults(TIMEOUTS_DEFAULT, options.timeouts),
     bodyPace: new BodyPace(),
   };
   const target = {
@@ -88,20 +110,41 @@ export function createClient(options: ClientOptions): Client {
     spaceId: checkId('spaceId', options.spaceId),
     token: typeof token === 'function' ? token : () => token,
   };
+  return assemble(transport, target, options);
+}
+
+function assemble(transport: Transport, target: Target, options: ClientOptions): Client {
   const operations = createOperations(transport, target);
   const settings = {
     retry: transport.retry,
     createSha256: options.createSha256 ?? createSha256,
     contentBytesMax: options.contentBytesMax ?? NODE_BYTES_MAX_DEFAULT,
   };
+  const bulk = createBulk(transport, target, options);
+  const puts = new PutCalls(
+    (node, callOptions) => putSingly(transport, operations, node, callOptions),
+    bulk,
+    transport.clock,
+  );
+  const gets = new GetCalls(
+    (hash, callOptions) => getNode(operations, settings, hash, callOptions),
+    bulk,
+    settings.contentBytesMax,
+  );
+  const get = (hash: Hash, callOptions?: CallOptions) => gets.get(hash, callOptions);
+  const put = (node: NewNode, callOptions?: PutOptions) => puts.put(node, callOptions);
   return {
     ...operations,
-    bulk: createBulk(transport, target, options),
-    putNode: (node, callOptions) => putNode(transport, operations, node, callOptions),
-    uploadNode: (upload, bytes, callOptions) =>
-      uploadAsTold(transport, 'uploadNode', upload, bytes, callOptions),
-    getNode: (hash, callOptions) => getNode(operations, settings, hash, callOptions),
-    openNode: (hash, callOptions) => openNode(operations, settings, hash, callOptions),
+    bulk,
+    putNode: put,
+    putNodes: (nodes, callOptions) => putNodes(put, nodes, callOptions),
+    uploadNode: async (upload, bytes, callOptions) => {
+      checkUpload({ name: 'uploadNode', requestOperation: 'uploadNode' }, upload, bytes, callOptions);
+      return uploadAsTold(transport, 'uploadNode', upload, bytes, callOptions);
+    },
+    getNode: get,
+    getNodes: (hashes, callOptions) => getNodes({ bulk, getNode: get }, hashes, callOptions),
+    openNode: async (hash, callOptions) => openNode(operations, settings, hash, callOptions),
     rootRefs: (callOptions) => rootRefPages(operations, callOptions),
   };
 }
@@ -117,17 +160,18 @@ function parseBaseUrl(baseUrl: string): string {
     url.search !== '' ||
     url.hash !== ''
   ) {
-    throw invalid('baseUrl must be an http or https address without user, query or fragment');
+    throw invalidArgument(
+      CREATE_CLIENT,
+      'baseUrl must be an http or https address without user, query or fragment',
+    );
   }
   return `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
 }
 
 function checkId(name: 'appId' | 'spaceId', id: string): string {
   if (typeof id === 'string' && isPathId(id)) return id;
-  throw invalid(`${name} must have 1 to 256 characters, no control characters, and be neither . nor ..`);
-}
-
-function invalid(reason: string): CasError {
-  const details = { code: 'INVALID_ARGUMENT', requestOperation: 'createClient' } as const;
-  return new CasError(`createClient: ${reason}`, details);
+  throw invalidArgument(
+    CREATE_CLIENT,
+    `${name} must have 1 to 256 characters, no control characters, and be neither . nor ..`,
+  );
 }

@@ -8,10 +8,13 @@ export interface Clock {
   startTimer(ms: number, onFire: () => void): () => void;
 }
 
+/** Timers of runtimes fire at once if they are given more. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   startTimer: (ms, onFire) => {
-    const timer = setTimeout(onFire, ms);
+    const timer = setTimeout(onFire, Math.min(ms, TIMER_MS_MAX));
     return () => clearTimeout(timer);
   },
 };

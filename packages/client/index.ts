@@ -105,8 +105,9 @@ export {
   startLeaseKeeper,
 } from './lease-keeper.ts';
 export type { Timeouts } from './limits.ts';
+export { hashNode, type NewNode } from './new-node.ts';
 export type { CallOptions, RotNotice } from './operations.ts';
-export type { NewNode, PutOptions, PutResult } from './put-node.ts';
+export type { PutOptions, PutResult } from './put-node.ts';
 export type { RetryPolicy } from './retry.ts';
 export type { RootRefsOptions } from './root-ref-pages.ts';
 export { RottenNodeError } from './rotten-node.ts';

@@ -4,7 +4,6 @@ import {
   type Hash,
   HEALTH_PATH,
   type Health,
-  isHash,
   type LeaseResponse,
   type NodeDescription,
   OPERATIONS,
@@ -15,9 +14,10 @@ import {
   type SpaceUsage,
   type UpdateRootRefsResponse,
 } from '@holdfast/protocol';
+import { type CheckedCall, checkHash, checkObject, checkOptions, invalidArgument } from './arguments.ts';
 import { planAuthorized, type Target } from './authorized-plan.ts';
+import { checkCommit, checkLease, checkPage, checkPass } from './checked-calls.ts';
 import { type ContentRange, encodeRange, type NodeContent, openContent } from './content.ts';
-import { CasError, type RequestOperation } from './errors.ts';
 import {
   parseGcResult,
   parseHealth,
@@ -87,7 +87,8 @@ export function createOperations(transport: Transport, target: Target): Operatio
 
   function plan(call: Call) {
     const { operation, hash, json } = call;
-    if (hash !== undefined) checkHash(operation, hash);
+    if ('hash' in call) checkHash(callOf(operation), hash);
+    checkOptions(callOf(operation), call.options);
     return planAuthorized(target, {
       operation,
       method: OPERATIONS[operation].method,
@@ -125,21 +126,25 @@ export function createOperations(transport: Transport, target: Target): Operatio
       return askOfRow({ operation: 'readMetadata', hash, options }, parseNodeDescription);
     },
     // A repeated lease ends no earlier, and an upload generation that exists is returned instead of a new one.
-    async leaseNode(hash, { leaseDurationMs }, options) {
+    async leaseNode(hash, lease, options) {
+      checkLease(callOf('leaseNode'), lease);
+      const { leaseDurationMs } = lease;
       const call: Call = { operation: 'leaseNode', hash, json: { leaseDurationMs }, options };
-      const lease = await askOfRow(call, (value) => parseLeaseResponse(value, hash));
-      if ('upload' in lease) assertInstructionIsSafe('leaseNode', lease.upload, target.baseUrl);
-      return lease;
+      const leased = await askOfRow(call, (value) => parseLeaseResponse(value, hash));
+      if ('upload' in leased) assertInstructionIsSafe('leaseNode', leased.upload, target.baseUrl);
+      return leased;
     },
     async getUsage(options) {
       return ask({ operation: 'getUsage', options }, parseSpaceUsage);
     },
     // A further bounded pass is always safe. If the answer is lost, nobody counts what the pass deleted.
     async runGc(pass, options) {
+      checkPass(callOf('runGc'), pass);
       const json = pass?.maxNodes === undefined ? {} : { maxNodes: pass.maxNodes };
       return ask({ operation: 'runGc', json, timeoutMs: timeouts.gcMs, options }, parseGcResult);
     },
     async listRootRefs(page, options) {
+      checkPage(callOf('listRootRefs'), page);
       const query = new URLSearchParams();
       if (page?.limit !== undefined) query.set('limit', String(page.limit));
       if (page?.cursor !== undefined) query.set('cursor', page.cursor);
@@ -148,11 +153,14 @@ export function createOperations(transport: Transport, target: Target): Operatio
     },
     // The server recognises the requestId and answers with the original revision. The body is made once, before the first
     // attempt, so that every attempt sends exactly the same request.
-    async updateRootRefs({ requestId, changes }, options) {
+    async updateRootRefs(commit, options) {
+      checkCommit(callOf('updateRootRefs'), commit);
+      const { requestId, changes } = commit;
       const call: Call = { operation: 'updateRootRefs', json: { requestId, changes }, options };
       return ask(call, parseUpdateRootRefsResponse);
     },
     async health(options) {
+      checkOptions({ name: 'health', requestOperation: 'health' }, options);
       const url = `${target.baseUrl}${HEALTH_PATH}`;
       const call = {
         operation: 'health' as const,
@@ -168,18 +176,16 @@ export function createOperations(transport: Transport, target: Target): Operatio
   };
 }
 
-/** Throws CasError INVALID_ARGUMENT. */
-function checkHash(requestOperation: RequestOperation, hash: Hash): void {
-  if (isHash(hash)) return;
-  const message = `${requestOperation}: a hash is 64 lowercase hexadecimal characters`;
-  throw new CasError(message, { code: 'INVALID_ARGUMENT', requestOperation });
-}
+const callOf = (operation: OperationName): CheckedCall => {
+  return { name: operation, requestOperation: operation };
+};
 
 function checkRange(range: ContentRange): string {
+  const call = callOf('readContent');
+  checkObject(call, 'range', range);
   try {
     return encodeRange(range);
   } catch (cause) {
-    const message = `readContent: ${cause instanceof Error ? cause.message : String(cause)}`;
-    throw new CasError(message, { code: 'INVALID_ARGUMENT', requestOperation: 'readContent', cause });
+    throw invalidArgument(call, cause instanceof Error ? cause.message : String(cause), cause);
   }
 }

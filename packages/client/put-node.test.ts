@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { encodeNode } from '@holdfast/protocol';
 import fc from 'fast-check';
 import type { CasError } from './errors.ts';
-import type { NewNode } from './put-node.ts';
+import type { NewNode } from './new-node.ts';
 import { FakeSpace, failure, json, rejection, sha256Hex } from './test/fake-space-fixture.ts';
 
 const NODE: NewNode = { contentType: 'text/plain', content: 'hello' };

@@ -1,30 +1,18 @@
 /** Storing one node: lease → PUT exactly as told → lease, as often as it takes, within bounds. */
-import {
-  encodeNode,
-  type Hash,
-  type LeaseResponse,
-  NodeFormatError,
-  type ReadyLease,
-  type UploadInstruction,
-  type ValidatedAwaitingChildren,
+import type {
+  LeaseResponse,
+  ReadyLease,
+  UploadInstruction,
+  ValidatedAwaitingChildren,
 } from '@holdfast/protocol';
 import { sleep } from './deadline.ts';
-import { hashCanonicalBytes } from './digest.ts';
 import { CasError } from './errors.ts';
-import { DAMAGED_UPLOADS_MAX, PUT_LEASE_DURATION_MS_DEFAULT, PUT_ROUNDS_MAX } from './limits.ts';
+import { DAMAGED_UPLOADS_MAX, PUT_ROUNDS_MAX } from './limits.ts';
+import type { HashedNode } from './new-node.ts';
 import type { CallOptions, Operations } from './operations.ts';
 import { planBackoff } from './retry.ts';
 import type { Transport } from './transport.ts';
 import { uploadAsTold } from './upload-instruction.ts';
-
-export interface NewNode {
-  /** 1 to 1024 characters from 0x20 to 0x7e; part of the node's identity, exactly as given */
-  readonly contentType: string;
-  /** children in order; duplicates count. None when left out. */
-  readonly refs?: readonly Hash[] | undefined;
-  /** A string is stored as UTF-8. Held in memory, as its canonical bytes are. */
-  readonly content: Uint8Array | Blob | string;
-}
 
 export interface PutOptions extends CallOptions {
   /** 60 s to 24 h, clamped by the service; 1 h when left out */
@@ -46,19 +34,15 @@ type UploadEnd =
   | { readonly kind: 'failed'; readonly error: CasError };
 
 /**
- * Stores `node` and returns its hash with the outcome. Throws CasError with the rejection's code when the server turned
+ * Stores the node and returns its hash with the outcome. Throws CasError with the rejection's code when the server turned
  * the bytes down for good, `UPLOAD_REFUSED` or the failure of the PUT, `UPLOAD_UNSETTLED` when the rounds are used up.
  */
-export async function putNode(
+export async function putSingly(
   transport: Transport,
   operations: Operations,
-  node: NewNode,
-  options: PutOptions = {},
+  { hash, bytes }: HashedNode,
+  { leaseDurationMs, signal }: PutOptions & { readonly leaseDurationMs: number },
 ): Promise<PutResult> {
-  const { signal } = options;
-  const leaseDurationMs = options.leaseDurationMs ?? PUT_LEASE_DURATION_MS_DEFAULT;
-  const bytes = await encode(node);
-  const hash = await hashCanonicalBytes(bytes);
   let uploaded = false;
   let damagedCount = 0;
   let last: { readonly end: UploadEnd; readonly wasTooLarge: boolean } | undefined;
@@ -132,29 +116,4 @@ async function upload(
     if (!(error instanceof CasError) || signal?.aborted) throw error;
     return { kind: 'failed', error };
   }
-}
-
-/** Bytes and strings are taken over before the first await: what the caller changes later does not count. */
-async function encode({ contentType, refs = [], content }: NewNode): Promise<Uint8Array> {
-  const isAtHand = content instanceof Uint8Array || typeof content === 'string';
-  const bytes = isAtHand ? toBytes(content) : new Uint8Array(await content.arrayBuffer());
-  try {
-    return encodeNode({ contentType, refs, content: bytes });
-  } catch (cause) {
-    if (!(cause instanceof NodeFormatError)) throw cause;
-    throw invalidNode(cause.message, cause);
-  }
-}
-
-function toBytes(content: Uint8Array | string): Uint8Array {
-  if (typeof content !== 'string') return content;
-  // TextEncoder would quietly store something else.
-  if (!content.isWellFormed())
-    throw invalidNode('the text has half of a surrogate pair, which UTF-8 cannot hold');
-  return new TextEncoder().encode(content);
-}
-
-function invalidNode(reason: string, cause?: unknown): CasError {
-  const details = { code: 'INVALID_ARGUMENT', requestOperation: 'uploadNode', cause } as const;
-  return new CasError(`putNode: ${reason}`, details);
 }

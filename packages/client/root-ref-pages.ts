@@ -1,5 +1,6 @@
 /** Walking all pages of one revision. */
 import type { RootRefPage } from '@holdfast/protocol';
+import { checkOptions } from './arguments.ts';
 import { CasError } from './errors.ts';
 import type { CallOptions, Operations } from './operations.ts';
 
@@ -15,8 +16,10 @@ export interface RootRefsOptions extends CallOptions {
  */
 export async function* rootRefPages(
   operations: Operations,
-  { limit, signal }: RootRefsOptions = {},
+  options: RootRefsOptions = {},
 ): AsyncGenerator<RootRefPage, void, undefined> {
+  checkOptions({ name: 'rootRefs', requestOperation: 'listRootRefs' }, options);
+  const { limit, signal } = options;
   let first: RootRefPage | undefined;
   let cursor: string | undefined;
   for (;;) {

@@ -1,7 +1,23 @@
 /** Following a server's instruction to upload: exactly as told, and never further than the server itself could take the bytes. */
 import type { UploadInstruction } from '@holdfast/protocol';
+import { type Fields, MalformedAnswer } from './answer-fields.ts';
+import { type CheckedCall, checkBytes, checkObject, checkOptions, invalidArgument } from './arguments.ts';
 import { CasError, type RequestOperation } from './errors.ts';
+import { parseInstruction } from './parse-answers.ts';
 import { request, type Transport } from './transport.ts';
+
+/** Throws CasError INVALID_ARGUMENT. */
+export function checkUpload(call: CheckedCall, upload: unknown, bytes: unknown, options: unknown): void {
+  checkObject(call, 'the upload instruction', upload);
+  try {
+    parseInstruction(upload as Fields);
+  } catch (cause) {
+    if (!(cause instanceof MalformedAnswer)) throw cause;
+    throw invalidArgument(call, 'the upload instruction is not what a lease answered', cause);
+  }
+  checkBytes(call, 'the bytes', bytes);
+  checkOptions(call, options);
+}
 
 /** What a PUT to a store needs. Any other header could make a host that the server names do something else for this caller. */
 const HEADERS_FOR_OTHER_HOSTS = /^(?:content-type|if-none-match|x-amz-[a-z0-9-]+)$/i;

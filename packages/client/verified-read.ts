@@ -15,10 +15,11 @@ import type { CallOptions, Operations } from './operations.ts';
 import type { RetryPolicy } from './retry.ts';
 import type { Sha256 } from './sha256.ts';
 
-/** A node whose bytes were verified against its hash. `state` is the server's word: no hash covers it. */
+/** A node whose bytes were verified against its hash. */
 export interface VerifiedNode {
   readonly metadata: NodeMetadata;
-  readonly state: NodeState;
+  /** The server's word: no hash covers it. Absent where the node came in one request with others; `readMetadata` tells it. */
+  readonly state?: NodeState;
   readonly content: Uint8Array;
 }
 

@@ -15,14 +15,16 @@ import {
   ROTTEN_NODES_HEADER,
   type Unzstd,
 } from '@holdfast/protocol';
+import { type CheckedCall, checkHash, checkOptions, describeValue, invalidArgument } from '../arguments.ts';
 import { planAuthorized, type Target } from '../authorized-plan.ts';
+import { checkLease } from '../checked-calls.ts';
 import type { NodeDigest } from '../digest.ts';
 import { CasError } from '../errors.ts';
 import { BULK_ANSWER_BYTES_MAX, BULK_PROBE_PAUSE_MS } from '../limits.ts';
 import type { CallOptions, RotNotice } from '../operations.ts';
 import { parseRottenNodes } from '../parse-answers.ts';
 import { type RequestPlan, request, type Transport } from '../transport.ts';
-import { assertInstructionIsSafe, uploadAsTold } from '../upload-instruction.ts';
+import { assertInstructionIsSafe, checkUpload, uploadAsTold } from '../upload-instruction.ts';
 import { parseBulkLeaseResponse, parsePackLeaseResponse } from './parse-bulk-answers.ts';
 import {
   type BulkNode,
@@ -124,7 +126,7 @@ export function createBulk(transport: Transport, target: Target, { digest, zstd 
     hashes: readonly Hash[],
     options: ReadRecordsOptions,
   ): AsyncGenerator<BulkNode | UnprovenNode, void, undefined> {
-    checkHashes('readNodes', hashes);
+    checkHashes('readNodes', hashes, options);
     const ask = (asked: readonly Hash[], codecs: readonly BulkCodec[]) => {
       const json = { hashes: asked, ...(codecs.length > 0 ? { codecs } : {}) };
       const call = plan('readNodes', { json, timeoutMs: timeouts.answerMs }, options);
@@ -142,8 +144,10 @@ export function createBulk(transport: Transport, target: Target, { digest, zstd 
     },
     // Why each may be sent again after a lost answer. A repeated lease ends no earlier, and a pack that waits for its bytes is
     // answered again instead of a second one.
-    async leaseNodes(hashes, { leaseDurationMs, pack }, options) {
-      checkHashes('leaseNodes', hashes);
+    async leaseNodes(hashes, lease, options) {
+      checkHashes('leaseNodes', hashes, options);
+      checkLease(callOf('leaseNodes'), lease);
+      const { leaseDurationMs, pack } = lease;
       const json = { leaseDurationMs, hashes, ...(pack === true ? { pack } : {}) };
       const call = plan('leaseNodes', { json, timeoutMs: timeouts.packMs }, options);
       const leased = await offer.ask('leaseNodes', () =>
@@ -158,12 +162,18 @@ export function createBulk(transport: Transport, target: Target, { digest, zstd 
       return leased;
     },
     async uploadPack(pack, bytes, options) {
+      checkUpload({ name: 'uploadPack', requestOperation: 'uploadPack' }, pack, bytes, options);
       return uploadAsTold(transport, 'uploadPack', pack, bytes, options);
     },
     // What the first call published stays, and the answer is made from what the server kept of the pack.
-    async leasePack(packId, { leaseDurationMs }, options) {
-      if (!isPathId(packId)) throw invalid('leasePack', 'the id of a pack is what leaseNodes answered');
-      const json = { leaseDurationMs };
+    async leasePack(packId, lease, options) {
+      const checked = callOf('leasePack');
+      if (typeof packId !== 'string' || !isPathId(packId)) {
+        throw invalidArgument(checked, 'the id of a pack is what leaseNodes answered');
+      }
+      checkLease(checked, lease);
+      checkOptions(checked, options);
+      const json = { leaseDurationMs: lease.leaseDurationMs };
       const call = plan('leasePack', { packId, json, timeoutMs: timeouts.packMs }, options);
       return request(transport, call, (answer) =>
         answer.readJson(parsePackLeaseResponse, BULK_ANSWER_BYTES_MAX),
@@ -206,16 +216,21 @@ function unavailable(requestOperation: BulkOperationName, cause?: CasError): Cas
   return new CasError(message, { code: 'BULK_UNAVAILABLE', status: cause?.status, requestOperation, cause });
 }
 
-/** Throws CasError INVALID_ARGUMENT. */
-function checkHashes(operation: BulkOperationName, hashes: readonly Hash[]): void {
-  if (hashes.length < 1 || hashes.length > BULK_HASHES_MAX) {
-    throw invalid(operation, `one call takes 1 to ${BULK_HASHES_MAX} hashes, not ${hashes.length}`);
-  }
-  if (!hashes.every(isHash)) throw invalid(operation, 'a hash is 64 lowercase hexadecimal characters');
-  if (new Set(hashes).size !== hashes.length) throw invalid(operation, 'give each hash once');
-}
+const callOf = (operation: BulkOperationName): CheckedCall => {
+  return { name: operation, requestOperation: operation };
+};
 
-function invalid(requestOperation: BulkOperationName, reason: string): CasError {
-  const details = { code: 'INVALID_ARGUMENT', requestOperation } as const;
-  return new CasError(`${requestOperation}: ${reason}`, details);
+/** Throws CasError INVALID_ARGUMENT. */
+function checkHashes(operation: BulkOperationName, hashes: readonly Hash[], options: unknown): void {
+  const call = callOf(operation);
+  checkOptions(call, options);
+  if (!Array.isArray(hashes)) {
+    throw invalidArgument(call, `the hashes must be an array; it is ${describeValue(hashes)}`);
+  }
+  if (hashes.length < 1 || hashes.length > BULK_HASHES_MAX) {
+    throw invalidArgument(call, `one call takes 1 to ${BULK_HASHES_MAX} hashes, not ${hashes.length}`);
+  }
+  const wrong = hashes.findIndex((hash) => !isHash(hash));
+  if (wrong >= 0) checkHash(call, hashes[wrong], `hash ${wrong}`);
+  if (new Set(hashes).size !== hashes.length) throw invalidArgument(call, 'give each hash once');
 }

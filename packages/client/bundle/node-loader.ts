@@ -1,7 +1,7 @@
 /** Many nodes for a bundle, in the order asked for: by Bulk where the server has it, else several at once. */
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import { OrderedNodes } from '../bulk/ordered-nodes.ts';
 import type { BulkNode } from '../bulk/read-nodes.ts';
-import { isBulkUnavailable } from '../bulk/send-request.ts';
 import type { Client } from '../client.ts';
 import { mapInOrder } from '../map-in-order.ts';
 import { type LoadedNode, type LoadOptions, loadNode } from './load-node.ts';
@@ -53,13 +53,17 @@ export class NodeLoader {
         : new OrderedNodes(this.#client.bulk.readNodes(asked, this.#options), asked);
     try {
       for (const hash of hashes) {
-        const found = this.#takeEarly(hash) ?? (await nodes?.find(hash));
-        yield found ?? (await loadNode(this.#client, hash, this.#options));
+        yield this.#takeEarly(hash) ?? (await this.#find(nodes, hash));
       }
       await this.#takeRest(nodes);
     } finally {
       await nodes?.close();
     }
+  }
+
+  async #find(nodes: OrderedNodes | undefined, hash: Hash): Promise<LoadedNode> {
+    const found = await nodes?.find(hash);
+    return found === undefined ? loadNode(this.#client, hash, this.#options) : toLoaded(found);
   }
 
   #listAsked(hashes: readonly Hash[]): Hash[] {
@@ -81,49 +85,12 @@ export class NodeLoader {
 
   async #takeRest(nodes: OrderedNodes | undefined): Promise<void> {
     while (this.#earlyBytes < EARLY_BYTES_MAX) {
-      const node = await nodes?.next();
-      if (node === undefined) return;
+      const next = await nodes?.next();
+      if (next === undefined) return;
+      const node = toLoaded(next);
       this.#early.set(node.hash, node);
       this.#earlyBytes += node.canonicalSize;
     }
-  }
-}
-
-/** An answer that may lack nodes, asked for one hash after the other. */
-class OrderedNodes {
-  readonly #nodes: AsyncGenerator<BulkNode, void, undefined>;
-  readonly #positions: ReadonlyMap<Hash, number>;
-  /** came, and is for a later hash */
-  #held: LoadedNode | undefined;
-
-  constructor(nodes: AsyncGenerator<BulkNode, void, undefined>, hashes: readonly Hash[]) {
-    this.#nodes = nodes;
-    this.#positions = new Map(hashes.map((hash, position) => [hash, position]));
-  }
-
-  async find(hash: Hash): Promise<LoadedNode | undefined> {
-    const wanted = this.#positions.get(hash) ?? -1;
-    this.#held ??= await this.next();
-    if (this.#held === undefined || (this.#positions.get(this.#held.hash) ?? 0) > wanted) return undefined;
-    return this.next();
-  }
-
-  /** Undefined when no more come. */
-  async next(): Promise<LoadedNode | undefined> {
-    const held = this.#held;
-    this.#held = undefined;
-    if (held !== undefined) return held;
-    try {
-      const { done, value } = await this.#nodes.next();
-      return done === true ? undefined : toLoaded(value);
-    } catch (error) {
-      if (isBulkUnavailable(error)) return undefined;
-      throw error;
-    }
-  }
-
-  async close(): Promise<void> {
-    await this.#nodes.return();
   }
 }
 

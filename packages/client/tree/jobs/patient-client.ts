@@ -3,6 +3,8 @@ import { type Hash, NODE_BYTES_MAX_DEFAULT } from '@holdfast/protocol';
 import { createPatientBulk } from '../../bulk/patient-bulk.ts';
 import type { Client } from '../../client.ts';
 import { type Clock, systemClock } from '../../deadline.ts';
+import { getNodes } from '../../get-calls.ts';
+import { putNodes } from '../../put-calls.ts';
 import { RETRY_POLICY_DEFAULT } from '../../retry.ts';
 import { rootRefPages } from '../../root-ref-pages.ts';
 import { ROT_EVIDENCE_MIN, readUnlessRotten } from '../../rotten-node.ts';
@@ -61,7 +63,9 @@ export function createPatientClient(client: Client, options: PatientClientOption
       return { ...content, body: watchStream(content.body, progress, waits), bytes };
     },
     getNode: (hash, call) => read(hash, () => client.getNode(hash, call)),
+    getNodes: (hashes, call) => getNodes(patient, hashes, call),
     putNode: (node, call) => send('storing a node', () => client.putNode(node, call)),
+    putNodes: (nodes, call) => putNodes(patient.putNode, nodes, call),
     listRootRefs: (page, call) => send('a list of root refs', () => client.listRootRefs(page, call)),
     rootRefs: (call) => rootRefPages(patient, call),
     updateRootRefs: (commit, call) =>
