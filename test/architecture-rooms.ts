@@ -210,11 +210,16 @@ function clientRooms(): Room[] {
   };
   return [
     treeRoom('format', [], ['sha256.ts'], 'the tree format is layouts, cuts and their rules alone'),
-    treeRoom('build', ['format'], ['digest.ts'], 'building is pure: nodes leave it through its sink'),
+    treeRoom(
+      'build',
+      ['format'],
+      ['arguments.ts', 'digest.ts'],
+      'building is pure: nodes leave it through its sink',
+    ),
     treeRoom(
       'read',
       ['format'],
-      ['client.ts', 'map-in-order.ts', 'operations.ts'],
+      ['arguments.ts', 'client.ts', 'map-in-order.ts', 'operations.ts'],
       'reading knows the format, and nodes through its source',
     ),
     job('jobs', ['format', 'read'], 'what long jobs share knows none of them'),

@@ -96,3 +96,24 @@ export function checkIterable(call: CheckedCall, what: string, value: unknown): 
     (Symbol.iterator in value || Symbol.asyncIterator in value);
   if (!isIterable) throw invalidArgument(call, `${what} must be an array or another iterable`);
 }
+
+/** What the SDK calls of a client, a source or a sink that it was given. */
+export function checkMethod(call: CheckedCall, what: string, value: unknown, method: string): void {
+  const isObject = typeof value === 'object' && value !== null;
+  if (isObject && typeof (value as Record<string, unknown>)[method] === 'function') return;
+  throw invalidArgument(call, `${what} must be an object with ${method}(); it is ${describeValue(value)}`);
+}
+
+/** A number that may have a fraction. */
+export function checkNumber(call: CheckedCall, what: string, value: unknown, min: number): void {
+  if (typeof value === 'number' && value >= min) return;
+  throw invalidArgument(call, `${what} must be a number of ${min} or more; it is ${describeValue(value)}`);
+}
+
+export function checkHashes(call: CheckedCall, what: string, value: unknown): void {
+  if (!Array.isArray(value)) {
+    throw invalidArgument(call, `${what} must be an array of hashes; it is ${describeValue(value)}`);
+  }
+  const wrong = value.findIndex((hash) => !isHash(hash));
+  if (wrong >= 0) checkHash(call, value[wrong], `${what}[${wrong}]`);
+}

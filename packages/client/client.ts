@@ -7,50 +7,23 @@ import {
   type UploadInstruction,
 } from '@holdfast/protocol';
 import { invalidArgument } from './arguments.ts';
-import type { TokenSource } from './authorization.ts';
 import type { Target } from './authorized-plan.ts';
 import { BodyPace } from './body-pace.ts';
-import { type Bulk, createBulk, type Zstd } from './bulk/bulk.ts';
-import { CREATE_CLIENT, checkClientOptions, withDefaults } from './client-options.ts';
-import { type Clock, systemClock } from './deadline.ts';
-import type { NodeDigest } from './digest.ts';
+import { type Bulk, createBulk } from './bulk/bulk.ts';
+import { type ClientOptions, CREATE_CLIENT, checkClientOptions, withDefaults } from './client-options.ts';
+import { systemClock } from './deadline.ts';
 import { GetCalls, getNodes } from './get-calls.ts';
-import { TIMEOUTS_DEFAULT, type Timeouts } from './limits.ts';
+import { TIMEOUTS_DEFAULT } from './limits.ts';
 import type { NewNode } from './new-node.ts';
 import { type CallOptions, createOperations, type Operations } from './operations.ts';
 import { PutCalls, putNodes } from './put-calls.ts';
 import { type PutOptions, type PutResult, putSingly } from './put-node.ts';
-import { RETRY_POLICY_DEFAULT, type RetryPolicy } from './retry.ts';
+import { RETRY_POLICY_DEFAULT } from './retry.ts';
 import { type RootRefsOptions, rootRefPages } from './root-ref-pages.ts';
-import { createSha256, type Sha256 } from './sha256.ts';
-import type { FetchFunction, Transport } from './transport.ts';
+import { createSha256 } from './sha256.ts';
+import type { Transport } from './transport.ts';
 import { checkUpload, uploadAsTold } from './upload-instruction.ts';
 import { getNode, type OpenNode, openNode, type VerifiedNode } from './verified-read.ts';
-
-export interface ClientOptions {
-  /** Address of the server, such as `http://127.0.0.1:8420`; a path prefix is kept. */
-  readonly baseUrl: string;
-  readonly appId: string;
-  readonly spaceId: string;
-  /** A capability, or what gives one: `createTokenSource` renews it in time. */
-  readonly token: string | TokenSource;
-  /** Instead of the global `fetch`. */
-  readonly fetch?: FetchFunction | undefined;
-  /** Instead of the system's clock and timers. */
-  readonly clock?: Clock | undefined;
-  /** Instead of `Math.random`, for the jitter of waits. */
-  readonly random?: (() => number) | undefined;
-  readonly retry?: Partial<RetryPolicy> | undefined;
-  readonly timeouts?: Partial<Timeouts> | undefined;
-  /** The largest content `getNode` takes into memory, bytes; 64 MiB when left out. `openNode` has no limit. */
-  readonly contentBytesMax?: number | undefined;
-  /** A faster incremental SHA-256 than the built-in one, where the runtime has one. */
-  readonly createSha256?: (() => Sha256) | undefined;
-  /** A faster digest of what is in memory than WebCrypto, for nodes that are read in bulk. */
-  readonly digest?: NodeDigest | undefined;
-  /** Zstandard, where the runtime has it. Without it nodes travel in packs as they are. */
-  readonly zstd?: Zstd | undefined;
-}
 
 /** The seven operations, health, the requests of Bulk, and the calls that are built from them. Rejects with CasError, or the reason of an aborted signal. */
 export interface Client extends Operations {

@@ -87,7 +87,8 @@ export {
   setPinned,
 } from './catalog/snapshots.ts';
 export { type UnforgetOptions, unforgetSnapshot } from './catalog/unforget.ts';
-export { type Client, type ClientOptions, createClient } from './client.ts';
+export { type Client, createClient } from './client.ts';
+export type { ClientOptions } from './client-options.ts';
 export type { ContentRange, NodeContent } from './content.ts';
 export type { Clock } from './deadline.ts';
 export type { NodeDigest } from './digest.ts';
@@ -189,7 +190,14 @@ export { MemoryTree } from './tree/push/memory-tree.ts';
 export { type NodeSupply, type PushNode, SourceChangedError } from './tree/push/node-supply.ts';
 export { type PushPlan, planPush } from './tree/push/plan-push.ts';
 export { type PushClient, type PushOptions, type PushResult, pushTree } from './tree/push/push-tree.ts';
+export {
+  type PutFileOptions,
+  type PutFileProgress,
+  type PutFileResult,
+  putFile,
+} from './tree/push/put-file.ts';
 export type { ByteRange, FileReadOptions } from './tree/read/file-parts.ts';
+export { getFile, type StoredFile } from './tree/read/get-file.ts';
 export type {
   DirectoryRef,
   FileRef,

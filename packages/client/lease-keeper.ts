@@ -3,6 +3,7 @@
  * random point, so that many keepers do not ask at the same time. After sleep or a changed clock it renews all leases at once and
  * tells which of them lapsed.
  */
+
 import {
   type Hash,
   isHash,
@@ -10,6 +11,7 @@ import {
   LEASE_DURATION_MS_MIN,
   type LeaseResponse,
 } from '@holdfast/protocol';
+import { checkFunction, checkMethod, checkNumber, checkObject } from './arguments.ts';
 import type { Client } from './client.ts';
 import { type Clock, systemClock } from './deadline.ts';
 import { CasError } from './errors.ts';
@@ -81,7 +83,18 @@ const RENEW_SHARE_JITTER = 0.2;
 
 /** Starts a keeper without roots. It runs, and keeps the process alive, until `stop`. */
 export function startLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
+  checkKeeperOptions(options);
   return new RunningKeeper(options);
+}
+
+function checkKeeperOptions(options: LeaseKeeperOptions): void {
+  const call = { name: 'startLeaseKeeper', requestOperation: 'leaseNode' } as const;
+  checkObject(call, 'the options', options);
+  const { client, leaseDurationMs, concurrency, onEvent } = options;
+  checkMethod(call, 'client', client, 'leaseNode');
+  if (leaseDurationMs !== undefined) checkNumber(call, 'leaseDurationMs', leaseDurationMs, 1);
+  if (concurrency !== undefined) checkNumber(call, 'concurrency', concurrency, 1);
+  if (onEvent !== undefined) checkFunction(call, 'onEvent', onEvent);
 }
 
 class RunningKeeper implements LeaseKeeper {

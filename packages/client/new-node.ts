@@ -1,8 +1,8 @@
 /** A node as a caller gives it: checked, made canonical, hashed. */
-import { encodeNode, type Hash, isHash, NODE_REFS_MAX, NodeFormatError } from '@holdfast/protocol';
+import { encodeNode, type Hash, NODE_REFS_MAX, NodeFormatError } from '@holdfast/protocol';
 import {
   type CheckedCall,
-  checkHash,
+  checkHashes,
   checkObject,
   describeValue,
   invalidArgument,
@@ -50,17 +50,13 @@ export function checkNode(call: CheckedCall, node: NewNode): void {
 }
 
 function checkRefs(call: CheckedCall, refs: unknown): void {
-  if (!Array.isArray(refs)) {
-    throw invalidArgument(call, `refs must be an array of hashes; it is ${describeValue(refs)}`);
-  }
-  if (refs.length > NODE_REFS_MAX) {
+  if (Array.isArray(refs) && refs.length > NODE_REFS_MAX) {
     throw invalidArgument(
       call,
       `a node has at most ${NODE_REFS_MAX} refs, not ${refs.length}; put nodes between that refer to ${NODE_REFS_MAX} each`,
     );
   }
-  const wrong = refs.findIndex((ref) => !isHash(ref));
-  if (wrong >= 0) checkHash(call, refs[wrong], `refs[${wrong}]`);
+  checkHashes(call, 'refs', refs);
 }
 
 /** Bytes at hand are taken over before the first await: what the caller changes later does not count. */

@@ -1,4 +1,5 @@
 /** A capability that is renewed before it ends: one renewal at a time, whoever asks. */
+import { checkFunction, checkObject } from './arguments.ts';
 import { TokenRenewalError, type TokenSource } from './authorization.ts';
 import { type Clock, sleep, systemClock } from './deadline.ts';
 import {
@@ -31,7 +32,10 @@ interface KeptToken {
  * server refuses (401) is renewed at once. A token without a readable `exp` is renewed only then.
  */
 export function createTokenSource(options: TokenSourceOptions): TokenSource {
+  const call = { name: 'createTokenSource', requestOperation: 'createClient' } as const;
+  checkObject(call, 'the options', options);
   const { renew, onRenewalFailed, clock = systemClock } = options;
+  checkFunction(call, 'renew', renew);
   let kept: KeptToken | undefined;
   let renewing: Promise<string> | undefined;
 

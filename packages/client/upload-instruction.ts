@@ -15,8 +15,15 @@ export function checkUpload(call: CheckedCall, upload: unknown, bytes: unknown, 
     if (!(cause instanceof MalformedAnswer)) throw cause;
     throw invalidArgument(call, 'the upload instruction is not what a lease answered', cause);
   }
+  if (hasUser(new URL((upload as UploadInstruction).url))) {
+    throw invalidArgument(call, 'the upload URL names a user or a password, which would go to its host');
+  }
   checkBytes(call, 'the bytes', bytes);
   checkOptions(call, options);
+}
+
+function hasUser({ username, password }: URL): boolean {
+  return username !== '' || password !== '';
 }
 
 /** What a PUT to a store needs. Any other header could make a host that the server names do something else for this caller. */
@@ -24,7 +31,7 @@ const HEADERS_FOR_OTHER_HOSTS = /^(?:content-type|if-none-match|x-amz-[a-z0-9-]+
 
 /**
  * Throws CasError `UPLOAD_REFUSED` if the instruction would send bytes in the clear although the server at `baseUrl` was reached
- * by https, or would send a foreign host more than the headers of an upload. Nothing was sent then.
+ * by https, names a user, or would send a foreign host more than the headers of an upload. Nothing was sent then.
  */
 export function assertInstructionIsSafe(
   operation: RequestOperation,
@@ -33,6 +40,13 @@ export function assertInstructionIsSafe(
 ): void {
   const from = new URL(baseUrl);
   const to = new URL(url);
+  // Some runtimes would send them as Basic credentials to whatever host the URL names.
+  if (hasUser(to)) {
+    throw refusal(
+      operation,
+      `the upload URL to ${to.host} names a user or a password, which would go to that host; nothing was sent. Check that baseUrl is the address of this API`,
+    );
+  }
   if (from.protocol === 'https:' && to.protocol !== 'https:') {
     throw refusal(
       operation,

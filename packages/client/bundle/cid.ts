@@ -1,5 +1,7 @@
 /** The one kind of CID a bundle holds: version 1, codec raw, SHA-256 of the canonical bytes. */
+
 import { bytesToHash, HASH_BYTES, type Hash, hashToBytes } from '@holdfast/protocol';
+import { checkHash } from '../arguments.ts';
 import { BundleError } from './bundle-error.ts';
 import { VarintParser } from './varint.ts';
 
@@ -30,6 +32,7 @@ export function encodeCid(hash: Hash): Uint8Array {
 
 /** The CID as people write it: base32 without padding, `bafkrei…`. */
 export function formatCid(hash: Hash): string {
+  checkHash({ name: 'formatCid', requestOperation: 'readNodes' }, hash);
   const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
   let text = 'b';
   let bits = 0;

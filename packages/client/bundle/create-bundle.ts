@@ -1,5 +1,7 @@
 /** Writing nodes and all below them as a CAR version 1: children first, each node once, each verified before it counts. */
+
 import { concatBytes, encodeNodeHeader, HASH_TABLE_MAX, type Hash, HashTable } from '@holdfast/protocol';
+import { checkHashes, checkMethod, checkOptions } from '../arguments.ts';
 import type { Client } from '../client.ts';
 import type { CallOptions } from '../operations.ts';
 import { BundleError } from './bundle-error.ts';
@@ -32,6 +34,10 @@ export function createBundle(
   roots: readonly Hash[],
   options: CreateBundleOptions = {},
 ): ReadableStream<Uint8Array> {
+  const call = { name: 'createBundle', requestOperation: 'readNodes' } as const;
+  checkMethod(call, 'client', client, 'readContent');
+  checkHashes(call, 'roots', roots);
+  checkOptions(call, options);
   const chunks = writeBundle(client, [...new Set(roots)], options);
   return new ReadableStream<Uint8Array>(
     {

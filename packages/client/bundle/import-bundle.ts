@@ -1,5 +1,7 @@
 /** Putting the nodes of a CAR version 1 into a Space: verified first, children before parents, ready ones not again. */
+
 import { type Hash, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
+import { checkMethod, checkOptions } from '../arguments.ts';
 import type { Client } from '../client.ts';
 import { findReady } from '../find-ready.ts';
 import type { CallOptions } from '../operations.ts';
@@ -27,6 +29,9 @@ export async function importBundle(
   stream: ReadableStream<Uint8Array>,
   options: ImportBundleOptions = {},
 ): Promise<ImportBundleResult> {
+  const call = { name: 'importBundle', requestOperation: 'leaseNode' } as const;
+  checkMethod(call, 'client', client, 'leaseNode');
+  checkOptions(call, options);
   const bundle = await readBundle(stream, options);
   try {
     const isAllReady = await areReady(client, bundle.roots, options);

@@ -1,4 +1,5 @@
 /** Reading a CAR version 1 block by block, each verified against its CID and parsed as a canonical node. */
+
 import {
   decodeNode,
   type Hash,
@@ -6,6 +7,7 @@ import {
   NodeFormatError,
   refsToHashes,
 } from '@holdfast/protocol';
+import { checkMethod } from '../arguments.ts';
 import { hashCanonicalBytes } from '../digest.ts';
 import { BundleError } from './bundle-error.ts';
 import { ByteSource } from './byte-source.ts';
@@ -43,6 +45,8 @@ export async function readBundle(
   stream: ReadableStream<Uint8Array>,
   options: ReadBundleOptions = {},
 ): Promise<BundleReader> {
+  const call = { name: 'readBundle', requestOperation: 'leaseNode' } as const;
+  checkMethod(call, 'the bundle', stream, 'getReader');
   const source = new ByteSource(stream);
   try {
     const roots = parseCarHeader(await readHeader(source));

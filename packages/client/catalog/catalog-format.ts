@@ -55,7 +55,7 @@ const SNAPSHOT_ID = /^[0-9a-f]{16}$/;
 
 /** Whether snapshots can be kept under this name. */
 export function isSnapshotName(text: string): boolean {
-  return NAME.test(text) && !LIKE_A_HASH.test(text);
+  return typeof text === 'string' && NAME.test(text) && !LIKE_A_HASH.test(text);
 }
 
 function isSnapshotId(text: string): boolean {

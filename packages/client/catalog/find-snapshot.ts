@@ -9,7 +9,7 @@ const ID_PREFIX = /^[0-9a-f]{8,16}$/;
 
 /** Whether it is an id, or enough of its beginning. */
 export function isSnapshotIdPrefix(text: string): boolean {
-  return ID_PREFIX.test(text);
+  return typeof text === 'string' && ID_PREFIX.test(text);
 }
 
 /** Throws CatalogError INVALID_ARGUMENT. */

@@ -1,6 +1,8 @@
 /** Reading the names of a domain: every catalog that stands among its root refs, as one list. */
+
 import type { Hash, RootRefItem } from '@holdfast/protocol';
 import { ROOT_REFS_PAGE_MAX } from '@holdfast/protocol';
+import { checkMethod, checkOptions } from '../arguments.ts';
 import type { Client } from '../client.ts';
 import { type Clock, sleep, systemClock } from '../deadline.ts';
 import { CasError } from '../errors.ts';
@@ -65,6 +67,9 @@ const READ_ATTEMPTS_MAX = 8;
  * or the signal's reason.
  */
 export async function readNames(client: CatalogReader, options: CatalogOptions = {}): Promise<DomainNames> {
+  const call = { name: 'readNames', requestOperation: 'listRootRefs' } as const;
+  checkMethod(call, 'client', client, 'rootRefs');
+  checkOptions(call, options);
   const { signal, clock = systemClock, random = Math.random } = options;
   const memory: CatalogMemory = options.memory ?? new Map();
   for (let attempt = 1; ; attempt += 1) {

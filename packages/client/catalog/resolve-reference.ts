@@ -33,6 +33,9 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
 /** Throws CatalogError INVALID_ARGUMENT for what nothing can be called. */
 export function parseReference(text: string): TreeReference {
+  if (typeof text !== 'string') {
+    throw new CatalogError('INVALID_ARGUMENT', 'a reference must be a string: a hash, or a name');
+  }
   const isWhole: boolean = isHash(text);
   if (isWhole) return { kind: 'hash', hash: text };
   if (HASH_PREFIX.test(text)) return { kind: 'prefix', hashPrefix: text };

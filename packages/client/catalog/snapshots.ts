@@ -1,4 +1,5 @@
 /** Adding, pinning and forgetting snapshots. Each is one change of the list, tried again while other writers are faster. */
+import { checkObject } from '../arguments.ts';
 import { systemClock } from '../deadline.ts';
 import { CatalogError } from './catalog-error.ts';
 import { CATALOG_CONTENT_TYPE, encodeCatalog, parseCatalog, type Snapshot } from './catalog-format.ts';
@@ -39,6 +40,8 @@ export async function addSnapshot(
   snapshot: NewSnapshot,
   options: ChangeOptions = {},
 ): Promise<AddedSnapshot> {
+  const call = { name: 'addSnapshot', requestOperation: 'updateRootRefs' } as const;
+  checkObject(call, 'the snapshot', snapshot);
   checkSnapshotName(snapshot.name);
   const id = snapshot.id ?? makeSnapshotId();
   const clock = options.clock ?? systemClock;
@@ -147,6 +150,8 @@ export async function forgetSnapshots(
   forgetting: Forgetting,
   options: ChangeOptions = {},
 ): Promise<Forgotten> {
+  const call = { name: 'forgetSnapshots', requestOperation: 'updateRootRefs' } as const;
+  checkObject(call, 'what is to be forgotten', forgetting);
   const clock = options.clock ?? systemClock;
   let retention: Retention = { kept: [], forgotten: [] };
   const changed = await changeNames(

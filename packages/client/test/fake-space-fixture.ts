@@ -9,7 +9,8 @@ import {
   ROTTEN_NODES_HEADER,
   refsToHashes,
 } from '@holdfast/protocol';
-import { type Client, type ClientOptions, createClient } from '../client.ts';
+import { type Client, createClient } from '../client.ts';
+import type { ClientOptions } from '../client-options.ts';
 import { CasError, type CasErrorCode } from '../errors.ts';
 import { failure, json } from './fake-answers-fixture.ts';
 import { FakeBulk } from './fake-bulk-fixture.ts';

@@ -4,6 +4,7 @@
  * nothing of it is kept: memory is one page and one index per level, whatever the tree.
  */
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import { checkIterable, checkMethod } from '../../arguments.ts';
 import { digestNode, type NodeDigest } from '../../digest.ts';
 import { chunkStream } from '../format/chunker.ts';
 import { encodeDirectory, encodeDirectoryIndex, sumTotals } from '../format/directory-node.ts';
@@ -201,6 +202,9 @@ export async function buildFile(
   sink: NodeSink,
   pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
 ): Promise<BuiltFile> {
+  const call = { name: 'buildFile', requestOperation: 'uploadNode' } as const;
+  checkMethod(call, 'the sink', sink, 'emit');
+  checkIterable(call, 'the pieces', pieces);
   const builder = new FileBuilder(sink);
   for await (const chunk of chunkStream(pieces)) await builder.add(chunk);
   return builder.finish();

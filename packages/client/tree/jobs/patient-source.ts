@@ -1,5 +1,7 @@
 /** Verified nodes of a Space for long jobs: one request for a node without children, several at once, tried with patience. */
+
 import type { Hash } from '@holdfast/protocol';
+import { type CheckedCall, checkMethod } from '../../arguments.ts';
 import { isProven, ReadBatches, type ReadBatchesOptions } from '../../bulk/read-batches.ts';
 import type { BulkNode } from '../../bulk/read-nodes.ts';
 import type { Client } from '../../client.ts';
@@ -62,12 +64,15 @@ export class MissingNodeError extends CasError {
   }
 }
 
+const CALL: CheckedCall = { name: 'createPatientSource', requestOperation: 'readNodes' };
+
 /**
  * A node that is read for the second time is kept for a while, and one that several callers ask for at once is fetched once.
  * Callers share the nodes and must not change them.
  * Rejects with CasError (VERIFICATION_FAILED among them), RottenNodeError, TreeFormatError for what is too large.
  */
 export function createPatientSource(client: ReadingClient, options: PatientSourceOptions = {}): NodeSource {
+  checkMethod(CALL, 'client', client, 'readContent');
   const { digest, memory, progress = SILENT_PROGRESS, signal } = options;
   // Without patience the client itself has already tried again.
   const evidenceMin = options.patienceMs === 0 ? 1 : ROT_EVIDENCE_MIN;

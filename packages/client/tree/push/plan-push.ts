@@ -1,5 +1,6 @@
 /** What a push would send, found by reading alone: nothing on the server changes, no lease, no upload is begun. */
 import type { Hash } from '@holdfast/protocol';
+import { checkMethod, checkOptions } from '../../arguments.ts';
 import type { Client } from '../../client.ts';
 import type { Clock } from '../../deadline.ts';
 import { findReady } from '../../find-ready.ts';
@@ -43,6 +44,10 @@ export async function planPush<Node extends PushNode>(
   supply: NodeSupply<Node>,
   options: PlanPushOptions = {},
 ): Promise<PushPlan> {
+  const call = { name: 'planPush', requestOperation: 'readMetadata' } as const;
+  checkMethod(call, 'client', client, 'readMetadata');
+  checkMethod(call, 'supply', supply, 'listChildren');
+  checkOptions(call, options);
   const { signal, progress = SILENT_PROGRESS } = options;
   const limit = new AdaptiveLimit({
     start: PARALLEL_START,

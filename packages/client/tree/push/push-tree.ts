@@ -11,6 +11,7 @@ import {
   type ReadyLease,
   type ValidatedAwaitingChildren,
 } from '@holdfast/protocol';
+import { checkLeaseDuration, checkMethod, checkOptions } from '../../arguments.ts';
 import type { Client } from '../../client.ts';
 import { type Clock, systemClock } from '../../deadline.ts';
 import { CasError } from '../../errors.ts';
@@ -77,11 +78,16 @@ const VISIT_WEIGHT_MAX = 256;
  * Makes the tree of `supply` ready and leased. Interrupted at any point, the same call takes it up again and repeats no
  * finished upload. Throws CasError, SourceChangedError, what the supply throws, or the reason of an aborted signal.
  */
-export function pushTree<Node extends PushNode>(
+export async function pushTree<Node extends PushNode>(
   client: PushClient,
   supply: NodeSupply<Node>,
   options: PushOptions = {},
 ): Promise<PushResult> {
+  const call = { name: 'pushTree', requestOperation: 'leaseNode' } as const;
+  checkMethod(call, 'client', client, 'leaseNode');
+  checkMethod(call, 'supply', supply, 'makeNode');
+  checkOptions(call, options);
+  if (options.leaseDurationMs !== undefined) checkLeaseDuration(call, options.leaseDurationMs);
   return new Push(client, supply, options).run();
 }
 

@@ -58,8 +58,9 @@ export async function openFile(
   options: CallOptions,
   range: ByteRange = WHOLE_FILE,
 ): Promise<OpenedFile> {
+  const hash = hashOf(file);
   const expected = { level: undefined, bytes: typeof file === 'string' ? undefined : file.bytes };
-  const part = await readFilePart(source, hashOf(file), expected, options);
+  const part = await readFilePart(source, hash, expected, options);
   if (part.type !== 'file-index') return { type: 'whole', content: part.content };
   return { type: 'chunks', chunks: walkChunks(source, part, 0, range, options) };
 }

@@ -1,5 +1,6 @@
 /** Where the nodes of a tree come from, and reading one of them. */
 import type { Hash, PackRecord } from '@holdfast/protocol';
+import { checkHash } from '../../arguments.ts';
 import type { CallOptions } from '../../operations.ts';
 import { type NodeParts, TreeFormatError, type TreeTotals } from '../format/tree-format.ts';
 import { type ParsedNode, parseTreeNode } from '../format/tree-node.ts';
@@ -51,8 +52,11 @@ export interface ReadOptions extends CallOptions {
 
 export const READ_AHEAD_NODES_DEFAULT = 3;
 
+/** Throws CasError INVALID_ARGUMENT for what names no node. */
 export function hashOf(ref: FileRef): Hash {
-  return typeof ref === 'string' ? ref : ref.hash;
+  const hash = typeof ref === 'object' && ref !== null ? ref.hash : ref;
+  checkHash({ name: 'openTree', requestOperation: 'readNodes' }, hash);
+  return hash;
 }
 
 /** Reads and parses; a TreeFormatError then names the node. */

@@ -3,6 +3,7 @@
  * totals) is checked when the other is read, so that what comes out is one consistent tree or a TreeFormatError.
  */
 import type { Hash } from '@holdfast/protocol';
+import { checkMethod } from '../../arguments.ts';
 import type { Client } from '../../client.ts';
 import type { CallOptions } from '../../operations.ts';
 import { sumTotals } from '../format/directory-node.ts';
@@ -63,6 +64,7 @@ export interface TreeReader {
 
 /** Reads trees whose nodes `source` gives. Sends nothing by itself. */
 export function openTree(source: NodeSource): TreeReader {
+  checkMethod({ name: 'openTree', requestOperation: 'readNodes' }, 'the source', source, 'readNode');
   return {
     readItem: (hash, options = {}) => readItem(source, hash, options),
     readDirectory: (directory, options = {}) => readDirectoryEntries(source, directory, options),
@@ -75,6 +77,7 @@ export function openTree(source: NodeSource): TreeReader {
 
 /** The nodes of a Space, each verified against its hash. */
 export function createNodeSource(client: Pick<Client, 'getNode'>): NodeSource {
+  checkMethod({ name: 'createNodeSource', requestOperation: 'readNodes' }, 'client', client, 'getNode');
   return {
     async readNode(hash, options) {
       const { metadata, content } = await client.getNode(hash, options);
