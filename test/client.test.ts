@@ -203,7 +203,7 @@ describe('the SDK and the server', () => {
     const absent = 'f'.repeat(64);
     const client = connect('refused');
     expect((await failureOf(client.getNode(absent))).code).toBe('NOT_FOUND');
-    expect((await failureOf(client.runGc({ maxNodes: 0 }))).code).toBe('INVALID_REQUEST');
+    expect((await failureOf(client.runGc({ maxNodes: 0 }))).code).toBe('INVALID_ARGUMENT');
     expect((await failureOf(client.listRootRefs({ cursor: 'forged' }))).code).toBe('INVALID_REQUEST');
     const other = connect('refused', { token: running.issuer.token('other') });
     expect((await failureOf(other.getUsage())).code).toBe('resource_scope_mismatch');
