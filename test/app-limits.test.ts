@@ -1,6 +1,7 @@
 /** Quotas and revocations of Apps on a real server, as an operator meets them. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { makeNode } from './support/canonical-node.ts';
+import { operatorHeaders } from './support/operator-token.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
 import { addApp, runHoldfast } from './support/server-process.ts';
 import { makeSpaceClient } from './support/space-client.ts';
@@ -12,10 +13,12 @@ let running: RunningServer;
 let operators: string;
 beforeAll(async () => {
   running = await startFreshServer('app-limits', { arguments: ['--operator-listen', '127.0.0.1:0'] });
-  await until(() => running.server.output().includes('operators: '));
+  await until(() => /^operators: .*\n/m.test(running.server.output()));
   operators = /^operators: (\S+)$/m.exec(running.server.output())?.[1] as string;
 }, TEST_MS_MAX);
 afterAll(() => running.remove());
+
+const asOperator = () => ({ headers: operatorHeaders(running.data) });
 
 async function administer(...args: readonly string[]): Promise<void> {
   const { exitCode, stderr } = await runHoldfast(['app', ...args, '--data', running.data]);
@@ -54,7 +57,9 @@ test(
     let next: string | null = null;
     do {
       const query: string = next === null ? '' : `&after=${encodeURIComponent(next)}`;
-      const page = await (await fetch(`${operators}/operator/v1/spaces?limit=1${query}`)).json();
+      const page = await (
+        await fetch(`${operators}/operator/v1/spaces?limit=1${query}`, asOperator())
+      ).json();
       expect(page.spaces.length).toBeLessThanOrEqual(1);
       for (const { space, usage, quotas } of page.spaces) {
         listed.push([space, usage.nodeCount, quotas.maxBytes]);
@@ -72,7 +77,7 @@ test(
     for (const space of ['later', 'much-later']) {
       await administer('set', APP, '--space', space, '--max-bytes', 'none');
     }
-    const left = await (await fetch(`${operators}/operator/v1/spaces`)).json();
+    const left = await (await fetch(`${operators}/operator/v1/spaces`, asOperator())).json();
     expect(left.spaces.map(({ space }: { space: string }) => space)).toEqual([SPACE]);
   },
   TEST_MS_MAX,

@@ -5,6 +5,7 @@ import { existsSync, readFileSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeNode } from './support/canonical-node.ts';
 import { databasePath } from './support/embedded-files.ts';
+import { operatorHeaders } from './support/operator-token.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
 import { readPrinted } from './support/server-process.ts';
 import { makeSpaceClient } from './support/space-client.ts';
@@ -142,7 +143,11 @@ describe.concurrent('an audit log', () => {
     let shown: Line[] = [];
     // A worker that is busy for a second is left out.
     await until(async () => {
-      shown = (await (await fetch(`${url}/operator/v1/audit?limit=1000`)).json()).lines;
+      shown = (
+        await (
+          await fetch(`${url}/operator/v1/audit?limit=1000`, { headers: operatorHeaders(running.data) })
+        ).json()
+      ).lines;
       return shown.length >= written.length;
     });
     expect(shown.map(({ requestId }) => requestId).toSorted()).toEqual(written.toSorted());

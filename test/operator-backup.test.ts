@@ -10,7 +10,7 @@ import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
 
 const START_MS_MAX = 300_000;
-const TOKEN = 'operators-of-this-test';
+const TOKEN = 'the-operators-of-this-very-test-alone';
 const NODES = 40;
 const folder = makeTempFolder('operator-backup');
 const at = (name: string): string => join(folder.path, name);

@@ -3,6 +3,7 @@ import { afterAll, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeIssuer } from './support/issuer.ts';
+import { operatorTokenFile } from './support/operator-token.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
 import { readPrinted, runHoldfast, type ServerProcess, startServer } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
@@ -78,10 +79,11 @@ test(
     expect(noted().toSorted()).toEqual(expected.toSorted());
 
     const url = await readPrinted(running.server, /^operators: (\S+)\n/m);
-    expect(await listApps('--operator', url)).toMatchObject([{ appId: APP }]);
-    const again = await runHoldfast(['secret', 'rotate', '--operator', url]);
+    const operator = ['--operator', url, '--operator-token-file', operatorTokenFile(running.data)];
+    expect(await listApps(...operator)).toMatchObject([{ appId: APP }]);
+    const again = await runHoldfast(['secret', 'rotate', ...operator]);
     expect([again.exitCode, again.stderr]).toEqual([1, expect.stringContaining('a rotation is under way')]);
-    await print('app', 'suspend', APP, '--operator', url);
+    await print('app', 'suspend', APP, ...operator);
     await until(() => noted().some(([operation, app]) => operation.endsWith('suspend') && app === APP));
 
     // The socket of a server that was killed is still there.

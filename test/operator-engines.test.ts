@@ -3,6 +3,7 @@ import { afterAll, expect, test } from 'bun:test';
 import { makeNode } from './support/canonical-node.ts';
 import { formatContentUrl, makeS3Environment, openEngines } from './support/cluster.ts';
 import { makeIssuer } from './support/issuer.ts';
+import { operatorHeaders, operatorTokenFile } from './support/operator-token.ts';
 import { addApp, runHoldfast, type ServerProcess, startServer } from './support/server-process.ts';
 import { makeSpaceClient } from './support/space-client.ts';
 import { startTcpProxy } from './support/tcp-proxy.ts';
@@ -14,6 +15,8 @@ const folder = makeTempFolder('operator-engines');
 const engines = await openEngines();
 const database = new URL(engines.metadataUrl);
 const proxy = await startTcpProxy({ host: database.hostname, port: Number(database.port) });
+/** The servers keep nothing there but the token of their operators. */
+const DATA = `${folder.path}/data`;
 const servers: ServerProcess[] = [];
 afterAll(async () => {
   for (const server of servers) if (server.isRunning()) await server.end('SIGKILL');
@@ -30,7 +33,7 @@ const environment = {
 
 async function start(metadata: string) {
   const server = await startServer({
-    data: `${folder.path}/data`,
+    data: DATA,
     environment: { ...environment, HOLDFAST_METADATA: metadata },
     arguments: ['--operator-listen', '127.0.0.1:0'],
   });
@@ -47,7 +50,7 @@ test(
     proxied.port = String(proxy.port);
     const [direct, cut] = [await start(engines.metadataUrl), await start(proxied.href)];
     const issuer = makeIssuer('https://operated.test');
-    await addApp(`${folder.path}/data`, 'operated', issuer, engines.metadataUrl);
+    await addApp(DATA, 'operated', issuer, engines.metadataUrl);
     const client = makeSpaceClient(direct.server.url, 'operated', 'space', issuer.token('space'));
     await client.store(makeNode('kept'), 3_600_000);
     const list = async (...args: readonly string[]) => {
@@ -59,7 +62,10 @@ test(
     };
     const listed = await list();
     expect(listed).toMatchObject([{ app: 'operated', space: 'space', usage: { nodeCount: 1 } }]);
-    for (const { url } of [direct, cut]) expect(await list('--operator', url)).toEqual(listed);
+    for (const { url } of [direct, cut]) {
+      const operator = ['--operator', url, '--operator-token-file', operatorTokenFile(DATA)];
+      expect(await list(...operator)).toEqual(listed);
+    }
     const collected = await runHoldfast(['space', 'gc', 'operated', 'space', '--json'], { environment });
     expect(JSON.parse(collected.stdout)).toEqual({ examined: 0, deleted: 0, reclaimedContentBytes: 0 });
     expect(collected.stderr).toBe('');
@@ -81,7 +87,8 @@ test(
     await until(async () => (await probe(cut.url, '/readyz')) === 503);
     expect(await (await fetch(`${cut.url}/readyz?verbose`)).text()).toContain('[-]engines failed: ');
     expect(await probe(cut.url, '/readyz?exclude=engines')).toBe(200);
-    const readStatus = async () => (await fetch(`${cut.url}/operator/v1/status`)).json();
+    const readStatus = async () =>
+      (await fetch(`${cut.url}/operator/v1/status`, { headers: operatorHeaders(DATA) })).json();
     expect(await readStatus()).toMatchObject({
       server: { isReady: false },
       apps: null,

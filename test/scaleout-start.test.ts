@@ -184,11 +184,11 @@ describe('servers on PostgreSQL and S3', () => {
     async () => {
       const place = makePlace();
       const server = await start(place, '--dev');
-      expect(readdirSync(place.data)).toEqual(['dev-key.jwk']);
+      expect(readdirSync(place.data)).toEqual(['dev-key.jwk', 'operator-token']);
       const listed = await runHoldfast(['app', 'list', '--json'], { environment: place.environment });
       expect(JSON.parse(listed.stdout).map(({ appId }: { appId: string }) => appId)).toContain('demo');
       expect(await server.end('SIGTERM')).toBe(0);
-      expect(readdirSync(place.data)).toEqual(['dev-key.jwk']);
+      expect(readdirSync(place.data)).toEqual(['dev-key.jwk', 'operator-token']);
     },
     TEST_MS_MAX,
   );

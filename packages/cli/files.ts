@@ -1,6 +1,7 @@
 /** Files the command line reads and writes, with failures a person can act on. */
 import { rmSync, writeFileSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { open, readFile } from 'node:fs/promises';
+import { describeExposure, findExposure } from '@holdfast/protocol';
 import { CliError } from './cli-error.ts';
 import { saying } from './progress/waits.ts';
 
@@ -13,6 +14,33 @@ export async function readTextFile(path: string, what: string): Promise<string> 
   try {
     // Never while the process stands still: a pipe may give nothing for long.
     return await saying(`${what} ${path} gives no bytes yet`, () => readFile(path, 'utf8'));
+  } catch (error) {
+    throw new CliError(`${what} ${path} cannot be read: ${describeFileError(error)}`);
+  }
+}
+
+/** As `readTextFile`, of a file with a secret: one that others can use is refused. */
+export async function readSecretText(path: string, what: string): Promise<string> {
+  const { text, exposure } = await readJudged(path, what);
+  if (exposure !== undefined) throw new CliError(describeExposure(what, path, exposure));
+  return text;
+}
+
+/** As `readTextFile`. `exposure`: the mode of a file that others can use. */
+export async function readJudged(
+  path: string,
+  what: string,
+): Promise<{ readonly text: string; readonly exposure: string | undefined }> {
+  try {
+    return await saying(`${what} ${path} gives no bytes yet`, async () => {
+      const file = await open(path, 'r');
+      try {
+        const exposure = findExposure(path, await file.stat(), process.geteuid?.());
+        return { exposure, text: await file.readFile('utf8') };
+      } finally {
+        await file.close();
+      }
+    });
   } catch (error) {
     throw new CliError(`${what} ${path} cannot be read: ${describeFileError(error)}`);
   }

@@ -1,7 +1,7 @@
 /** Commands of operators: where the deployment is, and one operation on it. */
 import { type Command, Option } from 'commander';
-import { UsageError } from './cli-error.ts';
-import { readTextFile } from './files.ts';
+import { CliError, UsageError } from './cli-error.ts';
+import { readSecretText } from './files.ts';
 import { dataOption, jsonOption, metadataOption } from './options.ts';
 import { nowAndThen, saying } from './progress/waits.ts';
 import { type Server, withServer } from './server-door.ts';
@@ -14,6 +14,8 @@ type PartWhere = import('@holdfast/server').PartWhere;
 type AddressWhere = Where & PartWhere;
 type Input<N extends OperationName> = import('@holdfast/server').OperatorInput<N>;
 type Output<N extends OperationName> = import('@holdfast/server').OperatorOutput<N>;
+
+const TOKEN_FILE = "the operators' token file";
 
 export interface OperatorOptions {
   readonly data?: string;
@@ -134,9 +136,17 @@ async function findAddress(server: Server, options: OperatorOptions): Promise<Ad
   }
   const url = server.parseWebAddress('--operator', given, 'http://127.0.0.1:8421');
   const file = tokenFile ?? (process.env.HOLDFAST_OPERATOR_TOKEN_FILE || undefined);
-  const token =
-    file === undefined ? undefined : (await readTextFile(file, "the operators' token file")).trim();
+  const token = file === undefined ? undefined : await readToken(file);
   return { kind: 'address', address: { kind: 'url', url, token } };
+}
+
+async function readToken(file: string): Promise<string> {
+  const token = (await readSecretText(file, TOKEN_FILE)).trim();
+  if (/^[\x21-\x7e]+$/.test(token)) return token;
+  // A line of the server's file has a name and rights beside its token, and is no token.
+  throw new CliError(
+    `${TOKEN_FILE} ${file} must hold one token alone: put your token into a file of its own`,
+  );
 }
 
 function nameOf(server: Server, where: Where | PartWhere): string {

@@ -8,6 +8,7 @@ import {
   LEASE_DURATION_MS_MIN,
   PATH_ID_CHARACTERS_MAX,
   parseDuration,
+  parseInstant,
   parseSize,
 } from '@holdfast/protocol';
 import { InvalidArgumentError, Option } from 'commander';
@@ -75,18 +76,11 @@ export function parseCountValue(min: number): (text: string) => number {
   };
 }
 
-const RFC_3339 = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2}(?:\.\d+)?)([Zz]|[+-]\d{2}:\d{2})$/;
-
 /** An instant in RFC 3339; ms since the epoch. */
 export function parseTimeValue(text: string): number {
-  const [, day = '', time = '', zone = ''] = RFC_3339.exec(text) ?? [];
-  const at = Date.parse(`${day}T${time}${zone.toUpperCase()}`);
-  // A day that its month does not have becomes one of the next month.
-  const isDay = new Date(`${day}T00:00:00Z`).getUTCDate() === Number(day.slice(-2));
-  if (Number.isNaN(at) || !isDay) {
-    throw new InvalidArgumentError('It must be a time in RFC 3339, such as 2026-12-31T23:59:59Z.');
-  }
-  return Math.floor(at);
+  const at = parseInstant(text);
+  if (at !== undefined) return at;
+  throw new InvalidArgumentError('It must be a time in RFC 3339, such as 2026-12-31T23:59:59Z.');
 }
 
 /** What to warn of where the service protects for another time than was asked for; undefined: nothing. */

@@ -74,6 +74,7 @@ const GROUPS: readonly (readonly [string, Readonly<Record<string, () => Promise<
       migrate: async () => (await import('./commands/migrate.ts')).registerMigrateCommand,
       'accept-restore': async () =>
         (await import('./commands/accept-restore.ts')).registerAcceptRestoreCommand,
+      console: async () => (await import('./commands/console.ts')).registerConsoleCommand,
       secret: async () => (await import('./commands/secret.ts')).registerSecretCommand,
     },
   ],

@@ -23,6 +23,8 @@ export interface ServerOptions {
   /** a command that runs the server, such as `prlimit --nofile=64` */
   readonly wrapper?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
+  /** what the server can read there; none by default */
+  readonly stdin?: string;
   /** called with everything logged so far whenever more has come, also before the server listens */
   readonly onLog?: (log: string) => void;
 }
@@ -95,7 +97,7 @@ export async function tryStartServer(options: ServerOptions): Promise<ServerProc
   const child = Bun.spawn([...command, ...(options.arguments ?? [])], {
     cwd: options.cwd ?? ROOT,
     env: { ...cleanEnvironment(), ...options.environment },
-    stdin: 'ignore',
+    stdin: options.stdin === undefined ? 'ignore' : Buffer.from(options.stdin),
     stdout: 'pipe',
     stderr: 'pipe',
   });

@@ -9,7 +9,7 @@ import {
 import { type Command, Option } from 'commander';
 import type { JWK } from 'jose';
 import { CliError } from '../cli-error.ts';
-import { readTextFile } from '../files.ts';
+import { readSecretText } from '../files.ts';
 import {
   collectKnownNames,
   jsonOption,
@@ -124,7 +124,7 @@ function findWarnings({ permission, refDomain, ttl }: TokenOptions): string[] {
 }
 
 async function readPrivateKey(path: string): Promise<{ readonly jwk: JWK; readonly algorithm: string }> {
-  const text = await readTextFile(path, 'the private key');
+  const text = await readSecretText(path, 'the private key');
   let jwk: unknown;
   try {
     jwk = JSON.parse(text);

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { describeExposure, findExposure } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { describeFileError, SECRET_FILE_MODE } from '../files.ts';
@@ -49,13 +50,8 @@ export function readProfiles(environment: Environment = process.env): Profiles {
   if (path === undefined) return NONE;
   let text: string;
   try {
-    const { mode } = statSync(path);
-    if ((mode & 0o077) !== 0) {
-      const shown = (mode & 0o777).toString(8);
-      throw new CliError(
-        `${path} holds tokens and others can use it (mode ${shown}); nothing in it was used. If it was not read by anyone run: chmod 600 ${path}`,
-      );
-    }
+    const mode = findExposure(path, statSync(path), process.geteuid?.());
+    if (mode !== undefined) throw new CliError(describeExposure('the file of profiles', path, mode));
     text = readFileSync(path, 'utf8');
   } catch (error) {
     if (error instanceof CliError) throw error;

@@ -1,5 +1,6 @@
 /** Where the four parts of a connection come from: a flag, a profile that a flag names, a variable, any other profile. */
-import { readTextFile } from '../files.ts';
+import { readJudged } from '../files.ts';
+import { printNote } from '../terminal/output.ts';
 import { getProfile, type Profile, readProfiles } from './profiles.ts';
 import { rereadToken } from './token-file.ts';
 
@@ -70,7 +71,11 @@ async function findToken(
 }
 
 async function openTokenFile(file: string): Promise<CurrentToken> {
-  return rereadToken(file, (await readTextFile(file, 'the token file')).trim());
+  const { text, exposure } = await readJudged(file, 'the token file');
+  // It is good for a short time and for one Space, and a shell makes the file with the mode of any file: a person is told.
+  if (exposure !== undefined && process.stderr.isTTY)
+    printNote(`warning: others can use the token file ${file} (mode ${exposure}); run: chmod 600 ${file}`);
+  return rereadToken(file, text.trim());
 }
 
 function variable(name: string): string | undefined {

@@ -6,6 +6,8 @@ export interface AuditEvent {
   readonly space?: string | undefined;
   /** of the Space API, `upload`, or `operator.` and the name of an operation for operators */
   readonly operation: string;
+  /** name of the operator's token; `owner` through the channel of the data folder */
+  readonly operator?: string | undefined;
   readonly iss?: string | undefined;
   readonly sub?: string | undefined;
   readonly jti?: string | undefined;
@@ -40,6 +42,7 @@ const FIELDS = [
   'app',
   'space',
   'operation',
+  'operator',
   'iss',
   'sub',
   'jti',
@@ -77,6 +80,6 @@ function cut(text: string, charactersMax: number): string {
 
 /** Events of one kind differ in what each measured alone. */
 export function kindOf(event: AuditEvent): string {
-  const { app, space, operation, iss, sub, jti, kid, peer, status, error, verified } = event;
-  return JSON.stringify([app, space, operation, iss, sub, jti, kid, peer, status, error, verified]);
+  const { app, space, operation, operator, iss, sub, jti, kid, peer, status, error, verified } = event;
+  return JSON.stringify([app, space, operation, operator, iss, sub, jti, kid, peer, status, error, verified]);
 }

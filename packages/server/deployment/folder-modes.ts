@@ -9,7 +9,7 @@ const OTHERS = 0o077;
 
 /** What servers make in a data folder. Anything else there is somebody else's and keeps its mode. */
 const OWN_NAME =
-  /^(?:(?:holdfast|registry|lock)\.db(?:-wal|-shm|-journal)?|secret\.key|dev-key\.jwk|operator\.sock|last-backup|content|spool|lost\+found)$/;
+  /^(?:(?:holdfast|registry|lock)\.db(?:-wal|-shm|-journal)?|secret\.key|dev-key\.jwk|operator\.sock|operator-token|last-backup|content|spool|lost\+found)$/;
 
 export interface FolderModes {
   /** paths that others could use, and cannot any more */

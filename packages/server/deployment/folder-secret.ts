@@ -5,7 +5,7 @@ import { formatSecrets, parseSecrets, SECRET_BYTES, type SigningSecrets } from '
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 import type { SharedSecret } from './deployment.ts';
-import { createPrivateFile, findPrivateFile, replacePrivateFile } from './private-file.ts';
+import { createPrivateFile, findSecretFile, replacePrivateFile } from './private-file.ts';
 
 const SECRET_NAME = 'secret.key';
 
@@ -40,8 +40,9 @@ function parse(path: string, content: Uint8Array): SigningSecrets {
 
 async function findSecret(path: string): Promise<Uint8Array | undefined> {
   try {
-    return await findPrivateFile(path);
+    return await findSecretFile(path, 'the secret');
   } catch (error) {
+    if (error instanceof ServeError) throw error;
     throw new ServeError(
       `the secret ${path} cannot be read (${codeOf(error)}): check its owner and mode, it belongs to the user that runs holdfast`,
     );

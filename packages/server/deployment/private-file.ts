@@ -2,12 +2,23 @@
 import { chown, link, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { codeOf } from '../error-code.ts';
+import { readSecretFile } from '../secret-file.ts';
 
 const PRIVATE_MODE = 0o600;
 
 export async function findPrivateFile(path: string): Promise<Uint8Array | undefined> {
   try {
     return await readFile(path);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** As `findPrivateFile`, of a secret: rejects with ConfigError if others can use the file. `what` names its role. */
+export async function findSecretFile(path: string, what: string): Promise<Uint8Array | undefined> {
+  try {
+    return (await readSecretFile(path, what)).bytes;
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined;
     throw error;

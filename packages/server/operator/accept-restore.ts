@@ -9,6 +9,7 @@ import { record } from './schemas.ts';
 export const acceptRestore = operation({
   method: 'POST',
   path: 'accept-restore',
+  right: 'all',
   summary:
     'Go on with a restored database: its epoch passes that of the bucket, and unknown objects get tombstones',
   input: {},

@@ -8,12 +8,13 @@ import {
 } from '@holdfast/protocol';
 import { answerInLines, wantsLines } from './answer-lines.ts';
 import { API_PATH } from './api-path.ts';
-import { audited } from './audited.ts';
+import { audited, noteForbidden } from './audited.ts';
 import { type Fields, parseFields } from './fields.ts';
 import { buildOperatorOpenApi } from './openapi.ts';
 import type { Operation, OperatorContext } from './operation.ts';
 import { OPERATION_NAMES, OPERATIONS } from './operations.ts';
 import { isUnexpected, OperatorError, type Problem, problemOf } from './problem.ts';
+import { mayCall, type RequestCaller } from './rights.ts';
 
 const JSON_MEDIA_TYPE = /^application\/json\s*(?:;|$)/i;
 const DOCUMENT_PATH = `${API_PATH}openapi.json`;
@@ -29,24 +30,25 @@ export function isOpenPath(path: string): boolean {
   return BY_PATH.get(path)?.every(({ isOpen }) => isOpen === true) ?? false;
 }
 
-/** Answers a request whose path begins with `API_PATH`; its sender may call every operation. */
+/** Answers a request whose path begins with `API_PATH`. */
 export async function answerApi(
   context: OperatorContext,
   request: Request,
   url: URL,
-  peer?: string,
+  caller: RequestCaller,
 ): Promise<Response> {
   if (url.pathname === DOCUMENT_PATH && isRead(request)) {
     return Response.json(buildOperatorOpenApi(), { headers: NO_STORE });
   }
   try {
     const found = findOperation(request.method, url.pathname);
+    assertMayCall(context, caller, found);
     if (context.live?.isDraining()) {
       throw new OperatorError('DRAINING', 'the server is ending and begins nothing any more: try again');
     }
     const input = parseFields(found.input, await readInput(found, request, url));
     const work = (report: (progress: string) => void): Promise<unknown> =>
-      audited(context.live?.audit, { operation: found, input, peer }, () =>
+      audited(context.live?.audit, { operation: found, input, caller }, () =>
         found.run({ ...context, signal: request.signal, report }, input),
       ).catch((error: unknown) => {
         noteUnexpected(context, url.pathname, error);
@@ -57,6 +59,18 @@ export async function answerApi(
   } catch (error) {
     return problemAnswer(problemOf(error), allowOf(url.pathname, error));
   }
+}
+
+/** Throws OperatorError (FORBIDDEN). */
+function assertMayCall({ live }: OperatorContext, caller: RequestCaller, called: Operation): void {
+  const { operator } = caller;
+  const { method, path, right, isOpen } = called;
+  if (isOpen === true || (operator !== undefined && mayCall(operator, called))) return;
+  noteForbidden(live?.audit, called, caller);
+  throw new OperatorError(
+    'FORBIDDEN',
+    `the token ${JSON.stringify(operator?.name)} may not ${method} ${path}: that needs the right ${right} in the operators' token file`,
+  );
 }
 
 function noteUnexpected({ log }: OperatorContext, path: string, error: unknown): void {

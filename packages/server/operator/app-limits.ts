@@ -10,6 +10,7 @@ const CLAIM_LENGTH_MAX = 2048;
 export const setApp = partOperation('apps', {
   method: 'POST',
   path: 'apps/set',
+  right: 'apps',
   summary: 'Set or lift the quotas of an App, or of one of its Spaces',
   input: {
     app: APP,
@@ -29,6 +30,7 @@ export const setApp = partOperation('apps', {
 export const revokeApp = partOperation('apps', {
   method: 'POST',
   path: 'apps/revoke',
+  right: 'apps',
   summary: 'Refuse one token of an App, or all of a subject, until a time; or lift that',
   input: {
     app: APP,

@@ -49,6 +49,7 @@ export const APP_SCHEMA = record({
 export const listApps = partOperation('apps', {
   method: 'GET',
   path: 'apps',
+  right: 'apps',
   summary: 'List the registered Apps',
   input: {},
   output: record({ apps: listOf(APP_SCHEMA, 'By the bytes of their ids.') }),
@@ -76,6 +77,7 @@ const ALGORITHM_NAMES: Field<readonly string[]> = {
 export const addApp = partOperation('apps', {
   method: 'POST',
   path: 'apps/add',
+  right: 'apps',
   summary: 'Register an App, or with replace swap issuer, audience, keys and lifetime of one that exists',
   input: {
     app: APP,
@@ -122,6 +124,7 @@ async function setStatus(
 export const suspendApp = partOperation('apps', {
   method: 'POST',
   path: 'apps/suspend',
+  right: 'apps',
   summary: 'Refuse every capability of an App until it is resumed',
   input: { app: APP },
   output: APP_SCHEMA,
@@ -131,6 +134,7 @@ export const suspendApp = partOperation('apps', {
 export const resumeApp = partOperation('apps', {
   method: 'POST',
   path: 'apps/resume',
+  right: 'apps',
   summary: 'Accept the capabilities of a suspended App again',
   input: { app: APP },
   output: APP_SCHEMA,
@@ -140,6 +144,7 @@ export const resumeApp = partOperation('apps', {
 export const removeApp = partOperation('apps', {
   method: 'POST',
   path: 'apps/remove',
+  right: 'apps',
   summary: 'Unregister an App; its data stays, and serves again when the App is added again',
   input: { app: APP },
   output: record({ appId: TEXT, removed: { const: true } }),

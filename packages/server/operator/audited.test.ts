@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AuditLog } from '../audit/audit-log.ts';
-import { audited, noteRefusal } from './audited.ts';
+import { audited, noteForbidden, noteRefusal } from './audited.ts';
 import { OperatorError, problemOf } from './problem.ts';
 
 let folder: string;
@@ -21,7 +21,7 @@ afterAll(async () => {
 const SUSPEND = {
   operation: { method: 'POST', path: 'apps/suspend' },
   input: { app: 'a' },
-  peer: '::1',
+  caller: { operator: { name: 'alice', rights: ['apps'] }, peer: '::1' },
 } as const;
 
 test('each change of an operator has a line, even a refused one, and reads have none', async () => {
@@ -30,10 +30,12 @@ test('each change of an operator has a line, even a refused one, and reads have 
   await expect(audited(audit, SUSPEND, refuse)).rejects.toThrow('no such App');
   await audited(audit, { ...SUSPEND, operation: { method: 'GET', path: 'apps' } }, async () => 'read');
   noteRefusal(audit, problemOf(new OperatorError('UNAUTHORIZED', 'no token')), '10.0.0.1');
+  noteForbidden(audit, { method: 'GET', path: 'spaces' }, SUSPEND.caller);
   noteRefusal(audit, problemOf(new OperatorError('NOT_FOUND', 'nothing there')), '10.0.0.1');
   expect(audit.recent(10)).toMatchObject([
+    { operation: 'operator.spaces', operator: 'alice', status: 403, error: 'FORBIDDEN' },
     { operation: 'operator', verified: false, peer: '10.0.0.1', status: 401, error: 'UNAUTHORIZED' },
-    { operation: 'operator.apps.suspend', app: 'a', status: 404, error: 'NOT_FOUND' },
+    { operation: 'operator.apps.suspend', operator: 'alice', app: 'a', status: 404, error: 'NOT_FOUND' },
     { operation: 'operator.apps.suspend', app: 'a', peer: '::1', status: 200 },
   ]);
 });

@@ -2,26 +2,27 @@
 import type { AuditEvent } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
 import type { Operation } from './operation.ts';
-import { OperatorError, type Problem, problemOf } from './problem.ts';
+import { OperatorError, PROBLEM_STATUS, type Problem, problemOf } from './problem.ts';
+import type { RequestCaller } from './rights.ts';
 
 const DONE_STATUS = 200;
+const REFUSALS: ReadonlySet<Problem['code']> = new Set(['UNAUTHORIZED', 'FORBIDDEN', 'TOO_MANY_GUESSES']);
 
 /** One call of an operation, by somebody who may call it. */
 interface AuditedCall {
   readonly operation: Pick<Operation, 'method' | 'path'>;
   /** parsed */
   readonly input: Readonly<Record<string, unknown>>;
-  /** undefined: a command on this machine, through the channel */
-  readonly peer: string | undefined;
+  readonly caller: RequestCaller;
 }
 
 /** Runs a call and writes its line, unless it only reads. Throws what `run` throws. */
 export async function audited<T>(
   audit: AuditLog | undefined,
-  { operation: { method, path }, input, peer }: AuditedCall,
+  { operation, input, caller }: AuditedCall,
   run: () => Promise<T>,
 ): Promise<T> {
-  if (audit === undefined || method === 'GET') return run();
+  if (audit === undefined || operation.method === 'GET') return run();
   if (audit.refusesChanges) throw notAudited();
   const startedAt = performance.now();
   const note = (status: number, error?: string): void => {
@@ -30,8 +31,8 @@ export async function audited<T>(
       requestId: crypto.randomUUID(),
       app: typeof app === 'string' ? app : undefined,
       space: typeof space === 'string' ? space : undefined,
-      operation: `operator.${path.replaceAll('/', '.')}`,
-      ...{ peer, status, error },
+      ...whoAndWhat(operation, caller),
+      ...{ status, error },
       ms: Math.round(performance.now() - startedAt),
     };
     audit.note(event, error === undefined ? 'change' : 'counted');
@@ -49,9 +50,23 @@ export async function audited<T>(
   return result;
 }
 
+/** A call by an operator whose token has no right to it. */
+export function noteForbidden(
+  audit: AuditLog | undefined,
+  operation: AuditedCall['operation'],
+  caller: RequestCaller,
+): void {
+  const { FORBIDDEN: status } = PROBLEM_STATUS;
+  audit?.note({ ...whoAndWhat(operation, caller), status, error: 'FORBIDDEN' }, 'counted');
+}
+
+function whoAndWhat({ path }: AuditedCall['operation'], { operator, peer }: RequestCaller) {
+  return { operation: `operator.${path.replaceAll('/', '.')}`, operator: operator?.name, peer };
+}
+
 /** A request that may not call operations at all. */
 export function noteRefusal(audit: AuditLog | undefined, problem: Problem, peer: string | undefined): void {
-  if (problem.code !== 'UNAUTHORIZED' && problem.code !== 'FORBIDDEN') return;
+  if (!REFUSALS.has(problem.code)) return;
   const { status, code: error } = problem;
   audit?.note({ operation: 'operator', verified: false, peer, status, error }, 'counted');
 }

@@ -24,6 +24,7 @@ const ABSOLUTE_PATH: Field<string> = {
 export const getBackup = operation({
   method: 'GET',
   path: 'backup',
+  right: 'backup',
   summary: 'Say whether a backup is being made, and when the last one succeeded',
   input: {},
   output: record({
@@ -43,19 +44,12 @@ export const getBackup = operation({
 export const backUp = operation({
   method: 'POST',
   path: 'backup',
+  right: 'backup',
   summary: 'Back up the data folder into a folder of the same machine; answers when the backup is made',
   input: { folder: ABSOLUTE_PATH },
   output: record({ nodes: COUNT, bytes: COUNT, copiedBytes: COUNT, ms: COUNT }),
   // It goes on if the caller goes away: whoever asks again is told how far it is.
-  run: async (call, { folder }) => {
-    if (!call.mayNamePaths) {
-      throw new OperatorError(
-        'FORBIDDEN',
-        'who asks for a backup names a path of this machine, so a token is needed: start the server with --operator-token-file FILE, or use holdfast backup',
-      );
-    }
-    return backupsOf(call).run(folder);
-  },
+  run: async (call, { folder }) => backupsOf(call).run(folder),
 });
 
 function backupsOf({ live }: OperationCall): FolderBackups {

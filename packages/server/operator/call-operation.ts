@@ -139,7 +139,10 @@ function explainRefusal(address: OperatorAddress, status: number, body: unknown)
   const { code, detail } = problem;
   if (code === 'DRAINING' && address.kind === 'channel') return new NoServer(detail);
   if (code === 'UNAUTHORIZED') {
-    return new OperatorError(code, `${detail}: give --operator-token-file FILE`);
+    return new OperatorError(
+      code,
+      `${detail}: give --operator-token-file FILE; a server that was started without one has its token in the file operator-token of its data folder`,
+    );
   }
   return new OperatorError(code, detail);
 }

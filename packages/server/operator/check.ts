@@ -30,6 +30,7 @@ const percentOf = (share: string): number => (share === ALL ? PERCENT_MAX : pars
 export const check = operation({
   method: 'POST',
   path: 'check',
+  right: 'spaces',
   summary: 'Compare rows, bytes, edges, counts, usage and history, and repair what a recount proves',
   input: {
     repair: optional(flag('Corrects counts, and makes rows say what their bytes prove. Deletes nothing.')),

@@ -30,6 +30,7 @@ const KEEPER: JsonSchema = record(
 export const explain = operation({
   method: 'GET',
   path: 'explain',
+  right: 'spaces',
   summary: 'Say what keeps a node: its lease, its root refs, its parents, and what keeps those',
   input: { app: APP, space: SPACE, hash: HASH },
   output: record({

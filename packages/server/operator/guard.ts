@@ -1,11 +1,14 @@
 /**
- * Who may speak to the listener for operators. Without a token only programs of this machine may: a page of the web that a
- * browser here has open, also by a name that leads to this address, is refused.
+ * Who may speak to the listener for operators. On loopback a page of the web that a browser here has open, also by a name that leads
+ * to this address, is refused: it would reach what needs no token there.
  */
 
 import { isLoopbackHost } from '../engine/address.ts';
-import type { OperatorToken } from './operator-token.ts';
+import type { GuessBrake } from './guess-brake.ts';
+import type { OperatorTokens } from './operator-tokens.ts';
 import { OperatorError } from './problem.ts';
+import type { Operator } from './rights.ts';
+import type { ConsoleSignIn } from './sign-in.ts';
 
 const BRACKETS = /^\[(.*)\]$/;
 const PORT = /:[0-9]{1,5}$/;
@@ -17,7 +20,7 @@ export function assertFromHere(request: Request): void {
   if (!isLoopbackHost(nameOf(host))) {
     throw new OperatorError(
       'FORBIDDEN',
-      'the Host of the request is no loopback address: without --operator-token-file only localhost, 127.0.0.1 and [::1] are answered',
+      'the Host of the request is no loopback address: a listener on loopback answers localhost, 127.0.0.1 and [::1] alone, so let a proxy send one of these',
     );
   }
   const origin = request.headers.get('origin');
@@ -30,9 +33,42 @@ function nameOf(authority: string): string {
   return authority.replace(PORT, '').replace(BRACKETS, '$1');
 }
 
-/** Throws OperatorError (UNAUTHORIZED). */
-export async function assertToken(token: OperatorToken, request: Request): Promise<void> {
-  const given = BEARER.exec(request.headers.get('authorization') ?? '')?.[1];
+export interface Gatekeepers {
+  readonly tokens: OperatorTokens;
+  readonly signIn: ConsoleSignIn | undefined;
+  readonly brake: GuessBrake;
+}
+
+/** Resolves with who sent the request. Rejects with OperatorError (UNAUTHORIZED, TOO_MANY_GUESSES). */
+export async function identify(
+  { tokens, signIn, brake }: Gatekeepers,
+  request: Request,
+  peer: string | undefined,
+): Promise<Operator> {
+  const given = findBearer(request);
   if (given === undefined) throw new OperatorError('UNAUTHORIZED', 'the operator token is missing');
-  if (!(await token.matches(given))) throw new OperatorError('UNAUTHORIZED', 'the operator token is wrong');
+  const session = signIn?.findOperator(given);
+  if (session !== undefined) return session;
+  const verdict = await tokens.judge(given);
+  if (verdict.kind === 'known') return verdict.operator;
+  if (verdict.kind === 'expired') {
+    throw new OperatorError('UNAUTHORIZED', `the operator token ${JSON.stringify(verdict.name)} has expired`);
+  }
+  await brake.slow(peer ?? '');
+  throw new OperatorError('UNAUTHORIZED', 'the operator token is wrong');
+}
+
+/** Who sent the request, if its token is good; never slow. */
+export async function findIdentity(
+  { tokens, signIn }: Gatekeepers,
+  request: Request,
+): Promise<Operator | undefined> {
+  const given = findBearer(request);
+  if (given === undefined) return undefined;
+  const verdict = await tokens.judge(given);
+  return signIn?.findOperator(given) ?? (verdict.kind === 'known' ? verdict.operator : undefined);
+}
+
+function findBearer(request: Request): string | undefined {
+  return BEARER.exec(request.headers.get('authorization') ?? '')?.[1];
 }

@@ -7,18 +7,20 @@ import { answerApi, isOpenPath, problemAnswer } from './api.ts';
 import { API_PATH } from './api-path.ts';
 import { noteRefusal } from './audited.ts';
 import { type ConsoleReach, findConsoleAnswer } from './console-answer.ts';
-import { assertFromHere, assertToken } from './guard.ts';
+import { assertFromHere, findIdentity, type Gatekeepers, identify } from './guard.ts';
+import { RETRY_AFTER_SECONDS } from './guess-brake.ts';
 import type { LiveServer } from './live-server.ts';
 import type { OperatorContext } from './operation.ts';
-import type { OperatorToken } from './operator-token.ts';
 import { LIVE_PATH, liveAnswer, READY_PATH, readyAnswer } from './probes.ts';
-import { OperatorError, problemOf } from './problem.ts';
+import { OperatorError, PROBLEM_STATUS, type ProblemCode, problemOf } from './problem.ts';
+import { mayCall, type Operator } from './rights.ts';
 
 export interface OperatorHandlerParts {
   readonly context: OperatorContext;
   readonly live: LiveServer;
-  /** undefined: only programs of this machine may speak to the listener */
-  readonly token: OperatorToken | undefined;
+  readonly gatekeepers: Gatekeepers;
+  /** the listener can be reached from this machine alone */
+  readonly isLoopback: boolean;
   /** what all processes of this server have counted */
   readonly readMetrics: () => Promise<MetricsSnapshot>;
   readonly consoleReach: ConsoleReach;
@@ -38,6 +40,11 @@ const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'x-frame-options': 'DENY',
 };
 
+const HEADERS_OF: Partial<Readonly<Record<ProblemCode, Readonly<Record<string, string>>>>> = {
+  UNAUTHORIZED: { 'www-authenticate': 'Bearer' },
+  TOO_MANY_GUESSES: { 'retry-after': String(RETRY_AFTER_SECONDS) },
+};
+
 /** Never rejects. */
 export function createOperatorHandler(
   parts: OperatorHandlerParts,
@@ -47,7 +54,7 @@ export function createOperatorHandler(
       const problem = problemOf(error);
       noteRefusal(parts.context.live?.audit, problem, peer);
       REQUESTS.add({ operation: 'operator', status: String(problem.status), app: OTHER_APP }, 1);
-      return problemAnswer(problem, problem.code === 'UNAUTHORIZED' ? { 'www-authenticate': 'Bearer' } : {});
+      return problemAnswer(problem, HEADERS_OF[problem.code]);
     });
     for (const [name, value] of Object.entries(SECURITY_HEADERS)) {
       if (!response.headers.has(name)) response.headers.set(name, value);
@@ -57,34 +64,54 @@ export function createOperatorHandler(
 }
 
 async function answer(parts: OperatorHandlerParts, request: Request, peer?: string): Promise<Response> {
-  const { context, live, token } = parts;
-  // A request without a Host, as probes in HTTP/1.0 send it, has a path alone.
-  const url = new URL(request.url, 'http://localhost');
-  if (token === undefined) assertFromHere(request);
+  const { context, live, gatekeepers, isLoopback } = parts;
+  if (isLoopback) assertFromHere(request);
+  const url = parseUrl(request);
   const isRead = request.method === 'GET' || request.method === 'HEAD';
-  // A probe has no token to send: it learns whether, and not why.
+  // A probe has no token to send: elsewhere than on loopback it learns whether, and not why.
   if (isRead && url.pathname === LIVE_PATH) return liveAnswer();
   if (isRead && (url.pathname === READY_PATH || url.pathname.startsWith(`${READY_PATH}/`))) {
-    return readyAnswer(live.checks, url, await mayKnow(token, request));
+    const mayKnow = isLoopback || mayRead(await findIdentity(gatekeepers, request));
+    return readyAnswer(live.checks, url, mayKnow);
   }
+  const isScrape = isRead && url.pathname === METRICS_PATH;
+  if (isScrape && isLoopback) return scrapeAnswer(parts, request);
   const page = isRead ? await findConsoleAnswer(parts.consoleReach, request, url) : undefined;
   if (page !== undefined) return page;
-  if (token !== undefined && !isOpenPath(url.pathname)) await assertToken(token, request);
-  if (isRead && url.pathname === METRICS_PATH) return scrapeAnswer(parts, request);
-  if (url.pathname.startsWith(API_PATH)) return answerApi(context, request, url, peer);
+  if (isOpenPath(url.pathname)) return answerSignIn(parts, request, url, peer);
+  const operator = await identify(gatekeepers, request, peer);
+  if (isScrape) {
+    if (mayRead(operator)) return scrapeAnswer(parts, request);
+    throw new OperatorError('FORBIDDEN', 'the token may not read metrics: that needs the right read');
+  }
+  if (url.pathname.startsWith(API_PATH)) return answerApi(context, request, url, { operator, peer });
   throw new OperatorError('NOT_FOUND', 'there is nothing at this path');
+}
+
+const mayRead = (operator: Operator | undefined): boolean =>
+  operator !== undefined && mayCall(operator, { method: 'GET', right: 'read' });
+
+/** Throws OperatorError (INVALID_INPUT): a `Host` may be anything. */
+function parseUrl({ url }: Request): URL {
+  // A request without a Host, as probes in HTTP/1.0 send it, has a path alone.
+  if (URL.canParse(url, 'http://localhost')) return new URL(url, 'http://localhost');
+  throw new OperatorError('INVALID_INPUT', 'the address of the request cannot be understood');
+}
+
+/** A code can be guessed as a token can. */
+async function answerSignIn(
+  { context, gatekeepers }: OperatorHandlerParts,
+  request: Request,
+  url: URL,
+  peer: string | undefined,
+): Promise<Response> {
+  const response = await answerApi(context, request, url, { operator: undefined, peer });
+  if (response.status === PROBLEM_STATUS.FORBIDDEN) await gatekeepers.brake.slow(peer ?? '');
+  return response;
 }
 
 async function scrapeAnswer({ readMetrics }: OperatorHandlerParts, request: Request): Promise<Response> {
   const accept = request.headers.get('accept');
   const { contentType, text } = renderScrape(accept, METRICS.definitions(), await readMetrics());
   return new Response(text, { headers: { 'content-type': contentType, 'cache-control': 'no-store' } });
-}
-
-async function mayKnow(token: OperatorToken | undefined, request: Request): Promise<boolean> {
-  if (token === undefined) return true;
-  return assertToken(token, request).then(
-    () => true,
-    () => false,
-  );
 }

@@ -8,6 +8,7 @@ const APP_LOAD = record({ app: TEXT, requests: COUNT, errors: COUNT });
 export const getHistory = operation({
   method: 'GET',
   path: 'history',
+  right: 'read',
   summary:
     'Give what the server had to do since it started: a point a minute for a day, or an hour for 90 days',
   input: {

@@ -9,6 +9,7 @@ const LINES_MAX = 1000;
 export const listAudit = operation({
   method: 'GET',
   path: 'audit',
+  right: 'read',
   summary:
     'List the newest lines of the audit log that the processes of this server have written, the newest first',
   input: {

@@ -4,7 +4,7 @@ import type { AuditLog } from '../audit/audit-log.ts';
 import type { FolderBackups } from './folder-backups.ts';
 import type { LoadHistory } from './load-history.ts';
 import type { Check } from './readiness.ts';
-import type { SignIn } from './sign-in.ts';
+import type { ConsoleSignIn } from './sign-in.ts';
 
 export interface LiveServer {
   /** ms since the epoch */
@@ -23,6 +23,6 @@ export interface LiveServer {
   readonly history: LoadHistory;
   /** undefined: the rows are in no folder */
   readonly backups: FolderBackups | undefined;
-  /** undefined: there is no demo App */
-  readonly signIn: SignIn | undefined;
+  /** undefined: there is no console, because there is no listener */
+  readonly signIn: ConsoleSignIn | undefined;
 }

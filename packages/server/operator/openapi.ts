@@ -9,7 +9,8 @@ import { COUNT, record, TEXT } from './schemas.ts';
 
 const DESCRIPTION = `What operators may ask of a Holdfast server, on its listener for operators (\`serve --operator-listen\`). A GET \
 takes its input as query parameters, a POST as a JSON object with \`Content-Type: application/json\`; unknown, missing and repeated \
-fields are refused. If the server has an operator token, every request but \`sign-in\` needs it as a bearer token. Refusals are \
+fields are refused. Every request but \`sign-in\` needs a bearer token \
+of operators that has the right in \`x-right\`; \`read\` does for every GET. Refusals are \
 RFC 9457 problems: a program decides by \`code\`, a person reads \`detail\`.`;
 
 const PROBLEM: JsonSchema = record({
@@ -45,15 +46,15 @@ export function buildOperatorOpenApi(): JsonSchema {
       ),
       securitySchemes: { operatorToken: { type: 'http', scheme: 'bearer' } },
     },
-    security: [{}, { operatorToken: [] }],
+    security: [{ operatorToken: [] }],
   };
 }
 
-function describe(name: OperationName, { method, summary, input, output, isOpen }: Operation): JsonSchema {
+function describe(name: OperationName, { method, summary, right, input, output, isOpen }: Operation): JsonSchema {
   return {
     operationId: name,
     summary,
-    ...(isOpen === true ? { security: [{}] } : {}),
+    ...(isOpen === true ? { security: [{}] } : { 'x-right': right }),
     ...(method === 'GET' ? { parameters: parametersOf(input) } : { requestBody: bodyOf(input) }),
     responses: {
       200: { description: 'It was done.', content: { 'application/json': { schema: output } } },

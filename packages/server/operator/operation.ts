@@ -10,6 +10,7 @@ import type { Registry } from '../deployment/registry.ts';
 import type { Log } from '../log.ts';
 import type { Fields, Parsed } from './fields.ts';
 import type { LiveServer } from './live-server.ts';
+import type { Right } from './rights.ts';
 
 /** What an operation works on: the open deployment, wherever it was opened. */
 export interface OperatorContext {
@@ -21,8 +22,6 @@ export interface OperatorContext {
   /** what upload URLs and cursors are signed with */
   readonly secret: SharedSecret;
   readonly log: Log;
-  /** the caller owns the data folder or has the operators' token, so it may name paths of this machine */
-  readonly mayNamePaths: boolean;
   /** what only a server has; undefined: a command opened the deployment itself */
   readonly live: LiveServer | undefined;
 }
@@ -50,6 +49,8 @@ export interface Operation<F extends Fields = Fields, O = unknown> {
   readonly path: string;
   /** one line */
   readonly summary: string;
+  /** that a token must have to call it; a token that may read may call every GET too */
+  readonly right: Right;
   /** its input itself proves that the caller may do it: no operator token is asked for */
   readonly isOpen?: true;
   readonly input: F;

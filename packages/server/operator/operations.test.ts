@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020.js';
+import { operatorHeaders } from '../../../test/support/operator-token.ts';
 import { readPrinted, type ServerProcess, startServer } from '../../../test/support/server-process.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { until } from '../../../test/support/until.ts';
@@ -21,6 +22,7 @@ const SAMPLES: Readonly<
   getHistory: { input: { resolution: 'hour' } },
   listRotten: { input: {} },
   signIn: { input: { code: 'wrong' }, status: 403 },
+  makeConsoleLink: { input: {} },
   listApps: { input: {} },
   addApp: { input: { ...ADDED, jwksUrl: 'https://added.example/jwks.json' } },
   suspendApp: { input: { app: 'added' } },
@@ -35,9 +37,9 @@ const SAMPLES: Readonly<
   planCollection: { input: { app: 'demo', space: 'home' } },
   explain: { input: { app: 'demo', space: 'home', hash: '0'.repeat(64) }, status: 404 },
   check: { input: { rehash: '10%' } },
-  // Without a token nobody may name a path.
   getBackup: { input: {} },
-  backUp: { input: { folder: '/nowhere' }, status: 403 },
+  // Nothing can be made there, as root neither.
+  backUp: { input: { folder: '/proc/nowhere' }, status: 409 },
   listAudit: { input: { limit: 5 } },
   acceptRestore: { input: {} },
 };
@@ -45,12 +47,14 @@ const SAMPLES: Readonly<
 const folder = makeTempFolder('operator');
 let server: ServerProcess;
 let url: string;
+let authorized: Record<string, string>;
 beforeAll(async () => {
   server = await startServer({
     data: join(folder.path, 'data'),
     arguments: ['--dev', '--operator-listen', '127.0.0.1:0'],
   });
-  await until(() => server.output().includes('operators: '));
+  await until(() => /^operators: .*\n/m.test(server.output()));
+  authorized = operatorHeaders(join(folder.path, 'data'));
   url = /^operators: (.*)$/m.exec(server.output())?.[1] as string;
 }, START_MS_MAX);
 afterAll(async () => {
@@ -68,10 +72,14 @@ function send(
   const target = `${url}/operator/v1/${path}`;
   if (method === 'GET') {
     const query = new URLSearchParams(Object.entries(input).map(([name, value]) => [name, String(value)]));
-    return fetch(`${target}?${query}`, { headers });
+    return fetch(`${target}?${query}`, { headers: { ...authorized, ...headers } });
   }
   const json = { 'content-type': 'application/json' };
-  return fetch(target, { method, headers: { ...json, ...headers }, body: JSON.stringify(input) });
+  return fetch(target, {
+    method,
+    headers: { ...authorized, ...json, ...headers },
+    body: JSON.stringify(input),
+  });
 }
 
 const ajv = new Ajv2020({ strict: false, validateFormats: false });
@@ -92,7 +100,7 @@ async function expectProblem(response: Response, status: number, code: string): 
 test('the committed openapi.json is what the table makes (run `npm run openapi`)', async () => {
   const committed = await readFile(new URL('./openapi.json', import.meta.url), 'utf8');
   expect(committed).toBe(`${JSON.stringify(buildOperatorOpenApi(), null, 2)}\n`);
-  const served = await fetch(`${url}/operator/v1/openapi.json`);
+  const served = await fetch(`${url}/operator/v1/openapi.json`, { headers: authorized });
   expect(await served.json()).toEqual(JSON.parse(committed));
 });
 
@@ -135,7 +143,9 @@ for (const name of OPERATION_NAMES) {
     }
 
     test('refuses another method', async () => {
-      const response = await fetch(`${url}/operator/v1/${operation.path}`, { method: 'DELETE' });
+      const response = await fetch(`${url}/operator/v1/${operation.path}`, {
+        ...{ method: 'DELETE', headers: authorized },
+      });
       expect(response.headers.get('allow')).toContain(operation.method);
       await expectProblem(response, 405, 'METHOD_NOT_ALLOWED');
     });
@@ -159,14 +169,18 @@ for (const name of OPERATION_NAMES) {
         const target = `${url}/operator/v1/${operation.path}`;
         const form = { 'content-type': 'application/x-www-form-urlencoded' };
         await expectProblem(
-          await fetch(target, { method: 'POST', headers: form, body: JSON.stringify(input) }),
+          await fetch(target, {
+            method: 'POST',
+            headers: { ...authorized, ...form },
+            body: JSON.stringify(input),
+          }),
           415,
           'UNSUPPORTED_MEDIA_TYPE',
         );
         const json = { 'content-type': 'application/json' };
         for (const body of ['', '[]', '{"app":"a","app":"b"}', '{']) {
           await expectProblem(
-            await fetch(target, { method: 'POST', headers: json, body }),
+            await fetch(target, { method: 'POST', headers: { ...authorized, ...json }, body }),
             400,
             'INVALID_INPUT',
           );
@@ -195,7 +209,7 @@ test('a POST answers in lines if it is asked to, and refuses before that as ever
 });
 
 test('a path without an operation is a problem too', async () => {
-  await expectProblem(await fetch(`${url}/operator/v1/nothing`), 404, 'NOT_FOUND');
+  await expectProblem(await fetch(`${url}/operator/v1/nothing`, { headers: authorized }), 404, 'NOT_FOUND');
 });
 
 test('the link of --dev signs in once, and is shown nowhere but on the terminal', async () => {
@@ -203,11 +217,15 @@ test('the link of --dev signs in once, and is shown nowhere but on the terminal'
   expect(await (await fetch(`${url}/`)).text()).not.toContain(code);
   const first = await send(described('signIn'), { code });
   const access = await first.json();
-  expect(Object.keys(access)).toEqual(['url', 'app', 'space', 'token']);
+  expect(Object.keys(access)).toEqual(['url', 'app', 'space', 'token', 'operatorToken']);
   expect(access.url).toBe(server.url);
   const usage = `${access.url}/v1/apps/${access.app}/spaces/${access.space}/cas/usage`;
   const answer = await fetch(usage, { headers: { authorization: `Bearer ${access.token}` } });
   expect(answer.status).toBe(200);
+  const asConsole = { authorization: `Bearer ${access.operatorToken}` };
+  expect((await send(described('listApps'), {}, asConsole)).status).toBe(200);
   await expectProblem(await send(described('signIn'), { code }), 403, 'FORBIDDEN');
+  // As long as a code, and longer in bytes.
+  await expectProblem(await send(described('signIn'), { code: 'é'.repeat(code.length) }), 403, 'FORBIDDEN');
   expect(server.log()).not.toContain(code);
 });

@@ -15,7 +15,7 @@ import { listAudit } from './list-audit.ts';
 import type { Operation, OperationCall, PartCalls } from './operation.ts';
 import { planCollection } from './plan-gc.ts';
 import { purge } from './purge-space.ts';
-import { signIn } from './redeem-sign-in.ts';
+import { makeConsoleLink, signIn } from './redeem-sign-in.ts';
 import { rotateSecret } from './rotate-secret.ts';
 import { listRotten } from './rotten.ts';
 import { collect, listSpaces } from './spaces.ts';
@@ -26,6 +26,7 @@ export const OPERATIONS = {
   getHistory,
   listRotten,
   signIn,
+  makeConsoleLink,
   listApps,
   addApp,
   suspendApp,

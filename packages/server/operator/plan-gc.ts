@@ -9,6 +9,7 @@ import { COUNT, listOf, orNull, record, TEXT } from './schemas.ts';
 export const planCollection = operation({
   method: 'GET',
   path: 'gc-plan',
+  right: 'spaces',
   summary: 'Say what a collection pass over a Space would delete right now; deletes nothing',
   input: {
     app: APP,

@@ -13,6 +13,8 @@ export const PROBLEM_STATUS = {
   CONFLICT: 409,
   PAYLOAD_TOO_LARGE: 413,
   UNSUPPORTED_MEDIA_TYPE: 415,
+  /** wrong tokens or codes: `Retry-After` */
+  TOO_MANY_GUESSES: 429,
   INTERNAL_ERROR: 500,
   /** the storage cannot be used now: send the request again */
   SERVICE_UNAVAILABLE: 503,
@@ -24,13 +26,14 @@ export type ProblemCode = keyof typeof PROBLEM_STATUS;
 
 const TITLES: Readonly<Record<ProblemCode, string>> = {
   INVALID_INPUT: 'The input is not what the operation takes',
-  UNAUTHORIZED: 'The operator token is missing or wrong',
-  FORBIDDEN: 'The request may not come from there',
+  UNAUTHORIZED: 'The operator token is missing, wrong or expired',
+  FORBIDDEN: 'The request is not allowed',
   NOT_FOUND: 'Not found',
   METHOD_NOT_ALLOWED: 'The path has no such method',
   CONFLICT: 'It cannot be done as things are',
   PAYLOAD_TOO_LARGE: 'The body is too large',
   UNSUPPORTED_MEDIA_TYPE: 'The body is not JSON',
+  TOO_MANY_GUESSES: 'Too many wrong tokens or codes',
   INTERNAL_ERROR: 'An unexpected failure',
   SERVICE_UNAVAILABLE: 'The storage cannot be used now',
   DRAINING: 'The server is ending',

@@ -15,6 +15,7 @@ const CALL_MS_MAX = 3_000;
 export const purge = operation({
   method: 'POST',
   path: 'spaces/purge',
+  right: 'spaces',
   summary: 'Remove everything in a Space of a suspended or removed App; call again until it is finished',
   input: {
     app: APP,

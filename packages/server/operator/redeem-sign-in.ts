@@ -1,22 +1,50 @@
-/** The operation behind the link that `serve --dev` prints. */
+/** The operations behind the links that open the console. */
 import { text } from './fields.ts';
+import type { LiveServer } from './live-server.ts';
 import { operation } from './operation.ts';
 import { OperatorError } from './problem.ts';
-import { record, TEXT } from './schemas.ts';
+import { orNull, record, TEXT, TIMESTAMP } from './schemas.ts';
+import type { ConsoleSignIn } from './sign-in.ts';
 
 const CODE_LENGTH_MAX = 256;
 
 export const signIn = operation({
   method: 'POST',
   path: 'sign-in',
-  summary: 'Exchange the one-time code that serve --dev printed for access to the Space of the demo App',
+  summary:
+    "Exchange the one-time code of a console link for a token of operators, and for access to the demo App's Space if there is one",
+  right: 'all',
   isOpen: true,
   input: { code: text('What follows #signin= in the link.', CODE_LENGTH_MAX) },
-  output: record({ url: TEXT, app: TEXT, space: TEXT, token: TEXT }),
+  output: record({
+    url: orNull(TEXT),
+    app: orNull(TEXT),
+    space: orNull(TEXT),
+    token: orNull(TEXT),
+    operatorToken: TEXT,
+  }),
   run: async ({ live }, { code }) => {
-    if (live?.signIn === undefined) {
-      throw new OperatorError('NOT_FOUND', 'there is no one-time link: only serve --dev prints one');
-    }
-    return live.signIn.redeem(code);
+    const { operatorToken, space } = await signInOf(live).redeem(code);
+    return { ...(space ?? { url: null, app: null, space: null, token: null }), operatorToken };
   },
 });
+
+export const makeConsoleLink = operation({
+  method: 'POST',
+  path: 'console/link',
+  summary: 'Make a link that opens the console signed in, once and within 15 minutes',
+  right: 'all',
+  input: {},
+  output: record({ url: TEXT, expiresAt: TIMESTAMP }),
+  run: async ({ live }) => signInOf(live).makeLink(),
+});
+
+function signInOf(live: LiveServer | undefined): ConsoleSignIn {
+  if (live?.signIn !== undefined) return live.signIn;
+  throw new OperatorError(
+    'CONFLICT',
+    live === undefined
+      ? 'no server runs, so there is no console: start holdfast serve with --operator-listen 127.0.0.1:8421'
+      : 'the server has no listener for operators, so there is no console: start it with --operator-listen 127.0.0.1:8421',
+  );
+}

@@ -8,6 +8,7 @@ import { record, TIMESTAMP } from './schemas.ts';
 export const rotateSecret = partOperation('secret', {
   method: 'POST',
   path: 'secret/rotate',
+  right: 'all',
   summary: 'Sign upload URLs and cursors with a new secret; what was signed before stays good for 8 days',
   input: {},
   output: record({ signsFromAt: TIMESTAMP, formerGoodUntilAt: TIMESTAMP }),

@@ -15,6 +15,7 @@ interface RottenNode {
 export const listRotten = operation({
   method: 'GET',
   path: 'rotten',
+  right: 'spaces',
   summary: `List nodes whose stored content is proven damaged or lost, at most ${NODES_MAX} of them`,
   input: {},
   output: record({

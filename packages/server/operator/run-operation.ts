@@ -149,7 +149,7 @@ async function openContext(
   });
   return {
     context: {
-      ...{ place, deployment, core, registry, log, live: undefined, mayNamePaths: true },
+      ...{ place, deployment, core, registry, log, live: undefined },
       secret: deployment.secret,
     },
     close: async () => {

@@ -1,14 +1,22 @@
 /**
- * The link that `serve --dev` prints on the terminal: it opens the console signed in to the demo's Space. Its code is good once and
- * for a while; whoever reads the terminal may use it, and nobody else learns it.
+ * Links that open the console signed in, and the sessions that come of them. A link's code is good once and for a while; whoever
+ * reads the terminal may use it, and nobody else learns it. A session ends with the process.
  */
-import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { OperatorError } from './problem.ts';
+import type { Operator } from './rights.ts';
+import { digestOf } from './token-lines.ts';
 
 /** ms */
 const CODE_LIFE_MS = 15 * 60 * 1000;
 export const CODE_LIFE_MINUTES = CODE_LIFE_MS / 60_000;
 const CODE_BYTES = 24;
+/** The oldest gives way. */
+const CODES_MAX = 16;
+const SESSIONS_MAX = 64;
+/** ms; as long as the demo's token is good */
+const SESSION_LIFE_MS = 24 * 60 * 60 * 1000;
+const SESSION_BYTES = 32;
 
 export interface SignInCode {
   readonly code: string;
@@ -24,35 +32,71 @@ export interface SpaceAccess {
   readonly token: string;
 }
 
+/** Who is signed in to the console by a link. */
+const CONSOLE: Operator = { name: 'console', rights: ['all'] };
+
 export function makeSignInCode(): SignInCode {
   return { code: randomBytes(CODE_BYTES).toString('base64url'), expiresAt: Date.now() + CODE_LIFE_MS };
 }
 
-/** One code that can be exchanged once. */
-export class SignIn {
-  #code: SignInCode | undefined;
-  readonly #makeAccess: () => Promise<SpaceAccess>;
+interface ConsoleParts {
+  /** the address of the page, without a slash at its end; called once it listens */
+  readonly nameUrl: () => string;
+  /** undefined: there is no demo App */
+  readonly grantSpace: (() => Promise<SpaceAccess>) | undefined;
+  /** of the link that was printed at the start */
+  readonly code: SignInCode | undefined;
+}
 
-  constructor(code: SignInCode, makeAccess: () => Promise<SpaceAccess>) {
-    this.#code = code;
-    this.#makeAccess = makeAccess;
+export class ConsoleSignIn {
+  readonly #parts: ConsoleParts;
+  /** by digest; instants, ms since the epoch, at which they expire */
+  readonly #codes = new Map<string, number>();
+  readonly #sessions = new Map<string, number>();
+
+  constructor(parts: ConsoleParts) {
+    this.#parts = parts;
+    if (parts.code !== undefined) this.#codes.set(digestOf(parts.code.code), parts.code.expiresAt);
+  }
+
+  makeLink(): { readonly url: string; readonly expiresAt: number } {
+    const { code, expiresAt } = makeSignInCode();
+    keep(this.#codes, code, expiresAt, CODES_MAX);
+    return { url: nameLink(this.#parts.nameUrl(), code), expiresAt };
   }
 
   /** Throws OperatorError (FORBIDDEN) for a code that is wrong, used or too old. */
-  async redeem(given: string): Promise<SpaceAccess> {
-    const expected = this.#code;
-    const isRight =
-      expected !== undefined &&
-      Date.now() < expected.expiresAt &&
-      given.length === expected.code.length &&
-      timingSafeEqual(Buffer.from(given), Buffer.from(expected.code));
-    if (!isRight) {
+  async redeem(
+    given: string,
+  ): Promise<{ readonly operatorToken: string; readonly space: SpaceAccess | undefined }> {
+    const digest = digestOf(given);
+    const expiresAt = this.#codes.get(digest);
+    this.#codes.delete(digest);
+    if (expiresAt === undefined || Date.now() >= expiresAt) {
       throw new OperatorError(
         'FORBIDDEN',
-        'the link is used up or too old: start the server again for a new one, or sign in with the token that it printed',
+        'the link is used up or too old: run holdfast console on the machine of the server for a new one, or sign in with a token',
       );
     }
-    this.#code = undefined;
-    return this.#makeAccess();
+    const space = await this.#parts.grantSpace?.();
+    const operatorToken = randomBytes(SESSION_BYTES).toString('base64url');
+    keep(this.#sessions, operatorToken, Date.now() + SESSION_LIFE_MS, SESSIONS_MAX);
+    return { operatorToken, space };
   }
+
+  /** Who a session's token belongs to. */
+  findOperator(given: string): Operator | undefined {
+    const expiresAt = this.#sessions.get(digestOf(given));
+    return expiresAt !== undefined && Date.now() < expiresAt ? CONSOLE : undefined;
+  }
+}
+
+export function nameLink(consoleUrl: string, code: string): string {
+  return `${consoleUrl}/#signin=${code}`;
+}
+
+function keep(kept: Map<string, number>, secret: string, expiresAt: number, countMax: number): void {
+  kept.set(digestOf(secret), expiresAt);
+  const [oldest] = kept.keys();
+  if (kept.size > countMax && oldest !== undefined) kept.delete(oldest);
 }

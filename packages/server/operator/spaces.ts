@@ -28,6 +28,7 @@ const NO_COUNTERS: SpaceCounters = {
 export const listSpaces = operation({
   method: 'GET',
   path: 'spaces',
+  right: 'spaces',
   summary:
     'List Spaces with what is stored in them, also those of removed Apps, and those that only have a quota',
   input: {
@@ -102,6 +103,7 @@ function indexQuotas(apps: readonly AppRecord[]): ReadonlyMap<string, ReadonlyMa
 export const collect = operation({
   method: 'POST',
   path: 'spaces/gc',
+  right: 'spaces',
   summary: 'Collect what nothing keeps in a Space: one pass, or passes until nothing is left',
   input: {
     app: APP,

@@ -24,6 +24,7 @@ const SEVERITY: JsonSchema = { enum: ['error', 'warning'] };
 export const getStatus = operation({
   method: 'GET',
   path: 'status',
+  right: 'read',
   summary: 'Say how the server is: what runs, what it holds, and what needs an operator',
   input: {},
   output: record({

@@ -41,7 +41,7 @@ export interface ServeConfig extends ShareConfig {
   readonly host: string;
   /** 0: any free port */
   readonly port: number;
-  /** not touched if neither rows nor bytes lie there, except that `--dev` keeps the key of its App there */
+  /** if neither rows nor bytes lie there it has at most the key of the App of `--dev`, and the token that is made for operators */
   readonly dataDir: string;
   readonly place: DeploymentPlace;
   /** origin (and path prefix) of upload URLs, no trailing slash; undefined: `http://` and the Host of the lease */
@@ -83,20 +83,22 @@ type Environment = Readonly<Record<string, string | undefined>>;
 export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConfig {
   const read = (flag: string | undefined, variable: string): string | undefined =>
     flag ?? nonEmpty(env[variable]);
-  const dataDir = read(flags.data, 'HOLDFAST_DATA') ?? DATA_DIR_DEFAULT;
+  const givenDataDir = read(flags.data, 'HOLDFAST_DATA');
+  const dataDir = givenDataDir ?? DATA_DIR_DEFAULT;
   const listen = parseListen('--listen', read(flags.listen, 'HOLDFAST_LISTEN') ?? LISTEN_DEFAULT);
   const isDev = flags.dev ?? false;
   if (isDev) assertLocal(listen.host);
   const publicUrl = read(flags.publicUrl, 'HOLDFAST_PUBLIC_URL');
+  const place = parseServedPlace(
+    dataDir,
+    read(flags.metadata, 'HOLDFAST_METADATA'),
+    read(flags.content, 'HOLDFAST_CONTENT'),
+    env,
+  );
   return {
     ...listen,
     dataDir,
-    place: parseServedPlace(
-      dataDir,
-      read(flags.metadata, 'HOLDFAST_METADATA'),
-      read(flags.content, 'HOLDFAST_CONTENT'),
-      env,
-    ),
+    place,
     publicUrl: publicUrl && parseWebAddress('--public-url', publicUrl, 'https://cas.example.org'),
     nodeBytesMax: parseByteCount('--max-node-bytes', read(flags.maxNodeBytes, 'HOLDFAST_MAX_NODE_BYTES'), {
       min: NODE_BYTES_MIN,
@@ -124,7 +126,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
     operators: parseOperatorListen(
       read(flags.operatorListen, 'HOLDFAST_OPERATOR_LISTEN'),
       read(flags.operatorTokenFile, 'HOLDFAST_OPERATOR_TOKEN_FILE'),
-      isDev,
+      { isDev, hasFolder: isDev || place.rows.kind === 'folder' || givenDataDir !== undefined },
     ),
     corsOrigins: parseCorsOrigins(nonEmpty(env.HOLDFAST_CORS_ORIGINS)),
     audit: parseAudit(flags, env),

@@ -5,7 +5,7 @@ import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK
 import type { RegistryStore } from '../auth/registry-store.ts';
 import { explainFolderError, makeDataFolder } from '../deployment/data-folder.ts';
 import type { RowsPlace } from '../deployment/place.ts';
-import { createPrivateFile, findPrivateFile } from '../deployment/private-file.ts';
+import { createPrivateFile, findSecretFile } from '../deployment/private-file.ts';
 import { makeRegistry } from '../deployment/registry.ts';
 import { ServeError } from '../errors.ts';
 import { CODE_LIFE_MINUTES, type SpaceAccess } from '../operator/sign-in.ts';
@@ -156,8 +156,9 @@ async function createKey(path: string): Promise<Uint8Array> {
 
 async function findKey(path: string): Promise<Uint8Array | undefined> {
   try {
-    return await findPrivateFile(path);
-  } catch {
+    return await findSecretFile(path, "the demo App's key");
+  } catch (error) {
+    if (error instanceof ServeError) throw error;
     throw new ServeError(
       `the demo App's key ${path} cannot be read: check its owner and mode, or remove it, and --dev makes a new one`,
     );

@@ -4,11 +4,11 @@ import { type HeldDataFolder, holdDataFolder } from '../deployment/data-folder.t
 import { type FolderModes, tightenModes } from '../deployment/folder-modes.ts';
 import { formatAuthority } from '../engine/address.ts';
 import { type Log, openLog } from '../log.ts';
-import { readToken } from '../operator/operator-token.ts';
-import { makeSignInCode, type SignInCode } from '../operator/sign-in.ts';
+import { makeSignInCode, nameLink, type SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
 import { type DevApp, type KeepAccess, openDevApp } from './dev-app.ts';
 import { nameLocalUrl, nameSpaceUrl } from './local-address.ts';
+import { loadGivenTokens, makeToken } from './operator-tokens.ts';
 import { type ServingProcess, startServing } from './serving-process.ts';
 import { type StartedProgram, startSupervising } from './supervisor.ts';
 import { findUnknownVariables, listServeVariables } from './variables.ts';
@@ -42,17 +42,18 @@ export async function serve(
   // A rotation of the audit log that comes during the start must not end the server.
   if (config.audit !== undefined) process.on('SIGHUP', () => undefined);
   // Nor is a folder made for a server that cannot start.
-  if (config.operators?.tokenFile !== undefined) readToken(config.operators.tokenFile);
+  const givenTokens = await loadGivenTokens(config);
   const folder = holdFolder(config);
   try {
     const devApp = config.isDev ? await openDevApp(config.dataDir, config.place.rows) : undefined;
     const signInCode = config.isDev ? makeSignInCode() : undefined;
+    const tokens = config.operators && (givenTokens ?? (await makeToken(config, log)));
     const serving =
       config.workers === 1
         ? await startServing(config, log, {
-            ...{ worker: 0, port: config.port, isAlone: true, signInCode, program: program.command },
+            ...{ worker: 0, port: config.port, isAlone: true, signInCode, tokens, program: program.command },
           })
-        : await startSupervising(config, log, program, signInCode);
+        : await startSupervising(config, log, program, { signInCode, tokens });
     if (config.audit !== undefined) process.on('SIGHUP', () => serving.reopenAudit());
     for (const line of await describeServer(config, serving, program, { devApp, signInCode }))
       printLine(line);
@@ -110,7 +111,8 @@ async function describeServer(
   let consoleLink: string | undefined;
   if (operators !== undefined && operatorPort !== undefined) {
     lines.push(`operators: http://${formatAuthority(operators.host, operatorPort)}`);
-    consoleLink = `${nameLocalUrl(operators.host, operatorPort)}/#signin=${signInCode?.code}`;
+    if (signInCode !== undefined)
+      consoleLink = nameLink(nameLocalUrl(operators.host, operatorPort), signInCode.code);
   }
   if (devApp === undefined) return lines;
   const url = nameSpaceUrl(config, port);

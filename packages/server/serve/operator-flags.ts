@@ -15,15 +15,15 @@ export interface OperatorListenConfig {
   readonly port: number;
   /** a port that is taken gives way to any free one */
   readonly mayMove: boolean;
-  /** undefined: only programs of this machine may speak to it */
+  /** undefined: the server makes a token in the data folder */
   readonly tokenFile: string | undefined;
 }
 
-/** `undefined`: there is no such listener. Throws ConfigError. */
+/** `undefined`: there is no such listener. `hasFolder`: there is a data folder. Throws ConfigError. */
 export function parseOperatorListen(
   listen: string | undefined,
   tokenFile: string | undefined,
-  isDev: boolean,
+  { isDev, hasFolder }: { readonly isDev: boolean; readonly hasFolder: boolean },
 ): OperatorListenConfig | undefined {
   if (listen === undefined && !isDev) {
     if (tokenFile === undefined) return undefined;
@@ -34,7 +34,12 @@ export function parseOperatorListen(
   const address = parseListen('--operator-listen', listen ?? OPERATOR_LISTEN_DEV);
   if (tokenFile === undefined && !isLoopbackHost(address.host)) {
     throw new ConfigError(
-      `--operator-listen ${JSON.stringify(listen)} can be reached from other machines: give --operator-token-file FILE with a token (openssl rand -hex 32 > FILE), or listen on 127.0.0.1`,
+      `--operator-listen ${JSON.stringify(listen)} can be reached from other machines: give --operator-token-file FILE with a token (umask 077; openssl rand -hex 32 > FILE), or listen on 127.0.0.1`,
+    );
+  }
+  if (tokenFile === undefined && !hasFolder) {
+    throw new ConfigError(
+      '--operator-listen needs --operator-token-file FILE (umask 077; openssl rand -hex 32 > FILE): without a data folder there is no place for a token that the server makes',
     );
   }
   return { ...address, mayMove: listen === undefined, tokenFile };

@@ -5,22 +5,26 @@ import type { AuditLine } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
 import { Opened } from '../deployment/deployment.ts';
 import { administer } from '../deployment/registry.ts';
+import { isLoopbackHost } from '../engine/address.ts';
 import type { Log } from '../log.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { answerApi } from '../operator/api.ts';
 import { openChannel } from '../operator/channel.ts';
 import { FolderBackups } from '../operator/folder-backups.ts';
+import { GuessBrake } from '../operator/guess-brake.ts';
 import { createOperatorHandler } from '../operator/handler.ts';
 import { HealthSampler } from '../operator/health-sampler.ts';
 import { listenForOperators, type OperatorListener } from '../operator/listener.ts';
 import type { LiveServer } from '../operator/live-server.ts';
 import { LoadHistory } from '../operator/load-history.ts';
 import type { OperatorContext } from '../operator/operation.ts';
-import { OperatorToken } from '../operator/operator-token.ts';
+import { type LoadedTokens, OperatorTokens } from '../operator/operator-tokens.ts';
 import { type Check, OK } from '../operator/readiness.ts';
-import { SignIn, type SignInCode } from '../operator/sign-in.ts';
+import { FOLDER_OWNER } from '../operator/rights.ts';
+import { ConsoleSignIn, type SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
 import { grantDevAccess } from './dev-app.ts';
+import { nameLocalUrl } from './local-address.ts';
 import type { OpenServer } from './server.ts';
 
 /** ms; the server is to have ended within 15 s */
@@ -47,6 +51,8 @@ export interface OperatorsOptions {
   /** of the Space API; called once it listens */
   readonly spaceUrl: () => string;
   readonly signInCode: SignInCode | undefined;
+  /** undefined: there is no listener */
+  readonly tokens: LoadedTokens | undefined;
   /** what starts this very holdfast, before the words of a command */
   readonly program: readonly string[];
   /** the port that the listener had in a process before this one; undefined: as configured */
@@ -56,13 +62,14 @@ export interface OperatorsOptions {
 /** Of several workers the first opens them: it has the deployment open and does the background work. Throws ServeError. */
 export async function openOperators(options: OperatorsOptions): Promise<Operators> {
   const { config, log, server } = options;
-  const { isDraining, signInCode, spaceUrl } = options;
+  const { isDraining } = options;
   const { audit } = server;
   const { rows } = config.place;
   const dataDir = rows.kind === 'folder' ? rows.dataDir : undefined;
   const sampler = new HealthSampler(server.core, server.deployment);
   const history = new LoadHistory(options.readSum);
   const backups = dataDir === undefined ? undefined : new FolderBackups(options.program, resolve(dataDir));
+  let listener: OperatorListener | undefined;
   const live: LiveServer = {
     ...{
       startedAt: Date.now(),
@@ -72,10 +79,7 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
       checks: [...makeChecks(isDraining, audit), ...sampler.checks],
     },
     ...{ workers: config.workers, gcEveryMs: config.gcEveryMs, history, backups },
-    signIn:
-      signInCode === undefined
-        ? undefined
-        : new SignIn(signInCode, () => grantDevAccess(config.dataDir, spaceUrl())),
+    signIn: openSignIn(options, () => listener),
   };
   const context: OperatorContext = {
     ...{
@@ -84,7 +88,6 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
       core: server.core,
       log,
       live,
-      mayNamePaths: true,
     },
     secret: server.deployment.secret,
     registry: administer({
@@ -99,7 +102,9 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
   opened.add(async () => backups?.stop());
   try {
     if (dataDir !== undefined) {
-      const channel = openChannel(dataDir, (request, url) => answerApi(context, request, url));
+      const channel = openChannel(dataDir, (request, url) =>
+        answerApi(context, request, url, { operator: FOLDER_OWNER, peer: undefined }),
+      );
       opened.add(() => channel.close());
       sockets.push(channel);
     }
@@ -107,14 +112,14 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
       await sampler.start();
       opened.add(() => sampler.stop());
     }
-    const listener = openListener(options, context, live);
-    if (listener !== undefined) {
-      opened.add(() => listener.close());
-      sockets.push(listener);
+    const opening = openListener(options, context, live);
+    listener = opening;
+    if (opening !== undefined) {
+      opened.add(() => opening.close());
+      sockets.push(opening);
     }
-    const port = listener?.port;
     return {
-      port,
+      port: listener?.port,
       idle: () => {
         backups?.stop();
         return awaitIdle(sockets);
@@ -128,20 +133,36 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
 }
 
 function openListener(
-  { config, log, readSum, spaceUrl, port }: OperatorsOptions,
+  { config, log, readSum, spaceUrl, port, tokens }: OperatorsOptions,
   context: OperatorContext,
   live: LiveServer,
 ): OperatorListener | undefined {
   const { operators } = config;
-  if (operators === undefined) return undefined;
-  const token = operators.tokenFile === undefined ? undefined : new OperatorToken(operators.tokenFile, log);
+  if (operators === undefined || tokens === undefined) return undefined;
+  const gatekeepers = {
+    ...{ tokens: new OperatorTokens(tokens, log), signIn: live.signIn, brake: new GuessBrake() },
+  };
   return listenForOperators({
     ...operators,
     ...(port === undefined ? {} : { port, mayMove: false }),
     handle: createOperatorHandler({
-      ...{ context: { ...context, mayNamePaths: token !== undefined }, live, token, readMetrics: readSum },
+      ...{ context, live, gatekeepers, isLoopback: isLoopbackHost(operators.host), readMetrics: readSum },
       consoleReach: { spaceUrl, place: config.place },
     }),
+  });
+}
+
+/** The console's address is known once the listener has a port. */
+function openSignIn(
+  { config, signInCode, spaceUrl }: OperatorsOptions,
+  findListener: () => OperatorListener | undefined,
+): ConsoleSignIn | undefined {
+  const { operators, isDev, dataDir } = config;
+  if (operators === undefined) return undefined;
+  return new ConsoleSignIn({
+    nameUrl: () => nameLocalUrl(operators.host, findListener()?.port ?? operators.port),
+    grantSpace: isDev ? () => grantDevAccess(dataDir, spaceUrl()) : undefined,
+    code: signInCode,
   });
 }
 

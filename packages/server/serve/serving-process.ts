@@ -5,6 +5,7 @@ import type { Log } from '../log.ts';
 import { watchProcess } from '../metrics/process-metrics.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { METRICS, WORKERS } from '../metrics/server-metrics.ts';
+import type { LoadedTokens } from '../operator/operator-tokens.ts';
 import type { SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
 import { type Listener, listen } from './listener.ts';
@@ -42,6 +43,8 @@ export interface ServingPlace extends Pick<OpenServerOptions, 'worker' | 'isAlon
   readonly operatorPort?: number | undefined;
   /** of the console's one-time link; undefined: there is none, or a process before this one had it */
   readonly signInCode?: SignInCode | undefined;
+  /** of operators; undefined: there is no listener for them */
+  readonly tokens?: LoadedTokens | undefined;
   /** what all processes of this server have counted; left out: there is no other */
   readonly readSum?: () => Promise<MetricsSnapshot>;
   /** the newest lines that all processes of this server have written; left out: there is no other */
@@ -64,14 +67,14 @@ export async function startServing(
   const readMetrics = async (): Promise<MetricsSnapshot> => METRICS.snapshot();
   const readAudit = (limit: number): readonly AuditLine[] => server.audit?.recent(limit) ?? [];
   const gatherHere = async (limit: number): Promise<readonly AuditLine[]> => readAudit(limit);
-  const { readSum = readMetrics, gatherAudit = gatherHere, operatorPort, signInCode } = place;
+  const { readSum = readMetrics, gatherAudit = gatherHere, operatorPort, signInCode, tokens } = place;
   let listener: Listener;
   let operators: Operators | undefined;
   try {
     // The first of several workers has them.
     if (place.worker === 0) {
       operators = await openOperators({
-        ...{ config, log, server, isDraining, readSum, gatherAudit, port: operatorPort, signInCode },
+        ...{ config, log, server, isDraining, readSum, gatherAudit, port: operatorPort, signInCode, tokens },
         program: place.program,
         spaceUrl: () => nameSpaceUrl(config, listener.port),
       });

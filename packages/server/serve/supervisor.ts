@@ -4,6 +4,7 @@ import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { watchProcess } from '../metrics/process-metrics.ts';
 import { WORKER_DEATHS } from '../metrics/server-metrics.ts';
+import type { LoadedTokens } from '../operator/operator-tokens.ts';
 import type { SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
 import { assertPortIsFree } from './listener.ts';
@@ -29,6 +30,12 @@ export interface StartedProgram {
   readonly workerCommand: ProgramCommand;
 }
 
+/** What the worker that has the listener for operators is given. */
+interface SupervisedOperators {
+  readonly signInCode: SignInCode | undefined;
+  readonly tokens: LoadedTokens | undefined;
+}
+
 interface Supervision {
   readonly config: ServeConfig;
   readonly log: Log;
@@ -36,7 +43,7 @@ interface Supervision {
   port: number;
   /** the first worker's, kept for the one that takes its place */
   operatorPort: number | undefined;
-  readonly signInCode: SignInCode | undefined;
+  readonly operators: SupervisedOperators;
   isEnding: boolean;
   readonly running: Map<number, Subprocess>;
   readonly timers: Set<Timer>;
@@ -49,14 +56,14 @@ export async function startSupervising(
   config: ServeConfig,
   log: Log,
   program: StartedProgram,
-  signInCode: SignInCode | undefined,
+  operators: SupervisedOperators,
 ): Promise<ServingProcess> {
   assertPortIsFree(config.host, config.port);
   const supervision: Supervision = {
     config,
     log,
     program,
-    signInCode,
+    operators,
     port: config.port,
     operatorPort: undefined,
     isEnding: false,
@@ -100,9 +107,10 @@ function startWorker(
   const onMessage = (message: FromWorker, child: Subprocess): void => {
     if (message.kind === 'ready') {
       const { config, port, operatorPort } = supervision;
-      const signInCode = isAlone ? supervision.signInCode : undefined;
+      const { tokens, signInCode: code } = supervision.operators;
+      const signInCode = isAlone ? code : undefined;
       const program = supervision.program.command;
-      const place = { worker, port, operatorPort, isAlone, signInCode, program };
+      const place = { worker, port, operatorPort, isAlone, signInCode, tokens, program };
       child.send({ kind: 'start', config, ...place } satisfies ToWorker);
     } else if (message.kind === 'listening') {
       listeningAt = performance.now();

@@ -1,6 +1,7 @@
 /** The messages between the supervisor and its workers. */
 import type { AuditLine } from '../audit/audit-event.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
+import type { LoadedTokens } from '../operator/operator-tokens.ts';
 import type { SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
 
@@ -14,6 +15,8 @@ export type ToWorker =
       readonly operatorPort: number | undefined;
       /** of the console's one-time link; only the first process gets it, so that it works once */
       readonly signInCode: SignInCode | undefined;
+      /** of operators; undefined: there is no listener for them */
+      readonly tokens: LoadedTokens | undefined;
       /** what starts this very holdfast, before the words of a command */
       readonly program: readonly string[];
       /** no other worker has been started yet */

@@ -1,0 +1,41 @@
+/** The one rule about who may read a file that holds a secret. */
+
+/** What a look at an open file tells; the shape of `fs.Stats`. */
+export interface SecretFileFacts {
+  readonly mode: number;
+  readonly uid: number;
+  isFile(): boolean;
+}
+
+const PERMISSIONS = 0o777;
+const OTHERS = 0o077;
+const GROUP_READ = 0o040;
+const ROOT = 0;
+
+/** A descriptor that whoever started the process has opened for it: he decided what it reads. */
+const HANDED_OVER = /^\/(?:dev\/stdin|(?:dev|proc\/self)\/fd\/\d+)$/;
+
+/** Whether the path names a descriptor of this process. What it gives it gives once, and its mode says nothing. */
+export function isHandedOver(path: string): boolean {
+  return HANDED_OVER.test(path);
+}
+
+/**
+ * The mode, in octal, of a file that others than its owner may use; undefined: only its owner may. Pipes and the like are taken,
+ * because nobody can open them who was not given them. If `uid`, the user of this process, is not root, a file of root may be
+ * readable by its group: so Kubernetes and systemd hand secrets to a service.
+ */
+export function findExposure(
+  path: string,
+  file: SecretFileFacts,
+  uid: number | undefined,
+): string | undefined {
+  if (!file.isFile() || isHandedOver(path) || uid === undefined) return undefined;
+  const refused = file.uid === ROOT && uid !== ROOT ? OTHERS & ~GROUP_READ : OTHERS;
+  return (file.mode & refused) === 0 ? undefined : (file.mode & PERMISSIONS).toString(8);
+}
+
+/** What is said of a file that `findExposure` refuses. `what` names its role, such as "the private key". */
+export function describeExposure(what: string, path: string, mode: string): string {
+  return `${what} ${path} is a secret and others can use it (mode ${mode}); nothing in it was used. If it was not read by anyone run: chmod 600 ${path}`;
+}

@@ -1,0 +1,60 @@
+/** Reading of files that hold secrets: never one that others can use, and never without a bound. */
+import { type FileHandle, open } from 'node:fs/promises';
+import { describeExposure, findExposure, isHandedOver } from '@holdfast/protocol';
+import { ConfigError } from './errors.ts';
+
+/** Far more than any secret has: a path such as /dev/zero would give bytes without an end. */
+const SECRET_BYTES_MAX = 1024 * 1024;
+
+export interface SecretFile {
+  readonly bytes: Uint8Array;
+  /** undefined: a pipe or the like, which gives its bytes once */
+  readonly version: string | undefined;
+}
+
+/**
+ * `what` names the file's role in messages, such as "the private key". Rejects with ConfigError for a file that others can use or
+ * that is too long, and with the error of the system. A pipe that gives nothing holds up this call, and nothing else.
+ */
+export async function readSecretFile(path: string, what: string): Promise<SecretFile> {
+  const file = await open(path, 'r');
+  try {
+    // Of the open file, so that nobody puts another one in its place meanwhile.
+    const stats = await file.stat();
+    const mode = findExposure(path, stats, process.geteuid?.());
+    if (mode !== undefined) throw new ConfigError(describeExposure(what, path, mode));
+    return {
+      bytes: await readBounded(file, path, what),
+      version: stats.isFile() && !isHandedOver(path) ? versionOf(stats) : undefined,
+    };
+  } finally {
+    await file.close();
+  }
+}
+
+/** Differs once the file was written anew. */
+export function versionOf({
+  mtimeMs,
+  ino,
+  size,
+}: {
+  readonly mtimeMs: number;
+  readonly ino: number;
+  readonly size: number;
+}): string {
+  return `${mtimeMs} ${ino} ${size}`;
+}
+
+async function readBounded(file: FileHandle, path: string, what: string): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  for (;;) {
+    const { bytesRead, buffer } = await file.read(new Uint8Array(64 * 1024), 0, 64 * 1024, null);
+    if (bytesRead === 0) return Buffer.concat(pieces);
+    length += bytesRead;
+    if (length > SECRET_BYTES_MAX) {
+      throw new ConfigError(`${what} ${path} has more than ${SECRET_BYTES_MAX} bytes: check the path`);
+    }
+    pieces.push(buffer.subarray(0, bytesRead));
+  }
+}

@@ -1,0 +1,41 @@
+/** The tokens that a server's operators have: those of a file, or one that it makes for this start. */
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { explainFolderError, makeDataFolder } from '../deployment/data-folder.ts';
+import { replacePrivateFile } from '../deployment/private-file.ts';
+import { codeOf } from '../error-code.ts';
+import { ServeError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { type LoadedTokens, loadTokens } from '../operator/operator-tokens.ts';
+import { digestOf, LONE_NAME } from '../operator/token-lines.ts';
+import type { ServeConfig } from './config.ts';
+
+const TOKEN_NAME = 'operator-token';
+const TOKEN_BYTES = 32;
+const FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT']);
+
+/** `undefined`: no file was given. Rejects with ConfigError. */
+export async function loadGivenTokens({ operators }: ServeConfig): Promise<LoadedTokens | undefined> {
+  return operators?.tokenFile === undefined ? undefined : loadTokens(operators.tokenFile);
+}
+
+/** A new token in the data folder, which the caller holds if rows lie in it. Rejects with ServeError. */
+export async function makeToken({ dataDir }: ServeConfig, log: Log): Promise<LoadedTokens> {
+  const token = randomBytes(TOKEN_BYTES).toString('hex');
+  const path = join(dataDir, TOKEN_NAME);
+  try {
+    makeDataFolder(dataDir);
+    await replacePrivateFile(path, Buffer.from(`${token}\n`));
+    // Several servers that share their engines may be given one folder: then all of them take the newest token.
+    return await loadTokens(path);
+  } catch (error) {
+    if (error instanceof ServeError) throw error;
+    if (!FULL.has(codeOf(error))) throw explainFolderError(dataDir, error);
+    // Reads go on while the disk is full, so a server must start too. The former token is void.
+    log.warn(
+      'the disk is full, so there is no file with a token of operators: use holdfast with --data, or holdfast console, until the server is started again',
+    );
+  }
+  const entry = { name: LONE_NAME, digest: digestOf(token), rights: ['all'], until: undefined } as const;
+  return { entries: [entry], file: undefined };
+}
