@@ -25,7 +25,7 @@ test(
     const watched = await running.open();
     const paths: string[] = [];
     watched.page.on('response', (response) => paths.push(new URL(response.url()).pathname));
-    await watched.page.goto(running.consoleUrl);
+    await running.signInAsOperator(watched);
     await watched.page.getByText('All is well').waitFor();
     const files = [...new Set(paths)].filter((path) => path === '/' || path.startsWith('/console/'));
     expect(files.length).toBeGreaterThan(2);
@@ -47,15 +47,22 @@ test(
     await page.goto(running.link);
     await page.getByText('demo / home').waitFor();
     expect(page.url()).toBe(`${running.consoleUrl}/#/space`);
-    expect(await page.evaluate(() => JSON.stringify([localStorage, sessionStorage, document.cookie]))).toBe(
-      '[{},{},""]',
-    );
+    expect(await page.evaluate(() => JSON.stringify([localStorage, document.cookie]))).toBe('[{},""]');
+    // A reload keeps both, for as long as the tab is open.
+    await page.reload();
+    await page.getByText('demo / home').waitFor();
     await page.goto('about:blank');
     await page.goBack();
-    await page.getByRole('heading', { name: 'Sign in to a Space' }).waitFor();
-    await page.goto('about:blank');
-    await page.goto(running.link);
-    await page.getByText('The one-time link did not work').waitFor();
+    await page.getByText('demo / home').waitFor();
+    expect(page.url()).toBe(`${running.consoleUrl}/#/space`);
+    await page.goto(`${running.consoleUrl}/#/apps`);
+    await page.getByRole('button', { name: 'Suspend …' }).waitFor();
+    const other = await running.open();
+    await other.page.goto(running.link);
+    await other.page.getByText('The one-time link did not work').waitFor();
+    await other.page.goto(await running.makeLink());
+    await other.page.getByText('demo / home').waitFor();
+    await other.close();
     expect(watched.incidents).toEqual([]);
     await watched.close();
   },
@@ -101,6 +108,9 @@ test.each([
       const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       if (overflow > 0) found.push(`${view}: ${overflow} px too wide`);
     };
+    await page.goto(running.consoleUrl);
+    await judge('signed out');
+    await running.signInAsOperator(watched);
     for (const view of VIEWS) {
       await page.goto(`${running.consoleUrl}/${view}`);
       await judge(view);

@@ -1,10 +1,11 @@
 /** A real server with its console, and the ways into its demo Space that a test takes. */
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser, BrowserContextOptions } from 'playwright-core';
 import { type Client, createClient } from '../../packages/client/index.ts';
 import { openBrowser, openWatchedPage, type WatchedPage } from './console-page.ts';
 import { ensureChromium } from './headless-chromium.ts';
+import { operatorTokenFile } from './operator-token.ts';
 import { readPrinted, runHoldfast, type ServerProcess, startServer } from './server-process.ts';
 import { makeTempFolder } from './temp-folder.ts';
 
@@ -19,6 +20,10 @@ export interface ConsoleServer {
   /** of the demo's Space */
   readonly client: Client;
   open(options?: BrowserContextOptions): Promise<WatchedPage>;
+  /** another one-time link */
+  makeLink(): Promise<string>;
+  /** opens the overview and gives the token that the server has made */
+  signInAsOperator(watched: WatchedPage): Promise<void>;
   /** opens `view` and pastes there what the server printed */
   signIn(watched: WatchedPage, view: string): Promise<void>;
   /** a folder `name`, filled by `write`, and the root of the tree it was pushed as */
@@ -65,6 +70,13 @@ export async function startConsoleServer(
     ...{ folder: folder.path, server, consoleUrl, link: await find(/(http:\S+#signin=\S+)\n/) },
     client: createClient({ baseUrl, appId, spaceId, token }),
     open: (options = {}) => openWatchedPage(browser, [consoleUrl, baseUrl], options),
+    makeLink: async () => (await runHoldfast(['console', '--data', data])).stdout.trim(),
+    async signInAsOperator({ page }) {
+      await page.goto(consoleUrl);
+      await page.getByLabel('Operator token').fill(readFileSync(operatorTokenFile(data), 'utf8').trim());
+      await page.getByRole('button', { name: 'Sign in' }).click();
+      await page.getByLabel('Operator token').waitFor({ state: 'detached' });
+    },
     async signIn({ page }, view) {
       await page.goto(`${consoleUrl}/${view}`);
       const lines = printed.map(([name, value]) => `export ${name}=${value}`).join('\n');

@@ -1,11 +1,11 @@
 /** The frame around every view: who is signed in to what, the way to the views, and the view itself. */
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { forgetOperatorToken, operatorAccess } from './operator/operator-api.ts';
+import { keepOperatorToken, operatorAccess } from './operator/operator-api.ts';
 import { Mark } from './parts/icons.tsx';
 import { printable } from './parts/printable.ts';
 import { chooseTheme, THEMES, type Theme, theme } from './parts/theme.ts';
 import { hrefTo, route } from './route.ts';
-import { spaceAccess } from './space-session.ts';
+import { enterSpace, spaceAccess } from './space-session.ts';
 import { findView, VIEWS, type View } from './views.tsx';
 
 export function Shell() {
@@ -92,17 +92,12 @@ function SignOut() {
   return (
     <>
       {isInSpace ? (
-        <button
-          type="button"
-          onClick={() => {
-            spaceAccess.value = undefined;
-          }}
-        >
+        <button type="button" onClick={() => enterSpace(undefined)}>
           Leave the Space
         </button>
       ) : null}
       {operatorAccess.value === 'token' ? (
-        <button type="button" onClick={() => forgetOperatorToken()}>
+        <button type="button" onClick={() => keepOperatorToken(undefined)}>
           Sign out as operator
         </button>
       ) : null}

@@ -1,5 +1,6 @@
-/** Who is signed in to a Space. The token lives in this variable alone and goes with the page. */
+/** Who is signed in to a Space. The token is kept with the tab and goes with it. */
 import { signal } from '@preact/signals';
+import { keep, readKept } from './parts/kept.ts';
 
 export interface SpaceAccess {
   readonly url: string;
@@ -8,7 +9,16 @@ export interface SpaceAccess {
   readonly token: string;
 }
 
-export const spaceAccess = signal<SpaceAccess | undefined>(undefined);
+const KEPT_NAME = 'holdfast-space';
+
+export const spaceAccess = signal(readKept<SpaceAccess>(KEPT_NAME));
+
+/** undefined: the Space is left */
+export function enterSpace(access: SpaceAccess | undefined): void {
+  keep(KEPT_NAME, access);
+  spaceAccess.value = access;
+}
+
 /** why a one-time link did not sign in */
 export const signInFailure = signal<unknown>(undefined);
 /** a one-time link is being exchanged */

@@ -50,7 +50,10 @@ export function buildOperatorOpenApi(): JsonSchema {
   };
 }
 
-function describe(name: OperationName, { method, summary, right, input, output, isOpen }: Operation): JsonSchema {
+function describe(
+  name: OperationName,
+  { method, summary, right, input, output, isOpen }: Operation,
+): JsonSchema {
   return {
     operationId: name,
     summary,

@@ -1,30 +1,31 @@
 /** Calls of the operator API on this page's own server. The token, if the listener wants one, lives in this module alone. */
 import { signal } from '@preact/signals';
 import { OperatorError } from '../parts/describe-error.ts';
+import { keep, readKept } from '../parts/kept.ts';
 
 const API_PATH = '/operator/v1/';
 const TIMEOUT_MS = 30_000;
 /** Checks, collections and backups take as long as they take. */
 const LONG_TIMEOUT_MS = 60 * 60_000;
 
-type Access = 'unknown' | 'open' | 'token' | 'refused';
+const KEPT_NAME = 'holdfast-operator-token';
 
-/** whether the operator API answers: `refused` means that a token is asked for */
-export const operatorAccess = signal<Access>('unknown');
-let operatorToken: string | undefined;
+let operatorToken = readKept<string>(KEPT_NAME);
+/** `refused`: a token is asked for */
+export const operatorAccess = signal<'token' | 'refused'>(operatorToken === undefined ? 'refused' : 'token');
+
+export function keepOperatorToken(token: string | undefined): void {
+  operatorToken = token;
+  keep(KEPT_NAME, token);
+  operatorAccess.value = token === undefined ? 'refused' : 'token';
+}
 
 /** Keeps the token if the server takes it. Throws OperatorError. */
 export async function signInAsOperator(token: string): Promise<void> {
   const init = { headers: { authorization: `Bearer ${token}` } };
   const answer = await fetchHere(`${API_PATH}status`, init, AbortSignal.timeout(TIMEOUT_MS));
   if (!answer.ok) throw new OperatorError(answer.status, await readProblem(answer));
-  operatorToken = token;
-  operatorAccess.value = 'token';
-}
-
-export function forgetOperatorToken(): void {
-  operatorToken = undefined;
-  operatorAccess.value = 'refused';
+  keepOperatorToken(token);
 }
 
 type Query = Readonly<Record<string, string | number | undefined>>;
@@ -59,11 +60,8 @@ async function send(
   signal: AbortSignal,
 ): Promise<Response> {
   const answer = await fetchHere(url, init, signal);
-  if (answer.ok) {
-    operatorAccess.value = operatorToken === undefined ? 'open' : 'token';
-    return answer;
-  }
-  if (answer.status === 401) operatorAccess.value = 'refused';
+  if (answer.ok) return answer;
+  if (answer.status === 401) keepOperatorToken(undefined);
   throw new OperatorError(answer.status, await readProblem(answer));
 }
 

@@ -1,8 +1,9 @@
-/** Around every view of the server: asks for the operator token where the listener wants one. */
+/** Around every view of the server: asks for a token of operators where nobody is signed in. */
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { useAction } from '../parts/loaded.ts';
-import { Failure } from '../parts/notices.tsx';
+import { Failure, Loading } from '../parts/notices.tsx';
+import { isSigningIn, signInFailure } from '../space-session.ts';
 import { operatorAccess, signInAsOperator } from './operator-api.ts';
 
 export function OperatorGate({
@@ -15,7 +16,9 @@ export function OperatorGate({
   return (
     <>
       <h1>{title}</h1>
-      {operatorAccess.value === 'refused' ? <TokenForm /> : children}
+      {isSigningIn.value ? <Loading what="the one-time link" /> : null}
+      {!isSigningIn.value && operatorAccess.value === 'refused' ? <TokenForm /> : null}
+      {operatorAccess.value === 'token' ? children : null}
     </>
   );
 }
@@ -33,8 +36,9 @@ function TokenForm() {
     >
       <h2>Sign in as operator</h2>
       <p class="soft">
-        This listener wants the token of its <code>--operator-token-file</code>. It is kept in this page alone
-        and is gone when the page is closed or loaded again.
+        Open the link that <code>holdfast console</code> prints on the machine of the server, or give a token:
+        that of <code>--operator-token-file</code>, or of the file <code>operator-token</code> in the data
+        folder. It is kept in this tab alone, and is gone when the tab is closed.
       </p>
       <label>
         Operator token
@@ -46,7 +50,7 @@ function TokenForm() {
           onInput={({ currentTarget }) => setToken(currentTarget.value)}
         />
       </label>
-      <Failure error={action.error} />
+      <Failure error={action.error ?? signInFailure.value} />
       <div class="buttons">
         <button type="submit" class="primary" disabled={action.isRunning}>
           Sign in

@@ -4,12 +4,12 @@ import { useState } from 'preact/hooks';
 import { Failure, Loading, Notice } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
 import {
+  enterSpace,
   isSigningIn,
   offeredSpaceUrl,
   parsePasted,
   type SpaceAccess,
   signInFailure,
-  spaceAccess,
 } from '../space-session.ts';
 import { type Connection, connect, connection } from './connection.ts';
 
@@ -66,7 +66,7 @@ function SignIn() {
     try {
       await tryAccess(access);
       signInFailure.value = undefined;
-      spaceAccess.value = access;
+      enterSpace(access);
     } catch (caught) {
       setError(caught);
       setAsking(false);
@@ -83,7 +83,10 @@ function SignIn() {
       <h2>Sign in to a Space</h2>
       {signInFailure.value === undefined ? null : (
         <Notice kind="warn">
-          <p>The one-time link did not work: it may have been used, or be too old. Paste a token instead.</p>
+          <p>
+            The one-time link did not work: it may have been used, or be too old. Make a new one on the
+            machine of the server, or paste a token.
+          </p>
         </Notice>
       )}
       <PasteField onFound={(found) => setAccess((before) => ({ ...before, ...found }))} />
@@ -111,8 +114,7 @@ function SignIn() {
         />
       </label>
       <p class="soft">
-        The token is kept in this page alone: it is gone when the page is closed or loaded again, and never
-        part of the address.
+        The token is kept in this tab alone: it is gone when the tab is closed, and never part of the address.
       </p>
       <Failure error={error} />
       <div class="buttons">
