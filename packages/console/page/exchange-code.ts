@@ -7,6 +7,7 @@ type SignedIn = { readonly operatorToken: string } & (SpaceAccess | { readonly t
 
 export async function exchangeCode(code: string): Promise<void> {
   isSigningIn.value = true;
+  signInFailure.value = undefined;
   try {
     const { operatorToken, ...access } = await change<SignedIn>('sign-in', { code });
     keepOperatorToken(operatorToken);

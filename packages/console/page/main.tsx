@@ -11,7 +11,7 @@ import { Shell } from './shell.tsx';
 const code = takeSignInCode();
 showTheme();
 watchSystemTheme();
-watchRoute();
+watchRoute((each) => void exchangeCode(each));
 if (code !== undefined) void exchangeCode(code);
 const place = document.getElementById('console');
 if (place !== null) render(<Shell />, place);

@@ -27,9 +27,12 @@ export function goTo(href: string): void {
   location.hash = href;
 }
 
-export function watchRoute(): void {
+/** `onCode` is given the code of a one-time link that is opened where the page is shown already. */
+export function watchRoute(onCode: (code: string) => void): void {
   addEventListener('hashchange', () => {
-    route.value = parseRoute(location.hash);
+    const code = takeSignInCode();
+    if (code === undefined) route.value = parseRoute(location.hash);
+    else onCode(code);
   });
 }
 
