@@ -10,6 +10,9 @@ import { printable, printNote } from './terminal/output.ts';
 import { WrittenOutput } from './terminal/written-output.ts';
 import { nameOf } from './usage-words.ts';
 
+/** Arguments that may hold a path whose text is not enough; most commands do without the code that follows those. */
+const TO_BE_FOLLOWED = /\.\.(?:\/|$)|\/\.?$/;
+
 /** Whose action has begun. */
 let running: Command | undefined;
 
@@ -17,9 +20,12 @@ async function run(args: readonly string[]): Promise<ExitCode> {
   try {
     const program = await buildProgram(args);
     // A server has its own way to end: it drains.
-    program.hook('preAction', (_, command) => {
+    program.hook('preAction', async (_, command) => {
       running = command;
       if (command.name() !== 'serve') watchForInterruption();
+      const given = [...args, process.env.HOLDFAST_DATA ?? ''];
+      if (given.some((text) => TO_BE_FOLLOWED.test(text)))
+        (await import('./trees/given-path.ts')).settlePaths(command);
     });
     const expanded = expandHelp(program, separateVariadicValues(program, args));
     await program.parseAsync(expanded, { from: 'user' });

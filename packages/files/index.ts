@@ -1,6 +1,11 @@
 /** Trees on disk: scanned and pushed, pulled and written. Names are raw bytes, links are never followed. */
 
-export { GivenPathError, resolveGivenPath } from './given-path.ts';
+export {
+  GivenPathError,
+  type GivenPathOptions,
+  resolveGivenPath,
+  settleGivenPath,
+} from './given-path.ts';
 export { createCollectingDigest, digestAtOnce } from './node-digest.ts';
 export { isProcessRunning } from './process-running.ts';
 export { ChunkMemory } from './pull/chunk-memory.ts';

@@ -97,10 +97,10 @@ async function runBackup(dir: string, flags: Flags): Promise<void> {
   const content = flags.content ?? findSharedContent(flags, process.env);
   if (flags.content !== undefined && flags.data !== undefined)
     throw new UsageError('--data is a folder, and --content a bucket: give one of them');
-  const folder = resolvePath(dir);
+  const folder = resolvePath(dir, { isMadeFolder: true });
   const result = await withServer((server) =>
     content === undefined
-      ? server.makeBackup({ dataDir: resolvePath(data), folder }, { onProgress })
+      ? server.makeBackup({ dataDir: resolvePath(data, { isMadeFolder: true }), folder }, { onProgress })
       : server.backUpBucket(
           { place: server.parseBucketPlace(content, process.env), folder, keepGoneMs },
           {
@@ -144,7 +144,9 @@ async function runCheck(dir: string, _: unknown, command: Command): Promise<void
   const flags = command.optsWithGlobals<Flags>();
   sayWhenInterrupted('nothing was changed');
   const say = makeProgress(flags);
-  const verdict = await withServer((server) => server.checkBackup(resolvePath(dir), { onProgress: say }));
+  const verdict = await withServer((server) =>
+    server.checkBackup(resolvePath(dir, { isMadeFolder: true }), { onProgress: say }),
+  );
   if (flags.json) printJson(describe(verdict));
   else printVerdict(verdict);
   if (verdict.ok) return;
@@ -186,9 +188,9 @@ async function runRestore(dir: string, flags: Flags): Promise<void> {
   if (content !== undefined) return restoreIntoBucket(dir, content, flags);
   sayWhenInterrupted('the new data folder is unfinished, and no server takes it; run the same command again');
   const say = makeProgress(flags);
-  const dataDir = resolvePath(data ?? '');
+  const dataDir = resolvePath(data ?? '', { isMadeFolder: true });
   const result = await withServer((server) =>
-    server.restoreBackup({ folder: resolvePath(dir), dataDir }, { onProgress: say }),
+    server.restoreBackup({ folder: resolvePath(dir, { isMadeFolder: true }), dataDir }, { onProgress: say }),
   );
   if (flags.json) return printJson(result);
   const { createdAt, nodes, bytes, ms } = result;
@@ -203,7 +205,10 @@ async function restoreIntoBucket(dir: string, content: string, flags: Flags): Pr
   const say = makeProgress(flags);
   const result = await withServer((server) =>
     server.restoreBucket(
-      { folder: resolvePath(dir), place: server.parseBucketPlace(content, process.env) },
+      {
+        folder: resolvePath(dir, { isMadeFolder: true }),
+        place: server.parseBucketPlace(content, process.env),
+      },
       { onProgress: say },
     ),
   );

@@ -1,11 +1,11 @@
 /** `holdfast key`: signing keys for the issuer of an App. */
-import { resolve } from 'node:path';
 import { ALGORITHMS, type Algorithm } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { createFile, PUBLIC_FILE_MODE, removeFile, SECRET_FILE_MODE } from '../files.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printLine } from '../terminal/output.ts';
+import { resolvePath } from '../trees/given-path.ts';
 
 const RSA_MODULUS_BITS = 3072;
 
@@ -32,7 +32,7 @@ export function registerKeyCommand(program: Command): void {
 }
 
 async function newKey({ out, jwks, alg, json }: NewKeyOptions): Promise<void> {
-  if (resolve(out) === resolve(jwks)) {
+  if (resolvePath(out) === resolvePath(jwks)) {
     throw new UsageError('--out and --jwks name the same file; give the public key set a file of its own');
   }
   const { calculateJwkThumbprint, exportJWK, generateKeyPair } = await import('jose');

@@ -1,5 +1,5 @@
 /** `holdfast login`, `logout` and `profiles`: connections kept under a name, so that a command needs no variables. */
-import { resolve } from 'node:path';
+
 import { CasError, type Client, createClient } from '@holdfast/client';
 import { type Command, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
@@ -20,6 +20,7 @@ import { saying } from '../progress/waits.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
 import { printable, printJson, printLine, printNote, printTable } from '../terminal/output.ts';
 import { ask, askSecret } from '../terminal/questions.ts';
+import { resolvePath } from '../trees/given-path.ts';
 
 interface LoginFlags {
   readonly url?: string;
@@ -98,7 +99,7 @@ async function askProfile(flags: LoginFlags): Promise<Profile> {
   const url = await find(flags.url, 'HOLDFAST_URL', 'address of the server', '--url');
   const app = await find(flags.app, 'HOLDFAST_APP', 'App', '--app');
   const space = await find(flags.space, 'HOLDFAST_SPACE', 'Space', '--space');
-  if (flags.tokenFile !== undefined) return { url, app, space, tokenFile: resolve(flags.tokenFile) };
+  if (flags.tokenFile !== undefined) return { url, app, space, tokenFile: resolvePath(flags.tokenFile) };
   return { url, app, space, token: await askToken(isTerminal) };
 }
 

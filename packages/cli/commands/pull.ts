@@ -45,11 +45,12 @@ export function registerPullCommand(program: Command): void {
 }
 
 async function pull(location: TreeLocation, directory: string, flags: PullFlags): Promise<void> {
-  const target = resolvePath(directory);
+  // A path that cannot be followed fails before anything is read.
+  resolvePath(directory, { isMadeFolder: true });
   const whenInterrupted = 'what was written is kept; run the same command again: it goes on where it stopped';
   const job = { job: 'pull', subject: location.text, flags, whenInterrupted } as const;
   const result = await runTreeJob(job, location, async (source, tree, context) =>
-    pullToPath(source, await findLocation(source, tree), target, {
+    pullToPath(source, await findLocation(source, tree), directory, {
       ...context,
       paths: flags.range,
       force: flags.force,

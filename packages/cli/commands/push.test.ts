@@ -102,6 +102,35 @@ describe('holdfast push', () => {
     });
   });
 
+  test('follows paths as the kernel does, and so do other commands', async () => {
+    mkdirSync(place.path('real/sub'), { recursive: true });
+    mkdirSync(place.path('other'));
+    writeFileSync(place.path('real/sub/f'), 'deep');
+    symlinkSync('../real/sub', place.path('other/link'));
+    const below = await place.print('push', 'real/sub', '--quiet');
+    expect(await place.print('push', 'other/link/', '--quiet')).toBe(below);
+    expect(await place.print('push', 'other/link/.', '--quiet')).toBe(below);
+    const above = await place.print('push', 'real', '--quiet');
+    expect(await place.print('push', 'other/link/..', '--quiet')).toBe(above);
+    for (const path of ['nothing/../real', 'real/sub/f/..', 'real/sub/f/']) {
+      expect(await place.fail(1, 'push', path)).toContain('check the path');
+    }
+    await place.print('pull', below.trim(), 'other/link/../pulled', '--quiet');
+    await place.print('key', 'new', '--out', 'other/link/../key.jwk', '--jwks', 'other/link/../jwks.json');
+    await place.print('node', 'put', 'other/link/f');
+    await place.print('bundle', 'create', below.trim(), '--out', 'other/link/../b.car', '--quiet');
+    expect(readdirSync(place.path('real')).sort()).toEqual([
+      'b.car',
+      'jwks.json',
+      'key.jwk',
+      'pulled',
+      'sub',
+    ]);
+    expect(readdirSync(place.path('other'))).toEqual(['link']);
+    expect(await place.fail(1, 'pull', below.trim(), 'real/b.car/')).toContain('is not a folder');
+    expect(await place.fail(1, 'app', 'list', '--data', 'nothing/..')).toContain('nothing does not exist');
+  });
+
   test('remembers where it is told to', async () => {
     await place.print('push', 'tree', '--quiet', '--cache', 'elsewhere');
     expect(existsSync(place.path('elsewhere/trees'))).toBe(true);
@@ -202,7 +231,7 @@ describe('holdfast push', () => {
       'pipe is a socket, pipe or device; only folders',
     );
     writeFileSync(place.path('file'), '');
-    expect(await place.fail(1, 'push', 'file/')).toContain('file/ is a file, not a folder');
+    expect(await place.fail(1, 'push', 'file/')).toContain('file is not a folder');
     expect(await place.fail(1, 'push', 'tree', '--cache', 'file')).toContain('choose another with --cache');
     writeFileSync(place.path('token'), 'not.a.token');
     expect(await place.fail(1, 'push', 'tree', '--token-file', 'token')).toContain('invalid_token');

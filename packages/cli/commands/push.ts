@@ -341,13 +341,10 @@ function explainFailure(error: unknown): unknown {
 function checkRoot(path: string, absolute: string): string | undefined {
   const stats = lstatRoot(path, absolute);
   if (stats.isSymbolicLink()) {
-    return `${path} is a symbolic link and is stored as one; to store its target, name the target`;
+    return `${path} is a symbolic link and is stored as one; to store its target, name the target, or end the path with a slash`;
   }
   if (!stats.isDirectory() && !stats.isFile()) {
     throw new CliError(`${path} is a socket, pipe or device; only folders, files and links can be stored`);
-  }
-  if (path.endsWith('/') && !stats.isDirectory()) {
-    throw new CliError(`${path} is a file, not a folder; leave out the slash at its end to store it`);
   }
   return undefined;
 }

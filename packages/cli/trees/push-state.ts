@@ -37,7 +37,9 @@ export class PushState {
   constructor(options: PushStateOptions) {
     this.#options = options;
     this.#cacheFolder =
-      typeof options.cache === 'string' ? resolvePath(options.cache) : defaultCacheFolder(process.env);
+      typeof options.cache === 'string'
+        ? resolvePath(options.cache, { isMadeFolder: true })
+        : defaultCacheFolder(process.env);
     this.#state = this.#open();
   }
 

@@ -45,7 +45,7 @@ export async function pullToPath(
   destination: string,
   options: PullToPathOptions = {},
 ): Promise<PullResult & { readonly item: TreeItem }> {
-  const path = resolveGivenPath(destination);
+  const path = resolveGivenPath(destination, { isMadeFolder: true });
   const item =
     typeof tree === 'string' ? await openTree(source).readItem(tree, { signal: options.signal }) : tree;
   const { hash } = item;
