@@ -51,8 +51,16 @@ export function createFile(path: string, text: string, mode: number): void {
   try {
     writeFileSync(path, text, { flag: 'wx', mode, flush: true });
   } catch (error) {
-    throw new CliError(`${path} cannot be written: ${describeFileError(error)}`);
+    throw new CliError(`${path} cannot be written: ${describeWriteError(error)}`);
   }
+}
+
+/** As `describeFileError`, of a file that was to be made: only its folder can be missing. */
+export function describeWriteError(error: unknown): string {
+  const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+  return isMissing
+    ? 'the folder for it does not exist; make it first, or check the path'
+    : describeFileError(error);
 }
 
 export function removeFile(path: string): void {

@@ -4,7 +4,7 @@
  * it, and closes all other descriptors when the program is replaced.
  */
 import { dlopen, ptr } from 'bun:ffi';
-import { fstatSync, readdirSync, readlinkSync } from 'node:fs';
+import { fstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { isatty } from 'node:tty';
 
 const LIBRARY = 'libc.so.6';
@@ -136,4 +136,19 @@ function openAnew(system: System, descriptor: number): boolean {
   const isReplaced = system.dup2(own, descriptor) === descriptor;
   system.close(own);
   return isReplaced;
+}
+
+/**
+ * Whether this process was started without a stdout (`>&-`). The runtime then opens the null device in its place, for reading too,
+ * as no redirection of a shell does.
+ */
+export function isStdoutMissing(): boolean {
+  try {
+    const flags = /^flags:\s*(\d+)$/m.exec(readFileSync('/proc/self/fdinfo/1', 'latin1'))?.[1] ?? '0';
+    const access = Number.parseInt(flags, 8) & O_ACCMODE;
+    return access === O_RDWR && readlinkSync('/proc/self/fd/1') === '/dev/null';
+  } catch {
+    // Without /proc it is not known to be.
+    return false;
+  }
 }

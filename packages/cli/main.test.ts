@@ -72,6 +72,12 @@ describe('holdfast', () => {
     ['an unknown flag', ['app', 'list', '--jsn'], 'unknown option'],
     ['a missing value', ['app', 'list', '--data'], '--data needs a value'],
     ['too many arguments', ['app', 'list', 'x'], 'too many arguments'],
+    [
+      'a flag of one value given twice',
+      ['usage', '--url', 'http://a', '--url=http://b'],
+      '--url is given twice',
+    ],
+    ["another tool's word", ['prune'], 'holdfast gc --all'],
   ])('refuses %s with one line', async (_, args, reason) => {
     expect(await place.fail(2, ...args)).toContain(reason);
   });

@@ -3,10 +3,11 @@ import { writeSync } from 'node:fs';
 import { type Command, CommanderError } from 'commander';
 import { CliError, type ExitCode, UsageError } from './cli-error.ts';
 import { describeFileError } from './files.ts';
+import { isStdoutMissing } from './inherited-descriptors.ts';
 import { buildProgram, expandHelp, separateVariadicValues } from './program.ts';
 import { sayingWhileRead } from './progress/waits.ts';
 import { interruption, untilInterrupted, watchForInterruption } from './terminal/interruption.ts';
-import { printable, printNote } from './terminal/output.ts';
+import { lastPrintedLine, printable, printNote } from './terminal/output.ts';
 import { WrittenOutput } from './terminal/written-output.ts';
 import { nameOf } from './usage-words.ts';
 
@@ -45,6 +46,9 @@ async function run(args: readonly string[]): Promise<ExitCode> {
   }
 }
 
+/** What is longer is no hash or id. */
+const LOST_LINE_CHARACTERS_MAX = 200;
+
 const stdout = new WrittenOutput(process.stdout);
 const stderr = new WrittenOutput(process.stderr);
 /** Of the command, once it has ended. */
@@ -64,10 +68,18 @@ function exitOnFailedWrite(error: NodeJS.ErrnoException): void {
   if (isReaderGone && !isCutShort) process.exit(exitCode ?? 0);
   const line = isReaderGone
     ? 'what reads the output went away before the command had ended: run it again'
-    : `stdout cannot be written: ${describeFileError(error)}; then run the command again`;
+    : `stdout cannot be written: ${describeFileError(error)}; then run the command again${describeLostLine()}`;
   // At once: the process ends here, and stderr is not waited for.
   writeAtOnce(`holdfast: ${printable(line)}\n`);
   process.exit(1);
+}
+
+/** A command that did its work may have been the one to do it: its result is not lost with stdout. */
+function describeLostLine(): string {
+  const line = lastPrintedLine();
+  return exitCode === 0 && line !== '' && line.length <= LOST_LINE_CHARACTERS_MAX
+    ? `. Its last line was: ${line}`
+    : '';
 }
 
 function writeAtOnce(text: string): void {
@@ -87,6 +99,8 @@ async function runAndFlush(): Promise<void> {
   exitCode = await run(process.argv.slice(2));
   const [failure] = await sayingWhileRead(flush);
   if (failure !== undefined) exitOnFailedWrite(failure);
+  const lost = describeLostLine();
+  if (lost !== '' && isStdoutMissing()) writeAtOnce(`holdfast: stdout is closed${printable(lost)}\n`);
 }
 await untilInterrupted(runAndFlush(), flush);
 process.exit(exitCode);

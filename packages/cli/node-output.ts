@@ -5,7 +5,7 @@ import { type FileHandle, open, readdir, realpath, rename, rm, stat } from 'node
 import { basename, dirname, join } from 'node:path';
 import { isProcessRunning } from '@holdfast/files';
 import { CliError } from './cli-error.ts';
-import { describeFileError } from './files.ts';
+import { describeWriteError } from './files.ts';
 import { writeSlowly } from './progress/waits.ts';
 import { beforeInterruptedEnd } from './terminal/interruption.ts';
 
@@ -60,7 +60,7 @@ async function removeAbandoned(target: string): Promise<void> {
 /** `shownPath` is the path the person knows. */
 async function writeThrough(chunks: Chunks, path: string, shownPath: string): Promise<void> {
   const explain = (error: unknown): CliError =>
-    new CliError(`${shownPath} cannot be written: ${describeFileError(error)}`);
+    new CliError(`${shownPath} cannot be written: ${describeWriteError(error)}`);
   const file = await open(path, 'w').catch((error: unknown) => {
     throw explain(error);
   });

@@ -150,6 +150,7 @@ function finish(command: Command): void {
     outputError: (text) => process.stderr.write(`holdfast: ${explainUsage(text, command)}\n`),
   });
   refuseEmptyValues(command);
+  refuseSecondValues(command);
   for (const sub of command.commands) finish(sub);
 }
 
@@ -161,6 +162,19 @@ function refuseEmptyValues(command: Command): void {
   const taking = command.options.filter(({ required, optional }) => required || optional);
   for (const value of [...taking, ...command.registeredArguments]) {
     if (value.parseArg === undefined && !value.variadic) value.argParser(parseGivenValue);
+  }
+}
+
+/** Which of two values counts nobody could tell from the line. Options that collect have a parser that takes what came before. */
+function refuseSecondValues(command: Command): void {
+  for (const option of command.options) {
+    const isCollecting = option.variadic || (option.parseArg?.length ?? 0) > 1;
+    if (isCollecting || !(option.required || option.optional)) continue;
+    let isGiven = false;
+    command.on(`option:${option.name()}`, () => {
+      if (isGiven) command.error(`error: ${option.long} is given twice; give it once`);
+      isGiven = true;
+    });
   }
 }
 

@@ -30,5 +30,6 @@ export * from './secret-mode.ts';
 export * from './serve-defaults.ts';
 export * from './size.ts';
 export * from './space-paths.ts';
+export * from './spell-unsafe.ts';
 export * from './strict-json.ts';
 export * from './wire.ts';

@@ -28,17 +28,17 @@ export const ERROR_MODELS = {
     headers: ['WWW-Authenticate'],
     codes: {
       missing_token: 'send Authorization: Bearer with a capability',
-      invalid_token: 'the capability has expired; get a new one',
-      unsupported_algorithm: 'the capability is signed with an algorithm that is not accepted',
-      unknown_issuer: 'the issuer of the capability is not registered',
+      invalid_token: 'the token has expired; get a new one',
+      unsupported_algorithm: 'the token is signed with an algorithm that is not accepted',
+      unknown_issuer: 'the issuer of the token is not registered',
     },
   },
   Forbidden: {
     description: 'The capability is good, but not for this.',
     codes: {
       APP_SUSPENDED: 'the App is suspended',
-      resource_scope_mismatch: 'the capability is for another App, Space or refDomain',
-      insufficient_permission: 'the capability lacks the permission this operation needs',
+      resource_scope_mismatch: 'the token is for another App, Space or refDomain',
+      insufficient_permission: 'the token lacks the permission this operation needs',
     },
   },
   NotFound: {

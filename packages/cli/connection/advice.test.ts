@@ -112,6 +112,6 @@ test('a call that makes several requests is not named either', () => {
 
 test('a refusal of a request of Bulk names the permission to ask for', () => {
   const details = { code: 'insufficient_permission', status: 403, requestOperation: 'leaseNodes' } as const;
-  const error = new CasError('leaseNodes: the capability lacks the permission cas:nodes:lease', details);
+  const error = new CasError('leaseNodes: the token lacks the permission cas:nodes:lease', details);
   expect(explainCasError(error, used, NOW)).toEndWith('use one made with --permission cas:nodes:lease');
 });

@@ -15,8 +15,10 @@ const FORGOTTEN_PART = 'forgotten';
 
 /** None where nothing was remembered, or it cannot be read: it is a hint. `scope` names server, Space and refDomain. */
 export function findForgotten(scope: string): readonly Snapshot[] {
+  const folder = defaultCacheFolder(process.env);
+  if (folder === undefined) return [];
   try {
-    return parseCatalog(CATALOG_CONTENT_TYPE, readFileSync(fileOf(scope))).snapshots;
+    return parseCatalog(CATALOG_CONTENT_TYPE, readFileSync(fileOf(folder, scope))).snapshots;
   } catch {
     return [];
   }
@@ -24,12 +26,14 @@ export function findForgotten(scope: string): readonly Snapshot[] {
 
 /** False where it could not be written: the caller says how it can be taken back all the same. */
 export function rememberForgotten(scope: string, forgotten: readonly Snapshot[]): boolean {
-  const file = fileOf(scope);
+  const folder = defaultCacheFolder(process.env);
+  if (folder === undefined) return false;
+  const file = fileOf(folder, scope);
   const byId = new Map([...findForgotten(scope), ...forgotten].map((snapshot) => [snapshot.id, snapshot]));
   const snapshots = [...byId.values()].slice(-SNAPSHOTS_KEPT_MAX);
   const part = `${file}.${randomUUID()}.part`;
   try {
-    makeCacheFolder(defaultCacheFolder(process.env), FORGOTTEN_PART);
+    makeCacheFolder(folder, FORGOTTEN_PART);
     writeFileSync(part, encodeCatalog({ random: '', previous: [], snapshots }), { mode: 0o600 });
     renameSync(part, file);
     return true;
@@ -39,7 +43,7 @@ export function rememberForgotten(scope: string, forgotten: readonly Snapshot[])
   }
 }
 
-function fileOf(scope: string): string {
+function fileOf(folder: string, scope: string): string {
   const key = createHash('sha256').update(scope).digest('hex').slice(0, 32);
-  return join(defaultCacheFolder(process.env), FORGOTTEN_PART, `${key}.json`);
+  return join(folder, FORGOTTEN_PART, `${key}.json`);
 }

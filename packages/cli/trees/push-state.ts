@@ -29,7 +29,8 @@ const ADVICE = 'free space on its disk, or choose another with --cache DIR';
 
 export class PushState {
   readonly #options: PushStateOptions;
-  readonly #cacheFolder: string;
+  /** undefined: the user has no place for one */
+  readonly #cacheFolder: string | undefined;
   #state: FolderState;
   #losses = 0;
 
@@ -97,6 +98,12 @@ export class PushState {
   #open(): FolderState {
     const { cache, commitScope, warn, path, recordsMtime } = this.#options;
     const cacheFolder = this.#cacheFolder;
+    if (cacheFolder === undefined) {
+      warn(
+        `nothing will be remembered of this push: there is no home folder for it; set HOME, or give --cache DIR${commitScope === undefined ? '' : '. If it is interrupted while it commits, its root ref or snapshot may be there twice'}`,
+      );
+      return openTemporaryState();
+    }
     try {
       const state = openTreeState({ cacheFolder, path, recordsMtime, commitScope });
       if (state.isReplacement) this.#warnOfCommit();

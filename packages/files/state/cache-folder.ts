@@ -1,16 +1,32 @@
 /** The folder where things are remembered for the user. No push stores it, because it changes with every push. */
 import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { IGNORE_FILE_NAME } from '../push/ignore-rules.ts';
 
 export const TREES_PART = 'trees';
 
-/** `$XDG_CACHE_HOME/holdfast`, or `~/.cache/holdfast`. A relative XDG_CACHE_HOME counts as unset, as its specification says. */
-export function defaultCacheFolder(environment: Readonly<Record<string, string | undefined>>): string {
-  const base = environment.XDG_CACHE_HOME;
-  return join(base?.startsWith('/') ? base : join(homedir(), '.cache'), 'holdfast');
+/**
+ * `$XDG_CACHE_HOME/holdfast`, or `~/.cache/holdfast`. A relative path counts as unset, as the specification of XDG_CACHE_HOME says.
+ * Undefined for a user without a home, as in a container that runs as any user.
+ */
+export function defaultCacheFolder(
+  environment: Readonly<Record<string, string | undefined>>,
+): string | undefined {
+  const { XDG_CACHE_HOME: base, HOME: home = findHome() } = environment;
+  if (base?.startsWith('/')) return join(base, 'holdfast');
+  return home?.startsWith('/') ? join(home, '.cache', 'holdfast') : undefined;
+}
+
+/** Of the list of users. */
+function findHome(): string | undefined {
+  try {
+    return userInfo().homedir;
+  } catch {
+    // The user is not on it.
+    return undefined;
+  }
 }
 
 /**

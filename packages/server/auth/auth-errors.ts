@@ -50,7 +50,7 @@ export function keySetCrowded(): ApiError {
   REJECTIONS.add({ resource: KEY_SET_WAITERS, reason: 'queue-full' });
   return new ApiError(
     'RESOURCE_EXHAUSTED',
-    "too many requests wait for the key set of the capability's issuer; try again shortly",
+    "too many requests wait for the key set of the token's issuer; try again shortly",
     { retryAfterSeconds: REGISTRY_RETRY_AFTER_SECONDS },
   );
 }

@@ -136,17 +136,14 @@ async function authorizeUnknown(
   const parsed = parseToken(token);
   const { algorithm } = parsed;
   if (!isAlgorithm(algorithm)) {
-    throw unauthorized(
-      'unsupported_algorithm',
-      `the capability's "alg" is not one of ${ALGORITHMS.join(', ')}`,
-    );
+    throw unauthorized('unsupported_algorithm', `the token's "alg" is not one of ${ALGORITHMS.join(', ')}`);
   }
   const { registration } = await readRegistered(authorizer, parsed.issuer);
   const keySet = await readKeySet(authorizer, registration, witness);
   // The first fetch of the keys may have taken so long that the registry rows are now too old.
   const latest = await readRegistered(authorizer, parsed.issuer);
   if (latest.registration !== registration) {
-    throw registryUnavailable("the capability's App was changed during this request; try again");
+    throw registryUnavailable("the token's App was changed during this request; try again");
   }
   checkApp(registration, latest.status, algorithm);
   await verifySignature(parsed, algorithm, keySet);
@@ -196,7 +193,7 @@ async function readRegistered(authorizer: Authorizer, issuer: string): Promise<R
   const { registry } = authorizer;
   const registered = (await registry.read()).get(issuer) ?? (await registry.readAgain()).get(issuer);
   if (registered === undefined) {
-    throw unauthorized('unknown_issuer', "the capability's issuer is not registered for any App");
+    throw unauthorized('unknown_issuer', "the token's issuer is not registered for any App");
   }
   return registered;
 }
@@ -204,10 +201,10 @@ async function readRegistered(authorizer: Authorizer, issuer: string): Promise<R
 /** Row 6, then the second step of row 3. */
 function checkApp(registration: Registration, status: AppStatus, algorithm: Algorithm): void {
   if (status !== 'active') {
-    throw new ApiError('APP_SUSPENDED', "the capability's App is suspended; ask the operator to resume it");
+    throw new ApiError('APP_SUSPENDED', "the token's App is suspended; ask the operator to resume it");
   }
   if (registration.algorithms !== undefined && !registration.algorithms.includes(algorithm)) {
-    throw unauthorized('unsupported_algorithm', `the capability's issuer may not sign with ${algorithm}`);
+    throw unauthorized('unsupported_algorithm', `the token's issuer may not sign with ${algorithm}`);
   }
 }
 
@@ -217,12 +214,12 @@ async function verifySignature(token: ParsedToken, algorithm: Algorithm, keySet:
   const key = findKey(keySet, algorithm, kid);
   if (key === undefined) {
     const reason = 'not exactly one registered key fits its "kid" and "alg"';
-    throw unauthorized('invalid_token', `the capability is not valid: ${reason}`);
+    throw unauthorized('invalid_token', `the token is not valid: ${reason}`);
   }
   try {
     await compactVerify(token.compact, await key.import(algorithm), { algorithms: [algorithm] });
   } catch {
     // Whether the key or the signature is wrong, the capability is not proven. `error` is dropped: it may quote the token.
-    throw unauthorized('invalid_token', 'the capability is not valid: its signature does not match');
+    throw unauthorized('invalid_token', 'the token is not valid: its signature does not match');
   }
 }

@@ -122,17 +122,20 @@ export function checkScope(capability: Capability, target: ScopeTarget, operatio
     );
   }
   if (capability.appId !== target.appId) {
-    throw new ApiError('resource_scope_mismatch', 'the capability is for another App than the path names');
+    throw new ApiError('resource_scope_mismatch', 'the token is for another App than the path names');
   }
   if (capability.spaceId !== target.spaceId) {
-    throw new ApiError('resource_scope_mismatch', 'the capability is for another Space than the path names');
+    throw new ApiError('resource_scope_mismatch', 'the token is for another Space than the path names');
   }
   const { authority, needsRefDomain } = REQUESTED_OPERATIONS[operation];
   if (!capability.permissions.has(authority)) {
-    throw new ApiError('insufficient_permission', `the capability lacks the permission ${authority}`);
+    throw new ApiError('insufficient_permission', `the token lacks the permission ${authority}`);
   }
   if (needsRefDomain && capability.refDomain === undefined) {
-    throw new ApiError('resource_scope_mismatch', 'the capability has no valid "refDomain"');
+    throw new ApiError(
+      'resource_scope_mismatch',
+      'the token has no valid "refDomain": lower-case letters and digits in parts joined by ":", at most 64 characters, such as app:drafts',
+    );
   }
 }
 
@@ -174,5 +177,5 @@ function isStringArray(value: JsonValue | undefined): value is readonly string[]
 }
 
 function invalid(reason: string): ApiError {
-  return unauthorized('invalid_token', `the capability is not valid: ${reason}`);
+  return unauthorized('invalid_token', `the token is not valid: ${reason}`);
 }

@@ -55,7 +55,7 @@ async function openServer(change: Partial<AppRecord> = {}) {
   return { world, store, token, ask, reload, findProven: () => proven };
 }
 
-const REVOKED = 'invalid_token: the capability is not valid: the operator has revoked it';
+const REVOKED = 'invalid_token: the token is not valid: the operator has revoked it';
 
 describe('a revocation', () => {
   test.each<['jti' | 'sub', object, object]>([

@@ -32,6 +32,6 @@ export function checkRevocations(
     (tokenId !== undefined && counts(revocations.jti.get(tokenId))) ||
     (subject !== undefined && counts(revocations.sub.get(subject)));
   if (isRevoked) {
-    throw unauthorized('invalid_token', 'the capability is not valid: the operator has revoked it');
+    throw unauthorized('invalid_token', 'the token is not valid: the operator has revoked it');
   }
 }

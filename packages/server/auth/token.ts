@@ -42,7 +42,7 @@ export function readBearerToken(authorization: string | null): string {
   if (token.length > TOKEN_CHARACTERS_MAX) {
     throw unauthorized(
       'invalid_token',
-      `the capability is longer than ${TOKEN_CHARACTERS_MAX} characters; ask for one with fewer claims`,
+      `the token is longer than ${TOKEN_CHARACTERS_MAX} characters; ask for one with fewer claims`,
     );
   }
   return token;
@@ -92,5 +92,5 @@ function parsePart(base64url: string, name: string): JsonObject {
 }
 
 function notAToken(reason: string): ApiError {
-  return unauthorized('invalid_token', `the capability is not a signed JWT: ${reason}`);
+  return unauthorized('invalid_token', `the token is not a signed JWT: ${reason}`);
 }

@@ -1,5 +1,5 @@
 /** Where an entry is in a tree: a chain of raw names, as long as the tree is deep. */
-import { concatBytes } from '@holdfast/protocol';
+import { concatBytes, spellUnsafe } from '@holdfast/protocol';
 
 const SLASH = Uint8Array.of(0x2f);
 
@@ -27,15 +27,10 @@ export function formatPath(path: TreePath | undefined): string {
   return path === undefined ? '.' : pathNames(path).map(formatName).join('/');
 }
 
-/** What a terminal would obey or turn around: controls, line and direction marks. */
-const UNSAFE =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is being removed
-  /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
-
 /** A name, or any raw text, for people: bytes that are no UTF-8 as `\xNN`, unsafe characters as `\uNNNN`. */
 export function formatName(name: Uint8Array): string {
   const text = findText(name) ?? formatBytes(name);
-  return text.replace(UNSAFE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return spellUnsafe(text);
 }
 
 /** The text that `bytes` are in UTF-8; undefined when they are not. */
