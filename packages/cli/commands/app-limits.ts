@@ -17,6 +17,7 @@ import { printJson, printLine } from '../terminal/output.ts';
 interface SetOptions extends PartOptions {
   readonly maxBytes?: number | 'none';
   readonly maxNodes?: number | 'none';
+  readonly maxCommits?: number | 'none';
   readonly space?: string;
 }
 
@@ -47,19 +48,26 @@ function registerSet(app: Command): void {
     .addOption(
       new Option('--max-nodes <count>', 'nodes; none lifts the limit').argParser(orNone(parseCountValue(0))),
     )
+    .addOption(
+      new Option(
+        '--max-commits <count>',
+        'commits of root refs that are kept; none lifts the limit',
+      ).argParser(orNone(parseCountValue(0))),
+    )
     .option('--space <space>', 'limit this Space alone, exactly', parsePathIdValue);
   withRowsPlace(command).addOption(jsonOption()).action(setQuotas);
 }
 
 async function setQuotas(appId: string, options: SetOptions): Promise<void> {
   const { space } = options;
-  const [maxBytes, maxNodes] = [options.maxBytes, options.maxNodes].map((limit) =>
-    limit === 'none' ? null : limit,
-  );
-  if (maxBytes === undefined && maxNodes === undefined) {
-    throw new UsageError('say what to limit: --max-bytes SIZE, --max-nodes N, or both; none lifts a limit');
+  const given = [options.maxBytes, options.maxNodes, options.maxCommits];
+  const [maxBytes, maxNodes, maxCommits] = given.map((limit) => (limit === 'none' ? null : limit));
+  if (given.every((limit) => limit === undefined)) {
+    throw new UsageError(
+      'say what to limit: --max-bytes SIZE, --max-nodes N or --max-commits N; none lifts a limit',
+    );
   }
-  const input = { app: appId, space, maxBytes, maxNodes };
+  const input = { app: appId, space, maxBytes, maxNodes, maxCommits };
   const changed = await runPartOperation(options, 'setApp', input, INTERRUPTED);
   if (options.json) return printJson(changed);
   const quotas =
@@ -68,15 +76,19 @@ async function setQuotas(appId: string, options: SetOptions): Promise<void> {
   printLine(`${holder}App ${JSON.stringify(appId)} may store ${describeLimits(quotas)}`);
 }
 
+interface Limits {
+  readonly maxBytes: number | null;
+  readonly maxNodes: number | null;
+  readonly maxCommits: number | null;
+}
+
 function describeLimits(
-  { maxBytes, maxNodes }: { readonly maxBytes: number | null; readonly maxNodes: number | null } = {
-    maxBytes: null,
-    maxNodes: null,
-  },
+  { maxBytes, maxNodes, maxCommits }: Limits = { maxBytes: null, maxNodes: null, maxCommits: null },
 ): string {
   const limits = [
     ...(maxBytes === null ? [] : [formatBytes(maxBytes)]),
     ...(maxNodes === null ? [] : [`${formatCount(maxNodes)} nodes`]),
+    ...(maxCommits === null ? [] : [`${formatCount(maxCommits)} commits`]),
   ];
   return limits.length === 0 ? 'without a limit' : `at most ${limits.join(' and ')}`;
 }

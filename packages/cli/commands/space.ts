@@ -27,7 +27,11 @@ function registerList(space: Command): void {
     const spaces = await readSpaces(options);
     if (options.json) printJson(spaces);
     else if (spaces.length === 0) printNote('there is no Space yet: the first write of a client makes one');
-    else printTable(['APP', 'SPACE', 'NODES', 'CONTENT', 'STORED', 'RESERVED', 'QUOTA'], spaces.map(toCells));
+    else
+      printTable(
+        ['APP', 'SPACE', 'NODES', 'CONTENT', 'STORED', 'RESERVED', 'PENDING', 'COMMITS', 'QUOTA'],
+        spaces.map(toCells),
+      );
     const [first, ...others] = spaces.filter(({ damage }) => damage !== null);
     if (first === undefined) return;
     const name = `Space ${JSON.stringify(first.space)} of App ${JSON.stringify(first.app)}`;
@@ -36,12 +40,17 @@ function registerList(space: Command): void {
   });
 }
 
-function toCells({ app, space, usage, quotas }: ListedSpace): readonly string[] {
+function toCells({ app, space, usage, pendingBytes, commitRows, quotas }: ListedSpace): readonly string[] {
   const limits = [
     ...(quotas.maxBytes === null ? [] : [formatBytes(quotas.maxBytes)]),
     ...(quotas.maxNodes === null ? [] : [`${formatCount(quotas.maxNodes)} nodes`]),
+    ...(quotas.maxCommits === null ? [] : [`${formatCount(quotas.maxCommits)} commits`]),
   ];
-  return [app, space, ...toUsageCells(usage), limits.join(', ') || '-'];
+  const held = [
+    pendingBytes === null ? '?' : formatBytes(pendingBytes),
+    commitRows === null ? '?' : formatCount(commitRows),
+  ];
+  return [app, space, ...toUsageCells(usage), ...held, limits.join(', ') || '-'];
 }
 
 function toUsageCells(usage: ListedSpace['usage']): readonly string[] {

@@ -16,7 +16,7 @@ const TEXT_LENGTH_MAX = 2048;
 
 /** What a new App begins with. */
 const NO_LIMITS: Pick<AppRecord, 'quotas' | 'spaceQuotas' | 'revocations'> = {
-  quotas: { maxBytes: undefined, maxNodes: undefined },
+  quotas: { maxBytes: undefined, maxNodes: undefined, maxCommits: undefined },
   spaceQuotas: [],
   revocations: [],
 };
@@ -79,11 +79,14 @@ export function checkRevocation({ claim, value, until }: Revocation, now: number
 }
 
 /** Throws RegistrationError. */
-export function checkQuotas(spaceId: string | undefined, { maxBytes, maxNodes }: QuotaChange): void {
+export function checkQuotas(
+  spaceId: string | undefined,
+  { maxBytes, maxNodes, maxCommits }: QuotaChange,
+): void {
   if (spaceId !== undefined && !isPathId(spaceId)) {
     throw new RegistrationError('the Space id is not usable in a path, so there can be no such Space');
   }
-  for (const limit of [maxBytes, maxNodes]) {
+  for (const limit of [maxBytes, maxNodes, maxCommits]) {
     if (limit === undefined || limit === null) continue;
     if (!Number.isSafeInteger(limit) || limit < 0) {
       throw new RegistrationError('a quota must be a whole number from 0 to 2^53 - 1, or be lifted');

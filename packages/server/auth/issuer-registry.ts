@@ -204,7 +204,8 @@ export class IssuerRegistry {
 function indexLimits(records: readonly AppRecord[]): ReadonlyMap<string, AppLimits> {
   const limits = new Map<string, AppLimits>();
   for (const { appId, quotas, spaceQuotas } of records) {
-    const app = quotas.maxBytes === undefined && quotas.maxNodes === undefined ? undefined : quotas;
+    const isLimited = Object.values(quotas).some((limit) => limit !== undefined);
+    const app = isLimited ? quotas : undefined;
     const spaces = new Map(spaceQuotas.map((each) => [each.spaceId, each]));
     if (app !== undefined || spaces.size > 0) limits.set(appId, { app, spaces });
   }

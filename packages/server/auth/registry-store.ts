@@ -12,9 +12,11 @@ export type AppKeys =
 
 /** Limits on what is stored; `undefined`: none. */
 export interface Quotas {
-  /** bytes that are stored: ready and waiting nodes, canonical */
+  /** bytes that are stored: ready and waiting nodes, canonical; and what was received and is not judged */
   readonly maxBytes: number | undefined;
   readonly maxNodes: number | undefined;
+  /** commits of root refs that are kept */
+  readonly maxCommits?: number | undefined;
 }
 
 export interface SpaceQuotas extends Quotas {
@@ -57,6 +59,7 @@ export interface AppRecord {
 export interface QuotaChange {
   readonly maxBytes?: number | null | undefined;
   readonly maxNodes?: number | null | undefined;
+  readonly maxCommits?: number | null | undefined;
 }
 
 /** `app-unknown`: there is no such App; `too-many`: the App has as many entries of the kind as it may. */

@@ -11,15 +11,17 @@ test('each App has what it stores and its quota, and one that was removed has no
   let records = [record('limited', 100), record('free')];
   const metadata: Pick<MetadataStore, 'readAppTotals'> = {
     readAppTotals: async (appId) =>
-      ({ readyStoredBytes: appId.length, waitingBytes: 1, nodeCount: 1 }) as Awaited<
+      ({ readyStoredBytes: appId.length, waitingBytes: 1, nodeCount: 1, pendingBytes: 2 }) as Awaited<
         ReturnType<MetadataStore['readAppTotals']>
       >,
   };
-  const step = makeAppGaugesStep({ readAll: async () => records }, metadata);
-  expect(await step()).toBeGreaterThanOrEqual(30_000);
+  const heldBytesOf = (appId: string) => (appId === 'free' ? 40 : 0);
+  const step = makeAppGaugesStep({ readAll: async () => records }, metadata, heldBytesOf);
+  expect(await step()).toBeGreaterThanOrEqual(5_000);
   const read = (name: string) => Object.fromEntries(METRICS.snapshot()[name] ?? []);
   expect(read('holdfast_app_stored_bytes')).toEqual({ 'app="limited"': 8, 'app="free"': 5 });
   expect(read('holdfast_app_quota_bytes')).toEqual({ 'app="limited"': 100 });
+  expect(read('holdfast_pending_bytes')).toEqual({ 'app="limited"': 2, 'app="free"': 42 });
   records = [record('free')];
   await step();
   expect(read('holdfast_app_stored_bytes')).toEqual({ 'app="free"': 5 });

@@ -3,31 +3,45 @@ import type { RegistryStore } from '../auth/registry-store.ts';
 import type { MetadataStore } from '../core/ports.ts';
 import { storedOf } from '../core/quotas.ts';
 import { AppLabels, OTHER_APP } from '../metrics/app-label.ts';
-import { APP_QUOTA_BYTES, APP_STORED_BYTES } from '../metrics/server-metrics.ts';
+import { APP_QUOTA_BYTES, APP_STORED_BYTES, PENDING_BYTES } from '../metrics/server-metrics.ts';
 
-const READ_EVERY_MS = 30_000;
+const READ_EVERY_MS = 5_000;
 /** After a reading it rests this many times as long as that took. */
 const REST_FACTOR = 20;
+
+interface AppHeld {
+  readonly app: string;
+  /** bytes, all three */
+  readonly stored: number;
+  readonly pending: number;
+  readonly quota: number | undefined;
+}
 
 /** Apps beyond those that have series of their own are left out. Resolves with the ms until the next reading. */
 export function makeAppGaugesStep(
   apps: Pick<RegistryStore, 'readAll'>,
   metadata: Pick<MetadataStore, 'readAppTotals'>,
+  /** what is being received of an App now */
+  heldBytesOf: (appId: string) => number,
 ): () => Promise<number> {
   return async () => {
     const startedAt = performance.now();
     const labels = new AppLabels();
-    const read: { readonly app: string; readonly stored: number; readonly quota: number | undefined }[] = [];
+    const read: AppHeld[] = [];
     for (const { appId, quotas } of await apps.readAll()) {
       const app = labels.labelOf(appId);
       if (app === OTHER_APP) break;
-      read.push({ app, stored: storedOf(await metadata.readAppTotals(appId)).bytes, quota: quotas.maxBytes });
+      const totals = await metadata.readAppTotals(appId);
+      const pending = totals.pendingBytes + heldBytesOf(appId);
+      read.push({ app, stored: storedOf(totals).bytes, pending, quota: quotas.maxBytes });
     }
     // All at once, so that no scrape sees half of them.
     APP_STORED_BYTES.clear();
     APP_QUOTA_BYTES.clear();
-    for (const { app, stored, quota } of read) {
+    PENDING_BYTES.clear();
+    for (const { app, stored, pending, quota } of read) {
       APP_STORED_BYTES.set({ app }, stored);
+      PENDING_BYTES.set({ app }, pending);
       if (quota !== undefined) APP_QUOTA_BYTES.set({ app }, quota);
     }
     return Math.max(READ_EVERY_MS, (performance.now() - startedAt) * REST_FACTOR);

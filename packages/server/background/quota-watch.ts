@@ -62,16 +62,21 @@ export class QuotaWatch implements Quotas {
   readonly #findLimits: (space: Space) => Limits | undefined;
   readonly #metadata: Pick<MetadataStore, 'readAppTotals'>;
   readonly #monotonicNow: () => number;
+  readonly #heldByOthers: (appId: string) => number;
   readonly #sums = new Map<string, AppSum>();
+  /** the same with all that was received and is not judged */
+  readonly #receipts = new Map<string, AppSum>();
 
   constructor(
     findLimits: (space: Space) => Limits | undefined,
     metadata: Pick<MetadataStore, 'readAppTotals'>,
     monotonicNow: () => number,
+    heldByOthers: (appId: string) => number = () => 0,
   ) {
     this.#findLimits = findLimits;
     this.#metadata = metadata;
     this.#monotonicNow = monotonicNow;
+    this.#heldByOthers = heldByOthers;
   }
 
   find(space: Space): SpaceQuotas | undefined {
@@ -86,45 +91,60 @@ export class QuotaWatch implements Quotas {
     return undefined;
   }
 
-  async reserve(space: Space, more: Stored): Promise<Excess | Reservation> {
-    const sum = this.#sumOf(space.appId);
+  reserve(space: Space, more: Stored): Promise<Excess | Reservation> {
+    return this.#reserve(space, more, sumOf(this.#sums, space.appId), () => this.#readStored(space.appId));
+  }
+
+  reserveReceipt(space: Space, bytes: number): Promise<Excess | Reservation> {
+    const sum = sumOf(this.#receipts, space.appId);
+    return this.#reserve(space, { bytes, nodes: 0 }, sum, () => this.#readReceived(space.appId));
+  }
+
+  async #reserve(
+    space: Space,
+    more: Stored,
+    sum: AppSum,
+    reader: () => Promise<Stored>,
+  ): Promise<Excess | Reservation> {
     const age = this.#monotonicNow() - sum.readAt;
-    if (age > SUM_STALE_MS) await this.#read(space.appId, sum);
+    if (age > SUM_STALE_MS) await this.#read(sum, reader);
     // If this reading fails, a later one may succeed before the sum is too old.
-    else if (age > SUM_FRESH_MS) this.#read(space.appId, sum).catch(() => undefined);
+    else if (age > SUM_FRESH_MS) this.#read(sum, reader).catch(() => undefined);
     const judge = (stored: Stored) => findExcess('App', this.#findLimits(space)?.app, stored, more);
     for (let looks = 0; looks < LOOKS_MAX && judge(sum.atMost) !== undefined; looks += 1) {
-      if (this.#monotonicNow() - sum.readAt > SUM_JUST_READ_MS) await this.#read(space.appId, sum);
+      if (this.#monotonicNow() - sum.readAt > SUM_JUST_READ_MS) await this.#read(sum, reader);
       const excess = judge(sum.surely);
       if (excess !== undefined) return excess;
       // What is counted perhaps twice would refuse what fits.
       if (judge(add(sum.surely, sum.pending)) !== undefined) await sum.settled.promise;
-      else if (judge(sum.atMost) !== undefined) await this.#read(space.appId, sum);
+      else if (judge(sum.atMost) !== undefined) await this.#read(sum, reader);
     }
     return hold(sum, more);
   }
 
-  #sumOf(appId: string): AppSum {
-    const known = this.#sums.get(appId);
-    if (known !== undefined) return known;
-    if (this.#sums.size >= SUMS_MAX) this.#sums.delete(this.#sums.keys().next().value as string);
-    const sum = new AppSum();
-    this.#sums.set(appId, sum);
-    return sum;
+  async #readStored(appId: string): Promise<Stored> {
+    return storedOf(await this.#metadata.readAppTotals(appId));
+  }
+
+  /** What others receive is read first: what they finish meanwhile is counted twice, and nothing is missed. */
+  async #readReceived(appId: string): Promise<Stored> {
+    const held = this.#heldByOthers(appId);
+    const totals = await this.#metadata.readAppTotals(appId);
+    return { bytes: storedOf(totals).bytes + totals.pendingBytes + held, nodes: 0 };
   }
 
   /** Those who ask while a reading is under way share it. */
-  #read(appId: string, sum: AppSum): Promise<void> {
-    sum.reading ??= this.#readSum(appId, sum).finally(() => {
+  #read(sum: AppSum, reader: () => Promise<Stored>): Promise<void> {
+    sum.reading ??= this.#readSum(sum, reader).finally(() => {
       sum.reading = undefined;
     });
     return sum.reading;
   }
 
-  async #readSum(appId: string, sum: AppSum): Promise<void> {
+  async #readSum(sum: AppSum, reader: () => Promise<Stored>): Promise<void> {
     const readAt = this.#monotonicNow();
     const before = add(sum.since, sum.during);
-    sum.stored = storedOf(await this.#metadata.readAppTotals(appId));
+    sum.stored = await reader();
     sum.during = add(add(sum.since, sum.during), before, -1);
     sum.since = NOTHING_STORED;
     sum.readAt = readAt;
@@ -132,15 +152,24 @@ export class QuotaWatch implements Quotas {
   }
 }
 
+function sumOf(sums: Map<string, AppSum>, appId: string): AppSum {
+  const known = sums.get(appId);
+  if (known !== undefined) return known;
+  if (sums.size >= SUMS_MAX) sums.delete(sums.keys().next().value as string);
+  const sum = new AppSum();
+  sums.set(appId, sum);
+  return sum;
+}
+
 function hold(sum: AppSum, more: Stored): Reservation {
   const { readings } = sum;
   sum.pending = add(sum.pending, more);
   return {
     more,
-    settle: (isStored) => {
+    settle: (isStored, stored = more) => {
       sum.pending = add(sum.pending, more, -1);
-      if (isStored && sum.readings === readings) sum.since = add(sum.since, more);
-      else if (isStored) sum.during = add(sum.during, more);
+      if (isStored && sum.readings === readings) sum.since = add(sum.since, stored);
+      else if (isStored) sum.during = add(sum.during, stored);
       sum.settled.resolve();
       sum.settled = Promise.withResolvers();
     },
@@ -148,5 +177,9 @@ function hold(sum: AppSum, more: Stored): Reservation {
 }
 
 function add(left: Stored, right: Stored, sign: 1 | -1 = 1): Stored {
-  return { bytes: left.bytes + sign * right.bytes, nodes: left.nodes + sign * right.nodes };
+  return {
+    bytes: left.bytes + sign * right.bytes,
+    nodes: left.nodes + sign * right.nodes,
+    commits: (left.commits ?? 0) + sign * (right.commits ?? 0),
+  };
 }

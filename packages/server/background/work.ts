@@ -4,6 +4,7 @@
  */
 import type { RegistryStore } from '../auth/registry-store.ts';
 import type { Core } from '../core/core.ts';
+import { heldBytesOfApp } from '../core/get-usage.ts';
 import { scrub } from '../core/scrub.ts';
 import { EPOCH_INTERVAL_MS, explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-epoch.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
@@ -101,7 +102,14 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
     startLoop({ name: 'rot', log, step: () => lookForRot(options), retryMs }),
   ];
   if (measured !== undefined) {
-    loops.push(startLoop({ name: 'apps', log, step: makeAppGaugesStep(measured, core.metadata), retryMs }));
+    loops.push(
+      startLoop({
+        name: 'apps',
+        log,
+        step: makeAppGaugesStep(measured, core.metadata, (appId) => heldBytesOfApp(core.content, appId)),
+        retryMs,
+      }),
+    );
   }
   if (collection !== undefined) {
     const step = makeCollectStep({ core, turns, log, askMs, ...collection });

@@ -1,5 +1,5 @@
 /** What an upload that was judged good does to the rows of its hash: it publishes the node, heals it or revives it. */
-import { closeContentOf, urlExpiryOf } from './contents.ts';
+import { closeContent, closeContentOf, urlExpiryOf } from './contents.ts';
 import { findChildren } from './edges.ts';
 import type { NodeRow, UploadEvidence, UploadRow } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
@@ -19,7 +19,7 @@ interface AcceptInput {
   readonly quotas: QuotaInput | undefined;
 }
 
-/** `heals`: the row was rotten; `more`: what is stored now and was not before. After a refusal the upload stays. */
+/** `heals`: the row was rotten; `more`: what is stored now and was not before. After a refusal by a full quota the upload is gone. */
 type Acceptance = (Publication & { readonly heals?: true; readonly more: Stored }) | QuotaRefusal;
 
 /** `node`: the row of the hash, which is rotten or claimed; undefined: there is none. */
@@ -48,7 +48,7 @@ async function restoreContent(
 ): Promise<Acceptance> {
   // A claimed row's bytes count no more: to store them again is a publication. Healing is never refused.
   const more = { bytes: node.state === 'claimed' ? node.canonicalSize : 0, nodes: 0 };
-  const refusal = await refuseByQuota(tx, quotas, good.upload, more);
+  const refusal = await refuseByQuota(tx, { quotas, uploads }, good, more);
   if (refusal !== undefined) return refusal;
   await closeContentOf(tx, node, uploads);
   await acceptContent(tx, good, uploads);
@@ -63,21 +63,21 @@ async function publish(
   good: GoodUpload,
   { durationMs, uploads, quotas }: AcceptInput,
 ): Promise<Acceptance> {
-  const { upload, evidence } = good;
+  const { evidence } = good;
   const children = await findChildren(tx, [evidence.refs]);
   const more: Stored = { bytes: evidence.canonicalSize, nodes: 1 };
-  const refusal = await refuseByQuota(tx, quotas, upload, more);
+  const refusal = await refuseByQuota(tx, { quotas, uploads }, good, more);
   if (refusal !== undefined) return refusal;
   await acceptContent(tx, good, uploads);
   const published = await publishNode(tx, contentOf(good), children, durationMs);
   return { ...published, more };
 }
 
-/** A quota that is full keeps the upload as any lease call does: a later one publishes it once there is room. */
+/** What a quota refuses does not stay: the upload is closed with its bytes, and the next lease opens a new one. */
 async function refuseByQuota(
   tx: SpaceTransaction,
-  quotas: QuotaInput | undefined,
-  upload: UploadRow,
+  { quotas, uploads }: Pick<AcceptInput, 'quotas' | 'uploads'>,
+  { upload, evidence }: GoodUpload,
   more: Stored,
 ): Promise<QuotaRefusal | undefined> {
   // Both are asked in one turn, in this order: nothing is locked after what is stored.
@@ -87,7 +87,12 @@ async function refuseByQuota(
     return stored;
   };
   const refusal = await judgeQuotas(quotas, more, readStored);
-  if (refusal?.kind === 'full') await tx.updateUpload(upload, { ...upload, touchedAt: tx.now });
+  if (refusal?.kind === 'full') {
+    const { generation } = upload;
+    const storage = evidence.inline ? 'inline' : 'object';
+    await tx.deleteUpload(upload);
+    await closeContent(tx, { generation, storage, urlExpiresAt: urlExpiryOf(uploads, upload) });
+  }
   return refusal;
 }
 

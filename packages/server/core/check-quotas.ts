@@ -9,7 +9,7 @@ export async function checkQuotas(core: Core, space: Space, more: Stored): Promi
   if (excess !== undefined) throw new QuotaExceeded(excess);
 }
 
-export async function findQuotaExcess(
+async function findQuotaExcess(
   { metadata, quotas }: Core,
   space: Space,
   more: Stored,

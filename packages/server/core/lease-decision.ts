@@ -44,7 +44,7 @@ interface LeaseInput {
 export type LeaseDecision =
   /** `heals`: the row was rotten; `renews`: it was ready, so nothing but its lease changed; `more`: stored by this lease */
   | (Publication & { readonly heals?: true; readonly renews?: true; readonly more?: Stored })
-  /** a quota refuses the publication; the upload stays */
+  /** a quota refuses the publication; one that is full has closed the upload */
   | QuotaRefusal
   | { readonly kind: 'upload'; readonly row: UploadRow }
   | { readonly kind: 'inspect'; readonly generation: Generation };

@@ -6,7 +6,7 @@ import { decideLease, type Inspection, type LeaseDecision, type LeaseRequest } f
 import { clampLeaseDuration } from './lease-state.ts';
 import type { Generation, Space, UploadRow } from './model.ts';
 import { QuotaRoom } from './quota-room.ts';
-import { QuotaExceeded } from './quotas.ts';
+import { refuse } from './refused-bytes.ts';
 import { uploadRulesOf } from './upload-rules.ts';
 import { signUploadToken } from './upload-token.ts';
 
@@ -73,7 +73,7 @@ async function decide(
     const fresh = makeGenerationDigits(core.random);
     const input = { request, inspection, fresh, rules, quotas: room.input };
     const decision = await core.metadata.transact(space, decideLease, input);
-    if (decision.kind === 'full') throw new QuotaExceeded(decision.excess);
+    if (decision.kind === 'full') throw await refuse(core, space, decision.excess);
     if (decision.kind === 'reserve') await room.reserve(decision.more);
     else if (decision.kind !== 'inspect') return decision;
     else {

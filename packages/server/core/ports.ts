@@ -22,7 +22,7 @@ import type {
 import type { PackReads, PackStore, PackVerbs } from './packs/pack-ports.ts';
 import type { Stored } from './quotas.ts';
 import type { FindKnown, StrayPort, WalkKeeper } from './stray-ports.ts';
-import type { PurgeVerbs, SpaceListing } from './tenancy-ports.ts';
+import type { PurgeVerbs, SpaceHoldings, SpaceListing } from './tenancy-ports.ts';
 import type { Upkeep } from './upkeep-ports.ts';
 import type { ContentUploads, NodeLimits } from './upload-ports.ts';
 
@@ -117,6 +117,8 @@ export interface SpaceTransaction {
    * read, so that nobody who waits here holds a row that this transaction still needs.
    */
   lockStored(): Awaitable<Stored>;
+  /** The same for what the Space holds beside that, also by this transaction. */
+  lockHoldings(): Awaitable<SpaceHoldings>;
   /** How many upload rows, and packs that are not judged, have urlExpiresAt > now, counted no further than `atMost`. */
   countActiveUploads(atMost: number): Awaitable<number>;
 

@@ -90,7 +90,12 @@ function partsOf(core: Core, space: Space): readonly Part[] {
     },
     { steps: [() => sweepPacks(core, space, EVER)] },
     { steps: [() => deleteDiscards(core, space)] },
-    { steps: [() => core.metadata.transact(space, removeHistory, ROWS_PER_TRANSACTION_MAX)] },
+    {
+      steps: [
+        () => core.metadata.transact(space, removeHistory, ROWS_PER_TRANSACTION_MAX),
+        () => core.metadata.transact(space, finishPurge),
+      ],
+    },
   ];
 }
 
@@ -135,6 +140,12 @@ async function takeRootRefsAround(core: Core, space: Space, mayGoOn: MayGoOn): P
 
 export async function removeHistory(tx: SpaceTransaction, limit: number): Promise<number> {
   return tx.purging.removeHistory(limit);
+}
+
+/** Resolves with 0: nothing is left of it. */
+export async function finishPurge(tx: SpaceTransaction): Promise<number> {
+  await tx.purging.finish();
+  return 0;
 }
 
 /** Uploads, and the parents that wait: those that are given, or all. */

@@ -9,12 +9,15 @@ export interface Stored {
   readonly bytes: number;
   /** rows in any state */
   readonly nodes: number;
+  /** commits of root refs that are kept; left out: 0 */
+  readonly commits?: number;
 }
 
 /** `undefined`: no limit. */
 export interface QuotaLimits {
   readonly maxBytes: number | undefined;
   readonly maxNodes: number | undefined;
+  readonly maxCommits?: number | undefined;
 }
 
 /** What holds in one Space. */
@@ -32,12 +35,14 @@ export interface Quotas {
   findAppExcess(space: Space, more: Stored): Promise<Excess | undefined>;
   /** The same, and keeps room for `more` until `settle`. */
   reserve(space: Space, more: Stored): Promise<Excess | Reservation>;
+  /** The same for bytes that are about to be received: beside what is stored, all counts that was received and is not judged. */
+  reserveReceipt(space: Space, bytes: number): Promise<Excess | Reservation>;
 }
 
 export interface Reservation {
   readonly more: Stored;
-  /** Call once: whether `more` is stored now. */
-  settle(isStored: boolean): void;
+  /** Call once: whether `more` is stored now, or so much of it. */
+  settle(isStored: boolean, stored?: Stored): void;
 }
 
 /** Where nothing is ever stored. */
@@ -45,6 +50,7 @@ export const NO_QUOTAS: Quotas = {
   find: () => undefined,
   findAppExcess: async () => undefined,
   reserve: async (_, more) => ({ more, settle: () => undefined }),
+  reserveReceipt: async (_, bytes) => ({ more: { bytes, nodes: 0 }, settle: () => undefined }),
 };
 
 /** By which a transaction judges. Plain data: it may run in another thread. */
@@ -59,7 +65,7 @@ export const NOTHING_STORED: Stored = { bytes: 0, nodes: 0 };
 /** What a quota refuses. Plain data. */
 export interface Excess {
   readonly holder: 'Space' | 'App';
-  readonly unit: 'bytes' | 'nodes';
+  readonly unit: 'bytes' | 'nodes' | 'commits';
   readonly stored: number;
   readonly more: number;
   readonly limit: number;
@@ -69,8 +75,11 @@ export function storedOf({
   readyStoredBytes,
   waitingBytes,
   nodeCount,
-}: Pick<SpaceCounters, 'readyStoredBytes' | 'waitingBytes' | 'nodeCount'>): Stored {
-  return { bytes: readyStoredBytes + waitingBytes, nodes: nodeCount };
+  commitRows = 0,
+}: Pick<SpaceCounters, 'readyStoredBytes' | 'waitingBytes' | 'nodeCount'> & {
+  readonly commitRows?: number;
+}): Stored {
+  return { bytes: readyStoredBytes + waitingBytes, nodes: nodeCount, commits: commitRows };
 }
 
 /** The first limit that `more` would exceed. */
@@ -80,12 +89,16 @@ export function findExcess(
   stored: Stored,
   more: Stored,
 ): Excess | undefined {
-  const { maxBytes, maxNodes } = limits ?? {};
+  const { maxBytes, maxNodes, maxCommits } = limits ?? {};
   if (maxBytes !== undefined && more.bytes > 0 && stored.bytes + more.bytes > maxBytes) {
     return { holder, unit: 'bytes', stored: stored.bytes, more: more.bytes, limit: maxBytes };
   }
   if (maxNodes !== undefined && more.nodes > 0 && stored.nodes + more.nodes > maxNodes) {
     return { holder, unit: 'nodes', stored: stored.nodes, more: more.nodes, limit: maxNodes };
+  }
+  const { commits = 0 } = more;
+  if (maxCommits !== undefined && commits > 0 && (stored.commits ?? 0) + commits > maxCommits) {
+    return { holder, unit: 'commits', stored: stored.commits ?? 0, more: commits, limit: maxCommits };
   }
   return undefined;
 }
@@ -102,15 +115,22 @@ export async function judgeQuotas(
   more: Stored,
   readStored: () => Awaitable<Stored>,
 ): Promise<QuotaRefusal | undefined> {
-  if (quotas === undefined || (more.bytes === 0 && more.nodes === 0)) return undefined;
+  if (quotas === undefined || isNothing(more)) return undefined;
   const { space, app } = quotas;
   if (app !== undefined && 'excess' in app) return { kind: 'full', excess: app.excess };
-  if (app !== undefined && (app.reserved.bytes < more.bytes || app.reserved.nodes < more.nodes)) {
+  if (app !== undefined && !isWithin(more, app.reserved)) {
     return { kind: 'reserve', more };
   }
   if (space === undefined) return undefined;
   const excess = findExcess('Space', space, await readStored(), more);
   return excess && { kind: 'full', excess };
+}
+
+const isNothing = (more: Stored): boolean => isWithin(more, NOTHING_STORED);
+
+function isWithin(more: Stored, room: Stored): boolean {
+  const areFewCommits = (more.commits ?? 0) <= (room.commits ?? 0);
+  return more.bytes <= room.bytes && more.nodes <= room.nodes && areFewCommits;
 }
 
 /** Without `Retry-After`: waiting does not help. */
@@ -119,9 +139,13 @@ export class QuotaExceeded extends ApiError {
 
   constructor(excess: Excess) {
     const { holder, unit, stored, more, limit } = excess;
+    const remedy =
+      unit === 'commits'
+        ? 'ask the operator for a larger quota'
+        : 'free some by forgetting trees and collecting, or ask the operator for a larger quota';
     super(
       'RESOURCE_EXHAUSTED',
-      `the quota of the ${holder} would be exceeded: ${stored} of ${limit} ${unit} are in use, and this request needs ${more} more; free some by forgetting trees and collecting, or ask the operator for a larger quota`,
+      `the quota of the ${holder} would be exceeded: ${stored} of ${limit} ${unit} are in use, and this request needs ${more} more; ${remedy}`,
     );
     this.excess = excess;
   }

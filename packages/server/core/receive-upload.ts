@@ -6,14 +6,13 @@
  * before the transaction leaves an unfinished generation: no client was told anything else.
  */
 import { ApiError, NODE_MEDIA_TYPE } from '@holdfast/protocol';
-import { findQuotaExcess } from './check-quotas.ts';
 import type { Core } from './core.ts';
 import { checkRoom } from './free-space.ts';
 import type { UploadEvidence } from './model.ts';
 import { receivePack } from './packs/receive-pack.ts';
 import type { SpaceTransaction } from './ports.ts';
-import { QuotaExceeded } from './quotas.ts';
-import type { StagedUpload } from './upload-ports.ts';
+import { ReceiptRoom } from './receipt-room.ts';
+import type { Admit, StagedUpload } from './upload-ports.ts';
 import {
   alreadyFinished,
   checkUploadHeaders,
@@ -45,33 +44,32 @@ async function receiveNode(core: Core, request: UploadRequest, grant: UploadGran
   if (request.declaredLength !== undefined && request.declaredLength > core.settings.nodeBytesMax) {
     await finishTooLarge(core, grant);
   }
-  const hasQuotas = core.quotas.find(grant.space) !== undefined;
-  if (hasQuotas && request.declaredLength !== undefined)
-    await checkRoomFor(core, grant, request.declaredLength);
+  const room = new ReceiptRoom(core, grant.space, {
+    bytes: request.declaredLength ?? core.settings.nodeBytesMax,
+    mayHeal: () => mayHeal(core, grant),
+  });
+  const { declaredLength } = request;
   const body = request.body ?? new Uint8Array(0);
-  const staged = await receiver.receive(grant, body, request.declaredLength, core.settings);
+  let received: number | undefined;
   try {
-    await finish(core, grant, staged);
+    const admit: Admit = (receiving) => room.admit(receiving);
+    const staged = await receiver.receive(grant, body, declaredLength, core.settings, admit);
+    try {
+      await finish(core, grant, staged);
+      received = staged.evidence.verdict === 'good' ? staged.evidence.canonicalSize : undefined;
+    } finally {
+      await staged.release();
+    }
   } finally {
-    await staged.release();
+    room.settle(received);
   }
 }
 
-/**
- * Refuses bytes that no lease could publish, so that they are not sent in vain. The next lease judges for certain. Bytes that heal
- * a node are let through.
- */
-async function checkRoomFor(
-  core: Core,
-  { space, hash, generation }: UploadGrant,
-  declaredLength: number,
-): Promise<void> {
-  const excess = await findQuotaExcess(core, space, { bytes: declaredLength, nodes: 0 });
-  if (excess === undefined) return;
-  const upload = await core.metadata.findUpload(space, hash);
+/** Whether the bytes are for a rotten node. A finished upload says so, whatever the quota. */
+async function mayHeal({ metadata }: Core, { space, hash, generation }: UploadGrant): Promise<boolean> {
+  const upload = await metadata.findUpload(space, hash);
   if (upload?.generation !== generation || upload.evidence !== undefined) throw alreadyFinished();
-  const node = await core.metadata.findNode(space, hash);
-  if (node?.state !== 'rotten') throw new QuotaExceeded(excess);
+  return (await metadata.findNode(space, hash))?.state === 'rotten';
 }
 
 /** Whether the bytes can only become a row: then the finishing transaction checks the generation, and no earlier read does. */

@@ -3,11 +3,23 @@ import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { Space, SpaceCounters } from './model.ts';
 
+/** What a Space holds beside what its counters count. Quotas count it too. */
+export interface SpaceHoldings {
+  /** bytes that were received and are not judged yet; also what packs that are being judged have reserved */
+  readonly pendingBytes: number;
+  /** commits of root refs that are kept */
+  readonly commitRows: number;
+}
+
 /** One Space with what is stored in it. */
 export interface SpaceEntry {
   readonly space: Space;
   /** undefined: they cannot be read */
   readonly counters: SpaceCounters | undefined;
+  /** undefined: it cannot be read */
+  readonly holdings: SpaceHoldings | undefined;
+  /** it was purged, and nothing was stored in it since */
+  readonly isPurged: boolean;
   /** why they cannot be read */
   readonly damage?: unknown;
   /** opaque: the `after` of the next page */
@@ -22,7 +34,7 @@ export interface SpacePage {
 }
 
 /** Sums over the Spaces of one App. Leases are not among them: counting those would look at every Space. */
-export interface AppTotals extends Omit<SpaceCounters, 'leasedNodeCount'> {
+export interface AppTotals extends Omit<SpaceCounters, 'leasedNodeCount'>, SpaceHoldings {
   readonly spaces: number;
 }
 
@@ -35,6 +47,7 @@ export interface SpaceListing {
   /** Rotten nodes of the Space, at most `limit` of them, in no order. */
   listRottenNodes(space: Space, limit: number): Awaitable<readonly Hash[]>;
   readAppTotals(appId: string): Awaitable<AppTotals>;
+  readHoldings(space: Space): Awaitable<SpaceHoldings>;
 }
 
 /** What a purge takes from a Space, beside its nodes and uploads. Within one transaction. */
@@ -48,4 +61,6 @@ export interface PurgeVerbs {
   takeBalancesOf(hashes: readonly Hash[]): Awaitable<void>;
   /** Removes up to `limit` rows of each kind: superseded balances and commits. Returns how many in all. */
   removeHistory(limit: number): Awaitable<number>;
+  /** Call when all else is removed: counts the commits that are left anew, and takes the Space for purged. */
+  finish(): Awaitable<void>;
 }

@@ -11,6 +11,8 @@ import type { Core } from './core.ts';
 import { assertInvariant } from './invariant.ts';
 import type { NodeRow, RootRefCommit, Space } from './model.ts';
 import type { RootRefReads, SpaceTransaction } from './ports.ts';
+import { QuotaRoom } from './quota-room.ts';
+import { type Excess, judgeQuotas, QuotaExceeded, type QuotaInput, type Stored } from './quotas.ts';
 import { sha256Hex } from './sha256.ts';
 
 interface RootRefChange {
@@ -36,8 +38,21 @@ export async function updateRootRefs(
   const hashes = changes.map(({ hash }) => hash);
   const deltas = changes.map(({ delta }) => delta);
   const reads = { domain: refDomain, requestId, hashes };
-  return core.metadata.transact(space, commitRootRefs, { ...reads, deltas, payloadDigest }, reads);
+  const room = new QuotaRoom(core, space);
+  if (room.input?.app !== undefined) await room.reserve(ONE_COMMIT);
+  let isStored = false;
+  try {
+    const input = { ...reads, deltas, payloadDigest, quotas: room.input };
+    const outcome = await core.metadata.transact(space, commitRootRefs, input, reads);
+    if ('excess' in outcome) throw new QuotaExceeded(outcome.excess);
+    isStored = !outcome.idempotent;
+    return outcome;
+  } finally {
+    room.settle(isStored);
+  }
 }
+
+const ONE_COMMIT: Stored = { bytes: 0, nodes: 0, commits: 1 };
 
 /** Numbers and text alone: they cross to another thread faster than objects and bytes. */
 interface PlainCommit extends RootRefReads {
@@ -45,12 +60,13 @@ interface PlainCommit extends RootRefReads {
   readonly deltas: readonly number[];
   /** hex */
   readonly payloadDigest: string;
+  readonly quotas?: QuotaInput | undefined;
 }
 
 export async function commitRootRefs(
   tx: SpaceTransaction,
-  { domain, requestId, hashes, deltas, payloadDigest: digest }: PlainCommit,
-): Promise<UpdateRootRefsResponse> {
+  { domain, requestId, hashes, deltas, payloadDigest: digest, quotas }: PlainCommit,
+): Promise<UpdateRootRefsResponse | { readonly excess: Excess }> {
   const payloadDigest = hashToBytes(digest);
   // Reads all rows together: one round trip for an engine across a network.
   const [known, latest, nodes, balances] = await Promise.all([
@@ -67,11 +83,27 @@ export async function commitRootRefs(
   const plans = hashes.map((hash, index) =>
     planChange({ hash, delta: deltas[index] as number }, nodes[index], balances[index]),
   );
+  const excess = await judgeCommits(tx, quotas);
+  if (excess !== undefined) return { excess };
   for (const { node, changed } of plans) if (changed !== node) await tx.updateNode(node, changed);
   const revision = latest + 1;
   const written = plans.filter(({ before, after }) => before !== after);
   await tx.insertRootRefCommit(domain, { requestId, payloadDigest, revision }, written);
   return { success: true, idempotent: false, revision };
+}
+
+/** Judged last: a commit that cannot be made says why, whatever the quota. */
+async function judgeCommits(
+  tx: SpaceTransaction,
+  quotas: QuotaInput | undefined,
+): Promise<Excess | undefined> {
+  if (quotas === undefined) return undefined;
+  const space = quotas.space?.maxCommits === undefined ? undefined : quotas.space;
+  const refusal = await judgeQuotas({ ...quotas, space }, ONE_COMMIT, async () => {
+    return { bytes: 0, nodes: 0, commits: (await tx.lockHoldings()).commitRows };
+  });
+  assertInvariant(refusal?.kind !== 'reserve', 'room for a commit is reserved before');
+  return refusal?.excess;
 }
 
 function answerReplay(known: RootRefCommit, payloadDigest: Uint8Array): UpdateRootRefsResponse {

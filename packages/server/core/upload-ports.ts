@@ -43,10 +43,24 @@ export interface UploadReceiver extends PackReceiver {
     body: UploadBody,
     declaredLength: number | undefined,
     limits: NodeLimits,
+    admit?: Admit,
   ): Promise<StagedUpload>;
   isReceiving(generation: Generation): boolean;
+  /** declared lengths of what is being received, by all processes */
   reservedBytes(space: Space): number;
+  /** The same as quotas count it: at its limit where no length was declared. */
+  heldBytes(space: Space): number;
+  heldBytesOfApp(appId: string, by: 'all' | 'other processes'): number;
 }
+
+/** A PUT that is being received. */
+export interface Receiving {
+  /** what quotas count of those PUTs to the Space that began earlier, by all processes, and have not ended */
+  heldBefore(): number;
+}
+
+/** Called before the body is read, when the PUT counts as being received: what it throws refuses the PUT. */
+export type Admit = (receiving: Receiving) => Promise<void>;
 
 /** Bytes that are received but not yet the object of their generation. */
 export interface StagedUpload {

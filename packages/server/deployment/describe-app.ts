@@ -19,6 +19,10 @@ export interface DescribedApp {
   readonly spaceQuotas: readonly ({ readonly space: string } & DescribedQuotas)[];
   /** null: a page with counts of one of its Spaces is damaged */
   readonly usage: AppUsage | null;
+  /** received in its Spaces and not judged yet; null as usage is */
+  readonly pendingBytes: number | null;
+  /** commits of root refs that its Spaces keep */
+  readonly commitRows: number | null;
   readonly revocations: readonly DescribedRevocation[];
   readonly createdAt: number;
   readonly updatedAt: number;
@@ -28,6 +32,7 @@ export interface DescribedApp {
 export interface DescribedQuotas {
   readonly maxBytes: number | null;
   readonly maxNodes: number | null;
+  readonly maxCommits: number | null;
 }
 
 type DescribedKeys =
@@ -62,6 +67,8 @@ export function describeApp(app: AppRecord, totals: AppTotals | undefined, now: 
     quotas: describeQuotas(app.quotas),
     spaceQuotas: app.spaceQuotas.map((each) => ({ space: each.spaceId, ...describeQuotas(each) })),
     usage: totals === undefined ? null : usageOf(totals),
+    pendingBytes: totals?.pendingBytes ?? null,
+    commitRows: totals?.commitRows ?? null,
     revocations: app.revocations
       .filter(({ until }) => until > now)
       .map(({ claim, value, until }) => (claim === 'jti' ? { jti: value, until } : { sub: value, until })),
@@ -82,7 +89,8 @@ function usageOf(totals: AppTotals): AppUsage {
 }
 
 export function describeQuotas(quotas: Partial<Quotas> = {}): DescribedQuotas {
-  return { maxBytes: quotas.maxBytes ?? null, maxNodes: quotas.maxNodes ?? null };
+  const { maxBytes = null, maxNodes = null, maxCommits = null } = quotas;
+  return { maxBytes, maxNodes, maxCommits };
 }
 
 /** The names of the keys in a set; keys without a name have none to show. */

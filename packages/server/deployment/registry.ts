@@ -134,7 +134,7 @@ export function administer({ apps: store, readTotals, close }: OpenApps): Regist
           throw tooMany(
             appId,
             `${SPACE_QUOTAS_MAX} Spaces with a quota`,
-            '--max-bytes none --max-nodes none',
+            '--max-bytes none --max-nodes none --max-commits none',
           );
         return await readApp(store, appId);
       }),

@@ -24,13 +24,14 @@ export function limitsFromSql(
   Failure: FailureClass,
 ): AppLimits {
   const quotas = quotaRows.map((row): SpaceQuotas => {
-    const isSound = typeof row.space_id === 'string' && isLimit(row.max_bytes) && isLimit(row.max_nodes);
+    const limits = [row.max_bytes, row.max_nodes, row.max_commits];
+    const isSound = typeof row.space_id === 'string' && limits.every(isLimit);
     if (!isSound) throw new Failure('a quota of an App has a damaged row: restore a backup');
     return { spaceId: row.space_id as string, ...quotasFromSql(row) };
   });
   const whole = quotas.find(({ spaceId }) => spaceId === WHOLE_APP);
   return {
-    quotas: { maxBytes: whole?.maxBytes, maxNodes: whole?.maxNodes },
+    quotas: { maxBytes: whole?.maxBytes, maxNodes: whole?.maxNodes, maxCommits: whole?.maxCommits },
     spaceQuotas: quotas.filter((each) => each !== whole),
     revocations: revocationRows.map((row): Revocation => {
       const { claim, value, until } = row;
@@ -49,6 +50,7 @@ export function quotasFromSql(row: Row | null | undefined): Quotas {
   return {
     maxBytes: (row?.max_bytes as number | null | undefined) ?? undefined,
     maxNodes: (row?.max_nodes as number | null | undefined) ?? undefined,
+    maxCommits: (row?.max_commits as number | null | undefined) ?? undefined,
   };
 }
 
@@ -57,16 +59,21 @@ export function quotaRowsOf({
   quotas,
   spaceQuotas,
 }: Pick<AppRecord, 'quotas' | 'spaceQuotas'>): SpaceQuotas[] {
-  const isSet = quotas.maxBytes !== undefined || quotas.maxNodes !== undefined;
+  const isSet = quotaValues(quotas).some((limit) => limit !== null);
   return isSet ? [{ spaceId: WHOLE_APP, ...quotas }, ...spaceQuotas] : [...spaceQuotas];
 }
 
-/** Values for the columns max_bytes and max_nodes after a change. */
-export function changeQuotas(
-  before: Quotas,
-  { maxBytes = before.maxBytes, maxNodes = before.maxNodes }: QuotaChange,
-): [number | null, number | null] {
-  return [maxBytes ?? null, maxNodes ?? null];
+/** Values for the columns max_bytes, max_nodes and max_commits. */
+export function quotaValues({ maxBytes, maxNodes, maxCommits }: QuotaChange): QuotaValues {
+  return [maxBytes ?? null, maxNodes ?? null, maxCommits ?? null];
+}
+
+type QuotaValues = [number | null, number | null, number | null];
+
+/** The same after a change. */
+export function changeQuotas(before: Quotas, change: QuotaChange): QuotaValues {
+  const { maxBytes = before.maxBytes, maxNodes = before.maxNodes, maxCommits = before.maxCommits } = change;
+  return quotaValues({ maxBytes, maxNodes, maxCommits });
 }
 
 /** Values for the columns jwks, jwks_url, algorithms. */

@@ -208,6 +208,12 @@ export const APP_QUOTA_BYTES = METRICS.gauges(
   ['app'],
   { merge: 'max' },
 );
+export const PENDING_BYTES = METRICS.gauges(
+  'holdfast_pending_bytes',
+  'Bytes that an App has sent and no lease has judged yet, as of the last reading',
+  ['app'],
+  { merge: 'max' },
+);
 export const AUDIT_LINES = METRICS.counter(
   'holdfast_audit_lines_total',
   'Lines of the audit log that were written',

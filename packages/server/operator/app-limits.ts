@@ -17,13 +17,16 @@ export const setApp = partOperation('apps', {
     space: optional(SPACE),
     maxBytes: optional(nullable(integer('Stored bytes; null lifts the limit; left out, it stays as it is.'))),
     maxNodes: optional(nullable(integer('Nodes; null lifts the limit; left out, it stays as it is.'))),
+    maxCommits: optional(
+      nullable(integer('Commits of root refs; null lifts the limit; left out, it stays as it is.')),
+    ),
   },
   output: APP_SCHEMA,
-  run: async ({ registry }, { app, space, maxBytes, maxNodes }) => {
-    if (maxBytes === undefined && maxNodes === undefined) {
-      throw new OperatorError('INVALID_INPUT', 'give a quota: maxBytes or maxNodes');
+  run: async ({ registry }, { app, space, maxBytes, maxNodes, maxCommits }) => {
+    if (maxBytes === undefined && maxNodes === undefined && maxCommits === undefined) {
+      throw new OperatorError('INVALID_INPUT', 'give a quota: maxBytes, maxNodes or maxCommits');
     }
-    return registry.describeApp(await registry.setQuotas(app, space, { maxBytes, maxNodes }));
+    return registry.describeApp(await registry.setQuotas(app, space, { maxBytes, maxNodes, maxCommits }));
   },
 });
 

@@ -26,7 +26,7 @@ export const APP_SCHEMA = record({
   maxTokenLifetimeMs: COUNT,
   quotas: QUOTAS,
   spaceQuotas: listOf(
-    record({ space: TEXT, maxBytes: orNull(COUNT), maxNodes: orNull(COUNT) }),
+    record({ space: TEXT, maxBytes: orNull(COUNT), maxNodes: orNull(COUNT), maxCommits: orNull(COUNT) }),
     'Spaces that have a quota of their own.',
   ),
   usage: orNull(
@@ -39,6 +39,8 @@ export const APP_SCHEMA = record({
       notReadyNodeCount: COUNT,
     }),
   ),
+  pendingBytes: orNull({ ...COUNT, description: 'Bytes that were received and are not judged yet.' }),
+  commitRows: orNull({ ...COUNT, description: 'Commits of root refs that are kept.' }),
   revocations: listOf({
     anyOf: [record({ jti: TEXT, until: TIMESTAMP }), record({ sub: TEXT, until: TIMESTAMP })],
   }),

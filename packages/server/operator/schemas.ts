@@ -33,4 +33,8 @@ export const USAGE: JsonSchema = SCHEMAS.SpaceUsage;
 /** As runGc of the Space API answers it. */
 export const GC_RESULT: JsonSchema = SCHEMAS.GcResult;
 /** Of an App or a Space; null: no limit. */
-export const QUOTAS: JsonSchema = record({ maxBytes: orNull(COUNT), maxNodes: orNull(COUNT) });
+export const QUOTAS: JsonSchema = record({
+  maxBytes: orNull(COUNT),
+  maxNodes: orNull(COUNT),
+  maxCommits: orNull(COUNT),
+});

@@ -2,7 +2,8 @@
 import { GC_NODES_MAX } from '@holdfast/protocol';
 import type { AppRecord, Quotas } from '../auth/registry-store.ts';
 import type { Core } from '../core/core.ts';
-import { usageOf } from '../core/get-usage.ts';
+import { pendingBytesOf, usageOf } from '../core/get-usage.ts';
+import { NO_HOLDINGS } from '../core/holdings.ts';
 import type { Space, SpaceCounters } from '../core/model.ts';
 import { pagesOf } from '../core/pages-of.ts';
 import type { SpaceEntry } from '../core/tenancy-ports.ts';
@@ -11,7 +12,7 @@ import { collectSpace } from './collect-space.ts';
 import { APP, integer, optional, SPACE, text } from './fields.ts';
 import { nameOf, namingDamage } from './naming-damage.ts';
 import { operation } from './operation.ts';
-import { GC_RESULT, listOf, orNull, QUOTAS, record, TEXT, USAGE } from './schemas.ts';
+import { COUNT, GC_RESULT, listOf, orNull, QUOTAS, record, TEXT, USAGE } from './schemas.ts';
 
 /** A page of Spaces: few enough that the answer is small. */
 const SPACES_PAGE_MAX = 1_000;
@@ -40,6 +41,8 @@ export const listSpaces = operation({
     spaces: listOf(
       record({
         ...{ app: TEXT, space: TEXT, usage: orNull(USAGE), quotas: QUOTAS },
+        pendingBytes: orNull({ ...COUNT, description: 'Bytes that were received and are not judged yet.' }),
+        commitRows: orNull({ ...COUNT, description: 'Commits of root refs that are kept.' }),
         damage: orNull({ ...TEXT, description: 'Why the usage cannot be read.' }),
       }),
     ),
@@ -48,15 +51,17 @@ export const listSpaces = operation({
   run: async ({ core, registry }, { app, after, limit = SPACES_PAGE_DEFAULT }) => {
     const apps = await registry.listApps();
     const quotas = indexQuotas(apps);
-    const describe = ({ space, counters, damage }: Omit<SpaceEntry, 'position'>) => ({
+    const describe = ({ space, counters, holdings, damage }: Described) => ({
       ...{ app: space.appId, space: space.spaceId },
       usage: counters === undefined ? null : usageOf(core, space, counters),
+      pendingBytes: holdings === undefined ? null : pendingBytesOf(core, space, holdings),
+      commitRows: holdings?.commitRows ?? null,
       damage: damage === undefined ? null : nameOf(damage),
       quotas: describeQuotas(quotas.get(space.appId)?.get(space.spaceId)),
     });
     const isBeyondRows = after?.startsWith(UNWRITTEN) ?? false;
     const entries = isBeyondRows ? [] : await core.metadata.listSpaces({ appId: app, after, limit });
-    const written = entries.map(describe);
+    const written = entries.filter(({ isPurged }) => !isPurged).map(describe);
     if (entries.length === limit) return { spaces: written, next: entries.at(-1)?.position ?? null };
     // The rows are at their end: Spaces follow that only have a quota.
     const unwritten = await findUnwritten(
@@ -65,10 +70,13 @@ export const listSpaces = operation({
     );
     const start = isBeyondRows ? Number(after?.slice(UNWRITTEN.length)) : 0;
     const end = start + limit - written.length;
-    const more = unwritten.slice(start, end).map((space) => describe({ space, counters: NO_COUNTERS }));
+    const nothing = { counters: NO_COUNTERS, holdings: NO_HOLDINGS };
+    const more = unwritten.slice(start, end).map((space) => describe({ space, ...nothing }));
     return { spaces: [...written, ...more], next: end < unwritten.length ? `${UNWRITTEN}${end}` : null };
   },
 });
+
+type Described = Omit<SpaceEntry, 'position' | 'isPurged'>;
 
 /** All Spaces of the App that were ever written, page by page. */
 export const spacesOf = (core: Core, appId: string): AsyncIterable<readonly SpaceEntry[]> =>
@@ -78,14 +86,14 @@ export const spacesOf = (core: Core, appId: string): AsyncIterable<readonly Spac
     SPACES_PAGE_MAX,
   );
 
-/** Spaces that have a quota, and that nobody has ever written to. */
+/** Spaces that have a quota, and that hold nothing: nobody has ever written to them, or they were purged. */
 async function findUnwritten(core: Core, apps: readonly AppRecord[]): Promise<readonly Space[]> {
   const unwritten: Space[] = [];
   for (const { appId, spaceQuotas } of apps) {
     if (spaceQuotas.length === 0) continue;
     const left = new Set(spaceQuotas.map(({ spaceId }) => spaceId));
     for await (const page of spacesOf(core, appId)) {
-      for (const { space } of page) left.delete(space.spaceId);
+      for (const { space, isPurged } of page) if (!isPurged) left.delete(space.spaceId);
       if (left.size === 0) break;
     }
     unwritten.push(...[...left].map((spaceId) => ({ appId, spaceId })));

@@ -3,6 +3,7 @@
 import { resolve } from 'node:path';
 import type { AuditLine } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
+import { readTotalsOf } from '../core/get-usage.ts';
 import { Opened } from '../deployment/deployment.ts';
 import { administer } from '../deployment/registry.ts';
 import { isLoopbackHost } from '../engine/address.ts';
@@ -92,7 +93,7 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
     secret: server.deployment.secret,
     registry: administer({
       apps: server.deployment.apps,
-      readTotals: async (appId) => server.deployment.rows.readAppTotals(appId),
+      readTotals: (appId) => readTotalsOf(server.core, appId),
       close: async () => undefined,
     }),
   };

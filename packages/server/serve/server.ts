@@ -87,6 +87,7 @@ async function openParts(
     (space) => registry.findLimits(space),
     deployment.rows,
     () => world.monotonicNow(),
+    heldByOthers(deployment),
   );
   const rottenNodes = new RottenNodes((report) => logRot(log, report));
   const disk = openDiskSpace(config);
@@ -130,6 +131,12 @@ async function openParts(
   });
   opened.add(() => Promise.race([background.stop(), Bun.sleep(BACKGROUND_END_MS_MAX)]));
   return { ...handler, core, deployment, background, audit, close: () => opened.close() };
+}
+
+/** What other processes on the same folder are receiving of an App. */
+function heldByOthers({ bytes: { upload } }: ServedDeployment): (appId: string) => number {
+  if (upload.kind === 'direct') return () => 0;
+  return (appId) => upload.receiver.heldBytesOfApp(appId, 'other processes');
 }
 
 function openDiskSpace({ place, dataDir, minFreeBytes }: ServeConfig): DiskSpace | undefined {

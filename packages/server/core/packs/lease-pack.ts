@@ -14,7 +14,7 @@ import { changesRefused } from '../lease-renewal.ts';
 import { clampLeaseDuration } from '../lease-state.ts';
 import type { Space } from '../model.ts';
 import { QuotaRoom } from '../quota-room.ts';
-import { QuotaExceeded } from '../quotas.ts';
+import { refuse } from '../refused-bytes.ts';
 import { beginPack, packNotFound, publishGroup, type RecordOutcome, touchPack } from './pack-decision.ts';
 import type { PackId, PackRejection, PackRow, PackVerdicts } from './pack-model.ts';
 import { type JudgedPack, type JudgedRecord, PACK_GROUP_RECORDS, type SizeRule } from './pack-ports.ts';
@@ -181,7 +181,7 @@ async function begin(
     }
     if (decision.kind === 'judged') return undefined;
     if (decision.kind === 'gone') throw packNotFound();
-    if (decision.kind === 'full') throw new QuotaExceeded(decision.excess);
+    if (decision.kind === 'full') throw await refuse(core, space, decision.excess);
     await room.reserve(decision.more);
   }
   throw new ApiError('SERVICE_UNAVAILABLE', 'the nodes of this pack keep changing; repeat the same request', {

@@ -1,5 +1,6 @@
 /** Decides about packs, each function inside one transaction (docs/design.md, Packs). None of them does I/O. */
 import { ApiError, type Hash, refsToHashes } from '@holdfast/protocol';
+import type { Awaitable } from '../awaitable.ts';
 import { closeContent, closeContentOf, urlExpiryOf } from '../contents.ts';
 import { findChildren } from '../edges.ts';
 import { noRoom } from '../free-space.ts';
@@ -164,7 +165,7 @@ export type PackDecision =
   | { readonly kind: 'gone' }
   | QuotaRefusal;
 
-/** Keeps the verdicts and room for all new records together. A quota that refuses leaves everything as it was. */
+/** Keeps the verdicts and room for all new records together. A pack that a full quota refuses is gone. */
 export async function beginPack(tx: SpaceTransaction, beginning: PackBeginning): Promise<PackDecision> {
   const { id, generation, bytes, verdicts, hasRecords, records, quotas, uploads } = beginning;
   // What is stored is asked for after all rows: nobody who waits for it holds a row that this transaction needs.
@@ -176,7 +177,10 @@ export async function beginPack(tx: SpaceTransaction, beginning: PackBeginning):
   if (pack.state === 'judging') return { kind: 'judging', publishedCount, isBegun: true };
   const refusal = await judgeQuotas(quotas, more, () => tx.lockStored());
   if (refusal !== undefined) {
-    if (refusal.kind === 'full') await tx.packs.updatePack(pack, { ...pack, touchedAt: tx.now });
+    if (refusal.kind === 'full') {
+      if (!pack.isDiscarded) await discardPack(tx, pack, uploads);
+      await tx.packs.deletePack(pack);
+    }
     return refusal;
   }
   await tx.packs.setVerdicts(generation, verdicts);
@@ -185,10 +189,14 @@ export async function beginPack(tx: SpaceTransaction, beginning: PackBeginning):
     await tx.packs.updatePack(pack, { ...begun, state: 'judging', reserved: more });
     return { kind: 'judging', publishedCount: 0, isBegun: false };
   }
-  const urlExpiresAt = uploads === 'direct' ? pack.urlExpiresAt : 0;
-  if (!pack.isDiscarded) await tx.setDiscard({ generation, dueAt: tx.now, urlExpiresAt });
+  if (!pack.isDiscarded) await discardPack(tx, pack, uploads);
   await tx.packs.updatePack(pack, { ...begun, state: 'judged', isDiscarded: true });
   return { kind: 'judged' };
+}
+
+function discardPack(tx: SpaceTransaction, pack: PackRow, uploads: UploadKind): Awaitable<void> {
+  const urlExpiresAt = uploads === 'direct' ? pack.urlExpiresAt : 0;
+  return tx.setDiscard({ generation: pack.generation, dueAt: tx.now, urlExpiresAt });
 }
 
 /** What the records would store that is not stored yet. A parent that would wait takes the room of its canonical bytes. */

@@ -2,6 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
 import type { ContentRow, Generation, NodeRow, PackCodec, PackPlace, Space, UploadRow } from '../model.ts';
+import type { Admit } from '../upload-ports.ts';
 import type { PackId, PackRejection, PackRow, PackUse, PackVerdicts } from './pack-model.ts';
 
 /** Records or rows of one transaction: it holds other tenants up no longer than that takes. */
@@ -180,6 +181,7 @@ export interface PackReceiver {
     body: ReadableStream<Uint8Array> | Uint8Array | (() => Promise<Uint8Array>),
     declaredLength: number | undefined,
     bytesMax: number,
+    admit?: Admit,
   ): Promise<StagedPack>;
 }
 

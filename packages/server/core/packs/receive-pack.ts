@@ -1,8 +1,9 @@
 /** The embedded upload target for packs: one PUT to a pack's write-once key (docs/design.md, Packs). */
 import { ApiError, PACK_BYTES_MAX, PACK_MEDIA_TYPE } from '@holdfast/protocol';
-import { checkQuotas } from '../check-quotas.ts';
 import type { Core } from '../core.ts';
 import { checkRoom } from '../free-space.ts';
+import { ReceiptRoom } from '../receipt-room.ts';
+import type { Admit } from '../upload-ports.ts';
 import {
   alreadyFinished,
   checkUploadHeaders,
@@ -26,17 +27,26 @@ export async function receivePack(core: Core, request: UploadRequest, grant: Pac
   const isOpen = pack?.generation === grant.generation && pack.state === 'open' && pack.bytes === undefined;
   if (!isOpen) throw alreadyFinished();
   if (declaredLength !== undefined && declaredLength > PACK_BYTES_MAX) await finishTooLarge(core, grant);
-  // Healing is never refused, and only the lease of the pack can tell what it heals.
-  const mayHeal = core.rottenNodes.countIn(grant.space) > 0;
-  if (declaredLength !== undefined && !mayHeal)
-    await checkQuotas(core, grant.space, { bytes: declaredLength, nodes: 0 });
   const { space, generation } = grant;
+  const room = new ReceiptRoom(core, space, {
+    bytes: declaredLength ?? PACK_BYTES_MAX,
+    // Only the lease of the pack can tell what it heals: one such pack at a time.
+    mayHeal: async (isOnly) => isOnly && core.rottenNodes.countIn(space) > 0,
+  });
   const body = request.body ?? new Uint8Array(0);
-  const staged = await receiver.receivePack({ space, generation }, body, declaredLength, PACK_BYTES_MAX);
+  let received: number | undefined;
   try {
-    await finish(core, grant, staged);
+    const admit: Admit = (receiving) => room.admit(receiving);
+    const target = { space, generation };
+    const staged = await receiver.receivePack(target, body, declaredLength, PACK_BYTES_MAX, admit);
+    try {
+      await finish(core, grant, staged);
+      received = staged.bytes;
+    } finally {
+      await staged.release();
+    }
   } finally {
-    await staged.release();
+    room.settle(received);
   }
 }
 

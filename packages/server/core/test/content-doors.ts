@@ -43,6 +43,8 @@ function watch(receiver: UploadReceiver, doors: Doors): UploadReceiver {
   return {
     isReceiving: (generation) => receiver.isReceiving(generation),
     reservedBytes: (space) => receiver.reservedBytes(space),
+    heldBytes: (space) => receiver.heldBytes(space),
+    heldBytesOfApp: (...given) => receiver.heldBytesOfApp(...given),
     receivePack: (...given) => receiver.receivePack(...given),
     receive: async (...given) => {
       const staged: StagedUpload = await receiver.receive(...given);

@@ -42,6 +42,12 @@ export class SettableQuotas implements Quotas {
     };
   }
 
+  /** What is pending in the App is not summed. */
+  async reserveReceipt(_: unknown, bytes: number): Promise<Excess | Reservation> {
+    const more = { bytes, nodes: 0 };
+    return this.#judge(more) ?? { more, settle: () => undefined };
+  }
+
   #add({ bytes, nodes }: Stored, sign: 1 | -1): void {
     if (this.app === undefined) return;
     const { stored } = this.app;

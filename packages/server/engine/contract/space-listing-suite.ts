@@ -56,6 +56,8 @@ export function testSpaceListing(subject: StoreUnderTest): void {
       readyStoredBytes: 804,
       waitingBytes: 0,
       notReadyNodeCount: 0,
+      pendingBytes: 0,
+      commitRows: 0,
     });
     expect(await subject.store.readAppTotals('nobody')).toMatchObject({ spaces: 0, nodeCount: 0 });
   });

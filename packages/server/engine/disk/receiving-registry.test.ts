@@ -4,12 +4,14 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { newGeneration, SPACE } from '../contract/samples.ts';
-import { LocalReceivingRegistry, type ReceivingRegistry } from './receiving-registry.ts';
+import { LocalReceivingRegistry, type ReceivedBytes, type ReceivingRegistry } from './receiving-registry.ts';
 import { SharedReceivingRegistry } from './shared-receiving-registry.ts';
 
 const OTHER = { appId: 'app', spaceId: 'other' };
 /** Pids are never this large, so no such process lives. */
 const DEAD_PID = 2 ** 30;
+
+const sent = (bytes: number): ReceivedBytes => ({ declared: bytes, held: bytes });
 
 let folder: string;
 let path: string;
@@ -27,15 +29,15 @@ describe.each([
   test('bytes are reserved per Space until the upload ends, once', () => {
     const registry = open();
     const generation = newGeneration();
-    const ends = [registry.begin(SPACE, generation, 10), registry.begin(SPACE, generation, 5)];
-    const endOther = registry.begin(OTHER, newGeneration(), 7);
+    const ends = [registry.begin(SPACE, generation, sent(10)), registry.begin(SPACE, generation, sent(5))];
+    const other = registry.begin(OTHER, newGeneration(), sent(7));
     expect([registry.reservedBytes(SPACE), registry.reservedBytes(OTHER)]).toEqual([15, 7]);
     expect([registry.isReceiving(generation), registry.isReceiving(newGeneration())]).toEqual([true, false]);
-    ends[0]?.();
-    ends[0]?.();
+    ends[0]?.end();
+    ends[0]?.end();
     expect([registry.reservedBytes(SPACE), registry.isReceiving(generation)]).toEqual([5, true]);
-    ends[1]?.();
-    endOther?.();
+    ends[1]?.end();
+    other?.end();
     expect([registry.reservedBytes(SPACE), registry.reservedBytes(OTHER)]).toEqual([0, 0]);
     expect(registry.isReceiving(generation)).toBe(false);
     registry.close();
@@ -44,12 +46,27 @@ describe.each([
   test('four uploads of one generation are received at once', () => {
     const registry = open();
     const generation = newGeneration();
-    const ends = Array.from({ length: 4 }, () => registry.begin(SPACE, generation, 1));
-    expect(registry.begin(SPACE, generation, 1)).toBeUndefined();
-    expect(registry.begin(SPACE, newGeneration(), 1)).toBeDefined();
-    ends[0]?.();
-    expect(registry.begin(SPACE, generation, 1)).toBeDefined();
-    expect(registry.begin(SPACE, generation, 1)).toBeUndefined();
+    const ends = Array.from({ length: 4 }, () => registry.begin(SPACE, generation, sent(1)));
+    expect(registry.begin(SPACE, generation, sent(1))).toBeUndefined();
+    expect(registry.begin(SPACE, newGeneration(), sent(1))).toBeDefined();
+    ends[0]?.end();
+    expect(registry.begin(SPACE, generation, sent(1))).toBeDefined();
+    expect(registry.begin(SPACE, generation, sent(1))).toBeUndefined();
+    registry.close();
+  });
+
+  test('each PUT counts those of its Space that began before it, at the most that may come', () => {
+    const registry = open();
+    const undeclared = { declared: 0, held: 100 };
+    const first = registry.begin(SPACE, newGeneration(), undeclared);
+    registry.begin(OTHER, newGeneration(), sent(7));
+    const second = registry.begin(SPACE, newGeneration(), sent(5));
+    expect([first?.heldBefore(), second?.heldBefore()]).toEqual([0, 100]);
+    expect([registry.heldBytes(SPACE), registry.reservedBytes(SPACE)]).toEqual([105, 5]);
+    expect(registry.heldBytesOfApp(SPACE.appId, 'all')).toBe(112);
+    expect(registry.heldBytesOfApp(SPACE.appId, 'other processes')).toBe(0);
+    first?.end();
+    expect([second?.heldBefore(), registry.heldBytes(SPACE)]).toEqual([0, 5]);
     registry.close();
   });
 });
@@ -60,9 +77,10 @@ describe('several processes', () => {
     const mine = new SharedReceivingRegistry(path);
     const living = new SharedReceivingRegistry(path, process.ppid);
     const dead = new SharedReceivingRegistry(path, DEAD_PID);
-    for (const one of [living, living, mine, dead]) expect(one.begin(SPACE, generation, 1)).toBeDefined();
-    expect(living.begin(SPACE, generation, 1)).toBeDefined();
-    expect(mine.begin(SPACE, generation, 1)).toBeUndefined();
+    for (const one of [living, living, mine, dead])
+      expect(one.begin(SPACE, generation, sent(1))).toBeDefined();
+    expect(living.begin(SPACE, generation, sent(1))).toBeDefined();
+    expect(mine.begin(SPACE, generation, sent(1))).toBeUndefined();
     for (const one of [mine, living, dead]) one.close();
   });
 
@@ -71,21 +89,23 @@ describe('several processes', () => {
     const mine = new SharedReceivingRegistry(path);
     const living = new SharedReceivingRegistry(path, process.ppid);
     const dead = new SharedReceivingRegistry(path, DEAD_PID);
-    living.begin(SPACE, generation, 100);
-    dead.begin(SPACE, newGeneration(), 1000);
+    living.begin(SPACE, generation, sent(100));
+    dead.begin(SPACE, newGeneration(), sent(1000));
     expect([mine.isReceiving(generation), mine.reservedBytes(SPACE)]).toEqual([true, 100]);
+    expect(mine.begin(SPACE, newGeneration(), sent(1))?.heldBefore()).toBe(100);
+    expect(mine.heldBytesOfApp(SPACE.appId, 'other processes')).toBe(100);
     for (const one of [living, dead]) one.close();
-    expect([mine.isReceiving(generation), mine.reservedBytes(SPACE)]).toEqual([false, 0]);
+    expect([mine.isReceiving(generation), mine.reservedBytes(SPACE)]).toEqual([false, 1]);
     mine.close();
   });
 
   test('an end that cannot be recorded, as on a full disk, fails no upload and is recorded later', () => {
     const registry = new SharedReceivingRegistry(path);
     const generation = newGeneration();
-    const end = registry.begin(SPACE, generation, 10);
+    const received = registry.begin(SPACE, generation, sent(10));
     const disk = new Database(path);
     disk.run('ALTER TABLE receiving RENAME TO away');
-    end?.();
+    received?.end();
     disk.run('ALTER TABLE away RENAME TO receiving');
     disk.close();
     expect([registry.isReceiving(generation), registry.reservedBytes(SPACE)]).toEqual([false, 0]);
@@ -106,7 +126,7 @@ describe('several processes', () => {
       const ended = new SharedReceivingRegistry(path, pid);
       const mine = new SharedReceivingRegistry(path);
       const generation = newGeneration();
-      ended.begin(SPACE, generation, 9);
+      ended.begin(SPACE, generation, sent(9));
       expect([mine.reservedBytes(SPACE), mine.isReceiving(generation)]).toEqual([0, false]);
       ended.close();
       mine.close();
@@ -118,7 +138,7 @@ describe('several processes', () => {
 
   test('a reused pid takes nothing over from the process that had it before', () => {
     const before = new SharedReceivingRegistry(path);
-    before.begin(SPACE, newGeneration(), 100);
+    before.begin(SPACE, newGeneration(), sent(100));
     const after = new SharedReceivingRegistry(path);
     expect(after.reservedBytes(SPACE)).toBe(0);
     for (const one of [before, after]) one.close();
@@ -127,7 +147,7 @@ describe('several processes', () => {
   test('a damaged file is replaced', async () => {
     await writeFile(path, 'power went away while this was written '.repeat(200));
     const registry = new SharedReceivingRegistry(path);
-    registry.begin(SPACE, newGeneration(), 3);
+    registry.begin(SPACE, newGeneration(), sent(3));
     expect(registry.reservedBytes(SPACE)).toBe(3);
     registry.close();
   });

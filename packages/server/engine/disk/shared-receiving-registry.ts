@@ -8,35 +8,41 @@ import type { Generation, Space } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { UPLOADS_OF_GENERATION_MAX } from '../../core/upload-judge.ts';
 import { isProcessAlive } from './process-alive.ts';
-import type { ReceivingRegistry } from './receiving-registry.ts';
+import type { ReceivedBytes, ReceivingEntry, ReceivingRegistry } from './receiving-registry.ts';
 
 /** ms; every write here takes microseconds */
 const BUSY_TIMEOUT_MS = 2_000;
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS receiving (
-    id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, generation TEXT NOT NULL, space TEXT NOT NULL, bytes INTEGER NOT NULL
+    id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, generation TEXT NOT NULL, app TEXT NOT NULL, space TEXT NOT NULL,
+    bytes INTEGER NOT NULL, held INTEGER NOT NULL
   ) STRICT;
   CREATE INDEX IF NOT EXISTS receiving_by_generation ON receiving (generation);
   CREATE INDEX IF NOT EXISTS receiving_by_space ON receiving (space);
+  CREATE INDEX IF NOT EXISTS receiving_by_app ON receiving (app);
 `;
 
 /** What one process is receiving. */
 interface Entry {
   readonly pid: number;
   readonly bytes: number;
+  readonly held: number;
 }
 
 export class SharedReceivingRegistry implements ReceivingRegistry {
   readonly #database: Database;
   readonly #pid: number;
   #isClosed = false;
-  readonly #insert: Statement<{ id: number }, [number, string, string, number]>;
+  readonly #insert: Statement<{ id: number }, [number, string, string, string, number, number]>;
   readonly #delete: Statement<unknown, [number]>;
   /** entries that have ended but could not be removed, for example on a full disk */
   readonly #ended = new Set<number>();
   readonly #byGeneration: Statement<Pick<Entry, 'pid'>, [string]>;
   readonly #bySpace: Statement<Entry, [string]>;
+  /** held in a Space by what began before an id */
+  readonly #before: Statement<Entry, [string, number]>;
+  readonly #byApp: Statement<Entry, [string]>;
 
   /** `pid`: this process's own, unless a test stands in for another. */
   constructor(path: string, pid: number = process.pid) {
@@ -45,26 +51,37 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
     // The pid may have belonged to a process that ended before.
     this.#database.run('DELETE FROM receiving WHERE pid = ?', [pid]);
     this.#insert = this.#database.prepare(
-      `INSERT INTO receiving (pid, generation, space, bytes) SELECT ?1, ?2, ?3, ?4
+      `INSERT INTO receiving (pid, generation, app, space, bytes, held) SELECT ?1, ?2, ?3, ?4, ?5, ?6
         WHERE (SELECT count(*) FROM receiving WHERE generation = ?2) < ${UPLOADS_OF_GENERATION_MAX} RETURNING id`,
     );
     this.#delete = this.#database.prepare('DELETE FROM receiving WHERE id = ?');
     this.#byGeneration = this.#database.prepare('SELECT DISTINCT pid FROM receiving WHERE generation = ?');
     this.#bySpace = this.#database.prepare(
-      'SELECT pid, sum(bytes) AS bytes FROM receiving WHERE space = ? GROUP BY pid',
+      'SELECT pid, sum(bytes) AS bytes, sum(held) AS held FROM receiving WHERE space = ? GROUP BY pid',
+    );
+    this.#before = this.#database.prepare(
+      'SELECT pid, sum(held) AS held FROM receiving WHERE space = ? AND id < ? GROUP BY pid',
+    );
+    this.#byApp = this.#database.prepare(
+      'SELECT pid, sum(held) AS held FROM receiving WHERE app = ? GROUP BY pid',
     );
   }
 
-  begin(space: Space, generation: Generation, bytes: number): (() => void) | undefined {
+  begin(space: Space, generation: Generation, bytes: ReceivedBytes): ReceivingEntry | undefined {
     this.#removeEnded();
-    const insert = () => this.#insert.get(this.#pid, generation, spaceKeyOf(space), bytes);
+    const key = spaceKeyOf(space);
+    const { declared, held } = bytes;
+    const insert = () => this.#insert.get(this.#pid, generation, space.appId, key, declared, held);
     const row = insert() ?? (this.#removeDead(generation) ? insert() : undefined);
     if (row === null || row === undefined) return undefined;
     const { id } = row;
-    return () => {
-      if (this.#isClosed) return;
-      this.#ended.add(id);
-      this.#removeEnded();
+    return {
+      heldBefore: () => this.#sumHeld(this.#before.all(key, id)),
+      end: () => {
+        if (this.#isClosed) return;
+        this.#ended.add(id);
+        this.#removeEnded();
+      },
     };
   }
 
@@ -80,12 +97,35 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
     return sum;
   }
 
+  heldBytes(space: Space): number {
+    this.#removeEnded();
+    return this.#sumHeld(this.#bySpace.all(spaceKeyOf(space)));
+  }
+
+  heldBytesOfApp(appId: string, by: 'all' | 'other processes'): number {
+    this.#removeEnded();
+    const entries = this.#byApp.all(appId);
+    return this.#sumHeld(by === 'all' ? entries : entries.filter(({ pid }) => pid !== this.#pid));
+  }
+
+  #sumHeld(entries: readonly Entry[]): number {
+    let sum = 0;
+    for (const { pid, held } of entries) if (this.#isAlive(pid)) sum += held;
+    return sum;
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#database.run('DELETE FROM receiving WHERE pid = ?', [this.#pid]);
-    for (const statement of [this.#insert, this.#delete, this.#byGeneration, this.#bySpace]) {
-      statement.finalize();
-    }
+    const statements = [
+      this.#insert,
+      this.#delete,
+      this.#byGeneration,
+      this.#bySpace,
+      this.#before,
+      this.#byApp,
+    ];
+    for (const statement of statements) statement.finalize();
     this.#database.close(true);
   }
 

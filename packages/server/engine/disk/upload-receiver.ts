@@ -10,13 +10,13 @@ import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
 import type { StagedPack } from '../../core/packs/pack-ports.ts';
 import { askCollector, releasePiece } from '../../core/release-bytes.ts';
 import { TOO_MANY_PUTS, tooLarge, UploadJudge } from '../../core/upload-judge.ts';
-import type { NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/upload-ports.ts';
+import type { Admit, NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/upload-ports.ts';
 import { exhausted } from '../../shares/exhausted.ts';
 import { storageError } from '../local-failure.ts';
 import { BLOCK_BYTES, IntegrityBuilder } from './block-integrity.ts';
 import type { BlockPool } from './block-pool.ts';
 import { PackSink, stagedPack } from './pack-receiver.ts';
-import type { ReceivingRegistry } from './receiving-registry.ts';
+import type { ReceivingEntry, ReceivingRegistry } from './receiving-registry.ts';
 import type { StagedFile, StagedFiles } from './staged-files.ts';
 
 /** How long a PUT waits for those of other processes, ms, and between looks. */
@@ -48,10 +48,13 @@ export class DiskUploadReceiver implements UploadReceiver {
     body: UploadBody,
     declaredLength: number | undefined,
     limits: NodeLimits,
+    admit?: Admit,
   ): Promise<StagedUpload> {
-    const endReceiving = await this.#begin(target, declaredLength);
+    const receiving = await this.#begin(target, declaredLength, limits.nodeBytesMax);
+    const endReceiving = () => receiving.end();
     const sink = new UploadSink(target, this.#options);
     try {
+      await admit?.(receiving);
       const bytes = { declaredLength, max: limits.nodeBytesMax };
       const evidence =
         typeof body === 'function'
@@ -71,13 +74,16 @@ export class DiskUploadReceiver implements UploadReceiver {
     body: UploadBody,
     declaredLength: number | undefined,
     bytesMax: number,
+    admit?: Admit,
   ): Promise<StagedPack> {
     const { staged, pool } = this.#options;
-    const endReceiving = await this.#begin(target, declaredLength);
+    const receiving = await this.#begin(target, declaredLength, bytesMax);
+    const endReceiving = () => receiving.end();
     const sink = new PackSink({ generation: target.generation, staged, pool });
     // Packs come from sockets alone. A node may come from a row that is copied, whose bytes live on.
     const leave = body instanceof ReadableStream ? releasePiece : undefined;
     try {
+      await admit?.(receiving);
       const bytes = typeof body === 'function' ? await body() : body;
       for await (const chunk of chunksOf(bytes, leave)) {
         if (sink.bytes + chunk.length > bytesMax) {
@@ -100,8 +106,10 @@ export class DiskUploadReceiver implements UploadReceiver {
   async #begin(
     { space, generation }: Pick<Target, 'space' | 'generation'>,
     declaredLength: number | undefined,
-  ): Promise<() => void> {
-    const begin = () => this.#options.registry.begin(space, generation, declaredLength ?? 0);
+    bytesMax: number,
+  ): Promise<ReceivingEntry> {
+    const bytes = { declared: declaredLength ?? 0, held: declaredLength ?? bytesMax };
+    const begin = () => this.#options.registry.begin(space, generation, bytes);
     return begin() ?? (await waitToBegin(begin));
   }
 
@@ -112,15 +120,23 @@ export class DiskUploadReceiver implements UploadReceiver {
   reservedBytes(space: Space): number {
     return this.#options.registry.reservedBytes(space);
   }
+
+  heldBytes(space: Space): number {
+    return this.#options.registry.heldBytes(space);
+  }
+
+  heldBytesOfApp(appId: string, by: 'all' | 'other processes'): number {
+    return this.#options.registry.heldBytesOfApp(appId, by);
+  }
 }
 
 /** Other processes receive as much of the generation as may be. Rejects with RESOURCE_EXHAUSTED if they go on. */
-async function waitToBegin(begin: () => (() => void) | undefined): Promise<() => void> {
+async function waitToBegin(begin: () => ReceivingEntry | undefined): Promise<ReceivingEntry> {
   const endsAt = performance.now() + BEGIN_WAIT_MS_MAX;
   while (performance.now() < endsAt) {
     await Bun.sleep(BEGIN_LOOK_MS);
-    const end = begin();
-    if (end !== undefined) return end;
+    const receiving = begin();
+    if (receiving !== undefined) return receiving;
   }
   throw exhausted(TOO_MANY_PUTS);
 }

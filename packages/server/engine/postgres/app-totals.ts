@@ -1,6 +1,7 @@
-/** Sums over the Spaces of an App. */
-import type { AppTotals } from '../../core/tenancy-ports.ts';
-import { totalsFromSql } from './rows.ts';
+/** Sums over the Spaces of an App, and what one Space holds. */
+import type { SpaceKey } from '../../core/model.ts';
+import type { AppTotals, SpaceHoldings } from '../../core/tenancy-ports.ts';
+import { holdingsFromSql, totalsFromSql } from './rows.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -8,5 +9,12 @@ export async function readAppTotals(pool: PostgresPool, appId: string): Promise<
   const { rows } = await pool.read('reading what an App stores', SQL.sumCounters, [appId]);
   const [row] = rows;
   if (row === undefined) throw new Error('a sum has one row');
-  return { spaces: row.spaces as number, ...totalsFromSql(row) };
+  return { spaces: row.spaces as number, ...totalsFromSql(row), ...holdingsFromSql(row) };
+}
+
+export async function readHoldings(pool: PostgresPool, space: SpaceKey): Promise<SpaceHoldings> {
+  const { rows } = await pool.read('reading what a Space holds', SQL.sumHoldings, [space]);
+  const [row] = rows;
+  if (row === undefined) throw new Error('a sum has one row');
+  return holdingsFromSql(row);
 }

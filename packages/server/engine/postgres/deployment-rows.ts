@@ -226,7 +226,10 @@ function writesOf(space: SpaceKey, part: BatchPart): Write[] {
       const { entries } = part;
       const ids = entries.map(({ requestId }) => textToBytea(requestId));
       const digests = entries.map(({ payloadDigest }) => bytesToBytea(payloadDigest));
-      return [['insertCommits', [space, domain, ids, digests, entries.map(({ revision }) => revision)]]];
+      return [
+        ['insertCommits', [space, domain, ids, digests, entries.map(({ revision }) => revision)]],
+        ['countCommits', [space, domain, entries.length]],
+      ];
     }
   }
 }

@@ -61,6 +61,8 @@ export const DEPLOYMENT_SQL = {
     SELECT $1::uuid, $2::text, given.* FROM unnest($3::bytea[], $4::bigint[], $5::bigint[]) AS given`,
   insertHistory: `INSERT INTO balance_history (space, domain, hash, from_revision, to_revision, balance, superseded_at)
     SELECT $1::uuid, $2::text, given.* FROM unnest($3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[]) AS given`,
+  countCommits:
+    'UPDATE domains SET commit_count = commit_count + $3::bigint WHERE space = $1 AND domain = $2::text COLLATE "C"',
   insertCommits: `INSERT INTO root_ref_commits (space, domain, request_id, payload_digest, revision)
     SELECT $1::uuid, $2::text, given.* FROM unnest($3::bytea[], $4::bytea[], $5::bigint[]) AS given`,
 } as const;

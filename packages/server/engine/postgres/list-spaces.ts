@@ -1,7 +1,8 @@
 /** Lists Spaces with their counters. One Space whose rows are damaged hides no other, and keeps its place in the list. */
+import { isEmpty } from '../../core/holdings.ts';
 import { orIfDamaged } from '../../core/store-failure.ts';
 import type { SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
-import { countersFromSql, spaceFromSql, spaceKeyFromSql } from './rows.ts';
+import { countersFromSql, holdingsFromSql, spaceFromSql, spaceKeyFromSql } from './rows.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -52,7 +53,7 @@ async function readNames(
     : pool.read('listing Spaces', SQL.findSpacesOfAppInTurn, [after, limit, appId]));
   return rows.map((row) => ({
     space: spaceFromSql(row),
-    ...{ counters: undefined, damage },
+    ...{ counters: undefined, holdings: undefined, isPurged: false, damage },
     position: spaceKeyFromSql(row.space),
   }));
 }
@@ -69,9 +70,12 @@ async function readPage(
   const { rows } = await (appId === undefined
     ? pool.read('listing Spaces', ofAll, values)
     : pool.read('listing Spaces', ofApp, [...values, appId]));
-  return rows.map((row) => ({
-    space: spaceFromSql(row),
-    counters: countersFromSql(row),
-    position: spaceKeyFromSql(row.space),
-  }));
+  return rows.map((row) => {
+    const [counters, holdings] = [countersFromSql(row), holdingsFromSql(row)];
+    return {
+      ...{ space: spaceFromSql(row), counters, holdings },
+      isPurged: row.purged === true && isEmpty(counters, holdings),
+      position: spaceKeyFromSql(row.space),
+    };
+  });
 }

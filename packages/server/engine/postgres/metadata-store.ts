@@ -32,7 +32,7 @@ import type {
 } from '../../core/ports.ts';
 import { isDamage } from '../../core/store-failure.ts';
 import type { TombstonePage } from '../../core/stray-ports.ts';
-import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
+import type { AppTotals, SpaceEntry, SpaceHoldings, SpacePage } from '../../core/tenancy-ports.ts';
 import {
   ROTTEN_COUNT_MAX,
   type RottenSpace,
@@ -41,7 +41,7 @@ import {
   type SpacesToSweep,
   type SweepCutoffs,
 } from '../../core/upkeep-ports.ts';
-import { readAppTotals } from './app-totals.ts';
+import { readAppTotals, readHoldings } from './app-totals.ts';
 import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
 import { listSpaces } from './list-spaces.ts';
 import { Maintenance } from './maintenance.ts';
@@ -225,6 +225,10 @@ export class PostgresMetadataStore implements MetadataStore {
 
   readAppTotals(appId: string): Promise<AppTotals> {
     return readAppTotals(this.#pool, appId);
+  }
+
+  readHoldings(space: Space): Promise<SpaceHoldings> {
+    return readHoldings(this.#pool, this.#keys.of(space));
   }
 
   findBalancesAt(space: Space, domain: string, page: BalancePageRequest): Promise<BalancePage | undefined> {

@@ -18,6 +18,7 @@ import limits from './migrations/0007-limits.sql' with { type: 'text' };
 import tombstones from './migrations/0008-tombstones.sql' with { type: 'text' };
 import packs from './migrations/0009-packs.sql' with { type: 'text' };
 import contentsToPack from './migrations/0010-contents-to-pack.sql' with { type: 'text' };
+import pending from './migrations/0011-pending.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -34,6 +35,7 @@ const MIGRATIONS: readonly Migration[] = [
   // An older build would take the node of a pack for one whose object is lost.
   { sql: packs, minCompatible: 9 },
   { sql: contentsToPack, minCompatible: 9 },
+  { sql: pending, minCompatible: 9 },
 ];
 
 /** ms all migrations may take, and the wait for another process that runs them */

@@ -34,4 +34,11 @@ export class PostgresPurge implements PurgeVerbs {
     ]);
     return removed.reduce((sum, { count }) => sum + count, 0);
   }
+
+  async finish(): Promise<void> {
+    await Promise.all([
+      this.#wire.send('recountCommits', [this.#space]),
+      this.#wire.send('notePurged', [this.#space]),
+    ]);
+  }
 }

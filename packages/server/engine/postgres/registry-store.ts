@@ -20,6 +20,7 @@ import {
   limitsFromSql,
   quotaRowsOf,
   quotasFromSql,
+  quotaValues,
   WHOLE_APP,
 } from '../app-rows.ts';
 import { isRepeatable, storageError } from './failure.ts';
@@ -64,10 +65,11 @@ const SQL = {
     VALUES ($1, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
     ON CONFLICT (app_id) DO UPDATE SET stopped_at = excluded.stopped_at`,
   findStop: 'SELECT stopped_at FROM app_stops WHERE app_id = $1',
-  findQuotas: 'SELECT max_bytes, max_nodes FROM quotas WHERE app_id = $1 AND space_id = $2',
+  findQuotas: 'SELECT max_bytes, max_nodes, max_commits FROM quotas WHERE app_id = $1 AND space_id = $2',
   countQuotas: "SELECT count(*) AS count FROM quotas WHERE app_id = $1 AND space_id <> ''",
-  setQuotas: `INSERT INTO quotas (app_id, space_id, max_bytes, max_nodes) VALUES ($1, $2, $3, $4)
-    ON CONFLICT (app_id, space_id) DO UPDATE SET max_bytes = excluded.max_bytes, max_nodes = excluded.max_nodes`,
+  setQuotas: `INSERT INTO quotas (app_id, space_id, max_bytes, max_nodes, max_commits) VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (app_id, space_id) DO UPDATE SET max_bytes = excluded.max_bytes,
+      max_nodes = excluded.max_nodes, max_commits = excluded.max_commits`,
   removeQuotas: 'DELETE FROM quotas WHERE app_id = $1 AND space_id = $2',
   hasRevocation:
     'SELECT count(*) AS count FROM revocations WHERE app_id = $1 AND claim = $2 AND value_digest = $3',
@@ -267,8 +269,8 @@ async function countOf(change: Change, sql: string, key: readonly SqlValue[]): P
 async function insertLimits(change: Change, record: AppRecord): Promise<void> {
   const { appId, status, revocations } = record;
   if (status !== 'active') await change(SQL.noteStop, [appId]);
-  for (const { spaceId, maxBytes = null, maxNodes = null } of quotaRowsOf(record)) {
-    await change(SQL.setQuotas, [appId, spaceId, maxBytes, maxNodes]);
+  for (const each of quotaRowsOf(record)) {
+    await change(SQL.setQuotas, [appId, each.spaceId, ...quotaValues(each)]);
   }
   for (const { claim, value, until } of revocations) {
     await change(SQL.setRevocation, [appId, claim, digestOf(value), value, until]);

@@ -15,6 +15,7 @@ import type {
   UploadEvidence,
   UploadRow,
 } from '../../core/model.ts';
+import type { SpaceHoldings } from '../../core/tenancy-ports.ts';
 import {
   byteaToBytes,
   byteaToHex,
@@ -238,6 +239,10 @@ export function totalsFromSql(row: SqlRow): Omit<SpaceCounters, 'leasedNodeCount
     waitingBytes: row.waiting_bytes as number,
     notReadyNodeCount: row.not_ready_node_count as number,
   };
+}
+
+export function holdingsFromSql(row: SqlRow): SpaceHoldings {
+  return { pendingBytes: row.pending_bytes as number, commitRows: row.commit_rows as number };
 }
 
 /** Leases that have ended are still in the counter until upkeep takes them out. */

@@ -17,14 +17,21 @@ import type {
 } from '../../core/model.ts';
 import type { RootRefReads, SpaceTransaction } from '../../core/ports.ts';
 import { type Stored, storedOf } from '../../core/quotas.ts';
-import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
+import type { PurgeVerbs, SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { ContentChanges } from './content-changes.ts';
 import { PostgresPacks } from './packs/pack-transaction.ts';
 import { PostgresPurge } from './purge.ts';
 import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
 import { RowChanges } from './row-changes.ts';
 import { RowLocks } from './row-locks.ts';
-import { contentFromSql, countedNodeFromSql, discardFromSql, totalsFromSql, uploadFromSql } from './rows.ts';
+import {
+  contentFromSql,
+  countedNodeFromSql,
+  discardFromSql,
+  holdingsFromSql,
+  totalsFromSql,
+  uploadFromSql,
+} from './rows.ts';
 import { UploadCount, type UploadLimit } from './upload-limit.ts';
 import { hexToBytea, type SqlResult, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 import { NowUnknown, type Statement, type TransactionWire } from './wire/transaction-wire.ts';
@@ -185,6 +192,16 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
       bytes: published.bytes + (kept?.bytes as number) + bytes,
       nodes: published.nodes + (kept?.nodes as number) + nodes,
     };
+  }
+
+  async lockHoldings(): Promise<SpaceHoldings> {
+    const flushed = this.#flush('all');
+    const locking = this.#wire.send('lockSpace', [this.#key]);
+    const [found] = await Promise.all([
+      this.#wire.send('sumHoldings', [this.#key]),
+      ...[locking, ...flushed],
+    ]);
+    return holdingsFromSql(found.rows[0] as SqlRow);
   }
 
   countActiveUploads(atMost: number): Promise<number> {

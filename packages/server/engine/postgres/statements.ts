@@ -29,6 +29,14 @@ const ADD_TO_SLOT = `ON CONFLICT (space, slot) DO UPDATE SET ${COUNTER_COLUMNS.s
   .map((column) => `${column} = usage_counters.${column} + excluded.${column}`)
   .join(', ')}, lease_watermark = greatest(usage_counters.lease_watermark, excluded.lease_watermark)`;
 
+/** What was received in one Space and is not judged, what packs have reserved for what they are about to publish, and its commits. */
+const holdingsOf = (space: string): string =>
+  `((SELECT coalesce(sum(canonical_size), 0) FROM uploads WHERE uploads.space = ${space} AND canonical_size > 0)
+    + (SELECT coalesce(sum(bytes), 0) FROM packs WHERE packs.space = ${space} AND state = 0 AND bytes > 0 AND NOT discarded)
+    + (SELECT coalesce(sum(reserved_bytes), 0) FROM packs WHERE packs.space = ${space}
+        AND (reserved_bytes > 0 OR reserved_nodes > 0)))::bigint AS pending_bytes,
+   (SELECT coalesce(sum(commit_count), 0) FROM domains WHERE domains.space = ${space})::bigint AS commit_rows`;
+
 /** Statements of requests: each stays within one Space, by index. */
 export const SPACE_STATEMENTS = {
   ...PACK_STATEMENTS,
@@ -142,6 +150,7 @@ export const SPACE_STATEMENTS = {
   /** Taken last, by transactions that store more in a Space with a quota: they run one after another from here on. */
   lockSpace: 'SELECT 1 AS locked FROM spaces WHERE space = $1 FOR NO KEY UPDATE',
   sumStored: `SELECT ${COUNTER_SUMS} FROM usage_counters WHERE space = $1`,
+  sumHoldings: `SELECT ${holdingsOf('$1::uuid')}`,
   /** $2 a clock or NULL, $3 at most */
   countActiveUploads: `SELECT ${activeCount(nowOr('$2'))} AS count`,
   /** The same for a hash ($4) that has neither row nor upload; no row otherwise, and nothing is counted then. */
@@ -168,11 +177,12 @@ export const SPACE_STATEMENTS = {
   /** Root refs of one transaction, or of several commits that share one: every array has an element per row. */
   lockDomains:
     'SELECT domain, revision FROM domains WHERE space = $1 AND domain = ANY ($2::text[]) ORDER BY domain FOR UPDATE',
-  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor)
-    SELECT $1::uuid, domain, revision, 0 FROM unnest($2::text[], $3::bigint[]) AS given (domain, revision) ORDER BY domain`,
+  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, commit_count)
+    SELECT $1::uuid, domain, revision, 0, revision FROM unnest($2::text[], $3::bigint[]) AS given (domain, revision) ORDER BY domain`,
   /** $3 from which revision, $4 to which, $5 how many */
   advanceRevisions: guarded(
-    `UPDATE domains SET revision = given.until FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS given (domain, since, until)
+    `UPDATE domains SET revision = given.until, commit_count = domains.commit_count + given.until - given.since
+     FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS given (domain, since, until)
      WHERE domains.space = $1 AND domains.domain = given.domain COLLATE "C" AND domains.revision = given.since`,
     '$5::bigint',
   ),
@@ -282,8 +292,8 @@ const ENDED_COUNT = `(SELECT count(*) FROM nodes, clock
 /** Spaces with their counters, as `readCounters` gives those of one; the clock has not stepped back. */
 const listedSpaces = (condition: string, endedCount = ENDED_COUNT): string =>
   `WITH clock AS MATERIALIZED (SELECT ${nowOr('$3')} AS now)
-   SELECT page.*, sums.*, 0 AS resumed_count, ${endedCount} AS ended_count
-   FROM (SELECT space, app_id, space_id FROM spaces WHERE ${condition} ORDER BY space LIMIT $2) AS page
+   SELECT page.*, sums.*, ${holdingsOf('page.space')}, 0 AS resumed_count, ${endedCount} AS ended_count
+   FROM (SELECT space, app_id, space_id, purged FROM spaces WHERE ${condition} ORDER BY space LIMIT $2) AS page
    CROSS JOIN LATERAL (
      SELECT ${COUNTER_SUMS} FROM usage_counters WHERE usage_counters.space = page.space) AS sums
    ORDER BY page.space`;
@@ -299,6 +309,10 @@ export const BACKGROUND_STATEMENTS = {
     gone AS (DELETE FROM balances USING taken, domains WHERE domains.space = $1 AND balances.space = $1
       AND balances.domain = domains.domain AND balances.hash = taken.hash)
     SELECT hash FROM taken`,
+  recountCommits: `UPDATE domains SET commit_count = (SELECT count(*) FROM root_ref_commits
+      WHERE root_ref_commits.space = domains.space AND root_ref_commits.domain = domains.domain)
+    WHERE domains.space = $1`,
+  notePurged: 'UPDATE spaces SET purged = true WHERE space = $1',
   /** $2 hashes */
   takeBalancesOf: `DELETE FROM balances USING domains WHERE domains.space = $1 AND balances.space = $1
     AND balances.domain = domains.domain AND balances.hash = ANY ($2::bytea[])`,
@@ -352,8 +366,10 @@ export const BACKGROUND_STATEMENTS = {
   /** $1 App */
   sumCounters: `SELECT count(*) AS spaces, ${COUNTER_COLUMNS.split(', ')
     .map((column) => `coalesce(sum(sums.${column}), 0)::bigint AS ${column}`)
-    .join(', ')} FROM spaces CROSS JOIN LATERAL (
-      SELECT ${COUNTER_SUMS} FROM usage_counters WHERE usage_counters.space = spaces.space) AS sums
+    .join(', ')}, coalesce(sum(sums.pending_bytes), 0)::bigint AS pending_bytes,
+      coalesce(sum(sums.commit_rows), 0)::bigint AS commit_rows FROM spaces CROSS JOIN LATERAL (
+      SELECT ${COUNTER_SUMS}, ${holdingsOf('spaces.space')}
+      FROM usage_counters WHERE usage_counters.space = spaces.space) AS sums
     WHERE spaces.app_id = $1 COLLATE "C"`,
   /** $1 superseded at or before, $2 rows */
   findOldHistory: `SELECT space, domain, hash, from_revision, to_revision FROM balance_history WHERE superseded_at <= $1

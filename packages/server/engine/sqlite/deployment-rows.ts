@@ -202,6 +202,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
         for (const { requestId, payloadDigest, revision } of part.entries) {
           this.#sql.insertCommit.run(space, domain, Buffer.from(requestId), payloadDigest, revision);
         }
+        this.#sql.countCommits.run(space, domain, part.entries.length);
         break;
     }
   }

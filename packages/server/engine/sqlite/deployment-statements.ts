@@ -51,6 +51,7 @@ const SQL = {
   insertDomain: 'INSERT INTO domains (space, domain, revision, history_floor) VALUES (?1, ?2, ?3, ?4)',
   insertBalance: `INSERT INTO balances (domain, hash, balance, from_revision) VALUES (${DOMAIN}, ?3, ?4, ?5)`,
   insertHistory: `INSERT INTO balance_history (domain, hash, from_revision, to_revision, balance, superseded_at) VALUES (${DOMAIN}, ?3, ?4, ?5, ?6, ?7)`,
+  countCommits: `UPDATE domains SET commit_count = commit_count + ?3 WHERE id = ${DOMAIN}`,
   insertCommit: `INSERT INTO root_ref_commits (domain, request_id, payload_digest, revision) VALUES (${DOMAIN}, CAST(?3 AS TEXT), ?4, ?5)`,
   addCounters:
     'UPDATE spaces SET node_count = node_count + ?2, ready_content_bytes = ready_content_bytes + ?3, ready_stored_bytes = ready_stored_bytes + ?4, waiting_bytes = waiting_bytes + ?5, not_ready_node_count = not_ready_node_count + ?6, leased_count = leased_count + ?7 WHERE id = ?1',

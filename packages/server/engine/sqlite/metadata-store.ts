@@ -18,7 +18,7 @@ import type { PackId, PackRow, PackVerdicts } from '../../core/packs/pack-model.
 import type { CompactionWanted, ContentsWanted, SpacesWanted } from '../../core/packs/pack-ports.ts';
 import type { Clock, MetadataStore, TransactionBody } from '../../core/ports.ts';
 import type { TombstonePage } from '../../core/stray-ports.ts';
-import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
+import type { AppTotals, SpaceEntry, SpaceHoldings, SpacePage } from '../../core/tenancy-ports.ts';
 import type {
   RottenSpace,
   ScrubItem,
@@ -44,7 +44,7 @@ import { SqlitePackReads } from './packs/pack-reads.ts';
 import { findRottenSpaces } from './rotten-spaces.ts';
 import { bytesToHex, hexToBytes, uploadFromSql } from './rows.ts';
 import { ScrubReads } from './scrub-reads.ts';
-import { listSpaces, NO_COUNTERS, readAppTotals, readCountersOf } from './space-counters.ts';
+import { listSpaces, NO_COUNTERS, readAppTotals, readCountersOf, readHoldingsOf } from './space-counters.ts';
 import { SpaceDirectory } from './space-directory.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { findPageDamage } from './start-page-check.ts';
@@ -222,7 +222,11 @@ export class SqliteMetadataStore implements MetadataStore {
   }
 
   readAppTotals(appId: string): AppTotals {
-    return this.#read(() => readAppTotals(this.#reads, appId));
+    return this.#readAtOneInstant(() => readAppTotals(this.#reads, appId));
+  }
+
+  readHoldings(space: Space): SpaceHoldings {
+    return this.#read(() => readHoldingsOf(this.#reads, this.#findSpaceId(space) ?? NO_SPACE));
   }
 
   async findBalancesAt(space: Space, domain: string, page: BalancePageRequest) {

@@ -12,6 +12,7 @@ import tombstones from './migrations/0005-tombstones.sql' with { type: 'text' };
 import packs from './migrations/0006-packs.sql' with { type: 'text' };
 import contentsToPack from './migrations/0007-contents-to-pack.sql' with { type: 'text' };
 import packsDying from './migrations/0008-packs-dying.sql' with { type: 'text' };
+import pending from './migrations/0009-pending.sql' with { type: 'text' };
 
 /** In order; a migration that has shipped is never edited. */
 const MIGRATIONS: readonly Migration[] = [
@@ -23,6 +24,7 @@ const MIGRATIONS: readonly Migration[] = [
   { sql: packs, minCompatible: 6 },
   { sql: contentsToPack, minCompatible: 6 },
   { sql: packsDying, minCompatible: 6 },
+  { sql: pending, minCompatible: 6 },
 ];
 
 const CREATE_TABLE =

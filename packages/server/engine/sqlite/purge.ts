@@ -33,4 +33,10 @@ export class SqlitePurge implements PurgeVerbs {
       this.#scope.write(sql.deleteAnyCommits, this.#space, limit)
     );
   }
+
+  finish(): void {
+    const { sql } = this.#scope;
+    this.#scope.write(sql.recountCommits, this.#space);
+    this.#scope.write(sql.notePurged, this.#space);
+  }
 }

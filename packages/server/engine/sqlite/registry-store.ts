@@ -21,6 +21,7 @@ import {
   limitsFromSql,
   quotaRowsOf,
   quotasFromSql,
+  quotaValues,
   WHOLE_APP,
 } from '../app-rows.ts';
 import { EngineRefused } from '../refused.ts';
@@ -29,6 +30,7 @@ import { assertTablesSound, assertWholePages, openWriter } from './database.ts';
 import { migrate } from './migrations.ts';
 import schema0001 from './registry-migrations/0001-apps.sql' with { type: 'text' };
 import schema0002 from './registry-migrations/0002-limits.sql' with { type: 'text' };
+import schema0003 from './registry-migrations/0003-commit-quotas.sql' with { type: 'text' };
 import type { SqlRow } from './statements.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
@@ -41,6 +43,7 @@ const FILE_MODE = 0o600;
 const MIGRATIONS: readonly Migration[] = [
   { sql: schema0001, minCompatible: 1 },
   { sql: schema0002, minCompatible: 1 },
+  { sql: schema0003, minCompatible: 1 },
 ];
 
 /**
@@ -65,11 +68,13 @@ const SQL = {
   noteStop: `INSERT INTO app_stops (app_id, stopped_at) VALUES (?1, CAST(unixepoch('subsec') * 1000 AS INTEGER))
              ON CONFLICT (app_id) DO UPDATE SET stopped_at = excluded.stopped_at`,
   findStop: 'SELECT stopped_at FROM app_stops WHERE app_id = ?1',
-  readQuotas: 'SELECT app_id, space_id, max_bytes, max_nodes FROM quotas ORDER BY app_id, space_id',
-  findQuotas: 'SELECT max_bytes, max_nodes FROM quotas WHERE app_id = ?1 AND space_id = ?2',
+  readQuotas:
+    'SELECT app_id, space_id, max_bytes, max_nodes, max_commits FROM quotas ORDER BY app_id, space_id',
+  findQuotas: 'SELECT max_bytes, max_nodes, max_commits FROM quotas WHERE app_id = ?1 AND space_id = ?2',
   countQuotas: "SELECT count(*) AS count FROM quotas WHERE app_id = ?1 AND space_id <> ''",
-  setQuotas: `INSERT INTO quotas (app_id, space_id, max_bytes, max_nodes) VALUES (?1, ?2, ?3, ?4)
-              ON CONFLICT (app_id, space_id) DO UPDATE SET max_bytes = excluded.max_bytes, max_nodes = excluded.max_nodes`,
+  setQuotas: `INSERT INTO quotas (app_id, space_id, max_bytes, max_nodes, max_commits) VALUES (?1, ?2, ?3, ?4, ?5)
+              ON CONFLICT (app_id, space_id) DO UPDATE SET max_bytes = excluded.max_bytes,
+                max_nodes = excluded.max_nodes, max_commits = excluded.max_commits`,
   removeQuotas: 'DELETE FROM quotas WHERE app_id = ?1 AND space_id = ?2',
   readRevocations: 'SELECT app_id, claim, value, until FROM revocations ORDER BY app_id, claim, value',
   hasRevocation: 'SELECT 1 AS one FROM revocations WHERE app_id = ?1 AND claim = ?2 AND value = ?3',
@@ -274,7 +279,7 @@ class SqliteRegistryStore implements RegistryStore {
     const { appId, status, quotas, spaceQuotas, revocations } = record;
     if (status !== 'active') this.#database.run(SQL.noteStop, [appId]);
     for (const each of quotaRowsOf({ quotas, spaceQuotas })) {
-      this.#database.run(SQL.setQuotas, [appId, each.spaceId, each.maxBytes ?? null, each.maxNodes ?? null]);
+      this.#database.run(SQL.setQuotas, [appId, each.spaceId, ...quotaValues(each)]);
     }
     for (const { claim, value, until } of revocations) {
       this.#database.run(SQL.setRevocation, [appId, claim, value, until]);

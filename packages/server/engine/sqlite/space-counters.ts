@@ -1,6 +1,8 @@
 /** The counters of Spaces as reads answer them. Call each inside one read, so that its statements see the same commit. */
+
+import { isEmpty, NO_HOLDINGS } from '../../core/holdings.ts';
 import type { SpaceCounters } from '../../core/model.ts';
-import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
+import type { AppTotals, SpaceEntry, SpaceHoldings, SpacePage } from '../../core/tenancy-ports.ts';
 import { USAGE_NONE, type UsageDelta } from '../../core/usage-delta.ts';
 import { isDamageMet, storageError } from '../local-failure.ts';
 import type { ReadStatements, SqlRow } from './statements.ts';
@@ -9,6 +11,16 @@ export const NO_COUNTERS: SpaceCounters = {
   ...USAGE_NONE,
   leasedNodeCount: 0,
 };
+
+export function readHoldingsOf(sql: Pick<ReadStatements, 'findHoldings'>, id: number): SpaceHoldings {
+  const row = sql.findHoldings.get(id);
+  return row === null ? NO_HOLDINGS : holdingsFromSql(row);
+}
+
+const holdingsFromSql = (row: SqlRow): SpaceHoldings => ({
+  pendingBytes: row.pending_bytes as number,
+  commitRows: row.commit_rows as number,
+});
 
 export function readCountersOf(sql: ReadStatements, id: number, now: number): SpaceCounters {
   const row = sql.findCounters.get(id);
@@ -37,12 +49,23 @@ export function listSpaces(
   );
   return rows.map((row) => ({
     space: { appId: row.app_id as string, spaceId: row.space_id as string },
-    ...orIfDamaged<Pick<SpaceEntry, 'counters' | 'damage'>>(
-      () => ({ counters: readCountersOf(sql, row.id as number, now) }),
-      (damage) => ({ counters: undefined, damage }),
+    ...orIfDamaged<Pick<SpaceEntry, 'counters' | 'holdings' | 'isPurged' | 'damage'>>(
+      () => readEntry(sql, row, now),
+      (damage) => ({ counters: undefined, holdings: undefined, isPurged: false, damage }),
     ),
     position: String(row.id),
   }));
+}
+
+function readEntry(
+  sql: ReadStatements,
+  row: SqlRow,
+  now: number,
+): Pick<SpaceEntry, 'counters' | 'holdings' | 'isPurged'> {
+  const id = row.id as number;
+  const counters = readCountersOf(sql, id, now);
+  const holdings = readHoldingsOf(sql, id);
+  return { counters, holdings, isPurged: row.purged === 1 && isEmpty(counters, holdings) };
 }
 
 function orIfDamaged<T>(read: () => T, instead: (damage: unknown) => T): T {
@@ -55,13 +78,17 @@ function orIfDamaged<T>(read: () => T, instead: (damage: unknown) => T): T {
 }
 
 export function readAppTotals(sql: ReadStatements, appId: string): AppTotals {
-  const row = sql.sumCounters.get(appId);
-  if (row === null) throw new Error('a sum has one row');
-  return appTotalsFromSql(row);
+  const [counters, holdings] = [sql.sumCounters.get(appId), sql.sumHoldings.get(appId)];
+  if (counters === null || holdings === null) throw new Error('a sum has one row');
+  return appTotalsFromSql(counters, holdings);
 }
 
-export function appTotalsFromSql(row: SqlRow): AppTotals {
-  return { spaces: row.spaces as number, ...countersFromSql(row) };
+export function appTotalsFromSql(counters: SqlRow, holdings: SqlRow): AppTotals {
+  return {
+    spaces: counters.spaces as number,
+    ...countersFromSql(counters),
+    ...holdingsFromSql(holdings),
+  };
 }
 
 export function countersFromSql(row: SqlRow): UsageDelta {

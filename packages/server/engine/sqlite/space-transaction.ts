@@ -1,5 +1,6 @@
 /** The row verbs of core/ports.ts SpaceTransaction on SQLite. All of them are synchronous, which the port allows. */
 import type { Hash } from '@holdfast/protocol';
+import { NO_HOLDINGS } from '../../core/holdings.ts';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
 import type {
   ContentRow,
@@ -12,7 +13,7 @@ import type {
 } from '../../core/model.ts';
 import type { SpaceTransaction } from '../../core/ports.ts';
 import type { Stored } from '../../core/quotas.ts';
-import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
+import type { PurgeVerbs, SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { usageDelta } from '../../core/usage-delta.ts';
 import { countActive } from './count-active.ts';
 import { LooseEdges } from './loose-edges.ts';
@@ -217,6 +218,10 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
 
   lockStored(): Stored {
     return this.#id === undefined ? { bytes: 0, nodes: 0 } : this.#scope.readStored(this.#id);
+  }
+
+  lockHoldings(): SpaceHoldings {
+    return this.#id === undefined ? NO_HOLDINGS : this.#scope.readHoldings(this.#id);
   }
 
   countActiveUploads(atMost: number): number {

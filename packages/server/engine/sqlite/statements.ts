@@ -9,6 +9,16 @@ const UPLOAD_COLUMNS =
 export const SUM_COUNTERS =
   'SELECT count(*) AS spaces, coalesce(sum(node_count), 0) AS node_count, coalesce(sum(ready_content_bytes), 0) AS ready_content_bytes, coalesce(sum(ready_stored_bytes), 0) AS ready_stored_bytes, coalesce(sum(waiting_bytes), 0) AS waiting_bytes, coalesce(sum(not_ready_node_count), 0) AS not_ready_node_count FROM spaces WHERE app_id = ?1';
 
+/** What was received in one Space (?1) and is not judged, and what packs have reserved for what they are about to publish. */
+const PENDING_OF = (space: string): string =>
+  `(SELECT coalesce(sum(canonical_size), 0) FROM uploads INDEXED BY uploads_received WHERE space = ${space} AND canonical_size > 0)
+ + (SELECT coalesce(sum(bytes), 0) FROM packs INDEXED BY packs_received WHERE space = ${space} AND state = 0 AND bytes > 0 AND is_discarded = 0)
+ + (SELECT coalesce(sum(reserved_bytes), 0) FROM packs INDEXED BY packs_reserving WHERE space = ${space} AND reserved_bytes + reserved_nodes > 0)`;
+const COMMITS_OF = (space: string): string =>
+  `(SELECT coalesce(sum(commit_count), 0) FROM domains WHERE space = ${space})`;
+/** ?1 App */
+export const SUM_HOLDINGS = `SELECT coalesce(sum(${PENDING_OF('spaces.id')}), 0) AS pending_bytes, coalesce(sum(${COMMITS_OF('spaces.id')}), 0) AS commit_rows FROM spaces WHERE app_id = ?1`;
+
 /** Parameters are positional; `?1` is the Space's integer id unless the name says otherwise. */
 export const READ_STATEMENTS = {
   ...PACK_READ_STATEMENTS,
@@ -21,14 +31,16 @@ export const READ_STATEMENTS = {
   findCounters:
     'SELECT node_count, ready_content_bytes, ready_stored_bytes, waiting_bytes, not_ready_node_count, leased_count, lease_watermark FROM spaces WHERE id = ?1',
   /** ?1 id after which, ?2 limit */
-  listSpaces: 'SELECT id, app_id, space_id FROM spaces WHERE id > ?1 ORDER BY id LIMIT ?2',
+  listSpaces: 'SELECT id, app_id, space_id, purged FROM spaces WHERE id > ?1 ORDER BY id LIMIT ?2',
   /** ?3 App */
   listSpacesOfApp:
-    'SELECT id, app_id, space_id FROM spaces INDEXED BY spaces_by_app WHERE app_id = ?3 AND id > ?1 ORDER BY id LIMIT ?2',
+    'SELECT id, app_id, space_id, purged FROM spaces INDEXED BY spaces_by_app WHERE app_id = ?3 AND id > ?1 ORDER BY id LIMIT ?2',
   /** From the pages of an index alone, whole: those of the rows may be damaged. ?3 App, or NULL */
   listSpaceNames: `SELECT id, app_id, space_id FROM spaces INDEXED BY sqlite_autoindex_spaces_1
     WHERE id > ?1 AND (?3 IS NULL OR app_id = ?3) ORDER BY id LIMIT ?2`,
   sumCounters: SUM_COUNTERS,
+  sumHoldings: SUM_HOLDINGS,
+  findHoldings: `SELECT ${PENDING_OF('?1')} AS pending_bytes, ${COMMITS_OF('?1')} AS commit_rows`,
   /** leases of rows with this `collectable` (?2) that expire in (?3, ?4] */
   countLeasesBetween:
     'SELECT count(*) AS count FROM nodes WHERE space = ?1 AND collectable = ?2 AND lease_expires_at > ?3 AND lease_expires_at <= ?4',
@@ -160,7 +172,8 @@ const WRITE_STATEMENTS = {
   insertDomain:
     'INSERT INTO domains (space, domain, revision, history_floor) VALUES (?1, ?2, ?3, ?3) RETURNING id',
   /** ?1 domain in all below */
-  advanceRevision: 'UPDATE domains SET revision = ?2 WHERE id = ?1 AND revision = ?2 - 1',
+  advanceRevision:
+    'UPDATE domains SET revision = ?2, commit_count = commit_count + 1 WHERE id = ?1 AND revision = ?2 - 1',
   findCommit: 'SELECT payload_digest, revision FROM root_ref_commits WHERE domain = ?1 AND request_id = ?2',
   insertCommit:
     'INSERT INTO root_ref_commits (domain, request_id, payload_digest, revision) VALUES (?1, ?2, ?3, ?4)',
@@ -191,6 +204,10 @@ const WRITE_STATEMENTS = {
     'DELETE FROM balance_history WHERE (domain, hash, from_revision) IN (SELECT balance_history.domain, hash, from_revision FROM domains CROSS JOIN balance_history ON balance_history.domain = domains.id WHERE domains.space = ?1 LIMIT ?2)',
   deleteAnyCommits:
     'DELETE FROM root_ref_commits WHERE (domain, request_id) IN (SELECT root_ref_commits.domain, request_id FROM domains CROSS JOIN root_ref_commits ON root_ref_commits.domain = domains.id WHERE domains.space = ?1 LIMIT ?2)',
+
+  recountCommits:
+    'UPDATE domains SET commit_count = (SELECT count(*) FROM root_ref_commits WHERE domain = domains.id) WHERE space = ?1',
+  notePurged: 'UPDATE spaces SET purged = 1 WHERE id = ?1',
 
   insertStoreValue: 'INSERT INTO store (name, value) VALUES (?1, ?2)',
   setStoreValue:

@@ -8,10 +8,12 @@ import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { Stored } from '../../core/quotas.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
+import type { SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { storageError } from '../local-failure.ts';
 import type { ActiveUploads } from './active-uploads.ts';
 import { letGoOfPages } from './database.ts';
 import type { BatchRows } from './node-cache.ts';
+import { readHoldingsOf } from './space-counters.ts';
 import type { SpaceLedger } from './space-ledger.ts';
 import type { SqlRow, Statements } from './statements.ts';
 
@@ -63,6 +65,15 @@ export class WriteScope {
     this.assertUsable();
     try {
       return this.ledger.readStored(spaceId);
+    } catch (error) {
+      throw storageError(error, 'reading');
+    }
+  }
+
+  readHoldings(spaceId: number): SpaceHoldings {
+    this.assertUsable();
+    try {
+      return readHoldingsOf(this.sql, spaceId);
     } catch (error) {
       throw storageError(error, 'reading');
     }
