@@ -5,7 +5,15 @@ import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { getUsage } from './get-usage.ts';
 import type { QuotaLimits } from './quotas.ts';
 import { runGc } from './run-gc.ts';
-import { CoreWorld, failureOf, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-fixture.ts';
+import {
+  CoreWorld,
+  DAY_MS,
+  failureOf,
+  MINUTE_MS,
+  objectNode,
+  SPACE,
+  smallNode,
+} from './test/core-fixture.ts';
 import { updateRootRefs } from './update-root-refs.ts';
 
 let world: CoreWorld;
@@ -27,27 +35,31 @@ async function refusalOf(work: Promise<unknown>): Promise<string> {
   return message;
 }
 
+const pending = async (): Promise<number> => (await world.core.metadata.readHoldings(SPACE)).pendingBytes;
+
 const putAll = async (...nodes: readonly CanonicalNode[]): Promise<void> => {
-  for (const node of nodes) await world.put(await world.begin(node), node.bytes);
+  for (const node of nodes) await world.put(await world.begin(node), node.bytes, node.bytes.length);
 };
 
 describe('a quota of nodes', () => {
-  test('refuses the first publication beyond it and keeps its upload for when there is room', async () => {
-    const [one, two] = [smallNode(1), smallNode(2)];
+  test('refuses the first publication beyond it, deletes its bytes at once, and asks for them again', async () => {
+    const [one, two, large] = [smallNode(1), smallNode(2), objectNode(3)];
     await world.publish(one);
     limit({ maxNodes: 1 });
-    await putAll(two);
+    await putAll(two, large);
+    expect(await pending()).toBe(two.bytes.length + large.bytes.length);
     expect(await refusalOf(world.lease(two))).toContain(
       'the Space would be exceeded: 1 of 1 nodes are in use',
     );
     expect(await world.row(two)).toBe(undefined);
-    // Each refused lease keeps the upload as any lease does.
-    world.now += 23 * 60 * MINUTE_MS;
-    await refusalOf(world.lease(two));
-    world.now += 23 * 60 * MINUTE_MS;
-    await world.sweepAll();
-    limit({ maxNodes: 2 });
-    expect((await world.lease(two)).state).toBe('ready');
+    expect(await pending()).toBe(large.bytes.length);
+    await refusalOf(world.lease(large));
+    expect([await pending(), world.objectFiles()]).toEqual([0, []]);
+    for (const node of [two, large]) expect((await world.lease(node)).state).toBe('awaiting_upload');
+    limit({ maxNodes: 3 });
+    await putAll(two, large);
+    for (const node of [two, large]) expect((await world.lease(node)).state).toBe('ready');
+    expect(await pending()).toBe(0);
   });
 
   test('counts a parent when it is made waiting, not again when it becomes ready', async () => {
@@ -90,6 +102,7 @@ describe('a quota of bytes', () => {
       `${one.bytes.length} of ${both - 1} bytes are in use, and this request needs ${two.bytes.length} more`,
     );
     limit({ maxBytes: both });
+    await putAll(two);
     expect((await world.lease(two)).state).toBe('ready');
   });
 
@@ -117,7 +130,78 @@ describe('a quota of bytes', () => {
     await refusalOf(world.lease(two));
     world.now += 2 * MINUTE_MS;
     await runGc(world.core, SPACE, 10);
+    await putAll(two);
     expect((await world.lease(two)).state).toBe('ready');
+  });
+
+  test('counts what was received and is not judged, and gives it back when it goes', async () => {
+    const [one, two, three] = [smallNode(1), objectNode(2), smallNode(3)];
+    limit({ maxBytes: one.bytes.length + two.bytes.length });
+    await putAll(one, two);
+    expect(await refusalOf(world.put(await world.begin(three), three.bytes, 1))).toContain(
+      `${one.bytes.length + two.bytes.length} of ${one.bytes.length + two.bytes.length} bytes are in use`,
+    );
+    expect((await world.lease(one)).state).toBe('ready');
+    await refusalOf(world.put(await world.begin(three), three.bytes, three.bytes.length));
+    world.now += 2 * DAY_MS;
+    await world.sweepAll();
+    expect([await pending(), world.objectFiles()]).toEqual([0, []]);
+    await world.put(await world.begin(three), three.bytes, three.bytes.length);
+    expect(await pending()).toBe(three.bytes.length);
+  });
+
+  test('counts a PUT without a declared length at the limit of a node, until it is received', async () => {
+    const [one, two] = [objectNode(1), objectNode(2)];
+    const { nodeBytesMax } = world.core.settings;
+    const instruction = await world.begin(one);
+    limit({ maxBytes: nodeBytesMax - 1 });
+    await refusalOf(world.put(instruction, one.bytes));
+    expect([await pending(), world.objectFiles()]).toEqual([0, []]);
+    limit({ maxBytes: nodeBytesMax });
+    await world.put(instruction, one.bytes);
+    expect(await pending()).toBe(one.bytes.length);
+    await refusalOf(world.put(await world.begin(two), two.bytes));
+  });
+
+  test('is never exceeded by many that are sent at once', async () => {
+    const nodes = Array.from({ length: 8 }, (_, index) => objectNode(index));
+    const instructions = await Promise.all(nodes.map((node) => world.begin(node)));
+    const bytes = nodes[0]?.bytes.length ?? 0;
+    limit({ maxBytes: 5 * bytes });
+    const answers = await Promise.allSettled(
+      nodes.map((node, index) => world.put(instructions[index] as never, node.bytes, node.bytes.length)),
+    );
+    expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(5);
+    expect(await pending()).toBe(5 * bytes);
+  });
+});
+
+describe('a quota of commits', () => {
+  const commit = (requestId: string, hash: string) =>
+    updateRootRefs(world.core, SPACE, 'd', { requestId, changes: [{ hash, delta: 1 }] });
+  const commits = async () => (await world.core.metadata.readHoldings(SPACE)).commitRows;
+
+  test('refuses the first beyond it; repeats of earlier ones and what fails anyway are answered as ever', async () => {
+    const node = smallNode(1);
+    await world.publish(node);
+    limit({ maxCommits: 2 });
+    for (const id of ['a', 'b']) await commit(id, node.hash);
+    expect(await refusalOf(commit('c', node.hash))).toContain('the Space would be exceeded: 2 of 2 commits');
+    expect(await commit('b', node.hash)).toMatchObject({ idempotent: true, revision: 2 });
+    expect((await failureOf(commit('c', 'ab'.repeat(32)))).status).toBe(404);
+    limit({ maxCommits: 3 });
+    expect(await commit('c', node.hash)).toMatchObject({ idempotent: false, revision: 3 });
+    expect(await commits()).toBe(3);
+  });
+
+  test('is never exceeded by many at once', async () => {
+    const node = smallNode(1);
+    await world.publish(node);
+    limit({ maxCommits: 5 });
+    const ids = Array.from({ length: 9 }, (_, index) => `r${index}`);
+    const answers = await Promise.allSettled(ids.map((id) => commit(id, node.hash)));
+    expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(5);
+    expect(await commits()).toBe(5);
   });
 });
 
@@ -161,10 +245,10 @@ describe('a quota of the App', () => {
     expect(world.quotas.app?.stored).toEqual({ bytes: one.bytes.length, nodes: 10 });
     expect(await refusalOf(world.lease(two))).toContain('the App would be exceeded: 10 of 10 nodes');
     held(1000 - two.bytes.length + 1, 0);
-    await refusalOf(world.lease(two));
-    await refusalOf(world.lease(two));
+    await refusalOf(world.put(await world.begin(two), two.bytes, two.bytes.length));
     expect(world.quotas.reserved).toBe(0);
     held(0, 0);
+    await putAll(two);
     expect((await world.lease(two)).state).toBe('ready');
   });
 

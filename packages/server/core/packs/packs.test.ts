@@ -341,17 +341,23 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     expect((await client.content(one))?.packed).toBeDefined();
   });
 
-  test('a quota judges all new records together; if it refuses, nothing is published and the pack can be leased again', async () => {
+  test('a quota judges all new records together; if it refuses, nothing is published and the pack goes at once', async () => {
     const [old, one, two] = [smallNode(1), smallNode(2), smallNode(3)];
     await client.send([old]);
-    const pack = await client.open([one, two]);
-    await sendAll(pack, [old, one, two].map(plain));
+    const sent = async () => {
+      const pack = await client.open([one, two]);
+      await sendAll(pack, [old, one, two].map(plain));
+      return pack;
+    };
+    const objects = world.objects().length;
     const bytes = [old, one, two].reduce((sum, node) => sum + node.bytes.length, 0);
     const unlimited = { maxBytes: undefined, maxNodes: undefined };
     for (const limits of [
       { ...unlimited, maxNodes: 2 },
       { ...unlimited, maxBytes: bytes - 1 },
     ]) {
+      world.quotas.space = undefined;
+      const pack = await sent();
       world.quotas.space = limits;
       const error = await failureOf(client.lease(pack.id));
       expect([error.code, error.status, error.retryAfterSeconds]).toEqual([
@@ -360,14 +366,17 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
         undefined,
       ]);
       expect((await getUsage(world.core, SPACE)).nodeCount).toBe(1);
-      world.now += DAY_MS - 1;
-      await world.sweepAll();
+      expect((await failureOf(client.lease(pack.id))).status).toBe(404);
+      expect(world.objects()).toHaveLength(objects);
+      expect((await world.core.metadata.readHoldings(SPACE)).pendingBytes).toBe(0);
     }
+    world.quotas.space = undefined;
+    const packs = [await sent(), await sent()];
     world.quotas.space = { maxBytes: bytes, maxNodes: 3 };
     world.quotas.app = { limits: { ...unlimited, maxNodes: 1 }, stored: { bytes: 0, nodes: 0 } };
-    await failureOf(client.lease(pack.id));
+    await failureOf(client.lease(packs[0]?.id ?? ''));
     world.quotas.app = { limits: { ...unlimited, maxNodes: 2 }, stored: { bytes: 0, nodes: 0 } };
-    expect(statesOf(await client.lease(pack.id))).toEqual(['ready', 'ready', 'ready']);
+    expect(statesOf(await client.lease(packs[1]?.id ?? ''))).toEqual(['ready', 'ready', 'ready']);
     expect([world.quotas.reserved, world.quotas.app.stored.nodes]).toEqual([0, 2]);
   });
 

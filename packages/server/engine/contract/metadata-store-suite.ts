@@ -4,6 +4,7 @@
  */
 import { afterEach, beforeEach, describe } from 'bun:test';
 import type { MetadataStore } from '../../core/ports.ts';
+import { testHoldings } from './holdings-suite.ts';
 import { testMaintenance } from './maintenance-suite.ts';
 import { testNodeRows } from './node-row-suite.ts';
 import { testPackRows } from './pack-row-suite.ts';
@@ -53,6 +54,7 @@ export function testMetadataStore(name: string, adapter: MetadataStoreAdapter): 
     testUsage(subject);
     testSpaceListing(subject);
     testStored(subject);
+    testHoldings(subject);
     testPurge(subject);
     testReadyLeases(subject);
     testPackRows(subject);

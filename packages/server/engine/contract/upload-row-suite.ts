@@ -5,7 +5,7 @@ import { spaceKeyOf } from '../../core/space-key.ts';
 import { discardOf, hashAt, NOW, newGeneration, openUpload, SPACE } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 
-const GOOD = {
+export const GOOD = {
   verdict: 'good' as const,
   canonicalSize: 134,
   size: 100,

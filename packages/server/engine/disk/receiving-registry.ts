@@ -93,8 +93,8 @@ function* untilEntry(entries: Iterable<Entry>, end: Entry): Generator<Entry> {
   }
 }
 
-function sumOf(entries: Iterable<Entry>, valueOf: (entry: Entry) => number): number {
+function sumOf(entries: Iterable<Entry>, bytesOf: (entry: Entry) => number): number {
   let sum = 0;
-  for (const entry of entries) sum += valueOf(entry);
+  for (const entry of entries) sum += bytesOf(entry);
   return sum;
 }

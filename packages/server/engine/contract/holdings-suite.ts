@@ -1,0 +1,105 @@
+/** What a Space holds beside what its counters count: bytes that are not judged, and commits (core/tenancy-ports.ts). */
+import { expect, test } from 'bun:test';
+import type { Space } from '../../core/model.ts';
+import { openPack } from './pack-samples.ts';
+import { hashAt, insertNodes, newGeneration, openUpload, readyNode, SPACE } from './samples.ts';
+import type { StoreUnderTest } from './store-under-test.ts';
+import { GOOD } from './upload-row-suite.ts';
+
+const OTHER: Space = { appId: SPACE.appId, spaceId: 'other' };
+
+export function testHoldings(subject: StoreUnderTest): void {
+  const holdings = async (space = SPACE) => {
+    const [read, locked] = await Promise.all([
+      subject.store.readHoldings(space),
+      subject.store.transact(space, (tx) => tx.lockHoldings()),
+    ]);
+    expect(locked).toEqual(read);
+    return read;
+  };
+  const commit = (space: Space, domain: string, revision: number) =>
+    subject.store.transact(space, (tx) =>
+      tx.insertRootRefCommit(
+        domain,
+        { requestId: `r${revision}`, payloadDigest: new Uint8Array(32), revision },
+        [{ hash: hashAt(1), before: revision - 1, after: revision }],
+      ),
+    );
+
+  test('an upload is pending from its evidence until its row goes', async () => {
+    const { store } = subject;
+    expect(await holdings()).toEqual({ pendingBytes: 0, commitRows: 0 });
+    const rows = [1, 2, 3].map((index) => openUpload(hashAt(index)));
+    for (const row of rows) await store.transact(SPACE, (tx) => tx.insertUpload(row));
+    expect((await holdings()).pendingBytes).toBe(0);
+    const [first, second, third] = rows as [(typeof rows)[0], (typeof rows)[0], (typeof rows)[0]];
+    const good = { ...first, evidence: GOOD };
+    await store.transact(SPACE, async (tx) => {
+      await tx.updateUpload(first, good);
+      await tx.updateUpload(second, { ...second, evidence: { ...GOOD, canonicalSize: 1000 } });
+      await tx.updateUpload(third, {
+        ...third,
+        evidence: { verdict: 'bad', code: 'NODE_TOO_LARGE', message: 'too large' },
+      });
+      expect((await tx.lockHoldings()).pendingBytes).toBe(1134);
+    });
+    expect([(await holdings()).pendingBytes, (await holdings(OTHER)).pendingBytes]).toEqual([1134, 0]);
+    expect(await store.readAppTotals(SPACE.appId)).toMatchObject({ pendingBytes: 1134 });
+    await store.transact(SPACE, (tx) => tx.deleteUpload(good));
+    expect((await holdings()).pendingBytes).toBe(1000);
+  });
+
+  test('a pack is pending while it is open, and with what it has reserved until it is judged', async () => {
+    const { store } = subject;
+    const row = openPack();
+    await store.transact(SPACE, (tx) => tx.packs.insertPack(row));
+    expect((await holdings()).pendingBytes).toBe(0);
+    let before = row;
+    for (const [step, pendingBytes] of [
+      [{ bytes: 500 }, 500],
+      [{ state: 'judging' as const, reserved: { bytes: 300, nodes: 2 } }, 300],
+      [{ reserved: { bytes: 100, nodes: 1 } }, 100],
+      [{ state: 'judged' as const, reserved: { bytes: 0, nodes: 0 } }, 0],
+    ] as const) {
+      const after = { ...before, ...step };
+      await store.transact(SPACE, async (tx) => {
+        const read = await tx.packs.findPack(row.id);
+        await tx.packs.updatePack(read ?? before, after);
+        expect((await tx.lockHoldings()).pendingBytes).toBe(pendingBytes);
+      });
+      expect((await holdings()).pendingBytes).toBe(pendingBytes);
+      before = after;
+    }
+    await store.transact(SPACE, (tx) =>
+      tx.packs.insertPack(openPack({ generation: newGeneration(), bytes: 7, isDiscarded: true })),
+    );
+    expect((await holdings()).pendingBytes).toBe(0);
+  });
+
+  test('commits are counted over all domains of a Space, and a purge takes them and the Space from the list', async () => {
+    const { store } = subject;
+    for (const space of [SPACE, OTHER]) await insertNodes(store, space, [readyNode(hashAt(1))]);
+    for (const revision of [1, 2, 3]) await commit(SPACE, 'a', revision);
+    await commit(SPACE, 'b', 1);
+    await commit(OTHER, 'a', 1);
+    expect([(await holdings()).commitRows, (await holdings(OTHER)).commitRows]).toEqual([4, 1]);
+    expect(await store.readAppTotals(SPACE.appId)).toMatchObject({ commitRows: 5 });
+    const listed = async () => {
+      const entries = await store.listSpaces({ after: undefined, limit: 10 });
+      return Object.fromEntries(
+        entries.map(({ space, isPurged, holdings: held }) => [space.spaceId, [isPurged, held?.commitRows]]),
+      );
+    };
+    expect(await listed()).toEqual({ space: [false, 4], other: [false, 1] });
+    await store.transact(SPACE, async (tx) => {
+      const node = await tx.findNode(hashAt(1));
+      if (node !== undefined) await tx.deleteNode(node);
+    });
+    while ((await store.transact(SPACE, (tx) => tx.purging.takeBalances(10))).length > 0);
+    while ((await store.transact(SPACE, (tx) => tx.purging.removeHistory(10))) > 0);
+    await store.transact(SPACE, (tx) => tx.purging.finish());
+    expect(await listed()).toEqual({ space: [true, 0], other: [false, 1] });
+    await insertNodes(store, SPACE, [readyNode(hashAt(2))]);
+    expect(await listed()).toEqual({ space: [false, 0], other: [false, 1] });
+  });
+}
