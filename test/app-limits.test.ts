@@ -72,7 +72,7 @@ test(
       ['much-later', 0, 5],
     ]);
     const { stdout } = await runHoldfast(['space', 'list', '--data', running.data]);
-    expect(stdout).toMatch(/^app +later +0 +0 B +0 B +0 B +5 B$/m);
+    expect(stdout).toMatch(/^app +later +0 +0 B +0 B +0 B +0 B +0 +5 B$/m);
     // The first write makes the row of the Space, which is then listed among the rows.
     for (const space of ['later', 'much-later']) {
       await administer('set', APP, '--space', space, '--max-bytes', 'none');
