@@ -138,7 +138,7 @@ test(
     expect((await readApp('demo')).quotas).toEqual({ maxBytes: 10 * 1024 ** 3, maxNodes: 1000 });
     await setQuotas('', '');
     await page.getByText('of 10 GiB').waitFor({ state: 'detached' });
-    expect((await readApp('demo')).quotas).toEqual({ maxBytes: null, maxNodes: null });
+    expect((await readApp('demo')).quotas).toEqual({ maxBytes: null, maxNodes: null, maxCommits: null });
     await page.getByRole('button', { name: 'Revoke tokens …' }).click();
     await dialog.getByLabel('What is refused').selectOption('sub');
     await dialog.getByRole('textbox', { name: 'sub' }).fill('mallory<b>');

@@ -109,8 +109,8 @@ describe('a data folder with rows of every kind', () => {
       expect(await listApps(there)).toEqual(apps);
       expect(apps).toMatchObject([
         {
-          quotas: { maxBytes: 2 ** 40, maxNodes: null },
-          spaceQuotas: [{ space: 'space', maxBytes: null, maxNodes: 100_000 }],
+          quotas: { maxBytes: 2 ** 40, maxNodes: null, maxCommits: null },
+          spaceQuotas: [{ space: 'space', maxBytes: null, maxNodes: 100_000, maxCommits: null }],
           revocations: [{ sub: 'eve' }],
         },
         { status: 'suspended' },

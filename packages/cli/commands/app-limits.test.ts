@@ -16,7 +16,7 @@ async function read(): Promise<Record<string, unknown>> {
   return JSON.parse(await place.print('app', 'list', '--json'))[0] as Record<string, unknown>;
 }
 
-const NONE = { maxBytes: null, maxNodes: null };
+const NONE = { maxBytes: null, maxNodes: null, maxCommits: null };
 
 test('a new App has no limits, and nothing stored', async () => {
   expect(await read()).toMatchObject({
@@ -34,7 +34,7 @@ describe('app set', () => {
       'App "demo" may store at most 1.0 GiB\n',
     );
     await place.print('app', 'set', 'demo', '--max-nodes', '1000');
-    expect((await read()).quotas).toEqual({ maxBytes: 2 ** 30, maxNodes: 1000 });
+    expect((await read()).quotas).toEqual({ ...NONE, maxBytes: 2 ** 30, maxNodes: 1000 });
     expect(await place.print('app', 'list')).toContain('0 B of 1.0 GiB, 0 of 1,000 nodes');
     expect(await place.print('app', 'set', 'demo', '--max-bytes', 'none', '--max-nodes', 'none')).toBe(
       'App "demo" may store without a limit\n',
@@ -44,7 +44,7 @@ describe('app set', () => {
 
   test('limits one Space', async () => {
     const printed = await place.print('app', 'set', 'demo', '--space', 's', '--max-nodes', '0', '--json');
-    const expected = { quotas: NONE, spaceQuotas: [{ space: 's', maxBytes: null, maxNodes: 0 }] };
+    const expected = { quotas: NONE, spaceQuotas: [{ space: 's', ...NONE, maxNodes: 0 }] };
     expect(JSON.parse(printed)).toMatchObject(expected);
     expect(await read()).toMatchObject(expected);
   });

@@ -12,12 +12,10 @@ import {
   type Reservation,
   storedOf,
 } from './quotas.ts';
-import type { Receiving } from './upload-ports.ts';
+import type { Receiving } from './receiving.ts';
 
 /** Looks again while PUTs that began earlier are in the way: one that has just ended counts twice for a moment. */
 const LOOKS_MAX = 6;
-/** ms between two looks */
-const LOOK_MS = 25;
 
 interface Wanted {
   /** the declared length, or the most that may come */
@@ -83,7 +81,7 @@ export class ReceiptRoom {
       const excess = findExcess('Space', limits, stored, { bytes: this.#wanted.bytes, nodes: 0 });
       const isFinal = excess === undefined || earlier === 0 || looks === LOOKS_MAX;
       if (isFinal) return { excess, isOnly: earlier === 0 && pendingBytes === 0 };
-      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+      await receiving.pause();
     }
   }
 

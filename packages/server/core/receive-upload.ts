@@ -12,7 +12,8 @@ import type { UploadEvidence } from './model.ts';
 import { receivePack } from './packs/receive-pack.ts';
 import type { SpaceTransaction } from './ports.ts';
 import { ReceiptRoom } from './receipt-room.ts';
-import type { Admit, StagedUpload } from './upload-ports.ts';
+import type { Admit } from './receiving.ts';
+import type { StagedUpload } from './upload-ports.ts';
 import {
   alreadyFinished,
   checkUploadHeaders,

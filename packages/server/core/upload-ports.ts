@@ -2,6 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Generation, Space, UploadEvidence } from './model.ts';
 import type { PackReceiver } from './packs/pack-ports.ts';
+import type { Admit } from './receiving.ts';
 
 export type UploadKind = ContentUploads['kind'];
 
@@ -52,15 +53,6 @@ export interface UploadReceiver extends PackReceiver {
   heldBytes(space: Space): number;
   heldBytesOfApp(appId: string, by: 'all' | 'other processes'): number;
 }
-
-/** A PUT that is being received. */
-export interface Receiving {
-  /** what quotas count of those PUTs to the Space that began earlier, by all processes, and have not ended */
-  heldBefore(): number;
-}
-
-/** Called before the body is read, when the PUT counts as being received: what it throws refuses the PUT. */
-export type Admit = (receiving: Receiving) => Promise<void>;
 
 /** Bytes that are received but not yet the object of their generation. */
 export interface StagedUpload {

@@ -2,7 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
 import type { ContentRow, Generation, NodeRow, PackCodec, PackPlace, Space, UploadRow } from '../model.ts';
-import type { Admit } from '../upload-ports.ts';
+import type { Admit } from '../receiving.ts';
 import type { PackId, PackRejection, PackRow, PackUse, PackVerdicts } from './pack-model.ts';
 
 /** Records or rows of one transaction: it holds other tenants up no longer than that takes. */

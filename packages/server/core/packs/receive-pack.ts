@@ -3,7 +3,7 @@ import { ApiError, PACK_BYTES_MAX, PACK_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
 import { checkRoom } from '../free-space.ts';
 import { ReceiptRoom } from '../receipt-room.ts';
-import type { Admit } from '../upload-ports.ts';
+import type { Admit } from '../receiving.ts';
 import {
   alreadyFinished,
   checkUploadHeaders,

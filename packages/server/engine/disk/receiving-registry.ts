@@ -1,8 +1,8 @@
 /** Which generations are being received right now, and how many bytes they reserve per Space. */
 import type { Generation, Space } from '../../core/model.ts';
+import type { Receiving } from '../../core/receiving.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { UPLOADS_OF_GENERATION_MAX } from '../../core/upload-judge.ts';
-import type { Receiving } from '../../core/upload-ports.ts';
 
 export interface ReceivingRegistry {
   /** `undefined`: as many are being received of the generation as may be, by all processes together. */
@@ -33,6 +33,11 @@ interface Entry extends ReceivedBytes {
   readonly appId: string;
 }
 
+/** ms; most PUTs take less */
+const PAUSE_MS = 25;
+
+export const pauseReceiving = (): Promise<void> => Bun.sleep(PAUSE_MS);
+
 /** For one process. */
 export class LocalReceivingRegistry implements ReceivingRegistry {
   readonly #generations = new Map<Generation, number>();
@@ -48,6 +53,7 @@ export class LocalReceivingRegistry implements ReceivingRegistry {
     const entry = { ...bytes, generation, appId: space.appId };
     this.#entries.set(key, entries.add(entry));
     return {
+      pause: pauseReceiving,
       heldBefore: () => sumOf(untilEntry(entries, entry), ({ held }) => held),
       end: () => {
         if (!entries.delete(entry)) return;

@@ -8,7 +8,12 @@ import type { Generation, Space } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { UPLOADS_OF_GENERATION_MAX } from '../../core/upload-judge.ts';
 import { isProcessAlive } from './process-alive.ts';
-import type { ReceivedBytes, ReceivingEntry, ReceivingRegistry } from './receiving-registry.ts';
+import {
+  pauseReceiving,
+  type ReceivedBytes,
+  type ReceivingEntry,
+  type ReceivingRegistry,
+} from './receiving-registry.ts';
 
 /** ms; every write here takes microseconds */
 const BUSY_TIMEOUT_MS = 2_000;
@@ -76,6 +81,7 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
     if (row === null || row === undefined) return undefined;
     const { id } = row;
     return {
+      pause: pauseReceiving,
       heldBefore: () => this.#sumHeld(this.#before.all(key, id)),
       end: () => {
         if (this.#isClosed) return;

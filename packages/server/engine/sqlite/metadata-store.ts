@@ -209,16 +209,14 @@ export class SqliteMetadataStore implements MetadataStore {
   }
 
   readCounters(space: Space): SpaceCounters {
-    const now = this.#clock.now();
     return this.#readAtOneInstant(() => {
       const id = this.#findSpaceId(space);
-      return id === undefined ? NO_COUNTERS : readCountersOf(this.#reads, id, now);
+      return id === undefined ? NO_COUNTERS : readCountersOf(this.#reads, id, this.#clock.now());
     });
   }
 
   listSpaces(page: SpacePage): readonly SpaceEntry[] {
-    const now = this.#clock.now();
-    return this.#readAtOneInstant(() => listSpaces(this.#reads, page, now));
+    return this.#readAtOneInstant(() => listSpaces(this.#reads, page, this.#clock.now()));
   }
 
   readAppTotals(appId: string): AppTotals {
@@ -240,8 +238,7 @@ export class SqliteMetadataStore implements MetadataStore {
       if (step === undefined) return undefined;
       items.push(...step.items);
       if (step.resumeAfter === undefined) return { revision: step.revision, items };
-      revision = step.revision;
-      after = step.resumeAfter;
+      ({ revision, resumeAfter: after } = step);
       await new Promise((resolve) => setImmediate(resolve));
     }
   }
