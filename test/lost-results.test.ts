@@ -1,18 +1,20 @@
 /** A command that did its work says its result somewhere, and needs no home to remember things in. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { HOLDFAST } from './support/holdfast-command.ts';
+import { CHECKOUT_HOLDFAST, HOLDFAST } from './support/holdfast-command.ts';
 import { TreeCommands } from './support/tree-commands.ts';
 
 const SPACE = 'results';
 
 let commands: TreeCommands;
 let tree: string;
+let folder: string;
 beforeAll(async () => {
   commands = await TreeCommands.start('lost-results');
   tree = commands.fresh('tree');
-  mkdirSync(tree);
+  folder = commands.fresh('cwd');
+  for (const path of [tree, folder]) mkdirSync(path);
   writeFileSync(join(tree, 'file'), 'text');
 }, 300_000);
 afterAll(() => commands.remove());
@@ -20,6 +22,7 @@ afterAll(() => commands.remove());
 /** A script of the shell, in which `$H` is the command. */
 function runScript(script: string, variables: Readonly<Record<string, string>> = {}) {
   const { stdout, stderr, exitCode } = Bun.spawnSync(['sh', '-c', script], {
+    cwd: folder,
     env: {
       PATH: process.env.PATH ?? '',
       ...commands.environment(SPACE),
@@ -54,5 +57,8 @@ test.each([
   expect(pushed.stderr).toContain('there is no home folder for it');
   const forgotten = runScript('"$H" forget docs --all', variables);
   expect([forgotten.exitCode, forgotten.stderr]).toEqual([0, expect.stringContaining('--from ')]);
-  expect(runScript('"$H" snapshots --json', variables).stdout).toBe('[]\n');
+  // The sources of a checkout are compiled, and what comes of it is kept by the runtime.
+  const sources = { ...variables, H: CHECKOUT_HOLDFAST };
+  expect(runScript('"$H" snapshots --json', sources).stdout).toBe('[]\n');
+  expect(readdirSync(folder)).toEqual([]);
 });
