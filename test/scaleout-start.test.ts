@@ -21,6 +21,8 @@ import { makeSpaceClient, type SpaceClient } from './support/space-client.ts';
 import { startTcpProxy } from './support/tcp-proxy.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
+/** What a server that keeps its rows in a database has in its data folder. */
+const OF_DEV = ['.gitignore', '.holdfastignore', 'dev-key.jwk', 'operator-token'];
 const TEST_MS_MAX = 300_000;
 const KNOWN_MS_MAX = 180_000;
 const AGREEING_ANSWERS = 16;
@@ -184,11 +186,11 @@ describe('servers on PostgreSQL and S3', () => {
     async () => {
       const place = makePlace();
       const server = await start(place, '--dev');
-      expect(readdirSync(place.data)).toEqual(['dev-key.jwk', 'operator-token']);
+      expect(readdirSync(place.data).toSorted()).toEqual(OF_DEV);
       const listed = await runHoldfast(['app', 'list', '--json'], { environment: place.environment });
       expect(JSON.parse(listed.stdout).map(({ appId }: { appId: string }) => appId)).toContain('demo');
       expect(await server.end('SIGTERM')).toBe(0);
-      expect(readdirSync(place.data)).toEqual(['dev-key.jwk', 'operator-token']);
+      expect(readdirSync(place.data).toSorted()).toEqual(OF_DEV);
     },
     TEST_MS_MAX,
   );

@@ -37,7 +37,6 @@ const bases: readonly [string, (path: string) => void, RegExp][] = [
     (path) => symlinkSync('other', path),
     /is not a folder but a link that leads to none; /,
   ],
-  ['a pipe', makePipe, /is not a folder but a pipe, socket or device; /],
 ];
 test.each(bases)(
   'a target that is %s is refused; --force replaces it, and nothing else',
@@ -74,6 +73,25 @@ test('a target below a file, or below a link that leads nowhere, is refused even
     expect(await failureOf(pulling)).toContain('is below a file, below a link that leads nowhere, or ');
   }
   expect([readFileSync(file, 'utf8'), readlinkSync(link)]).toEqual(['mine', 'none']);
+});
+
+test('a pipe stays, or a link to one, even with --force, for a folder and for a file', async () => {
+  const { root, source } = await makeSource(sample);
+  const single = await makeSource(sample.entries.get('a.txt')!);
+  const pipe = fresh();
+  makePipe(pipe);
+  const link = fresh();
+  symlinkSync(pipe, link);
+  for (const target of [pipe, link]) {
+    for (const force of [false, true]) {
+      for (const { root: hash, source: from } of [{ root, source }, single]) {
+        const refusal = await failureOf(pullToPath(from, hash, target, { force }));
+        expect(refusal).toContain('pipe, socket or device');
+        expect(refusal).not.toContain('--force');
+      }
+    }
+  }
+  expect([lstatSync(pipe).isFIFO(), readlinkSync(link)]).toEqual([true, pipe]);
 });
 
 test('a device stays, even with --force', async () => {

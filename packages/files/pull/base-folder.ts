@@ -1,13 +1,13 @@
 /** Makes the folder that a pull fills. If another entry stands there, `force` replaces it. */
-import { lstatSync, mkdirSync, renameSync, type Stats, unlinkSync } from 'node:fs';
+import { lstatSync, mkdirSync, renameSync, type Stats, statSync, unlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { PullTargetError } from '@holdfast/client';
 import { explain } from './failure.ts';
 import { forgetPartialName, makePartialName, NO_HASH } from './partial-names.ts';
 
 /**
- * Makes `base` and the folders above it. `isNamed`: it is the place that was named for the pull, where with `force` a file, link,
- * pipe or socket gives way. A device never does: it is most likely one of the machine's own. Throws PullTargetError.
+ * Makes `base` and the folders above it. `isNamed`: it is the place that was named for the pull, where with `force` a file or link
+ * gives way. A device, pipe or socket never does, nor a link to one: it is most likely the machine's own. Throws PullTargetError.
  */
 export function makeBase(base: string, { isNamed, force }: { isNamed: boolean; force: boolean }): void {
   try {
@@ -21,9 +21,20 @@ export function makeBase(base: string, { isNamed, force }: { isNamed: boolean; f
       throw new PullTargetError(
         `${base} is below a file, below a link that leads nowhere, or where the system makes no folders; choose another place for the tree`,
       );
-    const isReplaceable = isNamed && !found.isCharacterDevice() && !found.isBlockDevice();
+    const isReplaceable = isNamed && !isSpecial(base);
     if (!isReplaceable || !force) throw refuse(base, found, isReplaceable);
     replaceByFolder(base);
+  }
+}
+
+/** Whether a device, pipe or socket is there, or what a link there leads to. */
+export function isSpecial(path: string): boolean {
+  try {
+    const found = statSync(path, { throwIfNoEntry: false });
+    return found !== undefined && !found.isFile() && !found.isDirectory();
+  } catch {
+    // Nothing can be reached there.
+    return false;
   }
 }
 
@@ -40,7 +51,9 @@ function refuse(base: string, found: Stats, isReplaceable: boolean): PullTargetE
   const kind = found.isFile()
     ? 'a file'
     : found.isSymbolicLink()
-      ? 'a link that leads to none'
+      ? isSpecial(base)
+        ? 'a link to a pipe, socket or device'
+        : 'a link that leads to none'
       : 'a pipe, socket or device';
   const advice = `choose another place for the tree${isReplaceable ? ', or replace it by --force' : ''}`;
   return new PullTargetError(`${base} is not a folder but ${kind}; nothing was written: ${advice}`);

@@ -179,6 +179,7 @@ class LocalTarget implements FolderTarget {
       if (stat !== undefined) {
         if (!mayReplace) throw this.#appeared(path);
         if (stat.isDirectory()) return;
+        if (kindOf(stat) === 'other') throw this.#appeared(path);
         unlinkSync(at);
       }
       mkdirSync(at);
@@ -338,7 +339,7 @@ class LocalTarget implements FolderTarget {
     if (!mayReplace && !this.#isFolded) return placeNew(folder, partialName, name);
     const at = pathOf(folder, name);
     const stat = this.#findStat(at);
-    if (stat !== undefined && (!mayReplace || stat.isDirectory())) return 'appeared';
+    if (stat !== undefined && !(mayReplace && isReplaceable(stat))) return 'appeared';
     renameSync(pathOf(folder, partialName), at);
     return 'looked';
   }
@@ -382,6 +383,11 @@ class LocalTarget implements FolderTarget {
       throw explain(error, `${this.#shown(path)} ${what}`);
     }
   }
+}
+
+/** Folders stay, and so do devices, pipes and sockets. */
+function isReplaceable(stat: Stats): boolean {
+  return stat.isFile() || stat.isSymbolicLink();
 }
 
 function dropLater(writer: FileWriter | undefined, descriptor: number, close: () => void): void {

@@ -205,13 +205,13 @@ describe('what stands there already', () => {
       'a pipe for a file',
       (at) => replace(join(at, 'a.txt'), makePipe),
       /^a\.txt: a pipe, socket or device stands where the tree has a file;/,
-      true,
+      false,
     ],
     [
       'a pipe for a folder',
       (at) => replace(join(at, 'sub'), makePipe),
       /^sub: a pipe, socket or device stands where the tree has a folder;/,
-      true,
+      false,
     ],
     [
       'a folder for a file',
@@ -227,7 +227,7 @@ describe('what stands there already', () => {
     ],
   ];
   test.each(conflicts)(
-    '%s stops the pull before it writes; --force replaces it, unless it is a folder',
+    '%s stops the pull before it writes; --force replaces it if it is a file or link',
     async (_, spoil, reason, isReplaced) => {
       const { root, source } = await makeSource(sample);
       const target = fresh();
@@ -240,8 +240,9 @@ describe('what stands there already', () => {
       // `empty` comes early: it would have been made.
       expect(existsSync(join(target, 'empty'))).toBe(false);
       const forced = pullToPath(source, root, target, { force: true });
+      expect(message.includes('--force')).toBe(isReplaced);
       if (!isReplaced) {
-        expect(await failureOf(forced, PullConflictError)).toContain('never folders');
+        expect(await failureOf(forced, PullConflictError)).toMatch(/only files and links are ever replaced$/);
         return;
       }
       await forced;

@@ -15,7 +15,7 @@ import {
 } from '@holdfast/client';
 import { resolveGivenPath } from '../given-path.ts';
 import { createCollectingDigest, digestAtOnce } from '../node-digest.ts';
-import { makeBase } from './base-folder.ts';
+import { isSpecial, makeBase } from './base-folder.ts';
 import { explain } from './failure.ts';
 import { type FolderTargetOptions, openFolderTarget } from './folder-target.ts';
 
@@ -58,6 +58,11 @@ export async function pullToPath(
   if (!isFolder && (options.paths ?? []).length > 0) {
     throw new PullTargetError(
       `${hash} is a ${KIND_NAMES[item.kind]}: there are no paths in it; leave out --range`,
+    );
+  }
+  if (!isFolder && isSpecial(path)) {
+    throw new PullTargetError(
+      `${path} is a pipe, socket or device, or leads to one: it is never replaced, and nothing was written; choose another path`,
     );
   }
   const base = isFolder ? path : dirname(path);

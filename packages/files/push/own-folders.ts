@@ -3,6 +3,7 @@
  * and so does a backup of it. They are told by what is in them, whatever their names.
  */
 import { closeSync, readSync } from 'node:fs';
+import { IGNORE_FILE_NAME } from './ignore-rules.ts';
 import type { NameList } from './name-list.ts';
 import { isSystemError } from './scan-problem.ts';
 import type { SourceFolder } from './source-tree.ts';
@@ -11,6 +12,9 @@ const LOCK = 'lock.db';
 const DATABASES: readonly string[] = ['registry.db', 'holdfast.db'];
 const SECRET = 'secret.key';
 const SECRET_BYTES = 32;
+const OPERATOR_TOKEN = 'operator-token';
+const DEV_KEY = 'dev-key.jwk';
+const MARKS: readonly string[] = [IGNORE_FILE_NAME, '.gitignore'];
 const MANIFESTS: readonly string[] = ['BACKUP', 'BUCKET'];
 /** Of an interrupted first backup, which has no manifest yet. */
 const UNFINISHED: readonly string[] = ['incoming', 'lists'];
@@ -35,6 +39,9 @@ export function describeOwnFolder(names: NameList, folder: SourceFolder): string
 }
 
 function isDataFolder(names: NameList, folder: SourceFolder): boolean {
+  // With the rows in a database elsewhere, the folder holds keys and tokens alone.
+  if (names.has(OPERATOR_TOKEN) && (names.has(DEV_KEY) || MARKS.every((name) => names.has(name))))
+    return true;
   if (!hasLock(names, folder)) return false;
   return DATABASES.some((name) => names.has(name)) || isFileOf(SECRET_BYTES, SECRET, names, folder);
 }

@@ -2,6 +2,7 @@
 import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { holdDataFolder } from '../deployment/data-folder.ts';
+import { FOLDER_MARKS, markFolder } from '../deployment/folder-marks.ts';
 import { withBucket } from '../deployment/open.ts';
 import type { S3Place } from '../deployment/place.ts';
 import { nameBucket } from '../deployment/place.ts';
@@ -54,11 +55,12 @@ export async function backUpBucket(
         `${nameBucket(place)} has no marker of a deployment: name the bucket and prefix of --content`,
       );
     }
-    const held = holdDataFolder(folder);
+    const held = holdDataFolder(folder, { isBackup: true });
     try {
       const target = new BucketFolder(folder);
       const former = await target.findManifest();
       assertOwn(target, former, storeId);
+      markFolder(folder);
       const job = new BucketCopy({ bucket, target, former, keepGoneMs, onProgress });
       const { nodes, bytes } = await job.run(storeId);
       await bucket.noteBackup(Date.now()).catch((error: Error) => onUntold(error.message));
@@ -74,7 +76,9 @@ function assertOwn({ root }: BucketFolder, former: BucketManifest | undefined, s
     throw new ServeError(`${root} holds the backup of another deployment's bucket: choose another folder`);
   }
   if (former !== undefined) return;
-  const names = readdirSync(root).filter((name) => ![LOCK_FILE, LOST_AND_FOUND].includes(name));
+  const names = readdirSync(root).filter(
+    (name) => ![LOCK_FILE, LOST_AND_FOUND, ...FOLDER_MARKS].includes(name),
+  );
   // An interrupted first backup has made this, and its files are told by their digests.
   if (names.length === 0 || names.includes('incoming')) return;
   throw new ServeError(`${root} is not empty and holds no backup of a bucket: give an empty folder`);

@@ -14,6 +14,7 @@ import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
 import type { Generation } from '../core/model.ts';
 import { holdDataFolder } from '../deployment/data-folder.ts';
+import { FOLDER_MARKS, markFolder } from '../deployment/folder-marks.ts';
 import { loadFolderFormat } from '../deployment/open.ts';
 import type { BackedUpDatabase, FolderFormat } from '../engine/backup-ports.ts';
 import { ServeError } from '../errors.ts';
@@ -79,6 +80,7 @@ export async function makeBackup(request: BackupRequest, run: BackupRun): Promis
     const source = { format, dataDir: request.dataDir };
     assertOwnFolder(repository, former);
     assertOwnDeployment(repository, former, source);
+    markFolder(repository.root);
     const { manifest, copiedBytes, lostObjects } = await new BackupJob(repository, source, former, run).run();
     return {
       nodes: manifest.nodes,
@@ -107,7 +109,7 @@ function realPathOf(path: string): string {
 
 function holdRepository({ root }: Repository): ReturnType<typeof holdDataFolder> {
   try {
-    return holdDataFolder(root);
+    return holdDataFolder(root, { isBackup: true });
   } catch (error) {
     if (!(error instanceof ServeError)) throw error;
     const message = error.message.includes('in use')
@@ -119,7 +121,7 @@ function holdRepository({ root }: Repository): ReturnType<typeof holdDataFolder>
 
 function assertOwnFolder(repository: Repository, former: Manifest | undefined): void {
   if (former !== undefined) return;
-  const own = [LOCK_FILE, LOST_AND_FOUND];
+  const own = [LOCK_FILE, LOST_AND_FOUND, ...FOLDER_MARKS];
   const others = readdirSync(repository.root).filter((name) => !own.includes(name));
   if (others.length === 0 || others.includes('UNFINISHED')) return;
   throw new ServeError(

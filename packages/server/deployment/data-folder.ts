@@ -13,6 +13,7 @@ import {
 import { dirname, join, resolve } from 'node:path';
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
+import { markDataFolder } from './folder-marks.ts';
 
 const FOLDER_MODE = 0o700;
 const LOCK_NAME = 'lock.db';
@@ -31,11 +32,15 @@ export interface HeldDataFolder {
 
 /**
  * Makes the folder if it is missing and takes its lock. `withWorkers`: workers of this server may join (`joinDataFolder`).
- * Throws ServeError.
+ * `isBackup`: the caller marks the folder once it knows that it may. Throws ServeError.
  */
-export function holdDataFolder(dataDir: string, { withWorkers = false } = {}): HeldDataFolder {
+export function holdDataFolder(
+  dataDir: string,
+  { withWorkers = false, isBackup = false } = {},
+): HeldDataFolder {
   makeDataFolder(dataDir);
   const lock = openLock(dataDir, (database) => takeAlone(dataDir, database, withWorkers));
+  if (!isBackup) markDataFolder(dataDir);
   return keepLock(lock);
 }
 

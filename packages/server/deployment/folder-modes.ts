@@ -9,7 +9,12 @@ const OTHERS = 0o077;
 
 /** What servers make in a data folder. Anything else there is somebody else's and keeps its mode. */
 const OWN_NAME =
-  /^(?:(?:holdfast|registry|lock)\.db(?:-wal|-shm|-journal)?|secret\.key|dev-key\.jwk|operator\.sock|operator-token|last-backup|content|spool|lost\+found)$/;
+  /^(?:(?:holdfast|registry|lock|live)\.db(?:-wal|-shm|-journal)?|secret\.key|dev-key\.jwk|operator\.sock|operator-token|last-backup|content|spool|lost\+found|\.holdfastignore|\.gitignore)$/;
+
+/** Whether servers make an entry of that name in a data folder. */
+export function isOwnName(name: string): boolean {
+  return OWN_NAME.test(name);
+}
 
 export interface FolderModes {
   /** paths that others could use, and cannot any more */
@@ -30,11 +35,8 @@ export function tightenModes(dataDir: string): FolderModes {
     (isDone ? tightened : open).push(path);
   };
   const names = readdirSync(dataDir);
-  tighten(
-    dataDir,
-    names.every((name) => OWN_NAME.test(name)),
-  );
-  for (const name of names) if (OWN_NAME.test(name)) tighten(join(dataDir, name), true);
+  tighten(dataDir, names.every(isOwnName));
+  for (const name of names) if (isOwnName(name)) tighten(join(dataDir, name), true);
   return { tightened, open };
 }
 

@@ -4,6 +4,7 @@ import { AUTHORITIES } from '@holdfast/protocol';
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
 import type { RegistryStore } from '../auth/registry-store.ts';
 import { explainFolderError, makeDataFolder } from '../deployment/data-folder.ts';
+import { markDataFolder } from '../deployment/folder-marks.ts';
 import type { RowsPlace } from '../deployment/place.ts';
 import { createPrivateFile, findSecretFile } from '../deployment/private-file.ts';
 import { makeRegistry } from '../deployment/registry.ts';
@@ -33,6 +34,7 @@ export interface DevApp {
  */
 export async function openDevApp(dataDir: string, place: RowsPlace): Promise<DevApp> {
   makeDataFolder(dataDir);
+  markDataFolder(dataDir);
   const key = await openKey(dataDir);
   const { d: _, ...publicKey } = key;
   try {

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { explainFolderError, makeDataFolder } from '../deployment/data-folder.ts';
+import { markDataFolder } from '../deployment/folder-marks.ts';
 import { replacePrivateFile } from '../deployment/private-file.ts';
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
@@ -25,6 +26,7 @@ export async function makeToken({ dataDir }: ServeConfig, log: Log): Promise<Loa
   const path = join(dataDir, TOKEN_NAME);
   try {
     makeDataFolder(dataDir);
+    markDataFolder(dataDir);
     await replacePrivateFile(path, Buffer.from(`${token}\n`));
     // Several servers that share their engines may be given one folder: then all of them take the newest token.
     return await loadTokens(path);

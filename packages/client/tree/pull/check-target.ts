@@ -20,6 +20,8 @@ import type { FoundEntry, PullTarget } from './target.ts';
 /** Conflicts that are remembered for the message; all are counted. */
 const CONFLICTS_KEPT_MAX = 20;
 
+const FORCE_ADVICE = ', pull into another folder, or replace files and links by --force';
+
 /** What stands at a path, for people. */
 const KIND_NAMES: Readonly<Record<FoundEntry['kind'], string>> = {
   file: 'a file',
@@ -36,6 +38,8 @@ const ENTRY_NAMES: Readonly<Record<DirectoryEntry['kind'], string>> = {
 export interface Conflict {
   readonly path: TreePath;
   readonly reason: string;
+  /** A file or link: with `force` it gives way. */
+  readonly isReplaceable: boolean;
 }
 
 export class PullConflictError extends Error {
@@ -48,8 +52,8 @@ export class PullConflictError extends Error {
     const what = first === undefined ? '' : `${formatPath(first.path)}: ${first.reason}`;
     const others = count > 1 ? `, and ${count - 1} more` : '';
     const advice = isForced
-      ? 'move it away; --force replaces files and links, never folders'
-      : 'nothing was written; move it away, pull into another folder, or replace files and links by --force';
+      ? 'nothing was written; move it away: only files and links are ever replaced'
+      : `nothing was written; move it away${conflicts.every(({ isReplaceable }) => isReplaceable) ? FORCE_ADVICE : ', or pull into another folder'}`;
     super(`${what}${others}; ${advice}`);
     this.conflicts = conflicts;
     this.count = count;
@@ -107,16 +111,15 @@ export class TargetCheck implements CheckedTarget {
     this.existing.add(ordinal);
     if (!found.isExactName) {
       const reason = `the file system takes it for another name that stands there, of ${KIND_NAMES[found.kind]}`;
-      return this.#addConflict({ path, reason });
+      return this.#addConflict({ path, reason, isReplaceable: false });
     }
     const clash = `${KIND_NAMES[found.kind]} stands where the tree has ${ENTRY_NAMES[entry.kind]}`;
     if (entry.kind === 'directory') {
       if (found.kind === 'folder') return;
-      return this.#addReplaceable({ path, reason: clash });
+      return this.#addClash(found, { path, reason: clash });
     }
-    if (found.kind === 'folder') {
-      return this.#addConflict({ path, reason: clash });
-    }
+    if (found.kind === 'folder' || found.kind === 'other')
+      return this.#addClash(found, { path, reason: clash });
     const isSame =
       entry.kind === 'file'
         ? await this.#isSameFile(path, entry, found)
@@ -139,8 +142,14 @@ export class TargetCheck implements CheckedTarget {
     return this.#addReplaceable({ path, reason: `the file that stands there is ${mode}` });
   }
 
-  #addReplaceable(conflict: Conflict): void {
-    if (!this.#context.force) this.#addConflict(conflict);
+  /** A device, pipe or socket is somebody's, most likely the machine's own: it never gives way, and nor does a folder. */
+  #addClash({ kind }: FoundEntry, conflict: Omit<Conflict, 'isReplaceable'>): void {
+    if (kind === 'file' || kind === 'link') this.#addReplaceable(conflict);
+    else this.#addConflict({ ...conflict, isReplaceable: false });
+  }
+
+  #addReplaceable(conflict: Omit<Conflict, 'isReplaceable'>): void {
+    if (!this.#context.force) this.#addConflict({ ...conflict, isReplaceable: true });
   }
 
   #addConflict(conflict: Conflict): void {

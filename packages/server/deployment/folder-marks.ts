@@ -1,0 +1,52 @@
+/** A folder that Holdfast makes says that it is no part of what it lies in: neither a push nor git takes it along. */
+import {
+  chownSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readdirSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { codeOf } from '../error-code.ts';
+import { isOwnName } from './folder-modes.ts';
+
+/** What each says of the folder in the syntax that both files share: nothing in it counts. */
+export const FOLDER_MARKS: readonly string[] = ['.holdfastignore', '.gitignore'];
+const NOTHING = '*\n';
+const FILE_MODE = 0o600;
+
+/** Unless it holds things of others too, whose ignored files are not ours to choose. */
+export function markDataFolder(dataDir: string): void {
+  if (readdirSync(dataDir).every(isOwnName)) markFolder(dataDir);
+}
+
+/** Durable when it returns. Marks that stand there stay. Marks only help, so nothing fails for the lack of them. */
+export function markFolder(folder: string): void {
+  const missing = FOLDER_MARKS.filter((name) => !existsSync(join(folder, name)));
+  if (missing.length === 0) return;
+  try {
+    for (const name of missing) writeMark(folder, join(folder, name));
+    const held = openSync(folder, 'r');
+    fsyncSync(held);
+    closeSync(held);
+  } catch (error) {
+    // A full disk, for example: the next start marks the folder.
+    if (codeOf(error) === undefined) throw error;
+  }
+}
+
+function writeMark(folder: string, path: string): void {
+  const file = openSync(path, 'wx', FILE_MODE);
+  try {
+    writeSync(file, NOTHING);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  // Root may administer the folder of another user, who must be able to read it.
+  const { uid, gid } = statSync(folder);
+  if (process.getuid?.() === 0 && uid !== 0) chownSync(path, uid, gid);
+}
