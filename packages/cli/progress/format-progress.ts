@@ -1,5 +1,11 @@
 /** Words and numbers of the progress views. Pure. */
-import type { ProgressCounters, ProgressEvent, ProgressJob, ProgressSnapshot } from '@holdfast/client';
+import type {
+  ProgressCounters,
+  ProgressEvent,
+  ProgressJob,
+  ProgressSnapshot,
+  ProgressTotals,
+} from '@holdfast/client';
 import { formatBytes, formatCount } from '@holdfast/protocol';
 import { amountsOf, isAllRead, type Rates } from './job-rates.ts';
 
@@ -84,11 +90,25 @@ export function describeRates({ bytesPerSecond, remainingMs }: Rates): string {
   return parts.join(', ');
 }
 
-/** The share that is dealt with, 0 to 1; undefined while the whole is not known. */
+/**
+ * The share that is dealt with, 0 to 1; undefined while the whole is not known. What a push has read is half done: it is still to be
+ * sent, or to be found there.
+ */
 export function shareDone(snapshot: ProgressSnapshot): number | undefined {
   const { done, whole } = amountsOf(snapshot);
+  const share = shareOf(done, whole);
+  if (share === undefined || snapshot.totals.surveyedBytes === undefined) return share;
+  const { phase, counters } = snapshot;
+  const settled = shareOf(counters, whole) ?? 0;
+  return ((phase === 'scan' ? share : 1) + settled) / 2;
+}
+
+/** Many small files take as long as one large one, so an entry counts as much as a byte where their number is known. */
+function shareOf(
+  done: { readonly files: number; readonly bytes: number },
+  whole: ProgressTotals,
+): number | undefined {
   if (whole.bytes === undefined) return undefined;
-  // Many small files take as long as one large one, so an entry counts as much as a byte where their number is known.
   const [entries, entriesDone] = whole.files === undefined ? [0, 0] : [whole.files, done.files];
   const sum = whole.bytes + entries;
   return sum === 0 ? undefined : Math.min(1, (done.bytes + entriesDone) / sum);

@@ -3,6 +3,8 @@ import type { ProgressSnapshot, ProgressTotals } from '@holdfast/client';
 
 /** Rates are taken over this window. */
 const WINDOW_MS = 8_000;
+/** A new estimate takes so long to replace the one that is shown, which counts down meanwhile: a number that jumps tells nothing. */
+const SETTLING_MS = 4_000;
 /** A longer estimate only shows one slow moment, such as small files before a large one, so none is given. */
 const REMAINING_MS_MAX = 99 * 3_600_000;
 
@@ -23,11 +25,15 @@ export interface Rates {
 export class JobRates {
   #samples: Sample[] = [];
   #phase: string | undefined;
+  #shown: { readonly at: number; readonly remainingMs: number } | undefined;
 
   /** Takes in what is known at `at` (ms) and says what follows from it. */
   add(at: number, snapshot: ProgressSnapshot): Rates {
     const { phase, counters } = snapshot;
-    if (phase !== this.#phase && (phase === 'scan' || this.#phase === 'scan')) this.#samples = [];
+    if (phase !== this.#phase && (phase === 'scan' || this.#phase === 'scan')) {
+      this.#samples = [];
+      this.#shown = undefined;
+    }
     this.#phase = phase;
     const { done, whole } = amountsOf(snapshot);
     const sample = {
@@ -49,8 +55,18 @@ export class JobRates {
       secondsFor(whole.bytes - done.bytes, bytesPerSecond),
       secondsFor((whole.files ?? done.files) - done.files, filesPerSecond),
     ];
-    const remainingMs = Math.max(...waits) * 1_000;
-    return { bytesPerSecond, remainingMs: remainingMs <= REMAINING_MS_MAX ? remainingMs : undefined };
+    return { bytesPerSecond, remainingMs: this.#settle(at, Math.max(...waits) * 1_000) };
+  }
+
+  /** What to show at `at` where `estimateMs` is left by the rates of the last seconds. */
+  #settle(at: number, estimateMs: number): number | undefined {
+    const shown = this.#shown;
+    const isFirst = shown === undefined || estimateMs === 0;
+    const expectedMs = isFirst ? estimateMs : Math.max(0, shown.remainingMs - (at - shown.at));
+    const weight = isFirst ? 1 : Math.min(1, (at - shown.at) / SETTLING_MS);
+    const remainingMs = expectedMs + (estimateMs - expectedMs) * weight;
+    this.#shown = remainingMs <= REMAINING_MS_MAX ? { at, remainingMs } : undefined;
+    return this.#shown?.remainingMs;
   }
 }
 

@@ -122,7 +122,8 @@ describe('the live view', () => {
       reading({ files: 3, bytes: 3_000_000, ...all }),
       reading({ files: 5, bytes: 6_000_000, ...all }, AT + 2_000),
     );
-    expect(known[0]).toMatch(/^push .*reading .* 50 %$/);
+    // Read are 50 %, sent or found 25 %.
+    expect(known[0]).toMatch(/^push .*reading .* 37 %$/);
     expect(known[1]).toBe('  5 of 10 entries, 5.7 MiB of 11.4 MiB, 1.4 MiB there already');
     expect(known[2]).toBe('  1.4 MiB/s, 5 s left');
     const read = { files: 10, bytes: 12_000_000, ...all };
@@ -130,7 +131,8 @@ describe('the live view', () => {
     expect(sending[0]).toMatch(/^push .*: sending what was read /);
     expect(sending.join()).not.toMatch(/\/s|left/);
     const grown = shown(reading({ files: 12, bytes: 13_000_000, ...all }));
-    expect(grown[0]).toContain('100 %');
+    // All of it is read, and most is still to be sent.
+    expect(grown[0]).toMatch(/ 6[12] %$/);
     expect(grown[1]).toContain('12 of 12 entries, 12.4 MiB of 12.4 MiB');
   });
 
@@ -271,6 +273,25 @@ test('rates and times are those of the last seconds', () => {
     bytesPerSecond: 0,
     remainingMs: undefined,
   });
+});
+
+test('the time left counts down, and follows a slow moment slowly', () => {
+  const rates = new JobRates();
+  const at = (ms: number, bytes: number) =>
+    rates.add(AT + ms, {
+      ...snapshot,
+      counters: { ...counters, files: 0, bytes, deduplicatedBytes: 0 },
+      totals: { bytes: 100_000 },
+    }).remainingMs as number;
+  at(0, 0);
+  let last = at(1_000, 1_000);
+  expect(last).toBe(99_000);
+  // Nothing comes for three seconds: by the rate of the window four times as much is left.
+  for (let ms = 1_100; ms <= 4_000; ms += 100) {
+    const next = at(ms, 1_000);
+    expect(Math.abs(next - last)).toBeLessThan(10_000);
+    last = next;
+  }
 });
 
 test('a few small files before a large one do not say that it takes years', () => {
