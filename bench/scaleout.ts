@@ -1,7 +1,7 @@
 /** PostgreSQL and an S3 store for the rows of the scale-out engine, as durable as they come, and our servers over them. */
 
-import { parsePostgresUrl } from '../packages/server/engine/address.ts';
 import { openPostgres } from '../packages/server/engine/postgres/open-postgres.ts';
+import { parsePostgresUrl } from '../packages/server/engine/postgres-url.ts';
 import { type CephServer, startCeph } from '../test/support/ceph-server.ts';
 import { formatContentUrl, makeS3Environment } from '../test/support/cluster.ts';
 import { type PostgresServer, startPostgres } from '../test/support/postgres-server.ts';

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SQL as Database } from 'bun';
-import { parsePostgresUrl } from '../../packages/server/engine/address.ts';
+import { parsePostgresUrl } from '../../packages/server/engine/postgres-url.ts';
 import type { Bench } from '../bench.ts';
 import { migrateDatabase } from '../scaleout.ts';
 import { formatNumber } from '../stats.ts';

@@ -2,9 +2,10 @@
 import { SQL } from 'bun';
 import type { NodeRow } from '../../packages/server/core/model.ts';
 import type { ContentStore, MetadataStore } from '../../packages/server/core/ports.ts';
-import { parsePostgresUrl, parseS3Url } from '../../packages/server/engine/address.ts';
+import { parseS3Url } from '../../packages/server/engine/address.ts';
 import { PostgresMetadataStore } from '../../packages/server/engine/postgres/metadata-store.ts';
 import { openPostgres } from '../../packages/server/engine/postgres/open-postgres.ts';
+import { parsePostgresUrl } from '../../packages/server/engine/postgres-url.ts';
 import { openS3ContentStore } from '../../packages/server/engine/s3/open-s3-content-store.ts';
 import { type ClusterEngines, formatContentUrl } from '../support/cluster.ts';
 import { listKeys, sendToBucket, type TestBucket } from '../support/s3-request.ts';

@@ -135,9 +135,9 @@ function describeLost(data: string, count: number): CliError {
 /** The bucket to back up, if no folder is given and the variables of `serve` name shared engines. */
 function findSharedContent(
   { data }: Flags,
-  { HOLDFAST_METADATA: metadata, HOLDFAST_CONTENT: content }: NodeJS.ProcessEnv,
+  { HOLDFAST_METADATA: url, HOLDFAST_METADATA_FILE: file, HOLDFAST_CONTENT: content }: NodeJS.ProcessEnv,
 ): string | undefined {
-  return data === undefined && metadata ? content || undefined : undefined;
+  return data === undefined && (url || file) ? content || undefined : undefined;
 }
 
 async function runCheck(dir: string, _: unknown, command: Command): Promise<void> {

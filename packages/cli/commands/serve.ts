@@ -14,7 +14,7 @@ Every flag can also be given as a variable, such as HOLDFAST_LISTEN or HOLDFAST_
 Further variables: HOLDFAST_LOG_LEVEL (info), HOLDFAST_CORS_ORIGINS (*, or origins joined by commas).
 With --metadata and --content any number of servers share the two engines and need no data folder. S3 credentials come from
 the usual AWS variables and files. A URL given as a flag can be seen in the list of processes: a password belongs in
-HOLDFAST_METADATA, or PGPASSWORD.
+HOLDFAST_METADATA, PGPASSWORD, or a file: HOLDFAST_METADATA_FILE names one with the whole URL, PGPASSFILE one with passwords.
 Logs go to stderr as JSON lines. SIGTERM drains and ends the server; a second one ends it at once.`;
 
 export function registerServeCommand(program: Command): void {

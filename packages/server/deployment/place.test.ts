@@ -1,7 +1,9 @@
-import { describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
+import { rmSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
+import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { ConfigError } from '../errors.ts';
-import { parseDeploymentPlace } from './place.ts';
+import { parseDeploymentPlace, parseRowsPlace } from './place.ts';
 
 const parse = (text: string) => parseDeploymentPlace('--to', text, {});
 
@@ -51,5 +53,41 @@ describe('a place', () => {
         }
       }),
     );
+  });
+});
+
+describe('the file that HOLDFAST_METADATA_FILE names', () => {
+  const folder = makeTempFolder('metadata-file');
+  afterAll(() => folder.remove());
+  const file = `${folder.path}/url`;
+  const parse = (env: Record<string, string> = {}) =>
+    parseRowsPlace({}, { HOLDFAST_METADATA_FILE: file, ...env });
+
+  test('holds the URL', () => {
+    writeFileSync(file, 'postgres://u:hush@h/d\n', { mode: 0o600 });
+    expect(parse()).toMatchObject({ kind: 'postgres', address: { password: 'hush', database: 'd' } });
+    expect(parseRowsPlace({ data: '/d' }, { HOLDFAST_METADATA_FILE: file })).toMatchObject({
+      kind: 'folder',
+    });
+  });
+
+  test.each<[string, string | undefined, number, Record<string, string>, RegExp]>([
+    ['others can read', 'postgres://u:hush@h/d', 0o644, {}, /others can use.*chmod 600/],
+    ['is empty', ' \n', 0o600, {}, /empty/],
+    ['is not there', undefined, 0o600, {}, /ENOENT/],
+    [
+      'stands beside the variable',
+      'postgres://u:hush@h/d',
+      0o600,
+      { HOLDFAST_METADATA: 'postgres://x' },
+      /both set/,
+    ],
+    ['holds something else', 'hush', 0o600, {}, /cannot be understood/],
+  ])('is wrong usage if it %s', (_, text, mode, env, message) => {
+    rmSync(file, { force: true });
+    if (text !== undefined) writeFileSync(file, text, { mode });
+    expect(() => parse(env)).toThrow(ConfigError);
+    expect(() => parse(env)).toThrow(message);
+    expect(() => parse(env)).not.toThrow(/hush/);
   });
 });

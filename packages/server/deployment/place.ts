@@ -1,12 +1,9 @@
 /** Where a deployment lies, as it is written in flags, variables and files. */
-import { DATA_DIR_DEFAULT } from '@holdfast/protocol';
-import {
-  formatDatabase,
-  type PostgresAddress,
-  parsePostgresUrl,
-  parseS3Url,
-  type S3Address,
-} from '../engine/address.ts';
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
+import { DATA_DIR_DEFAULT, describeExposure, findExposure } from '@holdfast/protocol';
+import { formatDatabase, type PostgresAddress, parseS3Url, type S3Address } from '../engine/address.ts';
+import { parsePostgresUrl } from '../engine/postgres-url.ts';
+import { codeOf } from '../error-code.ts';
 import { ConfigError } from '../errors.ts';
 
 interface FolderPlace {
@@ -41,6 +38,41 @@ const BUCKET = /^s3:/;
 /** The comma between rows and bytes. An earlier comma belongs to a password or to the folder's name. */
 const BEFORE_BUCKET = /,\s*(?=s3:)/;
 
+/**
+ * The URL of the database that variables give: `HOLDFAST_METADATA`, or the content of the file that `HOLDFAST_METADATA_FILE` names.
+ * Throws ConfigError.
+ */
+export function readMetadataUrl(env: Environment): string | undefined {
+  const url = env.HOLDFAST_METADATA || undefined;
+  const path = env.HOLDFAST_METADATA_FILE || undefined;
+  if (path === undefined) return url;
+  if (url !== undefined) {
+    throw new ConfigError('HOLDFAST_METADATA and HOLDFAST_METADATA_FILE are both set; leave one out');
+  }
+  return readUrlFile(path);
+}
+
+/** A URL and a line break. The message names the file and quotes nothing of it. */
+function readUrlFile(path: string): string {
+  let file: number | undefined;
+  try {
+    file = openSync(path, 'r');
+    const mode = findExposure(path, fstatSync(file), process.getuid?.());
+    if (mode !== undefined)
+      throw new ConfigError(describeExposure('the file of HOLDFAST_METADATA_FILE', path, mode));
+    const url = readFileSync(file, 'utf8').trim();
+    if (url !== '') return url;
+    throw new ConfigError(`HOLDFAST_METADATA_FILE names ${path}, which is empty; put postgres://… in it`);
+  } catch (error) {
+    if (error instanceof ConfigError) throw error;
+    throw new ConfigError(
+      `HOLDFAST_METADATA_FILE names ${path}, which cannot be read (${codeOf(error)}): check its path and rights`,
+    );
+  } finally {
+    if (file !== undefined) closeSync(file);
+  }
+}
+
 /** `--data`, `--metadata` and `--content` of a server. Throws ConfigError. */
 export function parseServedPlace(
   dataDir: string,
@@ -69,7 +101,7 @@ export function parseRowsPlace(
   { data, metadata }: { readonly data?: string | undefined; readonly metadata?: string | undefined },
   env: Environment,
 ): RowsPlace {
-  const url = metadata ?? (data === undefined ? env.HOLDFAST_METADATA || undefined : undefined);
+  const url = metadata ?? (data === undefined ? readMetadataUrl(env) : undefined);
   if (url !== undefined) return { kind: 'postgres', address: parsePostgresUrl(url, env) };
   return { kind: 'folder', dataDir: data ?? (env.HOLDFAST_DATA || DATA_DIR_DEFAULT) };
 }
@@ -93,7 +125,7 @@ export function parseOperatedPlace(
   const isFolder = data !== undefined && metadata === undefined;
   return parseServedPlace(
     data ?? (env.HOLDFAST_DATA || DATA_DIR_DEFAULT),
-    metadata ?? (isFolder ? undefined : env.HOLDFAST_METADATA || undefined),
+    metadata ?? (isFolder ? undefined : readMetadataUrl(env)),
     content ?? (env.HOLDFAST_CONTENT || undefined),
     env,
   );

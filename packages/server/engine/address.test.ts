@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { ConfigError } from '../errors.ts';
-import { formatAuthority, formatDatabase, parsePostgresUrl, parseS3Url } from './address.ts';
+import { formatAuthority, formatDatabase, parseS3Url } from './address.ts';
+import { parsePostgresUrl } from './postgres-url.ts';
 
 const SECRET = 'hush-hush-1';
 
@@ -16,6 +17,10 @@ describe('the URL of --metadata', () => {
       tlsRootFile: undefined,
       connectionsMax: 16,
       applicationName: 'holdfast',
+      passFile: undefined,
+      tlsOwn: undefined,
+      channelBinding: 'prefer',
+      connectMs: undefined,
     });
   });
 
@@ -30,6 +35,10 @@ describe('the URL of --metadata', () => {
       tlsRootFile: '/etc/ca.pem',
       connectionsMax: 40,
       applicationName: 'holdfast',
+      passFile: undefined,
+      tlsOwn: undefined,
+      channelBinding: 'prefer',
+      connectMs: undefined,
     });
     expect(parsePostgresUrl('postgres://u@h/d', { PGUSER: 'x', PGPASSWORD: '' })).toMatchObject({
       user: 'u',
@@ -55,6 +64,19 @@ describe('the URL of --metadata', () => {
     [`postgres://u:${SECRET}@h/d?sslmode=maybe`, /sslmode.*verify-full/],
     [`postgres://u:${SECRET}@h/d?${SECRET}=1`, /unknown.*sslmode/],
     [`postgres://u:${SECRET}@h/d?sslmode=require&sslmode=disable`, /repeated/],
+    [`postgres://u:${SECRET}@h/d?sslmod=require`, /parameter sslmod, which is unknown/],
+    [`postgres://u:${SECRET}@h/d?sslmode=`, /parameter sslmode, which is empty/],
+    [
+      `postgres://u:${SECRET}@h/d?application_name=a%0Ab`,
+      /parameter application_name, which is not plain text/,
+    ],
+    [`postgres://u:${SECRET}@h/d?channel_binding=maybe`, /channel_binding.*require/],
+    [`postgres://u:${SECRET}@h/d?connect_timeout=${SECRET}`, /connect_timeout.*seconds/],
+    [`postgres://u:${SECRET}@h/d?sslcert=/c.pem`, /sslcert without sslkey/],
+    [`postgres://u:${SECRET}@h/d?sslkey=/k.pem`, /sslkey without sslcert/],
+    [`postgres://u:${SECRET}@/d?host=a&port=x`, /port/],
+    [`postgres://u:${SECRET}@/d?host=/a,b%20c`, /no host/],
+    [`postgres://u:${SECRET}@h/d?target_session_attrs=standby`, /target_session_attrs/],
     [`postgres://u:${SECRET}@h/d?connections=0`, /connections.*from 1/],
     [`postgres://u:${SECRET}@h/d?connections=501`, /connections.*500/],
   ] as const)('%p is wrong usage', (url, message) => {
@@ -62,6 +84,65 @@ describe('the URL of --metadata', () => {
     expect(parse).toThrow(ConfigError);
     expect(parse).toThrow(message);
     expect(parse).not.toThrow(SECRET);
+  });
+});
+
+describe('the URL of --metadata, as the tools of PostgreSQL understand it,', () => {
+  test.each<[string, object]>([
+    ['postgres://u@/d?host=/var/run/postgresql', { hosts: [{ host: '/var/run/postgresql', port: 5432 }] }],
+    ['postgres://u@%2Fvar%2Frun:6000/d', { hosts: [{ host: '/var/run', port: 6000 }] }],
+    [
+      'postgres:///?host=/s&port=6000&user=u&dbname=d&password=p%2B+',
+      { user: 'u', database: 'd', password: 'p++' },
+    ],
+    [
+      'postgres://u@/d?host=a,b&port=1,2',
+      {
+        hosts: [
+          { host: 'a', port: 1 },
+          { host: 'b', port: 2 },
+        ],
+      },
+    ],
+    ['postgres://u@h/d?sslmode=verify-ca&sslrootcert=/r.pem', { tls: 'verify-ca', tlsRootFile: '/r.pem' }],
+    ['postgres://u@h/d?sslmode=require&sslrootcert=/r.pem', { tls: 'verify-ca' }],
+    ['postgres://u@h/d?sslrootcert=system', { tls: 'verify-full', tlsRootFile: undefined }],
+    ['postgres://u@h/d?sslmode=allow', { tls: 'prefer' }],
+    ['postgres://u@h/d?sslcert=/c&sslkey=/k', { tlsOwn: { certificateFile: '/c', keyFile: '/k' } }],
+    ['postgres://u@h/d?channel_binding=require', { channelBinding: 'require' }],
+    ['postgres://u@h/d?connect_timeout=10', { connectMs: 10_000 }],
+    ['postgres://u@h/d?connect_timeout=1', { connectMs: 2000 }],
+    ['postgres://u@h/d?connect_timeout=0', { connectMs: undefined }],
+    ['postgres://u@h/d?application_name=my%20app', { applicationName: 'my app' }],
+    ['postgres://u@h/d?passfile=/p&target_session_attrs=read-write', { passFile: '/p' }],
+  ])('%p', (url, expected) => {
+    expect(parsePostgresUrl(url, {})).toMatchObject(expected);
+  });
+
+  test('leaves the rest to its variables', () => {
+    const env = {
+      PGHOST: '/run',
+      PGPORT: '7',
+      PGDATABASE: 'd',
+      PGUSER: 'u',
+      PGSSLMODE: 'require',
+      PGAPPNAME: 'x',
+      HOME: '/home/u',
+    };
+    expect(parsePostgresUrl('postgres://', env)).toMatchObject({
+      ...{
+        hosts: [{ host: '/run', port: 7 }],
+        database: 'd',
+        user: 'u',
+        tls: 'require',
+        applicationName: 'x',
+      },
+      passFile: '/home/u/.pgpass',
+    });
+    expect(parsePostgresUrl('postgres://h/d2', { ...env, PGPASSFILE: '/p' })).toMatchObject({
+      database: 'd2',
+      passFile: '/p',
+    });
   });
 });
 

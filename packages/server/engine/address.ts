@@ -11,10 +11,21 @@ export interface PostgresAddress {
   readonly database: string;
   readonly user: string;
   readonly password: string | undefined;
-  /** `prefer`: encrypted if the server can; `require`: always; `verify-full`: and the certificate must be the host's */
+  /** looked at for a password when a connection is opened, if none was given */
+  readonly passFile: string | undefined;
+  /**
+   * `prefer`: encrypted if the server can; `require`: always; `verify-ca`: and by a certificate of an authority that we trust;
+   * `verify-full`: and it must be the host's
+   */
   readonly tls: PostgresTls;
-  /** file of the certificates that `verify-full` trusts; undefined: the system's */
+  /** file of the certificates that are trusted; undefined: the runtime's */
   readonly tlsRootFile: string | undefined;
+  /** files of our own certificate and its key, PEM */
+  readonly tlsOwn: { readonly certificateFile: string; readonly keyFile: string } | undefined;
+  /** whether the proof of the password must also prove the server's certificate */
+  readonly channelBinding: ChannelBinding;
+  /** ms until a connection must be open; undefined: the engine's limit */
+  readonly connectMs: number | undefined;
   /** connections that one process may open */
   readonly connectionsMax: number;
   /** what the server calls our sessions */
@@ -22,7 +33,7 @@ export interface PostgresAddress {
 }
 
 export interface PostgresHost {
-  /** name or address, without brackets */
+  /** name or address, without brackets; a path: the folder of a socket of this machine */
   readonly host: string;
   readonly port: number;
 }
@@ -41,69 +52,21 @@ export interface S3Address {
   readonly style: S3Style;
 }
 
-const POSTGRES_TLS = ['disable', 'prefer', 'require', 'verify-full'] as const;
-type PostgresTls = (typeof POSTGRES_TLS)[number];
+export const POSTGRES_TLS = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
+export type PostgresTls = (typeof POSTGRES_TLS)[number];
+export const CHANNEL_BINDINGS = ['disable', 'prefer', 'require'] as const;
+export type ChannelBinding = (typeof CHANNEL_BINDINGS)[number];
 const S3_STYLES = ['path', 'virtual'] as const;
 type S3Style = (typeof S3_STYLES)[number];
 
-const POSTGRES_PORT_DEFAULT = 5432;
-/** A bound, because each host that does not answer delays every new connection. */
-const POSTGRES_HOSTS_MAX = 8;
-const POSTGRES_CONNECTIONS_DEFAULT = 16;
-const POSTGRES_CONNECTIONS_MAX = 500;
-const APPLICATION_NAME_DEFAULT = 'holdfast';
 const S3_REGION_DEFAULT = 'us-east-1';
 const S3_PREFIX_LENGTH_MAX = 256;
 
-const POSTGRES_EXAMPLE = 'postgres://USER:PASSWORD@HOST:5432/DATABASE';
+const PARAMETER_NAME = /^[A-Za-z]+(?:[_-][A-Za-z]+)*$/;
 const BUCKET_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/;
 const S3_EXAMPLE = 's3://BUCKET?endpoint=http://HOST:PORT&region=REGION';
 
 type Environment = Readonly<Record<string, string | undefined>>;
-
-/** User and password may come from PGUSER and PGPASSWORD instead. Messages name `flag`. Throws ConfigError. */
-export function parsePostgresUrl(text: string, env: Environment, flag = '--metadata'): PostgresAddress {
-  const [url, ...others] = splitHosts(text).map((each) =>
-    parseUrl(flag, each, ['postgres:', 'postgresql:'], POSTGRES_EXAMPLE),
-  ) as [URL, ...URL[]];
-  if (others.length >= POSTGRES_HOSTS_MAX) {
-    throw new ConfigError(`${flag} names more than ${POSTGRES_HOSTS_MAX} hosts; leave some out`);
-  }
-  const parameters = readParameters(flag, url, ['sslmode', 'sslrootcert', 'connections', 'application_name']);
-  const hosts = [url, ...others].map((each) => parseHost(flag, each));
-  const database = decode(flag, url.pathname.slice(1), POSTGRES_EXAMPLE);
-  const user = decode(flag, url.username, POSTGRES_EXAMPLE) || env.PGUSER || '';
-  const password = decode(flag, url.password, POSTGRES_EXAMPLE) || env.PGPASSWORD || undefined;
-  if (database === '' || database.includes('/') || hasControls(database)) {
-    throw new ConfigError(`${flag} names no database; give ${POSTGRES_EXAMPLE}`);
-  }
-  if (user === '' || hasControls(user) || hasControls(password ?? '')) {
-    throw new ConfigError(`${flag} names no user; give ${POSTGRES_EXAMPLE}, or the variable PGUSER`);
-  }
-  return {
-    hosts,
-    database,
-    user,
-    password,
-    tls: choose(flag, 'sslmode', parameters.get('sslmode') ?? 'prefer', POSTGRES_TLS),
-    tlsRootFile: parameters.get('sslrootcert'),
-    connectionsMax: parseConnections(flag, parameters.get('connections')),
-    applicationName: parameters.get('application_name') ?? APPLICATION_NAME_DEFAULT,
-  };
-}
-
-/** `h1:1,h2:2` is not a valid host of a URL, so this makes one URL for each host, alike in everything else. */
-function splitHosts(text: string): string[] {
-  const [, start = '', hosts = '', rest = ''] = /^(\w+:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(text) ?? [];
-  return start === '' ? [text] : hosts.split(',').map((host) => `${start}${host}${rest}`);
-}
-
-function parseHost(flag: string, { hostname, port }: URL): PostgresHost {
-  const host = decode(flag, hostname, POSTGRES_EXAMPLE).replace(/^\[(.*)\]$/, '$1');
-  if (host === '' || /[\s,/]/.test(host))
-    throw new ConfigError(`${flag} names no host; give ${POSTGRES_EXAMPLE}`);
-  return { host, port: port === '' ? POSTGRES_PORT_DEFAULT : Number(port) };
-}
 
 /** The URL holds no credentials: they come from the usual AWS variables and files. Throws ConfigError. */
 export function parseS3Url(text: string, env: Environment, flag = '--content'): S3Address {
@@ -147,8 +110,9 @@ export function formatHosts(hosts: PostgresAddress['hosts']): string {
   return hosts.map(({ host, port }) => formatAuthority(host, port)).join(',');
 }
 
-/** `HOST:PORT` as people write it: IPv6 addresses in brackets. */
+/** `HOST:PORT` as people write it: IPv6 addresses in brackets. Of a folder: its socket. */
 export function formatAuthority(host: string, port: number): string {
+  if (host.startsWith('/')) return `${host}/.s.PGSQL.${port}`;
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
@@ -158,7 +122,7 @@ export function isLoopbackHost(host: string): boolean {
   return name === 'localhost' || name === '::1' || /^127(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3}$/.test(name);
 }
 
-function parseUrl(flag: string, text: string, schemes: readonly string[], example: string): URL {
+export function parseUrl(flag: string, text: string, schemes: readonly string[], example: string): URL {
   const url = URL.canParse(text) && text === text.trim() ? new URL(text) : undefined;
   if (url === undefined || !schemes.includes(url.protocol) || url.hash !== '') {
     throw new ConfigError(
@@ -168,42 +132,40 @@ function parseUrl(flag: string, text: string, schemes: readonly string[], exampl
   return url;
 }
 
+/** A text that holds a password may have a part of it where a name should be: only what looks like a name is told. */
+export function assertParameter(
+  flag: string,
+  {
+    name,
+    value,
+    isRepeated,
+  }: { readonly name: string; readonly value: string; readonly isRepeated: boolean },
+  known: readonly string[],
+): void {
+  const isKnown = known.includes(name);
+  if (isKnown && !isRepeated && value !== '' && !hasControls(value)) return;
+  const told = PARAMETER_NAME.test(name) ? `the parameter ${name}` : 'a parameter';
+  const why = !isKnown ? 'unknown' : isRepeated ? 'repeated' : value === '' ? 'empty' : 'not plain text';
+  throw new ConfigError(
+    `${flag} has ${told}, which is ${why}; after the ? it takes ${known.join(', ')}, each once and not empty`,
+  );
+}
+
 function readParameters(flag: string, url: URL, known: readonly string[]): ReadonlyMap<string, string> {
   const parameters = new Map<string, string>();
   for (const [name, value] of url.searchParams) {
-    if (!known.includes(name) || parameters.has(name) || value === '' || hasControls(value)) {
-      throw new ConfigError(
-        `${flag} has a parameter that is unknown, repeated or empty; after the ? it takes ${known.join(', ')}`,
-      );
-    }
+    assertParameter(flag, { name, value, isRepeated: parameters.has(name) }, known);
     parameters.set(name, value);
   }
   return parameters;
 }
 
-function decode(flag: string, part: string, example: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    throw new ConfigError(`${flag} is not percent-encoded correctly; give ${example}`);
-  }
-}
-
-function choose<T extends string>(flag: string, name: string, value: string, known: readonly T[]): T {
+export function choose<T extends string>(flag: string, name: string, value: string, known: readonly T[]): T {
   const choice = known.find((each) => each === value);
   if (choice === undefined) {
     throw new ConfigError(`the parameter ${name} of ${flag} must be one of ${known.join(', ')}`);
   }
   return choice;
-}
-
-function parseConnections(flag: string, text: string | undefined): number {
-  if (text === undefined) return POSTGRES_CONNECTIONS_DEFAULT;
-  const count = /^[0-9]{1,4}$/.test(text) ? Number(text) : 0;
-  if (count >= 1 && count <= POSTGRES_CONNECTIONS_MAX) return count;
-  throw new ConfigError(
-    `the parameter connections of ${flag} must be an integer from 1 to ${POSTGRES_CONNECTIONS_MAX}`,
-  );
 }
 
 /** An origin as it is written into addresses: no path, query or credentials. */
@@ -231,7 +193,7 @@ function parsePrefix(flag: string, pathname: string): string {
   return `${path}/`;
 }
 
-function hasControls(text: string): boolean {
+export function hasControls(text: string): boolean {
   return /\p{Cc}/u.test(text);
 }
 

@@ -11,7 +11,7 @@ import {
   UPLOAD_TTL_MS_DEFAULT,
 } from '@holdfast/protocol';
 import type { AuditOptions } from '../audit/audit-log.ts';
-import { type DeploymentPlace, parseServedPlace } from '../deployment/place.ts';
+import { type DeploymentPlace, parseServedPlace, readMetadataUrl } from '../deployment/place.ts';
 import { isLoopbackHost, parseWebAddress } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
 import { LOG_LEVELS, type LogLevel } from '../log.ts';
@@ -91,7 +91,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
   const publicUrl = read(flags.publicUrl, 'HOLDFAST_PUBLIC_URL');
   const place = parseServedPlace(
     dataDir,
-    read(flags.metadata, 'HOLDFAST_METADATA'),
+    flags.metadata ?? readMetadataUrl(env),
     read(flags.content, 'HOLDFAST_CONTENT'),
     env,
   );

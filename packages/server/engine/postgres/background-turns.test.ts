@@ -3,7 +3,7 @@ import {
   openPostgres as openTestPostgres,
   type TestDatabases,
 } from '../../../../test/support/postgres-server.ts';
-import { parsePostgresUrl } from '../address.ts';
+import { parsePostgresUrl } from '../postgres-url.ts';
 import { PostgresTurns } from './background-turns.ts';
 import { openPostgres } from './open-postgres.ts';
 import { findOrCreateSecret, findSecret } from './secrets.ts';

@@ -79,7 +79,7 @@ async function findServers(pool: PostgresPool): Promise<Readonly<Record<string, 
   try {
     return await pool.lend(async (connection) => {
       await nameSession(connection);
-      return (await connection.query(DEPLOYMENT_SQL.findServers)).rows[0];
+      return (await connection.query(DEPLOYMENT_SQL.findServers, [pool.applicationName])).rows[0];
     });
   } catch (error) {
     throw storageError(error, DOING);

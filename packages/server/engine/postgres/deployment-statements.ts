@@ -17,9 +17,9 @@ export const DEPLOYMENT_SQL = {
   nameSession: `SET application_name = '${SESSION_NAME}'`,
   tryLock: `SELECT pg_try_advisory_lock(${LOCK}) AS locked`,
   unlock: `SELECT pg_advisory_unlock(${LOCK}) AS unlocked`,
-  /** sessions of servers, and turns at background work that a server holds or held until a moment ago */
+  /** $1 what the address calls sessions: sessions of servers, and turns at background work that a server holds or held until a moment ago */
   findServers: `SELECT
-      (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'holdfast') AS sessions,
+      (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name IN ('holdfast', $1)) AS sessions,
       (SELECT count(*) FROM background_turns WHERE held_until > ${NOW_MS}) AS turns`,
 
   /** $1 name */

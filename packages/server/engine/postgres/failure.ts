@@ -57,9 +57,12 @@ const GUARD_FAILED = '22012';
 const DAMAGE_CODES: ReadonlySet<string> = new Set(['XX001', 'XX002']);
 
 const NO_HOST = 'NO_HOST';
+export const NO_PASSWORD = 'NO_PASSWORD';
+export const NOT_BOUND = 'NOT_BOUND';
+/** A file of the address cannot be used; the message says which, and why. */
+const UNUSABLE_FILE = 'UNUSABLE_FILE';
 
 const UNTRUSTED = 'its certificate is not trusted: give the file of its authority as sslrootcert';
-const UNREADABLE = 'the file that sslrootcert names cannot be read: check its path and rights';
 
 const POOLED =
   'a pooler in transaction mode is in between: each transaction gets another session, without our settings. Give the address of PostgreSQL itself, or of a pooler in session mode (PgBouncer: pool_mode = session; Supabase: port 5432; Neon: the host without -pooler)';
@@ -86,10 +89,14 @@ const HINTS: Readonly<Record<string, string>> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
   CERT_HAS_EXPIRED: 'its certificate has expired: renew it, and check the clocks',
-  ENOENT: UNREADABLE,
-  EACCES: UNREADABLE,
-  EISDIR: UNREADABLE,
-  ERR_BORINGSSL: 'TLS could not begin: check that sslrootcert names a file of certificates (PEM)',
+  [NO_PASSWORD]:
+    'the server asks for a password, and none was given: put one into the URL, PGPASSWORD or a password file (PGPASSFILE, ~/.pgpass)',
+  [NOT_BOUND]:
+    'channel_binding=require, and the server cannot bind the proof of the password to its certificate: use TLS and scram-sha-256, or channel_binding=prefer',
+  ENOENT: 'no socket is there: check that PostgreSQL runs, and the folder of the parameter host',
+  EACCES: 'its socket may not be opened: check the rights of the folder of the parameter host',
+  ERR_BORINGSSL:
+    'TLS could not begin: check that sslrootcert, sslcert and sslkey name files of certificates and a key (PEM)',
   ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is of another host: check the address',
   ECONNREFUSED: 'nothing listens there: check that PostgreSQL runs, and its address',
   ENOTFOUND: 'its name is unknown: check the address',
@@ -129,6 +136,9 @@ export const unanswered = (ms: number): Error =>
 /** Whether a pooler in between has given the connection a session of others. */
 export const isPooled = (error: unknown): boolean => POOLED_CODES.has(codeOf(error) ?? '');
 
+export const unusableFile = (message: string): Error =>
+  Object.assign(new Error(message), { code: UNUSABLE_FILE });
+
 export const connectTimedOut = (): Error =>
   Object.assign(new Error('PostgreSQL did not answer in time'), { code: 'CONNECT_TIMEOUT' });
 
@@ -165,7 +175,10 @@ export function storageError(error: unknown, doing: string, { isUndecided = fals
   if (code === GUARD_FAILED) {
     return new InvariantViolation(`broken invariant while ${doing} (${code}): ${detail}`);
   }
-  const hint = code === NO_HOST ? detail : (HINTS[code] ?? 'try again; see the cause if it lasts');
+  const hint =
+    code === NO_HOST || code === UNUSABLE_FILE
+      ? detail
+      : (HINTS[code] ?? 'try again; see the cause if it lasts');
   const cause = Object.assign(new Error(detail), { code });
   const isDamage = DAMAGE_CODES.has(code);
   return new StoreUnavailable(`PostgreSQL: ${doing} failed (${code}): ${hint}`, {

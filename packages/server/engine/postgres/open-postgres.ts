@@ -11,7 +11,7 @@ import { POSTGRES_LIMITS, type PostgresLimits } from './wire/limits.ts';
  * What only a person can change: a wrong password or user, no such database, no rights, a schema that does not fit, certificates
  * that cannot be read, a pooler in transaction mode.
  */
-const LASTING_STATES = /^(?:28|26|3D|42|0A|22|23|ENOENT$|EACCES$|EISDIR$|ERR_BORINGSSL$)/;
+const LASTING_STATES = /^(?:28|26|3D|42|0A|22|23|UNUSABLE_FILE$|NO_PASSWORD$|NOT_BOUND$|ERR_BORINGSSL$)/;
 
 /** Resolves with a pool on a database that has this build's schema. @throws EngineRefused, StoreUnavailable */
 export async function openPostgres(
@@ -52,7 +52,7 @@ export function explainOpening({ tls }: PostgresAddress, error: unknown): unknow
   const state = codeOf(error.cause) ?? '';
   if (LASTING_STATES.test(state)) return new EngineRefused(error.message, { cause: error });
   // A server without TLS closes the connection. We close it if the server cannot prove who it is.
-  const isTlsAskedFor = tls === 'require' || tls === 'verify-full';
+  const isTlsAskedFor = tls === 'require' || tls === 'verify-ca' || tls === 'verify-full';
   if (!isTlsAskedFor || state !== 'CONNECTION_CLOSED') return error;
   const advice = 'perhaps it has no TLS, or no certificate that is trusted: check sslmode and sslrootcert';
   return new StoreUnavailable(`${error.message}; ${advice}`, { cause: error.cause });

@@ -3,8 +3,8 @@ import {
   openPostgres as openTestPostgres,
   type TestDatabases,
 } from '../../../../test/support/postgres-server.ts';
-import { parsePostgresUrl } from '../address.ts';
 import { appRecord, describeRegistryStore } from '../contract/registry-store-suite.ts';
+import { parsePostgresUrl } from '../postgres-url.ts';
 import { hasPostgresRows, openPostgres } from './open-postgres.ts';
 import { PostgresRegistryStore } from './registry-store.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';

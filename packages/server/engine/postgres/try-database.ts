@@ -18,7 +18,7 @@ import { byteaToBytes } from './wire/sql-values.ts';
 const NAME_SESSION = "SET application_name = 'holdfast-check'";
 const READ_FACTS = `SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS "now",
   coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS "mayCreate",
-  (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'holdfast') AS sessions`;
+  (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name IN ('holdfast', $1)) AS sessions`;
 // A database of an older version has no notes yet.
 const HAS_NOTES = "SELECT to_regclass('notes') IS NOT NULL AS has";
 const READ_STORE_VALUES = 'SELECT name, value FROM secrets WHERE name IN ($1, $2)';
@@ -32,7 +32,7 @@ export async function tryDatabase(address: PostgresAddress): Promise<RowsTrial> 
     return await pool.lend(async (connection) => {
       await connection.script(NAME_SESSION);
       const askedAt = Date.now();
-      const { rows } = await connection.query(READ_FACTS);
+      const { rows } = await connection.query(READ_FACTS, [pool.applicationName]);
       const machineNow = (askedAt + Date.now()) / 2;
       const { now, mayCreate, sessions } = rows[0] as Record<string, unknown>;
       const version = await findUsableVersion(connection);

@@ -52,7 +52,10 @@ export class PostgresPool {
 
   constructor(address: PostgresAddress, limits: PostgresLimits) {
     this.#address = address;
-    this.#limits = limits;
+    this.#limits = {
+      ...limits,
+      ...(address.connectMs === undefined ? {} : { connectMs: address.connectMs }),
+    };
     this.connectionsMax = address.connectionsMax;
     this.#places = new FairPlaces({
       resource: 'connections',
@@ -65,6 +68,11 @@ export class PostgresPool {
     this.#watch.unref();
     this.#stopCounting = METRICS.readBefore(countAll);
     POOLS.add(this);
+  }
+
+  /** what the server calls the sessions */
+  get applicationName(): string {
+    return this.#address.applicationName;
   }
 
   /** ms work may wait for its turn */

@@ -66,6 +66,10 @@ function addressAt(port: number, tls: PostgresAddress['tls']): PostgresAddress {
     tlsRootFile: undefined,
     connectionsMax: 1,
     applicationName: 'holdfast',
+    passFile: undefined,
+    tlsOwn: undefined,
+    channelBinding: 'prefer',
+    connectMs: undefined,
   };
 }
 

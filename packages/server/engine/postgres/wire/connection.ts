@@ -5,6 +5,7 @@
  * rejects, and the pool opens another.
  */
 import type { Socket } from 'node:net';
+import { codeOf } from '../../../error-code.ts';
 import type { PostgresAddress, PostgresHost } from '../../address.ts';
 import { connectTimedOut, type HostFailure, isPooled, noHost, READ_ONLY, unanswered } from '../failure.ts';
 import { type Asked, ask, type Flight, settle } from './flight.ts';
@@ -32,7 +33,7 @@ import {
   parseRow,
   type ServerFailure,
 } from './wire-messages.ts';
-import { closed, openSocket } from './wire-socket.ts';
+import { closed, endPointOfSocket, openSocket } from './wire-socket.ts';
 
 /** Counted over all connections of a pool; the bench and tests read it. */
 export interface TripCounter {
@@ -89,7 +90,7 @@ export class PostgresConnection {
     this.host = host;
     this.#limits = limits;
     this.#counter = counter;
-    this.#handshake = new Handshake(address);
+    this.#handshake = new Handshake(address, host);
     this.#silenceMs = limits.statementMs + limits.silenceMs;
   }
 
@@ -304,7 +305,7 @@ export class PostgresConnection {
       if (this.#lost !== undefined) throw this.#lost;
       this.#starting = { resolve, reject };
       socket.on('data', (bytes) => this.#hear(bytes as Uint8Array));
-      socket.write(this.#handshake.begin());
+      socket.write(this.#handshake.begin(endPointOfSocket(socket)));
     });
   }
 
@@ -316,7 +317,10 @@ export class PostgresConnection {
         else this.#handleStart(message, this.#starting);
       }
     } catch (error) {
-      this.lose(Object.assign(asError(error), { code: 'CONNECTION_CLOSED' }));
+      const failure = asError(error);
+      this.lose(
+        codeOf(error) === undefined ? Object.assign(failure, { code: 'CONNECTION_CLOSED' }) : failure,
+      );
     }
   }
 

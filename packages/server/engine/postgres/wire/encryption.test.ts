@@ -1,6 +1,6 @@
 /** TLS to a real PostgreSQL that speaks it, and to one that does not: whom each `sslmode` lets us talk to, and that all works over it. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { writeFileSync } from 'node:fs';
+import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeAuthority } from '../../../../../test/support/certificates.ts';
 import { type PostgresServer, startPostgres } from '../../../../../test/support/postgres-server.ts';
@@ -11,6 +11,7 @@ import { hashAt, insertNodes, readyNode, SPACE } from '../../contract/samples.ts
 import { EngineRefused } from '../../refused.ts';
 import { openPostgres } from '../open-postgres.ts';
 import { addressOf, openInstance } from '../test/postgres-fixture.ts';
+import { startTlsMiddle } from '../test/tls-middle-fixture.ts';
 import type { PostgresPool } from './connection-pool.ts';
 
 const START_MS_MAX = 300_000;
@@ -112,6 +113,118 @@ describe('a server that speaks TLS', () => {
     expect(failure).toBeInstanceOf(EngineRefused);
     expect((failure as Error).message).toContain('sslrootcert');
   });
+});
+
+describe('the authority alone', () => {
+  const at = { host: OTHER_HOST };
+
+  test.each(['verify-ca', 'require'])(
+    'is asked by %s with sslrootcert, whatever name the certificate has',
+    async (sslmode) => {
+      expect(await withPool(await urlOf(server, { sslmode, sslrootcert: own }, at), isEncrypted)).toBe(true);
+      const failure = await failureOf(await urlOf(server, { sslmode, sslrootcert: other }, at));
+      expect((failure as Error).message).toContain('sslrootcert');
+    },
+  );
+});
+
+describe('the proof of the password', () => {
+  test.each(['disable', 'prefer', 'require'])(
+    'is bound to the certificate as channel_binding=%s says',
+    async (channel_binding) => {
+      expect(await withPool(await urlOf(server, { channel_binding }), isEncrypted)).toBe(true);
+    },
+  );
+
+  test('is not given to a server that cannot bind it where it must be bound', async () => {
+    const failure = await failureOf(await urlOf(server, { channel_binding: 'require', sslmode: 'disable' }));
+    expect(failure).toBeInstanceOf(EngineRefused);
+    expect((failure as Error).message).toContain('channel_binding=require');
+  });
+
+  test('is not taken for a proof to another certificate', async () => {
+    const stranger = makeAuthority('one in the middle').issue(['localhost'], [HOST]);
+    const middle = await startTlsMiddle(stranger, server.port);
+    const bound = await failureOf(await urlOf(server, { channel_binding: 'require' }, { port: middle.port }));
+    expect(bound).toBeInstanceOf(Error);
+    expect(
+      await withPool(await urlOf(server, { channel_binding: 'disable' }, { port: middle.port }), isEncrypted),
+    ).toBe(true);
+    middle.close();
+  });
+});
+
+describe('our own certificate', () => {
+  const [certificateFile, keyFile] = [join(folder.path, 'client.pem'), join(folder.path, 'client.key')];
+  const ours = { sslcert: certificateFile, sslkey: keyFile };
+
+  test('is shown with sslcert and sslkey; a key that others can read is refused', async () => {
+    const { certificate, key } = authority.issue(['holdfast'], []);
+    writeFileSync(certificateFile, certificate);
+    writeFileSync(keyFile, key, { mode: 0o600 });
+    // Another user runs the server.
+    chmodSync(folder.path, 0o755);
+    const trusting = await startPostgres({
+      durable: false,
+      certificate: authority.issue(['localhost'], [HOST]),
+      settings: { ssl_ca_file: own },
+    });
+    const shown = (pool: PostgresPool) =>
+      pool.read('looking', 'SELECT client_dn FROM pg_stat_ssl WHERE pid = pg_backend_pid()', []);
+    const { rows } = await withPool(await urlOf(trusting, ours), shown);
+    expect(rows).toEqual([{ client_dn: '/CN=a server of a test' }]);
+    await trusting.stop();
+    chmodSync(keyFile, 0o644);
+    const failure = await failureOf(await urlOf(server, ours));
+    expect(failure).toBeInstanceOf(EngineRefused);
+    expect((failure as Error).message).toMatch(/sslkey.*others.*chmod 600/);
+  });
+});
+
+test('a password comes from a password file, of the first line that fits', async () => {
+  const passfile = join(folder.path, 'pgpass');
+  const url = new URL(await urlOf(plain, { passfile }));
+  const { password, port, pathname, username } = url;
+  url.password = '';
+  const lines = [
+    '# a comment',
+    `${HOST}:1:*:*:wrong`,
+    `*:${port}:${pathname.slice(1)}:${username}:${password}`,
+    '*:*:*:*:wrong',
+  ];
+  writeFileSync(passfile, lines.join('\n'), { mode: 0o600 });
+  expect(await withPool(url.href, isEncrypted)).toBe(false);
+  chmodSync(passfile, 0o640);
+  for (const [mode, hint] of [
+    [0o640, /others can use it.*chmod 600/],
+    [0o600, /PGPASSFILE/],
+  ] as const) {
+    chmodSync(passfile, mode);
+    const failure = (await failureOf(url.href)) as Error;
+    expect(failure).toBeInstanceOf(EngineRefused);
+    expect(failure.message).toMatch(hint);
+    expect(failure.message).not.toContain(password);
+    writeFileSync(passfile, '');
+  }
+});
+
+test('a socket of this machine is reached by its folder', async () => {
+  const sockets = makeTempFolder('s');
+  chmodSync(sockets.path, 0o777);
+  const local = await startPostgres({ durable: false, settings: { unix_socket_directories: sockets.path } });
+  const url = await urlOf(local, {});
+  const address = addressOf(url);
+  const { password, pathname, port } = new URL(url);
+  const named = `postgres://${address.user}:${password}@/${pathname.slice(1)}?sslmode=require&port=${port}&host=${sockets.path}`;
+  const inPlace = `postgres://${address.user}:${password}@${encodeURIComponent(sockets.path)}:${port}${pathname}`;
+  for (const each of [named, inPlace]) {
+    const { rows } = await withPool(each, (pool) =>
+      pool.read('looking', 'SELECT inet_server_addr() IS NULL AS "isLocal"', []),
+    );
+    expect(rows).toEqual([{ isLocal: true }]);
+  }
+  await local.stop();
+  sockets.remove();
 });
 
 describe('a server that does not speak TLS', () => {

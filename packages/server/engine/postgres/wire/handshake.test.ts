@@ -15,6 +15,10 @@ const ADDRESS: PostgresAddress = {
   tlsRootFile: undefined,
   connectionsMax: 1,
   applicationName: 'holdfast',
+  passFile: undefined,
+  tlsOwn: undefined,
+  channelBinding: 'prefer',
+  connectMs: undefined,
 };
 const [OK, CLEARTEXT, MD5, SASL, CONTINUE, FINAL] = [0, 3, 5, 10, 11, 12];
 

@@ -1,7 +1,17 @@
 /** The start of a session: who we are, and the proof. */
 import { createHash, randomBytes } from 'node:crypto';
-import type { PostgresAddress } from '../../address.ts';
-import { beginScram, checkServer, proveScram, SCRAM_MECHANISM, type ScramProof } from './scram.ts';
+import type { PostgresAddress, PostgresHost } from '../../address.ts';
+import { NO_PASSWORD, NOT_BOUND } from '../failure.ts';
+import { findPassword } from './pass-file.ts';
+import {
+  type Binding,
+  beginScram,
+  checkServer,
+  proveScram,
+  SCRAM_MECHANISM,
+  SCRAM_MECHANISM_BOUND,
+  type ScramProof,
+} from './scram.ts';
 import { type Message, MessageWriter } from './wire-messages.ts';
 
 const NONCE_BYTES = 18;
@@ -14,17 +24,23 @@ const SASL_FINAL = 12;
 
 export class Handshake {
   readonly #address: PostgresAddress;
+  readonly #host: PostgresHost;
   readonly #nonce = randomBytes(NONCE_BYTES).toString('base64');
   #hasBegunScram = false;
   #proof: ScramProof | undefined;
   #isServerProven = false;
   #isDone = false;
+  #endPoint: Uint8Array | undefined;
+  #binding: Binding = 'none';
 
-  constructor(address: PostgresAddress) {
+  constructor(address: PostgresAddress, host = address.hosts[0] as PostgresHost) {
     this.#address = address;
+    this.#host = host;
   }
 
-  begin(): Uint8Array {
+  /** `endPoint`: the hash of the certificate that the server has shown (channel-binding.ts), if it has */
+  begin(endPoint?: Uint8Array): Uint8Array {
+    this.#endPoint = this.#address.channelBinding === 'disable' ? undefined : endPoint;
     const { user, database, applicationName } = this.#address;
     const parameters = { user, database, client_encoding: 'UTF8', application_name: applicationName };
     return new MessageWriter().startup(parameters).take();
@@ -37,20 +53,20 @@ export class Handshake {
     const writer = new MessageWriter();
     if (kind === OK) {
       if (this.#hasBegunScram && !this.#isServerProven) throw new Error('the server left out its proof');
+      this.#assertBound();
       this.#isDone = true;
       return undefined;
     }
+    if (kind === CLEARTEXT || kind === MD5) this.#assertBound();
     if (kind === CLEARTEXT) return writer.password(this.#password).take();
     if (kind === MD5) return writer.password(this.#md5Of(rest)).take();
     if (kind === SASL) {
-      if (!rest.toString('latin1').split('\0').includes(SCRAM_MECHANISM)) {
-        throw new Error(`the server wants a way of authentication other than ${SCRAM_MECHANISM}`);
-      }
+      const mechanism = this.#choose(rest.toString('latin1').split('\0'));
       this.#hasBegunScram = true;
-      return writer.saslInitial(SCRAM_MECHANISM, beginScram(this.#nonce)).take();
+      return writer.saslInitial(mechanism, beginScram(this.#nonce, this.#binding)).take();
     }
     if (kind === SASL_CONTINUE) {
-      this.#proof = proveScram(this.#password, this.#nonce, rest.toString('utf8'));
+      this.#proof = proveScram(this.#password, this.#nonce, rest.toString('utf8'), this.#binding);
       return writer.saslResponse(this.#proof.message).take();
     }
     if (kind === SASL_FINAL && this.#proof !== undefined) {
@@ -66,9 +82,35 @@ export class Handshake {
     if (!this.#isDone) throw new Error('the server left out the end of the authentication');
   }
 
+  #choose(offered: readonly string[]): string {
+    if (this.#endPoint !== undefined && offered.includes(SCRAM_MECHANISM_BOUND)) {
+      this.#binding = this.#endPoint;
+      return SCRAM_MECHANISM_BOUND;
+    }
+    this.#assertBound();
+    if (this.#endPoint !== undefined) this.#binding = 'possible';
+    if (offered.includes(SCRAM_MECHANISM)) return SCRAM_MECHANISM;
+    throw new Error(`the server wants a way of authentication other than ${SCRAM_MECHANISM}`);
+  }
+
+  /** @throws if the proof of the password must be bound to the server's certificate, and is not */
+  #assertBound(): void {
+    if (this.#address.channelBinding !== 'require' || typeof this.#binding !== 'string') return;
+    throw Object.assign(
+      new Error('channel_binding=require, and the server cannot bind the proof to its certificate'),
+      {
+        code: NOT_BOUND,
+      },
+    );
+  }
+
   get #password(): string {
-    const { password } = this.#address;
-    if (password === undefined) throw new Error('the server asks for a password, and none was given');
+    const password = this.#address.password ?? findPassword(this.#address, this.#host);
+    if (password === undefined) {
+      throw Object.assign(new Error('the server asks for a password, and none was given'), {
+        code: NO_PASSWORD,
+      });
+    }
     return password;
   }
 

@@ -10,14 +10,14 @@ const PROOF =
 const SERVER = 'v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=';
 
 test('the exchange of the RFC', () => {
-  expect(beginScram(NONCE, 'user')).toBe('n,,n=user,r=rOprNGfwEbeRWgbNEkqO');
-  const proof = proveScram('pencil', NONCE, CHALLENGE, 'user');
+  expect(beginScram(NONCE, 'none', 'user')).toBe('n,,n=user,r=rOprNGfwEbeRWgbNEkqO');
+  const proof = proveScram('pencil', NONCE, CHALLENGE, 'none', 'user');
   expect(proof.message).toBe(PROOF);
   checkServer(proof, SERVER);
 });
 
 describe('a server', () => {
-  const proof = proveScram('pencil', NONCE, CHALLENGE, 'user');
+  const proof = proveScram('pencil', NONCE, CHALLENGE, 'none', 'user');
 
   test('that does not know the password is refused, whatever it says', () => {
     fc.assert(

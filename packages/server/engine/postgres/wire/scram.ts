@@ -2,10 +2,19 @@
 import { createHash, createHmac, pbkdf2Sync, timingSafeEqual } from 'node:crypto';
 
 export const SCRAM_MECHANISM = 'SCRAM-SHA-256';
+/** the same, with the server's certificate in the proof */
+export const SCRAM_MECHANISM_BOUND = 'SCRAM-SHA-256-PLUS';
 /** A server that asks for more iterations is attacking: it wastes our time. */
 const ITERATIONS_MAX = 1_000_000;
 const KEY_BYTES = 32;
-const NO_CHANNEL_BINDING = 'n,,';
+
+/** none: we cannot bind the proof to a certificate; possible: we can, but the server does not offer it; else the hash of the certificate */
+export type Binding = 'none' | 'possible' | Uint8Array;
+
+const headOf = (binding: Binding): string => {
+  if (typeof binding !== 'string') return 'p=tls-server-end-point,,';
+  return binding === 'possible' ? 'y,,' : 'n,,';
+};
 
 export interface ScramProof {
   readonly message: string;
@@ -14,12 +23,19 @@ export interface ScramProof {
 }
 
 /** PostgreSQL takes the user from the start of the connection, not from here. */
-export const beginScram = (nonce: string, user = ''): string => `${NO_CHANNEL_BINDING}${bareOf(nonce, user)}`;
+export const beginScram = (nonce: string, binding: Binding = 'none', user = ''): string =>
+  `${headOf(binding)}${bareOf(nonce, user)}`;
 
 const bareOf = (nonce: string, user: string): string => `n=${user},r=${nonce}`;
 
 /** @throws when the server's challenge does not belong to our nonce */
-export function proveScram(password: string, nonce: string, challenge: string, user = ''): ScramProof {
+export function proveScram(
+  password: string,
+  nonce: string,
+  challenge: string,
+  binding: Binding = 'none',
+  user = '',
+): ScramProof {
   const fields = fieldsOf(challenge);
   const serverNonce = fields.get('r') ?? '';
   const iterations = Number(fields.get('i'));
@@ -30,8 +46,11 @@ export function proveScram(password: string, nonce: string, challenge: string, u
   }
   const salted = pbkdf2Sync(password.normalize('NFKC'), salt, iterations, KEY_BYTES, 'sha256');
   const clientKey = hmac(salted, 'Client Key');
-  const binding = Buffer.from(NO_CHANNEL_BINDING).toString('base64');
-  const withoutProof = `c=${binding},r=${serverNonce}`;
+  const bound = Buffer.concat([
+    Buffer.from(headOf(binding)),
+    typeof binding === 'string' ? Buffer.alloc(0) : binding,
+  ]);
+  const withoutProof = `c=${bound.toString('base64')},r=${serverNonce}`;
   const signed = `${bareOf(nonce, user)},${challenge},${withoutProof}`;
   const signature = hmac(createHash('sha256').update(clientKey).digest(), signed);
   const proof = Buffer.from(clientKey.map((byte, index) => byte ^ (signature[index] as number)));

@@ -1,8 +1,12 @@
 /** The socket to PostgreSQL: TCP, or TLS over it as the address asks. */
 import { readFileSync } from 'node:fs';
 import { createConnection, isIP, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
-import type { PostgresAddress, PostgresHost } from '../../address.ts';
+import { connect as connectTls, TLSSocket } from 'node:tls';
+import { codeOf } from '../../../error-code.ts';
+import { formatAuthority, type PostgresAddress, type PostgresHost } from '../../address.ts';
+import { unusableFile } from '../failure.ts';
+import { endPointOf } from './channel-binding.ts';
+import { readSecret } from './pass-file.ts';
 import { MessageWriter } from './wire-messages.ts';
 
 const KEEP_ALIVE_MS = 30_000;
@@ -18,16 +22,13 @@ export async function openSocket(
   onMade: (socket: Socket) => void,
 ): Promise<Socket> {
   const { tls } = address;
-  const plain = createConnection({
-    host,
-    port,
-    noDelay: true,
-    keepAlive: true,
-    keepAliveInitialDelay: KEEP_ALIVE_MS,
-  });
+  const isLocal = host.startsWith('/');
+  const plain = isLocal
+    ? createConnection({ path: formatAuthority(host, port) })
+    : createConnection({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS });
   onMade(plain);
   await settled(plain, 'connect');
-  if (tls === 'disable') return plain;
+  if (tls === 'disable' || isLocal) return plain;
   plain.write(new MessageWriter().sslRequest().take());
   const answer = await firstBytes(plain);
   // Exactly one byte: anything more was sent before the encryption, and anybody may have sent it.
@@ -42,11 +43,42 @@ export async function openSocket(
   return encrypted;
 }
 
-function tlsOptions(host: string, { tls, tlsRootFile }: PostgresAddress) {
-  // As in PostgreSQL's own tools: `prefer` and `require` encrypt, `verify-full` also verifies the server.
-  if (tls !== 'verify-full') return { rejectUnauthorized: false };
-  const ca = tlsRootFile === undefined ? {} : { ca: readFileSync(tlsRootFile) };
-  return { rejectUnauthorized: true, host, ...(isIP(host) === 0 ? { servername: host } : {}), ...ca };
+/** The hash that binds a proof to the certificate of the socket's other end; undefined: it is not encrypted, or has none. */
+export function endPointOfSocket(socket: Socket): Uint8Array | undefined {
+  if (!(socket instanceof TLSSocket)) return undefined;
+  const { raw } = socket.getPeerCertificate(true);
+  return raw === undefined ? undefined : endPointOf(raw);
+}
+
+function tlsOptions(host: string, { tls, tlsRootFile, tlsOwn }: PostgresAddress) {
+  const own = tlsOwn === undefined ? {} : readOwn(tlsOwn);
+  // As in PostgreSQL's own tools: `prefer` and `require` encrypt, `verify-ca` asks the authority, `verify-full` also for the host's name.
+  if (tls !== 'verify-full' && tls !== 'verify-ca') return { ...own, rejectUnauthorized: false };
+  const ca = tlsRootFile === undefined ? {} : { ca: readNamed('sslrootcert', tlsRootFile) };
+  const name = { host, ...(isIP(host) === 0 ? { servername: host } : {}) };
+  const anyName = tls === 'verify-ca' ? { checkServerIdentity: () => undefined } : {};
+  return { rejectUnauthorized: true, ...name, ...ca, ...own, ...anyName };
+}
+
+function readOwn({ certificateFile, keyFile }: NonNullable<PostgresAddress['tlsOwn']>) {
+  return {
+    cert: readNamed('sslcert', certificateFile),
+    key: readNamed('sslkey', keyFile, () => readSecret('the key of sslkey,', keyFile)),
+  };
+}
+
+function readNamed(
+  parameter: string,
+  path: string,
+  read: () => string | undefined = () => readFileSync(path, 'utf8'),
+): string {
+  try {
+    const text = read();
+    if (text !== undefined) return text;
+  } catch (error) {
+    if (codeOf(error) === undefined) throw unusableFile((error as Error).message);
+  }
+  throw unusableFile(`the file that ${parameter} names cannot be read: check its path and rights`);
 }
 
 function settled(socket: Socket, event: 'connect' | 'secureConnect'): Promise<void> {

@@ -1,0 +1,66 @@
+/** A password from a file as PostgreSQL's own tools read it: lines of `HOST:PORT:DATABASE:USER:PASSWORD`. */
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
+import { describeExposure, findExposure } from '@holdfast/protocol';
+import { codeOf } from '../../../error-code.ts';
+import type { PostgresAddress, PostgresHost } from '../../address.ts';
+import { unusableFile } from '../failure.ts';
+
+const ANY = '*';
+/** So the file calls the folders of sockets where PostgreSQL's own tools look by themselves. */
+const LOCAL = 'localhost';
+const USUAL_FOLDERS: ReadonlySet<string> = new Set(['/var/run/postgresql', '/run/postgresql', '/tmp']);
+
+/** @throws if the file is open to others, or cannot be read */
+export function findPassword(
+  { passFile, database, user }: PostgresAddress,
+  { host, port }: PostgresHost,
+): string | undefined {
+  if (passFile === undefined) return undefined;
+  const text = readPassFile(passFile);
+  const wanted = [USUAL_FOLDERS.has(host) ? LOCAL : host, String(port), database, user];
+  for (const line of (text ?? '').split(/\r?\n/)) {
+    if (line.startsWith('#')) continue;
+    const fields = fieldsOf(line);
+    const password = fields.splice(wanted.length).join(':');
+    const isMeant =
+      fields.length === wanted.length && fields.every((each, at) => each === ANY || each === wanted[at]);
+    if (isMeant && password !== '') return password;
+  }
+  return undefined;
+}
+
+function readPassFile(path: string): string | undefined {
+  try {
+    return readSecret('the password file', path);
+  } catch (error) {
+    const isExposed = codeOf(error) === undefined;
+    throw unusableFile(
+      isExposed ? (error as Error).message : `the password file ${path} cannot be read: check its rights`,
+    );
+  }
+}
+
+/** A colon or a backslash of a field has a backslash before it. */
+function fieldsOf(line: string): string[] {
+  return (line.match(/(?:^|:)(?:\\.|[^:\\])*/g) ?? []).map((field, at) =>
+    (at === 0 ? field : field.slice(1)).replace(/\\(.)/g, '$1'),
+  );
+}
+
+/** `undefined`: there is no such file. @throws if others can use it, or it cannot be read */
+export function readSecret(what: string, path: string): string | undefined {
+  let file: number;
+  try {
+    file = openSync(path, 'r');
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+  try {
+    const mode = findExposure(path, fstatSync(file), process.getuid?.());
+    if (mode !== undefined) throw new Error(describeExposure(what, path, mode));
+    return readFileSync(file, 'utf8');
+  } finally {
+    closeSync(file);
+  }
+}
