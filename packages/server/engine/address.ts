@@ -55,7 +55,7 @@ export interface S3Address {
 export const POSTGRES_TLS = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
 export type PostgresTls = (typeof POSTGRES_TLS)[number];
 export const CHANNEL_BINDINGS = ['disable', 'prefer', 'require'] as const;
-export type ChannelBinding = (typeof CHANNEL_BINDINGS)[number];
+type ChannelBinding = (typeof CHANNEL_BINDINGS)[number];
 const S3_STYLES = ['path', 'virtual'] as const;
 type S3Style = (typeof S3_STYLES)[number];
 
