@@ -2,7 +2,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { lstatSync, readdirSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { createClient, createNodeSource, openTree, type TreeItem } from '../packages/client/index.ts';
+import {
+  buildFile,
+  createClient,
+  createNodeSource,
+  openTree,
+  type TreeItem,
+} from '../packages/client/index.ts';
 import { ensureChromium, openPage } from './support/headless-chromium.ts';
 import { type InstalledSdk, installSdk } from './support/installed-sdk.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
@@ -156,6 +162,11 @@ describe('a page with the SDK', () => {
           isExecutable: true,
           linkTarget: 'large',
           damageCode: 'VERIFICATION_FAILED',
+          // Of bytes the browser makes copies on the page's thread, and stands still meanwhile.
+          uploadBodies: ['[object Blob]'],
+          fileHash: (await buildFile({ emit: () => undefined }, [makeNoise()])).hash,
+          fileBytes: [SHAPE.largeBytes, SHAPE.largeBytes, SHAPE.largeBytes],
+          filePhases: ['hashing', 'sending'],
           folderRoot: expect.stringMatching(/^[0-9a-f]{64}$/),
           folderFaults: 0,
           isSecureContext: isSecure,

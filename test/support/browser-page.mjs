@@ -6,9 +6,11 @@ import {
   createClient,
   createNodeSource,
   DirectoryBuilder,
+  getFile,
   MemoryTree,
   openTree,
   pushTree,
+  putFile,
 } from '@holdfast/client';
 import { roundTripFolder } from './browser-folder.mjs';
 
@@ -82,11 +84,24 @@ async function damage(url, init) {
   return new Response(bytes, { status: response.status, headers: response.headers });
 }
 
+/** A file as a page has it, stored and read back. */
+async function roundTripFile(client, { largeBytes }) {
+  const phases = new Set();
+  const file = new File([noise(7, largeBytes)], 'large.bin');
+  const onProgress = ({ phase }) => phases.add(phase);
+  const { hash, bytes } = await putFile(client, file, { onProgress });
+  const stored = await getFile(client, hash);
+  const read = await new Response(stored.body).blob();
+  return { fileHash: hash, fileBytes: [bytes, stored.bytes, read.size], filePhases: [...phases] };
+}
+
 async function run() {
   const { connection, listed, ...shape } = await (await fetch('/config.json')).json();
   let requests = 0;
+  const uploadBodies = new Set();
   const counting = (url, init) => {
     requests += 1;
+    if (init.method === 'PUT') uploadBodies.add(Object.prototype.toString.call(init.body));
     return fetch(url, init);
   };
   const client = createClient({ ...connection, retry: { attemptsMax: 1 }, fetch: counting });
@@ -108,6 +123,8 @@ async function run() {
     again,
     ...read,
     damageCode,
+    uploadBodies: [...uploadBodies],
+    ...(await roundTripFile(client, shape)),
     ...(await roundTripFolder(createClient(connection), listed)),
     isSecureContext: globalThis.isSecureContext,
     hasWebCrypto: globalThis.crypto?.subtle !== undefined,
