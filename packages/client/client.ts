@@ -87,7 +87,7 @@ export function createClient(options: ClientOptions): Client {
 }
 
 function assemble(transport: Transport, target: Target, options: ClientOptions): Client {
-  const operations = createOperations(transport, target);
+  const operations = createOperations(transport, target, options.contentBytesMax);
   const settings = {
     retry: transport.retry,
     createSha256: options.createSha256 ?? createSha256,

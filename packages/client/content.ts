@@ -51,12 +51,17 @@ function boundsOf(range: ContentRange, size: number): { start: number; end: numb
 }
 
 /** Reads the headers of a content answer; the body stays a stream. Throws CasError MALFORMED_RESPONSE. */
-export function openContent(answer: Answer, range: ContentRange | undefined, idleMs: number): NodeContent {
+export function openContent(
+  answer: Answer,
+  range: ContentRange | undefined,
+  { idleMs, bytesMax }: { readonly idleMs: number; readonly bytesMax: number },
+): NodeContent {
   const { size, start, end } = range === undefined ? readWholeBounds(answer) : readPartBounds(answer, range);
   const contentType = answer.headers.get('content-type') ?? '';
   answer.detach();
   const body = new ExactBody(answer, end - start, idleMs);
-  return { contentType, size, start, end, body: body.stream(), bytes: (memory) => body.readAll(memory) };
+  const bytes = (memory?: ContentMemory) => body.readAll(memory, bytesMax);
+  return { contentType, size, start, end, body: body.stream(), bytes };
 }
 
 function readWholeBounds(answer: Answer): { size: number; start: number; end: number } {
@@ -111,8 +116,14 @@ class ExactBody {
     );
   }
 
-  async readAll(memory: ContentMemory | undefined): Promise<Uint8Array> {
+  /** Rejects with RESPONSE_TOO_LARGE before any memory is taken for what the answer only says that it has. */
+  async readAll(memory: ContentMemory | undefined, bytesMax: number): Promise<Uint8Array> {
     this.#claim('bytes');
+    if (this.#length > bytesMax) {
+      this.#answer.cancel();
+      const message = `the content has ${this.#length} bytes, the limit is ${bytesMax}; stream it by body`;
+      throw this.#answer.error('RESPONSE_TOO_LARGE', message);
+    }
     if (this.#answer.comesWhole(this.#length, this.#idleMs)) {
       const whole = await this.#answer.readDetachedWhole(this.#idleMs);
       this.#take(whole.length);

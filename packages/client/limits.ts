@@ -39,6 +39,19 @@ export const BULK_PROBE_PAUSE_MS = 5 * MINUTE_MS;
 /** Characters of a server's message that are kept. */
 export const MESSAGE_CHARACTERS_MAX = 1_000;
 
+/** Root refs that are collected into one list. A domain with more is walked page by page. */
+export const ROOT_REFS_HELD_MAX = 1_000_000;
+
+/** Content of the catalogs of one domain, in all: some 100,000 snapshots. */
+export const CATALOGS_BYTES_MAX = 32 * MIB_BYTES;
+
+/** Content that comes more slowly, while it is waited for, counts as broken off. */
+export const CONTENT_BYTES_PER_S_MIN = 1024;
+
+/** A body that breaks is taken up again as often as it brought so much, or this share of it, since the last time. Else it counts as an attempt. */
+export const RESUMED_BYTES_MIN = 64 * 1024;
+export const RESUMED_SHARE_MIN = 1 / 16;
+
 /** Rounds of lease and PUT in one `putNode`. */
 export const PUT_ROUNDS_MAX = 6;
 

@@ -5,6 +5,7 @@ import {
   HEALTH_PATH,
   type Health,
   type LeaseResponse,
+  NODE_BYTES_MAX_DEFAULT,
   type NodeDescription,
   OPERATIONS,
   type OperationName,
@@ -82,7 +83,11 @@ interface Call {
   readonly options: CallOptions | undefined;
 }
 
-export function createOperations(transport: Transport, target: Target): Operations {
+export function createOperations(
+  transport: Transport,
+  target: Target,
+  contentBytesMax = NODE_BYTES_MAX_DEFAULT,
+): Operations {
   const { timeouts } = transport;
 
   function plan(call: Call) {
@@ -120,7 +125,9 @@ export function createOperations(transport: Transport, target: Target): Operatio
       const headers = range === undefined ? {} : { range: checkRange(range) };
       const isSuccess = (status: number) => status === 200 || status === 206;
       const call = { ...plan({ operation: 'readContent', hash, headers, options }), isSuccess };
-      return request(transport, call, async (answer) => openContent(answer, range, timeouts.contentIdleMs));
+      return request(transport, call, async (answer) =>
+        openContent(answer, range, { idleMs: timeouts.contentIdleMs, bytesMax: contentBytesMax }),
+      );
     },
     async readMetadata(hash, options) {
       return askOfRow({ operation: 'readMetadata', hash, options }, parseNodeDescription);

@@ -14,6 +14,7 @@ import {
   type ReadyLease,
   type Rejection,
   type RejectionCode,
+  ROOT_REFS_PAGE_MAX,
   type RootRefItem,
   type RootRefPage,
   type SpaceUsage,
@@ -147,10 +148,15 @@ export function parseGcResult(value: unknown): GcResult {
 
 export function parseRootRefPage(value: unknown): RootRefPage {
   const fields = parseFields(value, 'the whole');
+  const items = parseList(fields, 'items').map(parseRootRefItem);
+  const isInOrder = items.every(({ hash }, index) => index === 0 || (items[index - 1]?.hash ?? '') < hash);
+  if (!isInOrder || items.length > ROOT_REFS_PAGE_MAX) {
+    throw malformed('items', `a list of at most ${ROOT_REFS_PAGE_MAX} balances in the order of their hashes`);
+  }
   return {
     refDomain: parseText(fields, 'refDomain'),
     revision: parseInteger(fields, 'revision'),
-    items: parseList(fields, 'items').map(parseRootRefItem),
+    items,
     nextCursor: fieldOf(fields, 'nextCursor') === null ? null : parseText(fields, 'nextCursor'),
   };
 }

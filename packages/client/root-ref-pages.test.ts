@@ -3,8 +3,10 @@ import type { RootRefPage } from '@holdfast/protocol';
 import type { CasError } from './errors.ts';
 import { FakeSpace, failure, json, rejection } from './test/fake-space-fixture.ts';
 
+/** Of one item, whose hash is as far in the order as the cursors that lead to it. */
 function page(nextCursor: string | null, more: Partial<RootRefPage> = {}): () => Response {
-  const items = [{ hash: 'a'.repeat(64), refCount: 1 }];
+  const digit = { one: 'a', two: 'b' }[nextCursor ?? ''] ?? 'c';
+  const items = [{ hash: digit.repeat(64), refCount: 1 }];
   return () => json({ refDomain: 'app', revision: 3, items, nextCursor, ...more });
 }
 
@@ -40,11 +42,25 @@ describe('rootRefs', () => {
     expect([error.code, error.status]).toEqual(['CONFLICT', 409]);
   });
 
-  test('pages that do not belong together, and a cursor that never ends', async () => {
-    for (const second of [page(null, { revision: 4 }), page(null, { refDomain: 'other' }), page('one')]) {
-      const space = new FakeSpace();
-      space.plant('root-refs', page('one'), second);
-      expect(((await rejection(walk(space))) as CasError).code).toBe('MALFORMED_RESPONSE');
-    }
+  const item = (digit: string) => ({ hash: digit.repeat(64), refCount: 1 });
+  test.each([
+    ['of another revision', page(null, { revision: 4 })],
+    ['of another domain', page(null, { refDomain: 'other' })],
+    ['that leads to itself', page('one')],
+    ['that is empty and leads on', page('two', { items: [] })],
+    ['that goes back', page('two', { items: [item('0')] })],
+    ['out of order', page(null, { items: [item('c'), item('b')] })],
+    ['that names one twice', page(null, { items: [item('c'), item('c')] })],
+    [
+      'that is too long',
+      page(null, {
+        items: Array.from({ length: 201 }, (_, at) => ({ hash: String(at).padStart(64, 'b'), refCount: 1 })),
+      }),
+    ],
+  ])('a page %s ends the walk', async (_, second) => {
+    const space = new FakeSpace();
+    space.plant('root-refs', page('one'), second);
+    expect(((await rejection(walk(space))) as CasError).code).toBe('MALFORMED_RESPONSE');
+    expect(space.calls.length).toBe(2);
   });
 });

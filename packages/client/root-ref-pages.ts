@@ -1,5 +1,5 @@
 /** Walking all pages of one revision. */
-import type { RootRefPage } from '@holdfast/protocol';
+import type { Hash, RootRefPage } from '@holdfast/protocol';
 import { checkOptions } from './arguments.ts';
 import { CasError } from './errors.ts';
 import type { CallOptions, Operations } from './operations.ts';
@@ -21,24 +21,40 @@ export async function* rootRefPages(
   checkOptions({ name: 'rootRefs', requestOperation: 'listRootRefs' }, options);
   const { limit, signal } = options;
   let first: RootRefPage | undefined;
+  let last: Hash | undefined;
   let cursor: string | undefined;
   for (;;) {
     const page = await operations.listRootRefs({ limit, cursor }, { signal });
     first ??= page;
-    checkSameWalk(first, page, cursor);
+    last = checkProgress(first, page, last);
     yield page;
     if (page.nextCursor === null) return;
     cursor = page.nextCursor;
   }
 }
 
-/** Pages of different revisions do not add up, and a cursor that leads to itself would never end. */
-function checkSameWalk(first: RootRefPage, page: RootRefPage, cursor: string | undefined): void {
-  const isSame = page.revision === first.revision && page.refDomain === first.refDomain;
-  if (isSame && (page.nextCursor === null || page.nextCursor !== cursor)) return;
-  const reason = isSame ? 'the cursor leads to itself' : 'a page came of another revision or domain';
-  throw new CasError(`listRootRefs: ${reason}; begin the walk again`, {
-    code: 'MALFORMED_RESPONSE',
-    requestOperation: 'listRootRefs',
-  });
+/**
+ * The last hash so far. Pages of different revisions do not add up, and a walk whose pages bring nothing new would never end. Throws
+ * CasError MALFORMED_RESPONSE.
+ */
+function checkProgress(first: RootRefPage, page: RootRefPage, last: Hash | undefined): Hash | undefined {
+  if (page.revision !== first.revision || page.refDomain !== first.refDomain) {
+    throw broken('a page came of another revision or domain');
+  }
+  const next = page.items[0]?.hash;
+  if (next === undefined && page.nextCursor !== null) throw broken('an empty page leads to another');
+  if (next !== undefined && last !== undefined && next <= last) {
+    throw broken('a page does not go on after the one before it');
+  }
+  return page.items.at(-1)?.hash ?? last;
+}
+
+function broken(reason: string): CasError {
+  return new CasError(
+    `listRootRefs: ${reason}; begin the walk again, and check that baseUrl is the address of this API`,
+    {
+      code: 'MALFORMED_RESPONSE',
+      requestOperation: 'listRootRefs',
+    },
+  );
 }

@@ -4,7 +4,7 @@ import { MalformedAnswer } from './answer-fields.ts';
 import type { BodyPace } from './body-pace.ts';
 import { abortable, type Clock, Deadline, sleep } from './deadline.ts';
 import { CasError, type CasErrorCode, type RequestOperation } from './errors.ts';
-import { JSON_ANSWER_BYTES_MAX, type Timeouts } from './limits.ts';
+import { CONTENT_BYTES_PER_S_MIN, JSON_ANSWER_BYTES_MAX, type Timeouts } from './limits.ts';
 import { parseErrorAnswer } from './parse-answers.ts';
 import { parseRetryAfter, planRetry, type RetryPolicy } from './retry.ts';
 
@@ -180,6 +180,8 @@ export class Answer {
   readonly #bodyPace: BodyPace;
   readonly #clock: Clock;
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  /** what came, and how long it was waited for, since the pace was last looked at */
+  #pace = { ms: 0, bytes: 0 };
 
   constructor(
     response: Response,
@@ -221,10 +223,14 @@ export class Answer {
   refusePacked(): void {
     const encoding = this.headers.get('content-encoding')?.trim().toLowerCase() ?? '';
     if (encoding === '' || encoding === 'identity') return;
-    throw this.error(
-      'MALFORMED_RESPONSE',
-      'the answer has a Content-Encoding, although none was asked for; check that baseUrl is the address of this API',
-    );
+    const { operation } = this.#plan;
+    const reason =
+      'the answer has a Content-Encoding, although none was asked for; check that baseUrl is the address of this API';
+    // Without its status: whatever that is, the next answer would be packed too.
+    throw new CasError(`${operation}: ${reason}`, {
+      code: 'MALFORMED_RESPONSE',
+      requestOperation: operation,
+    });
   }
 
   /** The body as JSON, checked by `parse`. Throws MalformedAnswer, CasError. */
@@ -272,9 +278,11 @@ export class Answer {
   /** The next chunk within `idleMs` of silence; undefined at the end. After an error the body is over. */
   async readDetachedChunk(idleMs: number): Promise<Uint8Array | undefined> {
     this.#deadline.restart(idleMs);
+    const askedAt = this.#clock.now();
     try {
       const chunk = await this.#readChunk();
       if (chunk === undefined) this.#deadline.end();
+      else this.#checkPace(chunk.length, this.#clock.now() - askedAt, idleMs);
       return chunk;
     } catch (error) {
       this.cancel();
@@ -282,6 +290,21 @@ export class Answer {
     } finally {
       this.#deadline.pause();
     }
+  }
+
+  /** A byte now and then would keep a reader for ever. Only what the caller waits for counts. Throws CasError TIMED_OUT. */
+  #checkPace(bytes: number, waitedMs: number, idleMs: number): void {
+    // A clock that was set, or a machine that slept, is no slow server.
+    this.#pace.ms += Math.min(Math.max(0, waitedMs), idleMs);
+    this.#pace.bytes += bytes;
+    if (this.#pace.ms < idleMs) return;
+    const isTooSlow = this.#pace.bytes < (CONTENT_BYTES_PER_S_MIN * this.#pace.ms) / 1_000;
+    this.#pace = { ms: 0, bytes: 0 };
+    if (!isTooSlow) return;
+    throw this.error(
+      'TIMED_OUT',
+      `the content comes at less than ${CONTENT_BYTES_PER_S_MIN} bytes a second; check the connection`,
+    );
   }
 
   /**

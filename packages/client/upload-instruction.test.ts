@@ -26,6 +26,12 @@ test.each([
     { cookie: 'a' },
     /another host, store\.test, with the header cookie/,
   ],
+  [
+    'http://cas.test',
+    'http://cas.test/x',
+    { 'Transfer-Encoding': 'chunked' },
+    /the header Transfer-Encoding/,
+  ],
   ['http://cas.test', 'http://user@cas.test/x', {}, /to cas\.test names a user or a password/],
   ['http://cas.test', 'http://:secret@store.test/x', {}, /to store\.test names a user or a password/],
   ['http://cas.test', 'http://cas.test:81/x', { authorization: 'Bearer x' }, /with the header authorization/],

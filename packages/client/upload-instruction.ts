@@ -22,6 +22,20 @@ export function checkUpload(call: CheckedCall, upload: unknown, bytes: unknown, 
   checkOptions(call, options);
 }
 
+/** What the transport says itself. Told by a server they could make one request look like two, or never end. */
+const HEADERS_OF_TRANSPORT: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'expect',
+  'host',
+  'keep-alive',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
 function hasUser({ username, password }: URL): boolean {
   return username !== '' || password !== '';
 }
@@ -51,6 +65,13 @@ export function assertInstructionIsSafe(
     throw refusal(
       operation,
       `the server was reached by https, but its upload URL leads by http to ${to.host}, in the clear; nothing was sent. Ask its operator to set --public-url, or --trusted-proxy for the proxy that ends TLS`,
+    );
+  }
+  const ofTransport = Object.keys(headers).find((name) => HEADERS_OF_TRANSPORT.has(name.toLowerCase()));
+  if (ofTransport !== undefined) {
+    throw refusal(
+      operation,
+      `the upload instruction sets the header ${ofTransport}, which no upload may; nothing was sent. Check that baseUrl is the address of this API`,
     );
   }
   const foreign = Object.keys(headers).find((name) => !HEADERS_FOR_OTHER_HOSTS.test(name));

@@ -132,6 +132,13 @@ describe('verified reads', () => {
     expect(space.calls.length).toBe(5);
   });
 
+  test('a connection that breaks after each byte is given up in the end', async () => {
+    const { space, hash } = spaceWith(CONTENT);
+    space.plant('content', ...Array(50).fill(breakAfter(1)));
+    expect(((await rejection(space.client().getNode(hash))) as CasError).code).toBe('CONNECTION_FAILED');
+    expect(space.calls.length).toBe(5);
+  });
+
   test('damage that the server found itself is its error, not a loop', async () => {
     const { space, hash } = spaceWith(CONTENT);
     const rotten = () => failure(503, 'SERVICE_UNAVAILABLE');

@@ -11,6 +11,7 @@ import {
 import type { NodeContent } from './content.ts';
 import { hashCanonicalBytes } from './digest.ts';
 import { CasError, isConnectionBreak, VerificationError } from './errors.ts';
+import { RESUMED_BYTES_MIN, RESUMED_SHARE_MIN } from './limits.ts';
 import type { CallOptions, Operations } from './operations.ts';
 import type { RetryPolicy } from './retry.ts';
 import type { Sha256 } from './sha256.ts';
@@ -142,8 +143,10 @@ class ContentSource {
   readonly #options: CallOptions;
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   #received = 0;
-  /** Breaks since the last byte that came. */
+  /** Breaks in a row that brought too little to count as progress. */
   #breaks = 0;
+  /** Bytes since the last break. */
+  #broughtBytes = 0;
 
   constructor(operations: Operations, retry: RetryPolicy, metadata: NodeMetadata, options: CallOptions) {
     this.#operations = operations;
@@ -163,11 +166,14 @@ class ContentSource {
         if (done) return undefined;
         if (value.length === 0) continue;
         this.#received += value.length;
-        this.#breaks = 0;
+        this.#broughtBytes += value.length;
         return value;
       } catch (error) {
         this.#reader = undefined;
-        this.#breaks += 1;
+        // A server that sends a byte and breaks off would keep its reader for ever.
+        const enough = Math.min(RESUMED_BYTES_MIN, this.#metadata.size * RESUMED_SHARE_MIN);
+        this.#breaks = this.#broughtBytes > 0 && this.#broughtBytes >= enough ? 1 : this.#breaks + 1;
+        this.#broughtBytes = 0;
         if (!isConnectionBreak(error) || this.#breaks >= this.#retry.attemptsMax) throw error;
       }
     }

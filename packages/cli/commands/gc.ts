@@ -20,6 +20,8 @@ type Plan = import('@holdfast/server').OperatorOutput<'planCollection'>;
 
 /** Of each pass with --all: long enough to be quick, short enough to answer soon. */
 const PASS_NODES_OF_ALL = 1_000;
+/** No Space has so much to collect: a server that always says that there is more would be asked for ever. */
+const PASSES_OF_ALL_MAX = 1_000_000;
 
 const HELP_AFTER = `
 Deletes nodes that no parent, root ref or unexpired lease keeps. Passes are bounded and safe to repeat.
@@ -82,13 +84,16 @@ async function collect(client: Client, flags: GcFlags): Promise<GcResult> {
   if (!flags.all) return client.runGc({ maxNodes: flags.maxNodes });
   const maxNodes = flags.maxNodes ?? PASS_NODES_OF_ALL;
   let total: GcResult = { examined: 0, deleted: 0, reclaimedContentBytes: 0 };
-  for (;;) {
+  for (let passes = 1; ; passes += 1) {
     const pass = await client.runGc({ maxNodes });
     total = {
       examined: total.examined + pass.examined,
       deleted: total.deleted + pass.deleted,
       reclaimedContentBytes: total.reclaimedContentBytes + pass.reclaimedContentBytes,
     };
+    if (pass.examined > maxNodes || passes === PASSES_OF_ALL_MAX) {
+      throw new CliError('the server counts what no collection can do: check that it is one of this API');
+    }
     // A pass that deleted nothing found only what has become kept again meanwhile.
     if (pass.examined < maxNodes || pass.deleted === 0) return total;
   }

@@ -64,12 +64,20 @@ function readPage(client: Client, { limit, cursor }: ListFlags): Promise<RootRef
   return client.listRootRefs({ limit, cursor });
 }
 
+/** More are not held in memory. */
+const ITEMS_OF_ALL_MAX = 1_000_000;
+
 /** All pages as one. */
 async function readAll(client: Client, { limit = ROOT_REFS_PAGE_MAX }: ListFlags): Promise<RootRefPage> {
   const items: RootRefItem[] = [];
   let last: RootRefPage | undefined;
   for await (const page of client.rootRefs({ limit })) {
     items.push(...page.items);
+    if (items.length > ITEMS_OF_ALL_MAX) {
+      throw new CliError(
+        `there are over ${ITEMS_OF_ALL_MAX} root refs, more than --all holds: list them page by page, with --limit and --cursor`,
+      );
+    }
     last = page;
   }
   if (last === undefined) throw new CliError('the server gave no page; try again');

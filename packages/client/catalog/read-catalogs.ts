@@ -6,6 +6,7 @@ import { checkMethod, checkOptions } from '../arguments.ts';
 import type { Client } from '../client.ts';
 import { type Clock, sleep, systemClock } from '../deadline.ts';
 import { CasError } from '../errors.ts';
+import { CATALOGS_BYTES_MAX, ROOT_REFS_HELD_MAX } from '../limits.ts';
 import { mapInOrder } from '../map-in-order.ts';
 import type { CallOptions } from '../operations.ts';
 import { planBackoff, RETRY_POLICY_DEFAULT } from '../retry.ts';
@@ -74,7 +75,8 @@ export async function readNames(client: CatalogReader, options: CatalogOptions =
   const memory: CatalogMemory = options.memory ?? new Map();
   for (let attempt = 1; ; attempt += 1) {
     const isLast = attempt === READ_ATTEMPTS_MAX;
-    const names = await readOnce(client, { ...options, clock, memory }, isLast);
+    const room = { bytes: CATALOGS_BYTES_MAX };
+    const names = await readOnce(client, { ...options, clock, memory, room }, isLast);
     if (names !== undefined) return names;
     await sleep(clock, planBackoff(attempt, CONTENTION_POLICY, random), signal);
   }
@@ -83,7 +85,12 @@ export async function readNames(client: CatalogReader, options: CatalogOptions =
 /** Waits after another writer was faster: short at first, then random, so that the two do not meet again. */
 export const CONTENTION_POLICY = { ...RETRY_POLICY_DEFAULT, delayMsBase: 25, delayMsMax: 2_000 };
 
-type FullOptions = CatalogOptions & { readonly clock: Clock; readonly memory: CatalogMemory };
+type FullOptions = CatalogOptions & {
+  readonly clock: Clock;
+  readonly memory: CatalogMemory;
+  /** what is left of CATALOGS_BYTES_MAX */
+  readonly room: { bytes: number };
+};
 
 /** Undefined when something went while it was read, unless it is the last attempt. */
 async function readOnce(
@@ -123,6 +130,7 @@ async function listRootRefs(
   try {
     for await (const page of client.rootRefs({ limit: ROOT_REFS_PAGE_MAX, signal })) {
       rootRefs.push(...page.items);
+      if (rootRefs.length > ROOT_REFS_HELD_MAX) throw tooMany();
       domain = { refDomain: page.refDomain, revision: page.revision };
     }
   } catch (error) {
@@ -130,6 +138,11 @@ async function listRootRefs(
     throw error;
   }
   return { ...domain, rootRefs };
+}
+
+function tooMany(): CasError {
+  const message = `listRootRefs: the domain has over ${ROOT_REFS_HELD_MAX} root refs, more than names are looked for among`;
+  return new CasError(message, { code: 'RESPONSE_TOO_LARGE', requestOperation: 'listRootRefs' });
 }
 
 /** A CatalogError says why a catalog cannot be read; another version is thrown, because nobody may go on then. */
@@ -156,11 +169,16 @@ async function findCatalog(
 export async function readCatalog(
   client: Pick<Client, 'readMetadata' | 'getNode'>,
   hash: Hash,
-  options: CatalogOptions = {},
+  options: CatalogOptions & Partial<Pick<FullOptions, 'room'>> = {},
 ): Promise<Catalog | 'other'> {
-  const { signal, clock = systemClock } = options;
+  const { signal, clock = systemClock, room = { bytes: CATALOGS_BYTES_MAX } } = options;
   const { metadata } = await client.readMetadata(hash, { signal });
   if (!isCatalogContentType(metadata.contentType)) return 'other';
+  room.bytes -= metadata.size;
+  if (room.bytes < 0) {
+    const message = `the lists of this domain have over ${CATALOGS_BYTES_MAX} bytes in all`;
+    throw new CatalogError('MALFORMED', message);
+  }
   // The version is in the metadata, so it is checked first, even when the content is damaged.
   if (metadata.contentType !== CATALOG_CONTENT_TYPE) parseCatalog(metadata.contentType, new Uint8Array());
   const { content } = await readUnlessRotten(hash, () => client.getNode(hash, { signal }), {

@@ -2,6 +2,7 @@
  * An answer in lines of JSON, for callers who want to know how far long work is: lines with `progress`, and a last one with the
  * `output` or the `problem`. While there is nothing to say, an empty line now and then keeps the connection from being closed as idle.
  */
+import { AnswerRefused, readLines } from './answer-bounds.ts';
 import { type Problem, problemOf } from './problem.ts';
 
 export const LINES_MEDIA_TYPE = 'application/jsonl';
@@ -57,21 +58,30 @@ export function answerInLines(
   return new Response(stream, { headers: { 'content-type': LINES_MEDIA_TYPE, ...headers } });
 }
 
+const NOTHING: AsyncIterable<Uint8Array> = new ReadableStream<Uint8Array>({
+  start: (controller) => controller.close(),
+});
+
 /** Reads such an answer to its last line, which it returns. Rejects if the answer ends before. */
 export async function readAnswerLines(
-  body: ReadableStream<Uint8Array> | null,
+  body: AsyncIterable<Uint8Array> | null,
   onProgress: (progress: string) => void,
 ): Promise<Exclude<AnswerLine, { readonly progress: string }>> {
-  const decoder = new TextDecoder();
-  let text = '';
-  for await (const piece of body ?? []) {
-    const lines = `${text}${decoder.decode(piece, { stream: true })}`.split('\n');
-    text = lines.pop() ?? '';
-    for (const each of lines.filter((candidate) => candidate !== '')) {
-      const line = JSON.parse(each) as AnswerLine;
-      if (!('progress' in line)) return line;
-      onProgress(line.progress);
-    }
+  for await (const text of readLines(body ?? NOTHING)) {
+    const line = parseLine(text);
+    if (!('progress' in line)) return line;
+    onProgress(line.progress);
   }
   throw new Error('the answer ended early');
+}
+
+function parseLine(text: string): AnswerLine {
+  const line: unknown = JSON.parse(text);
+  if (typeof line === 'object' && line !== null) {
+    if ('progress' in line && typeof line.progress === 'string') return { progress: line.progress };
+    if ('output' in line) return { output: line.output };
+    if ('problem' in line && typeof line.problem === 'object' && line.problem !== null)
+      return line as AnswerLine;
+  }
+  throw new AnswerRefused('a line of the answer is none that this API gives');
 }

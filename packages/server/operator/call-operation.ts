@@ -1,6 +1,7 @@
 /** The client of the operator API: asks a server over its listener for operators, or over the channel of its data folder. */
 
 import { ServeError } from '../errors.ts';
+import { AnswerRefused, readText, refusePacked, Silence } from './answer-bounds.ts';
 import { LINES_MEDIA_TYPE, readAnswerLines } from './answer-lines.ts';
 import { API_PATH } from './api-path.ts';
 import { findChannel } from './channel.ts';
@@ -31,7 +32,15 @@ export class ConnectionBroken extends ServeError {
 interface RuntimeInit extends RequestInit {
   readonly unix?: string;
   readonly timeout: false;
+  /** A few packed bytes can stand for gigabytes: they are asked for as they are, and refused otherwise. */
+  readonly decompress: false;
 }
+
+const MINUTE_MS = 60_000;
+/** What changes or works long is answered in lines, of which one comes every 2 seconds. */
+const SILENCE_OF_LINES_MS_MAX = 2 * MINUTE_MS;
+/** Before the answer to a question, for which a server may look at everything. */
+const SILENCE_MS_MAX = 15 * MINUTE_MS;
 
 const BEFORE_ANY_SERVER: ReadonlySet<string> = new Set([
   'ENOENT',
@@ -51,35 +60,64 @@ export async function callOperation<N extends OperationName>(
   const given = Object.entries(input).filter(([, value]) => value !== undefined);
   const query = method === 'GET' && given.length > 0 ? `?${new URLSearchParams(given.map(toText))}` : '';
   const origin = address.kind === 'url' ? address.url : 'http://localhost';
-  const token = address.kind === 'url' ? address.token : undefined;
+  const silence = new Silence(signal, method === 'POST' ? SILENCE_OF_LINES_MS_MAX : SILENCE_MS_MAX);
   const init: RuntimeInit = {
     method,
-    signal,
+    signal: silence.signal,
     redirect: 'manual',
     timeout: false,
+    decompress: false,
     ...(address.kind === 'channel' ? { unix: address.path } : {}),
     ...(method === 'POST' ? { body: JSON.stringify(Object.fromEntries(given)) } : {}),
-    headers: {
-      ...(method === 'POST' ? { 'content-type': 'application/json' } : {}),
-      ...(onProgress === undefined ? {} : { accept: `${LINES_MEDIA_TYPE}, application/json` }),
-      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-    },
+    headers: headersOf(method, address),
   };
-  let response: Response;
-  let body: unknown;
   try {
-    response = await fetch(`${origin}${API_PATH}${path}${query}`, init);
-    if (onProgress !== undefined && response.headers.get('content-type') === LINES_MEDIA_TYPE) {
-      const last = await readAnswerLines(response.body, onProgress);
-      if ('output' in last) return last.output as OutputOf<N>;
-      throw explainRefusal(address, last.problem.status, last.problem);
-    }
-    body = await readJson(response);
+    const response = await fetch(`${origin}${API_PATH}${path}${query}`, init);
+    refusePacked(response.headers);
+    const { status, body } = await readAnswer(response, silence, onProgress);
+    if (status < 300 && body !== undefined) return body as OutputOf<N>;
+    throw explainRefusal(address, status, body);
   } catch (error) {
-    throw error instanceof ServeError ? error : explainFailure(address, error);
+    throw error instanceof ServeError ? error : explainFailure(address, silence.refusal ?? error);
+  } finally {
+    silence.end();
   }
-  if (response.ok && body !== undefined) return body as OutputOf<N>;
-  throw explainRefusal(address, response.status, body);
+}
+
+function headersOf(method: string, address: OperatorAddress): Record<string, string> {
+  const token = address.kind === 'url' ? address.token : undefined;
+  const ofWork = { 'content-type': 'application/json', accept: `${LINES_MEDIA_TYPE}, application/json` };
+  return {
+    'accept-encoding': 'identity',
+    ...(method === 'POST' ? ofWork : {}),
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  };
+}
+
+/** `body` undefined: it is no JSON. */
+async function readAnswer(
+  response: Response,
+  silence: Silence,
+  onProgress: Caller['onProgress'],
+): Promise<{ readonly status: number; readonly body: unknown }> {
+  const pieces = heardPieces(response.body, silence);
+  if (response.headers.get('content-type') === LINES_MEDIA_TYPE) {
+    const last = await readAnswerLines(pieces, onProgress ?? (() => undefined));
+    if ('output' in last) return { status: response.status, body: last.output };
+    return { status: last.problem.status, body: last.problem };
+  }
+  return { status: response.status, body: parseJson(await readText(pieces)) };
+}
+
+async function* heardPieces(
+  body: ReadableStream<Uint8Array> | null,
+  silence: Silence,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  silence.heard();
+  for await (const piece of body ?? []) {
+    silence.heard();
+    yield piece;
+  }
 }
 
 /** Asks the server that holds the data folder. Rejects as `callOperation`: with NoServer if none does, then nothing was begun. */
@@ -102,9 +140,7 @@ function toText([name, value]: [string, unknown]): [string, string] {
   return [name, String(value)];
 }
 
-/** `undefined`: the answer is no JSON. */
-async function readJson(response: Response): Promise<unknown> {
-  const text = await response.text();
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -113,6 +149,12 @@ async function readJson(response: Response): Promise<unknown> {
 }
 
 function explainFailure(address: OperatorAddress, error: unknown): Error {
+  if (error instanceof AnswerRefused) {
+    return new ServeError(
+      `${nameOf(address)}: ${error.message}: check that this is the address of a listener for operators`,
+      { cause: error },
+    );
+  }
   const code = (error as { code?: unknown } | null)?.code;
   const reason = typeof code === 'string' ? code : error instanceof Error ? error.message : String(error);
   if (typeof code === 'string' && BEFORE_ANY_SERVER.has(code)) {

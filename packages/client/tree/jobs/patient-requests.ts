@@ -10,6 +10,9 @@ import type { AdaptiveLimit } from './adaptive-limit.ts';
 import { PATIENCE_MS_DEFAULT } from './job-limits.ts';
 import type { ProgressReporter } from './progress.ts';
 
+/** One request may take so many times the patience, while others succeed. */
+const REQUEST_PATIENCE_FACTOR = 6;
+
 /** Between two tries, unless the server asks for more. */
 const RETRY_DELAY_MS_MAX = 10_000;
 
@@ -69,6 +72,7 @@ export class PatientRequests {
   async #sendUntilAnswered<T>(what: string, measured: boolean, request: () => Promise<T>): Promise<T> {
     const { limit, progress, signal } = this.#options;
     const clock = this.#clock;
+    const begunAt = this.#ranUntil();
     for (let attempt = 1; ; attempt += 1) {
       await this.#pause();
       const sentAt = this.#ranUntil();
@@ -81,7 +85,7 @@ export class PatientRequests {
         return result;
       } catch (error) {
         signal?.throwIfAborted();
-        const delayMs = this.#planRetry(attempt, error);
+        const delayMs = this.#planRetry(attempt, error, begunAt);
         if (delayMs === undefined) {
           progress.count({ requests: attempt });
           throw error;
@@ -95,9 +99,12 @@ export class PatientRequests {
     }
   }
 
-  #planRetry(attempt: number, error: unknown): number | undefined {
+  #planRetry(attempt: number, error: unknown, begunAt: number): number | undefined {
     const { random = Math.random, patienceMs = PATIENCE_MS_DEFAULT, attemptsMax } = this.#options;
-    if (this.#ranUntil() - this.#succeededAt > patienceMs) return undefined;
+    const now = this.#ranUntil();
+    if (now - this.#succeededAt > patienceMs) return undefined;
+    // Others may succeed all the while: a server that never answers this one would keep the job for ever.
+    if (now - begunAt > REQUEST_PATIENCE_FACTOR * patienceMs) return undefined;
     const policy = {
       ...RETRY_POLICY_DEFAULT,
       attemptsMax: attemptsMax ?? Number.POSITIVE_INFINITY,

@@ -1,0 +1,84 @@
+/** Whoever listens where operators are asked: no answer fills the memory of the client, or keeps it for ever. */
+import { afterAll, describe, expect, test } from 'bun:test';
+import { ANSWER_BYTES_MAX, AnswerRefused, readLines, Silence } from './answer-bounds.ts';
+import { LINES_MEDIA_TYPE } from './answer-lines.ts';
+import { callOperation } from './call-operation.ts';
+
+const MIB_BYTES = 1024 * 1024;
+const servers: ReturnType<typeof Bun.serve>[] = [];
+afterAll(async () => {
+  for (const server of servers) await server.stop(true);
+});
+
+/** What a client says of a server that answers so. */
+async function ask(answer: () => Response): Promise<string> {
+  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: answer });
+  servers.push(server);
+  const address = { kind: 'url', url: server.url.origin, token: undefined } as const;
+  const { signal } = new AbortController();
+  return callOperation(address, 'listApps', {}, { signal }).then(
+    (output) => `answered ${JSON.stringify(output)}`,
+    (error: Error) => `${error.name}: ${error.message}`,
+  );
+}
+
+/** Says for ever that there is more. */
+function endless(type: string): Response {
+  const piece = new Uint8Array(MIB_BYTES).fill(0x20);
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      await Bun.sleep(0);
+      controller.enqueue(piece);
+    },
+  });
+  return new Response(body, { headers: { 'content-type': type } });
+}
+
+describe('an answer', () => {
+  test('that is well comes whole', async () => {
+    expect(await ask(() => Response.json([]))).toBe('answered []');
+    const lines = '\n{"progress":"begun"}\n\n{"output":[1]}\n';
+    expect(await ask(() => new Response(lines, { headers: { 'content-type': LINES_MEDIA_TYPE } }))).toBe(
+      'answered [1]',
+    );
+  });
+
+  test.each(['application/json', LINES_MEDIA_TYPE])(
+    'of %s that never ends is given up',
+    async (type) => {
+      expect(await ask(() => endless(type))).toContain(`larger than ${ANSWER_BYTES_MAX / MIB_BYTES} MiB`);
+    },
+    120_000,
+  );
+
+  test('that is packed is refused', async () => {
+    const packed = Bun.gzipSync(new Uint8Array(10 * MIB_BYTES));
+    const headers = { 'content-encoding': 'gzip', 'content-type': 'application/json' };
+    expect(await ask(() => new Response(packed, { headers }))).toContain('Content-Encoding');
+  });
+
+  test.each(['{}', '5', 'null', '{"progress":7}', '{"problem":null}'])(
+    'with the line %s is refused',
+    async (line) => {
+      const headers = { 'content-type': LINES_MEDIA_TYPE };
+      expect(await ask(() => new Response(`${line}\n`, { headers }))).toContain('none that this API gives');
+    },
+  );
+});
+
+test('a silence that is too long ends the request', async () => {
+  const silence = new Silence(new AbortController().signal, 30, 10);
+  await new Promise((resolve) => silence.signal.addEventListener('abort', resolve));
+  expect(silence.refusal).toBeInstanceOf(AnswerRefused);
+});
+
+test('lines are the same however they are cut', async () => {
+  const text = 'one\n\ntwo zwölf\nthree\nnot ended';
+  for (let size = 1; size < text.length; size += 1) {
+    const bytes = new TextEncoder().encode(text);
+    async function* cut(): AsyncGenerator<Uint8Array> {
+      for (let start = 0; start < bytes.length; start += size) yield bytes.subarray(start, start + size);
+    }
+    expect(await Array.fromAsync(readLines(cut()))).toEqual(['one', 'two zwölf', 'three']);
+  }
+});

@@ -1,0 +1,87 @@
+/** Bounds on what a client of the operator API takes of an answer: whoever listens at an address must not fill its memory, or keep it. */
+
+const MIB_BYTES = 1024 * 1024;
+/** A list of 200,000 Spaces, or one line with as many findings. */
+export const ANSWER_BYTES_MAX = 64 * MIB_BYTES;
+const TICK_MS = 5_000;
+
+/** An answer that no server of operators gives. `message` is one line without the address. */
+export class AnswerRefused extends Error {
+  override readonly name = 'AnswerRefused';
+}
+
+/** Ends a request that says nothing for too long. Counted in ticks, so that time in which the process was stopped does not count. */
+export class Silence {
+  /** Fires with the caller's signal, and when the silence was too long. */
+  readonly signal: AbortSignal;
+  readonly #ending = new AbortController();
+  readonly #timer: ReturnType<typeof setInterval>;
+  #silentTicks = 0;
+  #refusal: AnswerRefused | undefined;
+
+  constructor(caller: AbortSignal, silenceMsMax: number, tickMs = TICK_MS) {
+    this.signal = AbortSignal.any([caller, this.#ending.signal]);
+    this.#timer = setInterval(() => {
+      this.#silentTicks += 1;
+      if (this.#silentTicks * tickMs < silenceMsMax) return;
+      this.end();
+      this.#refusal = new AnswerRefused(`nothing came for ${Math.round(silenceMsMax / 1_000)} s`);
+      this.#ending.abort(this.#refusal);
+    }, tickMs);
+  }
+
+  /** Why it ended the request: runtimes throw errors of their own then. */
+  get refusal(): AnswerRefused | undefined {
+    return this.#refusal;
+  }
+
+  heard(): void {
+    this.#silentTicks = 0;
+  }
+
+  end(): void {
+    clearInterval(this.#timer);
+  }
+}
+
+/** Throws AnswerRefused if the answer is packed, which nobody has asked for. */
+export function refusePacked(headers: Headers): void {
+  const encoding = headers.get('content-encoding')?.trim().toLowerCase() ?? '';
+  if (encoding !== '' && encoding !== 'identity') {
+    throw new AnswerRefused('the answer has a Content-Encoding, although none was asked for');
+  }
+}
+
+/** The whole body. Rejects with AnswerRefused beyond ANSWER_BYTES_MAX. */
+export async function readText(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of body) {
+    bytes += piece.length;
+    if (bytes > ANSWER_BYTES_MAX) throw tooLarge();
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString();
+}
+
+/** Its lines, without empty ones. Rejects with AnswerRefused where one is longer than ANSWER_BYTES_MAX. What follows the last end of a line is none. */
+export async function* readLines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, undefined> {
+  const decoder = new TextDecoder();
+  let begun: string[] = [];
+  let length = 0;
+  for await (const piece of body) {
+    const [first = '', ...others] = decoder.decode(piece, { stream: true }).split('\n');
+    begun.push(first);
+    length += first.length;
+    if (length > ANSWER_BYTES_MAX) throw tooLarge();
+    const last = others.pop();
+    if (last === undefined) continue;
+    for (const line of [begun.join(''), ...others]) if (line !== '') yield line;
+    begun = [last];
+    length = last.length;
+  }
+}
+
+function tooLarge(): AnswerRefused {
+  return new AnswerRefused(`the answer is larger than ${ANSWER_BYTES_MAX / MIB_BYTES} MiB`);
+}
