@@ -1,6 +1,14 @@
 /** `holdfast diff`: what differs between two trees. */
 
-import { type Difference, diffWithRenames, formatPath, pathBytes, type Rename } from '@holdfast/client';
+import {
+  type Difference,
+  diffWithRenames,
+  formatPath,
+  type ProgressReporter,
+  pathBytes,
+  type Rename,
+  type TreePath,
+} from '@holdfast/client';
 import { formatBytes, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
@@ -45,11 +53,14 @@ const LETTERS: Readonly<Record<Shown['type'], string>> = {
 async function compare(before: TreeLocation, after: TreeLocation, flags: DiffFlags): Promise<void> {
   const counts = { added: 0, removed: 0, modified: 0, renamed: 0 };
   const bytes = { addedBytes: 0, removedBytes: 0 };
-  await withSource(flags, [before, after], async (source, [old, now]) => {
+  await withSource(flags, [before, after], async (source, [old, now], progress) => {
     const [from, to] = [await findLocation(source, old), await findLocation(source, now)];
+    const said = new ComparedSoFar(progress);
     const json = flags.json && !flags.stat ? new JsonListWriter('differences') : undefined;
-    for await (const difference of diffWithRenames(source, from, to)) {
+    const onCompared = (path: TreePath | undefined): void => said.compared(path);
+    for await (const difference of diffWithRenames(source, from, to, { onCompared })) {
       counts[difference.type] += 1;
+      said.differs(difference.path);
       bytes.addedBytes += countBytes(difference, 'added');
       bytes.removedBytes += countBytes(difference, 'removed');
       if (json !== undefined) await json.add(describe(difference));
@@ -66,6 +77,38 @@ async function compare(before: TreeLocation, after: TreeLocation, flags: DiffFla
   else printNote(summary);
 }
 
+/** How often a long comparison says how far it is. */
+const SAID_EVERY_MS = 10_000;
+
+/** Two trees of few nodes may differ in more entries than anyone can wait for: whoever waits is told. */
+class ComparedSoFar {
+  readonly #progress: ProgressReporter;
+  #saidAt = performance.now();
+  #directories = 0;
+  #differences = 0;
+
+  constructor(progress: ProgressReporter) {
+    this.#progress = progress;
+  }
+
+  compared(path: TreePath | undefined): void {
+    this.#directories += 1;
+    this.#saySometimes(path);
+  }
+
+  differs(path: TreePath | undefined): void {
+    this.#differences += 1;
+    this.#saySometimes(path);
+  }
+
+  #saySometimes(path: TreePath | undefined): void {
+    if (performance.now() - this.#saidAt < SAID_EVERY_MS) return;
+    this.#saidAt = performance.now();
+    const so = `${formatCount(this.#directories)} folders compared, ${formatCount(this.#differences)} differences told`;
+    this.#progress.warn(`still comparing: ${so}; now at ${formatPath(path)}`);
+  }
+}
+
 type Counts = Readonly<Record<Shown['type'], number>>;
 
 function summarize(
@@ -79,8 +122,10 @@ function summarize(
 }
 
 /** Of files and links; directories are the sum of theirs. */
-function countBytes({ type, before, after }: Shown, change: 'added' | 'removed'): number {
-  if (type === 'renamed') return 0;
+function countBytes({ type, before, after, aspects }: Shown, change: 'added' | 'removed'): number {
+  // Neither the place nor the mode or time of an entry adds bytes.
+  const isOfContent = aspects.includes('content') || aspects.includes('kind');
+  if (type === 'renamed' || (type === 'modified' && !isOfContent)) return 0;
   const item = change === 'added' ? after : before;
   return item === undefined || item.kind === 'directory' ? 0 : item.bytes;
 }

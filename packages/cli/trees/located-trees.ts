@@ -6,6 +6,7 @@ import {
   type Hash,
   type NodeSource,
   openTree,
+  type ProgressReporter,
   PullConflictError,
   PullTargetError,
   type TreeItem,
@@ -31,14 +32,18 @@ import { type LocatedTree, locateTrees, requireReadable, type TreeLocation } fro
 export async function withSource<T, const L extends readonly TreeLocation[]>(
   flags: ConnectionFlags,
   locations: L,
-  work: (source: NodeSource, trees: { [K in keyof L]: LocatedTree }) => Promise<T>,
+  work: (
+    source: NodeSource,
+    trees: { [K in keyof L]: LocatedTree },
+    progress: ProgressReporter,
+  ) => Promise<T>,
 ): Promise<T> {
   sayWhenInterrupted(NOTHING_CHANGED);
   await requireReadable(flags, locations);
   try {
     return await withShortJob(flags, async ({ client, patient }, progress) => {
       const trees = await locateTrees(patient, locations, { progress });
-      return work(openSpaceSource(client, { attemptsMax: SHORT_ATTEMPTS_MAX, progress }), trees);
+      return work(openSpaceSource(client, { attemptsMax: SHORT_ATTEMPTS_MAX, progress }), trees, progress);
     });
   } catch (error) {
     throw explainTreeError(error);

@@ -116,9 +116,9 @@ class LocalTarget implements FolderTarget {
     return readdirSync(this.#folders.at(undefined).prefix, { encoding: 'buffer' }).length === 0;
   }
 
-  prepare({ entries, bytes }: MissingEntries): void {
-    assertRoom(this.#base, this.#folders.at(undefined).prefix, bytes);
-    this.#writer?.expect(entries);
+  prepare(missing: MissingEntries): void {
+    assertRoom(this.#base, this.#folders.at(undefined).prefix, missing);
+    this.#writer?.expect(missing.entries);
   }
 
   noteEntry(path: TreePath): void {

@@ -1,9 +1,11 @@
 import { expect, test } from 'bun:test';
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DirectoryBuilder, FileBuilder, type Hash, MemoryTree } from '@holdfast/client';
 import { contentOf, directory, file } from '../../../test/support/disk-trees.ts';
 import { mountSmallDisk } from '../../../test/support/small-disk.ts';
-import { failureOf, makeSource, readStanding, standingOf } from '../test/pull-fixture.ts';
+import { makeTempFolder } from '../../../test/support/temp-folder.ts';
+import { failureOf, makeSource, PlanSource, readStanding, standingOf } from '../test/pull-fixture.ts';
 import { pullToPath } from './pull-to-path.ts';
 
 test('a disk too small for what the tree promises says so before anything is written', async () => {
@@ -37,5 +39,41 @@ test('a disk too small for what the tree promises says so before anything is wri
     expect(readStanding(other)).toEqual(standingOf(plan));
   } finally {
     disk.remove();
+  }
+});
+
+/** A tree of few nodes with 2^(depth + 1) - 1 entries below its root: each folder has the next one twice. */
+async function buildWide(depth: number): Promise<{ readonly root: Hash; readonly source: PlanSource }> {
+  const tree = new MemoryTree();
+  const file = await new FileBuilder(tree).finish();
+  let below = { ...file, kind: 'file' as 'file' | 'directory', entryCount: 0 };
+  for (let level = 0; level < depth; level += 1) {
+    const builder = new DirectoryBuilder(tree);
+    for (const name of ['a', 'b']) {
+      const { kind, hash, bytes, entryCount } = below;
+      const entry = { kind, hash, bytes, entryCount, isExecutable: false, mtimeNs: undefined };
+      await builder.add({ ...entry, name: Buffer.from(name) });
+    }
+    below = { ...(await builder.finish()), kind: 'directory' };
+  }
+  return { root: below.hash, source: new PlanSource(tree) };
+}
+
+test('a tree of more entries than any disk can hold is refused at once, whole, in part and beside others', async () => {
+  const { root, source } = await buildWide(41);
+  const folder = makeTempFolder('room');
+  try {
+    const target = join(folder.path, 'target');
+    for (const stands of [false, true]) {
+      if (stands) mkdirSync(join(target, 'a'), { recursive: true });
+      for (const paths of [[], [[Buffer.from('a')], [Buffer.from('a'), Buffer.from('b')]]]) {
+        const refusal = await failureOf(pullToPath(source, root, target, { paths }));
+        expect(refusal).toMatch(/ that are not in .*no file was written$/);
+      }
+      expect(existsSync(join(target, 'b'))).toBe(false);
+    }
+    expect(source.reads.length).toBeLessThan(5_000);
+  } finally {
+    folder.remove();
   }
 });

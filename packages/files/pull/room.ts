@@ -1,12 +1,25 @@
 /** Whether what a pull has still to write fits on the disk, asked before it writes: a full disk harms others, and takes long to fill. */
 import { lstatSync, readdirSync, statfsSync } from 'node:fs';
-import { PullTargetError } from '@holdfast/client';
-import { formatBytes } from '@holdfast/protocol';
+import { type MissingEntries, PullTargetError } from '@holdfast/client';
+import { formatBytes, formatCount } from '@holdfast/protocol';
 import { isPartialName } from './partial-names.ts';
 
+/** A name and an inode take no less, wherever they are kept. */
+const ENTRY_BYTES_MIN = 64;
+
 /** `folder` is the open folder of the target, `base` what it is called. Throws PullTargetError. */
-export function assertRoom(base: string, folder: Buffer, bytes: number): void {
-  const free = findFreeBytes(folder);
+export function assertRoom(
+  base: string,
+  folder: Buffer,
+  { entries, bytes: contentBytes }: MissingEntries,
+): void {
+  const { free, freeEntries } = findFree(folder);
+  if (freeEntries !== undefined && entries > freeEntries) {
+    throw new PullTargetError(
+      `the tree has ${formatCount(entries)} entries that are not in ${base} yet, and its file system can hold ${formatCount(freeEntries)} more: choose another place, or pull a part of it (HASH/path); no file was written`,
+    );
+  }
+  const bytes = Math.max(contentBytes, entries * ENTRY_BYTES_MIN);
   if (free === undefined || bytes <= free) return;
   // What interrupted pulls left is taken up again or taken away: it is room too. Looked for only here, as it takes a while.
   const room = free + sumOfPartials(folder);
@@ -16,14 +29,17 @@ export function assertRoom(base: string, folder: Buffer, bytes: number): void {
   );
 }
 
-/** `undefined` where the file system does not say. */
-function findFreeBytes(folder: Buffer): number | undefined {
+/** Without what the file system does not say. */
+function findFree(folder: Buffer): { readonly free?: number; readonly freeEntries?: number } {
   try {
-    const { bavail, bsize, blocks } = statfsSync(folder);
-    // Some file systems have no blocks to count.
-    return blocks === 0 ? undefined : bavail * bsize;
+    const { bavail, bsize, blocks, files, ffree } = statfsSync(folder);
+    // Some file systems have no blocks to count, or make inodes as they go.
+    return {
+      ...(blocks === 0 ? {} : { free: bavail * bsize }),
+      ...(files === 0 ? {} : { freeEntries: ffree }),
+    };
   } catch {
-    return undefined;
+    return {};
   }
 }
 

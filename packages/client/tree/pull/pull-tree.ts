@@ -16,6 +16,7 @@ import { formatPath, type TreePath } from '../walk/tree-path.ts';
 import { withPath } from '../walk/tree-read-error.ts';
 import { type WalkedEntry, walkTree } from '../walk/walk-tree.ts';
 import { type CheckedTarget, TargetCheck } from './check-target.ts';
+import { measurePaths } from './measure-paths.ts';
 import { OpenFolder } from './open-folder.ts';
 import { repairEntry } from './repair-entry.ts';
 import { PullSelection } from './selection.ts';
@@ -77,11 +78,12 @@ export async function pullTree(
   const signal =
     options.signal === undefined ? ending.signal : AbortSignal.any([options.signal, ending.signal]);
   if (root.kind === 'directory') {
-    const reader = openTree(source);
-    for (const names of options.paths ?? []) await reader.resolvePath(root.hash, names, { signal });
+    const paths = options.paths ?? [];
+    const wanted = paths.length === 0 ? root : await measurePaths(source, root, paths, signal);
+    const pull = new Pull(source, openTarget(), { ...options, signal }, ending);
+    return pull.runDirectory(root, wanted);
   }
   const pull = new Pull(source, openTarget(), { ...options, signal }, ending);
-  if (root.kind === 'directory') return pull.runDirectory(root);
   if (rootPath === undefined) throw new TypeError('a file or link needs a path');
   return pull.runSingle({ ...root, name: rootPath.name }, rootPath);
 }
@@ -118,14 +120,14 @@ class Pull {
     this.#tasks = new TaskPool(source.nodesAtOnce ?? FILES_MAX, (error) => ending.abort(error));
   }
 
-  async runDirectory(root: TreeItem): Promise<PullResult> {
+  async runDirectory(root: TreeItem, wanted: Pick<TreeItem, 'entryCount' | 'bytes'>): Promise<PullResult> {
     // The size of parts is known only after they were walked.
     const isWhole = (this.#options.paths ?? []).length === 0;
     // The root itself is an entry too, as a push counts.
     if (isWhole) this.#progress.expect({ files: root.entryCount + 1, bytes: root.bytes });
     this.#progress.phase('check');
     const checked = await this.#check(root);
-    if (isWhole) this.#target.prepare(this.#missingOf(root));
+    this.#target.prepare(this.#missingOf(wanted));
     this.#progress.phase('transfer');
     try {
       await this.#write(root, checked);
@@ -158,9 +160,10 @@ class Pull {
     return this.#result;
   }
 
-  #missingOf({ entryCount, bytes }: TreeItem): MissingEntries {
+  #missingOf({ entryCount, bytes }: Pick<TreeItem, 'entryCount' | 'bytes'>): MissingEntries {
     const { files, folders, links, bytes: foundBytes } = this.#result;
-    return { entries: entryCount - files - folders - links, bytes: bytes - foundBytes };
+    const entries = Math.max(0, entryCount - files - folders - links);
+    return { entries, bytes: Math.max(0, bytes - foundBytes) };
   }
 
   #startCheck(): TargetCheck {

@@ -1,8 +1,7 @@
 /** The differences between two trees. A file or folder that was only moved is one difference; equal hashes show that. */
-import type { CallOptions } from '../../operations.ts';
 import type { NodeSource } from '../read/node-source.ts';
 import type { TreeItem } from '../read/open-tree.ts';
-import { type Difference, diffTrees, listBelow } from './diff-trees.ts';
+import { type Difference, type DiffOptions, diffTrees, listBelow } from './diff-trees.ts';
 import type { TreePath } from './tree-path.ts';
 
 /** An entry that stood at `from` with the same content. A directory comes without what is below it. */
@@ -11,7 +10,7 @@ export interface Rename extends Omit<Difference, 'type'> {
   readonly from: TreePath;
 }
 
-export interface RenameOptions extends CallOptions {
+export interface RenameOptions extends Omit<DiffOptions, 'isShallow'> {
   /** Added and removed entries that are compared, each; beyond that nothing is told as renamed. */
   readonly entriesMax?: number | undefined;
 }

@@ -4,6 +4,7 @@
  */
 import type { CallOptions } from '../../operations.ts';
 import { compareNames, type DirectoryEntry } from '../format/tree-format.ts';
+import { LoopTurns } from '../jobs/loop-turns.ts';
 import { readDirectoryPart } from '../read/directory-parts.ts';
 import type { NodeSource } from '../read/node-source.ts';
 import { openTree, type TreeItem } from '../read/open-tree.ts';
@@ -27,6 +28,8 @@ export interface Difference {
 export interface DiffOptions extends CallOptions {
   /** Not what is below a directory that only one tree has; `listBelow` gives that. */
   readonly isShallow?: boolean | undefined;
+  /** Hears of each directory that both trees have, when its entries are compared. */
+  readonly onCompared?: ((path: TreePath | undefined) => void) | undefined;
 }
 
 /**
@@ -44,9 +47,12 @@ export async function* diffTrees(
     if (aspects.length > 0) yield { type: 'modified', path: undefined, before, after, aspects };
     return;
   }
+  const turns = new LoopTurns();
   const levels: AsyncGenerator<Pair, void, undefined>[] = [];
   if (before.hash !== after.hash) levels.push(mergeDirectories(source, before, after, undefined, options));
   for (let level = levels.at(-1); level !== undefined; level = levels.at(-1)) {
+    const turn = turns.pass();
+    if (turn !== undefined) await turn;
     const { done, value: pair } = await level.next();
     if (done === true) {
       levels.pop();
@@ -56,6 +62,7 @@ export async function* diffTrees(
       const aspects = findAspects(pair.before, pair.after).filter((aspect) => aspect === 'mtime');
       if (aspects.length > 0) yield { type: 'modified', ...pair, aspects };
       if (pair.before.hash === pair.after.hash) continue;
+      options.onCompared?.(pair.path);
       levels.push(mergeDirectories(source, pair.before, pair.after, pair.path, options));
     } else yield* diffPair(source, pair, options);
   }

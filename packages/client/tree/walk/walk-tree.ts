@@ -1,6 +1,8 @@
 /** Every entry of a tree in the order of its paths, parents first. Memory: a page of entries for each level that is open, and what is read ahead. */
+
 import type { CallOptions } from '../../operations.ts';
 import type { DirectoryEntry, TreeTotals } from '../format/tree-format.ts';
+import { LoopTurns } from '../jobs/loop-turns.ts';
 import { readDirectoryEntries } from '../read/directory-parts.ts';
 import type { NodeSource } from '../read/node-source.ts';
 import { type EnterDirectory, ReadAhead } from './read-ahead.ts';
@@ -58,8 +60,11 @@ export async function* walkTree(
     nextOrdinal: ordinal + 1,
   });
   const levels: Level[] = [open(root, options.rootPath, ROOT_ORDINAL)];
+  const turns = new LoopTurns();
   try {
     for (let level = levels.at(-1); level !== undefined; level = levels.at(-1)) {
+      const turn = turns.pass();
+      if (turn !== undefined) await turn;
       const entry = await readNext(level);
       if (entry === undefined) {
         levels.pop();

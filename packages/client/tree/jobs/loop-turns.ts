@@ -1,0 +1,22 @@
+/**
+ * A loop over nodes that are all at hand waits for nothing. A small tree of nodes that are used again and again has more entries than
+ * any loop ends with, so the loop lets timers and signals have their turn.
+ */
+
+/** How long a loop may keep the process to itself. */
+const TURN_MS = 50;
+
+export class LoopTurns {
+  #endsAt = performance.now() + TURN_MS;
+
+  /** To be called in each round: await what it returns, if anything. */
+  pass(): Promise<void> | undefined {
+    if (performance.now() < this.#endsAt) return undefined;
+    return new Promise((resolve) => {
+      setTimeout(() => {
+        this.#endsAt = performance.now() + TURN_MS;
+        resolve();
+      }, 0);
+    });
+  }
+}
