@@ -50,10 +50,10 @@ export class IssuerRegistry {
   readonly #world: AuthWorld;
   readonly #turns = new KeySetTurns();
   #snapshot: RegistrySnapshot = new Map();
+  #apps: ReadonlyMap<string, RegisteredIssuer> = new Map();
   /** by App; only those that have any */
   #limits: ReadonlyMap<string, AppLimits> = new Map();
   #records: readonly AppRecord[] | undefined;
-  #appIds: ReadonlySet<string> = new Set();
   /** monotonic ms at the start of the reading */
   #readAt = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | undefined;
@@ -79,6 +79,11 @@ export class IssuerRegistry {
    */
   read(): RegistrySnapshot | Promise<RegistrySnapshot> {
     return this.#isYoung() ? this.#snapshot : this.#readBeforeAnswering();
+  }
+
+  /** The App as last read; call `read` before. */
+  findApp(appId: string): RegisteredIssuer | undefined {
+    return this.#apps.get(appId);
   }
 
   /** The limits of a Space as last read; `undefined` if there are none, as nearly always. */
@@ -121,7 +126,7 @@ export class IssuerRegistry {
 
   /** Whether the App was registered when the rows were last read. Decides nothing: for what is counted by App. */
   isRegistered(appId: string): boolean {
-    return this.#appIds.has(appId);
+    return this.#apps.has(appId);
   }
 
   close(): void {
@@ -184,9 +189,9 @@ export class IssuerRegistry {
       if (next.get(issuer)?.registration !== registration) registration.keySource.close();
     }
     this.#snapshot = next;
+    this.#apps = new Map([...next.values()].map((each) => [each.registration.appId, each]));
     this.#limits = indexLimits(records);
     this.#records = records;
-    this.#appIds = new Set(records.map(({ appId }) => appId));
   }
 
   #scheduleReload(): void {

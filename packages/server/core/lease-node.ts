@@ -8,7 +8,7 @@ import type { Generation, Space, UploadRow } from './model.ts';
 import { QuotaRoom } from './quota-room.ts';
 import { refuse } from './refused-bytes.ts';
 import { uploadRulesOf } from './upload-rules.ts';
-import { signUploadToken } from './upload-token.ts';
+import { signUploadToken, type UploadHolder } from './upload-token.ts';
 
 /** A further round is needed only if another request replaced the generation that was just inspected. */
 const INSPECTION_ROUNDS_MAX = 4;
@@ -19,6 +19,8 @@ export interface LeaseOptions {
   readonly onRenewal?: () => void;
   /** refuse what would be more than a renewal */
   readonly renewsOnly?: boolean;
+  /** to whom an upload URL is given */
+  readonly holder?: UploadHolder;
 }
 
 /** `uploadOrigin`: scheme and authority that upload URLs of our own target begin with, no trailing slash; asked only if needed. Throws or rejects. */
@@ -33,13 +35,20 @@ export function leaseNode(
   const durationMs = clampLeaseDuration(leaseDurationMs);
   const request: LeaseRequest = { hash, durationMs, renewsOnly: options.renewsOnly ?? false };
   const renewed = core.metadata.renewReadyLease?.(space, hash, durationMs);
-  if (renewed === undefined) return leaseAnew(core, space, request, uploadOrigin, options.onRenewal);
+  const urls: UploadUrls = { uploadOrigin, holder: options.holder };
+  if (renewed === undefined) return leaseAnew(core, space, request, urls, options.onRenewal);
   return Promise.resolve(renewed).then((lease) => {
-    if (lease === undefined) return leaseAnew(core, space, request, uploadOrigin, options.onRenewal);
+    if (lease === undefined) return leaseAnew(core, space, request, urls, options.onRenewal);
     options.onRenewal?.();
     const { leaseStartedAt, leaseExpiresAt } = lease;
     return { state: 'ready', hash, leaseStartedAt, leaseExpiresAt };
   });
+}
+
+/** What the URLs of our own target are made of. */
+interface UploadUrls {
+  readonly uploadOrigin: () => string;
+  readonly holder: UploadHolder | undefined;
 }
 
 /** For a node that the engine cannot renew in one step. */
@@ -47,7 +56,7 @@ async function leaseAnew(
   core: Core,
   space: Space,
   request: LeaseRequest,
-  uploadOrigin: () => string,
+  urls: UploadUrls,
   onRenewal: (() => void) | undefined,
 ): Promise<LeaseResponse> {
   const room = new QuotaRoom(core, space);
@@ -55,7 +64,7 @@ async function leaseAnew(
     const decision = await decide(core, space, request, room);
     if (decision.kind === 'ready' && decision.renews) onRenewal?.();
     room.settle('more' in decision);
-    return await answer(core, space, decision, uploadOrigin);
+    return await answer(core, space, decision, urls);
   } finally {
     room.settle(false);
   }
@@ -106,7 +115,7 @@ async function answer(
   core: Core,
   space: Space,
   decision: FinalDecision,
-  uploadOrigin: () => string,
+  urls: UploadUrls,
 ): Promise<LeaseResponse> {
   if (decision.kind === 'ready') {
     const { hash, leaseStartedAt, leaseExpiresAt } = decision;
@@ -117,13 +126,18 @@ async function answer(
     return { state: 'validated_awaiting_children', hash: decision.hash, childHashes: decision.childHashes };
   }
   const { row } = decision;
-  const upload = await instructUpload(core, space, row, uploadOrigin);
+  const upload = await instructUpload(core, space, row, urls);
   if (row.rejection === undefined) return { state: 'awaiting_upload', hash: row.hash, upload };
   return { state: 'awaiting_replacement_upload', hash: row.hash, rejection: row.rejection, upload };
 }
 
 /** Signs the URL. Called only after the upload row with this expiry is durable. */
-async function instructUpload(core: Core, space: Space, row: UploadRow, uploadOrigin: () => string) {
+async function instructUpload(
+  core: Core,
+  space: Space,
+  row: UploadRow,
+  { uploadOrigin, holder }: UploadUrls,
+) {
   const { generation, hash, urlExpiresAt: expiresAt } = row;
   const { upload } = core.content;
   if (upload.kind === 'direct') {
@@ -135,7 +149,7 @@ async function instructUpload(core: Core, space: Space, row: UploadRow, uploadOr
     );
     return { method: 'PUT' as const, url: signed.url, expiresAt, headers: signed.headers };
   }
-  const token = signUploadToken(core.signer, { space, hash, generation, expiresAt });
+  const token = signUploadToken(core.signer, { space, hash, generation, expiresAt }, holder);
   return {
     method: 'PUT' as const,
     url: `${uploadOrigin()}/uploads/${token}`,

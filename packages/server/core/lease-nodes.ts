@@ -26,7 +26,7 @@ import { PACK_GROUP_RECORDS } from './packs/pack-ports.ts';
 import type { Stored } from './quotas.ts';
 import { sha256 } from './sha256.ts';
 import { uploadRulesOf } from './upload-rules.ts';
-import { signPackToken } from './upload-token.ts';
+import { signPackToken, type UploadHolder } from './upload-token.ts';
 
 /** A row may change between the first look and its lease; then everything is asked again, so many times in all. */
 const ROUNDS_MAX = 3;
@@ -38,13 +38,15 @@ export interface BulkLeaseOptions {
   readonly onRenewal?: () => void;
   /** scheme and authority that upload URLs of our own target begin with, no trailing slash */
   readonly uploadOrigin: string;
+  /** to whom an upload URL is given */
+  readonly holder?: UploadHolder;
 }
 
 export async function leaseNodes(
   core: Core,
   space: Space,
   request: BulkLeaseRequest,
-  { renewsOnly, onRenewal, uploadOrigin }: BulkLeaseOptions,
+  { renewsOnly, onRenewal, ...urls }: BulkLeaseOptions,
 ): Promise<BulkLeaseResponse> {
   const { hashes } = request;
   const durationMs = clampLeaseDuration(request.leaseDurationMs);
@@ -73,7 +75,7 @@ export async function leaseNodes(
       hashes.map((hash) => toResult(leased.get(hash) ?? { kind: 'absent', hash })),
     );
     if (pack === undefined || !isStillAbsent) return { results };
-    return { results, pack: await instruct(core, space, pack, uploadOrigin) };
+    return { results, pack: await instruct(core, space, pack, urls) };
   }
 }
 
@@ -171,7 +173,7 @@ async function instruct(
   core: Core,
   space: Space,
   pack: PackRow,
-  uploadOrigin: string,
+  { uploadOrigin, holder }: Pick<BulkLeaseOptions, 'uploadOrigin' | 'holder'>,
 ): Promise<PackInstruction> {
   const { id, generation, urlExpiresAt: expiresAt } = pack;
   const { upload } = core.content;
@@ -181,7 +183,7 @@ async function instruct(
     const signed = await upload.signUpload(space, generation, life, PACK_MEDIA_TYPE);
     return { id, method: 'PUT', url: signed.url, expiresAt, headers: signed.headers, ...limits };
   }
-  const token = signPackToken(core.signer, { space, pack: id, generation, expiresAt });
+  const token = signPackToken(core.signer, { space, pack: id, generation, expiresAt }, holder);
   const headers = { 'content-type': PACK_MEDIA_TYPE, 'if-none-match': '*' };
   return { id, method: 'PUT', url: `${uploadOrigin}/uploads/${token}`, expiresAt, headers, ...limits };
 }

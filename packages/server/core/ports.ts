@@ -246,11 +246,14 @@ export interface ReadAids {
   readonly signal?: AbortSignal;
 }
 
+/** `upload-holder`: names to whom an upload URL was given, without saying it */
+export type SigningPurpose = 'upload-url' | 'upload-holder' | 'cursor';
+
 /** Signs and checks what the server hands out: upload URLs and cursors. Keys are kept with the data. */
 export interface Signer {
   /** 32 bytes over purpose and message */
-  sign(purpose: 'upload-url' | 'cursor', message: string): Uint8Array;
-  verify(purpose: 'upload-url' | 'cursor', message: string, signature: Uint8Array): boolean;
+  sign(purpose: SigningPurpose, message: string): Uint8Array;
+  verify(purpose: SigningPurpose, message: string, signature: Uint8Array): boolean;
 }
 
 export interface Clock {

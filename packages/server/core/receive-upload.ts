@@ -27,7 +27,8 @@ import { parseUploadToken, type UploadGrant } from './upload-token.ts';
 export async function receiveUpload(core: Core, request: UploadRequest): Promise<void> {
   getReceiver(core);
   const grant = parseUploadToken(core.signer, request.token);
-  request.onGrant?.(grant);
+  const allowed = request.onGrant?.(grant);
+  if (allowed !== undefined) await allowed;
   await ('pack' in grant ? receivePack(core, request, grant) : receiveNode(core, request, grant));
 }
 

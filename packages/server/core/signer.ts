@@ -1,15 +1,14 @@
 /** Signs upload URLs and cursors: HMAC-SHA-256 under a key for each purpose, all drawn from one secret kept with the data. */
-import type { Clock, Signer } from './ports.ts';
+import type { Clock, Signer, SigningPurpose } from './ports.ts';
 import { formatSecrets, type SigningSecret, type SigningSecrets } from './signing-secrets.ts';
 
-type Purpose = Parameters<Signer['sign']>[0];
-
 export function createSigner(secret: Uint8Array): Signer {
-  const keys: Readonly<Record<Purpose, Uint8Array>> = {
+  const keys: Readonly<Record<SigningPurpose, Uint8Array>> = {
     'upload-url': hmacSha256(secret, 'holdfast v1 upload-url'),
+    'upload-holder': hmacSha256(secret, 'holdfast v1 upload-holder'),
     cursor: hmacSha256(secret, 'holdfast v1 cursor'),
   };
-  const sign = (purpose: Purpose, message: string): Uint8Array => hmacSha256(keys[purpose], message);
+  const sign = (purpose: SigningPurpose, message: string): Uint8Array => hmacSha256(keys[purpose], message);
   return {
     sign,
     verify: (purpose, message, signature) => areEqual(signature, sign(purpose, message)),
@@ -39,13 +38,13 @@ export class RotatingSigner implements Signer {
     this.#parts = secrets.map((each) => ({ ...each, signer: createSigner(each.secret) })).reverse();
   }
 
-  sign(purpose: Purpose, message: string): Uint8Array {
+  sign(purpose: SigningPurpose, message: string): Uint8Array {
     const now = this.#clock.now();
     const signing = this.#parts.find(({ signsFromAt }) => signsFromAt <= now) ?? this.#parts.at(-1);
     return (signing as SigningPart).signer.sign(purpose, message);
   }
 
-  verify(purpose: Purpose, message: string, signature: Uint8Array): boolean {
+  verify(purpose: SigningPurpose, message: string, signature: Uint8Array): boolean {
     const now = this.#clock.now();
     return this.#parts.some(
       ({ signer, verifiesUntilAt }) =>

@@ -14,8 +14,8 @@ export interface UploadRequest {
   /** bytes, from Content-Length */
   readonly declaredLength: number | undefined;
   readonly body: UploadBody | null;
-  /** Called once the token has proved to be ours. */
-  readonly onGrant?: (grant: UploadGrant | PackGrant) => void;
+  /** Called once the token has proved to be ours: what it throws refuses the upload. */
+  readonly onGrant?: (grant: UploadGrant | PackGrant) => Awaitable<void>;
   /** Called before anything is read for an upload that may be received: what it throws refuses the upload. */
   readonly admit?: (grant: UploadGrant | PackGrant) => Promise<void>;
 }

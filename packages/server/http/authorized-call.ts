@@ -4,6 +4,7 @@ import type { Awaitable } from '../core/awaitable.ts';
 import { after } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
 import type { Space } from '../core/model.ts';
+import type { UploadHolder } from '../core/upload-token.ts';
 import type { ContentCopies } from './content-copies.ts';
 import type { HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
@@ -20,6 +21,8 @@ export interface AuthorizedCall {
   readonly query: string | undefined;
   /** from the verified capability, the only place it may come from */
   readonly refDomain: string | undefined;
+  /** to whom upload URLs are given */
+  readonly holder: UploadHolder;
   readonly copies: ContentCopies;
   readonly shares: TenantShares;
   /** origin of upload URLs */

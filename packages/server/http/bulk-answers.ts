@@ -28,13 +28,13 @@ const SLICE_BYTES = 256 * 1024;
 export const BULK_ANSWERS: Readonly<Record<BulkOperationName, BulkAnswer>> = {
   leaseNodes(call) {
     refuseQuery(call);
-    const { core, space, refusesChanges: renewsOnly, exchange } = call;
+    const { core, space, refusesChanges: renewsOnly, exchange, holder } = call;
     const onRenewal = (): void => {
       exchange.record.isRenewal = true;
     };
     return withJsonBody(exchange, call, (bytes) => {
       const request = parseBulkLeaseRequest(bytes);
-      const options = { renewsOnly, onRenewal, uploadOrigin: call.uploadOrigin() };
+      const options = { renewsOnly, onRenewal, holder, uploadOrigin: call.uploadOrigin() };
       return dispatch(call, () => leaseNodes(core, space, request, options), tellRot);
     });
   },

@@ -39,7 +39,7 @@ import { originOf, splitUrl } from './request-url.ts';
 import { SPACE_OPERATIONS } from './space-operations.ts';
 import { makeTenantShares, type TenantShares } from './tenant-shares.ts';
 import { withTiming } from './timed-core.ts';
-import { UPLOADS_PATH, UploadTarget } from './upload-target.ts';
+import { type CheckUpload, UPLOADS_PATH, UploadTarget } from './upload-target.ts';
 
 /** docs/api.md, Capabilities. The ids are decoded, `undefined` for one that is no id. Throws or rejects with ApiError. */
 type Authorize = (
@@ -55,6 +55,8 @@ export interface HandlerOptions {
   readonly authorize: Authorize;
   /** for metrics: Apps that nobody registered have no series of their own */
   readonly isRegistered: (appId: string) => boolean;
+  /** Throws or rejects if nobody may use the upload URL any more. Left out: nothing is revoked. */
+  readonly checkUpload?: CheckUpload;
   readonly audit?: AuditLog | undefined;
   /** undefined: nobody asked for traces */
   readonly tracer?: Tracer | undefined;
@@ -93,7 +95,7 @@ export function createHandler(options: HandlerOptions): Handler {
   const { corsOrigins, reportFailure, audit, tracer } = options;
   const shares = options.shares ?? makeTenantShares();
   const proxies = options.trustedProxies ?? new TrustedProxies();
-  const uploads = new UploadTarget(shares);
+  const uploads = new UploadTarget(shares, options.checkUpload);
   const metrics = new RequestMetrics(options.isRegistered);
   const tenants: Tenants = { ...options, shares, proxies };
 
@@ -322,6 +324,7 @@ function callOf(
     rawHash,
     query,
     refDomain: capability.refDomain,
+    holder: { jti: capability.tokenId, sub: capability.subject },
     copies,
     shares,
     uploadOrigin: () => publicUrl ?? originOf(request, proxies.schemeOf(request, connections)),

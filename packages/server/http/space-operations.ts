@@ -70,6 +70,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     const { record } = call.exchange;
     const options: LeaseOptions = {
       renewsOnly: call.refusesChanges,
+      holder: call.holder,
       onRenewal: () => {
         record.isRenewal = true;
       },

@@ -1,5 +1,6 @@
 /** The embedded upload target (docs/api.md, The upload target): PUT /uploads/<token>, no bearer token. */
 import { ApiError } from '@holdfast/protocol';
+import type { Awaitable } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
 import type { Generation } from '../core/model.ts';
 import { receiveUpload } from '../core/receive-upload.ts';
@@ -26,14 +27,19 @@ import type { TenantShares } from './tenant-shares.ts';
 /** The path of an upload URL before its token. */
 export const UPLOADS_PATH = '/uploads/';
 
+/** Throws or rejects if what was granted is not good any more. */
+export type CheckUpload = (grant: UploadGrant | PackGrant) => Awaitable<void>;
+
 /** Receives PUTs, each of them in the share of the App and Space that the token of its URL names. */
 export class UploadTarget {
   readonly #shares: TenantShares;
+  readonly #check: CheckUpload;
   /** PUTs that are being received, and those that wait for one of their places, by upload generation */
   readonly #receiving = new Map<Generation, PutsOfGeneration>();
 
-  constructor(shares: TenantShares) {
+  constructor(shares: TenantShares, check: CheckUpload = () => undefined) {
     this.#shares = shares;
+    this.#check = check;
   }
 
   async answer(core: Core, exchange: Exchange, token: string): Promise<Response> {
@@ -49,8 +55,9 @@ export class UploadTarget {
         ifNoneMatch: request.headers.get('if-none-match') ?? undefined,
         declaredLength,
         body: bodyOf(exchange, body, declaredLength),
-        onGrant: ({ space }) => {
-          exchange.record.space = space;
+        onGrant: (grant) => {
+          exchange.record.space = grant.space;
+          return this.#check(grant);
         },
         admit: async (grant) => {
           leave = await this.#enter(grant, body);

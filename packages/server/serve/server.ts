@@ -2,14 +2,16 @@
 import type { AuditLog } from '../audit/audit-log.ts';
 import { REAL_AUTH_WORLD } from '../auth/auth-world.ts';
 import { authorize, openAuthorizer } from '../auth/authorize.ts';
+import { checkGivenUpload, type GivenUpload } from '../auth/upload-grants.ts';
 import type { BackgroundLoop } from '../background/loop.ts';
 import { QuotaWatch } from '../background/quota-watch.ts';
 import { DISK_PACE, S3_PACE, startBackgroundWork } from '../background/work.ts';
 import type { Core } from '../core/core.ts';
-import type { Clock } from '../core/ports.ts';
+import type { Clock, Signer } from '../core/ports.ts';
 import { RottenNodes } from '../core/rotten-nodes.ts';
 import { RotatingSigner } from '../core/signer.ts';
 import { explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-epoch.ts';
+import { isHeldBy, type PackGrant, type UploadGrant } from '../core/upload-token.ts';
 import { explainFolderError } from '../deployment/data-folder.ts';
 import { Opened, type ServedDeployment } from '../deployment/deployment.ts';
 import { DiskSpace } from '../deployment/disk-space.ts';
@@ -115,6 +117,7 @@ async function openParts(
     authorize: (authorization, appId, spaceId, operation, record) =>
       authorize(authorizer, authorization, appId, spaceId, operation, record),
     isRegistered: (appId) => authorizer.registry.isRegistered(appId),
+    checkUpload: (grant) => checkGivenUpload(authorizer, describeGrant(signer, grant)),
     copies,
     reportFailure: (report) => logFailure(log, report, onFatal),
     publicUrl: config.publicUrl,
@@ -131,6 +134,15 @@ async function openParts(
   });
   opened.add(() => Promise.race([background.stop(), Bun.sleep(BACKGROUND_END_MS_MAX)]));
   return { ...handler, core, deployment, background, audit, close: () => opened.close() };
+}
+
+function describeGrant(signer: Signer, grant: UploadGrant | PackGrant): GivenUpload {
+  const { space, expiresAt, holder } = grant;
+  return {
+    ...{ appId: space.appId, expiresAt },
+    holder: holder && `${holder.jti}.${holder.sub}`,
+    isHeldBy: (claim, value) => isHeldBy(signer, grant, claim, value),
+  };
 }
 
 /** What other processes on the same folder are receiving of an App. */
