@@ -48,6 +48,8 @@ export interface CasErrorDetails {
   readonly retryAfterMs?: number | undefined;
   /** A server of this API answered, and something on the way changed its answer or cut it off. */
   readonly isBrokenOnTheWay?: boolean;
+  /** what a store that takes uploads itself says is wrong, in its own words, such as `ExpiredToken` */
+  readonly storeCode?: string | undefined;
   readonly cause?: unknown;
 }
 
@@ -66,6 +68,8 @@ export class CasError extends Error {
   readonly requestOperation: RequestOperation;
   /** As `CasErrorDetails` says: check the proxy in between, not the address. */
   readonly isBrokenOnTheWay: boolean;
+  /** As `CasErrorDetails` says. */
+  readonly storeCode: string | undefined;
 
   constructor(message: string, details: CasErrorDetails) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -74,6 +78,7 @@ export class CasError extends Error {
     this.retryAfterMs = details.retryAfterMs;
     this.requestOperation = details.requestOperation;
     this.isBrokenOnTheWay = details.isBrokenOnTheWay ?? false;
+    this.storeCode = details.storeCode;
   }
 
   /** `message` without the name of the call before it, such as `putNode`: for those who did not call it by that name. */

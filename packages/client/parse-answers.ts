@@ -201,7 +201,7 @@ export function parseErrorAnswer(
   status: number,
   body: Uint8Array | undefined,
   operation: RequestOperation,
-): { readonly code: CasErrorCode; readonly message: string } {
+): { readonly code: CasErrorCode; readonly message: string; readonly storeCode?: string | undefined } {
   const envelope = findErrorEnvelope(body);
   if (envelope !== undefined && isErrorCode(envelope.error)) {
     return { code: envelope.error, message: envelope.message ?? `answered ${envelope.error} (${status})` };
@@ -211,7 +211,9 @@ export function parseErrorAnswer(
   // An upload target may be a store with error bodies of its own.
   if (operation === 'uploadNode' || operation === 'uploadPack') {
     const advice = status === 413 ? TOO_LARGE_ADVICE : '';
-    return { code: 'UPLOAD_REFUSED', message: `the upload target answered ${status}${advice}` };
+    const storeCode = findStoreCode(body);
+    const said = storeCode === undefined ? status : `${status} ${storeCode}`;
+    return { code: 'UPLOAD_REFUSED', message: `the upload target answered ${said}${advice}`, storeCode };
   }
   const code = 'MALFORMED_RESPONSE';
   if (status === 0 || (status >= 300 && status < 400)) {
@@ -224,6 +226,13 @@ export function parseErrorAnswer(
     return { code, message: `answered ${status} with a code this version does not know: ${envelope.error}` };
   }
   return { code, message: `answered ${status} without this API's error body; check baseUrl and any proxy` };
+}
+
+/** Stores that take uploads themselves name what is wrong in XML. */
+const STORE_CODE = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/;
+
+function findStoreCode(body: Uint8Array | undefined): string | undefined {
+  return body === undefined ? undefined : STORE_CODE.exec(new TextDecoder().decode(body))?.[1];
 }
 
 function findErrorEnvelope(

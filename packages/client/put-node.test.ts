@@ -192,6 +192,19 @@ describe('putNode', () => {
     expect(await codeOf(away.client().putNode(NODE))).toBe('CONNECTION_FAILED');
   });
 
+  test('a store whose signer has expired (400 ExpiredToken): another lease gives another URL', async () => {
+    const space = new FakeSpace();
+    const expired =
+      '<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>';
+    space.plant('upload', () => new Response(expired, { status: 400 }));
+    expect((await space.client().putNode(NODE)).state).toBe('ready');
+    const other = new FakeSpace();
+    other.plant('upload', () => new Response('<Error><Code>InvalidDigest</Code></Error>', { status: 400 }));
+    const error = (await rejection(other.client().putNode(NODE))) as CasError;
+    expect([error.code, error.storeCode]).toEqual(['UPLOAD_REFUSED', 'InvalidDigest']);
+    expect(error.message).toContain('answered 400 InvalidDigest');
+  });
+
   test('rounds are bounded', async () => {
     const space = new FakeSpace();
     space.plant('upload', ...Array(20).fill(() => failure(412, 'CONFLICT')));

@@ -260,9 +260,10 @@ export class Answer {
       if (this.#plan.signal?.aborted) throw error;
       // The status is known and says enough, even if the text never came.
     }
-    const { code, message } = parseErrorAnswer(this.status, bytes, operation);
+    const { code, message, storeCode } = parseErrorAnswer(this.status, bytes, operation);
     return new CasError(`${operation}: ${message}`, {
       code,
+      storeCode,
       status: this.status,
       retryAfterMs,
       requestOperation: operation,

@@ -94,6 +94,14 @@ const SUPERSEDED_STATUSES: ReadonlySet<number> = new Set([
   412, // the generation is finished: someone was first, or our own PUT succeeded and its answer was lost
 ]);
 
+/** What a store answers 400 with when the credentials that signed the URL have expired before it. */
+const SIGNER_EXPIRED = 'ExpiredToken';
+
+function isSuperseded({ status, storeCode }: CasError): boolean {
+  if (status === undefined) return false;
+  return SUPERSEDED_STATUSES.has(status) || (status === 400 && storeCode === SIGNER_EXPIRED);
+}
+
 /**
  * The PUT, exactly as told and without the capability. Safe to send again: an interrupted PUT leaves nothing, a finished
  * one answers 412 and keeps its bytes. Throws CasError.
@@ -119,8 +127,7 @@ export async function uploadAsTold(
     await request(transport, plan, (answer) => answer.readNothing());
     return 'accepted';
   } catch (error) {
-    const status = error instanceof CasError && !signal?.aborted ? error.status : undefined;
-    if (status !== undefined && SUPERSEDED_STATUSES.has(status)) return 'superseded';
+    if (error instanceof CasError && !signal?.aborted && isSuperseded(error)) return 'superseded';
     throw error;
   }
 }

@@ -147,7 +147,8 @@ async function instructUpload(
       { issuedAt: row.touchedAt, expiresAt },
       NODE_MEDIA_TYPE,
     );
-    return { method: 'PUT' as const, url: signed.url, expiresAt, headers: signed.headers };
+    const { url, headers } = signed;
+    return { method: 'PUT' as const, url, expiresAt: signed.expiresAt ?? expiresAt, headers };
   }
   const token = signUploadToken(core.signer, { space, hash, generation, expiresAt }, holder);
   return {

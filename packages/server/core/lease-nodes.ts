@@ -181,7 +181,7 @@ async function instruct(
   if (upload.kind === 'direct') {
     const life = { issuedAt: pack.touchedAt, expiresAt };
     const signed = await upload.signUpload(space, generation, life, PACK_MEDIA_TYPE);
-    return { id, method: 'PUT', url: signed.url, expiresAt, headers: signed.headers, ...limits };
+    return { id, method: 'PUT', expiresAt, ...signed, ...limits };
   }
   const token = signPackToken(core.signer, { space, pack: id, generation, expiresAt }, holder);
   const headers = { 'content-type': PACK_MEDIA_TYPE, 'if-none-match': '*' };

@@ -27,6 +27,8 @@ export interface UploadUrlLife {
 export interface SignedUpload {
   readonly url: string;
   readonly headers: Record<string, string>;
+  /** ms; earlier than `UploadUrlLife` says, because what signs it ends before; left out: as that says */
+  readonly expiresAt?: number;
 }
 
 /** The function reads a small body whole: called once the generation counts as being received; the receiver owns the result. */

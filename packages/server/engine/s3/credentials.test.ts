@@ -3,7 +3,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
+import type { S3Address } from '../address.ts';
 import { CredentialSource, type Credentials, openDefaultProvider } from './credentials.ts';
+import { UploadUrls } from './upload-urls.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -115,4 +117,26 @@ describe('CredentialSource', () => {
     const second = await source.get();
     expect(await source.replace(second)).toBe(false);
   });
+});
+
+test('an upload URL ends no later than the credentials that sign it', async () => {
+  const expiration = new Date(1_000_060_000);
+  const credentials = { accessKeyId: 'id', secretAccessKey: 'secret', sessionToken: 'session', expiration };
+  const source = new CredentialSource(
+    async () => credentials,
+    () => 1_000_000_000,
+  );
+  const address = { bucket: 'b', endpoint: 'http://store.test', region: 'r' } as S3Address;
+  const life = { issuedAt: 1_000_000_000, expiresAt: 1_000_300_000 };
+  const signed = await new UploadUrls(address, source).sign('key', life, 'a/b');
+  expect([signed.expiresAt, new URL(signed.url).searchParams.get('X-Amz-Expires')]).toEqual([
+    1_000_060_000,
+    '60',
+  ]);
+  const sooner = await new UploadUrls(address, source).sign(
+    'key',
+    { ...life, expiresAt: 1_000_030_000 },
+    'a/b',
+  );
+  expect(sooner.expiresAt).toBe(1_000_030_000);
 });

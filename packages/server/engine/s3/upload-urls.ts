@@ -30,8 +30,8 @@ export class UploadUrls {
   }
 
   /**
-   * The URL is good until `expiresAt` at the latest, because its life is counted in whole seconds. Both instants come from the
-   * clock of the rows, because the clocks of processes may differ.
+   * The URL is good until `expiresAt` at the latest, because its life is counted in whole seconds, and no longer than the credentials
+   * that sign it. Both instants come from the clock of the rows, because the clocks of processes may differ.
    */
   async sign(
     key: string,
@@ -39,7 +39,9 @@ export class UploadUrls {
     mediaType: string,
     audience: 'clients' | 'servers' = 'clients',
   ): Promise<SignedUpload> {
-    const endsAt = Math.floor(expiresAt / SECOND_MS);
+    const credentials = await this.#credentials.get();
+    const signerEndsAt = credentials.expiration?.getTime() ?? Number.POSITIVE_INFINITY;
+    const endsAt = Math.floor(Math.min(expiresAt, signerEndsAt) / SECOND_MS);
     const beginsAt = Math.min(Math.floor(issuedAt / SECOND_MS), endsAt - 1);
     const headers = { 'content-type': mediaType, 'if-none-match': '*', ...this.#guards };
     const request = {
@@ -51,6 +53,6 @@ export class UploadUrls {
       at: beginsAt * SECOND_MS,
       lifeSeconds: endsAt - beginsAt,
     };
-    return { url: presignUrl(request, await this.#credentials.get()), headers };
+    return { url: presignUrl(request, credentials), headers, expiresAt: endsAt * SECOND_MS };
   }
 }
