@@ -4,6 +4,7 @@ import { LogRepeats, REAL_WORLD } from '../log-repeats.ts';
 import { type AuditEvent, type AuditLine, formatLine, kindOf } from './audit-event.ts';
 import { AuditSink, type SinkReport } from './audit-sink.ts';
 import type { AuditTarget } from './sink-file.ts';
+import { StrangerBound } from './stranger-bound.ts';
 
 export interface AuditOptions {
   readonly target: AuditTarget;
@@ -11,6 +12,8 @@ export interface AuditOptions {
   readonly withReads: boolean;
   /** no change is acknowledged without its line, and none begins while lines cannot be written */
   readonly isRequired: boolean;
+  /** that share the bound of what strangers may write */
+  readonly processes?: number;
 }
 
 /** A change has a line of its own. Of refusals and reads of one kind the first has, and then each window one for all. */
@@ -27,6 +30,7 @@ export class AuditLog {
   readonly isRequired: boolean;
   readonly #sink: AuditSink;
   readonly #repeats = new LogRepeats(REPEAT_WINDOW_MS, REAL_WORLD, UNPROVEN_KINDS_MAX);
+  readonly #strangers: StrangerBound;
   /** as they were written, so that no caller's long strings stay in memory */
   readonly #recent: string[] = [];
 
@@ -34,6 +38,11 @@ export class AuditLog {
     this.withReads = options.withReads;
     this.isRequired = options.isRequired;
     this.#sink = sink;
+    const summarize = (repeats: number): void => {
+      const time = new Date().toISOString();
+      this.#push({ time, operation: 'audit.suppressed', verified: false, repeats });
+    };
+    this.#strangers = new StrangerBound(options.processes ?? 1, summarize, REAL_WORLD);
   }
 
   /** Throws ServeError if the file can never be written; one that cannot be now is tried again. */
@@ -87,15 +96,24 @@ export class AuditLog {
 
   async close(): Promise<void> {
     this.#repeats.flush();
+    this.#strangers.flush();
     await this.#sink.close();
   }
 
   writeAtExit(): void {
     this.#repeats.flush();
+    this.#strangers.flush();
     this.#sink.writeAtExit();
   }
 
   #write(line: AuditLine): void {
+    const isStranger = line.verified === false;
+    const isWanted =
+      !isStranger || this.#strangers.admits(Buffer.byteLength(formatLine(line)), line.repeats ?? 1);
+    if (isWanted) this.#push(line);
+  }
+
+  #push(line: AuditLine): void {
     const text = formatLine(line);
     this.#recent.push(text);
     if (this.#recent.length > RECENT_LINES_MAX) this.#recent.shift();

@@ -79,6 +79,8 @@ function eventOf(
   const { request, record, timing } = exchange;
   const { capability, space } = record;
   const isUpload = record.operation === 'upload';
+  // The Space of an upload comes from a URL that we signed.
+  const isProven = capability !== undefined || (isUpload && space !== undefined);
   const claims = isUpload ? undefined : describeToken(request.headers.get('authorization'));
   return {
     requestId: record.requestId,
@@ -87,8 +89,7 @@ function eventOf(
     space: space?.spaceId ?? capability?.spaceId,
     operation: record.operation,
     ...claims,
-    // The Space of an upload comes from a URL that we signed.
-    verified: capability !== undefined || isUpload ? undefined : false,
+    verified: isProven ? undefined : false,
     peer,
     status,
     error: record.errorCode,

@@ -222,6 +222,10 @@ export const AUDIT_LOST = METRICS.counter(
   'holdfast_audit_lost_lines_total',
   'Lines of the audit log that could not be written and are lost',
 );
+export const AUDIT_SUPPRESSED = METRICS.counter(
+  'holdfast_audit_suppressed_events_total',
+  'Refusals of callers whom nobody has checked that have no line in the audit log, because there were too many',
+);
 export const AUDIT_FAILING = METRICS.gauge(
   'holdfast_audit_failing',
   'Whether the audit log takes no lines now (1) or is well, or not asked for (0)',

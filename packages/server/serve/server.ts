@@ -106,7 +106,10 @@ async function openParts(
   });
   opened.add(() => copies.close());
   opened.add(watchServer(config, core, log, worker === 0));
-  const audit = config.audit === undefined ? undefined : await openAudit(config.audit, log);
+  const audit =
+    config.audit === undefined
+      ? undefined
+      : await openAudit({ ...config.audit, processes: config.workers }, log);
   opened.add(async () => audit?.close());
   const tracer = await openTraces(process.env, log, worker);
   opened.add(async () => tracer?.close());

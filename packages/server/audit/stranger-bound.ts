@@ -1,0 +1,65 @@
+/**
+ * One bound for the lines of all callers whom nobody has checked: else strangers fill the disk with refusals, by other names, addresses
+ * and tokens each time. What goes beyond it is counted, and a line says how many.
+ */
+import type { RepeatsWorld } from '../log-repeats.ts';
+import { AUDIT_SUPPRESSED } from '../metrics/server-metrics.ts';
+
+/** Of one server, over all its processes. */
+const BYTES_PER_SECOND = 16 * 1024;
+/** What may come at once, after a time without strangers: so many bytes' seconds are saved. */
+const BURST_SECONDS = 8;
+/** Every line is written within a second. */
+const SUMMARY_MS = 500;
+const SECOND_MS = 1000;
+
+export class StrangerBound {
+  readonly #world: RepeatsWorld;
+  readonly #bytesPerMs: number;
+  readonly #burstBytes: number;
+  readonly #summarize: (suppressed: number) => void;
+  #leftBytes: number;
+  #filledAt: number;
+  #suppressed = 0;
+  #isScheduled = false;
+
+  /** `summarize` writes the line that says how many were left out. */
+  constructor(processes: number, summarize: (suppressed: number) => void, world: RepeatsWorld) {
+    this.#world = world;
+    this.#summarize = summarize;
+    const bytesPerSecond = BYTES_PER_SECOND / processes;
+    this.#bytesPerMs = bytesPerSecond / SECOND_MS;
+    this.#burstBytes = bytesPerSecond * BURST_SECONDS;
+    this.#leftBytes = this.#burstBytes;
+    this.#filledAt = world.now();
+  }
+
+  /** Whether a line of so many bytes may be written; else it is counted: it stands for `events`. */
+  admits(bytes: number, events: number): boolean {
+    const now = this.#world.now();
+    const filled = this.#leftBytes + (now - this.#filledAt) * this.#bytesPerMs;
+    this.#leftBytes = Math.min(this.#burstBytes, filled);
+    this.#filledAt = now;
+    if (bytes <= this.#leftBytes) {
+      this.#leftBytes -= bytes;
+      return true;
+    }
+    AUDIT_SUPPRESSED.add(events);
+    this.#suppressed += events;
+    if (!this.#isScheduled) {
+      this.#isScheduled = true;
+      this.#world.schedule(() => {
+        this.#isScheduled = false;
+        this.flush();
+      }, SUMMARY_MS);
+    }
+    return false;
+  }
+
+  /** Says what was counted so far. */
+  flush(): void {
+    const suppressed = this.#suppressed;
+    this.#suppressed = 0;
+    if (suppressed > 0) this.#summarize(suppressed);
+  }
+}
