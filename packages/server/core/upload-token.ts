@@ -32,7 +32,7 @@ export interface UploadHolder {
 }
 
 /** base64url; null: the capability has no such claim */
-export type HolderDigests = { readonly [Claim in keyof UploadHolder]: string | null };
+type HolderDigests = { readonly [Claim in keyof UploadHolder]: string | null };
 
 /** Two ids of 256 code points, base64 of JSON, with room. */
 const UPLOAD_TOKEN_CHARACTERS_MAX = 8192;
