@@ -136,7 +136,7 @@ test('a request is a span of its caller’s trace, its steps are children, and n
   expect(await readMetadata(each, node.hash, `00-${TRACE}-${PARENT}-01`)).toBe(200);
   expect(await readMetadata(each, node.hash, `00-${TRACE}-${PARENT}-01-more`)).toBe(200);
   await fetch(`${each.server.url}/v1/apps/nobody/spaces/space/cas/usage`, {
-    headers: { traceparent: 'none' },
+    headers: { traceparent: `00-${TRACE}-${PARENT}-00` },
   });
   // The last ones are sent at the drain.
   await each.server.end('SIGTERM');
@@ -167,6 +167,7 @@ test('a request is a span of its caller’s trace, its steps are children, and n
   expect(roots.map(({ name }) => name)).toEqual(
     expect.arrayContaining(['leaseNode', 'upload', 'readMetadata', 'getUsage']),
   );
+  // A stranger decides neither whose trace it is nor whether it is kept.
   const refused = roots.find(({ name }) => name === 'getUsage') as Span;
   expect(attributesOf(refused)['holdfast.app']).toBeUndefined();
   const sent = receiver.bodies.join();

@@ -44,6 +44,15 @@ describe('an address that is link-local, or of a metadata service,', () => {
     '64:ff9b::a9fe:a9fe',
     '2002:a9fe:a9fe::1',
     'fd00:ec2::254',
+    '168.63.129.16',
+    '100.100.100.200',
+    '192.0.0.192',
+    '::ffff:168.63.129.16',
+    '64:ff9b::100.100.100.200',
+    '64:ff9b:1::6464:64c8',
+    '::ffff:0:192.0.0.192',
+    '2002:c000:c0::1',
+    'fd00:c1::a9fe:a9fe',
   ];
 
   test.each(refused)('is not asked where a name resolves to it: %s', async (address) => {
@@ -68,15 +77,22 @@ describe('an address that is link-local, or of a metadata service,', () => {
     expect(world.fetchCount).toBe(0);
   });
 
-  test.each(['127.0.0.1', '::1', '169.253.255.255', 'fec0::1', '::ffff:127.0.0.1', '10.0.0.1'])(
-    'is not this one: %s',
-    async (address) => {
-      const world = new FakeWorld();
-      world.answer = async () => new Response('keys');
-      world.resolve = async () => [address];
-      expect(await textOf('https://issuer.test/jwks.json', world)).toBe('keys');
-    },
-  );
+  test.each([
+    '168.63.129.17',
+    '100.100.100.199',
+    '2002:c000:c1::1',
+    '127.0.0.1',
+    '::1',
+    '169.253.255.255',
+    'fec0::1',
+    '::ffff:127.0.0.1',
+    '10.0.0.1',
+  ])('is not this one: %s', async (address) => {
+    const world = new FakeWorld();
+    world.answer = async () => new Response('keys');
+    world.resolve = async () => [address];
+    expect(await textOf('https://issuer.test/jwks.json', world)).toBe('keys');
+  });
 });
 
 describe('the host of the URL', () => {

@@ -1,17 +1,36 @@
 /** Addresses that no key set is fetched from: behind them clouds hand credentials of the machine to whoever asks. */
 import { BlockList, isIP } from 'node:net';
 
+/** Link-local, and the metadata services of Azure, Alibaba Cloud and Oracle Cloud, each with the length of its prefix. */
+const REFUSED_IPV4: readonly (readonly [address: string, bits: number])[] = [
+  ['169.254.0.0', 16],
+  ['168.63.129.16', 32],
+  ['100.100.100.200', 32],
+  ['192.0.0.192', 32],
+];
+/** Bits before an IPv4 address in an IPv6 one, and what stands there: mapped, compatible, translated (NAT64, its local prefix, SIIT). */
+const CARRIER_BITS = 96;
+const CARRIERS = ['::ffff:', '::', '64:ff9b::', '64:ff9b:1::', '::ffff:0:'];
+/** 6to4 carries an IPv4 address right behind its first 16 bits. */
+const SIX_TO_FOUR_BITS = 16;
+
 const REFUSED = new BlockList();
-REFUSED.addSubnet('169.254.0.0', 16, 'ipv4');
+for (const [address, bits] of REFUSED_IPV4) {
+  REFUSED.addSubnet(address, bits, 'ipv4');
+  for (const carrier of CARRIERS) REFUSED.addSubnet(`${carrier}${address}`, CARRIER_BITS + bits, 'ipv6');
+  REFUSED.addSubnet(`2002:${groupsOf(address)}::`, SIX_TO_FOUR_BITS + bits, 'ipv6');
+}
 REFUSED.addSubnet('fe80::', 10, 'ipv6');
-// An IPv4 address as IPv6 ones carry it: mapped, compatible, translated (NAT64) and 6to4.
-REFUSED.addSubnet('::ffff:169.254.0.0', 112, 'ipv6');
-REFUSED.addSubnet('::169.254.0.0', 112, 'ipv6');
-REFUSED.addSubnet('64:ff9b::169.254.0.0', 112, 'ipv6');
-REFUSED.addSubnet('2002:a9fe::', 32, 'ipv6');
 // The metadata services that have an address of their own in a cloud's private network.
 REFUSED.addAddress('fd00:ec2::254', 'ipv6');
 REFUSED.addAddress('fd20:ce::254', 'ipv6');
+REFUSED.addAddress('fd00:c1::a9fe:a9fe', 'ipv6');
+
+/** An IPv4 address as two groups of an IPv6 one. */
+function groupsOf(address: string): string {
+  const [a = 0, b = 0, c = 0, d = 0] = address.split('.').map(Number);
+  return [a * 256 + b, c * 256 + d].map((group) => group.toString(16)).join(':');
+}
 
 /** True for a link-local or metadata address, as text without brackets. False for every other text. */
 export function isLinkLocal(address: string): boolean {

@@ -6,7 +6,7 @@ export type CorsOrigins = '*' | readonly string[];
 
 export type HeaderFields = Record<string, string>;
 
-const ALLOWED_HEADERS = 'authorization, content-type, if-none-match, range';
+const ALLOWED_HEADERS = 'authorization, content-type, if-none-match, range, traceparent, tracestate';
 const EXPOSED_HEADERS =
   'Accept-Ranges, Content-Length, Content-Range, Holdfast-Rotten-Nodes, Retry-After, Server-Timing, WWW-Authenticate, X-Request-Id';
 

@@ -34,7 +34,7 @@ import { jsonBytesAtMost, orDropped } from './request-body.ts';
 import { RequestMetrics } from './request-metrics.ts';
 import { RequestRecord, type ServedOperation } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
-import { describeRequest } from './request-traces.ts';
+import { describeRequest, findTraceParent } from './request-traces.ts';
 import { originOf, splitUrl } from './request-url.ts';
 import { SPACE_OPERATIONS } from './space-operations.ts';
 import { makeTenantShares, type TenantShares } from './tenant-shares.ts';
@@ -128,8 +128,9 @@ export function createHandler(options: HandlerOptions): Handler {
   const counted = (exchange: Exchange, answer: Response): Response => {
     metrics.record(exchange.record, answer.status, exchange.timing.elapsedMs);
     if (tracer !== undefined) {
-      const { headers } = exchange.request;
-      tracer.record(headers.get('traceparent'), () => describeRequest(exchange, answer.status, tenants));
+      tracer.record(findTraceParent(exchange, tenants.proxies), () =>
+        describeRequest(exchange, answer.status, tenants),
+      );
     }
     return answer;
   };

@@ -20,10 +20,15 @@ export class TrustedProxies {
     return this.#trusts(sender) ? this.#forwardedFor(request, sender) : sender;
   }
 
-  schemeOf(request: Request, connections: Connections | undefined): 'http' | 'https' {
-    if (this.#isEmpty) return 'http';
+  /** Whether the connection is one of a trusted proxy. */
+  isProxied(request: Request, connections: Connections | undefined): boolean {
+    if (this.#isEmpty) return false;
     const address = connections?.requestIP(request)?.address;
-    if (address === undefined || !this.#trusts(plainAddress(address))) return 'http';
+    return address !== undefined && this.#trusts(plainAddress(address));
+  }
+
+  schemeOf(request: Request, connections: Connections | undefined): 'http' | 'https' {
+    if (!this.isProxied(request, connections)) return 'http';
     const told = request.headers.get('x-forwarded-proto')?.split(',').at(-1)?.trim().toLowerCase();
     return told === 'https' ? 'https' : 'http';
   }

@@ -41,6 +41,19 @@ export function describeRequest(
   };
 }
 
+/**
+ * The `traceparent` of one who has proven a capability, or of a trusted proxy. A stranger's would decide which requests are kept, and
+ * whose trace they belong to.
+ */
+export function findTraceParent(
+  { request, record, connections }: Exchange,
+  proxies: TrustedProxies,
+): string | null {
+  const header = request.headers.get('traceparent');
+  if (header === null || record.capability !== undefined) return header;
+  return proxies.isProxied(request, connections) ? header : null;
+}
+
 const ROUTES = { ...OPERATIONS, ...BULK_OPERATIONS };
 
 function routeOf(operation: ServedOperation): string | undefined {

@@ -40,9 +40,10 @@ export class Gauge {
   }
 }
 
-/** Upper bounds in seconds. A local read takes well under a millisecond, an engine across a network some tens. */
+/** Upper bounds in seconds. A local read takes tens of microseconds, an engine across a network tens of milliseconds. */
 export const SECONDS_BUCKETS: readonly number[] = [
-  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+  0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
+  5, 10,
 ];
 
 export class Histogram {

@@ -31,6 +31,21 @@ export function listAsked(
   return [...asked].toSorted();
 }
 
+/**
+ * What Kubernetes puts into every container beside a service called `holdfast`, or `holdfast-…`, with the form of its value: nobody
+ * has written these.
+ */
+const SERVICE_LINKS: readonly RegExp[] = [
+  /_SERVICE_HOST=[\da-fA-F.:]+$/,
+  /_SERVICE_PORT(?:_\w+)?=\d+$/,
+  /_PORT=(?:tcp|udp|sctp):\/\/\S+$/,
+  /_PORT_\d+_(?:TCP|UDP|SCTP)=(?:tcp|udp|sctp):\/\/\S+$/,
+  /_PORT_\d+_(?:TCP|UDP|SCTP)_(?:PROTO=(?:tcp|udp|sctp)|PORT=\d+|ADDR=[\da-fA-F.:]+)$/,
+];
+
+const isServiceLink = (name: string, value: string | undefined): boolean =>
+  SERVICE_LINKS.some((form) => form.test(`${name}=${value}`));
+
 /** Variables of the environment that nobody reads, each with a known one that is written almost alike. */
 export function findUnknownVariables(
   env: Environment,
@@ -38,7 +53,7 @@ export function findUnknownVariables(
   prefix = VARIABLE_PREFIX,
 ): readonly { readonly name: string; readonly meant: string | undefined }[] {
   return Object.keys(env)
-    .filter((name) => name.startsWith(prefix) && !known.includes(name))
+    .filter((name) => name.startsWith(prefix) && !known.includes(name) && !isServiceLink(name, env[name]))
     .toSorted()
     .map((name) => ({ name, meant: findNearest(name, known) }));
 }
