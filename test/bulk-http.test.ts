@@ -71,7 +71,9 @@ describe('routes', () => {
     const preflight = await fetch(url, { method: 'OPTIONS' });
     expect([preflight.status, await preflight.text()]).toEqual([204, '']);
     expect(preflight.headers.get('access-control-allow-methods')).toContain('POST');
-    expect(preflight.headers.get('access-control-allow-headers')).toMatch(/authorization.*content-type.*traceparent.*tracestate/);
+    expect(preflight.headers.get('access-control-allow-headers')).toMatch(
+      /authorization.*content-type.*traceparent.*tracestate/,
+    );
   });
 
   test.each([

@@ -15,6 +15,7 @@ export const JWKS_JSON_DEPTH_MAX = 16;
 export const KEY_ID_CHARACTERS_MAX = 256;
 export const RSA_MODULUS_BITS_MIN = 2048;
 export const RSA_MODULUS_BITS_MAX = 8192;
+export const RSA_EXPONENT_BITS_MAX = 32;
 
 /** No key set is used when older than this, unless fetching it fails. */
 export const JWKS_FRESH_MS_MAX = 5000;

@@ -9,6 +9,7 @@ import { keySetText, testKey } from './test/auth-fixture.ts';
 const p256 = (await testKey('ES256')).publicJwk;
 const otherP256 = (await testKey('ES256', 'other')).publicJwk;
 const rsa = (await testKey('RS256')).publicJwk;
+const ed25519 = (await testKey('EdDSA')).publicJwk;
 
 function refusalsOf(...keys: JWK[]): string {
   return parseKeySet(keySetText(...keys)).refusals.join('; ');
@@ -53,6 +54,61 @@ describe('keys', () => {
     ['missing coordinate', { kty: 'EC', crv: 'P-256', x: 'AA' }, '"y"'],
     ['coordinate that is no base64url', { ...p256, x: 'A+/=' }, '"x"'],
     ['RSA exponent 1', { ...rsa, e: 'AQ' }, 'unsafe exponent'],
+    [
+      'Ed25519 of small order',
+      { ...ed25519, x: 'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA' },
+      'small order',
+    ],
+    [
+      'Ed25519 of small order',
+      { ...ed25519, x: 'AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA' },
+      'small order',
+    ],
+    [
+      'Ed25519 of small order',
+      { ...ed25519, x: 'AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAIA' },
+      'small order',
+    ],
+    [
+      'Ed25519 of small order',
+      { ...ed25519, x: 'JuiVj8KyJ7BFw_SJ8u-Y8NXfrAXTxjM5sTgCiG1T_AU' },
+      'small order',
+    ],
+    [
+      'Ed25519 of small order',
+      { ...ed25519, x: 'JuiVj8KyJ7BFw_SJ8u-Y8NXfrAXTxjM5sTgCiG1T_IU' },
+      'small order',
+    ],
+    [
+      'Ed25519 of small order',
+      { ...ed25519, x: 'xxdqcD1N2E-6PAt2DRBnDyogU_osOczGTsf9d5KsA3o' },
+      'small order',
+    ],
+    [
+      'Ed25519 of small order',
+      { ...ed25519, x: '7P_______________________________________38' },
+      'small order',
+    ],
+    [
+      'Ed25519 beyond the modulus',
+      { ...ed25519, x: '7f_______________________________________38' },
+      'not written',
+    ],
+    [
+      'Ed25519 beyond the modulus',
+      { ...ed25519, x: '7v________________________________________8' },
+      'not written',
+    ],
+    ['Ed25519 that is cut short', { ...ed25519, x: 'BBBB' }, '3 bytes'],
+    ['RSA with a huge exponent', { ...rsa, e: 'AQAAAAAB' }, 'unsafe exponent'],
+    [
+      'RSA with an even modulus',
+      {
+        ...rsa,
+        n: '_____________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________g',
+      },
+      'even modulus',
+    ],
     ['even RSA exponent', { ...rsa, e: 'AQAA' }, 'unsafe exponent'],
   ])('that are unsafe are refused: %s', (_, jwk, reason) => {
     const { keys, refusals } = parseKeySet(JSON.stringify({ keys: [jwk] }));

@@ -12,10 +12,12 @@ import {
   JWKS_JSON_DEPTH_MAX,
   JWKS_KEYS_MAX,
   KEY_ID_CHARACTERS_MAX,
+  RSA_EXPONENT_BITS_MAX,
   RSA_MODULUS_BITS_MAX,
   RSA_MODULUS_BITS_MIN,
 } from './auth-limits.ts';
 import { isBase64url } from './base64url.ts';
+import { findEdwardsWeakness } from './edwards-point.ts';
 
 /** One public key. `identity` is equal for two keys exactly when kid, algorithms and key bytes are. */
 export interface VerificationKey {
@@ -152,7 +154,7 @@ function readKeyForm(jwk: JsonObject, kty: string): KeyForm {
   const crv = jwk.get('crv');
   if (kty === 'EC' && crv === 'P-256') return readForm(jwk, ['ES256'], { kty, crv }, ['x', 'y']);
   if (kty === 'EC' && crv === 'P-384') return readForm(jwk, ['ES384'], { kty, crv }, ['x', 'y']);
-  if (kty === 'OKP' && crv === 'Ed25519') return readForm(jwk, ['EdDSA'], { kty, crv }, ['x']);
+  if (kty === 'OKP' && crv === 'Ed25519') return readEdwardsForm(jwk, { kty, crv });
   if (kty !== 'RSA') return { kind: 'passed-over' };
   const form = readForm(jwk, ['PS256', 'RS256'], { kty }, ['n', 'e']);
   if (form.kind !== 'form') return form;
@@ -161,13 +163,26 @@ function readKeyForm(jwk: JsonObject, kty: string): KeyForm {
     const reason = `is an RSA key of ${bits} bits; use ${RSA_MODULUS_BITS_MIN} to ${RSA_MODULUS_BITS_MAX}`;
     return { kind: 'refused', reason };
   }
-  // An exponent of 1 makes every message its own signature.
-  const exponent = Buffer.from(form.members.e as string, 'base64url');
-  const isOdd = ((exponent.at(-1) ?? 0) & 1) === 1;
-  if (!isOdd || integerBits(form.members.e as string) < 2) {
+  if (!isOdd(form.members.n as string)) {
+    return { kind: 'refused', reason: 'is an RSA key with an even modulus; make a new key' };
+  }
+  // An exponent of 1 makes every message its own signature. A huge one makes each verification slow.
+  const exponentBits = integerBits(form.members.e as string);
+  if (!isOdd(form.members.e as string) || exponentBits < 2 || exponentBits > RSA_EXPONENT_BITS_MAX) {
     return { kind: 'refused', reason: 'is an RSA key with an unsafe exponent; use 65537' };
   }
   return form;
+}
+
+function readEdwardsForm(jwk: JsonObject, fixed: Readonly<Record<string, string>>): KeyForm {
+  const form = readForm(jwk, ['EdDSA'], fixed, ['x']);
+  if (form.kind !== 'form') return form;
+  const reason = findEdwardsWeakness(Buffer.from(form.members.x as string, 'base64url'));
+  return reason === undefined ? form : { kind: 'refused', reason };
+}
+
+function isOdd(base64url: string): boolean {
+  return ((Buffer.from(base64url, 'base64url').at(-1) ?? 0) & 1) === 1;
 }
 
 function readForm(

@@ -1,0 +1,27 @@
+/** Public keys of Ed25519 that prove nothing: for a point of small order anybody can make a signature that holds. Pure. */
+
+const POINT_BYTES = 32;
+/** The bit of the last byte that says which x belongs to y. */
+const SIGN = 0x80;
+/** The modulus of the curve's numbers, 2^255 − 19. */
+const MODULUS = 2n ** 255n - 19n;
+/** The y of the eight points of small order; each may be written with either sign. */
+const SMALL_ORDER_Y: ReadonlySet<bigint> = new Set([
+  0n,
+  1n,
+  MODULUS - 1n,
+  2707385501144840649318225287225658788936804267575313519463743609750303402022n,
+  55188659117513257062467267217118295137698188065244968500265048394206261417927n,
+]);
+
+/** Why the key may not be registered; undefined: nothing is known against it. */
+export function findEdwardsWeakness(key: Uint8Array): string | undefined {
+  if (key.length !== POINT_BYTES) return `is an Ed25519 key of ${key.length} bytes; it has ${POINT_BYTES}`;
+  let y = 0n;
+  for (const [index, byte] of key.entries()) {
+    y |= BigInt(index === POINT_BYTES - 1 ? byte & ~SIGN : byte) << BigInt(8 * index);
+  }
+  if (y >= MODULUS) return 'is an Ed25519 key that is not written as it has to be; make a new key';
+  if (SMALL_ORDER_Y.has(y)) return 'is an Ed25519 key of small order; make a new key';
+  return undefined;
+}
