@@ -320,7 +320,7 @@ export const COMPOSITION_ROOT = 'packages/server/deployment/open.ts';
  * come before its rooms.
  */
 export const FLOORS: readonly RegExp[] = [
-  /^packages\/server\/(?:(?:error-code|errors|log|log-repeats|secret-file)\.ts|package\.json)$/,
+  /^packages\/server\/(?:(?:error-code|errors|log|log-output|log-repeats|secret-file|standard-stream)\.ts|package\.json)$/,
   /^packages\/server\/metrics\//,
   /^packages\/server\/traces\//,
   /^packages\/server\/shares\//,

@@ -1,5 +1,6 @@
 /** The server's log: JSON lines on stderr. Nothing that holds a token, a signature or a key is ever passed to it. */
 import { type LogFn, type Logger, pino } from 'pino';
+import { LogOutput } from './log-output.ts';
 import { LogRepeats, type WriteLine } from './log-repeats.ts';
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
@@ -11,10 +12,25 @@ const STDERR = 2;
 /** In this time one line of a kind is written, with the number of such lines since the last one. */
 const REPEAT_WINDOW_MS = 10_000;
 
-/** Lines are written at once, so that a line about the end of the process is not lost with it. Lines that repeat are counted. */
-export function openLog(level: LogLevel, fields: Readonly<Record<string, unknown>> = {}): Log {
+/**
+ * Lines are written at once if stderr takes them. Lines that repeat are counted. A reader that does not read loses lines and holds
+ * up nobody; `noteDropped` is told of each.
+ */
+export function openLog(
+  level: LogLevel,
+  fields: Readonly<Record<string, unknown>> = {},
+  noteDropped: (lines: number) => void = () => undefined,
+): Log {
   const repeats = new LogRepeats(REPEAT_WINDOW_MS);
-  process.once('exit', () => repeats.flush());
+  const output = new LogOutput({
+    fd: STDERR,
+    noteDropped,
+    describeGap: (dropped) => gapLine(fields, dropped),
+  });
+  process.once('exit', () => {
+    repeats.flush();
+    output.writeAtExit();
+  });
   return pino(
     {
       level,
@@ -30,8 +46,16 @@ export function openLog(level: LogLevel, fields: Readonly<Record<string, unknown
         },
       },
     },
-    pino.destination({ fd: STDERR, sync: true }),
+    output,
   );
+}
+
+function gapLine(fields: Readonly<Record<string, unknown>>, dropped: number): string {
+  const line = {
+    ...{ level: 'warn', time: new Date().toISOString(), pid: process.pid, ...fields, dropped },
+    msg: 'lines of the log are missing here: its reader took them too slowly',
+  };
+  return `${JSON.stringify(line)}\n`;
 }
 
 type Line = Parameters<LogFn>;

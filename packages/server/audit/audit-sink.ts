@@ -2,7 +2,6 @@
  * Writes whole lines, and never holds up whoever hands them in: one write at a time, off the event loop, a bounded queue before
  * it. What the file does not take is lost and counted, and a line says how many are missing once the file takes lines again.
  */
-import { writeSync } from 'node:fs';
 import { codeOf } from '../error-code.ts';
 import { AUDIT_FAILING, AUDIT_LINES, AUDIT_LOST } from '../metrics/server-metrics.ts';
 import { formatLine } from './audit-event.ts';
@@ -13,6 +12,7 @@ import {
   isStillThere,
   type OpenFile,
   openTarget,
+  writeLastTo,
   writeTo,
 } from './sink-file.ts';
 
@@ -134,7 +134,7 @@ export class AuditSink {
   writeAtExit(): void {
     if (this.#file === undefined || this.#isStuck || this.#isClosed || this.#queue.length === 0) return;
     try {
-      writeSync(this.#file.fd, this.#queue.join(''));
+      writeLastTo(this.#file, Buffer.from(this.#queue.join('')));
     } catch {
       // Nobody is left who could be told.
     }

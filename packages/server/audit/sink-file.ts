@@ -1,5 +1,6 @@
 /** The file behind the audit log: opened so that nothing waits for a reader, kept to its owner, and found again after a rotation. */
-import { close, constants, fchmod, fstat, open, type Stats, stat, write } from 'node:fs';
+import { close, constants, fchmod, fstat, open, type Stats, stat, write, writeSync } from 'node:fs';
+import { openOwnDescription, openStreamOutput } from '../standard-stream.ts';
 
 export type AuditTarget = { readonly kind: 'file'; readonly path: string } | { readonly kind: 'stdout' };
 
@@ -11,7 +12,6 @@ export interface OpenFile {
 }
 
 const STDOUT = 1;
-const STDOUT_PATH = '/proc/self/fd/1';
 /** Only the owner: the log names callers. */
 const FILE_MODE = 0o600;
 const OTHERS = 0o077;
@@ -25,9 +25,9 @@ const FILE_BYTES_MAX = 256 * 1024;
 export async function openTarget(target: AuditTarget): Promise<OpenFile> {
   if (target.kind === 'file') return openPath(target.path, FLAGS | constants.O_CREAT);
   const stats = await statOf(STDOUT);
-  // A pipe of our own end: whoever else writes to stdout keeps one that waits.
-  if (stats.isFIFO()) return openPath(STDOUT_PATH, FLAGS);
-  return describe(STDOUT, stats);
+  // Whoever else writes to stdout keeps a pipe or terminal that waits.
+  const own = stats.isFile() ? undefined : openOwnDescription(STDOUT);
+  return describe(own ?? STDOUT, stats);
 }
 
 export function isSameFile(one: OpenFile, other: OpenFile | undefined): boolean {
@@ -44,6 +44,12 @@ export async function isStillThere(target: AuditTarget, { stats }: OpenFile): Pr
 /** Resolves with how many bytes were taken. */
 export function writeTo(fd: number, bytes: Uint8Array): Promise<number> {
   return asPromise((settle) => write(fd, bytes, settle));
+}
+
+/** What the process writes last: nobody waits for it. Throws the error of the system. */
+export function writeLastTo({ fd }: OpenFile, bytes: Uint8Array): void {
+  if (fd === STDOUT) openStreamOutput(fd).writeLast(bytes);
+  else writeSync(fd, bytes);
 }
 
 /** What the closing says is about bytes that were judged when they were written. */

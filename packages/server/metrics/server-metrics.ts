@@ -231,6 +231,10 @@ export const AUDIT_FAILING = METRICS.gauge(
   'Whether the audit log takes no lines now (1) or is well, or not asked for (0)',
   { merge: 'max' },
 );
+export const LOG_DROPPED = METRICS.counter(
+  'holdfast_log_lines_dropped_total',
+  'Lines of the log that were lost because stderr did not take them',
+);
 export const TRACE_SPANS_DROPPED = METRICS.counters(
   'holdfast_trace_spans_dropped_total',
   'Spans of traces that were dropped: the queue had no room, the receiver refused them, or the server ended',

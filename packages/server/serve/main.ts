@@ -4,6 +4,7 @@ import { type HeldDataFolder, holdDataFolder } from '../deployment/data-folder.t
 import { type FolderModes, tightenModes } from '../deployment/folder-modes.ts';
 import { formatAuthority } from '../engine/address.ts';
 import { type Log, openLog } from '../log.ts';
+import { LOG_DROPPED } from '../metrics/server-metrics.ts';
 import { makeSignInCode, nameLink, type SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
 import { type DevApp, type KeepAccess, openDevApp } from './dev-app.ts';
@@ -36,7 +37,7 @@ export async function serve(
   printLine: (line: string) => void,
 ): Promise<void> {
   process.umask(PRIVATE_UMASK);
-  const log = openLog(config.logLevel);
+  const log = openLog(config.logLevel, {}, (lines) => LOG_DROPPED.add(lines));
   // This comes first, so that a signal during the start is not lost.
   const told = awaitSignal();
   // A rotation of the audit log that comes during the start must not end the server.

@@ -5,6 +5,7 @@ import { joinDataFolder } from '../deployment/data-folder.ts';
 import { ServeError } from '../errors.ts';
 import { openLog } from '../log.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
+import { LOG_DROPPED } from '../metrics/server-metrics.ts';
 import { type OneServingProcess, startServing } from './serving-process.ts';
 import type { FromWorker, ToWorker } from './worker-messages.ts';
 
@@ -19,7 +20,7 @@ const tell = (message: FromWorker): void => {
 async function start(order: Extract<ToWorker, { kind: 'start' }>): Promise<void> {
   const { config, kind: _, ...place } = order;
   const { worker } = place;
-  const log = openLog(config.logLevel, { worker });
+  const log = openLog(config.logLevel, { worker }, (lines) => LOG_DROPPED.add(lines));
   try {
     if (config.place.rows.kind === 'folder') joinDataFolder(config.place.rows.dataDir);
     // From here on no other server can take the folder. One may have taken it before, if the supervisor had died.
