@@ -7,7 +7,7 @@ import { constants, fstatSync, openSync, type Stats, write, writeSync } from 'no
 import { codeOf } from './error-code.ts';
 
 /** bytes taken; `full`: none now, try again later */
-export type WriteResult = number | 'full';
+type WriteResult = number | 'full';
 
 export interface StreamOutput {
   /**
