@@ -45,11 +45,11 @@ test(
     await signInAsOperator(page, 'a-wrong-one');
     await page.getByText('The operator token is wrong').waitFor();
     await signInAsOperator(page, TOKEN);
-    await page.getByText('All is well').waitFor();
+    await page.getByText('check passes').waitFor();
     expect(page.url()).not.toContain('operator-token');
     expect(await page.evaluate(() => JSON.stringify(localStorage))).toBe('{}');
     await page.reload();
-    await page.getByText('All is well').waitFor();
+    await page.getByText('check passes').waitFor();
     await page.getByRole('button', { name: 'Sign out as operator' }).click();
     await page.getByRole('heading', { name: 'Sign in as operator' }).waitFor();
     expect(await page.evaluate(() => JSON.stringify(sessionStorage))).toBe('{}');

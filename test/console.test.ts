@@ -26,7 +26,7 @@ test(
     const paths: string[] = [];
     watched.page.on('response', (response) => paths.push(new URL(response.url()).pathname));
     await running.signInAsOperator(watched);
-    await watched.page.getByText('All is well').waitFor();
+    await watched.page.getByText('check passes').waitFor();
     const files = [...new Set(paths)].filter((path) => path === '/' || path.startsWith('/console/'));
     expect(files.length).toBeGreaterThan(2);
     const bodies = await Promise.all(

@@ -18,6 +18,7 @@ export interface ConsoleServer {
   /** the one-time link */
   readonly link: string;
   /** of the demo's Space */
+  readonly token: string;
   readonly client: Client;
   open(options?: BrowserContextOptions): Promise<WatchedPage>;
   /** another one-time link */
@@ -68,6 +69,7 @@ export async function startConsoleServer(
   const [baseUrl = '', appId = '', spaceId = '', token = ''] = printed.map(([, value]) => value);
   return {
     ...{ folder: folder.path, server, consoleUrl, link: await find(/(http:\S+#signin=\S+)\n/) },
+    token,
     client: createClient({ baseUrl, appId, spaceId, token }),
     open: (options = {}) => openWatchedPage(browser, [consoleUrl, baseUrl], options),
     makeLink: async () => (await runHoldfast(['console', '--data', data])).stdout.trim(),

@@ -1,4 +1,5 @@
 /** The operation that says how the server is, in one document for people, the console and alerts. */
+import { resolve } from 'node:path';
 import type { JsonSchema } from '@holdfast/protocol';
 import { StoreUnavailable } from '../core/store-failure.ts';
 import { ROTTEN_COUNT_MAX } from '../core/upkeep-ports.ts';
@@ -41,6 +42,7 @@ export const getStatus = operation({
       }),
     ),
     engines: record({ rows: { enum: ['sqlite', 'postgres'] }, bytes: { enum: ['disk', 's3'] } }),
+    dataDir: orNull(TEXT),
     apps: orNull(record({ active: COUNT, suspended: COUNT })),
     rottenNodes: COUNT,
     messages: listOf(record({ severity: SEVERITY, name: TEXT, message: TEXT }), 'Empty: all is well.'),
@@ -54,6 +56,7 @@ export const getStatus = operation({
       now: Date.now(),
       server: live === undefined ? null : describeServer(live),
       engines: enginesOf(place),
+      dataDir: place.rows.kind === 'folder' ? resolve(place.rows.dataDir) : null,
       apps,
       rottenNodes,
       messages: [...checkMessages(call), ...rotMessages(rottenNodes)],

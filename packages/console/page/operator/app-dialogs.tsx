@@ -5,6 +5,7 @@ import { Dialog } from '../parts/dialog.tsx';
 import { shellWord } from '../parts/format.ts';
 import { printable } from '../parts/printable.ts';
 import { change } from './operator-api.ts';
+import { useOperatorCommand } from './operator-command.tsx';
 import type { App } from './shapes.ts';
 import { formatSize, parseSize } from './size-field.ts';
 
@@ -42,7 +43,7 @@ function StatusDialog({
       title={isSuspend ? `Suspend ${name}?` : `Resume ${name}?`}
       confirm={isSuspend ? 'Suspend' : 'Resume'}
       isDangerous={isSuspend}
-      command={`holdfast app ${verb} ${shellWord(app.appId)}`}
+      command={useOperatorCommand(`holdfast app ${verb} ${shellWord(app.appId)}`)}
       onClose={onClose}
       onConfirm={async () => {
         await change(`apps/${verb}`, { app: app.appId });
@@ -64,7 +65,9 @@ function QuotaDialog({ app, onClose, onDone }: AppDialogProps) {
   const maxBytes = parseSize(bytes);
   const maxNodes = nodes === '' ? null : /^\d{1,15}$/.test(nodes) ? Number(nodes) : undefined;
   const isGood = maxBytes !== undefined && maxNodes !== undefined;
-  const command = `holdfast app set ${shellWord(app.appId)} --max-bytes ${bytes === '' ? 'none' : bytes} --max-nodes ${nodes === '' ? 'none' : nodes}`;
+  const command = useOperatorCommand(
+    `holdfast app set ${shellWord(app.appId)} --max-bytes ${bytes === '' ? 'none' : bytes} --max-nodes ${nodes === '' ? 'none' : nodes}`,
+  );
   return (
     <Dialog
       title={`Quotas of ${printable(app.appId)}`}
@@ -110,7 +113,9 @@ function RevokeDialog({ app, onClose, onDone }: AppDialogProps) {
   const [kind, setKind] = useState<'jti' | 'sub'>('jti');
   const [value, setValue] = useState('');
   const [isLift, setLift] = useState(false);
-  const command = `holdfast app revoke ${shellWord(app.appId)} --${kind} ${shellWord(value)}${isLift ? ' --lift' : ''}`;
+  const command = useOperatorCommand(
+    `holdfast app revoke ${shellWord(app.appId)} --${kind} ${shellWord(value)}${isLift ? ' --lift' : ''}`,
+  );
   return (
     <Dialog
       title={`Revoke tokens of ${printable(app.appId)}`}

@@ -8,8 +8,10 @@ import { useLoaded } from '../parts/loaded.ts';
 import { Empty, Shown } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
 import { hrefTo } from '../route.ts';
+import { AddAppDialog } from './add-app-dialog.tsx';
 import { type AppAct, AppDialog } from './app-dialogs.tsx';
 import { read } from './operator-api.ts';
+import { OperatorCommand } from './operator-command.tsx';
 import type { App } from './shapes.ts';
 
 const REFRESH_MS = 15_000;
@@ -19,15 +21,22 @@ export function Apps() {
     everyMs: REFRESH_MS,
   });
   const [act, setAct] = useState<{ readonly act: AppAct; readonly app: App } | undefined>(undefined);
+  const [isAdding, setAdding] = useState(false);
   return (
     <>
+      <div class="buttons">
+        <button type="button" onClick={() => setAdding(true)}>
+          Add an App …
+        </button>
+      </div>
+      {isAdding ? <AddAppDialog onClose={() => setAdding(false)} onDone={() => loaded.reload()} /> : null}
       <Shown loaded={loaded} what="Apps">
         {({ apps }) =>
           apps.length === 0 ? (
             <Empty title="No App is registered">
               <p>An App is a product whose tenants store here. It signs their tokens with keys of its own:</p>
               <CommandLine line="holdfast key new --out private.jwk --jwks public.json" />
-              <CommandLine line="holdfast app add my-app --issuer https://my.app --audience holdfast --jwks-file public.json" />
+              <OperatorCommand line="holdfast app add my-app --issuer https://my.app --audience holdfast --jwks-file public.json" />
             </Empty>
           ) : (
             apps.map((app) => (

@@ -6,7 +6,8 @@ import { formatBytes, formatDistance, formatInstant, formatThings, shellWord } f
 import { useAction, useLoaded } from '../parts/loaded.ts';
 import { Failure, Notice, Shown } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
-import { change, operatorAccess, read } from './operator-api.ts';
+import { change, read } from './operator-api.ts';
+import { OperatorCommand } from './operator-command.tsx';
 import type { BackupOutcome, BackupStatus } from './shapes.ts';
 
 const EVERY_MS = 2_000;
@@ -46,7 +47,7 @@ export function Backups() {
         </div>
         <BackUpHere folder={folder} running={loaded.data?.running ?? null} onChange={loaded.reload} />
         <p class="soft">By the command line, now or every night:</p>
-        <CommandLine line={`holdfast backup ${word}`} />
+        <OperatorCommand line={`holdfast backup ${word}`} />
         <p class="soft">Check that it is whole, before you rely on it:</p>
         <CommandLine line={`holdfast backup check ${word}`} />
         <p class="soft">Bring it back, into a folder that is empty:</p>
@@ -69,14 +70,6 @@ function BackUpHere({
 }) {
   const action = useAction();
   const [made, setMade] = useState<BackupOutcome | undefined>(undefined);
-  // It names a path there, so the server wants to know who asks.
-  if (operatorAccess.value !== 'token') {
-    return (
-      <p class="soft">
-        To start a backup from this page, start the server with <code>--operator-token-file</code>.
-      </p>
-    );
-  }
   const backUp = async (): Promise<void> => {
     setMade(undefined);
     const asked = change<BackupOutcome>('backup', { folder });

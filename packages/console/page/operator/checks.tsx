@@ -1,11 +1,12 @@
 /** Damage: what the server knows of, and a check that looks for more. */
 import { useState } from 'preact/hooks';
-import { CommandLine, HashText } from '../parts/command.tsx';
+import { HashText } from '../parts/command.tsx';
 import { formatCount, formatThings } from '../parts/format.ts';
 import { useAction, useLoaded } from '../parts/loaded.ts';
 import { Empty, Failure, Notice, Shown } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
 import { change, read } from './operator-api.ts';
+import { OperatorCommand } from './operator-command.tsx';
 import type { CheckReport, RottenNode } from './shapes.ts';
 
 const REFRESH_MS = 30_000;
@@ -67,10 +68,12 @@ function Rotten({ total, nodes }: { readonly total: number; readonly nodes: read
 function Check() {
   const action = useAction();
   const [report, setReport] = useState<CheckReport | undefined>(undefined);
+  const [progress, setProgress] = useState('');
   const [rehash, setRehash] = useState(false);
   const check = async (): Promise<void> => {
     setReport(undefined);
-    setReport(await change<CheckReport>('check', rehash ? { rehash: 'all' } : {}));
+    setProgress('');
+    setReport(await change<CheckReport>('check', rehash ? { rehash: 'all' } : {}, setProgress));
   };
   return (
     <section class="panel" aria-label="Check the deployment">
@@ -97,9 +100,15 @@ function Check() {
           {action.isRunning ? 'Checking …' : 'Check now'}
         </button>
       </div>
+      {action.isRunning ? (
+        <div class="progress">
+          <progress aria-label="Check" />
+          <p role="status">{progress === '' ? 'It has begun.' : printable(progress)}</p>
+        </div>
+      ) : null}
       <Failure error={action.error} />
       {report === undefined ? null : <Report report={report} />}
-      <CommandLine line={`holdfast check${rehash ? ' --rehash all' : ''}`} />
+      <OperatorCommand line={`holdfast check${rehash ? ' --rehash all' : ''}`} />
     </section>
   );
 }

@@ -1,6 +1,6 @@
 /** Requests and bytes over time: of this hour as this page has seen it, or longer as the server remembers it. */
 import { useState } from 'preact/hooks';
-import { formatBytes, formatCount } from '../parts/format.ts';
+import { formatBytes, formatCount, formatInstant } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
 import { Failure } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
@@ -12,6 +12,9 @@ import type { LoadHistory, LoadPoint } from './shapes.ts';
 const SECOND_MS = 1000;
 const MINUTE_MS = 60 * SECOND_MS;
 const APPS_SHOWN = 10;
+/** of a line */
+const POINTS_MIN = 2;
+const openedAt = Date.now();
 
 export const formatRate = (perSecond: number): string =>
   `${perSecond >= 10 || perSecond === 0 ? formatCount(Math.round(perSecond)) : perSecond.toFixed(1)}/s`;
@@ -46,7 +49,11 @@ export function LoadPlots({ rates }: { readonly rates: readonly Rates[] }) {
 function Now({ rates }: { readonly rates: readonly Rates[] }) {
   return (
     <>
-      <Plots rates={rates} withRefusals />
+      {rates.length < POINTS_MIN ? (
+        <Collecting since={openedAt} next="The first points come within 10 seconds." />
+      ) : (
+        <Plots rates={rates} withRefusals />
+      )}
       <p class="soft">Since this page was opened, every 5 seconds.</p>
     </>
   );
@@ -66,16 +73,31 @@ function Remembered({ resolution }: { readonly resolution: 'minute' | 'hour' }) 
   return (
     <>
       <Failure error={loaded.error} retry={loaded.reload} />
-      <Plots rates={rates} />
+      {rates.length < POINTS_MIN ? (
+        <Collecting
+          since={points[0]?.at ?? openedAt}
+          next={`There is a point a ${resolution}, and two make a line. What happens now is under “Now”.`}
+        />
+      ) : (
+        <Plots rates={rates} />
+      )}
       {points.length === 0 ? null : <BusyApps points={points} />}
       <p class="soft">
-        {loaded.data !== undefined && points.length === 0
-          ? `The first point comes one ${resolution} after the server has started. `
-          : ''}
         The server remembers this since it started. Longer: scrape <code>/metrics</code> with Prometheus; a
         dashboard for Grafana is in <code>deploy/</code>.
       </p>
     </>
+  );
+}
+
+/** Instead of a plot without a line. */
+function Collecting({ since, next }: { readonly since: number; readonly next: string }) {
+  return (
+    <div class="panel" role="status">
+      <p>
+        Collecting since {formatInstant(since)}. <span class="soft">{next}</span>
+      </p>
+    </div>
   );
 }
 

@@ -39,13 +39,47 @@ export async function read<T>(path: string, query: Query, signal: AbortSignal): 
   return (await send(url, {}, AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]))).json();
 }
 
-export async function change<T>(path: string, input: Readonly<Record<string, unknown>>): Promise<T> {
+/** `onProgress` is told now and then how far long work is. */
+export async function change<T>(
+  path: string,
+  input: Readonly<Record<string, unknown>>,
+  onProgress?: (progress: string) => void,
+): Promise<T> {
   const init = {
     method: 'POST',
     body: JSON.stringify(input),
-    headers: { 'content-type': 'application/json' },
+    headers: {
+      'content-type': 'application/json',
+      ...(onProgress === undefined ? {} : { accept: 'application/jsonl, application/json' }),
+    },
   };
-  return (await send(`${API_PATH}${path}`, init, AbortSignal.timeout(LONG_TIMEOUT_MS))).json();
+  const answer = await send(`${API_PATH}${path}`, init, AbortSignal.timeout(LONG_TIMEOUT_MS));
+  const isLines = answer.headers.get('content-type')?.startsWith('application/jsonl') === true;
+  return onProgress !== undefined && isLines ? readLines<T>(answer, onProgress) : answer.json();
+}
+
+interface AnswerLine<T> {
+  readonly progress?: string;
+  readonly output?: T;
+  readonly problem?: { readonly status: number; readonly detail: string };
+}
+
+/** Lines with `progress`, and a last one with the `output` or the `problem`; empty ones keep the connection. */
+async function readLines<T>(answer: Response, onProgress: (progress: string) => void): Promise<T> {
+  const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  for (;;) {
+    const { done = true, value = '' } = (await reader?.read()) ?? {};
+    const lines = `${text}${value}`.split('\n');
+    text = lines.pop() ?? '';
+    for (const each of lines.filter((line) => line !== '')) {
+      const { progress, output, problem } = JSON.parse(each) as AnswerLine<T>;
+      if (output !== undefined) return output;
+      if (problem !== undefined) throw new OperatorError(problem.status, problem.detail);
+      if (progress !== undefined) onProgress(progress);
+    }
+    if (done) throw new OperatorError(0, 'The server ended before it was done. Try again.');
+  }
 }
 
 /** A page of this listener that is no part of the operator API, such as a probe; also answers that are no success. */

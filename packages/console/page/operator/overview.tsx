@@ -79,15 +79,23 @@ function Messages({ scrape, status }: { readonly scrape: Scrape; readonly status
     }),
     ...findMessages(scrape),
   ];
-  if (messages.length === 0) {
-    return (
-      <Notice kind="ok">
-        <p>All is well: every check passes, and no node is known to be damaged.</p>
-      </Notice>
-    );
-  }
+  const hasBackup = (gaugeOf(scrape, 'holdfast_backup_last_success_timestamp_seconds') ?? 0) > 0;
   return (
     <>
+      {messages.length === 0 ? (
+        <Notice kind="ok">
+          <p>
+            {hasBackup ? 'All is well: every' : 'Every'} check passes, and no node is known to be damaged.
+          </p>
+        </Notice>
+      ) : null}
+      {hasBackup ? null : (
+        <Notice>
+          <p>
+            No backup yet: what is lost with the disk is lost. <a href={hrefTo('backups')}>Make one</a>
+          </p>
+        </Notice>
+      )}
       {messages.map(({ kind, text, view }) => (
         <Notice key={text} kind={kind}>
           <p>

@@ -1,11 +1,12 @@
 /** What a collection would take, asked of the same code that takes it. */
-import { CommandLine, HashText } from '../parts/command.tsx';
+import { HashText } from '../parts/command.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { formatBytes, formatThings, shellWord } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
 import { Notice, Shown } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
 import { read } from './operator-api.ts';
+import { OperatorCommand } from './operator-command.tsx';
 import type { GcPlan, ListedSpace } from './shapes.ts';
 
 const SHOWN_MAX = 100;
@@ -52,7 +53,7 @@ export function PlanDialog({
           </>
         )}
       </Shown>
-      <CommandLine line={`holdfast gc --plan --app ${shellWord(app)} --space ${shellWord(space)}`} />
+      <OperatorCommand line={`holdfast gc --plan --app ${shellWord(app)} --space ${shellWord(space)}`} />
     </Dialog>
   );
 }

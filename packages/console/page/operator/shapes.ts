@@ -97,6 +97,8 @@ export interface LoadHistory {
 }
 
 export interface Status {
+  /** on the machine of the server; null: the rows are in PostgreSQL */
+  readonly dataDir: string | null;
   readonly messages: readonly {
     readonly severity: 'error' | 'warning';
     readonly name: string;

@@ -2,7 +2,6 @@
 import type { GcResult } from '@holdfast/protocol';
 import { useState } from 'preact/hooks';
 import { QuotaBar } from '../parts/bar.tsx';
-import { CommandLine } from '../parts/command.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { formatBytes, formatCount, formatThings, shellWord } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
@@ -11,6 +10,7 @@ import { printable } from '../parts/printable.ts';
 import { Scroll } from '../parts/scroll.tsx';
 import { goTo, hrefTo, route } from '../route.ts';
 import { change, read } from './operator-api.ts';
+import { OperatorCommand, useOperatorCommand } from './operator-command.tsx';
 import { PlanDialog } from './plan-dialog.tsx';
 import type { ListedSpace, SpacePage } from './shapes.ts';
 
@@ -65,7 +65,7 @@ export function Spaces() {
           </>
         )}
       </Shown>
-      <CommandLine line="holdfast space list" />
+      <OperatorCommand line="holdfast space list" />
       {chosen?.act === 'collect' ? (
         <CollectDialog
           space={chosen.space}
@@ -211,7 +211,7 @@ function CollectDialog({
     <Dialog
       title={`Collect ${printable(app)} / ${printable(space)}?`}
       confirm="Collect"
-      command={`holdfast space gc ${shellWord(app)} ${shellWord(space)}`}
+      command={useOperatorCommand(`holdfast space gc ${shellWord(app)} ${shellWord(space)}`)}
       onClose={onClose}
       onConfirm={async () => {
         const { deleted, reclaimedContentBytes } = await change<GcResult>('spaces/gc', { app, space });

@@ -1,7 +1,8 @@
 /** The picture of the nodes around one, and what keeps it: the latter where the operator API tells. */
 import { useState } from 'preact/hooks';
 import { read } from '../operator/operator-api.ts';
-import { CommandLine, HashText } from '../parts/command.tsx';
+import { OperatorCommand } from '../operator/operator-command.tsx';
+import { HashText } from '../parts/command.tsx';
 import { formatInstant, shellWord } from '../parts/format.ts';
 import { useAction, useLoaded } from '../parts/loaded.ts';
 import { Failure, Shown } from '../parts/notices.tsx';
@@ -110,7 +111,7 @@ function Kept({
           </ul>
         </>
       )}
-      <CommandLine
+      <OperatorCommand
         line={`holdfast explain ${hash} --app ${shellWord(space.app)} --space ${shellWord(space.space)}`}
       />
     </>

@@ -7,14 +7,15 @@ import {
   type Rename,
   readNames,
   resolveReference,
+  type Snapshot,
 } from '@holdfast/client';
 import { useEffect, useState } from 'preact/hooks';
-import { CommandLine } from '../parts/command.tsx';
 import { formatBytes, formatCount, formatInstant, shellWord } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
 import { Empty, Failure, Notice } from '../parts/notices.tsx';
 import { goTo, hrefTo, route } from '../route.ts';
 import type { Connection } from './connection.ts';
+import { SpaceCommand } from './space-command.tsx';
 import { treeHref } from './tree-address.ts';
 
 /** shown; all are counted */
@@ -32,7 +33,7 @@ export function CompareView({ space }: { readonly space: Connection }) {
       <Choice key={`${from} ${to}`} space={space} from={from} to={to} />
       {from === '' || to === '' ? (
         <Empty title="Choose two trees">
-          <p>Two snapshots, or two hashes; the older one first.</p>
+          <p>The older one first. A snapshot, or anything else that names a tree: a name, a hash.</p>
         </Empty>
       ) : (
         <Differences key={`${from} ${to}`} space={space} from={from} to={to} />
@@ -66,34 +67,73 @@ function Choice({
         );
       }}
     >
-      <datalist id="snapshots">
-        {snapshots.map(({ id, name, time }) => (
-          <option key={id} value={`${name}@${id}`}>
-            {name}, {formatInstant(time)}
-          </option>
-        ))}
-      </datalist>
-      <label>
-        Before
-        <input
-          name="from"
-          required
-          list="snapshots"
-          spellcheck={false}
-          value={from}
-          placeholder="photos@2026-11-20"
-        />
-      </label>
-      <label>
-        After
-        <input name="to" required list="snapshots" spellcheck={false} value={to} placeholder="photos" />
-      </label>
+      <Pick label="Before" name="from" value={from} snapshots={snapshots} />
+      <Pick label="After" name="to" value={to} snapshots={snapshots} />
       <button type="submit" class="primary">
         Compare
       </button>
     </form>
   );
 }
+
+const OTHER = 'other';
+
+interface PickProps {
+  readonly label: string;
+  readonly name: string;
+  readonly value: string;
+  /** the latest first */
+  readonly snapshots: readonly Snapshot[];
+}
+
+/** One of the snapshots, or whatever else names a tree. */
+function Pick({ label, name, value, snapshots }: PickProps) {
+  const [picked, setPicked] = useState<string | undefined>(undefined);
+  const given = picked ?? value;
+  const isKnown = snapshots.some((snapshot) => referenceTo(snapshot) === given);
+  const isOther = given === OTHER || (given !== '' && !isKnown) || snapshots.length === 0;
+  return (
+    <div class="pick">
+      {snapshots.length === 0 ? null : (
+        <label>
+          {label}
+          <select
+            name={isOther ? undefined : name}
+            required
+            value={isOther ? OTHER : given}
+            onChange={({ currentTarget }) => setPicked(currentTarget.value)}
+          >
+            <option value="">Choose a snapshot</option>
+            {[...Map.groupBy(snapshots, (snapshot) => snapshot.name)].map(([group, list]) => (
+              <optgroup key={group} label={group}>
+                {list.map((snapshot) => (
+                  <option key={snapshot.id} value={referenceTo(snapshot)}>
+                    {group}, {formatInstant(snapshot.time)}
+                  </option>
+                ))}
+              </optgroup>
+            ))}
+            <option value={OTHER}>Another name or a hash …</option>
+          </select>
+        </label>
+      )}
+      {isOther ? (
+        <label>
+          {snapshots.length === 0 ? label : `${label}: name, or hash`}
+          <input
+            name={name}
+            required
+            spellcheck={false}
+            value={given === OTHER ? '' : given}
+            placeholder="photos@2026-11-20"
+          />
+        </label>
+      ) : null}
+    </div>
+  );
+}
+
+const referenceTo = ({ name, id }: Snapshot): string => `${name}@${id}`;
 
 interface Found {
   readonly changes: readonly Change[];
@@ -187,7 +227,7 @@ function Differences({
           <p>The first {formatCount(changes.length)} are shown. The command line shows all:</p>
         </Notice>
       ) : null}
-      <CommandLine line={`holdfast diff ${shellWord(from)} ${shellWord(to)}`} />
+      <SpaceCommand space={space} line={`holdfast diff ${shellWord(from)} ${shellWord(to)}`} />
     </>
   );
 }

@@ -88,7 +88,12 @@ function Rows({ reader, root, names, hash, readTo }: RowsProps) {
   };
   useEffect(() => {
     if (box.current !== null && active > 0) box.current.scrollTop = Math.max(0, (active - 4) * ROW_PX);
-    measure();
+    const { current } = box;
+    if (current === null) return undefined;
+    // The box grows with what is read into it, and with the window.
+    const watching = new ResizeObserver(() => measure());
+    watching.observe(current);
+    return () => watching.disconnect();
   }, []);
   const moveTo = (index: number): void => {
     const to = Math.max(0, Math.min(entries.length - 1, index));

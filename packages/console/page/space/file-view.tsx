@@ -6,6 +6,7 @@ import { useAction } from '../parts/loaded.ts';
 import { Failure, Notice } from '../parts/notices.tsx';
 import type { Connection } from './connection.ts';
 import { Preview } from './preview.tsx';
+import { saveFile } from './save-file.ts';
 
 interface FileProps {
   readonly space: Connection;
@@ -36,7 +37,7 @@ function Download({ space, names, file }: FileProps) {
   const ending = useRef<AbortController | undefined>(undefined);
   useEffect(() => () => ending.current?.abort(), []);
   const last = names.at(-1);
-  const name = (last === undefined ? file.hash : formatName(last)).replaceAll(/[\\/:]/g, '_');
+  const name = last === undefined ? file.hash : formatName(last);
   const download = async (): Promise<void> => {
     ending.current = new AbortController();
     setSaved(false);
@@ -47,7 +48,7 @@ function Download({ space, names, file }: FileProps) {
       read += piece.length;
       setDone(read);
     }
-    save(new Blob(pieces, { type: 'application/octet-stream' }), name);
+    saveFile(new Blob(pieces, { type: 'application/octet-stream' }), name);
     setSaved(true);
   };
   return (
@@ -79,15 +80,4 @@ function Download({ space, names, file }: FileProps) {
       <Failure error={action.error} />
     </div>
   );
-}
-
-const KEPT_MS = 60_000;
-
-function save(blob: Blob, name: string): void {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  // The browser may read it for a while.
-  setTimeout(() => URL.revokeObjectURL(link.href), KEPT_MS);
 }

@@ -1,6 +1,6 @@
 /** One node: what it says of itself, what it refers to, what keeps it, and its bytes. */
 import type { NodeDescription } from '@holdfast/protocol';
-import { CommandLine, HashText } from '../parts/command.tsx';
+import { HashText } from '../parts/command.tsx';
 import { formatBytes, formatCount, formatDistance, formatInstant, formatThings } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
 import { Empty, Notice, Shown } from '../parts/notices.tsx';
@@ -10,6 +10,7 @@ import { Around } from './around.tsx';
 import type { Connection } from './connection.ts';
 import { describeType, isTreeRoot } from './content-type.ts';
 import { Preview } from './preview.tsx';
+import { SpaceCommand } from './space-command.tsx';
 import { nodeHref, treeHref } from './tree-address.ts';
 
 export function NodeView({ space }: { readonly space: Connection }) {
@@ -87,7 +88,7 @@ function Described({
       <Refs refs={refs} />
       <section class="panel" aria-label="On the command line">
         <h2>On the command line</h2>
-        <CommandLine line={`holdfast node get ${hash}`} />
+        <SpaceCommand space={space} line={`holdfast node get ${hash}`} />
       </section>
     </>
   );

@@ -1,7 +1,7 @@
 /** A folder of the disk into the Space: dragged in or chosen, hashed here, and only what is new is sent. */
 import { isSnapshotName } from '@holdfast/client';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { CommandLine, HashText } from '../parts/command.tsx';
+import { HashText } from '../parts/command.tsx';
 import { formatBytes, formatInstant, formatThings, shellWord } from '../parts/format.ts';
 import { useAction } from '../parts/loaded.ts';
 import { Failure, Notice } from '../parts/notices.tsx';
@@ -10,6 +10,7 @@ import { hrefTo } from '../route.ts';
 import type { Connection } from './connection.ts';
 import { folderOfDrop, folderOfFiles, type GivenFolder, measureFolder } from './given-folder.ts';
 import { type Pushed, type PushStep, pushFolder } from './push-folder.ts';
+import { SpaceCommand } from './space-command.tsx';
 import { nodeHref, treeHref } from './tree-address.ts';
 
 export function PushView({ space }: { readonly space: Connection }) {
@@ -32,7 +33,7 @@ export function PushView({ space }: { readonly space: Connection }) {
             not tell whether a file is executable, and follows links or leaves them out; the command line
             keeps both:
           </p>
-          <CommandLine line="holdfast push ./folder --name photos" />
+          <SpaceCommand space={space} line="holdfast push ./folder --name photos" />
         </>
       ) : (
         <Prepared key={folder.name} space={space} folder={folder} />
@@ -99,7 +100,7 @@ function Prepared({ space, folder }: { readonly space: Connection; readonly fold
     ending.current = new AbortController();
     return pushFolder(space, folder, name === '' ? undefined : name, setStep, ending.current.signal);
   };
-  if (step?.step === 'done') return <Done pushed={step.result} folder={folder} />;
+  if (step?.step === 'done') return <Done space={space} pushed={step.result} folder={folder} />;
   return (
     <form
       class="panel narrow"
@@ -173,7 +174,13 @@ function Progress({ step }: { readonly step: PushStep | undefined }) {
   );
 }
 
-function Done({ pushed, folder }: { readonly pushed: Pushed; readonly folder: GivenFolder }) {
+interface DoneProps {
+  readonly space: Connection;
+  readonly pushed: Pushed;
+  readonly folder: GivenFolder;
+}
+
+function Done({ space, pushed, folder }: DoneProps) {
   const { root, entryCount, bytes, uploadedBytes, leaseExpiresAt, name } = pushed;
   return (
     <>
@@ -198,7 +205,7 @@ function Done({ pushed, folder }: { readonly pushed: Pushed; readonly folder: Gi
           All snapshots
         </a>
       </div>
-      <CommandLine line={`holdfast pull ${root} ${shellWord(`./${folder.name}`)}`} />
+      <SpaceCommand space={space} line={`holdfast pull ${name ?? root} ${shellWord(`./${folder.name}`)}`} />
     </>
   );
 }

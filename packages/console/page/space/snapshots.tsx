@@ -1,6 +1,6 @@
 /** What a Space keeps: snapshots under their names, and all root refs of the token's domain. */
 import { type DomainNames, readNames, type Snapshot } from '@holdfast/client';
-import { CommandLine, HashText } from '../parts/command.tsx';
+import { HashText } from '../parts/command.tsx';
 import { formatBytes, formatDistance, formatInstant, formatThings } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
 import { Empty, Notice, Shown } from '../parts/notices.tsx';
@@ -8,6 +8,8 @@ import { printable } from '../parts/printable.ts';
 import { Scroll } from '../parts/scroll.tsx';
 import { hrefTo } from '../route.ts';
 import type { Connection } from './connection.ts';
+import { SnapshotActions } from './snapshot-actions.tsx';
+import { SpaceCommand } from './space-command.tsx';
 import { nodeHref, treeHref } from './tree-address.ts';
 
 export function SnapshotsView({ space }: { readonly space: Connection }) {
@@ -31,7 +33,7 @@ export function SnapshotsView({ space }: { readonly space: Connection }) {
         <Shown loaded={loaded} what="snapshots">
           {(names) => (
             <>
-              <SnapshotList names={names} />
+              <SnapshotList space={space} names={names} onDone={loaded.reload} />
               <RootRefs names={names} />
             </>
           )}
@@ -42,7 +44,13 @@ export function SnapshotsView({ space }: { readonly space: Connection }) {
   );
 }
 
-function SnapshotList({ names }: { readonly names: DomainNames }) {
+interface SnapshotListProps {
+  readonly space: Connection;
+  readonly names: DomainNames;
+  readonly onDone: () => void;
+}
+
+function SnapshotList({ space, names, onDone }: SnapshotListProps) {
   const { snapshots, unreadable, refDomain, revision } = names;
   return (
     <section aria-label="Snapshots">
@@ -64,11 +72,11 @@ function SnapshotList({ names }: { readonly names: DomainNames }) {
             A snapshot is a folder that was pushed under a name.{' '}
             <a href={hrefTo('space/push')}>Push one here</a>, or on the command line:
           </p>
-          <CommandLine line="holdfast push ./folder --name photos" />
+          <SpaceCommand space={space} line="holdfast push ./folder --name photos" />
         </Empty>
       ) : (
         [...groupByName(snapshots)].map(([name, list]) => (
-          <NamedSnapshots key={name} name={name} list={list} />
+          <NamedSnapshots key={name} space={space} name={name} list={list} onDone={onDone} />
         ))
       )}
     </section>
@@ -81,8 +89,14 @@ function groupByName(snapshots: readonly Snapshot[]): Map<string, readonly Snaps
   return Map.groupBy(latestFirst, ({ name }) => name);
 }
 
-function NamedSnapshots({ name, list }: { readonly name: string; readonly list: readonly Snapshot[] }) {
-  const now = Date.now();
+interface NamedSnapshotsProps {
+  readonly space: Connection;
+  readonly name: string;
+  readonly list: readonly Snapshot[];
+  readonly onDone: () => void;
+}
+
+function NamedSnapshots({ space, name, list, onDone }: NamedSnapshotsProps) {
   return (
     <section class="panel" aria-label={`Snapshots of ${name}`}>
       <h2>
@@ -104,45 +118,62 @@ function NamedSnapshots({ name, list }: { readonly name: string; readonly list: 
             </tr>
           </thead>
           <tbody>
-            {list.map((snapshot, index) => {
-              const before = list[index + 1];
-              const at = formatInstant(snapshot.time);
-              return (
-                <tr key={snapshot.id}>
-                  <td>
-                    <a href={treeHref(snapshot.root)}>{at}</a>{' '}
-                    <span class="soft">{formatDistance(snapshot.time, now)}</span>
-                    {snapshot.pinned ? <span class="badge">pinned</span> : null}
-                  </td>
-                  <td class="number">{formatBytes(snapshot.bytes)}</td>
-                  <td class="origin">
-                    <bdi>
-                      {printable(snapshot.host)}:{printable(snapshot.path)}
-                    </bdi>
-                  </td>
-                  <td>
-                    <HashText hash={snapshot.root} href={nodeHref(snapshot.root)} />
-                  </td>
-                  <td>
-                    {before === undefined ? null : (
-                      <a
-                        href={hrefTo('space/compare', {
-                          from: `${name}@${before.id}`,
-                          to: `${name}@${snapshot.id}`,
-                        })}
-                        aria-label={`What changed at ${at}`}
-                      >
-                        what changed
-                      </a>
-                    )}
-                  </td>
-                </tr>
-              );
-            })}
+            {list.map((snapshot, index) => (
+              <SnapshotRow
+                key={snapshot.id}
+                space={space}
+                snapshot={snapshot}
+                before={list[index + 1]}
+                onDone={onDone}
+              />
+            ))}
           </tbody>
         </table>
       </Scroll>
     </section>
+  );
+}
+
+interface SnapshotRowProps {
+  readonly space: Connection;
+  readonly snapshot: Snapshot;
+  /** the one before it, of the same name */
+  readonly before: Snapshot | undefined;
+  readonly onDone: () => void;
+}
+
+function SnapshotRow({ space, snapshot, before, onDone }: SnapshotRowProps) {
+  const { id, name, root, time, bytes, host, path, pinned } = snapshot;
+  const at = formatInstant(time);
+  const mayChange = space.claims?.permissions.includes('cas:root-refs:update') ?? true;
+  return (
+    <tr>
+      <td>
+        <a href={treeHref(root)}>{at}</a> <span class="soft">{formatDistance(time, Date.now())}</span>
+        {pinned ? <span class="badge">pinned</span> : null}
+      </td>
+      <td class="number">{formatBytes(bytes)}</td>
+      <td class="origin">
+        <bdi>
+          {printable(host)}:{printable(path)}
+        </bdi>
+      </td>
+      <td>
+        <HashText hash={root} href={nodeHref(root)} />
+      </td>
+      <td class="actions">
+        <a
+          href={hrefTo('space/compare', {
+            from: before === undefined ? undefined : `${name}@${before.id}`,
+            to: `${name}@${id}`,
+          })}
+          aria-label={before === undefined ? `Compare that of ${at}` : `What changed at ${at}`}
+        >
+          {before === undefined ? 'compare' : 'what changed'}
+        </a>
+        {mayChange ? <SnapshotActions space={space} snapshot={snapshot} onDone={onDone} /> : null}
+      </td>
+    </tr>
   );
 }
 

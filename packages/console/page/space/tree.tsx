@@ -1,6 +1,13 @@
 /** One place in a tree: a directory as a list, a file with a preview, a link with its target. */
-import { type DirectoryEntry, findText, formatName, type TreeItem } from '@holdfast/client';
-import { CommandLine, HashText } from '../parts/command.tsx';
+import {
+  type DirectoryEntry,
+  findText,
+  formatName,
+  readNames,
+  type Snapshot,
+  type TreeItem,
+} from '@holdfast/client';
+import { HashText } from '../parts/command.tsx';
 import { formatBytes, formatInstant, formatThings, shellWord } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
 import { Empty, Notice, Shown } from '../parts/notices.tsx';
@@ -8,6 +15,8 @@ import { hrefTo, route } from '../route.ts';
 import type { Connection } from './connection.ts';
 import { DirectoryList } from './directory-list.tsx';
 import { FileView } from './file-view.tsx';
+import { FolderDownload } from './folder-download.tsx';
+import { SpaceCommand, TokenHint } from './space-command.tsx';
 import { decodeName, nodeHref, treeHref } from './tree-address.ts';
 
 export function TreeView({ space }: { readonly space: Connection }) {
@@ -15,6 +24,7 @@ export function TreeView({ space }: { readonly space: Connection }) {
   const key = [root, ...encoded].join('/');
   const names = encoded.map(decodeName);
   const loaded = useLoaded(key, (signal) => space.tree.resolvePath(root, names, { signal }));
+  const snapshot = useSnapshotOf(space, root);
   if (!/^[0-9a-f]{64}$/.test(root)) {
     return (
       <>
@@ -30,17 +40,32 @@ export function TreeView({ space }: { readonly space: Connection }) {
   return (
     <>
       <h1 class="crumbs-head">
-        <Crumbs root={root} names={names} />
+        <Crumbs root={root} snapshot={snapshot} names={names} />
       </h1>
       <Shown loaded={loaded} what="this place of the tree">
-        {(item) => <Item key={key} space={space} root={root} names={names} item={item} />}
+        {(item) => <Item key={key} space={space} root={root} snapshot={snapshot} names={names} item={item} />}
       </Shown>
     </>
   );
 }
 
-function Crumbs({ root, names }: { readonly root: string; readonly names: readonly Uint8Array[] }) {
-  const short = `${root.slice(0, 12)}…`;
+/** The latest snapshot with this root, if the token may see any. */
+function useSnapshotOf(space: Connection, root: string): Snapshot | undefined {
+  const { data } = useLoaded('names', (signal) => readNames(space.client, { signal }));
+  return data?.snapshots.toSorted((a, b) => b.time - a.time).find((snapshot) => snapshot.root === root);
+}
+
+interface CrumbsProps {
+  readonly root: string;
+  readonly snapshot: Snapshot | undefined;
+  readonly names: readonly Uint8Array[];
+}
+
+function Crumbs({ root, snapshot, names }: CrumbsProps) {
+  const short =
+    snapshot === undefined
+      ? `${root.slice(0, 12)}…`
+      : `${snapshot.name}, ${formatInstant(snapshot.time).slice(0, 'YYYY-MM-DD'.length)}`;
   return (
     <nav class="crumbs" aria-label="Place in the tree">
       <ol>
@@ -73,23 +98,28 @@ function Crumbs({ root, names }: { readonly root: string; readonly names: readon
 interface ItemProps {
   readonly space: Connection;
   readonly root: string;
+  readonly snapshot: Snapshot | undefined;
   readonly names: readonly Uint8Array[];
   readonly item: TreeItem | DirectoryEntry;
 }
 
 function Item(props: ItemProps) {
-  const { space, root, names, item } = props;
+  const { space, root, snapshot, names, item } = props;
+  const last = names.at(-1) ?? new TextEncoder().encode(snapshot?.name ?? root.slice(0, 12));
   return (
     <>
       <Facts {...props} />
       {item.kind === 'directory' ? (
-        <DirectoryList space={space} root={root} names={names} directory={item} />
+        <>
+          <DirectoryList space={space} root={root} names={names} directory={item} />
+          <FolderDownload key={item.hash} space={space} directory={item} name={last} />
+        </>
       ) : item.kind === 'file' ? (
         <FileView space={space} names={names} file={item} />
       ) : (
         <Link space={space} item={item} />
       )}
-      <Commands root={root} names={names} item={item} />
+      <Commands {...props} />
     </>
   );
 }
@@ -134,19 +164,21 @@ function Link({ space, item }: { readonly space: Connection; readonly item: Tree
   );
 }
 
-function Commands({ root, names, item }: Omit<ItemProps, 'space'>) {
+function Commands({ space, root, snapshot, names, item }: ItemProps) {
   const texts = names.map(findText);
   // A name that is no text cannot be copied as one.
   if (texts.some((text) => text === undefined || formatName(new TextEncoder().encode(text)) !== text))
     return null;
-  const place = shellWord([root, ...texts].join('/'));
-  const last = texts.at(-1);
+  const top = snapshot === undefined ? root : `${snapshot.name}@${snapshot.id}`;
+  const place = shellWord([top, ...texts].join('/'));
+  const last = texts.at(-1) ?? snapshot?.name;
   return (
     <section class="panel" aria-label="On the command line">
       <h2>On the command line</h2>
-      {item.kind === 'directory' ? <CommandLine line={`holdfast ls ${place}`} /> : null}
-      {item.kind === 'file' ? <CommandLine line={`holdfast cat ${place}`} /> : null}
-      <CommandLine line={`holdfast pull ${shellWord(item.hash)} ${shellWord(`./${last ?? 'copy'}`)}`} />
+      {item.kind === 'directory' ? <SpaceCommand space={space} line={`holdfast ls ${place}`} /> : null}
+      {item.kind === 'file' ? <SpaceCommand space={space} line={`holdfast cat ${place}`} /> : null}
+      <SpaceCommand space={space} line={`holdfast pull ${place} ${shellWord(`./${last ?? 'copy'}`)}`} />
+      <TokenHint />
     </section>
   );
 }

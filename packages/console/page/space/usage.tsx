@@ -7,6 +7,7 @@ import { formatBytes, formatCount, formatInstant, formatThings } from '../parts/
 import { useLoaded } from '../parts/loaded.ts';
 import { Notice, Shown } from '../parts/notices.tsx';
 import type { Connection } from './connection.ts';
+import { spaceCommand } from './space-command.tsx';
 
 type Row = readonly [label: string, value: (usage: SpaceUsage) => string, meaning: string];
 
@@ -80,7 +81,7 @@ export function UsageView({ space }: { readonly space: Connection }) {
         <Dialog
           title="Collect what nothing keeps?"
           confirm="Collect"
-          command="holdfast gc"
+          command={spaceCommand(space, 'holdfast gc')}
           onClose={() => setAsking(false)}
           onConfirm={async () => {
             setResult(await space.client.runGc({ maxNodes: 10_000 }));
