@@ -54,7 +54,7 @@ for (const viewport of [
       });
       expect(await list.evaluate((grid) => grid.scrollTop)).toBe(0);
       await page.getByText(/^album, \d{4}-\d{2}-\d{2}$/).waitFor();
-      expect(await page.locator('main').innerText()).not.toMatch(/[0-9a-f]{64}/);
+      expect(await page.locator('main').textContent()).not.toMatch(/[0-9a-f]{64}/);
       const [download] = await Promise.all([
         page.waitForEvent('download'),
         page.getByRole('button', { name: 'Download as .tar' }).click(),
@@ -87,7 +87,7 @@ test(
     await page.getByRole('button', { name: 'Compare' }).click();
     await page.getByRole('link', { name: 'photo 00' }).waitFor();
     const command = page.getByText(`holdfast diff ${older} ${newer} --url`);
-    const [program, ...words] = (await command.innerText()).split(' ');
+    const [program, ...words] = ((await command.textContent()) ?? '').split(' ');
     expect(program).toBe('holdfast');
     const environment = { HOLDFAST_TOKEN: running.token };
     const { stdout, exitCode } = await runHoldfast(words, { environment, cwd: '/' });

@@ -95,9 +95,10 @@ function Pick({ label, name, value, snapshots }: PickProps) {
   return (
     <div class="pick">
       {snapshots.length === 0 ? null : (
-        <label>
-          {label}
+        <>
+          <label for={`pick-${name}`}>{label}</label>
           <select
+            id={`pick-${name}`}
             name={isOther ? undefined : name}
             required
             value={isOther ? OTHER : given}
@@ -115,7 +116,7 @@ function Pick({ label, name, value, snapshots }: PickProps) {
             ))}
             <option value={OTHER}>Another name or a hash …</option>
           </select>
-        </label>
+        </>
       )}
       {isOther ? (
         <label>
