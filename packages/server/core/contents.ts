@@ -6,7 +6,7 @@ import { assertInvariant } from './invariant.ts';
 import type { ContentRow, Generation, NodeRow, NodeStorage, PackPlace, Space, UploadRow } from './model.ts';
 import type { SpaceTransaction, StoredObject } from './ports.ts';
 import { sha256 } from './sha256.ts';
-import { ContentDamaged, ContentLost, isDamage } from './store-failure.ts';
+import { ContentDamaged, ContentLost, isDamage, RowDamaged } from './store-failure.ts';
 import type { UploadKind } from './upload-ports.ts';
 
 /**
@@ -150,7 +150,7 @@ export async function lookAtRecord(
     verifyInlineNode(core, content, proven.hash);
     return 'sound';
   } catch (error) {
-    if (isProofOfRot(error)) return 'bad';
+    if (isProofOfRot(error) || error instanceof RowDamaged) return 'bad';
     if (isDamage(error)) return 'unreadable';
     throw error;
   }

@@ -110,7 +110,27 @@ export interface PageLook {
   readonly onTable: (table: string) => void;
 }
 
+/** A row that does not have the sum that it carries (docs/design.md, Rows are proven). */
+export interface RowDamage {
+  /** undefined: nobody knows whose it is */
+  readonly space: Space | undefined;
+  readonly hash: Hash | undefined;
+  /** names the table, the key of the row, and what is wrong */
+  readonly message: string;
+  /** it may say what a node is kept for: while it stands, no count is lowered */
+  readonly isProtecting: boolean;
+  /** the row is as it was written again */
+  readonly repaired: boolean;
+}
+
+export interface RowLook extends PageLook {
+  /** rows in which one bit is wrong are put right */
+  readonly isRepaired: boolean;
+}
+
 export interface SpaceInspection {
+  /** All damaged rows of all Spaces. Left out where rows have no sums. */
+  findRowDamage?(look: RowLook): Promise<readonly RowDamage[]>;
   /**
    * One text for each table or index that has a damaged page, whether a row of a Space is reached through it or not. Holds up no
    * writer. Left out where the store does not look at its pages.

@@ -8,7 +8,7 @@ import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
 import { CONTENT_PIECE_BYTES, type ReadAids } from './ports.ts';
 import { isReadable, nodeNotFound } from './read-metadata.ts';
-import { ContentDamaged, ContentLost, isDamage } from './store-failure.ts';
+import { ContentDamaged, ContentLost, isDamage, RowDamaged } from './store-failure.ts';
 
 export interface ContentAnswer {
   readonly status: 200 | 206;
@@ -72,8 +72,10 @@ async function settleUnread(
 ): Promise<never> {
   if (!isDamage(error)) throw error;
   const node = await core.metadata.findNode(space, hash);
-  if (node?.state !== 'ready' || node.storage === 'object') throw error;
-  const proof = new ContentDamaged('the page of the database that holds its bytes is damaged');
+  // The record of an object on a damaged page cannot be written over.
+  const isLeft = node?.storage === 'object' && !(error instanceof RowDamaged);
+  if (node?.state !== 'ready' || isLeft) throw error;
+  const proof = new ContentDamaged('the record of its bytes in the database is damaged');
   if ((await markRotten(core, space, node, proof)) === 'changed') throw error;
   throw rottenContent();
 }

@@ -20,7 +20,7 @@ import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
 import type { PackedRecord } from './packs/pack-ports.ts';
 import { CONTENT_PIECE_BYTES } from './ports.ts';
-import { isDamage } from './store-failure.ts';
+import { isDamage, orIfDamaged } from './store-failure.ts';
 
 /** Rows that are read at once. */
 const ROWS_AT_ONCE = 512;
@@ -73,7 +73,7 @@ export async function* readNodes(
   let refCount = 0;
   let pieces: Uint8Array[] = [encodePackHeader()];
   for (let from = 0; from < hashes.length; from += ROWS_AT_ONCE) {
-    const rows = await core.metadata.findNodesWithContent(space, hashes.slice(from, from + ROWS_AT_ONCE));
+    const rows = await findRows(core, space, hashes.slice(from, from + ROWS_AT_ONCE));
     for (const batch of batchesOf(rows.filter(isServed), AHEAD)) {
       const [{ node }] = batch as [Found];
       if (node.canonicalSize > READ_AHEAD_BYTES_MAX) await makeRoom(node.canonicalSize);
@@ -96,6 +96,28 @@ export async function* readNodes(
     }
   }
   if (pieces.length > 0) yield pieces;
+}
+
+type RowFound = Awaited<ReturnType<Core['metadata']['findNodesWithContent']>>[number];
+
+/** A damaged row is left out, as one that is not there: it is answered 503 by itself. */
+async function findRows(core: Core, space: Space, hashes: readonly Hash[]): Promise<readonly RowFound[]> {
+  const find = async (some: readonly Hash[]) => core.metadata.findNodesWithContent(space, some);
+  return orIfDamaged(
+    () => find(hashes),
+    async () => {
+      const rows: RowFound[] = [];
+      for (const hash of hashes) {
+        rows.push(
+          await orIfDamaged(
+            async () => (await find([hash]))[0],
+            () => undefined,
+          ),
+        );
+      }
+      return rows;
+    },
+  );
 }
 
 function isServed(

@@ -26,6 +26,15 @@ export class StoreUnavailable extends Error {
   }
 }
 
+/** A row that is not as it was written. Unlike one on a damaged page, it can be removed and written over. */
+export class RowDamaged extends StoreUnavailable {
+  override readonly name = 'RowDamaged';
+
+  constructor(message: string) {
+    super(message, { isDamage: true });
+  }
+}
+
 interface StoreFailureOptions extends ErrorOptions {
   readonly isDamage?: boolean;
   readonly isUndecided?: boolean;

@@ -4,6 +4,7 @@
  */
 import { formatCount, type Hash } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
+import type { RowDamage } from '../core/inspection-ports.ts';
 import type { Space } from '../core/model.ts';
 import { type CountRepairs, repairCounts } from '../core/repair-counts.ts';
 import { orIfDamaged } from '../core/store-failure.ts';
@@ -50,7 +51,11 @@ const SAMPLE_DIGITS = 6;
 
 export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<CheckResult> {
   const isRead = chooseSample(wanted.rehashPercent);
-  const findings: Finding[] = [];
+  const damage = await findRowDamage(core, wanted);
+  const isUnproven = damage.some(({ isProtecting, repaired }) => isProtecting && !repaired);
+  const findings: Finding[] = damage.map(({ space = NO_SPACE, ...fault }) =>
+    toFinding(space, { kind: 'row', ...fault }),
+  );
   let checked = 0;
   for (let after: string | undefined; !wanted.signal.aborted; ) {
     const from = after;
@@ -62,7 +67,7 @@ export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<
     const page = listed.value ?? [];
     for (const { space } of page) {
       if (wanted.signal.aborted) break;
-      const { nodes, faults } = await checkSpace(core, space, { ...wanted, isRead });
+      const { nodes, faults } = await checkSpace(core, space, { ...wanted, isRead, isUnproven });
       checked += nodes;
       findings.push(...faults.map((fault) => toFinding(space, fault)));
     }
@@ -71,6 +76,14 @@ export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<
   }
   findings.push(...(await checkPages(core, wanted)).map((fault) => toFinding(NO_SPACE, fault)));
   return { ok: findings.length === 0, checked, findings };
+}
+
+async function findRowDamage(
+  { metadata }: Core,
+  { signal, report, isRepaired }: CheckWanted,
+): Promise<readonly RowDamage[]> {
+  const onTable = (table: string): void => report(`checking the sums of ${table}`);
+  return (await metadata.findRowDamage?.({ signal, onTable, isRepaired })) ?? [];
 }
 
 /** A damaged page of an index is met by no read of the rows, only by the requests that need the index. */
@@ -99,14 +112,14 @@ function chooseSample(percent: number): (hash: Hash) => boolean {
 async function checkSpace(
   core: Core,
   space: Space,
-  wanted: CheckWanted & { readonly isRead: (hash: Hash) => boolean },
+  wanted: CheckWanted & { readonly isRead: (hash: Hash) => boolean; readonly isUnproven: boolean },
 ): Promise<{ readonly nodes: number; readonly faults: readonly FoundFault[] }> {
   const name = `Space ${JSON.stringify(space.spaceId)} of App ${JSON.stringify(space.appId)}`;
   wanted.report(`counting in ${name}`);
   const onCounted = (rows: number, of: number): void =>
     wanted.report(`counting in ${name}: ${formatCount(rows)} of ${formatCount(of)} nodes`);
   const counted = await orDamage(
-    () => recount(core, space, { isRepaired: wanted.isRepaired, onCounted }),
+    () => recount(core, space, { ...wanted, onCounted }),
     'so its counts were not compared',
   );
   const all = counted.value === undefined ? '' : ` of ${formatCount(counted.value.nodes)}`;
@@ -145,13 +158,20 @@ function orDamage<T>(
   );
 }
 
+interface Recounted extends Pick<CheckWanted, 'isRepaired'> {
+  /** a row that may hold an edge or a balance is damaged */
+  readonly isUnproven: boolean;
+}
+
 async function recount(
   core: Core,
   space: Space,
-  { isRepaired, onCounted }: RecountOptions & Pick<CheckWanted, 'isRepaired'>,
+  { isRepaired, isUnproven, onCounted }: RecountOptions & Recounted,
 ): Promise<{ readonly nodes: number; readonly faults: readonly FoundFault[] }> {
-  const look = (): Promise<Recount> =>
-    core.metadata.inspect(space, (snapshot) => recountSpace(snapshot, { onCounted }));
+  const look = async (): Promise<Recount> => {
+    const found = await core.metadata.inspect(space, (snapshot) => recountSpace(snapshot, { onCounted }));
+    return isUnproven ? { ...found, repairs: onlyRising(found.repairs) } : found;
+  };
   const first = await look();
   let left: readonly Fault[] = first.faults;
   if (isRepaired) {
@@ -171,6 +191,21 @@ async function recount(
       ...left.filter((fault) => !known.has(keyOf(fault))).map((fault) => ({ ...fault, repaired: false })),
     ],
   };
+}
+
+/** What a damaged row may still hold is not taken away: counts rise, or stay. */
+function onlyRising(repairs: CountRepairs): CountRepairs {
+  const nodes = repairs.nodes.flatMap(({ hash, kept, counted }) => {
+    const risen = {
+      childRefCount: Math.max(kept.childRefCount, counted.childRefCount),
+      rootRefCount: Math.max(kept.rootRefCount, counted.rootRefCount),
+      heldDomainCount: Math.max(kept.heldDomainCount, counted.heldDomainCount),
+    };
+    const isRise = Object.entries(risen).some(([name, count]) => count > kept[name as keyof typeof kept]);
+    return isRise ? [{ hash, kept, counted: risen }] : [];
+  });
+  const looseEdges = repairs.looseEdges.filter(({ kept, counted }) => counted > kept);
+  return { ...repairs, nodes, looseEdges };
 }
 
 const isWrong = ({ nodes, looseEdges, counters }: CountRepairs): boolean =>

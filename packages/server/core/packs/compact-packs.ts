@@ -15,7 +15,7 @@ import { isProofOfRot } from '../contents.ts';
 import type { Core } from '../core.ts';
 import type { ContentRow, Generation, PackPlace, Space } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
-import { isDamage, StoreUnavailable } from '../store-failure.ts';
+import { isDamage, orIfDamaged, StoreUnavailable } from '../store-failure.ts';
 import {
   createOwnPackGeneration,
   type GroupOfMoves,
@@ -155,7 +155,11 @@ async function gather(
 async function proveLive(core: Core, space: Space, pack: Generation): Promise<LiveRecord[] | undefined> {
   const live: LiveRecord[] = [];
   for (let after = -1; ; ) {
-    const rows = await core.metadata.findPackRecords(space, pack, after, BATCH_RECORDS_MAX);
+    const rows = await orIfDamaged(
+      () => core.metadata.findPackRecords(space, pack, after, BATCH_RECORDS_MAX),
+      () => undefined,
+    );
+    if (rows === undefined) return undefined;
     const placed = rows.flatMap((content) => (content.packed ? [{ content, place: content.packed }] : []));
     const proven = await proveRecords(core, space, placed);
     if (proven === undefined) return undefined;

@@ -1,6 +1,6 @@
 /** The sums of the rows of nodes and of their content. `space`: what the engine knows the Space of the row by. */
 import type { ContentRow, NodeRow, NodeRowState, NodeStorage } from '../model.ts';
-import { mixValues, type SumValue } from './row-sum.ts';
+import { mixValues, type SumValue, weigh } from './row-sum.ts';
 
 const STATE_CODES: Readonly<Record<NodeRowState, number>> = { waiting: 0, ready: 1, rotten: 2, claimed: 3 };
 const STORAGE_CODES: Readonly<Record<NodeStorage, number>> = { object: 0, inline: 1, packed: 2 };
@@ -29,14 +29,14 @@ function changingSum(row: NodeRow): number {
   return (
     NODE_WEIGHTS.state * STATE_CODES[row.state] +
     NODE_WEIGHTS.storage * STORAGE_CODES[row.storage] +
-    NODE_WEIGHTS.storedSize * row.storedSize +
-    NODE_WEIGHTS.leaseStartedAt * row.leaseStartedAt +
-    NODE_WEIGHTS.leaseExpiresAt * row.leaseExpiresAt +
-    NODE_WEIGHTS.childRefCount * row.childRefCount +
-    NODE_WEIGHTS.rootRefCount * row.rootRefCount +
-    NODE_WEIGHTS.heldDomainCount * row.heldDomainCount +
-    NODE_WEIGHTS.waitingTouchedAt * row.waitingTouchedAt +
-    NODE_WEIGHTS.claimHeldUntil * row.claimHeldUntil
+    weigh(NODE_WEIGHTS.storedSize, row.storedSize) +
+    weigh(NODE_WEIGHTS.leaseStartedAt, row.leaseStartedAt) +
+    weigh(NODE_WEIGHTS.leaseExpiresAt, row.leaseExpiresAt) +
+    weigh(NODE_WEIGHTS.childRefCount, row.childRefCount) +
+    weigh(NODE_WEIGHTS.rootRefCount, row.rootRefCount) +
+    weigh(NODE_WEIGHTS.heldDomainCount, row.heldDomainCount) +
+    weigh(NODE_WEIGHTS.waitingTouchedAt, row.waitingTouchedAt) +
+    weigh(NODE_WEIGHTS.claimHeldUntil, row.claimHeldUntil)
   );
 }
 
@@ -53,11 +53,9 @@ export function nodeSumChange(before: NodeRow, after: NodeRow): number {
   return change + mixValues([after.generation]) - mixValues([before.generation]);
 }
 
-/** Inline bytes are proven by the hash of their node. Only whether there are any is in the sum. */
-export function contentSum(space: SumValue, row: ContentRow, hasInlineBytes: boolean): number {
+/** Inline bytes are not in it: the hash of their node proves them. */
+export function contentSum(space: SumValue, row: ContentRow): number {
   const { generation, canonicalSize, integrity, urlExpiresAt, packed } = row;
-  const inline = hasInlineBytes ? 1 : 0;
-  const fixed = [space, generation, canonicalSize, urlExpiresAt, inline];
   const place = packed === undefined ? [] : [packed.pack, packed.offset, packed.storedLength, packed.codec];
-  return mixValues([...fixed, integrity, ...place]);
+  return mixValues([space, generation, canonicalSize, urlExpiresAt, integrity, ...place]);
 }

@@ -71,6 +71,15 @@ function pairAt(bytes: Uint8Array, at: number): number {
   return (bytes[at] as number) | ((bytes[at + 1] as number) << 8);
 }
 
+/** Larger values would leave the integers that a number holds exactly. */
+const LINEAR_VALUE_MAX = 2 ** 44;
+
+/** What one value adds to the linear part. A very large one, as a count of root refs may be, is mixed instead. */
+export function weigh(weight: number, value: number): number {
+  const isLinear = value <= LINEAR_VALUE_MAX && value >= -LINEAR_VALUE_MAX;
+  return isLinear ? weight * value : mixValues([weight, value]);
+}
+
 /** Whether a sum that a row carries is the one that its values have. */
 export function isSum(kept: unknown, found: number): boolean {
   return kept === found && Number.isSafeInteger(found);

@@ -46,8 +46,14 @@ test('each value of each kind of row is in its sum', () => {
   expectDistinct(
     [{}, { requestId: 's' }, { revision: 2 }].map((change) => commitSum(1, { ...commit, ...change })),
   );
-  expectDistinct([domainSum(['d'], 1, 0), domainSum(['d'], 0, 1), domainSum(['e'], 1, 0)]);
-  expect(domainSum(['d'], 5, 3)).toBe(domainSum(['d'], 4, 3) + DOMAIN_WEIGHTS.revision);
+  const domain = { revision: 5, historyFloor: 1, commitCount: 2 };
+  expectDistinct(
+    [{}, { revision: 4 }, { historyFloor: 2 }, { commitCount: 3 }].map((change) =>
+      domainSum(['d'], { ...domain, ...change }),
+    ),
+  );
+  const before = domainSum(['d'], { ...domain, revision: 4 });
+  expect(domainSum(['d'], domain)).toBe(before + DOMAIN_WEIGHTS.revision);
   expectDistinct(
     [
       ...[

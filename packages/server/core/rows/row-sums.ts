@@ -1,5 +1,6 @@
 /** The sums of all other rows, as node-sum.ts. `space` and `domain`: what the engine knows the Space or the domain of the row by. */
-import type { RootRefCommit, UploadRow } from '../model.ts';
+import type { KeptCounters } from '../inspection-ports.ts';
+import type { DiscardRow, RootRefCommit, UploadRow } from '../model.ts';
 import type { PackRow, PackUse, PackVerdicts } from '../packs/pack-model.ts';
 import { mixValues, type SumValue } from './row-sum.ts';
 
@@ -28,11 +29,23 @@ export function commitSum(domain: SumValue, { requestId, payloadDigest, revision
 }
 
 /** Added to the sum of a domain for each 1 that these rise by. */
-export const DOMAIN_WEIGHTS = { revision: W1, historyFloor: W2 } as const;
+export const DOMAIN_WEIGHTS = { revision: W1, historyFloor: W2, commitCount: W3 } as const;
+
+export interface DomainNumbers {
+  readonly revision: number;
+  readonly historyFloor: number;
+  /** commits that are kept */
+  readonly commitCount: number;
+}
 
 /** `names`: what never changes of the row */
-export function domainSum(names: readonly SumValue[], revision: number, historyFloor: number): number {
-  return mixValues(names) + DOMAIN_WEIGHTS.revision * revision + DOMAIN_WEIGHTS.historyFloor * historyFloor;
+export function domainSum(names: readonly SumValue[], row: DomainNumbers): number {
+  return (
+    mixValues(names) +
+    DOMAIN_WEIGHTS.revision * row.revision +
+    DOMAIN_WEIGHTS.historyFloor * row.historyFloor +
+    DOMAIN_WEIGHTS.commitCount * row.commitCount
+  );
 }
 
 /** Odd and distinct. What `packUseSum` adds, an engine may add by itself. */
@@ -87,4 +100,36 @@ function judgedSum({ rejection, evidence }: UploadRow): number {
       : []),
     evidence?.verdict === 'good' && evidence.inline ? 1 : 0,
   ]);
+}
+
+/** Edges to a hash without a row. */
+export function looseEdgesSum(space: SumValue, hash: string, count: number): number {
+  return mixValues([space, hash, count]);
+}
+
+export function discardSum(space: SumValue, { generation, dueAt, urlExpiresAt }: DiscardRow): number {
+  return mixValues([space, generation, dueAt, urlExpiresAt]);
+}
+
+/** Added to the sum of a tombstone for each ms by which it was seen later. */
+export const SEEN_WEIGHT = W1;
+
+export function tombstoneSum(generation: string, notedAt: number, seenAt: number): number {
+  return mixValues([generation, notedAt]) + SEEN_WEIGHT * seenAt;
+}
+
+/** Of the mark that a Space was purged, beside its counters. */
+export const PURGED_WEIGHT = W8;
+
+/** What the counters of a Space add to the sum of its row, and also what changes of them add. */
+export function countersSum(counters: KeptCounters, watermark: number): number {
+  return (
+    W1 * counters.nodeCount +
+    W2 * counters.readyContentBytes +
+    W3 * counters.readyStoredBytes +
+    W4 * counters.waitingBytes +
+    W5 * counters.notReadyNodeCount +
+    W6 * counters.leasedCount +
+    W7 * watermark
+  );
 }

@@ -8,6 +8,7 @@ import { hashAt, ManualClock, SPACE } from '../contract/samples.ts';
 import { findBalanceStep } from './balance-page.ts';
 import { openReader } from './database.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
+import { SpaceDirectory } from './space-directory.ts';
 import { finalize, prepareReads } from './statements.ts';
 
 const HASHES = Array.from({ length: 9 }, (_, index) => hashAt(index));
@@ -51,7 +52,13 @@ test.each([1, 2, 3, 5, 100])('steps of %i rows', (rowsMax) => {
     let after: Hash | undefined;
     for (let steps = 0; ; steps++) {
       expect(steps).toBeLessThan(50);
-      const step = findBalanceStep(sql, 1, 'd', { revision, after, limit: 100 }, rowsMax);
+      const step = findBalanceStep(
+        { sql, spaces: new SpaceDirectory() },
+        1,
+        'd',
+        { revision, after, limit: 100 },
+        rowsMax,
+      );
       if (step === undefined) throw new Error('the history is gone');
       found.push(...step.items.map(({ hash, balance }): [Hash, number] => [hash, balance]));
       if (step.resumeAfter === undefined) break;

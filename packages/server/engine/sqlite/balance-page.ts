@@ -1,8 +1,10 @@
 /** A page of root-ref balances as of one revision: the current table and the history, merged in hash order. */
 import type { Hash } from '@holdfast/protocol';
 import type { RootRefBalance } from '../../core/model.ts';
-import { bytesToHex, hexToBytes } from './rows.ts';
-import type { ReadStatements } from './statements.ts';
+import { isBalanceSound, isDomainSound, isHistorySound } from './ledger-rows.ts';
+import { bytesToHex, damagedRow, hexToBytes } from './rows.ts';
+import type { SpaceDirectory } from './space-directory.ts';
+import type { ReadStatements, SqlRow } from './statements.ts';
 
 /** rows and seeks of one step, which has to skip rows of later revisions */
 const STEP_ROWS_MAX = 2_000;
@@ -22,12 +24,17 @@ export interface BalancePageStep {
   readonly resumeAfter: Hash | undefined;
 }
 
+export interface BalanceReads {
+  readonly sql: ReadStatements;
+  readonly spaces: Pick<SpaceDirectory, 'assertNoneLost'>;
+}
+
 /**
  * One bounded step; call inside one read transaction. The balances of a revision never change, so the steps of a page need not
  * see the same commit. `undefined`: the history of that revision is gone.
  */
 export function findBalanceStep(
-  sql: ReadStatements,
+  { sql, spaces }: BalanceReads,
   spaceId: number,
   domain: string,
   page: BalancePageRequest,
@@ -36,9 +43,12 @@ export function findBalanceStep(
   const row = sql.findDomain.get(spaceId, domain);
   const latest = ((row ?? sql.readFirstRevision.get())?.revision as number | undefined) ?? 0;
   const revision = page.revision === 'current' ? latest : page.revision;
-  if (revision > latest) return undefined;
-  if (row === null) return { revision, items: [], resumeAfter: undefined };
-  if (revision < (row.history_floor as number)) return undefined;
+  if (row === null) {
+    spaces.assertNoneLost(spaceId, domain);
+    return { revision, items: [], resumeAfter: undefined };
+  }
+  if (!isDomainSound(row)) throw damagedRow('the domain', JSON.stringify(domain));
+  if (revision > latest || revision < (row.history_floor as number)) return undefined;
   const id = row.id as number;
   const after = page.after === undefined ? BEFORE_ALL : hexToBytes(page.after);
   if (revision === latest) {
@@ -49,10 +59,18 @@ export function findBalanceStep(
 }
 
 function findCurrent(sql: ReadStatements, id: number, after: Uint8Array, limit: number): RootRefBalance[] {
-  return sql.findBalances.all(id, after, limit).map((row) => ({
+  return findBalances(sql, id, after, limit).map((row) => ({
     hash: bytesToHex(row.hash as Uint8Array),
     balance: row.balance as number,
   }));
+}
+
+function findBalances(sql: ReadStatements, id: number, after: Uint8Array, limit: number): SqlRow[] {
+  const rows = sql.findBalances.all(id, after, limit);
+  for (const row of rows) {
+    if (!isBalanceSound(row)) throw damagedRow('the balance of', bytesToHex(row.hash as Uint8Array));
+  }
+  return rows;
 }
 
 /** `balance` undefined: the row has no balance at the revision. */
@@ -70,7 +88,7 @@ function* walkCurrent(
 ): Generator<Passed, undefined> {
   let after = start;
   for (;;) {
-    const rows = sql.findBalances.all(id, after, FETCH_ROWS);
+    const rows = findBalances(sql, id, after, FETCH_ROWS);
     for (const row of rows) {
       const stood = (row.from_revision as number) <= revision;
       yield {
@@ -97,6 +115,7 @@ function* walkHistory(
     if (next === null) return;
     after = next.hash as Uint8Array;
     const row = sql.findHistoryAt.get(id, after, revision);
+    if (row !== null && !isHistorySound(row)) throw damagedRow('the history of', bytesToHex(after));
     const stood = row !== null && (row.to_revision as number) > revision;
     yield { hash: bytesToHex(after), balance: stood ? (row.balance as number) : undefined };
   }

@@ -5,6 +5,17 @@
 import type { Database } from 'bun:sqlite';
 import type { Space, SpaceCounters } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';
+import { contentSum, nodeSum } from '../../core/rows/node-sum.ts';
+import {
+  balanceSum,
+  commitSum,
+  countersSum,
+  DOMAIN_WEIGHTS,
+  domainSum,
+  historySum,
+  looseEdgesSum,
+  uploadSum,
+} from '../../core/rows/row-sums.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
 import { parseHistoryKey } from '../entry-keys.ts';
 import { storageError } from '../local-failure.ts';
@@ -25,9 +36,18 @@ import { copyMarkName } from './copy-marks.ts';
 import { openWriter } from './database.ts';
 import { type DeploymentStatements, prepareDeploymentStatements } from './deployment-statements.ts';
 import {
+  isBalanceSound,
+  isCommitSound,
+  isDomainSound,
+  isHistorySound,
+  looseEdgesFromSql,
+  requestKey,
+} from './ledger-rows.ts';
+import {
   bytesToHex,
   collectableCode,
   contentFromSql,
+  damagedRow,
   hexToBytes,
   joinedContentFromSql,
   nodeFromSql,
@@ -37,6 +57,8 @@ import {
   uploadFromSql,
   uploadVerdictToSql,
 } from './rows.ts';
+import { countersSumOf, NOTHING_COUNTED } from './space-counters.ts';
+import { spaceNameSum } from './space-directory.ts';
 import type { SqlRow } from './statements.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
@@ -107,7 +129,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
   async write({ space, parts }: Batch, unfinished: string): Promise<void> {
     const now = await this.#metadata.readClock();
     this.#transact(() => {
-      this.#sql.insertSpace.run(space.appId, space.spaceId, now);
+      this.#makeSpace(space, now);
       const id = this.#findSpaceId(space) as number;
       for (const part of parts) this.#writePart(id, part);
       this.#sql.setMark.run(copyMarkName('unfinished'), unfinished);
@@ -127,9 +149,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
         .all(space, hexToBytes(after ?? ''), limit)
         .map((row): NodeEntry => ({ row: nodeFromSql(row), content: joinedContentFromSql(row, space) })),
     looseEdges: (space, { after, limit }) =>
-      this.#sql.looseEdges
-        .all(space, hexToBytes(after ?? ''), limit)
-        .map((row) => ({ hash: bytesToHex(row.hash as Uint8Array), count: row.count as number })),
+      this.#sql.looseEdges.all(space, hexToBytes(after ?? ''), limit).map(looseEdgesFromSql),
     uploads: (space, { after, limit }) =>
       this.#sql.uploads.all(space, hexToBytes(after ?? ''), limit).map((row): UploadEntry => {
         const content = this.#sql.findContent.get(row.generation as Uint8Array);
@@ -139,20 +159,23 @@ export class SqliteDeploymentRows implements DeploymentWriter {
         };
       }),
     domains: (space, { after, limit }) =>
-      this.#sql.domains.all(space, after ?? '', limit).map((row) => ({
+      whole(this.#sql.domains.all(space, after ?? '', limit), isDomainSound).map((row) => ({
         domain: row.domain as string,
         revision: row.revision as number,
         historyFloor: row.history_floor as number,
       })),
     balances: (space, { domain, after, limit }) =>
-      this.#sql.balances.all(space, domain, hexToBytes(after ?? ''), limit).map((row) => ({
-        hash: bytesToHex(row.hash as Uint8Array),
-        balance: row.balance as number,
-        fromRevision: row.from_revision as number,
-      })),
+      whole(this.#sql.balances.all(space, domain, hexToBytes(after ?? ''), limit), isBalanceSound).map(
+        (row) => ({
+          hash: bytesToHex(row.hash as Uint8Array),
+          balance: row.balance as number,
+          fromRevision: row.from_revision as number,
+        }),
+      ),
     history: (space, { domain, after, limit }) => {
       const { hash, fromRevision } = parseHistoryKey(after);
-      return this.#sql.history.all(space, domain, hexToBytes(hash), fromRevision, limit).map((row) => ({
+      const rows = this.#sql.history.all(space, domain, hexToBytes(hash), fromRevision, limit);
+      return whole(rows, isHistorySound).map((row) => ({
         hash: bytesToHex(row.hash as Uint8Array),
         fromRevision: row.from_revision as number,
         toRevision: row.to_revision as number,
@@ -161,22 +184,25 @@ export class SqliteDeploymentRows implements DeploymentWriter {
       }));
     },
     commits: (space, { domain, after, limit }) =>
-      this.#sql.commits.all(space, domain, Buffer.from(after ?? ''), limit).map((row) => ({
-        requestId: Buffer.from(row.request_id as Uint8Array).toString(),
-        payloadDigest: row.payload_digest as Uint8Array,
-        revision: row.revision as number,
-      })),
+      whole(this.#sql.commits.all(space, domain, Buffer.from(after ?? ''), limit), isCommitSound).map(
+        (row) => ({
+          requestId: Buffer.from(row.request_bytes as Uint8Array).toString(),
+          payloadDigest: row.payload_digest as Uint8Array,
+          revision: row.revision as number,
+        }),
+      ),
   };
 
   #writePart(space: number, part: BatchPart): void {
-    const { domain } = part;
+    // 0 where the part is of no domain.
+    const domainId = Number(this.#sql.findDomainId.get(space, part.domain)?.id ?? 0);
     switch (part.kind) {
       case 'nodes':
         this.#writeNodes(space, part.entries);
         break;
       case 'looseEdges':
         for (const { hash, count } of part.entries) {
-          this.#sql.insertLooseEdges.run(space, hexToBytes(hash), count);
+          this.#sql.insertLooseEdges.run(space, hexToBytes(hash), count, looseEdgesSum(space, hash, count));
         }
         break;
       case 'uploads':
@@ -184,25 +210,33 @@ export class SqliteDeploymentRows implements DeploymentWriter {
         break;
       case 'domains':
         for (const { domain: name, revision, historyFloor } of part.entries) {
-          this.#sql.insertDomain.run(space, name, revision, historyFloor);
+          const id = this.#sql.insertDomain.get(space, name, revision, historyFloor)?.id as number;
+          this.#sql.sealDomain.run(
+            id,
+            domainSum([id, space, name], { revision, historyFloor, commitCount: 0 }),
+          );
         }
         break;
       case 'balances':
         for (const { hash, balance, fromRevision } of part.entries) {
-          this.#sql.insertBalance.run(space, domain, hexToBytes(hash), balance, fromRevision);
+          const sum = balanceSum(domainId, hash, balance, fromRevision);
+          this.#sql.insertBalance.run(domainId, hexToBytes(hash), balance, fromRevision, sum);
         }
         break;
       case 'history':
-        for (const { hash, fromRevision, toRevision, balance, supersededAt } of part.entries) {
-          const key = [hexToBytes(hash), fromRevision, toRevision] as const;
-          this.#sql.insertHistory.run(space, domain, ...key, balance, supersededAt);
+        for (const entry of part.entries) {
+          const { hash, fromRevision, toRevision, balance, supersededAt } = entry;
+          const key = [domainId, hexToBytes(hash), fromRevision, toRevision] as const;
+          this.#sql.insertHistory.run(...key, balance, supersededAt, historySum(domainId, hash, entry));
         }
         break;
       case 'commits':
-        for (const { requestId, payloadDigest, revision } of part.entries) {
-          this.#sql.insertCommit.run(space, domain, Buffer.from(requestId), payloadDigest, revision);
+        for (const entry of part.entries) {
+          const { requestId, payloadDigest, revision } = entry;
+          const sums = [requestKey(domainId, requestId), commitSum(domainId, entry)] as const;
+          this.#sql.insertCommit.run(domainId, Buffer.from(requestId), payloadDigest, revision, ...sums);
         }
-        this.#sql.countCommits.run(space, domain, part.entries.length);
+        this.#countCommits(domainId, part.entries.length);
         break;
     }
   }
@@ -215,7 +249,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
     const leasedCount = nodes.filter(({ row }) => row.leaseExpiresAt > watermark).length;
     this.#sql.addCounters.run(
       ...[space, usage.nodeCount, usage.readyContentBytes, usage.readyStoredBytes, usage.waitingBytes],
-      ...[usage.notReadyNodeCount, leasedCount],
+      ...[usage.notReadyNodeCount, leasedCount, countersSum({ ...usage, leasedCount }, 0)],
     );
   }
 
@@ -224,7 +258,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
       ...[space, hexToBytes(row.hash), stateCode(row.state), row.size, row.canonicalSize],
       ...[row.contentType, row.refs, hexToBytes(row.generation), storageCode(row.storage)],
       ...[row.leaseStartedAt, row.leaseExpiresAt, row.childRefCount, row.rootRefCount],
-      ...[row.heldDomainCount, row.waitingTouchedAt, row.claimHeldUntil],
+      ...[row.heldDomainCount, row.waitingTouchedAt, row.claimHeldUntil, nodeSum(space, row)],
       ...[storedSizeToSql(row), collectableCode(row)],
     );
     if (content !== undefined) this.#writeContent(space, content);
@@ -233,7 +267,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
   #writeUpload(space: number, { row, content }: UploadEntry): void {
     this.#sql.insertUpload.run(
       ...[space, hexToBytes(row.hash), hexToBytes(row.generation)],
-      ...[row.createdAt, row.urlExpiresAt, row.touchedAt, ...uploadVerdictToSql(row)],
+      ...[row.createdAt, row.urlExpiresAt, row.touchedAt, ...uploadVerdictToSql(row), uploadSum(space, row)],
     );
     if (content !== undefined) this.#writeContent(space, content);
   }
@@ -242,11 +276,23 @@ export class SqliteDeploymentRows implements DeploymentWriter {
     const { generation, canonicalSize, integrity, inlineBytes, urlExpiresAt } = content;
     this.#sql.insertContent.run(
       ...[space, hexToBytes(generation), canonicalSize, integrity, inlineBytes ?? null, urlExpiresAt],
+      contentSum(space, content),
     );
   }
 
   #findSpaceId({ appId, spaceId }: Space): number | undefined {
     return this.#sql.findSpaceId.get(appId, spaceId)?.id as number | undefined;
+  }
+
+  #countCommits(domain: number, count: number): void {
+    this.#sql.countCommits.run(domain, count, DOMAIN_WEIGHTS.commitCount * count);
+  }
+
+  #makeSpace(space: Space, now: number): void {
+    const made = this.#sql.insertSpace.get(space.appId, space.spaceId, now);
+    if (made === null) return;
+    const id = made.id as number;
+    this.#sql.sealSpace.run(id, spaceNameSum(id, space), countersSumOf(id, NOTHING_COUNTED, now));
   }
 
   #read<T>(read: () => T): T {
@@ -269,4 +315,10 @@ export class SqliteDeploymentRows implements DeploymentWriter {
       throw storageError(error, 'writing');
     }
   }
+}
+
+/** A copy takes no row that is not as it was written. @throws StoreUnavailable, as damage */
+function whole(rows: SqlRow[], isSound: (row: SqlRow) => boolean): SqlRow[] {
+  if (!rows.every(isSound)) throw damagedRow('a root ref', 'in one of its domains');
+  return rows;
 }

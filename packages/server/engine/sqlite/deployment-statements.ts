@@ -1,10 +1,11 @@
 /** SQL for copying a whole deployment (engine/transfer-ports.ts); servers do not run it. */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import { JOINED_CONTENT_COLUMNS, JOINED_NODE_COLUMNS, WRITTEN_NODE_COLUMNS } from './node-columns.ts';
+import { CONTENT_COLUMNS } from './packs/pack-statements.ts';
 import type { SqlRow } from './statements.ts';
 
 const UPLOAD_COLUMNS =
-  'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline';
+  'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline, row_sum';
 const DOMAIN = '(SELECT id FROM domains WHERE space = ?1 AND domain = ?2)';
 
 const values = (first: number, count: number): string =>
@@ -25,36 +26,43 @@ const SQL = {
   readTotals:
     'SELECT count(*) AS spaces, coalesce(sum(node_count), 0) AS nodes, coalesce(sum(ready_stored_bytes + waiting_bytes), 0) AS bytes FROM spaces',
   /** ?1 id after which, ?2 limit */
-  listSpaces: 'SELECT id, app_id, space_id FROM spaces WHERE id > ?1 ORDER BY id LIMIT ?2',
-  findSpaceId: 'SELECT id FROM spaces WHERE app_id = ?1 AND space_id = ?2',
+  listSpaces: 'SELECT id, app_id, space_id, name_sum FROM spaces WHERE id > ?1 ORDER BY id LIMIT ?2',
+  findSpaceId: 'SELECT id, name_sum FROM spaces WHERE app_id = ?1 AND space_id = ?2',
 
   nodes: `SELECT ${JOINED_NODE_COLUMNS}, ${JOINED_CONTENT_COLUMNS} FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation WHERE nodes.space = ?1 AND nodes.hash > ?2 ORDER BY nodes.hash LIMIT ?3`,
-  looseEdges: 'SELECT hash, count FROM loose_edges WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
-  uploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3`,
+  looseEdges:
+    'SELECT space, hash, count, row_sum FROM loose_edges WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
+  uploads: `SELECT space, ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3`,
   /** ?1 generation */
-  findContent:
-    'SELECT generation, canonical_size, integrity, inline_bytes, url_expires_at FROM contents WHERE generation = ?1',
+  findContent: `SELECT ${CONTENT_COLUMNS} FROM contents WHERE generation = ?1`,
   domains:
-    'SELECT domain, revision, history_floor FROM domains WHERE space = ?1 AND domain > ?2 ORDER BY domain LIMIT ?3',
-  balances: `SELECT hash, balance, from_revision FROM balances WHERE domain = ${DOMAIN} AND hash > ?3 ORDER BY hash LIMIT ?4`,
-  history: `SELECT hash, from_revision, to_revision, balance, superseded_at FROM balance_history WHERE domain = ${DOMAIN} AND (hash, from_revision) > (?3, ?4) ORDER BY hash, from_revision LIMIT ?5`,
-  commits: `SELECT CAST(request_id AS BLOB) AS request_id, payload_digest, revision FROM root_ref_commits WHERE domain = ${DOMAIN} AND request_id > CAST(?3 AS TEXT) ORDER BY request_id LIMIT ?4`,
+    'SELECT id, space, domain, revision, history_floor, commit_count, row_sum FROM domains WHERE space = ?1 AND domain > ?2 ORDER BY domain LIMIT ?3',
+  balances: `SELECT domain, hash, balance, from_revision, row_sum FROM balances WHERE domain = ${DOMAIN} AND hash > ?3 ORDER BY hash LIMIT ?4`,
+  history: `SELECT domain, hash, from_revision, to_revision, balance, superseded_at, row_sum FROM balance_history WHERE domain = ${DOMAIN} AND (hash, from_revision) > (?3, ?4) ORDER BY hash, from_revision LIMIT ?5`,
+  commits: `SELECT domain, CAST(request_id AS BLOB) AS request_bytes, request_id, payload_digest, revision, row_sum FROM root_ref_commits WHERE domain = ${DOMAIN} AND request_id > CAST(?3 AS TEXT) ORDER BY request_id LIMIT ?4`,
 
   insertSpace:
-    'INSERT INTO spaces (app_id, space_id, lease_watermark) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING',
+    'INSERT INTO spaces (app_id, space_id, lease_watermark) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING RETURNING id',
+  sealSpace: 'UPDATE spaces SET name_sum = ?2, row_sum = ?3 WHERE id = ?1',
   readWatermark: 'SELECT lease_watermark FROM spaces WHERE id = ?1',
-  insertNode: `INSERT INTO nodes (space, ${WRITTEN_NODE_COLUMNS}, collectable) VALUES (${values(1, 18)})`,
+  insertNode: `INSERT INTO nodes (space, ${WRITTEN_NODE_COLUMNS}, collectable) VALUES (${values(1, 19)})`,
   insertContent:
-    'INSERT INTO contents (space, generation, canonical_size, integrity, inline_bytes, url_expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)',
-  insertLooseEdges: 'INSERT INTO loose_edges (space, hash, count) VALUES (?1, ?2, ?3)',
-  insertUpload: `INSERT INTO uploads (space, ${UPLOAD_COLUMNS}) VALUES (${values(1, 17)})`,
-  insertDomain: 'INSERT INTO domains (space, domain, revision, history_floor) VALUES (?1, ?2, ?3, ?4)',
-  insertBalance: `INSERT INTO balances (domain, hash, balance, from_revision) VALUES (${DOMAIN}, ?3, ?4, ?5)`,
-  insertHistory: `INSERT INTO balance_history (domain, hash, from_revision, to_revision, balance, superseded_at) VALUES (${DOMAIN}, ?3, ?4, ?5, ?6, ?7)`,
-  countCommits: `UPDATE domains SET commit_count = commit_count + ?3 WHERE id = ${DOMAIN}`,
-  insertCommit: `INSERT INTO root_ref_commits (domain, request_id, payload_digest, revision) VALUES (${DOMAIN}, CAST(?3 AS TEXT), ?4, ?5)`,
+    'INSERT INTO contents (space, generation, canonical_size, integrity, inline_bytes, url_expires_at, row_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)',
+  insertLooseEdges: 'INSERT INTO loose_edges (space, hash, count, row_sum) VALUES (?1, ?2, ?3, ?4)',
+  insertUpload: `INSERT INTO uploads (space, ${UPLOAD_COLUMNS}) VALUES (${values(1, 18)})`,
+  insertDomain:
+    'INSERT INTO domains (space, domain, revision, history_floor) VALUES (?1, ?2, ?3, ?4) RETURNING id',
+  sealDomain: 'UPDATE domains SET row_sum = ?2 WHERE id = ?1',
+  findDomainId: 'SELECT id FROM domains WHERE space = ?1 AND domain = ?2',
+  insertBalance:
+    'INSERT INTO balances (domain, hash, balance, from_revision, row_sum) VALUES (?1, ?2, ?3, ?4, ?5)',
+  insertHistory:
+    'INSERT INTO balance_history (domain, hash, from_revision, to_revision, balance, superseded_at, row_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)',
+  insertCommit:
+    'INSERT INTO root_ref_commits (domain, request_id, payload_digest, revision, request_key, row_sum) VALUES (?1, CAST(?2 AS TEXT), ?3, ?4, ?5, ?6)',
+  countCommits: 'UPDATE domains SET commit_count = commit_count + ?2, row_sum = row_sum + ?3 WHERE id = ?1',
   addCounters:
-    'UPDATE spaces SET node_count = node_count + ?2, ready_content_bytes = ready_content_bytes + ?3, ready_stored_bytes = ready_stored_bytes + ?4, waiting_bytes = waiting_bytes + ?5, not_ready_node_count = not_ready_node_count + ?6, leased_count = leased_count + ?7 WHERE id = ?1',
+    'UPDATE spaces SET node_count = node_count + ?2, ready_content_bytes = ready_content_bytes + ?3, ready_stored_bytes = ready_stored_bytes + ?4, waiting_bytes = waiting_bytes + ?5, not_ready_node_count = not_ready_node_count + ?6, leased_count = leased_count + ?7, row_sum = row_sum + ?8 WHERE id = ?1',
 } as const;
 
 export type DeploymentStatements = {

@@ -1,6 +1,8 @@
 /** Loose edges within one transaction. They are rare: a push that brings children first makes none. */
 import type { Hash } from '@holdfast/protocol';
-import { hexToBytes } from './rows.ts';
+import { isSum } from '../../core/rows/row-sum.ts';
+import { looseEdgesSum } from '../../core/rows/row-sums.ts';
+import { damagedRow, hexToBytes } from './rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
 /** So many hashes at once are worth a look whether the Space has any loose edges. */
@@ -26,6 +28,9 @@ export class LooseEdges {
       if (known !== undefined) return known;
       const row = hasNone ? undefined : this.#scope.find(sql.findLooseEdges, space, hexToBytes(hash));
       const count = (row?.count as number | undefined) ?? 0;
+      if (row !== undefined && !isSum(row.row_sum, looseEdgesSum(space, hash, count))) {
+        throw damagedRow('the edges to', hash);
+      }
       this.#known.set(hash, count);
       return count;
     });
@@ -34,7 +39,8 @@ export class LooseEdges {
   set(space: number, hash: Hash, count: number): void {
     const { sql } = this.#scope;
     if (count === 0) this.#scope.write(sql.deleteLooseEdges, space, hexToBytes(hash));
-    else this.#scope.write(sql.setLooseEdges, space, hexToBytes(hash), count);
+    else
+      this.#scope.write(sql.setLooseEdges, space, hexToBytes(hash), count, looseEdgesSum(space, hash, count));
     this.#known.set(hash, count);
   }
 }

@@ -1,7 +1,10 @@
 /** Background upkeep in bounded steps, each inside one write batch: lease watermarks, root-ref history. */
 import { CounterBroken } from '../../core/invariant.ts';
 import type { Space } from '../../core/model.ts';
+import { countersSum } from '../../core/rows/row-sums.ts';
 import type { SweepCutoffs } from '../../core/upkeep-ports.ts';
+import { USAGE_NONE } from '../../core/usage-delta.ts';
+import { isHistorySound } from './ledger-rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
 /** Spaces whose watermark one step looks at */
@@ -53,7 +56,9 @@ function moveWatermark(scope: WriteScope, id: number, watermark: number, now: nu
   const target = findTarget(scope, id, watermark, now);
   const passed = countBetween(scope, id, watermark, target);
   if (passed === 0) return false;
-  scope.writeOne('a watermark is as it was read', scope.sql.moveWatermark, id, target, passed, watermark);
+  const moved = { ...USAGE_NONE, leasedCount: -passed };
+  const values = [id, target, passed, watermark, countersSum(moved, target - watermark)] as const;
+  scope.writeOne('a watermark is as it was read', scope.sql.moveWatermark, ...values);
   scope.ledger.moveWatermark(id, target);
   scope.onUndo(() => scope.ledger.moveWatermark(id, watermark));
   return target < now;
@@ -86,6 +91,8 @@ export function pruneHistory(scope: WriteScope, cutoffs: Pick<SweepCutoffs, 'his
   const rows = scope.findAll(sql.findOldHistory, cutoffs.historyAt, HISTORY_ROWS_PER_STEP);
   const floors = new Map<number, number>();
   for (const row of rows) {
+    // What is damaged stays: nothing says that it is old, or whose it is.
+    if (!isHistorySound(row)) continue;
     const domain = row.domain as number;
     floors.set(domain, Math.max(floors.get(domain) ?? 0, row.to_revision as number));
     scope.writeOne(
@@ -96,8 +103,6 @@ export function pruneHistory(scope: WriteScope, cutoffs: Pick<SweepCutoffs, 'his
       row.from_revision as number,
     );
   }
-  for (const [domain, floor] of floors) {
-    scope.writeOne('history has a domain', sql.raiseHistoryFloor, domain, floor);
-  }
+  for (const [domain, floor] of floors) scope.write(sql.raiseHistoryFloor, domain, floor);
   return rows.length === HISTORY_ROWS_PER_STEP;
 }

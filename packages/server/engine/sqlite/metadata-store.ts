@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
-import type { PageLook, SpaceSnapshot } from '../../core/inspection-ports.ts';
+import type { PageLook, RowDamage, RowLook, SpaceSnapshot } from '../../core/inspection-ports.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';
 import type {
   ContentRow,
@@ -42,13 +42,15 @@ import { NodeCache } from './node-cache.ts';
 import { NodeReads } from './node-reads.ts';
 import { SqlitePackReads } from './packs/pack-reads.ts';
 import { findRottenSpaces } from './rotten-spaces.ts';
-import { bytesToHex, hexToBytes, uploadFromSql } from './rows.ts';
+import { bytesToHex, damagedRow, hexToBytes, uploadFromSql } from './rows.ts';
 import { ScrubReads } from './scrub-reads.ts';
 import { listSpaces, NO_COUNTERS, readAppTotals, readCountersOf, readHoldingsOf } from './space-counters.ts';
-import { SpaceDirectory } from './space-directory.ts';
+import { SpaceDirectory, spaceOf } from './space-directory.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { findPageDamage } from './start-page-check.ts';
 import { endReading, finalize, NO_SPACE, prepareReads, type ReadStatements } from './statements.ts';
+import { checkRows } from './sums/check-rows.ts';
+import { findLostNames } from './sums/lost-names.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { timed } from './timed.ts';
 import { findTombstones } from './tombstones.ts';
@@ -83,7 +85,7 @@ export class SqliteMetadataStore implements MetadataStore {
   readonly #reads: ReadStatements;
   readonly #disk: DiskReads;
   readonly #nodes: NodeReads;
-  readonly #spaces = new SpaceDirectory();
+  readonly #spaces: SpaceDirectory;
   readonly #sweepWalk: SweepWalk;
   readonly #scrubReads: ScrubReads;
   readonly #packs: SqlitePackReads;
@@ -99,6 +101,7 @@ export class SqliteMetadataStore implements MetadataStore {
     const first = openSound(path);
     try {
       this.#reader = openReader(path, READER_CACHE_BYTES);
+      this.#spaces = new SpaceDirectory(findLostNames(this.#reader));
       this.#disk = new DiskReads(path, isShared);
       this.#reads = prepareReads(this.#reader);
       const lastCommit = new BigInt64Array(new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT));
@@ -162,7 +165,7 @@ export class SqliteMetadataStore implements MetadataStore {
     return this.#readAtOneInstant(() => {
       const id = this.#findSpaceId(space);
       if (id === undefined) return hashes.map(() => undefined);
-      return hashes.map((hash) => this.#nodes.findNodeWithContent(id, hash));
+      return hashes.map((hash) => this.#nodes.findNodeAndContent(id, hash));
     });
   }
 
@@ -233,7 +236,12 @@ export class SqliteMetadataStore implements MetadataStore {
     for (;;) {
       const rest = { revision, after, limit: page.limit - items.length };
       const step = this.#readAtOneInstant(() => {
-        return findBalanceStep(this.#reads, this.#findSpaceId(space) ?? NO_SPACE, domain, rest);
+        return findBalanceStep(
+          { sql: this.#reads, spaces: this.#spaces },
+          this.#findSpaceId(space) ?? NO_SPACE,
+          domain,
+          rest,
+        );
       });
       if (step === undefined) return undefined;
       items.push(...step.items);
@@ -245,6 +253,10 @@ export class SqliteMetadataStore implements MetadataStore {
 
   async inspect<T>(space: Space, work: (snapshot: SpaceSnapshot) => Promise<T>): Promise<T> {
     return inspectSpace(this.#path, space, this.#clock.now(), work);
+  }
+
+  findRowDamage(look: RowLook): Promise<readonly RowDamage[]> {
+    return checkRows(this.#path, look);
   }
 
   findPageDamage(look: PageLook): Promise<readonly string[]> {
@@ -353,15 +365,15 @@ export class SqliteMetadataStore implements MetadataStore {
     const known = this.#spaces.find(space);
     if (known !== undefined) return known;
     const row = this.#reads.findSpaceId.get(space.appId, space.spaceId);
-    if (row === null) return undefined;
-    this.#spaces.remember(space, row.id as number);
-    return row.id as number;
+    const id = this.#spaces.idOf(space, row);
+    if (id !== undefined) this.#spaces.remember(space, id);
+    return id;
   }
 
   #readSpace(id: number): Space {
     const row = this.#reads.findSpaceById.get(id);
-    if (row === null) throw new Error(`Space ${id} has nodes but no row`);
-    return { appId: row.app_id as string, spaceId: row.space_id as string };
+    if (row === null) throw damagedRow('the Space with the id', String(id));
+    return spaceOf(row);
   }
 
   #read<T>(read: () => T): T {

@@ -13,9 +13,16 @@ import packs from './migrations/0006-packs.sql' with { type: 'text' };
 import contentsToPack from './migrations/0007-contents-to-pack.sql' with { type: 'text' };
 import packsDying from './migrations/0008-packs-dying.sql' with { type: 'text' };
 import pending from './migrations/0009-pending.sql' with { type: 'text' };
+import rowSums from './migrations/0010-row-sums.sql' with { type: 'text' };
+import { fillSums } from './sums/fill-sums.ts';
+
+interface SqliteMigration extends Migration {
+  /** what SQL cannot work out */
+  readonly fill?: (database: Database) => void;
+}
 
 /** In order; a migration that has shipped is never edited. */
-const MIGRATIONS: readonly Migration[] = [
+const MIGRATIONS: readonly SqliteMigration[] = [
   { sql: initial, minCompatible: 1 },
   { sql: sharedStores, minCompatible: 2 },
   { sql: rottenNodes, minCompatible: 3 },
@@ -25,6 +32,7 @@ const MIGRATIONS: readonly Migration[] = [
   { sql: contentsToPack, minCompatible: 6 },
   { sql: packsDying, minCompatible: 6 },
   { sql: pending, minCompatible: 6 },
+  { sql: rowSums, minCompatible: 10, fill: fillSums },
 ];
 
 const CREATE_TABLE =
@@ -34,7 +42,7 @@ const CREATE_TABLE =
 export function migrate(
   database: Database,
   path: string,
-  migrations: readonly Migration[] = MIGRATIONS,
+  migrations: readonly SqliteMigration[] = MIGRATIONS,
 ): void {
   if (!decideMigration(path, readVersion(database), migrations)) return;
   // The version is read again after BEGIN IMMEDIATE: of several processes that open a new folder one migrates, the others find
@@ -43,7 +51,10 @@ export function migrate(
   try {
     const found = readVersion(database);
     if (decideMigration(path, found, migrations)) {
-      for (const { sql } of migrations.slice(found.version)) database.run(sql);
+      for (const { sql, fill } of migrations.slice(found.version)) {
+        database.run(sql);
+        fill?.(database);
+      }
       writeVersion(database, versionAfter(migrations));
     }
     database.run('COMMIT');

@@ -5,6 +5,7 @@
 import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { NodeRow } from '../../core/model.ts';
+import { nodeSum } from '../../core/rows/node-sum.ts';
 import { collectableCode, hexToBytes, stateCode, storageCode, storedSizeToSql } from './rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
@@ -75,6 +76,7 @@ export class NewNodes {
       row.claimHeldUntil,
       collectableCode(row),
       storedSizeToSql(row),
+      nodeSum(this.#space, row),
     );
   }
 }

@@ -1,10 +1,11 @@
 /** Reads of nodes and their content outside transactions. */
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, NodeRow } from '../../core/model.ts';
+import { RowDamaged } from '../../core/store-failure.ts';
 import { CACHE_REQUESTS } from '../../metrics/server-metrics.ts';
 import type { DiskReads } from './disk-reads.ts';
 import { type ContentPlace, type NodeCache, nodeKey } from './node-cache.ts';
-import { hexToBytes, joinedContentFromSql, nodeFromSql, placeFromSql } from './rows.ts';
+import { contentFromSql, hexToBytes, joinedContentFromSql, nodeFromSql } from './rows.ts';
 import type { ReadStatements } from './statements.ts';
 
 interface NodeReadsOptions {
@@ -68,17 +69,24 @@ export class NodeReads {
     return this.#findJoined(spaceId, hash);
   }
 
+  /** Content whose record is damaged is as good as gone, and its node is there all the same. */
+  findNodeAndContent(spaceId: number, hash: Hash): ReturnType<NodeReads['findNodeWithContent']> {
+    try {
+      return this.findNodeWithContent(spaceId, hash);
+    } catch (error) {
+      if (!(error instanceof RowDamaged)) throw error;
+      const node = this.findNode(spaceId, hash);
+      return node && { node, content: undefined };
+    }
+  }
+
   #readPlace(cache: NodeCache, spaceId: number, node: NodeRow): ContentPlace | undefined {
     const generation = hexToBytes(node.generation);
     const row = this.#options.sql.findContentPlace.get(generation);
     if (row === null || row.space !== spaceId) return undefined;
+    const { canonicalSize, urlExpiresAt, integrity, packed } = contentFromSql(row, node.generation);
     const place: ContentPlace = {
-      id: row.id as number,
-      generation,
-      canonicalSize: row.canonical_size as number,
-      urlExpiresAt: row.url_expires_at as number,
-      integrity: row.integrity as Uint8Array,
-      packed: placeFromSql(row),
+      ...{ id: row.id as number, generation, canonicalSize, urlExpiresAt, integrity, packed },
       moves: cache.moves,
     };
     const key = nodeKey(spaceId, node.hash);

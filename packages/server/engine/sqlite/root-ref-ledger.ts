@@ -2,7 +2,9 @@
 import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { RootRefCommit } from '../../core/model.ts';
-import { hexToBytes } from './rows.ts';
+import { balanceSum, commitSum, domainSum, historySum } from '../../core/rows/row-sums.ts';
+import { commitFromSql, isBalanceSound, isCommitSound, isDomainSound, requestKey } from './ledger-rows.ts';
+import { damagedRow, hexToBytes } from './rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
 const AS_READ = 'a balance is as it was read';
@@ -38,13 +40,13 @@ export class RootRefLedger {
   findCommit(spaceId: number, domain: string, requestId: string): RootRefCommit | undefined {
     const found = this.#findDomain(spaceId, domain);
     if (found === undefined) return undefined;
-    const row = this.#scope.find(this.#scope.sql.findCommit, found.id, requestId);
-    if (row === undefined) return undefined;
-    return {
-      requestId,
-      payloadDigest: row.payload_digest as Uint8Array,
-      revision: row.revision as number,
-    };
+    const key = requestKey(found.id, requestId);
+    for (const row of this.#scope.findAll(this.#scope.sql.findCommit, found.id, requestId, key)) {
+      if (!isCommitSound(row)) throw damagedRow('the commit', JSON.stringify(requestId));
+      // Another request may have the same second key.
+      if (row.domain === found.id && row.request_id === requestId) return commitFromSql(row);
+    }
+    return undefined;
   }
 
   findBalances(spaceId: number, domain: string, hashes: readonly Hash[]): number[] {
@@ -58,7 +60,9 @@ export class RootRefLedger {
     const id = this.#findDomain(spaceId, domain)?.id ?? this.#insertDomain(spaceId, domain);
     const { revision } = commit;
     this.#scope.writeOne('revisions grow by 1', sql.advanceRevision, id, revision);
-    this.#scope.write(sql.insertCommit, id, commit.requestId, commit.payloadDigest, revision);
+    const key = requestKey(id, commit.requestId);
+    const values = [id, commit.requestId, commit.payloadDigest, revision, key] as const;
+    this.#scope.write(sql.insertCommit, ...values, commitSum(id, commit));
     for (const change of changes) if (change.before !== change.after) this.#change(id, revision, change);
     this.#found.clear();
   }
@@ -67,13 +71,18 @@ export class RootRefLedger {
     const { sql, now } = this.#scope;
     const { key, from } = this.#findBalance(id, hash);
     if (before === 0) {
-      this.#scope.write(sql.insertBalance, id, key, after, revision);
+      this.#scope.write(sql.insertBalance, id, key, after, revision, balanceSum(id, hash, after, revision));
       return;
     }
     // These are single-row statements, because SQLite would journal every page of an INSERT … SELECT.
     if (after === 0) this.#scope.writeOne(AS_READ, sql.deleteBalance, id, key, before, from);
-    else this.#scope.writeOne(AS_READ, sql.updateBalance, id, key, after, revision, before, from);
-    this.#scope.write(sql.insertHistory, id, key, from, revision, before, now);
+    else {
+      const values = [after, revision, before, from, balanceSum(id, hash, after, revision)] as const;
+      this.#scope.writeOne(AS_READ, sql.updateBalance, id, key, ...values);
+    }
+    const ended = { fromRevision: from, toRevision: revision, balance: before, supersededAt: now };
+    const sum = historySum(id, hash, ended);
+    this.#scope.write(sql.insertHistory, id, key, from, revision, before, now, sum);
   }
 
   #findBalance(id: number, hash: Hash): Balance {
@@ -83,6 +92,7 @@ export class RootRefLedger {
     if (known !== undefined) return known;
     const key = hexToBytes(hash);
     const row = this.#scope.find(this.#scope.sql.findBalance, id, key);
+    if (row !== undefined && !isBalanceSound(row)) throw damagedRow('the balance of', hash);
     const balance =
       row === undefined
         ? { key, balance: 0, from: -1 }
@@ -93,6 +103,8 @@ export class RootRefLedger {
 
   #findDomain(spaceId: number, domain: string): { id: number; revision: number } | undefined {
     const row = this.#scope.find(this.#scope.sql.findDomain, spaceId, domain);
+    if (row === undefined) this.#scope.ledger.assertNoneLost(spaceId, domain);
+    else if (!isDomainSound(row)) throw damagedRow('the domain', JSON.stringify(domain));
     return row && { id: row.id as number, revision: row.revision as number };
   }
 
@@ -105,6 +117,11 @@ export class RootRefLedger {
     const first = this.#readFirstRevision();
     const row = this.#scope.find(this.#scope.sql.insertDomain, spaceId, domain, first);
     assertInvariant(row !== undefined, 'an inserted domain has an id');
-    return row.id as number;
+    const id = row.id as number;
+    const sum = domainSum([id, spaceId, domain], {
+      ...{ revision: first, historyFloor: first, commitCount: 0 },
+    });
+    this.#scope.writeOne('a domain is sealed', this.#scope.sql.sealDomain, id, sum);
+    return id;
   }
 }

@@ -1,5 +1,6 @@
 /** Finds Spaces with rotten nodes by the index of those rows, so Spaces without any cost nothing. */
 import { ROTTEN_COUNT_MAX, type RottenSpace } from '../../core/upkeep-ports.ts';
+import { isSpaceSound, spaceOf } from './space-directory.ts';
 import type { ReadStatements } from './statements.ts';
 
 export function findRottenSpaces(
@@ -15,9 +16,9 @@ export function findRottenSpaces(
     const nodes = (sql.countRotten.get(space, ROTTEN_COUNT_MAX)?.count as number | undefined) ?? 0;
     const names = sql.findSpaceById.get(space);
     // The statements do not share a transaction: all of them may have been healed in between.
-    if (nodes === 0 || names === null) continue;
+    if (nodes === 0 || names === null || !isSpaceSound(names)) continue;
     found.push({
-      space: { appId: names.app_id as string, spaceId: names.space_id as string },
+      space: spaceOf(names),
       nodes,
       position: String(space),
     });

@@ -1,6 +1,7 @@
 /** Compares two states of a row and chooses the statement that writes the change. Pure. */
 import type { SQLQueryBindings } from 'bun:sqlite';
 import type { NodeRow, UploadRow } from '../../core/model.ts';
+import { uploadSumChange } from '../../core/rows/row-sums.ts';
 import { collectableCode, hexToBytes, stateCode, uploadVerdictToSql, verdictCode } from './rows.ts';
 import type { Statements } from './statements.ts';
 
@@ -64,11 +65,12 @@ export function uploadChange(
 ): [Statements[keyof Statements], ...SQLQueryBindings[]] {
   const hash = hexToBytes(before.hash);
   const guards = [hexToBytes(before.generation), verdictCode(before.evidence)];
+  const sum = uploadSumChange(before, after);
   const change = changeOfUpload(before, after);
   const times = [after.urlExpiresAt, after.touchedAt];
-  if (change === 'times') return [sql.touchUpload, space, hash, ...times, ...guards];
+  if (change === 'times') return [sql.touchUpload, space, hash, ...times, ...guards, sum];
   const verdict = uploadVerdictToSql(after);
-  if (change === 'verdict') return [sql.finishUpload, space, hash, ...verdict, ...guards];
+  if (change === 'verdict') return [sql.finishUpload, space, hash, ...verdict, ...guards, sum];
   const generation = hexToBytes(after.generation);
-  return [sql.updateUpload, space, hash, generation, after.createdAt, ...times, ...verdict, ...guards];
+  return [sql.updateUpload, space, hash, generation, after.createdAt, ...times, ...verdict, ...guards, sum];
 }

@@ -12,8 +12,10 @@ import type {
   UploadEvidence,
   UploadRow,
 } from '../../core/model.ts';
-import { StoreUnavailable } from '../../core/store-failure.ts';
-import { DatabaseDamaged } from './database.ts';
+import { contentSum, nodeSum } from '../../core/rows/node-sum.ts';
+import { isSum } from '../../core/rows/row-sum.ts';
+import { discardSum, uploadSum } from '../../core/rows/row-sums.ts';
+import { RowDamaged } from '../../core/store-failure.ts';
 import type { SqlRow } from './statements.ts';
 
 const STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];
@@ -44,7 +46,15 @@ export function bytesToHex(bytes: Uint8Array): string {
 }
 
 const NODE_NUMBERS = [
-  ...['size', 'canonical_size', 'stored_size', 'lease_started_at', 'lease_expires_at', 'child_ref_count'],
+  ...[
+    'space',
+    'size',
+    'canonical_size',
+    'stored_size',
+    'lease_started_at',
+    'lease_expires_at',
+    'child_ref_count',
+  ],
   ...['root_ref_count', 'held_domain_count', 'waiting_touched_at', 'claim_held_until'],
 ];
 
@@ -55,18 +65,30 @@ function isSoundNode(row: SqlRow): boolean {
   return refs instanceof Uint8Array && generation instanceof Uint8Array && typeof content_type === 'string';
 }
 
-/** `hash` saves a conversion if the caller knows it. */
+/** `hash` saves a conversion if the caller knows it. @throws StoreUnavailable, as damage, if the row is not as it was written */
 export function nodeFromSql(row: SqlRow, hash?: Hash): NodeRow {
+  const node = decodeNode(row, hash);
+  if (node !== undefined && isSum(row.row_sum, nodeSum(row.space as number, node))) return node;
+  throw damagedRow('node', bytesToHex(row.hash as Uint8Array));
+}
+
+/** Whether the row is as it was written. */
+export function isNodeSound(row: SqlRow): boolean {
+  const node = decodeNode(row);
+  return node !== undefined && isSum(row.row_sum, nodeSum(row.space as number, node));
+}
+
+/** A row that has another sum than it carries, or a value that none of its column has. What needs it is refused. */
+export function damagedRow(kind: string, key: string): RowDamaged {
+  const message = `the row of ${kind} ${key} is damaged: run check --repair, check the disk, or restore a backup`;
+  return new RowDamaged(message);
+}
+
+/** Without a look at the sum. Undefined: it has values that no row has. */
+export function decodeNode(row: SqlRow, hash?: Hash): NodeRow | undefined {
   const state = STATES[row.state as number];
   const storage = STORAGES[row.storage as number];
-  if (state === undefined || storage === undefined || !isSoundNode(row)) {
-    throw new StoreUnavailable(
-      'the row of a node is damaged: check the disk and restore a backup of the folder',
-      {
-        cause: new DatabaseDamaged('a node has a value that is none of its column'),
-      },
-    );
-  }
+  if (state === undefined || storage === undefined || !isSoundNode(row)) return undefined;
   return {
     hash: hash ?? bytesToHex(row.hash as Uint8Array),
     state,
@@ -91,38 +113,65 @@ export function collectableCode(row: NodeRow): number {
   return isCollectable(row) ? 1 : 0;
 }
 
+/** @throws StoreUnavailable, as damage */
 export function contentFromSql(row: SqlRow, generation?: Generation): ContentRow {
+  const content = decodeContent(row, generation);
+  if (content !== undefined && hasContentSum(row, content)) return content;
+  throw damagedRow('content', bytesToHex(row.generation as Uint8Array));
+}
+
+/** Whether the row is as it was written. */
+export function isContentSound(row: SqlRow): boolean {
+  const content = decodeContent(row);
+  return content !== undefined && hasContentSum(row, content);
+}
+
+function hasContentSum(row: SqlRow, content: ContentRow): boolean {
+  return isSum(row.row_sum, contentSum(row.space as number, content));
+}
+
+/** Without a look at the sum. Undefined: it has values that no row has. */
+export function decodeContent(row: SqlRow, generation?: Generation): ContentRow | undefined {
+  const packed = placeFromSql(row);
+  const isWhole =
+    (packed !== undefined || row.pack === null) &&
+    typeof row.canonical_size === 'number' &&
+    typeof row.url_expires_at === 'number' &&
+    row.integrity instanceof Uint8Array;
+  if (!isWhole) return undefined;
   return {
     generation: generation ?? bytesToHex(row.generation as Uint8Array),
     canonicalSize: row.canonical_size as number,
     integrity: row.integrity as Uint8Array,
-    inlineBytes: (row.inline_bytes as Uint8Array | null) ?? undefined,
-    packed: placeFromSql(row),
+    inlineBytes: (row.inline_bytes as Uint8Array | null | undefined) ?? undefined,
+    packed,
     urlExpiresAt: row.url_expires_at as number,
   };
 }
 
-/** Without a pack, or if the place is damaged, the content is looked for as an object: a damaged place is found lost. */
-export function placeFromSql(row: SqlRow): PackPlace | undefined {
-  const { pack, pack_offset: offset, stored_length: storedLength, codec, canonical_size: size } = row;
+function placeFromSql(row: SqlRow): PackPlace | undefined {
+  const { pack, pack_offset: offset, stored_length: storedLength, codec } = row;
   if (!(pack instanceof Uint8Array)) return undefined;
   const isSound =
     typeof offset === 'number' && typeof storedLength === 'number' && (codec === 0 || codec === 1);
-  if (!isSound || storedLength > Number(size ?? row.content_canonical_size)) return undefined;
-  return { pack: bytesToHex(pack), offset, storedLength, codec };
+  return isSound ? { pack: bytesToHex(pack), offset, storedLength, codec } : undefined;
 }
 
 /** The content half of a joined row; undefined when the node's generation has none in this Space. */
 export function joinedContentFromSql(row: SqlRow, space: number): ContentRow | undefined {
   if (row.content_generation === null || row.content_space !== space) return undefined;
-  return {
-    generation: bytesToHex(row.content_generation as Uint8Array),
-    canonicalSize: row.content_canonical_size as number,
-    integrity: row.integrity as Uint8Array,
-    inlineBytes: (row.inline_bytes as Uint8Array | null) ?? undefined,
-    packed: placeFromSql(row),
-    urlExpiresAt: row.url_expires_at as number,
-  };
+  return contentFromSql({
+    ...row,
+    generation: row.content_generation,
+    space: row.content_space,
+    canonical_size: row.content_canonical_size,
+    row_sum: row.content_row_sum,
+  });
+}
+
+/** Whether the row is as it was written. */
+export function isDiscardSound(row: SqlRow): boolean {
+  return isSum(row.row_sum, discardSum(row.space as number, discardFromSql(row)));
 }
 
 export function discardFromSql(row: SqlRow): DiscardRow {
@@ -133,7 +182,24 @@ export function discardFromSql(row: SqlRow): DiscardRow {
   };
 }
 
+/** @throws StoreUnavailable, as damage */
 export function uploadFromSql(row: SqlRow, hash?: Hash): UploadRow {
+  if (!isUploadSound(row)) throw damagedRow('the upload of', bytesToHex(row.hash as Uint8Array));
+  return decodeUpload(row, hash);
+}
+
+/** Whether the row is as it was written. */
+export function isUploadSound(row: SqlRow): boolean {
+  return isUploadWhole(row) && isSum(row.row_sum, uploadSum(row.space as number, decodeUpload(row)));
+}
+
+/** Whether it has only values that a row can have. */
+export function isUploadWhole({ verdict, inline }: SqlRow): boolean {
+  if (verdict === 1) return inline === 0 || inline === 1;
+  return inline === null && (verdict === null || verdict === 0);
+}
+
+export function decodeUpload(row: SqlRow, hash?: Hash): UploadRow {
   const rejectionCode = row.rejection_code as RejectionCode | null;
   return {
     hash: hash ?? bytesToHex(row.hash as Uint8Array),

@@ -1,9 +1,10 @@
 /** The scrub's reads: node rows in order, each with its content, from the disk. */
 import type { ContentRow, NodeRow, Space } from '../../core/model.ts';
+import { isDamage } from '../../core/store-failure.ts';
 import type { ScrubItem, ScrubPosition } from '../../core/upkeep-ports.ts';
 import { isDamageMet } from '../local-failure.ts';
 import type { DiskReads } from './disk-reads.ts';
-import { bytesToHex, contentFromSql, hexToBytes, nodeFromSql } from './rows.ts';
+import { bytesToHex, contentFromSql, hexToBytes, isNodeSound, nodeFromSql } from './rows.ts';
 import { type Place, ScrubWalk } from './scrub-walk.ts';
 import type { ReadStatements } from './statements.ts';
 
@@ -40,7 +41,8 @@ export class ScrubReads {
 
   #read({ space, hash }: Place, limit: number): ScrubPage {
     const rows = this.#disk.sql.findNodesToScrub.all(space, hexToBytes(hash), limit);
-    const items = rows.map((row): ScrubItem => {
+    // A damaged row stays as it is: the check names it.
+    const items = rows.filter(isNodeSound).map((row): ScrubItem => {
       const node = nodeFromSql(row);
       const id = row.space as number;
       return { space: this.#readSpace(id), node, content: this.#readContent(id, node) };
@@ -55,8 +57,8 @@ export class ScrubReads {
       const row = this.#disk.sql.findContent.get(hexToBytes(generation));
       return row?.space === spaceId ? contentFromSql(row, generation) : undefined;
     } catch (error) {
-      if (!isDamageMet(error)) throw error;
-      this.#disk.endTurn();
+      if (!isDamage(error)) throw error;
+      if (isDamageMet(error)) this.#disk.endTurn();
       return undefined;
     }
   }

@@ -1,10 +1,15 @@
 /** The counters of Spaces as reads answer them. Call each inside one read, so that its statements see the same commit. */
 
 import { isEmpty, NO_HOLDINGS } from '../../core/holdings.ts';
+import type { KeptCounters } from '../../core/inspection-ports.ts';
 import type { SpaceCounters } from '../../core/model.ts';
+import { isSum, mixValues } from '../../core/rows/row-sum.ts';
+import { countersSum, PURGED_WEIGHT } from '../../core/rows/row-sums.ts';
+import { isDamage } from '../../core/store-failure.ts';
 import type { AppTotals, SpaceEntry, SpaceHoldings, SpacePage } from '../../core/tenancy-ports.ts';
 import { USAGE_NONE, type UsageDelta } from '../../core/usage-delta.ts';
 import { isDamageMet, storageError } from '../local-failure.ts';
+import { damagedRow } from './rows.ts';
 import type { ReadStatements, SqlRow } from './statements.ts';
 
 export const NO_COUNTERS: SpaceCounters = {
@@ -25,6 +30,7 @@ const holdingsFromSql = (row: SqlRow): SpaceHoldings => ({
 export function readCountersOf(sql: ReadStatements, id: number, now: number): SpaceCounters {
   const row = sql.findCounters.get(id);
   if (row === null) return NO_COUNTERS;
+  if (!areCountersSound(row)) throw damagedRow('the counters of the Space with the id', String(id));
   const leasedNodeCount = countLeases(
     sql,
     id,
@@ -72,7 +78,7 @@ function orIfDamaged<T>(read: () => T, instead: (damage: unknown) => T): T {
   try {
     return read();
   } catch (error) {
-    if (!isDamageMet(error)) throw error;
+    if (!isDamageMet(error) && !isDamage(error)) throw error;
     return instead(storageError(error, 'reading'));
   }
 }
@@ -89,6 +95,22 @@ export function appTotalsFromSql(counters: SqlRow, holdings: SqlRow): AppTotals 
     ...countersFromSql(counters),
     ...holdingsFromSql(holdings),
   };
+}
+
+export const NOTHING_COUNTED: KeptCounters = { ...USAGE_NONE, leasedCount: 0 };
+
+/** The sum of the counters of a Space; its names have a sum of their own. */
+export function countersSumOf(id: number, counters: KeptCounters, watermark: number): number {
+  return mixValues([id]) + countersSum(counters, watermark);
+}
+
+export function areCountersSound(row: SqlRow): boolean {
+  const counters = { ...countersFromSql(row), leasedCount: row.leased_count as number };
+  return isSum(
+    row.row_sum,
+    countersSumOf(row.id as number, counters, row.lease_watermark as number) +
+      PURGED_WEIGHT * (row.purged as number),
+  );
 }
 
 export function countersFromSql(row: SqlRow): UsageDelta {

@@ -3,10 +3,12 @@ import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { Space } from '../../core/model.ts';
 import { type Stored, storedOf } from '../../core/quotas.ts';
+import { countersSum } from '../../core/rows/row-sums.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { storageError } from '../local-failure.ts';
-import { countersFromSql } from './space-counters.ts';
-import type { SpaceDirectory } from './space-directory.ts';
+import { damagedRow } from './rows.ts';
+import { areCountersSound, countersFromSql, countersSumOf, NOTHING_COUNTED } from './space-counters.ts';
+import { type SpaceDirectory, spaceNameSum } from './space-directory.ts';
 import type { Statements } from './statements.ts';
 
 type Sums = { -readonly [Field in keyof KeptCounters]: number };
@@ -28,8 +30,8 @@ export class SpaceLedger {
     const known = this.#directory.find(space) ?? this.#found.get(spaceKeyOf(space))?.id;
     if (known !== undefined) return known;
     const row = this.#sql.findSpaceId.get(space.appId, space.spaceId);
-    if (row === null) return undefined;
-    const id = row.id as number;
+    const id = this.#directory.idOf(space, row);
+    if (id === undefined) return undefined;
     this.#found.set(spaceKeyOf(space), { space, id });
     return id;
   }
@@ -38,8 +40,14 @@ export class SpaceLedger {
     const row = this.#sql.insertSpace.get(space.appId, space.spaceId, now);
     assertInvariant(row !== null, 'an inserted Space has an id');
     const id = row.id as number;
+    const sum = countersSumOf(id, NOTHING_COUNTED, now);
+    this.#sql.sealSpace.run(id, spaceNameSum(id, space), sum);
     this.#found.set(spaceKeyOf(space), { space, id });
     return id;
+  }
+
+  assertNoneLost(spaceId: number, domain: string): void {
+    this.#directory.assertNoneLost(spaceId, domain);
   }
 
   forgetSpace(space: Space): void {
@@ -50,7 +58,7 @@ export class SpaceLedger {
     const known = this.#watermarks.get(id);
     if (known !== undefined) return known;
     const row = this.#sql.findWatermark.get(id);
-    assertInvariant(row !== null, 'a Space with an id has a row');
+    if (row === null) throw damagedRow('the Space with the id', String(id));
     const watermark = row.lease_watermark as number;
     this.#watermarks.set(id, watermark);
     return watermark;
@@ -62,14 +70,7 @@ export class SpaceLedger {
   }
 
   add(id: number, change: KeptCounters, sign: 1 | -1): void {
-    const sums = this.#sums.get(id) ?? {
-      nodeCount: 0,
-      readyContentBytes: 0,
-      readyStoredBytes: 0,
-      waitingBytes: 0,
-      notReadyNodeCount: 0,
-      leasedCount: 0,
-    };
+    const sums = this.#sums.get(id) ?? { ...NOTHING_COUNTED };
     sums.nodeCount += sign * change.nodeCount;
     sums.readyContentBytes += sign * change.readyContentBytes;
     sums.readyStoredBytes += sign * change.readyStoredBytes;
@@ -82,7 +83,8 @@ export class SpaceLedger {
   /** What the Space stores with the changes of this batch so far; the batch is alone with the database. */
   readStored(id: number): Stored {
     const row = this.#sql.findCounters.get(id);
-    assertInvariant(row !== null, 'a Space with an id has a row');
+    if (row === null || !areCountersSound(row))
+      throw damagedRow('the counters of the Space with the id', String(id));
     const { bytes, nodes } = this.#addReserved(id, storedOf(countersFromSql(row)));
     const sums = this.#sums.get(id);
     if (sums === undefined) return { bytes, nodes };
@@ -108,8 +110,9 @@ export class SpaceLedger {
           sums.waitingBytes,
           sums.notReadyNodeCount,
           sums.leasedCount,
+          countersSum(sums, 0),
         );
-        assertInvariant(changes === 1, 'a Space with an id has a row');
+        if (changes !== 1) throw damagedRow('the Space with the id', String(id));
       } catch (error) {
         throw storageError(error, 'counting');
       }

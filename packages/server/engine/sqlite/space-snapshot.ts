@@ -14,22 +14,30 @@ import type {
 } from '../../core/inspection-ports.ts';
 import type { NodeRow, Space } from '../../core/model.ts';
 import type { PackId } from '../../core/packs/pack-model.ts';
-import { isDamage, StoreUnavailable } from '../../core/store-failure.ts';
+import { isDamage } from '../../core/store-failure.ts';
 import { storageError } from '../local-failure.ts';
 import { openReader } from './database.ts';
+import { isBalanceSound, isDomainSound, looseEdgesFromSql } from './ledger-rows.ts';
 import { JOINED_NODE_COLUMNS } from './node-columns.ts';
-import { bytesToHex, hexToBytes, nodeFromSql, placeFromSql } from './rows.ts';
+import {
+  bytesToHex,
+  damagedRow,
+  hexToBytes,
+  joinedContentFromSql,
+  nodeFromSql,
+  uploadFromSql,
+} from './rows.ts';
 import { countersFromSql } from './space-counters.ts';
-import { NO_SPACE, type SqlRow } from './statements.ts';
+import { NO_SPACE, type SqlRow, UPLOAD_COLUMNS } from './statements.ts';
 
 /** small: pages are read once */
 const CACHE_BYTES = 4 * 1024 * 1024;
 
 const INSPECTED = `SELECT ${JOINED_NODE_COLUMNS}, contents.generation AS content_generation,
-    contents.canonical_size AS content_canonical_size,
+    contents.space AS content_space, contents.canonical_size AS content_canonical_size,
     contents.pack, contents.pack_offset, contents.stored_length, contents.codec,
-    length(contents.inline_bytes) AS inline_length,
-    CASE WHEN contents.inline_bytes IS NULL THEN contents.integrity END AS integrity
+    contents.url_expires_at, contents.integrity, contents.row_sum AS content_row_sum,
+    length(contents.inline_bytes) AS inline_length
   FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation AND contents.space = nodes.space
   WHERE nodes.space = ?1`;
 
@@ -43,20 +51,21 @@ const SQL = {
   /** from the pages of the index alone: those of the rows may be damaged */
   hashes: `SELECT hash FROM nodes INDEXED BY nodes_by_lease
     WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3`,
-  uploads: `SELECT hash, generation, canonical_size, integrity, inline FROM uploads
+  uploads: `SELECT space, ${UPLOAD_COLUMNS} FROM uploads
     WHERE space = ?1 AND verdict = 1 AND hash > ?2 ORDER BY hash LIMIT ?3`,
-  looseEdges: 'SELECT hash, count FROM loose_edges WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
-  domains: `SELECT domain, revision, floor AS history_floor,
+  looseEdges:
+    'SELECT space, hash, count, row_sum FROM loose_edges WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
+  domains: `SELECT id, space, domain, revision, history_floor, commit_count, floor, row_sum,
       (SELECT count(*) FROM root_ref_commits AS c WHERE c.domain = known.id AND c.revision > floor) AS commits,
       (SELECT coalesce(max(revision), 0) FROM root_ref_commits AS c WHERE c.domain = known.id) AS last_revision
-    FROM (SELECT id, domain, revision, CASE WHEN history_floor > 1 THEN history_floor ELSE 0 END AS floor
+    FROM (SELECT id, space, domain, revision, history_floor, commit_count, row_sum, CASE WHEN history_floor > 1 THEN history_floor ELSE 0 END AS floor
       FROM domains WHERE space = ?1) AS known ORDER BY domain`,
   packs: `SELECT id, generation, live_records, live_bytes,
       (SELECT count(*) FROM contents WHERE pack = packs.generation) AS counted_records,
       (SELECT coalesce(sum(stored_length), 0) FROM contents WHERE pack = packs.generation) AS counted_bytes
     FROM packs WHERE space = ?1 AND id > ?2 ORDER BY id LIMIT ?3`,
   /** ?2 domain, ?3 after, ?4 limit */
-  balances: `SELECT hash, balance, from_revision,
+  balances: `SELECT domain, hash, balance, from_revision, row_sum,
       (SELECT coalesce(max(to_revision), 0) FROM balance_history
         WHERE balance_history.domain = balances.domain AND balance_history.hash = balances.hash) AS history_end
     FROM balances WHERE domain = (SELECT id FROM domains WHERE space = ?1 AND domain = ?2) AND hash > ?3
@@ -98,7 +107,7 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
 
   findNode(hash: Hash): NodeRow | undefined {
     const [row] = this.#all('node', this.#id, hexToBytes(hash));
-    return row && nodeOf(row);
+    return row && nodeFromSql(row);
   }
 
   async readNodes(after: Hash | undefined, limit: number): Promise<readonly InspectedNode[]> {
@@ -109,39 +118,35 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
   }
 
   readUploads(after: Hash | undefined, limit: number): FinishedUpload[] {
-    return this.#all('uploads', this.#id, hexToBytes(after ?? ''), limit).map((row) => ({
-      hash: bytesToHex(row.hash as Uint8Array),
-      generation: bytesToHex(row.generation as Uint8Array),
-      canonicalSize: row.canonical_size as number,
-      inline: row.inline === 1,
-      integrity: row.integrity as Uint8Array,
-    }));
+    return this.#all('uploads', this.#id, hexToBytes(after ?? ''), limit).flatMap((row) => {
+      const { hash, generation, evidence } = uploadFromSql(row);
+      return evidence?.verdict === 'good' ? [{ hash, generation, ...evidence }] : [];
+    });
   }
 
   readLooseEdges(after: Hash | undefined, limit: number): { hash: Hash; count: number }[] {
-    return this.#all('looseEdges', this.#id, hexToBytes(after ?? ''), limit).map((row) => ({
-      hash: bytesToHex(row.hash as Uint8Array),
-      count: row.count as number,
-    }));
+    return this.#all('looseEdges', this.#id, hexToBytes(after ?? ''), limit).map(looseEdgesFromSql);
   }
 
   readDomains(): InspectedDomain[] {
-    return this.#all('domains', this.#id).map((row) => ({
+    return this.#whole('domains', isDomainSound, this.#id).map((row) => ({
       domain: row.domain as string,
       revision: row.revision as number,
-      historyFloor: row.history_floor as number,
+      historyFloor: row.floor as number,
       commits: row.commits as number,
       lastRevision: row.last_revision as number,
     }));
   }
 
   readBalances(domain: string, after: Hash | undefined, limit: number): InspectedBalance[] {
-    return this.#all('balances', this.#id, domain, hexToBytes(after ?? ''), limit).map((row) => ({
-      hash: bytesToHex(row.hash as Uint8Array),
-      balance: row.balance as number,
-      fromRevision: row.from_revision as number,
-      historyEnd: row.history_end as number,
-    }));
+    return this.#whole('balances', isBalanceSound, this.#id, domain, hexToBytes(after ?? ''), limit).map(
+      (row) => ({
+        hash: bytesToHex(row.hash as Uint8Array),
+        balance: row.balance as number,
+        fromRevision: row.from_revision as number,
+        historyEnd: row.history_end as number,
+      }),
+    );
   }
 
   findBalancesOf(hash: Hash): { domain: string; balance: number }[] {
@@ -190,8 +195,19 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
   }
 
   #inspectedOf(found: SqlRow): InspectedNode {
-    const row = nodeOf(found);
+    const row = nodeFromSql(found);
     return { row, isLeaseCounted: row.leaseExpiresAt > this.#watermark, content: contentOf(found) };
+  }
+
+  /** @throws StoreUnavailable, as damage, if one of them is not as it was written */
+  #whole(
+    statement: keyof typeof SQL,
+    isSound: (row: SqlRow) => boolean,
+    ...values: SQLQueryBindings[]
+  ): SqlRow[] {
+    const rows = this.#all(statement, ...values);
+    if (!rows.every(isSound)) throw damagedRow('a root ref', 'in one of its domains');
+    return rows;
   }
 
   #all(statement: keyof typeof SQL, ...values: SQLQueryBindings[]): SqlRow[] {
@@ -203,28 +219,12 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
   }
 }
 
-/** A row with values that no row can have is damaged, as one that cannot be read is. */
-function nodeOf(row: SqlRow): NodeRow {
-  try {
-    return nodeFromSql(row);
-  } catch (error) {
-    if (!(error instanceof StoreUnavailable)) throw error;
-    throw new StoreUnavailable(error.message, { cause: error, isDamage: true });
-  }
-}
-
 const NOTHING_KEPT: KeptCounters = {
   ...{ nodeCount: 0, readyContentBytes: 0, readyStoredBytes: 0, waitingBytes: 0 },
   ...{ notReadyNodeCount: 0, leasedCount: 0 },
 };
 
 function contentOf(row: SqlRow): ContentFacts | undefined {
-  if (row.content_generation === null) return undefined;
-  return {
-    generation: bytesToHex(row.content_generation as Uint8Array),
-    canonicalSize: row.content_canonical_size as number,
-    packed: placeFromSql(row),
-    inlineLength: (row.inline_length as number | null) ?? undefined,
-    integrity: (row.integrity as Uint8Array | null) ?? new Uint8Array(),
-  };
+  const content = joinedContentFromSql(row, row.content_space as number);
+  return content && { ...content, inlineLength: (row.inline_length as number | null) ?? undefined };
 }

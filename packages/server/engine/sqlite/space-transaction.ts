@@ -1,5 +1,6 @@
 /** The row verbs of core/ports.ts SpaceTransaction on SQLite. All of them are synchronous, which the port allows. */
 import type { Hash } from '@holdfast/protocol';
+import { isCollectable } from '../../core/eligibility.ts';
 import { NO_HOLDINGS } from '../../core/holdings.ts';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
 import type {
@@ -13,6 +14,8 @@ import type {
 } from '../../core/model.ts';
 import type { SpaceTransaction } from '../../core/ports.ts';
 import type { Stored } from '../../core/quotas.ts';
+import { contentSum, nodeSumChange } from '../../core/rows/node-sum.ts';
+import { discardSum, uploadSum } from '../../core/rows/row-sums.ts';
 import type { PurgeVerbs, SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { usageDelta } from '../../core/usage-delta.ts';
 import { countActive } from './count-active.ts';
@@ -28,6 +31,9 @@ import {
   contentFromSql,
   discardFromSql,
   hexToBytes,
+  isDiscardSound,
+  isNodeSound,
+  isUploadSound,
   nodeFromSql,
   stateCode,
   storageCode,
@@ -35,7 +41,7 @@ import {
   uploadFromSql,
   uploadVerdictToSql,
 } from './rows.ts';
-import { NO_SPACE } from './statements.ts';
+import { NO_SPACE, type SqlRow } from './statements.ts';
 import type { WriteScope } from './write-scope.ts';
 
 export class SqliteSpaceTransaction implements SpaceTransaction {
@@ -103,6 +109,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
         after.leaseExpiresAt,
         before.leaseExpiresAt,
         stateCode(before.state),
+        nodeSumChange(before, after),
       );
       this.#changed(this.#id, before.hash, before, after);
       return;
@@ -119,6 +126,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
         after.heldDomainCount,
         before.childRefCount,
         before.rootRefCount,
+        nodeSumChange(before, after),
       );
     } else {
       this.#updateWholeNode(id, hash, before, after);
@@ -145,6 +153,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
       collectableCode(after),
       storedSizeToSql(after),
       ...guardsOf(before),
+      nodeSumChange(before, after),
     );
   }
 
@@ -186,6 +195,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
       row.urlExpiresAt,
       row.touchedAt,
       ...uploadVerdictToSql(row),
+      uploadSum(this.#write(), row),
     );
     this.#countUpload(row.urlExpiresAt, 1);
   }
@@ -243,7 +253,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
         ? this.#scope.write(
             this.#scope.sql.insertContent,
             ...[hexToBytes(generation), id, row.canonicalSize, row.integrity],
-            ...[row.inlineBytes ?? null, row.urlExpiresAt],
+            ...[row.inlineBytes ?? null, row.urlExpiresAt, contentSum(id, row)],
           )
         : this.packs.insertContent(row, packed);
     if (changes === 0) {
@@ -255,9 +265,10 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     this.packs.deleteContent(generation);
   }
 
-  setDiscard({ generation, dueAt, urlExpiresAt }: DiscardRow): void {
-    const key = hexToBytes(generation);
-    this.#scope.write(this.#scope.sql.setDiscard, key, this.#write(), dueAt, urlExpiresAt);
+  setDiscard(row: DiscardRow): void {
+    const id = this.#write();
+    const values = [hexToBytes(row.generation), id, row.dueAt, row.urlExpiresAt] as const;
+    this.#scope.write(this.#scope.sql.setDiscard, ...values, discardSum(id, row));
   }
 
   removeDiscard(generation: Generation): void {
@@ -267,11 +278,12 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   findDiscards(dueAtOrBefore: number, limit: number): readonly DiscardRow[] {
     if (this.#id === undefined) return [];
     const rows = this.#scope.findAll(this.#scope.sql.findDiscards, this.#id, dueAtOrBefore, limit);
-    return rows.map((row) => discardFromSql(row));
+    return rows.filter(isDiscardSound).map((row) => discardFromSql(row));
   }
 
   findCandidates(limit: number, expiredAt = this.now): readonly NodeRow[] {
-    return this.#findNodeRange('findCandidates', expiredAt, limit);
+    const rows = this.#findNodeRange('findCandidates', expiredAt, limit);
+    return rows.map((row) => nodeFromSql(row)).filter((node) => isCollectable(node) || this.#setRight(node));
   }
 
   get packs(): SqlitePackRows {
@@ -289,28 +301,34 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   }
 
   findClaimed(heldUntilAtOrBefore: number, limit: number): readonly NodeRow[] {
-    return this.#findNodeRange('findClaimed', heldUntilAtOrBefore, limit);
+    return this.#findNodeRange('findClaimed', heldUntilAtOrBefore, limit).flatMap(orNone);
   }
 
   findAbandonedWaiting(touchedAtOrBefore: number, limit: number): readonly NodeRow[] {
-    return this.#findNodeRange('findAbandonedWaiting', touchedAtOrBefore, limit);
+    return this.#findNodeRange('findAbandonedWaiting', touchedAtOrBefore, limit).flatMap(orNone);
   }
 
   #findNodeRange(
     name: 'findCandidates' | 'findClaimed' | 'findAbandonedWaiting',
     at: number,
     limit: number,
-  ): readonly NodeRow[] {
+  ): readonly SqlRow[] {
     if (this.#id === undefined) return [];
     this.#newNodes.flush();
-    return this.#scope.findAll(this.#scope.sql[name], this.#id, at, limit).map((row) => nodeFromSql(row));
+    return this.#scope.findAll(this.#scope.sql[name], this.#id, at, limit);
+  }
+
+  /** The flag of a row is wrong, and the row is not: only then is it found where it does not belong. */
+  #setRight({ hash }: NodeRow): false {
+    this.#scope.write(this.#scope.sql.clearCollectable, this.#write(), hexToBytes(hash));
+    return false;
   }
 
   findAbandonedUploads(keptUntilAtOrBefore: number, limit: number): readonly UploadRow[] {
     if (this.#id === undefined) return [];
     const { findAbandonedUploads } = this.#scope.sql;
     const rows = this.#scope.findAll(findAbandonedUploads, this.#id, keptUntilAtOrBefore, limit);
-    return rows.map((row) => uploadFromSql(row));
+    return rows.filter(isUploadSound).map((row) => uploadFromSql(row));
   }
 
   correctCounters(by: KeptCounters): void {
@@ -379,4 +397,9 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     const watermark = this.#scope.ledger.readWatermark(id);
     return Number(after > watermark) - Number(before > watermark);
   }
+}
+
+/** A walk leaves a damaged row where it is. */
+function orNone(row: SqlRow): readonly NodeRow[] {
+  return isNodeSound(row) ? [nodeFromSql(row)] : [];
 }

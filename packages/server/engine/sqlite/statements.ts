@@ -1,10 +1,11 @@
 /** Every SQL statement of the SQLite engine, by name. `plans.test.ts` proves that none of the frequent ones scans. */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
+import { DOMAIN_WEIGHTS, PURGED_WEIGHT, SEEN_WEIGHT } from '../../core/rows/row-sums.ts';
 import { JOINED_CONTENT_COLUMNS, JOINED_NODE_COLUMNS, NODE_COLUMNS } from './node-columns.ts';
 import { CONTENT_COLUMNS, PACK_READ_STATEMENTS, PACK_WRITE_STATEMENTS } from './packs/pack-statements.ts';
 
-const UPLOAD_COLUMNS =
-  'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline';
+export const UPLOAD_COLUMNS =
+  'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline, row_sum';
 /** ?1 App */
 export const SUM_COUNTERS =
   'SELECT count(*) AS spaces, coalesce(sum(node_count), 0) AS node_count, coalesce(sum(ready_content_bytes), 0) AS ready_content_bytes, coalesce(sum(ready_stored_bytes), 0) AS ready_stored_bytes, coalesce(sum(waiting_bytes), 0) AS waiting_bytes, coalesce(sum(not_ready_node_count), 0) AS not_ready_node_count FROM spaces WHERE app_id = ?1';
@@ -25,11 +26,11 @@ export const READ_STATEMENTS = {
   beginReading: 'BEGIN',
   endReading: 'COMMIT',
   findStoreValue: 'SELECT value FROM store WHERE name = ?1',
-  findTombstone: 'SELECT noted_at FROM tombstones WHERE generation = ?1',
-  findSpaceId: 'SELECT id FROM spaces WHERE app_id = ?1 AND space_id = ?2',
-  findSpaceById: 'SELECT app_id, space_id FROM spaces WHERE id = ?1',
+  findTombstone: 'SELECT noted_at, seen_at, row_sum FROM tombstones WHERE generation = ?1',
+  findSpaceId: 'SELECT id, app_id, space_id, name_sum FROM spaces WHERE app_id = ?1 AND space_id = ?2',
+  findSpaceById: 'SELECT id, app_id, space_id, name_sum FROM spaces WHERE id = ?1',
   findCounters:
-    'SELECT node_count, ready_content_bytes, ready_stored_bytes, waiting_bytes, not_ready_node_count, leased_count, lease_watermark FROM spaces WHERE id = ?1',
+    'SELECT id, row_sum, purged, node_count, ready_content_bytes, ready_stored_bytes, waiting_bytes, not_ready_node_count, leased_count, lease_watermark FROM spaces WHERE id = ?1',
   /** ?1 id after which, ?2 limit */
   listSpaces: 'SELECT id, app_id, space_id, purged FROM spaces WHERE id > ?1 ORDER BY id LIMIT ?2',
   /** ?3 App */
@@ -46,26 +47,27 @@ export const READ_STATEMENTS = {
     'SELECT count(*) AS count FROM nodes WHERE space = ?1 AND collectable = ?2 AND lease_expires_at > ?3 AND lease_expires_at <= ?4',
   findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = ?1 AND hash = ?2`,
   findNodeWithContent: `SELECT ${JOINED_NODE_COLUMNS}, ${JOINED_CONTENT_COLUMNS} FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation WHERE nodes.space = ?1 AND nodes.hash = ?2`,
-  findUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND hash = ?2`,
+  findUpload: `SELECT space, ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND hash = ?2`,
   findContent: `SELECT ${CONTENT_COLUMNS} FROM contents WHERE generation = ?1`,
   /** ?1 generation */
   findContentPlace:
-    'SELECT id, space, canonical_size, integrity, url_expires_at, pack, pack_offset, stored_length, codec FROM contents WHERE generation = ?1',
+    'SELECT id, generation, space, canonical_size, integrity, url_expires_at, pack, pack_offset, stored_length, codec, row_sum FROM contents WHERE generation = ?1',
   /** ?1 id, ?2 the generation it is expected to have */
   findInlineBytes: 'SELECT inline_bytes FROM contents WHERE id = ?1 AND generation = ?2',
   /** what a domain without a row begins with: 0, but for rows that were restored from a backup */
   readFirstRevision: "SELECT CAST(value AS INTEGER) AS revision FROM store WHERE name = 'first-revision'",
-  findDomain: 'SELECT id, revision, history_floor FROM domains WHERE space = ?1 AND domain = ?2',
+  findDomain:
+    'SELECT id, space, domain, revision, history_floor, commit_count, row_sum FROM domains WHERE space = ?1 AND domain = ?2',
   /** ?1 domain, ?2 after, ?3 limit */
   findBalances:
-    'SELECT hash, balance, from_revision FROM balances WHERE domain = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
+    'SELECT domain, hash, balance, from_revision, row_sum FROM balances WHERE domain = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
   /** ?1 domain, ?2 after */
   findHistoryHash: 'SELECT hash FROM balance_history WHERE domain = ?1 AND hash > ?2 ORDER BY hash LIMIT 1',
   /** ?1 domain, ?2 hash, ?3 revision: the last record that began at or before it */
   findHistoryAt:
-    'SELECT balance, to_revision FROM balance_history WHERE domain = ?1 AND hash = ?2 AND from_revision <= ?3 ORDER BY from_revision DESC LIMIT 1',
+    'SELECT domain, hash, from_revision, balance, to_revision, superseded_at, row_sum FROM balance_history WHERE domain = ?1 AND hash = ?2 AND from_revision <= ?3 ORDER BY from_revision DESC LIMIT 1',
   /** ?1 space, ?2 hash, ?3 limit */
-  findNodesToScrub: `SELECT space, ${NODE_COLUMNS} FROM nodes WHERE (space, hash) > (?1, ?2) ORDER BY space, hash LIMIT ?3`,
+  findNodesToScrub: `SELECT ${NODE_COLUMNS} FROM nodes WHERE (space, hash) > (?1, ?2) ORDER BY space, hash LIMIT ?3`,
   /** ?1 generation */
   isUploadKnown: 'SELECT verdict FROM uploads WHERE generation = ?1',
   isContentKnown: 'SELECT 1 AS known FROM contents WHERE generation = ?1',
@@ -93,8 +95,7 @@ export const READ_STATEMENTS = {
 export const RAISE_FIRST_REVISION = `INSERT INTO store (name, value) VALUES ('first-revision', CAST(?1 AS TEXT))
   ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + ?1 AS TEXT)`;
 /** Pages of earlier revisions are gone: no cursor from before is good any more. ?1 step */
-export const RAISE_REVISIONS =
-  'UPDATE domains SET revision = revision + ?1, history_floor = revision + ?1 WHERE id > 0';
+export const RAISE_REVISIONS = `UPDATE domains SET revision = revision + ?1, history_floor = revision + ?1, row_sum = row_sum + ${DOMAIN_WEIGHTS.revision} * ?1 + ${DOMAIN_WEIGHTS.historyFloor} * (revision + ?1 - history_floor) WHERE id > 0`;
 
 const WRITE_STATEMENTS = {
   ...PACK_WRITE_STATEMENTS,
@@ -106,12 +107,13 @@ const WRITE_STATEMENTS = {
   rollbackTo: 'ROLLBACK TO body',
 
   insertSpace: 'INSERT INTO spaces (app_id, space_id, lease_watermark) VALUES (?1, ?2, ?3) RETURNING id',
+  sealSpace: 'UPDATE spaces SET name_sum = ?2, row_sum = ?3 WHERE id = ?1',
   findWatermark: 'SELECT lease_watermark FROM spaces WHERE id = ?1',
   addCounters:
-    'UPDATE spaces SET node_count = node_count + ?2, ready_content_bytes = ready_content_bytes + ?3, ready_stored_bytes = ready_stored_bytes + ?4, waiting_bytes = waiting_bytes + ?5, not_ready_node_count = not_ready_node_count + ?6, leased_count = leased_count + ?7 WHERE id = ?1',
+    'UPDATE spaces SET node_count = node_count + ?2, ready_content_bytes = ready_content_bytes + ?3, ready_stored_bytes = ready_stored_bytes + ?4, waiting_bytes = waiting_bytes + ?5, not_ready_node_count = not_ready_node_count + ?6, leased_count = leased_count + ?7, row_sum = row_sum + ?8 WHERE id = ?1',
   /** ?2 the new watermark, ?3 leases that end at or before it, ?4 the watermark as read */
   moveWatermark:
-    'UPDATE spaces SET lease_watermark = ?2, leased_count = leased_count - ?3 WHERE id = ?1 AND lease_watermark = ?4',
+    'UPDATE spaces SET lease_watermark = ?2, leased_count = leased_count - ?3, row_sum = row_sum + ?5 WHERE id = ?1 AND lease_watermark = ?4',
   nextSpaceLeased:
     'SELECT id, lease_watermark FROM spaces INDEXED BY spaces_leased WHERE leased_count > 0 AND id > ?1 ORDER BY id LIMIT 1',
   /** the ?5-th lease that expires in (?3, ?4] of one flag */
@@ -119,32 +121,32 @@ const WRITE_STATEMENTS = {
     'SELECT lease_expires_at FROM nodes WHERE space = ?1 AND collectable = ?2 AND lease_expires_at > ?3 AND lease_expires_at <= ?4 ORDER BY lease_expires_at LIMIT 1 OFFSET ?5',
 
   insertNode:
-    'INSERT INTO nodes (space, hash, state, size, canonical_size, content_type, refs, generation, storage, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at, claim_held_until, collectable, stored_size) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)',
+    'INSERT INTO nodes (space, hash, state, size, canonical_size, content_type, refs, generation, storage, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at, claim_held_until, collectable, stored_size, row_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)',
   /** Only what each names is written, so that an index it does not name is not touched. `was` columns guard lost updates. */
   updateNodeLease:
-    'UPDATE nodes SET lease_started_at = ?3, lease_expires_at = ?4 WHERE space = ?1 AND hash = ?2 AND lease_expires_at = ?5 AND state = ?6',
+    'UPDATE nodes SET lease_started_at = ?3, lease_expires_at = ?4, row_sum = row_sum + ?7 WHERE space = ?1 AND hash = ?2 AND lease_expires_at = ?5 AND state = ?6',
   updateNodeCounts:
-    'UPDATE nodes SET child_ref_count = ?3, root_ref_count = ?4, held_domain_count = ?5 WHERE space = ?1 AND hash = ?2 AND child_ref_count = ?6 AND root_ref_count = ?7',
+    'UPDATE nodes SET child_ref_count = ?3, root_ref_count = ?4, held_domain_count = ?5, row_sum = row_sum + ?8 WHERE space = ?1 AND hash = ?2 AND child_ref_count = ?6 AND root_ref_count = ?7',
   updateNode:
-    'UPDATE nodes SET state = ?3, generation = ?4, storage = ?5, lease_started_at = ?6, lease_expires_at = ?7, child_ref_count = ?8, root_ref_count = ?9, held_domain_count = ?10, waiting_touched_at = ?11, claim_held_until = ?12, collectable = ?13, stored_size = ?14 WHERE space = ?1 AND hash = ?2 AND state = ?15 AND generation = ?16 AND lease_expires_at = ?17 AND child_ref_count = ?18 AND root_ref_count = ?19',
+    'UPDATE nodes SET state = ?3, generation = ?4, storage = ?5, lease_started_at = ?6, lease_expires_at = ?7, child_ref_count = ?8, root_ref_count = ?9, held_domain_count = ?10, waiting_touched_at = ?11, claim_held_until = ?12, collectable = ?13, stored_size = ?14, row_sum = row_sum + ?20 WHERE space = ?1 AND hash = ?2 AND state = ?15 AND generation = ?16 AND lease_expires_at = ?17 AND child_ref_count = ?18 AND root_ref_count = ?19',
   deleteNode:
     'DELETE FROM nodes WHERE space = ?1 AND hash = ?2 AND state = ?3 AND generation = ?4 AND lease_expires_at = ?5 AND child_ref_count = ?6 AND root_ref_count = ?7',
 
   findAnyLooseEdges: 'SELECT 1 AS known FROM loose_edges WHERE space = ?1 LIMIT 1',
-  findLooseEdges: 'SELECT count FROM loose_edges WHERE space = ?1 AND hash = ?2',
+  findLooseEdges: 'SELECT count, row_sum FROM loose_edges WHERE space = ?1 AND hash = ?2',
   setLooseEdges:
-    'INSERT INTO loose_edges (space, hash, count) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET count = excluded.count',
+    'INSERT INTO loose_edges (space, hash, count, row_sum) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET count = excluded.count, row_sum = excluded.row_sum',
   deleteLooseEdges: 'DELETE FROM loose_edges WHERE space = ?1 AND hash = ?2',
 
-  insertUpload: `INSERT INTO uploads (space, ${UPLOAD_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)`,
+  insertUpload: `INSERT INTO uploads (space, ${UPLOAD_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)`,
   updateUpload:
-    'UPDATE uploads SET generation = ?3, created_at = ?4, url_expires_at = ?5, touched_at = ?6, rejection_code = ?7, rejection_message = ?8, verdict = ?9, bad_code = ?10, bad_message = ?11, canonical_size = ?12, size = ?13, content_type = ?14, refs = ?15, integrity = ?16, inline = ?17 WHERE space = ?1 AND hash = ?2 AND generation = ?18 AND verdict IS ?19',
+    'UPDATE uploads SET generation = ?3, created_at = ?4, url_expires_at = ?5, touched_at = ?6, rejection_code = ?7, rejection_message = ?8, verdict = ?9, bad_code = ?10, bad_message = ?11, canonical_size = ?12, size = ?13, content_type = ?14, refs = ?15, integrity = ?16, inline = ?17, row_sum = row_sum + ?20 WHERE space = ?1 AND hash = ?2 AND generation = ?18 AND verdict IS ?19',
   /** another URL was signed or another lease called: no evidence is rewritten, the generation's index is not touched */
   touchUpload:
-    'UPDATE uploads SET url_expires_at = ?3, touched_at = ?4 WHERE space = ?1 AND hash = ?2 AND generation = ?5 AND verdict IS ?6',
+    'UPDATE uploads SET url_expires_at = ?3, touched_at = ?4, row_sum = row_sum + ?7 WHERE space = ?1 AND hash = ?2 AND generation = ?5 AND verdict IS ?6',
   /** a PUT was completed: neither index is touched */
   finishUpload:
-    'UPDATE uploads SET rejection_code = ?3, rejection_message = ?4, verdict = ?5, bad_code = ?6, bad_message = ?7, canonical_size = ?8, size = ?9, content_type = ?10, refs = ?11, integrity = ?12, inline = ?13 WHERE space = ?1 AND hash = ?2 AND generation = ?14 AND verdict IS ?15',
+    'UPDATE uploads SET rejection_code = ?3, rejection_message = ?4, verdict = ?5, bad_code = ?6, bad_message = ?7, canonical_size = ?8, size = ?9, content_type = ?10, refs = ?11, integrity = ?12, inline = ?13, row_sum = row_sum + ?16 WHERE space = ?1 AND hash = ?2 AND generation = ?14 AND verdict IS ?15',
   findAnyUpload: 'SELECT 1 AS known FROM uploads WHERE space = ?1 LIMIT 1',
   deleteUpload: 'DELETE FROM uploads WHERE space = ?1 AND hash = ?2 AND generation = ?3',
   countActiveUploads:
@@ -155,44 +157,51 @@ const WRITE_STATEMENTS = {
 
   /** ?1 generation */
   insertContent:
-    'INSERT INTO contents (generation, space, canonical_size, integrity, inline_bytes, url_expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (generation) DO NOTHING',
-  deleteContent: 'DELETE FROM contents WHERE generation = ?1 AND space = ?2 RETURNING pack, stored_length',
+    'INSERT INTO contents (generation, space, canonical_size, integrity, inline_bytes, url_expires_at, row_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (generation) DO NOTHING',
+  deleteContent:
+    'DELETE FROM contents WHERE generation = ?1 AND space = ?2 RETURNING generation, space, canonical_size, integrity, url_expires_at, pack, pack_offset, stored_length, codec, row_sum',
   setDiscard:
-    'INSERT INTO discards (generation, space, due_at, url_expires_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET due_at = excluded.due_at, url_expires_at = excluded.url_expires_at',
+    'INSERT INTO discards (generation, space, due_at, url_expires_at, row_sum) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET due_at = excluded.due_at, url_expires_at = excluded.url_expires_at, row_sum = excluded.row_sum',
   deleteDiscard: 'DELETE FROM discards WHERE generation = ?1 AND space = ?2',
+  /** No object is deleted on the word of a discard alone: no content may name it. */
   findDiscards:
-    'SELECT generation, due_at, url_expires_at FROM discards WHERE space = ?1 AND due_at <= ?2 ORDER BY due_at, generation LIMIT ?3',
+    'SELECT generation, space, due_at, url_expires_at, row_sum FROM discards WHERE space = ?1 AND due_at <= ?2 AND NOT EXISTS (SELECT 1 FROM contents WHERE contents.generation = discards.generation) AND NOT EXISTS (SELECT 1 FROM contents WHERE contents.pack = discards.generation) ORDER BY due_at, generation LIMIT ?3',
 
   findCandidates: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = ?1 AND collectable = 1 AND lease_expires_at <= ?2 ORDER BY lease_expires_at, hash LIMIT ?3`,
+  clearCollectable: 'UPDATE nodes SET collectable = 0 WHERE space = ?1 AND hash = ?2',
   findClaimed: `SELECT ${NODE_COLUMNS} FROM nodes INDEXED BY nodes_claimed WHERE state = 3 AND space = ?1 AND claim_held_until <= ?2 ORDER BY claim_held_until, hash LIMIT ?3`,
   findAbandonedWaiting: `SELECT ${NODE_COLUMNS} FROM nodes WHERE state = 0 AND space = ?1 AND waiting_touched_at <= ?2 ORDER BY waiting_touched_at, hash LIMIT ?3`,
-  findAbandonedUploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 ORDER BY url_expires_at, touched_at, hash LIMIT ?3`,
+  findAbandonedUploads: `SELECT space, ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 ORDER BY url_expires_at, touched_at, hash LIMIT ?3`,
 
   /** ?3 the revision that it begins with */
   insertDomain:
     'INSERT INTO domains (space, domain, revision, history_floor) VALUES (?1, ?2, ?3, ?3) RETURNING id',
+  sealDomain: 'UPDATE domains SET row_sum = ?2 WHERE id = ?1',
   /** ?1 domain in all below */
-  advanceRevision:
-    'UPDATE domains SET revision = ?2, commit_count = commit_count + 1 WHERE id = ?1 AND revision = ?2 - 1',
-  findCommit: 'SELECT payload_digest, revision FROM root_ref_commits WHERE domain = ?1 AND request_id = ?2',
+  advanceRevision: `UPDATE domains SET revision = ?2, commit_count = commit_count + 1, row_sum = row_sum + ${DOMAIN_WEIGHTS.revision + DOMAIN_WEIGHTS.commitCount} WHERE id = ?1 AND revision = ?2 - 1`,
+  /** By either key: one wrong bit in a row leaves one of them right. ?3 the second key */
+  findCommit:
+    'SELECT domain, request_id, payload_digest, revision, row_sum FROM root_ref_commits WHERE (domain = ?1 AND request_id = ?2) OR request_key = ?3',
   insertCommit:
-    'INSERT INTO root_ref_commits (domain, request_id, payload_digest, revision) VALUES (?1, ?2, ?3, ?4)',
-  findBalance: 'SELECT balance, from_revision FROM balances WHERE domain = ?1 AND hash = ?2',
+    'INSERT INTO root_ref_commits (domain, request_id, payload_digest, revision, request_key, row_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)',
+  findBalance:
+    'SELECT domain, hash, balance, from_revision, row_sum FROM balances WHERE domain = ?1 AND hash = ?2',
   insertHistory:
-    'INSERT INTO balance_history (domain, hash, from_revision, to_revision, balance, superseded_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)',
-  insertBalance: 'INSERT INTO balances (domain, hash, balance, from_revision) VALUES (?1, ?2, ?3, ?4)',
+    'INSERT INTO balance_history (domain, hash, from_revision, to_revision, balance, superseded_at, row_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)',
+  insertBalance:
+    'INSERT INTO balances (domain, hash, balance, from_revision, row_sum) VALUES (?1, ?2, ?3, ?4, ?5)',
   updateBalance:
-    'UPDATE balances SET balance = ?3, from_revision = ?4 WHERE domain = ?1 AND hash = ?2 AND balance = ?5 AND from_revision = ?6',
+    'UPDATE balances SET balance = ?3, from_revision = ?4, row_sum = ?7 WHERE domain = ?1 AND hash = ?2 AND balance = ?5 AND from_revision = ?6',
   deleteBalance:
     'DELETE FROM balances WHERE domain = ?1 AND hash = ?2 AND balance = ?3 AND from_revision = ?4',
   /** ?1 superseded at or before, ?2 limit */
   findOldHistory:
-    'SELECT domain, hash, from_revision, to_revision FROM balance_history WHERE superseded_at <= ?1 ORDER BY superseded_at LIMIT ?2',
-  raiseHistoryFloor: 'UPDATE domains SET history_floor = max(history_floor, ?2) WHERE id = ?1',
+    'SELECT domain, hash, from_revision, to_revision, balance, superseded_at, row_sum FROM balance_history WHERE superseded_at <= ?1 ORDER BY superseded_at LIMIT ?2',
+  raiseHistoryFloor: `UPDATE domains SET history_floor = max(history_floor, ?2), row_sum = row_sum + ${DOMAIN_WEIGHTS.historyFloor} * (max(history_floor, ?2) - history_floor) WHERE id = ?1`,
   deleteHistory: 'DELETE FROM balance_history WHERE domain = ?1 AND hash = ?2 AND from_revision = ?3',
 
   /** of a purge: cursors of earlier revisions find no history */
-  closeDomains: 'UPDATE domains SET history_floor = revision + 1, revision = revision + 1 WHERE space = ?1',
+  closeDomains: `UPDATE domains SET history_floor = revision + 1, revision = revision + 1, row_sum = row_sum + ${DOMAIN_WEIGHTS.revision} + ${DOMAIN_WEIGHTS.historyFloor} * (revision + 1 - history_floor) WHERE space = ?1`,
   /** ?2 limit */
   findAnyBalances:
     'SELECT balances.hash FROM domains CROSS JOIN balances ON balances.domain = domains.id WHERE domains.space = ?1 LIMIT ?2',
@@ -205,15 +214,13 @@ const WRITE_STATEMENTS = {
   deleteAnyCommits:
     'DELETE FROM root_ref_commits WHERE (domain, request_id) IN (SELECT root_ref_commits.domain, request_id FROM domains CROSS JOIN root_ref_commits ON root_ref_commits.domain = domains.id WHERE domains.space = ?1 LIMIT ?2)',
 
-  recountCommits:
-    'UPDATE domains SET commit_count = (SELECT count(*) FROM root_ref_commits WHERE domain = domains.id) WHERE space = ?1',
-  notePurged: 'UPDATE spaces SET purged = 1 WHERE id = ?1',
+  recountCommits: `UPDATE domains SET commit_count = known.commits, row_sum = row_sum + ${DOMAIN_WEIGHTS.commitCount} * (known.commits - commit_count) FROM (SELECT id, (SELECT count(*) FROM root_ref_commits WHERE domain = domains.id) AS commits FROM domains WHERE space = ?1) AS known WHERE domains.id = known.id`,
+  notePurged: `UPDATE spaces SET purged = 1, row_sum = row_sum + ${PURGED_WEIGHT} * (1 - purged) WHERE id = ?1`,
 
   insertStoreValue: 'INSERT INTO store (name, value) VALUES (?1, ?2)',
   setStoreValue:
     'INSERT INTO store (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
-  noteTombstone:
-    'INSERT INTO tombstones (generation, noted_at, seen_at) VALUES (?1, ?2, ?2) ON CONFLICT (generation) DO UPDATE SET seen_at = excluded.seen_at',
+  noteTombstone: `INSERT INTO tombstones (generation, noted_at, seen_at, row_sum) VALUES (?1, ?2, ?2, ?3) ON CONFLICT (generation) DO UPDATE SET seen_at = excluded.seen_at, row_sum = row_sum + ${SEEN_WEIGHT} * (excluded.seen_at - seen_at)`,
   deleteTombstone: 'DELETE FROM tombstones WHERE generation = ?1',
   deleteOldTombstones: 'DELETE FROM tombstones WHERE seen_at < ?1',
   raiseFirstRevision: RAISE_FIRST_REVISION,

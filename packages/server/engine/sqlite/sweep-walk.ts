@@ -1,6 +1,7 @@
 /** Finds Spaces that have something for the sweep without looking at those that have nothing. */
 import type { Space } from '../../core/model.ts';
 import type { SweepCutoffs } from '../../core/upkeep-ports.ts';
+import { isSpaceSound, spaceOf } from './space-directory.ts';
 import type { ReadStatements } from './statements.ts';
 
 /** index seeks of one kind in one call */
@@ -46,7 +47,8 @@ export class SweepWalk {
     const spaces: Space[] = [];
     for (const id of ids) {
       const row = this.#sql.findSpaceById.get(id);
-      if (row !== null) spaces.push({ appId: row.app_id as string, spaceId: row.space_id as string });
+      // A Space with a damaged name cannot be asked for.
+      if (row !== null && isSpaceSound(row)) spaces.push(spaceOf(row));
     }
     return spaces;
   }

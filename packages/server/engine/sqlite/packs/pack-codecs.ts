@@ -6,12 +6,32 @@ import type {
   PackUse,
   PackVerdicts,
 } from '../../../core/packs/pack-model.ts';
-import { bytesToHex, hexToBytes } from '../rows.ts';
+import { isSum } from '../../../core/rows/row-sum.ts';
+import { packSum, packUseSum, verdictsSum } from '../../../core/rows/row-sums.ts';
+import { bytesToHex, damagedRow, hexToBytes } from '../rows.ts';
 import type { SqlRow } from '../statements.ts';
 
 const STATES: readonly PackState[] = ['open', 'judging', 'judged'];
 
+/** @throws StoreUnavailable, as damage */
 export function packFromSql(row: SqlRow): PackRow {
+  if (!isPackSound(row)) throw damagedRow('pack', bytesToHex(row.id as Uint8Array));
+  return decodePack(row);
+}
+
+/** Whether the row is as it was written. */
+export function isPackSound(row: SqlRow): boolean {
+  if (!isPackWhole(row)) return false;
+  const sum = packSum(row.space as number, decodePack(row)) + packUseSum(useFromSql(row));
+  return isSum(row.row_sum, sum);
+}
+
+/** Whether it has only values that a row can have. */
+export function isPackWhole({ state, is_discarded: isDiscarded }: SqlRow): boolean {
+  return STATES[state as number] !== undefined && (isDiscarded === 0 || isDiscarded === 1);
+}
+
+export function decodePack(row: SqlRow): PackRow {
   return {
     id: bytesToHex(row.id as Uint8Array),
     generation: bytesToHex(row.generation as Uint8Array),
@@ -32,11 +52,9 @@ export function packFactsFromSql(row: SqlRow): Pick<PackRow, 'state' | 'bytes' |
   return { state: stateOf(row), bytes, isDiscarded: row.is_discarded === 1 };
 }
 
-/** @throws RangeError for a damaged row: an unknown state must not look like any other */
+/** Call it for a row that was looked at: an unknown state must not look like any other. */
 function stateOf({ state }: SqlRow): PackState {
-  const known = STATES[state as number];
-  if (known === undefined) throw new RangeError(`the row of a pack has the unknown state ${String(state)}`);
-  return known;
+  return STATES[state as number] as PackState;
 }
 
 export function useFromSql(row: SqlRow): PackUse {
@@ -61,7 +79,19 @@ export function packGuards({ state, publishedCount }: PackRow): [number, number]
   return [STATES.indexOf(state), publishedCount];
 }
 
+/** @throws StoreUnavailable, as damage */
 export function verdictsFromSql(row: SqlRow): PackVerdicts {
+  const generation = bytesToHex(row.generation as Uint8Array);
+  try {
+    const verdicts = decodeVerdicts(row);
+    if (isSum(row.row_sum, verdictsSum(generation, verdicts))) return verdicts;
+  } catch {
+    // What is no JSON was not written so.
+  }
+  throw damagedRow('the verdicts of pack', generation);
+}
+
+export function decodeVerdicts(row: SqlRow): PackVerdicts {
   const byte = row.broken_byte as number | null;
   return {
     hashes: row.hashes as Uint8Array,
@@ -70,8 +100,10 @@ export function verdictsFromSql(row: SqlRow): PackVerdicts {
   };
 }
 
-/** Values for the columns generation … broken_message, in the table's order. */
+/** Values for the columns generation … row_sum, in the table's order. */
 export function verdictsToSql(generation: string, { hashes, rejections, broken }: PackVerdicts) {
   const key = hexToBytes(generation);
-  return [key, hashes, JSON.stringify(rejections), broken?.byte ?? null, broken?.message ?? null] as const;
+  const text = JSON.stringify(rejections);
+  const sum = verdictsSum(generation, { hashes, rejections, broken });
+  return [key, hashes, text, broken?.byte ?? null, broken?.message ?? null, sum] as const;
 }

@@ -8,9 +8,9 @@ import type {
   SpacesWanted,
   SpaceToPack,
 } from '../../../core/packs/pack-ports.ts';
-import { contentFromSql, hexToBytes } from '../rows.ts';
+import { contentFromSql, hexToBytes, isContentSound } from '../rows.ts';
 import type { ReadStatements } from '../statements.ts';
-import { packFromSql, useFromSql, verdictsFromSql } from './pack-codecs.ts';
+import { isPackSound, packFromSql, useFromSql, verdictsFromSql } from './pack-codecs.ts';
 
 export class SqlitePackReads {
   readonly #sql: ReadStatements;
@@ -35,7 +35,8 @@ export class SqlitePackReads {
   ): readonly CompactablePack[] {
     const { findOverduePacks, findGainfulPacks } = this.#sql;
     const overdue = findOverduePacks.all(deadSince, limit);
-    const rows = [...overdue, ...findGainfulPacks.all(deadSince, limit - overdue.length)];
+    const all = [...overdue, ...findGainfulPacks.all(deadSince, limit - overdue.length)];
+    const rows = all.filter(isPackSound);
     return rows.map((row) => ({
       space: readSpace(row.space as number),
       pack: packFromSql(row),
@@ -70,7 +71,7 @@ export class SqlitePackReads {
 
   findContentsToPack(space: number, { after, before, limit }: ContentsWanted): readonly ContentRow[] {
     const rows = this.#sql.findContentsToPack.all(space, hexToBytes(after), hexToBytes(before), limit);
-    return rows.map((row) => contentFromSql(row));
+    return rows.filter(isContentSound).map((row) => contentFromSql(row));
   }
 
   /** Whether its object may still be there. */

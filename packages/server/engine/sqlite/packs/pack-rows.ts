@@ -1,14 +1,16 @@
 /** core/packs/pack-ports.ts PackVerbs on SQLite, and the content rows whose live records they count. */
 import type { Hash } from '@holdfast/protocol';
-import { assertInvariant } from '../../../core/invariant.ts';
 import type { ContentRow, Generation, PackPlace, UploadRow } from '../../../core/model.ts';
 import type { PackId, PackRow, PackUse, PackVerdicts } from '../../../core/packs/pack-model.ts';
 import type { PackVerbs, RecordMove, SweptPack } from '../../../core/packs/pack-ports.ts';
 import { changeUse, countBytesToCompact, UNUSED, type UseChange } from '../../../core/packs/pack-use.ts';
-import { bytesToHex, hexToBytes } from '../rows.ts';
+import { contentSum } from '../../../core/rows/node-sum.ts';
+import { packSum, packUseSum } from '../../../core/rows/row-sums.ts';
+import { contentFromSql, damagedRow, decodeContent, hexToBytes, isContentSound } from '../rows.ts';
 import { NO_SPACE } from '../statements.ts';
 import type { WriteScope } from '../write-scope.ts';
 import {
+  isPackSound,
   packFactsFromSql,
   packFromSql,
   packGuards,
@@ -54,14 +56,15 @@ export class SqlitePackRows implements PackVerbs {
   insertPack(row: PackRow): void {
     const id = this.#owner.write();
     const key = [hexToBytes(row.generation), id, hexToBytes(row.id)] as const;
-    this.#scope.writeOne(AS_READ, this.#scope.sql.insertPack, ...key, ...packToSql(row));
+    this.#scope.writeOne(AS_READ, this.#scope.sql.insertPack, ...key, ...packToSql(row), packSum(id, row));
     this.#recountActive(id);
   }
 
   updatePack(before: PackRow, after: PackRow): void {
     const id = this.#owner.write();
     const key = [hexToBytes(before.generation), id, hexToBytes(before.id)] as const;
-    const values = [...packToSql(after), ...packGuards(before)];
+    const change = packSum(id, after) - packSum(id, before);
+    const values = [...packToSql(after), ...packGuards(before), change];
     this.#scope.writeOne(AS_READ, this.#scope.sql.updatePack, ...key, ...values);
     this.#note(before.generation, UNCHANGED);
     this.#recountActive(id);
@@ -86,7 +89,9 @@ export class SqlitePackRows implements PackVerbs {
   findUse(generation: Generation): PackUse {
     this.#writeUses();
     const row = this.#scope.find(this.#scope.sql.findUse, hexToBytes(generation), this.#id);
-    return row === undefined ? UNUSED : useFromSql(row);
+    if (row === undefined) return UNUSED;
+    packFromSql(row);
+    return useFromSql(row);
   }
 
   findVerdicts(generation: Generation): PackVerdicts | undefined {
@@ -102,21 +107,24 @@ export class SqlitePackRows implements PackVerbs {
 
   moveRecords(moves: readonly RecordMove[]): number {
     const id = this.#owner.write();
-    let moved = 0;
+    let count = 0;
     for (const { generation, from, to, integrity } of moves) {
+      const row = this.#scope.find(this.#scope.sql.findContent, hexToBytes(generation));
+      if (row === undefined) continue;
+      const moved = { ...contentFromSql(row, generation), packed: to, integrity };
       const place = [hexToBytes(to.pack), to.offset, to.storedLength, to.codec] as const;
       const changes = this.#scope.write(
         this.#scope.sql.moveRecord,
         ...[hexToBytes(generation), id, ...place],
-        ...[integrity, hexToBytes(from.pack), from.offset],
+        ...[integrity, hexToBytes(from.pack), from.offset, contentSum(id, moved)],
       );
       if (changes === 0) continue;
-      moved += 1;
+      count += 1;
       this.#note(from.pack, died(from.storedLength));
       this.#note(to.pack, born(to.storedLength));
     }
-    if (moved > 0) this.#scope.rows.noteMoved();
-    return moved;
+    if (count > 0) this.#scope.rows.noteMoved();
+    return count;
   }
 
   findPacksToSweep(abandonedAt: number, limit: number): readonly SweptPack[] {
@@ -127,7 +135,10 @@ export class SqlitePackRows implements PackVerbs {
       ...this.#scope.findAll(findAbandonedPacks, this.#id, abandonedAt, limit),
       ...this.#scope.findAll(findForgettablePacks, this.#id, abandonedAt, limit),
     ];
-    return found.slice(0, limit).map((row) => ({ pack: packFromSql(row), use: useFromSql(row) }));
+    return found
+      .filter(isPackSound)
+      .slice(0, limit)
+      .map((row) => ({ pack: packFromSql(row), use: useFromSql(row) }));
   }
 
   /** A content row whose bytes are a record of a pack. Returns 0 if the generation has content already. */
@@ -136,7 +147,7 @@ export class SqlitePackRows implements PackVerbs {
     const changes = this.#scope.write(
       this.#scope.sql.insertPackedContent,
       ...[hexToBytes(row.generation), id, row.canonicalSize, row.integrity, null, row.urlExpiresAt],
-      ...[hexToBytes(pack), offset, storedLength, codec],
+      ...[hexToBytes(pack), offset, storedLength, codec, contentSum(id, row)],
     );
     if (changes > 0) this.#note(pack, born(storedLength));
     return changes;
@@ -146,9 +157,9 @@ export class SqlitePackRows implements PackVerbs {
   deleteContent(generation: Generation): void {
     const id = this.#owner.write();
     const row = this.#scope.find(this.#scope.sql.deleteContent, hexToBytes(generation), id);
-    if (row?.pack instanceof Uint8Array) {
-      this.#note(bytesToHex(row.pack), died(row.stored_length as number));
-    }
+    // If the row was damaged, nobody knows which pack it counted in: the count of that pack stays too high.
+    const packed = row && isContentSound(row) ? decodeContent(row)?.packed : undefined;
+    if (packed !== undefined) this.#note(packed.pack, died(packed.storedLength));
   }
 
   get #id(): number {
@@ -174,11 +185,17 @@ export class SqlitePackRows implements PackVerbs {
     for (const [generation, change] of this.#changes) {
       const key = hexToBytes(generation);
       const row = this.#scope.find(findUse, key, this.#id);
-      assertInvariant(row !== undefined, 'a content row names a pack that has a row');
+      if (row === undefined || !isPackSound(row)) {
+        // A count that is too high keeps the pack. What comes to it needs a pack that is right.
+        if (change.hasCome) throw damagedRow('pack', generation);
+        continue;
+      }
       const pack = packFactsFromSql(row);
-      const use = changeUse(useFromSql(row), pack, change, this.#scope.now);
+      const before = useFromSql(row);
+      const use = changeUse(before, pack, change, this.#scope.now);
       const bytes = countBytesToCompact(pack, use);
-      const values = [use.liveRecords, use.liveBytes, use.firstDeadAt, bytes] as const;
+      const sum = packUseSum(use) - packUseSum(before);
+      const values = [use.liveRecords, use.liveBytes, use.firstDeadAt, bytes, sum] as const;
       this.#scope.writeOne(AS_READ, setUse, key, ...values);
     }
     this.#changes.clear();

@@ -3,24 +3,28 @@ import { SMALL_NODE_BYTES_MAX } from '../../../core/packs/pack-ports.ts';
 
 const PACK_COLUMNS =
   'generation, space, id, state, created_at, url_expires_at, touched_at, asked, bytes, published_count, reserved_bytes, reserved_nodes, is_discarded';
-const USE_COLUMNS = 'live_records, live_bytes, first_dead_at';
+const USE_COLUMNS = 'live_records, live_bytes, first_dead_at, row_sum';
+const WHOLE_PACK = `${PACK_COLUMNS}, ${USE_COLUMNS}`;
 
 export const CONTENT_COLUMNS =
-  'generation, space, canonical_size, integrity, inline_bytes, url_expires_at, pack, pack_offset, stored_length, codec';
+  'generation, space, canonical_size, integrity, inline_bytes, url_expires_at, pack, pack_offset, stored_length, codec, row_sum';
+
+/** No pack goes on the word of its own row alone. */
+const HAS_NO_RECORD = 'NOT EXISTS (SELECT 1 FROM contents WHERE contents.pack = packs.generation)';
 
 /** The condition of the index `contents_to_pack`. */
 const IS_TO_PACK = `pack IS NULL AND inline_bytes IS NULL AND canonical_size <= ${SMALL_NODE_BYTES_MAX}`;
 
 export const PACK_READ_STATEMENTS = {
   /** ?2 id */
-  findPack: `SELECT ${PACK_COLUMNS} FROM packs WHERE space = ?1 AND id = ?2`,
+  findPack: `SELECT ${WHOLE_PACK} FROM packs WHERE space = ?1 AND id = ?2`,
   /** ?2 generation */
   findVerdicts:
-    'SELECT hashes, rejections, broken_byte, broken_message FROM packs CROSS JOIN pack_verdicts ON pack_verdicts.generation = packs.generation WHERE packs.generation = ?2 AND packs.space = ?1',
+    'SELECT pack_verdicts.generation, hashes, rejections, broken_byte, broken_message, pack_verdicts.row_sum FROM packs CROSS JOIN pack_verdicts ON pack_verdicts.generation = packs.generation WHERE packs.generation = ?2 AND packs.space = ?1',
   /** ?1 dead since, ?2 limit */
-  findOverduePacks: `SELECT ${PACK_COLUMNS}, ${USE_COLUMNS} FROM packs INDEXED BY packs_dying WHERE dead_bytes > 0 AND first_dead_at <= ?1 ORDER BY first_dead_at LIMIT ?2`,
+  findOverduePacks: `SELECT ${WHOLE_PACK} FROM packs INDEXED BY packs_dying WHERE dead_bytes > 0 AND first_dead_at <= ?1 ORDER BY first_dead_at LIMIT ?2`,
   /** ?1 dead since, ?2 limit: packs that are not overdue */
-  findGainfulPacks: `SELECT ${PACK_COLUMNS}, ${USE_COLUMNS} FROM packs INDEXED BY packs_dead WHERE dead_bytes > 0 AND dead_bytes * 2 > bytes AND first_dead_at > ?1 ORDER BY dead_bytes DESC LIMIT ?2`,
+  findGainfulPacks: `SELECT ${WHOLE_PACK} FROM packs INDEXED BY packs_dead WHERE dead_bytes > 0 AND dead_bytes * 2 > bytes AND first_dead_at > ?1 ORDER BY dead_bytes DESC LIMIT ?2`,
   readDeadBytes: 'SELECT total(dead_bytes) AS bytes FROM packs INDEXED BY packs_dead WHERE dead_bytes > 0',
   /** ?2 pack, ?3 offset, ?4 limit */
   findPackRecords: `SELECT ${CONTENT_COLUMNS} FROM contents INDEXED BY contents_by_pack WHERE pack = ?2 AND pack_offset > ?3 AND space = ?1 ORDER BY pack_offset LIMIT ?4`,
@@ -45,21 +49,21 @@ export const PACK_READ_STATEMENTS = {
 
 export const PACK_WRITE_STATEMENTS = {
   /** ?2 asked, ?3 now */
-  findOpenPack: `SELECT ${PACK_COLUMNS} FROM packs INDEXED BY packs_open WHERE state = 0 AND space = ?1 AND asked = ?2 AND url_expires_at > ?3 ORDER BY created_at DESC LIMIT 1`,
-  insertPack: `INSERT INTO packs (${PACK_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)`,
+  findOpenPack: `SELECT ${WHOLE_PACK} FROM packs INDEXED BY packs_open WHERE state = 0 AND space = ?1 AND asked = ?2 AND url_expires_at > ?3 ORDER BY created_at DESC LIMIT 1`,
+  insertPack: `INSERT INTO packs (${PACK_COLUMNS}, row_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)`,
   /** the last two are what the row was */
   updatePack:
-    'UPDATE packs SET state = ?4, created_at = ?5, url_expires_at = ?6, touched_at = ?7, asked = ?8, bytes = ?9, published_count = ?10, reserved_bytes = ?11, reserved_nodes = ?12, is_discarded = ?13 WHERE generation = ?1 AND space = ?2 AND id = ?3 AND state = ?14 AND published_count = ?15',
+    'UPDATE packs SET state = ?4, created_at = ?5, url_expires_at = ?6, touched_at = ?7, asked = ?8, bytes = ?9, published_count = ?10, reserved_bytes = ?11, reserved_nodes = ?12, is_discarded = ?13, row_sum = row_sum + ?16 WHERE generation = ?1 AND space = ?2 AND id = ?3 AND state = ?14 AND published_count = ?15',
   /** ?2 generation */
   deletePack: 'DELETE FROM packs WHERE generation = ?2 AND space = ?1 AND live_records = 0',
   /** ?1 generation in all below */
   deleteVerdicts: 'DELETE FROM pack_verdicts WHERE generation = ?1',
   setVerdicts:
-    'INSERT INTO pack_verdicts (generation, hashes, rejections, broken_byte, broken_message) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (generation) DO UPDATE SET hashes = excluded.hashes, rejections = excluded.rejections, broken_byte = excluded.broken_byte, broken_message = excluded.broken_message',
+    'INSERT INTO pack_verdicts (generation, hashes, rejections, broken_byte, broken_message, row_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (generation) DO UPDATE SET hashes = excluded.hashes, rejections = excluded.rejections, broken_byte = excluded.broken_byte, broken_message = excluded.broken_message, row_sum = excluded.row_sum',
   /** ?2 space */
-  findUse: `SELECT state, bytes, is_discarded, ${USE_COLUMNS} FROM packs WHERE generation = ?1 AND space = ?2`,
+  findUse: `SELECT ${WHOLE_PACK} FROM packs WHERE generation = ?1 AND space = ?2`,
   setUse:
-    'UPDATE packs SET live_records = ?2, live_bytes = ?3, first_dead_at = ?4, dead_bytes = ?5 WHERE generation = ?1',
+    'UPDATE packs SET live_records = ?2, live_bytes = ?3, first_dead_at = ?4, dead_bytes = ?5, row_sum = row_sum + ?6 WHERE generation = ?1',
   /** ?2 now, ?3 at most */
   countActivePacks:
     'SELECT count(*) AS count FROM (SELECT 1 FROM packs INDEXED BY packs_unjudged WHERE state < 2 AND space = ?1 AND url_expires_at > ?2 LIMIT ?3)',
@@ -68,11 +72,11 @@ export const PACK_WRITE_STATEMENTS = {
   sumReserved:
     'SELECT coalesce(sum(reserved_bytes), 0) AS bytes, coalesce(sum(reserved_nodes), 0) AS nodes FROM packs INDEXED BY packs_reserving WHERE reserved_bytes + reserved_nodes > 0 AND space = ?1',
   /** ?2 abandoned at, ?3 limit */
-  findAbandonedPacks: `SELECT ${PACK_COLUMNS}, ${USE_COLUMNS} FROM packs INDEXED BY packs_unjudged WHERE state < 2 AND space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 LIMIT ?3`,
-  findEmptiedPacks: `SELECT ${PACK_COLUMNS}, ${USE_COLUMNS} FROM packs INDEXED BY packs_empty WHERE state = 2 AND is_discarded = 0 AND live_records = 0 AND space = ?1 LIMIT ?2`,
-  findForgettablePacks: `SELECT ${PACK_COLUMNS}, ${USE_COLUMNS} FROM packs INDEXED BY packs_discarded WHERE state = 2 AND is_discarded = 1 AND live_records = 0 AND space = ?1 AND touched_at <= ?2 LIMIT ?3`,
+  findAbandonedPacks: `SELECT ${WHOLE_PACK} FROM packs INDEXED BY packs_unjudged WHERE state < 2 AND space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 AND (state > 0 OR ${HAS_NO_RECORD}) LIMIT ?3`,
+  findEmptiedPacks: `SELECT ${WHOLE_PACK} FROM packs INDEXED BY packs_empty WHERE state = 2 AND is_discarded = 0 AND live_records = 0 AND space = ?1 AND ${HAS_NO_RECORD} LIMIT ?2`,
+  findForgettablePacks: `SELECT ${WHOLE_PACK} FROM packs INDEXED BY packs_discarded WHERE state = 2 AND is_discarded = 1 AND live_records = 0 AND space = ?1 AND touched_at <= ?2 AND ${HAS_NO_RECORD} LIMIT ?3`,
   /** ?1 generation, ?2 space, ?8 and ?9 the place as it was */
   moveRecord:
-    'UPDATE contents SET pack = ?3, pack_offset = ?4, stored_length = ?5, codec = ?6, integrity = ?7 WHERE generation = ?1 AND space = ?2 AND pack = ?8 AND pack_offset = ?9',
-  insertPackedContent: `INSERT INTO contents (${CONTENT_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (generation) DO NOTHING`,
+    'UPDATE contents SET pack = ?3, pack_offset = ?4, stored_length = ?5, codec = ?6, integrity = ?7, row_sum = ?10 WHERE generation = ?1 AND space = ?2 AND pack = ?8 AND pack_offset = ?9',
+  insertPackedContent: `INSERT INTO contents (${CONTENT_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (generation) DO NOTHING`,
 } as const;

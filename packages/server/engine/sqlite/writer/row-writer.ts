@@ -8,6 +8,7 @@ import type { Awaitable } from '../../../core/awaitable.ts';
 import type { LeaseWindow } from '../../../core/lease-state.ts';
 import type { Space } from '../../../core/model.ts';
 import type { Clock, TransactionBody } from '../../../core/ports.ts';
+import { tombstoneSum } from '../../../core/rows/row-sums.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
 import type { TombstonePage } from '../../../core/stray-ports.ts';
 import type { SweepCutoffs } from '../../../core/upkeep-ports.ts';
@@ -20,6 +21,7 @@ import { hexToBytes } from '../rows.ts';
 import { SpaceDirectory } from '../space-directory.ts';
 import { SqliteSpaceTransaction } from '../space-transaction.ts';
 import { finalize, prepareAll, type Statements } from '../statements.ts';
+import { findLostNames } from '../sums/lost-names.ts';
 import { WriteAheadLog } from '../write-ahead-log.ts';
 import type { WriteScope } from '../write-scope.ts';
 import { GroupCommit } from './group-commit.ts';
@@ -87,7 +89,7 @@ export class LocalRowWriter implements RowWriter {
     this.#commits = new GroupCommit({
       database: this.#database,
       sql: this.#sql,
-      spaces: new SpaceDirectory(),
+      spaces: new SpaceDirectory(findLostNames(this.#database)),
       cache: isShared ? undefined : new NodeCache(),
       clock,
       onFatal: events.onFatal,
@@ -173,7 +175,10 @@ export class LocalRowWriter implements RowWriter {
 
   async settleTombstones({ unknown, known, now, seenSince }: TombstonePage): Promise<void> {
     await this.#commits.submit((scope) => {
-      for (const generation of unknown) scope.write(scope.sql.noteTombstone, hexToBytes(generation), now);
+      for (const generation of unknown) {
+        const sum = tombstoneSum(generation, now, now);
+        scope.write(scope.sql.noteTombstone, hexToBytes(generation), now, sum);
+      }
       for (const generation of known) scope.write(scope.sql.deleteTombstone, hexToBytes(generation));
       scope.write(scope.sql.deleteOldTombstones, seenSince);
     });

@@ -2,7 +2,7 @@
 import { ApiError } from '@holdfast/protocol';
 import { CounterBroken, InvariantViolation } from '../../../core/invariant.ts';
 import { OnlyPlanned } from '../../../core/plan-gc.ts';
-import { StoreUnavailable } from '../../../core/store-failure.ts';
+import { RowDamaged, StoreUnavailable } from '../../../core/store-failure.ts';
 
 /** The classes that callers tell apart. Other errors arrive as plain errors with their name. */
 const CLASSES: readonly (new (...args: never[]) => Error)[] = [
@@ -10,6 +10,7 @@ const CLASSES: readonly (new (...args: never[]) => Error)[] = [
   CounterBroken,
   InvariantViolation,
   OnlyPlanned,
+  RowDamaged,
   StoreUnavailable,
 ];
 

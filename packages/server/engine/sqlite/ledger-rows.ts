@@ -1,0 +1,57 @@
+/** The rows of root refs as SQLite has them, and whether they are as they were written. */
+import type { Hash } from '@holdfast/protocol';
+import type { RootRefCommit } from '../../core/model.ts';
+import { isSum, mixValues } from '../../core/rows/row-sum.ts';
+import { balanceSum, commitSum, domainSum, historySum, looseEdgesSum } from '../../core/rows/row-sums.ts';
+import { bytesToHex, damagedRow } from './rows.ts';
+import type { SqlRow } from './statements.ts';
+
+/** The second key of a commit. It holds the domain, so that a row whose domain is wrong is found too. */
+export function requestKey(domain: number, requestId: string): number {
+  return mixValues([domain, requestId]);
+}
+
+export function commitFromSql(row: SqlRow): RootRefCommit {
+  return {
+    requestId: row.request_id as string,
+    payloadDigest: row.payload_digest as Uint8Array,
+    revision: row.revision as number,
+  };
+}
+
+export const commitSumOf = (row: SqlRow): number => commitSum(row.domain as number, commitFromSql(row));
+
+export function domainSumOf(row: SqlRow): number {
+  const names = [row.id as number, row.space as number, row.domain as string];
+  return domainSum(names, {
+    revision: row.revision as number,
+    historyFloor: row.history_floor as number,
+    commitCount: row.commit_count as number,
+  });
+}
+
+export function balanceSumOf(row: SqlRow): number {
+  const hash = bytesToHex(row.hash as Uint8Array);
+  return balanceSum(row.domain as number, hash, row.balance as number, row.from_revision as number);
+}
+
+export function historySumOf(row: SqlRow): number {
+  return historySum(row.domain as number, bytesToHex(row.hash as Uint8Array), {
+    fromRevision: row.from_revision as number,
+    toRevision: row.to_revision as number,
+    balance: row.balance as number,
+    supersededAt: row.superseded_at as number,
+  });
+}
+
+export const isCommitSound = (row: SqlRow): boolean => isSum(row.row_sum, commitSumOf(row));
+export const isDomainSound = (row: SqlRow): boolean => isSum(row.row_sum, domainSumOf(row));
+export const isBalanceSound = (row: SqlRow): boolean => isSum(row.row_sum, balanceSumOf(row));
+export const isHistorySound = (row: SqlRow): boolean => isSum(row.row_sum, historySumOf(row));
+
+/** Edges to a hash without a row. @throws StoreUnavailable, as damage */
+export function looseEdgesFromSql(row: SqlRow): { readonly hash: Hash; readonly count: number } {
+  const [hash, count] = [bytesToHex(row.hash as Uint8Array), row.count as number];
+  if (isSum(row.row_sum, looseEdgesSum(row.space as number, hash, count))) return { hash, count };
+  throw damagedRow('the edges to', hash);
+}

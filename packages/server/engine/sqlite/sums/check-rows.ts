@@ -1,0 +1,142 @@
+/** Looks at the sums of all rows for a check, and mends those in which one bit is wrong. Holds up no writer for more than one row. */
+import type { Database, SQLQueryBindings } from 'bun:sqlite';
+import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
+import type { Space } from '../../../core/model.ts';
+import { isDamageMet, storageError } from '../../local-failure.ts';
+import { openReader, openWriter } from '../database.ts';
+import { bytesToHex } from '../rows.ts';
+import { isSpaceSound, spaceOf } from '../space-directory.ts';
+import type { SqlRow } from '../statements.ts';
+import { type DamagedRow, damagedOf, pagesOfTable, type StoredRow, toSqlRow } from './damaged-rows.ts';
+import { SUMMED_TABLES, type SummedTable } from './tables.ts';
+
+const CACHE_BYTES = 1024 * 1024;
+
+/** Tables whose rows protect nodes: while one of them is unproven no count is lowered. */
+const PROTECTING: ReadonlySet<string> = new Set(['spaces', 'domains', 'balances', 'nodes', 'loose_edges']);
+
+/** `path`: the database file */
+export async function checkRows(path: string, look: RowLook): Promise<readonly RowDamage[]> {
+  const database = openReader(path, CACHE_BYTES);
+  try {
+    const found: RowDamage[] = [];
+    for (const table of SUMMED_TABLES) {
+      if (look.signal.aborted) break;
+      look.onTable(table.name);
+      found.push(...(await checkTable(database, path, table, look)));
+    }
+    return found;
+  } finally {
+    database.close();
+  }
+}
+
+async function checkTable(
+  database: Database,
+  path: string,
+  table: SummedTable,
+  { signal, isRepaired }: RowLook,
+): Promise<readonly RowDamage[]> {
+  const found: RowDamage[] = [];
+  try {
+    for (const page of pagesOfTable(database, table)) {
+      for (const damaged of damagedOf(table, page)) {
+        // The page is of a moment ago: what has changed since is looked at again.
+        if (isAsBefore(database, table, damaged.row)) {
+          const repaired = isRepaired && mendRow(path, table, damaged);
+          found.push(describe(database, table, damaged, repaired));
+        }
+      }
+      // Requests go between two pages.
+      await new Promise((resolve) => setImmediate(resolve));
+      if (signal.aborted) break;
+    }
+  } catch (error) {
+    // The look at all pages names the page.
+    if (!isDamageMet(error)) throw storageError(error, 'looking at rows');
+  }
+  return found;
+}
+
+function keysOf({ key }: SummedTable, row: StoredRow): SQLQueryBindings[] {
+  return key.map((column) => row[column] as SQLQueryBindings);
+}
+
+function isAsBefore(database: Database, table: SummedTable, row: StoredRow): boolean {
+  const { name, key, sumColumn } = table;
+  const where = key.map((column, index) => `${column} = ?${index + 1}`).join(' AND ');
+  using statement = database.prepare<StoredRow, SQLQueryBindings[]>(
+    `SELECT ${sumColumn} FROM ${name} WHERE ${where}`,
+  );
+  statement.safeIntegers(true);
+  return statement.get(...keysOf(table, row))?.[sumColumn] === row[sumColumn];
+}
+
+/** Whether it could: the key that the row has to have may be taken meanwhile. */
+function mendRow(path: string, table: SummedTable, { row, bit }: DamagedRow): boolean {
+  if (bit === undefined) return false;
+  const { name, key, sumColumn } = table;
+  const where = [...key, sumColumn].map((column, index) => `${column} = ?${index + 2}`).join(' AND ');
+  const writer = openWriter(path, undefined);
+  try {
+    using statement = writer.prepare<unknown, SQLQueryBindings[]>(
+      `UPDATE ${name} SET ${bit.column} = ?1 WHERE ${where}`,
+    );
+    const values = [bit.value, ...keysOf(table, row), row[sumColumn]] as SQLQueryBindings[];
+    return statement.run(...values).changes === 1;
+  } catch (error) {
+    if (error instanceof Error && /SQLITE_(CONSTRAINT|CORRUPT)/.test(String(Object(error).code)))
+      return false;
+    throw storageError(error, 'mending a row');
+  } finally {
+    writer.close();
+  }
+}
+
+function describe(
+  database: Database,
+  table: SummedTable,
+  { row, bit, mended }: DamagedRow,
+  repaired: boolean,
+): RowDamage {
+  const right = toSqlRow(mended ?? row);
+  const what = `the row of ${table.name} ${nameOf(table, right)}`;
+  const fault =
+    bit === undefined
+      ? 'is not as it was written, by more than one bit: restore a backup of the rows, or upload the node again'
+      : `has one wrong bit in ${bit.column}${repaired ? '' : ': check --repair puts it right'}`;
+  return {
+    space: findSpace(database, table, right),
+    hash: right.hash instanceof Uint8Array ? bytesToHex(right.hash) : undefined,
+    message: `${what} ${fault}`,
+    isProtecting: PROTECTING.has(table.name),
+    repaired,
+  };
+}
+
+function nameOf({ key }: SummedTable, row: SqlRow): string {
+  const named = ['generation', ...key].filter((column) => row[column] !== undefined && column !== 'space');
+  return [...new Set(named)].map((column) => `${column} ${textOf(row[column])}`).join(', ');
+}
+
+const textOf = (value: unknown): string =>
+  value instanceof Uint8Array ? bytesToHex(value) : JSON.stringify(value);
+
+/** `undefined`: nobody knows. */
+function findSpace(database: Database, { spaceBy }: SummedTable, row: SqlRow): Space | undefined {
+  if (spaceBy === 'none') return undefined;
+  const id = spaceBy === 'id' ? row.id : spaceBy === 'space' ? row.space : findSpaceOfDomain(database, row);
+  if (row.app_id !== undefined) return { appId: row.app_id as string, spaceId: row.space_id as string };
+  if (typeof id !== 'number' || !Number.isSafeInteger(id)) return undefined;
+  using statement = database.prepare<SqlRow, [number]>(
+    'SELECT id, app_id, space_id, name_sum FROM spaces WHERE id = ?1',
+  );
+  const names = statement.get(id);
+  return names !== null && isSpaceSound(names) ? spaceOf(names) : undefined;
+}
+
+function findSpaceOfDomain(database: Database, { domain }: SqlRow): unknown {
+  if (typeof domain !== 'number' || !Number.isSafeInteger(domain)) return undefined;
+  using statement = database.prepare<SqlRow, [number]>('SELECT space FROM domains WHERE id = ?1');
+  return statement.get(domain)?.space;
+}

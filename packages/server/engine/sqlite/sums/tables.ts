@@ -1,0 +1,213 @@
+/** All tables whose rows carry sums: what is in the sum of a row, and what else follows from the row. */
+import { countBytesToCompact } from '../../../core/packs/pack-use.ts';
+import { contentSum, nodeSum } from '../../../core/rows/node-sum.ts';
+import {
+  discardSum,
+  looseEdgesSum,
+  PURGED_WEIGHT,
+  packSum,
+  packUseSum,
+  tombstoneSum,
+  uploadSum,
+  verdictsSum,
+} from '../../../core/rows/row-sums.ts';
+import { balanceSumOf, commitSumOf, domainSumOf, historySumOf, requestKey } from '../ledger-rows.ts';
+import {
+  decodePack,
+  decodeVerdicts,
+  isPackWhole,
+  packFactsFromSql,
+  useFromSql,
+} from '../packs/pack-codecs.ts';
+import {
+  bytesToHex,
+  collectableCode,
+  decodeContent,
+  decodeNode,
+  decodeUpload,
+  discardFromSql,
+  isUploadWhole,
+} from '../rows.ts';
+import { countersFromSql, countersSumOf } from '../space-counters.ts';
+import { spaceNameSum } from '../space-directory.ts';
+import type { SqlRow } from '../statements.ts';
+
+export interface SummedTable {
+  readonly name: string;
+  /** of the primary key */
+  readonly key: readonly string[];
+  readonly columns: readonly string[];
+  readonly sumColumn: 'row_sum' | 'name_sum';
+  /** undefined: it has values that no row has */
+  readonly sumOf: (row: SqlRow) => number | undefined;
+  /** values of columns that are in no sum, because they follow from others */
+  readonly derived?: (row: SqlRow) => Readonly<Record<string, number>>;
+  /** how the Space of a row is known */
+  readonly spaceBy: 'space' | 'domain' | 'id' | 'none';
+}
+
+const hashOf = (row: SqlRow): string => bytesToHex(row.hash as Uint8Array);
+const generationOf = (row: SqlRow): string => bytesToHex(row.generation as Uint8Array);
+const number = (value: unknown): number => value as number;
+
+const SPACES: readonly SummedTable[] = [
+  {
+    ...{ name: 'spaces', key: ['id'], sumColumn: 'name_sum', spaceBy: 'id' },
+    columns: ['id', 'app_id', 'space_id'],
+    sumOf: (row) =>
+      spaceNameSum(number(row.id), { appId: row.app_id as string, spaceId: row.space_id as string }),
+  },
+  {
+    ...{ name: 'spaces', key: ['id'], sumColumn: 'row_sum', spaceBy: 'id' },
+    columns: [
+      ...['id', 'node_count', 'ready_content_bytes', 'ready_stored_bytes', 'waiting_bytes'],
+      ...['not_ready_node_count', 'leased_count', 'lease_watermark', 'purged'],
+    ],
+    sumOf: (row) => {
+      const counters = { ...countersFromSql(row), leasedCount: number(row.leased_count) };
+      const counted = countersSumOf(number(row.id), counters, number(row.lease_watermark));
+      return counted + PURGED_WEIGHT * number(row.purged);
+    },
+  },
+];
+
+const NODES: readonly SummedTable[] = [
+  {
+    ...{ name: 'nodes', key: ['space', 'hash'], sumColumn: 'row_sum', spaceBy: 'space' },
+    columns: [
+      ...['space', 'hash', 'state', 'size', 'canonical_size', 'content_type', 'generation', 'storage'],
+      ...['lease_started_at', 'lease_expires_at', 'child_ref_count', 'root_ref_count', 'held_domain_count'],
+      ...['waiting_touched_at', 'claim_held_until', 'stored_size', 'refs'],
+    ],
+    sumOf: (row) => {
+      const node = decodeNode({ ...row, stored_size: row.stored_size ?? row.canonical_size });
+      return node && nodeSum(number(row.space), node);
+    },
+    derived: (row) => {
+      const node = decodeNode({ ...row, stored_size: row.stored_size ?? row.canonical_size });
+      return node === undefined ? {} : { collectable: collectableCode(node) };
+    },
+  },
+  {
+    ...{ name: 'contents', key: ['id'], sumColumn: 'row_sum', spaceBy: 'space' },
+    columns: [
+      ...['generation', 'space', 'canonical_size', 'integrity', 'url_expires_at', 'pack', 'pack_offset'],
+      ...['stored_length', 'codec'],
+    ],
+    sumOf: (row) => {
+      const content = decodeContent(row);
+      return content && contentSum(number(row.space), content);
+    },
+  },
+  {
+    ...{ name: 'uploads', key: ['space', 'hash'], sumColumn: 'row_sum', spaceBy: 'space' },
+    columns: [
+      ...['space', 'hash', 'generation', 'created_at', 'url_expires_at', 'touched_at', 'rejection_code'],
+      ...['rejection_message', 'verdict', 'bad_code', 'bad_message', 'canonical_size', 'size'],
+      ...['content_type', 'refs', 'integrity', 'inline'],
+    ],
+    sumOf: (row) => (isUploadWhole(row) ? uploadSum(number(row.space), decodeUpload(row)) : undefined),
+  },
+  {
+    ...{ name: 'loose_edges', key: ['space', 'hash'], sumColumn: 'row_sum', spaceBy: 'space' },
+    columns: ['space', 'hash', 'count'],
+    sumOf: (row) => looseEdgesSum(number(row.space), hashOf(row), number(row.count)),
+  },
+  {
+    ...{ name: 'discards', key: ['generation'], sumColumn: 'row_sum', spaceBy: 'space' },
+    columns: ['generation', 'space', 'due_at', 'url_expires_at'],
+    sumOf: (row) => discardSum(number(row.space), discardFromSql(row)),
+  },
+  {
+    ...{ name: 'tombstones', key: ['generation'], sumColumn: 'row_sum', spaceBy: 'none' },
+    columns: ['generation', 'noted_at', 'seen_at'],
+    sumOf: (row) => tombstoneSum(generationOf(row), number(row.noted_at), number(row.seen_at)),
+  },
+];
+
+const PACKS: readonly SummedTable[] = [
+  {
+    ...{ name: 'packs', key: ['generation'], sumColumn: 'row_sum', spaceBy: 'space' },
+    columns: [
+      ...[
+        'generation',
+        'space',
+        'id',
+        'state',
+        'created_at',
+        'url_expires_at',
+        'touched_at',
+        'asked',
+        'bytes',
+      ],
+      ...[
+        'published_count',
+        'reserved_bytes',
+        'reserved_nodes',
+        'is_discarded',
+        'live_records',
+        'live_bytes',
+      ],
+      'first_dead_at',
+    ],
+    sumOf: (row) =>
+      isPackWhole(row)
+        ? packSum(number(row.space), decodePack(row)) + packUseSum(useFromSql(row))
+        : undefined,
+    derived: (row) => ({ dead_bytes: countBytesToCompact(packFactsFromSql(row), useFromSql(row)) }),
+  },
+  {
+    ...{ name: 'pack_verdicts', key: ['id'], sumColumn: 'row_sum', spaceBy: 'none' },
+    columns: ['generation', 'hashes', 'rejections', 'broken_byte', 'broken_message'],
+    sumOf: (row) => {
+      try {
+        return verdictsSum(generationOf(row), decodeVerdicts(row));
+      } catch {
+        // It is no JSON.
+        return undefined;
+      }
+    },
+  },
+];
+
+const ROOT_REFS: readonly SummedTable[] = [
+  {
+    ...{ name: 'domains', key: ['id'], sumColumn: 'row_sum', spaceBy: 'space' },
+    columns: ['id', 'space', 'domain', 'revision', 'history_floor', 'commit_count'],
+    sumOf: domainSumOf,
+  },
+  {
+    ...{ name: 'balances', key: ['domain', 'hash'], sumColumn: 'row_sum', spaceBy: 'domain' },
+    columns: ['domain', 'hash', 'balance', 'from_revision'],
+    sumOf: balanceSumOf,
+  },
+  {
+    ...{ name: 'balance_history', key: ['domain', 'hash', 'from_revision'], sumColumn: 'row_sum' },
+    spaceBy: 'domain',
+    columns: ['domain', 'hash', 'from_revision', 'to_revision', 'balance', 'superseded_at'],
+    sumOf: historySumOf,
+  },
+  {
+    ...{ name: 'root_ref_commits', key: ['domain', 'request_id'], sumColumn: 'row_sum', spaceBy: 'domain' },
+    columns: ['domain', 'request_id', 'payload_digest', 'revision'],
+    sumOf: commitSumOf,
+    derived: (row) => ({ request_key: requestKey(number(row.domain), row.request_id as string) }),
+  },
+];
+
+export const SPACE_NAMES = SPACES[0] as SummedTable;
+export const DOMAINS = ROOT_REFS[0] as SummedTable;
+/** Tables by which others are found come first. */
+export const SUMMED_TABLES: readonly SummedTable[] = [...SPACES, ...ROOT_REFS, ...NODES, ...PACKS];
+
+/** What a statement selects, in the order of no matter what. */
+export function selectionOf({ name, key, columns, sumColumn, derived }: SummedTable): string {
+  const more = derived === undefined ? [] : (DERIVED_COLUMNS[name] ?? []);
+  return [...new Set([...key, ...columns, ...more, sumColumn])].join(', ');
+}
+
+const DERIVED_COLUMNS: Readonly<Record<string, readonly string[]>> = {
+  nodes: ['collectable'],
+  packs: ['dead_bytes'],
+  root_ref_commits: ['request_key'],
+};
