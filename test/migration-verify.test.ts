@@ -11,6 +11,7 @@ import { fillZoo, type Zoo } from './support/deployment-zoo.ts';
 import { databasePath, objectPath } from './support/embedded-files.ts';
 import { MIGRATED_APP, openMigrationPlaces, registerApp, withServer } from './support/migration-places.ts';
 import { readPlace } from './support/read-place.ts';
+import { changeRows } from './support/reseal-rows.ts';
 
 const TEST_MS_MAX = 300_000;
 const folderPlace = (text: string) => parseDeploymentPlace('--from', text, {});
@@ -69,7 +70,7 @@ function change(data: string, sql: string): void {
   const database = new Database(databasePath(data));
   try {
     database.run('PRAGMA busy_timeout = 5000');
-    const { changes } = database.run(sql);
+    const changes = changeRows(database, sql);
     if (changes === 0) throw new Error(`nothing was changed by: ${sql}`);
   } finally {
     database.close();

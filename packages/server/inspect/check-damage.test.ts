@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { databasePath, nextTurn } from '../../../test/support/embedded-files.ts';
 import { packed, plain } from '../../../test/support/planted-pack.ts';
+import { changeRows } from '../../../test/support/reseal-rows.ts';
 import { repairCounts } from '../core/repair-counts.ts';
 import { isDamage } from '../core/store-failure.ts';
 import { CoreWorld, objectNode, SPACE, smallNode } from '../core/test/core-fixture.ts';
@@ -127,7 +128,7 @@ test('a row that contradicts the bytes of its node is named once they are read, 
   expect(await rehash()).toMatchObject({ ok: true, checked: 4, findings: [] });
   const plant = (sql: string): void => {
     const database = new Database(databasePath(world.dataDir));
-    database.run(sql);
+    changeRows(database, sql);
     database.close();
   };
   for (const { hash, contentType } of [inline, large, second]) {

@@ -3,6 +3,7 @@ import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { databasePath, nextTurn } from '../../../test/support/embedded-files.ts';
+import { changeRows } from '../../../test/support/reseal-rows.ts';
 import { purgeSpace } from '../core/purge-space.ts';
 import { runGc } from '../core/run-gc.ts';
 import { CoreWorld, objectNode, SPACE, smallNode } from '../core/test/core-fixture.ts';
@@ -39,7 +40,7 @@ const check = (isRepaired = false, rehashPercent = 0) =>
 async function tamper(sql: string): Promise<void> {
   await nextTurn();
   const database = new Database(databasePath(world.dataDir));
-  database.run(sql);
+  changeRows(database, sql);
   database.close();
   await world.restart();
 }
@@ -50,7 +51,8 @@ test('check finds nothing wrong in what the server wrote, even if a parent waits
   expect(await check()).toEqual(CLEAN);
   reported = [];
   expect(await check(true, 100)).toEqual(CLEAN);
-  expect(reported.at(0)).toBe('counting in Space "space" of App "app"');
+  expect(reported.at(0)).toBe('checking the sums of spaces');
+  expect(reported).toContain('counting in Space "space" of App "app"');
   expect(reported).toContain('checking the bytes of Space "space" of App "app": 4 of 4 nodes');
   expect(reported).toContain('checking the pages of nodes of holdfast.db');
 });

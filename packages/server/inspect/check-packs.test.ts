@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { databasePath, nextTurn } from '../../../test/support/embedded-files.ts';
 import { packed, plain } from '../../../test/support/planted-pack.ts';
+import { changeRows } from '../../../test/support/reseal-rows.ts';
 import { verifyNodes } from '../backup/verify-nodes.ts';
 import { CoreWorld, SPACE, smallNode } from '../core/test/core-fixture.ts';
 import { PackClient } from '../core/test/pack-fixture.ts';
@@ -36,7 +37,7 @@ test('a count of live records that is wrong is found', async () => {
   const tamper = async (by: number): Promise<void> => {
     await nextTurn();
     const database = new Database(databasePath(world.dataDir));
-    database.run(`UPDATE packs SET live_records = live_records + ${by}`);
+    changeRows(database, `UPDATE packs SET live_records = live_records + ${by}`);
     database.close();
     await world.restart();
   };

@@ -19,6 +19,8 @@ export interface Recount {
 
 /** Hashes of one walk, in less than 100 bytes each; a Space that has more is walked several times. */
 const HASHES_PER_WALK_MAX = 1_000_000;
+/** Walks that a first try may take, whatever the kept count says. */
+const FIRST_PARTS_MAX = 64;
 /** So many times as many walks, where one has met too many hashes. */
 const PARTS_MORE = 4;
 const PREFIX_DIGITS = 4;
@@ -41,7 +43,8 @@ export async function recountSpace(snapshot: SpaceSnapshot, options: RecountOpti
   const { onCounted, hashesPerWalkMax = HASHES_PER_WALK_MAX } = options;
   const kept = await snapshot.readKeptCounters();
   const onRows = (rows: number): void => onCounted?.(rows, kept.nodeCount);
-  let parts = Math.max(1, Math.ceil(kept.nodeCount / hashesPerWalkMax));
+  // One wrong bit of the kept count must not make a walk of each node.
+  let parts = Math.min(FIRST_PARTS_MAX, Math.max(1, Math.ceil(kept.nodeCount / hashesPerWalkMax)));
   let found: Counted | undefined;
   // Waiting parents may name far more hashes than there are rows.
   for (; found === undefined; parts *= PARTS_MORE)

@@ -53,7 +53,7 @@ function* textsNear(text: string): Generator<string> {
 }
 
 function withBit(bytes: Uint8Array, bit: number): Uint8Array {
-  const changed = bytes.slice();
+  const changed = new Uint8Array(bytes);
   const at = Math.floor(bit / BITS_PER_BYTE);
   changed[at] = (bytes[at] as number) ^ (1 << (bit % BITS_PER_BYTE));
   return changed;

@@ -47,6 +47,8 @@ function mixValue(lanes: Lanes, value: SumValue): void {
     mixWord(lanes, TAG.number);
     mixWord(lanes, value | 0);
     mixWord(lanes, Math.floor(value / TWO_POW_32) | 0);
+    // No row has a fraction, unless it is damaged.
+    if (!Number.isInteger(value)) mixWord(lanes, TAG.string);
   } else if (typeof value === 'string') {
     mixWord(lanes, TAG.string);
     for (let index = 0; index < value.length; index += 1) mixWord(lanes, value.charCodeAt(index));

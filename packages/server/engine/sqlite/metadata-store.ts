@@ -37,6 +37,7 @@ import {
   READER_CACHE_BYTES,
 } from './database.ts';
 import { DiskReads } from './disk-reads.ts';
+import { findKnownGenerations, isFinished } from './known-generations.ts';
 import { migrate } from './migrations.ts';
 import { NodeCache } from './node-cache.ts';
 import { NodeReads } from './node-reads.ts';
@@ -295,28 +296,12 @@ export class SqliteMetadataStore implements MetadataStore {
     });
   }
 
-  /** Looks only by generation: one database holds all Spaces, and no generation is given twice. */
   findKnownGenerations(keys: readonly Pick<ObjectKey, 'generation'>[]): ReadonlySet<Generation> {
-    const { isUploadKnown, isContentKnown, isDiscardKnown } = this.#reads;
-    return this.#read(() => {
-      const known = new Set<Generation>();
-      for (const { generation } of keys) {
-        const key = hexToBytes(generation);
-        const isKnown = [isUploadKnown, isContentKnown, isDiscardKnown].some((sql) => sql.get(key) !== null);
-        if (isKnown || this.#packs.isKnown(generation)) known.add(generation);
-      }
-      return known;
-    });
+    return this.#read(() => findKnownGenerations(this.#reads, this.#packs, keys));
   }
 
-  /** Whether the PUT of this generation was ever recorded as complete, so that its object is needed. */
   isFinished(generation: Generation): boolean {
-    return this.#read(() => {
-      const key = hexToBytes(generation);
-      const verdict = this.#reads.isUploadKnown.get(key)?.verdict;
-      if (typeof verdict === 'number' || this.#reads.isContentKnown.get(key) !== null) return true;
-      return this.#packs.isFinished(generation);
-    });
+    return this.#read(() => isFinished(this.#reads, this.#packs, generation));
   }
 
   findTombstones(generations: readonly Generation[]): ReadonlyMap<Generation, number> {

@@ -60,7 +60,7 @@ const NODE_NUMBERS = [
 
 /** The table accepts no values of another type, but a flipped bit can change the type of a stored value. */
 function isSoundNode(row: SqlRow): boolean {
-  for (const name of NODE_NUMBERS) if (typeof row[name] !== 'number') return false;
+  for (const name of NODE_NUMBERS) if (!Number.isInteger(row[name])) return false;
   const { refs, generation, content_type } = row;
   return refs instanceof Uint8Array && generation instanceof Uint8Array && typeof content_type === 'string';
 }

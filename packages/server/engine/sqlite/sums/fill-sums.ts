@@ -25,7 +25,7 @@ function fillTable(database: Database, table: SummedTable): void {
   }
 }
 
-/** Columns that came with the sums. */
+/** Columns that follow from the others. */
 function fillDerived(
   database: Database,
   { name, key }: SummedTable,
@@ -35,7 +35,6 @@ function fillDerived(
   const where = key.map((column, index) => `${column} = ?${index + 2}`).join(' AND ');
   const keys = key.map((column) => row[column] as SQLQueryBindings);
   for (const [column, value] of Object.entries(values)) {
-    if (column !== 'request_key') continue;
     database
       .query<unknown, SQLQueryBindings[]>(`UPDATE ${name} SET ${column} = ?1 WHERE ${where}`)
       .run(value, ...keys);

@@ -1,0 +1,118 @@
+/** One wrong bit of one value of one row, made by SQL: the page stays consistent. */
+import { Database, type SQLQueryBindings } from 'bun:sqlite';
+
+type Value = string | bigint | Uint8Array | null;
+
+export interface Damage {
+  readonly table: string;
+  readonly column: string;
+  /** the row's place in the table */
+  readonly row: number;
+  readonly bit: number;
+}
+
+const INTEGER_BITS = 64;
+const BITS_PER_BYTE = 8;
+/** The schema's own table is the matter of migrations. */
+const LEFT_OUT: ReadonlySet<string> = new Set(['holdfast_schema', 'store', 'sqlite_sequence']);
+/** Numbers that only order the rows: nothing refers to them. */
+const MEANINGLESS: ReadonlySet<string> = new Set(['contents.id', 'pack_verdicts.id']);
+
+interface Column {
+  readonly table: string;
+  readonly column: string;
+  readonly rows: number;
+}
+
+function columnsOf(database: Database): Column[] {
+  const tables = database
+    .query<{ name: string }, []>("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    .all()
+    .filter(({ name }) => !LEFT_OUT.has(name));
+  return tables.flatMap(({ name: table }) => {
+    const rows = Number(database.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${table}`).get()?.n);
+    const columns = database.query<{ name: string }, []>(`PRAGMA table_info(${table})`).all();
+    const named = columns.filter(({ name }) => !MEANINGLESS.has(`${table}.${name}`));
+    return rows === 0 ? [] : named.map(({ name: column }) => ({ table, column, rows }));
+  });
+}
+
+/** Round after round each column of each table once, in another row and another bit. `draw`: an integer below its argument. */
+export function* damagesOf(databasePath: string, draw: (below: number) => number): Generator<Damage> {
+  const database = new Database(databasePath, { readonly: true, safeIntegers: true });
+  try {
+    const columns = columnsOf(database);
+    for (;;) {
+      for (const { table, column, rows } of columns) {
+        const row = draw(rows);
+        const bits = bitsOf(readValue(database, { table, column, row }));
+        if (bits > 0) yield { table, column, row, bit: draw(bits) };
+      }
+    }
+  } finally {
+    database.close();
+  }
+}
+
+function readValue(database: Database, { table, column, row }: Omit<Damage, 'bit'>): Value {
+  const found = database.query<{ value: Value }, SQLQueryBindings[]>(
+    `SELECT ${column} AS value FROM ${table} ORDER BY ${keyOf(database, table)} LIMIT 1 OFFSET ?1`,
+  );
+  return found.get(row)?.value ?? null;
+}
+
+function keyOf(database: Database, table: string): string {
+  const columns = database
+    .query<{ name: string; pk: bigint | number }, []>(`PRAGMA table_info(${table})`)
+    .all();
+  const key = columns
+    .filter(({ pk }) => Number(pk) > 0)
+    .sort((left, right) => Number(left.pk) - Number(right.pk));
+  return key.map(({ name }) => name).join(', ');
+}
+
+function bitsOf(value: Value): number {
+  if (value === null) return 0;
+  if (typeof value === 'bigint' || typeof value === 'number') return INTEGER_BITS;
+  return Buffer.from(value as Uint8Array).length * BITS_PER_BYTE;
+}
+
+function flip(value: Value, bit: number): Value {
+  if (value === null) return null;
+  if (typeof value === 'bigint') return BigInt.asIntN(INTEGER_BITS, value ^ (1n << BigInt(bit)));
+  const bytes = Buffer.from(value as Uint8Array);
+  const at = Math.floor(bit / BITS_PER_BYTE);
+  bytes[at] = (bytes[at] as number) ^ (1 << (bit % BITS_PER_BYTE));
+  return new Uint8Array(bytes);
+}
+
+/** False: the schema does not take that value. */
+export function makeDamage(databasePath: string, damage: Damage): boolean {
+  const { table, column, row, bit } = damage;
+  const database = new Database(databasePath, { readwrite: true, create: false, safeIntegers: true });
+  try {
+    database.run('PRAGMA ignore_check_constraints = ON');
+    const key = keyOf(database, table);
+    const names = key.split(', ');
+    const keys = database
+      .query<Record<string, Value>, SQLQueryBindings[]>(
+        `SELECT ${key} FROM ${table} ORDER BY ${key} LIMIT 1 OFFSET ?1`,
+      )
+      .get(row);
+    if (keys === null) return false;
+    const kept = readValue(database, damage);
+    const value = flip(kept, bit);
+    const written = typeof kept === 'string' ? 'CAST(?1 AS TEXT)' : '?1';
+    const where = names.map((name, index) => `${name} = ?${index + 2}`).join(' AND ');
+    const values = names.map((name) => keys[name] as SQLQueryBindings);
+    database
+      .query<unknown, SQLQueryBindings[]>(`UPDATE ${table} SET ${column} = ${written} WHERE ${where}`)
+      .run(value as SQLQueryBindings, ...values);
+    return true;
+  } catch (error) {
+    if (String((error as { code?: unknown }).code).startsWith('SQLITE_CONSTRAINT')) return false;
+    throw error;
+  } finally {
+    database.close();
+  }
+}

@@ -1,0 +1,144 @@
+/** The rules over the embedded engine in a folder, with a clock and randomness of the proof's own. */
+import { createHmac } from 'node:crypto';
+import { type Hash, type LeaseResponse, NODE_MEDIA_TYPE, UPLOAD_TTL_MS_DEFAULT } from '@holdfast/protocol';
+import type { ContentCaller } from '../../packages/server/core/content-caller.ts';
+import type { Core } from '../../packages/server/core/core.ts';
+import { leaseNode } from '../../packages/server/core/lease-node.ts';
+import { leaseNodes } from '../../packages/server/core/lease-nodes.ts';
+import type { Space } from '../../packages/server/core/model.ts';
+import { PackJudgements } from '../../packages/server/core/packs/judge-pack.ts';
+import { leasePack } from '../../packages/server/core/packs/lease-pack.ts';
+import type { Signer } from '../../packages/server/core/ports.ts';
+import { receiveUpload } from '../../packages/server/core/receive-upload.ts';
+import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
+import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
+import { openDeployment } from '../../packages/server/deployment/open.ts';
+import { unzstd } from '../../packages/server/engine/unzstd.ts';
+import { openLog } from '../../packages/server/log.ts';
+import { JudgingTurns } from '../../packages/server/shares/judging-turns.ts';
+import type { CanonicalNode } from '../../test/support/canonical-node.ts';
+import { makePack, plain } from '../../test/support/planted-pack.ts';
+
+export const SPACE: Space = { appId: 'app', spaceId: 'space' };
+export const OTHER: Space = { appId: 'app', spaceId: 'other' };
+export const MINUTE_MS = 60_000;
+export const HOUR_MS = 60 * MINUTE_MS;
+export const DAY_MS = 86_400_000;
+export const BEGIN_MS = 1_700_000_000_000;
+const ORIGIN = 'http://127.0.0.1:1';
+const NODE_BYTES_MAX = 1024 * 1024;
+
+export const CALLER: ContentCaller = {
+  wantsBytes: true,
+  copy: () => Promise.reject(new Error('no content here is as large as that')),
+};
+
+export interface World {
+  readonly core: Core;
+  /** ms; the proof moves it */
+  readonly clock: { now: number };
+  /** what would have ended the process */
+  readonly fatal: readonly Error[];
+  close(): Promise<void>;
+}
+
+/** @throws what a server that starts on the folder would say */
+export async function openWorld(dataDir: string, now: number, seed: number): Promise<World> {
+  const clock = { now };
+  const fatal: Error[] = [];
+  const folder = { kind: 'folder', dataDir } as const;
+  const { rows, bytes, close } = await openDeployment(
+    { rows: folder, bytes: folder },
+    {
+      ...{ kind: 'serve', dataDir, workers: 1, isAlone: true, worker: 0 },
+      ...{ clock: { now: () => clock.now }, onFatal: (error) => fatal.push(error) },
+      ...{ uploadTtlMs: UPLOAD_TTL_MS_DEFAULT, log: openLog('silent') },
+    },
+  );
+  let drawn = seed * 1_000_000;
+  const core: Core = {
+    metadata: rows,
+    content: bytes,
+    random: {
+      bytes(count) {
+        drawn += 1;
+        const made = Buffer.alloc(count);
+        made.writeUIntBE(drawn, count - 6, 6);
+        return made;
+      },
+    },
+    signer,
+    quotas: NO_QUOTAS,
+    rottenNodes: new RottenNodes(() => undefined),
+    strays: new StrayWatch(),
+    packs: new PackJudgements(unzstd, new JudgingTurns()),
+    settings: {
+      ...{ nodeBytesMax: NODE_BYTES_MAX, activeUploadsMax: 64, uploadTtlMs: 5 * MINUTE_MS },
+      ...{ abandonedAfterMs: HOUR_MS, rootRefHistoryMs: DAY_MS },
+    },
+  };
+  return { core, clock, fatal, close };
+}
+
+const sign = (purpose: string, message: string): Buffer =>
+  createHmac('sha256', 'a key of this proof').update(`${purpose}:${message}`).digest();
+
+const signer: Signer = {
+  sign,
+  verify: (purpose, message, signature) => Buffer.compare(sign(purpose, message), signature) === 0,
+};
+
+const NO_QUOTAS: Core['quotas'] = {
+  find: () => undefined,
+  findAppExcess: async () => undefined,
+} as unknown as Core['quotas'];
+
+export function lease(
+  { core }: World,
+  hash: Hash,
+  durationMs = MINUTE_MS,
+  space = SPACE,
+): Promise<LeaseResponse> {
+  return leaseNode(core, space, hash, durationMs, () => ORIGIN);
+}
+
+/** Lease, and a PUT if it is asked for. */
+export async function put(world: World, node: CanonicalNode, space = SPACE): Promise<LeaseResponse> {
+  const answer = await lease(world, node.hash, MINUTE_MS, space);
+  if (!('upload' in answer)) return answer;
+  await receiveUpload(world.core, {
+    token: answer.upload.url.slice(`${ORIGIN}/uploads/`.length),
+    ...{ contentType: NODE_MEDIA_TYPE, ifNoneMatch: '*', declaredLength: node.bytes.length },
+    body: new Response(node.bytes.slice()).body,
+  });
+  return answer;
+}
+
+/** Lease, PUT, lease: the last answer. */
+export async function upload(
+  world: World,
+  node: CanonicalNode,
+  durationMs = MINUTE_MS,
+  space = SPACE,
+): Promise<LeaseResponse> {
+  await put(world, node, space);
+  return lease(world, node.hash, durationMs, space);
+}
+
+export async function uploadPack(
+  { core }: World,
+  nodes: readonly CanonicalNode[],
+  { isLeased = true }: { readonly isLeased?: boolean } = {},
+): Promise<void> {
+  const hashes = nodes.map(({ hash }) => hash);
+  const request = { hashes, pack: true, leaseDurationMs: MINUTE_MS };
+  const { pack } = await leaseNodes(core, SPACE, request, { renewsOnly: false, uploadOrigin: ORIGIN });
+  if (pack === undefined) throw new Error('no pack was opened');
+  const bytes = makePack(nodes.map(plain));
+  await receiveUpload(core, {
+    token: pack.url.slice(`${ORIGIN}/uploads/`.length),
+    ...{ contentType: pack.headers['content-type'], ifNoneMatch: '*', declaredLength: bytes.length },
+    body: new Response(bytes).body,
+  });
+  if (isLeased) await leasePack(core, SPACE, pack.id, MINUTE_MS, { renewsOnly: false });
+}
