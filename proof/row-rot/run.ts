@@ -27,7 +27,13 @@ export interface RowRotWanted {
   readonly onDamage?: (name: string) => void;
 }
 
-export async function runRowRot({ folder, seed, damagesMax, goesOn, onDamage }: RowRotWanted): Promise<RowRotResult> {
+export async function runRowRot({
+  folder,
+  seed,
+  damagesMax,
+  goesOn,
+  onDamage,
+}: RowRotWanted): Promise<RowRotResult> {
   const origin = join(folder, 'origin');
   mkdirSync(origin);
   const known = await makeDeployment(origin);
