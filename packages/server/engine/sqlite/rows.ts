@@ -72,6 +72,11 @@ export function nodeFromSql(row: SqlRow, hash?: Hash): NodeRow {
   throw damagedRow('node', bytesToHex(row.hash as Uint8Array));
 }
 
+/** For walks, which leave a damaged row where it is. */
+export function soundNodes(row: SqlRow): readonly NodeRow[] {
+  return isNodeSound(row) ? [nodeFromSql(row)] : [];
+}
+
 /** Whether the row is as it was written. */
 export function isNodeSound(row: SqlRow): boolean {
   const node = decodeNode(row);

@@ -32,9 +32,9 @@ import {
   discardFromSql,
   hexToBytes,
   isDiscardSound,
-  isNodeSound,
   isUploadSound,
   nodeFromSql,
+  soundNodes,
   stateCode,
   storageCode,
   storedSizeToSql,
@@ -301,11 +301,11 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   }
 
   findClaimed(heldUntilAtOrBefore: number, limit: number): readonly NodeRow[] {
-    return this.#findNodeRange('findClaimed', heldUntilAtOrBefore, limit).flatMap(orNone);
+    return this.#findNodeRange('findClaimed', heldUntilAtOrBefore, limit).flatMap(soundNodes);
   }
 
   findAbandonedWaiting(touchedAtOrBefore: number, limit: number): readonly NodeRow[] {
-    return this.#findNodeRange('findAbandonedWaiting', touchedAtOrBefore, limit).flatMap(orNone);
+    return this.#findNodeRange('findAbandonedWaiting', touchedAtOrBefore, limit).flatMap(soundNodes);
   }
 
   #findNodeRange(
@@ -397,9 +397,4 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     const watermark = this.#scope.ledger.readWatermark(id);
     return Number(after > watermark) - Number(before > watermark);
   }
-}
-
-/** A walk leaves a damaged row where it is. */
-function orNone(row: SqlRow): readonly NodeRow[] {
-  return isNodeSound(row) ? [nodeFromSql(row)] : [];
 }
