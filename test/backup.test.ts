@@ -128,7 +128,7 @@ describe('a backup', () => {
     expect((await check(dir)).exitCode).toBe(0);
   }, 300_000);
 
-  test('with a damaged node: check names it, and restore refuses it', async () => {
+  test('with a damaged node: check and restore name it, and it heals by the next upload', async () => {
     const dir = at('damaged');
     await backUp(dir);
     const [victim] = large as [CanonicalNode];
@@ -144,11 +144,35 @@ describe('a backup', () => {
       ok: false,
       damagedNodes: [{ app: APP, space: SPACE, hash: victim.hash }],
     });
+    const data = join(at('healing'), 'below');
+    const restored = await runHoldfast(['restore', dir, '--data', data, '--json']);
+    expect([restored.exitCode, restored.stderr]).toEqual([1, expect.stringContaining(victim.hash)]);
+    expect(JSON.parse(restored.stdout)).toMatchObject({
+      damagedNodes: [{ app: APP, space: SPACE, hash: victim.hash }],
+    });
+    const server = await startServer({ data });
+    try {
+      const client = makeSpaceClient(server.url, APP, SPACE, running.issuer.token(SPACE));
+      expect((await client.content(victim.hash)).status).toBe(503);
+      await isReadable(client, [...small, ...large.slice(1)]);
+      await client.store(victim);
+      await isReadable(client, [victim]);
+    } finally {
+      await server.end('SIGKILL');
+    }
+  });
+
+  test('whose list is damaged restores nothing, and leaves nothing', async () => {
+    const dir = at('damaged-list');
+    await backUp(dir);
+    writeFileSync(join(dir, 'BACKUP'), '{');
     mkdirSync(at('stood'));
     for (const data of [join(at('never'), 'below'), at('stood')]) {
-      const restored = await runHoldfast(['restore', dir, '--data', data]);
-      expect(restored.exitCode).toBe(1);
-      expect(restored.stderr).toContain(victim.hash);
+      const { exitCode, stderr } = await runHoldfast(['restore', dir, '--data', data]);
+      expect([exitCode, stderr]).toEqual([
+        1,
+        expect.stringContaining(`mv ${dir}/BACKUP.former ${dir}/BACKUP`),
+      ]);
     }
     // Nothing is left but what was there before.
     expect(existsSync(at('never'))).toBe(false);
@@ -169,11 +193,16 @@ describe('a backup', () => {
     const verdict = JSON.parse(stdout);
     expect(verdict.damagedFiles).toEqual([expect.stringContaining('of holdfast.db')]);
     expect(verdict.damagedNodes).toEqual([expect.objectContaining({ hash: victim.hash })]);
-    expect((await runHoldfast(['restore', dir, '--data', at('never')])).exitCode).toBe(1);
+    const restored = await runHoldfast(['restore', dir, '--data', at('page-restored')]);
+    expect([restored.exitCode, restored.stderr]).toEqual([1, expect.stringContaining(victim.hash)]);
   });
 
   test('goes into no folder of something else, nor into the data', async () => {
     writeFileSync(at('file'), '');
+    mkdirSync(at('others'));
+    writeFileSync(join(at('others'), 'file'), '');
+    expect((await runHoldfast(['backup', at('others'), '--data', running.data])).exitCode).toBe(1);
+    expect(readdirSync(at('others'))).toEqual(['file']);
     for (const dir of [folder.path, running.data, join(running.data, 'backup')]) {
       const { exitCode, stderr } = await runHoldfast(['backup', dir, '--data', running.data]);
       expect([exitCode, stderr.trim().split('\n').length]).toEqual([1, 1]);

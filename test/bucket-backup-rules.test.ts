@@ -74,8 +74,11 @@ function parsePath(lines: string) {
   return { spaceKey, generation };
 }
 
-/** The file with the list of objects. */
-const findList = (): string => join(dir, 'lists', readdirSync(join(dir, 'lists'))[0] as string);
+/** The file with the list of objects; the former one stays beside it. */
+function findList(): string {
+  const sequences = readdirSync(join(dir, 'lists')).map((name) => Number.parseInt(name, 10));
+  return join(dir, 'lists', `${Math.max(...sequences)}.bucket`);
+}
 
 test(
   'a bucket without a marker, the backup of another bucket, and one that is being made are refused',
@@ -131,7 +134,11 @@ test(
     mend();
     rmSync(findList());
     const missing = await check();
-    expect([missing.exitCode, missing.stderr]).toEqual([1, expect.stringContaining('is missing')]);
+    expect(missing).toMatchObject({ exitCode: 1, json: { damagedFiles: ['the list of objects'] } });
+    await sendToBucket(bucket, { method: 'DELETE', key: keys.keyOf(parsePath(lines)) });
+    const unlisted = await restore(bucket);
+    expect([unlisted.exitCode, unlisted.stderr]).toEqual([1, expect.stringContaining('the list of objects')]);
+    expect(await restore(bucket)).toMatchObject({ exitCode: 1 });
 
     mend();
     const manifest = JSON.parse(readFileSync(join(dir, 'BUCKET'), 'utf8'));
@@ -261,7 +268,7 @@ test(
     await run(bucket, words);
     const killed = await run(bucket, words, {
       BUN_OPTIONS: `--preload=${KILL_POINT}`,
-      HOLDFAST_TEST_KILL_AT: 'rename:BUCKET:1',
+      HOLDFAST_TEST_KILL_AT: 'rename:/BUCKET.new:1',
     });
     expect(killed).toMatchObject({ exitCode: 137, json: undefined });
     expect(await check()).toMatchObject({ exitCode: 0, json: { ok: true, nodes: OBJECTS + 2 } });

@@ -41,6 +41,13 @@ for (const name of ['link', 'unlink', 'rename']) {
     return real(path, ...rest);
   };
 }
+for (const name of ['unlink', 'rename']) {
+  const real = fs[`${name}Sync`] as (...given: unknown[]) => unknown;
+  fs[`${name}Sync`] = (path, ...rest) => {
+    meet(name, String(path), String(path).includes(which));
+    return real(path, ...rest);
+  };
+}
 
 const prepare = Database.prototype.prepare;
 Database.prototype.prepare = function (this: unknown, sql: string, ...rest: never[]) {

@@ -8,7 +8,7 @@ import { formatTime } from '../progress/format-progress.ts';
 import { nowAndThen } from '../progress/waits.ts';
 import { withServer } from '../server-door.ts';
 import { sayWhenInterrupted } from '../terminal/interruption.ts';
-import { printJson, printLine, printNote } from '../terminal/output.ts';
+import { printable, printJson, printLine, printNote } from '../terminal/output.ts';
 import { resolvePath } from '../trees/given-path.ts';
 
 interface Flags {
@@ -20,6 +20,7 @@ interface Flags {
 }
 
 type BackupVerdict = import('@holdfast/server').BackupVerdict;
+type DamagedNode = BackupVerdict['damagedNodes'][number];
 
 const KEEP_GONE_MS_DEFAULT = 30 * 24 * 60 * 60 * 1000;
 
@@ -68,7 +69,9 @@ export function registerBackupCommand(program: Command): void {
 export function registerRestoreCommand(program: Command): void {
   program
     .command('restore')
-    .description('make a new data folder from a backup, every byte proven')
+    .description(
+      'make a new data folder from a backup, with all that is good in it; ends with 1 if anything is damaged',
+    )
     .argument('<dir>', 'the folder of the backup')
     .option('--data <dir>', 'the new data folder, missing or empty')
     .addOption(contentOption('put back the objects that this bucket lacks, from the backup of a bucket'))
@@ -160,21 +163,21 @@ async function runCheck(dir: string, _: unknown, command: Command): Promise<void
 }
 
 function describe({ damagedNodes, counted: _, ...verdict }: BackupVerdict): Record<string, unknown> {
-  const nodes = damagedNodes.map(({ space, hash, reason }) => ({
-    ...{ app: space.appId, space: space.spaceId },
-    ...{ hash, message: reason },
-  }));
-  return { ...verdict, damagedNodes: nodes };
+  return { ...verdict, damagedNodes: damagedNodes.map(describeNode) };
 }
+
+const describeNode = ({ space, hash, reason }: DamagedNode) => ({
+  ...{ app: space.appId, space: space.spaceId },
+  ...{ hash, message: reason },
+});
+
+const formatDamagedNode = ({ space, hash, reason }: DamagedNode): string =>
+  `damaged: node ${hash} of App ${JSON.stringify(space.appId)}, Space ${JSON.stringify(space.spaceId)}: ${reason}`;
 
 function printVerdict(verdict: BackupVerdict): void {
   const { ok, createdAt, counted, nodes, bytes, damagedNodes, damagedFiles } = verdict;
-  for (const what of damagedFiles) printLine(`damaged: ${what}`);
-  for (const { space, hash, reason } of damagedNodes) {
-    printLine(
-      `damaged: node ${hash} of App ${JSON.stringify(space.appId)}, Space ${JSON.stringify(space.spaceId)}: ${reason}`,
-    );
-  }
+  for (const what of damagedFiles) printLine(printable(`damaged: ${what}`));
+  for (const node of damagedNodes) printLine(printable(formatDamagedNode(node)));
   if (!ok) return;
   printLine(
     `the backup of ${new Date(createdAt).toISOString()} is good: ${formatCount(nodes)} ${counted}, ${formatBytes(bytes)}`,
@@ -192,12 +195,20 @@ async function runRestore(dir: string, flags: Flags): Promise<void> {
   const result = await withServer((server) =>
     server.restoreBackup({ folder: resolvePath(dir, { isMadeFolder: true }), dataDir }, { onProgress: say }),
   );
-  if (flags.json) return printJson(result);
-  const { createdAt, nodes, bytes, ms } = result;
-  printLine(
-    `restored ${formatCount(nodes)} nodes, ${formatBytes(bytes)}, as they were at ${new Date(createdAt).toISOString()}, in ${formatTime(ms)}`,
+  const { createdAt, nodes, bytes, ms, damagedNodes, damagedFiles } = result;
+  if (flags.json) printJson({ ...result, damagedNodes: damagedNodes.map(describeNode) });
+  else {
+    printLine(
+      `restored ${formatCount(nodes)} nodes, ${formatBytes(bytes)}, as they were at ${new Date(createdAt).toISOString()}, in ${formatTime(ms)}`,
+    );
+    printLine(`next: holdfast serve --data ${data}`);
+  }
+  for (const what of damagedFiles) printNote(printable(`damaged: ${what}`));
+  for (const node of damagedNodes) printNote(printable(formatDamagedNode(node)));
+  if (damagedNodes.length + damagedFiles.length === 0) return;
+  throw new CliError(
+    `the backup ${dir} is damaged: everything else was restored to ${data}, but ${formatCount(damagedNodes.length)} nodes, named above, answer 503 until their bytes are uploaded again; make a new backup in another folder`,
   );
-  printLine(`next: holdfast serve --data ${data}`);
 }
 
 async function restoreIntoBucket(dir: string, content: string, flags: Flags): Promise<void> {

@@ -1,24 +1,26 @@
 /** Copies the objects of a bucket that a folder does not have yet. Servers go on meanwhile, because an object never changes. */
-import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { holdDataFolder } from '../deployment/data-folder.ts';
+import { dirname } from 'node:path';
+import { holdDataFolder, LOCK_NAME } from '../deployment/data-folder.ts';
 import { FOLDER_MARKS, markFolder } from '../deployment/folder-marks.ts';
+import { HeldFolder, makeNamedFolder } from '../deployment/held-folder.ts';
 import { withBucket } from '../deployment/open.ts';
-import type { S3Place } from '../deployment/place.ts';
-import { nameBucket } from '../deployment/place.ts';
-import { replacePrivateFile } from '../deployment/private-file.ts';
+import { nameBucket, type S3Place } from '../deployment/place.ts';
 import type { BucketObjects, FetchedObject } from '../engine/backup-ports.ts';
 import { ServeError } from '../errors.ts';
 import {
   type BucketEntry,
   BucketFolder,
-  BucketListReader,
   type BucketManifest,
+  findPartFiles,
   formatEntry,
+  INCOMING,
+  LISTS,
   makeBucketManifest,
   PARTS,
+  readEntries,
 } from './bucket-list.ts';
-import { GrowingFile, syncFolder } from './durable-files.ts';
+import { GrowingFile } from './durable-files.ts';
+import { explainDiskError } from './explain-disk.ts';
 import type { BackupResult } from './make-backup.ts';
 
 export interface BucketBackupRequest {
@@ -32,8 +34,7 @@ export interface BucketBackupRequest {
 const PRIVATE_UMASK = 0o077;
 const FETCHES_IN_FLIGHT = 8;
 const LOST_AND_FOUND = 'lost+found';
-const LOCK_FILE = 'lock.db';
-const FILE_NAME = /^([0-9a-f]{32})\.([0-9a-f]{64})$/;
+const LIST_FILE = /^\d+\.bucket$/;
 
 export interface BucketBackupWatch {
   onProgress(step: string, copiedBytes: number): void;
@@ -55,32 +56,40 @@ export async function backUpBucket(
         `${nameBucket(place)} has no marker of a deployment: name the bucket and prefix of --content`,
       );
     }
-    const held = holdDataFolder(folder, { isBackup: true });
     try {
-      const target = new BucketFolder(folder);
-      const former = await target.findManifest();
-      assertOwn(target, former, storeId);
-      markFolder(folder);
-      const job = new BucketCopy({ bucket, target, former, keepGoneMs, onProgress });
-      const { nodes, bytes } = await job.run(storeId);
-      await bucket.noteBackup(Date.now()).catch((error: Error) => onUntold(error.message));
-      return { nodes, bytes, copiedBytes: job.copiedBytes, ms: Math.round(performance.now() - startedAt) };
-    } finally {
-      held.release();
+      makeNamedFolder(folder);
+      const target = new BucketFolder(HeldFolder.hold(folder));
+      // Before anything is made there, and again with the lock.
+      assertOwn(target, storeId);
+      const held = holdDataFolder(folder, { isBackup: true });
+      try {
+        const former = assertOwn(target, storeId);
+        markFolder(folder);
+        const job = new BucketCopy({ bucket, target, former, keepGoneMs, onProgress });
+        const { nodes, bytes } = await job.run(storeId);
+        await bucket.noteBackup(Date.now()).catch((error: Error) => onUntold(error.message));
+        return { nodes, bytes, copiedBytes: job.copiedBytes, ms: Math.round(performance.now() - startedAt) };
+      } finally {
+        held.release();
+        target.folder.close();
+      }
+    } catch (error) {
+      throw explainDiskError(error, { path: folder, kept: 'the former backup is unchanged' });
     }
   });
 }
 
-function assertOwn({ root }: BucketFolder, former: BucketManifest | undefined, storeId: string): void {
+/** The former backup, if the folder has one. */
+function assertOwn(target: BucketFolder, storeId: string): BucketManifest | undefined {
+  const { root, folder } = target;
+  const former = target.findManifest();
   if (former !== undefined && former.storeId !== storeId) {
     throw new ServeError(`${root} holds the backup of another deployment's bucket: choose another folder`);
   }
-  if (former !== undefined) return;
-  const names = readdirSync(root).filter(
-    (name) => ![LOCK_FILE, LOST_AND_FOUND, ...FOLDER_MARKS].includes(name),
-  );
+  if (former !== undefined) return former;
+  const names = folder.list().filter((name) => ![LOCK_NAME, LOST_AND_FOUND, ...FOLDER_MARKS].includes(name));
   // An interrupted first backup has made this, and its files are told by their digests.
-  if (names.length === 0 || names.includes('incoming')) return;
+  if (names.length === 0 || names.includes(INCOMING)) return undefined;
   throw new ServeError(`${root} is not empty and holds no backup of a bucket: give an empty folder`);
 }
 
@@ -100,21 +109,20 @@ class BucketCopy {
 
   constructor(options: BucketCopyOptions) {
     this.#options = options;
-    const { incoming, lists } = options.target;
-    rmSync(incoming, { recursive: true, force: true });
-    for (const folder of [incoming, lists]) mkdirSync(folder, { recursive: true });
-    syncFolder(options.target.root);
+    const { folder } = options.target;
+    folder.removeTree(INCOMING);
+    folder.makeFolders([INCOMING, LISTS]);
   }
 
   async run(storeId: string): Promise<BucketManifest> {
     const { target, former } = this.#options;
     const sequence = (former?.sequence ?? 0) + 1;
-    const list = new GrowingFile(target.listPath(sequence));
+    const list = new GrowingFile(target.folder, target.listName(sequence));
     const hasher = new Bun.CryptoHasher('sha256');
-    const reader = former && new BucketListReader(target.listPath(former.sequence));
+    const reader = former && readEntries(target, former);
     let [nodes, bytes] = [0, 0];
     for (const part of PARTS) {
-      const known = (await reader?.take(part)) ?? [];
+      const known = reader?.take(part) ?? [];
       for (const entry of await this.#copyPart(part, known)) {
         const line = formatEntry(entry);
         hasher.update(line);
@@ -124,12 +132,16 @@ class BucketCopy {
       }
     }
     list.finish();
-    syncFolder(target.lists);
+    target.folder.sync(LISTS);
     const sha256 = hasher.digest('hex');
     const manifest = makeBucketManifest({ sequence, storeId, createdAt: this.#now, nodes, bytes, sha256 });
-    await replacePrivateFile(target.manifestPath, Buffer.from(`${JSON.stringify(manifest)}\n`));
-    for (const path of this.#expired) rmSync(path, { force: true });
-    if (former !== undefined) rmSync(target.listPath(former.sequence), { force: true });
+    target.replaceManifest(manifest);
+    for (const name of this.#expired) target.folder.remove(name);
+    const kept = [manifest, former].flatMap((each) => (each ? [target.listName(each.sequence)] : []));
+    for (const name of target.folder.list(LISTS)) {
+      const path = `${LISTS}/${name}`;
+      if (LIST_FILE.test(name) && !kept.includes(path)) target.folder.remove(path);
+    }
     return manifest;
   }
 
@@ -160,30 +172,22 @@ class BucketCopy {
 
   /** What the folder has, by path. */
   #findFiles(part: string): Map<string, BucketEntry> {
-    const folder = this.#options.target.folderOf(part);
-    mkdirSync(folder, { recursive: true });
-    const files = new Map<string, BucketEntry>();
-    for (const space of readdirSync(folder)) {
-      for (const name of readdirSync(join(folder, space))) {
-        const [, generation, sha256] = FILE_NAME.exec(name) ?? [];
-        if (generation === undefined || sha256 === undefined) continue;
-        const path = `${part}/${space}/${generation}`;
-        const { size } = statSync(join(folder, space, name));
-        files.set(path, { path, sha256, size, goneAt: 0 });
-      }
-    }
-    return files;
+    const { target } = this.#options;
+    target.folder.makeFolders([target.folderOf(part)]);
+    return new Map(findPartFiles(target, part).map((entry) => [entry.path, entry]));
   }
 
   #syncFolders(part: string): void {
-    const folder = this.#options.target.folderOf(part);
-    for (const space of readdirSync(folder)) syncFolder(join(folder, space));
-    for (const path of [folder, dirname(folder)]) syncFolder(path);
+    const { target } = this.#options;
+    const folder = target.folderOf(part);
+    for (const space of target.folder.list(folder)) target.folder.sync(`${folder}/${space}`);
+    for (const name of [folder, dirname(folder)]) target.folder.sync(name);
   }
 
   /** `undefined`: the object was deleted after it was listed. */
   async #fetch(path: string): Promise<BucketEntry | undefined> {
-    const draft = join(this.#options.target.incoming, path.replaceAll('/', '-'));
+    const { target } = this.#options;
+    const draft = `${INCOMING}/${path.replaceAll('/', '-')}`;
     let fetched = await this.#fetchInto(draft, path);
     if (fetched?.isNameOther === true) {
       // Damaged on the way, or a store whose ETags are no MD5: a second reading tells.
@@ -195,9 +199,9 @@ class BucketCopy {
     }
     if (fetched === undefined) return undefined;
     const entry = { path, sha256: fetched.sha256, size: fetched.size, goneAt: 0 };
-    const file = this.#options.target.fileOf(entry);
-    mkdirSync(dirname(file), { recursive: true });
-    renameSync(draft, file);
+    const file = target.fileOf(entry);
+    if (target.folder.look(dirname(file)) === undefined) target.folder.makeFolders([dirname(file)]);
+    target.folder.rename(draft, file);
     this.copiedBytes += fetched.size;
     return entry;
   }
@@ -208,7 +212,7 @@ class BucketCopy {
     try {
       const fetched = await this.#options.bucket.fetch(path, () => {
         file?.close();
-        const begun = new GrowingFile(draft);
+        const begun = new GrowingFile(this.#options.target.folder, draft);
         file = begun;
         return (piece) => begun.append(piece);
       });

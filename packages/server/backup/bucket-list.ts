@@ -3,17 +3,28 @@
  * before the manifest is. The name of a file has the digest of its bytes, so an interrupted backup goes on where it was.
  *
  *     BUCKET                                     the manifest
+ *     BUCKET.former                              the one before; of a first backup the same
  *     lists/SEQUENCE.bucket                      the objects, by the parts of their keys
  *     objects/<part>/<Space>/<generation>.<sha256>
  *     incoming/                                  objects that are being read
  */
-import { createReadStream, existsSync } from 'node:fs';
+import { closeSync, readSync } from 'node:fs';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { findPrivateFile } from '../deployment/private-file.ts';
+import type { HeldFolder } from '../deployment/held-folder.ts';
 import { ServeError } from '../errors.ts';
+import { isCount, isDigest, isTime, type Shape, takeShape } from './closed-shape.ts';
+import { replaceDurably } from './durable-files.ts';
 
 const FORMAT = 1;
+const MANIFEST = 'BUCKET';
+const FORMER = 'BUCKET.former';
+export const LISTS = 'lists';
+export const INCOMING = 'incoming';
+/** More than any manifest has. */
+const MANIFEST_BYTES_MAX = 64 * 1024;
+/** A line of a list has less. */
+const LINE_BYTES_MAX = 256;
+const PIECE_BYTES = 256 * 1024;
 
 /** Keys are spread over as many parts: one is looked at after the other, so that memory does not grow with the bucket. */
 export const PARTS: readonly string[] = Array.from({ length: 256 }, (_, part) =>
@@ -44,49 +55,70 @@ export interface BucketManifest {
 }
 
 export class BucketFolder {
-  readonly root: string;
+  readonly folder: HeldFolder;
 
-  constructor(root: string) {
-    this.root = root;
+  /** The caller closes the folder. */
+  constructor(folder: HeldFolder) {
+    this.folder = folder;
   }
 
-  get manifestPath(): string {
-    return join(this.root, 'BUCKET');
+  get root(): string {
+    return this.folder.path;
   }
 
-  get incoming(): string {
-    return join(this.root, 'incoming');
-  }
-
-  get lists(): string {
-    return join(this.root, 'lists');
-  }
-
-  listPath(sequence: number): string {
-    return join(this.lists, `${sequence}.bucket`);
+  listName(sequence: number): string {
+    return `${LISTS}/${sequence}.bucket`;
   }
 
   folderOf(part: string): string {
-    return join(this.root, 'objects', part);
+    return `objects/${part}`;
   }
 
   fileOf({ path, sha256 }: Pick<BucketEntry, 'path' | 'sha256'>): string {
-    return join(this.root, 'objects', `${path}.${sha256}`);
+    return `objects/${path}.${sha256}`;
   }
 
   /** `undefined` when no backup of a bucket was ever finished here. @throws ServeError */
-  async findManifest(): Promise<BucketManifest | undefined> {
-    const bytes = await findPrivateFile(this.manifestPath);
-    if (bytes === undefined) return undefined;
-    try {
-      const manifest = JSON.parse(Buffer.from(bytes).toString()) as BucketManifest;
-      if (manifest.format === FORMAT) return manifest;
-    } catch {
-      // Said below.
-    }
+  findManifest(): BucketManifest | undefined {
+    const bytes = this.folder.read(MANIFEST, MANIFEST_BYTES_MAX);
+    const manifest = bytes && parseManifest(bytes);
+    if (bytes === undefined || manifest !== undefined) return manifest;
+    const [path, former] = [join(this.root, MANIFEST), join(this.root, FORMER)];
     throw new ServeError(
-      `${this.manifestPath} is damaged, or of a newer Holdfast: use that version, or a new folder`,
+      `${path} is damaged, or of a newer Holdfast: use that version, or a new folder; the manifest before it is ${former}: to take that one, move it to ${path} and run the same command again`,
     );
+  }
+
+  /** The manifest before this one; undefined if it is not there or damaged. */
+  findFormerManifest(): BucketManifest | undefined {
+    const bytes = this.folder.read(FORMER, MANIFEST_BYTES_MAX);
+    return bytes && parseManifest(bytes);
+  }
+
+  /** Durable when it returns. The folder keeps the former manifest. */
+  replaceManifest(manifest: BucketManifest): void {
+    const bytes = Buffer.from(`${JSON.stringify(manifest)}\n`);
+    replaceDurably(this.folder, FORMER, this.folder.read(MANIFEST, MANIFEST_BYTES_MAX) ?? bytes);
+    replaceDurably(this.folder, MANIFEST, bytes);
+  }
+}
+
+const STORE_ID = /^[0-9A-Za-z-]{1,64}$/;
+const SHAPE: Shape<BucketManifest> = {
+  format: (value) => value === FORMAT,
+  sequence: (value) => isCount(value) && value >= 1,
+  storeId: (value) => typeof value === 'string' && STORE_ID.test(value),
+  createdAt: isTime,
+  nodes: isCount,
+  bytes: isCount,
+  sha256: isDigest,
+};
+
+function parseManifest(bytes: Uint8Array): BucketManifest | undefined {
+  try {
+    return takeShape<BucketManifest>(JSON.parse(Buffer.from(bytes).toString()), SHAPE);
+  } catch {
+    return undefined;
   }
 }
 
@@ -100,25 +132,80 @@ export const formatEntry = ({ path, sha256, size, goneAt }: BucketEntry): string
 
 const ENTRY = /^([0-9a-f]{2}\/[0-9a-f]{32}\/[0-9a-f]{32}) ([0-9a-f]{64}) (\d{1,16}) (\d{1,16})$/;
 
-/** A list, part by part in their order. */
-export class BucketListReader {
-  readonly #lines: AsyncIterator<string>;
+const FILE_NAME = /^([0-9a-f]{32})\.([0-9a-f]{64})$/;
+const SPACE_NAME = /^[0-9a-f]{32}$/;
+
+/** What the folder has of a part, whatever a list says. @throws NotOurs */
+export function findPartFiles(target: BucketFolder, part: string): BucketEntry[] {
+  const { folder } = target;
+  const spaces = folder.list(target.folderOf(part)).filter((name) => SPACE_NAME.test(name));
+  return spaces.flatMap((space) =>
+    folder.list(`${target.folderOf(part)}/${space}`).flatMap((name) => {
+      const [, generation, sha256] = FILE_NAME.exec(name) ?? [];
+      if (generation === undefined || sha256 === undefined) return [];
+      const size = folder.sizeOf(`${target.folderOf(part)}/${space}/${name}`);
+      return size === undefined ? [] : [{ path: `${part}/${space}/${generation}`, sha256, size, goneAt: 0 }];
+    }),
+  );
+}
+
+/** Gives the entries of each part, in their order; of all that the folder has, if its list is gone or not as it was written. */
+export function readEntries(
+  target: BucketFolder,
+  { sequence, sha256 }: BucketManifest,
+): { readonly isListed: boolean; readonly take: (part: string) => readonly BucketEntry[] } {
+  if (!isListWhole(target, sequence, sha256)) {
+    return { isListed: false, take: (part) => findPartFiles(target, part) };
+  }
+  const reader = new BucketListReader(target, sequence);
+  return { isListed: true, take: (part) => reader.take(part) };
+}
+
+function isListWhole(target: BucketFolder, sequence: number, sha256: string): boolean {
+  let reader: BucketListReader | undefined;
+  try {
+    reader = new BucketListReader(target, sequence);
+    for (const part of PARTS) reader.take(part);
+    return reader.digest() === sha256;
+  } catch (error) {
+    if (error instanceof ServeError) return false;
+    throw error;
+  } finally {
+    reader?.close();
+  }
+}
+
+/** A list, part by part in their order. The descriptor ends with the process, or when it is closed. */
+class BucketListReader {
+  readonly #fd: number;
+  readonly #piece = Buffer.alloc(PIECE_BYTES);
   readonly #hasher = new Bun.CryptoHasher('sha256');
+  #rest = '';
+  #lines: string[] = [];
+  #isAtEnd = false;
   #ahead: BucketEntry | undefined;
 
   /** @throws ServeError */
-  constructor(path: string) {
-    if (!existsSync(path))
-      throw new ServeError(`the list ${path} is missing: make a new backup in another folder`);
-    const lines = createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY });
-    this.#lines = lines[Symbol.asyncIterator]();
+  constructor(target: BucketFolder, sequence: number) {
+    const name = target.listName(sequence);
+    const fd = target.folder.openToRead(name);
+    if (fd === undefined) {
+      throw new ServeError(
+        `the list ${join(target.root, name)} is missing: make a new backup in another folder`,
+      );
+    }
+    this.#fd = fd;
+  }
+
+  close(): void {
+    closeSync(this.#fd);
   }
 
   /** The entries of the part; those of parts before it are passed over. @throws ServeError */
-  async take(part: string): Promise<readonly BucketEntry[]> {
+  take(part: string): readonly BucketEntry[] {
     const entries: BucketEntry[] = [];
     for (;;) {
-      this.#ahead ??= await this.#read();
+      this.#ahead ??= this.#read();
       if (this.#ahead === undefined || this.#ahead.path.slice(0, 2) > part) return entries;
       if (this.#ahead.path.startsWith(part)) entries.push(this.#ahead);
       this.#ahead = undefined;
@@ -130,14 +217,27 @@ export class BucketListReader {
     return this.#hasher.digest('hex');
   }
 
-  async #read(): Promise<BucketEntry | undefined> {
-    const { value, done } = await this.#lines.next();
-    if (done === true) return undefined;
-    const [, path, sha256, size, goneAt] = ENTRY.exec(value) ?? [];
+  #read(): BucketEntry | undefined {
+    const line = this.#nextLine();
+    if (line === undefined) return undefined;
+    const [, path, sha256, size, goneAt] = ENTRY.exec(line) ?? [];
     if (path === undefined || sha256 === undefined) {
       throw new ServeError('the list of the backup is damaged: make a new backup in another folder');
     }
-    this.#hasher.update(`${value}\n`);
+    this.#hasher.update(`${line}\n`);
     return { path, sha256, size: Number(size), goneAt: Number(goneAt) };
+  }
+
+  #nextLine(): string | undefined {
+    while (this.#lines.length === 0 && !this.#isAtEnd) {
+      const bytes = readSync(this.#fd, this.#piece, 0, PIECE_BYTES, null);
+      this.#isAtEnd = bytes === 0;
+      const lines = (this.#rest + this.#piece.toString('latin1', 0, bytes)).split('\n');
+      const rest = lines.pop() ?? '';
+      if (this.#isAtEnd && rest !== '') lines.push(rest);
+      this.#rest = this.#isAtEnd ? '' : rest.slice(0, LINE_BYTES_MAX);
+      this.#lines = lines.reverse();
+    }
+    return this.#lines.pop();
   }
 }

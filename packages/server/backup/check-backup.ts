@@ -1,15 +1,20 @@
 /** `holdfast backup check`: opens a backup as a server would, and proves every byte of it. Changes nothing in it. */
 import { accessSync, constants, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { formatCount } from '@holdfast/protocol';
 import { holdDataFolder } from '../deployment/data-folder.ts';
+import { HeldFolder, NotOurs } from '../deployment/held-folder.ts';
 import { loadFolderFormat, openRestoredFolder } from '../deployment/open.ts';
 import type { FolderFormat } from '../engine/backup-ports.ts';
 import { ServeError } from '../errors.ts';
-import { checkObjects, readManifest, readObjectSizes, writeDatabases } from './read-backup.ts';
+import { BackupObjects } from './backup-objects.ts';
+import { explainDiskError } from './explain-disk.ts';
+import type { Manifest } from './manifest.ts';
+import { findObjects, writeDatabases } from './read-backup.ts';
 import { checkBucketBackup } from './read-bucket-backup.ts';
-import { type Manifest, Repository } from './repository.ts';
+import { Repository } from './repository.ts';
+import { holdFolder } from './restore-backup.ts';
 import type { BackupVerdict, CheckRun } from './verdict.ts';
 import { type DamagedNode, describeVerified, verifyNodes } from './verify-nodes.ts';
 
@@ -21,16 +26,22 @@ export async function checkBackup(folder: string, { onProgress }: CheckRun): Pro
   process.umask(PRIVATE_UMASK);
   const ofBucket = await checkBucketBackup(folder, { onProgress });
   if (ofBucket !== undefined) return ofBucket;
-  const repository = new Repository(folder);
-  const manifest = await readManifest(repository);
-  const scratch = mkdtempSync(join(findScratchParent(folder), 'check-'));
-  const remove = (): void => rmSync(scratch, { recursive: true, force: true });
-  process.once('exit', remove);
+  const repository = new Repository(holdFolder(folder));
   try {
-    return await new BackupCheck(repository, manifest, scratch, onProgress).run();
+    const manifest = repository.getManifest();
+    const scratch = mkdtempSync(join(findScratchParent(folder), 'check-'));
+    const remove = (): void => rmSync(scratch, { recursive: true, force: true });
+    process.once('exit', remove);
+    try {
+      return await new BackupCheck(repository, manifest, scratch, onProgress).run();
+    } finally {
+      process.off('exit', remove);
+      remove();
+    }
+  } catch (error) {
+    throw explainDiskError(error, { path: folder, kept: 'nothing was changed' });
   } finally {
-    process.off('exit', remove);
-    remove();
+    repository.folder.close();
   }
 }
 
@@ -66,26 +77,34 @@ class BackupCheck {
   async run(): Promise<BackupVerdict> {
     const { createdAt, nodes, bytes } = this.#manifest;
     this.#onProgress('reading the databases');
-    const onDamage = ({ what }: { readonly what: string }): number => this.#damagedFiles.push(what);
-    await writeDatabases(this.#repository, this.#manifest, this.#scratch, onDamage);
+    const onDamage = (what: string): number => this.#damagedFiles.push(what);
+    this.#writeDatabases(onDamage);
     this.#onProgress('checking the databases');
     const format = await loadFolderFormat();
     this.#damagedFiles.push(...format.findDamage(this.#scratch));
-    const sizes = await readObjectSizes(this.#repository, this.#manifest);
-    await checkObjects(format.objectsIn(this.#repository.root), sizes, onDamage);
+    const { root, folder } = this.#repository;
+    const objects = new BackupObjects(folder, format.objectsIn(root));
+    findObjects(this.#repository, this.#manifest, objects, onDamage);
     const damagedNodes = this.#manifest.objects === null ? [] : await this.#verifyNodes(format);
     const ok = this.#damagedFiles.length === 0 && damagedNodes.length === 0;
     return { ok, createdAt, counted: 'nodes', nodes, bytes, damagedNodes, damagedFiles: this.#damagedFiles };
   }
 
+  #writeDatabases(onDamage: (what: string) => void): void {
+    const scratch = HeldFolder.hold(this.#scratch);
+    try {
+      writeDatabases(this.#repository, this.#manifest, scratch, onDamage);
+    } finally {
+      scratch.close();
+    }
+  }
+
   async #verifyNodes(format: FolderFormat): Promise<readonly DamagedNode[]> {
-    // The copy is no store of its own yet: without this it would be taken for one that has lost its objects.
-    format.renewRows(this.#scratch);
-    const content = join(this.#scratch, 'content');
-    mkdirSync(content);
-    symlinkSync(resolve(this.#repository.root, 'objects'), join(content, 'objects'));
     const held = holdDataFolder(this.#scratch);
     try {
+      // The copy is no store of its own yet: without this it would be taken for one that has lost its objects.
+      format.renewRows(this.#scratch);
+      this.#linkObjects(format);
       const { rows, bytes, close } = await openRestoredFolder(this.#scratch);
       try {
         const verified = await verifyNodes({
@@ -103,11 +122,32 @@ class BackupCheck {
         await close();
       }
     } catch (error) {
-      if (!(error instanceof ServeError)) throw error;
-      this.#damagedFiles.push(`the database cannot be opened: ${error.message}`);
+      const code = String((error as { code?: unknown } | null)?.code);
+      if (!(error instanceof ServeError) && !code.startsWith('SQLITE_')) throw error;
+      this.#damagedFiles.push(`the database cannot be opened: ${(error as Error).message}`);
       return [];
     } finally {
       held.release();
     }
+  }
+
+  /** Folders of objects that are gone, or no folders, are empty in the copy: nothing is made in the backup. */
+  #linkObjects(format: FolderFormat): void {
+    const { root, folder } = this.#repository;
+    for (const name of format.objectsIn(root).folderNames) {
+      const path = join(this.#scratch, 'content', name);
+      mkdirSync(dirname(path), { recursive: true });
+      if (isFolder(folder, name)) symlinkSync(resolve(root, name), path);
+      else mkdirSync(path);
+    }
+  }
+}
+
+function isFolder(folder: HeldFolder, name: string): boolean {
+  try {
+    return folder.look(name)?.isDirectory() ?? false;
+  } catch (error) {
+    if (error instanceof NotOurs) return false;
+    throw error;
   }
 }

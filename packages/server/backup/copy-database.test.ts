@@ -4,11 +4,13 @@ import { afterAll, expect, test } from 'bun:test';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { HeldFolder } from '../deployment/held-folder.ts';
 import { pinDatabase, SqlitePageSnapshot, withPin } from '../engine/sqlite/page-snapshot.ts';
 import { DatabaseCopies } from './copy-database.ts';
+import { makeManifest } from './manifest.ts';
 import { Pace } from './pace.ts';
 import { writeDatabases } from './read-backup.ts';
-import { makeManifest, Repository } from './repository.ts';
+import { Repository } from './repository.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'copy-database-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -21,7 +23,7 @@ const UNBOUND = {
 };
 
 test('the copy holds the pages of one moment, though pages change between its passes', async () => {
-  const path = join(folder, 'rows.db');
+  const path = join(folder, 'holdfast.db');
   const database = new Database(path);
   database.run('PRAGMA journal_mode = WAL');
   database.run('CREATE TABLE rows (id INTEGER PRIMARY KEY, written INTEGER, bytes BLOB)');
@@ -33,10 +35,18 @@ test('the copy holds the pages of one moment, though pages change between its pa
   };
   const restored = join(folder, 'restored');
   mkdirSync(restored);
-  const repository = new Repository(join(folder, 'backup'));
+  mkdirSync(join(folder, 'backup'));
+  const repository = new Repository(HeldFolder.hold(join(folder, 'backup')));
+  repository.makeFolders(['holdfast.db']);
   const pace = new Pace(UNBOUND, 0, () => 0);
   const seed = '0123456789abcdef';
-  const copies = new DatabaseCopies('rows.db', { repository, sequence: 1, seed, former: undefined, pace });
+  const copies = new DatabaseCopies('holdfast.db', {
+    repository,
+    sequence: 1,
+    seed,
+    former: undefined,
+    pace,
+  });
   const glance = (): SqlitePageSnapshot => withPin(path, (pin) => new SqlitePageSnapshot(path, pin));
   write(1, 0, ROWS);
   const seen = glance();
@@ -62,10 +72,10 @@ test('the copy holds the pages of one moment, though pages change between its pa
     databases,
     objects: null,
   });
-  await writeDatabases(repository, manifest, restored, ({ what }) => {
+  writeDatabases(repository, manifest, HeldFolder.hold(restored), (what) => {
     throw new Error(what);
   });
-  const copy = new Database(join(restored, 'rows.db'));
+  const copy = new Database(join(restored, 'holdfast.db'));
   expect(copy.query('PRAGMA integrity_check').get()).toEqual({ integrity_check: 'ok' });
   expect(copy.query('SELECT id, written, hex(bytes) FROM rows').all()).toEqual(expected);
   copy.close();

@@ -1,12 +1,11 @@
 /** Copies a database page by page. Pages that the folder has already are told by their checksums, and not written again. */
-import { mkdirSync, statSync } from 'node:fs';
 import type { PageSnapshot } from '../engine/backup-ports.ts';
-import { GrowingFile, syncFolder, writeDurably } from './durable-files.ts';
+import { GrowingFile } from './durable-files.ts';
+import type { DatabaseEntry, PackEntry } from './manifest.ts';
 import type { Pace } from './pace.ts';
 import { makePageSum, PageMap } from './page-map.ts';
-import { type DatabaseEntry, digestOf, type PackEntry, type Repository } from './repository.ts';
+import type { Repository } from './repository.ts';
 
-const FOLDER_MODE = 0o700;
 const CHUNK_BYTES = 1024 * 1024;
 /** ms of work before there is a rest: a shorter one would be mostly timers */
 const BUSY_MS_MIN = 2;
@@ -46,7 +45,6 @@ export class DatabaseCopies {
     this.#name = name;
     this.#copy = copy;
     this.#sumOf = makePageSum(copy.seed);
-    mkdirSync(copy.repository.folderOf(name), { recursive: true, mode: FOLDER_MODE });
   }
 
   /** Resolves with the bytes that were written. */
@@ -60,13 +58,11 @@ export class DatabaseCopies {
     // The log is pinned: only the share of time is bounded, not the rate.
     const { map } = await this.#copyChanged(snapshot, false);
     this.#pack?.finish();
-    writeDurably(repository.mapPath(this.#name, sequence), map.bytes);
-    syncFolder(repository.folderOf(this.#name));
     return {
       name: this.#name,
       pageBytes: snapshot.pageBytes,
       pageCount: snapshot.pageCount,
-      map: { sequence, sha256: digestOf(map.bytes) },
+      map: repository.writeMap(this.#name, sequence, map),
       packs: countPacks(map, this.#copy, this.#written),
     };
   }
@@ -131,7 +127,7 @@ export class DatabaseCopies {
   #write(changed: Buffer): void {
     if (changed.length === 0) return;
     const { repository, sequence, pace } = this.#copy;
-    this.#pack ??= new GrowingFile(repository.packPath(this.#name, sequence));
+    this.#pack ??= new GrowingFile(repository.folder, repository.packName(this.#name, sequence));
     this.#pack.append(changed);
     pace.count(changed.length);
   }
@@ -153,10 +149,10 @@ function findKeptPacks(
   if (former === undefined || former.entry.pageBytes !== pageBytes) return new Set();
   const useful = former.entry.packs
     .filter(({ pages, live }) => live * 2 >= pages)
-    .filter(({ sequence, pages }) => {
-      const found = statSync(repository.packPath(name, sequence), { throwIfNoEntry: false });
-      return found?.size === pages * pageBytes;
-    });
+    .filter(
+      ({ sequence, pages }) =>
+        repository.folder.sizeOf(repository.packName(name, sequence)) === pages * pageBytes,
+    );
   const byUse = useful.toSorted((a, b) => b.live - a.live);
   const kept = byUse.length > PACKS_MAX ? byUse.slice(0, PACKS_KEPT) : byUse;
   return new Set(kept.map(({ sequence }) => sequence));

@@ -1,15 +1,18 @@
 /** Copies the objects that a folder does not have yet. An object never changes, so its name alone tells whether it was copied. */
-import { constants, mkdirSync, rmSync, statSync } from 'node:fs';
-import { copyFile, open, rename, rm, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { closeSync, fchmodSync, fstatSync, fsync } from 'node:fs';
+import { promisify } from 'node:util';
 import type { Generation } from '../core/model.ts';
+import { openOwnFile } from '../deployment/held-folder.ts';
 import type { NamedObject, ObjectFiles } from '../engine/backup-ports.ts';
-import { GrowingFile, syncFolder } from './durable-files.ts';
+import { type BackupObjects, copyFileBytes } from './backup-objects.ts';
+import { GrowingFile, readPiece } from './durable-files.ts';
+import { explainSource } from './explain-disk.ts';
 import type { ObjectSizes } from './object-list.ts';
 import type { Pace } from './pace.ts';
+import { INCOMING } from './repository.ts';
 
-const FOLDER_MODE = 0o700;
 const PRIVATE_MODE = 0o600;
+const syncFile = promisify(fsync);
 /** Their fsyncs go to the disk together. */
 const COPIES_IN_FLIGHT = 8;
 /** Larger objects are copied piece by piece, with rests in between. */
@@ -18,11 +21,13 @@ const PIECE_BYTES = 4 * 1024 * 1024;
 const LOOKS_BETWEEN_TURNS = 1000;
 
 interface ObjectCopyOptions {
+  readonly dataDir: string;
   readonly source: ObjectFiles;
-  readonly target: ObjectFiles;
-  readonly incoming: string;
+  readonly target: BackupObjects;
   /** what the target has */
   readonly known: ObjectSizes;
+  /** the backup before this one was interrupted */
+  readonly isResumed: boolean;
   readonly pace: Pace;
   /** an object more is in the target */
   readonly onCopied: () => void;
@@ -47,27 +52,27 @@ export class ObjectCopies {
   constructor(options: ObjectCopyOptions) {
     this.#options = options;
     this.#sizes = new Map(options.known);
-    const { incoming, target } = options;
+    const { target } = options;
     // Copies of a backup that was interrupted.
-    rmSync(incoming, { recursive: true, force: true });
-    for (const folder of [incoming, ...target.folders])
-      mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
+    target.folder.removeTree(INCOMING);
+    target.folder.makeFolders([INCOMING]);
+    target.makeFolders();
+    // What an interrupted backup has put there counts as copied.
+    if (options.isResumed) target.sync(this.#sizes.keys());
   }
 
   /** Resolves when all that was listed is durable in the target. Without rests it takes what came since the pass before. */
   async pass(withRests: boolean): Promise<void> {
     const { source, target, pace } = this.#options;
-    const listed = source.list();
+    const listed = this.#reading(() => source.list());
     this.#listedBefore = this.#listed;
     this.#listed = new Set(listed);
     const missing = listed.filter((generation) => !this.#sizes.has(generation));
-    const folders = new Set<string>();
     for (let at = 0; at < missing.length; at += COPIES_IN_FLIGHT) {
       const batch = missing.slice(at, at + COPIES_IN_FLIGHT);
-      const copied = await this.#copyBatch(batch, withRests ? pace : undefined);
-      for (const generation of copied) folders.add(dirname(target.pathOf(generation)));
+      await this.#copyBatch(batch, withRests ? pace : undefined);
     }
-    for (const folder of folders) syncFolder(folder);
+    target.sync(missing);
   }
 
   /**
@@ -94,107 +99,110 @@ export class ObjectCopies {
   }
 
   #isWhole({ generation, bytes, isNeeded }: NamedObject, size: number): boolean {
-    const found = statSync(this.#options.target.pathOf(generation), { throwIfNoEntry: false });
-    return found?.size === size && (!isNeeded || bytes === undefined || bytes === size);
+    const found = this.#options.target.findSize(generation);
+    return found === size && (!isNeeded || bytes === undefined || bytes === size);
   }
 
   #isListed(generation: Generation): boolean {
     return this.#listed.has(generation) || this.#listedBefore.has(generation);
   }
 
-  /** Call once no manifest names them any more. */
-  async removeOthers(kept: ObjectSizes): Promise<void> {
-    for (const generation of this.#sizes.keys()) {
-      if (!kept.has(generation)) await rm(this.#options.target.pathOf(generation), { force: true });
+  /** Removes what is in none of the lists. Call once no manifest names it any more. */
+  removeOthers(kept: readonly ObjectSizes[]): void {
+    const { target } = this.#options;
+    for (const generation of target.list()) {
+      if (!kept.some((list) => list.has(generation))) target.remove(generation);
     }
   }
 
-  /** Small ones side by side, large ones in pieces. Resolves with those that were not deleted meanwhile. */
-  async #copyBatch(batch: readonly Generation[], rests: Pace | undefined): Promise<readonly Generation[]> {
+  /** Small ones side by side, large ones in pieces. What was deleted meanwhile is left out. */
+  async #copyBatch(batch: readonly Generation[], rests: Pace | undefined): Promise<void> {
     const startedAt = performance.now();
-    const copied: Generation[] = [];
     const large: Generation[] = [];
     let bytes = 0;
     await Promise.all(
-      batch.map((generation) =>
-        ifThere(async () => {
-          const from = this.#options.source.pathOf(generation);
-          const { size } = await stat(from);
+      batch.map(async (generation) => {
+        const copied = await this.#withSource(generation, async (from) => {
+          const { size } = fstatSync(from);
           if (size > PIECE_BYTES) return void large.push(generation);
           // A copy has an inode of its own, and shares blocks where the file system can do that.
-          await copyFile(from, this.#draftOf(generation), constants.COPYFILE_FICLONE);
-          await this.#keep(generation, size);
-          bytes += size;
-          copied.push(generation);
-        }),
-      ),
+          await this.#write(generation, size, (to) => copyFileBytes(from, to));
+          return size;
+        });
+        bytes += copied ?? 0;
+      }),
     );
     await rests?.rest(performance.now() - startedAt, bytes);
     for (const generation of large) {
-      await ifThere(async () => {
-        const size = await this.#copyLarge(generation, rests);
-        await this.#keep(generation, size);
-        copied.push(generation);
-      });
+      await this.#withSource(generation, (from) => this.#copyLarge(generation, from, rests));
     }
-    return copied;
   }
 
-  async #copyLarge(generation: Generation, rests: Pace | undefined): Promise<number> {
-    const from = await open(this.#options.source.pathOf(generation), 'r');
-    const to = new GrowingFile(this.#draftOf(generation));
+  async #copyLarge(generation: Generation, from: number, rests: Pace | undefined): Promise<void> {
+    const to = new GrowingFile(this.#options.target.folder, draftOf(generation));
+    let size = 0;
     try {
       const piece = Buffer.alloc(PIECE_BYTES);
-      let size = 0;
       for (;;) {
         const startedAt = performance.now();
-        const { bytesRead } = await from.read(piece, 0, piece.length, size);
-        if (bytesRead === 0) return size;
+        const bytesRead = await this.#reading(() => readPiece(from, piece, size));
+        if (bytesRead === 0) break;
         to.append(piece.subarray(0, bytesRead));
         size += bytesRead;
         await rests?.rest(performance.now() - startedAt, bytesRead);
       }
+      to.sync();
     } finally {
       to.close();
-      await from.close();
     }
+    this.#keep(generation, size);
   }
 
-  /** The draft is complete. */
-  async #keep(generation: Generation, size: number): Promise<void> {
-    const draft = this.#draftOf(generation);
-    const file = await open(draft, 'r+');
+  async #write(generation: Generation, size: number, write: (to: number) => Promise<void>): Promise<void> {
+    const to = this.#options.target.folder.create(draftOf(generation));
     try {
-      await file.chmod(PRIVATE_MODE);
-      await file.sync();
+      await write(to);
+      fchmodSync(to, PRIVATE_MODE);
+      await syncFile(to);
     } finally {
-      await file.close();
+      closeSync(to);
     }
-    await rename(draft, this.#options.target.pathOf(generation));
+    this.#keep(generation, size);
+  }
+
+  /** The draft is complete and durable. */
+  #keep(generation: Generation, size: number): void {
+    const { target, pace, onCopied } = this.#options;
+    target.folder.rename(draftOf(generation), target.nameOf(generation));
     this.#sizes.set(generation, size);
-    this.#options.pace.count(size);
-    this.#options.onCopied();
+    pace.count(size);
+    onCopied();
   }
 
-  #draftOf(generation: Generation): string {
-    return join(this.#options.incoming, generation);
+  /** `undefined`: the object was deleted after it was listed. */
+  async #withSource<T>(generation: Generation, use: (from: number) => Promise<T>): Promise<T | undefined> {
+    const from = this.#reading(() => openOwnFile(this.#options.source.pathOf(generation)));
+    if (from === undefined) return undefined;
+    try {
+      return await use(from);
+    } finally {
+      closeSync(from);
+    }
+  }
+
+  /** Errors of the source name it. */
+  #reading<T>(work: () => T): T {
+    const { dataDir } = this.#options;
+    try {
+      const done = work();
+      if (!(done instanceof Promise)) return done;
+      return done.catch((error: unknown) => {
+        throw explainSource(dataDir, error);
+      }) as T;
+    } catch (error) {
+      throw explainSource(dataDir, error);
+    }
   }
 }
 
-/** An object may be deleted after it was listed. */
-async function ifThere(copy: () => Promise<void>): Promise<void> {
-  try {
-    await copy();
-  } catch (error) {
-    if ((error as { code?: unknown }).code !== 'ENOENT') throw error;
-  }
-}
-
-/** What an interrupted backup left complete. */
-export async function findCopiedObjects(target: ObjectFiles): Promise<Map<Generation, number>> {
-  const sizes = new Map<Generation, number>();
-  for (const generation of target.list()) {
-    sizes.set(generation, (await stat(target.pathOf(generation))).size);
-  }
-  return sizes;
-}
+const draftOf = (generation: Generation): string => `${INCOMING}/${generation}`;

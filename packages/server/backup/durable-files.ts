@@ -1,7 +1,7 @@
 /** Files of a backup, written so that they are on disk before anything names them. */
-import { closeSync, fdatasyncSync, fsyncSync, openSync, writeSync } from 'node:fs';
+import { closeSync, fchownSync, fdatasyncSync, fsyncSync, read, writeSync } from 'node:fs';
+import type { HeldFolder } from '../deployment/held-folder.ts';
 
-const PRIVATE_MODE = 0o600;
 /** An fsync of much at once holds up everybody who writes to the disk. */
 const SYNC_BYTES = 4 * 1024 * 1024;
 
@@ -10,8 +10,8 @@ export class GrowingFile {
   readonly #fd: number;
   #unsynced = 0;
 
-  constructor(path: string) {
-    this.#fd = openSync(path, 'w', PRIVATE_MODE);
+  constructor(folder: HeldFolder, name: string) {
+    this.#fd = folder.create(name);
   }
 
   append(bytes: Uint8Array): void {
@@ -24,8 +24,16 @@ export class GrowingFile {
 
   /** Durable when it returns, but for its name. */
   finish(): void {
-    fsyncSync(this.#fd);
+    this.sync();
     this.close();
+  }
+
+  giveTo({ uid, gid }: { readonly uid: number; readonly gid: number }): void {
+    fchownSync(this.#fd, uid, gid);
+  }
+
+  sync(): void {
+    fsyncSync(this.#fd);
   }
 
   close(): void {
@@ -34,17 +42,30 @@ export class GrowingFile {
 }
 
 /** Durable when it returns, but for its name. */
-export function writeDurably(path: string, bytes: Uint8Array): void {
-  const file = new GrowingFile(path);
+export function writeDurably(folder: HeldFolder, name: string, bytes: Uint8Array): void {
+  const file = new GrowingFile(folder, name);
   file.append(bytes);
   file.finish();
 }
 
-export function syncFolder(path: string): void {
-  const folder = openSync(path, 'r');
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
+const DRAFT_SUFFIX = '.new';
+
+/**
+ * Durable when it returns, with its name. The file is complete at each moment: the former one, or this. It keeps its owner: a server
+ * has to read what root replaced.
+ */
+export function replaceDurably(folder: HeldFolder, name: string, bytes: Uint8Array): void {
+  const former = folder.look(name);
+  const file = new GrowingFile(folder, `${name}${DRAFT_SUFFIX}`);
+  if (former !== undefined && former.uid !== process.getuid?.()) file.giveTo(former);
+  file.append(bytes);
+  file.finish();
+  folder.rename(`${name}${DRAFT_SUFFIX}`, name);
+  folder.sync();
 }
+
+/** The bytes that were read; 0 at the end. */
+export const readPiece = (fd: number, piece: Uint8Array, position: number): Promise<number> =>
+  new Promise((resolve, reject) =>
+    read(fd, piece, 0, piece.length, position, (error, bytes) => (error ? reject(error) : resolve(bytes))),
+  );

@@ -129,7 +129,7 @@ test('a copy that the backup has lost is made again', async () => {
   expect((await restore(join(folder.path, 'restored'))).nodes).toBe(OBJECTS);
 });
 
-test('what was collected since goes from the backup', async () => {
+test('what was collected since goes from the backup with the backup that still needs it', async () => {
   const gone = Array.from({ length: 3 }, (_, index) => objectNode(200 + index));
   await world.publish(...gone);
   await back();
@@ -137,6 +137,9 @@ test('what was collected since goes from the backup', async () => {
   world.now += 2 * MINUTE_MS;
   expect((await runGc(world.core, SPACE, 100)).deleted).toBe(gone.length);
   await world.sweepAll();
+  expect((await back()).lostObjects).toBe(0);
+  // The former backup can be taken by its list.
+  expect(copies()).toBe(OBJECTS + gone.length);
   expect((await back()).lostObjects).toBe(0);
   expect(copies()).toBe(OBJECTS);
 });

@@ -1,32 +1,21 @@
 /** Makes a backup of a data folder, while a server serves it or not. Runs in a process of its own (engine/backup-ports.ts). */
 import { randomBytes } from 'node:crypto';
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { readFile } from 'node:fs/promises';
-import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
 import type { Generation } from '../core/model.ts';
-import { holdDataFolder } from '../deployment/data-folder.ts';
-import { FOLDER_MARKS, markFolder } from '../deployment/folder-marks.ts';
 import { loadFolderFormat } from '../deployment/open.ts';
-import type { BackedUpDatabase, FolderFormat } from '../engine/backup-ports.ts';
+import type { BackedUpDatabase } from '../engine/backup-ports.ts';
 import { ServeError } from '../errors.ts';
+import { BackupObjects } from './backup-objects.ts';
 import { DatabaseCopies, type FormerDatabase } from './copy-database.ts';
-import { findCopiedObjects, ObjectCopies, type ProvenObjects } from './copy-objects.ts';
-import { syncFolder, writeDurably } from './durable-files.ts';
+import { ObjectCopies, type ProvenObjects } from './copy-objects.ts';
+import { explainDiskError, explainSource } from './explain-disk.ts';
 import { noteBackup } from './last-backup.ts';
-import { decodeObjectList, encodeObjectList, type ObjectSizes } from './object-list.ts';
+import { type DatabaseEntry, type Manifest, makeManifest } from './manifest.ts';
+import { encodeObjectList, type ObjectSizes } from './object-list.ts';
 import { watchOthers } from './others-work.ts';
+import { assertContent, holdBackupFolder, type Source } from './own-folder.ts';
 import { OBJECTS_PACE, PAGES_PACE, Pace, type PaceLimits, REPEAT_BURST_MS } from './pace.ts';
-import { PageMap } from './page-map.ts';
-import { type DatabaseEntry, digestOf, type Manifest, makeManifest, Repository } from './repository.ts';
+import type { Repository } from './repository.ts';
 
 export interface BackupRequest {
   readonly dataDir: string;
@@ -51,7 +40,6 @@ export interface BackupRun {
 
 /** Files of a backup are for their owner alone. */
 const PRIVATE_UMASK = 0o077;
-const FOLDER_MODE = 0o700;
 const SEED_BYTES = 8;
 /** In this time nothing that came after the listing can have been collected, because its lease still holds. */
 const PASS_MS_MAX = LEASE_DURATION_MS_MIN / 2;
@@ -61,96 +49,36 @@ const PINNED_BYTES_MAX = 16 * 1024 * 1024;
 const AHEAD_PASSES_MAX = 4;
 /** If what the rows name is missing so often, the data folder has lost it. */
 const PINS_MAX = 6;
-const LOCK_FILE = 'lock.db';
-/** A disk that was just mounted has it. */
-const LOST_AND_FOUND = 'lost+found';
 
 /** Rejects with ServeError. An interrupted one leaves the former backup of the folder as it was. */
 export async function makeBackup(request: BackupRequest, run: BackupRun): Promise<BackupResult> {
   const startedAt = performance.now();
   process.umask(PRIVATE_UMASK);
-  const format = await loadFolderFormat();
-  // A mistyped data folder is refused before the folder of the backup is made.
-  format.findDatabases(request.dataDir);
-  assertApart(request);
-  const repository = new Repository(request.folder);
-  const held = holdRepository(repository);
+  const { dataDir, folder } = request;
   try {
-    const former = await repository.findManifest();
-    const source = { format, dataDir: request.dataDir };
-    assertOwnFolder(repository, former);
-    assertOwnDeployment(repository, former, source);
-    markFolder(repository.root);
-    const { manifest, copiedBytes, lostObjects } = await new BackupJob(repository, source, former, run).run();
-    return {
-      nodes: manifest.nodes,
-      bytes: manifest.bytes,
-      ...{ copiedBytes, lostObjects },
-      ms: Math.round(performance.now() - startedAt),
-    };
-  } finally {
-    held.release();
-  }
-}
-
-/** A backup inside the data folder would be lost with it. */
-function assertApart({ dataDir, folder }: BackupRequest): void {
-  const way = relative(realPathOf(dataDir), realPathOf(folder));
-  if (way.startsWith('..') || isAbsolute(way)) return;
-  throw new ServeError(`${folder} is inside the data folder ${dataDir}: a backup belongs on another disk`);
-}
-
-/** Also of what does not exist yet: links in the path are followed as far as it does. */
-function realPathOf(path: string): string {
-  let known = resolve(path);
-  while (!existsSync(known) && dirname(known) !== known) known = dirname(known);
-  return resolve(realpathSync(known), relative(known, resolve(path)));
-}
-
-function holdRepository({ root }: Repository): ReturnType<typeof holdDataFolder> {
-  try {
-    return holdDataFolder(root, { isBackup: true });
+    const format = await loadFolderFormat();
+    // A mistyped data folder is refused before the folder of the backup is made.
+    format.findDatabases(dataDir);
+    const source = { format, dataDir };
+    const { repository, former, release } = holdBackupFolder(folder, source);
+    try {
+      const { manifest, copiedBytes, lostObjects } = await new BackupJob(
+        repository,
+        source,
+        former,
+        run,
+      ).run();
+      const { nodes, bytes } = manifest;
+      return { nodes, bytes, copiedBytes, lostObjects, ms: Math.round(performance.now() - startedAt) };
+    } finally {
+      release();
+    }
   } catch (error) {
-    if (!(error instanceof ServeError)) throw error;
-    const message = error.message.includes('in use')
-      ? `another backup into ${root} is under way: wait for it, or choose another folder`
-      : error.message.replace('the data folder', 'the folder').replace('--data folder', 'folder');
-    throw new ServeError(message, { cause: error });
+    // The databases that are open are those of the data folder.
+    const isOfDatabase = String((error as { code?: unknown } | null)?.code).startsWith('SQLITE_');
+    if (isOfDatabase) throw explainSource(dataDir, error);
+    throw explainDiskError(error, { path: folder, kept: 'the former backup is unchanged' });
   }
-}
-
-function assertOwnFolder(repository: Repository, former: Manifest | undefined): void {
-  if (former !== undefined) return;
-  const own = [LOCK_FILE, LOST_AND_FOUND, ...FOLDER_MARKS];
-  const others = readdirSync(repository.root).filter((name) => !own.includes(name));
-  if (others.length === 0 || others.includes('UNFINISHED')) return;
-  throw new ServeError(
-    `${repository.root} is not empty and holds no backup: give an empty folder, or one that holds a backup of this data`,
-  );
-}
-
-interface Source {
-  readonly format: FolderFormat;
-  readonly dataDir: string;
-}
-
-/** A data folder in the place of another one, as where a disk is not mounted, would take the place of its backup. */
-function assertOwnDeployment({ root }: Repository, former: Manifest | undefined, source: Source): void {
-  const { format, dataDir } = source;
-  if (former?.deployment === undefined || format.identitiesOf(dataDir).includes(former.deployment)) return;
-  throw new ServeError(
-    `${root} holds the backup of another deployment than ${dataDir}: check that its disk is mounted, or give another folder for the backup; nothing was changed`,
-  );
-}
-
-/** Without the content folder of the rows nothing can be said of objects. */
-function assertContent({ format, dataDir }: Source): void {
-  const noted = format.notedMarkerOf(dataDir);
-  const isOwn = noted === undefined || format.markerOf(dataDir) === noted;
-  if (format.areBytesElsewhere(dataDir) || isOwn) return;
-  throw new ServeError(
-    `the content folder ${join(dataDir, 'content')} is not the store that these rows belong to: is its disk mounted? The former backup is unchanged`,
-  );
 }
 
 interface MadeBackup extends Pick<BackupResult, 'copiedBytes' | 'lostObjects'> {
@@ -190,9 +118,10 @@ class BackupJob {
    */
   async run(): Promise<MadeBackup> {
     assertContent(this.#source);
-    const isResumed = this.#noteUnfinished();
+    const isResumed = this.#repository.noteUnfinished();
     const { format, dataDir } = this.#source;
-    const copies = format.areBytesElsewhere(dataDir) ? undefined : await this.#openCopies(isResumed);
+    this.#repository.makeFolders(format.findDatabases(dataDir).map(({ name }) => name));
+    const copies = format.areBytesElsewhere(dataDir) ? undefined : this.#openCopies(isResumed);
     if (copies !== undefined) await this.#copyObjects(copies, true);
     const nodes = format.countNodes(dataDir);
     const { databases, objects } = await this.#copyDatabases(copies);
@@ -206,13 +135,10 @@ class BackupJob {
       bytes: sum([...databases.map((each) => each.pageBytes * each.pageCount), ...(kept?.values() ?? [])]),
     });
     this.#tell('finishing');
-    syncFolder(this.#repository.root);
-    await this.#repository.replaceManifest(manifest);
-    await this.#readBack(manifest);
-    await noteBackup(dataDir, manifest.createdAt);
-    if (kept !== undefined) await copies?.removeOthers(kept);
-    this.#removeFormer(manifest);
-    rmSync(this.#repository.unfinishedPath, { force: true });
+    this.#repository.replaceManifest(manifest);
+    noteBackup(dataDir, manifest.createdAt);
+    this.#removeUnneeded(manifest, kept, copies);
+    this.#repository.noteFinished();
     return { manifest, copiedBytes: this.#copiedBytes, lostObjects: lost };
   }
 
@@ -225,36 +151,25 @@ class BackupJob {
     this.#run.onProgress(step, this.#copiedBytes);
   }
 
-  /** Whether the backup before this one was interrupted. */
-  #noteUnfinished(): boolean {
-    const path = this.#repository.unfinishedPath;
-    try {
-      writeFileSync(path, '', { flag: 'wx', mode: 0o600 });
-      syncFolder(this.#repository.root);
-      return false;
-    } catch (error) {
-      if ((error as { code?: unknown }).code !== 'EEXIST') throw error;
-      return true;
-    }
-  }
-
-  async #openCopies(isResumed: boolean): Promise<ObjectCopies> {
-    const { root, incoming, lists } = this.#repository;
+  #openCopies(isResumed: boolean): ObjectCopies {
     const { format, dataDir } = this.#source;
-    const source = format.objectsOf(dataDir);
-    const target = format.objectsIn(root);
-    const known = isResumed ? await findCopiedObjects(target) : await this.#readFormerList();
-    mkdirSync(lists, { recursive: true, mode: FOLDER_MODE });
+    const target = new BackupObjects(this.#repository.folder, format.objectsIn(this.#repository.root));
+    const former = this.#former && this.#repository.findList(this.#former);
+    // Of an interrupted backup, and where the list is damaged, the folder itself tells.
+    const isListed = !isResumed && (this.#former === undefined || former !== undefined);
+    const known = isListed ? (former ?? new Map<Generation, number>()) : target.listSizes();
     const onCopied = (): void => this.#tell(this.#step);
-    return new ObjectCopies({ source, target, incoming, known, pace: this.#objects, onCopied });
-  }
-
-  async #readFormerList(): Promise<ObjectSizes> {
-    const list = this.#former?.objects?.list;
-    if (list === undefined) return new Map();
-    const bytes = await readFile(this.#repository.listPath(list.sequence));
-    if (digestOf(bytes) === list.sha256) return decodeObjectList(bytes);
-    return findCopiedObjects(this.#source.format.objectsIn(this.#repository.root));
+    return new ObjectCopies({
+      ...{
+        dataDir,
+        source: format.objectsOf(dataDir),
+        target,
+        known,
+        isResumed,
+        pace: this.#objects,
+        onCopied,
+      },
+    });
   }
 
   /** Until a listing and its copies take so little time that nothing of it can be collected before the next one. */
@@ -336,40 +251,25 @@ class BackupJob {
     throw new ServeError('objects come faster than they can be copied: try again when less is written');
   }
 
+  /** Without its map nothing of the former backup can be used: everything is copied again. */
   #findFormer(name: string): FormerDatabase | undefined {
     const entry = this.#former?.databases.find((each) => each.name === name);
-    if (entry === undefined) return undefined;
-    const bytes = readFileSync(this.#repository.mapPath(name, entry.map.sequence));
-    // Without its map nothing of the former backup can be used: everything is copied again.
-    return digestOf(bytes) === entry.map.sha256 ? { entry, map: new PageMap(bytes) } : undefined;
+    const map = entry && this.#repository.findMap(entry);
+    return entry && map && { entry, map };
   }
 
   #writeList(kept: ObjectSizes): Manifest['objects'] {
-    const bytes = encodeObjectList(kept);
-    writeDurably(this.#repository.listPath(this.#sequence), bytes);
-    syncFolder(this.#repository.lists);
-    const list = { sequence: this.#sequence, sha256: digestOf(bytes) };
+    const list = this.#repository.writeList(this.#sequence, encodeObjectList(kept));
     return { count: kept.size, bytes: sum(kept.values()), list };
   }
 
-  /** A backup counts as made only if its list can be read again. */
-  async #readBack(manifest: Manifest): Promise<void> {
-    const found = await this.#repository.findManifest();
-    if (found?.sequence === manifest.sequence) return;
-    throw new ServeError(`${this.#repository.manifestPath} does not hold what was written: check the disk`);
+  /** What neither this backup needs nor the former one. If nobody can tell what the former one needs, all objects stay. */
+  #removeUnneeded(manifest: Manifest, kept: ObjectSizes | undefined, copies: ObjectCopies | undefined): void {
+    const former = this.#former;
+    const formerList = former === undefined ? new Map() : this.#repository.findList(former);
+    if (kept !== undefined && formerList !== undefined) copies?.removeOthers([kept, formerList]);
+    this.#repository.removeOthers(former === undefined ? [manifest] : [manifest, former]);
   }
-
-  #removeFormer({ databases, objects }: Manifest): void {
-    for (const { name, map, packs } of databases) {
-      const kept = [`${map.sequence}.map`, ...packs.map(({ sequence }) => `${sequence}.pages`)];
-      removeExcept(this.#repository.folderOf(name), kept);
-    }
-    if (objects !== null) removeExcept(this.#repository.lists, [`${objects.list.sequence}.objects`]);
-  }
-}
-
-function removeExcept(folder: string, kept: readonly string[]): void {
-  for (const name of readdirSync(folder)) if (!kept.includes(name)) rmSync(join(folder, name));
 }
 
 function sum(values: Iterable<number>): number {

@@ -3,7 +3,7 @@
  * checksum. 16 bytes for each page, little-endian: u32, u32, u64.
  */
 
-const ENTRY_BYTES = 16;
+export const PAGE_ENTRY_BYTES = 16;
 const INDEX_AT = 4;
 const SUM_AT = 8;
 
@@ -17,12 +17,12 @@ export class PageMap {
   readonly #view: DataView;
 
   constructor(bytes: Uint8Array) {
-    this.pageCount = Math.floor(bytes.length / ENTRY_BYTES);
+    this.pageCount = Math.floor(bytes.length / PAGE_ENTRY_BYTES);
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 
   static make(pageCount: number): PageMap {
-    return new PageMap(new Uint8Array(pageCount * ENTRY_BYTES));
+    return new PageMap(new Uint8Array(pageCount * PAGE_ENTRY_BYTES));
   }
 
   get bytes(): Uint8Array {
@@ -30,16 +30,16 @@ export class PageMap {
   }
 
   placeOf(page: number): PagePlace {
-    const at = page * ENTRY_BYTES;
+    const at = page * PAGE_ENTRY_BYTES;
     return { pack: this.#view.getUint32(at, true), index: this.#view.getUint32(at + INDEX_AT, true) };
   }
 
   sumOf(page: number): bigint {
-    return this.#view.getBigUint64(page * ENTRY_BYTES + SUM_AT, true);
+    return this.#view.getBigUint64(page * PAGE_ENTRY_BYTES + SUM_AT, true);
   }
 
   set(page: number, { pack, index }: PagePlace, sum: bigint): void {
-    const at = page * ENTRY_BYTES;
+    const at = page * PAGE_ENTRY_BYTES;
     this.#view.setUint32(at, pack, true);
     this.#view.setUint32(at + INDEX_AT, index, true);
     this.#view.setBigUint64(at + SUM_AT, sum, true);

@@ -1,46 +1,48 @@
 /** Takes databases and objects out of a backup again, and proves every byte by the sums that were made when it was copied. */
-import { closeSync, mkdirSync, openSync, readSync } from 'node:fs';
-import { copyFile, open, readFile, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { closeSync, fsync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import type { Generation } from '../core/model.ts';
-import type { ObjectFiles } from '../engine/backup-ports.ts';
+import { type HeldFolder, NotOurs } from '../deployment/held-folder.ts';
 import { ServeError } from '../errors.ts';
-import { GrowingFile, syncFolder } from './durable-files.ts';
-import { decodeObjectList, type ObjectSizes } from './object-list.ts';
+import { type BackupObjects, copyFileBytes } from './backup-objects.ts';
+import { GrowingFile } from './durable-files.ts';
+import type { DatabaseEntry, Manifest } from './manifest.ts';
+import { isStructure, mendPage } from './mend-page.ts';
+import type { ObjectSizes } from './object-list.ts';
 import { makePageSum, PageMap } from './page-map.ts';
-import { type DatabaseEntry, digestOf, type Manifest, type Repository } from './repository.ts';
+import { PagePack, type Repository } from './repository.ts';
 
-const FOLDER_MODE = 0o700;
 const RUN_PAGES_MAX = 256;
 const COPIES_IN_FLIGHT = 8;
+/** To mend a page, in one database: each takes up to a second. */
+const TRIES_MAX = 32;
+const syncFile = promisify(fsync);
 
-interface Damage {
-  /** what is damaged, for a person */
-  readonly what: string;
-}
+/** Takes what is damaged, for a person. */
+export type OnDamage = (what: string) => void;
 
-export type OnDamage = (damage: Damage) => void;
-
-/** @throws ServeError when the folder holds no backup */
-export async function readManifest(repository: Repository): Promise<Manifest> {
-  const manifest = await repository.findManifest();
-  if (manifest !== undefined) return manifest;
-  throw new ServeError(
-    `${repository.root} holds no finished backup: check the path, or make one there first`,
-  );
+/** A page that is not as its sum says, and was written as it is, though perhaps it can be mended. */
+export interface DamagedPage {
+  readonly database: string;
+  /** from 0 on */
+  readonly page: number;
+  readonly pageBytes: number;
+  readonly mend: (bytes: Buffer) => boolean;
 }
 
 /** Writes the databases into `folder` as they were. A damaged page is told and written as it is. Durable when it resolves. */
-export async function writeDatabases(
+export function writeDatabases(
   repository: Repository,
   { databases, seed }: Manifest,
-  folder: string,
+  folder: HeldFolder,
   onDamage: OnDamage,
-): Promise<void> {
-  for (const entry of databases) {
-    await new DatabaseReading(repository, entry, seed, onDamage).write(join(folder, entry.name));
-  }
-  syncFolder(folder);
+): readonly DamagedPage[] {
+  const damaged = databases.flatMap((entry) =>
+    new DatabaseReading(repository, entry, seed, onDamage).write(folder),
+  );
+  folder.sync();
+  return damaged;
 }
 
 class DatabaseReading {
@@ -48,7 +50,10 @@ class DatabaseReading {
   readonly #entry: DatabaseEntry;
   readonly #sumOf: (page: Uint8Array) => bigint;
   readonly #onDamage: OnDamage;
-  readonly #packs = new Map<number, number | undefined>();
+  readonly #packs = new Map<number, PagePack | undefined>();
+  readonly #damaged: DamagedPage[] = [];
+  #areSumsKnown = true;
+  #tries = 0;
 
   constructor(repository: Repository, entry: DatabaseEntry, seed: string, onDamage: OnDamage) {
     this.#repository = repository;
@@ -57,9 +62,10 @@ class DatabaseReading {
     this.#onDamage = onDamage;
   }
 
-  async write(path: string): Promise<void> {
-    const map = await this.#readMap();
-    const target = new GrowingFile(path);
+  /** Returns the pages that stay damaged and may be mended. */
+  write(folder: HeldFolder): readonly DamagedPage[] {
+    const map = this.#readMap();
+    const target = new GrowingFile(folder, this.#entry.name);
     try {
       const { pageBytes, pageCount } = this.#entry;
       const buffer = Buffer.alloc(RUN_PAGES_MAX * pageBytes);
@@ -69,43 +75,76 @@ class DatabaseReading {
         target.append(buffer.subarray(0, count * pageBytes));
         page += count;
       }
-      target.finish();
+      target.sync();
     } finally {
-      for (const pack of this.#packs.values()) if (pack !== undefined) closeSync(pack);
+      target.close();
+      for (const pack of this.#packs.values()) pack?.close();
     }
+    return this.#damaged;
   }
 
-  async #readMap(): Promise<PageMap> {
-    const { name, map: entry, pageCount } = this.#entry;
-    const path = this.#repository.mapPath(name, entry.sequence);
-    const bytes = await readFile(path).catch(() => undefined);
-    if (bytes !== undefined && digestOf(bytes) === entry.sha256) {
-      const map = new PageMap(bytes);
-      if (map.pageCount === pageCount) return map;
+  /** Without a map the pages are known only if one backup wrote all of them, one after the other. */
+  #readMap(): PageMap {
+    const { name, packs, pageCount } = this.#entry;
+    const { map, damaged } = this.#repository.readMap(this.#entry);
+    for (const each of damaged) this.#onDamage(each);
+    if (map !== undefined) return map;
+    const [pack] = packs;
+    if (pack === undefined || packs.length > 1 || pack.pages !== pageCount) {
+      throw new ServeError(
+        `nobody knows where the pages of ${name} lie, because both of their lists are gone or cut: ${damaged.join('; ')}; ${this.#repository.adviseFormer()}`,
+      );
     }
-    throw new ServeError(
-      `the backup is damaged: ${path} is gone or not as it was written; restore that file, or make a new backup in another folder`,
-    );
+    this.#areSumsKnown = false;
+    const inOrder = PageMap.make(pageCount);
+    for (let page = 0; page < pageCount; page += 1) {
+      inOrder.set(page, { pack: pack.sequence, index: page }, 0n);
+    }
+    return inOrder;
   }
 
   #readRun(map: PageMap, first: number, count: number, buffer: Buffer): void {
     const { pageBytes, name } = this.#entry;
     const { pack, index } = map.placeOf(first);
-    const fd = this.#openPack(pack);
-    const bytes = fd === undefined ? 0 : readSync(fd, buffer, 0, count * pageBytes, index * pageBytes);
+    const bytes = this.#openPack(pack)?.read(buffer, count * pageBytes, index * pageBytes) ?? 0;
     buffer.fill(0, bytes, count * pageBytes);
+    if (!this.#areSumsKnown) return;
     for (let page = first; page < first + count; page += 1) {
       const at = (page - first) * pageBytes;
-      if (this.#sumOf(buffer.subarray(at, at + pageBytes)) === map.sumOf(page)) continue;
-      this.#onDamage({ what: `page ${page + 1} of ${name} (${this.#repository.packPath(name, pack)})` });
+      const found = buffer.subarray(at, at + pageBytes);
+      const sum = map.sumOf(page);
+      if (this.#sumOf(found) === sum) continue;
+      this.#onDamage(`page ${page + 1} of ${name} (${this.#pathOf(pack)})`);
+      const mend = (bytes: Buffer): boolean => this.#tries++ < TRIES_MAX && mendPage(bytes, sum, this.#sumOf);
+      // Of a page that was cut off or lost, more than one byte is wrong.
+      const isMendable = at + pageBytes <= bytes && found.some((byte) => byte !== 0);
+      if (!isMendable || (isStructure(found, page) && mend(found))) continue;
+      this.#damaged.push({ database: name, page, pageBytes, mend });
     }
   }
 
-  #openPack(sequence: number): number | undefined {
+  /** A pack that is gone, or no file, has no pages. A map that is damaged may name any. */
+  #openPack(sequence: number): PagePack | undefined {
     if (!this.#packs.has(sequence)) {
-      this.#packs.set(sequence, openIfThere(this.#repository.packPath(this.#entry.name, sequence)));
+      const isOurs = this.#entry.packs.some((pack) => pack.sequence === sequence);
+      this.#packs.set(sequence, isOurs ? this.#findPack(sequence) : undefined);
     }
     return this.#packs.get(sequence);
+  }
+
+  #findPack(sequence: number): PagePack | undefined {
+    try {
+      const fd = this.#repository.folder.openToRead(this.#repository.packName(this.#entry.name, sequence));
+      return fd === undefined ? undefined : new PagePack(fd);
+    } catch (error) {
+      if (!(error instanceof NotOurs)) throw error;
+      this.#onDamage(error.message);
+      return undefined;
+    }
+  }
+
+  #pathOf(pack: number): string {
+    return join(this.#repository.root, this.#repository.packName(this.#entry.name, pack));
   }
 }
 
@@ -121,70 +160,72 @@ function countRun(map: PageMap, first: number, pageCount: number): number {
   return count;
 }
 
-function openIfThere(path: string): number | undefined {
-  try {
-    return openSync(path, 'r');
-  } catch (error) {
-    if ((error as { code?: unknown }).code === 'ENOENT') return undefined;
-    throw error;
-  }
-}
-
-/** The objects of the backup; none where the bytes are in a bucket. @throws ServeError when the list is damaged */
-export async function readObjectSizes(repository: Repository, { objects }: Manifest): Promise<ObjectSizes> {
-  if (objects === null) return new Map();
-  const path = repository.listPath(objects.list.sequence);
-  const bytes = await readFile(path).catch(() => undefined);
-  if (bytes !== undefined && digestOf(bytes) === objects.list.sha256) return decodeObjectList(bytes);
-  throw new ServeError(
-    `the backup is damaged: ${path} is gone or not as it was written; restore that file, or make a new backup in another folder`,
-  );
-}
-
-/** Tells every object that is not there, or not of its length. Its bytes are proven with the node that they belong to. */
-export async function checkObjects(
-  files: ObjectFiles,
-  sizes: ObjectSizes,
+/**
+ * The objects of the backup, without those that are gone; none where the bytes are in a bucket. If the list is damaged, the folder
+ * says which there are. Tells every object that is not there, or not of its length. Its bytes are proven with its nodes.
+ */
+export function findObjects(
+  repository: Repository,
+  manifest: Manifest,
+  objects: BackupObjects,
   onDamage: OnDamage,
-): Promise<void> {
-  await forEachObject(sizes, async (generation, size) => {
-    const path = files.pathOf(generation);
-    const found = await stat(path).catch(() => undefined);
-    if (found === undefined) onDamage({ what: `the object ${path} is gone` });
-    else if (found.size !== size)
-      onDamage({ what: `the object ${path} has ${found.size} bytes instead of ${size}` });
-  });
-}
-
-/** Copies all objects into folders that exist. Durable when it resolves. */
-export async function writeObjects(
-  from: ObjectFiles,
-  to: ObjectFiles,
-  sizes: ObjectSizes,
-  onCopied: () => void,
-): Promise<void> {
-  for (const folder of to.folders) mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
-  await forEachObject(sizes, async (generation) => {
-    await copyFile(from.pathOf(generation), to.pathOf(generation));
-    const file = await open(to.pathOf(generation), 'r+');
-    try {
-      await file.sync();
-    } finally {
-      await file.close();
+): ObjectSizes {
+  if (manifest.objects === null) return new Map();
+  const listed = repository.findList(manifest);
+  if (listed === undefined) {
+    onDamage(`${repository.listPath(manifest.objects.list.sequence)} is gone or not as it was written`);
+    return objects.listSizes();
+  }
+  const found = new Map<Generation, number>();
+  for (const [generation, size] of listed) {
+    const path = join(repository.root, objects.nameOf(generation));
+    const there = objects.findSize(generation);
+    if (there === undefined) onDamage(`the object ${path} is gone`);
+    else if (there === 'other')
+      onDamage(`the object ${path} is a link, a pipe or something else that is no file`);
+    else found.set(generation, there);
+    if (typeof there === 'number' && there !== size) {
+      onDamage(`the object ${path} has ${there} bytes instead of ${size}`);
     }
-    onCopied();
-  });
-  for (const folder of [...to.folders, ...new Set(to.folders.map((each) => dirname(each)))])
-    syncFolder(folder);
+  }
+  return found;
 }
 
-async function forEachObject(
+/** Copies all objects into folders that exist. Durable when it resolves. One that cannot be read is told and left out. */
+export async function writeObjects(
+  from: BackupObjects,
+  to: BackupObjects,
   sizes: ObjectSizes,
-  work: (generation: Generation, size: number) => Promise<void>,
+  { onCopied, onDamage }: { readonly onCopied: () => void; readonly onDamage: OnDamage },
 ): Promise<void> {
-  const entries = sizes.entries();
+  to.makeFolders();
+  const generations = sizes.keys();
   const run = async (): Promise<void> => {
-    for (const [generation, size] of entries) await work(generation, size);
+    for (const generation of generations) {
+      const source = from.openToRead(generation);
+      if (source === undefined) continue;
+      try {
+        await writeObject(source, to, generation);
+      } catch (error) {
+        if ((error as { code?: unknown }).code !== 'EIO') throw error;
+        onDamage(`the object ${join(from.folder.path, from.nameOf(generation))} cannot be read (EIO)`);
+        to.remove(generation);
+      } finally {
+        closeSync(source);
+      }
+      onCopied();
+    }
   };
   await Promise.all(Array.from({ length: COPIES_IN_FLIGHT }, run));
+  to.sync(sizes.keys());
+}
+
+async function writeObject(source: number, to: BackupObjects, generation: Generation): Promise<void> {
+  const target = to.folder.create(to.nameOf(generation));
+  try {
+    await copyFileBytes(source, target);
+    await syncFile(target);
+  } finally {
+    closeSync(target);
+  }
 }

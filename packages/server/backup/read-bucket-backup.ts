@@ -1,21 +1,20 @@
 /** Proves the backup of a bucket, and puts what a bucket lacks back into it. */
-import { createReadStream } from 'node:fs';
+import { closeSync } from 'node:fs';
+import { join } from 'node:path';
+import { NotOurs } from '../deployment/held-folder.ts';
 import { withBucket } from '../deployment/open.ts';
 import { nameBucket, type S3Place } from '../deployment/place.ts';
 import type { BucketObjects } from '../engine/backup-ports.ts';
 import { ServeError } from '../errors.ts';
-import {
-  type BucketEntry,
-  BucketFolder,
-  BucketListReader,
-  type BucketManifest,
-  PARTS,
-} from './bucket-list.ts';
-import type { RestoreResult, RestoreRun } from './restore-backup.ts';
+import { type BucketEntry, BucketFolder, type BucketManifest, PARTS, readEntries } from './bucket-list.ts';
+import { readPiece } from './durable-files.ts';
+import { explainDiskError } from './explain-disk.ts';
+import { holdFolder, type RestoreResult, type RestoreRun } from './restore-backup.ts';
 import type { BackupVerdict, CheckRun } from './verdict.ts';
 
 const PUTS_IN_FLIGHT = 8;
 const NAMED_MAX = 5;
+const PIECE_BYTES = 1024 * 1024;
 /** How the list itself is named where damage is. */
 const LIST = 'the list of objects';
 
@@ -24,29 +23,37 @@ export async function checkBucketBackup(
   folder: string,
   { onProgress }: CheckRun,
 ): Promise<BackupVerdict | undefined> {
-  const target = new BucketFolder(folder);
-  const manifest = await target.findManifest();
-  if (manifest === undefined) return undefined;
+  const target = new BucketFolder(holdFolder(folder));
+  try {
+    const manifest = target.findManifest();
+    return manifest && (await checkEntries(target, manifest, onProgress));
+  } catch (error) {
+    throw explainDiskError(error, { path: folder, kept: 'nothing was changed' });
+  } finally {
+    target.folder.close();
+  }
+}
+
+async function checkEntries(
+  target: BucketFolder,
+  manifest: BucketManifest,
+  onProgress: CheckRun['onProgress'],
+): Promise<BackupVerdict> {
   const damagedFiles: string[] = [];
-  const reader = new BucketListReader(target.listPath(manifest.sequence));
+  const reader = readEntries(target, manifest);
   let checked = 0;
   for (const part of PARTS) {
-    for (const entry of await reader.take(part)) {
-      if (!(await isWhole(target, entry))) damagedFiles.push(`object ${target.fileOf(entry)}`);
+    for (const entry of reader.take(part)) {
+      if (!(await isWhole(target, entry))) {
+        damagedFiles.push(`object ${join(target.root, target.fileOf(entry))}`);
+      }
       onProgress(`checking objects: ${++checked} of ${manifest.nodes}`);
     }
   }
-  if (reader.digest() !== manifest.sha256) damagedFiles.push(LIST);
+  if (!reader.isListed) damagedFiles.push(LIST);
   const { createdAt, nodes, bytes } = manifest;
-  return {
-    ok: damagedFiles.length === 0,
-    createdAt,
-    counted: 'objects',
-    nodes,
-    bytes,
-    damagedNodes: [],
-    damagedFiles,
-  };
+  const ok = damagedFiles.length === 0;
+  return { ok, createdAt, counted: 'objects', nodes, bytes, damagedNodes: [], damagedFiles };
 }
 
 export interface BucketRestoreResult extends RestoreResult {
@@ -60,17 +67,23 @@ export async function restoreBucket(
   { onProgress }: RestoreRun,
 ): Promise<BucketRestoreResult> {
   const startedAt = performance.now();
-  const target = new BucketFolder(folder);
-  const manifest = await target.findManifest();
-  if (manifest === undefined) throw new ServeError(`${folder} holds no backup of a bucket`);
-  return withBucket(place, async (bucket) => {
-    await claim(bucket, manifest, place);
-    const damaged: string[] = [];
-    const restored = await putMissing(bucket, { target, manifest, damaged, onProgress });
-    refuseDamage(target, damaged);
-    const { createdAt, nodes, bytes } = manifest;
-    return { createdAt, nodes, bytes, restored, ms: Math.round(performance.now() - startedAt) };
-  });
+  const target = new BucketFolder(holdFolder(folder));
+  try {
+    const manifest = target.findManifest();
+    if (manifest === undefined) throw new ServeError(`${folder} holds no backup of a bucket`);
+    return await withBucket(place, async (bucket) => {
+      await claim(bucket, manifest, place);
+      const damaged: string[] = [];
+      const restored = await putMissing(bucket, { target, manifest, damaged, onProgress });
+      refuseDamage(target, damaged);
+      const { createdAt, nodes, bytes } = manifest;
+      return { createdAt, nodes, bytes, restored, ms: Math.round(performance.now() - startedAt) };
+    });
+  } catch (error) {
+    throw explainDiskError(error, { path: folder, kept: 'what was restored stays' });
+  } finally {
+    target.folder.close();
+  }
 }
 
 interface MissingObjects extends RestoreRun {
@@ -85,12 +98,12 @@ async function putMissing(
   bucket: BucketObjects,
   { target, manifest, damaged, onProgress }: MissingObjects,
 ): Promise<number> {
-  const reader = new BucketListReader(target.listPath(manifest.sequence));
+  const reader = readEntries(target, manifest);
   let restored = 0;
   for (const part of PARTS) {
     const there = new Set<string>();
     for await (const page of bucket.list(part)) for (const path of page) there.add(path);
-    const missing = (await reader.take(part)).filter(({ path }) => !there.has(path));
+    const missing = reader.take(part).filter(({ path }) => !there.has(path));
     for (let at = 0; at < missing.length; at += PUTS_IN_FLIGHT) {
       await Promise.all(
         missing.slice(at, at + PUTS_IN_FLIGHT).map(async (entry) => {
@@ -101,8 +114,7 @@ async function putMissing(
       onProgress(`restoring objects: ${restored}`);
     }
   }
-  // A list that lost lines would leave objects out in silence.
-  if (reader.digest() !== manifest.sha256) damaged.push(LIST);
+  if (!reader.isListed) damaged.push(LIST);
   return restored;
 }
 
@@ -119,22 +131,35 @@ async function claim(bucket: BucketObjects, { storeId }: BucketManifest, place: 
 /** `false`: the file is not what it was. */
 async function putBack(bucket: BucketObjects, target: BucketFolder, entry: BucketEntry): Promise<boolean> {
   if (!(await isWhole(target, entry))) return false;
-  const open = (): ReadableStream<Uint8Array> => Bun.file(target.fileOf(entry)).stream();
-  await bucket.put(entry.path, { sha256: entry.sha256, length: entry.size, open });
-  return true;
+  const fd = target.folder.openToRead(target.fileOf(entry));
+  if (fd === undefined) return false;
+  try {
+    const open = (): ReadableStream<Uint8Array> => Bun.file(`/proc/self/fd/${fd}`).stream();
+    await bucket.put(entry.path, { sha256: entry.sha256, length: entry.size, open });
+    return true;
+  } finally {
+    closeSync(fd);
+  }
 }
 
 async function isWhole(target: BucketFolder, entry: BucketEntry): Promise<boolean> {
   const hasher = new Bun.CryptoHasher('sha256');
   let size = 0;
+  let fd: number | undefined;
   try {
-    for await (const piece of createReadStream(target.fileOf(entry))) {
-      hasher.update(piece as Uint8Array);
-      size += (piece as Uint8Array).length;
+    fd = target.folder.openToRead(target.fileOf(entry));
+    if (fd === undefined) return false;
+    const piece = Buffer.alloc(PIECE_BYTES);
+    for (let bytes = 1; bytes > 0; size += bytes) {
+      bytes = await readPiece(fd, piece, size);
+      hasher.update(piece.subarray(0, bytes));
     }
   } catch (error) {
-    if ((error as { code?: unknown }).code !== 'ENOENT') throw error;
+    // A link in its place, or a place of the disk that cannot be read.
+    if (!(error instanceof NotOurs) && (error as { code?: unknown }).code !== 'EIO') throw error;
     return false;
+  } finally {
+    if (fd !== undefined) closeSync(fd);
   }
   return size === entry.size && hasher.digest('hex') === entry.sha256;
 }

@@ -1,144 +1,233 @@
 /**
- * The layout of a backup's folder, and its manifest. Everything that the manifest names is durable before the manifest is, and a new
- * manifest replaces the former in one step. So an interrupted backup leaves the former one good.
+ * The layout of a backup's folder. Everything that the manifest names is durable before the manifest is, and a new manifest replaces
+ * the former in one step. So an interrupted backup leaves the former one good. What the former manifest needs stays until the next
+ * backup, so that a damaged BACKUP costs one backup and not all.
  *
  *     BACKUP                            the manifest
+ *     BACKUP.former                     the one before; of a first backup the same
  *     UNFINISHED                        a backup is being made, or was interrupted
  *     databases/NAME/SEQUENCE.pages     the pages that changed until that backup
  *     databases/NAME/SEQUENCE.map       where each page of the database lies
+ *     lists/NAME.SEQUENCE.map           the same again
  *     lists/SEQUENCE.objects            the objects, with their sizes
  *     objects/<two hex digits>/<generation>
  *     incoming/                         objects that are being copied
  */
-import { createHash } from 'node:crypto';
+import { closeSync, readSync } from 'node:fs';
 import { join } from 'node:path';
-import { findPrivateFile, replacePrivateFile } from '../deployment/private-file.ts';
+import type { HeldFolder } from '../deployment/held-folder.ts';
 import { ServeError } from '../errors.ts';
+import { replaceDurably, writeDurably } from './durable-files.ts';
+import { type DatabaseEntry, digestOf, encodeManifest, type Manifest, parseManifest } from './manifest.ts';
+import { decodeObjectList, type ObjectSizes } from './object-list.ts';
+import { PAGE_ENTRY_BYTES, PageMap } from './page-map.ts';
 
-const FORMAT = 1;
+const MANIFEST = 'BACKUP';
+const FORMER = 'BACKUP.former';
+const UNFINISHED = 'UNFINISHED';
+export const INCOMING = 'incoming';
+const LISTS = 'lists';
+/** More than any manifest has. */
+const MANIFEST_BYTES_MAX = 1024 * 1024;
+/** What is kept in the folders of databases and lists. */
+const OWN_FILE = /^(?:(?:holdfast|registry)\.db\.)?\d+\.(?:pages|map|objects)$/;
+/** of 24 bytes an object: far more than a folder holds */
+const LIST_BYTES_MAX = 2 ** 31;
 
-/** Pages that one backup wrote. */
-export interface PackEntry {
-  readonly sequence: number;
-  readonly pages: number;
-  /** how many of them are the newest of their place */
-  readonly live: number;
-}
-
-interface FileEntry {
-  readonly sequence: number;
-  readonly sha256: string;
-}
-
-export interface DatabaseEntry {
-  readonly name: string;
-  readonly pageBytes: number;
-  readonly pageCount: number;
-  readonly map: FileEntry;
-  readonly packs: readonly PackEntry[];
-}
-
-interface ObjectsEntry {
-  readonly count: number;
-  readonly bytes: number;
-  readonly list: FileEntry;
-}
-
-export interface Manifest {
-  readonly format: number;
-  /** Of which deployment it is; undefined: it was never served, or an earlier version made the backup. */
-  readonly deployment?: string | undefined;
-  /** grows by one with each backup into the folder */
-  readonly sequence: number;
-  /** ms */
-  readonly createdAt: number;
-  readonly nodes: number;
-  /** what a restore writes */
-  readonly bytes: number;
-  /** of the checksums of pages, hex: tenants choose what lies in a page, and must not know it */
-  readonly seed: string;
-  readonly databases: readonly DatabaseEntry[];
-  /** null: the bytes are in a bucket */
-  readonly objects: ObjectsEntry | null;
-}
+const folderOf = (database: string): string => `databases/${database}`;
+const mapOf = (database: string, sequence: number): string => `${folderOf(database)}/${sequence}.map`;
+const mapCopyOf = (database: string, sequence: number): string => `${LISTS}/${database}.${sequence}.map`;
+const listOf = (sequence: number): string => `${LISTS}/${sequence}.objects`;
 
 export class Repository {
-  readonly root: string;
+  readonly folder: HeldFolder;
 
-  constructor(root: string) {
-    this.root = root;
+  /** The caller closes the folder. */
+  constructor(folder: HeldFolder) {
+    this.folder = folder;
   }
 
-  get manifestPath(): string {
-    return join(this.root, 'BACKUP');
+  get root(): string {
+    return this.folder.path;
   }
 
-  get unfinishedPath(): string {
-    return join(this.root, 'UNFINISHED');
+  get isUnfinished(): boolean {
+    return this.folder.look(UNFINISHED) !== undefined;
   }
 
-  get incoming(): string {
-    return join(this.root, 'incoming');
-  }
-
-  get lists(): string {
-    return join(this.root, 'lists');
-  }
-
-  get databases(): string {
-    return join(this.root, 'databases');
-  }
-
-  folderOf(database: string): string {
-    return join(this.databases, database);
-  }
-
-  packPath(database: string, sequence: number): string {
-    return join(this.folderOf(database), `${sequence}.pages`);
-  }
-
-  mapPath(database: string, sequence: number): string {
-    return join(this.folderOf(database), `${sequence}.map`);
-  }
-
-  listPath(sequence: number): string {
-    return join(this.lists, `${sequence}.objects`);
+  packName(database: string, sequence: number): string {
+    return `${folderOf(database)}/${sequence}.pages`;
   }
 
   /** `undefined` when no backup was ever finished here. @throws ServeError when the manifest is damaged or of a newer version */
-  async findManifest(): Promise<Manifest | undefined> {
-    const bytes = await findPrivateFile(this.manifestPath);
-    return bytes && parseManifest(bytes, this.manifestPath);
+  findManifest(): Manifest | undefined {
+    const bytes = this.folder.read(MANIFEST, MANIFEST_BYTES_MAX);
+    if (bytes === undefined) return undefined;
+    const path = join(this.root, MANIFEST);
+    const manifest = parseManifest(bytes, path);
+    if (manifest !== undefined) return manifest;
+    throw new ServeError(
+      `the list ${path} of the backup is damaged, and nothing was changed: ${this.adviseFormer()}`,
+    );
   }
 
-  /** Durable when it resolves. */
-  async replaceManifest(manifest: Manifest): Promise<void> {
-    const sha256 = digestOf(Buffer.from(JSON.stringify(manifest)));
-    await replacePrivateFile(this.manifestPath, Buffer.from(`${JSON.stringify({ manifest, sha256 })}\n`));
+  /** The manifest before this one, for the files that it needs; undefined if it is not there or damaged. */
+  findFormerManifest(): Manifest | undefined {
+    try {
+      const bytes = this.folder.read(FORMER, MANIFEST_BYTES_MAX);
+      return bytes && parseManifest(bytes, FORMER);
+    } catch (error) {
+      if (error instanceof ServeError) return undefined;
+      throw error;
+    }
+  }
+
+  /** What to do if this backup cannot be taken. */
+  adviseFormer(): string {
+    const [former, path] = [join(this.root, FORMER), join(this.root, MANIFEST)];
+    if (this.findFormerManifest() === undefined) return 'make a new backup in another folder';
+    return `to take the former backup, run mv ${quote(former)} ${quote(path)} and then the same command again`;
+  }
+
+  /** @throws ServeError when the folder holds no backup */
+  getManifest(): Manifest {
+    const manifest = this.findManifest();
+    if (manifest !== undefined) return manifest;
+    const advice = this.findFormerManifest() === undefined ? 'make one there first' : this.adviseFormer();
+    throw new ServeError(`${this.root} holds no finished backup: check the path, or ${advice}`);
+  }
+
+  /** Durable when it returns. The folder keeps the former manifest. */
+  replaceManifest(manifest: Manifest): void {
+    const former = this.folder.read(MANIFEST, MANIFEST_BYTES_MAX);
+    replaceDurably(this.folder, FORMER, former ?? encodeManifest(manifest));
+    replaceDurably(this.folder, MANIFEST, encodeManifest(manifest));
+    // A backup counts as made only if its list can be read again.
+    if (this.findManifest()?.sequence === manifest.sequence) return;
+    throw new ServeError(`${join(this.root, MANIFEST)} does not hold what was written: check the disk`);
+  }
+
+  /** Whether the backup before this one was interrupted. */
+  noteUnfinished(): boolean {
+    const isThere = this.isUnfinished;
+    if (!isThere) writeDurably(this.folder, UNFINISHED, new Uint8Array());
+    this.folder.sync();
+    return isThere;
+  }
+
+  noteFinished(): void {
+    this.folder.remove(UNFINISHED);
+  }
+
+  makeFolders(databases: readonly string[]): void {
+    this.folder.makeFolders([LISTS, ...databases.map(folderOf)]);
+  }
+
+  writeMap(database: string, sequence: number, { bytes }: PageMap): { sequence: number; sha256: string } {
+    for (const name of [mapOf(database, sequence), mapCopyOf(database, sequence)]) {
+      writeDurably(this.folder, name, bytes);
+    }
+    for (const name of [folderOf(database), LISTS]) this.folder.sync(name);
+    return { sequence, sha256: digestOf(bytes) };
+  }
+
+  /** The map, and the files of it that are damaged or gone. It may be undefined, or its first file though that is damaged. */
+  readMap({ name, pageCount, map }: DatabaseEntry): {
+    readonly map: PageMap | undefined;
+    readonly isProven: boolean;
+    readonly damaged: readonly string[];
+  } {
+    const damaged: string[] = [];
+    const found: Uint8Array[] = [];
+    for (const file of [mapOf(name, map.sequence), mapCopyOf(name, map.sequence)]) {
+      const bytes = this.#tryRead(file, pageCount * PAGE_ENTRY_BYTES);
+      if (bytes !== undefined && digestOf(bytes) === map.sha256) {
+        return { map: new PageMap(bytes), isProven: true, damaged };
+      }
+      damaged.push(`${join(this.root, file)} is gone or not as it was written`);
+      if (bytes?.length === pageCount * PAGE_ENTRY_BYTES) found.push(bytes);
+    }
+    return { map: found[0] && new PageMap(found[0]), isProven: false, damaged };
+  }
+
+  /** The map, if one of its files is as it was written. */
+  findMap(entry: DatabaseEntry): PageMap | undefined {
+    const { map, isProven } = this.readMap(entry);
+    return isProven ? map : undefined;
+  }
+
+  writeList(sequence: number, bytes: Uint8Array): { sequence: number; sha256: string } {
+    writeDurably(this.folder, listOf(sequence), bytes);
+    this.folder.sync(LISTS);
+    return { sequence, sha256: digestOf(bytes) };
+  }
+
+  /** `undefined`: it is gone or damaged. */
+  findList({ objects }: Manifest): ObjectSizes | undefined {
+    if (objects === null) return new Map();
+    const bytes = this.#tryRead(listOf(objects.list.sequence), LIST_BYTES_MAX);
+    return bytes !== undefined && digestOf(bytes) === objects.list.sha256
+      ? decodeObjectList(bytes)
+      : undefined;
+  }
+
+  listPath(sequence: number): string {
+    return join(this.root, listOf(sequence));
+  }
+
+  /** Removes the files that none of the manifests names. */
+  removeOthers(manifests: readonly Manifest[]): void {
+    const lists = new Set<string>();
+    const kept = new Map<string, Set<string>>();
+    for (const { databases, objects } of manifests) {
+      if (objects !== null) lists.add(listOf(objects.list.sequence));
+      for (const { name, map, packs } of databases) {
+        const files = kept.get(folderOf(name)) ?? new Set();
+        kept.set(folderOf(name), files);
+        files.add(mapOf(name, map.sequence));
+        lists.add(mapCopyOf(name, map.sequence));
+        for (const { sequence } of packs) files.add(this.packName(name, sequence));
+      }
+    }
+    for (const [folder, files] of [...kept, [LISTS, lists] as const]) {
+      for (const each of this.folder.list(folder)) {
+        if (OWN_FILE.test(each) && !files.has(`${folder}/${each}`)) this.folder.remove(`${folder}/${each}`);
+      }
+    }
+  }
+
+  /** What is no file of ours, or cannot be read, is damage. */
+  #tryRead(name: string, bytesMax: number): Buffer | undefined {
+    try {
+      return this.folder.read(name, bytesMax);
+    } catch {
+      return undefined;
+    }
   }
 }
 
-export const digestOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+/** As a shell takes it. */
+const quote = (path: string): string =>
+  /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 
-function parseManifest(bytes: Uint8Array, path: string): Manifest {
-  let parsed: { manifest: Manifest; sha256: string };
-  try {
-    parsed = JSON.parse(Buffer.from(bytes).toString());
-  } catch {
-    throw damaged(path);
+/** A file of pages that is open. */
+export class PagePack {
+  readonly #fd: number;
+
+  constructor(fd: number) {
+    this.#fd = fd;
   }
-  const { manifest, sha256 } = parsed ?? {};
-  if (manifest === undefined || digestOf(Buffer.from(JSON.stringify(manifest))) !== sha256)
-    throw damaged(path);
-  if (manifest.format === FORMAT) return manifest;
-  throw new ServeError(
-    `${path} was written by a newer Holdfast (format ${manifest.format}): use that version, or another folder`,
-  );
+
+  /** The bytes that were read; fewer at the end, or where the disk fails. */
+  read(buffer: Uint8Array, bytes: number, position: number): number {
+    try {
+      return readSync(this.#fd, buffer, 0, bytes, position);
+    } catch {
+      return 0;
+    }
+  }
+
+  close(): void {
+    closeSync(this.#fd);
+  }
 }
-
-const damaged = (path: string): ServeError =>
-  new ServeError(
-    `the backup's list ${path} is damaged: restore that file, or make a new backup in another folder`,
-  );
-
-export const makeManifest = (parts: Omit<Manifest, 'format'>): Manifest => ({ format: FORMAT, ...parts });

@@ -1,17 +1,21 @@
-/** `holdfast restore`: makes a new data folder from a backup, and proves every byte of it before anybody may serve it. */
-
-import { mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+/** `holdfast restore`: makes a new data folder from a backup, with all of it that is good, and proves every byte before anybody may serve it. */
+import { closeSync, fsyncSync, readdirSync, readSync, rmdirSync, statSync, writeSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { formatCount } from '@holdfast/protocol';
 import { holdDataFolder } from '../deployment/data-folder.ts';
 import { folderSecret } from '../deployment/folder-secret.ts';
+import { HeldFolder, makeNamedFolder } from '../deployment/held-folder.ts';
 import { loadFolderFormat, openRestoredFolder } from '../deployment/open.ts';
 import { UNFINISHED_RESTORE } from '../deployment/unfinished-restore.ts';
+import type { FolderFormat } from '../engine/backup-ports.ts';
 import { ServeError } from '../errors.ts';
-import { syncFolder, writeDurably } from './durable-files.ts';
-import { checkObjects, readManifest, readObjectSizes, writeDatabases, writeObjects } from './read-backup.ts';
-import { type Manifest, Repository } from './repository.ts';
-import { describeVerified, type VerifiedNodes, verifyNodes } from './verify-nodes.ts';
+import { BackupObjects } from './backup-objects.ts';
+import { writeDurably } from './durable-files.ts';
+import { explainDiskError } from './explain-disk.ts';
+import type { Manifest } from './manifest.ts';
+import { type DamagedPage, findObjects, writeDatabases, writeObjects } from './read-backup.ts';
+import { Repository } from './repository.ts';
+import { type DamagedNode, describeVerified, makeRotten, verifyNodes } from './verify-nodes.ts';
 
 export interface RestoreRequest {
   /** the folder of the backup */
@@ -28,6 +32,13 @@ export interface RestoreResult {
   readonly ms: number;
 }
 
+export interface FolderRestoreResult extends RestoreResult {
+  /** They answer 503 until their bytes are uploaded again. */
+  readonly damagedNodes: readonly DamagedNode[];
+  /** files and pages of the backup that are not as they were written */
+  readonly damagedFiles: readonly string[];
+}
+
 export interface RestoreRun {
   onProgress(step: string): void;
 }
@@ -35,47 +46,77 @@ export interface RestoreRun {
 const PRIVATE_UMASK = 0o077;
 /** A disk that was just mounted has it. */
 const LOST_AND_FOUND = 'lost+found';
-const NAMED_MAX = 5;
+const CONTENT = 'content/';
 
-/** Rejects with ServeError; a damaged backup leaves nothing behind. */
+/**
+ * Rejects with ServeError, and then leaves nothing behind. What is damaged in the backup costs only what lies in it: that is named in
+ * the result, and everything else is restored.
+ */
 export async function restoreBackup(
   { folder, dataDir }: RestoreRequest,
   { onProgress }: RestoreRun,
-): Promise<RestoreResult> {
+): Promise<FolderRestoreResult> {
   const startedAt = performance.now();
   process.umask(PRIVATE_UMASK);
-  const repository = new Repository(folder);
-  const manifest = await readManifest(repository);
-  const madeFrom = beginTarget(dataDir);
+  const repository = new Repository(holdFolder(folder));
   try {
-    await fillTarget(repository, manifest, dataDir, onProgress);
+    const manifest = repository.getManifest();
+    const { target, madeFrom } = beginTarget(dataDir);
+    try {
+      const damage = await new Restoration(repository, manifest, target, onProgress).run();
+      target.remove(UNFINISHED_RESTORE);
+      target.sync();
+      const { createdAt, nodes, bytes } = manifest;
+      return { createdAt, nodes, bytes, ms: Math.round(performance.now() - startedAt), ...damage };
+    } catch (error) {
+      emptyTarget(target);
+      if (madeFrom !== undefined) removeFolders(dataDir, madeFrom);
+      throw error;
+    } finally {
+      target.close();
+    }
   } catch (error) {
-    emptyTarget(dataDir);
-    if (madeFrom !== undefined) removeFolders(dataDir, madeFrom);
-    throw error;
+    throw explainDiskError(error, { path: dataDir, kept: `the backup ${folder} is unchanged` });
+  } finally {
+    repository.folder.close();
   }
-  rmSync(join(dataDir, UNFINISHED_RESTORE));
-  syncFolder(dataDir);
-  const { createdAt, nodes, bytes } = manifest;
-  return { createdAt, nodes, bytes, ms: Math.round(performance.now() - startedAt) };
 }
 
-/**
- * From the first moment the folder says that it is unfinished, so that no server takes a part of it for all. Returns the first
- * folder that had to be made, if any.
- */
-function beginTarget(dataDir: string): string | undefined {
+/** The folder of a backup, to read it. */
+export function holdFolder(path: string): HeldFolder {
+  try {
+    return HeldFolder.hold(path);
+  } catch (error) {
+    const code = (error as { code?: unknown }).code;
+    if (code === 'ENOENT' || code === 'ENOTDIR') {
+      throw new ServeError(`${path} holds no finished backup, because it is no folder: check the path`);
+    }
+    throw explainDiskError(error, { path, kept: 'nothing was changed' });
+  }
+}
+
+/** From the first moment the folder says that it is unfinished, so that no server takes a part of it for all. */
+function beginTarget(dataDir: string): {
+  readonly target: HeldFolder;
+  readonly madeFrom: string | undefined;
+} {
   const isThere = statSync(dataDir, { throwIfNoEntry: false });
   if (isThere !== undefined && !isThere.isDirectory()) throw new ServeError(`${dataDir} is not a folder`);
   const names = isThere === undefined ? [] : readdirSync(dataDir).filter((name) => name !== LOST_AND_FOUND);
   if (names.length > 0 && !names.includes(UNFINISHED_RESTORE)) {
     throw new ServeError(`${dataDir} is not empty: a restore makes a new data folder; choose another --data`);
   }
-  const madeFrom = mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  writeDurably(join(dataDir, UNFINISHED_RESTORE), Buffer.from('an unfinished restore: run it again\n'));
-  syncFolder(dataDir);
-  emptyTarget(dataDir, [UNFINISHED_RESTORE]);
-  return madeFrom;
+  const madeFrom = makeNamedFolder(dataDir);
+  const target = HeldFolder.hold(dataDir);
+  try {
+    writeDurably(target, UNFINISHED_RESTORE, Buffer.from('an unfinished restore: run it again\n'));
+    target.sync();
+    emptyTarget(target, [UNFINISHED_RESTORE]);
+    return { target, madeFrom };
+  } catch (error) {
+    target.close();
+    throw error;
+  }
 }
 
 /** Removes the folder and those above it, up to `topmost`, as long as they are empty. */
@@ -87,79 +128,116 @@ function removeFolders(folder: string, topmost: string): void {
   }
 }
 
-function emptyTarget(dataDir: string, kept: readonly string[] = []): void {
-  for (const name of readdirSync(dataDir)) {
-    if (name === LOST_AND_FOUND || kept.includes(name) || name === UNFINISHED_RESTORE) continue;
-    rmSync(join(dataDir, name), { recursive: true, force: true });
-  }
-  if (!kept.includes(UNFINISHED_RESTORE)) rmSync(join(dataDir, UNFINISHED_RESTORE), { force: true });
+/** The mark goes last. */
+function emptyTarget(target: HeldFolder, kept: readonly string[] = []): void {
+  const names = target.list().filter((name) => name !== LOST_AND_FOUND && !kept.includes(name));
+  for (const name of names) if (name !== UNFINISHED_RESTORE) target.removeTree(name);
+  if (names.includes(UNFINISHED_RESTORE)) target.removeTree(UNFINISHED_RESTORE);
 }
 
-async function fillTarget(
-  repository: Repository,
-  manifest: Manifest,
-  dataDir: string,
-  onProgress: (step: string) => void,
-): Promise<void> {
-  const format = await loadFolderFormat();
-  const held = holdDataFolder(dataDir);
-  try {
-    onProgress('copying the databases');
-    const damaged: string[] = [];
-    const onDamage = ({ what }: { readonly what: string }): number => damaged.push(what);
-    await writeDatabases(repository, manifest, dataDir, onDamage);
-    const sizes = await readObjectSizes(repository, manifest);
-    const from = format.objectsIn(repository.root);
-    await checkObjects(from, sizes, onDamage);
-    refuseDamage(repository, damaged);
+type Damage = Pick<FolderRestoreResult, 'damagedNodes' | 'damagedFiles'>;
+
+class Restoration {
+  readonly #repository: Repository;
+  readonly #manifest: Manifest;
+  readonly #target: HeldFolder;
+  readonly #onProgress: (step: string) => void;
+  readonly #damagedFiles: string[] = [];
+
+  constructor(
+    repository: Repository,
+    manifest: Manifest,
+    target: HeldFolder,
+    onProgress: (step: string) => void,
+  ) {
+    this.#repository = repository;
+    this.#manifest = manifest;
+    this.#target = target;
+    this.#onProgress = onProgress;
+  }
+
+  async run(): Promise<Damage> {
+    const format = await loadFolderFormat();
+    const dataDir = this.#target.path;
+    const held = holdDataFolder(dataDir);
+    try {
+      this.#onProgress('copying the databases');
+      const onDamage = (what: string): number => this.#damagedFiles.push(what);
+      const pages = writeDatabases(this.#repository, this.#manifest, this.#target, onDamage);
+      mendPages(format, this.#target, pages);
+      await this.#writeObjects(format, onDamage);
+      this.#onProgress('checking the databases');
+      const damage = format.findDamage(dataDir);
+      this.#damagedFiles.push(...damage);
+      if (damage.length > 0) format.rebuildIndexes(dataDir);
+      const damagedNodes = await this.#prove(format);
+      await folderSecret(dataDir).read();
+      return { damagedNodes, damagedFiles: this.#damagedFiles };
+    } finally {
+      held.release();
+    }
+  }
+
+  async #writeObjects(format: FolderFormat, onDamage: (what: string) => void): Promise<void> {
+    if (this.#manifest.objects === null) return;
+    const layout = format.objectsIn(this.#repository.root);
+    const from = new BackupObjects(this.#repository.folder, layout);
+    const sizes = findObjects(this.#repository, this.#manifest, from, onDamage);
     let copied = 0;
     const onCopied = (): void =>
-      onProgress(`copying objects: ${formatCount(++copied)} of ${formatCount(sizes.size)}`);
-    if (manifest.objects !== null) {
-      await writeObjects(from, format.objectsOf(dataDir), sizes, onCopied);
+      this.#onProgress(`copying objects: ${formatCount(++copied)} of ${formatCount(sizes.size)}`);
+    await writeObjects(from, new BackupObjects(this.#target, layout, CONTENT), sizes, { onCopied, onDamage });
+  }
+
+  /** Only rows that nobody can open are a reason to restore nothing. */
+  async #prove(format: FolderFormat): Promise<readonly DamagedNode[]> {
+    const { path } = this.#target;
+    try {
+      format.renewRows(path);
+      if (this.#manifest.objects === null) return [];
+      const { damaged, hasUnreadableRows } = await this.#verifyFolder();
+      if (!hasUnreadableRows) return damaged;
+      const reason = 'its row lies on a damaged page of the database';
+      const unreadable = format.findUnreadableNodes(path).map((node) => ({ ...node, reason }));
+      this.#damagedFiles.push('rows of nodes cannot be read: they lie on damaged pages');
+      return [...damaged, ...unreadable];
+    } catch (error) {
+      const code = String((error as { code?: unknown } | null)?.code);
+      if (!(error instanceof ServeError) && !code.startsWith('SQLITE_')) throw error;
+      if (this.#damagedFiles.length === 0) throw error;
+      throw new ServeError(
+        `the rows of the backup ${this.#repository.root} cannot be opened, and nothing was restored: ${this.#damagedFiles[0]} (${(error as Error).message}); ${this.#repository.adviseFormer()}`,
+      );
     }
-    onProgress('checking the databases');
-    refuseDamage(repository, format.findDamage(dataDir));
-    format.renewRows(dataDir);
-    if (manifest.objects !== null)
-      refuseDamagedNodes(repository, await verifyFolder(dataDir, manifest.nodes, onProgress));
-    await folderSecret(dataDir).read();
-  } finally {
-    held.release();
+  }
+
+  async #verifyFolder() {
+    const { rows, bytes, close } = await openRestoredFolder(this.#target.path);
+    try {
+      const { nodes } = this.#manifest;
+      const onProgress = (count: number): void => this.#onProgress(describeVerified(count, nodes));
+      return await verifyNodes({ metadata: rows, content: bytes, onProgress, onDamaged: makeRotten(rows) });
+    } finally {
+      await close();
+    }
   }
 }
 
-async function verifyFolder(
-  dataDir: string,
-  nodes: number,
-  onProgress: (step: string) => void,
-): Promise<VerifiedNodes> {
-  const { rows, bytes, close } = await openRestoredFolder(dataDir);
-  try {
-    return await verifyNodes({
-      ...{ metadata: rows, content: bytes },
-      onProgress: (count) => onProgress(describeVerified(count, nodes)),
-    });
-  } finally {
-    await close();
+/** A page with one wrong byte is mended, unless it holds contents: those prove themselves, and their nodes can be uploaded again. */
+function mendPages(format: FolderFormat, target: HeldFolder, pages: readonly DamagedPage[]): void {
+  for (const database of new Set(pages.map((each) => each.database))) {
+    const contents = format.findContentPages(target.path, database);
+    const fd = target.openToChange(database);
+    try {
+      for (const { page, pageBytes, mend } of pages.filter((each) => each.database === database)) {
+        if (contents?.has(page) === true) continue;
+        const bytes = Buffer.alloc(pageBytes);
+        if (readSync(fd, bytes, 0, pageBytes, page * pageBytes) < pageBytes || !mend(bytes)) continue;
+        writeSync(fd, bytes, 0, pageBytes, page * pageBytes);
+      }
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
   }
-}
-
-function refuseDamage({ root }: Repository, damaged: readonly string[]): void {
-  if (damaged.length === 0) return;
-  throw new ServeError(
-    `the backup ${root} is damaged, nothing was restored: ${nameSome(damaged)}; see holdfast backup check`,
-  );
-}
-
-function refuseDamagedNodes(repository: Repository, { damaged, hasUnreadableRows }: VerifiedNodes): void {
-  const named = damaged.map(
-    ({ space, hash, reason }) => `${space.appId}/${space.spaceId} ${hash} (${reason})`,
-  );
-  refuseDamage(repository, hasUnreadableRows ? [...named, 'rows that cannot be read'] : named);
-}
-
-function nameSome(all: readonly string[]): string {
-  const more = all.length > NAMED_MAX ? ` and ${all.length - NAMED_MAX} more` : '';
-  return `${all.slice(0, NAMED_MAX).join('; ')}${more}`;
 }

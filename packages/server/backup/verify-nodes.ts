@@ -1,6 +1,7 @@
 /** Proves every node of a folder that was taken out of a backup: the database as a whole, then the bytes of each node by its hash. */
 import { formatCount, type Hash } from '@holdfast/protocol';
-import { isProofOfRot } from '../core/contents.ts';
+import { isProofOfRot, setRotten } from '../core/contents.ts';
+import { makeGenerationDigits } from '../core/generation.ts';
 import type { Space } from '../core/model.ts';
 import type { ContentStore, MetadataStore } from '../core/ports.ts';
 import { verifyStored } from '../core/scrub.ts';
@@ -24,12 +25,18 @@ interface Verification {
   readonly metadata: MetadataStore;
   readonly content: ContentStore;
   readonly onProgress: (nodes: number) => void;
+  readonly onDamaged?: (item: ScrubItem, error: unknown) => Promise<void>;
 }
 
 const NODES_PER_STEP = 64;
 
 /** A node that was rotten when the backup was made is no damage of the backup. */
-export async function verifyNodes({ metadata, content, onProgress }: Verification): Promise<VerifiedNodes> {
+export async function verifyNodes({
+  metadata,
+  content,
+  onProgress,
+  onDamaged,
+}: Verification): Promise<VerifiedNodes> {
   const damaged: DamagedNode[] = [];
   let nodes = 0;
   let hasUnreadableRows = false;
@@ -43,8 +50,10 @@ export async function verifyNodes({ metadata, content, onProgress }: Verificatio
     }
     for (const item of page.items) {
       nodes += 1;
-      const reason = item.node.state === 'ready' ? await findDamage(content, item) : undefined;
-      if (reason !== undefined) damaged.push({ space: item.space, hash: item.node.hash, reason });
+      const damage = item.node.state === 'ready' ? await findDamage(content, item) : undefined;
+      if (damage === undefined) continue;
+      damaged.push({ space: item.space, hash: item.node.hash, reason: damage.message });
+      await onDamaged?.(item, damage);
     }
     onProgress(nodes);
     if (page.next === undefined) return { nodes, damaged, hasUnreadableRows };
@@ -59,14 +68,31 @@ const readPage = (metadata: MetadataStore, after: ScrubPosition | undefined) =>
     () => undefined,
   );
 
-async function findDamage(content: ContentStore, item: ScrubItem): Promise<string | undefined> {
+async function findDamage(content: ContentStore, item: ScrubItem): Promise<Error | undefined> {
   try {
     await verifyStored({ content }, item);
     return undefined;
   } catch (error) {
     if (!isProofOfRot(error) && !isDamage(error)) throw error;
-    return (error as Error).message;
+    return error as Error;
   }
+}
+
+const RANDOM = { bytes: (count: number) => crypto.getRandomValues(new Uint8Array(count)) };
+
+/**
+ * Makes the row of a damaged node rotten: the node answers 503 and its next lease asks for the bytes. A content record on a damaged page
+ * is left behind, as when a reader meets it.
+ */
+export function makeRotten(metadata: MetadataStore): NonNullable<Verification['onDamaged']> {
+  return async ({ space, node: { hash, generation }, content }, error) => {
+    const instead = isDamage(error) ? makeGenerationDigits(RANDOM) : undefined;
+    const packed = content?.packed;
+    await orIfDamaged(
+      () => metadata.transact(space, setRotten, { hash, generation, instead, packed }),
+      () => undefined,
+    );
+  };
 }
 
 /** `checking nodes: 6,336 of 70,533` */

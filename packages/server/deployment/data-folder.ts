@@ -1,12 +1,12 @@
 /** The data folder: private to its owner, and held by one server at a time. */
-import { Database, SQLiteError } from 'bun:sqlite';
+import { Database, SQLiteError, constants as sqlite } from 'bun:sqlite';
 import {
   accessSync,
   closeSync,
   constants,
   existsSync,
-  mkdirSync,
   openSync,
+  realpathSync,
   statfsSync,
   statSync,
 } from 'node:fs';
@@ -14,11 +14,14 @@ import { dirname, join, resolve } from 'node:path';
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 import { markDataFolder } from './folder-marks.ts';
+import { assertOwnFile, makeNamedFolder } from './held-folder.ts';
 
-const FOLDER_MODE = 0o700;
-const LOCK_NAME = 'lock.db';
+export const LOCK_NAME = 'lock.db';
 /** Linux' O_TMPFILE, which the runtime does not name */
 const UNNAMED_FILE = 0o20000000 | constants.O_DIRECTORY;
+
+/** A link in the place of the lock would have the file that it names opened for writing. */
+const LOCK_FLAGS = sqlite.SQLITE_OPEN_READWRITE | sqlite.SQLITE_OPEN_CREATE | sqlite.SQLITE_OPEN_NOFOLLOW;
 
 /** Another process has the folder, for now. */
 export class FolderInUse extends ServeError {
@@ -60,7 +63,7 @@ export function joinDataFolder(dataDir: string): HeldDataFolder {
 /** Makes the folder if it is missing, private to its owner. Throws ServeError. */
 export function makeDataFolder(dataDir: string): void {
   try {
-    mkdirSync(dataDir, { recursive: true, mode: FOLDER_MODE });
+    makeNamedFolder(dataDir);
     if (!statSync(dataDir).isDirectory()) throw notAFolder(dataDir);
     accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {
@@ -112,6 +115,7 @@ export function isDataFolderHeld(dataDir: string): boolean {
   if (!existsSync(path)) return false;
   let database: Database | undefined;
   try {
+    assertOwnFile(path);
     database = new Database(path, { create: false, readwrite: true });
     database.run('PRAGMA busy_timeout = 0');
     database.run('BEGIN EXCLUSIVE');
@@ -136,7 +140,9 @@ function openLock(dataDir: string, take: (database: Database) => void): Database
   const path = join(dataDir, LOCK_NAME);
   let database: Database | undefined;
   try {
-    database = new Database(path, { create: true, readwrite: true });
+    assertOwnFile(path);
+    // By its real path, so that the last part alone could be a link, and that is refused.
+    database = new Database(join(realpathSync(dataDir), LOCK_NAME), LOCK_FLAGS);
     database.run('PRAGMA busy_timeout = 0');
     database.run('PRAGMA journal_mode = MEMORY');
     take(database);

@@ -199,6 +199,7 @@ export function openRestoredFolder(dataDir: string): Promise<ServedDeployment> {
 /** What a backup needs to know of the stores of a data folder. */
 export async function loadFolderFormat(): Promise<FolderFormat> {
   const sqlite = await import('../engine/sqlite/folder-databases.ts');
+  const damage = await import('../engine/sqlite/damaged-databases.ts');
   const disk = await import('../engine/disk/object-files.ts');
   return {
     findDatabases: (dataDir) => {
@@ -213,7 +214,10 @@ export async function loadFolderFormat(): Promise<FolderFormat> {
     markerOf: disk.findContentMarker,
     objectsOf: disk.findObjectFiles,
     objectsIn: disk.makeObjectFiles,
-    findDamage: sqlite.findDatabaseDamage,
+    findDamage: damage.findDatabaseDamage,
+    findContentPages: damage.findContentPages,
+    rebuildIndexes: damage.rebuildIndexes,
+    findUnreadableNodes: damage.findUnreadableNodes,
     renewRows: sqlite.renewFolderRows,
   };
 }

@@ -1,22 +1,25 @@
 /** Small files of a data folder that only its owner may read, such as secrets. A file appears complete, or not at all. */
-import { chown, link, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { chown, link, lstat, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { codeOf } from '../error-code.ts';
+import { ServeError } from '../errors.ts';
 import { readSecretFile } from '../secret-file.ts';
+import { assertOwnFile, NotOurs, readOwnFile } from './held-folder.ts';
 
 const PRIVATE_MODE = 0o600;
 
+/** Far more than any of them has. */
+const BYTES_MAX = 1024 * 1024;
+
+/** @throws NotOurs if something else than a file stands there, such as a pipe that nobody writes to */
 export async function findPrivateFile(path: string): Promise<Uint8Array | undefined> {
-  try {
-    return await readFile(path);
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined;
-    throw error;
-  }
+  return readOwnFile(path, BYTES_MAX);
 }
 
 /** As `findPrivateFile`, of a secret: rejects with ConfigError if others can use the file. `what` names its role. */
 export async function findSecretFile(path: string, what: string): Promise<Uint8Array | undefined> {
+  // A pipe that a person names is read; one in a place of ours is refused.
+  assertOwnFile(path);
   try {
     return (await readSecretFile(path, what)).bytes;
   } catch (error) {
@@ -36,12 +39,15 @@ export async function createPrivateFile(path: string, content: Uint8Array): Prom
     await rm(draft, { force: true });
   }
   await syncFolder(dirname(path));
-  return readFile(path);
+  const made = await findPrivateFile(path);
+  if (made === undefined) throw new ServeError(`${path} went away while it was made: start again`);
+  return made;
 }
 
 /** The file keeps its owner: a server has to read what root replaced. Durable when it resolves. */
 export async function replacePrivateFile(path: string, content: Uint8Array): Promise<void> {
-  const former = await stat(path).catch(() => undefined);
+  const former = await lstat(path).catch(() => undefined);
+  if (former !== undefined && !former.isFile()) throw new NotOurs(path, 'file');
   const draft = await writeDraft(path, content);
   try {
     if (former !== undefined && former.uid !== process.getuid?.()) await chown(draft, former.uid, former.gid);

@@ -3,7 +3,8 @@
  * never change. Only a process that does nothing else opens them: it keeps every file open that it reads, because closing one
  * would drop the locks of SQLite on it.
  */
-import type { Generation } from '../core/model.ts';
+import type { Hash } from '@holdfast/protocol';
+import type { Generation, Space } from '../core/model.ts';
 
 /** The pages of one database as they were at one commit. */
 export interface PageSnapshot {
@@ -40,6 +41,11 @@ export interface BackedUpDatabase {
   watchCommits(): () => number;
 }
 
+export interface UnreadableNode {
+  readonly space: Space;
+  readonly hash: Hash;
+}
+
 /** What a backup needs to know of data folders. */
 export interface FolderFormat {
   /** the rows come first; @throws ServeError when there are none */
@@ -59,6 +65,12 @@ export interface FolderFormat {
   objectsIn(root: string): ObjectFiles;
   /** What SQLite finds wrong in the databases of a folder that is open nowhere. */
   findDamage(dataDir: string): readonly string[];
+  /** The pages, from 0 on, that hold contents of nodes or lead to them; undefined if the database does not tell. */
+  findContentPages(dataDir: string, database: string): ReadonlySet<number> | undefined;
+  /** Makes indexes anew that do not fit their tables, as far as that is possible. */
+  rebuildIndexes(dataDir: string): void;
+  /** Nodes whose rows cannot be read: an index knows their hashes. */
+  findUnreadableNodes(dataDir: string): readonly UnreadableNode[];
   /** Makes rows that were copied from a backup a deployment of their own. Durable when it returns. */
   renewRows(dataDir: string): void;
 }
@@ -67,8 +79,9 @@ export interface FolderFormat {
 export interface ObjectFiles {
   list(): Generation[];
   pathOf(generation: Generation): string;
-  /** the folders of `pathOf`, all of them */
-  readonly folders: readonly string[];
+  /** where an object lies below the root, and all folders of such places, with slashes */
+  nameOf(generation: Generation): string;
+  readonly folderNames: readonly string[];
 }
 
 /** What was read of an object of a bucket. */

@@ -233,7 +233,8 @@ export class DiskContentStore implements ContentStore {
     try {
       return await this.#files.openToRead(this.#layout.objectOf(generation));
     } catch (error) {
-      if (codeOf(error) !== 'ENOENT') throw error;
+      // A link or a socket in its place is no object.
+      if (!['ENOENT', 'ELOOP', 'ENXIO'].includes(codeOf(error) ?? '')) throw error;
       await this.#assertHealthy(generation);
       return undefined;
     }

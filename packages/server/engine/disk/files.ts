@@ -136,10 +136,13 @@ function writeFd(fd: number, buffer: Uint8Array, offset: number, length: number,
   });
 }
 
+/** Of what is no file of ours: no link is followed, and no pipe is waited for. */
+const READ_FLAGS = fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK;
+
 export const diskFiles: Files = {
-  openToRead: async (path) => new DiskFile(await openFd(path, fs.constants.O_RDONLY)),
+  openToRead: async (path) => new DiskFile(await openFd(path, READ_FLAGS)),
   openNow(path) {
-    const fd = fs.openSync(path, fs.constants.O_RDONLY);
+    const fd = fs.openSync(path, READ_FLAGS);
     return {
       read: (buffer, position) => fs.readSync(fd, buffer, 0, buffer.length, position),
       close: () => fs.closeSync(fd),

@@ -1,6 +1,6 @@
 /** engine/backup-ports.ts ObjectFiles: the content folder as files, without its records. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { codeOf } from '../../error-code.ts';
 import type { ObjectFiles } from '../backup-ports.ts';
 import { isGeneration, ObjectLayout } from './object-layout.ts';
@@ -25,9 +25,10 @@ export function makeObjectFiles(root: string): ObjectFiles {
   const layout = new ObjectLayout(root);
   const folders = layout.shards();
   return {
-    folders,
+    folderNames: folders.map((folder) => relative(root, folder)),
     list: () => folders.flatMap((folder) => listFolder(folder).filter(isGeneration)),
     pathOf: (generation) => layout.objectOf(generation),
+    nameOf: (generation) => relative(root, layout.objectOf(generation)),
   };
 }
 

@@ -79,26 +79,6 @@ export function findFolderMarker(dataDir: string): string | undefined {
   return withPin(join(dataDir, ROWS_FILE), findNotedMarker);
 }
 
-/** Compares all tables with their indexes and rules. The databases are open nowhere. */
-export function findDatabaseDamage(dataDir: string): string[] {
-  return [ROWS_FILE, REGISTRY_FILE].flatMap((name) => {
-    const path = join(dataDir, name);
-    if (!existsSync(path)) return [];
-    try {
-      const database = new Database(path, { readwrite: true, create: false });
-      try {
-        using statement = database.prepare<{ integrity_check: string }, []>('PRAGMA integrity_check(20)');
-        const found = statement.all().map(({ integrity_check: text }) => text);
-        return found.filter((text) => text !== 'ok').map((text) => `${name}: ${text}`);
-      } finally {
-        database.close();
-      }
-    } catch (error) {
-      return [`${name}: ${(error as Error).message}`];
-    }
-  });
-}
-
 /**
  * Makes rows that were copied from a backup a deployment of their own: another identity of their content folder, revisions above all
  * that clients have seen, and no marks of copies. The database is open nowhere else. Durable when it returns.

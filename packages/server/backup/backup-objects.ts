@@ -1,0 +1,77 @@
+/** Objects as files of a folder that is held: of a backup, or of a data folder that is being restored. */
+import { constants } from 'node:fs';
+import { copyFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Generation } from '../core/model.ts';
+import { type HeldFolder, NotOurs } from '../deployment/held-folder.ts';
+import type { ObjectFiles } from '../engine/backup-ports.ts';
+
+const GENERATION = /^[0-9a-f]{32}$/;
+
+export class BackupObjects {
+  readonly folder: HeldFolder;
+  readonly #files: Pick<ObjectFiles, 'nameOf' | 'folderNames'>;
+  readonly #prefix: string;
+
+  /** `prefix`: where the root of the objects is in the folder, with a slash at its end */
+  constructor(folder: HeldFolder, files: Pick<ObjectFiles, 'nameOf' | 'folderNames'>, prefix = '') {
+    this.folder = folder;
+    this.#files = files;
+    this.#prefix = prefix;
+  }
+
+  nameOf(generation: Generation): string {
+    return `${this.#prefix}${this.#files.nameOf(generation)}`;
+  }
+
+  /** Durable when it returns. @throws NotOurs */
+  makeFolders(): void {
+    this.folder.makeFolders(this.#files.folderNames.map((name) => `${this.#prefix}${name}`));
+  }
+
+  /** @throws NotOurs */
+  list(): Generation[] {
+    return this.#files.folderNames.flatMap((name) =>
+      this.folder.list(`${this.#prefix}${name}`).filter((each) => GENERATION.test(each)),
+    );
+  }
+
+  /** The size of each object that is there and a file. */
+  listSizes(): Map<Generation, number> {
+    const sizes = new Map<Generation, number>();
+    for (const generation of this.list()) {
+      const found = this.findSize(generation);
+      if (typeof found === 'number') sizes.set(generation, found);
+    }
+    return sizes;
+  }
+
+  /** The size of an object; undefined: it is gone; `other`: something else stands there. */
+  findSize(generation: Generation): number | 'other' | undefined {
+    try {
+      return this.folder.sizeOf(this.nameOf(generation));
+    } catch (error) {
+      if (error instanceof NotOurs) return 'other';
+      throw error;
+    }
+  }
+
+  openToRead(generation: Generation): number | undefined {
+    return this.folder.openToRead(this.nameOf(generation));
+  }
+
+  remove(generation: Generation): void {
+    this.folder.remove(this.nameOf(generation));
+  }
+
+  /** Makes the names of these objects durable. */
+  sync(generations: Iterable<Generation>): void {
+    const folders = new Set([...generations].map((generation) => dirname(this.nameOf(generation))));
+    for (const name of folders) this.folder.sync(name);
+  }
+}
+
+/** Copies what the first descriptor reads into the file of the second. The copy shares blocks where the file system can do that. */
+export async function copyFileBytes(from: number, to: number): Promise<void> {
+  await copyFile(`/proc/self/fd/${from}`, `/proc/self/fd/${to}`, constants.COPYFILE_FICLONE);
+}

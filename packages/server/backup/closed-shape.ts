@@ -1,0 +1,25 @@
+/** Objects that were read back from a file: each has its fields and no other, and each field its one form. */
+
+/** Of each field, whether it has its form. A field that may be left out takes `undefined`. */
+export type Shape<T extends object> = Readonly<
+  Record<keyof Required<T> & string, (value: unknown) => boolean>
+>;
+
+/** The last instant that a Date can have, ms. */
+const TIME_MAX = 8.64e15;
+const DIGEST = /^[0-9a-f]{64}$/;
+
+/** The value, if it has this shape. */
+export function takeShape<T extends object>(value: unknown, shape: Shape<T>): T | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  const fields = Object.entries<(value: unknown) => boolean>(shape);
+  const isKnown = Object.keys(value).every((name) => Object.hasOwn(shape, name));
+  const hasForm = fields.every(([name, isRight]) => isRight(Reflect.get(value, name)));
+  return isKnown && hasForm ? (value as T) : undefined;
+}
+
+export const isCount = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 0;
+export const isTime = (value: unknown): boolean => isCount(value) && value <= TIME_MAX;
+/** sha256, hex */
+export const isDigest = (value: unknown): boolean => typeof value === 'string' && DIGEST.test(value);

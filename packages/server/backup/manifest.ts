@@ -1,0 +1,139 @@
+/** What the manifest of a data folder's backup says. Nothing in it is believed that has not the one form that Holdfast writes. */
+import { createHash } from 'node:crypto';
+import { ServeError } from '../errors.ts';
+import { isCount, isDigest, isTime, type Shape, takeShape } from './closed-shape.ts';
+
+const FORMAT = 1;
+/** Their files in a data folder, and the names of their folders in a backup. */
+const DATABASE_NAMES: readonly string[] = ['holdfast.db', 'registry.db'];
+const [ROWS_NAME] = DATABASE_NAMES;
+/** of SQLite */
+const PAGE_BYTES_MIN = 512;
+const PAGE_BYTES_MAX = 65_536;
+const PAGES_MAX = 2 ** 32 - 2;
+/** A sequence has 32 bits in a map of pages. */
+const SEQUENCE_MAX = 2 ** 32 - 1;
+const PACKS_MAX = 1000;
+const DEPLOYMENT = /^[0-9A-Za-z-]{1,64}$/;
+const SEED = /^[0-9a-f]{16}$/;
+
+/** Pages that one backup wrote. */
+export interface PackEntry {
+  readonly sequence: number;
+  readonly pages: number;
+  /** how many of them are the newest of their place */
+  readonly live: number;
+}
+
+interface FileEntry {
+  readonly sequence: number;
+  readonly sha256: string;
+}
+
+export interface DatabaseEntry {
+  readonly name: string;
+  readonly pageBytes: number;
+  readonly pageCount: number;
+  readonly map: FileEntry;
+  readonly packs: readonly PackEntry[];
+}
+
+interface ObjectsEntry {
+  readonly count: number;
+  readonly bytes: number;
+  readonly list: FileEntry;
+}
+
+export interface Manifest {
+  readonly format: number;
+  /** Of which deployment it is; undefined: it was never served, or an earlier version made the backup. */
+  readonly deployment?: string | undefined;
+  /** grows by one with each backup into the folder */
+  readonly sequence: number;
+  /** ms */
+  readonly createdAt: number;
+  readonly nodes: number;
+  /** what a restore writes */
+  readonly bytes: number;
+  /** of the checksums of pages, hex: tenants choose what lies in a page, and must not know it */
+  readonly seed: string;
+  readonly databases: readonly DatabaseEntry[];
+  /** null: the bytes are in a bucket */
+  readonly objects: ObjectsEntry | null;
+}
+
+export const makeManifest = (parts: Omit<Manifest, 'format'>): Manifest => ({ format: FORMAT, ...parts });
+
+export const digestOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+
+export function encodeManifest(manifest: Manifest): Buffer {
+  const sha256 = digestOf(Buffer.from(JSON.stringify(manifest)));
+  return Buffer.from(`${JSON.stringify({ manifest, sha256 })}\n`);
+}
+
+/** `undefined`: it is damaged. @throws ServeError if a newer version wrote it */
+export function parseManifest(bytes: Uint8Array, path: string): Manifest | undefined {
+  let parsed: { readonly manifest?: { readonly format?: unknown }; readonly sha256?: unknown } | null;
+  try {
+    parsed = JSON.parse(Buffer.from(bytes).toString());
+  } catch {
+    return undefined;
+  }
+  const { manifest, sha256 } = parsed ?? {};
+  if (typeof manifest !== 'object' || manifest === null) return undefined;
+  if (digestOf(Buffer.from(JSON.stringify(manifest))) !== sha256) return undefined;
+  const { format } = manifest;
+  if (isCount(format) && format > FORMAT) {
+    throw new ServeError(
+      `${path} was written by a newer Holdfast (format ${format}): use that version, or another folder`,
+    );
+  }
+  return takeShape<Manifest>(manifest, MANIFEST);
+}
+
+const isSequence = (value: unknown): boolean => isCount(value) && value >= 1 && value <= SEQUENCE_MAX;
+
+const FILE: Shape<FileEntry> = { sequence: isSequence, sha256: isDigest };
+const PACK: Shape<PackEntry> = { sequence: isSequence, pages: isCount, live: isCount };
+const DATABASE: Shape<DatabaseEntry> = {
+  name: (value) => DATABASE_NAMES.some((name) => name === value),
+  pageBytes: isPageBytes,
+  pageCount: (value) => isCount(value) && value <= PAGES_MAX,
+  map: (value) => takeShape(value, FILE) !== undefined,
+  packs: (value) => isListOf(value, PACK, PACKS_MAX),
+};
+const OBJECTS: Shape<ObjectsEntry> = {
+  count: isCount,
+  bytes: isCount,
+  list: (value) => takeShape(value, FILE) !== undefined,
+};
+const MANIFEST: Shape<Manifest> = {
+  format: (value) => value === FORMAT,
+  deployment: (value) => value === undefined || (typeof value === 'string' && DEPLOYMENT.test(value)),
+  sequence: isSequence,
+  createdAt: isTime,
+  nodes: isCount,
+  bytes: isCount,
+  seed: (value) => typeof value === 'string' && SEED.test(value),
+  databases: areDatabases,
+  objects: (value) => value === null || takeShape(value, OBJECTS) !== undefined,
+};
+
+function isPageBytes(value: unknown): boolean {
+  const isInRange = isCount(value) && value >= PAGE_BYTES_MIN && value <= PAGE_BYTES_MAX;
+  return isInRange && Number.isInteger(Math.log2(value));
+}
+
+function isListOf<T extends object>(value: unknown, shape: Shape<T>, countMax: number): value is T[] {
+  return (
+    Array.isArray(value) &&
+    value.length <= countMax &&
+    value.every((each) => takeShape(each, shape) !== undefined)
+  );
+}
+
+function areDatabases(value: unknown): boolean {
+  if (!isListOf(value, DATABASE, DATABASE_NAMES.length)) return false;
+  const names = value.map(({ name }) => name);
+  return names[0] === ROWS_NAME && new Set(names).size === names.length;
+}
