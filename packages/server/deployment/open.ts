@@ -214,10 +214,7 @@ export async function loadFolderFormat(): Promise<FolderFormat> {
     markerOf: disk.findContentMarker,
     objectsOf: disk.findObjectFiles,
     objectsIn: disk.makeObjectFiles,
-    findDamage: damage.findDatabaseDamage,
-    findContentPages: damage.findContentPages,
-    rebuildIndexes: damage.rebuildIndexes,
-    findUnreadableNodes: damage.findUnreadableNodes,
+    ...damage,
     renewRows: sqlite.renewFolderRows,
   };
 }

@@ -12,7 +12,7 @@ const PRIVATE_MODE = 0o600;
 const BYTES_MAX = 1024 * 1024;
 
 /** @throws NotOurs if something else than a file stands there, such as a pipe that nobody writes to */
-export async function findPrivateFile(path: string): Promise<Uint8Array | undefined> {
+async function findPrivateFile(path: string): Promise<Uint8Array | undefined> {
   return readOwnFile(path, BYTES_MAX);
 }
 

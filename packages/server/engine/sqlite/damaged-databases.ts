@@ -9,7 +9,7 @@ import { REGISTRY_FILE } from './registry-store.ts';
 import { ROWS_FILE } from './rows-file.ts';
 
 /** Compares all tables with their indexes and rules. */
-export function findDatabaseDamage(dataDir: string): string[] {
+export function findDamage(dataDir: string): string[] {
   return [ROWS_FILE, REGISTRY_FILE].flatMap((name) => {
     if (!existsSync(join(dataDir, name))) return [];
     try {
