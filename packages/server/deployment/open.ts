@@ -199,7 +199,7 @@ export function openRestoredFolder(dataDir: string): Promise<ServedDeployment> {
 /** What a backup needs to know of the stores of a data folder. */
 export async function loadFolderFormat(): Promise<FolderFormat> {
   const sqlite = await import('../engine/sqlite/folder-databases.ts');
-  const damage = await import('../engine/sqlite/damaged-databases.ts');
+  const { FOLDER_DAMAGE } = await import('../engine/sqlite/damaged-databases.ts');
   const disk = await import('../engine/disk/object-files.ts');
   return {
     findDatabases: (dataDir) => {
@@ -214,7 +214,7 @@ export async function loadFolderFormat(): Promise<FolderFormat> {
     markerOf: disk.findContentMarker,
     objectsOf: disk.findObjectFiles,
     objectsIn: disk.makeObjectFiles,
-    ...damage,
+    ...FOLDER_DAMAGE,
     renewRows: sqlite.renewFolderRows,
   };
 }

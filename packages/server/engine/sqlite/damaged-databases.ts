@@ -9,7 +9,7 @@ import { REGISTRY_FILE } from './registry-store.ts';
 import { ROWS_FILE } from './rows-file.ts';
 
 /** Compares all tables with their indexes and rules. */
-export function findDamage(dataDir: string): string[] {
+function findDamage(dataDir: string): string[] {
   return [ROWS_FILE, REGISTRY_FILE].flatMap((name) => {
     if (!existsSync(join(dataDir, name))) return [];
     try {
@@ -25,7 +25,7 @@ export function findDamage(dataDir: string): string[] {
 }
 
 /** The pages, from 0 on, of the table of contents; undefined if the database does not tell. */
-export function findContentPages(dataDir: string, name: string): ReadonlySet<number> | undefined {
+function findContentPages(dataDir: string, name: string): ReadonlySet<number> | undefined {
   if (name !== ROWS_FILE) return new Set();
   try {
     return withDatabase(dataDir, name, (database) => {
@@ -40,7 +40,7 @@ export function findContentPages(dataDir: string, name: string): ReadonlySet<num
 }
 
 /** An index whose table cannot be read stays as it is. */
-export function rebuildIndexes(dataDir: string): void {
+function rebuildIndexes(dataDir: string): void {
   for (const name of [ROWS_FILE, REGISTRY_FILE]) {
     if (!existsSync(join(dataDir, name))) continue;
     try {
@@ -65,7 +65,7 @@ function rebuild(database: Database, index: string): void {
 }
 
 /** The index of leases has the hash of each node, on pages of its own. */
-export function findUnreadableNodes(dataDir: string): UnreadableNode[] {
+function findUnreadableNodes(dataDir: string): UnreadableNode[] {
   const found: UnreadableNode[] = [];
   try {
     withDatabase(dataDir, ROWS_FILE, (database) => {
@@ -107,3 +107,6 @@ function withDatabase<T>(dataDir: string, name: string, work: (database: Databas
     database.close();
   }
 }
+
+/** The part of engine/backup-ports.ts FolderFormat that is about damage. */
+export const FOLDER_DAMAGE = { findDamage, findContentPages, rebuildIndexes, findUnreadableNodes };
