@@ -78,7 +78,6 @@ const HINTS: Readonly<Record<string, string>> = {
   '28P01': 'PostgreSQL refuses the password: check user and password',
   '28000': 'PostgreSQL refuses this user from here: check user, TLS and its pg_hba.conf',
   '3D000': 'the database does not exist: create it',
-  '42501': 'the user may not do this: grant it all rights on the database',
   '53100': 'the disk of PostgreSQL is full: free some space',
   '53300': 'PostgreSQL has no connection left: raise its max_connections or give each process fewer',
   '57014': 'a statement took too long: check the load of PostgreSQL',
@@ -178,7 +177,7 @@ export function storageError(error: unknown, doing: string, { isUndecided = fals
   const hint =
     code === NO_HOST || code === UNUSABLE_FILE
       ? detail
-      : (HINTS[code] ?? 'try again; see the cause if it lasts');
+      : (HINTS[code] ?? hintOfRights(code, detail) ?? 'try again; see the cause if it lasts');
   const cause = Object.assign(new Error(detail), { code });
   const isDamage = DAMAGE_CODES.has(code);
   return new StoreUnavailable(`PostgreSQL: ${doing} failed (${code}): ${hint}`, {
@@ -186,6 +185,23 @@ export function storageError(error: unknown, doing: string, { isUndecided = fals
     isDamage,
     isUndecided,
   });
+}
+
+const NO_RIGHT = '42501';
+/** As in `permission denied for schema public` */
+const DENIED_SCHEMA = /for schema "?([^\s"]+)/;
+
+/** The schema `public` gives nobody but its owner the right to make tables, since PostgreSQL 15; rights on the database do not change that. */
+export function adviseOnSchema(schema: string): string {
+  return `let its owner run GRANT USAGE, CREATE ON SCHEMA ${schema} TO that role, or make a database of its own: CREATE DATABASE holdfast OWNER that role`;
+}
+
+function hintOfRights(code: string, detail: string): string | undefined {
+  if (code !== NO_RIGHT) return undefined;
+  const schema = DENIED_SCHEMA.exec(detail)?.[1];
+  if (schema !== undefined)
+    return `the role may not make tables in the schema ${schema}: ${adviseOnSchema(schema)}`;
+  return `the role may not do this (${detail}): connect as the role that owns Holdfast's tables, or let that one run REASSIGN OWNED BY itself TO this role`;
 }
 
 /** The message of the server or system, cut to a line of bounded length. */

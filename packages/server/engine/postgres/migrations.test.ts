@@ -6,6 +6,7 @@ import { whyUnfit } from './database-fitness.ts';
 import { migrate } from './migrations.ts';
 import { hasPostgresRows, openPostgres } from './open-postgres.ts';
 import { addressOf, openDatabases } from './test/postgres-fixture.ts';
+import { tryDatabase } from './try-database.ts';
 import { PostgresPool } from './wire/connection-pool.ts';
 import { POSTGRES_LIMITS } from './wire/limits.ts';
 
@@ -144,4 +145,39 @@ test('a PostgreSQL that is too old is refused, but not a relative that numbers i
 test('a PostgreSQL that cannot be reached is unavailable', async () => {
   const opening = openPostgres(addressOf(url, { hosts: [{ host: '127.0.0.1', port: 1 }] }));
   expect(await opening.catch((error) => error)).toBeInstanceOf(StoreUnavailable);
+});
+
+test('a database with a table of somebody else is refused at once, and keeps nothing of ours', async () => {
+  const operator = new Bun.SQL(url, { max: 1 });
+  await operator.unsafe('CREATE TABLE nodes (mine integer)');
+  for (const look of [() => openPostgres(addressOf(url)), () => tryDatabase(addressOf(url))]) {
+    const error = await look().catch((caught) => caught);
+    expect(error).toBeInstanceOf(EngineRefused);
+    expect((error as Error).message).toMatch(/another program \(nodes\).*CREATE DATABASE/);
+  }
+  expect(await hasPostgresRows(addressOf(url))).toBe(false);
+  const tables = await operator.unsafe("SELECT tablename FROM pg_tables WHERE schemaname = 'public'");
+  expect([...tables]).toEqual([{ tablename: 'nodes' }]);
+  await operator.close();
+});
+
+test('a role that may not make tables is told what gives it that right, and then it has it', async () => {
+  const operator = new Bun.SQL(url, { max: 1 });
+  const role = `${new URL(url).pathname.slice(1)}_role`;
+  await operator.unsafe(`CREATE ROLE ${role} LOGIN PASSWORD 'role'`);
+  await operator.unsafe(`GRANT ALL ON DATABASE ${new URL(url).pathname.slice(1)} TO ${role}`);
+  const address = addressOf(url, { user: role, password: 'role', connectionsMax: 1 });
+  try {
+    for (const look of [() => openPostgres(address), () => tryDatabase(address)]) {
+      const error = await look().catch((caught) => caught);
+      expect(error).toBeInstanceOf(EngineRefused);
+      expect((error as Error).message).toMatch(/GRANT USAGE, CREATE ON SCHEMA public TO that role/);
+    }
+    await operator.unsafe(`GRANT USAGE, CREATE ON SCHEMA public TO ${role}`);
+    await (await openPostgres(address)).close();
+  } finally {
+    await operator.unsafe(`DROP OWNED BY ${role} CASCADE`);
+    await operator.unsafe(`DROP ROLE ${role}`);
+    await operator.close();
+  }
 });

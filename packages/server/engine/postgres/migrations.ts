@@ -59,6 +59,7 @@ const NAME = 'the database';
 /** What a process gets when another has created the same table at the same time. */
 const MADE_BY_ANOTHER: ReadonlySet<string> = new Set(['23505', '42P07', '42710']);
 const NO_TABLE = '42P01';
+const NAMES_TOLD_MAX = 3;
 
 /** @throws EngineRefused, StoreUnavailable */
 export async function migrate(
@@ -86,6 +87,7 @@ export async function migrate(
 export async function findUsableVersion(connection: PostgresConnection): Promise<number | undefined> {
   const found = await findVersion(connection);
   if (found !== undefined) decideMigration(NAME, found, MIGRATIONS);
+  else await assertNobodysTables(connection, MIGRATIONS);
   return found?.version;
 }
 
@@ -102,6 +104,7 @@ export async function assertUsable(pool: PostgresPool): Promise<void> {
 async function migrateOnce(connection: PostgresConnection, migrations: readonly Migration[]): Promise<void> {
   const found = await findVersion(connection);
   if (found !== undefined && !decideMigration(NAME, found, migrations)) return;
+  if (found === undefined || found.version === 0) await assertNobodysTables(connection, migrations);
   await makeVersionRow(connection);
   await connection.withPatience(PATIENCE_MS, async () => {
     await connection.script(
@@ -122,6 +125,29 @@ async function migrateOnce(connection: PostgresConnection, migrations: readonly 
       throw error;
     }
   });
+}
+
+const MADE_RELATION = /^CREATE (?:UNLOGGED )?(?:TABLE|INDEX) (?:IF NOT EXISTS )?(\w+)/gm;
+const FIND_RELATIONS = `SELECT relname::text AS name FROM pg_class
+  WHERE relnamespace = current_schema()::regnamespace AND relname = ANY($1::text[]) ORDER BY relname`;
+
+/** Nothing is made in a database whose tables have our names and are of somebody else. @throws EngineRefused */
+async function assertNobodysTables(
+  connection: PostgresConnection,
+  migrations: readonly Migration[],
+): Promise<void> {
+  const names = migrations.flatMap(({ sql }) =>
+    [...sql.matchAll(MADE_RELATION)].map(([, name]) => name as string),
+  );
+  const { rows } = await connection.query(FIND_RELATIONS, [names]);
+  if (rows.length === 0) return;
+  // Another process may have made them since: it says so in the same transaction.
+  const version = (await findVersion(connection))?.version ?? 0;
+  if (version > 0) return;
+  const told = rows.slice(0, NAMES_TOLD_MAX).map(({ name }) => name);
+  throw new EngineRefused(
+    `${NAME} has relations of another program (${told.join(', ')}), and nothing was made in it: give Holdfast one of its own (CREATE DATABASE holdfast)`,
+  );
 }
 
 /** Looks before it alters: the table's lock would wait for a migration that another process runs. */

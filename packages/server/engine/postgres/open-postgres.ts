@@ -65,7 +65,7 @@ export async function hasPostgresRows(address: PostgresAddress): Promise<boolean
     await pool.assertOwnSessions();
     const { rows } = await pool.read(
       'looking for tables',
-      "SELECT to_regclass('spaces') IS NOT NULL AS exists",
+      "SELECT to_regclass('spaces') IS NOT NULL AND to_regclass('holdfast_schema') IS NOT NULL AS exists",
       [],
     );
     return rows[0]?.exists === true;

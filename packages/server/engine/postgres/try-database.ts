@@ -4,7 +4,7 @@ import type { PostgresAddress } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
 import type { RowsTrial } from '../store-trial.ts';
 import { assertFit } from './database-fitness.ts';
-import { storageError } from './failure.ts';
+import { adviseOnSchema, storageError } from './failure.ts';
 import { findUsableVersion } from './migrations.ts';
 import { explainOpening } from './open-postgres.ts';
 import { STORE_ID, STORE_MARK } from './store-identity.ts';
@@ -18,6 +18,7 @@ import { byteaToBytes } from './wire/sql-values.ts';
 const NAME_SESSION = "SET application_name = 'holdfast-check'";
 const READ_FACTS = `SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS "now",
   coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS "mayCreate",
+  coalesce(current_schema(), 'public') AS schema,
   (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name IN ('holdfast', $1)) AS sessions`;
 // A database of an older version has no notes yet.
 const HAS_NOTES = "SELECT to_regclass('notes') IS NOT NULL AS has";
@@ -34,11 +35,11 @@ export async function tryDatabase(address: PostgresAddress): Promise<RowsTrial> 
       const askedAt = Date.now();
       const { rows } = await connection.query(READ_FACTS, [pool.applicationName]);
       const machineNow = (askedAt + Date.now()) / 2;
-      const { now, mayCreate, sessions } = rows[0] as Record<string, unknown>;
+      const { now, mayCreate, schema, sessions } = rows[0] as Record<string, unknown>;
       const version = await findUsableVersion(connection);
       if (version === undefined && mayCreate !== true) {
         throw new EngineRefused(
-          'the role may not create tables in the database: grant it CREATE on the schema',
+          `the role may not make tables in the schema ${schema}: ${adviseOnSchema(String(schema))}`,
         );
       }
       return {
