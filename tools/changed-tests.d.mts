@@ -1,0 +1,2 @@
+export function findChangedFiles(root: string): string[];
+export function findTestsOf(root: string, changed: readonly string[]): string[];
