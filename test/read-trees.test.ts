@@ -96,6 +96,10 @@ describe('looking at trees', () => {
     );
     const json = JSON.parse(await commands.runWell('looking', 'diff', other, root, '--json'));
     expect(json).toMatchObject({ added: 3, removed: 2, modified: 2 });
+    // What differs in mode alone adds no bytes: of the files that are told, all but README.md.
+    const told: { path: string; type: string; before?: { kind: string; bytes: number } }[] = json.differences;
+    const gone = told.filter(({ before, path }) => before?.kind === 'file' && path !== 'README.md');
+    expect(json.removedBytes).toBe(gone.reduce((sum, { before }) => sum + (before?.bytes ?? 0), 0));
     expect(json.differences[0]).toMatchObject({ type: 'modified', path: 'README.md', aspects: ['mode'] });
   });
 

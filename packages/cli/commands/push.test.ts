@@ -263,6 +263,19 @@ describe('holdfast push', () => {
     }
   });
 
+  test('pushes and pulls many folders where few descriptors may be open', async () => {
+    for (let at = 0; at < 1_000; at += 1) {
+      mkdirSync(place.path('folders', `d${at}`), { recursive: true });
+      writeFileSync(place.path('folders', `d${at}`, 'f'), String(at));
+    }
+    const pushing = await place.runScript('ulimit -n 256; holdfast push folders --quiet');
+    expect([pushing.exitCode, pushing.stderr]).toEqual([0, '']);
+    const root = pushing.stdout.trim();
+    const pulling = await place.runScript(`ulimit -n 256; holdfast pull ${root} pulled-folders --quiet`);
+    expect([pulling.exitCode, pulling.stderr]).toEqual([0, '']);
+    expect(await place.print('push', 'pulled-folders', '--quiet')).toBe(`${root}\n`);
+  });
+
   test('needs the permission and the refDomain for a root ref', async () => {
     const { exitCode, stdout } = await place.run('push', 'tree', '--root-ref');
     expect([exitCode, stdout.trimEnd()]).toEqual([0, expect.stringMatching(HASH)]);

@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import { directory, file } from '../../../test/support/disk-trees.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { failureOf, freshPaths, makeSource, readStanding, standingOf } from '../test/pull-fixture.ts';
+import { makeBase } from './base-folder.ts';
 import { pullToPath } from './pull-to-path.ts';
 
 const folder = makeTempFolder('pull-base', { fast: true });
@@ -121,4 +122,19 @@ test('a path that ends in a slash is no place for a file', async () => {
     `is a file; give the path it is to have`,
   );
   expect(existsSync(target)).toBe(false);
+});
+
+test('with fsync the name of each folder that was made is durable, up to the first that stood', () => {
+  const stood = fresh();
+  mkdirSync(stood);
+  const synced: string[] = [];
+  const options = { isNamed: true, force: true, fsync: true };
+  const make = (path: string): void => makeBase(path, options, (folder) => synced.push(folder.toString()));
+  make(join(stood, 'a', 'b', 'c'));
+  expect(synced.splice(0)).toEqual([join(stood, 'a', 'b'), join(stood, 'a'), stood]);
+  make(join(stood, 'a', 'b', 'c'));
+  expect(synced.splice(0)).toEqual([]);
+  writeFileSync(join(stood, 'file'), '');
+  make(join(stood, 'file'));
+  expect(synced).toEqual([stood]);
 });

@@ -3,15 +3,21 @@ import { lstatSync, mkdirSync, renameSync, type Stats, statSync, unlinkSync } fr
 import { dirname, join } from 'node:path';
 import { PullTargetError } from '@holdfast/client';
 import { explain } from './failure.ts';
+import { syncFolder } from './local-entries.ts';
 import { forgetPartialName, makePartialName, NO_HASH } from './partial-names.ts';
 
 /**
  * Makes `base` and the folders above it. `isNamed`: it is the place that was named for the pull, where with `force` a file or link
  * gives way. A device, pipe or socket never does, nor a link to one: it is most likely the machine's own. Throws PullTargetError.
  */
-export function makeBase(base: string, { isNamed, force }: { isNamed: boolean; force: boolean }): void {
+export function makeBase(
+  base: string,
+  { isNamed, force, fsync }: { isNamed: boolean; force: boolean; fsync: boolean },
+  sync: (folder: Buffer) => void = syncFolder,
+): void {
   try {
-    mkdirSync(base, { recursive: true });
+    const firstMade = mkdirSync(base, { recursive: true });
+    if (fsync && firstMade !== undefined) syncAbove(base, firstMade, sync);
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : '';
     if (code !== 'EEXIST' && code !== 'ENOTDIR' && code !== 'ENOENT')
@@ -24,6 +30,17 @@ export function makeBase(base: string, { isNamed, force }: { isNamed: boolean; f
     const isReplaceable = isNamed && !isSpecial(base);
     if (!isReplaceable || !force) throw refuse(base, found, isReplaceable);
     replaceByFolder(base);
+    if (fsync) syncAbove(base, base, sync);
+  }
+}
+
+/** Makes the names of new folders durable: of `base`, and of those above it up to `firstMade`. The pull does so for what is in `base`. */
+function syncAbove(base: string, firstMade: string, sync: (folder: Buffer) => void): void {
+  try {
+    for (let made = base; made.length >= firstMade.length; made = dirname(made))
+      sync(Buffer.from(dirname(made)));
+  } catch (error) {
+    throw explain(error, `${base} cannot be made durable`);
   }
 }
 

@@ -5,12 +5,15 @@
  */
 import { closeSync, constants, existsSync, lstatSync, openSync } from 'node:fs';
 import { PullTargetError, type TreePath } from '@holdfast/client';
+import { shareOfDescriptors } from '../descriptor-limit.ts';
 import { DESCRIPTORS, openIn } from '../folder-calls.ts';
 import { explain, shownPath } from './failure.ts';
 import { folderOf, pathOf, type TargetFolder } from './target-folder.ts';
 
 /** Descriptors that are kept open; folders beyond it are opened again when needed. */
 const FOLDERS_OPEN_MAX = 128;
+/** Of the descriptors that the process may have. */
+const FOLDERS_SHARE = 8;
 const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const SLASH = Buffer.from('/');
 
@@ -34,6 +37,7 @@ class HeldFolders implements FolderAccess {
   readonly #baseDescriptor: number;
   /** the one used last is last */
   readonly #open = new Map<TreePath, number>();
+  readonly #openMax = shareOfDescriptors(FOLDERS_SHARE, FOLDERS_OPEN_MAX);
 
   constructor(base: string, dropLater: DropLater) {
     this.#base = base;
@@ -83,7 +87,7 @@ class HeldFolders implements FolderAccess {
     }
     // Whoever is dropped here is not `parent`: that one was used last.
     for (const [oldest, held] of this.#open) {
-      if (this.#open.size < FOLDERS_OPEN_MAX) break;
+      if (this.#open.size < this.#openMax) break;
       this.#open.delete(oldest);
       this.#dropLater(held, () => closeSync(held));
     }

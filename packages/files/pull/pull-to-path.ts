@@ -68,7 +68,11 @@ export async function pullToPath(
   const base = isFolder ? path : dirname(path);
   let target: ReturnType<typeof openFolderTarget> | undefined;
   const prepare = (): ReturnType<typeof openFolderTarget> => {
-    makeBase(base, { isNamed: isFolder, force: options.force === true });
+    makeBase(base, {
+      isNamed: isFolder,
+      force: options.force === true,
+      fsync: options.fsync === true,
+    });
     target = openTarget(base, options);
     return target;
   };

@@ -5,12 +5,15 @@
  */
 import { closeSync, constants, existsSync, fstatSync, lstatSync, openSync, readlinkSync } from 'node:fs';
 import { type ByteString, toFsPath } from '../byte-names.ts';
+import { shareOfDescriptors } from '../descriptor-limit.ts';
 import type { FileStats } from '../entry-stats.ts';
 import { DESCRIPTORS, lookAtIn, openIn } from '../folder-calls.ts';
 import { listNames, type NameList } from './name-list.ts';
 
 /** Descriptors that are kept open; folders beyond it are opened again when they are needed. */
 const FOLDERS_OPEN_MAX = 64;
+/** Of the descriptors that the process may have. */
+const FOLDERS_SHARE = 8;
 const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 /** A link, device or pipe that takes the place of a file is never followed, nor waited for. */
 const FILE_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -39,6 +42,7 @@ export class SourceTree {
   readonly #baseDescriptor: number | undefined;
   /** the one used last is last */
   readonly #open = new Map<ByteString, number>();
+  readonly #openMax = shareOfDescriptors(FOLDERS_SHARE, FOLDERS_OPEN_MAX);
   #last: { readonly path: ByteString; readonly descriptor: number } | undefined;
 
   /** `root` is absolute. Throws what the system says. */
@@ -111,7 +115,7 @@ export class SourceTree {
       openSync(toFsPath(`${DESCRIPTORS}/${parent}/${name}`), FOLDER_FLAGS);
     // What is dropped here is not `parent`: that one was used last.
     for (const [oldest, held] of this.#open) {
-      if (this.#open.size < FOLDERS_OPEN_MAX) break;
+      if (this.#open.size < this.#openMax) break;
       this.#open.delete(oldest);
       closeSync(held);
     }

@@ -5,6 +5,7 @@
  */
 import { Worker } from 'node:worker_threads';
 import type { UnprovenFile } from '@holdfast/client';
+import { shareOfDescriptors } from '../descriptor-limit.ts';
 import type { FileWriter } from '../pull/file-writer.ts';
 import type { Placed, SmallFile } from '../pull/small-file.ts';
 import { FilePage, PAGE_BYTES } from './file-page.ts';
@@ -30,6 +31,8 @@ const PAGES_AHEAD = 2;
  * systems let a process have 1,024 descriptors.
  */
 export const WAITING_FOLDERS_MAX = 256;
+/** Of the descriptors that the process may have. */
+const FOLDERS_SHARE = 4;
 /** A thread takes some 20 ms and 20 MiB: as long as a few hundred files. */
 const FILES_BEFORE_THREAD = 200;
 
@@ -72,6 +75,7 @@ class ThreadFileWriter implements FileWriter {
   /** in the order in which they were handed over */
   readonly #busy = new Map<number, Page>();
   #filling: Page | undefined;
+  readonly #foldersMax = shareOfDescriptors(FOLDERS_SHARE, WAITING_FOLDERS_MAX);
   /** By the descriptors of folders with files that are not over: the page of the last of them. */
   readonly #lastPages = new Map<number, Page>();
   #isHandOverDue = false;
@@ -114,7 +118,7 @@ class ThreadFileWriter implements FileWriter {
     if (this.#askedCount < this.#filesBefore || this.#failure !== undefined) return undefined;
     const { descriptor } = file.folder;
     if (descriptor === undefined) return undefined;
-    if (this.#lastPages.size >= WAITING_FOLDERS_MAX && !this.#lastPages.has(descriptor)) return undefined;
+    if (this.#lastPages.size >= this.#foldersMax && !this.#lastPages.has(descriptor)) return undefined;
     this.#thread ??= this.#start();
     if (this.#thread === undefined) return undefined;
     const page = this.#add(file, content);
