@@ -94,7 +94,9 @@ async function runWell(command: readonly string[], { cwd }: { readonly cwd: stri
 
 describe('npm run dist', () => {
   test('writes the packages, the executable, and their descriptions', () => {
-    expect(readdirSync(dist).sort()).toEqual([...PACKAGES, EXECUTABLE, 'SHA256SUMS', 'sbom.json'].sort());
+    expect(readdirSync(dist).sort()).toEqual(
+      [...PACKAGES, EXECUTABLE, 'SHA256SUMS', 'openapi.json', 'sbom.json'].sort(),
+    );
     expect(statSync(join(dist, EXECUTABLE)).mode & 0o111).toBe(0o111);
   });
 
@@ -104,7 +106,7 @@ describe('npm run dist', () => {
       .trimEnd()
       .split('\n')
       .map((line) => line.slice(66));
-    expect(named.sort()).toEqual([...PACKAGES, EXECUTABLE, 'sbom.json'].sort());
+    expect(named.sort()).toEqual([...PACKAGES, EXECUTABLE, 'openapi.json', 'sbom.json'].sort());
     const check = () => run(['/usr/bin/sha256sum', '--check', '--quiet', 'SHA256SUMS'], { cwd: dist });
     expect(await check()).toEqual({ exitCode: 0, stdout: '', stderr: '' });
   });

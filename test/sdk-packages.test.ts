@@ -82,10 +82,15 @@ describe.each(['protocol', 'client'])('@holdfast/%s', (name) => {
     expect(description.dependencies).toEqual(
       name === 'client' ? { '@holdfast/protocol': version } : undefined,
     );
-    const doors = Object.values(description.exports as Record<string, Record<'types' | 'default', string>>);
-    for (const path of doors.flatMap((door) => [door.types, door.default])) {
+    type Door = string | Record<'types' | 'default', string>;
+    const doors = Object.values(description.exports as Record<string, Door>);
+    for (const path of doors.flatMap((door) =>
+      typeof door === 'string' ? door : [door.types, door.default],
+    )) {
       expect(existsSync(join(sdk.modules, '@holdfast', name, path))).toBe(true);
     }
+    if (name === 'protocol')
+      expect(JSON.parse(readModule('protocol/openapi.json')).openapi).toStartWith('3.');
     for (const path of ['README.md', 'LICENSE']) expect(readModule(`${name}/${path}`)).not.toBe('');
     expect(sdk.tarballs[name as 'protocol' | 'client']).toEndWith(`/holdfast-${name}-${version}.tgz`);
   });

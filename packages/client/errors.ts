@@ -46,6 +46,8 @@ export interface CasErrorDetails {
   readonly status?: number | undefined;
   /** How long the server asked to wait, ms. */
   readonly retryAfterMs?: number | undefined;
+  /** The `X-Request-Id` of the answer. */
+  readonly requestId?: string | undefined;
   /** A server of this API answered, and something on the way changed its answer or cut it off. */
   readonly isBrokenOnTheWay?: boolean;
   /** what a store that takes uploads itself says is wrong, in its own words, such as `ExpiredToken` */
@@ -66,6 +68,8 @@ export class CasError extends Error {
   readonly status: number | undefined;
   readonly retryAfterMs: number | undefined;
   readonly requestOperation: RequestOperation;
+  /** By which the server's log knows the answer: for a question to its operator. */
+  readonly requestId: string | undefined;
   /** As `CasErrorDetails` says: check the proxy in between, not the address. */
   readonly isBrokenOnTheWay: boolean;
   /** As `CasErrorDetails` says. */
@@ -77,6 +81,7 @@ export class CasError extends Error {
     this.status = details.status;
     this.retryAfterMs = details.retryAfterMs;
     this.requestOperation = details.requestOperation;
+    this.requestId = details.requestId;
     this.isBrokenOnTheWay = details.isBrokenOnTheWay ?? false;
     this.storeCode = details.storeCode;
   }

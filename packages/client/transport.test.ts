@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test';
 import { getEventListeners } from 'node:events';
 import { until } from '../../test/support/until.ts';
 import type { CasError } from './errors.ts';
-import { expectCasError, FakeSpace, json, rejection, USAGE } from './test/fake-space-fixture.ts';
+import { expectCasError, FakeSpace, failure, json, rejection, USAGE } from './test/fake-space-fixture.ts';
 
 const TEXT = JSON.stringify(USAGE);
 const never = (): Promise<Response> => new Promise(() => undefined);
@@ -17,6 +17,16 @@ async function called(space: FakeSpace, count: number): Promise<void> {
   await until(() => space.calls.length >= count);
   expect(space.calls.length).toBe(count);
 }
+
+test('an error has the id that the server gave its answer', async () => {
+  const space = new FakeSpace();
+  const fail = (id: string) => () => failure(404, 'NOT_FOUND', { 'x-request-id': id });
+  space.plant('metadata', fail('abc-1'), fail('x'.repeat(200)));
+  const idOf = async () =>
+    (await expectCasError(space.client().readMetadata('a'.repeat(64)), 'NOT_FOUND')).requestId;
+  expect(await idOf()).toBe('abc-1');
+  expect(await idOf()).toBeUndefined();
+});
 
 describe('an answer of known length', () => {
   const known = (body: BodyInit, length: number, headers: Record<string, string> = {}): Response =>

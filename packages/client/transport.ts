@@ -166,6 +166,8 @@ function describe(error: unknown): string {
   return known ?? (cause.message || error.message);
 }
 
+const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
+
 const UTF_8 = new TextDecoder('utf-8', { fatal: true });
 
 /** One answer being read. Its body is read here only: bounded, under the time limit, failures made CasErrors. */
@@ -198,12 +200,19 @@ export class Answer {
     this.#deadline = deadline;
   }
 
+  /** What is no id is left out. */
+  get requestId(): string | undefined {
+    const id = this.headers.get('x-request-id') ?? '';
+    return REQUEST_ID.test(id) ? id : undefined;
+  }
+
   /** An error about this answer. */
   error(code: CasErrorCode, message: string): CasError {
     const { operation } = this.#plan;
     return new CasError(`${operation}: ${message}`, {
       code,
       status: this.status,
+      requestId: this.requestId,
       requestOperation: operation,
     });
   }
@@ -214,6 +223,7 @@ export class Answer {
     return new CasError(`${operation}: ${reason}; check any proxy in between`, {
       code: 'MALFORMED_RESPONSE',
       status: this.status,
+      requestId: this.requestId,
       requestOperation: operation,
       isBrokenOnTheWay: true,
     });
@@ -266,6 +276,7 @@ export class Answer {
       storeCode,
       status: this.status,
       retryAfterMs,
+      requestId: this.requestId,
       requestOperation: operation,
     });
   }

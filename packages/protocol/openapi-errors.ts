@@ -138,7 +138,7 @@ export function errorResponse(name: ErrorModelName): JsonSchema {
   const codes = Object.entries(model.codes);
   return {
     description: model.description,
-    headers: tenantHeaders('Cache-Control-No-Store', ...(model.headers ?? [])),
+    headers: tenantHeaders('Cache-Control-No-Store', 'X-Request-Id', ...(model.headers ?? [])),
     content: {
       'application/json': {
         schema: {

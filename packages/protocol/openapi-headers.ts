@@ -34,7 +34,7 @@ export const HEADER_MODELS = {
   'Access-Control-Expose-Headers': sometimes(
     'Which headers pages of another origin may read.',
     { type: 'string' },
-    'Accept-Ranges, Content-Length, Content-Range, Holdfast-Rotten-Nodes, Retry-After, Server-Timing, WWW-Authenticate',
+    'Accept-Ranges, Content-Length, Content-Range, Holdfast-Rotten-Nodes, Retry-After, Server-Timing, WWW-Authenticate, X-Request-Id',
   ),
   'Accept-Ranges': always('Byte ranges are served.', { const: 'bytes', type: 'string' }),
   'Content-Length': always('Bytes of this body.', { type: 'integer', minimum: 0 }),
@@ -71,6 +71,11 @@ export const HEADER_MODELS = {
     'How many nodes of the Space the server knows to be lost or damaged, counted no further than 1000; absent when it knows of none. A ready node says nothing about the nodes below it: lease each of them to learn which to upload again.',
     { type: 'integer', minimum: 1 },
     1,
+  ),
+  'X-Request-Id': always(
+    "Names this answer in the server's log and audit log: give it to the operator with a question.",
+    { type: 'string', minLength: 1 },
+    '6f1c1a0e-7f0b-4c53-9c0e-1f2d3a4b5c6d',
   ),
   'Retry-After': sometimes(
     'Seconds to wait before the same request is sent again, wherever waiting can help.',

@@ -33,6 +33,8 @@ interface SdkPackage {
   readonly description: string;
   readonly folder: string;
   readonly doors: readonly Door[];
+  /** files beside the code, for other programs */
+  readonly documents: readonly string[];
   readonly dependencies: readonly string[];
 }
 
@@ -41,6 +43,7 @@ const PROTOCOL: SdkPackage = {
   description: 'The Holdfast Space API as code: operations, schemas, errors, limits, canonical nodes',
   folder: 'protocol',
   doors: [{ subpath: '.', source: 'protocol/index.ts', file: 'index.js', target: 'browser' }],
+  documents: ['openapi.json'],
   dependencies: [],
 };
 
@@ -53,6 +56,7 @@ const CLIENT: SdkPackage = {
     { subpath: '.', source: CLIENT_DOOR, file: 'index.js', target: 'browser' },
     { subpath: './node', source: 'files/sdk.ts', file: 'node.js', target: 'node' },
   ],
+  documents: [],
   dependencies: [PROTOCOL.name],
 };
 
@@ -98,6 +102,8 @@ async function fillPackage(one: SdkPackage, types: string, folder: string): Prom
   describePackage(folder, listFields(one));
   await copyFile(join(PACKAGES_FOLDER, one.folder, 'README.md'), join(folder, 'README.md'));
   await copyFile(LICENSE_FILE, join(folder, 'LICENSE'));
+  for (const file of one.documents)
+    await copyFile(join(PACKAGES_FOLDER, one.folder, file), join(folder, file));
 }
 
 /** Names the packages of others that the door carries with it. */
@@ -143,16 +149,20 @@ async function copyTypes(types: string, one: SdkPackage, folder: string): Promis
 
 const typesOf = ({ source }: Door): string => source.replace(/\.ts$/, '.d.ts');
 
-function listFields({ name, description, doors, dependencies }: SdkPackage) {
+function listFields({ name, description, doors, documents, dependencies }: SdkPackage) {
   return {
     name,
     description,
     sideEffects: false,
     engines,
-    files: ['*.js', 'types', 'THIRD-PARTY-LICENSES'],
-    exports: Object.fromEntries(
-      doors.map((door) => [door.subpath, { types: `./types/${typesOf(door)}`, default: `./${door.file}` }]),
-    ),
+    files: ['*.js', 'types', 'THIRD-PARTY-LICENSES', ...documents],
+    exports: Object.fromEntries([
+      ...doors.map((door) => [
+        door.subpath,
+        { types: `./types/${typesOf(door)}`, default: `./${door.file}` },
+      ]),
+      ...documents.map((file) => [`./${file}`, `./${file}`]),
+    ]),
     ...(dependencies.length === 0
       ? {}
       : { dependencies: Object.fromEntries(dependencies.map((dependency) => [dependency, version])) }),

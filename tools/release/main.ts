@@ -1,6 +1,6 @@
 /** `npm run dist`: everything that a release hands out, in `dist/`, or in the folder that is given. Nothing is published. */
 import { createHash } from 'node:crypto';
-import { createReadStream, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, createReadStream, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import rootPackage from '../../package.json' with { type: 'json' };
@@ -11,6 +11,9 @@ import { writeCommandPackage } from './command-package.ts';
 import { type Artefact, makeSbom } from './sbom.ts';
 
 const ROOT = join(import.meta.dir, '..', '..');
+/** What a program in another language is made from. */
+const OPENAPI_NAME = 'openapi.json';
+const OPENAPI = join(ROOT, 'packages', 'protocol', OPENAPI_NAME);
 
 async function makeDist(target: string): Promise<void> {
   const { version } = rootPackage;
@@ -25,11 +28,13 @@ async function makeDist(target: string): Promise<void> {
     const sdk = await packSdk(target);
     const packages = [await packPackage(command, target), sdk.protocol, sdk.client];
     await buildExecutable(target);
+    copyFileSync(OPENAPI, join(target, OPENAPI_NAME));
     const names = [...packages.map((path) => basename(path)), EXECUTABLE_NAME].sort();
     const artefacts = await Promise.all(names.map((name) => readArtefact(target, name)));
     const sbom = `${JSON.stringify(makeSbom({ version, thirdParty, artefacts }), null, 2)}\n`;
     writeFileSync(join(target, 'sbom.json'), sbom);
-    const summed = [...artefacts, await readArtefact(target, 'sbom.json')];
+    const described = [OPENAPI_NAME, 'sbom.json'].map((name) => readArtefact(target, name));
+    const summed = [...artefacts, ...(await Promise.all(described))];
     const lines = summed.map(({ name, sha256 }) => `${sha256}  ${name}\n`);
     writeFileSync(join(target, 'SHA256SUMS'), lines.join(''));
     for (const { name } of summed) console.log(join(target, name));

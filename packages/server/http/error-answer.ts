@@ -5,7 +5,7 @@ import { type Excess, QuotaExceeded } from '../core/quotas.ts';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/store-failure.ts';
 import { QUOTA_REFUSALS } from '../metrics/server-metrics.ts';
 import type { CorsOrigins, HeaderFields } from './cors.ts';
-import { type Exchange, jsonAnswer } from './exchange.ts';
+import { type Exchange, jsonAnswer, requestIdOf } from './exchange.ts';
 import { SMALL_BODY_BYTES_MAX, STORAGE_RETRY_AFTER_SECONDS } from './http-limits.ts';
 import { unreadBytesAtMost } from './request-body.ts';
 import { RequestRecord } from './request-record.ts';
@@ -27,11 +27,11 @@ export function errorAnswer(exchange: Exchange, error: unknown, report: ReportFa
     const isOfKeys = error instanceof KeySetUnavailable;
     if (isOfKeys) exchange.record.appWithoutKeys = error.appId;
     if (error.cause === undefined || error.status < 500) return render(exchange, error);
-    const requestId = crypto.randomUUID();
+    const requestId = requestIdOf(exchange);
     report({ kind: isOfKeys ? 'keys' : 'registry', requestId, error });
-    return render(exchange, error, requestId);
+    return render(exchange, error);
   }
-  const requestId = crypto.randomUUID();
+  const requestId = requestIdOf(exchange);
   const failure = (kind: FailureReport['kind']): void => report({ kind, requestId, error });
   if (exchange.request.signal.aborted) {
     failure('caller-gone');
@@ -42,11 +42,11 @@ export function errorAnswer(exchange: Exchange, error: unknown, report: ReportFa
     const message = isDiskFull(error)
       ? `no space left on the server's disk: nothing is lost, try again when its operator has made room (request ${requestId} in its log)`
       : `storage failed; try again (the server's log has the cause under request ${requestId})`;
-    return render(exchange, new ApiError('SERVICE_UNAVAILABLE', message), requestId);
+    return render(exchange, new ApiError('SERVICE_UNAVAILABLE', message));
   }
   failure('unexpected');
   const message = `the server failed; its log has the cause under request ${requestId}`;
-  return render(exchange, new ApiError('INTERNAL_ERROR', message), requestId);
+  return render(exchange, new ApiError('INTERNAL_ERROR', message));
 }
 
 // Each stands at 0 from the start.
@@ -103,18 +103,14 @@ function isDiskFull(error: unknown): boolean {
   return false;
 }
 
-function render(exchange: Exchange, error: ApiError, requestId?: string): Response {
+function render(exchange: Exchange, error: ApiError): Response {
   exchange.record.errorCode = error.code;
   const body: ErrorBody = { error: error.code, message: error.message };
-  const headers: HeaderFields = { ...error.headers };
+  const headers: HeaderFields = { 'x-request-id': requestIdOf(exchange), ...error.headers };
   const retryAfterSeconds =
     error.retryAfterSeconds ??
     (error.code === 'SERVICE_UNAVAILABLE' ? STORAGE_RETRY_AFTER_SECONDS : undefined);
   if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds);
-  if (requestId !== undefined) {
-    headers['x-request-id'] = requestId;
-    exchange.record.requestId = requestId;
-  }
   if (closesWithBody(exchange)) headers.connection = 'close';
   return jsonAnswer(exchange, error.status, JSON.stringify(body), headers);
 }

@@ -34,6 +34,12 @@ const JSON_FIELDS: HeaderFields = { 'content-type': 'application/json', 'cache-c
 const OPEN_JSON_HEADERS = new Headers({ ...OPEN_CORS_HEADERS, ...JSON_FIELDS });
 const OPEN_JSON_INIT: ResponseInit = { headers: OPEN_JSON_HEADERS };
 
+/** One for all that is said of a request: in its answer, the log, the audit log and traces. */
+export function requestIdOf({ record }: Exchange): string {
+  record.requestId ??= crypto.randomUUID();
+  return record.requestId;
+}
+
 /** A JSON answer. HEAD gets the same headers without the body. */
 export function jsonAnswer(exchange: Exchange, status: number, text: string, more?: HeaderFields): Response {
   const { timing, corsOrigins } = exchange;

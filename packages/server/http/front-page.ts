@@ -1,6 +1,6 @@
 /** The page for a person who opens a server's address in a browser. It is still a 404, because the API has no such path. */
 import type { HeaderFields } from './cors.ts';
-import { type Exchange, textAnswer } from './exchange.ts';
+import { type Exchange, requestIdOf, textAnswer } from './exchange.ts';
 
 const STYLE = `
 :root { color-scheme: light dark; --ink: #1d2530; --soft: #5b6675; --paper: #f6f4ef; --card: #fffdf9; --line: #ddd7ca; --mark: #0f6b5c; }
@@ -81,5 +81,6 @@ export function acceptsHtml(request: Request): boolean {
 }
 
 export function frontPageAnswer(exchange: Exchange): Response {
-  return textAnswer(exchange, NOT_FOUND_STATUS, PAGE, HEADERS);
+  const headers = { ...HEADERS, 'x-request-id': requestIdOf(exchange) };
+  return textAnswer(exchange, NOT_FOUND_STATUS, PAGE, headers);
 }

@@ -63,6 +63,20 @@ describe('failures', () => {
     expect(response.headers.get('cache-control')).toBe('no-store');
   });
 
+  const HTML = { accept: 'text/html' };
+  test.each([
+    ['no token', 401, () => new Request('http://localhost/v1/apps/a/spaces/s/cas/usage')],
+    ['no such route', 404, () => new Request('http://localhost/v2')],
+    ['the front page', 404, () => new Request('http://localhost/', { headers: HTML })],
+    ['an unknown upload', 403, () => new Request('http://localhost/uploads/x', { method: 'PUT', body: 'a' })],
+    ['a HEAD', 404, () => new Request('http://localhost/v2', { method: 'HEAD' })],
+  ])('%s: the answer %i has an id, which pages may read', async (_, status, request) => {
+    const response = await world.handler({}).handle(request());
+    expect(response.status).toBe(status);
+    expect(response.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+    expect(response.headers.get('access-control-expose-headers')).toContain('X-Request-Id');
+  });
+
   test.each([
     ['a store that is away', new StoreUnavailable('away')],
     ['an I/O error', Object.assign(new Error('disk'), { code: 'EIO' })],

@@ -4,7 +4,7 @@ import type { AuditEvent } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
 import { describeToken } from '../auth/token-description.ts';
 import type { Awaitable } from '../core/awaitable.ts';
-import type { Exchange } from './exchange.ts';
+import { type Exchange, requestIdOf } from './exchange.ts';
 import type { TrustedProxies } from './peer.ts';
 import type { RequestRecord, ServedOperation } from './request-record.ts';
 
@@ -41,8 +41,7 @@ export function auditAnswer(
   const isChange = mayChange(record.operation) && !record.isRenewal;
   const isRefusal = status >= REFUSED_FROM_STATUS;
   if (!isWanted(log, record, status, isChange)) return answer;
-  record.requestId ??= crypto.randomUUID();
-  answer.headers.set('x-request-id', record.requestId);
+  answer.headers.set('x-request-id', requestIdOf(exchange));
   const peer = proxies.peerOf(exchange.request, exchange.connections);
   log.note(eventOf(exchange, status, isChange, peer), isChange && !isRefusal ? 'change' : 'counted');
   return log.isRequired && isChange && !isRefusal ? onceWritten(log, answer, unwritten) : answer;
