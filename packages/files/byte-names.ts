@@ -2,9 +2,9 @@
  * Names of files as byte strings: strings whose characters are the raw bytes, 0 to 255. Names that are no UTF-8 survive, byte
  * order is string order, and the many that are ASCII are the same string everywhere.
  */
+import type { ByteString } from './byte-string.ts';
 
-/** A name or path of raw bytes, one character each. */
-export type ByteString = string;
+export type { ByteString };
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII is meant
 const ASCII = /^[\x00-\x7f]*$/;

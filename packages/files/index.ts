@@ -13,7 +13,7 @@ export { openSpaceSource, type PullToPathOptions, pullToPath } from './pull/pull
 export type { FolderState } from './push/folder-state.ts';
 export { IGNORE_FILE_NAME } from './push/ignore-rules.ts';
 export { MemoryState } from './push/memory-state.ts';
-export { OwnFolderError } from './push/own-folders.ts';
+export { OwnFolderError } from './push/own-folder-error.ts';
 export {
   type PlannedFolder,
   type PushedFolder,

@@ -22,16 +22,6 @@ const UNFINISHED: readonly string[] = ['incoming', 'lists'];
 const MANIFEST_START_BYTES = 64;
 const MANIFEST_START = /^\{"format":\d+,/;
 
-export class OwnFolderError extends Error {
-  override readonly name = 'OwnFolderError';
-
-  constructor(path: string, kind: string) {
-    super(
-      `${path} is ${kind}: it holds keys and the data of all tenants, so it is never pushed; name another folder`,
-    );
-  }
-}
-
 /** What it is, for people; undefined for every other folder. `names`: of all that is in it. */
 export function describeOwnFolder(names: NameList, folder: SourceFolder): string | undefined {
   if (isDataFolder(names, folder)) return 'the data folder of a Holdfast server';

@@ -1,5 +1,6 @@
 /** Entries that cannot be stored. They are collected during the scan and told together, so that a user can mend all of them. */
-import { type ByteString, bytesOf, displayName } from '../byte-names.ts';
+import { bytesOf, displayName } from '../byte-names.ts';
+import type { ByteString } from '../byte-string.ts';
 
 /** How many are named; the rest are counted. */
 const NAMED_MAX = 10;

@@ -65,7 +65,7 @@ describe('failures', () => {
 
   const HTML = { accept: 'text/html' };
   test.each([
-    ['no token', 401, () => new Request('http://localhost/v1/apps/a/spaces/s/cas/usage')],
+    ['a wrong query', 400, () => get('/root-refs?limit=0')],
     ['no such route', 404, () => new Request('http://localhost/v2')],
     ['the front page', 404, () => new Request('http://localhost/', { headers: HTML })],
     ['an unknown upload', 403, () => new Request('http://localhost/uploads/x', { method: 'PUT', body: 'a' })],
