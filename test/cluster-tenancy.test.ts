@@ -56,6 +56,24 @@ async function upload(space: string, nodes: readonly { hash: string; bytes: Uint
   }
 }
 
+/** Leases a node, and sends its bytes first if they are wanted: what a quota refused is deleted. */
+async function publish(
+  index: number,
+  space: string,
+  { hash, bytes }: { hash: string; bytes: Uint8Array },
+): Promise<number> {
+  const client = cluster.clientOf(index % 2, space);
+  const first = await client.lease(hash);
+  if (first.json.upload === undefined) return judged(first);
+  expect((await client.put(first.json.upload, bytes)).status).toBe(200);
+  return judged(await client.lease(hash));
+}
+
+function judged({ status, json }: { status: number; json: { state?: string; error?: string } }): number {
+  expect(json.state === 'ready' || json.error === 'RESOURCE_EXHAUSTED').toBe(true);
+  return status;
+}
+
 /** Each server refuses to publish a node that is new: the quota is in force on both. */
 async function untilRefused(space: string, ...which: readonly string[]): Promise<void> {
   await order('app', 'set', APP, ...which, '--max-nodes', '0');
@@ -71,7 +89,7 @@ async function untilRefused(space: string, ...which: readonly string[]): Promise
 }
 
 test(
-  'a quota of a Space is exact when two servers publish at once, and a larger one takes what was refused',
+  'a quota of a Space is exact when two servers publish at once, and a larger one takes what is sent again',
   async () => {
     const space = 'exact';
     const nodes = nodesOf(space);
@@ -82,10 +100,8 @@ test(
     // Both servers keep trying until each has met the new limit.
     const client = (index: number) => cluster.clientOf(index % 2, space);
     const publishAll = async (): Promise<number> => {
-      const answers = await Promise.all(nodes.map(({ hash }, index) => client(index).lease(hash)));
-      for (const { status, json } of answers)
-        expect(status === 200 || json.error === 'RESOURCE_EXHAUSTED').toBe(true);
-      return answers.filter(({ status }) => status === 200).length;
+      const statuses = await Promise.all(nodes.map((node, index) => publish(index, space, node)));
+      return statuses.filter((status) => status === 200).length;
     };
     await until(async () => (await publishAll()) === QUOTA);
     const limit = before + QUOTA;
@@ -114,9 +130,7 @@ test(
     let accepted = 0;
     await until(async () => {
       const statuses: number[] = [];
-      for (const [index, { hash }] of nodes.entries()) {
-        statuses.push((await cluster.clientOf(index % 2, 'summed').lease(hash)).status);
-      }
+      for (const [index, node] of nodes.entries()) statuses.push(await publish(index, 'summed', node));
       accepted = statuses.filter((status) => status === 200).length;
       return accepted >= 3;
     });
