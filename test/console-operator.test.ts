@@ -135,7 +135,11 @@ test(
     };
     await setQuotas('10GiB', '1000');
     await page.getByText('of 10 GiB').waitFor();
-    expect((await readApp('demo')).quotas).toEqual({ maxBytes: 10 * 1024 ** 3, maxNodes: 1000 });
+    expect((await readApp('demo')).quotas).toEqual({
+      maxBytes: 10 * 1024 ** 3,
+      maxNodes: 1000,
+      maxCommits: null,
+    });
     await setQuotas('', '');
     await page.getByText('of 10 GiB').waitFor({ state: 'detached' });
     expect((await readApp('demo')).quotas).toEqual({ maxBytes: null, maxNodes: null, maxCommits: null });

@@ -52,7 +52,8 @@ describe('a data folder with rows of every kind', () => {
   const listApps = async ({ data, engines }: Place): Promise<Record<string, unknown>[]> => {
     const place = engines === undefined ? ['--data', data] : ['--metadata', engines.metadataUrl];
     const { stdout } = await runHoldfast(['app', 'list', '--json', ...place]);
-    return (JSON.parse(stdout) as Record<string, unknown>[]).map(({ usage, ...app }) => app);
+    // What a store that takes PUTs itself has received is not known before a lease looks.
+    return (JSON.parse(stdout) as Record<string, unknown>[]).map(({ usage, pendingBytes, ...app }) => app);
   };
 
   /** Rows of failed reads and collections: rotten ones, and a claim whose object cannot be deleted. */
