@@ -46,9 +46,9 @@ test('each value of each kind of row is in its sum', () => {
   expectDistinct(
     [{}, { requestId: 's' }, { revision: 2 }].map((change) => commitSum(1, { ...commit, ...change })),
   );
-  const domain = { revision: 5, historyFloor: 1, commitCount: 2 };
+  const domain = { revision: 5, historyFloor: 1, commitCount: 2, balanceCount: 3 };
   expectDistinct(
-    [{}, { revision: 4 }, { historyFloor: 2 }, { commitCount: 3 }].map((change) =>
+    [{}, { revision: 4 }, { historyFloor: 2 }, { commitCount: 3 }, { balanceCount: 4 }].map((change) =>
       domainSum(['d'], { ...domain, ...change }),
     ),
   );

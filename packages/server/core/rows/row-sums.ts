@@ -29,13 +29,15 @@ export function commitSum(domain: SumValue, { requestId, payloadDigest, revision
 }
 
 /** Added to the sum of a domain for each 1 that these rise by. */
-export const DOMAIN_WEIGHTS = { revision: W1, historyFloor: W2, commitCount: W3 } as const;
+export const DOMAIN_WEIGHTS = { revision: W1, historyFloor: W2, commitCount: W3, balanceCount: W4 } as const;
 
 export interface DomainNumbers {
   readonly revision: number;
   readonly historyFloor: number;
   /** commits that are kept */
   readonly commitCount: number;
+  /** balances that are not 0: one whose row says another domain is missed */
+  readonly balanceCount: number;
 }
 
 /** `names`: what never changes of the row */
@@ -44,7 +46,8 @@ export function domainSum(names: readonly SumValue[], row: DomainNumbers): numbe
     mixValues(names) +
     DOMAIN_WEIGHTS.revision * row.revision +
     DOMAIN_WEIGHTS.historyFloor * row.historyFloor +
-    DOMAIN_WEIGHTS.commitCount * row.commitCount
+    DOMAIN_WEIGHTS.commitCount * row.commitCount +
+    DOMAIN_WEIGHTS.balanceCount * row.balanceCount
   );
 }
 

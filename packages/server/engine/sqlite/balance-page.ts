@@ -52,7 +52,11 @@ export function findBalanceStep(
   const id = row.id as number;
   const after = page.after === undefined ? BEFORE_ALL : hexToBytes(page.after);
   if (revision === latest) {
-    return { revision, items: findCurrent(sql, id, after, page.limit), resumeAfter: undefined };
+    const items = findCurrent(sql, id, after, page.limit);
+    const isWhole = after === BEFORE_ALL && items.length < page.limit;
+    if (isWhole && items.length !== row.balance_count)
+      throw damagedRow('a balance of', JSON.stringify(domain));
+    return { revision, items, resumeAfter: undefined };
   }
   const walks = [walkCurrent(sql, id, revision, after), walkHistory(sql, id, revision, after)] as const;
   return { revision, ...merge(walks, page.limit, rowsMax) };

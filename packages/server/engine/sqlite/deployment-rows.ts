@@ -213,11 +213,12 @@ export class SqliteDeploymentRows implements DeploymentWriter {
           const id = this.#sql.insertDomain.get(space, name, revision, historyFloor)?.id as number;
           this.#sql.sealDomain.run(
             id,
-            domainSum([id, space, name], { revision, historyFloor, commitCount: 0 }),
+            domainSum([id, space, name], { revision, historyFloor, commitCount: 0, balanceCount: 0 }),
           );
         }
         break;
       case 'balances':
+        this.#countBalances(domainId, part.entries.length);
         for (const { hash, balance, fromRevision } of part.entries) {
           const sum = balanceSum(domainId, hash, balance, fromRevision);
           this.#sql.insertBalance.run(domainId, hexToBytes(hash), balance, fromRevision, sum);
@@ -286,6 +287,10 @@ export class SqliteDeploymentRows implements DeploymentWriter {
 
   #countCommits(domain: number, count: number): void {
     this.#sql.countCommits.run(domain, count, DOMAIN_WEIGHTS.commitCount * count);
+  }
+
+  #countBalances(domain: number, count: number): void {
+    this.#sql.countBalances.run(domain, count, DOMAIN_WEIGHTS.balanceCount * count);
   }
 
   #makeSpace(space: Space, now: number): void {

@@ -36,7 +36,7 @@ const SQL = {
   /** ?1 generation */
   findContent: `SELECT ${CONTENT_COLUMNS} FROM contents WHERE generation = ?1`,
   domains:
-    'SELECT id, space, domain, revision, history_floor, commit_count, row_sum FROM domains WHERE space = ?1 AND domain > ?2 ORDER BY domain LIMIT ?3',
+    'SELECT id, space, domain, revision, history_floor, commit_count, balance_count, row_sum FROM domains WHERE space = ?1 AND domain > ?2 ORDER BY domain LIMIT ?3',
   balances: `SELECT domain, hash, balance, from_revision, row_sum FROM balances WHERE domain = ${DOMAIN} AND hash > ?3 ORDER BY hash LIMIT ?4`,
   history: `SELECT domain, hash, from_revision, to_revision, balance, superseded_at, row_sum FROM balance_history WHERE domain = ${DOMAIN} AND (hash, from_revision) > (?3, ?4) ORDER BY hash, from_revision LIMIT ?5`,
   commits: `SELECT domain, CAST(request_id AS BLOB) AS request_bytes, request_id, payload_digest, revision, row_sum FROM root_ref_commits WHERE domain = ${DOMAIN} AND request_id > CAST(?3 AS TEXT) ORDER BY request_id LIMIT ?4`,
@@ -60,6 +60,8 @@ const SQL = {
     'INSERT INTO balance_history (domain, hash, from_revision, to_revision, balance, superseded_at, row_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)',
   insertCommit:
     'INSERT INTO root_ref_commits (domain, request_id, payload_digest, revision, request_key, row_sum) VALUES (?1, CAST(?2 AS TEXT), ?3, ?4, ?5, ?6)',
+  countBalances:
+    'UPDATE domains SET balance_count = balance_count + ?2, row_sum = row_sum + ?3 WHERE id = ?1',
   countCommits: 'UPDATE domains SET commit_count = commit_count + ?2, row_sum = row_sum + ?3 WHERE id = ?1',
   addCounters:
     'UPDATE spaces SET node_count = node_count + ?2, ready_content_bytes = ready_content_bytes + ?3, ready_stored_bytes = ready_stored_bytes + ?4, waiting_bytes = waiting_bytes + ?5, not_ready_node_count = not_ready_node_count + ?6, leased_count = leased_count + ?7, row_sum = row_sum + ?8 WHERE id = ?1',

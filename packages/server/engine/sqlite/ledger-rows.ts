@@ -27,6 +27,7 @@ export function domainSumOf(row: SqlRow): number {
     revision: row.revision as number,
     historyFloor: row.history_floor as number,
     commitCount: row.commit_count as number,
+    balanceCount: row.balance_count as number,
   });
 }
 

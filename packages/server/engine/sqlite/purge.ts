@@ -23,7 +23,10 @@ export class SqlitePurge implements PurgeVerbs {
   takeBalancesOf(hashes: readonly Hash[]): void {
     const { sql } = this.#scope;
     this.#scope.write(sql.closeDomains, this.#space);
-    for (const hash of hashes) this.#scope.write(sql.deleteBalancesOf, this.#space, hexToBytes(hash));
+    for (const hash of hashes) {
+      this.#scope.write(sql.discountBalancesOf, this.#space, hexToBytes(hash));
+      this.#scope.write(sql.deleteBalancesOf, this.#space, hexToBytes(hash));
+    }
   }
 
   removeHistory(limit: number): number {

@@ -2,7 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { RootRefCommit } from '../../core/model.ts';
-import { balanceSum, commitSum, domainSum, historySum } from '../../core/rows/row-sums.ts';
+import { balanceSum, commitSum, DOMAIN_WEIGHTS, domainSum, historySum } from '../../core/rows/row-sums.ts';
 import { commitFromSql, isBalanceSound, isCommitSound, isDomainSound, requestKey } from './ledger-rows.ts';
 import { damagedRow, hexToBytes } from './rows.ts';
 import type { WriteScope } from './write-scope.ts';
@@ -59,7 +59,12 @@ export class RootRefLedger {
     const { sql } = this.#scope;
     const id = this.#findDomain(spaceId, domain)?.id ?? this.#insertDomain(spaceId, domain);
     const { revision } = commit;
-    this.#scope.writeOne('revisions grow by 1', sql.advanceRevision, id, revision);
+    const more = changes.reduce(
+      (sum, { before, after }) => sum + Number(after !== 0) - Number(before !== 0),
+      0,
+    );
+    const sum = DOMAIN_WEIGHTS.revision + DOMAIN_WEIGHTS.commitCount + DOMAIN_WEIGHTS.balanceCount * more;
+    this.#scope.writeOne('revisions grow by 1', sql.advanceRevision, id, revision, more, sum);
     const key = requestKey(id, commit.requestId);
     const values = [id, commit.requestId, commit.payloadDigest, revision, key] as const;
     this.#scope.write(sql.insertCommit, ...values, commitSum(id, commit));
@@ -119,7 +124,7 @@ export class RootRefLedger {
     assertInvariant(row !== undefined, 'an inserted domain has an id');
     const id = row.id as number;
     const sum = domainSum([id, spaceId, domain], {
-      ...{ revision: first, historyFloor: first, commitCount: 0 },
+      ...{ revision: first, historyFloor: first, commitCount: 0, balanceCount: 0 },
     });
     this.#scope.writeOne('a domain is sealed', this.#scope.sql.sealDomain, id, sum);
     return id;

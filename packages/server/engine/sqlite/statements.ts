@@ -57,7 +57,7 @@ export const READ_STATEMENTS = {
   /** what a domain without a row begins with: 0, but for rows that were restored from a backup */
   readFirstRevision: "SELECT CAST(value AS INTEGER) AS revision FROM store WHERE name = 'first-revision'",
   findDomain:
-    'SELECT id, space, domain, revision, history_floor, commit_count, row_sum FROM domains WHERE space = ?1 AND domain = ?2',
+    'SELECT id, space, domain, revision, history_floor, commit_count, balance_count, row_sum FROM domains WHERE space = ?1 AND domain = ?2',
   /** ?1 domain, ?2 after, ?3 limit */
   findBalances:
     'SELECT domain, hash, balance, from_revision, row_sum FROM balances WHERE domain = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
@@ -178,7 +178,7 @@ const WRITE_STATEMENTS = {
     'INSERT INTO domains (space, domain, revision, history_floor) VALUES (?1, ?2, ?3, ?3) RETURNING id',
   sealDomain: 'UPDATE domains SET row_sum = ?2 WHERE id = ?1',
   /** ?1 domain in all below */
-  advanceRevision: `UPDATE domains SET revision = ?2, commit_count = commit_count + 1, row_sum = row_sum + ${DOMAIN_WEIGHTS.revision + DOMAIN_WEIGHTS.commitCount} WHERE id = ?1 AND revision = ?2 - 1`,
+  advanceRevision: `UPDATE domains SET revision = ?2, commit_count = commit_count + 1, balance_count = balance_count + ?3, row_sum = row_sum + ?4 WHERE id = ?1 AND revision = ?2 - 1`,
   /** By either key: one wrong bit in a row leaves one of them right. ?3 the second key */
   findCommit:
     'SELECT domain, request_id, payload_digest, revision, row_sum FROM root_ref_commits WHERE (domain = ?1 AND request_id = ?2) OR request_key = ?3',
@@ -205,7 +205,8 @@ const WRITE_STATEMENTS = {
   /** ?2 limit */
   findAnyBalances:
     'SELECT balances.hash FROM domains CROSS JOIN balances ON balances.domain = domains.id WHERE domains.space = ?1 LIMIT ?2',
-  /** ?2 hash */
+  /** ?2 hash; before `deleteBalancesOf` */
+  discountBalancesOf: `UPDATE domains SET balance_count = balance_count - 1, row_sum = row_sum - ${DOMAIN_WEIGHTS.balanceCount} WHERE space = ?1 AND EXISTS (SELECT 1 FROM balances WHERE balances.domain = domains.id AND hash = ?2)`,
   deleteBalancesOf:
     'DELETE FROM balances WHERE domain IN (SELECT id FROM domains WHERE space = ?1) AND hash = ?2',
   /** ?2 limit */

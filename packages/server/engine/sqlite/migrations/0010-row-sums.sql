@@ -18,3 +18,7 @@ ALTER TABLE tombstones ADD COLUMN row_sum INTEGER NOT NULL DEFAULT 0;
 -- A second key of a commit: a wrong bit in the first one must not make it apply twice.
 ALTER TABLE root_ref_commits ADD COLUMN request_key INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX root_ref_commits_by_key ON root_ref_commits (request_key);
+
+-- A balance whose row says another domain is missed by the count of its own.
+ALTER TABLE domains ADD COLUMN balance_count INTEGER NOT NULL DEFAULT 0;
+UPDATE domains SET balance_count = (SELECT count(*) FROM balances WHERE domain = domains.id);

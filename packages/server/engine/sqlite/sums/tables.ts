@@ -173,7 +173,7 @@ const PACKS: readonly SummedTable[] = [
 const ROOT_REFS: readonly SummedTable[] = [
   {
     ...{ name: 'domains', key: ['id'], sumColumn: 'row_sum', spaceBy: 'space' },
-    columns: ['id', 'space', 'domain', 'revision', 'history_floor', 'commit_count'],
+    columns: ['id', 'space', 'domain', 'revision', 'history_floor', 'commit_count', 'balance_count'],
     sumOf: domainSumOf,
   },
   {
