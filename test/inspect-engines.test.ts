@@ -80,6 +80,8 @@ test(
     expect([found.exitCode, found.json.findings.map((each) => [each.kind, each.hash])]).toEqual([
       1,
       expect.arrayContaining([
+        ['row', child.hash],
+        ['row', parent.hash],
         ['edges', child.hash],
         ['root-refs', parent.hash],
         ['usage', null],
@@ -99,7 +101,7 @@ test(
     const damaged = await run('check', '--repair');
     expect([damaged.exitCode, damaged.json.findings]).toEqual([
       1,
-      [expect.objectContaining({ kind: 'damaged', hash: lost.hash, repaired: false })],
+      [expect.objectContaining({ kind: 'lost', hash: lost.hash, repaired: false })],
     ]);
     expect(damaged.stderr).toEndWith('1 finding, 0 repaired: each finding that is left says what to do\n');
     expect((await run('check')).json.findings).toMatchObject([{ kind: 'rotten', hash: lost.hash }]);

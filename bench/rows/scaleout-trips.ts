@@ -186,7 +186,8 @@ class TripWork {
   /** Leases last a minute at least, so their end is written by hand. */
   async publishExpired(count: number, pool: PostgresPool): Promise<void> {
     const hashes = await this.publishMany(count);
-    const text = 'UPDATE nodes SET lease_expires_at = 1 WHERE hash = ANY ($1::bytea[])';
+    const text =
+      'UPDATE nodes SET lease_expires_at = 1, fixed_sum = NULL, row_sum = NULL WHERE hash = ANY ($1::bytea[])';
     await pool.run('ending leases', text, [hashes.map((hash) => `\\x${hash}`)]);
   }
 

@@ -1,6 +1,8 @@
 /** A page of root-ref balances as of one revision: the current table and the history, merged in hash order. */
 import type { Hash } from '@holdfast/protocol';
 import type { RootRefBalance, Space, SpaceKey } from '../../core/model.ts';
+import { damagedDomain, RowDamaged } from './row-damage.ts';
+import { balanceSum, domainSum, historySum, withSuperseded } from './row-sums.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
@@ -21,7 +23,7 @@ export interface BalancePage {
   readonly items: RootRefBalance[];
 }
 
-/** What one table says of a hash; `balance` null: the table has no balance at that revision. */
+/** What one table says of a hash; `balance` null: the table has no balance at that revision. Every row is proven. */
 interface Passed {
   readonly hash: Hash;
   readonly balance: number | null;
@@ -46,8 +48,12 @@ export async function findBalancePage(
     const parameters: SqlValue[] = [space, domain, startOf(after), revision, rowsMax];
     const { rows } = await pool.read(DOING, SQL.findBalancesAt, parameters, share);
     const known = rows.find(({ kind }) => kind === -1);
-    if (!isCovered(known, revision)) return undefined;
-    const step = mergeStep(passedOf(rows, 0), passedOf(rows, 1), rowsMax);
+    const at = { space, domain, revision };
+    if (!isCovered(at, known)) {
+      if (known === undefined) await assertNoRests(pool, space, domain, share);
+      return undefined;
+    }
+    const step = mergeStep(passedNow(at, rows), passedThen(at, rows), rowsMax);
     for (const { hash, balance } of step.passed) {
       if (balance === null) continue;
       items.push({ hash, balance });
@@ -67,23 +73,84 @@ async function findLatest(
 ): Promise<BalancePage> {
   const parameters = [space, domain, startOf(after), limit];
   const { rows } = await pool.read(DOING, SQL.findLatestBalances, parameters, share);
+  const [first] = rows;
+  if (first?.has_rests === true) throw damagedDomain(domain);
+  if (first === undefined || first.revision === null) return { revision: 0, items: [] };
+  const revision = first.revision as number;
+  assertDomain(space, domain, [revision, first.history_floor as number], first.domain_sum);
   const found = rows.filter(({ hash }) => hash !== null);
   return {
-    revision: (rows[0]?.revision as number | undefined) ?? 0,
-    items: found.map(({ hash, balance }) => ({ hash: byteaToHex(hash), balance: balance as number })),
+    revision,
+    items: found.map((row) => {
+      const [hash, balance] = [byteaToHex(row.hash), row.balance as number];
+      const sum = balanceSum(space, { domain, hash, balance, since: row.from_revision as number });
+      assertBalance(hash, domain, row.row_sum, sum);
+      return { hash, balance };
+    }),
   };
 }
 
-/** A domain without a row is at revision 0. */
-function isCovered(known: SqlRow | undefined, revision: number): boolean {
-  if (known === undefined) return revision === 0;
-  return revision <= (known.balance as number) && revision >= (known.floor as number);
+/** A domain with commits or balances has a row: without it nobody knows its revision. */
+async function assertNoRests(
+  pool: PostgresPool,
+  space: SpaceKey,
+  domain: string,
+  share: Space | undefined,
+): Promise<void> {
+  const { rows } = await pool.read(DOING, SQL.findRestsOfDomain, [space, domain], share);
+  if (rows[0]?.has === true) throw damagedDomain(domain);
 }
 
-function passedOf(rows: readonly SqlRow[], kind: number): Passed[] {
+function assertDomain(
+  space: SpaceKey,
+  domain: string,
+  [revision, floor]: readonly [number, number],
+  sum: unknown,
+): void {
+  if (sum !== null && sum !== domainSum(space, domain, revision, floor)) throw damagedDomain(domain);
+}
+
+function assertBalance(hash: Hash, domain: string, kept: unknown, sum: number): void {
+  if (kept !== null && kept !== sum) {
+    throw new RowDamaged('balances', `node ${hash} in the domain ${JSON.stringify(domain)}`);
+  }
+}
+
+interface At {
+  readonly space: SpaceKey;
+  readonly domain: string;
+  readonly revision: number;
+}
+
+/** A domain without a row is at revision 0. */
+function isCovered({ space, domain, revision }: At, known: SqlRow | undefined): boolean {
+  if (known === undefined) return revision === 0;
+  const [latest, floor] = [known.balance as number, known.since as number];
+  assertDomain(space, domain, [latest, floor], known.row_sum);
+  return revision <= latest && revision >= floor;
+}
+
+function passedNow({ space, domain, revision }: At, rows: readonly SqlRow[]): Passed[] {
   return rows
-    .filter((row) => row.kind === kind)
-    .map(({ hash, balance }) => ({ hash: byteaToHex(hash), balance: balance as number | null }));
+    .filter(({ kind }) => kind === 0)
+    .map((row) => {
+      const [hash, balance, since] = [byteaToHex(row.hash), row.balance as number, row.since as number];
+      assertBalance(hash, domain, row.row_sum, balanceSum(space, { domain, hash, balance, since }));
+      return { hash, balance: since <= revision ? balance : null };
+    });
+}
+
+function passedThen({ space, domain, revision }: At, rows: readonly SqlRow[]): Passed[] {
+  return rows
+    .filter(({ kind }) => kind === 1)
+    .map((row) => {
+      const hash = byteaToHex(row.hash);
+      if (row.since === null) return { hash, balance: null };
+      const [balance, since, until] = [row.balance as number, row.since as number, row.until as number];
+      const sum = historySum(space, { domain, hash, balance, since, until });
+      assertBalance(hash, domain, row.row_sum, withSuperseded(sum, row.superseded_at as number));
+      return { hash, balance: until > revision ? balance : null };
+    });
 }
 
 /**

@@ -8,7 +8,7 @@ import { assertInvariant } from '../../core/invariant.ts';
 import type { ContentRow, Generation, PackPlace, SpaceKey } from '../../core/model.ts';
 import type { PackId, PackRow, PackVerdicts } from '../../core/packs/pack-model.ts';
 import type { Stored } from '../../core/quotas.ts';
-import { packsToSql, verdictsToSql } from './packs/pack-rows.ts';
+import { NEW_VERSION, newPacksToSql, packsToSql, verdictsToSql } from './packs/pack-rows.ts';
 import { contentsToSql, hashesToSql } from './rows.ts';
 import { hexToBytea } from './wire/sql-values.ts';
 import type { Statement } from './wire/transaction-wire.ts';
@@ -30,8 +30,6 @@ interface UseChange {
   records: number;
   bytes: number;
 }
-
-const NEW_VERSION = 1;
 
 export class ContentChanges {
   readonly contents = new Map<Generation, { insert: ContentRow | undefined; isDeleted: boolean }>();
@@ -134,7 +132,7 @@ export class ContentChanges {
     const locked = changed.flatMap(({ stored }) => (stored ? [stored.row.generation] : []));
     const space = this.#space;
     const writes: Statement[] = [];
-    if (inserted.length > 0) writes.push(['insertPacks', [space, ...packsToSql(inserted)]]);
+    if (inserted.length > 0) writes.push(['insertPacks', [space, ...newPacksToSql(space, inserted)]]);
     writes.push(...this.#takeContents(locked, clock));
     if (updated.length > 0) writes.push(this.#updatePacks(updated, clock));
     if (deleted.length > 0) writes.push(...this.#deletePacks(deleted));
@@ -162,7 +160,7 @@ export class ContentChanges {
     this.#died.clear();
     const space = this.#space;
     const writes: Statement[] = [];
-    if (inserted.length > 0) writes.push(['insertContents', [space, ...contentsToSql(inserted)]]);
+    if (inserted.length > 0) writes.push(['insertContents', [space, ...contentsToSql(space, inserted)]]);
     if (deleted.length === 0 && changes.length === 0) return writes;
     const use = [
       changes.map(({ pack }) => hexToBytea(pack)),
@@ -177,7 +175,9 @@ export class ContentChanges {
   #updatePacks(changed: readonly KnownPack[], clock: number | null): Statement {
     const rows = changed.flatMap(({ current }) => (current === undefined ? [] : [current]));
     const versions = changed.map(({ stored }) => stored?.version ?? 0);
-    return ['updatePacks', [this.#space, ...packsToSql(rows), versions, rows.length, clock]];
+    const next = versions.map((version) => version + 1);
+    const columns = packsToSql(this.#space, rows, next);
+    return ['updatePacks', [this.#space, ...columns, versions, rows.length, clock]];
   }
 
   #deletePacks(deleted: readonly VersionedPack[]): Statement[] {
@@ -194,7 +194,7 @@ export class ContentChanges {
     this.verdicts.clear();
     return entries.map(([generation, verdicts]) => [
       'setVerdicts',
-      [this.#space, hexToBytea(generation), ...verdictsToSql(verdicts)],
+      [this.#space, hexToBytea(generation), ...verdictsToSql(this.#space, generation, verdicts)],
     ]);
   }
 }

@@ -20,9 +20,13 @@ import type {
 } from '../transfer-ports.ts';
 import { DEPLOYMENT_SQL, type DeploymentStatement } from './deployment-statements.ts';
 import { storageError } from './failure.ts';
+import { damagedDomain, RowDamaged } from './row-damage.ts';
+import { balanceSum, commitSum, domainSum, historySum, requestSum, withSuperseded } from './row-sums.ts';
 import {
   contentsToSql,
   joinedContentFromSql,
+  looseEdgeFromSql,
+  looseEdgesToSql,
   nodeFromSql,
   nodesToSql,
   uploadFromSql,
@@ -99,7 +103,9 @@ export class PostgresDeploymentRows implements DeploymentWriter {
       ...[spaceKeyOf(page.space), ...(DOMAIN_KINDS.has(kind) ? [domain] : [])],
       ...[...keyToSql(kind, after), limit],
     ]);
-    return rows.map(ENTRIES_FROM_SQL[kind] as (row: SqlRow) => Entries[K]);
+    const toEntry = ENTRIES_FROM_SQL[kind] as (row: SqlRow, at: At) => Entries[K];
+    const at = { space: spaceKeyOf(page.space), domain: domain ?? '' };
+    return rows.map((row) => toEntry(row, at));
   }
 
   async readCounters(space: Space): Promise<SpaceCounters> {
@@ -112,7 +118,6 @@ export class PostgresDeploymentRows implements DeploymentWriter {
     const names = [key, space.appId, space.spaceId];
     const writes: Write[] = [
       ['insertSpace', names],
-      ['checkSpace', names],
       ...parts.flatMap((part) => (part.entries.length === 0 ? [] : writesOf(key, part))),
       ['setMark', ['unfinished', unfinished]],
     ];
@@ -163,34 +168,57 @@ function keyToSql(kind: EntryKind, after: string | undefined): SqlValue[] {
   }
 }
 
-const ENTRIES_FROM_SQL: { readonly [K in EntryKind]: (row: SqlRow) => Entries[K] } = {
-  nodes: (row): NodeEntry => ({ row: nodeFromSql(row), content: joinedContentFromSql(row) }),
-  looseEdges: (row) => ({ hash: byteaToHex(row.hash), count: row.count as number }),
+interface At {
+  readonly space: SpaceKey;
+  /** '' for kinds that belong to no domain */
+  readonly domain: string;
+}
+
+/** A row that is damaged is never copied. @throws RowDamaged */
+const ENTRIES_FROM_SQL: { readonly [K in EntryKind]: (row: SqlRow, at: At) => Entries[K] } = {
+  nodes: (row, { space }): NodeEntry => ({
+    row: nodeFromSql(space, row),
+    content: joinedContentFromSql(space, row),
+  }),
+  looseEdges: (row, { space }) => looseEdgeFromSql(space, row),
   // Uploads are direct, so no upload has content before a lease has judged it.
-  uploads: (row): UploadEntry => ({ row: uploadFromSql(row), content: undefined }),
-  domains: (row) => ({
-    domain: row.domain as string,
-    revision: row.revision as number,
-    historyFloor: row.history_floor as number,
-  }),
-  balances: (row) => ({
-    hash: byteaToHex(row.hash),
-    balance: row.balance as number,
-    fromRevision: row.from_revision as number,
-  }),
-  history: (row) => ({
-    hash: byteaToHex(row.hash),
-    fromRevision: row.from_revision as number,
-    toRevision: row.to_revision as number,
-    balance: row.balance as number,
-    supersededAt: row.superseded_at as number,
-  }),
-  commits: (row) => ({
-    requestId: byteaToText(row.request_id),
-    payloadDigest: byteaToBytes(row.payload_digest),
-    revision: row.revision as number,
-  }),
+  uploads: (row, { space }): UploadEntry => ({ row: uploadFromSql(space, row), content: undefined }),
+  domains: (row, { space }) => {
+    const [domain, revision] = [row.domain as string, row.revision as number];
+    const historyFloor = row.history_floor as number;
+    if (isOther(row, domainSum(space, domain, revision, historyFloor))) throw damagedDomain(domain);
+    return { domain, revision, historyFloor };
+  },
+  balances: (row, { space, domain }) => {
+    const [hash, balance, fromRevision] = balanceOf(row);
+    const sum = balanceSum(space, { domain, hash, balance, since: fromRevision });
+    if (isOther(row, sum)) throw new RowDamaged('balances', `node ${hash} in the domain ${domain}`);
+    return { hash, balance, fromRevision };
+  },
+  history: (row, { space, domain }) => {
+    const [hash, balance, fromRevision] = balanceOf(row);
+    const [toRevision, supersededAt] = [row.to_revision as number, row.superseded_at as number];
+    const sum = historySum(space, { domain, hash, balance, since: fromRevision, until: toRevision });
+    if (isOther(row, withSuperseded(sum, supersededAt)))
+      throw new RowDamaged('balance_history', `node ${hash} in the domain ${domain}`);
+    return { hash, fromRevision, toRevision, balance, supersededAt };
+  },
+  commits: (row, { space, domain }) => {
+    const [requestId, payloadDigest] = [byteaToText(row.request_id), byteaToBytes(row.payload_digest)];
+    const commit = { requestId, payloadDigest, revision: row.revision as number };
+    if (isOther(row, commitSum(space, domain, commit)))
+      throw new RowDamaged('root_ref_commits', `revision ${commit.revision} of the domain ${domain}`);
+    return commit;
+  },
 };
+
+const isOther = (row: SqlRow, sum: number): boolean => row.row_sum !== null && row.row_sum !== sum;
+
+const balanceOf = (row: SqlRow): [hash: string, balance: number, fromRevision: number] => [
+  byteaToHex(row.hash),
+  row.balance as number,
+  row.from_revision as number,
+];
 
 function writesOf(space: SpaceKey, part: BatchPart): Write[] {
   const { domain } = part;
@@ -199,35 +227,60 @@ function writesOf(space: SpaceKey, part: BatchPart): Write[] {
       return writesOfNodes(space, part.entries);
     case 'uploads': {
       const contents = part.entries.flatMap(({ content }) => (content === undefined ? [] : [content]));
-      const rows: Write = ['insertUploads', [space, ...uploadsToSql(part.entries.map(({ row }) => row))]];
-      return contents.length === 0 ? [rows] : [rows, ['insertContents', [space, ...contentsToSql(contents)]]];
+      const rows: Write = [
+        'insertUploads',
+        [
+          space,
+          ...uploadsToSql(
+            space,
+            part.entries.map(({ row }) => row),
+          ),
+        ],
+      ];
+      return contents.length === 0
+        ? [rows]
+        : [rows, ['insertContents', [space, ...contentsToSql(space, contents)]]];
     }
     case 'looseEdges': {
       const { entries } = part;
-      return [['setLooseEdges', [space, hashesOf(entries), entries.map(({ count }) => count)]]];
+      return [['setLooseEdges', [space, ...looseEdgesToSql(space, entries)]]];
     }
     case 'domains': {
       const { entries } = part;
       const columns = [entries.map((each) => each.domain), entries.map(({ revision }) => revision)];
-      return [['insertDomains', [space, ...columns, entries.map(({ historyFloor }) => historyFloor)]]];
+      const floors = entries.map(({ historyFloor }) => historyFloor);
+      const sums = entries.map((each) => domainSum(space, each.domain, each.revision, each.historyFloor));
+      return [['insertDomains', [space, ...columns, floors, sums]]];
     }
     case 'balances': {
       const { entries } = part;
-      const columns = [entries.map(({ balance }) => balance), entries.map((each) => each.fromRevision)];
+      const sums = entries.map(({ hash, balance, fromRevision: since }) =>
+        balanceSum(space, { domain, hash, balance, since }),
+      );
+      const columns = [entries.map(({ balance }) => balance), entries.map((each) => each.fromRevision), sums];
       return [['insertBalances', [space, domain, hashesOf(entries), ...columns]]];
     }
     case 'history': {
       const { entries } = part;
       const revisions = [entries.map((each) => each.fromRevision), entries.map((each) => each.toRevision)];
-      const columns = [entries.map(({ balance }) => balance), entries.map((each) => each.supersededAt)];
+      const sums = entries.map(({ hash, balance, supersededAt, ...each }) => {
+        const revisions = { since: each.fromRevision, until: each.toRevision };
+        return withSuperseded(historySum(space, { domain, hash, balance, ...revisions }), supersededAt);
+      });
+      const columns = [entries.map(({ balance }) => balance), entries.map((each) => each.supersededAt), sums];
       return [['insertHistory', [space, domain, hashesOf(entries), ...revisions, ...columns]]];
     }
     case 'commits': {
       const { entries } = part;
       const ids = entries.map(({ requestId }) => textToBytea(requestId));
       const digests = entries.map(({ payloadDigest }) => bytesToBytea(payloadDigest));
+      const sums = [
+        entries.map((commit) => commitSum(space, domain, commit)),
+        entries.map(({ requestId }) => requestSum(space, domain, requestId)),
+      ];
+      const revisions = entries.map(({ revision }) => revision);
       return [
-        ['insertCommits', [space, domain, ids, digests, entries.map(({ revision }) => revision)]],
+        ['insertCommits', [space, domain, ids, digests, revisions, ...sums]],
         ['countCommits', [space, domain, entries.length]],
       ];
     }
@@ -244,8 +297,10 @@ function writesOfNodes(space: SpaceKey, nodes: readonly NodeEntry[]): Write[] {
   ];
   const contents = nodes.flatMap(({ content }) => (content === undefined ? [] : [content]));
   return [
-    ['insertNodes', [space, ...nodesToSql(rows)]],
-    ...(contents.length === 0 ? [] : [['insertContents', [space, ...contentsToSql(contents)]] as const]),
+    ['insertNodes', [space, ...nodesToSql(space, rows)]],
+    ...(contents.length === 0
+      ? []
+      : [['insertContents', [space, ...contentsToSql(space, contents)]] as const]),
     ['addCounters', [space, COUNTER_SLOT, ...counts]],
   ];
 }

@@ -10,7 +10,7 @@ const LOCK = '7525352680829580148';
 
 const NOW_MS = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
-const { insertSpace, checkSpace, insertNodes, insertContents, insertUploads, setLooseEdges, addCounters } =
+const { insertSpace, insertNodes, insertContents, insertUploads, setLooseEdges, addCounters } =
   SPACE_STATEMENTS;
 
 export const DEPLOYMENT_SQL = {
@@ -41,30 +41,30 @@ export const DEPLOYMENT_SQL = {
     LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
     WHERE nodes.space = $1 AND nodes.hash > $2 ORDER BY nodes.hash LIMIT $3::bigint`,
   looseEdges:
-    'SELECT hash, count FROM loose_edges WHERE space = $1 AND hash > $2 ORDER BY hash LIMIT $3::bigint',
+    'SELECT hash, count, row_sum FROM loose_edges WHERE space = $1 AND hash > $2 ORDER BY hash LIMIT $3::bigint',
   uploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash > $2 ORDER BY hash LIMIT $3::bigint`,
-  domains: `SELECT domain, revision, history_floor FROM domains WHERE space = $1 AND domain > $2
+  domains: `SELECT domain, revision, history_floor, row_sum FROM domains WHERE space = $1 AND domain > $2
     ORDER BY domain LIMIT $3::bigint`,
   /** $2 domain in all below */
-  balances: `SELECT hash, balance, from_revision FROM balances WHERE space = $1 AND domain = $2 AND hash > $3
+  balances: `SELECT hash, balance, from_revision, row_sum FROM balances WHERE space = $1 AND domain = $2 AND hash > $3
     ORDER BY hash LIMIT $4::bigint`,
-  history: `SELECT hash, from_revision, to_revision, balance, superseded_at FROM balance_history
+  history: `SELECT hash, from_revision, to_revision, balance, superseded_at, row_sum FROM balance_history
     WHERE space = $1 AND domain = $2 AND (hash, from_revision) > ($3::bytea, $4::bigint)
     ORDER BY hash, from_revision LIMIT $5::bigint`,
-  commits: `SELECT request_id, payload_digest, revision FROM root_ref_commits
+  commits: `SELECT request_id, payload_digest, revision, row_sum FROM root_ref_commits
     WHERE space = $1 AND domain = $2 AND request_id > $3 ORDER BY request_id LIMIT $4::bigint`,
 
-  ...{ insertSpace, checkSpace, insertNodes, insertContents, insertUploads, setLooseEdges, addCounters },
-  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor)
-    SELECT $1::uuid, given.* FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS given`,
-  insertBalances: `INSERT INTO balances (space, domain, hash, balance, from_revision)
-    SELECT $1::uuid, $2::text, given.* FROM unnest($3::bytea[], $4::bigint[], $5::bigint[]) AS given`,
-  insertHistory: `INSERT INTO balance_history (space, domain, hash, from_revision, to_revision, balance, superseded_at)
-    SELECT $1::uuid, $2::text, given.* FROM unnest($3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[]) AS given`,
+  ...{ insertSpace, insertNodes, insertContents, insertUploads, setLooseEdges, addCounters },
+  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, row_sum)
+    SELECT $1::uuid, given.* FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[]) AS given`,
+  insertBalances: `INSERT INTO balances (space, domain, hash, balance, from_revision, row_sum)
+    SELECT $1::uuid, $2::text, given.* FROM unnest($3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[]) AS given`,
+  insertHistory: `INSERT INTO balance_history (space, domain, hash, from_revision, to_revision, balance, superseded_at, row_sum)
+    SELECT $1::uuid, $2::text, given.* FROM unnest($3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[]) AS given`,
   countCommits:
     'UPDATE domains SET commit_count = commit_count + $3::bigint WHERE space = $1 AND domain = $2::text COLLATE "C"',
-  insertCommits: `INSERT INTO root_ref_commits (space, domain, request_id, payload_digest, revision)
-    SELECT $1::uuid, $2::text, given.* FROM unnest($3::bytea[], $4::bytea[], $5::bigint[]) AS given`,
+  insertCommits: `INSERT INTO root_ref_commits (space, domain, request_id, payload_digest, revision, row_sum, request_sum)
+    SELECT $1::uuid, $2::text, given.* FROM unnest($3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[]) AS given`,
 } as const;
 
 export type DeploymentStatement = keyof typeof DEPLOYMENT_SQL;

@@ -53,8 +53,16 @@ const CHECK_VIOLATED = '23514';
 /** Division by zero: the guard of statements.ts failed, because a row was not as it was read. */
 const GUARD_FAILED = '22012';
 
-/** A page of a table, or of an index, is not what was written: data_corrupted and index_corrupted. An internal error (XX000) proves nothing. */
-const DAMAGE_CODES: ReadonlySet<string> = new Set(['XX001', 'XX002']);
+/** No buckets to count in: a row that must be there is gone (root-ref-statements.ts). */
+const MISSED = '2201G';
+/** A sum of values has no room in an integer: one of them is wrong. */
+const OVERFLOWN = '22003';
+
+/**
+ * A page of a table, or of an index, is not what was written (data_corrupted and index_corrupted), or a row is not. An internal error
+ * (XX000) proves nothing.
+ */
+const DAMAGE_CODES: ReadonlySet<string> = new Set(['XX001', 'XX002', MISSED, OVERFLOWN]);
 
 const NO_HOST = 'NO_HOST';
 export const NO_PASSWORD = 'NO_PASSWORD';
@@ -75,6 +83,8 @@ const HINTS: Readonly<Record<string, string>> = {
   [SWITCHED]: POOLED,
   [NOT_PREPARED]: POOLED,
   [PREPARED_BY_ANOTHER]: POOLED,
+  [MISSED]: 'a row of a domain of root refs is damaged: restore a backup of the rows',
+  [OVERFLOWN]: 'a value of a row is damaged: run holdfast check, which names it',
   '28P01': 'PostgreSQL refuses the password: check user and password',
   '28000': 'PostgreSQL refuses this user from here: check user, TLS and its pg_hba.conf',
   '3D000': 'the database does not exist: create it',

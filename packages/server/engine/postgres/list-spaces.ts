@@ -2,7 +2,8 @@
 import { isEmpty } from '../../core/holdings.ts';
 import { orIfDamaged } from '../../core/store-failure.ts';
 import type { SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
-import { countersFromSql, holdingsFromSql, spaceFromSql, spaceKeyFromSql } from './rows.ts';
+import { countersFromSql, holdingsFromSql } from './rows.ts';
+import { spaceKeyFromSql, spacesFromSql } from './space-names.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -51,8 +52,8 @@ async function readNames(
   const { rows } = await (appId === undefined
     ? pool.read('listing Spaces', SQL.findSpacesInTurn, [after, limit])
     : pool.read('listing Spaces', SQL.findSpacesOfAppInTurn, [after, limit, appId]));
-  return rows.map((row) => ({
-    space: spaceFromSql(row),
+  return spacesFromSql(rows).map(({ space, row }) => ({
+    space,
     ...{ counters: undefined, holdings: undefined, isPurged: false, damage },
     position: spaceKeyFromSql(row.space),
   }));
@@ -70,10 +71,10 @@ async function readPage(
   const { rows } = await (appId === undefined
     ? pool.read('listing Spaces', ofAll, values)
     : pool.read('listing Spaces', ofApp, [...values, appId]));
-  return rows.map((row) => {
+  return spacesFromSql(rows).map(({ space, row }) => {
     const [counters, holdings] = [countersFromSql(row), holdingsFromSql(row)];
     return {
-      ...{ space: spaceFromSql(row), counters, holdings },
+      ...{ space, counters, holdings },
       isPurged: row.purged === true && isEmpty(counters, holdings),
       position: spaceKeyFromSql(row.space),
     };

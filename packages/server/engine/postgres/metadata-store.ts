@@ -2,7 +2,7 @@
 import { randomInt } from 'node:crypto';
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
-import type { SpaceSnapshot } from '../../core/inspection-ports.ts';
+import type { RowDamage, RowLook, SpaceSnapshot } from '../../core/inspection-ports.ts';
 import { InvariantViolation, namingSpace } from '../../core/invariant.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';
 import type {
@@ -47,18 +47,13 @@ import { listSpaces } from './list-spaces.ts';
 import { Maintenance } from './maintenance.ts';
 import { PostgresPackReads } from './packs/pack-reads.ts';
 import { ReadyLeases } from './ready-leases.ts';
-import {
-  countersFromSql,
-  joinedContentFromSql,
-  nodeFromSql,
-  spaceFromSql,
-  spaceKeyFromSql,
-  uploadFromSql,
-} from './rows.ts';
+import { countersFromSql, joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
 import { findNodesAround } from './scrub-around.ts';
 import { SpaceKeys } from './space-keys.ts';
+import { spaceKeyFromSql, spacesFromSql } from './space-names.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { SQL } from './statements.ts';
+import { checkRows } from './sums/check-rows.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { PostgresTombstones } from './tombstones.ts';
 import { repeatWhereSafe, Transactions } from './transactions.ts';
@@ -157,15 +152,16 @@ export class PostgresMetadataStore implements MetadataStore {
 
   async findNode(space: Space, hash: Hash): Promise<NodeRow | undefined> {
     const [row] = await this.#read(SQL.findNode, [this.#keys.of(space), hexToBytea(hash)], space);
-    return row && nodeFromSql(row);
+    return row && nodeFromSql(this.#keys.of(space), row);
   }
 
   async findNodeWithContent(
     space: Space,
     hash: Hash,
   ): Promise<{ readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined> {
-    const [row] = await this.#read(SQL.findNodeWithContent, [this.#keys.of(space), hexToBytea(hash)], space);
-    return row && { node: nodeFromSql(row), content: joinedContentFromSql(row) };
+    const key = this.#keys.of(space);
+    const [row] = await this.#read(SQL.findNodeWithContent, [key, hexToBytea(hash)], space);
+    return row && { node: nodeFromSql(key, row), content: joinedContentFromSql(key, row) };
   }
 
   findNodesWithContent(
@@ -210,7 +206,7 @@ export class PostgresMetadataStore implements MetadataStore {
 
   async findUpload(space: Space, hash: Hash): Promise<UploadRow | undefined> {
     const [row] = await this.#read(SQL.findUpload, [this.#keys.of(space), hexToBytea(hash)], space);
-    return row && uploadFromSql(row);
+    return row && uploadFromSql(this.#keys.of(space), row);
   }
 
   async readCounters(space: Space): Promise<SpaceCounters> {
@@ -261,9 +257,14 @@ export class PostgresMetadataStore implements MetadataStore {
     limit: number,
   ): Promise<{ items: readonly ScrubItem[]; next: ScrubPosition | undefined }> {
     const [key = '', hash = ''] = (after ?? `${NO_SPACE}.`).split('.');
-    let rows: readonly SqlRow[];
     try {
-      rows = await this.#read(SQL.findNodesToScrub, [key, hexToBytea(hash), limit]);
+      const rows = await this.#read(SQL.findNodesToScrub, [key, hexToBytea(hash), limit]);
+      const items = spacesFromSql(rows).map(({ space, row }): ScrubItem => {
+        const at = spaceKeyFromSql(row.space);
+        return { space, node: nodeFromSql(at, row), content: joinedContentFromSql(at, row) };
+      });
+      const last = rows.length < limit ? undefined : rows.at(-1);
+      return { items, next: last && `${spaceKeyFromSql(last.space)}.${byteaToHex(last.hash)}` };
     } catch (error) {
       if (!isDamage(error)) throw error;
       // It is said once, and the next step goes around it.
@@ -272,17 +273,12 @@ export class PostgresMetadataStore implements MetadataStore {
       if (!isSaid) throw error;
       return findNodesAround(this.#pool, { key, hash }, limit, this.#clockParameter);
     }
-    const items = rows.map((row): ScrubItem => {
-      return { space: spaceFromSql(row), node: nodeFromSql(row), content: joinedContentFromSql(row) };
-    });
-    const last = rows.length < limit ? undefined : rows.at(-1);
-    return { items, next: last && `${spaceKeyFromSql(last.space)}.${byteaToHex(last.hash)}` };
   }
 
   async findRottenSpaces(after = NO_SPACE, limit: number): Promise<readonly RottenSpace[]> {
     const rows = await this.#read(SQL.findRottenSpaces, [after, limit, ROTTEN_COUNT_MAX]);
-    return rows.map((row) => ({
-      space: spaceFromSql(row),
+    return spacesFromSql(rows).map(({ space, row }) => ({
+      space,
       nodes: row.count as number,
       position: spaceKeyFromSql(row.space),
     }));
@@ -304,6 +300,10 @@ export class PostgresMetadataStore implements MetadataStore {
       for (const row of rows) known.add(byteaToHex(row.generation));
     }
     return known;
+  }
+
+  findRowDamage(look: RowLook): Promise<readonly RowDamage[]> {
+    return checkRows(this.#pool, look);
   }
 
   findTombstones(generations: readonly Generation[]): Promise<ReadonlyMap<Generation, number>> {

@@ -138,7 +138,11 @@ describe('a parent and its child, published at once', () => {
 /** Ends every lease of the Space; nobody may be at work meanwhile. */
 async function endLeases(): Promise<void> {
   const { pool } = instances[0] as StoreInstance;
-  await pool.run('ending leases', 'UPDATE nodes SET lease_expires_at = $1 WHERE lease_expires_at > $1', [1]);
+  await pool.run(
+    'ending leases',
+    'UPDATE nodes SET lease_expires_at = $1, fixed_sum = NULL, row_sum = NULL WHERE lease_expires_at > $1',
+    [1],
+  );
 }
 
 describe('collection', () => {
@@ -188,7 +192,7 @@ describe('collection', () => {
     const { pool } = instances[0] as StoreInstance;
     await pool.run(
       'ageing',
-      'UPDATE nodes SET lease_expires_at = $1 WHERE get_byte(hash, 0) % 2 = $2',
+      'UPDATE nodes SET lease_expires_at = $1, fixed_sum = NULL, row_sum = NULL WHERE get_byte(hash, 0) % 2 = $2',
       [5, 0],
     );
     await Promise.all([

@@ -7,6 +7,7 @@ import type { Hash } from '@holdfast/protocol';
 import type { LeaseWindow } from '../../core/lease-state.ts';
 import type { Space, SpaceKey } from '../../core/model.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
+import { RowDamaged } from './row-damage.ts';
 import { byteaToHex, hexToBytea, type SqlRow } from './wire/sql-values.ts';
 
 interface Renewal {
@@ -115,7 +116,11 @@ export class ReadyLeases {
         ...durations.values(),
       ]);
       const leases = new Map(rows.map((row) => [byteaToHex(row.hash), leaseOf(row)]));
-      for (const { hash, resolve } of batch) resolve(leases.get(hash));
+      for (const { hash, resolve, reject } of batch) {
+        const lease = leases.get(hash);
+        if (lease === 'damaged') reject(new RowDamaged('nodes', `node ${hash}`));
+        else resolve(lease);
+      }
     } catch (error) {
       for (const { reject } of batch) reject(error);
     }
@@ -125,6 +130,7 @@ export class ReadyLeases {
 const tooLate = (): StoreUnavailable =>
   new StoreUnavailable('too many renewals of this Space wait for the database: try again');
 
-function leaseOf(row: SqlRow): LeaseWindow {
+function leaseOf(row: SqlRow): LeaseWindow | 'damaged' {
+  if (row.proven !== true) return 'damaged';
   return { leaseStartedAt: row.started as number, leaseExpiresAt: row.expires as number };
 }

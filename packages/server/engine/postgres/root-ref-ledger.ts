@@ -6,12 +6,15 @@ import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { RootRefCommit, SpaceKey } from '../../core/model.ts';
 import type { RootRefReads } from '../../core/ports.ts';
+import { damagedDomain, RowDamaged } from './row-damage.ts';
+import { balanceSum, commitSum, domainSum, historySum, requestSum, type Superseded } from './row-sums.ts';
 import {
   byteaToBytes,
   byteaToHex,
   byteaToText,
   bytesToBytea,
   hexToBytea,
+  type SqlRow,
   textToBytea,
 } from './wire/sql-values.ts';
 import type { Statement, TransactionWire } from './wire/transaction-wire.ts';
@@ -32,15 +35,13 @@ interface Domain {
   /** the latest revision in the database; undefined: no commit yet, so no row */
   stored: number | undefined;
   revision: number;
+  /** why its row is not believed */
+  damage: RowDamaged | undefined;
+  /** its commits and balances that are not believed, by request id or hash */
+  readonly damaged: Set<string>;
   /** the commits that were looked for, by request id; undefined: there is none */
   readonly commits: Map<string, RootRefCommit | undefined>;
   readonly balances: Map<Hash, { stored: Balance | undefined; current: Balance | undefined }>;
-}
-
-interface Superseded extends Balance {
-  readonly domain: string;
-  readonly hash: Hash;
-  readonly until: number;
 }
 
 export class RootRefLedger {
@@ -70,6 +71,8 @@ export class RootRefLedger {
           locked: Promise.resolve(),
           stored: undefined,
           revision: 0,
+          damage: undefined,
+          damaged: new Set(),
           commits: new Map(),
           balances: new Map(),
         },
@@ -77,7 +80,10 @@ export class RootRefLedger {
       const locked = this.#wire.send('lockDomains', [this.#space, unknown]).then(({ rows }) => {
         for (const row of rows) {
           const state = this.#domain(row.domain as string);
-          state.stored = row.revision as number;
+          const { domain, revision, history_floor: floor, row_sum: sum } = row;
+          const found = domainSum(this.#space, domain as string, revision as number, floor as number);
+          if (sum !== null && sum !== found) state.damage = damagedDomain(domain as string);
+          state.stored = revision as number;
           state.revision = state.stored;
         }
       });
@@ -95,19 +101,29 @@ export class RootRefLedger {
     return state;
   }
 
+  /** Damage in one domain holds up no commit of another that shares the transaction. */
+  #sound(domain: string, keys: readonly string[] = []): Domain {
+    const state = this.#domain(domain);
+    if (state.damage !== undefined) throw state.damage;
+    for (const key of keys) {
+      if (state.damaged.has(key)) throw new RowDamaged('root refs', `${key} in ${JSON.stringify(domain)}`);
+    }
+    return state;
+  }
+
   async findRevision(domain: string): Promise<number> {
     await this.#lock([domain]);
-    return this.#domain(domain).revision;
+    return this.#sound(domain).revision;
   }
 
   async findCommit(domain: string, requestId: string): Promise<RootRefCommit | undefined> {
     await this.#know([{ domain, requestId }]);
-    return this.#domain(domain).commits.get(requestId);
+    return this.#sound(domain, [requestId]).commits.get(requestId);
   }
 
   async findBalances(domain: string, hashes: readonly Hash[]): Promise<number[]> {
     await this.#know([], [{ domain, hashes }]);
-    const { balances } = this.#domain(domain);
+    const { balances } = this.#sound(domain, hashes);
     return hashes.map((hash) => balances.get(hash)?.current?.balance ?? 0);
   }
 
@@ -135,13 +151,26 @@ export class RootRefLedger {
       this.#space,
       unknown.map(({ domain }) => domain),
       unknown.map(({ requestId }) => textToBytea(requestId)),
+      unknown.map(({ domain, requestId }) => requestSum(this.#space, domain, requestId)),
     ]);
     for (const { domain, requestId } of unknown) this.#domain(domain).commits.set(requestId, undefined);
-    for (const row of found.rows) {
-      const requestId = byteaToText(row.request_id);
-      const payloadDigest = byteaToBytes(row.payload_digest);
-      const commit = { requestId, payloadDigest, revision: row.revision as number };
-      this.#domain(row.domain as string).commits.set(requestId, commit);
+    for (const row of found.rows) this.#learnCommit(row, unknown);
+  }
+
+  /** A row that is not what its sums say is one of the commits that were asked for, by its name or by the sum of its name. */
+  #learnCommit(row: SqlRow, asked: readonly Pick<RootRefReads, 'domain' | 'requestId'>[]): void {
+    const [domain, requestId] = [row.domain as string, byteaToText(row.request_id)];
+    const payloadDigest = byteaToBytes(row.payload_digest);
+    const commit = { requestId, payloadDigest, revision: row.revision as number };
+    const isProven =
+      row.row_sum === null ||
+      (row.row_sum === commitSum(this.#space, domain, commit) &&
+        row.request_sum === requestSum(this.#space, domain, requestId));
+    for (const each of asked) {
+      const isNamed = each.domain === domain && each.requestId === requestId;
+      const isMeant = isNamed || row.request_sum === requestSum(this.#space, each.domain, each.requestId);
+      if (isProven && isNamed) this.#domain(domain).commits.set(requestId, commit);
+      else if (!isProven && isMeant) this.#domain(each.domain).damaged.add(each.requestId);
     }
   }
 
@@ -158,14 +187,21 @@ export class RootRefLedger {
     }
     for (const row of found.rows) {
       const stored = { balance: row.balance as number, since: row.from_revision as number };
-      this.#domain(row.domain as string).balances.set(byteaToHex(row.hash), { stored, current: stored });
+      const [domain, hash] = [row.domain as string, byteaToHex(row.hash)];
+      const isProven =
+        row.row_sum === null || row.row_sum === balanceSum(this.#space, { domain, hash, ...stored });
+      if (!isProven) this.#domain(domain).damaged.add(hash);
+      this.#domain(domain).balances.set(hash, { stored, current: stored });
     }
   }
 
   async insertCommit(domain: string, commit: RootRefCommit, given: readonly BalanceChange[]): Promise<void> {
     const changes = given.filter(({ before, after }) => before !== after);
     await this.#know([], [{ domain, hashes: changes.map(({ hash }) => hash) }]);
-    const state = this.#domain(domain);
+    const state = this.#sound(
+      domain,
+      changes.map(({ hash }) => hash),
+    );
     const { revision } = commit;
     assertInvariant(revision === state.revision + 1, 'revisions grow by 1');
     for (const { hash, before, after } of changes) {
@@ -195,6 +231,8 @@ export class RootRefLedger {
         commits.map(({ commit }) => textToBytea(commit.requestId)),
         commits.map(({ commit }) => bytesToBytea(commit.payloadDigest)),
         commits.map(({ commit }) => commit.revision),
+        commits.map(({ domain, commit }) => commitSum(this.#space, domain, commit)),
+        commits.map(({ domain, commit }) => requestSum(this.#space, domain, commit.requestId)),
       ],
     ]);
     if (history.length > 0) {
@@ -204,7 +242,8 @@ export class RootRefLedger {
         history.map(({ until }) => until),
       ];
       const balances = history.map(({ balance }) => balance);
-      writes.push(['insertHistory', [this.#space, ...columns, balances, this.#wire.clock]]);
+      const sums = history.map((row) => historySum(this.#space, row));
+      writes.push(['insertHistory', [this.#space, ...columns, balances, sums, this.#wire.clock]]);
     }
     return [...writes, ...this.#takeBalances()];
   }
@@ -219,7 +258,10 @@ export class RootRefLedger {
     const names = (domains: [string, Domain][]) => domains.map(([domain]) => domain);
     const revisions = (domains: [string, Domain][]) => domains.map(([, { revision }]) => revision);
     const writes: Statement[] = [];
-    if (made.length > 0) writes.push(['insertDomains', [this.#space, names(made), revisions(made)]]);
+    if (made.length > 0) {
+      const sums = made.map(([domain, { revision }]) => domainSum(this.#space, domain, revision, 0));
+      writes.push(['insertDomains', [this.#space, names(made), revisions(made), sums]]);
+    }
     if (advanced.length > 0) {
       const since = advanced.map(([, { stored = 0 }]) => stored);
       const columns = [names(advanced), since, revisions(advanced)];
@@ -243,7 +285,8 @@ export class RootRefLedger {
     }
     const writes: Statement[] = [];
     if (set.length > 0) {
-      const columns = [set.map(({ balance }) => balance), set.map(({ since }) => since)];
+      const sums = set.map((row) => balanceSum(this.#space, row));
+      const columns = [set.map(({ balance }) => balance), set.map(({ since }) => since), sums];
       writes.push(['setBalances', [this.#space, ...keysToSql(set), ...columns]]);
     }
     if (gone.length > 0) writes.push(['deleteBalances', [this.#space, ...keysToSql(gone), gone.length]]);

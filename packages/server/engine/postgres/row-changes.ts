@@ -13,6 +13,8 @@ import {
   countedFlag,
   discardsToSql,
   hashesToSql,
+  looseEdgesToSql,
+  nodeSumsToSql,
   nodesToSql,
   uploadsToSql,
 } from './rows.ts';
@@ -163,11 +165,11 @@ export class RowChanges {
     const space = this.#space;
     const writes: Statement[] = [];
     if (deleted.length > 0) writes.push(['deleteNodes', [space, hashesToSql(deleted), deleted.length]]);
-    if (inserted.length > 0) writes.push(['insertNodes', [space, ...nodesToSql(inserted)]]);
+    if (inserted.length > 0) writes.push(['insertNodes', [space, ...nodesToSql(space, inserted)]]);
     if (changes.lease.length > 0) writes.push(this.#updateLeases(changes.lease));
     if (changes.counts.length > 0) writes.push(this.#updateCounts(changes.counts));
     if (changes.all.length > 0) {
-      writes.push(['updateNodes', [space, ...nodesToSql(changes.all), changes.all.length]]);
+      writes.push(['updateNodes', [space, ...nodesToSql(space, changes.all), changes.all.length]]);
     }
     return writes;
   }
@@ -181,6 +183,7 @@ export class RowChanges {
         nodes.map(({ row }) => row.leaseStartedAt),
         nodes.map(({ row }) => row.leaseExpiresAt),
         nodes.map(countedFlag),
+        ...nodeSumsToSql(this.#space, nodes),
         nodes.length,
       ],
     ];
@@ -196,6 +199,7 @@ export class RowChanges {
         nodes.map(({ row }) => row.rootRefCount),
         nodes.map(({ row }) => row.heldDomainCount),
         nodes.map(({ row }) => collectableFlag(row)),
+        ...nodeSumsToSql(this.#space, nodes),
         nodes.length,
       ],
     ];
@@ -214,8 +218,7 @@ export class RowChanges {
     const writes: Statement[] = [];
     if (gone.length > 0) writes.push(['deleteLooseEdges', [this.#space, hashesToSql(gone)]]);
     if (set.length > 0) {
-      const counts = set.map(({ count }) => count);
-      writes.push(['setLooseEdges', [this.#space, hashesToSql(set.map(({ hash }) => hash)), counts]]);
+      writes.push(['setLooseEdges', [this.#space, ...looseEdgesToSql(this.#space, set)]]);
     }
     return writes;
   }
@@ -235,9 +238,9 @@ export class RowChanges {
     const space = this.#space;
     const writes: Statement[] = [];
     if (deleted.length > 0) writes.push(['deleteUploads', [space, hashesToSql(deleted), deleted.length]]);
-    if (inserted.length > 0) writes.push(['insertUploads', [space, ...uploadsToSql(inserted)]]);
+    if (inserted.length > 0) writes.push(['insertUploads', [space, ...uploadsToSql(space, inserted)]]);
     if (changed.length > 0) {
-      writes.push(['updateUploads', [space, ...uploadsToSql(changed), changed.length]]);
+      writes.push(['updateUploads', [space, ...uploadsToSql(space, changed), changed.length]]);
     }
     return writes;
   }
@@ -248,7 +251,7 @@ export class RowChanges {
     const set = entries.flatMap(([, row]) => (row === undefined ? [] : [row]));
     const gone = entries.filter(([, row]) => row === undefined).map(([generation]) => generation);
     const writes: Statement[] = [];
-    if (set.length > 0) writes.push(['setDiscards', [this.#space, ...discardsToSql(set)]]);
+    if (set.length > 0) writes.push(['setDiscards', [this.#space, ...discardsToSql(this.#space, set)]]);
     if (gone.length > 0) writes.push(['deleteDiscards', [this.#space, hashesToSql(gone)]]);
     return writes;
   }

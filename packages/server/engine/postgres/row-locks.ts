@@ -3,7 +3,7 @@ import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
 import type { NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
 import type { RowChanges } from './row-changes.ts';
-import { countedNodeFromSql, hashesToSql, uploadFromSql } from './rows.ts';
+import { countedNodeFromSql, hashesToSql, looseEdgeFromSql, uploadFromSql } from './rows.ts';
 import type { UploadCount } from './upload-limit.ts';
 import { byteaToHex, hexToBytea, type SqlResult } from './wire/sql-values.ts';
 import type { TransactionWire } from './wire/transaction-wire.ts';
@@ -45,8 +45,8 @@ export class RowLocks {
       this.#wire.send('lockNode', [this.#key, key]),
       this.#uploads.countAhead(key),
     ]);
-    this.#rows.learnNode(hash, node.rows[0] && countedNodeFromSql(node.rows[0]));
-    if (upload !== undefined) this.#rows.learnUpload(hash, uploadOf(upload));
+    this.#rows.learnNode(hash, node.rows[0] && countedNodeFromSql(this.#key, node.rows[0]));
+    if (upload !== undefined) this.#rows.learnUpload(hash, uploadOf(this.#key, upload));
     return this.#rows.nodes.get(hash)?.current?.row;
   }
 
@@ -71,7 +71,7 @@ export class RowLocks {
 
   async #lockUnknown(hashes: readonly Hash[]): Promise<void> {
     const { rows } = await this.#wire.send('lockNodes', [this.#key, hashesToSql(hashes)]);
-    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNodeFromSql(row));
+    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNodeFromSql(this.#key, row));
     for (const hash of hashes) this.#rows.learnNode(hash, undefined);
   }
 
@@ -96,7 +96,7 @@ export class RowLocks {
       this.#wire.send('lockAbsent', [this.#key, hashesToSql(own)]),
       this.#wire.send('findAppeared', [this.#key, hashesToSql(own)]),
     ]);
-    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNodeFromSql(row));
+    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNodeFromSql(this.#key, row));
     for (const hash of hashes) this.#rows.learnNode(hash, undefined);
     this.#learnLoose(absent);
     this.#assertStillAbsent(appeared);
@@ -148,8 +148,8 @@ export class RowLocks {
 
   #learnLoose({ rows }: SqlResult): void {
     for (const row of rows) {
-      const count = row.count as number;
-      this.#rows.loose.set(byteaToHex(row.hash), { stored: count, current: count, isPlaced: true });
+      const { hash, count } = looseEdgeFromSql(this.#key, row);
+      this.#rows.loose.set(hash, { stored: count, current: count, isPlaced: true });
     }
   }
 
@@ -169,7 +169,7 @@ export class RowLocks {
 
   async lockUpload(hash: Hash): Promise<UploadRow | undefined> {
     const found = await this.#wire.send('lockUpload', [this.#key, hexToBytea(hash)]);
-    this.#rows.learnUpload(hash, uploadOf(found));
+    this.#rows.learnUpload(hash, uploadOf(this.#key, found));
     return this.#rows.uploads.get(hash)?.current;
   }
 
@@ -178,7 +178,7 @@ export class RowLocks {
     const unknown = sortedUnknown(hashes, uploads);
     if (unknown.length > 0) {
       const { rows } = await this.#wire.send('lockUploads', [this.#key, hashesToSql(unknown)]);
-      for (const row of rows) this.#rows.learnUpload(byteaToHex(row.hash), uploadFromSql(row));
+      for (const row of rows) this.#rows.learnUpload(byteaToHex(row.hash), uploadFromSql(this.#key, row));
       for (const hash of unknown) this.#rows.learnUpload(hash, undefined);
     }
     return hashes.map((hash) => uploads.get(hash)?.current);
@@ -192,6 +192,6 @@ function sortedUnknown(hashes: readonly Hash[], known: ReadonlyMap<Hash, unknown
   return [...unknown].sort();
 }
 
-function uploadOf({ rows }: SqlResult): UploadRow | undefined {
-  return rows[0] && uploadFromSql(rows[0]);
+function uploadOf(space: SpaceKey, { rows }: SqlResult): UploadRow | undefined {
+  return rows[0] && uploadFromSql(space, rows[0]);
 }

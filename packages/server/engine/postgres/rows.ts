@@ -1,7 +1,6 @@
 /** Converts between the model's rows and PostgreSQL's: bytes for hex, integers for states. No rule lives here. */
 import type { Hash, RejectionCode } from '@holdfast/protocol';
 import { isCollectable } from '../../core/eligibility.ts';
-import { assertInvariant } from '../../core/invariant.ts';
 import type {
   ContentRow,
   DiscardRow,
@@ -9,13 +8,14 @@ import type {
   NodeRowState,
   PackCodec,
   PackPlace,
-  Space,
   SpaceCounters,
   SpaceKey,
   UploadEvidence,
   UploadRow,
 } from '../../core/model.ts';
 import type { SpaceHoldings } from '../../core/tenancy-ports.ts';
+import { RowDamaged } from './row-damage.ts';
+import { contentSum, nodeSums, placeSum, sumOf } from './row-sums.ts';
 import {
   byteaToBytes,
   byteaToHex,
@@ -27,12 +27,20 @@ import {
 
 const STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];
 
+/** ms; no URL of an upload is good for longer (docs/operations.md), and some more */
+const UPLOAD_URL_MS_MAX = 8 * 86_400_000;
+
 /** One array per column, for `unnest`. */
 type Columns = (string | number | null)[][];
 
 const flag = (value: boolean): string => (value ? 't' : 'f');
 
-export function nodeFromSql(row: SqlRow): NodeRow {
+/** @throws RowDamaged */
+export function nodeFromSql(space: SpaceKey, row: SqlRow): NodeRow {
+  return countedNodeFromSql(space, row).row;
+}
+
+function unprovenNode(row: SqlRow): NodeRow {
   return {
     hash: byteaToHex(row.hash),
     state: STATES[row.state as number] as NodeRowState,
@@ -59,15 +67,63 @@ export interface CountedNode {
   readonly isLeaseCounted: boolean;
 }
 
-export function countedNodeFromSql(row: SqlRow): CountedNode {
-  return { row: nodeFromSql(row), isLeaseCounted: row.lease_counted as boolean };
+/** A row as it stands, whether it is proven or not. */
+export interface ReadNode extends CountedNode {
+  /** its values fit its sum; a row without one is believed */
+  readonly isProven: boolean;
+  /** so do those that no lease and no count changes: its hash, its refs and where its bytes are */
+  readonly isFixedProven: boolean;
+}
+
+export function readNode(space: SpaceKey, found: SqlRow): ReadNode {
+  const row = unprovenNode(found);
+  const isLeaseCounted = found.lease_counted as boolean;
+  if (found.row_sum === null) {
+    const isProven = found.fixed_sum === null;
+    return { row, isLeaseCounted, isProven, isFixedProven: isProven };
+  }
+  const sums = nodeSums(space, row, {
+    state: found.state as number,
+    isInline: found.inline as boolean,
+    isPacked: found.packed as boolean,
+    storedSize: found.stored_size as number | null,
+    isCollectable: found.collectable as boolean,
+    isLeaseCounted,
+  });
+  const isFixedProven = found.fixed_sum === sums.fixed;
+  return { row, isLeaseCounted, isProven: isFixedProven && found.row_sum === sums.row, isFixedProven };
+}
+
+/** @throws RowDamaged */
+export function countedNodeFromSql(space: SpaceKey, found: SqlRow): CountedNode {
+  const { row, isLeaseCounted, isProven } = readNode(space, found);
+  if (!isProven) throw new RowDamaged('nodes', `node ${row.hash}`);
+  return { row, isLeaseCounted };
 }
 
 export const collectableFlag = (row: NodeRow): string => flag(isCollectable(row));
 export const countedFlag = (node: CountedNode): string => flag(node.isLeaseCounted);
 
+const storedSizeOf = ({ storedSize, canonicalSize }: NodeRow): number | null =>
+  storedSize === canonicalSize ? null : storedSize;
+
+/** Two columns: `fixed_sum` and `row_sum`. */
+export function nodeSumsToSql(space: SpaceKey, nodes: readonly CountedNode[]): [number[], number[]] {
+  const sums = nodes.map(({ row, isLeaseCounted }) =>
+    nodeSums(space, row, {
+      state: STATES.indexOf(row.state),
+      isInline: row.storage === 'inline',
+      isPacked: row.storage === 'packed',
+      storedSize: storedSizeOf(row),
+      isCollectable: isCollectable(row),
+      isLeaseCounted,
+    }),
+  );
+  return [sums.map(({ fixed }) => fixed), sums.map(({ row }) => row)];
+}
+
 /** In the order of NODE_COLUMNS. */
-export function nodesToSql(nodes: readonly CountedNode[]): Columns {
+export function nodesToSql(space: SpaceKey, nodes: readonly CountedNode[]): Columns {
   const column = (value: (node: NodeRow) => string | number | null): (string | number | null)[] =>
     nodes.map(({ row }) => value(row));
   return [
@@ -88,12 +144,42 @@ export function nodesToSql(nodes: readonly CountedNode[]): Columns {
     nodes.map(countedFlag),
     column(({ contentType }) => contentType),
     column(({ refs }) => bytesToBytea(refs)),
-    column(({ storedSize, canonicalSize }) => (storedSize === canonicalSize ? null : storedSize)),
+    column(storedSizeOf),
     column(({ storage }) => flag(storage === 'packed')),
+    ...nodeSumsToSql(space, nodes),
   ];
 }
 
-export function uploadFromSql(row: SqlRow): UploadRow {
+/** @throws RowDamaged */
+export function uploadFromSql(space: SpaceKey, row: SqlRow): UploadRow {
+  const upload = findProvenUpload(space, row);
+  if (upload === undefined) throw new RowDamaged('uploads', `the upload of node ${byteaToHex(row.hash)}`);
+  return upload;
+}
+
+/** undefined: the row is damaged */
+export function findProvenUpload(space: SpaceKey, row: SqlRow): UploadRow | undefined {
+  const upload = unprovenUpload(row);
+  const isProven = row.row_sum === null || row.row_sum === uploadSum(space, upload, row.active_at as number);
+  return isProven ? upload : undefined;
+}
+
+function uploadSum(space: SpaceKey, row: UploadRow, activeAt: number): number {
+  const { hash, generation, createdAt, urlExpiresAt, touchedAt, rejection, evidence } = row;
+  return sumOf(
+    ...['uploads', space, hash, generation, createdAt, urlExpiresAt, touchedAt, activeAt],
+    ...[rejection?.code ?? null, rejection?.message ?? null, evidence?.verdict ?? null],
+    ...(evidence?.verdict === 'bad' ? [evidence.code, evidence.message] : []),
+    ...(evidence?.verdict === 'good'
+      ? [evidence.canonicalSize, evidence.size, evidence.contentType, evidence.refs, evidence.integrity]
+      : []),
+    evidence?.verdict === 'good' && evidence.inline ? 1 : 0,
+  );
+}
+
+const activeUntil = ({ urlExpiresAt, touchedAt }: UploadRow): number => Math.max(urlExpiresAt, touchedAt);
+
+function unprovenUpload(row: SqlRow): UploadRow {
   const rejectionCode = row.rejection_code as RejectionCode | null;
   return {
     hash: byteaToHex(row.hash),
@@ -124,7 +210,7 @@ function evidenceFromSql(row: SqlRow): UploadEvidence | undefined {
 }
 
 /** In the order of UPLOAD_COLUMNS. */
-export function uploadsToSql(rows: readonly UploadRow[]): Columns {
+export function uploadsToSql(space: SpaceKey, rows: readonly UploadRow[]): Columns {
   const column = (
     value: (row: UploadRow) => string | number | null | undefined,
   ): (string | number | null)[] => rows.map((row) => value(row) ?? null);
@@ -136,7 +222,7 @@ export function uploadsToSql(rows: readonly UploadRow[]): Columns {
     column(({ createdAt }) => createdAt),
     column(({ urlExpiresAt }) => urlExpiresAt),
     column(({ touchedAt }) => touchedAt),
-    column(({ urlExpiresAt, touchedAt }) => Math.max(urlExpiresAt, touchedAt)),
+    column(activeUntil),
     column((row) => good(row)?.canonicalSize),
     column((row) => good(row)?.size),
     column(({ evidence }) => evidence && (evidence.verdict === 'good' ? 1 : 0)),
@@ -148,12 +234,35 @@ export function uploadsToSql(rows: readonly UploadRow[]): Columns {
     column((row) => good(row)?.contentType),
     column((row) => optionalBytea(good(row)?.refs)),
     column((row) => optionalBytea(good(row)?.integrity)),
+    column((row) => uploadSum(space, row, activeUntil(row))),
   ];
 }
 
 const optionalBytea = (bytes: Uint8Array | undefined): string | undefined => bytes && bytesToBytea(bytes);
 
-export function contentFromSql(row: SqlRow): ContentRow {
+/** The record as a transaction sees it. @throws RowDamaged unless it names an object of its own: then only how long a URL can write that is unsure */
+export function contentFromSql(space: SpaceKey, row: SqlRow, now: number): ContentRow {
+  const content = readContent(row);
+  if (isContentProven(space, row, content)) return content;
+  if (content.packed !== undefined || content.inlineBytes !== undefined)
+    throw new RowDamaged('contents', `the content ${content.generation}`);
+  return { ...content, urlExpiresAt: now + UPLOAD_URL_MS_MAX };
+}
+
+/** undefined: the row is damaged */
+export function findProvenContent(space: SpaceKey, row: SqlRow): ContentRow | undefined {
+  const content = readContent(row);
+  return isContentProven(space, row, content) ? content : undefined;
+}
+
+/** `row` may have no inline bytes. */
+export function isContentProven(space: SpaceKey, row: SqlRow, content: ContentRow): boolean {
+  const { row_sum: sum, place_sum: place } = row;
+  if (sum === null) return place === null;
+  return sum === contentSum(space, content) && place === placeSum(space, content);
+}
+
+function readContent(row: SqlRow): ContentRow {
   return {
     generation: byteaToHex(row.generation),
     canonicalSize: row.canonical_size as number,
@@ -175,10 +284,13 @@ export function placeFromSql(row: SqlRow): PackPlace | undefined {
   };
 }
 
-/** The content half of a joined row; undefined when the node's generation has none. */
-export function joinedContentFromSql(row: SqlRow): ContentRow | undefined {
+/**
+ * The content half of a joined row; undefined when the node's generation has none. A record that is damaged proves no byte, so it is none:
+ * the node becomes rotten, and the next upload heals it.
+ */
+export function joinedContentFromSql(space: SpaceKey, row: SqlRow): ContentRow | undefined {
   if (row.content_generation === null) return undefined;
-  return contentFromSql({
+  return findProvenContent(space, {
     generation: row.content_generation,
     canonical_size: row.content_canonical_size,
     integrity: row.content_integrity,
@@ -188,10 +300,12 @@ export function joinedContentFromSql(row: SqlRow): ContentRow | undefined {
     pack_offset: row.content_pack_offset,
     stored_length: row.content_stored_length,
     codec: row.content_codec,
+    row_sum: row.content_row_sum,
+    place_sum: row.content_place_sum,
   });
 }
 
-export function contentsToSql(rows: readonly ContentRow[]): Columns {
+export function contentsToSql(space: SpaceKey, rows: readonly ContentRow[]): Columns {
   return [
     rows.map(({ generation }) => hexToBytea(generation)),
     rows.map(({ canonicalSize }) => canonicalSize),
@@ -202,34 +316,57 @@ export function contentsToSql(rows: readonly ContentRow[]): Columns {
     rows.map(({ packed }) => packed?.offset ?? null),
     rows.map(({ packed }) => packed?.storedLength ?? null),
     rows.map(({ packed }) => packed?.codec ?? null),
+    rows.map((row) => contentSum(space, row)),
+    rows.map((row) => placeSum(space, row)),
   ];
 }
 
-export function discardFromSql(row: SqlRow): DiscardRow {
-  return {
+/** undefined: the row is damaged, and nothing is deleted on its word */
+export function findDiscardInSql(space: SpaceKey, row: SqlRow): DiscardRow | undefined {
+  const discard = {
     generation: byteaToHex(row.generation),
     dueAt: row.due_at as number,
     urlExpiresAt: row.url_expires_at as number,
   };
+  return row.row_sum === null || row.row_sum === discardSum(space, discard) ? discard : undefined;
 }
 
-export function discardsToSql(rows: readonly DiscardRow[]): Columns {
+const discardSum = (space: SpaceKey, { generation, dueAt, urlExpiresAt }: DiscardRow): number =>
+  sumOf('discards', space, generation, dueAt, urlExpiresAt);
+
+export function discardsToSql(space: SpaceKey, rows: readonly DiscardRow[]): Columns {
   return [
     rows.map(({ generation }) => hexToBytea(generation)),
     rows.map(({ dueAt }) => dueAt),
     rows.map(({ urlExpiresAt }) => urlExpiresAt),
+    rows.map((row) => discardSum(space, row)),
+  ];
+}
+
+/** @throws RowDamaged */
+export function looseEdgeFromSql(
+  space: SpaceKey,
+  row: SqlRow,
+): { readonly hash: Hash; readonly count: number } {
+  const [hash, count] = [byteaToHex(row.hash), row.count as number];
+  if (row.row_sum !== null && row.row_sum !== sumOf('loose_edges', space, hash, count))
+    throw new RowDamaged('loose_edges', `node ${hash}`);
+  return { hash, count };
+}
+
+/** Hashes, counts and sums. */
+export function looseEdgesToSql(
+  space: SpaceKey,
+  edges: readonly { readonly hash: Hash; readonly count: number }[],
+): SqlValue[] {
+  return [
+    edges.map(({ hash }) => hexToBytea(hash)),
+    edges.map(({ count }) => count),
+    edges.map(({ hash, count }) => sumOf('loose_edges', space, hash, count)),
   ];
 }
 
 export const hashesToSql = (hashes: Iterable<Hash>): SqlValue => Array.from(hashes, hexToBytea);
-
-/** PostgreSQL writes a uuid with dashes. */
-export const spaceKeyFromSql = (uuid: unknown): SpaceKey => (uuid as string).replaceAll('-', '');
-
-export function spaceFromSql({ app_id, space_id }: SqlRow): Space {
-  assertInvariant(app_id !== null, 'a Space with rows has its names');
-  return { appId: app_id as string, spaceId: space_id as string };
-}
 
 export function totalsFromSql(row: SqlRow): Omit<SpaceCounters, 'leasedNodeCount'> {
   return {

@@ -1,7 +1,9 @@
 /** A page of the scrub where rows are damaged: read in one Space, around the rows that cannot be read. */
 import type { Hash } from '@holdfast/protocol';
+import type { Space } from '../../core/model.ts';
 import type { ScrubItem, ScrubPosition } from '../../core/upkeep-ports.ts';
-import { joinedContentFromSql, nodeFromSql, spaceFromSql, spaceKeyFromSql } from './rows.ts';
+import { joinedContentFromSql, nodeFromSql } from './rows.ts';
+import { findSpaceInSql, spaceKeyFromSql } from './space-names.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
@@ -25,8 +27,8 @@ export async function findNodesAround(
 ): Promise<{ items: readonly ScrubItem[]; next: ScrubPosition | undefined }> {
   let [found] = (await pool.read(SCRUBBING, FIND_SPACE, [key])).rows;
   while (found !== undefined) {
-    const space = spaceFromSql(found);
     const at = spaceKeyFromSql(found.space);
+    const space = findSpaceInSql(found) as Space;
     const start = at === key ? hash : undefined;
     const page = await pool.lend((connection) =>
       inspectSpace(connection, at, clock, (snapshot) => snapshot.readNodesAround(start, limit)),
@@ -37,7 +39,7 @@ export async function findNodesAround(
         const wanted = [at, hexToBytea(row.hash)];
         const [node] = (await pool.read(SCRUBBING, SQL.findNodeWithContent, wanted, space)).rows;
         if (node === undefined) continue;
-        items.push({ space, node: nodeFromSql(node), content: joinedContentFromSql(node) });
+        items.push({ space, node: nodeFromSql(at, node), content: joinedContentFromSql(at, node) });
       }
       return { items, next: `${at}.${page.next ?? END}` };
     }

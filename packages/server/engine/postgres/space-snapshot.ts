@@ -10,13 +10,14 @@ import type {
   NodesAround,
   SpaceSnapshot,
 } from '../../core/inspection-ports.ts';
-import type { NodeRow, SpaceKey } from '../../core/model.ts';
+import type { ContentRow, NodeRow, SpaceKey } from '../../core/model.ts';
 import type { PackId } from '../../core/packs/pack-model.ts';
 import { isDamage } from '../../core/store-failure.ts';
 import { LocatedDamage, locateDamage } from './damage.ts';
 import { storageError } from './failure.ts';
 import { PLACE_COLUMNS } from './packs/pack-statements.ts';
-import { countedNodeFromSql, nodeFromSql, placeFromSql } from './rows.ts';
+import { RowDamaged } from './row-damage.ts';
+import { countedNodeFromSql, isContentProven, nodeFromSql, placeFromSql, readNode } from './rows.ts';
 import { columnsOf } from './sql-fragments.ts';
 import { COUNTER_SUMS, NODE_COLUMNS } from './statements.ts';
 import type { PostgresConnection } from './wire/connection.ts';
@@ -31,8 +32,8 @@ const ROLLBACK_TO_SAVEPOINT = 'ROLLBACK TO SAVEPOINT page';
 /** `$1` is the Space. */
 const INSPECTED = `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, contents.generation AS found_generation,
       contents.canonical_size AS found_size, octet_length(contents.inline_bytes) AS inline_length,
-      ${columnsOf('contents', PLACE_COLUMNS)},
-      CASE WHEN contents.inline_bytes IS NULL THEN contents.integrity END AS found_integrity
+      ${columnsOf('contents', PLACE_COLUMNS)}, contents.url_expires_at, contents.integrity AS found_integrity,
+      contents.row_sum AS content_sum, contents.place_sum
     FROM nodes LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
     WHERE nodes.space = $1 AND nodes.hash > $2`;
 
@@ -98,18 +99,40 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
 
   async findNode(hash: Hash): Promise<NodeRow | undefined> {
     const [row] = await this.#all('node', hexToBytea(hash));
-    return row && nodeFromSql(row);
+    return row && nodeFromSql(this.#space, row);
   }
 
   async readNodes(after: Hash | undefined, limit: number): Promise<readonly InspectedNode[]> {
-    return (await this.#all('nodes', hexToBytea(after ?? ''), limit)).map(inspectedFromSql);
+    const rows = await this.#all('nodes', hexToBytea(after ?? ''), limit);
+    return rows.map((row) => {
+      // What only a count is wrong of still says where its edges are.
+      const { isFixedProven, row: node, isLeaseCounted } = readNode(this.#space, row);
+      if (!isFixedProven) throw new RowDamaged('nodes', `node ${node.hash}`);
+      return { row: node, isLeaseCounted, content: contentFactsFromSql(this.#space, row) };
+    });
+  }
+
+  /** A row that contradicts its sum is not believed: it counts as one that cannot be read. */
+  #believe(rows: readonly SqlRow[]): Omit<NodesAround, 'next'> {
+    const nodes: InspectedNode[] = [];
+    const unreadable: { hash: Hash; reason: string }[] = [];
+    for (const row of rows) {
+      try {
+        nodes.push(inspectedFromSql(this.#space, row));
+      } catch (error) {
+        if (!(error instanceof RowDamaged)) throw error;
+        unreadable.push({ hash: byteaToHex(row.hash), reason: error.message });
+      }
+    }
+    return { nodes, unreadable };
   }
 
   async readNodesAround(after: Hash | undefined, limit: number): Promise<NodesAround> {
     await this.#connection.query(SAVEPOINT);
     try {
-      const nodes = await this.readNodes(after, limit);
-      return { nodes, unreadable: [], next: nodes.length < limit ? undefined : nodes.at(-1)?.row.hash };
+      const rows = await this.#all('nodes', hexToBytea(after ?? ''), limit);
+      const next = rows.length < limit ? undefined : byteaToHex(rows.at(-1)?.hash);
+      return { ...this.#believe(rows), next };
     } catch (error) {
       if (!isDamage(error)) throw error;
       await this.#connection.query(ROLLBACK_TO_SAVEPOINT);
@@ -126,7 +149,8 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
     if (hash === AFTER_ALL) throw damage;
     const found = await this.#all('nodesBefore', hexToBytea(after ?? ''), limit, hexToBytea(hash));
     const reason = (damage as Error).message;
-    return { nodes: found.map(inspectedFromSql), unreadable: [{ hash, reason }], next: hash };
+    const { nodes, unreadable } = this.#believe(found);
+    return { nodes, unreadable: [...unreadable, { hash, reason }], next: hash };
   }
 
   async readUploads(after: Hash | undefined, limit: number): Promise<FinishedUpload[]> {
@@ -202,22 +226,31 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
   }
 }
 
-function inspectedFromSql(row: SqlRow): InspectedNode {
-  return {
-    ...countedNodeFromSql(row),
-    content:
-      row.found_generation === null
-        ? undefined
-        : {
-            generation: byteaToHex(row.found_generation),
-            canonicalSize: row.found_size as number,
-            inlineLength: (row.inline_length as number | null) ?? undefined,
-            integrity: row.found_integrity === null ? new Uint8Array() : byteaToBytes(row.found_integrity),
-            packed: placeFromSql(row),
-          },
-  };
+function inspectedFromSql(space: SpaceKey, row: SqlRow): InspectedNode {
+  return { ...countedNodeFromSql(space, row), content: contentFactsFromSql(space, row) };
 }
 
+/** A record that is damaged is none: it proves no byte. */
+function contentFactsFromSql(space: SpaceKey, row: SqlRow): InspectedNode['content'] {
+  if (row.found_generation === null) return undefined;
+  const inlineLength = (row.inline_length as number | null) ?? undefined;
+  const content = {
+    generation: byteaToHex(row.found_generation),
+    canonicalSize: row.found_size as number,
+    packed: placeFromSql(row),
+  };
+  const sums = { row_sum: row.content_sum, place_sum: row.place_sum };
+  const whole: ContentRow = {
+    ...content,
+    integrity: byteaToBytes(row.found_integrity),
+    inlineBytes: inlineLength === undefined ? undefined : NO_BYTES,
+    urlExpiresAt: row.url_expires_at as number,
+  };
+  if (!isContentProven(space, sums, whole)) return undefined;
+  return { ...content, inlineLength, integrity: inlineLength === undefined ? whole.integrity : NO_BYTES };
+}
+
+const NO_BYTES = new Uint8Array(0);
 /** No node has this hash. */
 const AFTER_ALL = 'f'.repeat(64);
 

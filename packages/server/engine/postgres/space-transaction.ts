@@ -26,11 +26,12 @@ import { RowChanges } from './row-changes.ts';
 import { RowLocks } from './row-locks.ts';
 import {
   contentFromSql,
-  countedNodeFromSql,
-  discardFromSql,
+  findDiscardInSql,
+  findProvenUpload,
+  hashesToSql,
   holdingsFromSql,
+  readNode,
   totalsFromSql,
-  uploadFromSql,
 } from './rows.ts';
 import { UploadCount, type UploadLimit } from './upload-limit.ts';
 import { hexToBytea, type SqlResult, type SqlRow, type SqlValue } from './wire/sql-values.ts';
@@ -116,10 +117,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   #writeSpace(): Statement[] {
     this.#isSpaceWritten = true;
     const { appId, spaceId } = this.#options.space;
-    return [
-      ['insertSpace', [this.#key, appId, spaceId]],
-      ['checkSpace', [this.#key, appId, spaceId]],
-    ];
+    return [['insertSpace', [this.#key, appId, spaceId]]];
   }
 
   findNode(hash: Hash): Awaitable<NodeRow | undefined> {
@@ -215,11 +213,11 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     if (change !== undefined) return change.insert;
     const key = [this.#key, hexToBytea(generation)];
     const found = await this.#wire.send('findContent', key);
-    const content = found.rows[0] && contentFromSql(found.rows[0]);
+    const content = found.rows[0] && contentFromSql(this.#key, found.rows[0], this.now);
     if (content?.packed === undefined) return content;
     // Its row is not moved from here on, so what is decided by the place of the record stays true.
     const { rows } = await this.#wire.send('lockContent', key);
-    return rows[0] && contentFromSql(rows[0]);
+    return rows[0] && contentFromSql(this.#key, rows[0], this.now);
   }
 
   insertContent(row: ContentRow): void {
@@ -244,7 +242,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
 
   async findDiscards(dueAtOrBefore: number, limit: number): Promise<readonly DiscardRow[]> {
     const { rows } = await this.#findRange('findDiscards', [this.#key, dueAtOrBefore, limit]);
-    return rows.map(discardFromSql);
+    return rows.map((row) => findDiscardInSql(this.#key, row)).filter((row) => row !== undefined);
   }
 
   findCandidates(limit: number, expiredAt: number | null = this.#wire.clock): Promise<readonly NodeRow[]> {
@@ -266,10 +264,12 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
 
   async findAbandonedUploads(keptUntilAtOrBefore: number, limit: number): Promise<readonly UploadRow[]> {
     const found = await this.#findRange('findAbandonedUploads', [this.#key, keptUntilAtOrBefore, limit]);
-    return found.rows.map((row) => {
-      const upload = uploadFromSql(row);
+    return found.rows.flatMap((row) => {
+      // One that is damaged is left alone: check names it.
+      const upload = findProvenUpload(this.#key, row);
+      if (upload === undefined) return [];
       this.#rows.learnUpload(upload.hash, upload);
-      return this.#rows.uploads.get(upload.hash)?.current ?? upload;
+      return [this.#rows.uploads.get(upload.hash)?.current ?? upload];
     });
   }
 
@@ -309,12 +309,19 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   }
 
   async #findNodeRange(name: NodeRange, at: number | null, limit: number): Promise<NodeRow[]> {
-    const { rows } = await this.#findRange(name, [this.#key, at, limit]);
-    return rows.map((row) => {
-      const node = countedNodeFromSql(row);
-      this.#rows.learnNode(node.row.hash, node);
-      return this.#rows.nodes.get(node.row.hash)?.current?.row ?? node.row;
-    });
+    const damaged: Hash[] = [];
+    for (;;) {
+      const { rows } = await this.#findRange(name, [this.#key, at, limit, hashesToSql(damaged)]);
+      const read = rows.map((row) => readNode(this.#key, row));
+      const found = read.filter(({ isProven }) => isProven);
+      // Nothing is done to a row that is damaged, and none of them holds up the others.
+      damaged.push(...read.filter(({ isProven }) => !isProven).map(({ row }) => row.hash));
+      if (found.length < read.length) continue;
+      return found.map(({ row, isLeaseCounted }) => {
+        this.#rows.learnNode(row.hash, { row, isLeaseCounted });
+        return this.#rows.nodes.get(row.hash)?.current?.row ?? row;
+      });
+    }
   }
 
   async #findRange(

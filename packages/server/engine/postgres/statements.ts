@@ -8,16 +8,18 @@ import {
   PACK_BACKGROUND_STATEMENTS,
   PACK_STATEMENTS,
 } from './packs/pack-statements.ts';
+import { ROOT_REF_STATEMENTS } from './root-ref-statements.ts';
+import { NODE_IS_PROVEN, SUM_OF_ENDED, sumOfDomain, sumOfRenewed } from './row-sums.ts';
 import { columnsOf, guarded, nowOr, spaceNamesOf } from './sql-fragments.ts';
 
 export const NODE_COLUMNS =
-  'hash, generation, size, canonical_size, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, waiting_touched_at, claim_held_until, held_domain_count, state, inline, collectable, lease_counted, content_type, refs, stored_size, packed';
+  'hash, generation, size, canonical_size, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, waiting_touched_at, claim_held_until, held_domain_count, state, inline, collectable, lease_counted, content_type, refs, stored_size, packed, fixed_sum, row_sum';
 export const UPLOAD_COLUMNS =
-  'hash, generation, created_at, url_expires_at, touched_at, active_at, canonical_size, size, verdict, inline, rejection_code, rejection_message, bad_code, bad_message, content_type, refs, integrity';
+  'hash, generation, created_at, url_expires_at, touched_at, active_at, canonical_size, size, verdict, inline, rejection_code, rejection_message, bad_code, bad_message, content_type, refs, integrity, row_sum';
 const NODE_ARRAYS =
-  '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::integer[], $13::smallint[], $14::boolean[], $15::boolean[], $16::boolean[], $17::text[], $18::bytea[], $19::bigint[], $20::boolean[]';
+  '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::integer[], $13::smallint[], $14::boolean[], $15::boolean[], $16::boolean[], $17::text[], $18::bytea[], $19::bigint[], $20::boolean[], $21::bigint[], $22::bigint[]';
 const UPLOAD_ARRAYS =
-  '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::smallint[], $11::boolean[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::bytea[]';
+  '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::smallint[], $11::boolean[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::bytea[], $19::bigint[]';
 
 /** Adds to one slot of the counters. */
 const COUNTER_COLUMNS =
@@ -37,9 +39,13 @@ const holdingsOf = (space: string): string =>
         AND (reserved_bytes > 0 OR reserved_nodes > 0)))::bigint AS pending_bytes,
    (SELECT coalesce(sum(commit_count), 0) FROM domains WHERE domains.space = ${space})::bigint AS commit_rows`;
 
+/** No history ends behind the latest revision, whatever a row says. */
+const RAISED_FLOOR = 'greatest(domains.history_floor, least(floors.until, domains.revision))';
+
 /** Statements of requests: each stays within one Space, by index. */
 export const SPACE_STATEMENTS = {
   ...PACK_STATEMENTS,
+  ...ROOT_REF_STATEMENTS,
   findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2`,
   findNodeWithContent: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes
     LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
@@ -67,22 +73,23 @@ export const SPACE_STATEMENTS = {
    */
   renewReadyLeases: `WITH clock AS MATERIALIZED (SELECT ${nowOr('$4')} AS now),
     locked AS MATERIALIZED (
-      SELECT hash, lease_started_at, lease_expires_at, lease_counted FROM nodes
+      SELECT hash, lease_started_at, lease_expires_at, lease_counted, ${NODE_IS_PROVEN} AS proven FROM nodes
       WHERE space = $1 AND hash = ANY ($2::bytea[]) AND state = 1 ORDER BY hash FOR UPDATE),
     wanted AS MATERIALIZED (
-      SELECT locked.hash, lease_counted, lease_expires_at AS was,
+      SELECT locked.hash, proven, lease_counted, lease_expires_at AS was,
         CASE WHEN lease_expires_at > clock.now THEN lease_started_at ELSE clock.now END AS started,
         greatest(lease_expires_at, greatest(clock.now, lease_started_at) + asked.duration) AS expires
       FROM locked JOIN unnest($2::bytea[], $3::bigint[]) AS asked (hash, duration) USING (hash) CROSS JOIN clock),
     renewed AS (
-      UPDATE nodes SET lease_started_at = wanted.started, lease_expires_at = wanted.expires, lease_counted = true
+      UPDATE nodes SET lease_started_at = wanted.started, lease_expires_at = wanted.expires, lease_counted = true,
+        row_sum = ${sumOfRenewed('wanted.started', 'wanted.expires')}
       FROM wanted WHERE nodes.space = $1 AND nodes.hash = wanted.hash AND nodes.hash = ANY ($2::bytea[])
-        AND wanted.expires > wanted.was),
+        AND wanted.proven AND wanted.expires > wanted.was),
     counted AS (
       INSERT INTO usage_counters (space, slot, ${COUNTER_COLUMNS}, lease_watermark)
       SELECT $1::uuid, $5::smallint, 0, 0, 0, 0, 0, count(*), 0 FROM wanted
-      WHERE NOT lease_counted AND expires > was HAVING count(*) > 0 ${ADD_TO_SLOT})
-    SELECT hash, started, expires FROM wanted`,
+      WHERE proven AND NOT lease_counted AND expires > was HAVING count(*) > 0 ${ADD_TO_SLOT})
+    SELECT hash, started, expires, proven FROM wanted`,
 
   lockNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2 FOR UPDATE`,
   lockNodes: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = ANY ($2::bytea[]) ORDER BY hash FOR UPDATE`,
@@ -94,18 +101,20 @@ export const SPACE_STATEMENTS = {
    * among those given is said twice: from the join alone PostgreSQL reads a small Space whole, and a damaged page of it fails all.
    */
   updateNodeLeases: guarded(
-    `UPDATE nodes SET lease_started_at = given.started, lease_expires_at = given.expires, lease_counted = given.counted
-     FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::boolean[]) AS given (hash, started, expires, counted)
+    `UPDATE nodes SET lease_started_at = given.started, lease_expires_at = given.expires, lease_counted = given.counted,
+       fixed_sum = given.fixed, row_sum = given.sum
+     FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::boolean[], $6::bigint[], $7::bigint[])
+       AS given (hash, started, expires, counted, fixed, sum)
      WHERE nodes.space = $1 AND nodes.hash = given.hash AND nodes.hash = ANY ($2::bytea[])`,
-    '$6::bigint',
+    '$8::bigint',
   ),
   updateNodeCounts: guarded(
     `UPDATE nodes SET child_ref_count = given.children, root_ref_count = given.roots, held_domain_count = given.domains,
-       collectable = given.collectable
-     FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::integer[], $6::boolean[])
-       AS given (hash, children, roots, domains, collectable)
+       collectable = given.collectable, fixed_sum = given.fixed, row_sum = given.sum
+     FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::integer[], $6::boolean[], $7::bigint[], $8::bigint[])
+       AS given (hash, children, roots, domains, collectable, fixed, sum)
      WHERE nodes.space = $1 AND nodes.hash = given.hash AND nodes.hash = ANY ($2::bytea[])`,
-    '$7::bigint',
+    '$9::bigint',
   ),
   updateNodes: guarded(
     `UPDATE nodes SET generation = given.generation, lease_started_at = given.lease_started_at,
@@ -113,25 +122,25 @@ export const SPACE_STATEMENTS = {
        root_ref_count = given.root_ref_count, waiting_touched_at = given.waiting_touched_at,
        claim_held_until = given.claim_held_until, held_domain_count = given.held_domain_count, state = given.state,
        inline = given.inline, collectable = given.collectable, lease_counted = given.lease_counted,
-       stored_size = given.stored_size, packed = given.packed
+       stored_size = given.stored_size, packed = given.packed, fixed_sum = given.fixed_sum, row_sum = given.row_sum
      FROM unnest(${NODE_ARRAYS}) AS given (${NODE_COLUMNS}) WHERE nodes.space = $1 AND nodes.hash = given.hash AND nodes.hash = ANY ($2::bytea[])`,
-    '$21::bigint',
+    '$23::bigint',
   ),
   deleteNodes: guarded('DELETE FROM nodes WHERE space = $1 AND hash = ANY ($2::bytea[])', '$3::bigint'),
 
   /** Locks hashes that have no row, in hash order, by a record that is made if there is none. */
   lockLooseEdges: `INSERT INTO loose_edges (space, hash, count)
     SELECT $1::uuid, hash, 0 FROM unnest($2::bytea[]) AS asked (hash) ORDER BY hash
-    ON CONFLICT (space, hash) DO UPDATE SET count = loose_edges.count RETURNING hash, count`,
+    ON CONFLICT (space, hash) DO UPDATE SET count = loose_edges.count RETURNING hash, count, row_sum`,
   /** The same for those of $2 that have no row. */
   lockAbsent: `INSERT INTO loose_edges (space, hash, count)
     SELECT $1::uuid, hash, 0 FROM unnest($2::bytea[]) AS asked (hash)
     WHERE NOT EXISTS (SELECT FROM nodes
       WHERE nodes.space = $1 AND nodes.hash = asked.hash AND nodes.hash = ANY ($2::bytea[])) ORDER BY hash
-    ON CONFLICT (space, hash) DO UPDATE SET count = loose_edges.count RETURNING hash, count`,
-  setLooseEdges: `INSERT INTO loose_edges (space, hash, count)
-    SELECT $1::uuid, hash, count FROM unnest($2::bytea[], $3::bigint[]) AS given (hash, count) ORDER BY hash
-    ON CONFLICT (space, hash) DO UPDATE SET count = excluded.count`,
+    ON CONFLICT (space, hash) DO UPDATE SET count = loose_edges.count RETURNING hash, count, row_sum`,
+  setLooseEdges: `INSERT INTO loose_edges (space, hash, count, row_sum)
+    SELECT $1::uuid, given.* FROM unnest($2::bytea[], $3::bigint[], $4::bigint[]) AS given (hash, count, row_sum) ORDER BY hash
+    ON CONFLICT (space, hash) DO UPDATE SET count = excluded.count, row_sum = excluded.row_sum`,
   deleteLooseEdges: 'DELETE FROM loose_edges WHERE space = $1 AND hash = ANY ($2::bytea[])',
 
   lockUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = $2 FOR UPDATE`,
@@ -144,7 +153,7 @@ export const SPACE_STATEMENTS = {
       .join(', ')}
      FROM unnest(${UPLOAD_ARRAYS}) AS given (${UPLOAD_COLUMNS})
      WHERE uploads.space = $1 AND uploads.hash = given.hash`,
-    '$19::bigint',
+    '$20::bigint',
   ),
   deleteUploads: guarded('DELETE FROM uploads WHERE space = $1 AND hash = ANY ($2::bytea[])', '$3::bigint'),
   /** Taken last, by transactions that store more in a Space with a quota: they run one after another from here on. */
@@ -158,88 +167,36 @@ export const SPACE_STATEMENTS = {
     WHERE NOT EXISTS (SELECT FROM nodes WHERE space = $1 AND hash = $4)
       AND NOT EXISTS (SELECT FROM uploads WHERE space = $1 AND hash = $4)`,
 
-  setDiscards: `INSERT INTO discards (space, generation, due_at, url_expires_at)
-    SELECT $1::uuid, given.* FROM unnest($2::bytea[], $3::bigint[], $4::bigint[]) AS given
-    ON CONFLICT (space, generation) DO UPDATE SET due_at = excluded.due_at, url_expires_at = excluded.url_expires_at`,
+  setDiscards: `INSERT INTO discards (space, generation, due_at, url_expires_at, row_sum)
+    SELECT $1::uuid, given.* FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[]) AS given
+    ON CONFLICT (space, generation) DO UPDATE SET due_at = excluded.due_at, url_expires_at = excluded.url_expires_at,
+      row_sum = excluded.row_sum`,
   deleteDiscards: 'DELETE FROM discards WHERE space = $1 AND generation = ANY ($2::bytea[])',
-  /** In all of these: $2 the instant, $3 limit. Rows that another transaction has locked are skipped. */
-  findDiscards: `SELECT generation, due_at, url_expires_at FROM discards WHERE space = $1 AND due_at <= $2
+  /** In all of these: $2 the instant, $3 limit, $4 nodes that are left out. Rows that another transaction has locked are skipped. */
+  /** Nothing is deleted that a row of content still names, whatever a discard says. */
+  findDiscards: `SELECT generation, due_at, url_expires_at, row_sum FROM discards WHERE space = $1 AND due_at <= $2
+      AND NOT EXISTS (SELECT FROM contents WHERE contents.space = $1 AND contents.generation = discards.generation)
+      AND NOT EXISTS (SELECT FROM contents WHERE contents.space = $1 AND contents.pack = discards.generation)
     ORDER BY due_at, generation LIMIT $3`,
   findCandidates: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND collectable AND lease_expires_at <= ${nowOr('$2')}
+      AND NOT hash = ANY ($4::bytea[])
     ORDER BY lease_expires_at, hash LIMIT $3 FOR UPDATE SKIP LOCKED`,
   findClaimed: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND state = 3 AND claim_held_until <= $2
+      AND NOT hash = ANY ($4::bytea[])
     ORDER BY claim_held_until, hash LIMIT $3 FOR UPDATE SKIP LOCKED`,
   findAbandonedWaiting: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND state = 0 AND waiting_touched_at <= $2
+      AND NOT hash = ANY ($4::bytea[])
     ORDER BY waiting_touched_at, hash LIMIT $3 FOR UPDATE SKIP LOCKED`,
   findAbandonedUploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND url_expires_at <= $2 AND touched_at <= $2
     ORDER BY url_expires_at, touched_at, hash LIMIT $3 FOR UPDATE SKIP LOCKED`,
 
-  /** Root refs of one transaction, or of several commits that share one: every array has an element per row. */
-  lockDomains:
-    'SELECT domain, revision FROM domains WHERE space = $1 AND domain = ANY ($2::text[]) ORDER BY domain FOR UPDATE',
-  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, commit_count)
-    SELECT $1::uuid, domain, revision, 0, revision FROM unnest($2::text[], $3::bigint[]) AS given (domain, revision) ORDER BY domain`,
-  /** $3 from which revision, $4 to which, $5 how many */
-  advanceRevisions: guarded(
-    `UPDATE domains SET revision = given.until, commit_count = domains.commit_count + given.until - given.since
-     FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS given (domain, since, until)
-     WHERE domains.space = $1 AND domains.domain = given.domain COLLATE "C" AND domains.revision = given.since`,
-    '$5::bigint',
-  ),
-  /** $2 domains, $3 request ids */
-  findCommits: `SELECT known.domain, known.request_id, known.payload_digest, known.revision
-    FROM unnest($2::text[], $3::bytea[]) AS asked (domain, request_id) JOIN root_ref_commits AS known
-    ON known.space = $1 AND known.domain = asked.domain COLLATE "C" AND known.request_id = asked.request_id`,
-  insertCommits: `INSERT INTO root_ref_commits (space, domain, request_id, payload_digest, revision)
-    SELECT $1::uuid, given.* FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[]) AS given`,
-  /** $2 domains, $3 hashes */
-  findBalances: `SELECT known.domain, known.hash, known.balance, known.from_revision
-    FROM unnest($2::text[], $3::bytea[]) AS asked (domain, hash) JOIN balances AS known
-    ON known.space = $1 AND known.domain = asked.domain COLLATE "C" AND known.hash = asked.hash`,
-  /** $4 since which revision, $5 until which, $6 balances, $7 when, or NULL for now */
-  insertHistory: `INSERT INTO balance_history (space, domain, hash, from_revision, to_revision, balance, superseded_at)
-    SELECT $1::uuid, given.*, ${nowOr('$7')}
-    FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[]) AS given`,
-  /** $4 balances, $5 since which revision */
-  setBalances: `INSERT INTO balances (space, domain, hash, balance, from_revision)
-    SELECT $1::uuid, given.* FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::bigint[]) AS given
-    ON CONFLICT (space, domain, hash) DO UPDATE SET balance = excluded.balance, from_revision = excluded.from_revision`,
-  /** $4 how many */
-  deleteBalances: guarded(
-    `DELETE FROM balances USING unnest($2::text[], $3::bytea[]) AS given (domain, hash)
-     WHERE balances.space = $1 AND balances.domain = given.domain COLLATE "C" AND balances.hash = given.hash`,
-    '$4::bigint',
-  ),
-  /** $3 after, $4 limit: the page of the latest revision. One row without a hash when it is empty. */
-  findLatestBalances: `SELECT domains.revision, page.hash, page.balance FROM domains LEFT JOIN LATERAL (
-      SELECT hash, balance FROM balances WHERE space = $1 AND domain = $2 AND hash > $3 ORDER BY hash LIMIT $4) AS page ON true
-    WHERE domains.space = $1 AND domains.domain = $2`,
   /**
-   * $3 after, $4 revision, $5 rows of each kind at most: what stands now and since when (kind 0), and of each hash with a history
-   * what stood at the revision (kind 1), with one seek per hash however long its history is. `balance` NULL: nothing then.
+   * $2 appId, $3 spaceId: names are written with the first row of a Space. They never change, because the key is their digest: others
+   * than these are damaged.
    */
-  findBalancesAt: `WITH RECURSIVE known AS MATERIALIZED (
-      SELECT revision, history_floor FROM domains WHERE space = $1 AND domain = $2),
-    walk (hash, step) AS (
-      (SELECT hash, 1 FROM balance_history WHERE space = $1 AND domain = $2 AND hash > $3 ORDER BY hash LIMIT 1)
-      UNION ALL
-      SELECT next.hash, step + 1 FROM walk CROSS JOIN LATERAL (
-        SELECT hash FROM balance_history WHERE space = $1 AND domain = $2 AND hash > walk.hash ORDER BY hash LIMIT 1) AS next
-      WHERE step < $5)
-    SELECT -1 AS kind, NULL::bytea AS hash, revision AS balance, history_floor AS floor FROM known
-    UNION ALL
-    (SELECT 0, hash, CASE WHEN from_revision <= $4 THEN balance END, NULL FROM balances
-      WHERE space = $1 AND domain = $2 AND hash > $3 ORDER BY hash LIMIT $5)
-    UNION ALL
-    SELECT 1, walk.hash, CASE WHEN past.to_revision > $4 THEN past.balance END, NULL FROM walk LEFT JOIN LATERAL (
-      SELECT balance, to_revision FROM balance_history
-      WHERE space = $1 AND domain = $2 AND hash = walk.hash AND from_revision <= $4
-      ORDER BY from_revision DESC LIMIT 1) AS past ON true`,
-
-  /** $2 appId, $3 spaceId: names are written with the first row of a Space, and never change. */
-  insertSpace:
-    'INSERT INTO spaces (space, app_id, space_id) VALUES ($1, $2, $3) ON CONFLICT (space) DO NOTHING',
-  checkSpace: 'SELECT 1 / (app_id = $2 AND space_id = $3)::integer AS guard FROM spaces WHERE space = $1',
+  insertSpace: `INSERT INTO spaces (space, app_id, space_id) VALUES ($1, $2, $3) ON CONFLICT (space)
+    DO UPDATE SET app_id = excluded.app_id, space_id = excluded.space_id
+    WHERE spaces.app_id <> excluded.app_id OR spaces.space_id <> excluded.space_id`,
   /** The permits from $2 to $3, in this order; made where there are none. */
   takePermits: `INSERT INTO upload_permits (space, permit)
     SELECT $1::uuid, permit FROM generate_series($2::integer, $3::integer) AS permit ORDER BY permit
@@ -254,10 +211,10 @@ export const SPACE_STATEMENTS = {
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0) ${ADD_TO_SLOT}`,
   /** Upkeep: takes ended leases ($2 now, $4 at most) out of the counter, in slot $3. */
   endLeases: `WITH ended AS MATERIALIZED (
-      SELECT hash FROM nodes WHERE space = $1 AND lease_counted AND lease_expires_at <= $2
+      SELECT hash FROM nodes WHERE space = $1 AND lease_counted AND lease_expires_at <= $2 AND ${NODE_IS_PROVEN}
       ORDER BY lease_expires_at LIMIT $4 FOR UPDATE SKIP LOCKED),
     taken AS (
-      UPDATE nodes SET lease_counted = false WHERE space = $1 AND hash = ANY (ARRAY(SELECT hash FROM ended))
+      UPDATE nodes SET lease_counted = false, row_sum = ${SUM_OF_ENDED} WHERE space = $1 AND hash = ANY (ARRAY(SELECT hash FROM ended))
       RETURNING lease_expires_at),
     counted AS (
       INSERT INTO usage_counters (space, slot, ${COUNTER_COLUMNS}, lease_watermark)
@@ -267,7 +224,7 @@ export const SPACE_STATEMENTS = {
   deleteHistory: `WITH old AS MATERIALIZED (
       SELECT * FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::bigint[]) AS given (domain, hash, since, until)),
     raised AS (
-      UPDATE domains SET history_floor = greatest(history_floor, floors.until)
+      UPDATE domains SET history_floor = ${RAISED_FLOOR}, row_sum = ${sumOfDomain('domains.revision', RAISED_FLOOR)}
       FROM (SELECT domain, max(until) AS until FROM old GROUP BY domain) AS floors
       WHERE domains.space = $1 AND domains.domain = floors.domain)
     DELETE FROM balance_history USING old
@@ -302,7 +259,8 @@ const listedSpaces = (condition: string, endedCount = ENDED_COUNT): string =>
 export const BACKGROUND_STATEMENTS = {
   ...PACK_BACKGROUND_STATEMENTS,
   /** Of a purge, within one Space ($1). Cursors of earlier revisions find no history. */
-  closeDomains: 'UPDATE domains SET history_floor = revision + 1, revision = revision + 1 WHERE space = $1',
+  closeDomains: `UPDATE domains SET history_floor = revision + 1, revision = revision + 1,
+      row_sum = ${sumOfDomain('domains.revision + 1', 'domains.revision + 1')} WHERE space = $1`,
   /** $2 hashes at most */
   takeBalances: `WITH taken AS MATERIALIZED (
       SELECT DISTINCT hash FROM (SELECT hash FROM balances WHERE space = $1 ORDER BY domain, hash LIMIT $2) AS page),
@@ -372,7 +330,7 @@ export const BACKGROUND_STATEMENTS = {
       FROM usage_counters WHERE usage_counters.space = spaces.space) AS sums
     WHERE spaces.app_id = $1 COLLATE "C"`,
   /** $1 superseded at or before, $2 rows */
-  findOldHistory: `SELECT space, domain, hash, from_revision, to_revision FROM balance_history WHERE superseded_at <= $1
+  findOldHistory: `SELECT space, domain, hash, from_revision, to_revision, balance, superseded_at, row_sum FROM balance_history WHERE superseded_at <= $1
     ORDER BY superseded_at LIMIT $2`,
   /** $1 Space, $2 hash after which, $3 rows */
   findNodesToScrub: `SELECT page.*, ${spaceNamesOf('page')}, ${CONTENT_JOINED} FROM (

@@ -5,7 +5,7 @@
 import type { Space } from '../../core/model.ts';
 import { isDamage } from '../../core/store-failure.ts';
 import type { SpacesToSweep, SweepCutoffs } from '../../core/upkeep-ports.ts';
-import { spaceFromSql } from './rows.ts';
+import { findSpaceInSql, spacesFromSql } from './space-names.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -89,7 +89,7 @@ export class SweepWalk {
   async #takeInTurn(found: Map<string, Space>): Promise<void> {
     const parameters = [this.#afterSpace, IN_TURN_MAX];
     const { rows } = await this.#pool.read('looking for work', SQL.findSpacesInTurn, parameters);
-    for (const row of rows) found.set(row.space as string, spaceFromSql(row));
+    for (const { space, row } of spacesFromSql(rows)) found.set(row.space as string, space);
     this.#afterSpace = rows.length < IN_TURN_MAX ? START.space : (rows.at(-1)?.space as string);
   }
 
@@ -109,7 +109,9 @@ export class SweepWalk {
         this.#positions.set(kind, position);
         return false;
       }
-      found.set(row.space as string, spaceFromSql(row));
+      // The row of a Space that never was is damaged: check names it.
+      const space = findSpaceInSql(row);
+      if (space !== undefined) found.set(row.space as string, space);
       position = { dueAt: row.due_at as number, space: row.space as string };
     }
     const [first] = rows;

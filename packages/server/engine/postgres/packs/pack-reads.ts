@@ -1,6 +1,6 @@
 /** core/packs/pack-ports.ts PackReads on PostgreSQL. */
 import type { Hash } from '@holdfast/protocol';
-import type { ContentRow, Generation, NodeRow, Space } from '../../../core/model.ts';
+import type { ContentRow, Generation, NodeRow, Space, SpaceKey } from '../../../core/model.ts';
 import type { PackId, PackRow, PackVerdicts } from '../../../core/packs/pack-model.ts';
 import type {
   CompactablePack,
@@ -9,12 +9,13 @@ import type {
   SpacesWanted,
   SpaceToPack,
 } from '../../../core/packs/pack-ports.ts';
-import { contentFromSql, hashesToSql, joinedContentFromSql, nodeFromSql, spaceFromSql } from '../rows.ts';
+import { findProvenContent, hashesToSql, joinedContentFromSql, nodeFromSql } from '../rows.ts';
 import type { SpaceKeys } from '../space-keys.ts';
+import { spaceKeyFromSql, spacesFromSql } from '../space-names.ts';
 import { SQL } from '../statements.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
 import { hexToBytea, type SqlRow, type SqlValue } from '../wire/sql-values.ts';
-import { packFromSql, useFromSql, verdictsFromSql } from './pack-rows.ts';
+import { isUseProven, packFromSql, readPack, unprovenUse, verdictsFromSql } from './pack-rows.ts';
 
 const READING = 'reading';
 /** before all that there are */
@@ -23,6 +24,10 @@ const NO_SPACE = '0'.repeat(32);
 const NODES_PER_STATEMENT = 1_024;
 
 type FoundNode = { readonly node: NodeRow; readonly content: ContentRow | undefined };
+
+/** Records that are damaged are not moved: check names their nodes. */
+const provenContents = (space: SpaceKey, rows: readonly SqlRow[]): ContentRow[] =>
+  rows.map((row) => findProvenContent(space, row)).filter((content) => content !== undefined);
 
 export class PostgresPackReads {
   readonly #pool: PostgresPool;
@@ -38,11 +43,12 @@ export class PostgresPackReads {
     hashes: readonly Hash[],
   ): Promise<readonly (FoundNode | undefined)[]> {
     const found = new Map<Hash, FoundNode>();
+    const key = this.#keys.of(space);
     for (let from = 0; from < hashes.length; from += NODES_PER_STATEMENT) {
       const some = hashes.slice(from, from + NODES_PER_STATEMENT);
       for (const row of await this.#read(space, SQL.findNodesWithContent, [hashesToSql(some)])) {
-        const node = nodeFromSql(row);
-        found.set(node.hash, { node, content: joinedContentFromSql(row) });
+        const node = nodeFromSql(key, row);
+        found.set(node.hash, { node, content: joinedContentFromSql(key, row) });
       }
     }
     return hashes.map((hash) => found.get(hash));
@@ -50,12 +56,12 @@ export class PostgresPackReads {
 
   async findPack(space: Space, id: PackId): Promise<PackRow | undefined> {
     const [row] = await this.#read(space, SQL.findPack, [hexToBytea(id)]);
-    return row && packFromSql(row);
+    return row && packFromSql(this.#keys.of(space), row);
   }
 
   async findPackVerdicts(space: Space, generation: Generation): Promise<PackVerdicts | undefined> {
     const [row] = await this.#read(space, SQL.findVerdicts, [hexToBytea(generation)]);
-    return row && verdictsFromSql(row);
+    return row && verdictsFromSql(this.#keys.of(space), generation, row);
   }
 
   async findPacksToCompact({ deadSince, limit }: CompactionWanted): Promise<readonly CompactablePack[]> {
@@ -63,7 +69,13 @@ export class PostgresPackReads {
       deadSince,
       limit,
     ]);
-    return rows.map((row) => ({ space: spaceFromSql(row), pack: packFromSql(row), use: useFromSql(row) }));
+    // Those that are damaged are passed over: check names them.
+    return spacesFromSql(rows).flatMap(({ space, row }) => {
+      const key = spaceKeyFromSql(row.space);
+      const { pack, isProven } = readPack(key, row);
+      const found = isProven && isUseProven(key, pack.generation, row);
+      return found ? [{ space, pack, use: unprovenUse(row) }] : [];
+    });
   }
 
   async readDeadBytes(): Promise<number> {
@@ -78,7 +90,7 @@ export class PostgresPackReads {
     limit: number,
   ): Promise<readonly ContentRow[]> {
     const rows = await this.#read(space, SQL.findPackRecords, [hexToBytea(pack), after, limit]);
-    return rows.map(contentFromSql);
+    return provenContents(this.#keys.of(space), rows);
   }
 
   async findSpacesToPack({
@@ -89,8 +101,8 @@ export class PostgresPackReads {
   }: SpacesWanted): Promise<readonly SpaceToPack[]> {
     const parameters = [after ?? NO_SPACE, limit, hexToBytea(before), contentsMin - 1];
     const { rows } = await this.#pool.read('looking for small nodes', SQL.findSpacesToPack, parameters);
-    return rows.map((row) => ({
-      space: spaceFromSql(row),
+    return spacesFromSql(rows).map(({ space, row }) => ({
+      space,
       isWorthPacking: row.is_worth_packing as boolean,
       position: row.space as string,
     }));
@@ -101,7 +113,7 @@ export class PostgresPackReads {
     { after, before, limit }: ContentsWanted,
   ): Promise<readonly ContentRow[]> {
     const range = [hexToBytea(after), hexToBytea(before), limit];
-    return (await this.#read(space, SQL.findContentsToPack, range)).map(contentFromSql);
+    return provenContents(this.#keys.of(space), await this.#read(space, SQL.findContentsToPack, range));
   }
 
   async #read(space: Space, sql: string, parameters: readonly SqlValue[]): Promise<readonly SqlRow[]> {

@@ -1,4 +1,5 @@
 /** Converts between the model's rows of packs and PostgreSQL's. */
+import type { Generation, SpaceKey } from '../../../core/model.ts';
 import type {
   PackRejection,
   PackRow,
@@ -6,6 +7,8 @@ import type {
   PackUse,
   PackVerdicts,
 } from '../../../core/packs/pack-model.ts';
+import { RowDamaged } from '../row-damage.ts';
+import { sumOf, useSum } from '../row-sums.ts';
 import {
   byteaToBytes,
   byteaToHex,
@@ -16,8 +19,34 @@ import {
 } from '../wire/sql-values.ts';
 
 const STATES: readonly PackState[] = ['open', 'judging', 'judged'];
+export const NEW_VERSION = 1;
 
-export function packFromSql(row: SqlRow): PackRow {
+/** @throws RowDamaged */
+export function packFromSql(space: SpaceKey, row: SqlRow): PackRow {
+  const { pack, isProven } = readPack(space, row);
+  if (!isProven) throw new RowDamaged('packs', `pack ${pack.generation}`);
+  return pack;
+}
+
+export function readPack(
+  space: SpaceKey,
+  row: SqlRow,
+): { readonly pack: PackRow; readonly isProven: boolean } {
+  const pack = unprovenPack(row);
+  const isProven = row.row_sum === null || row.row_sum === packSum(space, pack, row.version as number);
+  return { pack, isProven };
+}
+
+function packSum(space: SpaceKey, pack: PackRow, version: number): number {
+  const { generation, id, createdAt, urlExpiresAt, touchedAt, bytes, publishedCount, reserved } = pack;
+  return sumOf(
+    ...['packs', space, generation, id, createdAt, urlExpiresAt, touchedAt, bytes ?? null, publishedCount],
+    ...[reserved.bytes, reserved.nodes, STATES.indexOf(pack.state), pack.isDiscarded ? 1 : 0, pack.asked],
+    version,
+  );
+}
+
+function unprovenPack(row: SqlRow): PackRow {
   return {
     id: byteaToHex(row.id),
     generation: byteaToHex(row.generation),
@@ -33,8 +62,12 @@ export function packFromSql(row: SqlRow): PackRow {
   };
 }
 
-/** In the order of PACK_COLUMNS, one array per column. */
-export function packsToSql(packs: readonly PackRow[]): SqlValue[] {
+/** In the order of PACK_COLUMNS, one array per column. `versions`: which these are then, aligned with `packs`. */
+export function packsToSql(
+  space: SpaceKey,
+  packs: readonly PackRow[],
+  versions: readonly number[],
+): SqlValue[] {
   return [
     packs.map(({ generation }) => hexToBytea(generation)),
     packs.map(({ id }) => hexToBytea(id)),
@@ -48,10 +81,35 @@ export function packsToSql(packs: readonly PackRow[]): SqlValue[] {
     packs.map(({ state }) => STATES.indexOf(state)),
     packs.map(({ isDiscarded }) => (isDiscarded ? 't' : 'f')),
     packs.map(({ asked }) => bytesToBytea(asked)),
+    packs.map((pack, index) => packSum(space, pack, versions[index] as number)),
   ];
 }
 
-export function useFromSql(row: SqlRow): PackUse {
+/** What no record names yet: version and use, behind PACK_COLUMNS. */
+export function newPacksToSql(space: SpaceKey, packs: readonly PackRow[]): SqlValue[] {
+  const zeros = packs.map(() => 0);
+  const versions = packs.map(() => NEW_VERSION);
+  return [
+    ...packsToSql(space, packs, versions),
+    versions,
+    ...[zeros, zeros, zeros],
+    packs.map(({ generation }) => useSum(space, generation, [0, 0, 0])),
+  ];
+}
+
+/** @throws RowDamaged */
+export function useFromSql(space: SpaceKey, generation: Generation, row: SqlRow): PackUse {
+  if (!isUseProven(space, generation, row)) throw new RowDamaged('packs', `pack ${generation}`);
+  return unprovenUse(row);
+}
+
+export function isUseProven(space: SpaceKey, generation: Generation, row: SqlRow): boolean {
+  const { liveRecords, liveBytes, firstDeadAt } = unprovenUse(row);
+  const sum = useSum(space, generation, [liveRecords, liveBytes, firstDeadAt]);
+  return row.use_sum === null || row.use_sum === sum;
+}
+
+export function unprovenUse(row: SqlRow): PackUse {
   return {
     liveRecords: row.live_records as number,
     liveBytes: row.live_bytes as number,
@@ -59,16 +117,26 @@ export function useFromSql(row: SqlRow): PackUse {
   };
 }
 
-export function verdictsFromSql(row: SqlRow): PackVerdicts {
+/** @throws RowDamaged */
+export function verdictsFromSql(space: SpaceKey, generation: Generation, row: SqlRow): PackVerdicts {
   const byte = row.broken_byte as number | null;
+  const hashes = byteaToBytes(row.hashes);
+  const values = [hashes, row.rejections as string, byte, row.broken_message as string | null] as const;
+  if (row.row_sum !== null && row.row_sum !== sumOf('verdicts', space, generation, ...values))
+    throw new RowDamaged('pack_verdicts', `pack ${generation}`);
   return {
-    hashes: byteaToBytes(row.hashes),
+    hashes,
     rejections: JSON.parse(row.rejections as string) as PackRejection[],
     broken: byte === null ? undefined : { byte, message: row.broken_message as string },
   };
 }
 
 /** Behind Space and generation. */
-export function verdictsToSql({ hashes, rejections, broken }: PackVerdicts): SqlValue[] {
-  return [bytesToBytea(hashes), JSON.stringify(rejections), broken?.byte ?? null, broken?.message ?? null];
+export function verdictsToSql(
+  space: SpaceKey,
+  generation: Generation,
+  { hashes, rejections, broken }: PackVerdicts,
+): SqlValue[] {
+  const values = [JSON.stringify(rejections), broken?.byte ?? null, broken?.message ?? null] as const;
+  return [bytesToBytea(hashes), ...values, sumOf('verdicts', space, generation, hashes, ...values)];
 }

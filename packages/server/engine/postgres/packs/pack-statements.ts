@@ -1,18 +1,20 @@
 /** SQL about packs and about contents, which packs count. `$1` is the Space, except in statements of background work. */
 import { PACK_HEADER_BYTES, RECORD_HEADER_BYTES } from '@holdfast/protocol';
 import { SMALL_NODE_BYTES_MAX } from '../../../core/packs/pack-ports.ts';
+import { sumOfUse } from '../row-sums.ts';
 import { nowOr, spaceNamesOf, unlessChanged } from '../sql-fragments.ts';
 
 export const PLACE_COLUMNS = 'pack, pack_offset, stored_length, codec';
-const CONTENT_COLUMNS = `generation, canonical_size, url_expires_at, integrity, inline_bytes, ${PLACE_COLUMNS}`;
+const CONTENT_SUMS = 'row_sum, place_sum';
+const CONTENT_COLUMNS = `generation, canonical_size, url_expires_at, integrity, inline_bytes, ${PLACE_COLUMNS}, ${CONTENT_SUMS}`;
 export const CONTENT_JOINED = CONTENT_COLUMNS.split(', ')
   .map((column) => `contents.${column} AS content_${column}`)
   .join(', ');
 const PACK_COLUMNS =
-  'generation, id, created_at, url_expires_at, touched_at, bytes, published_count, reserved_bytes, reserved_nodes, state, discarded, asked';
+  'generation, id, created_at, url_expires_at, touched_at, bytes, published_count, reserved_bytes, reserved_nodes, state, discarded, asked, row_sum';
 const PACK_ARRAYS =
-  '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::smallint[], $12::boolean[], $13::bytea[]';
-const USE_COLUMNS = 'live_records, live_bytes, first_dead_at';
+  '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::smallint[], $12::boolean[], $13::bytea[], $14::bigint[]';
+const USE_COLUMNS = 'live_records, live_bytes, first_dead_at, use_sum';
 
 /**
  * Locks packs in the order of their generations, before any is changed; `generations`: an array. It has what they hold once locked:
@@ -39,6 +41,15 @@ const firstDeadAt = (pack: {
       ELSE first_dead_at END`;
 };
 
+const DEAD_ONCE_SETTLED = firstDeadAt({
+  ...{ state: 'state', bytes: 'packs.bytes', died: 'use.died', clock: '$8' },
+  ...{ records: 'records_now + use.records', live: 'bytes_now + use.bytes' },
+});
+const DEAD_ONCE_UPDATED = firstDeadAt({
+  ...{ state: 'given.state', bytes: 'given.bytes', died: 'false', clock: '$17' },
+  ...{ records: 'live_records', live: 'live_bytes' },
+});
+
 /** The condition of the index `contents_to_pack`. */
 const IS_TO_PACK = `pack IS NULL AND inline_bytes IS NULL AND canonical_size <= ${SMALL_NODE_BYTES_MAX}`;
 
@@ -49,7 +60,7 @@ export const PACK_STATEMENTS = {
   lockContent: `SELECT ${CONTENT_COLUMNS} FROM contents WHERE space = $1 AND generation = $2 FOR UPDATE`,
   insertContents: `INSERT INTO contents (space, ${CONTENT_COLUMNS})
     SELECT $1::uuid, given.* FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[],
-      $7::bytea[], $8::bigint[], $9::bigint[], $10::smallint[]) AS given`,
+      $7::bytea[], $8::bigint[], $9::bigint[], $10::smallint[], $11::bigint[], $12::bigint[]) AS given`,
   /**
    * Deletes contents ($2) and counts the live records of packs: what these contents named, and what else has changed ($3 packs, $4
    * records, $5 stored bytes, $6 whether some died). $7 further packs that this transaction changes, $8 a clock or NULL. A record
@@ -69,10 +80,7 @@ export const PACK_STATEMENTS = {
     ${lockedPacks('ARRAY(SELECT pack FROM use) || $7::bytea[]')},
     changed AS (
       UPDATE packs SET live_records = records_now + use.records, live_bytes = bytes_now + use.bytes,
-        first_dead_at = ${firstDeadAt({
-          ...{ state: 'state', bytes: 'packs.bytes', died: 'use.died', clock: '$8' },
-          ...{ records: 'records_now + use.records', live: 'bytes_now + use.bytes' },
-        })}
+        first_dead_at = ${DEAD_ONCE_SETTLED}, use_sum = ${sumOfUse('use.records', 'use.bytes', DEAD_ONCE_SETTLED)}
       FROM use JOIN locked ON locked.generation = use.pack
       WHERE packs.space = $1 AND ${IS_LOCKED} AND packs.generation = use.pack AND NOT (use.came AND discarded)
       RETURNING 1)
@@ -81,9 +89,9 @@ export const PACK_STATEMENTS = {
   moveRecords: `WITH locked AS MATERIALIZED (
       SELECT generation FROM contents WHERE space = $1 AND generation = ANY ($2::bytea[]) ORDER BY generation FOR UPDATE)
     UPDATE contents SET pack = given.pack, pack_offset = given.pack_offset, stored_length = given.stored_length,
-      codec = given.codec, integrity = given.integrity
-    FROM unnest($2::bytea[], $3::bytea[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[], $8::smallint[], $9::bytea[])
-      AS given (generation, from_pack, from_offset, pack, pack_offset, stored_length, codec, integrity)
+      codec = given.codec, integrity = given.integrity, place_sum = CASE WHEN contents.row_sum IS NOT NULL THEN given.place_sum END
+    FROM unnest($2::bytea[], $3::bytea[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[], $8::smallint[], $9::bytea[], $10::bigint[])
+      AS given (generation, from_pack, from_offset, pack, pack_offset, stored_length, codec, integrity, place_sum)
     WHERE contents.space = $1 AND contents.generation = ANY (ARRAY(SELECT generation FROM locked))
       AND contents.generation = given.generation AND contents.pack = given.from_pack
       AND contents.pack_offset = given.from_offset
@@ -95,22 +103,19 @@ export const PACK_STATEMENTS = {
     WHERE space = $1 AND asked = $2 AND state = 0 AND url_expires_at > ${nowOr('$3')} ORDER BY created_at DESC LIMIT 1`,
   findPackUse: `SELECT ${USE_COLUMNS} FROM packs WHERE space = $1 AND generation = $2`,
   insertPacks: `INSERT INTO packs (space, ${PACK_COLUMNS}, version, ${USE_COLUMNS})
-    SELECT $1::uuid, given.*, 1, 0, 0, 0 FROM unnest(${PACK_ARRAYS}) AS given`,
-  /** $14 the versions that were read, $15 how many, $16 a clock or NULL. A pack with live records is never discarded. */
+    SELECT $1::uuid, given.* FROM unnest(${PACK_ARRAYS}, $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[]) AS given`,
+  /** $15 the versions that were read, $16 how many, $17 a clock or NULL. A pack with live records is never discarded. */
   updatePacks: `WITH ${lockedPacks('$2::bytea[]')},
     changed AS (
       UPDATE packs SET version = packs.version + 1, url_expires_at = given.url_expires_at, touched_at = given.touched_at,
         bytes = given.bytes, published_count = given.published_count, reserved_bytes = given.reserved_bytes,
         reserved_nodes = given.reserved_nodes, state = given.state, discarded = given.discarded,
-        first_dead_at = ${firstDeadAt({
-          ...{ state: 'given.state', bytes: 'given.bytes', died: 'false', clock: '$16' },
-          ...{ records: 'live_records', live: 'live_bytes' },
-        })}
-      FROM unnest(${PACK_ARRAYS}, $14::bigint[]) AS given (${PACK_COLUMNS}, version)
+        first_dead_at = ${DEAD_ONCE_UPDATED}, row_sum = given.row_sum, use_sum = ${sumOfUse('0', '0', DEAD_ONCE_UPDATED)}
+      FROM unnest(${PACK_ARRAYS}, $15::bigint[]) AS given (${PACK_COLUMNS}, version)
       WHERE packs.space = $1 AND ${IS_LOCKED} AND packs.generation = given.generation AND packs.version = given.version
         AND NOT (given.discarded AND packs.live_records > 0)
       RETURNING 1)
-    ${unlessChanged('$15::bigint')}`,
+    ${unlessChanged('$16::bigint')}`,
   /** $3 the versions that were read, $4 how many */
   deletePacks: `WITH ${lockedPacks('$2::bytea[]')},
     changed AS (
@@ -119,13 +124,19 @@ export const PACK_STATEMENTS = {
       RETURNING 1)
     ${unlessChanged('$4::bigint')}`,
   findVerdicts:
-    'SELECT hashes, rejections, broken_byte, broken_message FROM pack_verdicts WHERE space = $1 AND generation = $2',
-  setVerdicts: `INSERT INTO pack_verdicts (space, generation, hashes, rejections, broken_byte, broken_message)
-    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (space, generation) DO UPDATE SET hashes = excluded.hashes,
-      rejections = excluded.rejections, broken_byte = excluded.broken_byte, broken_message = excluded.broken_message`,
+    'SELECT hashes, rejections, broken_byte, broken_message, row_sum FROM pack_verdicts WHERE space = $1 AND generation = $2',
+  setVerdicts: `INSERT INTO pack_verdicts (space, generation, hashes, rejections, broken_byte, broken_message, row_sum)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (space, generation) DO UPDATE SET hashes = excluded.hashes,
+      rejections = excluded.rejections, broken_byte = excluded.broken_byte, broken_message = excluded.broken_message,
+      row_sum = excluded.row_sum`,
   deleteVerdicts: 'DELETE FROM pack_verdicts WHERE space = $1 AND generation = ANY ($2::bytea[])',
-  /** $2 until when, $3 limit. Rows that another transaction has locked are skipped. */
+  /**
+   * $2 until when, $3 limit. Rows that another transaction has locked are skipped. No pack goes that a row of content names, whatever
+   * its own row says: one that is being judged does not go.
+   */
   findPacksToSweep: `SELECT ${PACK_COLUMNS}, version, ${USE_COLUMNS} FROM packs WHERE space = $1 AND sweep_at <= $2
+      AND (state = 1 OR (SELECT count(*) FROM (
+        SELECT FROM contents WHERE contents.space = $1 AND contents.pack = packs.generation LIMIT 1) AS named) = 0)
     ORDER BY sweep_at LIMIT $3 FOR UPDATE SKIP LOCKED`,
   /** $2 pack, $3 offset after which, $4 rows */
   findPackRecords: `SELECT ${CONTENT_COLUMNS} FROM contents WHERE space = $1 AND pack = $2 AND pack_offset > $3
@@ -167,7 +178,7 @@ export const PACK_BACKGROUND_STATEMENTS = {
     wanted AS MATERIALIZED (
       SELECT * FROM (SELECT * FROM old UNION ALL SELECT * FROM gainful) AS either
       ORDER BY first_dead_at NULLS LAST, dead_bytes DESC LIMIT $2)
-    SELECT found.*, ${spaceNamesOf('wanted')} FROM wanted CROSS JOIN LATERAL (
+    SELECT wanted.space, found.*, ${spaceNamesOf('wanted')} FROM wanted CROSS JOIN LATERAL (
       SELECT ${PACK_COLUMNS}, version, ${USE_COLUMNS} FROM packs
       WHERE packs.space = wanted.space AND packs.generation = wanted.generation LIMIT 1) AS found
     ORDER BY wanted.first_dead_at NULLS LAST, wanted.dead_bytes DESC`,

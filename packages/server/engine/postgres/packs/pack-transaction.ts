@@ -5,9 +5,10 @@ import type { Generation, UploadRow } from '../../../core/model.ts';
 import type { PackId, PackRow, PackUse, PackVerdicts } from '../../../core/packs/pack-model.ts';
 import type { PackVerbs, RecordMove, SweptPack } from '../../../core/packs/pack-ports.ts';
 import type { ContentChanges } from '../content-changes.ts';
+import { placeSum } from '../row-sums.ts';
 import { byteaToHex, hexToBytea, type SqlRow } from '../wire/sql-values.ts';
 import type { TransactionWire } from '../wire/transaction-wire.ts';
-import { packFromSql, useFromSql, verdictsFromSql } from './pack-rows.ts';
+import { isUseProven, packFromSql, readPack, unprovenUse, useFromSql, verdictsFromSql } from './pack-rows.ts';
 
 interface PackParts {
   readonly wire: TransactionWire;
@@ -77,7 +78,7 @@ export class PostgresPacks implements PackVerbs {
       wire.send('findPackUse', [space, hexToBytea(generation)]),
       ...flushed,
     ]);
-    return rows[0] === undefined ? NO_USE : useFromSql(rows[0]);
+    return rows[0] === undefined ? NO_USE : useFromSql(space, generation, rows[0]);
   }
 
   async findVerdicts(generation: Generation): Promise<PackVerdicts | undefined> {
@@ -85,7 +86,7 @@ export class PostgresPacks implements PackVerbs {
     if (known !== undefined) return known;
     const { wire, space } = this.#parts;
     const { rows } = await wire.send('findVerdicts', [space, hexToBytea(generation)]);
-    return rows[0] && verdictsFromSql(rows[0]);
+    return rows[0] && verdictsFromSql(space, generation, rows[0]);
   }
 
   setVerdicts(generation: Generation, verdicts: PackVerdicts): void {
@@ -108,6 +109,7 @@ export class PostgresPacks implements PackVerbs {
         moves.map(({ to }) => to.storedLength),
         moves.map(({ to }) => to.codec),
         moves.map(({ integrity }) => hexToBytea(integrity.toHex())),
+        moves.map(({ generation, integrity, to }) => placeSum(space, { generation, integrity, packed: to })),
       ]),
       ...flushed,
     ]);
@@ -125,10 +127,16 @@ export class PostgresPacks implements PackVerbs {
       wire.send('findPacksToSweep', [space, abandonedAt, limit]),
       ...flushed,
     ]);
-    return rows.map((row) => ({ pack: this.#learn(row) ?? packFromSql(row), use: useFromSql(row) }));
+    return rows.flatMap((row) => {
+      const { pack, isProven } = readPack(space, row);
+      // Nothing is done to a pack whose row is damaged: check names it.
+      if (!isProven || !isUseProven(space, pack.generation, row)) return [];
+      return [{ pack: this.#learn(row) ?? pack, use: unprovenUse(row) }];
+    });
   }
 
   #learn(row: SqlRow): PackRow | undefined {
-    return this.#changes.learnPack({ row: packFromSql(row), version: row.version as number });
+    const { space } = this.#parts;
+    return this.#changes.learnPack({ row: packFromSql(space, row), version: row.version as number });
   }
 }

@@ -1,0 +1,92 @@
+/** SQL about root refs: domains, commits, balances and their history. `$1` is the Space. */
+import { sumOfDomain, sumWithSuperseded } from './row-sums.ts';
+import { guarded, nowOr } from './sql-fragments.ts';
+
+const hasRests = (domain: string): string =>
+  `(EXISTS (SELECT FROM root_ref_commits WHERE space = $1 AND root_ref_commits.domain = ${domain} COLLATE "C")
+      OR EXISTS (SELECT FROM balances WHERE space = $1 AND balances.domain = ${domain} COLLATE "C"))`;
+
+/**
+ * 0. Fails (no buckets to count in) if the new row is one of a domain that had one, and not one that another transaction has just made:
+ * that row is damaged.
+ */
+const MISSED_DOMAIN = `width_bucket(0, 0, 1, CASE WHEN ${hasRests('given.domain')} AND NOT EXISTS (SELECT FROM domains AS known
+      WHERE known.space = $1 AND known.domain = given.domain COLLATE "C") THEN 0 ELSE 1 END) - 1`;
+
+export const ROOT_REF_STATEMENTS = {
+  /** Root refs of one transaction, or of several commits that share one: every array has an element per row. */
+  lockDomains:
+    'SELECT domain, revision, history_floor, row_sum FROM domains WHERE space = $1 AND domain = ANY ($2::text[]) ORDER BY domain FOR UPDATE',
+  /** $4 sums */
+  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, commit_count, row_sum)
+    SELECT $1::uuid, domain, revision, 0, revision, sum + ${MISSED_DOMAIN} FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS given (domain, revision, sum)
+    ORDER BY domain`,
+  /** $3 from which revision, $4 to which, $5 how many */
+  advanceRevisions: guarded(
+    `UPDATE domains SET revision = given.until, commit_count = domains.commit_count + given.until - given.since,
+       row_sum = ${sumOfDomain('given.until')} FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS given (domain, since, until)
+     WHERE domains.space = $1 AND domains.domain = given.domain COLLATE "C" AND domains.revision = given.since`,
+    '$5::bigint',
+  ),
+  /** $2 domains, $3 request ids */
+  /** $4 their sums: a commit whose domain or request id is damaged is found by it */
+  findCommits: `SELECT known.domain, known.request_id, known.payload_digest, known.revision, known.row_sum, known.request_sum
+    FROM unnest($2::text[], $3::bytea[]) AS asked (domain, request_id) JOIN root_ref_commits AS known
+    ON known.space = $1 AND known.domain = asked.domain COLLATE "C" AND known.request_id = asked.request_id
+    UNION
+    SELECT known.domain, known.request_id, known.payload_digest, known.revision, known.row_sum, known.request_sum
+    FROM root_ref_commits AS known WHERE known.space = $1 AND known.request_sum = ANY ($4::bigint[])`,
+  /** $6 sums, $7 those of their names */
+  insertCommits: `INSERT INTO root_ref_commits (space, domain, request_id, payload_digest, revision, row_sum, request_sum)
+    SELECT $1::uuid, given.* FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[]) AS given`,
+  /** $2 domains, $3 hashes */
+  findBalances: `SELECT known.domain, known.hash, known.balance, known.from_revision, known.row_sum
+    FROM unnest($2::text[], $3::bytea[]) AS asked (domain, hash) JOIN balances AS known
+    ON known.space = $1 AND known.domain = asked.domain COLLATE "C" AND known.hash = asked.hash`,
+  /** $4 since which revision, $5 until which, $6 balances, $7 their sums but for the instant, $8 when, or NULL for now */
+  insertHistory: `INSERT INTO balance_history
+      (space, domain, hash, from_revision, to_revision, balance, superseded_at, row_sum)
+    SELECT $1::uuid, domain, hash, since, until, balance, ${nowOr('$8')}, ${sumWithSuperseded('sum', nowOr('$8'))}
+    FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
+      AS given (domain, hash, since, until, balance, sum)`,
+  /** $4 balances, $5 since which revision, $6 sums */
+  setBalances: `INSERT INTO balances (space, domain, hash, balance, from_revision, row_sum)
+    SELECT $1::uuid, given.* FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[]) AS given
+    ON CONFLICT (space, domain, hash) DO UPDATE SET balance = excluded.balance, from_revision = excluded.from_revision,
+      row_sum = excluded.row_sum`,
+  /** $4 how many */
+  deleteBalances: guarded(
+    `DELETE FROM balances USING unnest($2::text[], $3::bytea[]) AS given (domain, hash)
+     WHERE balances.space = $1 AND balances.domain = given.domain COLLATE "C" AND balances.hash = given.hash`,
+    '$4::bigint',
+  ),
+  /** Whether there is what only a domain with a row has. */
+  findRestsOfDomain: `SELECT ${hasRests('$2')} AS has`,
+  /** $3 after, $4 limit: the page of the latest revision. One row without a hash when it is empty; `has_rests`: its domain is damaged. */
+  findLatestBalances: `SELECT domains.revision, domains.history_floor, domains.row_sum AS domain_sum, page.*,
+      CASE WHEN domains.domain IS NULL THEN ${hasRests('$2')} ELSE false END AS has_rests
+    FROM (VALUES (1)) AS one LEFT JOIN domains ON domains.space = $1 AND domains.domain = $2 LEFT JOIN LATERAL (
+      SELECT hash, balance, from_revision, row_sum FROM balances WHERE space = $1 AND domain = $2 AND hash > $3 ORDER BY hash LIMIT $4) AS page ON true`,
+  /**
+   * $3 after, $4 revision, $5 rows of each kind at most: what stands now and since when (kind 0), and of each hash with a history
+   * the last that began at the revision or before (kind 1), with one seek per hash however long its history is. `since` NULL: none.
+   */
+  findBalancesAt: `WITH RECURSIVE known AS MATERIALIZED (
+      SELECT revision, history_floor, row_sum FROM domains WHERE space = $1 AND domain = $2),
+    walk (hash, step) AS (
+      (SELECT hash, 1 FROM balance_history WHERE space = $1 AND domain = $2 AND hash > $3 ORDER BY hash LIMIT 1)
+      UNION ALL
+      SELECT next.hash, step + 1 FROM walk CROSS JOIN LATERAL (
+        SELECT hash FROM balance_history WHERE space = $1 AND domain = $2 AND hash > walk.hash ORDER BY hash LIMIT 1) AS next
+      WHERE step < $5)
+    SELECT -1 AS kind, NULL::bytea AS hash, revision AS balance, history_floor AS since, NULL::bigint AS until, NULL::bigint AS superseded_at,
+      row_sum FROM known
+    UNION ALL
+    (SELECT 0, hash, balance, from_revision, NULL, NULL, row_sum FROM balances
+      WHERE space = $1 AND domain = $2 AND hash > $3 ORDER BY hash LIMIT $5)
+    UNION ALL
+    SELECT 1, walk.hash, past.balance, past.from_revision, past.to_revision, past.superseded_at, past.row_sum FROM walk LEFT JOIN LATERAL (
+      SELECT balance, from_revision, to_revision, superseded_at, row_sum FROM balance_history
+      WHERE space = $1 AND domain = $2 AND hash = walk.hash AND from_revision <= $4
+      ORDER BY from_revision DESC LIMIT 1) AS past ON true`,
+} as const;

@@ -1,0 +1,173 @@
+/**
+ * The sums that rows carry (core/rows/row-sum.ts), from the values as the database has them. Most rows are written whole by whoever has read
+ * and proven them, so their sum is over everything. Values that a statement changes by itself are added with a weight of their own: such
+ * a statement adds `weight * (new - old)`, and never hides a wrong bit of another value.
+ */
+import type { Hash } from '@holdfast/protocol';
+import type { ContentRow, Generation, NodeRow, RootRefCommit, SpaceKey } from '../../core/model.ts';
+import { mixValues, type SumValue } from '../../core/rows/row-sum.ts';
+
+/** Root refs count further than a weight leaves room for: the digits behind this have their own. */
+const ROOT_REF_HALF = 2 ** 40;
+
+const NODE_WEIGHTS = {
+  lease_started_at: 3,
+  lease_expires_at: 5,
+  child_ref_count: 7,
+  root_refs_low: 11,
+  root_refs_high: 13,
+  waiting_touched_at: 17,
+  claim_held_until: 19,
+  held_domain_count: 23,
+  state: 29,
+  collectable: 31,
+  lease_counted: 37,
+} as const;
+
+export interface NodeSums {
+  readonly fixed: number;
+  readonly row: number;
+}
+
+/** Values of a node that only its row has. */
+export interface NodeColumns {
+  /** as its column says it */
+  readonly state: number;
+  readonly isInline: boolean;
+  readonly isPacked: boolean;
+  /** null: the canonical size */
+  readonly storedSize: number | null;
+  readonly isCollectable: boolean;
+  readonly isLeaseCounted: boolean;
+}
+
+export function nodeSums(space: SpaceKey, row: NodeRow, columns: NodeColumns): NodeSums {
+  const { isInline, isPacked, storedSize } = columns;
+  const fixed = mixValues([
+    ...[space, row.hash, row.generation, row.size, row.canonicalSize, row.contentType, row.refs],
+    ...[isInline ? 1 : 0, isPacked ? 1 : 0, storedSize],
+  ]);
+  const w = NODE_WEIGHTS;
+  const changing =
+    w.lease_started_at * row.leaseStartedAt +
+    w.lease_expires_at * row.leaseExpiresAt +
+    w.child_ref_count * row.childRefCount +
+    w.root_refs_low * (row.rootRefCount % ROOT_REF_HALF) +
+    w.root_refs_high * Math.floor(row.rootRefCount / ROOT_REF_HALF) +
+    w.waiting_touched_at * row.waitingTouchedAt +
+    w.claim_held_until * row.claimHeldUntil +
+    w.held_domain_count * row.heldDomainCount +
+    w.state * columns.state +
+    w.collectable * (columns.isCollectable ? 1 : 0) +
+    w.lease_counted * (columns.isLeaseCounted ? 1 : 0);
+  return { fixed, row: fixed + changing };
+}
+
+const SAFE_MAX = Number.MAX_SAFE_INTEGER;
+
+/** Whether the values of `nodes` that change fit its sum; those that never change are left to who reads them. No value overflows it. */
+export const NODE_IS_PROVEN = `(row_sum IS NULL OR CASE
+      WHEN least(lease_started_at, lease_expires_at, child_ref_count, root_ref_count, waiting_touched_at, claim_held_until) < 0
+        OR greatest(lease_started_at, lease_expires_at, child_ref_count, root_ref_count, waiting_touched_at, claim_held_until) > ${SAFE_MAX}
+      THEN false
+      ELSE row_sum = fixed_sum + ${NODE_WEIGHTS.lease_started_at} * lease_started_at + ${NODE_WEIGHTS.lease_expires_at} * lease_expires_at
+        + ${NODE_WEIGHTS.child_ref_count} * child_ref_count + ${NODE_WEIGHTS.root_refs_low} * (root_ref_count & ${ROOT_REF_HALF - 1})
+        + ${NODE_WEIGHTS.root_refs_high} * (root_ref_count >> 40) + ${NODE_WEIGHTS.waiting_touched_at} * waiting_touched_at
+        + ${NODE_WEIGHTS.claim_held_until} * claim_held_until + ${NODE_WEIGHTS.held_domain_count} * held_domain_count::bigint
+        + ${NODE_WEIGHTS.state} * state::bigint + ${NODE_WEIGHTS.collectable} * collectable::integer
+        + ${NODE_WEIGHTS.lease_counted} * lease_counted::integer END)`;
+
+/** The sum of a row of `nodes` whose lease a statement moves to `started` and `expires`, and counts. */
+export const sumOfRenewed = (started: string, expires: string): string =>
+  `nodes.row_sum + ${NODE_WEIGHTS.lease_started_at} * (${started} - nodes.lease_started_at)
+          + ${NODE_WEIGHTS.lease_expires_at} * (${expires} - nodes.lease_expires_at)
+          + ${NODE_WEIGHTS.lease_counted} * (1 - nodes.lease_counted::integer)`;
+/** The sum of a row whose counted lease a statement counts no more. */
+export const SUM_OF_ENDED = `row_sum - ${NODE_WEIGHTS.lease_counted}`;
+
+/** Inline bytes are proven by the hash of their node: here it counts whether there are any. */
+export function contentSum(
+  space: SpaceKey,
+  { generation, canonicalSize, urlExpiresAt, inlineBytes }: ContentRow,
+): number {
+  return mixValues([space, generation, canonicalSize, urlExpiresAt, inlineBytes === undefined ? 0 : 1]);
+}
+
+/** Of the place of bytes: a record of a pack, or an object of their own. */
+export function placeSum(
+  space: SpaceKey,
+  { generation, integrity, packed }: Pick<ContentRow, 'generation' | 'integrity' | 'packed'>,
+): number {
+  const place = packed === undefined ? [] : [packed.pack, packed.offset, packed.storedLength, packed.codec];
+  return mixValues([space, generation, integrity, ...place]);
+}
+
+const USE_WEIGHTS = { live_records: 3, live_bytes: 5, first_dead_at: 7 } as const;
+
+/** Of the live records of a pack. */
+export function useSum(
+  space: SpaceKey,
+  generation: Generation,
+  [records, bytes, firstDeadAt]: readonly [number, number, number],
+): number {
+  const { live_records, live_bytes, first_dead_at } = USE_WEIGHTS;
+  return (
+    mixValues([space, generation]) + live_records * records + live_bytes * bytes + first_dead_at * firstDeadAt
+  );
+}
+
+/** The sum of the use of a row of `packs` that a statement changes by so much. */
+export const sumOfUse = (records: string, bytes: string, firstDeadAt: string): string =>
+  `packs.use_sum + ${USE_WEIGHTS.live_records} * ${records} + ${USE_WEIGHTS.live_bytes} * ${bytes}
+          + ${USE_WEIGHTS.first_dead_at} * ((${firstDeadAt}) - packs.first_dead_at)`;
+
+const DOMAIN_WEIGHTS = { revision: 3, history_floor: 5 } as const;
+
+export function domainSum(space: SpaceKey, domain: string, revision: number, historyFloor: number): number {
+  return (
+    mixValues([space, domain]) +
+    DOMAIN_WEIGHTS.revision * revision +
+    DOMAIN_WEIGHTS.history_floor * historyFloor
+  );
+}
+
+/** The sum of a row of `domains` that a statement gives these values. */
+export const sumOfDomain = (revision: string, historyFloor = 'domains.history_floor'): string =>
+  `domains.row_sum + ${DOMAIN_WEIGHTS.revision} * (${revision} - domains.revision)
+      + ${DOMAIN_WEIGHTS.history_floor} * (${historyFloor} - domains.history_floor)`;
+
+const SUPERSEDED_WEIGHT = 3;
+
+/** What a balance was in some revisions. */
+export interface Superseded {
+  readonly domain: string;
+  readonly hash: Hash;
+  readonly balance: number;
+  readonly since: number;
+  readonly until: number;
+}
+
+/** Of a row of history but for the instant, which its statement may set. */
+export const historySum = (space: SpaceKey, { domain, hash, balance, since, until }: Superseded): number =>
+  mixValues([space, domain, hash, since, until, balance]);
+export const withSuperseded = (sum: number, supersededAt: number): number =>
+  sum + SUPERSEDED_WEIGHT * supersededAt;
+export const sumWithSuperseded = (sum: string, supersededAt: string): string =>
+  `${sum} + ${SUPERSEDED_WEIGHT} * ${supersededAt}`;
+
+export const commitSum = (space: SpaceKey, domain: string, commit: RootRefCommit): number =>
+  sumOf('root_ref_commits', space, domain, commit.requestId, commit.payloadDigest, commit.revision);
+
+/** Of the name of a commit alone. */
+export const requestSum = (space: SpaceKey, domain: string, requestId: string): number =>
+  sumOf('request', space, domain, requestId);
+
+export function balanceSum(
+  space: SpaceKey,
+  { domain, hash, balance, since }: { domain: string; hash: Hash; balance: number; since: number },
+): number {
+  return sumOf('balances', space, domain, hash, balance, since);
+}
+
+/** Of all other rows. Each table says its name first, so that no row of one is a row of another. */
+export const sumOf = (...values: readonly SumValue[]): number => mixValues(values);

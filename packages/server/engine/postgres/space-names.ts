@@ -1,0 +1,55 @@
+/**
+ * The names of a Space as its row has them. The key is the digest of the names, so a wrong bit of either is found, and the names are proven
+ * by the key again once that bit is right.
+ */
+import type { Space } from '../../core/model.ts';
+import { spaceKeyOf } from '../../core/space-key.ts';
+import type { SqlRow } from './wire/sql-values.ts';
+
+const BITS_PER_BYTE = 8;
+const encoder = new TextEncoder();
+/** Bits that are no text are no names. */
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** PostgreSQL writes a uuid with dashes. */
+export const spaceKeyFromSql = (uuid: unknown): string => (uuid as string).replaceAll('-', '');
+
+/** undefined: no row of `spaces` has the key that was found in another row, so that one is damaged */
+export function findSpaceInSql({ space: key, app_id, space_id }: SqlRow): Space | undefined {
+  if (app_id === null) return undefined;
+  const space = { appId: app_id as string, spaceId: space_id as string };
+  const wanted = spaceKeyFromSql(key);
+  return spaceKeyOf(space) === wanted ? space : (findMended(space, wanted) ?? space);
+}
+
+/** The rows that have names, with the Space of each. */
+export function spacesFromSql(rows: readonly SqlRow[]): { readonly space: Space; readonly row: SqlRow }[] {
+  return rows.flatMap((row) => {
+    const space = findSpaceInSql(row);
+    return space === undefined ? [] : [{ space, row }];
+  });
+}
+
+/** The names that differ from these by one bit and have this key. */
+function findMended({ appId, spaceId }: Space, key: string): Space | undefined {
+  for (const name of flippedTexts(appId))
+    if (spaceKeyOf({ appId: name, spaceId }) === key) return { appId: name, spaceId };
+  for (const name of flippedTexts(spaceId))
+    if (spaceKeyOf({ appId, spaceId: name }) === key) return { appId, spaceId: name };
+  return undefined;
+}
+
+function* flippedTexts(text: string): Generator<string> {
+  const bytes = encoder.encode(text);
+  for (const [at, byte] of bytes.entries()) {
+    for (let bit = 0; bit < BITS_PER_BYTE; bit += 1) {
+      bytes[at] = byte ^ (1 << bit);
+      try {
+        yield decoder.decode(bytes);
+      } catch {
+        // No text has these bytes.
+      }
+    }
+    bytes[at] = byte;
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * Looks at the sums of all rows for a check, and mends what is proven: a row in which one bit is wrong, and counts that a recount of proven
+ * rows finds. It holds up no writer for more than one row. Nothing is deleted, and nothing protects less than before unless it is proven.
+ */
+import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
+import type { Space } from '../../../core/model.ts';
+import { findBit } from '../../../core/rows/find-bit.ts';
+import { orIfDamaged } from '../../../core/store-failure.ts';
+import { spaceKeyFromSql, spacesFromSql } from '../space-names.ts';
+import type { PostgresPool } from '../wire/connection-pool.ts';
+import { byteaToHex, byteaToText, type SqlRow } from '../wire/sql-values.ts';
+import { findNodeMend, findPackMend } from './recount-row.ts';
+import { mendRow, pagesOfTable, type StoredRow, type StoredValues, toSqlRow } from './stored-rows.ts';
+import { CONTENTS, NODES, PACKS, SUMMED_TABLES, type SummedTable } from './tables.ts';
+
+const FIND_SPACE = 'SELECT space, app_id, space_id FROM spaces WHERE space = $1';
+
+/** How many rows that may hold an edge or a balance are not proven. */
+interface Unproven {
+  rows: number;
+}
+
+interface Mend {
+  readonly values: StoredValues;
+  /** what was wrong, in words */
+  readonly fault: string;
+}
+
+export async function checkRows(pool: PostgresPool, look: RowLook): Promise<readonly RowDamage[]> {
+  const found: RowDamage[] = [];
+  const unproven = { rows: 0 };
+  for (const table of SUMMED_TABLES) {
+    if (look.signal.aborted) break;
+    look.onTable(table.name);
+    // Those of nodes are all known before the first is mended by what the others say.
+    const damaged = await findDamaged(pool, table, look);
+    if (table.isProtecting) unproven.rows += damaged.length;
+    for (const row of damaged) {
+      const settled = await settle(pool, table, row, { ...look, unproven });
+      // A record that is not believed counts as lost: the check of the bytes names its node, and says how that heals.
+      if (settled === undefined) continue;
+      if (settled.repaired && table.isProtecting) unproven.rows -= 1;
+      found.push(settled);
+    }
+  }
+  return found;
+}
+
+/** A row on a page that cannot be read is left to the look at all pages, which names the page. */
+function findDamaged(
+  pool: PostgresPool,
+  table: SummedTable,
+  { signal }: RowLook,
+): Promise<readonly StoredRow[]> {
+  const damaged: StoredRow[] = [];
+  return orIfDamaged(
+    async () => {
+      for await (const page of pagesOfTable(pool, table)) {
+        damaged.push(...page.filter(({ values }) => !isProven(table, values)));
+        if (signal.aborted) break;
+      }
+      return damaged;
+    },
+    () => damaged,
+  );
+}
+
+function isProven(table: SummedTable, values: StoredValues): boolean {
+  const row = toSqlRow(table, values);
+  return row !== undefined && table.isProven(row);
+}
+
+async function settle(
+  pool: PostgresPool,
+  table: SummedTable,
+  row: StoredRow,
+  { isRepaired, unproven }: RowLook & { readonly unproven: Unproven },
+): Promise<RowDamage | undefined> {
+  const mend = findBitMend(table, row.values) ?? (await findCountMend(pool, table, row.values, unproven));
+  const isRight = mend !== undefined && isProven(table, { ...row.values, ...mend.values });
+  const repaired = isRepaired && isRight && (await mendRow(pool, table, row, mend.values));
+  if (!isRight && table === CONTENTS) return undefined;
+  const right = toSqlRow(table, { ...row.values, ...mend?.values }) as SqlRow;
+  const what = `the row of ${table.name} ${nameOf(table, right)}`;
+  const fault = !isRight
+    ? 'is not as it was written, by more than one bit: restore a backup of the rows'
+    : `${mend.fault}${repaired ? '' : ': check --repair puts it right'}`;
+  return {
+    space: await findSpace(pool, right),
+    hash: 'hash' in table.columns ? byteaToHex(right.hash) : undefined,
+    message: `${what} ${fault}`,
+    isProtecting: table.isProtecting,
+    repaired,
+  };
+}
+
+function findBitMend(table: SummedTable, values: StoredValues): Mend | undefined {
+  const bit = findBit(values, Object.keys(table.columns), (other) => isProven(table, other));
+  return bit && { values: { [bit.column]: bit.value }, fault: `has one wrong bit in ${bit.column}` };
+}
+
+async function findCountMend(
+  pool: PostgresPool,
+  table: SummedTable,
+  values: StoredValues,
+  unproven: Unproven,
+): Promise<Mend | undefined> {
+  const row = toSqlRow(table, values);
+  if (row === undefined) return undefined;
+  const mend =
+    table === NODES
+      ? await findNodeMend(pool, row, unproven.rows === 1)
+      : table === PACKS
+        ? await findPackMend(pool, row)
+        : undefined;
+  return mend && { values: mend, fault: 'has values that the rows it follows from contradict' };
+}
+
+function nameOf({ key, columns }: SummedTable, row: SqlRow): string {
+  const named = key.filter((column) => column !== 'space');
+  const textOf = (column: string): string => {
+    if (column === 'request_id') return JSON.stringify(byteaToText(row[column]));
+    return columns[column] === 'bytes' ? byteaToHex(row[column]) : JSON.stringify(row[column]);
+  };
+  return named.map((column) => `${column} ${textOf(column)}`).join(', ');
+}
+
+/** `undefined`: nobody knows. */
+async function findSpace(pool: PostgresPool, row: SqlRow): Promise<Space | undefined> {
+  const names =
+    row.app_id === undefined
+      ? (await pool.read('looking at rows', FIND_SPACE, [spaceKeyFromSql(row.space)])).rows
+      : [row];
+  return spacesFromSql(names)[0]?.space;
+}

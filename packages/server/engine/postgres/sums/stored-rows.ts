@@ -1,0 +1,109 @@
+/** Rows with all bits of their values, as a look at the sums needs them. */
+import type { StoredValue } from '../../../core/rows/find-bit.ts';
+import type { PostgresPool } from '../wire/connection-pool.ts';
+import { byteaToBytes, bytesToBytea, type SqlRow, type SqlValue } from '../wire/sql-values.ts';
+import type { ColumnKind, SummedTable } from './tables.ts';
+
+export type StoredValues = Readonly<Record<string, StoredValue>>;
+
+export interface StoredRow {
+  readonly values: StoredValues;
+  /** names this version of the row: it is another one once the row was written */
+  readonly version: readonly [place: string, writer: string];
+}
+
+const LOOKING = 'looking at rows';
+const ROWS_AT_ONCE = 512;
+
+const ARRAY_TYPES: Readonly<Record<ColumnKind, string>> = {
+  uuid: 'uuid',
+  bytes: 'bytea',
+  integer: 'bigint',
+  boolean: 'boolean',
+  text: 'text',
+};
+
+/** The rows in the order of their keys. */
+export async function* pagesOfTable(pool: PostgresPool, table: SummedTable): AsyncGenerator<StoredRow[]> {
+  const { name, key, columns } = table;
+  const selection = Object.entries(columns).map(([column, kind]) =>
+    kind === 'integer' || kind === 'uuid' ? `${column}::text AS ${column}` : column,
+  );
+  const select = `SELECT ctid::text AS "#place", xmin::text AS "#writer", ${selection.join(', ')} FROM ${name}`;
+  const order = `ORDER BY ${key.map((column) => `${name}.${column}`).join(', ')} LIMIT ${ROWS_AT_ONCE}`;
+  const places = key.map((column, index) => `$${index + 1}::${ARRAY_TYPES[columns[column] as ColumnKind]}`);
+  const names = key.map((column) => `${name}.${column}`).join(', ');
+  let sql = `${select} ${order}`;
+  let after: SqlValue[] = [];
+  for (;;) {
+    const { rows } = await pool.read(LOOKING, sql, after);
+    yield rows.map((row) => ({
+      values: Object.fromEntries(
+        Object.entries(columns).map(([column, kind]) => [column, storedOf(row[column], kind)]),
+      ),
+      version: [row['#place'] as string, row['#writer'] as string],
+    }));
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < ROWS_AT_ONCE) return;
+    after = key.map((column) => last[column] as SqlValue);
+    sql = `${select} WHERE (${names}) > (${places.join(', ')}) ${order}`;
+  }
+}
+
+function storedOf(value: unknown, kind: ColumnKind): StoredValue {
+  if (value === null) return null;
+  if (kind === 'integer') return BigInt(value as string);
+  if (kind === 'boolean') return value === true ? 1n : 0n;
+  if (kind === 'uuid') return Uint8Array.fromHex((value as string).replaceAll('-', ''));
+  return kind === 'bytes' ? byteaToBytes(value) : (value as string);
+}
+
+/** As statements that run for requests give it; undefined: no row has such values. */
+export function toSqlRow({ columns }: SummedTable, values: StoredValues): SqlRow | undefined {
+  const row: Record<string, unknown> = {};
+  for (const [column, kind] of Object.entries(columns)) {
+    const value = values[column] ?? null;
+    if (kind === 'boolean' && typeof value === 'bigint' && value !== 0n && value !== 1n) return undefined;
+    row[column] = plainOf(value, kind);
+  }
+  return row;
+}
+
+function plainOf(value: StoredValue, kind: ColumnKind): unknown {
+  if (kind === 'boolean' && value !== null) return value === 1n;
+  if (typeof value === 'bigint') return Number(value);
+  if (!(value instanceof Uint8Array)) return value;
+  return kind === 'uuid' ? value.toHex() : bytesToBytea(value);
+}
+
+/** Writes these columns, if the row is as it was read. Resolves whether it did; a key that it has to have may be taken meanwhile. */
+export async function mendRow(
+  pool: PostgresPool,
+  { name, columns }: SummedTable,
+  { version }: StoredRow,
+  mended: StoredValues,
+): Promise<boolean> {
+  const entries = Object.entries(mended);
+  const set = entries.map(
+    ([column], index) => `${column} = $${index + 3}::text::${typeOf(columns[column] as ColumnKind)}`,
+  );
+  const values = entries.map(([column, value]) => textOf(value, columns[column] as ColumnKind));
+  const sql = `UPDATE ${name} SET ${set.join(', ')} WHERE ctid = $1::text::tid AND xmin = $2::text::xid`;
+  try {
+    return (await pool.run('mending a row', sql, [...version, ...values])).count === 1;
+  } catch (error) {
+    const code = (error as { cause?: { code?: unknown } }).cause?.code;
+    if (code === '23505' || code === '23514') return false;
+    throw error;
+  }
+}
+
+const typeOf = (kind: ColumnKind): string => ARRAY_TYPES[kind];
+
+function textOf(value: StoredValue, kind: ColumnKind): string | null {
+  if (value === null) return null;
+  if (kind === 'boolean') return value === 1n ? 't' : 'f';
+  if (typeof value === 'bigint') return String(value);
+  if (!(value instanceof Uint8Array)) return value;
+  return kind === 'uuid' ? value.toHex() : bytesToBytea(value);
+}
