@@ -101,6 +101,8 @@ export interface PullFolderOptions {
   readonly force?: boolean | undefined;
   /** Each file and folder is on disk before the next step counts on it: slow, and safe against power loss. */
   readonly fsync?: boolean | undefined;
+  /** Blocks of zeros become holes; false when left out. */
+  readonly sparse?: boolean | undefined;
   /** Requests at once, at most; 32 when left out. */
   readonly parallelMax?: number | undefined;
   /** How long no request may succeed before the pull fails, ms; 5 minutes when left out. */

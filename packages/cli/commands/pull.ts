@@ -15,6 +15,7 @@ interface PullFlags extends ConnectionFlags {
   readonly quiet?: true;
   readonly force?: true;
   readonly fsync?: true;
+  readonly sparse?: true;
   readonly range?: readonly (readonly Uint8Array[])[];
 }
 
@@ -40,6 +41,7 @@ export function registerPullCommand(program: Command): void {
     .option('--range <paths...>', 'only these paths of the tree, with all below them', collectPath)
     .option('--force', 'replace files and links that are in the way')
     .option('--fsync', 'safe against power loss at every step: slower')
+    .option('--sparse', 'make holes of blocks of zeros: they take no room on the disk')
     .option('--quiet', 'show warnings and errors only');
   withConnection(command, HELP).action(pull);
 }
@@ -55,7 +57,8 @@ async function pull(location: TreeLocation, directory: string, flags: PullFlags)
       paths: flags.range,
       force: flags.force,
       fsync: flags.fsync,
-      writer: createFileWriter({ warn: context.progress.warn }),
+      sparse: flags.sparse,
+      writer: flags.sparse ? undefined : createFileWriter({ warn: context.progress.warn }),
     }),
   );
   if (flags.json) printJson(describeResult(result.item.hash, result));

@@ -29,7 +29,7 @@ import { makeFolderIn } from '../folder-calls.ts';
 import { type FolderAccess, openFolders } from './checked-folders.ts';
 import { explain, shownPath } from './failure.ts';
 import type { FileWriter } from './file-writer.ts';
-import { findStat, kindOf, READ_FLAGS, swapCase, syncFolder } from './local-entries.ts';
+import { findStat, isReplaceable, kindOf, READ_FLAGS, swapCase, syncFolder } from './local-entries.ts';
 import {
   type AbandonedFile,
   closeLater,
@@ -44,6 +44,7 @@ import {
   readRange,
   sealPartial,
   writeRange,
+  writeRangeSparsely,
 } from './partial-names.ts';
 import { assertRoom } from './room.ts';
 import { setExecutable } from './set-mode.ts';
@@ -59,6 +60,8 @@ const EXECUTABLE_BITS = 0o111;
 export interface FolderTargetOptions {
   /** Each file and folder is on disk before the next step counts on it: slow, and safe against power loss. */
   readonly fsync?: boolean | undefined;
+  /** Blocks of zeros become holes. A writer beside the pull knows no holes, so give none. */
+  readonly sparse?: boolean | undefined;
   /** Instead of what the system offers, for tests. */
   readonly folders?: FolderAccess | undefined;
   /** Instead of `lstat`, for tests: a file system that folds case. */
@@ -82,7 +85,7 @@ export function openFolderTarget(base: string, options: FolderTargetOptions = {}
 class LocalTarget implements FolderTarget {
   readonly #base: string;
   readonly #folders: FolderAccess;
-  readonly #fsync: boolean;
+  readonly #how: { readonly fsync: boolean; readonly isSparse: boolean };
   readonly #findStat: (at: Buffer) => Stats | undefined;
   readonly #closeFile: (descriptor: number) => Promise<void>;
   /** A test folds case by `#findStat`, which the system knows nothing of: then `#findStat` alone tells what stands under a name. */
@@ -101,7 +104,7 @@ class LocalTarget implements FolderTarget {
     this.#writer = options.writer;
     this.#folders =
       options.folders ?? openFolders(base, (held, close) => dropLater(this.#writer, held, close));
-    this.#fsync = options.fsync ?? false;
+    this.#how = { fsync: options.fsync ?? false, isSparse: options.sparse ?? false };
     this.#findStat = options.findStat ?? findStat;
     this.#isFolded = options.findStat !== undefined;
     this.#closeFile = options.closeFile ?? closeLater;
@@ -117,7 +120,9 @@ class LocalTarget implements FolderTarget {
   }
 
   prepare(missing: MissingEntries): void {
-    assertRoom(this.#base, this.#folders.at(undefined).prefix, missing);
+    // Nobody knows before how much of a sparse tree is holes.
+    const bytes = this.#how.isSparse ? 0 : missing.bytes;
+    assertRoom(this.#base, this.#folders.at(undefined).prefix, { ...missing, bytes });
     this.#writer?.expect(missing.entries);
   }
 
@@ -235,7 +240,7 @@ class LocalTarget implements FolderTarget {
   #openWhole(path: TreePath, { isExecutable, mtimeNs }: NewFile): SmallFile {
     const folder = this.#try(path, 'cannot be written', () => this.#folders.at(path.parent));
     const partialName = makePartialName(NO_HASH);
-    return { folder, partialName, name: path.name, isExecutable, mtimeNs, fsync: this.#fsync };
+    return { folder, partialName, name: path.name, isExecutable, mtimeNs, ...this.#how };
   }
 
   /** False when it was not what its hash says. */
@@ -265,18 +270,22 @@ class LocalTarget implements FolderTarget {
     const { name, descriptor } = this.#try(path, 'cannot be written', () =>
       this.#takePartial(path, hash, file),
     );
+    const foundBytes = fstatSync(descriptor).size;
     const write = async (offset: number, bytes: Uint8Array): Promise<void> => {
-      await writeRange(descriptor, offset, bytes).catch((error: unknown) => {
+      const writePart = this.#how.isSparse && offset >= foundBytes ? writeRangeSparsely : writeRange;
+      await writePart(descriptor, offset, bytes).catch((error: unknown) => {
         throw explain(error, `${this.#shown(path)} cannot be written`);
       });
     };
     let isClosed = false;
     return {
-      foundBytes: fstatSync(descriptor).size,
+      foundBytes,
       read: (offset, length) => readRange(descriptor, offset, length),
       write,
       commit: async (bytes) => {
-        this.#try(path, 'cannot be written', () => sealPartial(descriptor, { bytes, fsync: this.#fsync }));
+        this.#try(path, 'cannot be written', () =>
+          sealPartial(descriptor, { bytes, fsync: this.#how.fsync }),
+        );
         isClosed = true;
         // Some network file systems write only now, and tell of a failure here.
         await this.#closeFile(descriptor).catch((error: unknown) => {
@@ -299,7 +308,7 @@ class LocalTarget implements FolderTarget {
       const leftovers = stood ? this.#listAbandoned(folder) : [];
       for (const { name } of leftovers) unlinkIfThere(Buffer.concat([folder, Buffer.from(name)]));
       if (mtimeNs !== undefined) setTimes(folder, mtimeNs);
-      if (this.#fsync) syncFolder(folder);
+      if (this.#how.fsync) syncFolder(folder);
     });
   }
 
@@ -383,11 +392,6 @@ class LocalTarget implements FolderTarget {
       throw explain(error, `${this.#shown(path)} ${what}`);
     }
   }
-}
-
-/** Folders stay, and so do devices, pipes and sockets. */
-function isReplaceable(stat: Stats): boolean {
-  return stat.isFile() || stat.isSymbolicLink();
 }
 
 function dropLater(writer: FileWriter | undefined, descriptor: number, close: () => void): void {

@@ -15,6 +15,11 @@ export function kindOf(stat: Stats): FoundEntry['kind'] {
   return stat.isSymbolicLink() ? 'link' : 'other';
 }
 
+/** Folders stay, and so do devices, pipes and sockets. */
+export function isReplaceable(stat: Stats): boolean {
+  return stat.isFile() || stat.isSymbolicLink();
+}
+
 /** `name` with the first ASCII letter in the other case; undefined without one. */
 export function swapCase(name: Buffer): Buffer | undefined {
   const at = name.findIndex((byte) => (byte >= 0x41 && byte <= 0x5a) || (byte >= 0x61 && byte <= 0x7a));

@@ -19,6 +19,7 @@ import {
 import { promisify } from 'node:util';
 import type { Hash, NewFile } from '@holdfast/client';
 import { isProcessRunning } from '../process-running.ts';
+import { dataParts } from './sparse.ts';
 
 const readAt = promisify(read);
 const writeAt = promisify(write);
@@ -136,6 +137,15 @@ export async function writeRange(descriptor: number, offset: number, bytes: Uint
   for (let done = 0; done < bytes.length; ) {
     done += (await writeAt(descriptor, bytes, done, bytes.length - done, offset + done)).bytesWritten;
   }
+}
+
+/** Leaves out blocks of zeros: nothing was written at that place of the file before. */
+export async function writeRangeSparsely(
+  descriptor: number,
+  offset: number,
+  bytes: Uint8Array,
+): Promise<void> {
+  for (const part of dataParts(offset, bytes)) await writeRange(descriptor, part.offset, part.bytes);
 }
 
 /** Length and, when asked for, durability. */

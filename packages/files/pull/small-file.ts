@@ -3,6 +3,7 @@ import { closeSync, fsyncSync, lstatSync, renameSync, unlinkSync, writeSync } fr
 import { openIn, renameExclusivelyIn } from '../folder-calls.ts';
 import { CREATE_FLAGS, createPartial, modeOf } from './partial-names.ts';
 import { setTimes } from './set-times.ts';
+import { fillSparsely } from './sparse.ts';
 import { pathOf, type TargetFolder } from './target-folder.ts';
 
 export interface SmallFile {
@@ -12,6 +13,8 @@ export interface SmallFile {
   readonly isExecutable: boolean;
   readonly mtimeNs: bigint | undefined;
   readonly fsync: boolean;
+  /** Its blocks of zeros become holes; only where the pull itself writes it. */
+  readonly isSparse?: boolean | undefined;
 }
 
 /**
@@ -36,7 +39,8 @@ export function writeSmallFile(
   try {
     const descriptor = create(folder, partialName, file);
     try {
-      for (let done = 0; done < content.length; ) done += writeSync(descriptor, content, done);
+      if (file.isSparse) fillSparsely(descriptor, content);
+      else for (let done = 0; done < content.length; ) done += writeSync(descriptor, content, done);
       if (file.fsync) sync(descriptor);
       if (mtimeNs !== undefined) setTimes(pathOf(folder, partialName), mtimeNs);
       placed = place(folder, partialName, name);
