@@ -1,5 +1,5 @@
 /**
- * The README of the SDK, word for word: its packages installed without a network, its examples run on Node against a server
+ * The README of the SDK, and the page about an editor, word for word: its packages installed without a network, its examples run on Node against a server
  * that was started as it says, their output compared, and their types checked.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
@@ -13,6 +13,8 @@ import { until } from './support/until.ts';
 
 const MINUTE_MS = 60_000;
 const README = readFileSync(join(ROOT, 'packages', 'client', 'README.md'), 'utf8');
+/** Goes on where the README is installed. */
+const EDITOR = readFileSync(join(ROOT, 'docs', 'document-editor.md'), 'utf8');
 const TSC = join(ROOT, 'node_modules', '.bin', 'tsc');
 
 const folder = makeTempFolder('sdk-readme');
@@ -35,13 +37,20 @@ afterAll(async () => {
 });
 
 /** The first line of each block names the file that a reader saves it as. */
-const EXAMPLES = [...README.matchAll(/^```js\n([\s\S]*?)^```$/gm)].map(([, text = '']) => {
-  return { name: /^\/\/ (\S+\.mjs)\n/.exec(text)?.[1] ?? '', text };
-});
+const EXAMPLES = [README, EDITOR].flatMap(readExamples);
+
+function readExamples(page: string): { readonly name: string; readonly text: string }[] {
+  return [...page.matchAll(/^```js\n([\s\S]*?)^```$/gm)].map(([, text = '']) => {
+    return { name: /^\/\/ (\S+\.mjs)\n/.exec(text)?.[1] ?? '', text };
+  });
+}
+
+/** Files that others import. */
+const SHARED: readonly string[] = ['connect.mjs', 'document.mjs'];
 
 test('every example is run by a command of the page', () => {
-  const commands = readSteps(README).map(({ command }) => command);
-  const programs = EXAMPLES.filter(({ name }) => name !== 'connect.mjs');
+  const commands = [README, EDITOR].flatMap(readSteps).map(({ command }) => command);
+  const programs = EXAMPLES.filter(({ name }) => !SHARED.includes(name));
   expect(programs.length).toBeGreaterThan(5);
   for (const { name } of programs) expect(commands.join('\n')).toContain(`node ${name}`);
 });
@@ -52,7 +61,9 @@ test(
     const home = join(folder.path, 'home');
     mkdirSync(home);
     const environment = { PATH: process.env.PATH, HOME: home };
-    expect(await findDifferences(readSteps(README), { folder: reader, environment, server })).toEqual([]);
+    for (const page of [README, EDITOR]) {
+      expect(await findDifferences(readSteps(page), { folder: reader, environment, server })).toEqual([]);
+    }
     expect(readdirSync(join(reader, 'node_modules', '@holdfast')).toSorted()).toEqual(['client', 'protocol']);
   },
   4 * MINUTE_MS,
