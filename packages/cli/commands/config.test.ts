@@ -30,6 +30,14 @@ async function check(...args: readonly string[]): Promise<Report & { readonly ex
 }
 
 describe('holdfast config check', () => {
+  test('looks at the tokens of operators', async () => {
+    writeFileSync(place.path('tokens'), 'alice hunter2\n', { mode: 0o600 });
+    const flags = ['--operator-listen', '127.0.0.1:0', '--operator-token-file', place.path('tokens')];
+    const report = await check(...flags);
+    expect(report).toMatchObject({ exitCode: 2, problems: [{ kind: 'usage' }] });
+    expect(report.problems[0]?.message).toContain('line 1: a token has 32');
+  });
+
   test('says what a server would run with, and makes nothing', async () => {
     place.environment.HOLDFAST_WORKERS = '3';
     place.environment.HOLDFAST_TOKEN = 'hunter2';

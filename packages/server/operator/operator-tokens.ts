@@ -42,7 +42,8 @@ export type TokenVerdict =
 export class OperatorTokens {
   readonly #log: Log;
   #loaded: LoadedTokens;
-  #lookedAt = performance.now();
+  /** A process that takes the place of another was given what that one had read. */
+  #lookedAt = Number.NEGATIVE_INFINITY;
 
   constructor(loaded: LoadedTokens, log: Log) {
     this.#loaded = loaded;

@@ -4,6 +4,7 @@ import { formatAuthority } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
 import { type EngineFindings, tryEngines, tryFolder } from '../inspect/try-engines.ts';
 import { parseServeConfig, type ServeConfig, type ServeFlags } from './config.ts';
+import { loadGivenTokens } from './operator-tokens.ts';
 import { checkTraces } from './traces.ts';
 import { tryAddresses } from './try-listen.ts';
 import { findUnknownVariables, listServeVariables } from './variables.ts';
@@ -55,9 +56,21 @@ export async function checkConfig({
   const config = tryParse(flags, env);
   if (config instanceof ConfigError) return { ok: false, problems, found: traces.found, settings: null };
   const settings = describeSettings(config);
+  problems.push(...(await findBadTokens(config)).map((message) => ({ kind: 'usage' as const, message })));
   const engines = isOnline ? await tryOnline(config) : tryFolder(config.place.rows);
   problems.push(...engines.problems.map((message) => ({ kind: 'engine' as const, message })));
   return { ok: problems.length === 0, problems, found: [...traces.found, ...engines.found], settings };
+}
+
+/** What `serve` would say of the file with the tokens of operators. */
+async function findBadTokens(config: ServeConfig): Promise<readonly string[]> {
+  try {
+    await loadGivenTokens(config);
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigError) return [error.message];
+    throw error;
+  }
 }
 
 type Findings = Pick<EngineFindings, 'problems' | 'found'>;

@@ -15,6 +15,7 @@ import { type StartedProgram, startSupervising } from './supervisor.ts';
 import { findUnknownVariables, listServeVariables } from './variables.ts';
 
 const SECOND_SIGNAL_EXIT_CODE = 1;
+const ENDED = 'a signal ended the start';
 /** Only their owner may read the files of the data folder, also in a folder that others may enter. */
 const PRIVATE_UMASK = 0o077;
 
@@ -43,7 +44,9 @@ export async function serve(
   // A rotation of the audit log that comes during the start must not end the server.
   if (config.audit !== undefined) process.on('SIGHUP', () => undefined);
   // Nor is a folder made for a server that cannot start.
-  const givenTokens = await loadGivenTokens(config);
+  // A pipe may give its tokens late, or never.
+  const givenTokens = await Promise.race([loadGivenTokens(config), told.then((): typeof ENDED => ENDED)]);
+  if (givenTokens === ENDED) return;
   const folder = holdFolder(config);
   try {
     const devApp = config.isDev ? await openDevApp(config.dataDir, config.place.rows) : undefined;
