@@ -58,31 +58,37 @@ async function checkTable(
   return found;
 }
 
-function keysOf({ key }: SummedTable, row: StoredRow): SQLQueryBindings[] {
-  return key.map((column) => row[column] as SQLQueryBindings);
+/** A text whose bytes are no UTF-8 any more cannot be asked for: the sum that the row carries finds it. */
+const LOST_CHARACTER = '\ufffd';
+
+function placeOf({ key, sumColumn }: SummedTable, row: StoredRow): readonly string[] {
+  const isAskable = (column: string): boolean => !String(row[column]).includes(LOST_CHARACTER);
+  return [...key.filter((column) => row[column] instanceof Uint8Array || isAskable(column)), sumColumn];
+}
+
+/** The parameters begin with `first`. */
+function whereOf(columns: readonly string[], first: number): string {
+  return columns.map((column, index) => `${column} = ?${first + index}`).join(' AND ');
 }
 
 function isAsBefore(database: Database, table: SummedTable, row: StoredRow): boolean {
-  const { name, key, sumColumn } = table;
-  const where = key.map((column, index) => `${column} = ?${index + 1}`).join(' AND ');
+  const place = placeOf(table, row);
   using statement = database.prepare<StoredRow, SQLQueryBindings[]>(
-    `SELECT ${sumColumn} FROM ${name} WHERE ${where}`,
+    `SELECT 1 AS known FROM ${table.name} WHERE ${whereOf(place, 1)}`,
   );
-  statement.safeIntegers(true);
-  return statement.get(...keysOf(table, row))?.[sumColumn] === row[sumColumn];
+  return statement.get(...place.map((column) => row[column] as SQLQueryBindings)) !== null;
 }
 
 /** Whether it could: the key that the row has to have may be taken meanwhile. */
 function mendRow(path: string, table: SummedTable, { row, bit }: DamagedRow): boolean {
   if (bit === undefined) return false;
-  const { name, key, sumColumn } = table;
-  const where = [...key, sumColumn].map((column, index) => `${column} = ?${index + 2}`).join(' AND ');
+  const place = placeOf(table, row);
   const writer = openWriter(path, undefined);
   try {
     using statement = writer.prepare<unknown, SQLQueryBindings[]>(
-      `UPDATE ${name} SET ${bit.column} = ?1 WHERE ${where}`,
+      `UPDATE ${table.name} SET ${bit.column} = ?1 WHERE ${whereOf(place, 2)}`,
     );
-    const values = [bit.value, ...keysOf(table, row), row[sumColumn]] as SQLQueryBindings[];
+    const values = [bit.value, ...place.map((column) => row[column])] as SQLQueryBindings[];
     return statement.run(...values).changes === 1;
   } catch (error) {
     if (error instanceof Error && /SQLITE_(CONSTRAINT|CORRUPT)/.test(String(Object(error).code)))
