@@ -2,6 +2,7 @@
 
 import { type HeldDataFolder, holdDataFolder } from '../deployment/data-folder.ts';
 import { type FolderModes, tightenModes } from '../deployment/folder-modes.ts';
+import { watchFolder } from '../deployment/watch-folder.ts';
 import { formatAuthority } from '../engine/address.ts';
 import { type Log, openLog } from '../log.ts';
 import { LOG_DROPPED } from '../metrics/server-metrics.ts';
@@ -10,7 +11,7 @@ import type { ServeConfig } from './config.ts';
 import { type DevApp, type KeepAccess, openDevApp } from './dev-app.ts';
 import { nameLocalUrl, nameSpaceUrl } from './local-address.ts';
 import { loadGivenTokens, makeToken } from './operator-tokens.ts';
-import { type ServingProcess, startServing } from './serving-process.ts';
+import { FATAL_EXIT_CODE, type ServingProcess, startServing } from './serving-process.ts';
 import { type StartedProgram, startSupervising } from './supervisor.ts';
 import { findUnknownVariables, listServeVariables } from './variables.ts';
 
@@ -58,6 +59,7 @@ export async function serve(
             ...{ worker: 0, port: config.port, isAlone: true, signInCode, tokens, program: program.command },
           })
         : await startSupervising(config, log, program, { signInCode, tokens });
+    const stopWatching = await watchServedFolder(config, log);
     if (config.audit !== undefined) process.on('SIGHUP', () => serving.reopenAudit());
     for (const line of await describeServer(config, serving, program, { devApp, signInCode }))
       printLine(line);
@@ -68,6 +70,7 @@ export async function serve(
     warnOfUnknownVariables(log, program.otherVariables);
     if (folder !== undefined) warnOfModes(log, folder.modes);
     log.info({ signal: await told }, 'draining');
+    stopWatching?.();
     await serving.end();
     log.info('ended');
   } finally {
@@ -91,6 +94,21 @@ function holdFolder({
   if (rows.kind !== 'folder') return undefined;
   const held = holdDataFolder(rows.dataDir, { withWorkers: workers > 1 });
   return { ...held, modes: tightenModes(rows.dataDir) };
+}
+
+/** Workers end with this process. */
+async function watchServedFolder(
+  { place: { rows }, workers }: ServeConfig,
+  log: Log,
+): Promise<(() => void) | undefined> {
+  if (rows.kind !== 'folder') return undefined;
+  return watchFolder(rows.dataDir, workers > 1, (path) => {
+    log.fatal(
+      { path },
+      'the data folder or a file of it is gone, or another one is in its place: the server ends, because nothing would be kept; bring it back (is its disk mounted?) and start again',
+    );
+    process.exit(FATAL_EXIT_CODE);
+  });
 }
 
 function warnOfModes(log: Log, { tightened, open }: FolderModes): void {

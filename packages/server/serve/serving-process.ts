@@ -14,7 +14,7 @@ import { type Operators, openOperators } from './operators.ts';
 import { type OpenServer, type OpenServerOptions, openServer } from './server.ts';
 
 /** The exit code after a broken invariant or a write of unknown outcome: the supervisor starts the process again. */
-const FATAL_EXIT_CODE = 70;
+export const FATAL_EXIT_CODE = 70;
 
 export interface ServingProcess {
   readonly port: number;

@@ -1,0 +1,60 @@
+/**
+ * Ends a server whose data folder is gone. SQLite goes on writing to files that have no name any more, so a folder that was removed, or
+ * hidden by another one or by a mount, would go on taking what nobody can read later.
+ */
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ROWS_FILE } from '../engine/sqlite/rows-file.ts';
+import { codeOf } from '../error-code.ts';
+import { LOCK_NAME } from './data-folder.ts';
+
+/** Several looks in the 20 s within which nothing may be acknowledged any more. */
+const LOOK_MS = 3000;
+/** What each server has from its start to its end. */
+const WATCHED = ['', LOCK_NAME, ROWS_FILE];
+/** The last of several workers that closes the database removes its log, and the next one makes it anew. */
+const WATCHED_ALONE = [...WATCHED, `${ROWS_FILE}-wal`];
+
+/**
+ * Looks whether the folder and its files are those of the start; of what is not there at the start nothing is said. `onGone` is called once
+ * with the path that is not. Returns what ends the looks.
+ */
+export async function watchFolder(
+  dataDir: string,
+  hasWorkers: boolean,
+  onGone: (path: string) => void,
+): Promise<() => void> {
+  const paths = (hasWorkers ? WATCHED : WATCHED_ALONE).map((name) => join(dataDir, name));
+  const atStart = new Map<string, string>();
+  for (const path of paths) {
+    const found = await identify(path);
+    if (found !== undefined) atStart.set(path, found);
+  }
+  let isLooking = false;
+  const look = async (): Promise<void> => {
+    if (isLooking) return;
+    isLooking = true;
+    for (const [path, identity] of atStart) {
+      // A disk that fails now proves nothing.
+      const found = await identify(path).catch(() => identity);
+      if (found === identity) continue;
+      clearInterval(timer);
+      onGone(path);
+      return;
+    }
+    isLooking = false;
+  };
+  const timer = setInterval(() => void look(), LOOK_MS).unref();
+  return () => clearInterval(timer);
+}
+
+/** Of the file itself; undefined: nothing has that name. */
+async function identify(path: string): Promise<string | undefined> {
+  try {
+    const { dev, ino } = await stat(path, { bigint: true });
+    return `${dev}:${ino}`;
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR') return undefined;
+    throw error;
+  }
+}
