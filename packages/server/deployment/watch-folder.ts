@@ -4,10 +4,11 @@
  */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ROWS_FILE } from '../engine/sqlite/rows-file.ts';
 import { codeOf } from '../error-code.ts';
 import { LOCK_NAME } from './data-folder.ts';
 
+/** of SQLite's rows, as the folder has it */
+const ROWS_FILE = 'holdfast.db';
 /** Several looks in the 20 s within which nothing may be acknowledged any more. */
 const LOOK_MS = 3000;
 /** What each server has from its start to its end. */
