@@ -54,6 +54,10 @@ export function withServeFlags(command: Command): Command {
       'free space to keep on the disk of the data folder: below it uploads are refused (default: 1GiB or 5 % of the disk)',
     )
     .option(
+      '--idle-timeout <duration>',
+      'how long a connection may rest between requests; longer than a balancer in front keeps one (default: 70s)',
+    )
+    .option(
       '--trusted-proxy <cidr,…>',
       'proxies whose X-Forwarded-For and X-Forwarded-Proto are believed (default: none)',
     )

@@ -8,7 +8,6 @@ import type { UploadHolder } from '../core/upload-token.ts';
 import type { ContentCopies } from './content-copies.ts';
 import type { HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
-import { IDLE_SECONDS_MAX } from './http-limits.ts';
 import type { TenantShares } from './tenant-shares.ts';
 
 /** An authorized request of a known route. Nothing else about it is checked yet. */
@@ -36,14 +35,14 @@ export interface AuthorizedCall {
 /** Allows an operation to be silent longer than usual before its connection counts as dead. */
 export async function waitingUpTo(
   seconds: number,
-  { exchange: { request, connections } }: AuthorizedCall,
+  { exchange: { request, connections, idleSeconds } }: AuthorizedCall,
   answer: () => Awaitable<Response>,
 ): Promise<Response> {
   connections?.timeout(request, seconds);
   try {
     return await answer();
   } finally {
-    connections?.timeout(request, IDLE_SECONDS_MAX);
+    connections?.timeout(request, idleSeconds);
   }
 }
 

@@ -15,7 +15,7 @@ import { askCollector, releaseBytes } from '../core/release-bytes.ts';
 import { SENT_BYTES } from '../metrics/server-metrics.ts';
 import { type AuthorizedCall, dispatch, refuseQuery, tellRot, waitingUpTo } from './authorized-call.ts';
 import { corsHeaders } from './cors.ts';
-import { IDLE_SECONDS_MAX, VALIDATION_SECONDS_MAX } from './http-limits.ts';
+import { VALIDATION_SECONDS_MAX } from './http-limits.ts';
 import { withJsonBody } from './request-body.ts';
 
 type BulkAnswer = (call: AuthorizedCall, packId: string | undefined) => Awaitable<Response>;
@@ -63,7 +63,7 @@ async function answerPack(
   { exchange }: AuthorizedCall,
   pieces: AsyncGenerator<Uint8Array>,
 ): Promise<Response> {
-  const { request, connections, record, timing, corsOrigins } = exchange;
+  const { request, connections, idleSeconds, record, timing, corsOrigins } = exchange;
   const startedAt = performance.now();
   const first = await pieces.next();
   timing.record('cas_dispatch', startedAt);
@@ -78,7 +78,7 @@ async function answerPack(
   const body = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        connections?.timeout(request, IDLE_SECONDS_MAX);
+        connections?.timeout(request, idleSeconds);
         const piece: Uint8Array | undefined = ahead ?? (await pieces.next()).value;
         ahead = undefined;
         if (piece === undefined) {

@@ -6,7 +6,7 @@ import { askCollector } from '../core/release-bytes.ts';
 import type { Hold } from '../shares/fair-shares.ts';
 import type { ContentCopies } from './content-copies.ts';
 import type { Exchange } from './exchange.ts';
-import { IDLE_SECONDS_MAX, SMALL_ANSWER_BYTES_MAX } from './http-limits.ts';
+import { SMALL_ANSWER_BYTES_MAX } from './http-limits.ts';
 import type { Lane } from './lanes.ts';
 import type { SentAnswers } from './sent-answers.ts';
 import type { TenantShares } from './tenant-shares.ts';
@@ -56,8 +56,8 @@ export class ContentRequest implements ContentCaller {
   }
 
   copy(source: CopySource, start: number, end: number): Promise<Blob> {
-    const { request, connections } = this.#exchange;
-    const onProgress = (): void => connections?.timeout(request, IDLE_SECONDS_MAX);
+    const { request, connections, idleSeconds } = this.#exchange;
+    const onProgress = (): void => connections?.timeout(request, idleSeconds);
     return this.#copies.take(source, start, end, { space: this.#space, signal: request.signal, onProgress });
   }
 

@@ -6,7 +6,7 @@ import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/store-fai
 import { QUOTA_REFUSALS } from '../metrics/server-metrics.ts';
 import type { CorsOrigins, HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer, requestIdOf } from './exchange.ts';
-import { SMALL_BODY_BYTES_MAX, STORAGE_RETRY_AFTER_SECONDS } from './http-limits.ts';
+import { IDLE_SECONDS_MAX, SMALL_BODY_BYTES_MAX, STORAGE_RETRY_AFTER_SECONDS } from './http-limits.ts';
 import { unreadBytesAtMost } from './request-body.ts';
 import { RequestRecord } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
@@ -73,6 +73,7 @@ export function unsentAnswer(corsOrigins: CorsOrigins, error: unknown, report: R
       record: new RequestRecord(),
       corsOrigins,
       connections: undefined,
+      idleSeconds: IDLE_SECONDS_MAX,
     },
     error,
     report,

@@ -22,6 +22,8 @@ export interface Exchange {
   readonly record: RequestRecord;
   readonly corsOrigins: CorsOrigins;
   readonly connections: Connections | undefined;
+  /** s its connection may rest after it, and be silent under it unless an operation has a time of its own */
+  readonly idleSeconds: number;
   /** the body that is being received for it now, if any: it can be cut off */
   body?: WatchedBody | undefined;
   /** its place among the requests that are being answered, if it was worth a count; released with the answer */

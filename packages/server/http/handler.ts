@@ -27,7 +27,7 @@ import { type CorsOrigins, preflightHeaders } from './cors.ts';
 import { errorAnswer, type ReportFailure, unsentAnswer } from './error-answer.ts';
 import { type Connections, type Exchange, emptyAnswer } from './exchange.ts';
 import { acceptsHtml, FRONT_PATH, frontPageAnswer } from './front-page.ts';
-import { SMALL_BODY_BYTES_MAX } from './http-limits.ts';
+import { IDLE_SECONDS_MAX, SMALL_BODY_BYTES_MAX } from './http-limits.ts';
 import { peerShareOf, TrustedProxies } from './peer.ts';
 import { auditAnswer, mayChange, notAudited } from './request-audit.ts';
 import { jsonBytesAtMost, orDropped } from './request-body.ts';
@@ -65,6 +65,8 @@ export interface HandlerOptions {
   /** origin of upload URLs, no trailing slash; undefined: `http://` and the Host of the lease request */
   readonly publicUrl: string | undefined;
   readonly corsOrigins: CorsOrigins;
+  /** s a connection may rest between requests */
+  readonly idleSeconds?: number | undefined;
   /** whose word about the client's address and scheme is believed; by default nobody's */
   readonly trustedProxies?: TrustedProxies;
   readonly shares?: TenantShares;
@@ -92,7 +94,7 @@ const HEALTHY: Health = { status: 'ok' };
 const HEALTH_TEXT = JSON.stringify(HEALTHY);
 
 export function createHandler(options: HandlerOptions): Handler {
-  const { corsOrigins, reportFailure, audit, tracer } = options;
+  const { corsOrigins, idleSeconds = IDLE_SECONDS_MAX, reportFailure, audit, tracer } = options;
   const shares = options.shares ?? makeTenantShares();
   const proxies = options.trustedProxies ?? new TrustedProxies();
   const uploads = new UploadTarget(shares, options.checkUpload);
@@ -151,6 +153,7 @@ export function createHandler(options: HandlerOptions): Handler {
       record: new RequestRecord(),
       corsOrigins,
       connections,
+      idleSeconds,
     };
   };
 

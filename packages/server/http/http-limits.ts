@@ -55,9 +55,8 @@ export const FILLED_PIECES_OF_ANSWER_MAX = 8;
 export const PREFLIGHT_SECONDS = 7200;
 
 /**
- * Seconds a connection may be silent: between requests, under a JSON body, before an answer. The runtime closes a first head
- * after 12 s; the head of a later request on the same connection has this long, which keeps it under the 60 s of docs/api.md,
- * Limits. Uploads and collection passes have times of their own.
+ * Seconds a connection may be silent while an answer or an upload is under way. The runtime closes a first head after 12 s; between
+ * requests, and under the head of a later one, it waits as long as `--idle-timeout` says. Collection passes have times of their own.
  */
 export const IDLE_SECONDS_MAX = 45;
 

@@ -12,7 +12,6 @@ import { exhausted } from '../shares/exhausted.ts';
 import type { WatchedBody } from './body-watch.ts';
 import { type Exchange, emptyAnswer } from './exchange.ts';
 import {
-  IDLE_SECONDS_MAX,
   SMALL_UPLOAD_BYTES_MAX,
   UPLOAD_DURATION_MS_MAX,
   UPLOAD_OF_GENERATION_WAIT_MS_MAX,
@@ -43,7 +42,7 @@ export class UploadTarget {
   }
 
   async answer(core: Core, exchange: Exchange, token: string): Promise<Response> {
-    const { request, connections } = exchange;
+    const { request, connections, idleSeconds } = exchange;
     const declaredLength = declaredLengthOf(request);
     const isSmall = declaredLength !== undefined && declaredLength <= SMALL_UPLOAD_BYTES_MAX;
     const body = this.#shares.pace.watch();
@@ -66,7 +65,7 @@ export class UploadTarget {
     } finally {
       leave();
       body.end();
-      if (!isSmall) connections?.timeout(request, IDLE_SECONDS_MAX);
+      if (!isSmall) connections?.timeout(request, idleSeconds);
     }
     return emptyAnswer(exchange, 200);
   }

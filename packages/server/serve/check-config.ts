@@ -1,4 +1,5 @@
 /** `holdfast config check`: judges flags and variables as `serve` would, and says what would be in force. Makes nothing. */
+import { formatDuration } from '@holdfast/protocol';
 import { nameBucket, nameRows } from '../deployment/place.ts';
 import { formatAuthority } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
@@ -168,6 +169,7 @@ const SHOWN: { readonly [Key in keyof ServeConfig]: (config: ServeConfig) => Sho
   gcEveryMs: ({ gcEveryMs }) => ({ gcEveryMs: gcEveryMs ?? null }),
   clockSkewMsMax: ({ clockSkewMsMax }) => ({ maxClockSkewMs: clockSkewMsMax }),
   minFreeBytes: ({ minFreeBytes }) => ({ minFree: minFreeBytes ?? '1GiB or 5 % of the disk' }),
+  idleSeconds: ({ idleSeconds }) => ({ idleTimeout: formatDuration(idleSeconds * 1000) }),
   trustedProxies: ({ trustedProxies }) => ({ trustedProxy: trustedProxies.join(',') || null }),
   workers: ({ workers }) => ({ workers }),
   isDev: ({ isDev }) => ({ dev: isDev }),

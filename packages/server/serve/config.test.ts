@@ -17,6 +17,7 @@ describe('serve configuration', () => {
       nodeBytesMax: 67_108_864,
       activeUploadsMax: 1024,
       uploadTtlMs: 300_000,
+      idleSeconds: 70,
       workers: 1,
       minFreeBytes: undefined,
       trustedProxies: [],
@@ -122,6 +123,7 @@ describe('serve configuration', () => {
     [{ uploadTtl: '0s' }, /--upload-ttl/],
     [{ uploadTtl: '8d' }, /--upload-ttl/],
     [{ gcEvery: '0s' }, /--gc-every/],
+    [{ idleTimeout: '4s' }, /--idle-timeout "4s" must be a duration from 5s/],
     [{ maxClockSkew: '1s' }, /--max-clock-skew "1s" must be a duration from 5s/],
     [{ operatorListen: '0.0.0.0:8421' }, /--operator-token-file FILE/],
     [{ operatorListen: 'localhost.example:1' }, /other machines/],
@@ -163,6 +165,12 @@ describe('serve configuration', () => {
     expect(parse).toThrow(ConfigError);
     expect(parse).toThrow(/--content.*cannot share bytes in one folder/);
     expect(parse).not.toThrow(/hush/);
+  });
+
+  test('a connection rests longer than a balancer keeps one, or as long as is said', () => {
+    expect(parseServeConfig({}, {}).idleSeconds).toBeGreaterThan(60);
+    expect(parseServeConfig({ idleTimeout: '2m' }, {}).idleSeconds).toBe(120);
+    expect(parseServeConfig({}, { HOLDFAST_IDLE_TIMEOUT: '5s' }).idleSeconds).toBe(5);
   });
 
   test('a size may have a unit', () => {

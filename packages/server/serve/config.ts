@@ -33,6 +33,7 @@ export interface ServeFlags extends AuditFlags, OperatorFlags, ShareFlags {
   readonly gcEvery?: string | undefined;
   readonly maxClockSkew?: string | undefined;
   readonly workers?: string | undefined;
+  readonly idleTimeout?: string | undefined;
   readonly dev?: boolean | undefined;
 }
 
@@ -49,6 +50,8 @@ export interface ServeConfig extends ShareConfig {
   readonly nodeBytesMax: number;
   readonly activeUploadsMax: number;
   readonly uploadTtlMs: number;
+  /** s a connection may rest between requests */
+  readonly idleSeconds: number;
   /** how many server processes share the port */
   readonly workers: number;
   readonly isDev: boolean;
@@ -76,6 +79,11 @@ const GC_EVERY_MS_MAX = 365 * 24 * 60 * 60 * 1000;
 const CLOCK_SKEW_MS_MIN = 5000;
 const CLOCK_SKEW_MS_MAX = 365 * 24 * 60 * 60 * 1000;
 const WORKERS_MAX = 64;
+/** Longer than the 60 s after which common balancers drop a connection: the server never closes one that they are about to use. */
+const IDLE_MS_DEFAULT = 70_000;
+const IDLE_MS_MIN = 5000;
+/** The runtime counts to 255 s. */
+const IDLE_MS_MAX = 240_000;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -117,6 +125,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
       read(flags.minFree, 'HOLDFAST_MIN_FREE'),
       read(flags.trustedProxy, 'HOLDFAST_TRUSTED_PROXY'),
     ),
+    idleSeconds: parseIdleTimeout(read(flags.idleTimeout, 'HOLDFAST_IDLE_TIMEOUT')),
     workers: parseInteger('--workers', read(flags.workers, 'HOLDFAST_WORKERS'), {
       min: 1,
       max: WORKERS_MAX,
@@ -191,6 +200,11 @@ function parseGcEvery(text: string | undefined): number | undefined {
 function parseClockSkew(text: string | undefined): number {
   const range = { min: CLOCK_SKEW_MS_MIN, max: CLOCK_SKEW_MS_MAX };
   return parseDurationWithin('--max-clock-skew', text, range, '2m') ?? CLOCK_SKEW_MS_MAX_DEFAULT;
+}
+
+function parseIdleTimeout(text: string | undefined): number {
+  const range = { min: IDLE_MS_MIN, max: IDLE_MS_MAX };
+  return Math.ceil((parseDurationWithin('--idle-timeout', text, range, '70s') ?? IDLE_MS_DEFAULT) / 1000);
 }
 
 /** `undefined`: nothing was given. */

@@ -3,7 +3,6 @@
 import { formatAuthority } from '../engine/address.ts';
 import { ServeError } from '../errors.ts';
 import type { Handler } from '../http/handler.ts';
-import { IDLE_SECONDS_MAX } from '../http/http-limits.ts';
 import { routesOf } from '../http/sent-path.ts';
 import { AcceptBrake } from './accept-brake.ts';
 import type { ServeConfig } from './config.ts';
@@ -29,7 +28,7 @@ export function listen(config: ServeConfig, port: number, handler: Handler): Lis
       hostname: config.host,
       port,
       reusePort: config.workers > 1,
-      idleTimeout: IDLE_SECONDS_MAX,
+      idleTimeout: config.idleSeconds,
       // The code that reads a body bounds it: by the JSON limit, or by the node limit of the upload target.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
       development: false,

@@ -127,6 +127,7 @@ async function openParts(
     trustedProxies: new TrustedProxies(config.trustedProxies),
     shares: makeTenantShares({ processes: config.workers }),
     corsOrigins: config.corsOrigins,
+    idleSeconds: config.idleSeconds,
   });
   const pace = config.place.bytes.kind === 'folder' ? DISK_PACE : S3_PACE;
   const background = startBackgroundWork({
