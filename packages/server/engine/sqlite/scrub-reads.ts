@@ -57,7 +57,7 @@ export class ScrubReads {
       const row = this.#disk.sql.findContent.get(hexToBytes(generation));
       return row?.space === spaceId ? contentFromSql(row, generation) : undefined;
     } catch (error) {
-      if (!isDamage(error)) throw error;
+      if (!isDamageMet(error) && !isDamage(error)) throw error;
       if (isDamageMet(error)) this.#disk.endTurn();
       return undefined;
     }
