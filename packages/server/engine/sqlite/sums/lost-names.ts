@@ -4,6 +4,7 @@
  */
 import type { Database } from 'bun:sqlite';
 import { spaceKeyOf } from '../../../core/space-key.ts';
+import { letGoOfPages } from '../database.ts';
 import type { LostNames } from '../space-directory.ts';
 import { findDamagedRows } from './damaged-rows.ts';
 import { DOMAINS, SPACE_NAMES } from './tables.ts';
@@ -18,5 +19,7 @@ export function findLostNames(database: Database): LostNames {
   for (const { mended: row } of findDamagedRows(database, DOMAINS)) {
     if (row !== undefined) domains.add(`${row.space} ${row.domain}`);
   }
+  // What is read next asks the disk: a page that is damaged by then is met.
+  letGoOfPages(database);
   return { spaces, domains };
 }
