@@ -38,7 +38,7 @@ describe('the token', () => {
     await place.print('key', 'new', '--out', `whole-${alg}.jwk`, '--jwks', `whole-${alg}.json`, '--alg', alg);
     const key = JSON.parse(readFileSync(place.path(`whole-${alg}.jwk`), 'utf8')) as { d: string };
     const d = `${key.d.startsWith('A') ? 'B' : 'A'}${key.d.slice(1)}`;
-    writeFileSync(place.path(`damaged-${alg}.jwk`), JSON.stringify({ ...key, d }));
+    writeFileSync(place.path(`damaged-${alg}.jwk`), JSON.stringify({ ...key, d }), { mode: 0o600 });
     expect(await place.fail(1, ...READ.with(2, `damaged-${alg}.jwk`))).toContain(
       `is not a usable ${alg} key`,
     );
@@ -117,7 +117,7 @@ describe('the token', () => {
       use: _use,
       ...bare
     } = JSON.parse(readFileSync(place.path('private.jwk'), 'utf8'));
-    writeFileSync(place.path('bare.jwk'), JSON.stringify(bare));
+    writeFileSync(place.path('bare.jwk'), JSON.stringify(bare), { mode: 0o600 });
     const token = (await place.print(...READ.with(2, 'bare.jwk'))).trim();
     expect(decodeProtectedHeader(token)).toEqual({ alg: 'ES256', typ: 'cas-cap+jwt' });
   });
@@ -137,7 +137,7 @@ describe('fails without a word of the key', () => {
       'usable',
     ],
   ])('%s', async (_, text, reason) => {
-    writeFileSync(place.path('bad.jwk'), text);
+    writeFileSync(place.path('bad.jwk'), text, { mode: 0o600 });
     const line = await place.fail(1, ...READ.with(2, 'bad.jwk'));
     expect(line).toContain(reason);
     expect(line).not.toContain('hunter2');
