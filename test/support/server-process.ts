@@ -85,16 +85,11 @@ export async function startServer(options: ServerOptions): Promise<ServerProcess
 
 /** The running server, or what it left when it ended before it listened. */
 export async function tryStartServer(options: ServerOptions): Promise<ServerProcess | CommandResult> {
-  const command = [
-    ...(options.wrapper ?? []),
-    options.program ?? HOLDFAST,
-    'serve',
-    '--listen',
-    '127.0.0.1:0',
-    '--data',
-    options.data,
-  ];
-  const child = Bun.spawn([...command, ...(options.arguments ?? [])], {
+  const { arguments: given = [], wrapper = [], program = HOLDFAST } = options;
+  // A flag that is given twice is wrong usage.
+  const listen = given.includes('--listen') ? [] : ['--listen', '127.0.0.1:0'];
+  const command = [...wrapper, program, 'serve', ...listen, '--data', options.data, ...given];
+  const child = Bun.spawn(command, {
     cwd: options.cwd ?? ROOT,
     env: { ...cleanEnvironment(), ...options.environment },
     stdin: options.stdin === undefined ? 'ignore' : Buffer.from(options.stdin),

@@ -20,7 +20,8 @@ const token = (): string => connection.HOLDFAST_TOKEN as string;
 
 function login(name: string, ...more: readonly string[]): Promise<Outcome> {
   const { HOLDFAST_URL, HOLDFAST_APP, HOLDFAST_SPACE } = connection;
-  const flags = `--url ${HOLDFAST_URL} --app ${HOLDFAST_APP} --space ${HOLDFAST_SPACE}`;
+  const space = more.includes('--space') ? '' : `--space ${HOLDFAST_SPACE}`;
+  const flags = `--url ${HOLDFAST_URL} --app ${HOLDFAST_APP} ${space}`;
   return place.runScript(`printf %s '${token()}' | holdfast login ${name} ${flags} ${more.join(' ')}`);
 }
 

@@ -55,7 +55,7 @@ export function withServeFlags(command: Command): Command {
     )
     .option(
       '--idle-timeout <duration>',
-      'how long a connection may rest between requests; longer than a balancer in front keeps one (default: 70s)',
+      'how long a connection may rest between requests; behind a balancer longer than it keeps one, such as 75s (default: 55s)',
     )
     .option(
       '--trusted-proxy <cidr,…>',
