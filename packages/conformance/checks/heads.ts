@@ -18,6 +18,7 @@ const OWN_TO_EACH: readonly string[] = [
   'date',
   'keep-alive',
   'server-timing',
+  'x-request-id',
   'transfer-encoding',
 ];
 
