@@ -177,6 +177,7 @@ function engineRoom(store: string, packages: readonly string[], reason: string):
     'packages/server/engine/unzstd.ts',
     'packages/server/engine/refused.ts',
     'packages/server/engine/schema-version.ts',
+    'packages/server/engine/steady-clock.ts',
     'packages/server/engine/store-identity.ts',
     'packages/server/engine/store-trial.ts',
     'packages/server/core/',

@@ -7,7 +7,7 @@ import { runGc } from '../core/run-gc.ts';
 import { sweep } from '../core/sweep.ts';
 import { type HandlerWorld, openHandlerWorld } from '../http/test/handler-fixture.ts';
 import { METRICS } from '../metrics/server-metrics.ts';
-import { ComparedClocks } from './clock-guard.ts';
+import { ComparedClocks, SteadyRows } from './clock-guard.ts';
 
 const SPACE = { appId: 'app', spaceId: 'space' };
 const CLOCK_SKEW_MS_MAX = 120_000;
@@ -48,4 +48,16 @@ test('collection and sweep stop, reads go on', async () => {
   await expect(runGc(core, SPACE, 10)).rejects.toThrow('nothing is collected');
   await expect(sweep(core)).rejects.toThrow('nothing is collected or swept');
   expect((await readMetadata(core, SPACE, hash)).metadata.hash).toBe(hash);
+});
+
+test('a steady clock of the rows is believed; that the wall clock was set is said once', async () => {
+  const said: string[] = [];
+  let wallMs = 0;
+  const guard = new SteadyRows({
+    ...{ rows: { readClock: async () => NOW }, now: () => NOW + wallMs, skewMsMax: CLOCK_SKEW_MS_MAX },
+    onClockSet: (message) => said.push(message),
+  });
+  for (wallMs of [0, CLOCK_SKEW_MS_MAX, 3_600_000, 3_600_000, 0, -3_600_000]) await guard.assertAgree();
+  expect(said).toEqual([expect.stringContaining('more than 2m ahead of'), expect.stringContaining('behind')]);
+  expect(METRICS.snapshot().holdfast_clock_skew_seconds?.get('source="rows"')).toBe(3600);
 });

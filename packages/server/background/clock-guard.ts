@@ -53,3 +53,32 @@ export class ComparedClocks implements ClockGuard {
     return `the clock of ${owner} is more than ${formatDuration(skewMsMax)} ${direction} this server's: nothing is collected or swept until they agree; set both by NTP`;
   }
 }
+
+interface SteadySources extends Omit<ClockSources, 'bytes'> {
+  readonly onClockSet: (message: string) => void;
+}
+
+/**
+ * The guard of rows whose clock cannot be set (engine/steady-clock.ts): what has run out by it has run out, so collection goes on. It
+ * says once if the wall clock was set, because callers compare what the server answers with theirs.
+ */
+export class SteadyRows implements ClockGuard {
+  readonly #sources: SteadySources;
+  #isSet = false;
+
+  constructor(sources: SteadySources) {
+    this.#sources = sources;
+  }
+
+  async assertAgree(): Promise<void> {
+    const { rows, now, skewMsMax, onClockSet } = this.#sources;
+    const skewMs = (await rows.readClock()) - now();
+    CLOCK_SKEW.set({ source: 'rows' }, skewMs / 1000);
+    const wasSet = this.#isSet;
+    this.#isSet = Math.abs(skewMs) > skewMsMax;
+    if (!this.#isSet || wasSet) return;
+    onClockSet(
+      `the machine's clock was set: it is more than ${formatDuration(skewMsMax)} ${skewMs > 0 ? 'behind' : 'ahead of'} the time of this server, by which leases go on and keep their length; a restart takes the new time over`,
+    );
+  }
+}

@@ -179,3 +179,22 @@ test('a process without the turn collects nothing', async () => {
   expect(await step()).toBe(ASK_MS);
   expect(await count(engine, 'a', 'one')).toBe(1);
 });
+
+test('rounds go by the clock of the rows, and one that began in the future is not waited for', async () => {
+  engine = await openTemporaryEngine();
+  const opened = engine;
+  const turns = makeLocalTurns();
+  const options = { core: coreOf(opened), apps: registry({ a: 'active' }), log, turns, askMs: ASK_MS };
+  const step = makeImpatientStep({ ...options, everyMs: EVERY_MS });
+  const startedAt = async (): Promise<number> =>
+    JSON.parse((await turns.take('gc'))?.position ?? '{}').startedAt;
+  await runSteps(step, () => isFinished(turns));
+  const first = opened.clock.now();
+  expect(await startedAt()).toBe(first);
+  opened.clock.set(first + EVERY_MS);
+  await step();
+  expect(await startedAt()).toBe(first + EVERY_MS);
+  opened.clock.set(first - EVERY_MS);
+  await step();
+  expect(await startedAt()).toBe(first - EVERY_MS);
+});

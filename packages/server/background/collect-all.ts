@@ -33,7 +33,7 @@ export interface CollectAllOptions {
 
 /** How far the round has come; another process goes on from there. */
 interface Round {
-  /** ms since the epoch */
+  /** ms since the epoch, by the clock of the rows */
   readonly startedAt: number;
   /** of the listing of Spaces: those up to here are done; undefined: none */
   readonly after: string | undefined;
@@ -48,7 +48,7 @@ interface Round {
 
 /** A step does one pass of one Space, or finds that the round is over. It resolves with the ms until the next. */
 export function makeCollectStep(options: CollectAllOptions): () => Promise<number> {
-  const { turns, askMs, everyMs } = options;
+  const { core, turns, askMs, everyMs } = options;
   /** ms of the monotonic clock */
   let restsUntil = 0;
   return async () => {
@@ -57,10 +57,11 @@ export function makeCollectStep(options: CollectAllOptions): () => Promise<numbe
     const restMs = restsUntil - performance.now();
     if (restMs > 0) return Math.min(restMs, askMs);
     const known = atPace(parseRound(turn.position), everyMs);
-    const isDue = known === undefined || Date.now() >= known.startedAt + everyMs;
+    const now = await core.metadata.readClock();
+    const waitMs = known === undefined ? 0 : restOf(known, now);
     // A round that takes longer than planned is finished before another begins.
-    if (known?.isFinished === true && !isDue) return Math.min(known.startedAt + everyMs - Date.now(), askMs);
-    const round = known === undefined || known.isFinished ? await beginRound(options) : known;
+    if (known?.isFinished === true && waitMs > 0) return Math.min(waitMs, askMs);
+    const round = known === undefined || known.isFinished ? await beginRound(options, now) : known;
     const { next, restMs: pauseMs } = await goOn(options, round);
     await turns.note('gc', JSON.stringify(next));
     restsUntil = performance.now() + pauseMs;
@@ -68,7 +69,12 @@ export function makeCollectStep(options: CollectAllOptions): () => Promise<numbe
   };
 }
 
-async function beginRound({ core, everyMs }: CollectAllOptions): Promise<Round> {
+/** ms until the next round. A round that began in the future began by a wrong clock: it is not waited for. */
+function restOf({ startedAt, everyMs }: Round, now: number): number {
+  return now < startedAt ? 0 : startedAt + everyMs - now;
+}
+
+async function beginRound({ core, everyMs }: CollectAllOptions, startedAt: number): Promise<Round> {
   let spaces = 0;
   const pages = pagesOf(
     (after, limit) => core.metadata.listSpaces({ after, limit }),
@@ -77,7 +83,7 @@ async function beginRound({ core, everyMs }: CollectAllOptions): Promise<Round> 
   );
   for await (const page of pages) spaces += page.length;
   const restMs = Math.floor(everyMs / (spaces + 1));
-  return { startedAt: Date.now(), after: undefined, isFinished: false, everyMs, restMs, failed: 0 };
+  return { startedAt, after: undefined, isFinished: false, everyMs, restMs, failed: 0 };
 }
 
 async function goOn(

@@ -17,6 +17,8 @@ interface Deployment {
 export interface ServedDeployment extends Deployment {
   readonly rows: MetadataStore;
   readonly turns: BackgroundTurns;
+  /** the rows' clock goes by the monotonic clock of this machine: it cannot be set, and no other can tell that it is wrong */
+  readonly isClockSteady: boolean;
   /** Rejects with EngineRefused if another build has changed the schema so that this one cannot use it. */
   assertSchema(): Promise<void>;
   /** a folder of this process alone, for answers too large for memory */

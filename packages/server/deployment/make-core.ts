@@ -1,7 +1,7 @@
 /** The rules over an open deployment. */
 import { randomBytes } from 'node:crypto';
 import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
-import { ComparedClocks } from '../background/clock-guard.ts';
+import { ComparedClocks, SteadyRows } from '../background/clock-guard.ts';
 import type { Core, CoreSettings } from '../core/core.ts';
 import type { FreeSpace } from '../core/free-space.ts';
 import { PackJudgements } from '../core/packs/judge-pack.ts';
@@ -18,15 +18,24 @@ interface CoreConfig extends Pick<CoreSettings, 'nodeBytesMax' | 'activeUploadsM
   readonly clockSkewMsMax: number;
 }
 
+interface CoreWorld {
+  /** the wall clock */
+  readonly clock?: Clock;
+  /** The wall clock was set while the rows' clock went on; the message says what that means. */
+  readonly onClockSet?: (message: string) => void;
+}
+
 export function makeCore(
   config: CoreConfig,
-  { rows, bytes }: ServedDeployment,
+  { rows, bytes, isClockSteady }: ServedDeployment,
   signer: Signer,
   rottenNodes: RottenNodes,
   quotas: Quotas,
   freeSpace?: FreeSpace,
-  clock: Clock = { now: () => Date.now() },
+  { clock = { now: () => Date.now() }, onClockSet = () => undefined }: CoreWorld = {},
 ): Core {
+  const now = (): number => clock.now();
+  const skewMsMax = config.clockSkewMsMax;
   return {
     metadata: rows,
     content: bytes,
@@ -35,7 +44,9 @@ export function makeCore(
     rottenNodes,
     strays: new StrayWatch(),
     packs: new PackJudgements(unzstd, new JudgingTurns()),
-    clocks: new ComparedClocks({ rows, bytes, now: () => clock.now(), skewMsMax: config.clockSkewMsMax }),
+    clocks: isClockSteady
+      ? new SteadyRows({ rows, now, skewMsMax, onClockSet })
+      : new ComparedClocks({ rows, bytes, now, skewMsMax }),
     quotas,
     freeSpace,
     settings: {

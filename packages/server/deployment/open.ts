@@ -22,6 +22,7 @@ import { ServeError } from '../errors.ts';
 import { type Log, openLog } from '../log.ts';
 import { explainFolderError, holdDataFolder, isDataFolderHeld, noDeployment } from './data-folder.ts';
 import { type CopiedDeployment, Opened, type ServedDeployment, type SharedSecret } from './deployment.ts';
+import { chooseClock, WALL_CLOCK } from './folder-clock.ts';
 import { folderSecret } from './folder-secret.ts';
 import { type DeploymentPlace, nameBucket, nameRows, type RowsPlace, type S3Place } from './place.ts';
 import { attemptStart } from './start-attempts.ts';
@@ -40,8 +41,10 @@ export interface ServePurpose {
   readonly log: Log;
   /** the outcome of a write is unknown, or an invariant is broken: end the process and start again from what is durable */
   readonly onFatal: (error: Error) => void;
-  /** Tests set it. If left out, the database's own clock decides. */
+  /** Tests set it. If left out, the database's own clock decides, or the steady one of a data folder. */
   readonly clock?: Clock | undefined;
+  /** of the steady clock that all processes of a server share (engine/steady-clock.ts); left out: it is taken now */
+  readonly timeOrigin?: number | undefined;
   /** tests inject a failing disk */
   readonly files?: Files;
   /** a restore opens the folder that it has not finished yet */
@@ -55,8 +58,6 @@ export interface CopyPurpose {
 
 type Purpose = ServePurpose | CopyPurpose;
 
-const REAL_CLOCK: Clock = { now: () => Date.now() };
-
 /** ms; a copy may wait long, and counts the rows of large tables */
 const COPY_STATEMENT_MS = 120_000;
 
@@ -67,6 +68,7 @@ interface OpenRows {
   readonly apps: RegistryStore;
   readonly secret: SharedSecret;
   readonly turns: BackgroundTurns;
+  readonly isClockSteady: boolean;
   readonly assertSchema: () => Promise<void>;
   /** for a copy, as `assertAlone` */
   readonly openTransfer: () => DeploymentWriter;
@@ -98,8 +100,8 @@ export async function openDeployment(
       return { ...common, rows: openTransfer(), intake: bytes.intake, assertAlone };
     }
     const spoolFolder = openSpoolFolder(place.rows, purpose.worker, opened);
-    const { metadata, turns, assertSchema } = rows;
-    return { ...common, rows: metadata, turns, assertSchema, spoolFolder };
+    const { metadata, turns, isClockSteady, assertSchema } = rows;
+    return { ...common, rows: metadata, turns, isClockSteady, assertSchema, spoolFolder };
   } catch (error) {
     await opened.close().catch(() => undefined);
     throw place.rows.kind === 'folder' ? explainFolderError(place.rows.dataDir, error) : error;
@@ -188,7 +190,7 @@ export function openRestoredFolder(dataDir: string): Promise<ServedDeployment> {
     { rows: folder, bytes: folder },
     {
       ...{ kind: 'serve', isRestored: true, isAlone: true, workers: 1, worker: 0 },
-      ...{ uploadTtlMs: UPLOAD_TTL_MS_DEFAULT, clock: REAL_CLOCK, log: openLog('silent') },
+      ...{ uploadTtlMs: UPLOAD_TTL_MS_DEFAULT, clock: WALL_CLOCK, log: openLog('silent') },
       onFatal: (error) => {
         throw error;
       },
@@ -265,7 +267,7 @@ async function openStores(
 async function openFolderRows(
   dataDir: string,
   bytes: 'folder' | 's3',
-  { log, clock, onFatal, assertSound, workers, worker }: Setting,
+  { log, onFatal, assertSound, workers, worker, ...given }: Setting,
   opened: Opened,
 ): Promise<OpenRows & { readonly metadata: SqliteMetadataStore }> {
   const isCopied = log === undefined;
@@ -275,11 +277,9 @@ async function openFolderRows(
     opened.add(() => folder.release());
   }
   const path = join(dataDir, ROWS_FILE);
-  // A thread has the clock of the machine and no other.
-  const hasThread = !isCopied && clock === undefined;
+  const time = chooseClock(isCopied ? 'copy' : 'serve', bytes, given);
   const metadata = new sqlite.SqliteMetadataStore({
-    ...{ path, onFatal, hasThread },
-    ...{ clock: clock ?? REAL_CLOCK, isShared: workers > 1 },
+    ...{ path, onFatal, ...time, isShared: workers > 1 },
   });
   opened.add(() => metadata.close());
   if (!isCopied) await sqlite.beginServing(metadata, dataDir);
@@ -289,6 +289,7 @@ async function openFolderRows(
     ...{ metadata, apps, identity: await sqlite.openStoreIdentity(metadata, dataDir, bytes) },
     secret: folderSecret(dataDir),
     turns: worker === 0 ? makeLocalTurns() : NO_TURNS,
+    isClockSteady: time.timeOrigin !== undefined,
     assertSchema: async () => sqlite.assertUsableFile(path),
     openTransfer: () => {
       const rows = new sqlite.SqliteDeploymentRows({ path, metadata, assertSound });
@@ -328,7 +329,7 @@ async function openPostgresRows(
   });
   opened.add(() => metadata.close());
   return {
-    ...{ metadata, apps: new postgres.PostgresRegistryStore(control) },
+    ...{ metadata, apps: new postgres.PostgresRegistryStore(control), isClockSteady: false },
     identity: await postgres.openStoreIdentity(control),
     secret: postgresSecret(postgres, control),
     turns: new postgres.PostgresTurns(control, randomUUID()),

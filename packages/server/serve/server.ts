@@ -41,6 +41,8 @@ export interface OpenServerOptions {
   /** no other process serves this data: what interrupted processes left half done may be removed at once */
   readonly isAlone: boolean;
   readonly clock?: Clock;
+  /** of the clock that all processes of the server share; left out: it is taken now */
+  readonly timeOrigin?: number | undefined;
 }
 
 export interface OpenServer extends Handler {
@@ -93,7 +95,10 @@ async function openParts(
   );
   const rottenNodes = new RottenNodes((report) => logRot(log, report));
   const disk = openDiskSpace(config);
-  const core = makeCore(config, deployment, signer, rottenNodes, quotas, disk, clock);
+  const core = makeCore(config, deployment, signer, rottenNodes, quotas, disk, {
+    clock,
+    onClockSet: (message) => log.warn(message),
+  });
   if (worker === 0) await beginEpoch(core);
   // A restarted server knows of rotten nodes at once. If the rows cannot be read now, background work tries again.
   await core.rottenNodes.look(core.metadata).catch(() => undefined);

@@ -34,7 +34,7 @@ export interface OneServingProcess extends ServingProcess {
   readAudit(limit: number): readonly AuditLine[];
 }
 
-export interface ServingPlace extends Pick<OpenServerOptions, 'worker' | 'isAlone'> {
+export interface ServingPlace extends Pick<OpenServerOptions, 'worker' | 'isAlone' | 'timeOrigin'> {
   /** 0: any free port */
   readonly port: number;
   /** what starts this very holdfast, before the words of a command */
@@ -61,7 +61,8 @@ export async function startServing(
     log.fatal({ err: error }, 'the server ends now: a restart continues from what is durable');
     process.exit(FATAL_EXIT_CODE);
   };
-  const server = await openServer({ config, log, onFatal, worker: place.worker, isAlone: place.isAlone });
+  const { worker, isAlone, timeOrigin } = place;
+  const server = await openServer({ config, log, onFatal, worker, isAlone, timeOrigin });
   let ending: Promise<void> | undefined;
   const isDraining = (): boolean => ending !== undefined;
   const readMetrics = async (): Promise<MetricsSnapshot> => METRICS.snapshot();

@@ -1,5 +1,6 @@
 /** `--workers N`: several server processes on one port, started again when they die. */
 import type { Subprocess } from 'bun';
+import { takeTimeOrigin } from '../engine/steady-clock.ts';
 import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { watchProcess } from '../metrics/process-metrics.ts';
@@ -44,6 +45,8 @@ interface Supervision {
   /** the first worker's, kept for the one that takes its place */
   operatorPort: number | undefined;
   readonly operators: SupervisedOperators;
+  /** A worker that takes the place of another goes on with it. */
+  readonly timeOrigin: number;
   isEnding: boolean;
   readonly running: Map<number, Subprocess>;
   readonly timers: Set<Timer>;
@@ -64,6 +67,7 @@ export async function startSupervising(
     log,
     program,
     operators,
+    timeOrigin: takeTimeOrigin(),
     port: config.port,
     operatorPort: undefined,
     isEnding: false,
@@ -106,11 +110,11 @@ function startWorker(
   let listeningAt: number | undefined;
   const onMessage = (message: FromWorker, child: Subprocess): void => {
     if (message.kind === 'ready') {
-      const { config, port, operatorPort } = supervision;
+      const { config, port, operatorPort, timeOrigin } = supervision;
       const { tokens, signInCode: code } = supervision.operators;
       const signInCode = isAlone ? code : undefined;
       const program = supervision.program.command;
-      const place = { worker, port, operatorPort, isAlone, signInCode, tokens, program };
+      const place = { worker, port, operatorPort, isAlone, timeOrigin, signInCode, tokens, program };
       child.send({ kind: 'start', config, ...place } satisfies ToWorker);
     } else if (message.kind === 'listening') {
       listeningAt = performance.now();

@@ -21,6 +21,8 @@ export type ToWorker =
       readonly program: readonly string[];
       /** no other worker has been started yet */
       readonly isAlone: boolean;
+      /** of the clock that all workers share */
+      readonly timeOrigin: number;
     }
   | { readonly kind: 'read-metrics' }
   /** the answer to `sum-metrics` */

@@ -57,6 +57,8 @@ export interface RowWriterSettings {
   readonly isShared: boolean;
   /** the database grows no further than this, as on a full disk; unlimited when left out */
   readonly databasePagesMax?: number | undefined;
+  /** of the steady clock of a writer in a thread (steady-clock.ts); left out: its clock is the machine's wall clock */
+  readonly timeOrigin?: number | undefined;
   /** ms after which a shared commit takes no further bodies */
   readonly batchMsMax?: number | undefined;
   /** the number of the last commit that was begun, for readers in other threads */

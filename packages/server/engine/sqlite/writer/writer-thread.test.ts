@@ -12,6 +12,7 @@ import { finishUpload } from '../../../core/receive-upload.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
 import { commitRootRefs } from '../../../core/update-root-refs.ts';
 import { hashAt, insertNodes, readyNode, SPACE } from '../../contract/samples.ts';
+import { SteadyClock, takeTimeOrigin } from '../../steady-clock.ts';
 import { SqliteMetadataStore } from '../metadata-store.ts';
 import { hexToBytes } from '../rows.ts';
 import { WriteAheadLog } from '../write-ahead-log.ts';
@@ -283,4 +284,23 @@ test.each([
     await writer.drain();
     await writer.close();
   }
+});
+
+test('the thread goes by the time origin that it is given', async () => {
+  const timeOrigin = takeTimeOrigin() + 172_800_000;
+  const steady = new SteadyClock(timeOrigin);
+  await store.close();
+  store = new SqliteMetadataStore({
+    path,
+    clock: steady,
+    timeOrigin,
+    onFatal,
+    isShared: false,
+    hasThread: true,
+  });
+  const before = store.readClock();
+  const decision = await lease(0, 60_000);
+  if (decision.kind !== 'ready') throw new Error(decision.kind);
+  expect(decision.leaseExpiresAt).toBeGreaterThanOrEqual(before + 60_000);
+  expect(decision.leaseExpiresAt).toBeLessThanOrEqual(store.readClock() + 60_000);
 });

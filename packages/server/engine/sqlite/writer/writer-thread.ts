@@ -3,6 +3,7 @@ import { parentPort } from 'node:worker_threads';
 import type { Space } from '../../../core/model.ts';
 import type { TransactionBody } from '../../../core/ports.ts';
 import { TRANSACTIONS } from '../../../core/transactions.ts';
+import { SteadyClock } from '../../steady-clock.ts';
 import type { Committed } from '../node-cache.ts';
 import { fromGroupMessage, type GroupMessage } from './group-message.ts';
 import {
@@ -85,7 +86,9 @@ async function end(writer: RowWriter): Promise<void> {
 }
 
 port.once('message', (settings: RowWriterSettings) => {
-  const writer = new LocalRowWriter({ ...settings, isGathered: true }, { now: () => Date.now() }, events);
+  const { timeOrigin } = settings;
+  const clock = timeOrigin === undefined ? { now: () => Date.now() } : new SteadyClock(timeOrigin);
+  const writer = new LocalRowWriter({ ...settings, isGathered: true }, clock, events);
   port.on('message', (packed: unknown) => {
     const { orders, renewals, isLast } = unpackMessage<ToWriter>(packed);
     if (renewals.ids.length > 0) void renew(writer, renewals);

@@ -1,0 +1,93 @@
+/**
+ * The time of a data folder: the wall clock as it was when the server started, and from then on what the monotonic clock counts. So a
+ * wall clock that is set while the server runs ends no lease early, and keeps none. All processes and threads of a server share one
+ * origin, so that they agree.
+ */
+import { dlopen } from 'bun:ffi';
+import type { Clock } from '../core/ports.ts';
+
+/** The two clocks of a machine. */
+export interface MachineTime {
+  /** ms since the epoch; anyone may set it */
+  wall(): number;
+  /** ms since some instant, the same for all processes of the machine; nobody can set it */
+  elapsed(): number;
+}
+
+const LIBRARIES: readonly string[] = [
+  'libc.so.6',
+  'libSystem.B.dylib',
+  `libc.musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`,
+  'libc.so',
+];
+/** CLOCK_BOOTTIME of Linux, CLOCK_MONOTONIC of macOS. Both count the time that the machine sleeps. */
+const CLOCK_ID = process.platform === 'darwin' ? 6 : 7;
+const MS_PER_SECOND = 1000;
+const NS_PER_MS = 1e6;
+const WORD = 2 ** 32;
+
+/** Longer than a millisecond, so that the wall clock goes to the next one meanwhile. */
+const ORIGIN_LOOK_MS = 3;
+const ORIGIN_LOOKS_MAX = 20_000;
+
+/** The machine's own clocks. If the system has no such call, the wall clock stands for both. */
+export function openMachineTime(): MachineTime {
+  const wall = (): number => Date.now();
+  const read = openSystemClock();
+  if (read === undefined) return { wall, elapsed: wall };
+  // Read second, so that the runtime's clock is never ahead of the system's by what lies between.
+  const began = read();
+  const runtimeBegan = performance.now();
+  // The runtime's clock stands still while the machine sleeps. Where it says more, it was moved on, as tests do.
+  return { wall, elapsed: () => Math.max(read(), began + performance.now() - runtimeBegan) };
+}
+
+function openSystemClock(): (() => number) | undefined {
+  for (const library of LIBRARIES) {
+    try {
+      const { symbols } = dlopen(library, { clock_gettime: { args: ['i32', 'buffer'], returns: 'i32' } });
+      // Seconds and nanoseconds, 64 bits each, the lower half first.
+      const time = new Uint32Array(4);
+      const read = (): number => {
+        symbols.clock_gettime(CLOCK_ID, time);
+        const [low = 0, high = 0, nanoseconds = 0] = time;
+        return (high * WORD + low) * MS_PER_SECOND + nanoseconds / NS_PER_MS;
+      };
+      if (symbols.clock_gettime(CLOCK_ID, time) === 0) return read;
+    } catch {
+      // Another system calls its library otherwise.
+    }
+  }
+  return undefined;
+}
+
+/**
+ * Finds when `elapsed` was 0 by the wall clock of now. That clock says whole milliseconds alone, so it is read until it has gone on
+ * a few times: the greatest difference is right to some microseconds, and never too great.
+ */
+export function takeTimeOrigin(time: MachineTime = openMachineTime()): number {
+  const endsAt = time.elapsed() + ORIGIN_LOOK_MS;
+  let origin = Number.NEGATIVE_INFINITY;
+  for (let looks = 0; looks < ORIGIN_LOOKS_MAX; looks += 1) {
+    const wall = time.wall();
+    const elapsed = time.elapsed();
+    origin = Math.max(origin, wall - elapsed);
+    if (elapsed >= endsAt) break;
+  }
+  return origin;
+}
+
+export class SteadyClock implements Clock {
+  readonly #origin: number;
+  readonly #time: Pick<MachineTime, 'elapsed'>;
+
+  /** `origin`: of `takeTimeOrigin` */
+  constructor(origin: number, time: Pick<MachineTime, 'elapsed'> = openMachineTime()) {
+    this.#origin = origin;
+    this.#time = time;
+  }
+
+  now(): number {
+    return Math.floor(this.#origin + this.#time.elapsed());
+  }
+}

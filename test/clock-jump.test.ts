@@ -1,0 +1,69 @@
+/** The wall clock of a real server with workers is set, forwards and backwards: leases of a data folder keep their length. */
+import { expect, test } from 'bun:test';
+import { renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { makeNode } from './support/canonical-node.ts';
+import { makeIssuer } from './support/issuer.ts';
+import { addApp, startServer } from './support/server-process.ts';
+import { makeSpaceClient } from './support/space-client.ts';
+import { makeTempFolder } from './support/temp-folder.ts';
+import { until } from './support/until.ts';
+
+const TEST_MS_MAX = 300_000;
+const LEASE_MS = 600_000;
+const TWO_DAYS_MS = 2 * 86_400_000;
+const NOTHING = { examined: 0, deleted: 0, reclaimedContentBytes: 0 };
+const SHIFTED_CLOCK = join(import.meta.dir, 'support', 'shifted-clock.ts');
+
+test(
+  'a clock that is wrong, put right, and wrong again ends no lease; one that has run out is collected',
+  async () => {
+    const folder = makeTempFolder('clock-jump');
+    const [data, file] = [join(folder.path, 'data'), join(folder.path, 'clock')];
+    let wallMs = -TWO_DAYS_MS;
+    const set = (ms: number, monotonicMs = 0): void => {
+      wallMs = ms;
+      // In one step: a server may read it at any time.
+      writeFileSync(`${file}.new`, `${ms} ${monotonicMs}`);
+      renameSync(`${file}.new`, file);
+    };
+    const issuer = makeIssuer();
+    await addApp(data, 'app', issuer);
+    set(-TWO_DAYS_MS);
+    const server = await startServer({
+      data,
+      arguments: ['--workers', '2'],
+      environment: { BUN_OPTIONS: `--preload=${SHIFTED_CLOCK}`, HOLDFAST_TEST_CLOCK_FILE: file },
+    });
+    // Tokens are judged by the wall clock. A connection for each request, so that both workers are asked.
+    const client = () => {
+      const iat = Math.floor((Date.now() + wallMs) / 1000);
+      return makeSpaceClient(
+        server.url,
+        'app',
+        'space',
+        issuer.token('space', { iat, exp: iat + 3600 }),
+        false,
+      );
+    };
+    try {
+      const nodes = ['first', 'second', 'third'].map((text) => makeNode(text));
+      const expiries: number[] = [];
+      for (const [index, ms] of [-TWO_DAYS_MS, 0, TWO_DAYS_MS].entries()) {
+        set(ms);
+        const stored = await client().store(nodes[index] as (typeof nodes)[0], LEASE_MS);
+        expiries.push(stored.json.leaseExpiresAt);
+        for (let asked = 0; asked < 6; asked += 1) expect((await client().gc()).json).toEqual(NOTHING);
+      }
+      expect(Math.max(...expiries) - Math.min(...expiries)).toBeLessThan(LEASE_MS);
+      await until(() => server.log().includes("the machine's clock was set"));
+      set(-TWO_DAYS_MS, LEASE_MS + Math.max(...expiries) - Math.min(...expiries));
+      expect((await client().gc()).json).toMatchObject({ deleted: nodes.length });
+      for (const node of nodes) expect((await client().metadata(node.hash)).status).toBe(404);
+    } finally {
+      await server.end('SIGKILL');
+      folder.remove();
+    }
+  },
+  TEST_MS_MAX,
+);
