@@ -97,7 +97,7 @@ export async function countTrips(
 /** One connection, so that every statement is known to it after its first use. */
 async function openWorld({ metadataUrl, bucket }: Deployment) {
   const pool = await openPostgres({ ...parsePostgresUrl(metadataUrl, {}), connectionsMax: 1 });
-  const metadata = new PostgresMetadataStore({
+  const metadata = await PostgresMetadataStore.open({
     pool,
     onFatal(error) {
       throw error;

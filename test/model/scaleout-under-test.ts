@@ -49,7 +49,7 @@ export function makeScaleoutUnderTest(
       const openStore = async (): Promise<MetadataStore> => {
         const pool = await openPostgres({ ...parsePostgresUrl(metadataUrl, {}), connectionsMax: 8 });
         opened.push(() => pool.close());
-        const metadata = new PostgresMetadataStore({
+        const metadata = await PostgresMetadataStore.open({
           pool,
           clock,
           onFatal: (error) => failures.push(error),

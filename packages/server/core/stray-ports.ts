@@ -8,14 +8,26 @@ export type FindKnown = (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Ge
 export interface StrayPort {
   /** When each of them was first found without a record, ms. */
   findTombstones(generations: readonly Generation[]): Awaitable<ReadonlyMap<Generation, number>>;
-  /** Notes that a walk found them without a record, and forgets that of those that have one again. Durable when it resolves. */
+  /**
+   * Notes that a walk found them without a record: the first such instant stays. Forgets that of those that have one again, and
+   * whatever no walk has come across for long. A generation in both lists has a record. Durable when it resolves.
+   */
   settleTombstones(page: TombstonePage): Promise<void>;
-  /** Raises the revisions of all domains, and makes no page of an earlier revision readable. Call while no server runs. */
+  /**
+   * Raises the revisions of all domains by `step`, also what a domain without a commit begins at, and makes no page of an earlier
+   * revision readable. Balances and commits stay. Call while no server runs.
+   */
   raiseRevisions(step: number): Promise<void>;
-  /** A short text that is kept with the rows under a name. */
+  /** A short text that is kept with the rows under a name, as it was set last. */
   findNote(name: string): Awaitable<string | undefined>;
-  /** Durable when it resolves. */
+  /** Replaces the earlier one. Any text that `assertNote` takes, also an empty one. Durable when it resolves. */
   setNote(name: string, value: string): Promise<void>;
+}
+
+/** PostgreSQL keeps no NUL in a text, and no engine half a surrogate pair. */
+export function assertNote(name: string, value: string): void {
+  const text = `${name} ${value}`;
+  if (text.includes('\0') || !text.isWellFormed()) throw new RangeError('a note is text without NUL');
 }
 
 export interface TombstonePage {

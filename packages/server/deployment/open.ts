@@ -322,7 +322,7 @@ async function openPostgresRows(
     // Checked before the bucket is opened: nothing is written to the bucket of a database in use.
     await postgres.assertNoServer(pool);
   } else await postgres.beginServing(control);
-  const metadata = new postgres.PostgresMetadataStore({
+  const metadata = await postgres.PostgresMetadataStore.open({
     pool,
     onFatal,
     ...(clock === undefined ? {} : { clock }),

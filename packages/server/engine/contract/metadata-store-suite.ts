@@ -5,6 +5,7 @@
 import { afterEach, beforeEach, describe } from 'bun:test';
 import type { MetadataStore } from '../../core/ports.ts';
 import { testHoldings } from './holdings-suite.ts';
+import { testInspection } from './inspection-suite.ts';
 import { testMaintenance } from './maintenance-suite.ts';
 import { testNodeRows } from './node-row-suite.ts';
 import { testPackRows } from './pack-row-suite.ts';
@@ -14,6 +15,7 @@ import { testRootRefs } from './root-ref-suite.ts';
 import { ManualClock } from './samples.ts';
 import { testSpaceListing, testStored } from './space-listing-suite.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
+import { testStrayRows } from './stray-row-suite.ts';
 import { testTransactions } from './transaction-suite.ts';
 import { testUploadRows } from './upload-row-suite.ts';
 import { testUsage } from './usage-suite.ts';
@@ -60,5 +62,7 @@ export function testMetadataStore(name: string, adapter: MetadataStoreAdapter): 
     testPackRows(subject);
     testRootRefs(subject);
     testMaintenance(subject);
+    testInspection(subject);
+    testStrayRows(subject);
   });
 }

@@ -88,11 +88,13 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
     await insert(whole, partial);
     await insertContents(content(whole, 52), content(whole, 196), content(partial, 52));
     expect((await useOf(partial)).firstDeadAt).toBe(0);
+    expect(await subject.store.readDeadBytes()).toBe(0);
     subject.clock.set(NOW + 7);
     await change(whole, { state: 'judged', publishedCount: 2 });
     await change(partial, { state: 'judged', publishedCount: 1 });
     expect(await useOf(whole)).toEqual({ liveRecords: 2, liveBytes: 200, firstDeadAt: 0 });
     expect(await useOf(partial)).toEqual({ liveRecords: 1, liveBytes: 100, firstDeadAt: NOW + 7 });
+    expect(await subject.store.readDeadBytes()).toBe(50);
     // As compaction fills a pack.
     const filled = judgedPack({ bytes: bytes(2, 0) });
     await insert(filled);

@@ -51,4 +51,18 @@ export function testPurge(subject: StoreUnderTest): void {
     expect((await read(other, 3))?.items).toHaveLength(2);
     expect((await read(other, 2))?.items).toHaveLength(2);
   });
+
+  test('a purge takes the balances of given hashes alone', async () => {
+    const { store } = subject;
+    await insertNodes(store, space, [readyNode(hashAt(1)), readyNode(hashAt(2))]);
+    await commit(space, 'a', 1, hashAt(1), 0, 3);
+    await commit(space, 'a', 2, hashAt(2), 0, 1);
+    await commit(space, 'b', 1, hashAt(1), 0, 2);
+    await store.transact(space, (tx) => tx.purging.takeBalancesOf([hashAt(1), hashAt(9)]));
+    const read = (domain: string, revision: number | 'current') =>
+      store.findBalancesAt(space, domain, { revision, after: undefined, limit: 10 });
+    expect((await read('a', 'current'))?.items).toEqual([{ hash: hashAt(2), balance: 1 }]);
+    expect((await read('b', 'current'))?.items).toEqual([]);
+    for (const revision of [1, 2]) expect(await read('a', revision)).toBe(undefined);
+  });
 }

@@ -16,6 +16,8 @@ export interface BalancePageRequest {
   readonly revision: number | 'current';
   readonly after: Hash | undefined;
   readonly limit: number;
+  /** of a domain without a commit */
+  readonly firstRevision?: number;
 }
 
 export interface BalancePage {
@@ -39,7 +41,7 @@ export async function findBalancePage(
   /** whose share of the connections is used */
   share?: Space,
 ): Promise<BalancePage | undefined> {
-  const { revision } = page;
+  const { revision, firstRevision = 0 } = page;
   if (revision === 'current') return findLatest(pool, space, domain, page, share);
   const items: RootRefBalance[] = [];
   let after = page.after;
@@ -48,7 +50,7 @@ export async function findBalancePage(
     const parameters: SqlValue[] = [space, domain, startOf(after), revision, rowsMax];
     const { rows } = await pool.read(DOING, SQL.findBalancesAt, parameters, share);
     const known = rows.find(({ kind }) => kind === -1);
-    const at = { space, domain, revision };
+    const at = { space, domain, revision, firstRevision };
     if (!isCovered(at, known)) {
       if (known === undefined) await assertNoRests(pool, space, domain, share);
       return undefined;
@@ -68,14 +70,14 @@ async function findLatest(
   pool: PostgresPool,
   space: SpaceKey,
   domain: string,
-  { after, limit }: BalancePageRequest,
+  { after, limit, firstRevision = 0 }: BalancePageRequest,
   share: Space | undefined,
 ): Promise<BalancePage> {
   const parameters = [space, domain, startOf(after), limit];
   const { rows } = await pool.read(DOING, SQL.findLatestBalances, parameters, share);
   const [first] = rows;
   if (first?.has_rests === true) throw damagedDomain(domain);
-  if (first === undefined || first.revision === null) return { revision: 0, items: [] };
+  if (first === undefined || first.revision === null) return { revision: firstRevision, items: [] };
   const revision = first.revision as number;
   assertDomain(space, domain, [revision, first.history_floor as number], first.domain_sum);
   const found = rows.filter(({ hash }) => hash !== null);
@@ -120,11 +122,12 @@ interface At {
   readonly space: SpaceKey;
   readonly domain: string;
   readonly revision: number;
+  readonly firstRevision: number;
 }
 
-/** A domain without a row is at revision 0. */
-function isCovered({ space, domain, revision }: At, known: SqlRow | undefined): boolean {
-  if (known === undefined) return revision === 0;
+/** A domain without a row is at its first revision. */
+function isCovered({ space, domain, revision, firstRevision }: At, known: SqlRow | undefined): boolean {
+  if (known === undefined) return revision === firstRevision;
   const [latest, floor] = [known.balance as number, known.since as number];
   assertDomain(space, domain, [latest, floor], known.row_sum);
   return revision <= latest && revision >= floor;

@@ -55,7 +55,7 @@ import { inspectSpace } from './space-snapshot.ts';
 import { SQL } from './statements.ts';
 import { checkRows } from './sums/check-rows.ts';
 import { SweepWalk } from './sweep-walk.ts';
-import { PostgresTombstones } from './tombstones.ts';
+import { type DomainStart, PostgresTombstones, readDomainStart } from './tombstones.ts';
 import { repeatWhereSafe, Transactions } from './transactions.ts';
 import { UploadLimit } from './upload-limit.ts';
 import type { PostgresConnection } from './wire/connection.ts';
@@ -69,13 +69,17 @@ const READING = 'reading';
 /** before all that there are */
 const NO_SPACE = '0'.repeat(32);
 
-interface MetadataStoreOptions {
+interface OpenOptions {
   /** on a migrated database; the caller closes it */
   readonly pool: PostgresPool;
   /** called for a broken invariant: the process has to end */
   readonly onFatal: (error: Error) => void;
   /** Tests set it. If left out, the database's own clock is the clock of every process. */
   readonly clock?: Clock;
+}
+
+interface MetadataStoreOptions extends OpenOptions {
+  readonly domainStart: DomainStart;
 }
 
 export class PostgresMetadataStore implements MetadataStore {
@@ -95,8 +99,14 @@ export class PostgresMetadataStore implements MetadataStore {
   #damagedAt: ScrubPosition | undefined;
   /** random, so that processes begin at different slots */
   readonly #firstSlot = randomInt(SLOTS);
+  readonly #domainStart: DomainStart;
 
-  constructor({ pool, onFatal, clock }: MetadataStoreOptions) {
+  static async open(options: OpenOptions): Promise<PostgresMetadataStore> {
+    return new PostgresMetadataStore({ ...options, domainStart: await readDomainStart(options.pool) });
+  }
+
+  private constructor({ pool, onFatal, clock, domainStart }: MetadataStoreOptions) {
+    this.#domainStart = domainStart;
     this.#pool = pool;
     this.#clock = clock;
     this.#onFatal = onFatal;
@@ -104,12 +114,13 @@ export class PostgresMetadataStore implements MetadataStore {
       pool,
       uploadLimit: new UploadLimit(),
       keys: this.#keys,
+      domainStart,
       slotOf: (connection) => this.#slotOf(connection),
     });
     this.#leases = new ReadyLeases((...batch) => this.#renewRows(...batch), pool.admissionMs);
     this.#sweepWalk = new SweepWalk(pool);
     this.#maintenance = new Maintenance(pool);
-    this.#tombstones = new PostgresTombstones(pool);
+    this.#tombstones = new PostgresTombstones(pool, domainStart);
     this.#packs = new PostgresPackReads(pool, this.#keys);
   }
 
@@ -228,7 +239,15 @@ export class PostgresMetadataStore implements MetadataStore {
   }
 
   findBalancesAt(space: Space, domain: string, page: BalancePageRequest): Promise<BalancePage | undefined> {
-    return findBalancePage(this.#pool, this.#keys.of(space), domain, page, undefined, space);
+    const firstRevision = this.#domainStart.revision;
+    return findBalancePage(
+      this.#pool,
+      this.#keys.of(space),
+      domain,
+      { ...page, firstRevision },
+      undefined,
+      space,
+    );
   }
 
   inspect<T>(space: Space, work: (snapshot: SpaceSnapshot) => Promise<T>): Promise<T> {

@@ -51,8 +51,11 @@ export class RootRefLedger {
   #commits: { readonly domain: string; readonly commit: RootRefCommit }[] = [];
   #history: Superseded[] = [];
   #changeCount = 0;
+  /** of a domain without a row */
+  readonly #firstRevision: number;
 
-  constructor(wire: TransactionWire, space: SpaceKey) {
+  constructor(wire: TransactionWire, space: SpaceKey, firstRevision: number) {
+    this.#firstRevision = firstRevision;
     this.#wire = wire;
     this.#space = space;
   }
@@ -70,7 +73,7 @@ export class RootRefLedger {
         {
           locked: Promise.resolve(),
           stored: undefined,
-          revision: 0,
+          revision: this.#firstRevision,
           damage: undefined,
           damaged: new Set(),
           commits: new Map(),
@@ -252,15 +255,16 @@ export class RootRefLedger {
     const made: [string, Domain][] = [];
     const advanced: [string, Domain][] = [];
     for (const [domain, state] of this.#domains) {
-      if (state.revision === (state.stored ?? 0)) continue;
+      if (state.revision === (state.stored ?? this.#firstRevision)) continue;
       (state.stored === undefined ? made : advanced).push([domain, state]);
     }
     const names = (domains: [string, Domain][]) => domains.map(([domain]) => domain);
     const revisions = (domains: [string, Domain][]) => domains.map(([, { revision }]) => revision);
     const writes: Statement[] = [];
     if (made.length > 0) {
-      const sums = made.map(([domain, { revision }]) => domainSum(this.#space, domain, revision, 0));
-      writes.push(['insertDomains', [this.#space, names(made), revisions(made), sums]]);
+      const first = this.#firstRevision;
+      const sums = made.map(([domain, { revision }]) => domainSum(this.#space, domain, revision, first));
+      writes.push(['insertDomains', [this.#space, names(made), revisions(made), sums, first]]);
     }
     if (advanced.length > 0) {
       const since = advanced.map(([, { stored = 0 }]) => stored);

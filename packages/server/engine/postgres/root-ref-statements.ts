@@ -17,9 +17,9 @@ export const ROOT_REF_STATEMENTS = {
   /** Root refs of one transaction, or of several commits that share one: every array has an element per row. */
   lockDomains:
     'SELECT domain, revision, history_floor, row_sum FROM domains WHERE space = $1 AND domain = ANY ($2::text[]) ORDER BY domain FOR UPDATE',
-  /** $4 sums */
+  /** $4 sums, $5 the revision before their first one */
   insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, commit_count, row_sum)
-    SELECT $1::uuid, domain, revision, 0, revision, sum + ${MISSED_DOMAIN} FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS given (domain, revision, sum)
+    SELECT $1::uuid, domain, revision, $5::bigint, revision - $5::bigint, sum + ${MISSED_DOMAIN} FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS given (domain, revision, sum)
     ORDER BY domain`,
   /** $3 from which revision, $4 to which, $5 how many */
   advanceRevisions: guarded(

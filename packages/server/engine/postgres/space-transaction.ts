@@ -33,6 +33,7 @@ import {
   readNode,
   totalsFromSql,
 } from './rows.ts';
+import type { DomainStart } from './tombstones.ts';
 import { UploadCount, type UploadLimit } from './upload-limit.ts';
 import { hexToBytea, type SqlResult, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 import { NowUnknown, type Statement, type TransactionWire } from './wire/transaction-wire.ts';
@@ -44,6 +45,7 @@ interface TransactionOptions {
   /** the names of the Space are in the database already */
   readonly isSpaceKnown: boolean;
   readonly uploadLimit: UploadLimit;
+  readonly domainStart: DomainStart;
 }
 
 type NodeRange = 'findCandidates' | 'findClaimed' | 'findAbandonedWaiting';
@@ -72,7 +74,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
       flush: () => this.#flush('all'),
       findUploads: (hashes) => this.#locks.findUploads(hashes),
     });
-    this.#rootRefs = new RootRefLedger(this.#wire, this.#key);
+    this.#rootRefs = new RootRefLedger(this.#wire, this.#key, options.domainStart.revision);
     this.#uploads = new UploadCount(this.#wire, this.#key, options.uploadLimit);
     this.#locks = new RowLocks({
       wire: this.#wire,

@@ -1,28 +1,48 @@
 /** core/stray-ports.ts on PostgreSQL. Every statement of a walk finds its rows by a key. */
 import type { Generation } from '../../core/model.ts';
-import type { StrayPort, TombstonePage } from '../../core/stray-ports.ts';
+import { assertNote, type StrayPort, type TombstonePage } from '../../core/stray-ports.ts';
+import { sumOfDomain } from './row-sums.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea } from './wire/sql-values.ts';
 
+/** The revision that a domain begins at. */
+const FIRST_REVISION_NOTE = 'first-revision';
 export const FIND_NOTE = 'SELECT value FROM notes WHERE name = $1';
 const SQL = {
   find: 'SELECT generation, noted_at FROM tombstones WHERE generation = ANY ($1::bytea[])',
+  // Each row is met by one part alone: which of two would win is not defined.
   settle: `WITH risen AS (DELETE FROM tombstones WHERE generation = ANY ($2::bytea[])),
-      forgotten AS (DELETE FROM tombstones WHERE seen_at < $4)
-    INSERT INTO tombstones (generation, noted_at, seen_at) SELECT given.generation, $3::bigint, $3::bigint
-    FROM unnest($1::bytea[]) AS given (generation)
+      forgotten AS (DELETE FROM tombstones WHERE seen_at < $4 AND generation <> ALL ($1::bytea[]) AND generation <> ALL ($2::bytea[]))
+    INSERT INTO tombstones (generation, noted_at, seen_at) SELECT DISTINCT given.generation, $3::bigint, $3::bigint
+    FROM unnest($1::bytea[]) AS given (generation) WHERE given.generation <> ALL ($2::bytea[])
     ON CONFLICT (generation) DO UPDATE SET seen_at = excluded.seen_at`,
-  raiseRevisions: 'UPDATE domains SET revision = revision + $1, history_floor = revision + $1',
+  // Clients have seen domains, too, that these rows do not have.
+  raiseRevisions: `WITH first AS (INSERT INTO notes (name, value) VALUES ('${FIRST_REVISION_NOTE}', $1::bigint::text)
+      ON CONFLICT (name) DO UPDATE SET value = (notes.value::bigint + $1::bigint)::text)
+    UPDATE domains SET revision = revision + $1::bigint, history_floor = revision + $1::bigint,
+      row_sum = ${sumOfDomain('(domains.revision + $1::bigint)', '(domains.revision + $1::bigint)')}`,
   findNote: FIND_NOTE,
   setNote:
     'INSERT INTO notes (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
 } as const;
 
+/** What a domain without a row is at. It changes only while no server runs, so a process reads it once. */
+export interface DomainStart {
+  revision: number;
+}
+
+export async function readDomainStart(pool: PostgresPool): Promise<DomainStart> {
+  const { rows } = await pool.read('reading the first revision', SQL.findNote, [FIRST_REVISION_NOTE]);
+  return { revision: Number(rows[0]?.value ?? 0) };
+}
+
 export class PostgresTombstones implements StrayPort {
   readonly #pool: PostgresPool;
+  readonly #domainStart: DomainStart;
 
-  constructor(pool: PostgresPool) {
+  constructor(pool: PostgresPool, domainStart: DomainStart) {
     this.#pool = pool;
+    this.#domainStart = domainStart;
   }
 
   async findTombstones(generations: readonly Generation[]): Promise<ReadonlyMap<Generation, number>> {
@@ -37,6 +57,7 @@ export class PostgresTombstones implements StrayPort {
 
   async raiseRevisions(step: number): Promise<void> {
     await this.#pool.run('raising revisions', SQL.raiseRevisions, [step]);
+    this.#domainStart.revision = (await readDomainStart(this.#pool)).revision;
   }
 
   async findNote(name: string): Promise<string | undefined> {
@@ -45,6 +66,7 @@ export class PostgresTombstones implements StrayPort {
   }
 
   async setNote(name: string, value: string): Promise<void> {
+    assertNote(name, value);
     await this.#pool.run('keeping a note', SQL.setNote, [name, value]);
   }
 }

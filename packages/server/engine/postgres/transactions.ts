@@ -9,6 +9,7 @@ import { type Body, CommitGroups, type GroupedCommit, type Outcome } from './com
 import { isDeadlock, isLostAlone, isRepeatable, storageError } from './failure.ts';
 import type { SpaceKeys } from './space-keys.ts';
 import { PostgresSpaceTransaction } from './space-transaction.ts';
+import type { DomainStart } from './tombstones.ts';
 import type { UploadLimit } from './upload-limit.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
@@ -34,6 +35,7 @@ interface TransactionsOptions {
   readonly pool: PostgresPool;
   readonly uploadLimit: UploadLimit;
   readonly keys: SpaceKeys;
+  readonly domainStart: DomainStart;
   slotOf(connection: PostgresConnection): number;
 }
 
@@ -150,9 +152,9 @@ export class Transactions {
   }
 
   #open(space: Space, spaceKey: SpaceKey, wire: TransactionWire): PostgresSpaceTransaction {
-    const { uploadLimit } = this.#options;
+    const { uploadLimit, domainStart } = this.#options;
     const isSpaceKnown = this.#known.find(space) === true;
-    return new PostgresSpaceTransaction({ wire, space, spaceKey, isSpaceKnown, uploadLimit });
+    return new PostgresSpaceTransaction({ wire, space, spaceKey, isSpaceKnown, uploadLimit, domainStart });
   }
 
   /** Commits what was written, if anything. Throws what went wrong with the transaction, even if a body caught it. */

@@ -17,7 +17,7 @@ import type {
 import type { PackId, PackRow, PackVerdicts } from '../../core/packs/pack-model.ts';
 import type { CompactionWanted, ContentsWanted, SpacesWanted } from '../../core/packs/pack-ports.ts';
 import type { Clock, MetadataStore, TransactionBody } from '../../core/ports.ts';
-import type { TombstonePage } from '../../core/stray-ports.ts';
+import { assertNote, type TombstonePage } from '../../core/stray-ports.ts';
 import type { AppTotals, SpaceEntry, SpaceHoldings, SpacePage } from '../../core/tenancy-ports.ts';
 import type {
   RottenSpace,
@@ -320,8 +320,9 @@ export class SqliteMetadataStore implements MetadataStore {
     return this.findStoreValue(`note-${name}`);
   }
 
-  setNote(name: string, value: string): Promise<void> {
-    return this.#writer.setStoreValue(`note-${name}`, value);
+  async setNote(name: string, value: string): Promise<void> {
+    assertNote(name, value);
+    await this.#writer.setStoreValue(`note-${name}`, value);
   }
 
   findStoreValue(name: string): string | undefined {

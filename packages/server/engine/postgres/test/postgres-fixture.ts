@@ -55,7 +55,7 @@ export async function openInstance(url: string, options: InstanceOptions = {}): 
   const { clock, limits, connectionsMax = 8 } = options;
   const fatal: Error[] = [];
   const pool = await openPostgres(addressOf(url, { connectionsMax }), limits);
-  const store = new PostgresMetadataStore({
+  const store = await PostgresMetadataStore.open({
     pool,
     onFatal: (error) => fatal.push(error),
     ...(clock === undefined ? {} : { clock }),

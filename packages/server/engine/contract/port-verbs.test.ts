@@ -1,0 +1,77 @@
+/** Every verb of the ports of rows has one meaning: a suite that both engines run calls it. */
+import { expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+const ENGINE = dirname(import.meta.dir);
+const CORE = join(ENGINE, '../core');
+/** The ports of rows, and what their verbs are called on. */
+const PORTS: readonly { readonly file: string; readonly port: string; readonly on: RegExp }[] = [
+  ...[
+    ['ports', 'MetadataStore'],
+    ['inspection-ports', 'SpaceInspection'],
+    ['stray-ports', 'StrayPort'],
+    ['tenancy-ports', 'SpaceListing'],
+    ['upkeep-ports', 'Upkeep'],
+    ['packs/pack-ports', 'PackReads'],
+  ].map(([name, port]) => ({
+    file: `${CORE}/${name}.ts`,
+    port: port as string,
+    on: /\b(?:store|metadata)\??/,
+  })),
+  { file: `${CORE}/ports.ts`, port: 'SpaceTransaction', on: /\btx/ },
+  { file: `${CORE}/tenancy-ports.ts`, port: 'PurgeVerbs', on: /\bpurging/ },
+  { file: `${CORE}/packs/pack-ports.ts`, port: 'PackVerbs', on: /\bpacks/ },
+  { file: `${CORE}/inspection-ports.ts`, port: 'SpaceSnapshot', on: /\bsnapshot/ },
+  { file: `${ENGINE}/transfer-ports.ts`, port: 'DeploymentReader', on: /\brows/ },
+  { file: `${ENGINE}/transfer-ports.ts`, port: 'DeploymentWriter', on: /\brows/ },
+];
+/** The adapter of each engine calls it. */
+const CLOSING = 'close';
+const TESTS = ['metadata-store.test.ts', 'deployment-rows.test.ts'];
+
+/** The files of suites that a file runs, with those that they import. */
+function suitesOf(path: string, found = new Set<string>()): ReadonlySet<string> {
+  for (const [, imported = ''] of readFileSync(path, 'utf8').matchAll(/from '(\.[^']+-suite\.ts)'/g)) {
+    const file = join(dirname(path), imported);
+    if (!found.has(file)) suitesOf(file, found.add(file));
+  }
+  return found;
+}
+
+/** Names of the methods of an interface, which stand two spaces deep. */
+function verbsOf(file: string, port: string): readonly string[] {
+  const text = readFileSync(file, 'utf8');
+  const body = new RegExp(`^export interface ${port}\\b.*?\\{\\n(.*?)^\\}`, 'ms').exec(text)?.[1] ?? '';
+  return [...body.matchAll(/^ {2}(\w+)\??(?:<.*>)?\(/gm)].map(([, verb]) => verb as string);
+}
+
+/** Verbs that the text calls nowhere. */
+function findUncalled(text: string): readonly string[] {
+  return PORTS.flatMap(({ file, port, on }) =>
+    verbsOf(file, port)
+      .filter(
+        (verb) => verb !== CLOSING && !new RegExp(`${on.source}\\s*\\.${verb}(?:\\?\\.)?[(<]`).test(text),
+      )
+      .map((verb) => `${port}.${verb}`),
+  );
+}
+
+const suitesOfEngine = (engine: string): ReadonlySet<string> =>
+  new Set(TESTS.flatMap((name) => [...suitesOf(join(ENGINE, engine, name))]));
+const postgres = suitesOfEngine('postgres');
+const shared = [...suitesOfEngine('sqlite')].filter((file) => postgres.has(file));
+const calls = shared.map((file) => readFileSync(file, 'utf8')).join('\n');
+
+test('a suite that both engines run calls each verb of the ports of rows', () => {
+  expect(findUncalled(calls)).toEqual([]);
+});
+
+test('the verbs are found in their ports, and one that nobody calls is told', () => {
+  for (const { file, port } of PORTS)
+    expect({ port, verbs: verbsOf(file, port).length }).not.toMatchObject({ verbs: 0 });
+  expect(findUncalled(calls.replaceAll('.correctCounters(', '.other('))).toEqual([
+    'SpaceTransaction.correctCounters',
+  ]);
+  expect(findUncalled(calls.replaceAll('.raiseRevisions(', '.other('))).toEqual(['StrayPort.raiseRevisions']);
+});
