@@ -4,7 +4,7 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeNode } from './support/canonical-node.ts';
 import { makeIssuer } from './support/issuer.ts';
-import { addApp, startServer } from './support/server-process.ts';
+import { addApp, findDescendants, startServer } from './support/server-process.ts';
 import { makeSpaceClient } from './support/space-client.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
@@ -57,6 +57,20 @@ test(
       }
       expect(Math.max(...expiries) - Math.min(...expiries)).toBeLessThan(LEASE_MS);
       await until(() => server.log().includes("the machine's clock was set"));
+      // The workers that take the place of others start by the wrong clock, and still share the right time.
+      const workers = findDescendants(server.pid);
+      for (const pid of workers) process.kill(pid, 'SIGKILL');
+      await until(() => server.log().split('a worker died').length > workers.length);
+      await until(
+        async () =>
+          (
+            await client()
+              .gc()
+              .catch(() => undefined)
+          )?.status === 200,
+      );
+      for (let asked = 0; asked < 6; asked += 1) expect((await client().gc()).json).toEqual(NOTHING);
+      for (const node of nodes) expect((await client().metadata(node.hash)).status).toBe(200);
       set(-TWO_DAYS_MS, LEASE_MS + Math.max(...expiries) - Math.min(...expiries));
       expect((await client().gc()).json).toMatchObject({ deleted: nodes.length });
       for (const node of nodes) expect((await client().metadata(node.hash)).status).toBe(404);
