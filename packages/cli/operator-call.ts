@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander';
 import { CliError, UsageError } from './cli-error.ts';
 import { readSecretText } from './files.ts';
-import { dataOption, jsonOption, metadataOption } from './options.ts';
+import { dataOption, jsonOption, metadataOption, withForeignOwner } from './options.ts';
 import { nowAndThen, saying } from './progress/waits.ts';
 import { type Server, withServer } from './server-door.ts';
 import { interruption, sayWhenInterrupted } from './terminal/interruption.ts';
@@ -47,7 +47,8 @@ export function withOperatorPlace(command: Command): Command {
 
 /** Adds the options that say where the rows of the deployment are. */
 export function withRowsPlace(command: Command): Command {
-  return withOperatorAddress(command.addOption(dataOption()).addOption(metadataOption().conflicts('data')));
+  const placed = command.addOption(dataOption()).addOption(metadataOption().conflicts('data'));
+  return withOperatorAddress(withForeignOwner(placed));
 }
 
 /** Adds the options of the operator API alone. */

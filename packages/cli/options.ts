@@ -11,12 +11,24 @@ import {
   parseInstant,
   parseSize,
 } from '@holdfast/protocol';
-import { InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 
 /** Without a default: whether it was given decides between the folder and a database. */
 export function dataOption(): Option {
   const description = `data folder of the embedded engine (or HOLDFAST_DATA; default: ${DATA_DIR_DEFAULT})`;
   return new Option('--data <dir>', description);
+}
+
+/** A permission of the process: those that it starts have it too. */
+export function withForeignOwner(command: Command): Command {
+  return command
+    .option(
+      '--allow-foreign-owner',
+      'work on a data folder that belongs to another user (or HOLDFAST_ALLOW_FOREIGN_OWNER=1)',
+    )
+    .on('option:allow-foreign-owner', () => {
+      process.env.HOLDFAST_ALLOW_FOREIGN_OWNER = '1';
+    });
 }
 
 export function metadataOption(): Option {

@@ -3,7 +3,7 @@ import { constants, setPriority } from 'node:os';
 import { DATA_DIR_DEFAULT, formatBytes, formatCount } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
-import { dataOption, jsonOption, parseDurationValue } from '../options.ts';
+import { dataOption, jsonOption, parseDurationValue, withForeignOwner } from '../options.ts';
 import { formatTime } from '../progress/format-progress.ts';
 import { nowAndThen } from '../progress/waits.ts';
 import { withServer } from '../server-door.ts';
@@ -37,8 +37,7 @@ Examples:
   holdfast restore /mnt/backup/holdfast --data /srv/holdfast-restored`;
 
 export function registerBackupCommand(program: Command): void {
-  const backup = program
-    .command('backup')
+  const backup = withForeignOwner(program.command('backup'))
     .description('back up a data folder, also while a server serves it; again copies only what changed')
     .argument('<dir>', 'the folder of the backup, made if missing')
     .addOption(dataOption())

@@ -5,6 +5,7 @@ import { formatCount } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
+import { withForeignOwner } from '../options.ts';
 import { formatTime } from '../progress/format-progress.ts';
 import { runShortJob, stderrOutput } from '../progress/run-job.ts';
 import { describeDeployment, TransferView } from '../progress/transfer-view.ts';
@@ -45,8 +46,7 @@ Examples:
   holdfast migrate --from-file scale-out.url --to /srv/holdfast`;
 
 export function registerMigrateCommand(program: Command): void {
-  program
-    .command('migrate')
+  withForeignOwner(program.command('migrate'))
     .description('copy a whole deployment to another engine, verified; run again to go on')
     .option('--from <place>', `the deployment to copy: ${PLACE} (or HOLDFAST_MIGRATE_FROM)`)
     .addOption(new Option('--from-file <file>', 'file that holds the place alone').conflicts('from'))

@@ -2,6 +2,7 @@
 import { DATA_DIR_DEFAULT, LISTEN_DEFAULT } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { keepDevProfile } from '../connection/dev-profile.ts';
+import { withForeignOwner } from '../options.ts';
 import { findOwnProgram, nameOwnProgram, WORKER_ARGUMENT } from '../own-program.ts';
 import { withServer } from '../server-door.ts';
 import { printLine } from '../terminal/output.ts';
@@ -29,7 +30,7 @@ export function registerServeCommand(program: Command): void {
  * the variables: so no defaults here.
  */
 export function withServeFlags(command: Command): Command {
-  return command
+  return withForeignOwner(command)
     .option('--listen <host:port>', `address to listen on; port 0 picks one (default: ${LISTEN_DEFAULT})`)
     .option('--data <dir>', `data folder, made if missing (default: ${DATA_DIR_DEFAULT})`)
     .option('--public-url <url>', 'address clients reach this server by, for upload URLs')

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
 import type { Generation } from '../core/model.ts';
+import { assertFolderOwner } from '../deployment/folder-owner.ts';
 import { loadFolderFormat } from '../deployment/open.ts';
 import type { BackedUpDatabase } from '../engine/backup-ports.ts';
 import { ServeError } from '../errors.ts';
@@ -56,6 +57,7 @@ export async function makeBackup(request: BackupRequest, run: BackupRun): Promis
   process.umask(PRIVATE_UMASK);
   const { dataDir, folder } = request;
   try {
+    assertFolderOwner(dataDir);
     const format = await loadFolderFormat();
     // A mistyped data folder is refused before the folder of the backup is made.
     format.findDatabases(dataDir);

@@ -14,6 +14,7 @@ import { dirname, join, resolve } from 'node:path';
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 import { markDataFolder } from './folder-marks.ts';
+import { assertFolderOwner } from './folder-owner.ts';
 import { assertOwnFile, makeNamedFolder } from './held-folder.ts';
 
 export const LOCK_NAME = 'lock.db';
@@ -41,7 +42,7 @@ export function holdDataFolder(
   dataDir: string,
   { withWorkers = false, isBackup = false } = {},
 ): HeldDataFolder {
-  makeDataFolder(dataDir);
+  makeDataFolder(dataDir, { isBackup });
   const lock = openLock(dataDir, (database) => takeAlone(dataDir, database, withWorkers));
   if (!isBackup) markDataFolder(dataDir);
   return keepLock(lock);
@@ -61,11 +62,12 @@ export function joinDataFolder(dataDir: string): HeldDataFolder {
 }
 
 /** Makes the folder if it is missing, private to its owner. Throws ServeError. */
-export function makeDataFolder(dataDir: string): void {
+export function makeDataFolder(dataDir: string, { isBackup = false } = {}): void {
   try {
     makeNamedFolder(dataDir);
     if (!statSync(dataDir).isDirectory()) throw notAFolder(dataDir);
     accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
+    if (!isBackup) assertFolderOwner(dataDir);
   } catch (error) {
     throw explainFolderError(dataDir, error);
   }
@@ -86,6 +88,7 @@ export function tryDataFolder(dataDir: string): FolderTrial {
   try {
     if (!statSync(folder).isDirectory()) throw notAFolder(dataDir);
     accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+    if (stands) assertFolderOwner(dataDir);
     const { bavail, bsize, blocks } = statfsSync(folder);
     // The system may let root write anywhere, and a file system of the kernel, such as /proc, takes no files all the same.
     if (blocks === 0 && !takesFiles(folder)) {

@@ -23,6 +23,7 @@ import { type Log, openLog } from '../log.ts';
 import { explainFolderError, holdDataFolder, isDataFolderHeld, noDeployment } from './data-folder.ts';
 import { type CopiedDeployment, Opened, type ServedDeployment, type SharedSecret } from './deployment.ts';
 import { chooseClock, WALL_CLOCK } from './folder-clock.ts';
+import { ownedFolder } from './folder-owner.ts';
 import { folderSecret } from './folder-secret.ts';
 import { type DeploymentPlace, nameBucket, nameRows, type RowsPlace, type S3Place } from './place.ts';
 import { attemptStart } from './start-attempts.ts';
@@ -108,18 +109,17 @@ export async function openDeployment(
   }
 }
 
-/** Whether there are rows at the place. Makes nothing. Rejects with ServeError. */
+/** Whether there are rows at the place, which may be another user's folder only if that is allowed. Makes nothing. Rejects with ServeError. */
 export async function hasRows(place: RowsPlace): Promise<boolean> {
-  if (place.kind === 'folder') return existsSync(join(place.dataDir, ROWS_FILE));
+  if (place.kind === 'folder') return existsSync(join(ownedFolder(place.dataDir), ROWS_FILE));
   const { hasPostgresRows } = await import('../engine/postgres/open-postgres.ts');
   return naming(nameRows(place), () => hasPostgresRows(place.address));
 }
 
-/** Whether there is a registry of Apps at the place. Makes nothing. Rejects with ServeError. */
+/** As `hasRows`, of a registry of Apps. */
 export async function hasApps(place: RowsPlace): Promise<boolean> {
   if (place.kind === 'postgres') return hasRows(place);
-  const { hasSqliteRegistry } = await import('../engine/sqlite/registry-store.ts');
-  return hasSqliteRegistry(place.dataDir);
+  return (await import('../engine/sqlite/registry-store.ts')).hasSqliteRegistry(ownedFolder(place.dataDir));
 }
 
 /** Looks at the rows of a server. Makes nothing. Rejects with ServeError or StoreUnavailable. */

@@ -3,6 +3,7 @@
  * here. Without a server it opens that part alone. It takes no lock, because each change of a part is one transaction: a server
  * that starts or ends meanwhile finds the change whole or not at all.
  */
+
 import { hasRows, openSecret } from '../deployment/open.ts';
 import { nameRows, type RowsPlace } from '../deployment/place.ts';
 import { findRegistry, openRegistry } from '../deployment/registry.ts';

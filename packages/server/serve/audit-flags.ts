@@ -1,5 +1,6 @@
 /** The flags of the audit log. */
 import type { AuditOptions } from '../audit/audit-log.ts';
+import { parseSwitch } from '../deployment/parse-switch.ts';
 import { ConfigError } from '../errors.ts';
 
 export interface AuditFlags {
@@ -9,7 +10,6 @@ export interface AuditFlags {
 }
 
 const STDOUT = '-';
-const SWITCH_VALUES: Readonly<Record<string, boolean>> = { '1': true, true: true, '0': false, false: false };
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -26,11 +26,4 @@ export function parseAudit(flags: AuditFlags, env: Environment): AuditOptions | 
   if (path === '') throw new ConfigError('--audit-log is empty: give a file, or - for stdout');
   const target = path === STDOUT ? ({ kind: 'stdout' } as const) : ({ kind: 'file', path } as const);
   return { target, withReads, isRequired };
-}
-
-function parseSwitch(variable: string, env: Environment): boolean {
-  const text = env[variable] || '0';
-  const value = SWITCH_VALUES[text];
-  if (value !== undefined) return value;
-  throw new ConfigError(`${variable} ${JSON.stringify(text)} must be 1 or 0`);
 }

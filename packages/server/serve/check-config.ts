@@ -162,6 +162,7 @@ const SHOWN: { readonly [Key in keyof ServeConfig]: (config: ServeConfig) => Sho
     metadata: rows.kind === 'folder' ? 'SQLite in the data folder' : nameRows(rows),
     content: bytes.kind === 'folder' ? 'files in the data folder' : nameBucket(bytes),
   }),
+  isForeignOwnerAllowed: ({ isForeignOwnerAllowed }) => ({ allowForeignOwner: isForeignOwnerAllowed }),
   publicUrl: ({ publicUrl }) => ({ publicUrl: publicUrl ?? null }),
   nodeBytesMax: ({ nodeBytesMax }) => ({ maxNodeBytes: nodeBytesMax }),
   activeUploadsMax: ({ activeUploadsMax }) => ({ maxActiveUploads: activeUploadsMax }),

@@ -13,6 +13,7 @@ describe('serve configuration', () => {
       port: 8420,
       dataDir: './holdfast-data',
       place: { rows: FOLDER, bytes: FOLDER },
+      isForeignOwnerAllowed: false,
       publicUrl: undefined,
       nodeBytesMax: 67_108_864,
       activeUploadsMax: 1024,
@@ -47,6 +48,7 @@ describe('serve configuration', () => {
       HOLDFAST_TRUSTED_PROXY: '10.0.0.5, 10.1.0.0/16',
       HOLDFAST_CORS_ORIGINS: 'https://a.example, https://b.example:8443',
       HOLDFAST_LOG_LEVEL: 'debug',
+      HOLDFAST_ALLOW_FOREIGN_OWNER: '1',
     };
     expect(parseServeConfig({}, variables)).toMatchObject({
       host: '0.0.0.0',
@@ -64,6 +66,7 @@ describe('serve configuration', () => {
       trustedProxies: ['10.0.0.5', '10.1.0.0/16'],
       corsOrigins: ['https://a.example', 'https://b.example:8443'],
       logLevel: 'debug',
+      isForeignOwnerAllowed: true,
     });
     const flags: ServeFlags = {
       listen: '[::1]:0',

@@ -11,6 +11,7 @@ import {
   UPLOAD_TTL_MS_DEFAULT,
 } from '@holdfast/protocol';
 import type { AuditOptions } from '../audit/audit-log.ts';
+import { isForeignOwnerAllowed } from '../deployment/folder-owner.ts';
 import { type DeploymentPlace, parseServedPlace, readMetadataUrl } from '../deployment/place.ts';
 import { isLoopbackHost, parseWebAddress } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
@@ -34,6 +35,7 @@ export interface ServeFlags extends AuditFlags, OperatorFlags, ShareFlags {
   readonly maxClockSkew?: string | undefined;
   readonly workers?: string | undefined;
   readonly idleTimeout?: string | undefined;
+  readonly allowForeignOwner?: boolean | undefined;
   readonly dev?: boolean | undefined;
 }
 
@@ -45,6 +47,8 @@ export interface ServeConfig extends ShareConfig {
   /** if neither rows nor bytes lie there it has at most the key of the App of `--dev`, and the token that is made for operators */
   readonly dataDir: string;
   readonly place: DeploymentPlace;
+  /** the folder may be another user's */
+  readonly isForeignOwnerAllowed: boolean;
   /** origin (and path prefix) of upload URLs, no trailing slash; undefined: `http://` and the Host of the lease */
   readonly publicUrl: string | undefined;
   readonly nodeBytesMax: number;
@@ -110,6 +114,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
     ...listen,
     dataDir,
     place,
+    isForeignOwnerAllowed: flags.allowForeignOwner ?? isForeignOwnerAllowed(env),
     publicUrl: publicUrl && parseWebAddress('--public-url', publicUrl, 'https://cas.example.org'),
     nodeBytesMax: parseByteCount('--max-node-bytes', read(flags.maxNodeBytes, 'HOLDFAST_MAX_NODE_BYTES'), {
       min: NODE_BYTES_MIN,

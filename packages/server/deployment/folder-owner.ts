@@ -1,0 +1,68 @@
+/**
+ * Whose data folder it is. Files that another user makes in it are files that its own server cannot open any more: root who lists the
+ * Apps once would keep the server from its next start. So only its owner works on it, unless the operator says otherwise.
+ */
+import { readdirSync, readFileSync, type Stats, statSync } from 'node:fs';
+import { codeOf } from '../error-code.ts';
+import { ServeError } from '../errors.ts';
+import { parseSwitch } from './parse-switch.ts';
+
+/** The permission of this process and of those that it starts; the flag of the command line sets it. */
+const VARIABLE = 'HOLDFAST_ALLOW_FOREIGN_OWNER';
+const USERS_FILE = '/etc/passwd';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Throws ConfigError. */
+export function isForeignOwnerAllowed(env: Environment): boolean {
+  return parseSwitch(VARIABLE, env);
+}
+
+/**
+ * An empty folder may be anybody's, and one that is missing is made. Throws ServeError for the folder of another user, ConfigError,
+ * or the error of the disk.
+ */
+export function assertFolderOwner(dataDir: string, env: Environment = process.env): void {
+  const runner = process.geteuid?.();
+  const folder = findFolder(dataDir);
+  if (runner === undefined || folder === undefined || folder.uid === runner) return;
+  if (isForeignOwnerAllowed(env) || readdirSync(dataDir).length === 0) return;
+  const owner = nameUser(folder.uid);
+  throw new ServeError(
+    `the data folder ${dataDir} belongs to ${owner}, and this command runs as ${nameUser(runner)}: run it as ${owner}, or give the folder and all in it to the user who runs it (chown -R), or add --allow-foreign-owner`,
+  );
+}
+
+/** The folder, as `assertFolderOwner` finds it good. */
+export function ownedFolder(dataDir: string): string {
+  assertFolderOwner(dataDir);
+  return dataDir;
+}
+
+/** What is no folder is refused where it is opened, with a message of its own. */
+function findFolder(path: string): Stats | undefined {
+  try {
+    const found = statSync(path);
+    return found.isDirectory() ? found : undefined;
+  } catch (error) {
+    if (codeOf(error) === undefined) throw error;
+    return undefined;
+  }
+}
+
+function nameUser(uid: number): string {
+  const name = findUserName(uid);
+  return name === undefined ? `user ${uid}` : `user ${name} (${uid})`;
+}
+
+/** Undefined: the users of this machine are elsewhere, or it has none of this number. */
+function findUserName(uid: number): string | undefined {
+  try {
+    const lines = readFileSync(USERS_FILE, 'utf8').split('\n');
+    const name = lines.map((line) => line.split(':')).find((fields) => fields[2] === String(uid))?.[0];
+    // A terminal shows the name.
+    return name !== undefined && /^[\w.-]+$/.test(name) ? name : undefined;
+  } catch {
+    return undefined;
+  }
+}
