@@ -88,7 +88,8 @@ async function expectFailure(place: Place, exitCode: number, message: RegExp): P
   for (const secret of [password, secretAccessKey, 'hunter2']) expect(outcome.stderr).not.toContain(secret);
   const logged = lines.slice(0, -1);
   for (const line of logged) expect(() => JSON.parse(line)).not.toThrow();
-  return logged;
+  // Told by each start that has come so far, whatever fails then.
+  return logged.filter((line) => !line.includes('data_checksums'));
 }
 
 async function makeClient(server: ServerProcess, place: Place, appId: string): Promise<SpaceClient> {

@@ -26,6 +26,7 @@ import { chooseClock, WALL_CLOCK } from './folder-clock.ts';
 import { ownedFolder } from './folder-owner.ts';
 import { folderSecret } from './folder-secret.ts';
 import { type DeploymentPlace, nameBucket, nameRows, type RowsPlace, type S3Place } from './place.ts';
+import { sayChecksums } from './say-checksums.ts';
 import { attemptStart } from './start-attempts.ts';
 import { assertRestored } from './unfinished-restore.ts';
 
@@ -303,7 +304,7 @@ async function openFolderRows(
 
 async function openPostgresRows(
   address: PostgresAddress,
-  { log, clock, onFatal }: Setting,
+  { log, clock, onFatal, worker }: Setting,
   opened: Opened,
 ): Promise<OpenRows> {
   const postgres = await import('../engine/postgres/door.ts');
@@ -321,12 +322,11 @@ async function openPostgresRows(
     opened.add(() => held.release());
     // Checked before the bucket is opened: nothing is written to the bucket of a database in use.
     await postgres.assertNoServer(pool);
-  } else await postgres.beginServing(control);
-  const metadata = await postgres.PostgresMetadataStore.open({
-    pool,
-    onFatal,
-    ...(clock === undefined ? {} : { clock }),
-  });
+  } else {
+    await postgres.beginServing(control);
+    if (worker === 0) sayChecksums(log, name, await postgres.findPageChecksums(control));
+  }
+  const metadata = await postgres.PostgresMetadataStore.open({ pool, onFatal, clock });
   opened.add(() => metadata.close());
   return {
     ...{ metadata, apps: new postgres.PostgresRegistryStore(control), isClockSteady: false },

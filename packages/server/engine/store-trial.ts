@@ -1,5 +1,16 @@
 /** What a look at a store tells, without opening or making anything. A store that cannot be used throws instead. */
 
+/** Whether a store of rows proves its pages by checksums of its own. */
+export type PageChecksums = 'on' | 'off';
+
+const CHECKSUMS_SAID: Readonly<Record<PageChecksums, string>> = {
+  on: 'PostgreSQL proves its pages by checksums: data_checksums is on',
+  off: 'PostgreSQL does not see damage to its pages: data_checksums is off; stop it and run pg_checksums --enable, or make the cluster with initdb -k',
+};
+
+/** For a log, and for `config check`. */
+export const describeChecksums = (checksums: PageChecksums): string => CHECKSUMS_SAID[checksums];
+
 /** @throws EngineRefused, StoreUnavailable */
 export interface RowsTrial {
   /** a server works on the rows right now */
@@ -14,6 +25,8 @@ export interface RowsTrial {
   readonly epoch?: number | undefined;
   /** ms that the store's clock is ahead of this machine's; undefined: it has none of its own */
   readonly clockAheadMs: number | undefined;
+  /** undefined: the store has none of its own, or does not say */
+  readonly pageChecksums?: PageChecksums | undefined;
 }
 
 /** @throws EngineRefused, StoreUnavailable */

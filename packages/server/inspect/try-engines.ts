@@ -10,7 +10,7 @@ import {
   type RowsPlace,
   type S3Place,
 } from '../deployment/place.ts';
-import type { RowsTrial } from '../engine/store-trial.ts';
+import { describeChecksums, type RowsTrial } from '../engine/store-trial.ts';
 import { ServeError } from '../errors.ts';
 
 /** ms; tokens, upload URLs and signatures of requests to S3 are judged by clocks that agree better than this. */
@@ -42,6 +42,9 @@ export async function tryEngines(place: DeploymentPlace): Promise<EngineFindings
   const rows = problems.length === 0 ? await attempt(() => tryRows(place)) : undefined;
   if (rows !== undefined) {
     found.push(describeRows(nameRows(rowsPlace), rows));
+    if (rows.pageChecksums !== undefined) {
+      found.push(`${nameRows(rowsPlace)}: ${describeChecksums(rows.pageChecksums)}`);
+    }
     judgeClock(nameRows(rowsPlace), rows.clockAheadMs, problems);
   }
   if (bytesPlace.kind === 's3') {

@@ -5,6 +5,7 @@ export { PostgresDeploymentRows } from './deployment-rows.ts';
 export { PostgresMetadataStore } from './metadata-store.ts';
 export { assertUsable } from './migrations.ts';
 export { openControlPool, openPostgres } from './open-postgres.ts';
+export { findPageChecksums } from './page-checksums.ts';
 export { PostgresRegistryStore } from './registry-store.ts';
 export {
   exchangeSigningSecrets,

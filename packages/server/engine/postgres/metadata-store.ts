@@ -75,7 +75,7 @@ interface OpenOptions {
   /** called for a broken invariant: the process has to end */
   readonly onFatal: (error: Error) => void;
   /** Tests set it. If left out, the database's own clock is the clock of every process. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 interface MetadataStoreOptions extends OpenOptions {

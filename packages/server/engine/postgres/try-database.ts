@@ -7,6 +7,7 @@ import { assertFit } from './database-fitness.ts';
 import { adviseOnSchema, storageError } from './failure.ts';
 import { findUsableVersion } from './migrations.ts';
 import { explainOpening } from './open-postgres.ts';
+import { checksumsFromSql, PAGE_CHECKSUMS } from './page-checksums.ts';
 import { STORE_ID, STORE_MARK } from './store-identity.ts';
 import { FIND_NOTE } from './tombstones.ts';
 import type { PostgresConnection } from './wire/connection.ts';
@@ -18,7 +19,7 @@ import { byteaToBytes } from './wire/sql-values.ts';
 const NAME_SESSION = "SET application_name = 'holdfast-check'";
 const READ_FACTS = `SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS "now",
   coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS "mayCreate",
-  coalesce(current_schema(), 'public') AS schema,
+  coalesce(current_schema(), 'public') AS schema, ${PAGE_CHECKSUMS} AS checksums,
   (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name IN ('holdfast', $1)) AS sessions`;
 // A database of an older version has no notes yet.
 const HAS_NOTES = "SELECT to_regclass('notes') IS NOT NULL AS has";
@@ -35,7 +36,7 @@ export async function tryDatabase(address: PostgresAddress): Promise<RowsTrial> 
       const askedAt = Date.now();
       const { rows } = await connection.query(READ_FACTS, [pool.applicationName]);
       const machineNow = (askedAt + Date.now()) / 2;
-      const { now, mayCreate, schema, sessions } = rows[0] as Record<string, unknown>;
+      const { now, mayCreate, schema, sessions, checksums } = rows[0] as Record<string, unknown>;
       const version = await findUsableVersion(connection);
       if (version === undefined && mayCreate !== true) {
         throw new EngineRefused(
@@ -48,6 +49,7 @@ export async function tryDatabase(address: PostgresAddress): Promise<RowsTrial> 
         ...(version === undefined ? NO_IDENTITY : await readIdentity(connection)),
         epoch: await findEpoch(connection),
         clockAheadMs: Math.round(Number(now) - machineNow),
+        pageChecksums: checksumsFromSql(checksums),
       };
     });
   } catch (error) {
