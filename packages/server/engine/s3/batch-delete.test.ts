@@ -50,6 +50,7 @@ describe('deletes', () => {
     const { deleted, failure } = await store.delete(SPACE, generations);
     expect(batches).toEqual([1000, 1000, 500]);
     expect(failure).toBeInstanceOf(StoreUnavailable);
+    expect(String(failure)).toContain(' (AccessDenied); it will be tried again');
     // Neither the one that failed, nor the one that was passed over in silence.
     expect(deleted.size).toBe(2498);
     expect([deleted.has(generations[1003]!), deleted.has(generations[1004]!)]).toEqual([false, true]);

@@ -29,15 +29,24 @@ export async function deleteKeys(
   let refused: StoreUnavailable | undefined;
   for (let start = 0; start < keys.length; start += DELETE_BATCH_MAX) {
     const batch = keys.slice(start, start + DELETE_BATCH_MAX);
+    let codes: ReadonlyMap<string, string>;
     try {
-      for (const key of await deleteBatch(client, limits, batch, space)) deleted.add(key);
+      const outcome = await deleteBatch(client, limits, batch, space);
+      for (const key of outcome.deleted) deleted.add(key);
+      codes = outcome.codes;
     } catch (error) {
       return { deleted, refused, failure: error ?? new Error('deleting failed') };
     }
     const left = batch.find((key) => !deleted.has(key));
-    if (left !== undefined) refused ??= notDeleted(left);
+    if (left !== undefined) refused ??= notDeleted(left, codes.get(left));
   }
   return { deleted, refused, failure: undefined };
+}
+
+interface DeletedBatch {
+  readonly deleted: readonly string[];
+  /** by key, why the store did not delete it */
+  readonly codes: ReadonlyMap<string, string>;
 }
 
 async function deleteBatch(
@@ -45,7 +54,7 @@ async function deleteBatch(
   limits: S3Limits,
   keys: readonly string[],
   space: Space | undefined,
-): Promise<string[]> {
+): Promise<DeletedBatch> {
   const body = formatDeleteBatch(keys);
   const call = {
     method: 'POST',
@@ -66,7 +75,8 @@ async function deleteBatch(
     const failed = new Set(outcome.failed.map(({ key }) => key));
     for (const key of absent) failed.delete(key);
     const asked = new Set(keys);
-    return [...outcome.deleted, ...absent].filter((key) => asked.has(key) && !failed.has(key));
+    const deleted = [...outcome.deleted, ...absent].filter((key) => asked.has(key) && !failed.has(key));
+    return { deleted, codes: new Map(outcome.failed.map(({ key, code }) => [key, code])) };
   });
 }
 
@@ -79,5 +89,10 @@ function parse(text: string): ReturnType<typeof parseBatchOutcome> {
   }
 }
 
-const notDeleted = (key: string): StoreUnavailable =>
-  new StoreUnavailable(`the object store did not delete ${key}; it will be tried again`);
+/** A store may write anything as a code; only what looks like one is shown. */
+const CODE = /^[A-Za-z0-9.]{1,64}$/;
+
+function notDeleted(key: string, code: string | undefined): StoreUnavailable {
+  const why = code !== undefined && CODE.test(code) ? ` (${code})` : '';
+  return new StoreUnavailable(`the object store did not delete ${key}${why}; it will be tried again`);
+}
