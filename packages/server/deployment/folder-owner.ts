@@ -3,12 +3,15 @@
  * Apps once would keep the server from its next start. So only its owner works on it, unless the operator says otherwise.
  */
 import { readdirSync, readFileSync, type Stats, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
+import { SECRET_NAME } from './folder-secret.ts';
 import { parseSwitch } from './parse-switch.ts';
 
 /** The permission of this process and of those that it starts; the flag of the command line sets it. */
 const VARIABLE = 'HOLDFAST_ALLOW_FOREIGN_OWNER';
+const ROOT = 0;
 const USERS_FILE = '/etc/passwd';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -27,6 +30,7 @@ export function assertFolderOwner(dataDir: string, env: Environment = process.en
   const folder = findFolder(dataDir);
   if (runner === undefined || folder === undefined || folder.uid === runner) return;
   if (isForeignOwnerAllowed(env) || readdirSync(dataDir).length === 0) return;
+  if (folder.uid === ROOT && isOfRunner(join(dataDir, SECRET_NAME), runner)) return;
   const owner = nameUser(folder.uid);
   throw new ServeError(
     `the data folder ${dataDir} belongs to ${owner}, and this command runs as ${nameUser(runner)}: run it as ${owner}, or give the folder and all in it to the user who runs it (chown -R), or add --allow-foreign-owner`,
@@ -37,6 +41,15 @@ export function assertFolderOwner(dataDir: string, env: Environment = process.en
 export function ownedFolder(dataDir: string): string {
   assertFolderOwner(dataDir);
   return dataDir;
+}
+
+/**
+ * Volumes belong to root by nature where a group lets the server in, as those of an orchestrator do, and are not empty when they are
+ * new. What a server has made in one tells whose it is.
+ */
+function isOfRunner(path: string, runner: number): boolean {
+  const made = statSync(path, { throwIfNoEntry: false });
+  return made === undefined || made.uid === runner;
 }
 
 /** What is no folder is refused where it is opened, with a message of its own. */

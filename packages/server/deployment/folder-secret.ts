@@ -7,7 +7,7 @@ import { ServeError } from '../errors.ts';
 import type { SharedSecret } from './deployment.ts';
 import { createPrivateFile, findSecretFile, replacePrivateFile } from './private-file.ts';
 
-const SECRET_NAME = 'secret.key';
+export const SECRET_NAME = 'secret.key';
 
 /** The secret of a data folder, in a file of its own. Its verbs reject with ServeError. */
 export function folderSecret(dataDir: string): SharedSecret {
