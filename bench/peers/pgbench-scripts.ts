@@ -94,6 +94,8 @@ function commitScripts(keys: CommitKeys): readonly PgbenchScript[] {
 
 /** A pipeline has no answers before its end. */
 const ASKED_REVISION = `(SELECT revision FROM domains WHERE space = ${SPACE} AND domain = '${DOMAIN}')`;
+/** Rows are read by their keys; the work of a sum is the server's, and any number will do for one here. */
+const REQUEST_SUMS = `ARRAY[${UNIQUE}]`;
 const REQUEST_IDS = `ARRAY[convert_to(${UNIQUE}::text, 'UTF8')]`;
 
 /** The first trip: everything is locked and read. */
@@ -101,7 +103,7 @@ function readsOf({ hashes, domains }: CommitKeys): Filled[] {
   return [
     ['begin', []],
     ['lockDomains', [SPACE, `ARRAY['${DOMAIN}']`]],
-    ['findCommits', [SPACE, `ARRAY['${DOMAIN}']`, REQUEST_IDS]],
+    ['findCommits', [SPACE, `ARRAY['${DOMAIN}']`, REQUEST_IDS, REQUEST_SUMS]],
     ['lockNodes', [SPACE, hashes]],
     ['findBalances', [SPACE, domains, hashes]],
   ];
@@ -113,12 +115,16 @@ function writesOf({ hashes, domains, count }: CommitKeys, revision: string): Fil
   const next = `ARRAY[(${revision})::bigint + 1]`;
   const digests = `ARRAY[sha256(convert_to(${UNIQUE}::text, 'UTF8'))]`;
   const since = [all(UNIQUE), all(`${UNIQUE} + 1`)];
-  const counts = [all('0::bigint'), all('2::bigint'), all('1'), all('false')];
+  const sums = all('0::bigint');
+  const counts = [all('0::bigint'), all('2::bigint'), all('1'), all('false'), sums, sums];
   return [
     ['advanceRevisions', [SPACE, `ARRAY['${DOMAIN}']`, `ARRAY[(${revision})::bigint]`, next, '1']],
-    ['insertCommits', [SPACE, `ARRAY['${DOMAIN}']`, REQUEST_IDS, digests, next]],
-    ['insertHistory', [SPACE, domains, hashes, ...since, all('1::bigint'), 'NULL']],
-    ['setBalances', [SPACE, domains, hashes, all('2::bigint'), all('2::bigint')]],
+    [
+      'insertCommits',
+      [SPACE, `ARRAY['${DOMAIN}']`, REQUEST_IDS, digests, next, 'ARRAY[0::bigint]', REQUEST_SUMS],
+    ],
+    ['insertHistory', [SPACE, domains, hashes, ...since, all('1::bigint'), sums, 'NULL']],
+    ['setBalances', [SPACE, domains, hashes, all('2::bigint'), all('2::bigint'), sums]],
     ['updateNodeCounts', [SPACE, hashes, ...counts, String(count)]],
     ['commit', []],
   ];

@@ -28,8 +28,7 @@ export const ROOT_REF_STATEMENTS = {
      WHERE domains.space = $1 AND domains.domain = given.domain COLLATE "C" AND domains.revision = given.since`,
     '$5::bigint',
   ),
-  /** $2 domains, $3 request ids */
-  /** $4 their sums: a commit whose domain or request id is damaged is found by it */
+  /** $2 domains, $3 request ids, $4 their sums: a commit whose domain or request id is damaged is found by it */
   findCommits: `SELECT known.domain, known.request_id, known.payload_digest, known.revision, known.row_sum, known.request_sum
     FROM unnest($2::text[], $3::bytea[]) AS asked (domain, request_id) JOIN root_ref_commits AS known
     ON known.space = $1 AND known.domain = asked.domain COLLATE "C" AND known.request_id = asked.request_id
