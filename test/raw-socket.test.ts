@@ -11,6 +11,7 @@ import {
 } from './support/raw-connection.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
 import { countDescriptors, readResidentBytes } from './support/server-process.ts';
+import type { SpaceClient } from './support/space-client.ts';
 import { until } from './support/until.ts';
 
 const MIB = 1024 * 1024;
@@ -270,8 +271,11 @@ async function abortUploads(upload: RawUpload): Promise<void> {
  * Opens as many PUTs as the URL has places, each with half its bytes, and sends one again that is refused: the server may not have
  * noticed yet that others are gone. Resolves when all of them are being received, which their reserved bytes tell.
  */
-async function takeAllPlaces(upload: RawUpload, reservedBefore: number): Promise<RawConnection[]> {
-  const client = running.client();
+async function takeAllPlaces(
+  client: SpaceClient,
+  upload: RawUpload,
+  reservedBefore: number,
+): Promise<RawConnection[]> {
   const begin = (): Promise<RawConnection> => upload.begin(Math.floor(upload.bytes.length / 2), false);
   const held = await Promise.all(Array.from({ length: PUTS_OF_URL_MAX }, begin));
   await until(async () => {
@@ -291,7 +295,8 @@ async function takeAllPlaces(upload: RawUpload, reservedBefore: number): Promise
 describe('load no honest client makes', () => {
   for (const noticed of ['at once', 'late']) {
     test(`aborted uploads that are noticed ${noticed} leave nothing, and each place of their URL comes back`, async () => {
-      const client = running.client();
+      // In a Space of its own: leases of other tests end meanwhile, and usage counts them.
+      const client = running.client(`aborted ${noticed}`);
       const node = makeNode(seededBytes(3 * MIB, noticed.length));
       const before = await client.usage();
       const { json } = await client.lease(node.hash);
@@ -302,13 +307,13 @@ describe('load no honest client makes', () => {
       } finally {
         process.kill(pid, 'SIGCONT');
       }
-      const held = await takeAllPlaces(upload, before.reservedBytes);
+      const held = await takeAllPlaces(client, upload, before.reservedBytes);
       const refused = await client.put(json.upload, node.bytes);
       expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1']);
       expect(await refused.text()).toContain('wait for them, or repeat the lease request');
       for (const connection of held) connection.destroy();
       await until(async () => Bun.deepEquals(await client.usage(), before));
-      const [last, ...rest] = await takeAllPlaces(upload, before.reservedBytes);
+      const [last, ...rest] = await takeAllPlaces(client, upload, before.reservedBytes);
       last?.write(node.bytes.subarray(Math.floor(node.bytes.length / 2)));
       await last?.wait((text) => text !== '', ANSWER_MS_MAX);
       expect(statusesOf(last?.received() ?? '')).toEqual([200]);

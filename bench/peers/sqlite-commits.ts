@@ -50,9 +50,13 @@ export function createCommitDatabase(path: string, hashes: readonly string[]): v
   for (const file of readdirSync(MIGRATIONS).sort())
     database.run(readFileSync(join(MIGRATIONS, file), 'utf8'));
   const insertNode = database.prepare(
-    "INSERT INTO nodes VALUES (?1, ?2, 1, 4096, 4144, 'application/octet-stream', x'', randomblob(16), 1, 1, ?3, 0, 1, 1, 0, 0, 0, NULL)",
+    `INSERT INTO nodes (space, hash, state, size, canonical_size, content_type, refs, generation, storage, lease_started_at,
+       lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at, collectable)
+     VALUES (?1, ?2, 1, 4096, 4144, 'application/octet-stream', x'', randomblob(16), 1, 1, ?3, 0, 1, 1, 0, 0)`,
   );
-  const insertBalance = database.prepare('INSERT INTO balances VALUES (?1, ?2, 1, 1)');
+  const insertBalance = database.prepare(
+    'INSERT INTO balances (domain, hash, balance, from_revision) VALUES (?1, ?2, 1, 1)',
+  );
   database.transaction(() => {
     database.run("INSERT INTO spaces (id, app_id, space_id) VALUES (1, 'bench', 'bench')");
     database.run("INSERT INTO domains (id, space, domain, revision) VALUES (1, 1, 'bench', 1)");
@@ -105,7 +109,9 @@ function prepareCommit(database: Database) {
     begin: database.prepare('BEGIN IMMEDIATE'),
     commit: database.prepare('COMMIT'),
     advance: database.prepare('UPDATE domains SET revision = revision + 1 WHERE id = ?1 RETURNING revision'),
-    insertCommit: database.prepare('INSERT INTO root_ref_commits VALUES (?1, ?2, ?3, ?4)'),
+    insertCommit: database.prepare(
+      'INSERT INTO root_ref_commits (domain, request_id, payload_digest, revision, request_key) VALUES (?1, ?2, ?3, ?4, ?4)',
+    ),
     updateNode: database.prepare(
       'UPDATE nodes SET root_ref_count = root_ref_count + 1 WHERE space = ?1 AND hash = ?2 AND state = 1',
     ),
