@@ -82,8 +82,9 @@ test(
     const [newer = '', older = ''] = (await listSnapshots())
       .toSorted((a, b) => b.time - a.time)
       .map(({ name, id }) => `${name}@${id}`);
-    await page.getByLabel('Before', { exact: true }).selectOption(older);
-    await page.getByLabel('After', { exact: true }).selectOption(newer);
+    // A field to type in stands there until the list has come.
+    await page.locator('select[name="from"]').selectOption(older);
+    await page.locator('select[name="to"]').selectOption(newer);
     await page.getByRole('button', { name: 'Compare' }).click();
     await page.getByRole('link', { name: 'photo 00' }).waitFor();
     const command = page.getByText(`holdfast diff ${older} ${newer} --url`);
