@@ -13,7 +13,6 @@ const STANDARD_STREAMS = [0, 1, 2] as const;
 const F_SETFD = 2;
 const F_GETFL = 3;
 const F_SETFL = 4;
-const O_WRONLY = 0o1;
 const O_RDWR = 0o2;
 const O_ACCMODE = 0o3;
 const O_NOCTTY = 0o400;
@@ -85,7 +84,7 @@ function findInheritedDescriptors(): number[] {
   }
 }
 
-/** Empty for a descriptor that is closed by now: that of the listing itself. */
+/** A descriptor that is closed by now was the listing's own. */
 function readLink(descriptor: number): string {
   try {
     return readlinkSync(`/proc/self/fd/${descriptor}`);
@@ -127,9 +126,8 @@ function isPipeOrTerminal(descriptor: number): boolean {
 function openAnew(system: System, descriptor: number): boolean {
   const flags = system.fcntl(descriptor, F_GETFL, 0);
   if (flags === -1) return false;
-  const access = flags & O_ACCMODE;
   // A pipe whose other end is gone would be waited for.
-  const wanted = (access === O_WRONLY || access === O_RDWR ? access : 0) | O_NOCTTY | O_NONBLOCK | O_CLOEXEC;
+  const wanted = (flags & O_ACCMODE) | O_NOCTTY | O_NONBLOCK | O_CLOEXEC;
   const own = system.open(toCString(`/proc/self/fd/${descriptor}`), wanted);
   if (own === -1) return false;
   system.fcntl(own, F_SETFL, flags);
