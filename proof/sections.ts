@@ -16,31 +16,19 @@ interface Section {
   run(options: { readonly seed: number; readonly isOver: () => boolean }): Promise<SectionResult>;
 }
 
-/** A drawing of damages goes once over all columns; the next seed draws other rows and bits of them. */
-async function runAllRowRot(first: number, isOver: () => boolean): Promise<SectionResult> {
-  const found: string[] = [];
-  const counts = { damages: 0, 'unseen by check': 0, 'not mended by repair': 0 };
-  for (let seed = first; !isOver(); seed += 1) {
-    const folder = makeTempFolder('row-rot', { fast: true });
-    try {
-      const goesOn = (): boolean => !isOver();
-      const result = await runRowRot({
-        folder: folder.path,
-        seed,
-        damagesMax: Number.MAX_SAFE_INTEGER,
-        goesOn,
-      });
-      counts.damages += result.damages;
-      counts['unseen by check'] += result.unseen.length;
-      counts['not mended by repair'] += result.unmended.length;
-      found.push(
-        ...result.failures.map(({ damage, wrong }) => `seed ${seed}, ${damage}: ${wrong.join('; ')}`),
-      );
-    } finally {
-      folder.remove();
-    }
+/** Damages go round all columns, each time in another row and bit, until the time is over. */
+async function runAllRowRot(seed: number, isOver: () => boolean): Promise<SectionResult> {
+  const folder = makeTempFolder('row-rot', { fast: true });
+  try {
+    const wanted = { folder: folder.path, seed, damagesMax: Number.MAX_SAFE_INTEGER };
+    const { damages, unseen, unmended, failures } = await runRowRot({ ...wanted, goesOn: () => !isOver() });
+    return {
+      counts: { damages, 'unseen by check': unseen.length, 'not mended by repair': unmended.length },
+      found: failures.map(({ damage, wrong }) => `seed ${seed}, ${damage}: ${wrong.join('; ')}`),
+    };
+  } finally {
+    folder.remove();
   }
-  return { counts, found };
 }
 
 /** of the server and of one of its workers, in test/crash.test.ts */
