@@ -14,6 +14,8 @@ export interface Room {
 
 const PROTOCOL = '@holdfast/protocol';
 const CLIENT = '@holdfast/client';
+/** The SDK's door for the packages of this repository. */
+export const CLIENT_INTERNAL = '@holdfast/client/internal';
 const FILES = '@holdfast/files';
 const SERVER = '@holdfast/server';
 
@@ -68,7 +70,7 @@ export const ROOMS: readonly Room[] = [
   {
     folder: 'packages/cli/',
     folders: ['packages/cli/'],
-    packages: [PROTOCOL, CLIENT, FILES, SERVER, 'commander', 'jose', 'bun:ffi'],
+    packages: [PROTOCOL, CLIENT, CLIENT_INTERNAL, FILES, SERVER, 'commander', 'jose', 'bun:ffi'],
     nodeModules: true,
     reason: 'the command line uses the SDK and the door of the server, never its inside',
   },
@@ -193,7 +195,7 @@ function clientRooms(): Room[] {
   const tree = 'packages/client/tree/';
   const bundle = 'packages/client/bundle/';
   const catalog = 'packages/client/catalog/';
-  const door = 'packages/client/index.ts';
+  const doors = ['packages/client/index.ts', 'packages/client/internal.ts'];
   const inside = 'packages/client/';
   const room = (folder: string, folders: readonly string[], reason: string): Room => {
     return { folder, folders, packages: [PROTOCOL], nodeModules: false, reason };
@@ -206,7 +208,7 @@ function clientRooms(): Room[] {
   /** May import the SDK's root and the rooms `below` it, and nothing else of trees. */
   const job = (name: string, below: readonly string[], reason: string): Room => {
     const others = TREE_ROOMS.filter((each) => each !== name && !below.includes(each));
-    const closed = [bundle, catalog, door, ...others.map((each) => `${tree}${each}/`)];
+    const closed = [bundle, catalog, ...doors, ...others.map((each) => `${tree}${each}/`)];
     return except(closed, room(`${tree}${name}/`, [inside], reason));
   };
   return [
@@ -228,13 +230,18 @@ function clientRooms(): Room[] {
     job('push', ['format', 'build', 'jobs'], 'a push sends nodes of a supply: it neither reads nor pulls'),
     job('pull', ['format', 'read', 'jobs', 'walk'], 'a pull walks a tree: it neither builds nor pushes'),
     except(
-      [tree, catalog, door],
+      [tree, catalog, ...doors],
       room(bundle, [inside], 'bundles carry nodes of any kind: they know no trees'),
     ),
-    except([tree, bundle, door], room(catalog, [inside], 'names keep roots of any kind: they know no trees')),
-    room(door, [inside], 'the door of the SDK runs on web standards and protocol alone'),
     except(
-      [tree, bundle, catalog, door],
+      [tree, bundle, ...doors],
+      room(catalog, [inside], 'names keep roots of any kind: they know no trees'),
+    ),
+    ...doors.map((door) =>
+      room(door, [inside], 'the doors of the SDK run on web standards and protocol alone'),
+    ),
+    except(
+      [tree, bundle, catalog, ...doors],
       room(inside, [inside], 'the SDK runs on web standards and protocol alone'),
     ),
   ];
@@ -248,7 +255,7 @@ function consoleRooms(): Room[] {
     {
       folder: `${page}space/`,
       folders: [page],
-      packages: [PROTOCOL, CLIENT, ...views, '@dagrejs/dagre'],
+      packages: [PROTOCOL, CLIENT, CLIENT_INTERNAL, ...views, '@dagrejs/dagre'],
       nodeModules: false,
       reason: 'the views of a Space run in a browser, and reach the Space by the SDK',
     },
@@ -278,14 +285,14 @@ function filesRooms(): Room[] {
   const inside = 'packages/files/';
   const doors = ['packages/files/index.ts', 'packages/files/sdk.ts'];
   const room = (folder: string, exceptFolders: readonly string[], reason: string): Room => {
-    const packages = [PROTOCOL, CLIENT, ...(folder === push ? ['ignore'] : [])];
+    const packages = [PROTOCOL, CLIENT, CLIENT_INTERNAL, ...(folder === push ? ['ignore'] : [])];
     return { folder, folders: [inside], exceptFolders, packages, nodeModules: true, reason };
   };
   const [commandLine = '', sdk = ''] = doors;
   return [
     {
       ...room(FILES_STATE, [pull, ...doors], 'the state of pushes is SQLite behind a port of push'),
-      packages: [PROTOCOL, CLIENT, 'bun:sqlite'],
+      packages: [PROTOCOL, CLIENT, CLIENT_INTERNAL, 'bun:sqlite'],
     },
     room(commandLine, [sdk], 'the door of files for the command line names what files has'),
     room(

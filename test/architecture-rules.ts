@@ -4,6 +4,7 @@
  */
 
 import {
+  CLIENT_INTERNAL,
   COMPOSITION_ROOT,
   CONCRETE_ENGINE,
   FILES_STATE,
@@ -151,7 +152,7 @@ function isAllowed(room: Room, target: string): boolean {
 
 /** Relative paths stay inside their package; deep imports by package name are no door either. */
 function reachesIntoPackage(path: string, target: string): boolean {
-  if (/^@holdfast\/[^/]+\/./.test(target)) return true;
+  if (/^@holdfast\/[^/]+\/./.test(target)) return target !== CLIENT_INTERNAL;
   const own = /^packages\/[^/]+\//.exec(path)?.[0];
   return own !== undefined && target.startsWith('packages/') && !target.startsWith(own);
 }

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { CATALOG_CONTENT_TYPE, createClient } from '../packages/client/index.ts';
+import { CATALOG_CONTENT_TYPE, createClient } from '../packages/client/internal.ts';
 import { APP } from './support/running-server.ts';
 import { runHoldfast } from './support/server-process.ts';
 import { TreeCommands } from './support/tree-commands.ts';

@@ -14,7 +14,7 @@ import {
   readNames,
   setPinned,
   unforgetSnapshot,
-} from '../packages/client/index.ts';
+} from '../packages/client/internal.ts';
 import { startCountingProxy } from './support/counting-proxy.ts';
 import { ByteSpoiler } from './support/embedded-files.ts';
 import { HOLDFAST } from './support/holdfast-command.ts';

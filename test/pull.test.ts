@@ -16,7 +16,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { CHUNK_BYTES_MAX } from '@holdfast/client';
+import { CHUNK_BYTES_MAX } from '@holdfast/client/internal';
 import { readStanding } from '../packages/files/test/pull-fixture.ts';
 import { directory, file, writePlan } from './support/disk-trees.ts';
 import { ByteSpoiler } from './support/embedded-files.ts';

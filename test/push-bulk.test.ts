@@ -8,7 +8,7 @@ import {
   type ProgressReporter,
   SILENT_PROGRESS,
   verifyTree,
-} from '../packages/client/index.ts';
+} from '../packages/client/internal.ts';
 import { openSpaceSource, pullToPath, ScanError, TreeBusyError } from '../packages/files/index.ts';
 import { buildPlan, directory, file, makeLargePlans, type Plan, writePlan } from './support/disk-trees.ts';
 import { PushWorld } from './support/push-world.ts';

@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } 
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { createNodeSource, openTree, SILENT_PROGRESS } from '../packages/client/index.ts';
+import { createNodeSource, openTree, SILENT_PROGRESS } from '../packages/client/internal.ts';
 import {
   openTreeState,
   type PushFolderOptions,

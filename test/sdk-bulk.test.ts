@@ -1,7 +1,7 @@
 /** The SDK's requests of Bulk against the real server, which judges the golden vectors and real bombs as the page says. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { constants, zstdCompressSync } from 'node:zlib';
-import { type Bulk, type CasError, type Client, createClient } from '../packages/client/index.ts';
+import { type Bulk, type CasError, type Client, createClient } from '../packages/client/internal.ts';
 import { findZstd } from '../packages/files/index.ts';
 import { encodeNode, encodeRecord, type Hash, PackBuilder } from '../packages/protocol/index.ts';
 import { sha256 } from '../packages/protocol/test/pack-fixture.ts';

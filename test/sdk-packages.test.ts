@@ -67,6 +67,12 @@ function readModule(name: string): string {
   return readFileSync(join(sdk.modules, '@holdfast', name), 'utf8');
 }
 
+function scan(name: string): { code: string; imported: string[]; exports: string[] } {
+  const code = readModule(name);
+  const { imports, exports } = new Bun.Transpiler({ loader: 'js' }).scan(code);
+  return { code, imported: [...new Set(imports.map(({ path }) => path))], exports };
+}
+
 describe.each(['protocol', 'client'])('@holdfast/%s', (name) => {
   test('describes itself for those who install it', () => {
     const description = JSON.parse(readModule(`${name}/package.json`));
@@ -95,13 +101,14 @@ describe.each(['protocol', 'client'])('@holdfast/%s', (name) => {
     expect(sdk.tarballs[name as 'protocol' | 'client']).toEndWith(`/holdfast-${name}-${version}.tgz`);
   });
 
-  test('is one file that names no runtime of its own', () => {
-    const code = readModule(`${name}/index.js`);
-    const { imports, exports } = new Bun.Transpiler({ loader: 'js' }).scan(code);
-    const imported = new Set(imports.map(({ path }) => path));
-    expect([...imported]).toEqual(name === 'client' ? ['@holdfast/protocol'] : []);
-    const door = name === 'client' ? clientDoor : protocolDoor;
-    expect(exports.toSorted()).toEqual(Object.keys(door).toSorted());
+  test('names no runtime of its own', () => {
+    const door = scan(`${name}/index.js`);
+    const names = Object.keys(name === 'client' ? clientDoor : protocolDoor);
+    expect(door.exports.toSorted()).toEqual(names.toSorted());
+    expect(door.imported).toEqual(name === 'client' ? ['./internal.js'] : []);
+    const inside = name === 'client' ? 'client/internal.js' : 'protocol/index.js';
+    const { code, imported } = scan(inside);
+    expect(imported).toEqual(name === 'client' ? ['@holdfast/protocol'] : []);
     const statements = code.replace(/^\s*(?:\/\/|\*|\/\*).*$/gm, '');
     const runtimeNames = /["']node:|\brequire\(|\bprocess\.|\bBuffer\b|\bBun\b|\bDeno\b|\b__dirname\b/;
     expect(runtimeNames.exec(statements)?.[0]).toBeUndefined();
@@ -109,10 +116,9 @@ describe.each(['protocol', 'client'])('@holdfast/%s', (name) => {
 });
 
 test('@holdfast/client/node needs nothing but Node and its own package', () => {
-  const code = readModule('client/node.js');
-  const { imports } = new Bun.Transpiler({ loader: 'js' }).scan(code);
-  const imported = new Set(imports.map(({ path }) => path).filter((path) => !path.startsWith('node:')));
-  expect([...imported].toSorted()).toEqual(['./index.js', '@holdfast/protocol']);
+  const { code, imported } = scan('client/node.js');
+  const others = imported.filter((path) => !path.startsWith('node:'));
+  expect(others.toSorted()).toEqual(['./internal.js', '@holdfast/protocol']);
   expect(/\bBun[.(]/.exec(code.replace(/^\s*\/\/.*$/gm, ''))?.[0]).toBeUndefined();
   expect(readModule('client/THIRD-PARTY-LICENSES')).toMatch(
     /^ignore\n\nCopyright .*\n[\s\S]*Permission is hereby granted/,

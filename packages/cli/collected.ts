@@ -1,5 +1,5 @@
 /** What a collection did, as every command that collects prints it. */
-import type { GcResult } from '@holdfast/client';
+import type { GcResult } from '@holdfast/client/internal';
 import { formatBytes, formatCount } from '@holdfast/protocol';
 import { printJson, printLine } from './terminal/output.ts';
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test';
 import type { Client } from './client.ts';
 import { CasError } from './errors.ts';
-import * as sdk from './index.ts';
+import * as sdk from './internal.ts';
 import { FakeSpace } from './test/fake-space-fixture.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: what has no types cannot be checked by them

@@ -16,7 +16,7 @@ import type { BulkOperationName, ErrorCode, Hash, OperationName, RejectionCode }
  * - `BULK_UNAVAILABLE`: the server does not offer Bulk; the operations on single nodes do the same.
  * - `INVALID_ARGUMENT`: the call could never succeed; nothing was sent.
  */
-export type ClientErrorCode =
+type ClientErrorCode =
   | 'CONNECTION_FAILED'
   | 'TIMED_OUT'
   | 'MALFORMED_RESPONSE'

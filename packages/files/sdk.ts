@@ -7,7 +7,7 @@ import {
   type PullResult,
   type PushResult,
   SILENT_PROGRESS,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { resolveGivenPath } from './given-path.ts';
 import { openSpaceSource, pullToPath } from './pull/pull-to-path.ts';

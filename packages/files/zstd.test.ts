@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { randomBytes } from 'node:crypto';
 import * as zlib from 'node:zlib';
-import type { Zstd } from '@holdfast/client';
+import type { Zstd } from '@holdfast/client/internal';
 import { walkZstdFrame, ZstdFrameError } from '@holdfast/protocol';
 import { findZstd } from './zstd.ts';
 

@@ -1,6 +1,6 @@
 /** Zstandard of the runtime, for nodes that travel in packs: Bun has it, Node from 22.15 on. */
 import * as zlib from 'node:zlib';
-import type { Compress, Zstd } from '@holdfast/client';
+import type { Compress, Zstd } from '@holdfast/client/internal';
 import { createUnzstd } from '@holdfast/protocol';
 
 interface BunZstd {

@@ -13,7 +13,7 @@ import {
   type DirectoryEntry,
   FileBuilder,
   MemoryTree,
-} from '../../packages/client/index.ts';
+} from '../../packages/client/internal.ts';
 import { seededBytes } from './canonical-node.ts';
 
 /** A file of seeded bytes, a link, or a folder; names are strings of raw bytes, one character each. */

@@ -7,7 +7,7 @@ import {
   forgetSnapshots,
   readNames,
   setPinned,
-} from '../../packages/client/index.ts';
+} from '../../packages/client/internal.ts';
 
 /** A client of `spaceId`; each call may go to another server. */
 export type Connect = (spaceId: string, fetch?: FetchFunction) => Client;

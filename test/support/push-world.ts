@@ -1,6 +1,6 @@
 /** What the tests of pushing share: a server behind a counting proxy, folders to push, states that are closed. */
 import { join } from 'node:path';
-import { type Client, createClient, SILENT_PROGRESS } from '../../packages/client/index.ts';
+import { type Client, createClient, SILENT_PROGRESS } from '../../packages/client/internal.ts';
 import {
   type FolderState,
   findZstd,

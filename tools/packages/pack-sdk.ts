@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { BunPlugin } from 'bun';
 import rootPackage from '../../package.json' with { type: 'json' };
+import * as clientDoor from '../../packages/client/index.ts';
 import { describePackage, packPackage } from './npm-pack.ts';
 import { listReachableTypes, writeTypes } from './write-types.ts';
 
@@ -47,24 +48,26 @@ const PROTOCOL: SdkPackage = {
   dependencies: [],
 };
 
-const CLIENT_DOOR = 'client/index.ts';
+/** All code of the client's package that runs in browsers too; its door names a part of it. */
+const CLIENT_CODE = 'internal.js';
 const CLIENT: SdkPackage = {
   name: '@holdfast/client',
   description: 'Client of the Holdfast Space API: content-addressed nodes, leases, root refs, trees',
   folder: 'client',
   doors: [
-    { subpath: '.', source: CLIENT_DOOR, file: 'index.js', target: 'browser' },
+    { subpath: '.', source: 'client/index.ts', file: 'index.js', target: 'browser' },
     { subpath: './node', source: 'files/sdk.ts', file: 'node.js', target: 'node' },
   ],
   documents: [],
   dependencies: [PROTOCOL.name],
 };
 
-/** What is beside the client in its package imports it from there. */
+/** The doors of one package share its code: an error of the one is an error of the other. */
 const CLIENT_BESIDE: BunPlugin = {
   name: 'client-beside',
   setup: (build) => {
-    build.onResolve({ filter: /^@holdfast\/client$/ }, () => ({ path: './index.js', external: true }));
+    const filter = /^@holdfast\/client(?:\/internal)?$/;
+    build.onResolve({ filter }, () => ({ path: `./${CLIENT_CODE}`, external: true }));
   },
 };
 
@@ -96,7 +99,11 @@ export async function packSdk(outFolder: string): Promise<PackedSdk> {
 
 async function fillPackage(one: SdkPackage, types: string, folder: string): Promise<void> {
   await mkdir(folder);
-  const bundled = await Promise.all(one.doors.map((door) => bundle(door, folder)));
+  const bundled = await Promise.all(listBundles(one).map((door) => bundle(door, folder)));
+  if (one === CLIENT) {
+    const text = `export { ${Object.keys(clientDoor).join(', ')} } from './${CLIENT_CODE}';\n`;
+    await writeFile(join(folder, 'index.js'), text);
+  }
   await writeLicenses(new Set(bundled.flat()), folder);
   await copyTypes(types, one, folder);
   describePackage(folder, listFields(one));
@@ -104,6 +111,12 @@ async function fillPackage(one: SdkPackage, types: string, folder: string): Prom
   await copyFile(LICENSE_FILE, join(folder, 'LICENSE'));
   for (const file of one.documents)
     await copyFile(join(PACKAGES_FOLDER, one.folder, file), join(folder, file));
+}
+
+function listBundles({ doors }: SdkPackage): readonly Door[] {
+  return doors.map((door) =>
+    door.source === 'client/index.ts' ? { ...door, source: 'client/internal.ts', file: CLIENT_CODE } : door,
+  );
 }
 
 /** Names the packages of others that the door carries with it. */
@@ -115,8 +128,7 @@ async function bundle({ source, file, target }: Door, folder: string): Promise<s
     target,
     format: 'esm',
     external: [PROTOCOL.name],
-    // The doors of one package share its code: an error of the one is an error of the other.
-    plugins: source === CLIENT_DOOR ? [] : [CLIENT_BESIDE],
+    plugins: [CLIENT_BESIDE],
     metafile: true,
   });
   return Object.keys(metafile?.inputs ?? {}).flatMap((path) => {

@@ -7,8 +7,7 @@ import { promisify } from 'node:util';
 
 const TYPES_CONFIG = fileURLToPath(new URL('./tsconfig.types.json', import.meta.url));
 const TYPESCRIPT = fileURLToPath(new URL('../../node_modules/.bin/tsc', import.meta.url));
-const CLIENT_TYPES = 'client/index.js';
-const CLIENT_IMPORT = /((?:from |import\()['"])@holdfast\/client(?=['"])/g;
+const CLIENT_IMPORT = /((?:from |import\()['"])@holdfast\/client(\/internal)?(?=['"])/g;
 const RELATIVE_IMPORT = /((?:from |import\()['"])(\.[^'"]*)\.(?:ts|js)(?=['"])/g;
 
 /** Fills `folder` with the types of `packages/`, laid out as the sources are. Throws when anything does not compile. */
@@ -17,10 +16,10 @@ export async function writeTypes(folder: string): Promise<void> {
   for (const name of await readdir(folder, { recursive: true })) {
     if (!name.endsWith('.d.ts')) continue;
     const path = join(folder, name);
-    const toClient = posix.relative(posix.dirname(name), CLIENT_TYPES);
+    const toClient = posix.relative(posix.dirname(name), 'client');
     const text = (await readFile(path, 'utf8'))
       .replace(RELATIVE_IMPORT, '$1$2.js')
-      .replace(CLIENT_IMPORT, `$1${toClient}`);
+      .replace(CLIENT_IMPORT, (_, start, door = '/index') => `${start}${toClient}${door}.js`);
     await writeFile(path, text);
   }
 }

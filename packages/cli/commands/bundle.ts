@@ -12,7 +12,7 @@ import {
   importBundle,
   RottenNodeError,
   watchStream,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { createCollectingDigest, ResidentMemory } from '@holdfast/files';
 import { formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';

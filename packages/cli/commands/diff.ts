@@ -8,7 +8,7 @@ import {
   pathBytes,
   type Rename,
   type TreePath,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { formatBytes, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';

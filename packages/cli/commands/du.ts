@@ -1,5 +1,5 @@
 /** `holdfast du`: what trees take. */
-import { type Hash, measureTrees, type TreeUsage, USAGE_ROOTS_MAX } from '@holdfast/client';
+import { type Hash, measureTrees, type TreeUsage, USAGE_ROOTS_MAX } from '@holdfast/client/internal';
 import { formatBytes, formatCount, isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';

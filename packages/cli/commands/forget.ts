@@ -9,7 +9,7 @@ import {
   readNames,
   type Snapshot,
   unforgetSnapshot,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { formatBytes, isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';

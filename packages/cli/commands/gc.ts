@@ -1,5 +1,5 @@
 /** `holdfast gc`: collection passes. */
-import type { Client, GcResult } from '@holdfast/client';
+import type { Client, GcResult } from '@holdfast/client/internal';
 import { formatBytes, formatCount, GC_NODES_DEFAULT, GC_NODES_MAX } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';

@@ -1,6 +1,6 @@
 /** `holdfast migrate`: copies a whole deployment from one engine to another, verified and resumable. */
 
-import type { ProgressReporter } from '@holdfast/client';
+import type { ProgressReporter } from '@holdfast/client/internal';
 import { formatCount } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';

@@ -6,7 +6,7 @@ import {
   type NodeDescription,
   type ProgressReporter,
   watchStream,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import {
   CONTENT_TYPE_BYTES_MAX,
   encodeNode,

@@ -1,6 +1,6 @@
 /** `holdfast pull`: a tree out of a Space into a folder. */
 
-import type { Hash, PullResult } from '@holdfast/client';
+import type { Hash, PullResult } from '@holdfast/client/internal';
 import { createFileWriter, pullToPath } from '@holdfast/files';
 import { formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';

@@ -8,7 +8,7 @@ import {
   formatName,
   PUSH_PARALLEL_MAX_DEFAULT,
   type PushPlan,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import {
   type FolderState,
   IGNORE_FILE_NAME,

@@ -1,6 +1,12 @@
 /** `holdfast refs`: the root refs of the token's refDomain. */
 import { randomUUID } from 'node:crypto';
-import { CasError, type Client, type Hash, type RootRefItem, type RootRefPage } from '@holdfast/client';
+import {
+  CasError,
+  type Client,
+  type Hash,
+  type RootRefItem,
+  type RootRefPage,
+} from '@holdfast/client/internal';
 import {
   hasAtMostCodePoints,
   REQUEST_ID_CHARACTERS_MAX,

@@ -1,5 +1,5 @@
 /** `holdfast snapshots`: what is kept under names. */
-import { findSnapshotsOf, readNames, setPinned } from '@holdfast/client';
+import { findSnapshotsOf, readNames, setPinned } from '@holdfast/client/internal';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection, withShortJob } from '../connection/space-connection.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';

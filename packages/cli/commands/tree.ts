@@ -1,6 +1,13 @@
 /** `holdfast tree`: a directory and all below it. */
 
-import { formatName, openTree, pathBytes, type TreePath, type WalkedEntry, walkTree } from '@holdfast/client';
+import {
+  formatName,
+  openTree,
+  pathBytes,
+  type TreePath,
+  type WalkedEntry,
+  walkTree,
+} from '@holdfast/client/internal';
 import { formatBytes } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';

@@ -1,6 +1,6 @@
 /** `holdfast usage`: what a Space holds. */
 
-import type { SpaceUsage } from '@holdfast/client';
+import type { SpaceUsage } from '@holdfast/client/internal';
 import { formatBytes, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';

@@ -1,6 +1,6 @@
 /** `holdfast verify`: every byte of a tree, checked. */
 
-import { formatPath, pathBytes, type TreeFault, verifyTree } from '@holdfast/client';
+import { formatPath, pathBytes, type TreeFault, verifyTree } from '@holdfast/client/internal';
 import { formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';

@@ -10,7 +10,7 @@ import {
   type ProgressReporter,
   type Sha256,
   SILENT_PROGRESS,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { digestAtOnce, findZstd } from '@holdfast/files';
 import {
   type Authority,

@@ -5,7 +5,7 @@ import type {
   ProgressJob,
   ProgressSnapshot,
   ProgressTotals,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { formatBytes, formatCount } from '@holdfast/protocol';
 import { amountsOf, isAllRead, type Rates } from './job-rates.ts';
 

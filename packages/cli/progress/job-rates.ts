@@ -1,5 +1,5 @@
 /** How fast a job goes, from its own counters over the last seconds, and how long it may still take. Pure. */
-import type { ProgressSnapshot, ProgressTotals } from '@holdfast/client';
+import type { ProgressSnapshot, ProgressTotals } from '@holdfast/client/internal';
 
 /** Rates are taken over this window. */
 const WINDOW_MS = 8_000;

@@ -1,5 +1,5 @@
 /** One place on the terminal that always shows where the job is: a bar, amounts, the current item, why it stands still. */
-import type { ProgressEvent, ProgressJob } from '@holdfast/client';
+import type { ProgressEvent, ProgressJob } from '@holdfast/client/internal';
 import { printable } from '../terminal/output.ts';
 import {
   describeAmounts,

@@ -1,7 +1,7 @@
 /** The views of a job: what a person, a log and a program are told, and that a terminal is left as it was found. */
 
 import { describe, expect, test } from 'bun:test';
-import type { ProgressEvent, ProgressJob, ProgressSnapshot } from '@holdfast/client';
+import type { ProgressEvent, ProgressJob, ProgressSnapshot } from '@holdfast/client/internal';
 import { formatBytes } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { screenAfter } from '../test/screen-fixture.ts';

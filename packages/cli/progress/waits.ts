@@ -1,6 +1,6 @@
 /** Short waits outside of jobs: nothing is said unless one lasts. */
 import { once } from 'node:events';
-import type { ProgressReporter } from '@holdfast/client';
+import type { ProgressReporter } from '@holdfast/client/internal';
 import { formatCount } from '@holdfast/protocol';
 import { printNote } from '../terminal/output.ts';
 import { runShortJob } from './run-job.ts';

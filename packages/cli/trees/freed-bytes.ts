@@ -7,7 +7,7 @@ import {
   type NodeState,
   type ProgressReporter,
   type Snapshot,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { openSpaceSource } from '@holdfast/files';
 import { sayCounted } from '../progress/waits.ts';
 

@@ -12,7 +12,7 @@ import {
   type TreeItem,
   TreePathError,
   TreeReadError,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { ChunkMemory, openSpaceSource } from '@holdfast/files';
 import { CliError } from '../cli-error.ts';
 import {

@@ -1,5 +1,5 @@
 /** What the commands about names share: what they are given, what the token must permit, and how snapshots are shown. */
-import { CatalogError, checkSnapshotId, checkSnapshotName, type Snapshot } from '@holdfast/client';
+import { CatalogError, checkSnapshotId, checkSnapshotName, type Snapshot } from '@holdfast/client/internal';
 import { formatBytes, OPERATIONS } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { type ConnectionFlags, requireAuthorities } from '../connection/space-connection.ts';

@@ -9,7 +9,7 @@ import {
   parseReference,
   readNames,
   type TreeReference,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { OPERATIONS } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { type ConnectionFlags, requireAuthorities } from '../connection/space-connection.ts';

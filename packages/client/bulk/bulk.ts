@@ -49,7 +49,7 @@ export interface Zstd {
   readonly unzstd: Unzstd;
 }
 
-export interface BulkLease {
+interface BulkLease {
   /** 60 s to 24 h, clamped by the service */
   readonly leaseDurationMs: number;
 }

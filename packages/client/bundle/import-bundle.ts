@@ -9,7 +9,7 @@ import { BundleError } from './bundle-error.ts';
 import { readBundle } from './read-bundle.ts';
 import { type ImportBundleOptions, type ImportProgress, Storing } from './storing.ts';
 
-export interface ImportedRoot {
+interface ImportedRoot {
   readonly hash: Hash;
   /** the root, and with it everything below, is safe from collection until then */
   readonly leaseExpiresAt: number;

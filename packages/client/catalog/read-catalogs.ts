@@ -42,7 +42,7 @@ export interface StandingCatalog {
 }
 
 /** A catalog that stands but cannot be read: what it lists is not known, and it is left as it is. */
-export interface UnreadableCatalog {
+interface UnreadableCatalog {
   readonly hash: Hash;
   readonly message: string;
 }

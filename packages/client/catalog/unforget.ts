@@ -19,7 +19,7 @@ import type { ChangedSnapshot } from './snapshots.ts';
 const FORMER_CATALOGS_MAX = 1_000;
 
 /** Where to look besides the lists that the standing ones took the place of: none stands once the last snapshot is forgotten. */
-export interface UnforgetOptions extends ChangeOptions {
+interface UnforgetOptions extends ChangeOptions {
   /** hashes of catalogs */
   readonly former?: readonly Hash[] | undefined;
   /** snapshots that the caller remembers */

@@ -12,7 +12,7 @@ import {
   importBundle,
   pushTree,
   verifyTree,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import fc from 'fast-check';
 import { buildPlan, directory, file } from '../../../test/support/disk-trees.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';

@@ -4,7 +4,7 @@
  * folder. Elsewhere the whole path is looked at again before each use.
  */
 import { closeSync, constants, existsSync, lstatSync, openSync } from 'node:fs';
-import { PullTargetError, type TreePath } from '@holdfast/client';
+import { PullTargetError, type TreePath } from '@holdfast/client/internal';
 import { shareOfDescriptors } from '../descriptor-limit.ts';
 import { DESCRIPTORS, openIn } from '../folder-calls.ts';
 import { explain, shownPath } from './failure.ts';

@@ -1,5 +1,5 @@
 /** What a refusal of the system means for a pull, and what to do. */
-import { formatPath, PullTargetError, type TreePath } from '@holdfast/client';
+import { formatPath, PullTargetError, type TreePath } from '@holdfast/client/internal';
 
 export function shownPath(base: string, path: TreePath | undefined): string {
   return path === undefined ? base : `${base.replace(/\/$/, '')}/${formatPath(path)}`;

@@ -1,5 +1,5 @@
 /** Makes small files for a pull in another thread. */
-import type { UnprovenFile } from '@holdfast/client';
+import type { UnprovenFile } from '@holdfast/client/internal';
 import type { Placed, SmallFile } from './small-file.ts';
 
 export interface FileWriter {

@@ -24,7 +24,7 @@ import {
   PullTargetError,
   type TreePath,
   type UnprovenFile,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { makeFolderIn } from '../folder-calls.ts';
 import { type FolderAccess, openFolders } from './checked-folders.ts';
 import { explain, shownPath } from './failure.ts';

@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { CHUNK_CONTENT_TYPE } from '@holdfast/client';
+import { CHUNK_CONTENT_TYPE } from '@holdfast/client/internal';
 import { buildPlan, directory, file } from '../../../test/support/disk-trees.ts';
 import { mountSmallDisk } from '../../../test/support/small-disk.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';

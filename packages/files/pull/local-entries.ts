@@ -1,6 +1,6 @@
 /** Entries of folders of this machine: what they are, and what their names may be taken for. */
 import { closeSync, constants, fsyncSync, lstatSync, openSync, type Stats } from 'node:fs';
-import type { FoundEntry } from '@holdfast/client';
+import type { FoundEntry } from '@holdfast/client/internal';
 
 /** Follows no link, and waits for no pipe. */
 export const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;

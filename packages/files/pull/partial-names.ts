@@ -17,7 +17,7 @@ import {
   write,
 } from 'node:fs';
 import { promisify } from 'node:util';
-import type { Hash, NewFile } from '@holdfast/client';
+import type { Hash, NewFile } from '@holdfast/client/internal';
 import { isProcessRunning } from '../process-running.ts';
 import { dataParts } from './sparse.ts';
 

@@ -9,7 +9,7 @@ import {
   SILENT_PROGRESS,
   VerificationError,
   verifyTree,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import fc from 'fast-check';
 import { directory, file, makeLargePlans, type Plan, plans } from '../../../test/support/disk-trees.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';

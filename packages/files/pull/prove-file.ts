@@ -1,5 +1,5 @@
 /** Verifies the node of a whole file where it is written, so that the pull has less to do. */
-import type { UnprovenFile } from '@holdfast/client';
+import type { UnprovenFile } from '@holdfast/client/internal';
 import { PACK_NODE_BYTES_MAX, RECORD_CODEC_NONE, unpackRecord } from '@holdfast/protocol';
 import { digestWhole } from '../node-digest.ts';
 import { releaseMemory } from '../resident-memory.ts';

@@ -12,7 +12,7 @@ import {
   pullTree,
   type ReadingClient,
   type TreeItem,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { resolveGivenPath } from '../given-path.ts';
 import { createCollectingDigest, digestAtOnce } from '../node-digest.ts';
 import { isSpecial, makeBase } from './base-folder.ts';

@@ -1,6 +1,6 @@
 /** Whether what a pull has still to write fits on the disk, asked before it writes: a full disk harms others, and takes long to fill. */
 import { lstatSync, readdirSync, statfsSync } from 'node:fs';
-import { type MissingEntries, PullTargetError } from '@holdfast/client';
+import { type MissingEntries, PullTargetError } from '@holdfast/client/internal';
 import { formatBytes, formatCount } from '@holdfast/protocol';
 import { isPartialName } from './partial-names.ts';
 

@@ -20,7 +20,7 @@ import {
   MemoryTree,
   type NodeParts,
   TreeReadError,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { encodeNode } from '@holdfast/protocol';
 import { buildPlan, directory, file, type Plan } from '../../../test/support/disk-trees.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';

@@ -2,7 +2,7 @@
 import { afterAll, expect, test } from 'bun:test';
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { chunkStream, FileBuilder, MemoryTree } from '@holdfast/client';
+import { chunkStream, FileBuilder, MemoryTree } from '@holdfast/client/internal';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { PlanSource } from '../test/pull-fixture.ts';
 import { pullToPath } from './pull-to-path.ts';

@@ -1,5 +1,5 @@
 /** Memory of nodes, used again and again. Left to the garbage collector, buffers pile up faster than it frees them. */
-import { CHUNK_BYTES_MAX } from '@holdfast/client';
+import { CHUNK_BYTES_MAX } from '@holdfast/client/internal';
 
 /** Smaller buffers are cheap to make and quick to go. */
 const POOLED_BYTES_MIN = 2 * 1024;

@@ -9,7 +9,7 @@ import {
   type DirectoryEntry,
   type NodeSink,
   type TreeNode,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { encodeNode, type Hash } from '@holdfast/protocol';
 import { bytesOf } from '../byte-names.ts';
 import { digestAtOnce } from '../node-digest.ts';

@@ -14,7 +14,13 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, chunkStream, FileBuilder, MemoryTree } from '@holdfast/client';
+import {
+  CHUNK_BYTES_MAX,
+  CHUNK_BYTES_MIN,
+  chunkStream,
+  FileBuilder,
+  MemoryTree,
+} from '@holdfast/client/internal';
 import { FileBusyError, hashFile } from './hash-file.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-hash-'));

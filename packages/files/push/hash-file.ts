@@ -15,7 +15,7 @@ import {
   FileIndexBuilder,
   findChunkEnd,
   type TreeNode,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { encodeNode, encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import type { FileStats } from '../entry-stats.ts';
 import { lookAtIn } from '../folder-calls.ts';

@@ -12,7 +12,7 @@ import {
   type Snapshot,
   SourceChangedError,
   startLeaseKeeper,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { type Hash, LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
 import { displayName, toByteString } from '../byte-names.ts';
 import { ResidentMemory } from '../resident-memory.ts';

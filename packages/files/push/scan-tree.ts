@@ -2,7 +2,7 @@
  * Reads a folder into a tree: every entry in byte order, children before parents, in bounded memory. What is as it was
  * last time is not read again. Links are stored as they are and never followed.
  */
-import type { ProgressReporter } from '@holdfast/client';
+import type { ProgressReporter } from '@holdfast/client/internal';
 import type { Hash } from '@holdfast/protocol';
 import { type ByteString, displayName, joinPath, toByteString } from '../byte-names.ts';
 import type { FileStats } from '../entry-stats.ts';

@@ -11,7 +11,7 @@ import {
   type ProgressReporter,
   readNames,
   type Snapshot,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import type { Hash } from '@holdfast/protocol';
 import type { FolderState } from './folder-state.ts';
 import { forget, isOutcomeOpen } from './root-ref-commit.ts';

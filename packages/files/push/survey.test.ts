@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ProgressTotals, SILENT_PROGRESS } from '@holdfast/client';
+import { type ProgressTotals, SILENT_PROGRESS } from '@holdfast/client/internal';
 import { openTemporaryState } from '../state/open-tree-state.ts';
 import { scanOptions } from '../test/scan-options.ts';
 import { type ScannedRoot, scanTree } from './scan-tree.ts';

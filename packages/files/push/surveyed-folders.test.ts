@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as timers from 'node:timers/promises';
-import { CHUNK_BYTES_MAX, CHUNK_BYTES_MIN } from '@holdfast/client';
+import { CHUNK_BYTES_MAX, CHUNK_BYTES_MIN } from '@holdfast/client/internal';
 import { scanOptions } from '../test/scan-options.ts';
 import type { FolderState } from './folder-state.ts';
 import { fingerprintOf } from './hash-file.ts';

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test';
 import { lutimesSync, mkdirSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { SILENT_PROGRESS } from '@holdfast/client';
+import { SILENT_PROGRESS } from '@holdfast/client/internal';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { scanOptions } from '../test/scan-options.ts';
 import { MemoryState } from './memory-state.ts';

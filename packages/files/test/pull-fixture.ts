@@ -2,7 +2,13 @@
 import { expect } from 'bun:test';
 import { lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Hash, MemoryTree, type NodeParts, type NodeSource, PullTargetError } from '@holdfast/client';
+import {
+  type Hash,
+  MemoryTree,
+  type NodeParts,
+  type NodeSource,
+  PullTargetError,
+} from '@holdfast/client/internal';
 import { buildPlan, contentOf, type Plan } from '../../../test/support/disk-trees.ts';
 
 /** Nodes in memory; counts what is read, and does on demand what a Space does not do. */

@@ -1,5 +1,5 @@
 /** How tests scan a folder: everything is stored as it is, and nobody watches. */
-import { SILENT_PROGRESS } from '@holdfast/client';
+import { SILENT_PROGRESS } from '@holdfast/client/internal';
 import { toByteString } from '../byte-names.ts';
 import type { FolderState } from '../push/folder-state.ts';
 import { IgnoreRules } from '../push/ignore-rules.ts';

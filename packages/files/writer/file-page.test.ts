@@ -1,6 +1,6 @@
 /** What crosses to the thread that makes files comes out as it went in, and never more than fits. */
 import { expect, test } from 'bun:test';
-import type { UnprovenFile } from '@holdfast/client';
+import type { UnprovenFile } from '@holdfast/client/internal';
 import { RECORD_CODEC_NONE, RECORD_CODEC_ZSTD } from '@holdfast/protocol';
 import fc from 'fast-check';
 import type { SmallFile } from '../pull/small-file.ts';

@@ -2,7 +2,7 @@
  * Memory that two threads share, in pages: one thread fills a page with small files, the other writes them to the disk and gives
  * the page back. A page belongs to one of them at a time.
  */
-import type { UnprovenFile } from '@holdfast/client';
+import type { UnprovenFile } from '@holdfast/client/internal';
 import { RECORD_CODEC_NONE, RECORD_CODEC_ZSTD } from '@holdfast/protocol';
 import type { SmallFile } from '../pull/small-file.ts';
 import { folderOf } from '../pull/target-folder.ts';

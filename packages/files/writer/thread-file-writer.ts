@@ -4,7 +4,7 @@
  * writes it, so neither waits for the other.
  */
 import { Worker } from 'node:worker_threads';
-import type { UnprovenFile } from '@holdfast/client';
+import type { UnprovenFile } from '@holdfast/client/internal';
 import { shareOfDescriptors } from '../descriptor-limit.ts';
 import type { FileWriter } from '../pull/file-writer.ts';
 import type { Placed, SmallFile } from '../pull/small-file.ts';

@@ -2,7 +2,12 @@
 import { afterAll, describe, expect, test } from 'bun:test';
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { FILE_CONTENT_TYPE, type NodeParts, type UnprovenFile, type UnprovenRecord } from '@holdfast/client';
+import {
+  FILE_CONTENT_TYPE,
+  type NodeParts,
+  type UnprovenFile,
+  type UnprovenRecord,
+} from '@holdfast/client/internal';
 import { encodeNode, encodeNodeHeader, encodeRecord, type Hash, RECORD_CODEC_ZSTD } from '@holdfast/protocol';
 import { directory, file, type Plan } from '../../../test/support/disk-trees.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';

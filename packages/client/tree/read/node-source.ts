@@ -20,7 +20,7 @@ export interface NodeSource {
   giveBack?(content: Uint8Array): void;
 }
 
-export interface UnprovenReadOptions extends CallOptions {
+interface UnprovenReadOptions extends CallOptions {
   /** How many bytes of content the node is expected to have. */
   readonly contentBytes: number;
 }

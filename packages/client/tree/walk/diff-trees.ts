@@ -12,9 +12,9 @@ import type { TreePath } from './tree-path.ts';
 import { withPath } from './tree-read-error.ts';
 import { walkTree } from './walk-tree.ts';
 
-export type DifferenceKind = 'added' | 'removed' | 'modified';
+type DifferenceKind = 'added' | 'removed' | 'modified';
 /** What a modified entry differs in. `kind`: it is a file here and a link or directory there. */
-export type DifferenceAspect = 'content' | 'mode' | 'kind' | 'mtime';
+type DifferenceAspect = 'content' | 'mode' | 'kind' | 'mtime';
 
 export interface Difference {
   readonly type: DifferenceKind;

@@ -8,7 +8,7 @@ import {
   readNames,
   resolveReference,
   type Snapshot,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { useEffect, useState } from 'preact/hooks';
 import { formatBytes, formatCount, formatInstant, shellWord } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';

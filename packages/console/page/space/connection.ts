@@ -7,7 +7,7 @@ import {
   type NodeSource,
   openTree,
   type TreeReader,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { computed } from '@preact/signals';
 import { readClaims, type SpaceAccess, spaceAccess, type TokenClaims } from '../space-session.ts';
 

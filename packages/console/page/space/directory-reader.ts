@@ -1,5 +1,5 @@
 /** The entries of one directory as far as somebody has looked: pages are read when the list comes near their end. */
-import type { DirectoryEntry, TreeItem, TreeReader } from '@holdfast/client';
+import type { DirectoryEntry, TreeItem, TreeReader } from '@holdfast/client/internal';
 
 export interface DirectoryReader {
   /** by name, as far as read */

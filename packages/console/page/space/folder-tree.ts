@@ -12,7 +12,7 @@ import {
   MemoryTree,
   type NodeSupply,
   type PushNode,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { encodeNode, type Hash } from '@holdfast/protocol';
 import type { GivenFolder } from './given-folder.ts';
 

@@ -1,5 +1,5 @@
 /** A folder of the disk into the Space: dragged in or chosen, hashed here, and only what is new is sent. */
-import { isSnapshotName } from '@holdfast/client';
+import { isSnapshotName } from '@holdfast/client/internal';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { HashText } from '../parts/command.tsx';
 import { formatBytes, formatInstant, formatThings, shellWord } from '../parts/format.ts';

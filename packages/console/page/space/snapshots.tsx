@@ -1,5 +1,5 @@
 /** What a Space keeps: snapshots under their names, and all root refs of the token's domain. */
-import { type DomainNames, readNames, type Snapshot } from '@holdfast/client';
+import { type DomainNames, readNames, type Snapshot } from '@holdfast/client/internal';
 import { HashText } from '../parts/command.tsx';
 import { formatBytes, formatDistance, formatInstant, formatThings } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';

@@ -1,5 +1,5 @@
 /** A directory of a tree as a tar: every file is read and verified, one after another. */
-import type { TreeItem, TreeReader } from '@holdfast/client';
+import type { TreeItem, TreeReader } from '@holdfast/client/internal';
 import { concatBytes } from '@holdfast/protocol';
 import { tarEnd, tarHead, tarPadding } from './tar.ts';
 

@@ -6,7 +6,7 @@ import {
   readNames,
   type Snapshot,
   type TreeItem,
-} from '@holdfast/client';
+} from '@holdfast/client/internal';
 import { HashText } from '../parts/command.tsx';
 import { formatBytes, formatInstant, formatThings, shellWord } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';

@@ -1,0 +1,81 @@
+/** What the other packages of this repository use besides the SDK's door. It is no promise to anybody else. */
+
+export type {
+  Compress,
+  GcResult,
+  NodeDescription,
+  NodeState,
+  RootRefItem,
+  RootRefPage,
+  SpaceUsage,
+} from '@holdfast/protocol';
+export type { Bulk, Zstd } from './bulk/bulk.ts';
+export { formatCid } from './bundle/cid.ts';
+export type { ImportBundleResult } from './bundle/import-bundle.ts';
+export { CATALOG_CONTENT_TYPE, isSnapshotName } from './catalog/catalog-format.ts';
+export { checkSnapshotId, checkSnapshotName, findSnapshotsOf } from './catalog/find-snapshot.ts';
+export type { CatalogMemory, CatalogReader, DomainNames } from './catalog/read-catalogs.ts';
+export type { TreeReference } from './catalog/resolve-reference.ts';
+export type { Retention, RetentionPolicy } from './catalog/retention.ts';
+export type { Forgetting } from './catalog/snapshots.ts';
+export type { ContentRange } from './content.ts';
+export type { NodeDigest } from './digest.ts';
+export * from './index.ts';
+export type { Sha256 } from './sha256.ts';
+export type { FetchFunction } from './transport.ts';
+export {
+  type BuiltDirectory,
+  type BuiltFile,
+  FileIndexBuilder,
+  type NodeSink,
+} from './tree/build/builders.ts';
+export { chunkStream, findChunkEnd } from './tree/format/chunker.ts';
+export {
+  CHUNK_BYTES_MAX,
+  CHUNK_BYTES_MIN,
+  CHUNK_CONTENT_TYPE,
+  compareNames,
+  FILE_CONTENT_TYPE,
+  MTIME_NS_MAX,
+  MTIME_NS_MIN,
+  type NodeParts,
+  SYMLINK_CONTENT_TYPE,
+  type TreeNode,
+} from './tree/format/tree-format.ts';
+export { parseTreeNode } from './tree/format/tree-node.ts';
+export { PUSH_PARALLEL_MAX_DEFAULT } from './tree/jobs/job-limits.ts';
+export { requestPatiently } from './tree/jobs/patient-requests.ts';
+export type { PatientSourceOptions, ReadingClient } from './tree/jobs/patient-source.ts';
+export {
+  type JobHangError,
+  type ProgressCounters,
+  type ProgressJob,
+  type ProgressPhase,
+  type ProgressReporter,
+  type ProgressSnapshot,
+  type ProgressTotals,
+  SILENT_PROGRESS,
+} from './tree/jobs/progress.ts';
+export type { PullOptions, PullResult } from './tree/pull/pull-tree.ts';
+export type {
+  ExistingFile,
+  FinishedFolder,
+  FoundEntry,
+  MissingEntries,
+  NewFile,
+  PartialFile,
+  UnprovenFile,
+} from './tree/pull/target.ts';
+export { type EarlyCounts, EarlyNodes } from './tree/push/early-nodes.ts';
+export type { PushNode } from './tree/push/node-supply.ts';
+export type { PushPlan } from './tree/push/plan-push.ts';
+export type { PushResult } from './tree/push/push-tree.ts';
+export type { UnprovenRecord } from './tree/read/node-source.ts';
+export type { TreeReader } from './tree/read/open-tree.ts';
+export { diffWithRenames, type Rename } from './tree/walk/diff-renames.ts';
+export type { Difference } from './tree/walk/diff-trees.ts';
+export { measureTreesOnly, type TreeUsage, USAGE_ROOTS_MAX } from './tree/walk/measure-trees.ts';
+export { findText, pathBytes, pathNames, type TreePath } from './tree/walk/tree-path.ts';
+export { explainNodeError } from './tree/walk/tree-read-error.ts';
+export type { TreeFault } from './tree/walk/verify-tree.ts';
+export type { WalkedEntry } from './tree/walk/walk-tree.ts';
