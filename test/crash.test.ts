@@ -4,172 +4,14 @@
  * leases run out and collections have work.
  */
 import { expect, test } from 'bun:test';
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
-import { type BulkClient, makeBulkClient } from './support/bulk-client.ts';
-import { CrashFacts, checkFacts } from './support/crash-facts.ts';
-import { work } from './support/crash-workload.ts';
-import { findLeftovers, type Leftovers, plantStray, recount } from './support/embedded-recount.ts';
-import { makeIssuer } from './support/issuer.ts';
-import { makeRandom } from './support/seeded-random.ts';
-import { addApp, findDescendants, type ServerProcess, startServer } from './support/server-process.ts';
-import { makeSpaceClient, type SpaceClient } from './support/space-client.ts';
-import { makeTempFolder } from './support/temp-folder.ts';
+import { CrashRun, WORK_MS_MAX } from './support/crash-run.ts';
+import { recount } from './support/embedded-recount.ts';
+import { findDescendants, type ServerProcess } from './support/server-process.ts';
 
-const APP = 'app';
-const SPACE = 'space';
 const KILLS = 50;
 const WORKER_KILLS = 8;
-const WORK_MS_MAX = 600;
-/** more than the shortest lease, so that what is not renewed can be collected one restart later */
-const CLOCK_STEP_MS = 45_000;
-/** more than 24 h after the end of any upload URL */
-const ABANDONED_AFTER_MS = 25 * 3_600_000;
-const SHIFTED_CLOCK = join(import.meta.dir, 'support', 'shifted-clock.ts');
-/** more than from the tombstone of a stray to its end */
-const STRAYS_GONE_AFTER_MS = 8 * 24 * 3_600_000;
-/** A walk over the objects takes 16 sweeps, 3 s apart, and one that was begun before the stray was planted is finished first. */
-const SWEEP_MS_MAX = 240_000;
 /** Only ends what hangs. */
 const WELL_MS_MAX = 180_000;
-
-class CrashRun {
-  readonly facts = new CrashFacts();
-  readonly random;
-  readonly #folder = makeTempFolder('crash');
-  readonly data = join(this.#folder.path, 'data');
-  readonly #issuer = makeIssuer();
-  readonly #arguments: readonly string[];
-  offsetMs = 0;
-  #number = 0;
-  server: ServerProcess | undefined;
-
-  constructor(seed: number, serveArguments: readonly string[] = []) {
-    this.random = makeRandom(seed);
-    this.#arguments = serveArguments;
-    mkdirSync(this.data);
-  }
-
-  async prepare(): Promise<void> {
-    await addApp(this.data, APP, this.#issuer);
-  }
-
-  async start(): Promise<ServerProcess> {
-    this.server = await startServer({
-      data: this.data,
-      arguments: this.#arguments,
-      environment: {
-        BUN_OPTIONS: `--preload=${SHIFTED_CLOCK}`,
-        HOLDFAST_TEST_CLOCK_OFFSET_MS: String(this.offsetMs),
-      },
-    });
-    return this.server;
-  }
-
-  now(): number {
-    return Date.now() + this.offsetMs;
-  }
-
-  client(): SpaceClient {
-    return makeSpaceClient(this.#url(), APP, SPACE, this.#token(), false);
-  }
-
-  bulk(): BulkClient {
-    return makeBulkClient(this.#url(), APP, SPACE, this.#token());
-  }
-
-  #url(): string {
-    if (this.server === undefined) throw new Error('no server runs');
-    return this.server.url;
-  }
-
-  #token(): string {
-    const iat = Math.floor(this.now() / 1000);
-    return this.#issuer.token(SPACE, { iat, exp: iat + 3600 });
-  }
-
-  work(isStopped: () => boolean): Promise<void> {
-    return work({
-      facts: this.facts,
-      client: this.client(),
-      bulk: this.bulk(),
-      random: this.random,
-      now: () => this.now(),
-      isStopped,
-      nextNumber: () => {
-        this.#number += 1;
-        return this.#number;
-      },
-    });
-  }
-
-  /** Every fact over HTTP, then the second opinion of the rows themselves. */
-  async check(): Promise<void> {
-    const client = this.client();
-    await checkFacts(this.facts, client, this.now(), this.bulk());
-    await this.checkRows(client);
-  }
-
-  /** Only while nothing is being received. Nothing but time may lie between the answer and the rows. */
-  async checkRows(client: SpaceClient): Promise<void> {
-    const counted = recount(this.data);
-    expect(counted.problems).toEqual([]);
-    const before = this.now();
-    const usage = { ...(await client.usage()) } as Record<string, number>;
-    const possible = [before, this.now()].map((now) =>
-      JSON.stringify(sorted(counted.usage(APP, SPACE, now))),
-    );
-    expect(possible).toContain(JSON.stringify(sorted(usage)));
-  }
-
-  /** An object as a kill during compaction leaves it: sealed, and no row names it. */
-  plantStray(): void {
-    plantStray(this.data, this.now());
-  }
-
-  /** A generation that is still open may have an object to be found by its next lease; a day later none is open. */
-  async outliveUploads(): Promise<void> {
-    await this.#restartLater(ABANDONED_AFTER_MS);
-    // What no row names is a stray: it has a tombstone now, and goes a week later.
-    await this.#waitUntilTidy((seen) => ({ ...seen, orphans: seen.unburied }));
-  }
-
-  /** After a sweep: no claim is left, every file has its record, and every record its file. */
-  async checkNothingLeftOver(): Promise<void> {
-    await this.#restartLater(STRAYS_GONE_AFTER_MS);
-    await this.#waitUntilTidy((seen) => seen);
-  }
-
-  async #restartLater(ms: number): Promise<void> {
-    expect(await this.server?.end('SIGTERM')).toBe(0);
-    this.offsetMs += ms;
-    await this.start();
-  }
-
-  async #waitUntilTidy(pick: (seen: Leftovers) => Leftovers): Promise<void> {
-    const tidy = { orphans: [], unburied: [], missing: [], incoming: [], claimed: [] };
-    const look = () => ({
-      ...pick(findLeftovers(this.data)),
-      claimed: recount(this.data).hashes(APP, SPACE, 3),
-    });
-    const deadline = Date.now() + SWEEP_MS_MAX;
-    let seen = look();
-    while (Date.now() < deadline && !Bun.deepEquals(seen, tidy)) {
-      await Bun.sleep(200);
-      seen = look();
-    }
-    expect(seen).toEqual(tidy);
-  }
-
-  async end(): Promise<void> {
-    if (this.server?.isRunning()) await this.server.end('SIGKILL');
-    this.#folder.remove();
-  }
-}
-
-function sorted(record: Record<string, number>): [string, number][] {
-  return Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1));
-}
 
 test.concurrent(
   `${KILLS} kills lose nothing acknowledged and leave nothing to repair`,
@@ -179,15 +21,7 @@ test.concurrent(
     try {
       await run.prepare();
       for (let kill = 0; kill < KILLS; kill += 1) {
-        const server = await run.start();
-        await run.check();
-        let isKilled = false;
-        const working = run.work(() => isKilled);
-        await Bun.sleep(run.random.below(WORK_MS_MAX));
-        await server.end('SIGKILL');
-        isKilled = true;
-        await working;
-        run.offsetMs += CLOCK_STEP_MS;
+        await run.workUntilKilled();
       }
       run.plantStray();
       await run.start();

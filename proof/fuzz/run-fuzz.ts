@@ -3,6 +3,7 @@
  * further. The runtime tells no coverage of branches; a refusal names the branch it comes from.
  */
 import { makeRandom, type SeededRandom } from '../../test/support/seeded-random.ts';
+import type { SectionResult, SectionWork } from '../section.ts';
 import { FUZZ_TARGETS, type FuzzTarget } from './targets.ts';
 
 /** bytes; longer ones only take longer */
@@ -30,6 +31,14 @@ interface FuzzOptions {
   readonly inputs: number;
   readonly targets?: readonly FuzzTarget[];
   readonly isOver?: () => boolean;
+}
+
+export async function fuzzSection({ seed, isOver }: SectionWork): Promise<SectionResult> {
+  const { inputs, kept, found } = runFuzz({ seed, inputs: Number.MAX_SAFE_INTEGER, isOver });
+  return {
+    counts: { inputs, 'kept inputs': kept },
+    found: found.map(({ target, input, error }) => `${target}, base64 ${input}: ${error}`),
+  };
 }
 
 /** The same inputs for the same seed. Goes round the targets, so that one which is stopped early has fuzzed all of them. */

@@ -1,11 +1,28 @@
 /** Damages a copy of a known deployment, again and again, and judges what it answers. */
 import { cpSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeTempFolder } from '../../test/support/temp-folder.ts';
+import type { SectionResult, SectionWork } from '../section.ts';
 import { type Damage, damagesOf, makeDamage } from './damages.ts';
 import { makeDeployment } from './deployment.ts';
 import { judge } from './judge.ts';
 
-export interface RowRotResult {
+/** Damages go round all columns, each time in another row and bit, until the time is over. */
+export async function rowRotSection({ seed, isOver }: SectionWork): Promise<SectionResult> {
+  const folder = makeTempFolder('row-rot', { fast: true });
+  try {
+    const wanted = { folder: folder.path, seed, damagesMax: Number.MAX_SAFE_INTEGER };
+    const { damages, unseen, unmended, failures } = await runRowRot({ ...wanted, goesOn: () => !isOver() });
+    return {
+      counts: { damages, 'unseen by check': unseen.length, 'not mended by repair': unmended.length },
+      found: failures.map(({ damage, wrong }) => `${damage}: ${wrong.join('; ')}`),
+    };
+  } finally {
+    folder.remove();
+  }
+}
+
+interface RowRotResult {
   readonly seed: number;
   readonly damages: number;
   /** the damage, and what was wrong */
@@ -16,7 +33,7 @@ export interface RowRotResult {
   readonly unmended: readonly string[];
 }
 
-export interface RowRotWanted {
+interface RowRotWanted {
   /** an empty folder, for all that is made */
   readonly folder: string;
   readonly seed: number;

@@ -43,23 +43,29 @@ export function describeModel(name: string, makeEngine: () => EngineUnderTest, r
       async () => {
         const sequences = Number(MODEL_SEQUENCES ?? run.sequences);
         const sightings = new Map<string, number>();
-        await fc.assert(
-          fc.asyncProperty(makeSequenceArbitrary(run.stepsMax, run.hasPacks === true), (sequence) =>
-            runSequence(makeEngine(), sequence, sightings, run.auditEvery ?? 1),
-          ),
-          {
-            seed,
-            numRuns: sequences,
-            verbose: fc.VerbosityLevel.None,
-            endOnFailure: run.shrinks === false,
-            ...(MODEL_PATH && { path: MODEL_PATH }),
-          },
-        );
+        await fc.assert(sequencesOf(makeEngine, run, sightings), {
+          seed,
+          numRuns: sequences,
+          verbose: fc.VerbosityLevel.None,
+          endOnFailure: run.shrinks === false,
+          ...(MODEL_PATH && { path: MODEL_PATH }),
+        });
         if (MODEL_PATH === undefined) expect(findUnseen(sightings, run)).toEqual([]);
       },
       MODEL_SEQUENCES === undefined ? run.timeoutMs : 0,
     );
   });
+}
+
+/** The property of fast-check: whatever the sequence, engine and model agree. */
+export function sequencesOf(
+  makeEngine: () => EngineUnderTest,
+  run: Pick<ModelRun, 'stepsMax' | 'hasPacks' | 'auditEvery'>,
+  sightings = new Map<string, number>(),
+): fc.IAsyncProperty<[Sequence]> {
+  return fc.asyncProperty(makeSequenceArbitrary(run.stepsMax, run.hasPacks === true), (sequence) =>
+    runSequence(makeEngine(), sequence, sightings, run.auditEvery ?? 1),
+  );
 }
 
 /** Random steps that never meet a situation prove nothing about it, so each of these must have come up. */

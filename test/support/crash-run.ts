@@ -1,0 +1,177 @@
+/** A data folder, the real server on it, clients at work, and a kill at a random moment of their work. */
+import { expect } from 'bun:test';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { type BulkClient, makeBulkClient } from './bulk-client.ts';
+import { CrashFacts, checkFacts } from './crash-facts.ts';
+import { work } from './crash-workload.ts';
+import { findLeftovers, type Leftovers, plantStray, recount } from './embedded-recount.ts';
+import { makeIssuer } from './issuer.ts';
+import { makeRandom } from './seeded-random.ts';
+import { addApp, type ServerProcess, startServer } from './server-process.ts';
+import { makeSpaceClient, type SpaceClient } from './space-client.ts';
+import { makeTempFolder } from './temp-folder.ts';
+
+const APP = 'app';
+const SPACE = 'space';
+export const WORK_MS_MAX = 600;
+/** more than the shortest lease, so that what is not renewed can be collected one restart later */
+const CLOCK_STEP_MS = 45_000;
+/** more than 24 h after the end of any upload URL */
+const ABANDONED_AFTER_MS = 25 * 3_600_000;
+const SHIFTED_CLOCK = join(import.meta.dir, 'shifted-clock.ts');
+/** more than from the tombstone of a stray to its end */
+const STRAYS_GONE_AFTER_MS = 8 * 24 * 3_600_000;
+/** A walk over the objects takes 16 sweeps, 3 s apart, and one that was begun before the stray was planted is finished first. */
+const SWEEP_MS_MAX = 240_000;
+
+export class CrashRun {
+  readonly facts = new CrashFacts();
+  readonly random;
+  readonly #folder = makeTempFolder('crash');
+  readonly data = join(this.#folder.path, 'data');
+  readonly #issuer = makeIssuer();
+  readonly #arguments: readonly string[];
+  offsetMs = 0;
+  #number = 0;
+  server: ServerProcess | undefined;
+
+  constructor(seed: number, serveArguments: readonly string[] = []) {
+    this.random = makeRandom(seed);
+    this.#arguments = serveArguments;
+    mkdirSync(this.data);
+  }
+
+  async prepare(): Promise<void> {
+    await addApp(this.data, APP, this.#issuer);
+  }
+
+  async start(): Promise<ServerProcess> {
+    this.server = await startServer({
+      data: this.data,
+      arguments: this.#arguments,
+      environment: {
+        BUN_OPTIONS: `--preload=${SHIFTED_CLOCK}`,
+        HOLDFAST_TEST_CLOCK_OFFSET_MS: String(this.offsetMs),
+      },
+    });
+    return this.server;
+  }
+
+  now(): number {
+    return Date.now() + this.offsetMs;
+  }
+
+  client(): SpaceClient {
+    return makeSpaceClient(this.#url(), APP, SPACE, this.#token(), false);
+  }
+
+  bulk(): BulkClient {
+    return makeBulkClient(this.#url(), APP, SPACE, this.#token());
+  }
+
+  #url(): string {
+    if (this.server === undefined) throw new Error('no server runs');
+    return this.server.url;
+  }
+
+  #token(): string {
+    const iat = Math.floor(this.now() / 1000);
+    return this.#issuer.token(SPACE, { iat, exp: iat + 3600 });
+  }
+
+  work(isStopped: () => boolean): Promise<void> {
+    return work({
+      facts: this.facts,
+      client: this.client(),
+      bulk: this.bulk(),
+      random: this.random,
+      now: () => this.now(),
+      isStopped,
+      nextNumber: () => {
+        this.#number += 1;
+        return this.#number;
+      },
+    });
+  }
+
+  /** Starts, checks every fact, works until a random moment, and is killed there. */
+  async workUntilKilled(): Promise<void> {
+    const server = await this.start();
+    await this.check();
+    let isKilled = false;
+    const working = this.work(() => isKilled);
+    await Bun.sleep(this.random.below(WORK_MS_MAX));
+    await server.end('SIGKILL');
+    isKilled = true;
+    await working;
+    this.offsetMs += CLOCK_STEP_MS;
+  }
+
+  /** Every fact over HTTP, then the second opinion of the rows themselves. */
+  async check(): Promise<void> {
+    const client = this.client();
+    await checkFacts(this.facts, client, this.now(), this.bulk());
+    await this.checkRows(client);
+  }
+
+  /** Only while nothing is being received. Nothing but time may lie between the answer and the rows. */
+  async checkRows(client: SpaceClient): Promise<void> {
+    const counted = recount(this.data);
+    expect(counted.problems).toEqual([]);
+    const before = this.now();
+    const usage = { ...(await client.usage()) } as Record<string, number>;
+    const possible = [before, this.now()].map((now) =>
+      JSON.stringify(sorted(counted.usage(APP, SPACE, now))),
+    );
+    expect(possible).toContain(JSON.stringify(sorted(usage)));
+  }
+
+  /** An object as a kill during compaction leaves it: sealed, and no row names it. */
+  plantStray(): void {
+    plantStray(this.data, this.now());
+  }
+
+  /** A generation that is still open may have an object to be found by its next lease; a day later none is open. */
+  async outliveUploads(): Promise<void> {
+    await this.#restartLater(ABANDONED_AFTER_MS);
+    // What no row names is a stray: it has a tombstone now, and goes a week later.
+    await this.#waitUntilTidy((seen) => ({ ...seen, orphans: seen.unburied }));
+  }
+
+  /** After a sweep: no claim is left, every file has its record, and every record its file. */
+  async checkNothingLeftOver(): Promise<void> {
+    await this.#restartLater(STRAYS_GONE_AFTER_MS);
+    await this.#waitUntilTidy((seen) => seen);
+  }
+
+  async #restartLater(ms: number): Promise<void> {
+    expect(await this.server?.end('SIGTERM')).toBe(0);
+    this.offsetMs += ms;
+    await this.start();
+  }
+
+  async #waitUntilTidy(pick: (seen: Leftovers) => Leftovers): Promise<void> {
+    const tidy = { orphans: [], unburied: [], missing: [], incoming: [], claimed: [] };
+    const look = () => ({
+      ...pick(findLeftovers(this.data)),
+      claimed: recount(this.data).hashes(APP, SPACE, 3),
+    });
+    const deadline = Date.now() + SWEEP_MS_MAX;
+    let seen = look();
+    while (Date.now() < deadline && !Bun.deepEquals(seen, tidy)) {
+      await Bun.sleep(200);
+      seen = look();
+    }
+    expect(seen).toEqual(tidy);
+  }
+
+  async end(): Promise<void> {
+    if (this.server?.isRunning()) await this.server.end('SIGKILL');
+    this.#folder.remove();
+  }
+}
+
+function sorted(record: Record<string, number>): [string, number][] {
+  return Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1));
+}
