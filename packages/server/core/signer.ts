@@ -1,14 +1,15 @@
 /** Signs upload URLs and cursors: HMAC-SHA-256 under a key for each purpose, all drawn from one secret kept with the data. */
+import { hmacSha256 } from './hmac.ts';
 import type { Clock, Signer, SigningPurpose } from './ports.ts';
 import { formatSecrets, type SigningSecret, type SigningSecrets } from './signing-secrets.ts';
 
 export function createSigner(secret: Uint8Array): Signer {
   const keys: Readonly<Record<SigningPurpose, Uint8Array>> = {
-    'upload-url': hmacSha256(secret, 'holdfast v1 upload-url'),
-    'upload-holder': hmacSha256(secret, 'holdfast v1 upload-holder'),
-    cursor: hmacSha256(secret, 'holdfast v1 cursor'),
+    'upload-url': hmac(secret, 'holdfast v1 upload-url'),
+    'upload-holder': hmac(secret, 'holdfast v1 upload-holder'),
+    cursor: hmac(secret, 'holdfast v1 cursor'),
   };
-  const sign = (purpose: SigningPurpose, message: string): Uint8Array => hmacSha256(keys[purpose], message);
+  const sign = (purpose: SigningPurpose, message: string): Uint8Array => hmac(keys[purpose], message);
   return {
     sign,
     verify: (purpose, message, signature) => areEqual(signature, sign(purpose, message)),
@@ -53,8 +54,8 @@ export class RotatingSigner implements Signer {
   }
 }
 
-const hmacSha256 = (key: Uint8Array, message: string): Uint8Array =>
-  new Uint8Array(new Bun.CryptoHasher('sha256', key).update(message).digest().buffer);
+const hmac = (key: Uint8Array, message: string): Uint8Array =>
+  new Uint8Array(hmacSha256(key, message).digest().buffer);
 
 /** Takes as long wherever the first difference is, so that nobody learns a signature byte by byte. */
 function areEqual(given: Uint8Array, expected: Uint8Array): boolean {

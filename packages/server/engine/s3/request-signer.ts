@@ -2,6 +2,7 @@
  * AWS Signature Version 4 of our requests and upload URLs. It is our own code only for speed (docs/dependencies.md): it is
  * synchronous, keeps the key of the day, and covers only what we send: keys that need no escapes, bodies in memory.
  */
+import { hmacSha256 } from '../../core/hmac.ts';
 import type { BucketUrl } from './address.ts';
 import type { Credentials } from './credentials.ts';
 
@@ -148,7 +149,7 @@ function scopeOf(date: string, region: string): string {
 
 function sign(credentials: Credentials, scope: string, date: string, canonical: string): string {
   const text = `${ALGORITHM}\n${date}\n${scope}\n${sha256Hex(canonical)}`;
-  return new Bun.CryptoHasher('sha256', signingKey(credentials, scope)).update(text).digest('hex');
+  return hmacSha256(signingKey(credentials, scope), text).digest('hex');
 }
 
 /** A key takes four steps to derive and is good for a day, so the last one is kept. */
@@ -157,7 +158,7 @@ let lastKey: { readonly secret: string; readonly scope: string; readonly key: Ui
 function signingKey({ secretAccessKey: secret }: Credentials, scope: string): Uint8Array {
   if (lastKey?.scope === scope && lastKey.secret === secret) return lastKey.key;
   let key: string | Uint8Array = `AWS4${secret}`;
-  for (const part of scope.split('/')) key = new Bun.CryptoHasher('sha256', key).update(part).digest();
+  for (const part of scope.split('/')) key = hmacSha256(key, part).digest();
   lastKey = { secret, scope, key: key as Uint8Array };
   return lastKey.key;
 }
