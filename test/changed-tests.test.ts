@@ -20,6 +20,8 @@ test('a test file runs if it, or anything it imports, differs from the last comm
     write('packages/deep/inner.ts', 'export const one = 1;');
     write('near.ts', "import { one } from '@holdfast/deep';");
     write('near.test.ts', "import './near.ts';");
+    write('packages/deep/internal.ts', "export * from './index.ts';");
+    write('inside.test.ts', "import type { one } from '@holdfast/deep/internal';");
     write('far.test.ts', "import './far.ts';");
     write('far.ts', '');
     git('init', '-q');
@@ -28,9 +30,9 @@ test('a test file runs if it, or anything it imports, differs from the last comm
     const find = (): string[] => findTestsOf(folder.path, findChangedFiles(folder.path)).sort();
     expect(find()).toEqual([]);
     write('packages/deep/inner.ts', 'export const one = 2;');
-    expect(find()).toEqual(['near.test.ts']);
+    expect(find()).toEqual(['inside.test.ts', 'near.test.ts']);
     write('new.test.ts', '');
-    expect(find()).toEqual(['near.test.ts', 'new.test.ts']);
+    expect(find()).toEqual(['inside.test.ts', 'near.test.ts', 'new.test.ts']);
   } finally {
     folder.remove();
   }

@@ -1,4 +1,3 @@
-// test-run: quick
 /** The client commands as a person or a script runs them: the real process against the real server. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import {

@@ -1,4 +1,3 @@
-// test-run: quick
 /** kill -9 of a real supervisor: its workers end by themselves, and no server starts beside one that hangs. */
 import { expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';

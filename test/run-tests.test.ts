@@ -220,28 +220,31 @@ test('an engine that does not start fails the files that need it, and no other',
   });
 }, 300_000);
 
-test('the quick run leaves out what takes long, except what asks for it', async () => {
+test('the quick run leaves out what opens a store, a socket or a process, itself or through imports', async () => {
   const fine = `import { test } from 'bun:test'; test('is fine', () => {});`;
   const files = {
-    'asks.test.ts': `// test-run: quick\n${fine}`,
-    'long.test.ts': fine,
-    'short.test.ts': fine,
-    'code/new.test.ts': fine,
+    'spawns.test.ts': `${fine}\nexport const start = () => Bun.spawn(['true']);`,
+    'stores.test.ts': `import './code/store.ts';\n${fine}`,
+    'by-door.test.ts': `import { open } from '@holdfast/code/internal';\n${fine}\nvoid open;`,
+    'typed.test.ts': `import type { Database } from 'bun:sqlite';\n${fine}\nexport type Store = Database;`,
+    'address.test.ts': `import { isIP } from 'node:net';\n${fine}\nisIP('');`,
+    'code/store.ts': `import { Database } from 'bun:sqlite'; export const open = () => new Database();`,
+    'packages/code/internal.ts': `export * from '../../code/store.ts';`,
     'test/new.test.ts': fine,
   };
   await withFiles(files, async (folder) => {
     mkdirSync(join(folder, 'tools'));
-    const times = { 'asks.test.ts': [60, 1], 'long.test.ts': [60, 1], 'short.test.ts': [1, 1] };
+    const times = { 'address.test.ts': [60, 1], 'spawns.test.ts': [60, 1] };
     writeFileSync(join(folder, 'tools', 'test-times.json'), JSON.stringify(times));
     const { exitCode, lines } = await runIn(folder, { isQuick: true, remembers: true });
     expect(exitCode).toBe(0);
     const ran = lines.filter((line) => /^== \S+.test.ts$/.test(line)).sort();
-    expect(ran).toEqual(['== asks.test.ts', '== code/new.test.ts', '== short.test.ts']);
-    // What ran is written down, and what did not run stays.
+    expect(ran).toEqual(['== address.test.ts', '== test/new.test.ts', '== typed.test.ts']);
+    // The times of what ran are written, and those of what did not run stay.
     const written = JSON.parse(readFileSync(join(folder, 'tools', 'test-times.json'), 'utf8'));
-    expect(Object.keys(written)).toEqual([...Object.keys(times), 'code/new.test.ts'].sort());
-    expect(written['long.test.ts']).toEqual([60, 1]);
-    expect(written['asks.test.ts'][0]).toBeLessThan(60);
+    expect(Object.keys(written)).toEqual([...Object.keys(times), 'test/new.test.ts', 'typed.test.ts'].sort());
+    expect(written['spawns.test.ts']).toEqual([60, 1]);
+    expect(written['address.test.ts'][0]).toBeLessThan(60);
   });
 }, 300_000);
 
@@ -328,7 +331,7 @@ test('a skipped test, a file that hangs and an unknown word fail the run', async
     writeFileSync(join(folder, 'odd.test.ts'), '// test-run: last\n');
     const odd = await runIn(folder);
     expect(odd.exitCode).not.toBe(0);
-    expect(odd.lines.join('\n')).toContain('odd.test.ts: "// test-run:" knows alone and quick, not last');
+    expect(odd.lines.join('\n')).toContain('odd.test.ts: "// test-run:" knows alone, not last');
   });
 }, 300_000);
 

@@ -7,6 +7,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { endAllRuns, readCpuMs, runKept } from './child-run.mjs';
 import { cutMiddle, findFailingOutput } from './failing-output.mjs';
+import { opensNothing } from './imports.mjs';
 import { formatDuration, formatProgress, makeScreen } from './progress.mjs';
 import { findNeededEngines, makeSharedEngines } from './shared-engines.mjs';
 import { findTestFiles, readOrder, readTimes, writeTimes } from './test-files.mjs';
@@ -31,11 +32,8 @@ const ALL_SHOWN_AGAIN_CHARS_MAX = 48_000;
 const TASKS_PER_CORE_MAX = 3;
 /** More files than this are not run once more: their fault is not an accident. */
 const FILES_AGAIN_MAX = 12;
-/** In the quick run stands what asks for it, and what takes no longer than this and needs neither store nor browser. */
-const QUICK_MS_MAX = 2500;
-/** Of files that nobody has timed, those beside the code are quick, and these are not. */
-const SYSTEM_TESTS = join('test', '/');
-const NOT_QUICK_ENGINES = new Set(['ceph', 'chromium']);
+/** Expected of a file that opens nothing and that nobody has timed. */
+const QUICK_TIMES = { ms: 500, cpuMs: 400 };
 const STOP_SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 
 const NO_COUNTS = { passed: 0, failed: 0, skipped: 0 };
@@ -110,10 +108,9 @@ function findTasks({ root, bun, checks, filters, isQuick, remembers, reportFolde
     if (filters.length > 0 && !filters.some((filter) => file.includes(filter))) continue;
     const order = readOrder(root, file);
     const engines = findNeededEngines(root, file);
-    const isShort = times.has(file) ? times.get(file).ms <= QUICK_MS_MAX : !file.startsWith(SYSTEM_TESTS);
-    const isSmall = isShort && !engines.some((engine) => NOT_QUICK_ENGINES.has(engine));
-    if (isQuick && !isSmall && !order.isQuick) continue;
-    files.push({ name: file, times: times.get(file), isAlone: order.isAlone, engines });
+    if (isQuick && !opensNothing(root, file)) continue;
+    const fileTimes = times.get(file) ?? (isQuick ? QUICK_TIMES : undefined);
+    files.push({ name: file, times: fileTimes, isAlone: order.isAlone, engines });
   }
   // Who asks for some files wants to see them one by one, and times are measured of each.
   const groups = filters.length > 0 || remembers ? files.map((file) => [file]) : groupShort(files);

@@ -3,9 +3,9 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
 const SKIPPED_FOLDERS = new Set(['node_modules', '.git', 'dist', 'holdfast-data']);
-/** A line of its own above the imports of a test file; several words may stand behind the colon. */
+/** A line of its own above the imports of a test file. */
 const ORDER = /^\/\/ test-run: (.+)$/m;
-const ORDER_WORDS = new Set(['alone', 'quick']);
+const ORDER_WORDS = new Set(['alone']);
 const FIRST_IMPORT = /^import /m;
 /** From the root of what is tested: file or check → seconds it takes, and seconds of CPU in it. */
 const TIMES_PATH = join('tools', 'test-times.json');
@@ -21,7 +21,7 @@ export function findTestFiles(root, folder = root) {
   });
 }
 
-/** What a test file asks for: `alone`, the machine to itself; `quick`, a place in the quick run. */
+/** What a test file asks for: `alone`, the machine to itself. */
 export function readOrder(root, file) {
   const text = readFileSync(join(root, file), 'utf8').split(FIRST_IMPORT, 1)[0];
   const words =
@@ -32,7 +32,7 @@ export function readOrder(root, file) {
     if (!ORDER_WORDS.has(word))
       throw new Error(`${file}: "// test-run:" knows ${[...ORDER_WORDS].join(' and ')}, not ${word}`);
   }
-  return { isAlone: words.includes('alone'), isQuick: words.includes('quick') };
+  return { isAlone: words.includes('alone') };
 }
 
 /** @returns {Map<string, {ms: number, cpuMs: number}>} by file or check */

@@ -22,8 +22,8 @@ Runs the checks and every test file, side by side, and closes with "N passed, N 
 A file that fails is run once more, alone, at the end; if it passes then, the run passes and says "flaky: FILE".
 
   FILTER…            only the test files whose path contains one of these, and no check
-  --quick            the checks, what takes no longer than a moment, and the files that say "// test-run: quick":
-                     for the one who edits; not a proof
+  --quick            the checks, and the files that open no store, socket, process or thread, as their imports tell:
+                     about a minute, for the one who edits; not a proof
   --changed          only the test files that import what differs from the last commit, and no check
   --jobs N           at most N files side by side (the default depends on the cores); 1 runs one after the other
   --remember-times   run one after the other, and write what each took into tools/test-times.json, by which the next runs

@@ -1,4 +1,3 @@
-// test-run: quick
 /** The suite against our own server, in this process and over a real socket: each check is one test. */
 import { afterAll, describe, expect, test } from 'bun:test';
 import { type ConformanceOptions, openTarget, renderFailure, runCheck, selectChecks } from './index.ts';

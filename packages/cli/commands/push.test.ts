@@ -1,4 +1,3 @@
-// test-run: quick
 /** `holdfast push` as a command: its flags, what goes to stdout and what to stderr, and what it says when it cannot. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import {

@@ -1,4 +1,3 @@
-// test-run: quick
 /** Pulling to a real disk: what stands there afterwards is the tree, and nothing else has changed. */
 import { afterAll, describe, expect, test } from 'bun:test';
 import {
