@@ -45,6 +45,13 @@ describe('architecture', () => {
     expect(findBrokenLinks(pages, exists)).toEqual([]);
   });
 
+  test('documentation stays short', () => {
+    const words = (chosen: (path: string) => boolean): number =>
+      pages.filter(({ path }) => chosen(path)).flatMap(({ text }) => text.match(/\S+/g) ?? []).length;
+    expect(words((path) => path === 'docs/design.md')).toBeLessThanOrEqual(6_000);
+    expect(words((path) => path.startsWith('docs/'))).toBeLessThanOrEqual(38_000);
+  });
+
   test('every heading that a comment cites is there', () => {
     expect(findBrokenCitations(sources, pages)).toEqual([]);
   });

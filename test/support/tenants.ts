@@ -16,7 +16,7 @@ import { makeTempFolder } from './temp-folder.ts';
 export const GREEDY = 'greedy';
 export const HONEST = 'honest';
 
-/** docs/design.md, Fair shares; of a machine that does nothing else */
+/** shares/README.md; of a machine that does nothing else */
 const HONEST_P99_MS_MAX = 500;
 const SERVER_BYTES_MAX = 512 * 1024 * 1024;
 /** Measurements on a machine that others use too: the best of so many rounds counts. */

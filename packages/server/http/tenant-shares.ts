@@ -1,4 +1,4 @@
-/** What tenants share of one process while their requests are answered (docs/design.md, Fair shares). */
+/** What tenants share of one process while their requests are answered (shares/README.md). */
 import { FairShares } from '../shares/fair-shares.ts';
 import { LoopTurns } from '../shares/loop-turns.ts';
 import { BodyWatch } from './body-watch.ts';

@@ -1,5 +1,5 @@
 /**
- * Shares out one resource among Apps, and an App's part among its Spaces: max-min fairness (docs/design.md, Fair shares).
+ * Shares out one resource among Apps, and an App's part among its Spaces: max-min fairness (shares/README.md).
  * What is held counts, not only what is begun. Knows nothing of what is shared out: the unit is the caller's.
  */
 import type { ApiError } from '@holdfast/protocol';

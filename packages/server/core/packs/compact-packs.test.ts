@@ -1,4 +1,4 @@
-/** Compaction: what it moves, when, and what it must never lose or double (docs/design.md, Packs). */
+/** Compaction: what it moves, when, and what it must never lose or double (core/packs/README.md). */
 import { describe, expect, test } from 'bun:test';
 import { Readable } from 'node:stream';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';

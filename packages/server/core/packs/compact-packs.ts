@@ -1,5 +1,5 @@
 /**
- * Compaction copies what is live in packs with much that is dead into a new pack, and points the rows at it (docs/design.md, Packs).
+ * Compaction copies what is live in packs with much that is dead into a new pack, and points the rows at it (core/packs/README.md).
  * It may end at any instant: the new pack is durable before any row names it, and a row moves only if it still names the old place.
  */
 import {

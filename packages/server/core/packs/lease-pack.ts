@@ -1,4 +1,4 @@
-/** packs/{id}/lease: judges a pack that was uploaded, publishes and leases its nodes (docs/bulk.md, Lease the pack; docs/design.md, Packs). */
+/** packs/{id}/lease: judges a pack that was uploaded, publishes and leases its nodes (docs/bulk.md, Lease the pack; core/packs/README.md). */
 import {
   ApiError,
   bytesToHash,

@@ -1,4 +1,4 @@
-/** Decides about packs, each function inside one transaction (docs/design.md, Packs). None of them does I/O. */
+/** Decides about packs, each function inside one transaction (core/packs/README.md). None of them does I/O. */
 import { ApiError, type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
 import { closeContent, closeContentOf, urlExpiryOf } from '../contents.ts';

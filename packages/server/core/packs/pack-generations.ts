@@ -1,4 +1,4 @@
-/** Names of packs and of the records in them (docs/design.md, Packs). */
+/** Names of packs and of the records in them (core/packs/README.md). */
 import { createGeneration } from '../generation.ts';
 import type { Generation } from '../model.ts';
 

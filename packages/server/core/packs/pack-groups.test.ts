@@ -1,4 +1,4 @@
-/** Packs that are published in several transactions: crashes between them, and several leases at once (docs/design.md, Packs). */
+/** Packs that are published in several transactions: crashes between them, and several leases at once (core/packs/README.md). */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
 import { makePack, plain } from '../../../../test/support/planted-pack.ts';

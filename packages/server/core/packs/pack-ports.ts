@@ -1,4 +1,4 @@
-/** What packs need of rows and of the store of bytes, beside what single nodes need (core/ports.ts; docs/design.md, Packs). */
+/** What packs need of rows and of the store of bytes, beside what single nodes need (core/ports.ts; core/packs/README.md). */
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
 import type { ContentRow, Generation, NodeRow, PackCodec, PackPlace, Space, UploadRow } from '../model.ts';
@@ -8,7 +8,7 @@ import type { PackId, PackRejection, PackRow, PackUse, PackVerdicts } from './pa
 /** Records or rows of one transaction: it holds other tenants up no longer than that takes. */
 export const PACK_GROUP_RECORDS = 256;
 
-/** Canonical bytes of a node that is small: it lies better in a pack than in an object of its own (docs/design.md, Packs). */
+/** Canonical bytes of a node that is small: it lies better in a pack than in an object of its own (core/packs/README.md). */
 export const SMALL_NODE_BYTES_MAX = 64 * 1024;
 
 /** Reads outside transactions. */

@@ -1,4 +1,4 @@
-/** Compaction of small nodes: which ones it moves, and what it must never lose or double (docs/design.md, Packs). */
+/** Compaction of small nodes: which ones it moves, and what it must never lose or double (core/packs/README.md). */
 import { describe, expect, test } from 'bun:test';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
 import type { Core } from '../core.ts';

@@ -1,5 +1,5 @@
 /**
- * Compaction of small nodes: those that came one by one, and have an object each, go into packs (docs/design.md, Packs). It may end at any
+ * Compaction of small nodes: those that came one by one, and have an object each, go into packs (core/packs/README.md). It may end at any
  * instant: the new pack is durable before any row names it, and a row moves only if it still names the object that was read.
  */
 import {
@@ -55,7 +55,7 @@ export interface PackingRules {
   readonly ageMs: number;
 }
 
-/** docs/design.md, Packs, says why. */
+/** core/packs/README.md, says why. */
 export const PACKING_RULES: PackingRules = { nodesMin: 64, ageMs: DAY_MS };
 
 /** How far a walk over all Spaces has come. What was packed is found by no later walk, so nobody needs to keep it. */

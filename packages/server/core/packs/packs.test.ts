@@ -1,4 +1,4 @@
-/** A pack from its PUT to its last lease: judged, published, repeated, forgotten (docs/bulk.md; docs/design.md, Packs). */
+/** A pack from its PUT to its last lease: judged, published, repeated, forgotten (docs/bulk.md; core/packs/README.md). */
 import { describe, expect, test } from 'bun:test';
 import type { PackInstruction } from '@holdfast/protocol';
 import {

@@ -1,4 +1,4 @@
-/** The embedded upload target for packs: one PUT to a pack's write-once key (docs/design.md, Packs). */
+/** The embedded upload target for packs: one PUT to a pack's write-once key (core/packs/README.md). */
 import { ApiError, PACK_BYTES_MAX, PACK_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
 import { checkRoom } from '../free-space.ts';

@@ -1,4 +1,4 @@
-/** What the sweep does with packs (docs/design.md, Packs): bounded steps that decide nothing a crash could undo halfway. */
+/** What the sweep does with packs (core/packs/README.md): bounded steps that decide nothing a crash could undo halfway. */
 import type { Core } from '../core.ts';
 import type { Generation, Space } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';

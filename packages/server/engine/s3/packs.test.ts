@@ -1,4 +1,4 @@
-/** Packs in a store that does what the real one will not do on demand (docs/design.md, Packs). */
+/** Packs in a store that does what the real one will not do on demand (core/packs/README.md). */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { PACK_MEDIA_TYPE } from '@holdfast/protocol';
 import type { PackedRecord } from '../../core/packs/pack-ports.ts';

@@ -1,5 +1,5 @@
 /**
- * Tries out at every start what a bucket must do (docs/design.md, "Scale-out engine: bytes"): it takes uploads only as signed,
+ * Tries out at every start what a bucket must do (README.md beside): it takes uploads only as signed,
  * lets one writer win for each key, and returns exactly the bytes that were validated.
  */
 
