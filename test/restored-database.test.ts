@@ -1,8 +1,8 @@
 /** A database restored from a backup beside a bucket with newer objects: real PostgreSQL, real S3. */
 import { afterAll, expect, test } from 'bun:test';
-import { SQL } from 'bun';
 import { makeNode } from './support/canonical-node.ts';
 import { formatContentUrl, makeS3Environment, openEngines, startCluster } from './support/cluster.ts';
+import { copyDatabase } from './support/copy-database.ts';
 import { APP, SPACE } from './support/running-server.ts';
 import { listKeys } from './support/s3-request.ts';
 import { runHoldfast, startServer, tryStartServer } from './support/server-process.ts';
@@ -15,19 +15,6 @@ afterAll(async () => {
   await engines.close();
   folder.remove();
 });
-
-/** A copy of the database as it is now; nobody is connected to it. */
-async function copyDatabase(url: string): Promise<string> {
-  const admin = new URL(url);
-  const name = admin.pathname.slice(1);
-  admin.pathname = '/postgres';
-  await using sql = new SQL(admin.href, { max: 1 });
-  const copy = `${name}_copy`;
-  await sql.unsafe(`CREATE DATABASE "${copy}" TEMPLATE "${name}"`);
-  const target = new URL(url);
-  target.pathname = `/${copy}`;
-  return target.href;
-}
 
 test('a restored database is refused until an operator accepts it; then nothing is lost or goes back', async () => {
   const cluster = await startCluster(engines, { processes: 1 });

@@ -126,6 +126,7 @@ async function openWorld({ metadataUrl, bucket }: Deployment) {
       uploadTtlMs: UPLOAD_TTL_MS,
       abandonedAfterMs: DAY_MS,
       rootRefHistoryMs: DAY_MS,
+      keepReplacedMs: DAY_MS,
     },
   };
   return {

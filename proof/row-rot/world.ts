@@ -74,7 +74,7 @@ export async function openWorld(dataDir: string, now: number, seed: number): Pro
     packs: new PackJudgements(unzstd, new JudgingTurns()),
     settings: {
       ...{ nodeBytesMax: NODE_BYTES_MAX, activeUploadsMax: 64, uploadTtlMs: 5 * MINUTE_MS },
-      ...{ abandonedAfterMs: HOUR_MS, rootRefHistoryMs: DAY_MS },
+      ...{ abandonedAfterMs: HOUR_MS, rootRefHistoryMs: DAY_MS, keepReplacedMs: 0 },
     },
   };
   return { core, clock, fatal, close };

@@ -8,6 +8,7 @@ export const MODEL_SETTINGS = {
   uploadTtlMs: 300_000,
   abandonedAfterMs: 86_400_000,
   rootRefHistoryMs: 86_400_000,
+  keepReplacedMs: 0,
 } as const;
 
 export interface ModelNode {

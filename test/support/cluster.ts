@@ -34,6 +34,8 @@ export interface ClusterOptions {
   readonly isProxied?: boolean;
   /** how far clocks may differ before nothing is collected; by default a year, because most tests move one clock alone */
   readonly maxClockSkew?: string;
+  /** by default nothing is kept, because most tests look at what is left in the bucket; `default`: as a server does by itself */
+  readonly keepReplaced?: string;
   /** how far the clock of each process is off, ms */
   readonly clockOffsetsMs?: readonly number[];
 }
@@ -192,11 +194,13 @@ class RealClusterServer implements ClusterServer {
     }
     const endpoint = this.s3Proxy === undefined ? bucket.endpoint : `http://${this.s3Proxy.address}`;
     const offsetMs = this.#options.clockOffsetsMs?.[this.index];
+    const { keepReplaced = '0s' } = this.#options;
     this.#process = await startServer({
       data: this.#data,
       arguments: [
         ...['--metadata', metadata.href, '--content', formatContentUrl(bucket, endpoint)],
         ...['--max-clock-skew', this.#options.maxClockSkew ?? '365d'],
+        ...(keepReplaced === 'default' ? [] : ['--keep-replaced', keepReplaced]),
         ...(this.#options.arguments ?? []),
       ],
       environment: {

@@ -47,6 +47,10 @@ export function withServeFlags(command: Command): Command {
       'collect in every Space automatically, spread over this time (default: off)',
     )
     .option(
+      '--keep-replaced <duration>',
+      'keep what packing, compaction and healing replaced, for rows that are restored to before (default: 24h with --content, else 0s)',
+    )
+    .option(
       '--max-clock-skew <duration>',
       'collect nothing while the clocks of database, object store and server differ by more (default: 2m)',
     )

@@ -38,7 +38,7 @@ function coreOf({ metadata, content }: TemporaryEngine, changes: Partial<Core> =
     packs: new PackJudgements(unzstd, new JudgingTurns()),
     settings: {
       ...{ nodeBytesMax: 1 << 26, activeUploadsMax: 100, uploadTtlMs: 60_000 },
-      ...{ abandonedAfterMs: 86_400_000, rootRefHistoryMs: 86_400_000 },
+      ...{ abandonedAfterMs: 86_400_000, rootRefHistoryMs: 86_400_000, keepReplacedMs: 0 },
     },
     ...changes,
   };

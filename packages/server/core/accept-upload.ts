@@ -1,5 +1,5 @@
 /** What an upload that was judged good does to the rows of its hash: it publishes the node, heals it or revives it. */
-import { closeContent, closeContentOf, urlExpiryOf } from './contents.ts';
+import { closeContent, closeContentOf, type ReplacementRules, urlExpiryOf } from './contents.ts';
 import { findChildren } from './edges.ts';
 import type { NodeRow, UploadEvidence, UploadRow } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
@@ -12,10 +12,9 @@ export interface GoodUpload {
   readonly evidence: Extract<UploadEvidence, { verdict: 'good' }>;
 }
 
-interface AcceptInput {
+interface AcceptInput extends ReplacementRules {
   /** ms, clamped; of the lease */
   readonly durationMs: number;
-  readonly uploads: UploadKind;
   readonly quotas: QuotaInput | undefined;
 }
 
@@ -44,13 +43,14 @@ async function restoreContent(
   tx: SpaceTransaction,
   node: NodeRow,
   good: GoodUpload,
-  { durationMs, uploads, quotas }: AcceptInput,
+  input: AcceptInput,
 ): Promise<Acceptance> {
+  const { durationMs, uploads, quotas } = input;
   // A claimed row's bytes count no more: to store them again is a publication. Healing is never refused.
   const more = { bytes: node.state === 'claimed' ? node.canonicalSize : 0, nodes: 0 };
   const refusal = await refuseByQuota(tx, { quotas, uploads }, good, more);
   if (refusal !== undefined) return refusal;
-  await closeContentOf(tx, node, uploads);
+  await closeContentOf(tx, node, input);
   await acceptContent(tx, good, uploads);
   const lease = await restoreNode(tx, node, contentOf(good), durationMs);
   const ready = { kind: 'ready', hash: node.hash, ...lease, more } as const;

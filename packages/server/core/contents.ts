@@ -15,17 +15,35 @@ import type { UploadKind } from './upload-ports.ts';
  */
 export async function closeContent(
   tx: SpaceTransaction,
-  { generation, storage, urlExpiresAt }: ClosedContent,
+  { generation, storage, urlExpiresAt, keptMs = 0 }: ClosedContent,
 ): Promise<void> {
   await tx.deleteContent(generation);
-  if (storage === 'object') await tx.setDiscard({ generation, dueAt: tx.now, urlExpiresAt });
+  if (storage === 'object') await tx.setDiscard({ generation, dueAt: tx.now + keptMs, urlExpiresAt });
 }
 
-/** Discards the bytes that a row points at, before it gets others or goes. */
-export async function closeContentOf(tx: SpaceTransaction, row: NodeRow, uploads: UploadKind): Promise<void> {
+/** Discards the bytes that a row points at, before it gets others. Healing keeps them for a while, unlike a collection that has begun. */
+export async function closeContentOf(
+  tx: SpaceTransaction,
+  row: NodeRow,
+  { uploads, keepReplacedMs }: ReplacementRules,
+): Promise<void> {
   const { generation, storage } = row;
   const [urlExpiresAt = 0] = await findUrlExpiries(tx, [row], uploads);
-  await closeContent(tx, { generation, storage, urlExpiresAt });
+  const keptMs = row.state === 'claimed' ? 0 : keepReplacedMs;
+  await closeContent(tx, { generation, storage, urlExpiresAt, keptMs });
+}
+
+export interface ReplacementRules {
+  readonly uploads: UploadKind;
+  /** as of CoreSettings */
+  readonly keepReplacedMs: number;
+}
+
+export function replacementRulesOf({
+  content,
+  settings,
+}: Pick<Core, 'content' | 'settings'>): ReplacementRules {
+  return { uploads: content.upload.kind, keepReplacedMs: settings.keepReplacedMs };
 }
 
 interface ClosedContent {
@@ -33,6 +51,8 @@ interface ClosedContent {
   readonly storage: NodeStorage;
   /** as ContentRow's */
   readonly urlExpiresAt: number;
+  /** ms that the object stays; left out: 0 */
+  readonly keptMs?: number;
 }
 
 /** When the last URL by which a client can write the key of this upload expires; 0 where our own target judges every PUT. */

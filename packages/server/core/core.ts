@@ -38,4 +38,6 @@ export interface CoreSettings {
   readonly abandonedAfterMs: number;
   /** ms a superseded root-ref balance stays readable by older cursors */
   readonly rootRefHistoryMs: number;
+  /** ms that objects are kept after packing, compaction or healing replaced them: rows that are restored meanwhile name them again */
+  readonly keepReplacedMs: number;
 }

@@ -52,7 +52,7 @@ export type LeaseDecision =
 type BadEvidence = Extract<UploadEvidence, { verdict: 'bad' }>;
 
 /** ms; a direct upload has ended this long after its URL expired. The sweep of strays finds the object of a slower one. */
-const PUT_DURATION_MS_MAX = 600_000;
+export const PUT_DURATION_MS_MAX = 600_000;
 
 /** Returns the decision itself, not a promise, for a ready row if the engine answers without one. */
 export function decideLease(tx: SpaceTransaction, input: LeaseInput): Awaitable<LeaseDecision> {
@@ -84,8 +84,9 @@ async function decideUnready(
   if (node !== undefined && contradicts(node, contentOf(good))) {
     return rejectUpload(tx, upload, { verdict: 'bad', ...CONTRADICTION }, input);
   }
-  const { rules, quotas } = input;
-  return acceptUpload(tx, node, good, { durationMs: request.durationMs, uploads: rules.uploads, quotas });
+  const { quotas } = input;
+  const { uploads, keepReplacedMs } = input.rules;
+  return acceptUpload(tx, node, good, { durationMs: request.durationMs, uploads, keepReplacedMs, quotas });
 }
 
 function renewReady(tx: SpaceTransaction, node: NodeRow, request: LeaseRequest): Awaitable<LeaseDecision> {

@@ -6,8 +6,10 @@
 import { ApiError, type Hash } from '@holdfast/protocol';
 import { findAround, forFew, hashesOf, takeDown } from './collect-around.ts';
 import { type Claims, claimCandidates, claimNodes, findLeftoverClaims, finishClaims } from './collection.ts';
+import { replacementRulesOf } from './contents.ts';
 import type { Core } from './core.ts';
 import { isCollectable } from './eligibility.ts';
+import { PUT_DURATION_MS_MAX } from './lease-decision.ts';
 import type { NodeRow, Space } from './model.ts';
 import { sweepPacks } from './packs/sweep-packs.ts';
 import type { SpaceTransaction } from './ports.ts';
@@ -89,8 +91,13 @@ function partsOf(core: Core, space: Space): readonly Part[] {
         while ((await takeNodesAround(core, space, mayGoOn)) > 0);
       },
     },
-    { steps: [() => sweepPacks(core, space, EVER)] },
-    { steps: [() => deleteDiscards(core, space)] },
+    { steps: [() => sweepPacks(core, space, EVER, { ...replacementRulesOf(core), keepReplacedMs: 0 })] },
+    {
+      steps: [
+        () => core.metadata.transact(space, hastenDiscards, ROWS_PER_TRANSACTION_MAX),
+        () => deleteDiscards(core, space),
+      ],
+    },
     {
       steps: [
         () => core.metadata.transact(space, removeHistory, ROWS_PER_TRANSACTION_MAX),
@@ -137,6 +144,13 @@ async function takeRootRefsAround(core: Core, space: Space, mayGoOn: MayGoOn): P
       if (page.length < BALANCES_PER_PAGE) break;
     }
   }
+}
+
+/** What was replaced and is kept goes now. What may be under way yet is left to the sweep, which waits for it. */
+export async function hastenDiscards(tx: SpaceTransaction, limit: number): Promise<number> {
+  const kept = await tx.purging.findKeptDiscards(tx.now + PUT_DURATION_MS_MAX, limit);
+  for (const row of kept) await tx.setDiscard({ ...row, dueAt: tx.now });
+  return kept.length;
 }
 
 export async function removeHistory(tx: SpaceTransaction, limit: number): Promise<number> {

@@ -1,5 +1,7 @@
+import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { openTemporaryEngine, type TemporaryEngine } from '../deployment/test/embedded-engine-fixture.ts';
+import { judgedPack, packedContent, placeIn } from '../engine/contract/pack-samples.ts';
 import { NOW, newGeneration, SPACE } from '../engine/contract/samples.ts';
 import type { Generation } from './model.ts';
 import { spaceKeyOf } from './space-key.ts';
@@ -36,6 +38,33 @@ test('a stray goes only after a week in which no record appeared', async () => {
   expect(await look(NOW + TOMBSTONE_MS + 1)).toEqual(new Set([stray, known]));
   expect(await look(NOW + 2 * TOMBSTONE_MS)).toEqual(new Set([stray, known]));
   expect(await look(NOW + 2 * TOMBSTONE_MS + 1)).toEqual(new Set([known]));
+});
+
+test('no object goes because one bit in the key of its record is wrong', async () => {
+  const [object, pack, stray] = [newGeneration(), judgedPack(), newGeneration()];
+  const packedAs = packedContent(placeIn(pack.generation, 8));
+  await engine.metadata.transact(SPACE, async (tx) => {
+    const bytes = { canonicalSize: 1, integrity: new Uint8Array(1), inlineBytes: undefined, urlExpiresAt: 0 };
+    await tx.insertContent({ generation: object, ...bytes });
+    await tx.packs.insertPack(pack);
+    await tx.insertContent(packedAs);
+  });
+  const flip = (generation: Generation): Generation =>
+    `${generation.slice(0, -1)}${(Number.parseInt(generation.slice(-1), 16) ^ 4).toString(16)}`;
+  using database = new Database(engine.databasePath);
+  for (const [table, { generation }] of [
+    ['contents', { generation: object }] as const,
+    ['packs', pack] as const,
+  ]) {
+    const { changes } = database
+      .prepare(`UPDATE ${table} SET generation = ?1 WHERE generation = ?2`)
+      .run(Buffer.from(flip(generation), 'hex'), Buffer.from(generation, 'hex'));
+    expect(changes).toBe(1);
+  }
+  const keys = keysOf([object, pack.generation, stray]);
+  const look = (now: number) => new StrayWatch().findKept(engine.metadata, keys, now);
+  expect((await look(NOW)).size).toBe(3);
+  expect(await look(NOW + TOMBSTONE_MS)).toEqual(new Set([object, pack.generation]));
 });
 
 test('a walk that meets more than one in a hundred stops until an operator accepts it', async () => {

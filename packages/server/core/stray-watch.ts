@@ -64,7 +64,10 @@ export class StrayWatch {
     this.#stopped = undefined;
     const ripeAt = now - TOMBSTONE_MS;
     const isRipe = (generation: Generation): boolean => (tombstones.get(generation) ?? now) <= ripeAt;
-    return new Set(generations.filter((generation) => known.has(generation) || !isRipe(generation)));
+    const ripe = keys.filter(({ generation }) => !known.has(generation) && isRipe(generation));
+    const gone = new Set<Generation>();
+    for (const key of ripe) if (!(await isNearRecord(rows, key))) gone.add(key.generation);
+    return new Set(generations.filter((generation) => !gone.has(generation)));
   }
 
   async #assertFew(rows: Rows, fresh: number, looked: number, now: number): Promise<void> {
@@ -74,6 +77,27 @@ export class StrayWatch {
     this.#stopped = `the rows do not know ${this.#buried + fresh} of the first ${this.#looked + looked} objects of the store: nothing more is deleted; if the database was restored on purpose, run holdfast accept-restore, else restore the right one`;
     throw new StraysSuspicious(this.#stopped);
   }
+}
+
+const DIGIT_BITS = [1, 2, 4, 8] as const;
+
+/** One wrong bit in the key of a record makes its object look like a stray. Such an object stays, and `check` names the record. */
+async function isNearRecord(rows: Rows, { spaceKey, generation }: ObjectKey): Promise<boolean> {
+  const near = [
+    ...neighboursOf(generation).map((other) => ({ spaceKey, generation: other })),
+    ...neighboursOf(spaceKey).map((other) => ({ spaceKey: other, generation })),
+  ];
+  return (await rows.findKnownGenerations(near)).size > 0;
+}
+
+/** The hex texts that differ in one bit. */
+function neighboursOf(hex: string): string[] {
+  return [...hex].flatMap((digit, at) =>
+    DIGIT_BITS.map((bit) => {
+      const changed = (Number.parseInt(digit, 16) ^ bit).toString(16);
+      return hex.slice(0, at) + changed + hex.slice(at + 1);
+    }),
+  );
 }
 
 /** What no row knows gets tombstones from now on, however much it is. */

@@ -1,7 +1,7 @@
 /** What operating many tenants needs of the rows, beside what requests need (core/ports.ts). */
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
-import type { Space, SpaceCounters } from './model.ts';
+import type { DiscardRow, Space, SpaceCounters } from './model.ts';
 
 /** What a Space holds beside what its counters count. Quotas count it too. */
 export interface SpaceHoldings {
@@ -61,6 +61,8 @@ export interface PurgeVerbs {
   takeBalancesOf(hashes: readonly Hash[]): Awaitable<void>;
   /** Removes up to `limit` rows of each kind: superseded balances and commits. Returns how many in all. */
   removeHistory(limit: number): Awaitable<number>;
+  /** Up to `limit` discards that are due after `dueAfter`, and whose objects were never deleted: a deleted one waits for its URL. */
+  findKeptDiscards(dueAfter: number, limit: number): Awaitable<readonly DiscardRow[]>;
   /** Call when all else is removed: counts the commits that are left anew, and takes the Space for purged. */
   finish(): Awaitable<void>;
 }

@@ -19,7 +19,7 @@ import { moveSmall } from './packs/pack-small-nodes.ts';
 import { findOpenPacks, settlePacks } from './packs/sweep-packs.ts';
 import { planPass } from './plan-gc.ts';
 import type { SpaceTransaction } from './ports.ts';
-import { finishPurge, removeHistory, takeRootRefs } from './purge-space.ts';
+import { finishPurge, hastenDiscards, removeHistory, takeRootRefs } from './purge-space.ts';
 import { finishUpload } from './receive-upload.ts';
 import { repairCounts } from './repair-counts.ts';
 import { findAbandoned, findDueDiscards, forgetAbandoned, settleDiscards } from './sweep.ts';
@@ -40,6 +40,7 @@ export const TRANSACTIONS = {
   finishPurge,
   finishUpload,
   forgetAbandoned,
+  hastenDiscards,
   leaseRows,
   leaveContent,
   moveLive,

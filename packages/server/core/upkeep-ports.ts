@@ -28,7 +28,7 @@ export interface Upkeep {
     after: RottenSpace['position'] | undefined,
     limit: number,
   ): Awaitable<readonly RottenSpace[]>;
-  /** Which generations among `keys` still have a record (upload, content, or discard). */
+  /** Which generations among `keys` still have a record (upload, content, pack, or discard), or are packs that a content names. */
   findKnownGenerations(keys: readonly ObjectKey[]): Awaitable<ReadonlySet<Generation>>;
 }
 

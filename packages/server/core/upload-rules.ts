@@ -1,10 +1,9 @@
 /** What every new upload obeys, of one node or of a pack: how many of a Space may be active, and how long a URL is good. */
 import { ApiError } from '@holdfast/protocol';
+import { type ReplacementRules, replacementRulesOf } from './contents.ts';
 import type { Core } from './core.ts';
-import type { UploadKind } from './upload-ports.ts';
 
-export interface UploadRules {
-  readonly uploads: UploadKind;
+export interface UploadRules extends ReplacementRules {
   /** active upload generations of one Space */
   readonly activeUploadsMax: number;
   /** ms an upload URL is good for */
@@ -17,10 +16,10 @@ const UPLOAD_LIMIT_RETRY_AFTER_SECONDS = 5;
 /** A content store that takes direct uploads counts the life of a URL in whole seconds, so rows and answers do too. */
 const DIRECT_EXPIRY_STEP_MS = 1000;
 
-export function uploadRulesOf({ content, settings, freeSpace }: Core): UploadRules {
-  const { activeUploadsMax, uploadTtlMs } = settings;
-  const isDiskFull = freeSpace?.isLowFor(0) ?? false;
-  return { uploads: content.upload.kind, activeUploadsMax, uploadTtlMs, isDiskFull };
+export function uploadRulesOf(core: Core): UploadRules {
+  const { activeUploadsMax, uploadTtlMs } = core.settings;
+  const isDiskFull = core.freeSpace?.isLowFor(0) ?? false;
+  return { ...replacementRulesOf(core), activeUploadsMax, uploadTtlMs, isDiskFull };
 }
 
 export const tooManyUploads = (activeUploadsMax: number): ApiError =>

@@ -14,7 +14,8 @@ import { JudgingTurns } from '../shares/judging-turns.ts';
 import type { ServedDeployment } from './deployment.ts';
 
 /** What is configured of the rules. */
-interface CoreConfig extends Pick<CoreSettings, 'nodeBytesMax' | 'activeUploadsMax' | 'uploadTtlMs'> {
+interface CoreConfig
+  extends Pick<CoreSettings, 'nodeBytesMax' | 'activeUploadsMax' | 'uploadTtlMs' | 'keepReplacedMs'> {
   readonly clockSkewMsMax: number;
 }
 
@@ -53,6 +54,7 @@ export function makeCore(
       nodeBytesMax: config.nodeBytesMax,
       activeUploadsMax: config.activeUploadsMax,
       uploadTtlMs: config.uploadTtlMs,
+      keepReplacedMs: config.keepReplacedMs,
       abandonedAfterMs: ABANDONED_AFTER_MS,
       rootRefHistoryMs: ROOT_REF_HISTORY_MS,
     },

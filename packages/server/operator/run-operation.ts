@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import {
   ACTIVE_UPLOADS_MAX_DEFAULT,
   CLOCK_SKEW_MS_MAX_DEFAULT,
+  KEEP_REPLACED_MS_DEFAULT,
   NODE_BYTES_MAX_DEFAULT,
   UPLOAD_TTL_MS_DEFAULT,
 } from '@holdfast/protocol';
@@ -123,6 +124,7 @@ async function openContext(
     activeUploadsMax: ACTIVE_UPLOADS_MAX_DEFAULT,
     uploadTtlMs: UPLOAD_TTL_MS_DEFAULT,
     clockSkewMsMax: CLOCK_SKEW_MS_MAX_DEFAULT,
+    keepReplacedMs: KEEP_REPLACED_MS_DEFAULT[place.bytes.kind],
   };
   const log = openLog('fatal');
   let fatal: Error | undefined;

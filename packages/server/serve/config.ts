@@ -4,6 +4,7 @@ import {
   CLOCK_SKEW_MS_MAX_DEFAULT,
   DATA_DIR_DEFAULT,
   formatDuration,
+  KEEP_REPLACED_MS_DEFAULT,
   LISTEN_DEFAULT,
   NODE_BYTES_MAX_DEFAULT,
   parseDuration,
@@ -32,6 +33,7 @@ export interface ServeFlags extends AuditFlags, OperatorFlags, ShareFlags {
   readonly maxActiveUploads?: string | undefined;
   readonly uploadTtl?: string | undefined;
   readonly gcEvery?: string | undefined;
+  readonly keepReplaced?: string | undefined;
   readonly maxClockSkew?: string | undefined;
   readonly workers?: string | undefined;
   readonly idleTimeout?: string | undefined;
@@ -61,6 +63,8 @@ export interface ServeConfig extends ShareConfig {
   readonly isDev: boolean;
   /** ms from one round of collection over all Spaces to the next; undefined: only requests collect */
   readonly gcEveryMs: number | undefined;
+  /** as of CoreSettings */
+  readonly keepReplacedMs: number;
   /** ms that the clocks of rows, bytes and this server may differ; beyond, nothing is collected or swept */
   readonly clockSkewMsMax: number;
   /** undefined: there is no listener for operators */
@@ -79,6 +83,7 @@ const UPLOAD_TTL_MS_MIN = 1;
 const UPLOAD_TTL_MS_MAX = 7 * 24 * 60 * 60 * 1000;
 const GC_EVERY_MS_MIN = 1000;
 const GC_EVERY_MS_MAX = 365 * 24 * 60 * 60 * 1000;
+const KEEP_REPLACED_MS_MAX = GC_EVERY_MS_MAX;
 /** Stores date their answers to the second. */
 const CLOCK_SKEW_MS_MIN = 5000;
 const CLOCK_SKEW_MS_MAX = 365 * 24 * 60 * 60 * 1000;
@@ -128,6 +133,9 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
     ),
     uploadTtlMs: parseUploadTtl(read(flags.uploadTtl, 'HOLDFAST_UPLOAD_TTL')),
     gcEveryMs: parseGcEvery(read(flags.gcEvery, 'HOLDFAST_GC_EVERY')),
+    keepReplacedMs:
+      parseKeepReplaced(read(flags.keepReplaced, 'HOLDFAST_KEEP_REPLACED')) ??
+      KEEP_REPLACED_MS_DEFAULT[place.bytes.kind],
     clockSkewMsMax: parseClockSkew(read(flags.maxClockSkew, 'HOLDFAST_MAX_CLOCK_SKEW')),
     ...parseShareFlags(
       read(flags.minFree, 'HOLDFAST_MIN_FREE'),
@@ -203,6 +211,10 @@ function parseUploadTtl(text: string | undefined): number {
 
 function parseGcEvery(text: string | undefined): number | undefined {
   return parseDurationWithin('--gc-every', text, { min: GC_EVERY_MS_MIN, max: GC_EVERY_MS_MAX }, '24h');
+}
+
+function parseKeepReplaced(text: string | undefined): number | undefined {
+  return parseDurationWithin('--keep-replaced', text, { min: 0, max: KEEP_REPLACED_MS_MAX }, '24h');
 }
 
 function parseClockSkew(text: string | undefined): number {

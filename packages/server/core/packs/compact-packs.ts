@@ -27,8 +27,8 @@ import type { PackRow } from './pack-model.ts';
 import type { RecordMove } from './pack-ports.ts';
 
 const DAY_MS = 86_400_000;
-/** A record that is dead so long leaves the store, however much of its pack is live; with a day for the work itself, that is a week. */
-const DEAD_FOR_MS_MAX = 6 * DAY_MS;
+/** Dead bytes leave the store so long after they died, however much of their pack is live. A day of it is for the work itself. */
+const DEAD_FOR_MS_MAX = 7 * DAY_MS;
 const CANDIDATES_MAX = 64;
 /** Packs that are passed over until all others were looked at. */
 const STUCK_MAX = 10_000;
@@ -68,7 +68,9 @@ interface LiveRecord extends Placed {
  */
 export async function compactPacks(core: Core, stuck: Set<Generation>): Promise<CompactionStep> {
   const now = await core.metadata.readClock();
-  const deadSince = now - DEAD_FOR_MS_MAX;
+  // What the pack was is kept for a while. A record is dead for a day before it moves others.
+  const waitMs = Math.max(DAY_MS, DEAD_FOR_MS_MAX - DAY_MS - core.settings.keepReplacedMs);
+  const deadSince = now - waitMs;
   const limit = CANDIDATES_MAX + stuck.size;
   const found = await core.metadata.findPacksToCompact({ deadSince, limit });
   const candidates = found.filter(({ pack }) => !stuck.has(pack.generation));

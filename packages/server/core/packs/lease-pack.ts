@@ -8,6 +8,7 @@ import {
   type PackLeaseResponse,
   type PackLeaseResult,
 } from '@holdfast/protocol';
+import { replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
 import { leaseInGroups, limitChildHashes, restAfterLeases, toResult } from '../lease-nodes.ts';
 import { changesRefused } from '../lease-renewal.ts';
@@ -131,7 +132,7 @@ async function publish(core: Core, space: Space, publication: PackPublication): 
   const { pack, judged, durationMs, outcomes } = publication;
   const { id, generation } = pack;
   const { records } = judged;
-  const uploads = core.content.upload.kind;
+  const rules = replacementRulesOf(core);
   const room = new QuotaRoom(core, space);
   let isStored = false;
   try {
@@ -143,7 +144,7 @@ async function publish(core: Core, space: Space, publication: PackPublication): 
     for (let at = from; at < records.length; at += PACK_GROUP_RECORDS) {
       const group = records.slice(at, at + PACK_GROUP_RECORDS);
       const isLast = at + PACK_GROUP_RECORDS >= records.length;
-      const input = { id, generation, from: at, records: group, isLast, durationMs, uploads };
+      const input = { id, generation, from: at, records: group, isLast, durationMs, ...rules };
       const published = await core.metadata.transact(space, publishGroup, input);
       if (published.kind === 'gone') throw packNotFound();
       if (published.kind === 'passed') isWhole = false;

@@ -1,7 +1,7 @@
 /** Decides about packs, each function inside one transaction (core/packs/README.md). None of them does I/O. */
 import { ApiError, type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
-import { closeContent, closeContentOf, urlExpiryOf } from '../contents.ts';
+import { closeContent, closeContentOf, type ReplacementRules, urlExpiryOf } from '../contents.ts';
 import { findChildren } from '../edges.ts';
 import { noRoom } from '../free-space.ts';
 import { assertInvariant } from '../invariant.ts';
@@ -224,7 +224,7 @@ async function countNew(tx: SpaceTransaction, records: PackBeginning['records'])
   return { bytes, nodes };
 }
 
-export interface PackGroup {
+export interface PackGroup extends ReplacementRules {
   readonly id: PackId;
   readonly generation: Generation;
   /** how many records are published when this group is next */
@@ -232,7 +232,6 @@ export interface PackGroup {
   readonly records: readonly JudgedRecord[];
   readonly isLast: boolean;
   readonly durationMs: number;
-  readonly uploads: UploadKind;
 }
 
 export type RecordOutcome =
@@ -282,9 +281,10 @@ async function publishRecord(
   tx: SpaceTransaction,
   record: JudgedRecord,
   upload: UploadRow | undefined,
-  { generation: pack, durationMs, uploads }: PackGroup,
+  group: PackGroup,
   stored: { bytes: number; nodes: number },
 ): Promise<RecordOutcome> {
+  const { generation: pack, durationMs, uploads } = group;
   const { hash, index, place, integrity } = record;
   const node = await tx.findNode(hash);
   if (node?.state === 'ready' || node?.state === 'waiting') {
@@ -307,7 +307,7 @@ async function publishRecord(
     urlExpiresAt: 0,
   });
   if (node !== undefined) {
-    await closeContentOf(tx, node, uploads);
+    await closeContentOf(tx, node, group);
     const lease = await restoreNode(tx, node, content, durationMs);
     if (node.state === 'claimed') stored.bytes += place.storedLength;
     return { kind: 'ready', hash, ...lease, ...(node.state === 'rotten' ? { heals: true as const } : {}) };

@@ -12,14 +12,20 @@ import {
   RECORD_HEADER_BYTES,
 } from '@holdfast/protocol';
 import { batchesOf } from '../batches.ts';
-import { closeContent, findUrlExpiries, isProofOfRot, storedObject } from '../contents.ts';
+import {
+  closeContent,
+  findUrlExpiries,
+  isProofOfRot,
+  type ReplacementRules,
+  replacementRulesOf,
+  storedObject,
+} from '../contents.ts';
 import type { Core } from '../core.ts';
 import { createGeneration } from '../generation.ts';
 import type { ContentRow, Generation, NodeRow, PackPlace, Space } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { sha256Hex } from '../sha256.ts';
 import { isDamage, StoreUnavailable } from '../store-failure.ts';
-import type { UploadKind } from '../upload-ports.ts';
 import type { CompactionStep } from './compact-packs.ts';
 import {
   createOwnPackGeneration,
@@ -241,9 +247,9 @@ async function moveInto(
     return { hash, from: content.generation, to, place, integrity: written.integrityOf(stored) };
   });
   const pack = makeOwnPack(core, now, { generation, bytes: written.bytes, records: nodes.length });
-  const uploads = core.content.upload.kind;
+  const rules = replacementRulesOf(core);
   return moveInGroups(core, space, pack, moves, (group) =>
-    core.metadata.transact(space, moveSmall, { ...group, uploads }),
+    core.metadata.transact(space, moveSmall, { ...group, ...rules }),
   );
 }
 
@@ -275,9 +281,7 @@ interface SmallNodeMove {
   readonly integrity: Uint8Array;
 }
 
-interface SmallNodesMove extends GroupOfMoves<SmallNodeMove> {
-  readonly uploads: UploadKind;
-}
+interface SmallNodesMove extends GroupOfMoves<SmallNodeMove>, ReplacementRules {}
 
 /**
  * Gives each node that is still ready with the object that was read its record instead, and closes the object. Its size in the usage
@@ -285,7 +289,7 @@ interface SmallNodesMove extends GroupOfMoves<SmallNodeMove> {
  */
 export async function moveSmall(
   tx: SpaceTransaction,
-  { moves, uploads, ...group }: SmallNodesMove,
+  { moves, uploads, keepReplacedMs, ...group }: SmallNodesMove,
 ): Promise<number> {
   const nodes = await tx.findNodes(moves.map(({ hash }) => hash));
   const still = moves.flatMap((move, index) => {
@@ -306,7 +310,8 @@ export async function moveSmall(
       ...{ packed: place, urlExpiresAt: 0 },
     });
     await tx.updateNode(node, { ...node, generation: to, storage: 'packed' });
-    await closeContent(tx, { generation: from, storage, urlExpiresAt: expiries[index] ?? 0 });
+    const urlExpiresAt = expiries[index] ?? 0;
+    await closeContent(tx, { generation: from, storage, urlExpiresAt, keptMs: keepReplacedMs });
   }
   return still.length;
 }

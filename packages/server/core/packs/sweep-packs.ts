@@ -1,28 +1,32 @@
 /** What the sweep does with packs (core/packs/README.md): bounded steps that decide nothing a crash could undo halfway. */
+import { type ReplacementRules, replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
 import type { Generation, Space } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { NOTHING_STORED } from '../quotas.ts';
-import type { UploadKind } from '../upload-ports.ts';
 import type { SweptPack } from './pack-ports.ts';
 
 const PACKS_PER_TRANSACTION_MAX = 100;
 
-interface PacksToSettle {
+interface PacksToSettle extends ReplacementRules {
   readonly abandonedAt: number;
   /** packs that are being received are left alone */
   readonly received: readonly Generation[];
-  readonly uploads: UploadKind;
 }
 
 /** Resolves with how many packs were found; as many as the limit: there may be more. */
-export async function sweepPacks(core: Core, space: Space, abandonedAt: number): Promise<number> {
+export async function sweepPacks(
+  core: Core,
+  space: Space,
+  abandonedAt: number,
+  rules = replacementRulesOf(core),
+): Promise<number> {
   const { upload } = core.content;
   const found = await core.metadata.transact(space, findOpenPacks, abandonedAt);
   const isReceived = (generation: Generation): boolean =>
     upload.kind === 'server' && upload.receiver.isReceiving(generation);
   const received = found.filter(isReceived);
-  return core.metadata.transact(space, settlePacks, { abandonedAt, received, uploads: upload.kind });
+  return core.metadata.transact(space, settlePacks, { abandonedAt, received, ...rules });
 }
 
 export async function findOpenPacks(tx: SpaceTransaction, abandonedAt: number): Promise<Generation[]> {
@@ -32,28 +36,31 @@ export async function findOpenPacks(tx: SpaceTransaction, abandonedAt: number): 
 
 export async function settlePacks(
   tx: SpaceTransaction,
-  { abandonedAt, received, uploads }: PacksToSettle,
+  { abandonedAt, received, ...rules }: PacksToSettle,
 ): Promise<number> {
   const found = await tx.packs.findPacksToSweep(abandonedAt, PACKS_PER_TRANSACTION_MAX);
   const left = found.filter(({ pack }) => !received.includes(pack.generation));
-  for (const swept of left) await settlePack(tx, swept, abandonedAt, uploads);
+  for (const swept of left) await settlePack(tx, swept, abandonedAt, rules);
   return left.length;
 }
 
-/** An open pack goes with its object. One that stands half published is judged: what is published stays. */
+/**
+ * An open pack goes with its object. One that stands half published is judged: what is published stays. The object of one without a
+ * live record is kept for a while, because its records may have moved.
+ */
 async function settlePack(
   tx: SpaceTransaction,
   { pack, use }: SweptPack,
   abandonedAt: number,
-  uploads: UploadKind,
+  { uploads, keepReplacedMs }: ReplacementRules,
 ): Promise<void> {
-  const discard = () => {
+  const discard = (keptMs: number) => {
     const urlExpiresAt = uploads === 'direct' ? pack.urlExpiresAt : 0;
-    return tx.setDiscard({ generation: pack.generation, dueAt: tx.now, urlExpiresAt });
+    return tx.setDiscard({ generation: pack.generation, dueAt: tx.now + keptMs, urlExpiresAt });
   };
   if (pack.state === 'open') {
     const mayHaveObject = pack.bytes !== undefined || uploads === 'direct';
-    if (mayHaveObject && !pack.isDiscarded) await discard();
+    if (mayHaveObject && !pack.isDiscarded) await discard(0);
     await tx.packs.deletePack(pack);
     return;
   }
@@ -63,7 +70,7 @@ async function settlePack(
   }
   if (use.liveRecords > 0) return;
   if (!pack.isDiscarded) {
-    await discard();
+    await discard(keepReplacedMs);
     if (pack.touchedAt > abandonedAt) {
       await tx.packs.updatePack(pack, { ...pack, isDiscarded: true });
       return;

@@ -4,7 +4,7 @@
  */
 import { expect } from 'bun:test';
 import { createHmac } from 'node:crypto';
-import { mkdirSync, readdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ApiError, type Hash, type LeaseResponse, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { type CanonicalNode, makeNode, seededBytes } from '../../../../test/support/canonical-node.ts';
@@ -37,6 +37,7 @@ export const DAY_MS = 86_400_000;
 /** More than the engine keeps as a row. */
 const OBJECT_BYTES = 40_000;
 const SWEEPS_MAX = 100;
+const ROWS_FILE = 'holdfast.db';
 
 const SETTINGS: CoreSettings = {
   nodeBytesMax: 128 * 1024,
@@ -44,6 +45,7 @@ const SETTINGS: CoreSettings = {
   uploadTtlMs: 5 * MINUTE_MS,
   abandonedAfterMs: DAY_MS,
   rootRefHistoryMs: DAY_MS,
+  keepReplacedMs: 0,
 };
 
 /** Nodes here are small: none is copied. */
@@ -170,6 +172,23 @@ export class CoreWorld {
     this.#core = this.#coreOf(this.#engine, this.doors);
   }
 
+  /** The rows as they are now. Starts again. */
+  async copyRows(): Promise<Uint8Array> {
+    await this.#engine.close();
+    const rows = readFileSync(join(this.dataDir, ROWS_FILE));
+    await this.restart();
+    return rows;
+  }
+
+  /** Starts again with rows of an earlier time, and the bytes as they are. */
+  async restoreRows(rows: Uint8Array): Promise<void> {
+    await this.#engine.close();
+    for (const suffix of ['-wal', '-shm'])
+      rmSync(join(this.dataDir, `${ROWS_FILE}${suffix}`), { force: true });
+    writeFileSync(join(this.dataDir, ROWS_FILE), rows);
+    await this.restart();
+  }
+
   /** Holds every deletion of the content store before it begins, at the gate it gives. */
   holdDeletes(): Gate {
     const gate = new Gate();
@@ -206,11 +225,11 @@ export class CoreWorld {
     };
   }
 
-  /** Never the same twice; the tests need no unpredictable ones. */
+  /** Never the same twice, in order behind two bytes that the generation of a pack leaves out, and no two near each other. */
   #randomBytes(count: number): Uint8Array {
     this.#randomState += 1;
-    const bytes = Buffer.alloc(count);
-    bytes.writeUInt32BE(this.#randomState, count - 4);
+    const bytes = Buffer.from(seededBytes(count, this.#randomState));
+    bytes.writeUInt32BE(this.#randomState, 2);
     return bytes;
   }
 

@@ -9,7 +9,7 @@ import {
 import type { CanonicalNode } from '../../../../test/support/canonical-node.ts';
 import { nextTurn } from '../../../../test/support/embedded-files.ts';
 import { makePack, type PlantedRecord, plain, takeApart } from '../../../../test/support/planted-pack.ts';
-import type { Core } from '../core.ts';
+import type { Core, CoreSettings } from '../core.ts';
 import { leaseNodes } from '../lease-nodes.ts';
 import type { ContentRow, PackPlace } from '../model.ts';
 import { leasePack } from '../packs/lease-pack.ts';
@@ -32,10 +32,14 @@ export const PACK_RECEIVERS = [
 ] as const;
 
 /** Opens a world for each test of the block, gives it to `use`, and closes it. */
-export function usePackWorld(isDirect: boolean, use: (world: CoreWorld, client: PackClient) => void): void {
+export function usePackWorld(
+  isDirect: boolean,
+  use: (world: CoreWorld, client: PackClient) => void,
+  settings: Partial<CoreSettings> = {},
+): void {
   let world: CoreWorld;
   beforeEach(async () => {
-    world = await CoreWorld.open({}, { isDirect });
+    world = await CoreWorld.open(settings, { isDirect });
     use(world, new PackClient(world, isDirect));
   });
   afterEach(() => world.close());

@@ -1,6 +1,6 @@
 /** What a purge takes from a Space beside nodes and uploads (core/tenancy-ports.ts). */
 import { expect, test } from 'bun:test';
-import { hashAt, insertNodes, readyNode } from './samples.ts';
+import { discardOf, hashAt, insertNodes, NOW, newGeneration, readyNode } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 
 export function testPurge(subject: StoreUnderTest): void {
@@ -64,5 +64,26 @@ export function testPurge(subject: StoreUnderTest): void {
     expect((await read('a', 'current'))?.items).toEqual([{ hash: hashAt(2), balance: 1 }]);
     expect((await read('b', 'current'))?.items).toEqual([]);
     for (const revision of [1, 2]) expect(await read('a', revision)).toBe(undefined);
+  });
+
+  test('a purge finds the discards that are kept, and not those that wait for a URL', async () => {
+    const { store } = subject;
+    const [due, first, second, again] = [newGeneration(), newGeneration(), newGeneration(), newGeneration()];
+    const kept = [
+      discardOf(first, { dueAt: NOW + 10 }),
+      discardOf(second, { dueAt: NOW + 11, urlExpiresAt: NOW + 20 }),
+    ];
+    for (const row of [
+      discardOf(due, { dueAt: NOW + 5 }),
+      ...kept,
+      discardOf(again, { dueAt: NOW + 12, urlExpiresAt: NOW + 12 }),
+    ]) {
+      await store.transact(space, (tx) => tx.setDiscard(row));
+    }
+    const find = (of: typeof space, limit: number) =>
+      store.transact(of, (tx) => tx.purging.findKeptDiscards(NOW + 5, limit));
+    expect(await find(space, 10)).toEqual(kept);
+    expect(await find(space, 1)).toEqual(kept.slice(0, 1));
+    expect(await find(other, 10)).toEqual([]);
   });
 }

@@ -36,7 +36,9 @@ let generationsMade = 0;
 
 export function newGeneration(): Generation {
   generationsMade += 1;
-  return NOW.toString(16).padStart(12, '0') + generationsMade.toString(16).padStart(20, '0');
+  // In order, and no two differ in one bit alone.
+  const spread = Bun.hash(String(generationsMade)).toString(16).padStart(16, '0').slice(0, 12);
+  return NOW.toString(16).padStart(12, '0') + generationsMade.toString(16).padStart(8, '0') + spread;
 }
 
 export function readyNode(hash: Hash, changes: Partial<NodeRow> = {}): NodeRow {

@@ -1,8 +1,8 @@
 /** What a purge takes from a Space beside its nodes and uploads (core/tenancy-ports.ts). */
 import type { Hash } from '@holdfast/protocol';
-import type { SpaceKey } from '../../core/model.ts';
+import type { DiscardRow, SpaceKey } from '../../core/model.ts';
 import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
-import { hashesToSql } from './rows.ts';
+import { findDiscardInSql, hashesToSql } from './rows.ts';
 import { byteaToHex } from './wire/sql-values.ts';
 import type { TransactionWire } from './wire/transaction-wire.ts';
 
@@ -33,6 +33,11 @@ export class PostgresPurge implements PurgeVerbs {
       this.#wire.send('deleteAnyCommits', [this.#space, limit]),
     ]);
     return removed.reduce((sum, { count }) => sum + count, 0);
+  }
+
+  async findKeptDiscards(dueAfter: number, limit: number): Promise<readonly DiscardRow[]> {
+    const { rows } = await this.#wire.send('findKeptDiscards', [this.#space, dueAfter, limit]);
+    return rows.map((row) => findDiscardInSql(this.#space, row)).filter((row) => row !== undefined);
   }
 
   async finish(): Promise<void> {

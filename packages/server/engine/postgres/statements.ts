@@ -178,6 +178,8 @@ export const SPACE_STATEMENTS = {
       AND NOT EXISTS (SELECT FROM contents WHERE contents.space = $1 AND contents.generation = discards.generation)
       AND NOT EXISTS (SELECT FROM contents WHERE contents.space = $1 AND contents.pack = discards.generation)
     ORDER BY due_at, generation LIMIT $3`,
+  findKeptDiscards: `SELECT generation, due_at, url_expires_at, row_sum FROM discards
+    WHERE space = $1 AND due_at > $2 AND due_at <> url_expires_at ORDER BY due_at, generation LIMIT $3`,
   findCandidates: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND collectable AND lease_expires_at <= ${nowOr('$2')}
       AND NOT hash = ANY ($4::bytea[])
     ORDER BY lease_expires_at, hash LIMIT $3 FOR UPDATE SKIP LOCKED`,
@@ -342,6 +344,7 @@ export const BACKGROUND_STATEMENTS = {
   findKnownGenerations: `SELECT asked.generation FROM unnest($1::uuid[], $2::bytea[]) AS asked (space, generation)
     WHERE EXISTS (SELECT FROM contents WHERE contents.space = asked.space AND contents.generation = asked.generation)
       OR EXISTS (SELECT FROM uploads WHERE uploads.space = asked.space AND uploads.generation = asked.generation)
+      OR EXISTS (SELECT FROM contents WHERE contents.space = asked.space AND contents.pack = asked.generation)
       OR EXISTS (SELECT FROM packs WHERE packs.space = asked.space AND packs.generation = asked.generation AND NOT packs.discarded)
       OR EXISTS (SELECT FROM discards WHERE discards.space = asked.space AND discards.generation = asked.generation)`,
 } as const;

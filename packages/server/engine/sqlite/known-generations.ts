@@ -6,14 +6,16 @@ import type { ReadStatements } from './statements.ts';
 
 /** Looks only by generation: one database holds all Spaces, and no generation is given twice. */
 export function findKnownGenerations(
-  { isUploadKnown, isContentKnown, isDiscardKnown }: ReadStatements,
+  { isUploadKnown, isContentKnown, isDiscardKnown, isPackNamed }: ReadStatements,
   packs: SqlitePackReads,
   keys: readonly Pick<ObjectKey, 'generation'>[],
 ): ReadonlySet<Generation> {
   const known = new Set<Generation>();
   for (const { generation } of keys) {
     const key = hexToBytes(generation);
-    const isKnown = [isUploadKnown, isContentKnown, isDiscardKnown].some((sql) => sql.get(key) !== null);
+    const isKnown = [isUploadKnown, isContentKnown, isDiscardKnown, isPackNamed].some(
+      (sql) => sql.get(key) !== null,
+    );
     if (isKnown || packs.isKnown(generation)) known.add(generation);
   }
   return known;

@@ -1,7 +1,8 @@
 /** What a purge takes from a Space beside its nodes and uploads (core/tenancy-ports.ts). */
 import type { Hash } from '@holdfast/protocol';
+import type { DiscardRow } from '../../core/model.ts';
 import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
-import { bytesToHex, hexToBytes } from './rows.ts';
+import { bytesToHex, discardFromSql, hexToBytes, isDiscardSound } from './rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
 export class SqlitePurge implements PurgeVerbs {
@@ -35,6 +36,11 @@ export class SqlitePurge implements PurgeVerbs {
       this.#scope.write(sql.deleteAnyHistory, this.#space, limit) +
       this.#scope.write(sql.deleteAnyCommits, this.#space, limit)
     );
+  }
+
+  findKeptDiscards(dueAfter: number, limit: number): readonly DiscardRow[] {
+    const rows = this.#scope.findAll(this.#scope.sql.findKeptDiscards, this.#space, dueAfter, limit);
+    return rows.filter(isDiscardSound).map(discardFromSql);
   }
 
   finish(): void {

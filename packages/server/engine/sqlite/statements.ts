@@ -71,6 +71,7 @@ export const READ_STATEMENTS = {
   /** ?1 generation */
   isUploadKnown: 'SELECT verdict FROM uploads WHERE generation = ?1',
   isContentKnown: 'SELECT 1 AS known FROM contents WHERE generation = ?1',
+  isPackNamed: 'SELECT 1 AS known FROM contents INDEXED BY contents_by_pack WHERE pack = ?1 LIMIT 1',
   isDiscardKnown: 'SELECT 1 AS known FROM discards WHERE generation = ?1',
   /** ?1 the Space id after which to look: the next Space with anything of the kind, and its oldest */
   nextSpaceWaiting:
@@ -166,6 +167,8 @@ const WRITE_STATEMENTS = {
   /** No object is deleted on the word of a discard alone: no content may name it. */
   findDiscards:
     'SELECT generation, space, due_at, url_expires_at, row_sum FROM discards WHERE space = ?1 AND due_at <= ?2 AND NOT EXISTS (SELECT 1 FROM contents WHERE contents.generation = discards.generation) AND NOT EXISTS (SELECT 1 FROM contents WHERE contents.pack = discards.generation) ORDER BY due_at, generation LIMIT ?3',
+  findKeptDiscards:
+    'SELECT generation, space, due_at, url_expires_at, row_sum FROM discards WHERE space = ?1 AND due_at > ?2 AND due_at <> url_expires_at ORDER BY due_at LIMIT ?3',
 
   findCandidates: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = ?1 AND collectable = 1 AND lease_expires_at <= ?2 ORDER BY lease_expires_at, hash LIMIT ?3`,
   clearCollectable: 'UPDATE nodes SET collectable = 0 WHERE space = ?1 AND hash = ?2',

@@ -59,6 +59,7 @@ export async function openHandlerWorld(): Promise<HandlerWorld> {
       uploadTtlMs: 60_000,
       abandonedAfterMs: 86_400_000,
       rootRefHistoryMs: 86_400_000,
+      keepReplacedMs: 0,
     },
   };
   const failures: FailureReport[] = [];

@@ -11,6 +11,7 @@ import { beginPack, type GroupOutcome, openPack, publishGroup } from '../../../c
 import type { PackRow } from '../../../core/packs/pack-model.ts';
 import type { RecordMove } from '../../../core/packs/pack-ports.ts';
 import type { MetadataStore } from '../../../core/ports.ts';
+import type { UploadRules } from '../../../core/upload-rules.ts';
 import { judgedPack, packedContent, placeIn } from '../../contract/pack-samples.ts';
 import { hashAt, newGeneration, openUpload, SPACE } from '../../contract/samples.ts';
 import { expectRecounted, openInstance, type StoreInstance, useProcesses } from '../test/postgres-fixture.ts';
@@ -18,7 +19,10 @@ import { expectRecounted, openInstance, type StoreInstance, useProcesses } from 
 const PROCESSES = 3;
 const GROUP = 256;
 const STORED_BYTES = 100;
-const RULES = { uploads: 'direct', activeUploadsMax: 4_096, uploadTtlMs: 60_000, isDiskFull: false } as const;
+const RULES: UploadRules = {
+  ...{ uploads: 'direct', activeUploadsMax: 4_096, uploadTtlMs: 60_000 },
+  ...{ isDiskFull: false, keepReplacedMs: 0 },
+};
 
 let url: string;
 let instances: StoreInstance[];
@@ -82,7 +86,7 @@ function publish(process: number, { row, records }: BegunPack, from: number): Pr
   return store(process).transact(SPACE, (tx) =>
     publishGroup(tx, {
       ...{ id: row.id, generation: row.generation, from, records: records.slice(from, from + GROUP) },
-      ...{ isLast: from + GROUP >= records.length, durationMs: 60_000, uploads: 'direct' },
+      ...{ isLast: from + GROUP >= records.length, durationMs: 60_000, ...RULES },
     }),
   );
 }
@@ -98,7 +102,7 @@ async function publishAll(process: number, pack: BegunPack): Promise<readonly Gr
 function collect(process: number, hashes: readonly string[]): Promise<number> {
   return store(process).transact(SPACE, async (tx) => {
     const rows = (await tx.findNodes(hashes)).flatMap((row) => (row === undefined ? [] : [row]));
-    for (const row of rows) await closeContentOf(tx, row, 'direct');
+    for (const row of rows) await closeContentOf(tx, row, RULES);
     await removeNodesWithEdges(tx, rows);
     return rows.length;
   });
@@ -114,7 +118,7 @@ test('a group of 256 is published in 3 round trips', async () => {
     const outcome = await lone.store.transact(SPACE, (tx) =>
       publishGroup(tx, {
         ...{ id: row.id, generation: row.generation, from, records: records.slice(from, from + GROUP) },
-        ...{ isLast: from + GROUP >= records.length, durationMs: 60_000, uploads: 'direct' },
+        ...{ isLast: from + GROUP >= records.length, durationMs: 60_000, ...RULES },
       }),
     );
     expect(outcome.kind).toBe('published');

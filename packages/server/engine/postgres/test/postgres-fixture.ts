@@ -121,6 +121,7 @@ const SETTINGS: CoreSettings = {
   uploadTtlMs: 5 * 60_000,
   abandonedAfterMs: 86_400_000,
   rootRefHistoryMs: 86_400_000,
+  keepReplacedMs: 0,
 };
 
 /** The rules over these rows, clients writing to `content` themselves. */

@@ -77,7 +77,7 @@ test('a group of a pack arrives as it was sent, each record with bytes of its ow
   const space = { appId: 'a', spaceId: 's' };
   const group: PackGroup = {
     ...{ id: '1'.repeat(32), generation: pack, from: 256, isLast: true, durationMs: 60_000 },
-    ...{ uploads: 'server', records },
+    ...{ uploads: 'server', keepReplacedMs: 7, records },
   };
   for (const sent of [group, { ...group, records: [] }]) {
     const [order] = send({

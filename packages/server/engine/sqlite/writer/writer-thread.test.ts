@@ -11,6 +11,7 @@ import { decideLease } from '../../../core/lease-decision.ts';
 import { finishUpload } from '../../../core/receive-upload.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
 import { commitRootRefs } from '../../../core/update-root-refs.ts';
+import type { UploadRules } from '../../../core/upload-rules.ts';
 import { hashAt, insertNodes, readyNode, SPACE } from '../../contract/samples.ts';
 import { SteadyClock, takeTimeOrigin } from '../../steady-clock.ts';
 import { SqliteMetadataStore } from '../metadata-store.ts';
@@ -20,7 +21,10 @@ import { LocalRowWriter } from './row-writer.ts';
 import { ThreadRowWriter } from './thread-row-writer.ts';
 
 const clock = { now: () => Date.now() };
-const RULES = { uploads: 'server', activeUploadsMax: 2, uploadTtlMs: 60_000, isDiskFull: false } as const;
+const RULES: UploadRules = {
+  ...{ uploads: 'server', activeUploadsMax: 2, uploadTtlMs: 60_000 },
+  ...{ isDiskFull: false, keepReplacedMs: 0 },
+};
 const NODES = 4;
 
 let folder: ReturnType<typeof makeTempFolder>;
