@@ -212,6 +212,15 @@ describe('putNode', () => {
     expect(space.kinds()).toEqual(Array(6).fill(ROUND).flat());
   });
 
+  test('rounds that a store refused tell its status and code, and what to do', async () => {
+    const space = new FakeSpace();
+    const refuse = (): Response => new Response('<Error><Code>AccessDenied</Code></Error>', { status: 403 });
+    space.plant('upload', ...Array(6).fill(refuse));
+    const error = (await rejection(space.client().putNode(NODE))) as CasError;
+    expect([error.code, error.status, error.storeCode]).toEqual(['UPLOAD_UNSETTLED', 403, 'AccessDenied']);
+    expect(error.message).toMatch(/settled nothing: the upload target answered 403 AccessDenied; check the rights/);
+  });
+
   test('a full Space (429) is waited for', async () => {
     const space = new FakeSpace();
     space.plant('lease', () => failure(429, 'CAS_UPLOAD_LIMIT', { 'retry-after': '2' }));

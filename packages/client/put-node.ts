@@ -12,7 +12,7 @@ import type { HashedNode } from './new-node.ts';
 import type { CallOptions, Operations } from './operations.ts';
 import { planBackoff } from './retry.ts';
 import type { Transport } from './transport.ts';
-import { uploadAsTold } from './upload-instruction.ts';
+import { unsettledUpload, uploadAsTold } from './upload-instruction.ts';
 
 export interface PutOptions extends CallOptions {
   /** 60 s to 24 h, clamped by the service; 1 h when left out */
@@ -46,6 +46,7 @@ export async function putSingly(
   let uploaded = false;
   let damagedCount = 0;
   let last: { readonly end: UploadEnd; readonly wasTooLarge: boolean } | undefined;
+  let instruction: UploadInstruction | undefined;
   for (let round = 1; round <= PUT_ROUNDS_MAX; round += 1) {
     // From the third round on something is odd (a race, an expired instruction): let it pass.
     if (round > 2) {
@@ -60,18 +61,12 @@ export async function putSingly(
       if (failure instanceof CasError) throw failure;
       if (damagedCount > DAMAGED_UPLOADS_MAX) throw rejectionError(lease);
     }
-    const end = await upload(transport, lease.upload, bytes, signal);
+    instruction = lease.upload;
+    const end = await upload(transport, instruction, bytes, signal);
     if (end.kind === 'accepted') uploaded = true;
     last = { end, wasTooLarge: isTooLarge(lease) };
   }
-  throw new CasError(
-    `putNode: ${PUT_ROUNDS_MAX} rounds of lease and upload settled nothing; try again later`,
-    {
-      code: 'UPLOAD_UNSETTLED',
-      requestOperation: 'uploadNode',
-      cause: last?.end.kind === 'failed' ? last.end.error : undefined,
-    },
-  );
+  throw unsettledUpload(`putNode: ${PUT_ROUNDS_MAX} rounds of lease and upload`, instruction);
 }
 
 /** What a lease that still asks for bytes means after our PUT: a final error, damage on the way, or nothing certain. */

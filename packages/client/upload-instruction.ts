@@ -102,6 +102,33 @@ function isSuperseded({ status, storeCode }: CasError): boolean {
   return SUPERSEDED_STATUSES.has(status) || (status === 400 && storeCode === SIGNER_EXPIRED);
 }
 
+/** Why the target refused the PUT of an instruction that is over. Another lease tells more, unless it is refused for ever. */
+const refusals = new WeakMap<UploadInstruction, CasError>();
+
+/**
+ * The failure of a node that was asked for again after each upload. `tried` says what was done, and `last` is the last instruction: the
+ * refusal of its target tells what is wrong.
+ */
+export function unsettledUpload(tried: string, last: UploadInstruction | undefined): CasError {
+  const refusal = last && refusals.get(last);
+  const why = refusal === undefined ? '; try again later' : `: ${refusal.reason}; ${adviseOn(refusal)}`;
+  return new CasError(`${tried} settled nothing${why}`, {
+    code: 'UPLOAD_UNSETTLED',
+    requestOperation: 'uploadNode',
+    status: refusal?.status,
+    storeCode: refusal?.storeCode,
+    cause: refusal,
+  });
+}
+
+function adviseOn({ status, storeCode }: CasError): string {
+  if (status === 409 || status === 412) return 'others upload the same bytes: try again later';
+  if (storeCode === undefined) return 'check the clocks, and any proxy before the upload target';
+  if (storeCode === 'SignatureDoesNotMatch')
+    return "check the server's AWS_SECRET_ACCESS_KEY, and that no proxy changes the request";
+  return "check the rights and the end of the server's S3 credentials, and the clocks of server and store";
+}
+
 /**
  * The PUT, exactly as told and without the capability. Safe to send again: an interrupted PUT leaves nothing, a finished
  * one answers 412 and keeps its bytes. Throws CasError.
@@ -127,7 +154,8 @@ export async function uploadAsTold(
     await request(transport, plan, (answer) => answer.readNothing());
     return 'accepted';
   } catch (error) {
-    if (error instanceof CasError && !signal?.aborted && isSuperseded(error)) return 'superseded';
-    throw error;
+    if (!(error instanceof CasError) || signal?.aborted || !isSuperseded(error)) throw error;
+    refusals.set(instruction, error);
+    return 'superseded';
   }
 }

@@ -144,12 +144,12 @@ export class PackDeliveries<Node extends Passenger> {
           instruction = await this.#findInstruction(left);
         }
         if (left.size === 0) return undefined;
-        if (instruction === undefined) return settleAll(left, 'alone');
+        if (instruction === undefined) return settleAlone(left);
         // The server has some of the nodes meanwhile: the pack goes on without them.
         if (left.size < pack.recordCount) pack.retain((hash) => left.has(hash));
         const bytes = pack.toBytes();
         if (bytes.length > instruction.bytesMax || left.size > instruction.recordsMax) {
-          return settleAll(left, 'alone');
+          return settleAlone(left);
         }
         const sent = await this.#upload(bytes, instruction, left.size);
         if (sent === undefined) continue;
@@ -159,7 +159,8 @@ export class PackDeliveries<Node extends Passenger> {
         const answer = await this.#judge(judgement.id, left.size).finally(judgement.done);
         if (answer !== undefined) return this.#takeResults(answer.results, left);
       }
-      return settleAll(left, 'unsettled');
+      // The target takes no pack. A node by itself tells why, and packs may be refused alone.
+      return settleAlone(left);
     } finally {
       this.#options.onFree(pack.toBytes().buffer);
       done();
@@ -253,8 +254,8 @@ function outcomeOf(result: PackLeaseResult, canonicalLength: number): PackOutcom
   }
 }
 
-function settleAll(left: ReadonlyMap<Hash, Passenger>, kind: 'unsettled' | 'alone'): undefined {
-  for (const { end } of left.values()) end.settle({ kind });
+function settleAlone(left: ReadonlyMap<Hash, Passenger>): undefined {
+  for (const { end } of left.values()) end.settle({ kind: 'alone' });
 }
 
 /** Statuses after which leases of the nodes tell how it stands with them, and open another pack. */

@@ -10,6 +10,7 @@ import type { Client } from '../../client.ts';
 import { hashCanonicalBytes } from '../../digest.ts';
 import { CasError } from '../../errors.ts';
 import { DAMAGED_UPLOADS_MAX, PUT_ROUNDS_MAX } from '../../limits.ts';
+import { unsettledUpload } from '../../upload-instruction.ts';
 import type { MemoryBudget } from '../jobs/memory-budget.ts';
 import type { ProgressReporter } from '../jobs/progress.ts';
 import { type NodeSupply, type PushNode, SourceChangedError } from './node-supply.ts';
@@ -77,6 +78,7 @@ export class SingleNodes<Node extends PushNode> {
   async settle(node: Node): Promise<SettledNode> {
     let damagedCount = 0;
     let uploadedCount = 0;
+    let last: UploadInstruction | undefined;
     for (let uploads = 0; uploads < PUT_ROUNDS_MAX; uploads += 1) {
       const lease = await this.lease(node);
       if (lease.state === 'ready' || lease.state === 'validated_awaiting_children') {
@@ -91,9 +93,11 @@ export class SingleNodes<Node extends PushNode> {
         }
         damagedCount += 1;
       }
-      if (await this.#upload(node, lease, damagedCount > 0)) uploadedCount += 1;
+      last = lease.upload;
+      if (await this.#upload(node, last, damagedCount > 0)) uploadedCount += 1;
     }
-    throw unsettled(`${PUT_ROUNDS_MAX} uploads of ${this.#options.supply.nameOf(node)} settled nothing`);
+    const name = this.#options.supply.nameOf(node);
+    throw unsettledUpload(`push: ${PUT_ROUNDS_MAX} uploads of ${name}`, last);
   }
 
   async lease(node: Node): Promise<LeaseResponse> {
@@ -134,7 +138,7 @@ export class SingleNodes<Node extends PushNode> {
   /** Whether the bytes were accepted; otherwise the next lease tells what became of the instruction. */
   async #upload(
     node: Node,
-    { upload }: { readonly upload: UploadInstruction },
+    upload: UploadInstruction,
     isSuspect: boolean,
   ): Promise<boolean> {
     const { supply, memory } = this.#options;
