@@ -206,14 +206,18 @@ export function parseErrorAnswer(
   if (envelope !== undefined && isErrorCode(envelope.error)) {
     return { code: envelope.error, message: envelope.message ?? `answered ${envelope.error} (${status})` };
   }
-  const bare = CODES_OF_BARE_STATUSES.get(status);
-  if (bare !== undefined) return { code: bare, message: `answered ${status}; try again later` };
   // An upload target may be a store with error bodies of its own.
-  if (operation === 'uploadNode' || operation === 'uploadPack') {
-    const advice = status === 413 ? TOO_LARGE_ADVICE : '';
-    const storeCode = findStoreCode(body);
-    const said = storeCode === undefined ? status : `${status} ${storeCode}`;
-    return { code: 'UPLOAD_REFUSED', message: `the upload target answered ${said}${advice}`, storeCode };
+  const isUpload = operation === 'uploadNode' || operation === 'uploadPack';
+  const storeCode = isUpload ? findStoreCode(body) : undefined;
+  const said = storeCode === undefined ? status : `${status} ${storeCode}`;
+  const bare = CODES_OF_BARE_STATUSES.get(status);
+  if (bare !== undefined) return { code: bare, message: `answered ${said}; try again later`, storeCode };
+  if (isUpload) {
+    return {
+      code: 'UPLOAD_REFUSED',
+      message: `the upload target answered ${said}${adviseOnTarget(status, storeCode)}`,
+      storeCode,
+    };
   }
   const code = 'MALFORMED_RESPONSE';
   if (status === 0 || (status >= 300 && status < 400)) {
@@ -230,6 +234,16 @@ export function parseErrorAnswer(
 
 /** Stores that take uploads themselves name what is wrong in XML. */
 const STORE_CODE = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/;
+
+function adviseOnTarget(status: number, storeCode: string | undefined): string {
+  if (status === 413) return TOO_LARGE_ADVICE;
+  if (status === 409 || status === 412) return ', because others upload the same bytes';
+  if (storeCode === 'SignatureDoesNotMatch') {
+    return ": check the server's AWS_SECRET_ACCESS_KEY, and that no proxy changes the request";
+  }
+  if (status !== 403) return ": check the bucket's rules, and any proxy before it";
+  return ": check the rights and the end of the server's S3 credentials, the clocks of both, and any proxy before the bucket";
+}
 
 function findStoreCode(body: Uint8Array | undefined): string | undefined {
   return body === undefined ? undefined : STORE_CODE.exec(new TextDecoder().decode(body))?.[1];

@@ -218,7 +218,9 @@ describe('putNode', () => {
     space.plant('upload', ...Array(6).fill(refuse));
     const error = (await rejection(space.client().putNode(NODE))) as CasError;
     expect([error.code, error.status, error.storeCode]).toEqual(['UPLOAD_UNSETTLED', 403, 'AccessDenied']);
-    expect(error.message).toMatch(/settled nothing: the upload target answered 403 AccessDenied; check the rights/);
+    expect(error.message).toMatch(
+      /settled nothing: the upload target answered 403 AccessDenied: check the rights/,
+    );
   });
 
   test('a full Space (429) is waited for', async () => {

@@ -111,22 +111,14 @@ const refusals = new WeakMap<UploadInstruction, CasError>();
  */
 export function unsettledUpload(tried: string, last: UploadInstruction | undefined): CasError {
   const refusal = last && refusals.get(last);
-  const why = refusal === undefined ? '; try again later' : `: ${refusal.reason}; ${adviseOn(refusal)}`;
-  return new CasError(`${tried} settled nothing${why}`, {
+  const why = refusal === undefined ? '' : `: ${refusal.reason}`;
+  return new CasError(`${tried} settled nothing${why}; try again later`, {
     code: 'UPLOAD_UNSETTLED',
     requestOperation: 'uploadNode',
     status: refusal?.status,
     storeCode: refusal?.storeCode,
     cause: refusal,
   });
-}
-
-function adviseOn({ status, storeCode }: CasError): string {
-  if (status === 409 || status === 412) return 'others upload the same bytes: try again later';
-  if (storeCode === undefined) return 'check the clocks, and any proxy before the upload target';
-  if (storeCode === 'SignatureDoesNotMatch')
-    return "check the server's AWS_SECRET_ACCESS_KEY, and that no proxy changes the request";
-  return "check the rights and the end of the server's S3 credentials, and the clocks of server and store";
 }
 
 /**

@@ -136,11 +136,7 @@ export class SingleNodes<Node extends PushNode> {
   }
 
   /** Whether the bytes were accepted; otherwise the next lease tells what became of the instruction. */
-  async #upload(
-    node: Node,
-    upload: UploadInstruction,
-    isSuspect: boolean,
-  ): Promise<boolean> {
+  async #upload(node: Node, upload: UploadInstruction, isSuspect: boolean): Promise<boolean> {
     const { supply, memory } = this.#options;
     return memory.hold(supply.sizeOf(node), undefined, async () => {
       const bytes = await this.make(node, isSuspect);

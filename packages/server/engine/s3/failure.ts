@@ -1,6 +1,9 @@
 /** The failures of requests to the store. */
 import { StoreUnavailable } from '../../core/store-failure.ts';
 
+/** After these the same request may succeed. 501 is none of them: the store cannot do what it was asked. */
+export const PASSING_STATUSES: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504]);
+
 /** One attempt failed, and another may succeed: no connection, a time-out, a broken body, a 5xx. */
 export class AttemptFailed extends Error {
   override readonly name = 'AttemptFailed';
@@ -45,6 +48,7 @@ const HINTS: Readonly<Record<string, string>> = {
   InvalidAccessKeyId: 'the store does not know the access key; check AWS_ACCESS_KEY_ID or the profile',
   SignatureDoesNotMatch: 'check AWS_SECRET_ACCESS_KEY, and that no proxy changes the requests',
   ExpiredToken: 'the credentials have expired; renew them',
+  NotImplemented: 'the store does not have what Holdfast needs of S3; use one that does',
   NoSuchBucket: 'the bucket does not exist; create it or correct --content',
   PermanentRedirect: 'the bucket is in another region; name it in --content with region=',
   AuthorizationHeaderMalformed: 'the bucket may be in another region; name it in --content with region=',

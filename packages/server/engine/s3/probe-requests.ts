@@ -2,12 +2,13 @@
 import { randomBytes } from 'node:crypto';
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { SignedUpload } from '../../core/upload-ports.ts';
-import { AttemptFailed } from './failure.ts';
-import { DELETE_BATCH_MAX, type S3Limits } from './limits.ts';
+import { AttemptFailed, PASSING_STATUSES, RequestRefused } from './failure.ts';
+import { DELETE_BATCH_MAX, ERROR_BYTES_MAX, type S3Limits } from './limits.ts';
 import type { ObjectKeys } from './object-key.ts';
 import type { SignedRequest } from './request-signer.ts';
 import type { S3Client } from './s3-client.ts';
 import type { UploadUrls } from './upload-urls.ts';
+import { parseErrorCode } from './xml-answers.ts';
 
 const PROBE_URL_MS = 60_000;
 const PROBE_BYTES_MAX = 64 * 1024;
@@ -24,6 +25,12 @@ export interface ProbeParts {
 export interface ProbedObject {
   readonly bytes: Uint8Array;
   readonly etag: string | null;
+}
+
+interface ProbeAnswer {
+  readonly status: number;
+  /** the store's error code, if it gave one */
+  readonly code: string | undefined;
 }
 
 export class ProbeRequests {
@@ -62,15 +69,23 @@ export class ProbeRequests {
   }
 
   /** Sends a PUT. Resolves with the status. */
-  put(target: SignedUpload, body: Uint8Array<ArrayBuffer>): Promise<number> {
-    return this.#status({ method: 'PUT', url: target.url, headers: target.headers, body });
+  async put(target: SignedUpload, body: Uint8Array<ArrayBuffer>): Promise<number> {
+    return (await this.#put(target, body)).status;
+  }
+
+  /** Uploads as clients do. Rejects with RequestRefused if the store does not take it. */
+  async upload(key: string, body: Uint8Array<ArrayBuffer>): Promise<void> {
+    const { status, code } = await this.#put(await this.sign(key), body);
+    if (status >= 300) throw new RequestRefused('an upload by its URL', status, code);
   }
 
   /** Sends a GET without a signature. Resolves with the status. */
   readAsStranger(key: string): Promise<number> {
-    return this.sign(key).then(({ url }) =>
-      this.#status({ method: 'GET', url: withoutQuery(url), headers: { 'accept-encoding': 'identity' } }),
-    );
+    return this.sign(key)
+      .then(({ url }) =>
+        this.#send({ method: 'GET', url: withoutQuery(url), headers: { 'accept-encoding': 'identity' } }),
+      )
+      .then(({ status }) => status);
   }
 
   /** The object under the key; `undefined`: there is none. */
@@ -83,16 +98,23 @@ export class ProbeRequests {
     });
   }
 
-  async #status(request: SignedRequest): Promise<number> {
+  #put({ url, headers }: SignedUpload, body: Uint8Array<ArrayBuffer>): Promise<ProbeAnswer> {
+    return this.#send({ method: 'PUT', url, headers, body });
+  }
+
+  async #send(request: SignedRequest): Promise<ProbeAnswer> {
     const { limits, client } = this.#parts;
     for (let attempt = 1; ; attempt += 1) {
-      const status = await client.exchange(
-        request,
-        limits.headMsMax,
-        async ({ response }) => response.status,
-      );
-      if (status < 500 && status !== 429) return status;
-      if (attempt === limits.attemptsMax) throw new AttemptFailed(`the object store answered ${status}`);
+      const answer = await client.exchange(request, limits.headMsMax, async ({ response, body }) => {
+        const { status } = response;
+        const code = status < 300 ? undefined : parseErrorCode(await body.readText(ERROR_BYTES_MAX));
+        return { status, code };
+      });
+      const { status, code = '' } = answer;
+      if (!PASSING_STATUSES.has(status)) return answer;
+      if (attempt === limits.attemptsMax) {
+        throw new AttemptFailed(`the object store answered ${`${status} ${code}`.trim()}`);
+      }
     }
   }
 }

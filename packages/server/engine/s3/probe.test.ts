@@ -7,7 +7,13 @@ import { newGeneration, SPACE, urlLifeUntil } from '../contract/samples.ts';
 import { EngineRefused } from '../refused.ts';
 import type { S3ContentStoreConfig } from './open-s3-content-store.ts';
 import { configOf, openStore } from './test/s3-fixture.ts';
-import { errorAnswer, type Flaws, type StandIn, startStandIn } from './test/stand-in-store.ts';
+import {
+  errorAnswer,
+  type Flaws,
+  type SeenRequest,
+  type StandIn,
+  startStandIn,
+} from './test/stand-in-store.ts';
 
 let standIn: StandIn;
 let opened: ContentStore[] = [];
@@ -73,6 +79,20 @@ describe('the probe refuses a store', () => {
     expect((failure as Error).message).toMatch(/InvalidAccessKeyId.*AWS_ACCESS_KEY_ID/);
   });
 });
+
+for (const [status, code, why] of [
+  [501, 'NotImplemented', /refused an upload by its URL \(501 NotImplemented\): .*use one that does/],
+  [403, 'AccessDenied', /refused an upload by its URL \(403 AccessDenied\): give the credentials/],
+] as const) {
+  test(`uploads that are answered ${status} are not asked for again`, async () => {
+    const isUpload = (seen: SeenRequest): boolean =>
+      seen.method === 'PUT' && seen.query.has('X-Amz-Signature');
+    standIn.intruder = (seen, answer) => (isUpload(seen) ? errorAnswer(status, code) : answer());
+    const failure = await failureOf({});
+    expect(failure).toBeInstanceOf(EngineRefused);
+    expect((failure as Error).message).toMatch(why);
+  });
+}
 
 test('a bucket that does not exist is refused in words', async () => {
   standIn.intruder = () => errorAnswer(404, 'NoSuchBucket');

@@ -6,7 +6,6 @@
 import { EngineRefused } from '../refused.ts';
 import { deleteKeys } from './batch-delete.ts';
 import { findStrongEtag } from './etag.ts';
-import { AttemptFailed } from './failure.ts';
 import { type ProbeParts, ProbeRequests, withoutQuery } from './probe-requests.ts';
 
 const RACERS = 32;
@@ -84,8 +83,7 @@ async function findHole(probe: ProbeRequests, bucket: string): Promise<string | 
     [source, secret],
     [taken, own],
   ] as const) {
-    const status = await probe.put(await probe.sign(key), bytes);
-    if (status >= 300) throw new AttemptFailed(`an upload by its URL was answered ${status}`);
+    await probe.upload(key, bytes);
   }
   const copying = { 'x-amz-copy-source': `/${bucket}/${source}` };
   for (const key of [copy, taken]) {
@@ -142,8 +140,7 @@ async function checkTaken(probe: ProbeRequests, key: string, winner: Uint8Array)
 async function checkReads(probe: ProbeRequests, { client, keys, limits }: ProbeParts): Promise<void> {
   const key = probe.newKey();
   const bytes = probe.newBytes();
-  const status = await probe.put(await probe.sign(key), bytes);
-  if (status >= 300) throw new AttemptFailed(`an upload by its URL was answered ${status}`);
+  await probe.upload(key, bytes);
   if ((await probe.readAsStranger(key)) < 400) {
     throw new EngineRefused('everybody can read this bucket; make it private');
   }

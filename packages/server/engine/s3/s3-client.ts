@@ -12,7 +12,7 @@ import type { S3Address } from '../address.ts';
 import { type BucketUrl, serverUrlOf } from './address.ts';
 import { AnswerBody } from './answer-body.ts';
 import type { CredentialSource, Credentials } from './credentials.ts';
-import { AttemptFailed, CredentialsMissing, causeOf, RequestRefused } from './failure.ts';
+import { AttemptFailed, CredentialsMissing, causeOf, PASSING_STATUSES, RequestRefused } from './failure.ts';
 import { ERROR_BYTES_MAX, type S3Limits } from './limits.ts';
 import { type RequestBody, type SignedRequest, signRequest } from './request-signer.ts';
 import { pauseOf, RetryBudget } from './retry-budget.ts';
@@ -43,7 +43,6 @@ export interface S3Answer {
 
 /** Error statuses that are about the object; the caller judges them. */
 const TELLING_STATUSES: ReadonlySet<number> = new Set([404, 409, 412, 416]);
-const PASSING_STATUSES: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504]);
 const PASSING_CODES: ReadonlySet<string> = new Set(['RequestTimeout', 'SlowDown', 'InternalError']);
 /** Codes after which new credentials are looked for, once: the old ones may have been replaced. */
 const CREDENTIAL_CODES: ReadonlySet<string> = new Set([
