@@ -1,5 +1,12 @@
 /** The one kind of error the SDK throws, with a closed list of codes: the API's own and a few of the client's. */
-import type { BulkOperationName, ErrorCode, Hash, OperationName, RejectionCode } from '@holdfast/protocol';
+import {
+  type BulkOperationName,
+  type ErrorCode,
+  findCertificateFailure,
+  type Hash,
+  type OperationName,
+  type RejectionCode,
+} from '@holdfast/protocol';
 
 /**
  * Failures that no server reports because they happen on this side of the wire.
@@ -104,7 +111,9 @@ export class VerificationError extends CasError {
   }
 }
 
-/** No whole answer came, though one might: the connection broke, or the time limit passed. */
+/** No whole answer came, though one might: the connection broke, or the time limit passed. A wrong certificate stays wrong. */
 export function isConnectionBreak(error: unknown): boolean {
-  return error instanceof CasError && (error.code === 'CONNECTION_FAILED' || error.code === 'TIMED_OUT');
+  if (!(error instanceof CasError)) return false;
+  if (error.code === 'TIMED_OUT') return true;
+  return error.code === 'CONNECTION_FAILED' && findCertificateFailure(error.cause) === undefined;
 }

@@ -1,5 +1,5 @@
 /** Sends one request as often as the retry policy allows, under time limits, and hands each answer to its reader. */
-import { concatBytes } from '@holdfast/protocol';
+import { concatBytes, findCertificateFailure, PROXY_FAILED } from '@holdfast/protocol';
 import { MalformedAnswer } from './answer-fields.ts';
 import type { BodyPace } from './body-pace.ts';
 import { abortable, type Clock, Deadline, sleep } from './deadline.ts';
@@ -138,7 +138,7 @@ function toCasError(error: unknown, plan: RequestPlan, deadline: Deadline): unkn
     const message = `${plan.operation}: no answer in time; check the connection, or raise the time limit`;
     return new CasError(message, { code: 'TIMED_OUT', ...about });
   }
-  const message = `${plan.operation}: the connection to ${originOf(plan.url)} failed: ${describe(error)}; check the address and that the server runs`;
+  const message = `${plan.operation}: the connection to ${originOf(plan.url)} failed: ${describe(error)}`;
   return new CasError(message, { code: 'CONNECTION_FAILED', ...about });
 }
 
@@ -146,6 +146,8 @@ function toCasError(error: unknown, plan: RequestPlan, deadline: Deadline): unkn
 function originOf(url: string): string {
   return URL.canParse(url) ? new URL(url).origin : 'the address';
 }
+
+const ADVICE = 'check the address and that the server runs';
 
 /** What the codes of runtimes mean: their own texts differ. */
 const CONNECTION_FAILURES: Readonly<Record<string, string>> = {
@@ -159,11 +161,20 @@ const CONNECTION_FAILURES: Readonly<Record<string, string>> = {
 };
 
 function describe(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
+  const certificate = findCertificateFailure(error);
+  if (certificate !== undefined) {
+    const { code, isUntrusted } = certificate;
+    const advice = isUntrusted
+      ? 'name the PEM file of its authority in NODE_EXTRA_CA_CERTS'
+      : 'have it renewed';
+    return `its certificate is not accepted (${code}): check the address and the clock, and ${advice}`;
+  }
+  if (!(error instanceof Error)) return `${error}; ${ADVICE}`;
   // Node says only "fetch failed" and keeps what happened in the cause.
   const cause = error.cause instanceof Error ? error.cause : error;
-  const known = 'code' in cause ? CONNECTION_FAILURES[String(cause.code)] : undefined;
-  return known ?? (cause.message || error.message);
+  const code = 'code' in cause ? String(cause.code) : '';
+  if (code === PROXY_FAILED) return cause.message;
+  return `${CONNECTION_FAILURES[code] ?? (cause.message || error.message)}; ${ADVICE}`;
 }
 
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;

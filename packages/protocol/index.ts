@@ -16,6 +16,7 @@ export * from './node-codec.ts';
 export { judgeNodeBytes, type NodeJudgement } from './node-judgement.ts';
 export * from './openapi.ts';
 export * from './operations.ts';
+export * from './outgoing-request.ts';
 export * from './pack/judge-record.ts';
 export * from './pack/pack-builder.ts';
 export * from './pack/pack-format.ts';

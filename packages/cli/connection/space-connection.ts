@@ -24,6 +24,7 @@ import { CliError, UsageError } from '../cli-error.ts';
 import { jsonOption, parsePathIdValue } from '../options.ts';
 import { type JobContext, type JobOptions, runJob, runShortJob } from '../progress/run-job.ts';
 import { explainCasError } from './advice.ts';
+import { fetchOutside, findProxyFailure } from './outgoing-fetch.ts';
 import { parseProfileName } from './profiles.ts';
 import { type ConnectionFlags, findSettings } from './settings.ts';
 import { findClaims } from './token-claims.ts';
@@ -151,13 +152,14 @@ function tellWaits(progress: ProgressReporter, baseUrl: string): FetchFunction {
     isAnswered();
     isAnswered = progress.waitFor(`no answer yet from ${baseUrl}`);
     try {
-      const response = await globalThis.fetch(url, init);
+      const response = await fetchOutside(url, init);
       if (!response.ok) await tellRefusal(response);
       else if (url.endsWith('/content')) isAnswered();
       return response;
     } catch (error) {
       isAnswered();
-      isAnswered = progress.waitFor(`${baseUrl} cannot be reached; trying again`);
+      const proxy = findProxyFailure(error);
+      isAnswered = progress.waitFor(`${proxy ?? `${baseUrl} cannot be reached`}; trying again`);
       throw error;
     }
   };
@@ -210,7 +212,10 @@ async function findConnection(flags: ConnectionFlags): Promise<Connection> {
 
 function openClient(connection: Connection, options: Pick<ClientOptions, 'retry' | 'fetch'>): Client {
   try {
-    return createClient({ ...connection, createSha256, digest: digestAtOnce, zstd: findZstd(), ...options });
+    return createClient({
+      ...{ ...connection, createSha256, digest: digestAtOnce, zstd: findZstd(), fetch: fetchOutside },
+      ...options,
+    });
   } catch (error) {
     // Only the address can be wrong here: the ids have been looked at, and nothing has been sent.
     if (!(error instanceof CasError)) throw error;

@@ -1,5 +1,6 @@
 /** The client of the operator API: asks a server over its listener for operators, or over the channel of its data folder. */
 
+import { describeProxyAnswer, describeProxyFailure, findCertificateFailure } from '@holdfast/protocol';
 import { ServeError } from '../errors.ts';
 import { AnswerRefused, readText, refusePacked, Silence } from './answer-bounds.ts';
 import { LINES_MEDIA_TYPE, readAnswerLines } from './answer-lines.ts';
@@ -47,6 +48,7 @@ const BEFORE_ANY_SERVER: ReadonlySet<string> = new Set([
   'ECONNREFUSED',
   'ConnectionRefused',
   'FailedToOpenSocket',
+  'ERR_PROXY_TUNNEL',
 ]);
 
 /** Rejects with NoServer, OperatorError or another ServeError. */
@@ -59,7 +61,8 @@ export async function callOperation<N extends OperationName>(
   const { method, path } = OPERATIONS[name];
   const given = Object.entries(input).filter(([, value]) => value !== undefined);
   const query = method === 'GET' && given.length > 0 ? `?${new URLSearchParams(given.map(toText))}` : '';
-  const origin = address.kind === 'url' ? address.url : 'http://localhost';
+  const isUrl = address.kind === 'url';
+  const origin = isUrl ? address.url : 'http://localhost';
   const silence = new Silence(signal, method === 'POST' ? SILENCE_OF_LINES_MS_MAX : SILENCE_MS_MAX);
   const init: RuntimeInit = {
     method,
@@ -73,6 +76,8 @@ export async function callOperation<N extends OperationName>(
   };
   try {
     const response = await fetch(`${origin}${API_PATH}${path}${query}`, init);
+    const ofProxy = isUrl ? describeProxyAnswer(origin, process.env, response) : undefined;
+    if (ofProxy !== undefined) throw new NoServer(`${nameOf(address)} was not asked: ${ofProxy}`);
     refusePacked(response.headers);
     const { status, body } = await readAnswer(response, silence, onProgress);
     if (status < 300 && body !== undefined) return body as OutputOf<N>;
@@ -156,8 +161,20 @@ function explainFailure(address: OperatorAddress, error: unknown): Error {
     );
   }
   const code = (error as { code?: unknown } | null)?.code;
+  const certificate = findCertificateFailure(error);
+  if (certificate !== undefined) {
+    const advice = certificate.isUntrusted
+      ? 'name the PEM file of its authority in NODE_EXTRA_CA_CERTS'
+      : 'have it renewed, or correct the address and the clock';
+    const what = `the certificate of ${nameOf(address)} is not accepted (${certificate.code})`;
+    return new NoServer(`${what}: ${advice}`, { cause: error });
+  }
   const reason = typeof code === 'string' ? code : error instanceof Error ? error.message : String(error);
   if (typeof code === 'string' && BEFORE_ANY_SERVER.has(code)) {
+    const ofProxy =
+      address.kind === 'url' ? describeProxyFailure(address.url, process.env, error) : undefined;
+    if (ofProxy !== undefined)
+      return new NoServer(`${nameOf(address)} was not asked: ${ofProxy}`, { cause: error });
     return new NoServer(
       `no server answers ${nameOf(address)} (${reason}): check the address, and that it runs`,
       {

@@ -2,6 +2,7 @@
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { S3Address } from '../address.ts';
 import type { BucketObjects, FetchedObject, SentObject } from '../backup-ports.ts';
+import { readAuthorities } from './authorities.ts';
 import { makeLastBackup } from './bucket-number.ts';
 import { CredentialSource, openDefaultProvider } from './credentials.ts';
 import { findStrongEtag } from './etag.ts';
@@ -20,7 +21,10 @@ const BYTES_PER_MS_MIN = 256;
 /** Rejects with EngineRefused or StoreUnavailable; so do the calls. */
 export async function openBucketObjects(address: S3Address): Promise<BucketObjects> {
   const credentials = new CredentialSource(await openDefaultProvider(), Date.now);
-  const client = new S3Client({ address, credentials, limits: S3_LIMITS, now: Date.now });
+  const client = new S3Client({
+    ...{ address, credentials, limits: S3_LIMITS, now: Date.now },
+    authorities: await readAuthorities(),
+  });
   return new S3BucketObjects(client, new ObjectKeys(address.prefix));
 }
 

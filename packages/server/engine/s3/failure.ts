@@ -34,6 +34,16 @@ export class CredentialsMissing extends StoreUnavailable {
   }
 }
 
+/** The store's certificate is not accepted. To ask again does not help. */
+export class CertificateRefused extends StoreUnavailable {
+  constructor(host: string, { code, isUntrusted }: { code: string; isUntrusted: boolean }, cause: Error) {
+    const advice = isUntrusted
+      ? 'name the PEM file of its authority in AWS_CA_BUNDLE'
+      : 'renew it, or correct the address and the clock';
+    super(`the certificate of the object store at ${host} is not accepted (${code}): ${advice}`, { cause });
+  }
+}
+
 /** The store refused this request for good: wrong credentials, no permission, no such bucket. */
 export class RequestRefused extends StoreUnavailable {
   constructor(doing: string, status: number, code: string | undefined) {

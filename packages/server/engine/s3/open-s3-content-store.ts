@@ -5,11 +5,12 @@ import type { S3Address } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
 import type { StoreIdentity } from '../store-identity.ts';
 import type { ContentIntake } from '../transfer-ports.ts';
+import { readAuthorities } from './authorities.ts';
 import { S3ContentStore } from './content-store.ts';
 import type { S3ContentStoreParts } from './content-store-parts.ts';
 import { type CredentialProvider, CredentialSource, openDefaultProvider } from './credentials.ts';
 import { S3ContentIntake } from './deployment-content.ts';
-import { AttemptFailed, CredentialsMissing, RequestRefused } from './failure.ts';
+import { AttemptFailed, CertificateRefused, CredentialsMissing, RequestRefused } from './failure.ts';
 import { S3_LIMITS, type S3Limits } from './limits.ts';
 import { StoreMarker } from './marker.ts';
 import { ObjectKeys } from './object-key.ts';
@@ -44,7 +45,8 @@ async function openBucketParts(config: S3ContentStoreConfig): Promise<S3ContentS
   const limits = { ...S3_LIMITS, ...config.limits };
   const provide = config.credentials ?? (await openDefaultProvider());
   const credentials = new CredentialSource(provide, now);
-  const client = new S3Client({ address, credentials, limits, now });
+  const authorities = await readAuthorities();
+  const client = new S3Client({ address, credentials, limits, now, authorities });
   const keys = new ObjectKeys(address.prefix);
   const marker = new StoreMarker(client, keys, identity.storeId, limits);
   const uploadUrls = new UploadUrls(address, credentials);
@@ -92,7 +94,8 @@ async function claimBucket(marker: StoreMarker, identity: StoreIdentity): Promis
 
 /** Says whether waiting may help. */
 export function explainOpening(error: unknown): unknown {
-  if (error instanceof RequestRefused || error instanceof CredentialsMissing)
+  const finals = [RequestRefused, CredentialsMissing, CertificateRefused];
+  if (error instanceof StoreUnavailable && finals.some((each) => error instanceof each))
     return new EngineRefused(error.message, { cause: error });
   if (!(error instanceof AttemptFailed) && !(error instanceof StoreUnavailable)) return error;
   return new StoreUnavailable(`${error.message} (--content names it)`, { cause: error });

@@ -1,6 +1,10 @@
 /** Which stores are refused at the start, and why. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
+import { makeAuthority } from '../../../../test/support/certificates.ts';
+import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
 import type { ContentStore } from '../../core/ports.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { newGeneration, SPACE, urlLifeUntil } from '../contract/samples.ts';
@@ -93,6 +97,34 @@ for (const [status, code, why] of [
     expect((failure as Error).message).toMatch(why);
   });
 }
+
+test('a certificate of an unknown authority is refused as such, and taken from one that AWS_CA_BUNDLE names', async () => {
+  const authority = makeAuthority('an authority of a test');
+  const { certificate: cert, key } = authority.issue([], ['127.0.0.1']);
+  using server = Bun.serve({
+    ...{ port: 0, hostname: '127.0.0.1', tls: { cert, key } },
+    fetch: () => new Response('', { status: 501 }),
+  });
+  const { address } = configOf(standIn.bucket);
+  const changes = { address: { ...address, endpoint: `https://127.0.0.1:${server.port}` } };
+  const given = process.env.AWS_CA_BUNDLE;
+  const folder = makeTempFolder('authority');
+  const file = join(folder.path, 'authority.pem');
+  try {
+    delete process.env.AWS_CA_BUNDLE;
+    const refused = await failureOf({}, changes);
+    expect(refused).toBeInstanceOf(EngineRefused);
+    expect(String(refused)).toMatch(/certificate.*is not accepted.*AWS_CA_BUNDLE/);
+    process.env.AWS_CA_BUNDLE = file;
+    expect(String(await failureOf({}, changes))).toContain(`${file}, which cannot be read`);
+    await writeFile(file, authority.certificate);
+    expect(String(await failureOf({}, changes))).toContain('(501)');
+  } finally {
+    if (given === undefined) delete process.env.AWS_CA_BUNDLE;
+    else process.env.AWS_CA_BUNDLE = given;
+    folder.remove();
+  }
+});
 
 test('a bucket that does not exist is refused in words', async () => {
   standIn.intruder = () => errorAnswer(404, 'NoSuchBucket');

@@ -4,6 +4,7 @@
  * a repetition is always safe.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { describeProxyAnswer, describeProxyFailure, findCertificateFailure } from '@holdfast/protocol';
 import type { Space } from '../../core/model.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { ENGINE_UP, S3_DURATION } from '../../metrics/server-metrics.ts';
@@ -12,7 +13,14 @@ import type { S3Address } from '../address.ts';
 import { type BucketUrl, serverUrlOf } from './address.ts';
 import { AnswerBody } from './answer-body.ts';
 import type { CredentialSource, Credentials } from './credentials.ts';
-import { AttemptFailed, CredentialsMissing, causeOf, PASSING_STATUSES, RequestRefused } from './failure.ts';
+import {
+  AttemptFailed,
+  CertificateRefused,
+  CredentialsMissing,
+  causeOf,
+  PASSING_STATUSES,
+  RequestRefused,
+} from './failure.ts';
 import { ERROR_BYTES_MAX, type S3Limits } from './limits.ts';
 import { type RequestBody, type SignedRequest, signRequest } from './request-signer.ts';
 import { pauseOf, RetryBudget } from './retry-budget.ts';
@@ -65,6 +73,8 @@ interface S3ClientOptions {
   readonly limits: S3Limits;
   /** ms since the epoch, for signatures */
   readonly now: () => number;
+  /** PEM of the authorities that the store's certificate may have; undefined: those of the system */
+  readonly authorities?: string | undefined;
 }
 
 export class S3Client {
@@ -154,7 +164,7 @@ export class S3Client {
     let response: Response;
     const startedAt = performance.now();
     try {
-      response = await fetchHead(request, controller, headMsMax);
+      response = await fetchHead(request, controller, headMsMax, this.#options.authorities);
       ENGINE_UP.set({ engine: 's3' }, 1);
       const storeNow = Date.parse(response.headers.get('date') ?? '');
       if (Number.isFinite(storeNow))
@@ -243,26 +253,41 @@ async function fetchHead(
   request: SignedRequest,
   controller: AbortController,
   headMsMax: number,
+  authorities: string | undefined,
 ): Promise<Response> {
   const { method, url, headers, body } = request;
   const timer = setTimeout(() => {
     const late = `the object store did not answer within ${headMsMax / 1000} s: check its load and the network`;
     controller.abort(new AttemptFailed(late));
   }, headMsMax);
+  let response: Response;
   try {
-    return await fetch(url, {
+    response = await fetch(url, {
       ...{ method, headers, signal: controller.signal, redirect: 'manual', decompress: false },
       ...(body === undefined ? {} : { body }),
+      ...(authorities !== undefined && url.startsWith('https:') ? { tls: { ca: authorities } } : {}),
     });
   } catch (error) {
-    if (error instanceof AttemptFailed) throw error;
-    throw new AttemptFailed(
-      `the object store at ${new URL(url).host} cannot be reached: check that it runs, and its address`,
-      { cause: causeOf(error) },
-    );
+    throw error instanceof AttemptFailed ? error : explainBreak(url, error);
   } finally {
     clearTimeout(timer);
   }
+  const ofProxy = describeProxyAnswer(url, process.env, response);
+  if (ofProxy === undefined) return response;
+  controller.abort();
+  throw new AttemptFailed(`the object store was not asked: ${ofProxy}`);
+}
+
+/** Why no answer came. */
+function explainBreak(url: string, error: unknown): Error {
+  const { host } = new URL(url);
+  const certificate = findCertificateFailure(error);
+  if (certificate !== undefined) return new CertificateRefused(host, certificate, causeOf(error));
+  const cause = { cause: causeOf(error) };
+  const ofProxy = describeProxyFailure(url, process.env, error);
+  if (ofProxy !== undefined) return new AttemptFailed(`the object store was not asked: ${ofProxy}`, cause);
+  const message = `the object store at ${host} cannot be reached: check that it runs, and its address`;
+  return new AttemptFailed(message, cause);
 }
 
 function unavailable(doing: string, attempts: number, last: AttemptFailed): StoreUnavailable {

@@ -1,6 +1,7 @@
 /** Looks whether a bucket can be used, without making anything in it. The probe of a start writes, so it is left to that. */
 import type { S3Address } from '../address.ts';
 import type { BytesTrial } from '../store-trial.ts';
+import { readAuthorities } from './authorities.ts';
 import { makeBucketEpoch } from './bucket-number.ts';
 import { CredentialSource, openDefaultProvider } from './credentials.ts';
 import { AttemptFailed } from './failure.ts';
@@ -13,7 +14,10 @@ import { S3Client } from './s3-client.ts';
 /** @throws EngineRefused, StoreUnavailable */
 export async function tryBucket(address: S3Address): Promise<BytesTrial> {
   const credentials = new CredentialSource(await openDefaultProvider(), Date.now);
-  const client = new S3Client({ address, credentials, limits: S3_LIMITS, now: Date.now });
+  const client = new S3Client({
+    ...{ address, credentials, limits: S3_LIMITS, now: Date.now },
+    authorities: await readAuthorities(),
+  });
   const keys = new ObjectKeys(address.prefix);
   try {
     const storeId = await new StoreMarker(client, keys, '', S3_LIMITS).find();
