@@ -1,10 +1,10 @@
 /** Space that is kept free on the disk of the data folder: below it uploads are refused, and everything else works. */
 import { afterEach, describe, expect, test } from 'bun:test';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeNode, seededBytes } from './support/canonical-node.ts';
 import { makeIssuer } from './support/issuer.ts';
-import { addApp, startServer } from './support/server-process.ts';
+import { addApp, readPrinted, startServer } from './support/server-process.ts';
 import { mountSmallDisk } from './support/small-disk.ts';
 import { makeSpaceClient } from './support/space-client.ts';
 import { until } from './support/until.ts';
@@ -17,8 +17,8 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 });
 
-async function serveOnSmallDisk(args: readonly string[]) {
-  const disk = mountSmallDisk(64);
+async function serveOnSmallDisk(args: readonly string[], inodes?: number) {
+  const disk = mountSmallDisk(64, inodes);
   cleanups.push(() => disk.remove());
   const data = join(disk.path, 'data');
   mkdirSync(data);
@@ -26,7 +26,7 @@ async function serveOnSmallDisk(args: readonly string[]) {
   await addApp(data, 'app', issuer);
   const server = await startServer({ data, arguments: args });
   cleanups.push(() => server.isRunning() && server.end('SIGKILL'));
-  return { disk, client: makeSpaceClient(server.url, 'app', 'space', issuer.token('space')) };
+  return { disk, server, client: makeSpaceClient(server.url, 'app', 'space', issuer.token('space')) };
 }
 
 describe('less free space than is kept', () => {
@@ -70,4 +70,26 @@ describe('less free space than is kept', () => {
     await until(async () => (await client.put(upload, opened.bytes)).status === 200);
     await client.store(opened);
   });
+});
+
+test('an inode less than is kept free is as a full disk, and gauge and readiness say so', async () => {
+  const { disk, server, client } = await serveOnSmallDisk(['--operator-listen', '127.0.0.1:0'], 400);
+  const ready = makeNode('ready');
+  await client.store(ready);
+  const folder = join(disk.path, 'many');
+  mkdirSync(folder);
+  let made = 0;
+  // 5 % of 400 are kept.
+  for (; statfsSync(disk.path).ffree > 20; made += 1) writeFileSync(join(folder, `${made}`), '');
+  await until(
+    async () => (await client.lease(makeNode(`new ${made++}`).hash)).json.error === 'SERVICE_UNAVAILABLE',
+  );
+  expect((await client.content(ready.hash)).status).toBe(200);
+  const operators = await readPrinted(server, /^operators: (\S+)\n/m);
+  const readText = async (path: string) => (await fetch(`${operators}${path}`)).text();
+  await until(async () => /disk .*inodes/.test(await readText('/readyz?verbose')));
+  expect(await readText('/metrics')).toMatch(/^holdfast_data_free_inodes ([1-9]|1\d|20)$/m);
+
+  rmSync(folder, { recursive: true });
+  await until(async () => (await client.lease(makeNode(`new ${made++}`).hash)).status === 200);
 });

@@ -17,12 +17,12 @@ export interface SmallDisk {
 
 const CHUNK_BYTES = 4096;
 
-/** Needs the right to mount (root). */
-export function mountSmallDisk(mebibytes: number): SmallDisk {
+/** Needs the right to mount (root). `inodes`: 0 is as many as are asked for. */
+export function mountSmallDisk(mebibytes: number, inodes = 0): SmallDisk {
   const folder = makeTempFolder('disk');
   const path = join(folder.path, 'mounted');
   mkdirSync(path);
-  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${mebibytes}m`, 'tmpfs', path]);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${mebibytes}m,nr_inodes=${inodes}`, 'tmpfs', path]);
   const ballast = join(path, 'ballast');
   return {
     path,

@@ -2,7 +2,7 @@
 import { ApiError } from '@holdfast/protocol';
 
 export interface FreeSpace {
-  /** Whether `bytes` more would leave less than is kept free. */
+  /** Whether `bytes` more would leave less than is kept free, or no inode is left beyond those that are. */
   isLowFor(bytes: number): boolean;
 }
 
@@ -17,6 +17,6 @@ export function checkRoom(freeSpace: FreeSpace | undefined, bytes: number): void
 export const noRoom = (): ApiError =>
   new ApiError(
     'SERVICE_UNAVAILABLE',
-    "no space left on the server's disk but the part it keeps free: reads work and nothing is lost; try again when its operator has made room",
+    "no space, or no inodes, left on the server's disk but the part it keeps free: reads work and nothing is lost; try again when its operator has made room",
     { retryAfterSeconds: NO_ROOM_RETRY_AFTER_SECONDS },
   );

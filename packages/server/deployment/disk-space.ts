@@ -1,4 +1,4 @@
-/** Looks at the free space of the data folder's file system, at most once a second. */
+/** Looks at the free space and inodes of the data folder's file system, at most once a second. */
 import { statfsSync } from 'node:fs';
 import type { FreeSpace } from '../core/free-space.ts';
 
@@ -6,6 +6,8 @@ const LOOK_MS = 1000;
 /** Kept free unless the operator says otherwise: the smaller of these. */
 const MIN_FREE_BYTES_DEFAULT = 1024 * 1024 * 1024;
 const MIN_FREE_PART_DEFAULT = 0.05;
+/** Inodes that are kept free, or that part of them if it is less: rows and their journal need some too. */
+const MIN_FREE_INODES = 1000;
 
 export class DiskSpace implements FreeSpace {
   readonly #folder: string;
@@ -13,6 +15,7 @@ export class DiskSpace implements FreeSpace {
   #lookedAt = Number.NEGATIVE_INFINITY;
   /** above what is kept free, when last looked */
   #spareBytes = Number.POSITIVE_INFINITY;
+  #hasInodes = true;
   #keptFreeBytes = 0;
 
   /** `minFreeBytes` undefined: the default. */
@@ -35,18 +38,21 @@ export class DiskSpace implements FreeSpace {
       this.#lookedAt = now;
       this.#look();
     }
-    return bytes > this.#spareBytes;
+    return bytes > this.#spareBytes || !this.#hasInodes;
   }
 
   #look(): void {
     try {
-      const { bavail, blocks, bsize } = statfsSync(this.#folder);
+      const { bavail, blocks, bsize, files, ffree } = statfsSync(this.#folder);
       const part = Math.floor(blocks * bsize * MIN_FREE_PART_DEFAULT);
       this.#keptFreeBytes = this.#minFreeBytes ?? Math.min(MIN_FREE_BYTES_DEFAULT, part);
       this.#spareBytes = bavail * bsize - this.#keptFreeBytes;
+      // A file system that makes inodes as it needs them says that it has none at all.
+      this.#hasInodes = files === 0 || ffree > Math.min(MIN_FREE_INODES, files * MIN_FREE_PART_DEFAULT);
     } catch {
       // A folder that cannot be looked at fails the writes themselves, which say why.
       this.#spareBytes = Number.POSITIVE_INFINITY;
+      this.#hasInodes = true;
     }
   }
 }

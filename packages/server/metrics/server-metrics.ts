@@ -105,6 +105,11 @@ export const FREE_BYTES = METRICS.gauge(
   'Free space of the file system that holds the data folder',
   { merge: 'max' },
 );
+export const FREE_INODES = METRICS.gauge(
+  'holdfast_data_free_inodes',
+  'Free inodes of the file system that holds the data folder',
+  { merge: 'max' },
+);
 
 export const ROTTEN_NODES = METRICS.gauge(
   'holdfast_rotten_nodes',

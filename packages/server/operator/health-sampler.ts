@@ -109,7 +109,7 @@ function lookAtDisk({ freeSpace }: Core): CheckResult {
   return {
     status: 'warn',
     message:
-      'the disk of the data folder has no more room than is kept free: uploads are refused, so make room',
+      'the disk of the data folder has no more room, or inodes (df -i), than are kept free: uploads are refused, so make room',
   };
 }
 

@@ -9,6 +9,7 @@ import {
   BUILD_INFO,
   ENGINE_UP,
   FREE_BYTES,
+  FREE_INODES,
   METRICS,
   ROTTEN_NODES,
 } from '../metrics/server-metrics.ts';
@@ -34,7 +35,7 @@ export function watchServer(
   const bucketBackup = isFirst ? watchBucketBackup(core, log) : undefined;
   const stopReading = METRICS.readBefore(() => {
     ROTTEN_NODES.set(core.rottenNodes.total());
-    if (isFolder) FREE_BYTES.set(readFreeBytes(dataDir));
+    if (isFolder) readDisk(dataDir);
     if (!isFirst) return;
     const folderBackupAt = place.rows.kind === 'folder' ? readLastBackup(place.rows.dataDir) : 0;
     BACKUP_LAST_SUCCESS.set(olderBackup(folderBackupAt, bucketBackup?.readAt() ?? 0) / 1000);
@@ -62,12 +63,14 @@ function olderBackup(first: number, second: number): number {
   return first === 0 || second === 0 ? Math.max(first, second) : Math.min(first, second);
 }
 
-/** What a user without privileges may still write; 0 where the system does not say. */
-function readFreeBytes(folder: string): number {
+/** What a user without privileges may still use; 0 where the system does not say. */
+function readDisk(folder: string): void {
+  let disk = { bavail: 0, bsize: 0, ffree: 0 };
   try {
-    const { bavail, bsize } = statfsSync(folder);
-    return bavail * bsize;
+    disk = statfsSync(folder);
   } catch {
-    return 0;
+    // The gauges say 0 then.
   }
+  FREE_BYTES.set(disk.bavail * disk.bsize);
+  FREE_INODES.set(disk.ffree);
 }
