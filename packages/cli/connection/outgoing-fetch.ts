@@ -1,6 +1,6 @@
 /** `fetch` of the client commands: it tells a proxy that fails from the server, and trusts the authority of a store. */
 import { readFile } from 'node:fs/promises';
-import type { FetchFunction } from '@holdfast/client';
+import type { FetchFunction } from '@holdfast/client/internal';
 import { describeProxyAnswer, describeProxyFailure, PROXY_FAILED } from '@holdfast/protocol';
 import { describeFileError } from '../files.ts';
 
