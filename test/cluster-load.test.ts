@@ -45,7 +45,7 @@ test('a crowd is served up to the limits, and the rest is told to come again', a
   const client = cluster.clientOf(0);
   const node = makeNode('wanted by all');
   await client.store(node, 3_600_000);
-  crowded?.postgresProxy?.setWeather({ kind: 'slow', bytesPerSecond: 10_000_000, delayMs: 25 });
+  crowded?.postgresProxy?.setMode({ kind: 'slow', bytesPerSecond: 10_000_000, delayMs: 25 });
   const counts = new Map<number, number>();
   let commits = 0;
   for (let wave = 0; wave < WAVES; wave += 1) {
@@ -77,7 +77,7 @@ test('a crowd is served up to the limits, and the rest is told to come again', a
   expect(counts.get(200) ?? 0).toBeGreaterThan(WAVES * CONNECTIONS);
   expect((counts.get(429) ?? 0) + (counts.get(503) ?? 0)).toBeGreaterThan(CROWD / 4);
   expect(readResidentBytes(crowded?.process.pid ?? 0)).toBeLessThan(MEMORY_BYTES_MAX);
-  crowded?.postgresProxy?.setWeather({ kind: 'pass' });
+  crowded?.postgresProxy?.setMode({ kind: 'pass' });
   const { json } = await client.metadata(node.hash);
   expect(json.state.rootRefCount).toBeGreaterThanOrEqual(commits);
   expect((await client.roots()).json.revision).toBe(json.state.rootRefCount);
@@ -93,8 +93,8 @@ test('on SIGTERM a server finishes what it has begun, and the others go on', asy
   await client.store(large, 3_600_000);
   const { json } = await client.lease(uploaded.hash);
   expect((await client.put(json.upload, uploaded.bytes)).status).toBe(200);
-  leaving?.s3Proxy?.setWeather({ kind: 'slow', bytesPerSecond: 400_000, delayMs: 0 });
-  leaving?.postgresProxy?.setWeather({ kind: 'slow', bytesPerSecond: 10_000_000, delayMs: 60 });
+  leaving?.s3Proxy?.setMode({ kind: 'slow', bytesPerSecond: 400_000, delayMs: 0 });
+  leaving?.postgresProxy?.setMode({ kind: 'slow', bytesPerSecond: 10_000_000, delayMs: 60 });
   const begun = Promise.all([
     client.content(large.hash).then((answer) => answer.bytes()),
     client.lease(uploaded.hash),

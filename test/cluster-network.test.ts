@@ -10,7 +10,7 @@ import { openDatabaseClock } from './support/database-clock.ts';
 import { APP } from './support/running-server.ts';
 import { findBucketLeftovers, recountScaleout } from './support/scaleout-recount.ts';
 import type { SpaceClient } from './support/space-client.ts';
-import type { TcpProxy, Weather } from './support/tcp-proxy.ts';
+import type { ProxyMode, TcpProxy } from './support/tcp-proxy.ts';
 
 /** The longest any request may take, whatever the network does. */
 const REQUEST_MS_MAX = 40_000;
@@ -20,9 +20,9 @@ const RECOVERY_MS_MAX = 120_000;
 const LEASE_OVER_MS = 61_000;
 const CLAIM_HELD_MS = 11_000;
 const LARGE_BYTES = 600_000;
-const PASS: Weather = { kind: 'pass' };
-const HANG: Weather = { kind: 'hang' };
-const RESET: Weather = { kind: 'reset' };
+const PASS: ProxyMode = { kind: 'pass' };
+const HANG: ProxyMode = { kind: 'hang' };
+const RESET: ProxyMode = { kind: 'reset' };
 
 const engines = await openEngines();
 const clock = await openDatabaseClock(engines.metadataUrl);
@@ -50,8 +50,8 @@ const used: string[] = [];
 afterEach(async () => {
   for (const server of cluster.servers) {
     const { postgres, s3 } = proxiesOf(server);
-    postgres.setWeather(PASS);
-    s3.setWeather(PASS);
+    postgres.setMode(PASS);
+    s3.setMode(PASS);
   }
   const counted = await recountScaleout(engines.metadataUrl);
   expect(counted.problems).toEqual([]);
@@ -155,8 +155,8 @@ test('if one server loses PostgreSQL and another its bucket in silence, both ans
   const { json } = await space.of(third).lease(pending.hash);
   expect((await space.of(third).put(json.upload, pending.bytes)).status).toBe(200);
 
-  proxiesOf(disturbed).postgres.setWeather(HANG);
-  proxiesOf(other).s3.setWeather(HANG);
+  proxiesOf(disturbed).postgres.setMode(HANG);
+  proxiesOf(other).s3.setMode(HANG);
   let isOver = false;
   const lease = { leaseDurationMs: 60_000 };
   const disturbances = Promise.all([
@@ -178,8 +178,8 @@ test('if one server loses PostgreSQL and another its bucket in silence, both ans
 
   for (const server of [disturbed, other]) {
     const { postgres, s3 } = proxiesOf(server);
-    postgres.setWeather(PASS);
-    s3.setWeather(PASS);
+    postgres.setMode(PASS);
+    s3.setMode(PASS);
     await untilWell(space.of(server));
   }
   const commits = await space.of(third).roots();
@@ -210,7 +210,7 @@ test('connections are reset under load: each request ends at once, and the next 
       ),
     );
     await Bun.sleep(10);
-    proxiesOf(disturbed)[kind].setWeather(RESET);
+    proxiesOf(disturbed)[kind].setMode(RESET);
     let late = { status: 429 };
     // A slow machine may still hold the Space's whole share for the requests before.
     for (let tries = 0; tries < 30 && late.status === 429; tries += 1) {
@@ -218,7 +218,7 @@ test('connections are reset under load: each request ends at once, and the next 
     }
     expect(late.status).toBe(503);
     for (const { status } of await Promise.all(requests)) expect([0, 200, 429, 503]).toContain(status);
-    proxiesOf(disturbed)[kind].setWeather(PASS);
+    proxiesOf(disturbed)[kind].setMode(PASS);
     await untilWell(space.of(disturbed));
     for (const node of nodes) {
       const answer = await space.of(disturbed).content(node.hash);
@@ -232,8 +232,8 @@ test('a slow network makes answers slow, and nothing else', async () => {
   const space = newSpace();
   used.push(space.id);
   const { postgres, s3 } = proxiesOf(disturbed);
-  postgres.setWeather({ kind: 'slow', bytesPerSecond: 1_000_000, delayMs: 40 });
-  s3.setWeather({ kind: 'slow', bytesPerSecond: 400_000, delayMs: 20 });
+  postgres.setMode({ kind: 'slow', bytesPerSecond: 1_000_000, delayMs: 40 });
+  s3.setMode({ kind: 'slow', bytesPerSecond: 400_000, delayMs: 20 });
   const large = makeNode(seededBytes(LARGE_BYTES, 20));
   const parent = makeNode('parent', { refs: [large.hash, large.hash] });
   await space.of(disturbed).store(large, 3_600_000);
@@ -254,7 +254,7 @@ test('a commit repeated after a connection to PostgreSQL broke anywhere counts o
   let undecided = 0;
   const cuts = [1, 20, 40, 60, 80, 100, 120, 140, 160, 180, 200, 240, 280, 320, 400, 500, 700];
   for (const [index, afterBytes] of cuts.entries()) {
-    postgres.setWeather({ kind: 'cut', afterBytes });
+    postgres.setMode({ kind: 'cut', afterBytes });
     const requestId = `cut ${index}`;
     const changes = { [node.hash]: 1 };
     const first = await measure(
@@ -267,7 +267,7 @@ test('a commit repeated after a connection to PostgreSQL broke anywhere counts o
     if (first.status === 200) expect(again.json.idempotent).toBe(true);
   }
   expect(undecided).toBeGreaterThan(cuts.length / 4);
-  postgres.setWeather(PASS);
+  postgres.setMode(PASS);
   await untilWell(space.of(disturbed));
   expect((await space.of(disturbed).metadata(node.hash)).json.state.rootRefCount).toBe(cuts.length);
 }, 300_000);
@@ -280,7 +280,7 @@ test('an object read over breaking connections to the bucket is right if it look
   const { s3 } = proxiesOf(disturbed);
   const outcomes = { whole: 0, broken: 0, refused: 0 };
   for (const afterBytes of [1, 200, 400, 1000, 10_000, 65_536, 100_000, 300_000, 599_000, 600_500, 700_000]) {
-    s3.setWeather({ kind: 'cut', afterBytes });
+    s3.setMode({ kind: 'cut', afterBytes });
     const answer = await space.of(disturbed).content(node.hash);
     if (answer.status === 503) {
       outcomes.refused += 1;
@@ -294,7 +294,7 @@ test('an object read over breaking connections to the bucket is right if it look
       expect(Buffer.compare(bytes, node.content)).toBe(0);
     }
   }
-  s3.setWeather(PASS);
+  s3.setMode(PASS);
   expect(outcomes.whole).toBeGreaterThan(0);
   expect(outcomes.refused + outcomes.broken).toBeGreaterThan(0);
   const answer = await space.of(disturbed).content(node.hash);

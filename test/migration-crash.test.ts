@@ -239,8 +239,8 @@ describe('a copy whose engines are away for seconds', () => {
         steps += 1;
         const proxy = steps % 5 === 0 ? outages.shift() : undefined;
         if (proxy === undefined) continue;
-        proxy.setWeather({ kind: 'reset' });
-        setTimeout(() => proxy.setWeather({ kind: 'pass' }), OUTAGE_MS);
+        proxy.setMode({ kind: 'reset' });
+        setTimeout(() => proxy.setMode({ kind: 'pass' }), OUTAGE_MS);
       }
     }
     const stdout = await new Response(child.stdout).text();

@@ -83,7 +83,7 @@ test(
 
     const probe = async (url: string, path: string) => (await fetch(`${url}${path}`)).status;
     expect(await probe(cut.url, '/readyz')).toBe(200);
-    proxy.setWeather({ kind: 'reset' });
+    proxy.setMode({ kind: 'reset' });
     await until(async () => (await probe(cut.url, '/readyz')) === 503);
     expect(await (await fetch(`${cut.url}/readyz?verbose`)).text()).toContain('[-]engines failed: ');
     expect(await probe(cut.url, '/readyz?exclude=engines')).toBe(200);
@@ -96,7 +96,7 @@ test(
     });
     expect(await probe(cut.url, '/livez')).toBe(200);
     expect(await probe(direct.url, '/readyz')).toBe(200);
-    proxy.setWeather({ kind: 'pass' });
+    proxy.setMode({ kind: 'pass' });
     await until(async () => (await probe(cut.url, '/readyz')) === 200);
     await until(async () => (await readStatus()).apps?.active === 1);
   },

@@ -272,16 +272,16 @@ describe('a network that fails', () => {
     const proxy = await startTcpProxy({ port: commands.running.server.port });
     try {
       const target = commands.fresh();
-      proxy.setWeather({ kind: 'slow', bytesPerSecond: 2_000_000, delayMs: 1 });
+      proxy.setMode({ kind: 'slow', bytesPerSecond: 2_000_000, delayMs: 1 });
       const pulling = runHoldfast(['pull', root, target], {
         environment: commands.environment('network', `http://${proxy.address}`),
       });
       for (const kind of ['reset', 'pass', 'reset'] as const) {
         await Bun.sleep(700);
-        proxy.setWeather({ kind });
+        proxy.setMode({ kind });
       }
       await Bun.sleep(1_500);
-      proxy.setWeather({ kind: 'pass' });
+      proxy.setMode({ kind: 'pass' });
       expect(await pulling).toMatchObject({ exitCode: 0, stdout: '' });
       expect(readStanding(target)).toEqual(readStanding(source));
     } finally {

@@ -185,7 +185,7 @@ test(
     // Each statement takes a while, so that there is time to strike between two.
     const proxy = await startTcpProxy({ port: Number(new URL(engines.metadataUrl).port) });
     closers.push(() => proxy.close());
-    proxy.setWeather(SLOW);
+    proxy.setMode(SLOW);
     const slow = new URL(engines.metadataUrl);
     slow.port = String(proxy.port);
     const start = (metadataUrl = slow.href) =>
@@ -199,13 +199,13 @@ test(
     const strike = async (purge: Purge): Promise<void> => {
       await purge.kill();
       // What the proxy still holds is lost with it; what PostgreSQL has begun, it ends.
-      proxy.setWeather({ kind: 'reset' });
+      proxy.setMode({ kind: 'reset' });
       await until(async () => {
         const busy = await sql.unsafe(`SELECT 1 FROM pg_stat_activity
           WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'`);
         return busy.length === 0;
       });
-      proxy.setWeather(SLOW);
+      proxy.setMode(SLOW);
     };
 
     let left = all;

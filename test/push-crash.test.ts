@@ -236,8 +236,8 @@ describe('a push goes on', () => {
     const plan = makePlan(9_000);
     writePlan(path, plan);
     const { root } = await buildPlan(plan);
-    const weather = await startTcpProxy({ port: running.server.port });
-    const push = startPush(path, 'network', { url: `http://${weather.address}` });
+    const proxy = await startTcpProxy({ port: running.server.port });
+    const push = startPush(path, 'network', { url: `http://${proxy.address}` });
     const kinds = [
       { kind: 'reset' },
       { kind: 'cut', afterBytes: 700 },
@@ -245,15 +245,15 @@ describe('a push goes on', () => {
       { kind: 'hang' },
     ] as const;
     for (const kind of kinds) {
-      weather.setWeather(kind);
+      proxy.setMode(kind);
       await Bun.sleep(700);
       // A hang ends by the network breaking the connection for good, long before the client's own time limit.
-      if (kind.kind === 'hang') weather.setWeather({ kind: 'reset' });
-      weather.setWeather({ kind: 'pass' });
+      if (kind.kind === 'hang') proxy.setMode({ kind: 'reset' });
+      proxy.setMode({ kind: 'pass' });
       await Bun.sleep(200);
     }
     expect(await push.ended).toMatchObject({ exitCode: 0, stdout: `${root}\n` });
-    await weather.close();
+    await proxy.close();
   }, 300_000);
 
   test('after the server was away for longer than a push stays silent about', async () => {

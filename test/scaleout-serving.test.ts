@@ -108,7 +108,7 @@ describe('large content', () => {
         await cluster.client().store(node, HOUR_MS);
         const before = proxy.accepted;
         // At this rate the object takes a minute and more.
-        proxy.setWeather({ kind: 'slow', bytesPerSecond: 100_000, delayMs: 0 });
+        proxy.setMode({ kind: 'slow', bytesPerSecond: 100_000, delayMs: 0 });
         const sentBefore = proxy.answerBytes;
         const { socket } = await askSlowly(node.hash);
         await until(() => proxy.answerBytes > sentBefore + BEGUN_BYTES);
@@ -116,7 +116,7 @@ describe('large content', () => {
         expect(busy).toBeGreaterThan(0);
         socket.destroy();
         await until(() => proxy.connections < busy);
-        proxy.setWeather({ kind: 'pass' });
+        proxy.setMode({ kind: 'pass' });
         expect((await cluster.clientOf(0).content(node.hash)).status).toBe(200);
         expect(proxy.accepted).toBeGreaterThanOrEqual(before);
       }
@@ -247,8 +247,8 @@ test(
   'a server whose engines do not answer says so, and still ends in time',
   async () => {
     const server = serverAt(1);
-    server.postgresProxy?.setWeather({ kind: 'hang' });
-    server.s3Proxy?.setWeather({ kind: 'hang' });
+    server.postgresProxy?.setMode({ kind: 'hang' });
+    server.s3Proxy?.setMode({ kind: 'hang' });
     try {
       const answer = await cluster.clientOf(1).content(medium.hash);
       expect(answer.status).toBe(503);
@@ -259,8 +259,8 @@ test(
       expect(await server.terminate()).toBe(0);
       expect(performance.now()).toBeLessThan(endsAt);
     } finally {
-      server.postgresProxy?.setWeather({ kind: 'pass' });
-      server.s3Proxy?.setWeather({ kind: 'pass' });
+      server.postgresProxy?.setMode({ kind: 'pass' });
+      server.s3Proxy?.setMode({ kind: 'pass' });
     }
   },
   TEST_MS_MAX,

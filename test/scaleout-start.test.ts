@@ -302,14 +302,14 @@ describe('a start that fails', () => {
       const { port } = new URL(engines.metadataUrl);
       const proxy = await startTcpProxy({ port: Number(port) });
       cleanups.push(() => proxy.close());
-      proxy.setWeather({ kind: 'reset' });
+      proxy.setMode({ kind: 'reset' });
       const metadata = withUrl(engines.metadataUrl, (url) => {
         url.port = String(proxy.port);
       });
       let failures = 0;
       const onLog = (log: string): void => {
         failures = log.split('an engine cannot be used yet; trying again').length - 1;
-        if (failures >= 2) proxy.setWeather({ kind: 'pass' });
+        if (failures >= 2) proxy.setMode({ kind: 'pass' });
       };
       const server = await startWith({ ...makePlace({ metadata }), onLog });
       expect(failures).toBeGreaterThanOrEqual(2);

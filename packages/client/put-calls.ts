@@ -2,7 +2,6 @@
 import { type CheckedCall, checkIterable, checkLeaseDuration, checkOptions, isBlob } from './arguments.ts';
 import type { Bulk } from './bulk/bulk.ts';
 import { JoinedPuts } from './bulk/joined-puts.ts';
-import { ByteBudget } from './byte-budget.ts';
 import { abortable, type Clock } from './deadline.ts';
 import { hashCanonicalBytes } from './digest.ts';
 import {
@@ -13,6 +12,7 @@ import {
 } from './limits.ts';
 import { checkNode, encodeNewNode, type HashedNode, type NewNode } from './new-node.ts';
 import type { PutOptions, PutResult } from './put-node.ts';
+import { Semaphore } from './semaphore.ts';
 
 const PUT_NODE: CheckedCall = { name: 'putNode', requestOperation: 'uploadNode' };
 const PUT_NODES: CheckedCall = { name: 'putNodes', requestOperation: 'uploadNode' };
@@ -26,8 +26,8 @@ export class PutCalls {
   readonly #putSingly: PutSingly;
   readonly #joined: JoinedPuts;
   /** contents of Blobs, which are in no memory before */
-  readonly #blobs = new ByteBudget(PUT_BYTES_IN_MEMORY_MAX);
-  readonly #singles = new ByteBudget(PUTS_ALONE_MAX);
+  readonly #blobs = new Semaphore(PUT_BYTES_IN_MEMORY_MAX);
+  readonly #singles = new Semaphore(PUTS_ALONE_MAX);
   #active = 0;
   #hashing = 0;
 
@@ -91,8 +91,8 @@ export async function putNodes(
 ): Promise<readonly PutResult[]> {
   checkIterable(PUT_NODES, 'nodes', nodes);
   const { signal } = checkPutOptions(PUT_NODES, options);
-  const memory = new ByteBudget(PUT_BYTES_IN_MEMORY_MAX);
-  const calls = new ByteBudget(PUT_CALLS_MAX);
+  const memory = new Semaphore(PUT_BYTES_IN_MEMORY_MAX);
+  const calls = new Semaphore(PUT_CALLS_MAX);
   const results: (PutResult | undefined)[] = [];
   const failures = new Map<number, unknown>();
   const running = new Set<Promise<void>>();

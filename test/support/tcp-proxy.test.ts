@@ -76,13 +76,13 @@ test('hang: old and new connections are accepted and get nothing until it passes
   const old = await open(proxy);
   old.socket.write('10\n');
   await untilReceived(old, 10);
-  proxy.setWeather({ kind: 'hang' });
+  proxy.setMode({ kind: 'hang' });
   const fresh = await open(proxy);
   old.socket.write('20\n');
   fresh.socket.write('30\n');
   await Bun.sleep(150);
   expect([old.received, fresh.received, proxy.connections]).toEqual([10, 0, 2]);
-  proxy.setWeather({ kind: 'pass' });
+  proxy.setMode({ kind: 'pass' });
   await untilReceived(old, 30);
   await untilReceived(fresh, 30);
 });
@@ -90,11 +90,11 @@ test('hang: old and new connections are accepted and get nothing until it passes
 test('reset: open and new connections break at once until it passes again', async () => {
   const proxy = await startProxy();
   const old = await open(proxy);
-  proxy.setWeather({ kind: 'reset' });
+  proxy.setMode({ kind: 'reset' });
   expect(await old.closed).toBe('ECONNRESET');
   const refused = await open(proxy).catch(() => undefined);
   if (refused !== undefined) expect(await refused.closed).toBe('ECONNRESET');
-  proxy.setWeather({ kind: 'pass' });
+  proxy.setMode({ kind: 'pass' });
   const next = await open(proxy);
   next.socket.write('5\n');
   await untilReceived(next, 5);
@@ -103,17 +103,17 @@ test('reset: open and new connections break at once until it passes again', asyn
 test('slow: each chunk is late, and no faster than so many bytes a second', async () => {
   const proxy = await startProxy();
   const client = await open(proxy);
-  proxy.setWeather({ kind: 'slow', bytesPerSecond: BODY_BYTES * 2, delayMs: 0 });
+  proxy.setMode({ kind: 'slow', bytesPerSecond: BODY_BYTES * 2, delayMs: 0 });
   client.socket.write(`${BODY_BYTES}\n`);
   expect(await untilReceived(client, BODY_BYTES)).toBeGreaterThan(400);
-  proxy.setWeather({ kind: 'slow', bytesPerSecond: 1e9, delayMs: 100 });
+  proxy.setMode({ kind: 'slow', bytesPerSecond: 1e9, delayMs: 100 });
   client.socket.write('1\n');
   expect(await untilReceived(client, BODY_BYTES + 1)).toBeGreaterThan(190);
 });
 
 test('cut: so many bytes of answers, then a reset; for one connection alone when asked', async () => {
   const proxy = await startProxy();
-  proxy.setWeatherOnce({ kind: 'cut', afterBytes: 1000 });
+  proxy.setModeOnce({ kind: 'cut', afterBytes: 1000 });
   const [cut, whole] = [await open(proxy), await open(proxy)];
   for (const { socket } of [cut, whole]) socket.write(`${BODY_BYTES}\n`);
   expect(await cut.closed).toBe('ECONNRESET');
@@ -124,10 +124,10 @@ test('cut: so many bytes of answers, then a reset; for one connection alone when
 test('a cut that has begun ends when the proxy changes, and nothing of the answer is missing', async () => {
   const proxy = await startProxy({ cutPauseMs: 20_000 });
   const client = await open(proxy);
-  proxy.setWeather({ kind: 'cut', afterBytes: 1000 });
+  proxy.setMode({ kind: 'cut', afterBytes: 1000 });
   client.socket.write(`${BODY_BYTES}\n`);
   await untilReceived(client, 1000);
-  proxy.setWeather({ kind: 'pass' });
+  proxy.setMode({ kind: 'pass' });
   await untilReceived(client, BODY_BYTES);
   expect(proxy.connections).toBe(1);
 });

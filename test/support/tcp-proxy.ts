@@ -5,7 +5,7 @@
  */
 import { connect as connectTo, createServer, type Server, type Socket } from 'node:net';
 
-export type Weather =
+export type ProxyMode =
   | { readonly kind: 'pass' }
   /** takes connections and bytes, forwards nothing more and never answers; closes nothing */
   | { readonly kind: 'hang' }
@@ -14,7 +14,7 @@ export type Weather =
   /** in each direction of each connection */
   | { readonly kind: 'slow'; readonly bytesPerSecond: number; readonly delayMs: number }
   /**
-   * Each connection passes so many bytes of answers more and is reset a moment after the last of them. Other weather that
+   * Each connection passes so many bytes of answers more and is reset a moment after the last of them. Other mode that
    * comes before the reset calls it off, and the connection follows.
    */
   | { readonly kind: 'cut'; readonly afterBytes: number };
@@ -29,14 +29,14 @@ export interface TcpProxy {
   readonly accepted: number;
   /** bytes of answers that have passed, ever */
   readonly answerBytes: number;
-  /** for every connection, open or to come; forgets what `setWeatherOnce` left */
-  setWeather(weather: Weather): void;
+  /** for every connection, open or to come; forgets what `setModeOnce` left */
+  setMode(mode: ProxyMode): void;
   /** for the next `count` connections alone */
-  setWeatherOnce(weather: Weather, count?: number): void;
+  setModeOnce(mode: ProxyMode, count?: number): void;
   close(): Promise<void>;
 }
 
-const PASS: Weather = { kind: 'pass' };
+const PASS: ProxyMode = { kind: 'pass' };
 /** between the last byte that passes and the reset, which also takes back what its receiver has not read yet */
 const CUT_PAUSE_MS = 20;
 
@@ -52,8 +52,8 @@ export async function startTcpProxy(
 ): Promise<TcpProxy> {
   const targets = [target].flat();
   const links = new Set<Link>();
-  let weather = PASS;
-  let exceptions: Weather[] = [];
+  let mode = PASS;
+  let exceptions: ProxyMode[] = [];
   let accepted = 0;
   let answerBytes = 0;
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
@@ -61,7 +61,7 @@ export async function startTcpProxy(
     const link = new Link(
       client,
       targets[accepted % targets.length] as ProxyTarget,
-      exceptions.shift() ?? weather,
+      exceptions.shift() ?? mode,
       cutPauseMs,
       (bytes) => {
         answerBytes += bytes;
@@ -85,12 +85,12 @@ export async function startTcpProxy(
     get answerBytes() {
       return answerBytes;
     },
-    setWeather(next) {
-      weather = next;
+    setMode(next) {
+      mode = next;
       exceptions = [];
       for (const link of links) link.follow(next);
     },
-    setWeatherOnce(next, count = 1) {
+    setModeOnce(next, count = 1) {
       exceptions = Array.from({ length: count }, () => next);
     },
     close() {
@@ -113,16 +113,16 @@ class Link {
   readonly #upstream: Socket;
   readonly #cutPauseMs: number;
   readonly #onAnswer: (bytes: number) => void;
-  #weather: Weather = PASS;
+  #mode: ProxyMode = PASS;
   #answerBytesLeft = Number.POSITIVE_INFINITY;
-  /** called when the weather changes: whoever holds bytes back looks again */
+  /** called when the mode changes: whoever holds bytes back looks again */
   readonly #wakes = new Set<() => void>();
   #isReset = false;
 
   constructor(
     client: Socket,
     target: ProxyTarget,
-    weather: Weather,
+    mode: ProxyMode,
     cutPauseMs: number,
     onAnswer: (bytes: number) => void,
   ) {
@@ -141,15 +141,15 @@ class Link {
       socket.on('close', (hadError) => (hadError ? this.reset() : undefined));
     }
     client.on('close', () => this.#upstream.destroy());
-    this.follow(weather);
+    this.follow(mode);
     void this.#carry(client, this.#upstream, false);
     void this.#carry(this.#upstream, client, true);
   }
 
-  follow(weather: Weather): void {
-    this.#weather = weather;
-    this.#answerBytesLeft = weather.kind === 'cut' ? weather.afterBytes : Number.POSITIVE_INFINITY;
-    if (weather.kind === 'reset') this.reset();
+  follow(mode: ProxyMode): void {
+    this.#mode = mode;
+    this.#answerBytesLeft = mode.kind === 'cut' ? mode.afterBytes : Number.POSITIVE_INFINITY;
+    if (mode.kind === 'reset') this.reset();
     for (const wake of [...this.#wakes]) wake();
   }
 
@@ -174,7 +174,7 @@ class Link {
         if (this.#isReset) return;
       }
       // The end of a connection is held back too while the network hangs.
-      while (this.#weather.kind === 'hang' && !this.#isReset) await this.#changed();
+      while (this.#mode.kind === 'hang' && !this.#isReset) await this.#changed();
       if (!this.#isReset) to.end();
     } catch {
       this.reset();
@@ -184,15 +184,15 @@ class Link {
   /** Waits until bytes may pass; resolves with how many of `length` may pass now. */
   async #admit(length: number, areAnswers: boolean): Promise<number> {
     while (!this.#isReset) {
-      const weather = this.#weather;
-      if (weather.kind === 'hang') {
+      const mode = this.#mode;
+      if (mode.kind === 'hang') {
         await this.#changed();
         continue;
       }
       const left = areAnswers ? Math.min(length, this.#answerBytesLeft) : length;
-      if (weather.kind !== 'slow') return left;
-      const part = Math.min(left, Math.max(1, Math.ceil(weather.bytesPerSecond / SLICES_PER_SECOND)));
-      const pauseMs = weather.delayMs + (part / weather.bytesPerSecond) * 1000;
+      if (mode.kind !== 'slow') return left;
+      const part = Math.min(left, Math.max(1, Math.ceil(mode.bytesPerSecond / SLICES_PER_SECOND)));
+      const pauseMs = mode.delayMs + (part / mode.bytesPerSecond) * 1000;
       if (!(await this.#changed(pauseMs))) return part;
     }
     return length;
@@ -204,7 +204,7 @@ class Link {
     if (this.#answerBytesLeft <= 0 && !(await this.#changed(this.#cutPauseMs))) this.reset();
   }
 
-  /** Waits for other weather, no longer than `withinMs`; resolves with whether it came. */
+  /** Waits for another mode, no longer than `withinMs`; resolves with whether it came. */
   #changed(withinMs?: number): Promise<boolean> {
     return new Promise((resolve) => {
       const end = (hasCome: boolean): void => {

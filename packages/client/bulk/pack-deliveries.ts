@@ -15,7 +15,7 @@ import type {
 import type { Clock } from '../deadline.ts';
 import { CasError } from '../errors.ts';
 import { PUT_ROUNDS_MAX } from '../limits.ts';
-import { Turns } from '../turns.ts';
+import { Semaphore } from '../semaphore.ts';
 import type { Bulk } from './bulk.ts';
 import { isBulkUnavailable, type SendRequest } from './send-request.ts';
 
@@ -73,8 +73,8 @@ const EXPIRY_MARGIN_MS = 30_000;
 
 export class PackDeliveries<Node extends Passenger> {
   readonly #options: PackDeliveriesOptions<Node>;
-  readonly #places = new Turns(() => SENT_MAX);
-  readonly #judgements = new Turns(() => JUDGED_MAX);
+  readonly #places = new Semaphore(SENT_MAX);
+  readonly #judgements = new Semaphore(JUDGED_MAX);
   readonly #underWay = new Set<Promise<void>>();
   /** Where the next pack goes, if a lease of nodes has told already. */
   #instruction: PackInstruction | undefined;

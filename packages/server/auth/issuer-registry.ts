@@ -6,7 +6,7 @@ import { registryUnavailable } from './auth-errors.ts';
 import { REGISTRY_LOOK_AGAIN_MS, REGISTRY_READ_MS_MAX, REGISTRY_RELOAD_MS } from './auth-limits.ts';
 import type { AuthWorld } from './auth-world.ts';
 import { type KeySource, StaticKeySource, UrlKeySource } from './jwks-source.ts';
-import { KeySetTurns } from './key-set-turns.ts';
+import { KeySetPlaces } from './key-set-places.ts';
 import type { AppKeys, AppRecord, AppStatus, Quotas, RegistryStore } from './registry-store.ts';
 import { indexRevocations, type Revocations } from './revocations.ts';
 
@@ -48,7 +48,7 @@ export type RegistrySnapshot = ReadonlyMap<string, RegisteredIssuer>;
 export class IssuerRegistry {
   readonly #store: RegistryStore;
   readonly #world: AuthWorld;
-  readonly #turns = new KeySetTurns();
+  readonly #places = new KeySetPlaces();
   #snapshot: RegistrySnapshot = new Map();
   #apps: ReadonlyMap<string, RegisteredIssuer> = new Map();
   /** by App; only those that have any */
@@ -181,7 +181,7 @@ export class IssuerRegistry {
       const registration =
         known !== undefined && saysTheSame(known, record)
           ? known
-          : register(record, this.#world, this.#turns);
+          : register(record, this.#world, this.#places);
       const { status } = record;
       next.set(record.issuer, { registration, status, revocations: indexRevocations(record.revocations) });
     }
@@ -217,10 +217,10 @@ function indexLimits(records: readonly AppRecord[]): ReadonlyMap<string, AppLimi
   return limits;
 }
 
-function register(record: AppRecord, world: AuthWorld, turns: KeySetTurns): Registration {
+function register(record: AppRecord, world: AuthWorld, places: KeySetPlaces): Registration {
   const { appId, issuer, audience, algorithms, tokenLifetimeMsMax, keys } = record;
   const keySource =
-    keys.kind === 'static' ? new StaticKeySource(keys.jwks) : new UrlKeySource(keys.url, world, turns);
+    keys.kind === 'static' ? new StaticKeySource(keys.jwks) : new UrlKeySource(keys.url, world, places);
   return { appId, issuer, audience, algorithms, tokenLifetimeMsMax, keys, keySource };
 }
 

@@ -6,7 +6,7 @@ import { JWKS_FRESH_MS_MAX, JWKS_IN_USE_MS, JWKS_REFRESH_MS, JWKS_RETRY_MS } fro
 import type { AuthWorld } from './auth-world.ts';
 import { type KeySet, parseKeySet } from './key-set.ts';
 import { fetchKeySetBytes } from './key-set-fetch.ts';
-import { KeySetTurns } from './key-set-turns.ts';
+import { KeySetPlaces } from './key-set-places.ts';
 
 export interface KeySource {
   /**
@@ -52,7 +52,7 @@ interface Copy {
 export class UrlKeySource implements KeySource {
   readonly #url: string;
   readonly #world: AuthWorld;
-  readonly #turns: KeySetTurns;
+  readonly #places: KeySetPlaces;
   #copy: Copy | undefined;
   /** the latest fetch that ended, if it failed */
   #failure: { readonly at: number; readonly error: unknown } | undefined;
@@ -61,10 +61,10 @@ export class UrlKeySource implements KeySource {
   #cancelTimer: (() => void) | undefined;
   #isClosed = false;
 
-  constructor(url: string, world: AuthWorld, turns = new KeySetTurns()) {
+  constructor(url: string, world: AuthWorld, places = new KeySetPlaces()) {
     this.#url = url;
     this.#world = world;
-    this.#turns = turns;
+    this.#places = places;
   }
 
   read(): KeySet | Promise<KeySet> {
@@ -117,12 +117,12 @@ export class UrlKeySource implements KeySource {
 
   async #fetch(): Promise<void> {
     const hasFailed = this.#failure !== undefined;
-    const turn = this.#turns.begin(hasFailed);
-    if (turn !== undefined) await turn;
+    const place = this.#places.begin(hasFailed);
+    if (place !== undefined) await place;
     try {
       await this.#fetchInTurn();
     } finally {
-      this.#turns.end(hasFailed);
+      this.#places.end(hasFailed);
     }
   }
 

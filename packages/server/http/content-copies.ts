@@ -16,7 +16,6 @@ import type { Generation, Space } from '../core/model.ts';
 import type { ReadAids } from '../core/ports.ts';
 import { exhausted } from '../shares/exhausted.ts';
 import { FairShares, type Hold } from '../shares/fair-shares.ts';
-import { Blanks } from './blanks.ts';
 import { bytesOf, ContentCopy, type CopyPlace, type Piece, PlaceFailed, piecesOf } from './content-copy.ts';
 import {
   BLANK_BYTES_MAX,
@@ -28,8 +27,9 @@ import {
   FILLED_PIECES_OF_ANSWER_MAX,
   SHED_RETRY_AFTER_SECONDS,
 } from './http-limits.ts';
-import { Lanes } from './lanes.ts';
+import { PieceSlots } from './piece-slots.ts';
 import { countOpenings } from './private-file.ts';
+import { SpareFiles } from './spare-files.ts';
 
 /** The request that waits for a copy. */
 export interface CopyWatch {
@@ -43,8 +43,8 @@ export interface CopyWatch {
 
 /** a copy without readers and requests is removed after this long */
 const IDLE_MS_MAX = 5_000;
-/** the same in a blank: its memory is wanted for the next */
-const IDLE_IN_BLANK_MS_MAX = 1_000;
+/** the same in a spare: its memory is wanted for the next */
+const IDLE_IN_SPARE_MS_MAX = 1_000;
 /** the runtime opens a copy in the turn in which the answer is handed over; until then it stays */
 const OPENABLE_MS_MIN = 250;
 /** between looks at who still reads; the cost of a look grows with the open files of the process */
@@ -73,7 +73,7 @@ export class ContentCopies {
   readonly #shared = new Map<Generation, ContentCopy>();
   readonly #copies = new Set<ContentCopy>();
   /** where pieces are read, of copies and of answers from memory */
-  readonly lanes: Lanes;
+  readonly slots: PieceSlots;
   readonly #timer: ReturnType<typeof setInterval>;
   #lookedAt = Number.NEGATIVE_INFINITY;
 
@@ -89,7 +89,7 @@ export class ContentCopies {
   ): Promise<ContentCopies> {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     for (const name of await readdir(folder)) await rm(join(folder, name), { force: true });
-    const lanes = new Lanes(COPYING_PIECES_MAX);
+    const slots = new PieceSlots(COPYING_PIECES_MAX);
     const disk = {
       resource: 'copied bytes',
       folder: await realpath(folder),
@@ -102,14 +102,14 @@ export class ContentCopies {
       const memory = { folder: memoryFolder, processes, keptFreeBytes: () => 0 };
       const resource = 'copied bytes in memory';
       places.push(makePlace({ ...memory, resource, bytesMax: COPIED_IN_MEMORY_BYTES_MAX }));
-      places.unshift(makeBlankPlace(memory, lanes));
+      places.unshift(makeSparePlace(memory, slots));
     }
-    return new ContentCopies(places, lanes);
+    return new ContentCopies(places, slots);
   }
 
-  private constructor(places: readonly CopyPlace[], lanes: Lanes) {
+  private constructor(places: readonly CopyPlace[], slots: PieceSlots) {
     this.#places = places;
-    this.lanes = lanes;
+    this.slots = slots;
     this.#timer = setInterval(() => this.#tidy(), IDLE_MS_MAX);
     this.#timer.unref();
   }
@@ -147,7 +147,7 @@ export class ContentCopies {
 
   close(): void {
     clearInterval(this.#timer);
-    for (const { blanks } of this.#places) blanks?.close();
+    for (const { spares } of this.#places) spares?.close();
     const openings = countOpenings();
     for (const copy of this.#copies) if (!copy.isBusy) this.#forget(copy, copy.hasReaders(openings));
   }
@@ -159,7 +159,7 @@ export class ContentCopies {
     if (this.#shared.get(generation)?.version !== wish.version) this.#shared.delete(generation);
     const known = this.#shared.get(generation);
     if (known !== undefined && known.place !== place) return undefined;
-    if (known === undefined && place.blanks !== undefined) return this.#startInBlank(place, wish);
+    if (known === undefined && place.spares !== undefined) return this.#startInSpare(place, wish);
     if (!hasRoom(place, this.#missingBytes(wish))) {
       this.#forgetIdle(OPENABLE_MS_MIN);
       if (!hasRoom(place, this.#missingBytes(wish))) return undefined;
@@ -178,17 +178,17 @@ export class ContentCopies {
     return hold && this.#add(new ContentCopy(place, source, version, hold));
   }
 
-  /** A blank has memory for all of the content, so that must be large, and most of it asked for. */
-  #startInBlank(place: CopyPlace, { source, version, pieces, space }: CopyWish): ContentCopy | undefined {
+  /** A spare has memory for all of the content, so that must be large, and most of it asked for. */
+  #startInSpare(place: CopyPlace, { source, version, pieces, space }: CopyWish): ContentCopy | undefined {
     const { fillsScratch, offset, size } = source;
     const isWorthIt = fillsScratch && size >= BLANK_CONTENT_BYTES_MIN && bytesOf(pieces) * 2 >= size;
     const hold = isWorthIt ? this.#takeShare(place, space, size) : undefined;
-    const blank = hold && place.blanks?.take(offset + size);
-    if (blank === undefined) {
+    const spare = hold && place.spares?.take(offset + size);
+    if (spare === undefined) {
       hold?.release();
       return undefined;
     }
-    const copy = this.#add(new ContentCopy(place, source, version, hold as Hold, blank));
+    const copy = this.#add(new ContentCopy(place, source, version, hold as Hold, spare));
     copy.reserve(piecesOf(source, 0, size));
     return copy;
   }
@@ -227,16 +227,16 @@ export class ContentCopies {
           if (isOver) return;
           await copy.put(piece, (signal) => {
             const memory = source.fillsScratch ? (copy.memoryOf(piece) ?? 'a scratch') : undefined;
-            return this.lanes.run(watch.space, memory, (scratch) =>
+            return this.slots.run(watch.space, memory, (scratch) =>
               bring(copy, source, piece, { ...(scratch && { scratch }), signal }),
             );
           });
           watch.onProgress();
         }
       };
-      const lanes =
-        copy.place.blanks === undefined ? COPYING_PIECES_OF_ANSWER_MAX : FILLED_PIECES_OF_ANSWER_MAX;
-      const all = Promise.all(Array.from({ length: lanes }, bringAll));
+      const slots =
+        copy.place.spares === undefined ? COPYING_PIECES_OF_ANSWER_MAX : FILLED_PIECES_OF_ANSWER_MAX;
+      const all = Promise.all(Array.from({ length: slots }, bringAll));
       await Promise.race([gone.promise, all]);
       return copy.toBlob(source.offset + start, source.offset + end);
     } catch (error) {
@@ -253,22 +253,22 @@ export class ContentCopies {
         this.#shared.delete(copy.generation);
       }
       copy.usedAt = performance.now();
-      if (copy.place.blanks !== undefined) this.#releaseSoon();
-      for (const { blanks } of this.#places) void blanks?.replenish();
+      if (copy.place.spares !== undefined) this.#releaseSoon();
+      for (const { spares } of this.#places) void spares?.replenish();
     }
   }
 
   /** The system takes its time to free memory: not while the next reader waits. */
   #releaseSoon(): void {
-    const isInBlank = ({ place }: ContentCopy): boolean => place.blanks !== undefined;
-    setTimeout(() => this.#forgetIdle(IDLE_IN_BLANK_MS_MAX, isInBlank), IDLE_IN_BLANK_MS_MAX + 1).unref();
+    const isInSpare = ({ place }: ContentCopy): boolean => place.spares !== undefined;
+    setTimeout(() => this.#forgetIdle(IDLE_IN_SPARE_MS_MAX, isInSpare), IDLE_IN_SPARE_MS_MAX + 1).unref();
   }
 
   #tidy(): void {
     this.#forgetIdle(IDLE_MS_MAX);
-    for (const { blanks } of this.#places) {
-      blanks?.tidy();
-      void blanks?.replenish();
+    for (const { spares } of this.#places) {
+      spares?.tidy();
+      void spares?.replenish();
     }
   }
 
@@ -315,18 +315,18 @@ function makePlace({ resource, bytesMax, ...place }: PlaceOptions): CopyPlace {
   return { ...place, shares: new FairShares({ resource, capacity }), heldBytes: 0, writtenBytes: 0 };
 }
 
-/** Blanks are there before the copies that need them, so memory that is full takes nothing from an answer. */
-function makeBlankPlace(memory: Omit<PlaceOptions, 'resource' | 'bytesMax'>, lanes: Lanes): CopyPlace {
-  const resource = 'copied bytes in blanks';
+/** Spare files are there before the copies that need them, so memory that is full takes nothing from an answer. */
+function makeSparePlace(memory: Omit<PlaceOptions, 'resource' | 'bytesMax'>, slots: PieceSlots): CopyPlace {
+  const resource = 'copied bytes in spares';
   const plain = makePlace({ ...memory, resource, bytesMax: BLANK_BYTES_MAX });
-  const blanks = new Blanks({
+  const spares = new SpareFiles({
     folder: memory.folder,
     bytesMax: plain.shares.capacity,
     copiedBytes: () => place.heldBytes,
     hasRoom: (bytes) => hasRoom(place, bytes),
-    isCopying: () => lanes.isBusy,
+    isCopying: () => slots.isBusy,
   });
-  const place: CopyPlace = { ...plain, blanks };
+  const place: CopyPlace = { ...plain, spares };
   return place;
 }
 

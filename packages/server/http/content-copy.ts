@@ -3,14 +3,14 @@ import type { CopySource } from '../core/content-caller.ts';
 import type { Generation } from '../core/model.ts';
 import { CONTENT_PIECE_BYTES } from '../core/ports.ts';
 import type { FairShares, Hold } from '../shares/fair-shares.ts';
-import { type Blank, type Blanks, discardBlank } from './blanks.ts';
 import { closePrivateFile, createPrivateFile, type PrivateFile, writeAll } from './private-file.ts';
+import { discardSpare, type SpareFile, type SpareFiles } from './spare-files.ts';
 
 /** A folder whose file system holds copies. */
 export interface CopyPlace {
   readonly folder: string;
-  /** set: copies here begin as blanks */
-  readonly blanks?: Blanks | undefined;
+  /** set: copies here begin as spares */
+  readonly spares?: SpareFiles | undefined;
   /** out of which the copies of this process are made, in bytes */
   readonly shares: FairShares;
   /** bytes that must stay free on the file system, whatever else happens there */
@@ -61,15 +61,15 @@ export class ContentCopy {
     { generation, offset, size }: CopySource,
     version: string,
     hold: Hold,
-    blank?: Blank,
+    spare?: SpareFile,
   ) {
     this.place = place;
     this.#hold = hold;
     this.generation = generation;
     this.version = version;
-    this.#memory = blank?.memory;
+    this.#memory = spare?.memory;
     try {
-      this.#file = blank?.file ?? createPrivateFile(place.folder, offset + size);
+      this.#file = spare?.file ?? createPrivateFile(place.folder, offset + size);
     } catch (error) {
       hold.release();
       throw new PlaceFailed(`no copy can be made in ${place.folder}`, { cause: error });
@@ -155,7 +155,7 @@ export class ContentCopy {
   /** Closes the file here; readers may go on. Without any the copy's memory goes at once. */
   close(hasReaders: boolean): void {
     if (this.#memory === undefined || hasReaders) closePrivateFile(this.#file);
-    else discardBlank({ file: this.#file });
+    else discardSpare({ file: this.#file });
     this.place.heldBytes -= this.#heldBytes;
     this.place.writtenBytes -= this.#writtenBytes;
     this.#hold.release();

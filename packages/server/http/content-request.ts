@@ -1,4 +1,4 @@
-/** A request for content, and what it holds: of the shares until its answer is sent, of the lanes until the answer is made. */
+/** A request for content, and what it holds: of the shares until its answer is sent, of the slots until the answer is made. */
 import type { ContentCaller, CopySource } from '../core/content-caller.ts';
 import type { Space } from '../core/model.ts';
 import type { ReadAids } from '../core/ports.ts';
@@ -7,7 +7,7 @@ import type { Hold } from '../shares/fair-shares.ts';
 import type { ContentCopies } from './content-copies.ts';
 import type { Exchange } from './exchange.ts';
 import { SMALL_ANSWER_BYTES_MAX } from './http-limits.ts';
-import type { Lane } from './lanes.ts';
+import type { PieceSlot } from './piece-slots.ts';
 import type { SentAnswers } from './sent-answers.ts';
 import type { TenantShares } from './tenant-shares.ts';
 
@@ -24,7 +24,7 @@ export class ContentRequest implements ContentCaller {
   readonly #shares: TenantShares;
   /** What an earlier look reserved is as large as what this one wants: it was for the same range. */
   #held: Held | undefined;
-  #lane: Lane | undefined;
+  #slot: PieceSlot | undefined;
 
   constructor(exchange: Exchange, space: Space, copies: ContentCopies, shares: TenantShares) {
     this.#exchange = exchange;
@@ -50,7 +50,7 @@ export class ContentRequest implements ContentCaller {
       if (hold === undefined) return undefined;
       this.#held = { answers, hold };
     }
-    // Reads that hang in a bucket would hold the lanes of all tenants.
+    // Reads that hang in a bucket would hold the slots of all tenants.
     const { signal } = this.#exchange.request;
     return fillsScratch ? this.#enterLane() : Promise.resolve({ signal });
   }
@@ -66,7 +66,7 @@ export class ContentRequest implements ContentCaller {
    * by then, so bytes that are not in lent memory are garbage: many of them would pile up before the collector comes by itself.
    */
   release(body: Uint8Array | Blob): void {
-    const isLent = body instanceof Blob || body.buffer === this.#lane?.scratch.buffer;
+    const isLent = body instanceof Blob || body.buffer === this.#slot?.scratch.buffer;
     if (!isLent && body.length > SMALL_ANSWER_BYTES_MAX) askCollector(body.length);
     this.#leaveLane();
     if (this.#held === undefined) return;
@@ -83,13 +83,13 @@ export class ContentRequest implements ContentCaller {
 
   async #enterLane(): Promise<ReadAids> {
     const { signal } = this.#exchange.request;
-    this.#lane ??= await this.#copies.lanes.enter(this.#space);
+    this.#slot ??= await this.#copies.slots.enter(this.#space);
     signal.throwIfAborted();
-    return { scratch: this.#lane.scratch, signal };
+    return { scratch: this.#slot.scratch, signal };
   }
 
   #leaveLane(): void {
-    if (this.#lane !== undefined) this.#copies.lanes.leave(this.#lane);
-    this.#lane = undefined;
+    if (this.#slot !== undefined) this.#copies.slots.leave(this.#slot);
+    this.#slot = undefined;
   }
 }

@@ -1,6 +1,7 @@
 /** What tenants share of one process while their requests are answered (shares/README.md). */
+
+import { FairRounds } from '../shares/fair-rounds.ts';
 import { FairShares } from '../shares/fair-shares.ts';
-import { LoopTurns } from '../shares/loop-turns.ts';
 import { BodyWatch } from './body-watch.ts';
 import {
   ANSWER_BYTES_MAX,
@@ -18,7 +19,7 @@ export interface TenantShares {
   /** bytes of bodies in memory, from before they are read until the request is answered */
   readonly bodies: FairShares;
   /** when a body that has come may be taken apart, by its bytes */
-  readonly bodyTurns: LoopTurns;
+  readonly bodyTurns: FairRounds;
   /** bytes of answers in memory, from before they are read until they are sent */
   readonly answers: SentAnswers;
   /** the same for large ones: where there is no room they go out from a file, so they never keep small ones waiting */
@@ -61,7 +62,7 @@ export function makeTenantShares(options: TenantShareOptions = {}): TenantShares
       waitMsMax,
       waitersMax,
     }),
-    bodyTurns: new LoopTurns(BODY_BYTES_OF_ROUND),
+    bodyTurns: new FairRounds(BODY_BYTES_OF_ROUND),
     answers: new SentAnswers({
       resource: 'answer bytes',
       capacity: part(ANSWER_BYTES_MAX),

@@ -4,7 +4,7 @@
  */
 
 import { isLoopbackHost } from '../engine/address.ts';
-import type { GuessBrake } from './guess-brake.ts';
+import type { GuessThrottle } from './guess-throttle.ts';
 import type { OperatorTokens } from './operator-tokens.ts';
 import { OperatorError } from './problem.ts';
 import type { Operator } from './rights.ts';
@@ -36,12 +36,12 @@ function nameOf(authority: string): string {
 export interface Gatekeepers {
   readonly tokens: OperatorTokens;
   readonly signIn: ConsoleSignIn | undefined;
-  readonly brake: GuessBrake;
+  readonly throttle: GuessThrottle;
 }
 
 /** Resolves with who sent the request. Rejects with OperatorError (UNAUTHORIZED, TOO_MANY_GUESSES). */
 export async function identify(
-  { tokens, signIn, brake }: Gatekeepers,
+  { tokens, signIn, throttle }: Gatekeepers,
   request: Request,
   peer: string | undefined,
 ): Promise<Operator> {
@@ -54,7 +54,7 @@ export async function identify(
   if (verdict.kind === 'expired') {
     throw new OperatorError('UNAUTHORIZED', `the operator token ${JSON.stringify(verdict.name)} has expired`);
   }
-  await brake.slow(peer ?? '');
+  await throttle.slow(peer ?? '');
   throw new OperatorError('UNAUTHORIZED', 'the operator token is wrong');
 }
 

@@ -8,7 +8,7 @@ import { API_PATH } from './api-path.ts';
 import { noteRefusal } from './audited.ts';
 import { type ConsoleReach, findConsoleAnswer } from './console-answer.ts';
 import { assertFromHere, findIdentity, type Gatekeepers, identify } from './guard.ts';
-import { RETRY_AFTER_SECONDS } from './guess-brake.ts';
+import { RETRY_AFTER_SECONDS } from './guess-throttle.ts';
 import type { LiveServer } from './live-server.ts';
 import type { OperatorContext } from './operation.ts';
 import { LIVE_PATH, liveAnswer, READY_PATH, readyAnswer } from './probes.ts';
@@ -106,7 +106,7 @@ async function answerSignIn(
   peer: string | undefined,
 ): Promise<Response> {
   const response = await answerApi(context, request, url, { operator: undefined, peer });
-  if (response.status === PROBLEM_STATUS.FORBIDDEN) await gatekeepers.brake.slow(peer ?? '');
+  if (response.status === PROBLEM_STATUS.FORBIDDEN) await gatekeepers.throttle.slow(peer ?? '');
   return response;
 }
 

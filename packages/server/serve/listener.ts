@@ -4,7 +4,7 @@ import { formatAuthority } from '../engine/address.ts';
 import { ServeError } from '../errors.ts';
 import type { Handler } from '../http/handler.ts';
 import { routesOf } from '../http/sent-path.ts';
-import { AcceptBrake } from './accept-brake.ts';
+import { AcceptThrottle } from './accept-throttle.ts';
 import type { ServeConfig } from './config.ts';
 import { widenBacklog } from './widen-backlog.ts';
 
@@ -21,8 +21,8 @@ export interface Listener {
 /** `port` is used instead of the configured one, because workers share the port that the first of them got. Throws ServeError. */
 export function listen(config: ServeConfig, port: number, handler: Handler): Listener {
   let server: Bun.Server<undefined>;
-  let brake: AcceptBrake | undefined;
-  const counted = noting(handler, () => brake?.note());
+  let throttle: AcceptThrottle | undefined;
+  const counted = noting(handler, () => throttle?.note());
   try {
     server = Bun.serve({
       hostname: config.host,
@@ -41,11 +41,11 @@ export function listen(config: ServeConfig, port: number, handler: Handler): Lis
   }
   const bound = server.port ?? port;
   widenBacklog(bound);
-  brake = AcceptBrake.open(bound);
+  throttle = AcceptThrottle.open(bound);
   return {
     port: bound,
     drain: () => {
-      brake?.end();
+      throttle?.end();
       return drain(server);
     },
   };

@@ -12,7 +12,7 @@ import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { answerApi } from '../operator/api.ts';
 import { openChannel } from '../operator/channel.ts';
 import { FolderBackups } from '../operator/folder-backups.ts';
-import { GuessBrake } from '../operator/guess-brake.ts';
+import { GuessThrottle } from '../operator/guess-throttle.ts';
 import { createOperatorHandler } from '../operator/handler.ts';
 import { HealthSampler } from '../operator/health-sampler.ts';
 import { listenForOperators, type OperatorListener } from '../operator/listener.ts';
@@ -141,7 +141,7 @@ function openListener(
   const { operators } = config;
   if (operators === undefined || tokens === undefined) return undefined;
   const gatekeepers = {
-    ...{ tokens: new OperatorTokens(tokens, log), signIn: live.signIn, brake: new GuessBrake() },
+    ...{ tokens: new OperatorTokens(tokens, log), signIn: live.signIn, throttle: new GuessThrottle() },
   };
   return listenForOperators({
     ...operators,

@@ -23,7 +23,7 @@ interface Flow<W> {
 const RESTING_MAX = 1024;
 
 /** Flows by the virtual time of their next work: a binary heap. */
-class Turns<W> {
+class VirtualTimes<W> {
   readonly #heap: Flow<W>[] = [];
   readonly #busy = new Map<string, Flow<W>>();
   /** when the next work of a share that left may start, so that leaving and coming back wins nothing */
@@ -132,12 +132,12 @@ interface Line<T> {
 }
 
 interface AppLine<T> {
-  readonly spaces: Turns<Line<T>>;
+  readonly spaces: VirtualTimes<Line<T>>;
   cost: number;
 }
 
 export class FairQueue<T> {
-  readonly #apps = new Turns<AppLine<T>>();
+  readonly #apps = new VirtualTimes<AppLine<T>>();
   #length = 0;
   #cost = 0;
 
@@ -156,7 +156,7 @@ export class FairQueue<T> {
   }
 
   push(appId: string, spaceId: string, cost: number, item: T): Ticket<T> {
-    const app = this.#apps.find(appId) ?? this.#apps.enter(appId, { spaces: new Turns(), cost: 0 });
+    const app = this.#apps.find(appId) ?? this.#apps.enter(appId, { spaces: new VirtualTimes(), cost: 0 });
     const line = app.spaces.find(spaceId) ?? app.spaces.enter(spaceId, { tickets: new Set(), cost: 0 });
     const ticket = { item, cost, appId, spaceId };
     line.tickets.add(ticket);

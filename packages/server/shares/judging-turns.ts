@@ -5,7 +5,7 @@
  */
 import { ApiError } from '@holdfast/protocol';
 import { FairPlaces } from './fair-places.ts';
-import { LoopTurns } from './loop-turns.ts';
+import { FairRounds } from './fair-rounds.ts';
 
 /** Packs that are judged at once in one process. Each holds up to 8 MiB of one record, and 1 MiB of what is read. */
 const PACKS_AT_ONCE_MAX = 4;
@@ -40,7 +40,7 @@ export class JudgingTurns {
       }),
   });
   /** One for each round of the event loop, whatever it costs. */
-  readonly #turns = new LoopTurns(1);
+  readonly #turns = new FairRounds(1);
 
   /**
    * Resolves when a pack of this Space may be judged. Throws or rejects with RESOURCE_EXHAUSTED or SERVICE_UNAVAILABLE. One that comes

@@ -11,7 +11,7 @@ import type { NodeDigest } from '../../digest.ts';
 import { CasError } from '../../errors.ts';
 import { findNodeUpTo } from '../../leaf-first-read.ts';
 import { ROT_EVIDENCE_MIN, readUnlessRotten } from '../../rotten-node.ts';
-import { Turns } from '../../turns.ts';
+import { Semaphore } from '../../semaphore.ts';
 import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from '../format/tree-format.ts';
 import type { NodeSource, ReadNodeOptions, UnprovenRecord } from '../read/node-source.ts';
 import { AdaptiveLimit } from './adaptive-limit.ts';
@@ -82,7 +82,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
     max: options.parallelMax ?? PARALLEL_MAX_DEFAULT,
   });
   const requests = new PatientRequests({ ...options, limit, progress, signal });
-  const turns = new Turns(() => limit.limit);
+  const places = new Semaphore(() => limit.limit);
   /** The memory of nodes that nothing of another node lies in. */
   const memories = new WeakMap<NodeParts, Uint8Array>();
   const bulkReader = createBulkReader(client, requests, memories, options);
@@ -107,7 +107,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   async function fetchNode(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {
     const found = await bulkReader?.find(hash, call);
     if (found !== undefined) return found;
-    const done = await turns.take();
+    const done = await places.take();
     try {
       const rot = { client, clock, signal: call.signal, evidenceMin };
       return await requests.send(`reading ${hash}`, false, () =>

@@ -5,7 +5,7 @@
 import { encodeNodeHeader } from '@holdfast/protocol';
 import { digestNode, type NodeDigest } from '../../digest.ts';
 import type { CallOptions } from '../../operations.ts';
-import { Turns } from '../../turns.ts';
+import { Semaphore } from '../../semaphore.ts';
 import { CHUNK_BYTES_MAX, CHUNK_CONTENT_TYPE, type DirectoryEntry } from '../format/tree-format.ts';
 import { type HeldMemory, MemoryBudget } from '../jobs/memory-budget.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from '../jobs/progress.ts';
@@ -99,7 +99,7 @@ class Pull {
   readonly #progress: ProgressReporter;
   readonly #memory: MemoryBudget;
   readonly #tasks: TaskPool;
-  readonly #chunked = new Turns(() => CHUNKED_FILES_MAX);
+  readonly #chunked = new Semaphore(CHUNKED_FILES_MAX);
   readonly #result = {
     ...{ files: 0, folders: 0, links: 0, bytes: 0 },
     ...{ writtenFiles: 0, writtenLinks: 0, writtenBytes: 0 },

@@ -1,32 +1,27 @@
 /** Work at once, within a bound. The first failure is kept; nothing further starts after it. */
+import { Semaphore } from '../../semaphore.ts';
 
 export class TaskPool {
-  readonly #max: number;
+  readonly #places: Semaphore;
   readonly #onFailure: (error: unknown) => void;
-  /** Each takes over the place of a task that has ended. */
-  readonly #waiting: (() => void)[] = [];
-  readonly #idle: (() => void)[] = [];
-  /** Places that are taken, by tasks or by those that took one over and have not begun. */
-  #running = 0;
   #failure: { readonly error: unknown } | undefined;
 
   /** `onFailure` hears of the first failure as it happens. */
   constructor(max: number, onFailure: (error: unknown) => void) {
-    this.#max = max;
+    this.#places = new Semaphore(max);
     this.#onFailure = onFailure;
   }
 
   /** Resolves when `task` has begun. Throws what an earlier one failed with; then `task` never begins. */
   async start(task: () => Promise<void>): Promise<void> {
-    if (this.#running < this.#max) this.#running += 1;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    const end = await this.#places.take();
     if (this.#failure !== undefined) {
-      this.#end();
+      end();
       throw this.#failure.error;
     }
     void task()
       .catch((error: unknown) => this.fail(error))
-      .finally(() => this.#end());
+      .finally(end);
   }
 
   /** As if a task had failed. */
@@ -38,17 +33,7 @@ export class TaskPool {
 
   /** Waits for all that run. Throws what the first one failed with. */
   async finish(): Promise<void> {
-    if (this.#running > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    await this.#places.idle();
     if (this.#failure !== undefined) throw this.#failure.error;
-  }
-
-  #end(): void {
-    const next = this.#waiting.shift();
-    if (next !== undefined) {
-      next();
-      return;
-    }
-    this.#running -= 1;
-    if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
 }

@@ -8,7 +8,7 @@ import { BulkStore, PACKED_NODE_BYTES_MAX } from '../../bulk/bulk-store.ts';
 import type { PackedNode } from '../../bulk/pack-uploads.ts';
 import type { Clock } from '../../deadline.ts';
 import { DAMAGED_UPLOADS_MAX, PUT_ROUNDS_MAX } from '../../limits.ts';
-import { Turns } from '../../turns.ts';
+import { Semaphore } from '../../semaphore.ts';
 import type { NodeSupply, PushNode } from './node-supply.ts';
 import { type SettledNode, type SingleNodes, type SingleNodesOptions, unsettled } from './single-nodes.ts';
 
@@ -27,7 +27,7 @@ export class BulkNodes<Node extends PushNode> {
   readonly #single: SingleNodes<Node>;
   readonly #supply: NodeSupply<Node>;
   readonly #store: BulkStore;
-  readonly #singles: Turns;
+  readonly #singles: Semaphore;
   /** parents that are on their way while their children are visited */
   readonly #underWay = new Map<Hash, Promise<SettledNode | undefined>>();
 
@@ -36,7 +36,7 @@ export class BulkNodes<Node extends PushNode> {
     this.#options = options;
     this.#single = single;
     this.#supply = supply;
-    this.#singles = new Turns(options.singlesMax);
+    this.#singles = new Semaphore(options.singlesMax);
     this.#store = new BulkStore({
       bulk,
       send: (what, request) => send(what, false, request),

@@ -17,7 +17,7 @@ import { type Clock, systemClock } from '../../deadline.ts';
 import { CasError } from '../../errors.ts';
 import { type LeaseKeeper, startLeaseKeeper } from '../../lease-keeper.ts';
 import type { CallOptions } from '../../operations.ts';
-import { Turns } from '../../turns.ts';
+import { Semaphore } from '../../semaphore.ts';
 import { AdaptiveLimit } from '../jobs/adaptive-limit.ts';
 import { PARALLEL_START, PUSH_PARALLEL_MAX_DEFAULT } from '../jobs/job-limits.ts';
 import { MemoryBudget } from '../jobs/memory-budget.ts';
@@ -105,7 +105,7 @@ class Push<Node extends PushNode> {
   readonly #random: (() => number) | undefined;
   readonly #limit: AdaptiveLimit;
   /** Many more nodes are at work by Bulk than there may be requests. */
-  readonly #turns: Turns;
+  readonly #places: Semaphore;
   readonly #requests: PatientRequests;
   readonly #single: SingleNodes<Node>;
   readonly #inBulk: BulkNodes<Node> | undefined;
@@ -140,7 +140,7 @@ class Push<Node extends PushNode> {
       start: PARALLEL_START,
       max: options.parallelMax ?? PUSH_PARALLEL_MAX_DEFAULT,
     });
-    this.#turns = new Turns(() => this.#limit.limit);
+    this.#places = new Semaphore(() => this.#limit.limit);
     const { signal } = this.#ending;
     this.#requests = new PatientRequests({
       ...options,
@@ -175,7 +175,7 @@ class Push<Node extends PushNode> {
   }
 
   async #send<T>(what: string, measured: boolean, request: () => Promise<T>): Promise<T> {
-    const done = await this.#turns.take();
+    const done = await this.#places.take();
     try {
       return await this.#requests.send(what, measured, request);
     } finally {

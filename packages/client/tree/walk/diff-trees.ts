@@ -4,7 +4,7 @@
  */
 import type { CallOptions } from '../../operations.ts';
 import { compareNames, type DirectoryEntry } from '../format/tree-format.ts';
-import { LoopTurns } from '../jobs/loop-turns.ts';
+import { TimeSlice } from '../jobs/time-slice.ts';
 import { readDirectoryPart } from '../read/directory-parts.ts';
 import type { NodeSource } from '../read/node-source.ts';
 import { openTree, type TreeItem } from '../read/open-tree.ts';
@@ -47,11 +47,11 @@ export async function* diffTrees(
     if (aspects.length > 0) yield { type: 'modified', path: undefined, before, after, aspects };
     return;
   }
-  const turns = new LoopTurns();
+  const slice = new TimeSlice();
   const levels: AsyncGenerator<Pair, void, undefined>[] = [];
   if (before.hash !== after.hash) levels.push(mergeDirectories(source, before, after, undefined, options));
   for (let level = levels.at(-1); level !== undefined; level = levels.at(-1)) {
-    const turn = turns.pass();
+    const turn = slice.pass();
     if (turn !== undefined) await turn;
     const { done, value: pair } = await level.next();
     if (done === true) {

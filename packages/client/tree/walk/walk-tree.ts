@@ -2,7 +2,7 @@
 
 import type { CallOptions } from '../../operations.ts';
 import type { DirectoryEntry, TreeTotals } from '../format/tree-format.ts';
-import { LoopTurns } from '../jobs/loop-turns.ts';
+import { TimeSlice } from '../jobs/time-slice.ts';
 import { readDirectoryEntries } from '../read/directory-parts.ts';
 import type { NodeSource } from '../read/node-source.ts';
 import { type EnterDirectory, ReadAhead } from './read-ahead.ts';
@@ -60,10 +60,10 @@ export async function* walkTree(
     nextOrdinal: ordinal + 1,
   });
   const levels: Level[] = [open(root, options.rootPath, ROOT_ORDINAL)];
-  const turns = new LoopTurns();
+  const slice = new TimeSlice();
   try {
     for (let level = levels.at(-1); level !== undefined; level = levels.at(-1)) {
-      const turn = turns.pass();
+      const turn = slice.pass();
       if (turn !== undefined) await turn;
       const entry = await readNext(level);
       if (entry === undefined) {

@@ -67,7 +67,7 @@ test('a standby is refused, and if no host takes writes the error says why for e
 
 test('a host that accepts connections and never answers is skipped within the time limit of a connection', async () => {
   const proxy = await startTcpProxy({ port: primary.port });
-  proxy.setWeather({ kind: 'hang' });
+  proxy.setMode({ kind: 'hang' });
   const instance = await openInstance(at(proxy.port, primary.port), { limits: { connectMs: 2_000 } });
   await insert(instance, 0);
   expect(proxy.accepted).toBeGreaterThan(0);

@@ -45,7 +45,7 @@ beforeEach(async () => {
   instance = await openThrough(proxy);
 }, START_MS_MAX);
 afterEach(async () => {
-  proxy.setWeather({ kind: 'pass' });
+  proxy.setMode({ kind: 'pass' });
   await instance.close();
   expect(
     (await recountScaleout(url)).problems.filter((problem) => !problem.includes('content record')),
@@ -111,7 +111,7 @@ describe('a connection that is lost', () => {
             const cutting = async (tx: SpaceTransaction) => {
               const value = await body(tx, input as never);
               // From here on requests arrive, and answers do not.
-              proxy.setWeather({ kind: 'cut', afterBytes: 1 });
+              proxy.setMode({ kind: 'cut', afterBytes: 1 });
               return value;
             };
             return narrow.store.transact(space, cutting, undefined, reads);
@@ -122,7 +122,7 @@ describe('a connection that is lost', () => {
     const error = await errorOf(updateRootRefs(cut, SPACE, 'photos', requestOf('lost')));
     expect(error).toBeInstanceOf(StoreUnavailable);
     expect((error as Error).message).toContain('outcome');
-    proxy.setWeather({ kind: 'pass' });
+    proxy.setMode({ kind: 'pass' });
     const answer = await updateRootRefs(core, SPACE, 'photos', requestOf('lost'));
     expect(answer).toEqual({ success: true, idempotent: true, revision: 3 });
     expect((await find(1))?.rootRefCount).toBe(3);
@@ -136,9 +136,9 @@ describe('a connection that is lost', () => {
       await tx.findNode(hashAt(1));
       expect(await other.store.findNode(SPACE, hashAt(1))).toBeDefined();
     });
-    proxy.setWeather({ kind: 'reset' });
+    proxy.setMode({ kind: 'reset' });
     expect(await errorOf(find(1))).toBeInstanceOf(StoreUnavailable);
-    proxy.setWeather({ kind: 'pass' });
+    proxy.setMode({ kind: 'pass' });
     for (let round = 0; round < 20; round += 1) expect(await find(1)).toBeDefined();
     await other.close();
   });
@@ -182,12 +182,12 @@ describe('a server that is away', () => {
 
 test('a network that hangs fails those who wait, in bounded time', async () => {
   await insert(1);
-  proxy.setWeather({ kind: 'hang' });
+  proxy.setMode({ kind: 'hang' });
   const startedAt = performance.now();
   expect(await errorOf(find(1))).toBeInstanceOf(StoreUnavailable);
   // The silence of the old connection, then the time to open another for the second try.
   expect(performance.now() - startedAt).toBeLessThan(45_000);
-  proxy.setWeather({ kind: 'pass' });
+  proxy.setMode({ kind: 'pass' });
   expect(await find(1)).toBeDefined();
 }, 300_000);
 
@@ -196,7 +196,7 @@ test('a renewal behind a hanging one is refused as soon as any waiting request, 
   const [second, hour] = [1_000, 3_600_000];
   const renew = (durationMs: number) => instance.store.renewReadyLease(SPACE, hashAt(1), durationMs);
   const { leaseExpiresAt = 0 } = (await renew(second)) ?? {};
-  proxy.setWeather({ kind: 'hang' });
+  proxy.setMode({ kind: 'hang' });
   const ended: string[] = [];
   const end = (name: string) => (error: unknown) => {
     ended.push(name);
@@ -210,7 +210,7 @@ test('a renewal behind a hanging one is refused as soon as any waiting request, 
   for (const error of await Promise.all(waiting)) expect(error).toBeInstanceOf(StoreUnavailable);
   // The one that was sent waits until the network is taken to hang, and for another connection.
   expect(ended).toEqual(['first', 'second', 'third', 'sent']);
-  proxy.setWeather({ kind: 'pass' });
+  proxy.setMode({ kind: 'pass' });
   // The renewal that was sent may have arrived; the others were never sent.
   expect((await find(1))?.leaseExpiresAt).toBeLessThan(leaseExpiresAt + hour / 2);
   expect(await renew(hour)).toBeDefined();

@@ -29,7 +29,7 @@ beforeAll(async () => {
   pool = await openPostgres(address);
 }, START_MS_MAX);
 afterAll(async () => {
-  proxy.setWeather({ kind: 'pass' });
+  proxy.setMode({ kind: 'pass' });
   await pool.close();
   await proxy.close();
   await databases.close();
@@ -46,7 +46,7 @@ test(
   'one who waits, and those who wait for the connection, are told what is true within seconds',
   async () => {
     expect(await ask()).toBe('done');
-    proxy.setWeather({ kind: 'hang' });
+    proxy.setMode({ kind: 'hang' });
     const startedAt = performance.now();
     const told = await Promise.all([ask(), ask()]);
     expect(performance.now() - startedAt).toBeLessThan(TOLD_MS_MAX);
@@ -55,7 +55,7 @@ test(
     );
     expect(told[1]).toMatch(/^PostgreSQL(?: is slow or hangs|: waiting failed \(NO_ANSWER\))/);
     expect(METRICS.snapshot().holdfast_engine_up?.get('engine="postgres"')).toBe(0);
-    proxy.setWeather({ kind: 'pass' });
+    proxy.setMode({ kind: 'pass' });
     expect(await ask()).toBe('done');
   },
   START_MS_MAX,
@@ -67,13 +67,13 @@ test(
     const control = openControlPool(address);
     try {
       expect(METRICS.snapshot().holdfast_pool_connections?.get('state="max"')).toBe(3);
-      proxy.setWeather({ kind: 'hang' });
+      proxy.setMode({ kind: 'hang' });
       expect(await ask()).toContain('does not answer');
       expect(await ask()).toContain('CONNECT_TIMEOUT');
       const told = await Promise.all([ask(), ask()]);
       for (const each of told) expect(each).toContain('CONNECT_TIMEOUT');
     } finally {
-      proxy.setWeather({ kind: 'pass' });
+      proxy.setMode({ kind: 'pass' });
       await control.close();
     }
   },
@@ -87,7 +87,7 @@ test(
     try {
       const sleep = () => messageOf(wide.run('sleeping', 'SELECT pg_sleep($1)', [0.2]));
       expect(await Promise.all([sleep(), sleep()])).toEqual(['done', 'done']);
-      proxy.setWeather({ kind: 'hang' });
+      proxy.setMode({ kind: 'hang' });
       let isOver = false;
       const slow = messageOf(
         wide.lend((connection) => connection.withPatience(60_000, () => connection.query('SELECT 2'))),
@@ -96,10 +96,10 @@ test(
       });
       expect(await messageOf(wide.read('asking', 'SELECT 1', []))).toContain('NO_ANSWER');
       expect(isOver).toBe(false);
-      proxy.setWeather({ kind: 'reset' });
+      proxy.setMode({ kind: 'reset' });
       expect(await slow).not.toContain('no answer');
     } finally {
-      proxy.setWeather({ kind: 'pass' });
+      proxy.setMode({ kind: 'pass' });
       await wide.close();
     }
   },

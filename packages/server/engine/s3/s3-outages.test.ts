@@ -62,7 +62,7 @@ const readAll = (from = store): Promise<Uint8Array> => readObject(from, object);
 
 test('a read through connections that are cut again and again is whole', async () => {
   const before = proxy.connections - proxy.accepted;
-  proxy.setWeather({ kind: 'cut', afterBytes: MIB });
+  proxy.setMode({ kind: 'cut', afterBytes: MIB });
   expect(Buffer.compare(await readAll(), node)).toBe(0);
   const ended = before - (proxy.connections - proxy.accepted);
   expect(ended).toBeGreaterThanOrEqual(5);
@@ -71,13 +71,13 @@ test('a read through connections that are cut again and again is whole', async (
 test('resets and silence are failures of the requests they meet, and of no other', async () => {
   const impatient = await openWorld(IMPATIENT);
   for (const kind of ['reset', 'hang'] as const) {
-    proxy.setWeather({ kind });
+    proxy.setMode({ kind });
     expect(await failureOf(readAll(impatient.store))).toBeInstanceOf(StoreUnavailable);
     const inspecting = impatient.store.inspect(SPACE, object.generation, hash, LIMITS);
     expect(await failureOf(inspecting)).toBeInstanceOf(StoreUnavailable);
     const { deleted, failure } = await impatient.store.delete(SPACE, [newGeneration()]);
     expect([deleted.size, failure instanceof StoreUnavailable]).toEqual([0, true]);
-    proxy.setWeather({ kind: 'pass' });
+    proxy.setMode({ kind: 'pass' });
     expect(Buffer.compare(await readAll(), node)).toBe(0);
   }
   await impatient.destroy();
@@ -86,18 +86,18 @@ test('resets and silence are failures of the requests they meet, and of no other
 test('silence amid a read is taken up again when the network is back', async () => {
   // Short limits, so that the silence ends a request, and enough attempts to outlast it.
   const impatient = await openWorld({ ...IMPATIENT, attemptsMax: 20 });
-  proxy.setWeather({ kind: 'slow', bytesPerSecond: 2 * MIB, delayMs: 0 });
+  proxy.setMode({ kind: 'slow', bytesPerSecond: 2 * MIB, delayMs: 0 });
   const reading = readAll(impatient.store);
   await Bun.sleep(300);
-  proxy.setWeather({ kind: 'hang' });
-  const back = Bun.sleep(1200).then(() => proxy.setWeather({ kind: 'pass' }));
+  proxy.setMode({ kind: 'hang' });
+  const back = Bun.sleep(1200).then(() => proxy.setMode({ kind: 'pass' }));
   expect(Buffer.compare(await reading, node)).toBe(0);
   await back;
   await impatient.destroy();
 }, 300_000);
 
 test('a slow network is only slow', async () => {
-  proxy.setWeather({ kind: 'slow', bytesPerSecond: 8 * MIB, delayMs: 5 });
+  proxy.setMode({ kind: 'slow', bytesPerSecond: 8 * MIB, delayMs: 5 });
   await store.verify(object, hash);
 }, 300_000);
 

@@ -267,10 +267,10 @@ describe('over TLS', () => {
     const instance = await open();
     await insertNodes(instance.store, SPACE, [readyNode(hashAt(1))]);
     for (const afterBytes of [0, 1, 20_000, BIG_LENGTH / 2]) {
-      proxy.setWeather({ kind: 'cut', afterBytes });
+      proxy.setMode({ kind: 'cut', afterBytes });
       const cut = instance.pool.run('answering', "SELECT repeat('x', $1) AS text", [BIG_LENGTH]);
       await expect(cut).rejects.toBeInstanceOf(StoreUnavailable);
-      proxy.setWeather({ kind: 'pass' });
+      proxy.setMode({ kind: 'pass' });
       expect((await instance.store.findNode(SPACE, hashAt(1)))?.hash).toBe(hashAt(1));
     }
     await instance.close();

@@ -30,7 +30,7 @@ interface Held {
   readonly kept: number;
 }
 
-export class AcceptBrake {
+export class AcceptThrottle {
   readonly #sockets: Sockets;
   readonly #held: readonly Held[];
   /** nothing can be accepted from it */
@@ -46,7 +46,7 @@ export class AcceptBrake {
   }
 
   /** undefined: the system has no such calls, or does not tell which sockets there are. Then everything stays as the runtime does it. */
-  static open(port: number): AcceptBrake | undefined {
+  static open(port: number): AcceptThrottle | undefined {
     const descriptors = findListening(port);
     const sockets = descriptors.length === 0 ? undefined : openSockets();
     if (sockets === undefined) return undefined;
@@ -55,7 +55,7 @@ export class AcceptBrake {
       name: targetOf(descriptor),
       kept: sockets.copy(descriptor),
     }));
-    if (held.every(({ kept }) => kept >= 0)) return new AcceptBrake(sockets, held);
+    if (held.every(({ kept }) => kept >= 0)) return new AcceptThrottle(sockets, held);
     for (const { kept } of held) if (kept >= 0) closeSync(kept);
     return undefined;
   }

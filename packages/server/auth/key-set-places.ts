@@ -1,18 +1,18 @@
 /**
- * Bounds the key-set fetches of a process. An App has one at a time, so all have equal parts; but hosts that hang keep their turns
- * for long, so those whose last fetch failed get half of the turns at most, and never hold up the others.
+ * Bounds the key-set fetches of a process. An App has one at a time, so all have equal parts; but hosts that hang keep their places
+ * for long, so those whose last fetch failed get half of the places at most, and never hold up the others.
  */
 import { JWKS_FETCHES_MAX } from './auth-limits.ts';
 
 const FAILING_MAX = Math.floor(JWKS_FETCHES_MAX / 2);
 
-export class KeySetTurns {
+export class KeySetPlaces {
   #open = 0;
   #openFailing = 0;
   readonly #waiting: (() => void)[] = [];
   readonly #waitingFailing: (() => void)[] = [];
 
-  /** `undefined`: the turn has come at once. Call `end` with the same value afterwards. */
+  /** `undefined`: the place has come at once. Call `end` with the same value afterwards. */
   begin(hasFailed: boolean): Promise<void> | undefined {
     if (this.#isFree(hasFailed)) {
       this.#take(hasFailed);

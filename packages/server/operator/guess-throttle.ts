@@ -18,7 +18,7 @@ const ALL_WAITING_MAX = 256;
 const PEERS_MAX = 4096;
 export const RETRY_AFTER_SECONDS = Math.ceil(WAIT_MS_MAX / 1000);
 
-export interface BrakeWorld {
+export interface ThrottleWorld {
   /** ms of a clock that never steps back */
   now(): number;
   sleep(ms: number): Promise<unknown>;
@@ -30,15 +30,15 @@ interface Guesser {
   lastAt: number;
 }
 
-const REAL_WORLD: BrakeWorld = { now: () => performance.now(), sleep: (ms) => Bun.sleep(ms) };
+const REAL_WORLD: ThrottleWorld = { now: () => performance.now(), sleep: (ms) => Bun.sleep(ms) };
 
-export class GuessBrake {
-  readonly #world: BrakeWorld;
+export class GuessThrottle {
+  readonly #world: ThrottleWorld;
   /** the one that guessed last comes last */
   readonly #guessers = new Map<string, Guesser>();
   #waiting = 0;
 
-  constructor(world: BrakeWorld = REAL_WORLD) {
+  constructor(world: ThrottleWorld = REAL_WORLD) {
     this.#world = world;
   }
 

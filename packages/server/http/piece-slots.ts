@@ -7,13 +7,13 @@ import { FairQueue } from '../shares/fair-queue.ts';
 const SCRATCHES_KEPT_MAX = 8;
 
 /** A place that is taken. */
-export interface Lane {
+export interface PieceSlot {
   /** room for a piece */
   readonly scratch: Uint8Array;
 }
 
 /** Bounds the pieces that are copied at once, each with memory of its own. Others wait, and Apps and their Spaces take turns. */
-export class Lanes {
+export class PieceSlots {
   readonly #count: number;
   #free: number;
   readonly #waiting = new FairQueue<() => void>();
@@ -36,22 +36,22 @@ export class Lanes {
     work: (memory: Uint8Array | undefined) => Promise<void>,
   ): Promise<void> {
     if (memory === 'a scratch') {
-      const lane = await this.enter(space);
-      await work(lane.scratch).finally(() => this.leave(lane));
+      const slot = await this.enter(space);
+      await work(slot.scratch).finally(() => this.leave(slot));
       return;
     }
     await this.#take(space);
     await work(memory).finally(() => this.#give());
   }
 
-  /** A lane with memory. Whoever has it must leave it. */
-  async enter(space: Space): Promise<Lane> {
+  /** A slot with memory. Whoever has it must leave it. */
+  async enter(space: Space): Promise<PieceSlot> {
     await this.#take(space);
     return { scratch: this.#scratches.pop() ?? new Uint8Array(CONTENT_PIECE_BYTES) };
   }
 
-  /** Call once, when nothing reads into the lane's memory, or from it, any more. */
-  leave({ scratch }: Lane): void {
+  /** Call once, when nothing reads into the slot's memory, or from it, any more. */
+  leave({ scratch }: PieceSlot): void {
     if (this.#scratches.length < SCRATCHES_KEPT_MAX) this.#scratches.push(scratch);
     else releaseBytes(scratch);
     this.#give();

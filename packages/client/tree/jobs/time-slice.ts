@@ -4,17 +4,17 @@
  */
 
 /** How long a loop may keep the process to itself. */
-const TURN_MS = 50;
+const SLICE_MS = 50;
 
-export class LoopTurns {
-  #endsAt = performance.now() + TURN_MS;
+export class TimeSlice {
+  #endsAt = performance.now() + SLICE_MS;
 
   /** To be called in each round: await what it returns, if anything. */
   pass(): Promise<void> | undefined {
     if (performance.now() < this.#endsAt) return undefined;
     return new Promise((resolve) => {
       setTimeout(() => {
-        this.#endsAt = performance.now() + TURN_MS;
+        this.#endsAt = performance.now() + SLICE_MS;
         resolve();
       }, 0);
     });

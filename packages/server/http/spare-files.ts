@@ -1,9 +1,9 @@
 /**
- * Blanks: files without a name in the system's memory, made ahead for copies of large content (content-copies.ts). Most of what a
- * copy costs is its new memory, which the system finds page by page. A blank has its pages already, and this process sees them
+ * Spare files: files without a name in the system's memory, made ahead for copies of large content (content-copies.ts). Most of what a
+ * copy costs is its new memory, which the system finds page by page. A spare has its pages already, and this process sees them
  * as an array, so that stored bytes are read straight into it and proven there.
  *
- * A blank becomes one copy and is never used again: the runtime closes a file when the system has taken its bytes, but a
+ * A spare becomes one copy and is never used again: the runtime closes a file when the system has taken its bytes, but a
  * connection, and a reader on the same machine, may hold these very pages for long after that. What would be written into
  * them then would reach that reader.
  */
@@ -11,16 +11,16 @@ import * as fs from 'node:fs';
 import { CONTENT_PIECE_BYTES } from '../core/ports.ts';
 import { closePrivateFile, createPrivateFile, type PrivateFile, writeAll } from './private-file.ts';
 
-export interface Blank {
+export interface SpareFile {
   readonly file: PrivateFile;
   /** the same bytes */
   readonly memory: Uint8Array;
 }
 
-interface BlanksOptions {
+interface SpareFilesOptions {
   /** on a file system in memory */
   readonly folder: string;
-  /** of blanks and of the copies that they became */
+  /** of spares and of the copies that they became */
   readonly bytesMax: number;
   readonly copiedBytes: () => number;
   /** whether the file system can spare so much more */
@@ -30,24 +30,24 @@ interface BlanksOptions {
   readonly unwantedMsMax?: number;
 }
 
-/** Blanks that lie ready, if there is room. */
+/** Spare files that lie ready, if there is room. */
 const READY_MAX = 2;
-/** Without a large read for this long, blanks are given back. */
+/** Without a large read for this long, spares are given back. */
 const UNWANTED_MS_MAX = 60_000;
 /** One access makes the system map so much. */
 const MAPPED_AT_ONCE_BYTES = 64 * 1024;
 const PAUSE_MS = 5;
 
-export class Blanks {
-  readonly #options: BlanksOptions;
-  readonly #ready: Blank[] = [];
+export class SpareFiles {
+  readonly #options: SpareFilesOptions;
+  readonly #ready: SpareFile[] = [];
   #makingBytes = 0;
   /** the size of the largest content that was asked for lately: the next may be as large */
   #wantedBytes = 0;
   #wantedAt = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
-  constructor(options: BlanksOptions) {
+  constructor(options: SpareFilesOptions) {
     this.#options = options;
   }
 
@@ -56,19 +56,19 @@ export class Blanks {
     return this.#ready.reduce((sum, { memory }) => sum + memory.length, this.#makingBytes);
   }
 
-  /** A blank for a copy of so many bytes; `undefined`: none is ready. */
-  take(bytes: number): Blank | undefined {
+  /** A spare for a copy of so many bytes; `undefined`: none is ready. */
+  take(bytes: number): SpareFile | undefined {
     if (bytes > this.#options.bytesMax) return undefined;
     this.#wantedAt = performance.now();
     this.#wantedBytes = Math.max(this.#wantedBytes, bytes);
     const index = this.#ready.findIndex(({ memory }) => memory.length >= bytes);
-    const [blank] = index === -1 ? [] : this.#ready.splice(index, 1);
-    if (blank === undefined) return undefined;
-    fs.ftruncateSync(blank.file.fd, bytes);
-    return { file: blank.file, memory: blank.memory.subarray(0, bytes) };
+    const [spare] = index === -1 ? [] : this.#ready.splice(index, 1);
+    if (spare === undefined) return undefined;
+    fs.ftruncateSync(spare.file.fd, bytes);
+    return { file: spare.file, memory: spare.memory.subarray(0, bytes) };
   }
 
-  /** Makes blanks for the content that comes next, while nothing is copied. A server that sends nothing large has none. */
+  /** Makes spares for the content that comes next, while nothing is copied. A server that sends nothing large has none. */
   async replenish(): Promise<void> {
     if (this.#makingBytes > 0) return;
     try {
@@ -98,12 +98,12 @@ export class Blanks {
     const { bytesMax, copiedBytes, hasRoom } = this.#options;
     const bytes = this.#wantedBytes;
     const tooSmall = this.#ready.findIndex(({ memory }) => memory.length < bytes);
-    if (tooSmall !== -1) this.#ready.splice(tooSmall, 1).forEach(discardBlank);
+    if (tooSmall !== -1) this.#ready.splice(tooSmall, 1).forEach(discardSpare);
     if (this.#isClosed || bytes === 0 || this.#ready.length >= READY_MAX) return false;
     return bytes <= bytesMax - copiedBytes() - this.readyBytes && hasRoom(this.readyBytes + bytes);
   }
 
-  async #make(bytes: number): Promise<Blank> {
+  async #make(bytes: number): Promise<SpareFile> {
     const file = createPrivateFile(this.#options.folder, bytes);
     try {
       // Without its pages an access to the array would end the process. A write that finds no room is an error.
@@ -111,7 +111,7 @@ export class Blanks {
       for (let at = 0; at < bytes; at += zeros.length) {
         while (this.#options.isCopying()) await Bun.sleep(PAUSE_MS);
         await writeAll(file, zeros.subarray(0, Math.min(zeros.length, bytes - at)), at);
-        if (this.#isClosed || this.#wantedBytes === 0) throw new Error('the blank is not wanted any more');
+        if (this.#isClosed || this.#wantedBytes === 0) throw new Error('the spare is not wanted any more');
       }
       const memory = Bun.mmap(file.path, { shared: true });
       for (let at = 0; at < bytes; at += MAPPED_AT_ONCE_BYTES) {
@@ -127,11 +127,11 @@ export class Blanks {
 
   #giveBack(): void {
     this.#wantedBytes = 0;
-    this.#ready.splice(0).forEach(discardBlank);
+    this.#ready.splice(0).forEach(discardSpare);
   }
 }
 
 /** The pages go now, though the array stays mapped until it is collected: nobody touches it any more. */
-export function discardBlank({ file }: Pick<Blank, 'file'>): void {
+export function discardSpare({ file }: Pick<SpareFile, 'file'>): void {
   fs.ftruncate(file.fd, 0, () => closePrivateFile(file));
 }

@@ -2,13 +2,13 @@
 import { expect, test } from 'bun:test';
 import { closeSync, fstatSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import type { Handler } from '../http/handler.ts';
-import { AcceptBrake } from './accept-brake.ts';
+import { AcceptThrottle } from './accept-throttle.ts';
 import { parseServeConfig } from './config.ts';
 import { listen } from './listener.ts';
 import { findListening, targetOf } from './listening-sockets.ts';
 
 const CONNECTIONS = 400;
-/** Those between two pulls of the brake, and some whose bytes came after their connection. */
+/** Those between two pulls of the throttle, and some whose bytes came after their connection. */
 const OF_ROUND_MAX = 100;
 const LOOK_MS = 20;
 const WAIT_MS_MAX = 60_000;
@@ -69,25 +69,25 @@ test('after some requests of one round of the event loop, further connections wa
   expect(readdirSync('/proc/self/fd').length).toBeLessThanOrEqual(files + 1);
 }, 120_000);
 
-test.each(['before the brake', 'while it is on'])(
+test.each(['before the throttle', 'while it is on'])(
   'a file that has got the number of a socket which was closed %s is left alone',
   async (when) => {
     const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('here') });
-    const brake = AcceptBrake.open(server.port as number) as AcceptBrake;
+    const throttle = AcceptThrottle.open(server.port as number) as AcceptThrottle;
     const [socket] = findListening(server.port as number) as [number];
     const requests = (): void => {
-      for (let request = 0; request < 64; request += 1) brake.note();
+      for (let request = 0; request < 64; request += 1) throttle.note();
     };
     if (when === 'while it is on') requests();
     await server.stop(true);
     const files: number[] = [];
     while (!files.includes(socket) && files.length < 100) files.push(openSync(import.meta.path, 'r'));
-    if (when === 'before the brake') requests();
+    if (when === 'before the throttle') requests();
     const { ino } = fstatSync(files[0] as number);
     for (const file of files) expect([targetOf(file), fstatSync(file).ino]).toEqual([import.meta.path, ino]);
     await new Promise((resolve) => setImmediate(resolve));
     for (const file of files) expect([targetOf(file), fstatSync(file).ino]).toEqual([import.meta.path, ino]);
-    brake.end();
+    throttle.end();
     for (const file of files) closeSync(file);
   },
 );

@@ -9,7 +9,7 @@ interface Turn {
   readonly begin: () => void;
 }
 
-export class LoopTurns {
+export class FairRounds {
   readonly #waiting = new FairQueue<Turn>();
   readonly #costOfRound: number;
   #isGiving = false;

@@ -8,8 +8,8 @@ import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { until } from '../../../test/support/until.ts';
 import type { CopySource } from '../core/content-caller.ts';
 import type { ReadAids } from '../core/ports.ts';
-import { Blanks } from './blanks.ts';
 import { ContentCopies, type CopyWatch } from './content-copies.ts';
+import { SpareFiles } from './spare-files.ts';
 
 const MIB = 1024 * 1024;
 const BLOCK_BYTES = 256 * 1024;
@@ -20,7 +20,7 @@ let sources = 0;
 
 beforeEach(() => {
   disk = makeTempFolder('copies');
-  memory = makeTempFolder('blanks', { fast: true });
+  memory = makeTempFolder('spare-files', { fast: true });
   cleanups.push(disk.remove, memory.remove);
 });
 afterEach(async () => {
@@ -71,7 +71,7 @@ function filesIn(path: string): number {
   return new Set(files.filter((name) => name.startsWith(path))).size;
 }
 
-/** The first large read only says that blanks are wanted. */
+/** The first large read only says that spares are wanted. */
 async function openWithBlanks(bytes: number, folder = memory.path): Promise<ContentCopies> {
   const copies = await openCopies(folder);
   const { source } = makeSource(bytes);
@@ -81,7 +81,7 @@ async function openWithBlanks(bytes: number, folder = memory.path): Promise<Cont
 }
 
 test.each([26, 700_000])(
-  'any range of a copy in a blank is exact, its header %d bytes long',
+  'any range of a copy in a spare is exact, its header %d bytes long',
   async (offset) => {
     const copies = await openWithBlanks(13 * MIB);
     const { source, content } = makeSource(11 * MIB + 12_345, offset);
@@ -163,7 +163,7 @@ test('a piece that is still being read when its caller leaves never reaches a la
   expect(Buffer.compare(await blob.bytes(), content)).toBe(0);
 });
 
-test('a small range or content of moderate size takes no blank', async () => {
+test('a small range or content of moderate size takes no spare', async () => {
   const copies = await openWithBlanks(12 * MIB);
   await copies.take(makeSource(12 * MIB).source, 0, 3 * MIB, watch());
   await copies.take(makeSource(7 * MIB).source, 0, 7 * MIB, watch());
@@ -188,7 +188,7 @@ test('a file system in memory with little room keeps half of it free, and answer
   expect(filesIn(small.path)).toBeLessThanOrEqual(2);
 });
 
-test('blanks are bounded, and given back when nothing large is read', async () => {
+test('spares are bounded, and given back when nothing large is read', async () => {
   const options = {
     folder: memory.path,
     copiedBytes: () => 0,
@@ -196,19 +196,19 @@ test('blanks are bounded, and given back when nothing large is read', async () =
     isCopying: () => false,
     unwantedMsMax: 0,
   };
-  const blanks = new Blanks({ ...options, bytesMax: 20 * MIB });
-  await blanks.replenish();
-  expect(blanks.readyBytes).toBe(0);
-  expect(blanks.take(21 * MIB)).toBeUndefined();
-  await blanks.replenish();
-  expect(blanks.readyBytes).toBe(0);
-  expect(blanks.take(12 * MIB)).toBeUndefined();
-  await blanks.replenish();
-  expect(blanks.readyBytes).toBe(12 * MIB);
-  blanks.tidy();
-  expect(blanks.readyBytes).toBe(0);
+  const spares = new SpareFiles({ ...options, bytesMax: 20 * MIB });
+  await spares.replenish();
+  expect(spares.readyBytes).toBe(0);
+  expect(spares.take(21 * MIB)).toBeUndefined();
+  await spares.replenish();
+  expect(spares.readyBytes).toBe(0);
+  expect(spares.take(12 * MIB)).toBeUndefined();
+  await spares.replenish();
+  expect(spares.readyBytes).toBe(12 * MIB);
+  spares.tidy();
+  expect(spares.readyBytes).toBe(0);
   await until(() => filesIn(memory.path) === 0);
-  const full = new Blanks({ ...options, bytesMax: 20 * MIB, hasRoom: () => false });
+  const full = new SpareFiles({ ...options, bytesMax: 20 * MIB, hasRoom: () => false });
   full.take(MIB);
   await full.replenish();
   expect(full.readyBytes).toBe(0);
