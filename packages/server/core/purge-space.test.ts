@@ -114,3 +114,38 @@ test('nodes that a killed collection had claimed are purged too', async () => {
   expect(await purgeSpace(world.core, SPACE, always)).toEqual({ nodes: 1, left: 0, isFinished: true });
   expect(world.objectFiles()).toEqual([]);
 });
+
+/** A purge, and `work` once it has taken all nodes. */
+async function purgeAround(work: () => Promise<unknown>): Promise<unknown> {
+  let hasWorked = false;
+  return purgeSpace(world.core, SPACE, async () => {
+    if (!hasWorked && (await getUsage(world.core, SPACE)).nodeCount === 0) {
+      hasWorked = true;
+      await work();
+    }
+    return true;
+  });
+}
+
+test('a commit that is made during a purge stays, with its request id', async () => {
+  const node = smallNode(1);
+  await world.publish(node);
+  await commit('one', node.hash, 1);
+  const request = { requestId: 'during', changes: [{ hash: node.hash, delta: 2 }] };
+  const make = () => updateRootRefs(world.core, SPACE, 'two', request);
+  const purged = purgeAround(async () => {
+    await world.publish(node);
+    await make();
+  });
+  expect((await failureOf(purged)).message).toContain('some came during the purge');
+  expect(await make()).toMatchObject({ idempotent: true, revision: 1 });
+});
+
+test('a purge that more nodes come by than it takes says so, and counts none below 0', async () => {
+  await world.publish(smallNode(1));
+  const purged = purgeAround(async () => {
+    await world.publish(smallNode(2), smallNode(3));
+    for (const seed of [2, 3]) await commit('one', smallNode(seed).hash, 1);
+  });
+  expect((await failureOf(purged)).message).toStartWith('0 nodes were removed, and 2 are left');
+});

@@ -59,17 +59,23 @@ export async function purgeSpace(core: Core, space: Space, mayGoOn: MayGoOn): Pr
     if (met !== undefined && around !== undefined) await orDamage(() => around(mayGoOn));
     if (!(await mayGoOn(damage !== undefined))) {
       const left = await count();
-      return { nodes: before - left, left, isFinished: false };
+      return { nodes: Math.max(0, before - left), left, isFinished: false };
     }
   }
   const left = await count();
+  // More may have come meanwhile than was removed.
+  const removed = Math.max(0, before - left);
   // Rows that are not believed are passed over, and nothing else is left: another call would find the same.
-  if (damage !== undefined || left > 0) throw incomplete(before - left, left, damage);
-  return { nodes: before - left, left, isFinished: true };
+  if (damage !== undefined || left > 0) throw incomplete(removed, left, damage);
+  return { nodes: removed, left, isFinished: true };
 }
 
 function incomplete(removed: number, left: number, cause: unknown): ApiError {
-  const message = `rows of this Space cannot be read: ${removed} nodes were removed, and ${left} are left that are damaged or keep others; mend what is damaged, then run the same command again`;
+  const counted = `${removed} nodes were removed, and ${left} are left`;
+  const message =
+    cause === undefined
+      ? `${counted}: some came during the purge, or their counts are wrong; run the same command again, and holdfast check if they stay`
+      : `rows of this Space cannot be read: ${counted} that are damaged or keep others; mend what is damaged, then run the same command again`;
   return new ApiError('SERVICE_UNAVAILABLE', message, { retryAfterSeconds: RETRY_AFTER_SECONDS, cause });
 }
 

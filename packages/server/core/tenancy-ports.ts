@@ -59,7 +59,10 @@ export interface PurgeVerbs {
   takeBalances(limit: number): Awaitable<readonly Hash[]>;
   /** The same for these hashes. */
   takeBalancesOf(hashes: readonly Hash[]): Awaitable<void>;
-  /** Removes up to `limit` rows of each kind: superseded balances and commits. Returns how many in all. */
+  /**
+   * Removes up to `limit` rows of each kind: superseded balances and commits. Returns how many in all. What was committed since the
+   * balances were taken stays.
+   */
   removeHistory(limit: number): Awaitable<number>;
   /** Up to `limit` discards that are due after `dueAfter`, and whose objects were never deleted: a deleted one waits for its URL. */
   findKeptDiscards(dueAfter: number, limit: number): Awaitable<readonly DiscardRow[]>;

@@ -276,11 +276,15 @@ export const BACKGROUND_STATEMENTS = {
   /** $2 hashes */
   takeBalancesOf: `DELETE FROM balances USING domains WHERE domains.space = $1 AND balances.space = $1
     AND balances.domain = domains.domain AND balances.hash = ANY ($2::bytea[])`,
-  /** $2 rows */
-  deleteAnyHistory: `DELETE FROM balance_history WHERE ctid = ANY (ARRAY(SELECT ctid FROM balance_history WHERE space = $1
-      ORDER BY domain, hash, from_revision LIMIT $2))`,
-  deleteAnyCommits: `DELETE FROM root_ref_commits WHERE ctid = ANY (ARRAY(SELECT ctid FROM root_ref_commits WHERE space = $1
-      ORDER BY domain, request_id LIMIT $2))`,
+  /** $2 rows; of what was committed since `closeDomains`, nothing */
+  deleteAnyHistory: `DELETE FROM balance_history WHERE ctid = ANY (ARRAY(
+      SELECT old.ctid FROM balance_history AS old LEFT JOIN domains USING (space, domain)
+      WHERE old.space = $1 AND to_revision <= coalesce(history_floor, to_revision)
+      ORDER BY old.domain, hash, from_revision LIMIT $2))`,
+  deleteAnyCommits: `DELETE FROM root_ref_commits WHERE ctid = ANY (ARRAY(
+      SELECT made.ctid FROM root_ref_commits AS made LEFT JOIN domains USING (space, domain)
+      WHERE made.space = $1 AND made.revision <= coalesce(history_floor, made.revision)
+      ORDER BY made.domain, request_id LIMIT $2))`,
 
   /** $1 the Space after which to look, $2 how many */
   findSpacesInTurn:

@@ -212,11 +212,11 @@ const WRITE_STATEMENTS = {
   discountBalancesOf: `UPDATE domains SET balance_count = balance_count - 1, row_sum = row_sum - ${DOMAIN_WEIGHTS.balanceCount} WHERE space = ?1 AND EXISTS (SELECT 1 FROM balances WHERE balances.domain = domains.id AND hash = ?2)`,
   deleteBalancesOf:
     'DELETE FROM balances WHERE domain IN (SELECT id FROM domains WHERE space = ?1) AND hash = ?2',
-  /** ?2 limit */
+  /** ?2 limit; of what was committed since `closeDomains`, nothing */
   deleteAnyHistory:
-    'DELETE FROM balance_history WHERE (domain, hash, from_revision) IN (SELECT balance_history.domain, hash, from_revision FROM domains CROSS JOIN balance_history ON balance_history.domain = domains.id WHERE domains.space = ?1 LIMIT ?2)',
+    'DELETE FROM balance_history WHERE (domain, hash, from_revision) IN (SELECT balance_history.domain, hash, from_revision FROM domains CROSS JOIN balance_history ON balance_history.domain = domains.id WHERE domains.space = ?1 AND to_revision <= history_floor LIMIT ?2)',
   deleteAnyCommits:
-    'DELETE FROM root_ref_commits WHERE (domain, request_id) IN (SELECT root_ref_commits.domain, request_id FROM domains CROSS JOIN root_ref_commits ON root_ref_commits.domain = domains.id WHERE domains.space = ?1 LIMIT ?2)',
+    'DELETE FROM root_ref_commits WHERE (domain, request_id) IN (SELECT root_ref_commits.domain, request_id FROM domains CROSS JOIN root_ref_commits ON root_ref_commits.domain = domains.id WHERE domains.space = ?1 AND root_ref_commits.revision <= history_floor LIMIT ?2)',
 
   recountCommits: `UPDATE domains SET commit_count = known.commits, row_sum = row_sum + ${DOMAIN_WEIGHTS.commitCount} * (known.commits - commit_count) FROM (SELECT id, (SELECT count(*) FROM root_ref_commits WHERE domain = domains.id) AS commits FROM domains WHERE space = ?1) AS known WHERE domains.id = known.id`,
   notePurged: `UPDATE spaces SET purged = 1, row_sum = row_sum + ${PURGED_WEIGHT} * (1 - purged) WHERE id = ?1`,
