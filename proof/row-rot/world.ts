@@ -83,7 +83,7 @@ export async function openWorld(dataDir: string, now: number, seed: number): Pro
 const sign = (purpose: string, message: string): Buffer =>
   createHmac('sha256', 'a key of this proof').update(`${purpose}:${message}`).digest();
 
-const signer: Signer = {
+export const signer: Signer = {
   sign,
   verify: (purpose, message, signature) => Buffer.compare(sign(purpose, message), signature) === 0,
 };

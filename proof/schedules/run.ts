@@ -1,0 +1,130 @@
+/** Goes through schedules in an order that a seed gives: all of depth 1, and for each operation in each scene some of depth 2 and 3. */
+import { checkDeployment } from '../../packages/server/inspect/check-deployment.ts';
+import { recount } from '../../test/support/embedded-recount.ts';
+import { makeRandom, type SeededRandom } from '../../test/support/seeded-random.ts';
+import { ACTORS } from './actors.ts';
+import { describe, type Played, playSchedule, type Schedule } from './play-schedule.ts';
+import { SCENES } from './scenes.ts';
+import type { ScheduleWorld } from './world.ts';
+
+export interface SchedulesWanted {
+  readonly seed: number;
+  /** Opens a world without a row. */
+  open(): Promise<ScheduleWorld>;
+  /** of depth 1, for each operation in a scene; left out: all */
+  readonly shallowMax?: number;
+  /** of depth 2 and 3, for each operation in a scene */
+  readonly deep: number;
+  /** told how many schedules there were */
+  isOver(played: number): boolean;
+}
+
+export interface SchedulesPlayed {
+  readonly schedules: number;
+  /** those in which something ran between */
+  readonly preempted: number;
+  /** operations in scenes that were gone through, and all there are */
+  readonly operations: number;
+  readonly operationsOf: number;
+  /** what was played, and what was wrong */
+  readonly found: readonly string[];
+}
+
+const DEPTH_MAX = 3;
+/** One world grows slower with each Space that it has had. */
+const SCHEDULES_OF_A_WORLD = 200;
+const NAMES = Object.keys(ACTORS);
+
+export async function runSchedules(wanted: SchedulesWanted): Promise<SchedulesPlayed> {
+  const random = makeRandom(wanted.seed);
+  const pairs = shuffle(
+    random,
+    Object.keys(SCENES).flatMap((scene) => NAMES.map((operation) => ({ scene, operation }))),
+  );
+  const stage = new Stage(wanted);
+  let operations = 0;
+  try {
+    for (const pair of pairs) {
+      if (stage.isOver) break;
+      const { calls } = await stage.play({ ...pair, preemptions: [] });
+      const shallow = listPreemptions(calls).map((each) => [each]);
+      const chosen = shuffle(random, shallow).slice(0, wanted.shallowMax);
+      for (let count = 0; count < wanted.deep && calls > 0; count += 1) chosen.push(drawDeep(random, calls));
+      for (const preemptions of chosen) {
+        if (stage.isOver) break;
+        await stage.play({ ...pair, preemptions });
+      }
+      operations += 1;
+    }
+  } finally {
+    await stage.close();
+  }
+  const { schedules, preempted, found } = stage;
+  return { schedules, preempted, operations, operationsOf: pairs.length, found };
+}
+
+type Preemptions = Schedule['preemptions'];
+
+function listPreemptions(calls: number): Preemptions[number][] {
+  return Array.from({ length: calls }, (_, at) => NAMES.map((by) => ({ at, by }))).flat();
+}
+
+/** What runs between may itself be cut in two: its calls come to those of the operation. */
+function drawDeep(random: SeededRandom, calls: number): Preemptions {
+  const depth = 2 + random.below(DEPTH_MAX - 1);
+  return Array.from({ length: depth }, (_, index) => ({
+    at: random.below(calls * (index + 1)),
+    by: random.pick(NAMES) as string,
+  })).sort((left, right) => left.at - right.at);
+}
+
+function shuffle<T>(random: SeededRandom, items: readonly T[]): T[] {
+  const left = [...items];
+  for (let last = left.length - 1; last > 0; last -= 1) {
+    const other = random.below(last + 1);
+    [left[last], left[other]] = [left[other] as T, left[last] as T];
+  }
+  return left;
+}
+
+class Stage {
+  schedules = 0;
+  preempted = 0;
+  readonly found: string[] = [];
+  readonly #wanted: SchedulesWanted;
+  #world: ScheduleWorld | undefined;
+  #played = 0;
+
+  constructor(wanted: SchedulesWanted) {
+    this.#wanted = wanted;
+  }
+
+  get isOver(): boolean {
+    return this.#wanted.isOver(this.schedules);
+  }
+
+  async play(schedule: Schedule): Promise<Played> {
+    this.#world ??= await this.#wanted.open();
+    const played = await playSchedule(this.#world, schedule);
+    this.schedules += 1;
+    this.#played += 1;
+    if (played.preempted > 0) this.preempted += 1;
+    if (played.wrong.length > 0) this.found.push(`${describe(schedule)}: ${played.wrong.join('; ')}`);
+    // What one schedule left must not be found again in the next.
+    if (played.wrong.length > 0 || this.#played === SCHEDULES_OF_A_WORLD) await this.close();
+    return played;
+  }
+
+  /** Sums of rows, pages, and a count by other statements than the server's: once a world. */
+  async close(): Promise<void> {
+    const world = this.#world;
+    if (world === undefined) return;
+    this.#world = undefined;
+    this.#played = 0;
+    const wanted = { isRepaired: false, rehashPercent: 100, signal: new AbortController().signal };
+    const { findings } = await checkDeployment(world.core, { ...wanted, report: () => undefined });
+    this.found.push(...findings.map(({ kind, message }) => `after the last of a world: ${kind} ${message}`));
+    if (world.dataDir !== undefined) this.found.push(...recount(world.dataDir).problems);
+    await world.close();
+  }
+}

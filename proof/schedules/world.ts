@@ -1,0 +1,109 @@
+/** What schedules run on: the rules over real rows, with a clock of the proof's own, and either kind of upload. */
+import { mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Core } from '../../packages/server/core/core.ts';
+import { PackJudgements } from '../../packages/server/core/packs/judge-pack.ts';
+import type { ContentStore, MetadataStore } from '../../packages/server/core/ports.ts';
+import { NO_QUOTAS } from '../../packages/server/core/quotas.ts';
+import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
+import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
+import { DirectStore } from '../../packages/server/core/test/direct-store.ts';
+import { openEmbeddedEngine } from '../../packages/server/deployment/test/embedded-engine-fixture.ts';
+import { PostgresMetadataStore } from '../../packages/server/engine/postgres/metadata-store.ts';
+import { openPostgres } from '../../packages/server/engine/postgres/open-postgres.ts';
+import { parsePostgresUrl } from '../../packages/server/engine/postgres-url.ts';
+import { unzstd } from '../../packages/server/engine/unzstd.ts';
+import { JudgingTurns } from '../../packages/server/shares/judging-turns.ts';
+import { objectsFolder } from '../../test/support/embedded-files.ts';
+import { makeTempFolder } from '../../test/support/temp-folder.ts';
+import { BEGIN_MS, HOUR_MS, MINUTE_MS, signer } from '../row-rot/world.ts';
+
+const DAY_MS = 24 * HOUR_MS;
+export const UPLOAD_TTL_MS = 5 * MINUTE_MS;
+const NODE_BYTES_MAX = 1024 * 1024;
+
+/** `sqlite`: a data folder; `direct`: its rows, and clients write to the store of bytes; `postgres`: the same with rows in PostgreSQL. */
+export type EngineName = 'sqlite' | 'direct' | 'postgres';
+
+export interface ScheduleWorld {
+  readonly core: Core;
+  readonly clock: { now: number };
+  /** where clients write to the store of bytes themselves */
+  readonly direct: DirectStore | undefined;
+  /** undefined: the rows are not in a folder */
+  readonly dataDir: string | undefined;
+  readonly fatal: readonly Error[];
+  /** names of all stored objects */
+  objects(): readonly string[];
+  close(): Promise<void>;
+}
+
+let drawn = 0;
+
+function coreOf(metadata: MetadataStore, content: ContentStore): Core {
+  return {
+    ...{ metadata, content, signer, quotas: NO_QUOTAS },
+    random: {
+      // Never the same twice.
+      bytes(count) {
+        drawn += 1;
+        const made = Buffer.alloc(count);
+        made.writeUIntBE(drawn, count - 6, 6);
+        return made;
+      },
+    },
+    rottenNodes: new RottenNodes(() => undefined),
+    strays: new StrayWatch(),
+    packs: new PackJudgements(unzstd, new JudgingTurns()),
+    settings: {
+      ...{ nodeBytesMax: NODE_BYTES_MAX, activeUploadsMax: 4_096, uploadTtlMs: UPLOAD_TTL_MS },
+      ...{ abandonedAfterMs: HOUR_MS, rootRefHistoryMs: DAY_MS },
+    },
+  };
+}
+
+export async function openFolderWorld(isDirect: boolean): Promise<ScheduleWorld> {
+  const folder = makeTempFolder('schedules', { fast: true });
+  const dataDir = join(folder.path, 'data');
+  mkdirSync(dataDir);
+  const clock = { now: BEGIN_MS };
+  const fatal: Error[] = [];
+  const engine = await openEmbeddedEngine({
+    ...{ dataDir, workers: 1, onFatal: (error) => fatal.push(error) },
+    clock: { now: () => clock.now },
+  });
+  const direct = isDirect ? new DirectStore(() => clock.now, UPLOAD_TTL_MS) : undefined;
+  return {
+    ...{ core: coreOf(engine.metadata, direct ?? engine.content), clock, direct, dataDir, fatal },
+    objects: () => direct?.generations ?? listObjects(dataDir),
+    async close() {
+      await engine.close();
+      folder.remove();
+    },
+  };
+}
+
+/** `url`: of an empty database. */
+export async function openPostgresWorld(url: string): Promise<ScheduleWorld> {
+  const clock = { now: BEGIN_MS };
+  const fatal: Error[] = [];
+  const pool = await openPostgres({ ...parsePostgresUrl(url, {}), connectionsMax: 8 });
+  const metadata = await PostgresMetadataStore.open({
+    ...{ pool, onFatal: (error: Error) => fatal.push(error) },
+    clock: { now: () => clock.now },
+  });
+  const direct = new DirectStore(() => clock.now, UPLOAD_TTL_MS);
+  return {
+    ...{ core: coreOf(metadata, direct), clock, direct, dataDir: undefined, fatal },
+    objects: () => direct.generations,
+    async close() {
+      await metadata.close();
+      await pool.close();
+    },
+  };
+}
+
+const listObjects = (dataDir: string): string[] =>
+  readdirSync(objectsFolder(dataDir), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => entry.name);
