@@ -14,7 +14,7 @@ import { withTurns } from './turns.ts';
 import type { ScheduleWorld } from './world.ts';
 
 /** Before the port call of that number, from 0, those of what runs in between included. */
-export interface Preemption {
+interface Preemption {
   readonly at: number;
   readonly by: string;
 }

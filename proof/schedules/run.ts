@@ -19,54 +19,77 @@ export interface SchedulesWanted {
   isOver(played: number): boolean;
 }
 
-export interface SchedulesPlayed {
-  readonly schedules: number;
-  /** those in which something ran between */
-  readonly preempted: number;
-  /** operations in scenes that were gone through, and all there are */
-  readonly operations: number;
-  readonly operationsOf: number;
-  /** what was played, and what was wrong */
-  readonly found: readonly string[];
-}
-
 const DEPTH_MAX = 3;
 /** One world grows slower with each Space that it has had. */
 const SCHEDULES_OF_A_WORLD = 200;
 const NAMES = Object.keys(ACTORS);
 
-export async function runSchedules(wanted: SchedulesWanted): Promise<SchedulesPlayed> {
-  const random = makeRandom(wanted.seed);
-  const pairs = shuffle(
-    random,
-    Object.keys(SCENES).flatMap((scene) => NAMES.map((operation) => ({ scene, operation }))),
-  );
-  const stage = new Stage(wanted);
-  let operations = 0;
-  try {
-    for (const pair of pairs) {
-      if (stage.isOver) break;
-      const { calls } = await stage.play({ ...pair, preemptions: [] });
-      const shallow = listPreemptions(calls).map((each) => [each]);
-      const chosen = shuffle(random, shallow).slice(0, wanted.shallowMax);
-      for (let count = 0; count < wanted.deep && calls > 0; count += 1) chosen.push(drawDeep(random, calls));
-      for (const preemptions of chosen) {
-        if (stage.isOver) break;
-        await stage.play({ ...pair, preemptions });
-      }
-      operations += 1;
-    }
-  } finally {
-    await stage.close();
+/** A walk over the operations in all scenes. */
+export class Schedules {
+  schedules = 0;
+  /** those in which something ran between */
+  preempted = 0;
+  /** what was played, and what was wrong */
+  readonly found: string[] = [];
+  readonly #wanted: SchedulesWanted;
+  readonly #random: SeededRandom;
+  readonly #left: Pick<Schedule, 'scene' | 'operation'>[];
+  #world: ScheduleWorld | undefined;
+  #played = 0;
+
+  constructor(wanted: SchedulesWanted) {
+    this.#wanted = wanted;
+    this.#random = makeRandom(wanted.seed);
+    const pairs = Object.keys(SCENES).flatMap((scene) => NAMES.map((operation) => ({ scene, operation })));
+    this.#left = shuffle(this.#random, pairs);
   }
-  const { schedules, preempted, found } = stage;
-  return { schedules, preempted, operations, operationsOf: pairs.length, found };
+
+  get #isOver(): boolean {
+    return this.#wanted.isOver(this.schedules);
+  }
+
+  /** One operation in one scene, by itself and cut in two. Resolves false when it is over. */
+  async playNext(): Promise<boolean> {
+    const pair = this.#isOver ? undefined : this.#left.pop();
+    if (pair === undefined) return false;
+    const { calls } = await this.#play({ ...pair, preemptions: [] });
+    const chosen = shuffle(this.#random, listPreemptions(calls)).slice(0, this.#wanted.shallowMax);
+    for (let count = 0; count < this.#wanted.deep && calls > 0; count += 1)
+      chosen.push(drawDeep(this.#random, calls));
+    for (const preemptions of chosen) if (!this.#isOver) await this.#play({ ...pair, preemptions });
+    return true;
+  }
+
+  async #play(schedule: Schedule): Promise<Played> {
+    this.#world ??= await this.#wanted.open();
+    const played = await playSchedule(this.#world, schedule);
+    this.schedules += 1;
+    this.#played += 1;
+    if (played.preempted > 0) this.preempted += 1;
+    if (played.wrong.length > 0) this.found.push(`${describe(schedule)}: ${played.wrong.join('; ')}`);
+    // What one schedule left must not be found again in the next.
+    if (played.wrong.length > 0 || this.#played === SCHEDULES_OF_A_WORLD) await this.close();
+    return played;
+  }
+
+  /** Ends the world. Sums of rows, pages, and a count by other statements than the server's are looked at here. */
+  async close(): Promise<void> {
+    const world = this.#world;
+    if (world === undefined) return;
+    this.#world = undefined;
+    this.#played = 0;
+    const wanted = { isRepaired: false, rehashPercent: 100, signal: new AbortController().signal };
+    const { findings } = await checkDeployment(world.core, { ...wanted, report: () => undefined });
+    this.found.push(...findings.map(({ kind, message }) => `after the last of a world: ${kind} ${message}`));
+    if (world.dataDir !== undefined) this.found.push(...recount(world.dataDir).problems);
+    await world.close();
+  }
 }
 
 type Preemptions = Schedule['preemptions'];
 
-function listPreemptions(calls: number): Preemptions[number][] {
-  return Array.from({ length: calls }, (_, at) => NAMES.map((by) => ({ at, by }))).flat();
+function listPreemptions(calls: number): Preemptions[] {
+  return Array.from({ length: calls }, (_, at) => NAMES.map((by) => [{ at, by }])).flat();
 }
 
 /** What runs between may itself be cut in two: its calls come to those of the operation. */
@@ -85,46 +108,4 @@ function shuffle<T>(random: SeededRandom, items: readonly T[]): T[] {
     [left[last], left[other]] = [left[other] as T, left[last] as T];
   }
   return left;
-}
-
-class Stage {
-  schedules = 0;
-  preempted = 0;
-  readonly found: string[] = [];
-  readonly #wanted: SchedulesWanted;
-  #world: ScheduleWorld | undefined;
-  #played = 0;
-
-  constructor(wanted: SchedulesWanted) {
-    this.#wanted = wanted;
-  }
-
-  get isOver(): boolean {
-    return this.#wanted.isOver(this.schedules);
-  }
-
-  async play(schedule: Schedule): Promise<Played> {
-    this.#world ??= await this.#wanted.open();
-    const played = await playSchedule(this.#world, schedule);
-    this.schedules += 1;
-    this.#played += 1;
-    if (played.preempted > 0) this.preempted += 1;
-    if (played.wrong.length > 0) this.found.push(`${describe(schedule)}: ${played.wrong.join('; ')}`);
-    // What one schedule left must not be found again in the next.
-    if (played.wrong.length > 0 || this.#played === SCHEDULES_OF_A_WORLD) await this.close();
-    return played;
-  }
-
-  /** Sums of rows, pages, and a count by other statements than the server's: once a world. */
-  async close(): Promise<void> {
-    const world = this.#world;
-    if (world === undefined) return;
-    this.#world = undefined;
-    this.#played = 0;
-    const wanted = { isRepaired: false, rehashPercent: 100, signal: new AbortController().signal };
-    const { findings } = await checkDeployment(world.core, { ...wanted, report: () => undefined });
-    this.found.push(...findings.map(({ kind, message }) => `after the last of a world: ${kind} ${message}`));
-    if (world.dataDir !== undefined) this.found.push(...recount(world.dataDir).problems);
-    await world.close();
-  }
 }

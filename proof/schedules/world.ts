@@ -19,11 +19,8 @@ import { makeTempFolder } from '../../test/support/temp-folder.ts';
 import { BEGIN_MS, HOUR_MS, MINUTE_MS, signer } from '../row-rot/world.ts';
 
 const DAY_MS = 24 * HOUR_MS;
-export const UPLOAD_TTL_MS = 5 * MINUTE_MS;
+const UPLOAD_TTL_MS = 5 * MINUTE_MS;
 const NODE_BYTES_MAX = 1024 * 1024;
-
-/** `sqlite`: a data folder; `direct`: its rows, and clients write to the store of bytes; `postgres`: the same with rows in PostgreSQL. */
-export type EngineName = 'sqlite' | 'direct' | 'postgres';
 
 export interface ScheduleWorld {
   readonly core: Core;
@@ -40,7 +37,7 @@ export interface ScheduleWorld {
 
 let drawn = 0;
 
-function coreOf(metadata: MetadataStore, content: ContentStore): Core {
+function coreOf(metadata: MetadataStore, content: ContentStore, keepReplacedMs: number): Core {
   return {
     ...{ metadata, content, signer, quotas: NO_QUOTAS },
     random: {
@@ -57,7 +54,7 @@ function coreOf(metadata: MetadataStore, content: ContentStore): Core {
     packs: new PackJudgements(unzstd, new JudgingTurns()),
     settings: {
       ...{ nodeBytesMax: NODE_BYTES_MAX, activeUploadsMax: 4_096, uploadTtlMs: UPLOAD_TTL_MS },
-      ...{ abandonedAfterMs: HOUR_MS, rootRefHistoryMs: DAY_MS },
+      ...{ abandonedAfterMs: HOUR_MS, rootRefHistoryMs: DAY_MS, keepReplacedMs },
     },
   };
 }
@@ -74,7 +71,8 @@ export async function openFolderWorld(isDirect: boolean): Promise<ScheduleWorld>
   });
   const direct = isDirect ? new DirectStore(() => clock.now, UPLOAD_TTL_MS) : undefined;
   return {
-    ...{ core: coreOf(engine.metadata, direct ?? engine.content), clock, direct, dataDir, fatal },
+    ...{ clock, direct, dataDir, fatal },
+    core: coreOf(engine.metadata, direct ?? engine.content, isDirect ? DAY_MS : 0),
     objects: () => direct?.generations ?? listObjects(dataDir),
     async close() {
       await engine.close();
@@ -94,7 +92,7 @@ export async function openPostgresWorld(url: string): Promise<ScheduleWorld> {
   });
   const direct = new DirectStore(() => clock.now, UPLOAD_TTL_MS);
   return {
-    ...{ core: coreOf(metadata, direct), clock, direct, dataDir: undefined, fatal },
+    ...{ core: coreOf(metadata, direct, DAY_MS), clock, direct, dataDir: undefined, fatal },
     objects: () => direct.generations,
     async close() {
       await metadata.close();
