@@ -40,7 +40,7 @@ const SHARES = 'packages/server/shares/';
 const TRACES = 'packages/server/traces/';
 
 /** The rooms of trees in the SDK, the lowest first. */
-const TREE_ROOMS = ['format', 'build', 'read', 'jobs', 'walk', 'push', 'pull'];
+const TREE_ROOMS = ['format', 'build', 'read', 'jobs', 'walk', 'edit', 'push', 'pull'];
 
 /** First match wins, so the narrow rooms come first. Tools beside a package run on the developer's machine only. */
 export const ROOMS: readonly Room[] = [
@@ -195,6 +195,7 @@ function clientRooms(): Room[] {
   const tree = 'packages/client/tree/';
   const bundle = 'packages/client/bundle/';
   const catalog = 'packages/client/catalog/';
+  const heads = 'packages/client/heads/';
   const doors = ['packages/client/index.ts', 'packages/client/internal.ts'];
   const inside = 'packages/client/';
   const room = (folder: string, folders: readonly string[], reason: string): Room => {
@@ -208,7 +209,7 @@ function clientRooms(): Room[] {
   /** May import the SDK's root and the rooms `below` it, and nothing else of trees. */
   const job = (name: string, below: readonly string[], reason: string): Room => {
     const others = TREE_ROOMS.filter((each) => each !== name && !below.includes(each));
-    const closed = [bundle, catalog, ...doors, ...others.map((each) => `${tree}${each}/`)];
+    const closed = [bundle, catalog, heads, ...doors, ...others.map((each) => `${tree}${each}/`)];
     return except(closed, room(`${tree}${name}/`, [inside], reason));
   };
   return [
@@ -227,21 +228,26 @@ function clientRooms(): Room[] {
     ),
     job('jobs', ['format', 'read'], 'what long jobs share knows none of them'),
     job('walk', ['format', 'read', 'jobs'], 'a walk reads trees: it neither builds, pushes nor pulls'),
+    job('edit', ['format', 'build', 'read', 'walk'], 'an edit changes a stored tree: it pushes no folder'),
     job('push', ['format', 'build', 'jobs'], 'a push sends nodes of a supply: it neither reads nor pulls'),
     job('pull', ['format', 'read', 'jobs', 'walk'], 'a pull walks a tree: it neither builds nor pushes'),
     except(
-      [tree, catalog, ...doors],
+      [tree, catalog, heads, ...doors],
       room(bundle, [inside], 'bundles carry nodes of any kind: they know no trees'),
     ),
     except(
-      [tree, bundle, ...doors],
+      [tree, bundle, heads, ...doors],
       room(catalog, [inside], 'names keep roots of any kind: they know no trees'),
+    ),
+    except(
+      [bundle, ...doors],
+      room(heads, [inside], 'the head of a name is a tree: here alone names and trees meet'),
     ),
     ...doors.map((door) =>
       room(door, [inside], 'the doors of the SDK run on web standards and protocol alone'),
     ),
     except(
-      [tree, bundle, catalog, ...doors],
+      [tree, bundle, catalog, heads, ...doors],
       room(inside, [inside], 'the SDK runs on web standards and protocol alone'),
     ),
   ];

@@ -7,6 +7,7 @@ export { importBundle } from './bundle/import-bundle.ts';
 export { readBundle } from './bundle/read-bundle.ts';
 export { CatalogError } from './catalog/catalog-error.ts';
 export { encodeCatalog, parseCatalog, type Snapshot } from './catalog/catalog-format.ts';
+export { compareAndSetName } from './catalog/compare-and-set.ts';
 export { readNames } from './catalog/read-catalogs.ts';
 export { findReference, parseReference, resolveReference } from './catalog/resolve-reference.ts';
 export { decideRetention } from './catalog/retention.ts';
@@ -22,6 +23,7 @@ export { type Client, createClient } from './client.ts';
 export type { ClientOptions } from './client-options.ts';
 export type { NodeContent } from './content.ts';
 export { CasError, type CasErrorCode, VerificationError } from './errors.ts';
+export { editName } from './heads/edit-name.ts';
 export { type LeaseKeeper, type LeaseKeeperEvent, startLeaseKeeper } from './lease-keeper.ts';
 export { hashNode, type NewNode } from './new-node.ts';
 export type { PutResult } from './put-node.ts';
@@ -35,6 +37,9 @@ export {
   FileBuilder,
 } from './tree/build/builders.ts';
 export { type DirectoryEntry, TreeFormatError } from './tree/format/tree-format.ts';
+export { EditError } from './tree/edit/edit-error.ts';
+export { editTree } from './tree/edit/edit-tree.ts';
+export type { TreeEdit } from './tree/edit/tree-edit.ts';
 export { createPatientClient } from './tree/jobs/patient-client.ts';
 export { createPatientSource } from './tree/jobs/patient-source.ts';
 export { type ProgressEvent, startProgress } from './tree/jobs/progress.ts';

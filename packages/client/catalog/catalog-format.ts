@@ -22,8 +22,10 @@ const CATALOG_CONTENT_BYTES_MAX = 16 * 1024 * 1024;
 const CATALOG_ROOTS_MAX = NODE_REFS_MAX * NODE_REFS_MAX;
 /** UTF-16 units of `host`, `path` and `random`. */
 const CATALOG_TEXT_UNITS_MAX = 32_768;
+/** Of a message, in UTF-8. */
+const MESSAGE_BYTES_MAX = 1024;
 
-/** A tree as it was pushed under a name at one time. */
+/** A tree as it was pushed under a name at one time. Fields of other writers may stand beside these, and are kept. */
 export interface Snapshot {
   /** 16 hexadecimal digits, never used again */
   readonly id: string;
@@ -38,6 +40,8 @@ export interface Snapshot {
   readonly bytes: number;
   /** no policy forgets it */
   readonly pinned?: true;
+  /** what its writer said of it, at most 1,024 bytes of UTF-8 */
+  readonly message?: string;
 }
 
 export interface Catalog {
@@ -46,7 +50,12 @@ export interface Catalog {
   /** The catalogs it took the place of. They are named, not referred to: what was forgotten can go. */
   readonly previous: readonly Hash[];
   readonly snapshots: readonly Snapshot[];
+  /** fields of other writers, which are kept */
+  readonly others?: OtherFields | undefined;
 }
+
+/** Fields that this version does not know, as JSON has them. */
+type OtherFields = Readonly<Record<string, unknown>>;
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 /** Such a name could be taken for a hash or the beginning of one. */
@@ -91,12 +100,13 @@ export function listRoots(snapshots: readonly Snapshot[]): readonly Hash[] {
 }
 
 /** The content of a catalog: JSON without spaces, fields and snapshots in one order. Throws CatalogError TOO_LARGE. */
-export function encodeCatalog({ random, previous, snapshots }: Catalog): Uint8Array {
+export function encodeCatalog({ random, previous, snapshots, others }: Catalog): Uint8Array {
   const text = JSON.stringify({
     version: CATALOG_VERSION,
     random,
     previous,
     snapshots: [...snapshots].sort(compareSnapshots).map(inOrder),
+    ...others,
   });
   const bytes = new TextEncoder().encode(text);
   if (bytes.length > CATALOG_CONTENT_BYTES_MAX || listRoots(snapshots).length > CATALOG_ROOTS_MAX) {
@@ -108,8 +118,21 @@ export function encodeCatalog({ random, previous, snapshots }: Catalog): Uint8Ar
   return bytes;
 }
 
-function inOrder({ id, name, root, time, host, path, bytes, pinned }: Snapshot): Snapshot {
-  return { id, name, root, time, host, path, bytes, ...(pinned ? { pinned } : {}) };
+function inOrder(snapshot: Snapshot): Snapshot {
+  const { id, name, root, time, host, path, bytes, pinned, message, ...others } = snapshot;
+  const marks = { ...(pinned ? { pinned } : {}), ...(message ? { message } : {}) };
+  return { id, name, root, time, host, path, bytes, ...marks, ...others };
+}
+
+/** Throws CatalogError INVALID_ARGUMENT for what no message can be. */
+export function checkMessage(message: string | undefined): string | undefined {
+  if (message === undefined) return undefined;
+  const isText = typeof message === 'string' && message.isWellFormed();
+  if (isText && new TextEncoder().encode(message).length <= MESSAGE_BYTES_MAX) return message;
+  throw new CatalogError(
+    'INVALID_ARGUMENT',
+    `a message is text of at most ${MESSAGE_BYTES_MAX} bytes in UTF-8`,
+  );
 }
 
 /**
@@ -131,7 +154,7 @@ export function parseCatalog(contentType: string, content: Uint8Array): Catalog 
   if (version !== CATALOG_VERSION) {
     throw Number.isSafeInteger(version) ? otherVersion(`version ${version}`) : malformed('it has no version');
   }
-  checkFields(fields, ['version', 'random', 'previous', 'snapshots'], 'the catalog');
+  const others = findOthers(fields, ['version', 'random', 'previous', 'snapshots']);
   const snapshots = asArray(fields.get('snapshots'), 'snapshots').map(parseSnapshot);
   if (new Set(snapshots.map(({ id }) => id)).size !== snapshots.length) {
     throw malformed('two snapshots have one id');
@@ -140,6 +163,7 @@ export function parseCatalog(contentType: string, content: Uint8Array): Catalog 
     random: asRandom(fields.get('random')),
     previous: asArray(fields.get('previous'), 'previous').map((hash) => asHash(hash, 'previous')),
     snapshots: snapshots.sort(compareSnapshots),
+    ...(Object.keys(others).length === 0 ? {} : { others }),
   };
 }
 
@@ -152,14 +176,14 @@ function parseJson(content: Uint8Array): JsonValue {
   }
 }
 
-const SNAPSHOT_FIELDS = ['id', 'name', 'root', 'time', 'host', 'path', 'bytes', 'pinned'];
+const SNAPSHOT_FIELDS = ['id', 'name', 'root', 'time', 'host', 'path', 'bytes', 'pinned', 'message'];
 
 function parseSnapshot(value: JsonValue): Snapshot {
   const fields = asObject(value, 'a snapshot');
-  checkFields(fields, SNAPSHOT_FIELDS, 'a snapshot');
   const id = asText(fields.get('id'), 'id');
   const name = asText(fields.get('name'), 'name');
   const pinned = fields.get('pinned');
+  const message = fields.get('message');
   if (!isSnapshotId(id)) throw malformed(`${quote(id)} is no id of a snapshot`);
   if (!isSnapshotName(name)) throw malformed(`${quote(name)} is no name`);
   if (pinned !== undefined && typeof pinned !== 'boolean')
@@ -173,14 +197,21 @@ function parseSnapshot(value: JsonValue): Snapshot {
     path: asText(fields.get('path'), 'path'),
     bytes: asCount(fields.get('bytes'), 'bytes'),
     ...(pinned ? { pinned } : {}),
+    ...(message === undefined ? {} : { message: asText(message, 'message') }),
+    ...findOthers(fields, SNAPSHOT_FIELDS),
   });
 }
 
-/** The next change would lose a field that this version does not know, so such a list counts as unreadable. */
-function checkFields(fields: JsonObject, known: readonly string[], where: string): void {
-  for (const name of fields.keys()) {
-    if (!known.includes(name)) throw malformed(`${where} has an unknown field ${quote(name)}`);
-  }
+/** A change keeps what it does not know. */
+function findOthers(fields: JsonObject, known: readonly string[]): OtherFields {
+  return Object.fromEntries(
+    [...fields].filter(([name]) => !known.includes(name)).map(([name, value]) => [name, toPlain(value)]),
+  );
+}
+
+function toPlain(value: JsonValue): unknown {
+  if (isJsonObject(value)) return Object.fromEntries([...value].map(([name, each]) => [name, toPlain(each)]));
+  return Array.isArray(value) ? value.map(toPlain) : value;
 }
 
 function asObject(value: JsonValue | undefined, what: string): JsonObject {

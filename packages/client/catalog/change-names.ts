@@ -1,9 +1,11 @@
 /**
  * Changes the list of snapshots without a lock. One commit gives a new catalog a balance of 1 and takes the whole balance from the
  * catalogs that it replaces. If two writers replace the same catalog, the server refuses the second: the balance is gone (409), or
- * the node itself is (404). The second then reads everything again, so no change is ever lost.
+ * the node itself is (404). The second then reads everything again, so no change is ever lost. Where no catalog stands nothing is taken,
+ * so the first commits exclude each other by their request ids. Of a catalog that another domain holds too, two may take the balance:
+ * the change reads that back, and the later one is done again.
  */
-import { type Hash, ROOT_REF_CHANGES_MAX, ROOT_REF_DELTA_MAX } from '@holdfast/protocol';
+import { type Hash, ROOT_REF_CHANGES_MAX, type RootRefItem } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
 import { sleep, systemClock } from '../deadline.ts';
 import { CasError } from '../errors.ts';
@@ -21,6 +23,7 @@ import {
   type StandingCatalog,
 } from './read-catalogs.ts';
 import { storeCatalog } from './store-catalog.ts';
+import { findLost, findOverdrawn, nameCommit, takeWhole, withoutCatalog } from './taken-twice.ts';
 
 /** What changing names needs of a client: reading them, and `cas:nodes:lease` and `cas:root-refs:update`. */
 export type CatalogWriter = CatalogReader & Pick<Client, 'putNode' | 'leaseNode' | 'updateRootRefs'>;
@@ -33,6 +36,8 @@ export interface ChangeOptions extends CatalogOptions {
 /** If so many writers change one list at once, each of them succeeds within this many rounds. */
 const ATTEMPTS_MAX_DEFAULT = 100;
 const RANDOM_BYTES = 16;
+/** How often no catalog has stood in one domain. */
+const FIRST_CATALOGS_MAX = 10_000;
 
 /** Makes the new list from the present one; undefined when nothing is to change. Called on every attempt, so it must be pure. */
 export type NamesChange = (
@@ -59,6 +64,9 @@ export interface NamesCommit {
 /** The change that one attempt commits. */
 interface Plan {
   readonly replaced: readonly StandingCatalog[];
+  readonly restored: readonly RootRefItem[];
+  /** no catalog stands */
+  readonly isFirst: boolean;
   readonly snapshots: readonly Snapshot[];
 }
 
@@ -69,14 +77,22 @@ export async function changeNames(
   options: ChangeOptions = {},
 ): Promise<ChangedNames> {
   const { signal, clock = systemClock, random = Math.random } = options;
-  const memory = options.memory ?? new Map();
+  const withMemory = { ...options, memory: options.memory ?? new Map() };
   const attemptsMax = options.attemptsMax ?? ATTEMPTS_MAX_DEFAULT;
+  let lost: Hash | undefined;
   for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
-    const before = await readNames(client, { ...options, memory });
-    const wanted = await change(before.snapshots, before);
+    const read = await readNames(client, withMemory);
+    const before = lost === undefined ? read : withoutCatalog(read, lost);
+    const changed = await change(before.snapshots, before);
+    // What lost is taken away in any case.
+    const wanted = changed ?? (before === read ? undefined : before.snapshots);
     if (wanted === undefined) return { before, commit: undefined };
-    const commit = await tryCommit(client, before, wanted, options);
-    if (commit !== undefined) return { before, commit };
+    // A balance that cannot be brought back, of a damaged node, must not hold up every attempt.
+    const isRestoring = attempt === 1 || lost !== undefined;
+    const restored = isRestoring ? await findOverdrawn(client, read, withMemory) : [];
+    const commit = await tryCommit(client, { before: read, wanted, restored }, withMemory);
+    lost = commit && (await findLost(client, commit, read, withMemory));
+    if (commit !== undefined && lost === undefined) return { before, commit };
     await sleep(clock, planBackoff(attempt, CONTENTION_POLICY, random), signal);
   }
   throw new CatalogError(
@@ -85,21 +101,29 @@ export async function changeNames(
   );
 }
 
+interface Attempt {
+  readonly before: DomainNames;
+  readonly wanted: readonly Snapshot[];
+  /** balances below 0 that this commit brings back to 0 */
+  readonly restored: readonly RootRefItem[];
+}
+
 /** Undefined when another was faster. */
 async function tryCommit(
   client: CatalogWriter,
-  before: DomainNames,
-  wanted: readonly Snapshot[],
+  { before, wanted, restored }: Attempt,
   options: ChangeOptions,
 ): Promise<NamesCommit | undefined> {
   // The new catalog takes one of the changes that a commit may have. If more catalogs stand, later commits merge the rest.
   let replaced = before.catalogs.slice(0, ROOT_REF_CHANGES_MAX - 1);
   let blocked: readonly Snapshot[] = [];
   for (;;) {
-    const plan: Plan = { replaced, snapshots: planList(before, replaced, wanted, blocked) };
+    const snapshots = planList(before, replaced, wanted, blocked);
+    const plan: Plan = { replaced, restored, isFirst: before.catalogs.length === 0, snapshots };
     if (plan.snapshots.length === 0) return commitPlan(client, plan, undefined, options);
     const previous = replaced.map(({ hash }) => hash);
-    const catalog = { random: randomHex(RANDOM_BYTES), previous, snapshots: plan.snapshots };
+    const others = Object.assign({}, ...replaced.map(({ catalog }) => catalog.others));
+    const catalog = { random: randomHex(RANDOM_BYTES), previous, snapshots: plan.snapshots, others };
     const stored = await storeCatalog(client, catalog, options);
     if (stored.state === 'ready') return commitPlan(client, plan, stored.hash, options);
     const unready = new Set(stored.unready);
@@ -143,23 +167,50 @@ function planList(
 
 async function commitPlan(
   client: CatalogWriter,
-  { replaced }: Plan,
+  { replaced, restored, isFirst }: Plan,
   hash: Hash | undefined,
-  { signal }: ChangeOptions,
+  options: ChangeOptions,
 ): Promise<NamesCommit | undefined> {
-  // Every catalog is unique, so its hash names the commit: sent again, it is the same one.
-  const requestId = `catalog-${hash ?? randomHex(RANDOM_BYTES)}`;
-  const changes: Record<Hash, number> = Object.fromEntries(
-    replaced.map((catalog) => [catalog.hash, -Math.min(catalog.refCount, ROOT_REF_DELTA_MAX)]),
-  );
+  if (isFirst && hash !== undefined) return commitFirst(client, hash, options);
+  const changes: Record<Hash, number> = Object.fromEntries(replaced.map(takeWhole));
   if (hash !== undefined) changes[hash] = 1;
+  const room = ROOT_REF_CHANGES_MAX - Object.keys(changes).length;
+  for (const { hash: overdrawn, refCount } of restored.slice(0, room)) changes[overdrawn] = -refCount;
+  const requestId = nameCommit(hash ?? randomHex(RANDOM_BYTES));
   try {
-    const { revision } = await client.updateRootRefs({ requestId, changes }, { signal });
+    const { revision } = await client.updateRootRefs({ requestId, changes }, { signal: options.signal });
     return { requestId, revision, catalog: hash, replaced: replaced.map((catalog) => catalog.hash) };
   } catch (error) {
     if (error instanceof CasError && (error.status === 404 || error.status === 409)) return undefined;
     throw error;
   }
+}
+
+/**
+ * Where no catalog stands nothing is taken, and only a request id can exclude. All who come first use the same ids in the same order: the
+ * next one only after the one before was used and still, or again, none stands.
+ */
+async function commitFirst(
+  client: CatalogWriter,
+  hash: Hash,
+  options: ChangeOptions,
+): Promise<NamesCommit | undefined> {
+  for (let number = 0; number < FIRST_CATALOGS_MAX; number += 1) {
+    const requestId = `first-catalog-${number}`;
+    try {
+      const { revision } = await client.updateRootRefs(
+        { requestId, changes: { [hash]: 1 } },
+        { signal: options.signal },
+      );
+      return { requestId, revision, catalog: hash, replaced: [] };
+    } catch (error) {
+      if (!(error instanceof CasError) || (error.status !== 404 && error.status !== 409)) throw error;
+      if (error.code !== 'IDEMPOTENCY_CONFLICT') return undefined;
+    }
+    const { catalogs } = await readNames(client, options);
+    if (catalogs.length > 0) return undefined;
+  }
+  return undefined;
 }
 
 function notReady(snapshots: readonly Snapshot[], consequence: string): CatalogError {

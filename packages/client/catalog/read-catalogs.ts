@@ -6,6 +6,7 @@ import { checkMethod, checkOptions } from '../arguments.ts';
 import type { Client } from '../client.ts';
 import { type Clock, sleep, systemClock } from '../deadline.ts';
 import { CasError } from '../errors.ts';
+import { getAlone } from '../get-alone.ts';
 import { CATALOGS_BYTES_MAX, ROOT_REFS_HELD_MAX } from '../limits.ts';
 import { mapInOrder } from '../map-in-order.ts';
 import type { CallOptions } from '../operations.ts';
@@ -22,7 +23,8 @@ import {
 } from './catalog-format.ts';
 
 /** What reading names needs of a client: `cas:nodes:read`, `cas:root-refs:read` and a refDomain. */
-export type CatalogReader = Pick<Client, 'rootRefs' | 'readMetadata' | 'getNode'>;
+export type CatalogReader = Pick<Client, 'rootRefs' | 'readMetadata' | 'getNode'> &
+  Partial<Pick<Client, 'bulk'>>;
 
 export interface CatalogOptions extends CallOptions {
   /** What was learned of nodes, which never change: give the same one to calls that follow each other. */
@@ -120,8 +122,8 @@ async function readOnce(
 type RootRefList = Pick<DomainNames, 'refDomain' | 'revision' | 'rootRefs'>;
 
 /** Undefined when the server has forgotten the revision that the walk began with, unless it is the last attempt. */
-async function listRootRefs(
-  client: CatalogReader,
+export async function listRootRefs(
+  client: Pick<Client, 'rootRefs'>,
   { signal }: CallOptions,
   isLast: boolean,
 ): Promise<RootRefList | undefined> {
@@ -167,7 +169,7 @@ async function findCatalog(
 
 /** The catalog `hash` is, or that it is none. Throws CatalogError, RottenNodeError, CasError. */
 export async function readCatalog(
-  client: Pick<Client, 'readMetadata' | 'getNode'>,
+  client: Omit<CatalogReader, 'rootRefs'>,
   hash: Hash,
   options: CatalogOptions & Partial<Pick<FullOptions, 'room'>> = {},
 ): Promise<Catalog | 'other'> {
@@ -181,7 +183,7 @@ export async function readCatalog(
   }
   // The version is in the metadata, so it is checked first, even when the content is damaged.
   if (metadata.contentType !== CATALOG_CONTENT_TYPE) parseCatalog(metadata.contentType, new Uint8Array());
-  const { content } = await readUnlessRotten(hash, () => client.getNode(hash, { signal }), {
+  const { content } = await readUnlessRotten(hash, () => getAlone(client, hash, { signal }), {
     client,
     clock,
     signal,

@@ -2,7 +2,13 @@
 import { checkObject } from '../arguments.ts';
 import { systemClock } from '../deadline.ts';
 import { CatalogError } from './catalog-error.ts';
-import { CATALOG_CONTENT_TYPE, encodeCatalog, parseCatalog, type Snapshot } from './catalog-format.ts';
+import {
+  CATALOG_CONTENT_TYPE,
+  checkMessage,
+  encodeCatalog,
+  parseCatalog,
+  type Snapshot,
+} from './catalog-format.ts';
 import {
   type CatalogWriter,
   type ChangedNames,
@@ -46,9 +52,11 @@ export async function addSnapshot(
   const id = snapshot.id ?? makeSnapshotId();
   const clock = options.clock ?? systemClock;
   const { name, root, host, path, bytes, pinned } = snapshot;
+  const message = checkMessage(snapshot.message);
   const entryNow = (): Snapshot => ({
     ...{ id, name, root, time: clock.now(), host, path, bytes },
     ...(pinned ? { pinned } : {}),
+    ...(message ? { message } : {}),
   });
   let added = checkSnapshot(entryNow());
   const { before, commit } = await changeNames(

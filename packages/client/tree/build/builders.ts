@@ -111,6 +111,20 @@ export class DirectoryBuilder {
     return this.#closePage();
   }
 
+  /** Whether a node of `level` (0: a page) may be taken over as it is: nothing below that level is open. */
+  canAdopt(level: number): boolean {
+    return this.#page.length === 0 && this.#indexes.isAligned(level);
+  }
+
+  /**
+   * Takes over a page or index of another form of this directory, with all below it, where `canAdopt` allows. It must end as a builder
+   * ends it, which all do but the last of a level; nothing may follow the last.
+   */
+  adopt(level: number, child: DirectoryIndexChild): void | Promise<void> {
+    this.#lastName = child.firstName;
+    return this.#indexes.adopt(level, child);
+  }
+
   /** The last nodes are emitted. Rejects with TreeFormatError when an entry is invalid. */
   async finish(): Promise<BuiltDirectory> {
     if (this.#indexes.isEmpty()) {

@@ -41,6 +41,17 @@ export class LevelStack<Child> {
     return isFull ? this.#close(level) : undefined;
   }
 
+  /** Whether no node of `level` or below is open. */
+  isAligned(level: number): boolean {
+    return this.#levels.slice(0, level).every(({ open }) => open.length === 0);
+  }
+
+  /** Adds a node of `level` that was made elsewhere. The levels below count as having many children. */
+  adopt(level: number, child: Child): void | Promise<void> {
+    for (let below = 1; below <= level; below += 1) this.#levelAt(below).receivedCount += CHILDREN_MIN;
+    return this.add(level + 1, child);
+  }
+
   /** Closes what is open; the root. Rejects with TreeFormatError when nothing was added. */
   async finish(): Promise<Child> {
     for (let level = 1; ; level += 1) {

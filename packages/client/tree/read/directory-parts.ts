@@ -54,7 +54,19 @@ export async function findDirectoryEntry(
   name: Uint8Array,
   options: CallOptions,
 ): Promise<DirectoryEntry | undefined> {
-  let part = await readDirectoryPart(source, hashOf(directory), expectRoot(directory), options);
+  const read: ReadPart = (hash, expected) => readDirectoryPart(source, hash, expected, options);
+  return findEntryInParts(read, directory, name);
+}
+
+export type ReadPart = (hash: Hash, expected: ExpectedDirectoryPart) => Promise<DirectoryPart>;
+
+/** The same for a reader that has read some parts before. */
+export async function findEntryInParts(
+  read: ReadPart,
+  directory: DirectoryRef,
+  name: Uint8Array,
+): Promise<DirectoryEntry | undefined> {
+  let part = await read(hashOf(directory), expectRoot(directory));
   let endName: Uint8Array | undefined;
   while (part.type === 'directory-index') {
     const at = findLastNotAfter(part.children, ({ firstName }) => firstName, name);
@@ -62,7 +74,7 @@ export async function findDirectoryEntry(
     if (child === undefined) return undefined;
     const expected = expectChild(part, at, endName);
     endName = expected.endName;
-    part = await readDirectoryPart(source, child.hash, expected, options);
+    part = await read(child.hash, expected);
   }
   const found = part.entries[findLastNotAfter(part.entries, (entry) => entry.name, name)];
   return found !== undefined && compareNames(found.name, name) === 0 ? found : undefined;

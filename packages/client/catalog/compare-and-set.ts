@@ -1,0 +1,75 @@
+/** The head of a name as one value that many writers compare and set. */
+import type { Hash } from '@holdfast/protocol';
+import { type CheckedCall, checkHash, checkObject } from '../arguments.ts';
+import { systemClock } from '../deadline.ts';
+import { checkMessage, type Snapshot } from './catalog-format.ts';
+import { type CatalogWriter, type ChangeOptions, changeNames } from './change-names.ts';
+import { checkSnapshotName } from './find-snapshot.ts';
+import { findHead, timeAfter } from './head.ts';
+import { makeSnapshotId } from './snapshots.ts';
+
+export interface CompareAndSet {
+  /** the root of the latest snapshot; undefined: there must be none */
+  readonly from: Hash | undefined;
+  /** a node that is ready */
+  readonly to: Hash;
+}
+
+export interface CompareAndSetOptions extends ChangeOptions {
+  readonly message?: string | undefined;
+  /** as the list shows them; empty and 0 when left out */
+  readonly host?: string | undefined;
+  readonly path?: string | undefined;
+  readonly bytes?: number | undefined;
+}
+
+export type ComparedAndSet =
+  | { readonly swapped: true; readonly snapshot: Snapshot }
+  /** `head`: what is there instead; undefined: nothing */
+  | { readonly swapped: false; readonly head: Snapshot | undefined };
+
+const CALL: CheckedCall = { name: 'compareAndSetName', requestOperation: 'updateRootRefs' };
+
+/**
+ * Lists `to` as the newest snapshot of the name if the newest now is still of `from`. Of any number of writers with one `from` exactly one
+ * wins. Rejects with CatalogError, CasError; losing is no error.
+ */
+export async function compareAndSetName(
+  client: CatalogWriter,
+  name: string,
+  change: CompareAndSet,
+  options: CompareAndSetOptions = {},
+): Promise<ComparedAndSet> {
+  checkSnapshotName(name);
+  checkObject(CALL, 'the change', change);
+  const { from, to } = change;
+  if (from !== undefined) checkHash(CALL, from, 'from');
+  checkHash(CALL, to, 'to');
+  const { host = '', path = '', bytes = 0, clock = systemClock } = options;
+  const message = checkMessage(options.message);
+  const id = makeSnapshotId();
+  let outcome: ComparedAndSet = { swapped: false, head: undefined };
+  await changeNames(
+    client,
+    (snapshots) => {
+      const head = findHead(snapshots, name);
+      outcome = { swapped: false, head };
+      if (head?.root !== from) return undefined;
+      const marks = message ? { message } : {};
+      const snapshot = {
+        id,
+        name,
+        root: to,
+        time: timeAfter(head, clock.now()),
+        host,
+        path,
+        bytes,
+        ...marks,
+      };
+      outcome = { swapped: true, snapshot };
+      return [...snapshots, snapshot];
+    },
+    options,
+  );
+  return outcome;
+}
