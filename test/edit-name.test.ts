@@ -9,12 +9,12 @@ import {
   createClient,
   EditError,
   editName,
-  type FetchFunction,
   forgetSnapshots,
   readNames,
   setPinned,
   type TreeEdit,
 } from '../packages/client/index.ts';
+import type { FetchFunction } from '../packages/client/internal.ts';
 import { pushFolder } from '../packages/files/sdk.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
 import { makeTempFolder } from './support/temp-folder.ts';

@@ -36,10 +36,10 @@ export {
   DirectoryBuilder,
   FileBuilder,
 } from './tree/build/builders.ts';
-export { type DirectoryEntry, TreeFormatError } from './tree/format/tree-format.ts';
 export { EditError } from './tree/edit/edit-error.ts';
 export { editTree } from './tree/edit/edit-tree.ts';
 export type { TreeEdit } from './tree/edit/tree-edit.ts';
+export { type DirectoryEntry, TreeFormatError } from './tree/format/tree-format.ts';
 export { createPatientClient } from './tree/jobs/patient-client.ts';
 export { createPatientSource } from './tree/jobs/patient-source.ts';
 export { type ProgressEvent, startProgress } from './tree/jobs/progress.ts';

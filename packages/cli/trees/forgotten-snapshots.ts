@@ -5,7 +5,13 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { CATALOG_CONTENT_TYPE, encodeCatalog, parseCatalog, type Retention, type Snapshot } from '@holdfast/client/internal';
+import {
+  CATALOG_CONTENT_TYPE,
+  encodeCatalog,
+  parseCatalog,
+  type Retention,
+  type Snapshot,
+} from '@holdfast/client/internal';
 import { defaultCacheFolder, makeCacheFolder } from '@holdfast/files';
 
 /** The last ones: what was forgotten long ago is collected. */
