@@ -3,11 +3,11 @@
  * memory. A parent that was judged before its children is leased once more at the end.
  */
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
-import { ByteBudget } from '../../byte-budget.ts';
 import type { Client } from '../../client.ts';
 import type { NewNode } from '../../new-node.ts';
 import type { CallOptions } from '../../operations.ts';
 import type { PutResult } from '../../put-node.ts';
+import { Semaphore } from '../../semaphore.ts';
 import type { NodeSink } from '../build/builders.ts';
 import type { TreeNode } from '../format/tree-format.ts';
 
@@ -32,7 +32,7 @@ export interface NodeSenderOptions extends CallOptions {
 export class NodeSender implements NodeSink {
   readonly #client: NodePutter;
   readonly #options: NodeSenderOptions;
-  readonly #memory = new ByteBudget(SENDING_BYTES_MAX);
+  readonly #memory = new Semaphore(SENDING_BYTES_MAX);
   readonly #held = new Map<Hash, NewNode>();
   #heldBytes = 0;
   readonly #sent = new Set<Hash>();
