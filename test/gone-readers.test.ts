@@ -58,7 +58,7 @@ test(
     expect(await runUnread('stdout', 'tree', root)).toMatchObject({ exitCode: 0 });
     const bundle = await runUnread('stdout', 'bundle', 'create', root);
     expect(bundle.exitCode).toBe(1);
-    expect(bundle.stderr).toContain('what reads the output went away before the command had ended');
+    expect(bundle.stderr).toContain('stdout was closed before the command finished');
     const { hash } = JSON.parse(await commands.runWell(SPACE, 'ls', `${root}/x`, '--json')).entries.find(
       (entry: { name: string }) => entry.name === 'README.md',
     );

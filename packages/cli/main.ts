@@ -67,7 +67,7 @@ function exitOnFailedWrite(error: NodeJS.ErrnoException): void {
   const isCutShort = exitCode === undefined && running !== undefined && JUDGING.has(nameOf(running));
   if (isReaderGone && !isCutShort) process.exit(exitCode ?? 0);
   const line = isReaderGone
-    ? 'what reads the output went away before the command had ended: run it again'
+    ? 'stdout was closed before the command finished; run it again'
     : `stdout cannot be written: ${describeFileError(error)}; then run the command again${describeLostLine()}`;
   // At once: the process ends here, and stderr is not waited for.
   writeAtOnce(`holdfast: ${printable(line)}\n`);

@@ -26,7 +26,7 @@ const KEEP_GONE_MS_DEFAULT = 30 * 24 * 60 * 60 * 1000;
 
 const HELP_AFTER = `
 Backs up the data folder of the embedded engine, while a server serves it or not. All that was acknowledged before it began is
-in it. The same DIR again copies only what changed. If it is interrupted, the former backup in DIR is as good as before.
+in it. A further backup into the same DIR is incremental. If it is interrupted, the former backup in DIR is as good as before.
 The word check is the command; a folder of that name is ./check.
 With --content it copies the new objects of a bucket that servers share; the database is backed up by its own means, between two
 such copies (docs/operations.md, Backups).
@@ -38,7 +38,7 @@ Examples:
 
 export function registerBackupCommand(program: Command): void {
   const backup = withForeignOwner(program.command('backup'))
-    .description('back up a data folder, also while a server serves it; again copies only what changed')
+    .description('back up a data folder, also while a server serves it; incremental')
     .argument('<dir>', 'the folder of the backup, made if missing')
     .addOption(dataOption())
     .addOption(

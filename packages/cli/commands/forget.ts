@@ -46,8 +46,8 @@ interface ForgetFlags extends ConnectionFlags {
 }
 
 const HELP = `
-Takes snapshots off the list, so that a collection (holdfast gc) can free what no other keeps: of NAME all, or all but those
-that a rule keeps; or those with these IDs. A snapshot that any rule keeps is kept. Days, weeks (from Monday) and months are
+Takes snapshots off the list, so that a collection (holdfast gc) can free what no other keeps: every snapshot of NAME, or those
+that no rule keeps, or the ones given by ID. A snapshot that any rule keeps is kept. Days, weeks (from Monday) and months are
 those of UTC; ones without a snapshot are not counted, and the newest of each is kept. While there are fewer than a rule
 counts, the oldest snapshot is kept too. Pinned snapshots are kept, also from --all.
 
@@ -65,7 +65,7 @@ export function registerForgetCommand(program: Command): void {
     .description('take snapshots off the list, by a policy or by their ids')
     .argument('<name-or-ids...>', 'a name, or ids of snapshots, of which 8 digits suffice')
     .addOption(
-      new Option('--all', 'all of the name').conflicts([
+      new Option('--all', 'every snapshot of the name').conflicts([
         'keepLast',
         'keepWithin',
         'keepDaily',
@@ -73,7 +73,7 @@ export function registerForgetCommand(program: Command): void {
         'keepMonthly',
       ]),
     )
-    .option('--keep-last <n>', 'keep the newest so many', parseCount)
+    .option('--keep-last <n>', 'keep the newest N', parseCount)
     .option('--keep-within <duration>', 'keep what is not older than this', parseDurationValue)
     .option('--keep-daily <n>', 'keep the newest snapshot of each day, for this many days', parseCount)
     .option('--keep-weekly <n>', 'keep the newest snapshot of each week, for this many weeks', parseCount)

@@ -35,7 +35,7 @@ export function registerTreeCommand(program: Command): void {
     .command('tree')
     .description('show a directory of a tree with all below it')
     .argument('<location>', LOCATION_HELP, parseLocation)
-    .option('--depth <n>', 'only so many levels', parseDepth);
+    .option('--depth <n>', 'limit the depth', parseDepth);
   withConnection(command, HELP).action(draw);
 }
 

@@ -50,7 +50,7 @@ describe('a policy keeps', () => {
   ];
   const list = days.map((day) => at(day));
 
-  test('the newest so many', () => {
+  test('the newest N', () => {
     expect(keptTimes(list, { last: 2 })).toEqual(days.slice(3));
     expect(keptTimes(list, { last: 9 })).toEqual(days);
     expect(keptTimes([...list].reverse(), { last: 1 })).toEqual(days.slice(4));

@@ -6,7 +6,7 @@ import { formatDay } from './find-snapshot.ts';
 
 /** At least one rule. A snapshot that any rule keeps is kept. */
 export interface RetentionPolicy {
-  /** the newest so many */
+  /** the newest N */
   readonly last?: number | undefined;
   /** those not older than this, ms */
   readonly withinMs?: number | undefined;

@@ -45,7 +45,7 @@ export interface ScanOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-/** The root as an entry of nothing. */
+/** The root, as a directory entry without a parent. */
 export interface ScannedRoot {
   readonly kind: 'file' | 'directory' | 'symlink';
   readonly hash: Hash;
@@ -356,7 +356,7 @@ class Scan {
     return this.#options.skipsSpecial ? undefined : this.#refuse(path, describeSpecial(stats));
   }
 
-  /** Whoever made it expects that its patterns count. */
+  /** Warn: the user expects the patterns of this linked ignore file to apply. */
   #warnOfLink(patternFile: ByteString): void {
     const what = `${displayName(patternFile)} is a link, which is not followed`;
     this.#options.progress.warn(`${what}: nothing is left out by its patterns; put a file in its place`);

@@ -52,7 +52,7 @@ interface Page {
 }
 
 export interface FileWriterOptions {
-  /** So many first files are left to the pull: for so few a thread takes longer than it saves. */
+  /** Files written on the main thread before a worker is started; for fewer, a worker costs more than it saves. */
   readonly filesBefore?: number;
   /** The thread's first file: another one in tests. */
   readonly entry?: URL;

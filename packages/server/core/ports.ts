@@ -43,7 +43,7 @@ export interface MetadataStore extends SpaceListing, SpaceInspection, StrayPort,
    * store's own clock, never a process's: their clocks may differ.
    */
   readClock(): Awaitable<number>;
-  /** Where a transaction costs more than that: renews a ready row by `renewLease`. `undefined`: it is absent or not ready. */
+  /** Optional fast path: renews a ready row without a transaction. Returns undefined if the row is absent or not ready. */
   renewReadyLease?(space: Space, hash: Hash, durationMs: number): Awaitable<LeaseWindow | undefined>;
   /**
    * `reads` is given only for a commit of root refs: what its body reads. An engine may then run several such bodies of a Space,

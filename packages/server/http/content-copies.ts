@@ -356,6 +356,10 @@ const shareUsedUp = (): ApiError =>
   );
 
 const noRoom = (): ApiError =>
-  new ApiError('SERVICE_UNAVAILABLE', 'large answers wait for slow readers; repeat the request', {
-    retryAfterSeconds: SHED_RETRY_AFTER_SECONDS,
-  });
+  new ApiError(
+    'SERVICE_UNAVAILABLE',
+    'too many large responses are still being sent to slow readers; retry later',
+    {
+      retryAfterSeconds: SHED_RETRY_AFTER_SECONDS,
+    },
+  );

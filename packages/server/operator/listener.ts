@@ -36,7 +36,7 @@ export function listenForOperators({
     if (code === 'EADDRINUSE' && mayMove)
       return listenForOperators({ host, port: 0, mayMove: false, handle });
     throw new ServeError(
-      `${formatAuthority(host, port)} cannot be listened on for operators (${typeof code === 'string' ? code : String(error)}): choose another --operator-listen HOST:PORT`,
+      `cannot listen for operators on ${formatAuthority(host, port)} (${typeof code === 'string' ? code : String(error)}): choose another --operator-listen HOST:PORT`,
     );
   }
 }

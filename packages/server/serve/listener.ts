@@ -107,11 +107,11 @@ function explainListenError(host: string, port: number, error: unknown): unknown
     case 'EACCES':
     case 'EPERM':
       return new ServeError(
-        `${address} may not be listened on: choose a port from 1024 up in --listen HOST:PORT`,
+        `no right to listen on ${address}: choose a port from 1024 up in --listen HOST:PORT`,
       );
     default:
       return new ServeError(
-        `${address} cannot be listened on (${typeof code === 'string' ? code : String(error)}): check the host of --listen HOST:PORT`,
+        `cannot listen on ${address} (${typeof code === 'string' ? code : String(error)}): check the host of --listen HOST:PORT`,
       );
   }
 }

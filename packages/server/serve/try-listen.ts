@@ -64,7 +64,7 @@ async function isHoldfast(flag: keyof typeof SIGNS, host: string, port: number):
 function adviseOn(code: string): string {
   if (code === 'EADDRINUSE') return 'the port is taken; stop what listens there, or choose another';
   if (code === 'EACCES') return 'this user may not listen on that port; choose one from 1024 on';
-  return `cannot be listened on (${code}); give an address of this machine`;
+  return `cannot listen there (${code}); give an address of this machine`;
 }
 
 function findListenError(host: string, port: number): Promise<string | undefined> {

@@ -208,7 +208,7 @@ describe('a job that can never end', () => {
     expect(hangs).toEqual([]);
     await tickFor(clock, 60_000);
     expect(hangs.map(({ message }) => message)).toEqual([
-      'the job stands still for ever: no request, no file and no stream is under way (phase transfer, last at docs/a.txt)',
+      'the job hangs: no request, no file and no stream is under way (phase transfer, last at docs/a.txt)',
     ]);
     progress.fail('hung');
   });

@@ -116,7 +116,7 @@ const HANG_AFTER_MS = 30_000;
 /** Counted in ticks, not by the clock: a laptop that slept, or a process that was stopped, did not hang. */
 const HANG_TICKS = HANG_AFTER_MS / PROGRESS_INTERVAL_MS;
 
-/** The job stands still for ever, by a fault of this program. `message` says so. */
+/** The job hangs, by a fault of this program. `message` says so. */
 export class JobHangError extends Error {
   override readonly name = 'JobHangError';
 }
@@ -252,5 +252,5 @@ function explainStall(waits: ReadonlySet<{ readonly cause: ToldText }>, item: st
 
 function explainHang(phase: ProgressPhase, item: string | undefined): string {
   const where = item === undefined ? '' : `, last at ${item}`;
-  return `the job stands still for ever: no request, no file and no stream is under way (phase ${phase}${where})`;
+  return `the job hangs: no request, no file and no stream is under way (phase ${phase}${where})`;
 }

@@ -218,7 +218,7 @@ function CollectDialog({
         onDone(`${formatThings(deleted, 'node')} deleted, ${formatBytes(reclaimedContentBytes)} freed.`);
       }}
     >
-      <p>Nodes that no lease, no root ref and no parent keeps are deleted. What a plan shows is what goes.</p>
+      <p>Nodes that no lease, no root ref and no parent keeps are deleted. The plan lists what will be deleted.</p>
     </Dialog>
   );
 }
