@@ -218,7 +218,9 @@ function CollectDialog({
         onDone(`${formatThings(deleted, 'node')} deleted, ${formatBytes(reclaimedContentBytes)} freed.`);
       }}
     >
-      <p>Nodes that no lease, no root ref and no parent keeps are deleted. The plan lists what will be deleted.</p>
+      <p>
+        Nodes that no lease, no root ref and no parent keeps are deleted. The plan lists what will be deleted.
+      </p>
     </Dialog>
   );
 }
