@@ -60,6 +60,24 @@ describe('the snapshot', () => {
     registry.close();
   });
 
+  test('knows by the monotonic clock since when an App is stopped', async () => {
+    const { world, store, registry } = await openRegistry();
+    expect(registry.stoppedForMs('app')).toBe(0);
+    expect(registry.stoppedForMs('never seen')).toBe(Number.POSITIVE_INFINITY);
+    for (const stop of [() => store.setStatus('app', 'suspended'), () => store.remove('app')]) {
+      store.setStatus('app', 'active');
+      await world.advance(2000);
+      expect(registry.stoppedForMs('app')).toBe(0);
+      stop();
+      await world.advance(2000);
+      const known = registry.stoppedForMs('app');
+      expect(known).toBeLessThanOrEqual(2000);
+      await world.advance(4000);
+      expect(registry.stoppedForMs('app')).toBe(known + 4000);
+    }
+    registry.close();
+  });
+
   test('survives failed readings for 5 s, and comes back by itself', async () => {
     const { world, store, registry } = await openRegistry();
     store.failure = new Error('locked');

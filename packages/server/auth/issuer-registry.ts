@@ -54,6 +54,8 @@ export class IssuerRegistry {
   /** by App; only those that have any */
   #limits: ReadonlyMap<string, AppLimits> = new Map();
   #records: readonly AppRecord[] | undefined;
+  /** monotonic ms, by App, as of `stoppedForMs`; also of those that are active again */
+  readonly #stoppedAt = new Map<string, number>();
   /** monotonic ms at the start of the reading */
   #readAt = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | undefined;
@@ -129,6 +131,12 @@ export class IssuerRegistry {
     return this.#apps.has(appId);
   }
 
+  /** ms, by the monotonic clock, since a reading began that did not show the App active; since ever if none has shown it so */
+  stoppedForMs(appId: string): number {
+    if (this.#apps.get(appId)?.status === 'active') return 0;
+    return this.#world.monotonicNow() - (this.#stoppedAt.get(appId) ?? Number.NEGATIVE_INFINITY);
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#cancelTimer?.();
@@ -165,15 +173,18 @@ export class IssuerRegistry {
       REGISTRY_READ_MS_MAX,
     );
     try {
-      this.#apply(await Promise.race([this.#store.readAll(), timedOut.promise]));
+      this.#apply(await Promise.race([this.#store.readAll(), timedOut.promise]), startedAt);
       this.#readAt = startedAt;
     } finally {
       cancel();
     }
   }
 
-  #apply(records: readonly AppRecord[]): void {
+  #apply(records: readonly AppRecord[], startedAt: number): void {
     if (this.#isClosed || records === this.#records) return;
+    const active = new Set(records.flatMap(({ appId, status }) => (status === 'active' ? [appId] : [])));
+    for (const [appId, { status }] of this.#apps)
+      if (status === 'active' && !active.has(appId)) this.#stoppedAt.set(appId, startedAt);
     const previous = this.#snapshot;
     const next = new Map<string, RegisteredIssuer>();
     for (const record of records) {

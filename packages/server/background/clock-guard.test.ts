@@ -22,7 +22,7 @@ afterAll(() => world.close());
 function guardWith(rowsMs: number, bytesMs?: number): ComparedClocks {
   const rows = { readClock: async () => NOW + rowsMs };
   const bytes = { readClockSkew: async () => bytesMs };
-  return new ComparedClocks({ rows, bytes, now: () => NOW, skewMsMax: CLOCK_SKEW_MS_MAX });
+  return new ComparedClocks({ rows, bytes, now: () => NOW, elapsed: () => 0, skewMsMax: CLOCK_SKEW_MS_MAX });
 }
 
 test.each([
@@ -55,9 +55,44 @@ test('a steady clock of the rows is believed; that the wall clock was set is sai
   let wallMs = 0;
   const guard = new SteadyRows({
     ...{ rows: { readClock: async () => NOW }, now: () => NOW + wallMs, skewMsMax: CLOCK_SKEW_MS_MAX },
+    bytes: { readClockSkew: async () => undefined },
     onClockSet: (message) => said.push(message),
   });
   for (wallMs of [0, CLOCK_SKEW_MS_MAX, 3_600_000, 3_600_000, 0, -3_600_000]) await guard.assertAgree();
   expect(said).toEqual([expect.stringContaining('more than 2m ahead of'), expect.stringContaining('behind')]);
   expect(METRICS.snapshot().holdfast_clock_skew_seconds?.get('source="rows"')).toBe(3600);
+});
+
+test('wall clocks that jump together are found out by the monotonic clock, until the leases of before have run out', async () => {
+  const HOUR_MS = 3_600_000;
+  let elapsedMs = 0;
+  let jumpedMs = 0;
+  const now = (): number => NOW + elapsedMs + jumpedMs;
+  const guard = new ComparedClocks({
+    ...{ rows: { readClock: async () => now() }, bytes: {}, now },
+    ...{ elapsed: () => elapsedMs, skewMsMax: CLOCK_SKEW_MS_MAX },
+  });
+  const isRefused = (): Promise<boolean> =>
+    guard.assertAgree().then(
+      () => false,
+      (error: Error) => error.message.includes('has jumped ahead of what really elapsed'),
+    );
+  const at = (elapsed: number, jumped: number): Promise<boolean> => {
+    [elapsedMs, jumpedMs] = [elapsed, jumped];
+    return isRefused();
+  };
+  expect(await at(0, 0)).toBe(false);
+  expect(await at(1, CLOCK_SKEW_MS_MAX)).toBe(false);
+  expect(await at(2, CLOCK_SKEW_MS_MAX + 1)).toBe(true);
+  // Put right again.
+  expect(await at(3, 0)).toBe(false);
+  // For good: what was given before runs out.
+  expect(await at(HOUR_MS, HOUR_MS)).toBe(true);
+  expect(await at(25 * HOUR_MS, HOUR_MS)).toBe(true);
+  expect(await at(25 * HOUR_MS + 1, HOUR_MS)).toBe(false);
+  // Backwards ends no lease; what was given then would end early once the clock is put right.
+  expect(await at(26 * HOUR_MS, -HOUR_MS)).toBe(false);
+  expect(await at(27 * HOUR_MS, HOUR_MS)).toBe(true);
+  // A clock of another rate does not jump.
+  for (let hours = 60; hours < 90; hours += 1) expect(await at(hours * HOUR_MS, hours * 1500)).toBe(false);
 });

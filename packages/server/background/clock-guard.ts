@@ -2,7 +2,7 @@
  * Compares the clocks that collection rests on: of this process, of the rows (which judges leases) and of the store of bytes. A
  * clock that has jumped makes leases look expired, so nothing is collected or swept while clocks disagree by minutes.
  */
-import { formatDuration } from '@holdfast/protocol';
+import { formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import type { ClockGuard } from '../core/clock-guard.ts';
 import type { ContentStore, MetadataStore } from '../core/ports.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
@@ -18,26 +18,55 @@ export interface ClockSources {
   readonly bytes: Pick<ContentStore, 'readClockSkew'>;
   /** ms since the epoch by this process */
   readonly now: () => number;
+  /** ms since some instant; nobody can set it */
+  readonly elapsed: () => number;
   readonly skewMsMax: number;
 }
 
+/**
+ * How far the rows' clock has gone ahead of what really elapsed, while leases that may still run were given. One machine may hold the
+ * database and this server: then their wall clocks jump together, and only the monotonic clock tells.
+ */
+class RowsGain {
+  /** each the lowest from its instant on, and higher than the one before */
+  readonly #lows: { readonly from: number; readonly aheadMs: number }[] = [];
+
+  measure(aheadMs: number, at: number): number {
+    const lows = this.#lows;
+    let from = at;
+    while ((lows.at(-1)?.aheadMs ?? Number.NEGATIVE_INFINITY) > aheadMs) from = lows.pop()?.from ?? from;
+    // Clocks differ in rate too.
+    if (aheadMs - (lows.at(-1)?.aheadMs ?? Number.NEGATIVE_INFINITY) >= GAIN_STEP_MS)
+      lows.push({ from, aheadMs });
+    while ((lows[1]?.from ?? at) < at - LEASE_DURATION_MS_MAX) lows.shift();
+    return aheadMs - (lows[0]?.aheadMs ?? aheadMs);
+  }
+}
+
+const GAIN_STEP_MS = 1000;
+
 export class ComparedClocks implements ClockGuard {
   readonly #sources: ClockSources;
+  readonly #gain = new RowsGain();
 
   constructor(sources: ClockSources) {
     this.#sources = sources;
   }
 
   async assertAgree(): Promise<void> {
-    const { rows, bytes, now } = this.#sources;
+    const { rows, bytes, now, elapsed, skewMsMax } = this.#sources;
     const before = now();
+    const elapsedBefore = elapsed();
     const rowsNow = await rows.readClock();
+    const elapsedNow = elapsed();
+    const gainMs = this.#gain.measure(rowsNow - (elapsedBefore + elapsedNow) / 2, elapsedNow);
     // The answer was made at some time between.
     const rowsMs = rowsNow - (before + now()) / 2;
     const bytesMs = await bytes.readClockSkew?.();
     const problems = [
       this.#judge('the database', 'rows', rowsMs),
       this.#judge('the object store', 'bytes', bytesMs),
+      gainMs <= skewMsMax ? undefined : JUMPED,
     ];
     const problem = problems.find((each) => each !== undefined);
     if (problem !== undefined) throw new ClocksDisagree(problem);
@@ -54,7 +83,9 @@ export class ComparedClocks implements ClockGuard {
   }
 }
 
-interface SteadySources extends Omit<ClockSources, 'bytes'> {
+const JUMPED = `the clock of the database has jumped ahead of what really elapsed: nothing is collected or swept until the leases of before have run out, ${formatDuration(LEASE_DURATION_MS_MAX)} later at most, or it is set back; a restart takes the new time over`;
+
+interface SteadySources extends Omit<ClockSources, 'elapsed'> {
   readonly onClockSet: (message: string) => void;
 }
 
@@ -71,9 +102,12 @@ export class SteadyRows implements ClockGuard {
   }
 
   async assertAgree(): Promise<void> {
-    const { rows, now, skewMsMax, onClockSet } = this.#sources;
+    const { rows, bytes, now, skewMsMax, onClockSet } = this.#sources;
     const skewMs = (await rows.readClock()) - now();
     CLOCK_SKEW.set({ source: 'rows' }, skewMs / 1000);
+    // No deletion rests on the clock of the store.
+    const bytesMs = await bytes.readClockSkew?.();
+    if (bytesMs !== undefined) CLOCK_SKEW.set({ source: 'bytes' }, bytesMs / 1000);
     const wasSet = this.#isSet;
     this.#isSet = Math.abs(skewMs) > skewMsMax;
     if (!this.#isSet || wasSet) return;

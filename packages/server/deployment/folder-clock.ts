@@ -18,15 +18,10 @@ interface TimeWanted {
 
 export const WALL_CLOCK: Clock = { now: () => Date.now() };
 
-export function chooseClock(
-  purpose: 'serve' | 'copy',
-  bytes: 'folder' | 's3',
-  { clock, timeOrigin: given }: TimeWanted,
-): FolderTime {
+export function chooseClock(purpose: 'serve' | 'copy', { clock, timeOrigin: given }: TimeWanted): FolderTime {
   if (clock !== undefined) return { clock, hasThread: false, timeOrigin: undefined };
   const hasThread = purpose === 'serve';
-  // A bucket judges the URLs of uploads by its own clock, which goes with the wall clock.
-  if (!hasThread || bytes === 's3') return { clock: WALL_CLOCK, hasThread, timeOrigin: undefined };
+  if (!hasThread) return { clock: WALL_CLOCK, hasThread, timeOrigin: undefined };
   const timeOrigin = given ?? takeTimeOrigin();
   return { clock: new SteadyClock(timeOrigin), hasThread, timeOrigin };
 }

@@ -9,6 +9,7 @@ import type { Clock, Randomness, Signer } from '../core/ports.ts';
 import type { Quotas } from '../core/quotas.ts';
 import type { RottenNodes } from '../core/rotten-nodes.ts';
 import { StrayWatch } from '../core/stray-watch.ts';
+import { openMachineTime } from '../engine/steady-clock.ts';
 import { unzstd } from '../engine/unzstd.ts';
 import { JudgingTurns } from '../shares/judging-turns.ts';
 import type { ServedDeployment } from './deployment.ts';
@@ -37,6 +38,7 @@ export function makeCore(
 ): Core {
   const now = (): number => clock.now();
   const skewMsMax = config.clockSkewMsMax;
+  const time = openMachineTime();
   return {
     metadata: rows,
     content: bytes,
@@ -46,8 +48,8 @@ export function makeCore(
     strays: new StrayWatch(),
     packs: new PackJudgements(unzstd, new JudgingTurns()),
     clocks: isClockSteady
-      ? new SteadyRows({ rows, now, skewMsMax, onClockSet })
-      : new ComparedClocks({ rows, bytes, now, skewMsMax }),
+      ? new SteadyRows({ rows, bytes, now, skewMsMax, onClockSet })
+      : new ComparedClocks({ rows, bytes, now, elapsed: () => time.elapsed(), skewMsMax }),
     quotas,
     freeSpace,
     settings: {

@@ -70,7 +70,7 @@ interface OpenRows {
   readonly apps: RegistryStore;
   readonly secret: SharedSecret;
   readonly turns: BackgroundTurns;
-  readonly isClockSteady: boolean;
+  readonly steadyClock: Clock | undefined;
   readonly assertSchema: () => Promise<void>;
   /** for a copy, as `assertAlone` */
   readonly openTransfer: () => DeploymentWriter;
@@ -102,7 +102,8 @@ export async function openDeployment(
       return { ...common, rows: openTransfer(), intake: bytes.intake, assertAlone };
     }
     const spoolFolder = openSpoolFolder(place.rows, purpose.worker, opened);
-    const { metadata, turns, isClockSteady, assertSchema } = rows;
+    const { metadata, turns, steadyClock, assertSchema } = rows;
+    const isClockSteady = steadyClock !== undefined;
     return { ...common, rows: metadata, turns, isClockSteady, assertSchema, spoolFolder };
   } catch (error) {
     await opened.close().catch(() => undefined);
@@ -252,12 +253,11 @@ async function openStores(
   if (rowsPlace.kind === 'postgres') {
     const name = `${setting.log === undefined ? '' : '--metadata, '}${nameRows(rowsPlace)}`;
     const rows = await naming(name, () => openPostgresRows(rowsPlace.address, setting, opened));
-    return { rows, bytes: await openBucket(bytesPlace as S3Place, rows.identity, setting, opened) };
+    return { rows, bytes: await openBucket(bytesPlace as S3Place, rows, setting, opened) };
   }
   const { dataDir } = rowsPlace;
   const rows = await openFolderRows(dataDir, bytesPlace.kind, setting, opened);
-  if (bytesPlace.kind === 's3')
-    return { rows, bytes: await openBucket(bytesPlace, rows.identity, setting, opened) };
+  if (bytesPlace.kind === 's3') return { rows, bytes: await openBucket(bytesPlace, rows, setting, opened) };
   const { identity, metadata } = rows;
   const { openDiskContentStore } = await import('../engine/disk/open-disk-content-store.ts');
   const bytes = await openDiskContentStore({ ...setting, dataDir, identity, rows: metadata });
@@ -278,7 +278,7 @@ async function openFolderRows(
     opened.add(() => folder.release());
   }
   const path = join(dataDir, ROWS_FILE);
-  const time = chooseClock(isCopied ? 'copy' : 'serve', bytes, given);
+  const time = chooseClock(isCopied ? 'copy' : 'serve', given);
   const metadata = new sqlite.SqliteMetadataStore({
     ...{ path, onFatal, ...time, isShared: workers > 1 },
   });
@@ -290,7 +290,7 @@ async function openFolderRows(
     ...{ metadata, apps, identity: await sqlite.openStoreIdentity(metadata, dataDir, bytes) },
     secret: folderSecret(dataDir),
     turns: worker === 0 ? makeLocalTurns() : NO_TURNS,
-    isClockSteady: time.timeOrigin !== undefined,
+    steadyClock: time.timeOrigin === undefined ? undefined : time.clock,
     assertSchema: async () => sqlite.assertUsableFile(path),
     openTransfer: () => {
       const rows = new sqlite.SqliteDeploymentRows({ path, metadata, assertSound });
@@ -329,7 +329,7 @@ async function openPostgresRows(
   const metadata = await postgres.PostgresMetadataStore.open({ pool, onFatal, clock });
   opened.add(() => metadata.close());
   return {
-    ...{ metadata, apps: new postgres.PostgresRegistryStore(control), isClockSteady: false },
+    ...{ metadata, apps: new postgres.PostgresRegistryStore(control), steadyClock: undefined },
     identity: await postgres.openStoreIdentity(control),
     secret: postgresSecret(postgres, control),
     turns: new postgres.PostgresTurns(control, randomUUID()),
@@ -353,13 +353,13 @@ function postgresSecret(
 
 async function openBucket(
   place: S3Place,
-  identity: StoreIdentity,
+  { identity, steadyClock }: Pick<OpenRows, 'identity' | 'steadyClock'>,
   { log, uploadTtlMs }: Setting,
   opened: Opened,
 ): Promise<OpenBytes> {
   const { address } = place;
   const { openS3ContentStore } = await import('../engine/s3/open-s3-content-store.ts');
-  const open = () => openS3ContentStore({ address, uploadTtlMs, identity });
+  const open = () => openS3ContentStore({ address, uploadTtlMs, identity, rowsClock: steadyClock });
   const name = `S3 (${address.endpoint ?? `AWS, ${address.region}`})`;
   const bytes = await naming(`${log === undefined ? '' : '--content, '}${nameBucket(place)}`, () =>
     log === undefined ? open() : attemptStart({ name, open, log }),

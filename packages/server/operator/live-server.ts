@@ -20,6 +20,8 @@ export interface LiveServer {
   readonly workers: number;
   /** ms; undefined: the server does not collect by itself */
   readonly gcEveryMs: number | undefined;
+  /** ms, by the monotonic clock, that this process knows the App as not active */
+  readonly stoppedForMs: (appId: string) => number;
   readonly history: LoadHistory;
   /** undefined: the rows are in no folder */
   readonly backups: FolderBackups | undefined;

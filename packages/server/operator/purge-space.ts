@@ -32,8 +32,9 @@ export const purge = operation({
       throw new OperatorError('INVALID_INPUT', 'confirm is not the id of the Space: nothing was removed');
     }
     const space: Space = { appId: app, spaceId };
-    await assertStopped(call, app);
+    const stoppedMs = await assertStopped(call, app);
     await assertKnown(call, space);
+    await outwaitCopies(call, app, stoppedMs);
     const endsAt = performance.now() + CALL_MS_MAX;
     const mayGoOn = async (isAround: boolean): Promise<boolean> => {
       if (call.signal.aborted || (!isAround && performance.now() > endsAt)) return false;
@@ -45,8 +46,11 @@ export const purge = operation({
   },
 });
 
-/** No process serves an App any more once its copy of the registry must be younger than the end of the App. */
-async function assertStopped({ deployment }: OperationCall, appId: string): Promise<void> {
+/**
+ * No process serves an App any more once its copy of the registry must be younger than the end of the App. Resolves with how long ago
+ * that was by a clock that may have been set since; ms.
+ */
+async function assertStopped({ deployment }: OperationCall, appId: string): Promise<number> {
   const app = (await deployment.apps.readAll()).find((each) => each.appId === appId);
   if (app?.status === 'active') {
     throw new OperatorError(
@@ -55,14 +59,37 @@ async function assertStopped({ deployment }: OperationCall, appId: string): Prom
     );
   }
   const stoppedAt = (await deployment.apps.findStoppedAt(appId)) ?? 0;
-  const from = stoppedAt + REGISTRY_STALE_MS_MAX;
   // A folder's registry goes by the wall clock.
   const now = deployment.isClockSteady ? Date.now() : await deployment.rows.readClock();
-  if (now < from) {
-    throw new OperatorError(
-      'CONFLICT',
-      `servers may still serve the App ${JSON.stringify(appId)}: purge its Spaces from ${new Date(from).toISOString()} on`,
-    );
+  const stoppedMs = now - stoppedAt;
+  if (stoppedMs >= 0 && stoppedMs < REGISTRY_STALE_MS_MAX) throw stillServed(appId, stoppedMs);
+  return stoppedMs;
+}
+
+function stillServed(appId: string, stoppedMs: number): OperatorError {
+  const seconds = Math.ceil((REGISTRY_STALE_MS_MAX - stoppedMs) / 1000);
+  const message = `servers may still serve the App ${JSON.stringify(appId)}: purge its Spaces in ${seconds} s`;
+  return new OperatorError('CONFLICT', message);
+}
+
+/**
+ * The same by the monotonic clock: of the server, which knows since when the App is stopped, or of a command, if the App was stopped in
+ * the future.
+ */
+async function outwaitCopies(
+  { live, signal }: OperationCall,
+  appId: string,
+  stoppedMs: number,
+): Promise<void> {
+  const endsAt = performance.now() + 2 * REGISTRY_STALE_MS_MAX;
+  const startedAt = performance.now();
+  const readMs = (): number => {
+    if (live !== undefined) return live.stoppedForMs(appId);
+    return stoppedMs < 0 ? performance.now() - startedAt : REGISTRY_STALE_MS_MAX;
+  };
+  for (let ms = readMs(); ms < REGISTRY_STALE_MS_MAX; ms = readMs()) {
+    if (performance.now() > endsAt || signal.aborted) throw stillServed(appId, ms);
+    await Bun.sleep(Math.ceil(REGISTRY_STALE_MS_MAX - ms));
   }
 }
 

@@ -80,6 +80,7 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
       checks: [...makeChecks(isDraining, audit), ...sampler.checks],
     },
     ...{ workers: config.workers, gcEveryMs: config.gcEveryMs, history, backups },
+    stoppedForMs: server.stoppedForMs,
     signIn: openSignIn(options, () => listener),
   };
   const context: OperatorContext = {

@@ -50,6 +50,8 @@ export interface OpenServer extends Handler {
   readonly deployment: ServedDeployment;
   readonly background: BackgroundLoop;
   readonly audit: AuditLog | undefined;
+  /** as of LiveServer */
+  readonly stoppedForMs: (appId: string) => number;
   close(): Promise<void>;
 }
 
@@ -142,7 +144,8 @@ async function openParts(
       config.gcEveryMs === undefined ? undefined : { apps: deployment.apps, everyMs: config.gcEveryMs },
   });
   opened.add(() => Promise.race([background.stop(), Bun.sleep(BACKGROUND_END_MS_MAX)]));
-  return { ...handler, core, deployment, background, audit, close: () => opened.close() };
+  const stoppedForMs = (appId: string): number => registry.stoppedForMs(appId);
+  return { ...handler, core, deployment, background, audit, stoppedForMs, close: () => opened.close() };
 }
 
 function describeGrant(signer: Signer, grant: UploadGrant | PackGrant): GivenUpload {

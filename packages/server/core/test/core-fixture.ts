@@ -225,11 +225,11 @@ export class CoreWorld {
     };
   }
 
-  /** Never the same twice, in order behind two bytes that the generation of a pack leaves out, and no two near each other. */
+  /** In order, behind two bytes that the generation of a pack leaves out, and no two differ in one bit alone. */
   #randomBytes(count: number): Uint8Array {
     this.#randomState += 1;
     const bytes = Buffer.from(seededBytes(count, this.#randomState));
-    bytes.writeUInt32BE(this.#randomState, 2);
+    bytes.fill(0, 0, 2).writeUInt32BE(this.#randomState, 2);
     return bytes;
   }
 

@@ -12,4 +12,6 @@ export interface S3ContentStoreParts {
   readonly uploadUrls: UploadUrls;
   readonly limits: S3Limits;
   readonly uploadTtlMs: number;
+  /** upload URLs carry the time of the store, not that of the rows */
+  readonly goesByStore: boolean;
 }

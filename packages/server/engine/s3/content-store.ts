@@ -52,8 +52,10 @@ export class S3ContentStore implements ContentStore {
     this.lastBackup = makeLastBackup(parts.client, parts.keys);
     this.upload = {
       kind: 'direct',
-      signUpload: (space, generation, life, mediaType) =>
-        parts.uploadUrls.sign(parts.keys.keyIn(space, generation), life, mediaType),
+      signUpload: (space, generation, life, mediaType) => {
+        const aheadMs = parts.goesByStore ? parts.client.storeAheadMs : 0;
+        return parts.uploadUrls.sign(parts.keys.keyIn(space, generation), { ...life, aheadMs }, mediaType);
+      },
     };
   }
 

@@ -1,5 +1,5 @@
 /** Opens the bucket after checking that it belongs to this deployment and passes the probe. */
-import type { ContentStore } from '../../core/ports.ts';
+import type { Clock, ContentStore } from '../../core/ports.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import type { S3Address } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
@@ -27,6 +27,8 @@ export interface S3ContentStoreConfig {
   readonly limits?: Partial<S3Limits>;
   /** ms since the epoch, for signatures and probe keys */
   readonly now?: () => number;
+  /** of the rows, if nobody can set it: it may be wrong, so upload URLs then carry the time of the store */
+  readonly rowsClock?: Clock | undefined;
 }
 
 /**
@@ -41,12 +43,13 @@ export async function openS3ContentStore(
 }
 
 async function openBucketParts(config: S3ContentStoreConfig): Promise<S3ContentStoreParts> {
-  const { address, uploadTtlMs, identity, now = Date.now } = config;
+  const { address, uploadTtlMs, identity, now = Date.now, rowsClock } = config;
   const limits = { ...S3_LIMITS, ...config.limits };
   const provide = config.credentials ?? (await openDefaultProvider());
   const credentials = new CredentialSource(provide, now);
   const authorities = await readAuthorities();
-  const client = new S3Client({ address, credentials, limits, now, authorities });
+  const signingNow = rowsClock === undefined ? now : () => rowsClock.now();
+  const client = new S3Client({ address, credentials, limits, now: signingNow, authorities });
   const keys = new ObjectKeys(address.prefix);
   const marker = new StoreMarker(client, keys, identity.storeId, limits);
   const uploadUrls = new UploadUrls(address, credentials);
@@ -59,7 +62,7 @@ async function openBucketParts(config: S3ContentStoreConfig): Promise<S3ContentS
     client.close();
     throw explainOpening(error);
   }
-  return { client, keys, marker, uploadUrls, limits, uploadTtlMs };
+  return { client, keys, marker, uploadUrls, limits, uploadTtlMs, goesByStore: rowsClock !== undefined };
 }
 
 /** Refuses another deployment's bucket: each would delete the other's objects as strays. Resolves whether there is a marker. */

@@ -31,18 +31,19 @@ export class UploadUrls {
 
   /**
    * The URL is good until `expiresAt` at the latest, because its life is counted in whole seconds, and no longer than the credentials
-   * that sign it. Both instants come from the clock of the rows, because the clocks of processes may differ.
+   * that sign it. Both instants come from the clock of the rows, because the clocks of processes may differ. `aheadMs`: whole seconds
+   * that the store is ahead of that clock.
    */
   async sign(
     key: string,
-    { issuedAt, expiresAt }: UploadUrlLife,
+    { issuedAt, expiresAt, aheadMs = 0 }: UploadUrlLife & { readonly aheadMs?: number },
     mediaType: string,
     audience: 'clients' | 'servers' = 'clients',
   ): Promise<SignedUpload> {
     const credentials = await this.#credentials.get();
     const signerEndsAt = credentials.expiration?.getTime() ?? Number.POSITIVE_INFINITY;
-    const endsAt = Math.floor(Math.min(expiresAt, signerEndsAt) / SECOND_MS);
-    const beginsAt = Math.min(Math.floor(issuedAt / SECOND_MS), endsAt - 1);
+    const endsAt = Math.floor(Math.min(expiresAt + aheadMs, signerEndsAt) / SECOND_MS);
+    const beginsAt = Math.min(Math.floor((issuedAt + aheadMs) / SECOND_MS), endsAt - 1);
     const headers = { 'content-type': mediaType, 'if-none-match': '*', ...this.#guards };
     const request = {
       method: 'PUT',
@@ -53,6 +54,6 @@ export class UploadUrls {
       at: beginsAt * SECOND_MS,
       lifeSeconds: endsAt - beginsAt,
     };
-    return { url: presignUrl(request, credentials), headers, expiresAt: endsAt * SECOND_MS };
+    return { url: presignUrl(request, credentials), headers, expiresAt: endsAt * SECOND_MS - aheadMs };
   }
 }
