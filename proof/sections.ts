@@ -2,12 +2,13 @@
 import { fuzzSection } from './fuzz/run-fuzz.ts';
 import { runKills } from './kills/run-kills.ts';
 import { runModel } from './model/run-model.ts';
-import { rowRotSection } from './row-rot/run.ts';
+import { postgresRotSection, rowRotSection } from './row-rot/sections.ts';
 import { schedulesSection } from './schedules/section.ts';
 import type { Section } from './section.ts';
 
 export const SECTIONS: readonly Section[] = [
   { name: 'row-rot', run: rowRotSection },
+  { name: 'row-rot-postgres', run: postgresRotSection },
   { name: 'fuzz', run: fuzzSection },
   { name: 'schedules', run: schedulesSection },
   { name: 'kills', run: runKills },

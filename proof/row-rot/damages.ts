@@ -1,4 +1,4 @@
-/** One wrong bit of one value of one row, made by SQL: the page stays consistent. */
+/** One wrong bit of one value of one row, or a value that is wrong as a whole, made by SQL: the page stays consistent. */
 import { Database, type SQLQueryBindings } from 'bun:sqlite';
 
 type Value = string | bigint | Uint8Array | null;
@@ -8,8 +8,14 @@ export interface Damage {
   readonly column: string;
   /** the row's place in the table */
   readonly row: number;
-  readonly bit: number;
+  readonly change: Change;
 }
+
+type Change = { readonly bit: number } | { readonly value: WrongValue };
+/** `other`: what another row has there */
+type WrongValue = 'null' | 'zero' | 'one' | 'negative' | 'many' | 'max' | 'other' | 'empty';
+const WRONG_NUMBERS: readonly WrongValue[] = ['null', 'zero', 'one', 'negative', 'many', 'max', 'other'];
+const WRONG_BYTES: readonly WrongValue[] = ['null', 'zero', 'other', 'empty'];
 
 const INTEGER_BITS = 64;
 const BITS_PER_BYTE = 8;
@@ -37,16 +43,17 @@ function columnsOf(database: Database): Column[] {
   });
 }
 
-/** Round after round each column of each table once, in another row and another bit. `draw`: an integer below its argument. */
+/** Round after round each column of each table, in another row: another bit, then another wrong value. `draw`: an integer below its argument. */
 export function* damagesOf(databasePath: string, draw: (below: number) => number): Generator<Damage> {
   const database = new Database(databasePath, { readonly: true, safeIntegers: true });
   try {
     const columns = columnsOf(database);
-    for (;;) {
+    for (let round = 0; ; round += 1) {
       for (const { table, column, rows } of columns) {
         const row = draw(rows);
-        const bits = bitsOf(readValue(database, { table, column, row }));
-        if (bits > 0) yield { table, column, row, bit: draw(bits) };
+        const value = readValue(database, { table, column, row });
+        const change = round % 2 === 0 ? drawBit(value, draw) : drawValue(value, draw);
+        if (change !== undefined) yield { table, column, row, change };
       }
     }
   } finally {
@@ -54,7 +61,42 @@ export function* damagesOf(databasePath: string, draw: (below: number) => number
   }
 }
 
-function readValue(database: Database, { table, column, row }: Omit<Damage, 'bit'>): Value {
+function drawBit(value: Value, draw: (below: number) => number): Change | undefined {
+  const bits = bitsOf(value);
+  return bits === 0 ? undefined : { bit: draw(bits) };
+}
+
+function drawValue(value: Value, draw: (below: number) => number): Change {
+  const values = typeof value === 'bigint' || value === null ? WRONG_NUMBERS : WRONG_BYTES;
+  return { value: values[draw(values.length)] as WrongValue };
+}
+
+function wrongValue(database: Database, damage: Damage, wrong: WrongValue, kept: Value): Value {
+  const isNumber = typeof kept === 'bigint' || kept === null;
+  switch (wrong) {
+    case 'null':
+      return null;
+    case 'zero':
+      return isNumber ? 0n : new Uint8Array(Buffer.from(kept as Uint8Array).length);
+    case 'one':
+      return 1n;
+    case 'negative':
+      return -1n;
+    case 'many':
+      return 1n << 40n;
+    case 'max':
+      return (1n << 63n) - 1n;
+    case 'empty':
+      return new Uint8Array(0);
+    case 'other':
+      return readValue(database, { ...damage, row: damage.row === 0 ? 1 : 0 });
+  }
+}
+
+function readValue(
+  database: Database,
+  { table, column, row }: Pick<Damage, 'table' | 'column' | 'row'>,
+): Value {
   const found = database.query<{ value: Value }, SQLQueryBindings[]>(
     `SELECT ${column} AS value FROM ${table} ORDER BY ${keyOf(database, table)} LIMIT 1 OFFSET ?1`,
   );
@@ -86,9 +128,17 @@ function flip(value: Value, bit: number): Value {
   return new Uint8Array(bytes);
 }
 
-/** False: the schema does not take that value. */
+const isSame = (left: Value, right: Value): boolean =>
+  left === right ||
+  (left !== null &&
+    right !== null &&
+    typeof left !== 'bigint' &&
+    typeof right !== 'bigint' &&
+    Buffer.compare(Buffer.from(left as Uint8Array), Buffer.from(right as Uint8Array)) === 0);
+
+/** False: the schema does not take that value, or the row has it. */
 export function makeDamage(databasePath: string, damage: Damage): boolean {
-  const { table, column, row, bit } = damage;
+  const { table, column, row, change } = damage;
   const database = new Database(databasePath, { readwrite: true, create: false, safeIntegers: true });
   try {
     database.run('PRAGMA ignore_check_constraints = ON');
@@ -101,7 +151,8 @@ export function makeDamage(databasePath: string, damage: Damage): boolean {
       .get(row);
     if (keys === null) return false;
     const kept = readValue(database, damage);
-    const value = flip(kept, bit);
+    const value = 'bit' in change ? flip(kept, change.bit) : wrongValue(database, damage, change.value, kept);
+    if (isSame(kept, value)) return false;
     const written = typeof kept === 'string' ? 'CAST(?1 AS TEXT)' : '?1';
     const where = names.map((name, index) => `${name} = ?${index + 2}`).join(' AND ');
     const values = names.map((name) => keys[name] as SQLQueryBindings);
@@ -110,9 +161,12 @@ export function makeDamage(databasePath: string, damage: Damage): boolean {
       .run(value as SQLQueryBindings, ...values);
     return true;
   } catch (error) {
-    if (String((error as { code?: unknown }).code).startsWith('SQLITE_CONSTRAINT')) return false;
+    if (/^SQLITE_(CONSTRAINT|MISMATCH)/.test(String((error as { code?: unknown }).code))) return false;
     throw error;
   } finally {
     database.close();
   }
 }
+
+export const nameOf = ({ table, column, row, change }: Damage): string =>
+  `${table}.${column}, row ${row}, ${'bit' in change ? `bit ${change.bit}` : change.value}`;

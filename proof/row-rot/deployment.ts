@@ -9,8 +9,8 @@ import {
   BEGIN_MS,
   DAY_MS,
   MINUTE_MS,
+  type OpenWorld,
   OTHER,
-  openWorld,
   put,
   SPACE,
   upload,
@@ -80,8 +80,8 @@ function makeNodes() {
 
 type Nodes = ReturnType<typeof makeNodes>;
 
-export async function makeDeployment(dataDir: string): Promise<KnownDeployment> {
-  const world = await openWorld(dataDir, BEGIN_MS, 1);
+export async function makeDeployment(open: OpenWorld): Promise<KnownDeployment> {
+  const world = await open(BEGIN_MS, 1);
   const nodes = makeNodes();
   try {
     await storeNodes(world, nodes);

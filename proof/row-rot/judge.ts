@@ -13,7 +13,7 @@ import { sweep } from '../../packages/server/core/sweep.ts';
 import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
 import { checkDeployment } from '../../packages/server/inspect/check-deployment.ts';
 import type { KnownDeployment, KnownNode } from './deployment.ts';
-import { CALLER, DAY_MS, HOUR_MS, lease, OTHER, openWorld, SPACE, upload, type World } from './world.ts';
+import { CALLER, DAY_MS, HOUR_MS, type OpenWorld, OTHER, SPACE, upload, type World } from './world.ts';
 
 const STEPS_MAX = 50;
 const ROOT_REFS_MAX = 100;
@@ -31,12 +31,12 @@ export interface Verdict {
 
 type Status = number;
 
-/** Runs everything on the folder, and leaves it. */
-export async function judge(dataDir: string, known: KnownDeployment): Promise<Verdict> {
+/** Runs everything on it, and leaves it. */
+export async function judge(open: OpenWorld, known: KnownDeployment): Promise<Verdict> {
   const wrong: string[] = [];
   let world: World;
   try {
-    world = await openWorld(dataDir, known.now, 2);
+    world = await open(known.now, 2);
   } catch (error) {
     return { wrong: [`the server does not start: ${String(error)}`], isSeen: true, isWholeAgain: false };
   }
@@ -199,8 +199,12 @@ async function healAll(
 ): Promise<void> {
   for (const node of nodes) {
     if (!node.isHeld || after.get(node.hash) === 200) continue;
-    const status = await statusOf(() => upload(world, node, DAY_MS, node.space));
+    let isReady = false;
+    const status = await statusOf(async () => {
+      isReady = (await upload(world, node, DAY_MS, node.space)).state === 'ready';
+    });
     if (status === 500) wrong.push(`the upload of ${node.hash} again fails in a way that nobody expects`);
-    await statusOf(() => lease(world, node.hash, DAY_MS, node.space));
+    if (isReady && (await readNode(world, node, wrong, 'after healing')) === 404)
+      wrong.push(`the node ${node.hash} is ready, and absent`);
   }
 }

@@ -1,6 +1,7 @@
 /** One wrong bit of any value of any row leads to no wrong answer, and to no loss of what a root ref, a lease or a parent keeps. */
 import { expect, test } from 'bun:test';
 import { makeTempFolder } from '../../test/support/temp-folder.ts';
+import { folderSubject } from './folder.ts';
 import { runRowRot } from './run.ts';
 
 const DAMAGES = 300;
@@ -14,7 +15,7 @@ test(
     const folder = makeTempFolder('row-rot', { fast: true });
     try {
       const { damages, failures, unseen } = await runRowRot({
-        ...{ folder: folder.path, seed: SEED, damagesMax: DAMAGES },
+        ...{ subject: folderSubject(folder.path), seed: SEED, damagesMax: DAMAGES },
       });
       expect({ failures, unseen }).toEqual({ failures: [], unseen: [] });
       expect(damages).toBe(DAMAGES);

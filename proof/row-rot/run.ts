@@ -1,26 +1,7 @@
 /** Damages a copy of a known deployment, again and again, and judges what it answers. */
-import { cpSync, mkdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
-import { makeTempFolder } from '../../test/support/temp-folder.ts';
-import type { SectionResult, SectionWork } from '../section.ts';
-import { type Damage, damagesOf, makeDamage } from './damages.ts';
-import { makeDeployment } from './deployment.ts';
+import { type KnownDeployment, makeDeployment } from './deployment.ts';
 import { judge } from './judge.ts';
-
-/** Damages go round all columns, each time in another row and bit, until the time is over. */
-export async function rowRotSection({ seed, isOver }: SectionWork): Promise<SectionResult> {
-  const folder = makeTempFolder('row-rot', { fast: true });
-  try {
-    const wanted = { folder: folder.path, seed, damagesMax: Number.MAX_SAFE_INTEGER };
-    const { damages, unseen, unmended, failures } = await runRowRot({ ...wanted, goesOn: () => !isOver() });
-    return {
-      counts: { damages, 'unseen by check': unseen.length, 'not mended by repair': unmended.length },
-      found: failures.map(({ damage, wrong }) => `${damage}: ${wrong.join('; ')}`),
-    };
-  } finally {
-    folder.remove();
-  }
-}
+import type { DamagedCopy, Draw, Subject } from './subject.ts';
 
 interface RowRotResult {
   readonly seed: number;
@@ -34,8 +15,7 @@ interface RowRotResult {
 }
 
 interface RowRotWanted {
-  /** an empty folder, for all that is made */
-  readonly folder: string;
+  readonly subject: Subject;
   readonly seed: number;
   readonly damagesMax: number;
   /** asked before each damage */
@@ -44,42 +24,36 @@ interface RowRotWanted {
   readonly onDamage?: (name: string) => void;
 }
 
-export async function runRowRot({
-  folder,
-  seed,
-  damagesMax,
-  goesOn,
-  onDamage,
-}: RowRotWanted): Promise<RowRotResult> {
-  const origin = join(folder, 'origin');
-  mkdirSync(origin);
-  const known = await makeDeployment(origin);
-  const failures: { damage: string; wrong: readonly string[] }[] = [];
-  const unseen: string[] = [];
+export async function runRowRot(wanted: RowRotWanted): Promise<RowRotResult> {
+  const { subject, seed, damagesMax, goesOn, onDamage } = wanted;
+  const known = await makeDeployment(subject.open);
+  const result = { failures: [] as RowRotResult['failures'][number][], unseen: [] as string[] };
   const unmended: string[] = [];
   let damages = 0;
-  for (const damage of damagesOf(join(origin, 'holdfast.db'), drawFrom(seed))) {
+  for await (const { name, make } of subject.damages(drawFrom(seed))) {
     if (damages >= damagesMax || goesOn?.() === false) break;
-    onDamage?.(nameOf(damage));
-    const copy = join(folder, 'copy');
-    cpSync(origin, copy, { recursive: true });
-    if (makeDamage(join(copy, 'holdfast.db'), damage)) {
-      damages += 1;
-      const { wrong, isSeen, isWholeAgain } = await judge(copy, known);
-      const name = nameOf(damage);
-      if (wrong.length > 0) failures.push({ damage: name, wrong });
-      if (!isSeen) unseen.push(name);
-      if (!isWholeAgain) unmended.push(name);
-    }
-    rmSync(copy, { recursive: true });
+    onDamage?.(name);
+    const copy = await make();
+    if (copy === undefined) continue;
+    damages += 1;
+    const { wrong, isSeen, isWholeAgain } = await judgeCopy(copy, known);
+    if (wrong.length > 0) result.failures.push({ damage: name, wrong });
+    if (!isSeen) result.unseen.push(name);
+    if (!isWholeAgain) unmended.push(name);
   }
-  return { seed, damages, failures, unseen, unmended };
+  return { seed, damages, unmended, ...result };
 }
 
-const nameOf = ({ table, column, row, bit }: Damage): string => `${table}.${column}, row ${row}, bit ${bit}`;
+async function judgeCopy(copy: DamagedCopy, known: KnownDeployment): ReturnType<typeof judge> {
+  try {
+    return await judge(copy.open, known);
+  } finally {
+    await copy.remove();
+  }
+}
 
 /** mulberry32 */
-function drawFrom(seed: number): (below: number) => number {
+function drawFrom(seed: number): Draw {
   let state = seed >>> 0;
   return (below) => {
     state = (state + 0x6d2b79f5) >>> 0;

@@ -1,6 +1,12 @@
-/** The rules over the embedded engine in a folder, with a clock and randomness of the proof's own. */
+/** The rules over rows in a folder or in PostgreSQL, with a clock and randomness of the proof's own. */
 import { createHmac } from 'node:crypto';
-import { type Hash, type LeaseResponse, NODE_MEDIA_TYPE, UPLOAD_TTL_MS_DEFAULT } from '@holdfast/protocol';
+import {
+  type Hash,
+  type LeaseResponse,
+  NODE_MEDIA_TYPE,
+  PACK_MEDIA_TYPE,
+  UPLOAD_TTL_MS_DEFAULT,
+} from '@holdfast/protocol';
 import type { ContentCaller } from '../../packages/server/core/content-caller.ts';
 import type { Core } from '../../packages/server/core/core.ts';
 import { leaseNode } from '../../packages/server/core/lease-node.ts';
@@ -12,6 +18,7 @@ import type { Signer } from '../../packages/server/core/ports.ts';
 import { receiveUpload } from '../../packages/server/core/receive-upload.ts';
 import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
 import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
+import { DirectStore } from '../../packages/server/core/test/direct-store.ts';
 import { openDeployment } from '../../packages/server/deployment/open.ts';
 import { unzstd } from '../../packages/server/engine/unzstd.ts';
 import { openLog } from '../../packages/server/log.ts';
@@ -42,12 +49,21 @@ export interface World {
   close(): Promise<void>;
 }
 
-/** @throws what a server that starts on the folder would say */
-export async function openWorld(dataDir: string, now: number, seed: number): Promise<World> {
-  const clock = { now };
-  const fatal: Error[] = [];
+/** Opens what a proof is about. `now`: ms. @throws what a server that starts on it would say */
+export type OpenWorld = (now: number, seed: number) => Promise<World>;
+
+export const openFolder =
+  (dataDir: string): OpenWorld =>
+  async (now, seed) => {
+    const clock = { now };
+    const fatal: Error[] = [];
+    const { rows, bytes, close } = await openEmbedded(dataDir, clock, fatal);
+    return { core: coreOf(rows, bytes, seed), clock, fatal, close };
+  };
+
+function openEmbedded(dataDir: string, clock: { readonly now: number }, fatal: Error[]) {
   const folder = { kind: 'folder', dataDir } as const;
-  const { rows, bytes, close } = await openDeployment(
+  return openDeployment(
     { rows: folder, bytes: folder },
     {
       ...{ kind: 'serve', dataDir, workers: 1, isAlone: true, worker: 0 },
@@ -55,8 +71,11 @@ export async function openWorld(dataDir: string, now: number, seed: number): Pro
       ...{ uploadTtlMs: UPLOAD_TTL_MS_DEFAULT, log: openLog('silent') },
     },
   );
+}
+
+export function coreOf(rows: Core['metadata'], bytes: Core['content'], seed: number): Core {
   let drawn = seed * 1_000_000;
-  const core: Core = {
+  return {
     metadata: rows,
     content: bytes,
     random: {
@@ -77,7 +96,6 @@ export async function openWorld(dataDir: string, now: number, seed: number): Pro
       ...{ abandonedAfterMs: HOUR_MS, rootRefHistoryMs: DAY_MS, keepReplacedMs: 0 },
     },
   };
-  return { core, clock, fatal, close };
 }
 
 const sign = (purpose: string, message: string): Buffer =>
@@ -105,13 +123,20 @@ export function lease(
 /** Lease, and a PUT if it is asked for. */
 export async function put(world: World, node: CanonicalNode, space = SPACE): Promise<LeaseResponse> {
   const answer = await lease(world, node.hash, MINUTE_MS, space);
-  if (!('upload' in answer)) return answer;
-  await receiveUpload(world.core, {
-    token: answer.upload.url.slice(`${ORIGIN}/uploads/`.length),
-    ...{ contentType: NODE_MEDIA_TYPE, ifNoneMatch: '*', declaredLength: node.bytes.length },
-    body: new Response(node.bytes.slice()).body,
-  });
+  if ('upload' in answer) await send(world, answer.upload.url, NODE_MEDIA_TYPE, node.bytes);
   return answer;
+}
+
+async function send({ core }: World, url: string, contentType: string, bytes: Uint8Array): Promise<void> {
+  if (core.content instanceof DirectStore) {
+    core.content.put(url, bytes);
+    return;
+  }
+  await receiveUpload(core, {
+    token: url.slice(`${ORIGIN}/uploads/`.length),
+    ...{ contentType, ifNoneMatch: '*', declaredLength: bytes.length },
+    body: new Response(bytes.slice()).body,
+  });
 }
 
 /** Lease, PUT, lease: the last answer. */
@@ -126,19 +151,15 @@ export async function upload(
 }
 
 export async function uploadPack(
-  { core }: World,
+  world: World,
   nodes: readonly CanonicalNode[],
   { isLeased = true }: { readonly isLeased?: boolean } = {},
 ): Promise<void> {
+  const { core } = world;
   const hashes = nodes.map(({ hash }) => hash);
   const request = { hashes, pack: true, leaseDurationMs: MINUTE_MS };
   const { pack } = await leaseNodes(core, SPACE, request, { renewsOnly: false, uploadOrigin: ORIGIN });
   if (pack === undefined) throw new Error('no pack was opened');
-  const bytes = makePack(nodes.map(plain));
-  await receiveUpload(core, {
-    token: pack.url.slice(`${ORIGIN}/uploads/`.length),
-    ...{ contentType: pack.headers['content-type'], ifNoneMatch: '*', declaredLength: bytes.length },
-    body: new Response(bytes).body,
-  });
+  await send(world, pack.url, PACK_MEDIA_TYPE, makePack(nodes.map(plain)));
   if (isLeased) await leasePack(core, SPACE, pack.id, MINUTE_MS, { renewsOnly: false });
 }

@@ -97,7 +97,7 @@ async function refuseByQuota(
 }
 
 /** Ends a generation that is judged good: its upload row goes, its content row stays or, for a direct upload, is made. */
-async function acceptContent(
+export async function acceptContent(
   tx: SpaceTransaction,
   { upload, evidence }: GoodUpload,
   uploads: UploadKind,

@@ -112,6 +112,7 @@ export interface PageLook {
 
 /** A row that does not have the sum that it carries (docs/design.md, Rows are proven). */
 export interface RowDamage {
+  readonly table: string;
   /** undefined: nobody knows whose it is */
   readonly space: Space | undefined;
   readonly hash: Hash | undefined;

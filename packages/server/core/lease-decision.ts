@@ -1,12 +1,14 @@
 /** Decides one lease request inside one transaction. It does no I/O: `inspect` asks the caller to inspect and to call again. */
 import type { Hash } from '@holdfast/protocol';
-import { acceptUpload, contentOf } from './accept-upload.ts';
+import { acceptContent, acceptUpload, contentOf, type GoodUpload } from './accept-upload.ts';
 import type { Awaitable } from './awaitable.ts';
 import { after } from './awaitable.ts';
 import { closeContent, urlExpiryOf } from './contents.ts';
+import { type FoundNode, findNodeOrDamage } from './find-nodes.ts';
 import { noRoom } from './free-space.ts';
 import { createGeneration } from './generation.ts';
 import { changesRefused, moveLease } from './lease-renewal.ts';
+import { mendNode, settleMended } from './mend-node.ts';
 import type { Generation, NodeRow, UploadEvidence, UploadRow } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
 import { CONTRADICTION, contradicts, type Publication, settleWaiting } from './publication.ts';
@@ -57,18 +59,21 @@ export const PUT_DURATION_MS_MAX = 600_000;
 /** Returns the decision itself, not a promise, for a ready row if the engine answers without one. */
 export function decideLease(tx: SpaceTransaction, input: LeaseInput): Awaitable<LeaseDecision> {
   const { request } = input;
-  return after(tx.findNode(request.hash), (node) =>
-    node?.state === 'ready' ? renewReady(tx, node, request) : decideUnready(tx, node, input),
+  return after(findNodeOrDamage(tx, request.hash), (node) =>
+    typeof node === 'object' && node.state === 'ready'
+      ? renewReady(tx, node, request)
+      : decideUnready(tx, node, input),
   );
 }
 
 async function decideUnready(
   tx: SpaceTransaction,
-  node: NodeRow | undefined,
+  found: FoundNode,
   input: LeaseInput,
 ): Promise<LeaseDecision> {
   const { request, inspection } = input;
   if (request.renewsOnly) throw changesRefused();
+  const node = found === 'damaged' ? undefined : found;
   if (node?.state === 'waiting') return settleWaiting(tx, node, request.durationMs);
   const upload = await tx.findUpload(request.hash);
   if (upload === undefined) return openGeneration(tx, input, undefined);
@@ -81,12 +86,21 @@ async function decideUnready(
   }
   if (evidence.verdict === 'bad') return rejectUpload(tx, upload, evidence, input);
   const good = { upload, evidence };
+  if (found === 'damaged') return healRow(tx, good, input);
   if (node !== undefined && contradicts(node, contentOf(good))) {
     return rejectUpload(tx, upload, { verdict: 'bad', ...CONTRADICTION }, input);
   }
   const { quotas } = input;
   const { uploads, keepReplacedMs } = input.rules;
   return acceptUpload(tx, node, good, { durationMs: request.durationMs, uploads, keepReplacedMs, quotas });
+}
+
+/** The bytes of the upload prove the row. If it is found as it was, it goes on as any other. */
+async function healRow(tx: SpaceTransaction, good: GoodUpload, input: LeaseInput): Promise<LeaseDecision> {
+  const mended = await mendNode(tx, contentOf(good));
+  if (mended === undefined || mended.isExact) return decideLease(tx, input);
+  await acceptContent(tx, good, input.rules.uploads);
+  return { ...(await settleMended(tx, mended.row, input.request.durationMs)), heals: true };
 }
 
 function renewReady(tx: SpaceTransaction, node: NodeRow, request: LeaseRequest): Awaitable<LeaseDecision> {

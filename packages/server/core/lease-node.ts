@@ -1,12 +1,14 @@
 /** leaseNode: the lease and upload machine (docs/api.md, leaseNode). */
 import { ApiError, type Hash, type LeaseResponse, NODE_MEDIA_TYPE } from '@holdfast/protocol';
+import type { Awaitable } from './awaitable.ts';
 import type { Core } from './core.ts';
 import { makeGenerationDigits } from './generation.ts';
 import { decideLease, type Inspection, type LeaseDecision, type LeaseRequest } from './lease-decision.ts';
-import { clampLeaseDuration } from './lease-state.ts';
+import { clampLeaseDuration, type LeaseWindow } from './lease-state.ts';
 import type { Generation, Space, UploadRow } from './model.ts';
 import { QuotaRoom } from './quota-room.ts';
 import { refuse } from './refused-bytes.ts';
+import { RowDamaged } from './store-failure.ts';
 import { uploadRulesOf } from './upload-rules.ts';
 import { signUploadToken, type UploadHolder } from './upload-token.ts';
 
@@ -34,15 +36,34 @@ export function leaseNode(
 ): Promise<LeaseResponse> {
   const durationMs = clampLeaseDuration(leaseDurationMs);
   const request: LeaseRequest = { hash, durationMs, renewsOnly: options.renewsOnly ?? false };
-  const renewed = core.metadata.renewReadyLease?.(space, hash, durationMs);
   const urls: UploadUrls = { uploadOrigin, holder: options.holder };
-  if (renewed === undefined) return leaseAnew(core, space, request, urls, options.onRenewal);
+  const anew = () => leaseAnew(core, space, request, urls, options.onRenewal);
+  const renewed = renewOrDamage(core, space, hash, durationMs);
+  if (renewed === undefined) return anew();
   return Promise.resolve(renewed).then((lease) => {
-    if (lease === undefined) return leaseAnew(core, space, request, urls, options.onRenewal);
+    if (lease === undefined) return anew();
     options.onRenewal?.();
     const { leaseStartedAt, leaseExpiresAt } = lease;
     return { state: 'ready', hash, leaseStartedAt, leaseExpiresAt };
   });
+}
+
+/** undefined: it is not ready, or its row is damaged, and bytes are asked for */
+function renewOrDamage(
+  { metadata }: Core,
+  space: Space,
+  hash: Hash,
+  durationMs: number,
+): Awaitable<LeaseWindow | undefined> {
+  const leave = (error: unknown): undefined => {
+    if (!(error instanceof RowDamaged)) throw error;
+  };
+  try {
+    const renewed = metadata.renewReadyLease?.(space, hash, durationMs);
+    return renewed instanceof Promise ? renewed.catch(leave) : renewed;
+  } catch (error) {
+    return leave(error);
+  }
 }
 
 /** What the URLs of our own target are made of. */

@@ -15,6 +15,7 @@ import {
 } from '@holdfast/protocol';
 import { checkQuotas } from './check-quotas.ts';
 import type { Core } from './core.ts';
+import { findRows, type RowFound } from './find-rows.ts';
 import { makeGenerationDigits } from './generation.ts';
 import { changesRefused } from './lease-renewal.ts';
 import { clampLeaseDuration } from './lease-state.ts';
@@ -51,9 +52,9 @@ export async function leaseNodes(
   const { hashes } = request;
   const durationMs = clampLeaseDuration(request.leaseDurationMs);
   for (let round = 1; ; round += 1) {
-    const found = await core.metadata.findNodesWithContent(space, hashes);
+    const found = await findRows(core, space, hashes);
     const isAbsent = !found.every(isThere);
-    const renews = found.every((each) => each?.node.state === 'ready');
+    const renews = found.every((each) => stateOf(each) === 'ready');
     if (renewsOnly && !renews) throw changesRefused();
     // The limit of uploads is met before any lease is changed.
     const pack = request.pack && isAbsent ? await open(core, space, hashes, found) : undefined;
@@ -87,11 +88,11 @@ export function restAfterLeases({ content: { upload }, metadata }: Core, space: 
   if (upload.kind === 'server' && upload.receiver.reservedBytes(space) === 0) metadata.rest?.();
 }
 
-type RowFound = Awaited<ReturnType<Core['metadata']['findNodesWithContent']>>[number];
+const stateOf = (row: RowFound) => (typeof row === 'object' ? row.node.state : row);
 
 /** Everything else is absent at this look, and no transaction has to look again. */
-function isThere(row: RowFound): row is NonNullable<RowFound> {
-  return row?.node.state === 'ready' || row?.node.state === 'waiting';
+function isThere(row: RowFound): row is Extract<RowFound, object> {
+  return stateOf(row) === 'ready' || stateOf(row) === 'waiting';
 }
 
 /** Leases rows in bounded transactions, children before parents; the outcomes are aligned with `hashes`. */
@@ -147,7 +148,7 @@ async function open(
   hashes: readonly Hash[],
   found: readonly RowFound[],
 ): Promise<PackRow> {
-  const isHealing = found.some((each) => each?.node.state === 'rotten');
+  const isHealing = found.some((each) => ['rotten', 'damaged'].includes(stateOf(each) ?? ''));
   if (!isHealing) await checkQuotas(core, space, ONE_NODE);
   const { upload, packs } = core.content;
   const wanted = {

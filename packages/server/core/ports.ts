@@ -6,6 +6,7 @@ import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { KeptCounters, SpaceInspection } from './inspection-ports.ts';
 import type { LeaseWindow } from './lease-state.ts';
+import type { NodeMending } from './mend-ports.ts';
 import type {
   ContentRow,
   DiscardRow,
@@ -135,6 +136,7 @@ export interface SpaceTransaction {
   /** Eligible rows (core/eligibility.ts) with leaseExpiresAt <= `expiredAt` (now if left out), oldest expiry first, then hash. */
   findCandidates(limit: number, expiredAt?: number): Awaitable<readonly NodeRow[]>;
   readonly purging: PurgeVerbs;
+  readonly mending: NodeMending;
   readonly packs: PackVerbs;
   /** Claimed rows whose hold ends at that instant or before, ordered by the end of the hold, then by hash. */
   findClaimed(heldUntilAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;

@@ -1,6 +1,7 @@
 /** How rows get content that was proven right: by a lease of one node, or of a whole pack. Within one transaction. */
-import type { Hash } from '@holdfast/protocol';
-import { addEdges, type Children, findChildren, listUnready } from './edges.ts';
+import { type Hash, refsToHashes } from '@holdfast/protocol';
+import { addEdges, type Children, listUnready } from './edges.ts';
+import { findNodesOrDamage, stateOf } from './find-nodes.ts';
 import { type LeaseWindow, renewLease } from './lease-state.ts';
 import type { NodeRow } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
@@ -77,7 +78,10 @@ export async function settleWaiting(
   durationMs: number,
 ): Promise<Publication> {
   const { hash } = node;
-  const childHashes = listUnready(await findChildren(tx, [node.refs]));
+  // A child whose row is damaged is asked for, as one that is not there.
+  const children = [...new Set(refsToHashes(node.refs))];
+  const rows = await findNodesOrDamage(tx, children);
+  const childHashes = children.filter((_, index) => stateOf(rows[index]) !== 'ready');
   if (childHashes.length > 0) {
     await tx.updateNode(node, { ...node, waitingTouchedAt: tx.now });
     return { kind: 'children', hash, childHashes };

@@ -17,10 +17,11 @@ import type { Awaitable } from './awaitable.ts';
 import { batchesOf } from './batches.ts';
 import { isProofOfRot, markRotten, storedObject } from './contents.ts';
 import type { Core } from './core.ts';
+import { findRows, type RowFound } from './find-rows.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
 import type { PackedRecord } from './packs/pack-ports.ts';
 import { CONTENT_PIECE_BYTES } from './ports.ts';
-import { isDamage, orIfDamaged } from './store-failure.ts';
+import { isDamage } from './store-failure.ts';
 
 /** Rows that are read at once. */
 const ROWS_AT_ONCE = 512;
@@ -98,33 +99,13 @@ export async function* readNodes(
   if (pieces.length > 0) yield pieces;
 }
 
-type RowFound = Awaited<ReturnType<Core['metadata']['findNodesWithContent']>>[number];
-
 /** A damaged row is left out, as one that is not there: it is answered 503 by itself. */
-async function findRows(core: Core, space: Space, hashes: readonly Hash[]): Promise<readonly RowFound[]> {
-  const find = async (some: readonly Hash[]) => core.metadata.findNodesWithContent(space, some);
-  return orIfDamaged(
-    () => find(hashes),
-    async () => {
-      const rows: RowFound[] = [];
-      for (const hash of hashes) {
-        rows.push(
-          await orIfDamaged(
-            async () => (await find([hash]))[0],
-            () => undefined,
-          ),
-        );
-      }
-      return rows;
-    },
-  );
-}
-
-function isServed(
-  row: { readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined,
-): row is Found {
+function isServed(row: RowFound): row is Found {
   return (
-    row?.node.state === 'ready' && row.content !== undefined && row.node.canonicalSize <= PACK_NODE_BYTES_MAX
+    typeof row === 'object' &&
+    row.node.state === 'ready' &&
+    row.content !== undefined &&
+    row.node.canonicalSize <= PACK_NODE_BYTES_MAX
   );
 }
 

@@ -6,6 +6,7 @@ import type { Awaitable } from './awaitable.ts';
 import { claimCandidates, claimNodes, findLeftoverClaims, leaveContent, settleClaims } from './collection.ts';
 import { findContentOf, setRotten, setSound } from './contents.ts';
 import { decideLease } from './lease-decision.ts';
+import { findStanding, mendRow } from './mend-node.ts';
 import { moveLive } from './packs/compact-packs.ts';
 import {
   beginPack,
@@ -36,6 +37,7 @@ export const TRANSACTIONS = {
   findDueDiscards,
   findLeftoverClaims,
   findOpenPacks,
+  findStanding,
   finishPack,
   finishPurge,
   finishUpload,
@@ -43,6 +45,7 @@ export const TRANSACTIONS = {
   hastenDiscards,
   leaseRows,
   leaveContent,
+  mendRow,
   moveLive,
   moveSmall,
   openPack,

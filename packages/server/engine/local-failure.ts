@@ -48,7 +48,9 @@ export function storageError(error: unknown, doing: string, { isUndecided = fals
   if (error instanceof StoreUnavailable || error instanceof ApiError) return error;
   const code = codeOf(error);
   if (code === undefined) return error;
-  if (code === 'SQLITE_CONSTRAINT_CHECK') return new CounterBroken((error as Error).message);
+  // A sum that is no integer any more comes of a damaged counter.
+  if (code === 'SQLITE_CONSTRAINT_CHECK' || code === 'SQLITE_CONSTRAINT_DATATYPE')
+    return new CounterBroken((error as Error).message);
   if (code.startsWith('SQLITE_CONSTRAINT')) {
     return new InvariantViolation(`broken invariant while ${doing}: ${(error as Error).message}`);
   }

@@ -11,6 +11,7 @@ import { orIfDamaged } from '../core/store-failure.ts';
 import { checkContents, type FoundFault } from './check-contents.ts';
 import { checkUploads } from './check-uploads.ts';
 import type { Fault, FindingKind } from './fault.ts';
+import { mendRows } from './mend-rows.ts';
 import { type Recount, type RecountOptions, recountSpace } from './recount-space.ts';
 
 interface Finding {
@@ -53,7 +54,7 @@ export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<
   const isRead = chooseSample(wanted.rehashPercent);
   const damage = await findRowDamage(core, wanted);
   const isUnproven = damage.some(({ isProtecting, repaired }) => isProtecting && !repaired);
-  const findings: Finding[] = damage.map(({ space = NO_SPACE, ...fault }) =>
+  const findings: Finding[] = damage.map(({ space = NO_SPACE, table: _, ...fault }) =>
     toFinding(space, { kind: 'row', ...fault }),
   );
   let checked = 0;
@@ -79,11 +80,12 @@ export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<
 }
 
 async function findRowDamage(
-  { metadata }: Core,
+  core: Core,
   { signal, report, isRepaired }: CheckWanted,
 ): Promise<readonly RowDamage[]> {
   const onTable = (table: string): void => report(`checking the sums of ${table}`);
-  return (await metadata.findRowDamage?.({ signal, onTable, isRepaired })) ?? [];
+  const damage = (await core.metadata.findRowDamage?.({ signal, onTable, isRepaired })) ?? [];
+  return isRepaired ? mendRows(core, damage, signal) : damage;
 }
 
 /** A damaged page of an index is met by no read of the rows, only by the requests that need the index. */

@@ -8,14 +8,23 @@ export class RowContradicted extends Error {
 }
 
 /** So many of the first bytes of a node hold all that its row repeats. */
-export const headLength = ({ canonicalSize }: NodeRow): number =>
+export const headLength = ({ canonicalSize }: Pick<NodeRow, 'canonicalSize'>): number =>
   Math.min(canonicalSize, NODE_HEADER_BYTES_MAX);
+
+/** `head`: the first bytes of a proven node */
+export function parseHead(
+  head: Uint8Array,
+  canonicalSize: number,
+): Pick<NodeRow, 'contentType' | 'size' | 'refs'> {
+  const parser = new NodeHeaderParser();
+  parser.push(head.subarray(0, NODE_HEADER_BYTES_MAX));
+  const { contentType, size, refs } = parser.finish(canonicalSize);
+  return { contentType, size, refs };
+}
 
 /** `head`: the first bytes of a node that has the digest of the row. Throws RowContradicted. */
 export function compareRow(row: NodeRow, head: Uint8Array): void {
-  const parser = new NodeHeaderParser();
-  parser.push(head);
-  const { contentType, size, refs } = parser.finish(row.canonicalSize);
+  const { contentType, size, refs } = parseHead(head, row.canonicalSize);
   const wrong = [
     contentType !== row.contentType && `its content type is ${contentType}, not ${row.contentType}`,
     size !== row.size && `its content has ${size} bytes, not ${row.size}`,

@@ -10,6 +10,7 @@ import {
 } from '@holdfast/protocol';
 import { replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
+import { findRows } from '../find-rows.ts';
 import { leaseInGroups, limitChildHashes, restAfterLeases, toResult } from '../lease-nodes.ts';
 import { changesRefused } from '../lease-renewal.ts';
 import { clampLeaseDuration } from '../lease-state.ts';
@@ -208,8 +209,10 @@ async function repeatLease(
   const rejections = new Map(verdicts.rejections.map((each) => [each.index, each] as const));
   const hashes = hashesOf(verdicts);
   const accepted = hashes.filter((_, index) => !rejections.has(index));
-  const found = await core.metadata.findNodesWithContent(space, accepted);
-  const refs = new Map(accepted.map((hash, index) => [hash, found[index]?.node.refs] as const));
+  const refs = new Map<Hash, Uint8Array>();
+  for (const row of await findRows(core, space, accepted)) {
+    if (typeof row === 'object') refs.set(row.node.hash, row.node.refs);
+  }
   const lease = { durationMs, leasedUntil: 0 };
   const leased = await leaseInGroups(core, space, accepted, (hash) => refs.get(hash), lease);
   let next = 0;

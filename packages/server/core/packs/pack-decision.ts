@@ -3,10 +3,12 @@ import { ApiError, type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
 import { closeContent, closeContentOf, type ReplacementRules, urlExpiryOf } from '../contents.ts';
 import { findChildren } from '../edges.ts';
+import { type FoundNode, findNodeOrDamage, findNodesOrDamage, stateOf } from '../find-nodes.ts';
 import { noRoom } from '../free-space.ts';
 import { assertInvariant } from '../invariant.ts';
 import { moveLease } from '../lease-renewal.ts';
-import type { Generation, NodeRow, UploadRow } from '../model.ts';
+import { mendNode, settleMended } from '../mend-node.ts';
+import type { Generation, UploadRow } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import {
   CONTRADICTION,
@@ -36,21 +38,24 @@ export interface RowsLease {
   readonly leasedUntil: number;
 }
 
-/** Leases what is ready, settles what waits. Aligned with `hashes`. */
+/** Leases what is ready, settles what waits; a damaged row counts as absent. Aligned with `hashes`. */
 export async function leaseRows(tx: SpaceTransaction, lease: RowsLease): Promise<RowOutcome[]> {
-  await tx.findNodes(distinct(lease.hashes, lease.children));
+  await findNodesOrDamage(tx, distinct(lease.hashes, lease.children));
   const outcomes: RowOutcome[] = [];
-  for (const hash of lease.hashes) outcomes.push(await leaseRow(tx, hash, await tx.findNode(hash), lease));
+  for (const hash of lease.hashes) {
+    outcomes.push(await leaseRow(tx, hash, await findNodeOrDamage(tx, hash), lease));
+  }
   return outcomes;
 }
 
 async function leaseRow(
   tx: SpaceTransaction,
   hash: Hash,
-  node: NodeRow | undefined,
+  found: FoundNode,
   { durationMs, leasedUntil }: Pick<RowsLease, 'durationMs' | 'leasedUntil'>,
 ): Promise<RowOutcome> {
   const leaseMs = Math.max(durationMs, leasedUntil - tx.now);
+  const node = found === 'damaged' ? undefined : found;
   if (node?.state === 'waiting') return settleWaiting(tx, node, leaseMs);
   if (node?.state !== 'ready') return { kind: 'absent', hash };
   const { leaseStartedAt, leaseExpiresAt } = await moveLease(tx, node, leaseMs);
@@ -206,18 +211,19 @@ async function countNew(tx: SpaceTransaction, records: PackBeginning['records'])
     records.map(({ hash }) => hash),
     children.flat(),
   );
-  const rows = new Map<Hash, NodeRow>();
-  for (const row of await tx.findNodes(hashes)) if (row !== undefined) rows.set(row.hash, row);
+  const found = await findNodesOrDamage(tx, hashes);
+  const rows = new Map(hashes.map((hash, index) => [hash, found[index]] as const));
   const ready = new Set<Hash>();
   let bytes = 0;
   let nodes = 0;
   for (const [index, { hash, canonicalSize, place }] of records.entries()) {
     const row = rows.get(hash);
     const isReady = (children[index] ?? []).every(
-      (child) => ready.has(child) || rows.get(child)?.state === 'ready',
+      (child) => ready.has(child) || stateOf(rows.get(child)) === 'ready',
     );
-    if (isReady || row?.state === 'rotten' || row?.state === 'claimed') ready.add(hash);
-    if (row !== undefined && row.state !== 'claimed') continue;
+    const state = stateOf(row);
+    if (isReady || state === 'rotten' || state === 'claimed') ready.add(hash);
+    if (row !== undefined && state !== 'claimed') continue;
     bytes += isReady || row !== undefined ? place.storedLength : canonicalSize;
     if (row === undefined) nodes += 1;
   }
@@ -253,7 +259,7 @@ export async function publishGroup(tx: SpaceTransaction, group: PackGroup): Prom
   const all = distinct(hashes, children);
   const [uploads] = await Promise.all([
     tx.packs.findUploads(hashes),
-    tx.findNodes(all),
+    findNodesOrDamage(tx, all),
     tx.findLooseEdges(all),
   ]);
   const pack = await tx.packs.findPack(id);
@@ -286,14 +292,20 @@ async function publishRecord(
 ): Promise<RecordOutcome> {
   const { generation: pack, durationMs, uploads } = group;
   const { hash, index, place, integrity } = record;
-  const node = await tx.findNode(hash);
-  if (node?.state === 'ready' || node?.state === 'waiting') {
+  const generation = recordGeneration(pack, index);
+  const content = contentOf(record, generation);
+  let node = await findNodeOrDamage(tx, hash);
+  let isMended = false;
+  if (node === 'damaged') {
+    const mended = await mendNode(tx, content);
+    node = mended?.row;
+    isMended = mended?.isExact === false;
+  }
+  if (!isMended && (node?.state === 'ready' || node?.state === 'waiting')) {
     const leased = await leaseRow(tx, hash, node, { durationMs, leasedUntil: 0 });
     assertInvariant(leased.kind !== 'absent', 'a row that is there is leased');
     return leased;
   }
-  const generation = recordGeneration(pack, index);
-  const content = contentOf(record, generation);
   if (node !== undefined && contradicts(node, content))
     return { kind: 'rejected', hash, rejection: { index, ...CONTRADICTION } };
   if (upload !== undefined) await endUpload(tx, upload, uploads);
@@ -306,6 +318,7 @@ async function publishRecord(
     packed: place,
     urlExpiresAt: 0,
   });
+  if (node !== undefined && isMended) return { ...(await settleMended(tx, node, durationMs)), heals: true };
   if (node !== undefined) {
     await closeContentOf(tx, node, group);
     const lease = await restoreNode(tx, node, content, durationMs);

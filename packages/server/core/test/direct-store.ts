@@ -71,6 +71,13 @@ export class DirectStore implements ContentStore {
     this.#urlLifeMs = urlLifeMs;
   }
 
+  /** A store with the same objects, and a clock of its own. */
+  copy(now: () => number): DirectStore {
+    const copied = new DirectStore(now, this.#urlLifeMs);
+    for (const [generation, object] of this.#objects) copied.#objects.set(generation, object);
+    return copied;
+  }
+
   get generations(): readonly Generation[] {
     return [...this.#objects.keys()].sort();
   }

@@ -7,6 +7,7 @@ import type { MetadataStore } from '../../core/ports.ts';
 import { testHoldings } from './holdings-suite.ts';
 import { testInspection } from './inspection-suite.ts';
 import { testMaintenance } from './maintenance-suite.ts';
+import { testMending } from './mending-suite.ts';
 import { testNodeRows } from './node-row-suite.ts';
 import { testPackRows } from './pack-row-suite.ts';
 import { testPurge } from './purge-suite.ts';
@@ -63,6 +64,7 @@ export function testMetadataStore(name: string, adapter: MetadataStoreAdapter): 
     testRootRefs(subject);
     testMaintenance(subject);
     testInspection(subject);
+    testMending(subject);
     testStrayRows(subject);
   });
 }

@@ -27,6 +27,8 @@ interface Known<T> {
   current: T | undefined;
 }
 
+/** of the counters */
+const LEASED = 5;
 const AS_READ = 'a row is changed from exactly what was read';
 
 export class RowChanges {
@@ -69,6 +71,15 @@ export class RowChanges {
     const isLeaseSame = after.leaseExpiresAt === before.leaseExpiresAt;
     const isLeaseCounted = isLeaseSame ? (current?.isLeaseCounted ?? false) : after.leaseExpiresAt > 0;
     this.#setNode(known, { row: after, isLeaseCounted });
+  }
+
+  /** Whatever stands there: it is deleted and inserted. */
+  replaceNode(row: NodeRow, wasLeaseCounted: boolean): void {
+    const isLeaseCounted = row.leaseExpiresAt > 0;
+    this.#usage[LEASED] = (this.#usage[LEASED] ?? 0) + Number(isLeaseCounted) - Number(wasLeaseCounted);
+    const stored = { row: { ...row, refs: row.refs.slice() }, isLeaseCounted };
+    this.nodes.set(row.hash, { stored, current: { row, isLeaseCounted } });
+    this.#changeCount += 1;
   }
 
   deleteNode(before: NodeRow): void {

@@ -3,9 +3,10 @@ import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
 import type { NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
 import type { RowChanges } from './row-changes.ts';
-import { countedNodeFromSql, hashesToSql, looseEdgeFromSql, uploadFromSql } from './rows.ts';
+import { RowDamaged } from './row-damage.ts';
+import { countedNodeFromSql, hashesToSql, looseEdgeFromSql, readNode, uploadFromSql } from './rows.ts';
 import type { UploadCount } from './upload-limit.ts';
-import { byteaToHex, hexToBytea, type SqlResult } from './wire/sql-values.ts';
+import { byteaToHex, hexToBytea, type SqlResult, type SqlRow } from './wire/sql-values.ts';
 import type { TransactionWire } from './wire/transaction-wire.ts';
 
 interface LockedRows {
@@ -71,8 +72,17 @@ export class RowLocks {
 
   async #lockUnknown(hashes: readonly Hash[]): Promise<void> {
     const { rows } = await this.#wire.send('lockNodes', [this.#key, hashesToSql(hashes)]);
-    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNodeFromSql(this.#key, row));
-    for (const hash of hashes) this.#rows.learnNode(hash, undefined);
+    this.#learnNodes(hashes, rows);
+  }
+
+  /** Fails for a damaged row once the others are known. */
+  #learnNodes(hashes: readonly Hash[], rows: readonly SqlRow[]): void {
+    const read = rows.map((row) => readNode(this.#key, row));
+    for (const node of read) if (node.isProven) this.#rows.learnNode(node.row.hash, node);
+    const damaged = read.filter(({ isProven }) => !isProven).map(({ row }) => row.hash);
+    for (const hash of hashes) if (!damaged.includes(hash)) this.#rows.learnNode(hash, undefined);
+    const [first] = damaged;
+    if (first !== undefined) throw new RowDamaged('nodes', `node ${first}`);
   }
 
   /** The hash whose first row is about to be made: it was looked for alone and has an upload, and its edges are read next. */
@@ -96,8 +106,7 @@ export class RowLocks {
       this.#wire.send('lockAbsent', [this.#key, hashesToSql(own)]),
       this.#wire.send('findAppeared', [this.#key, hashesToSql(own)]),
     ]);
-    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNodeFromSql(this.#key, row));
-    for (const hash of hashes) this.#rows.learnNode(hash, undefined);
+    this.#learnNodes(hashes, rows);
     this.#learnLoose(absent);
     this.#assertStillAbsent(appeared);
   }

@@ -101,6 +101,15 @@ export function countedNodeFromSql(space: SpaceKey, found: SqlRow): CountedNode 
   return { row, isLeaseCounted };
 }
 
+/** The row as it stands, damaged or not: a number that no row has is 0. */
+export function standingNode(found: SqlRow): NodeRow {
+  const row = unprovenNode(found);
+  const numbers = Object.entries(row).flatMap(([name, value]) =>
+    typeof value === 'number' && !(Number.isSafeInteger(value) && value >= 0) ? [[name, 0]] : [],
+  );
+  return { ...row, state: row.state ?? 'rotten', ...Object.fromEntries(numbers) };
+}
+
 export const collectableFlag = (row: NodeRow): string => flag(isCollectable(row));
 export const countedFlag = (node: CountedNode): string => flag(node.isLeaseCounted);
 

@@ -19,6 +19,7 @@ import type { RootRefReads, SpaceTransaction } from '../../core/ports.ts';
 import { type Stored, storedOf } from '../../core/quotas.ts';
 import type { PurgeVerbs, SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { ContentChanges } from './content-changes.ts';
+import { PostgresNodeMending } from './node-mending.ts';
 import { PostgresPacks } from './packs/pack-transaction.ts';
 import { PostgresPurge } from './purge.ts';
 import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
@@ -143,6 +144,10 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   deleteNode(before: NodeRow): Awaitable<void> {
     this.#wire.assertUsable();
     this.#rows.deleteNode(before);
+  }
+
+  get mending(): PostgresNodeMending {
+    return new PostgresNodeMending(this.#wire, this.#key, this.#rows);
   }
 
   findLooseEdges(hashes: readonly Hash[]): Awaitable<readonly number[]> {

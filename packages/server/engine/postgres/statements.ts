@@ -92,6 +92,11 @@ export const SPACE_STATEMENTS = {
     SELECT hash, started, expires, proven FROM wanted`,
 
   lockNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2 FOR UPDATE`,
+  /** Of the hash $2: in the refs of all rows of the Space, and in its balances. */
+  countHolders: `SELECT (SELECT coalesce(sum((SELECT count(*) FROM generate_series(1, length(refs), 32) AS place
+      WHERE substring(refs FROM place FOR 32) = $2)), 0) FROM nodes WHERE space = $1 AND position($2::bytea IN refs) > 0)::bigint AS children,
+    coalesce(sum(balance), 0)::bigint AS roots, count(*) AS domains
+    FROM domains JOIN balances USING (space, domain) WHERE space = $1 AND hash = $2`,
   lockNodes: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = ANY ($2::bytea[]) ORDER BY hash FOR UPDATE`,
   /** Which of $2 have a row now; run after their loose edges were locked */
   findAppeared: 'SELECT hash FROM nodes WHERE space = $1 AND hash = ANY ($2::bytea[])',

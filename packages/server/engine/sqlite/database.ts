@@ -31,17 +31,23 @@ export function assertWholePages(path: string): void {
   throw new DatabaseDamaged(`${path} is cut off after ${bytes} bytes`);
 }
 
+/** A rule of one column that a row breaks. */
+const BROKEN_RULE = /^CHECK constraint failed/;
+
 /**
  * A damaged key would make a Space, a domain or an App look absent. Much depends on these few rows, so their tables are compared
- * with their indexes and rules before they are used.
- * @throws DatabaseDamaged
+ * with their indexes before they are used. undefined: nothing is wrong
  */
-export function assertTablesSound(database: Database, tables: readonly string[]): void {
-  for (const table of tables) {
-    using statement = database.prepare<{ integrity_check: string }, []>(`PRAGMA integrity_check(${table})`);
-    const found = statement.get()?.integrity_check;
-    if (found !== 'ok') throw new DatabaseDamaged(`the table ${table}: ${found}`);
-  }
+export function findFault(database: Database, table: string): string | undefined {
+  using statement = database.prepare<{ integrity_check: string }, []>(`PRAGMA integrity_check(${table})`);
+  const lines = statement.all().map(({ integrity_check: text }) => text);
+  return lines.find((line) => line !== 'ok' && !BROKEN_RULE.test(line));
+}
+
+/** @throws DatabaseDamaged */
+export function assertTableSound(database: Database, table: string): void {
+  const fault = findFault(database, table);
+  if (fault !== undefined) throw new DatabaseDamaged(`the table ${table}: ${fault}`);
 }
 
 function sizeOf(path: string): number {

@@ -24,7 +24,7 @@ const SQL = {
   removeMark: 'DELETE FROM store WHERE name = ?1',
 
   readTotals:
-    'SELECT count(*) AS spaces, coalesce(sum(node_count), 0) AS nodes, coalesce(sum(ready_stored_bytes + waiting_bytes), 0) AS bytes FROM spaces',
+    'SELECT count(*) AS spaces, total(node_count) AS nodes, total(ready_stored_bytes + waiting_bytes) AS bytes FROM spaces',
   /** ?1 id after which, ?2 limit */
   listSpaces: 'SELECT id, app_id, space_id, name_sum FROM spaces WHERE id > ?1 ORDER BY id LIMIT ?2',
   findSpaceId: 'SELECT id, name_sum FROM spaces WHERE app_id = ?1 AND space_id = ?2',

@@ -60,7 +60,7 @@ function* findNamedObjects(pin: Database): Iterable<NamedObject> {
 export function countFolderNodes(dataDir: string): number {
   return withPin(join(dataDir, ROWS_FILE), (pin) => {
     using statement = pin.prepare<{ nodes: number }, []>(
-      'SELECT coalesce(sum(node_count), 0) AS nodes FROM spaces',
+      'SELECT total(node_count) AS nodes FROM spaces',
     );
     return statement.get()?.nodes ?? 0;
   });

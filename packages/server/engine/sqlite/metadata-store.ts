@@ -29,18 +29,12 @@ import type {
 import { FSYNC_DURATION, GROUP_COMMIT_SIZE } from '../../metrics/server-metrics.ts';
 import { storageError } from '../local-failure.ts';
 import { type BalancePageRequest, findBalanceStep } from './balance-page.ts';
-import {
-  assertTablesSound,
-  assertWholePages,
-  openReader,
-  openWriter,
-  READER_CACHE_BYTES,
-} from './database.ts';
+import { openReader, READER_CACHE_BYTES } from './database.ts';
 import { DiskReads } from './disk-reads.ts';
 import { findKnownGenerations, isFinished } from './known-generations.ts';
-import { migrate } from './migrations.ts';
 import { NodeCache } from './node-cache.ts';
 import { NodeReads } from './node-reads.ts';
+import { openSound } from './open-sound.ts';
 import { SqlitePackReads } from './packs/pack-reads.ts';
 import { findRottenSpaces } from './rotten-spaces.ts';
 import { bytesToHex, damagedRow, hexToBytes, uploadFromSql } from './rows.ts';
@@ -65,9 +59,6 @@ import { ThreadRowWriter } from './writer/thread-row-writer.ts';
 
 /** Larger nodes get a file of their own. */
 const INLINE_BYTES_MAX = 32 * 1024;
-
-/** The tables by which Spaces and domains are found: without a row there, everything in them looks absent. */
-const DIRECTORIES = ['spaces', 'domains'] as const;
 
 const MS_PER_SECOND = 1000;
 const COMMIT_DURATION = FSYNC_DURATION.with({ kind: 'database' });
@@ -102,7 +93,8 @@ export class SqliteMetadataStore implements MetadataStore {
     const first = openSound(path);
     try {
       this.#reader = openReader(path, READER_CACHE_BYTES);
-      this.#spaces = new SpaceDirectory(findLostNames(this.#reader));
+      const lostNames = findLostNames(this.#reader);
+      this.#spaces = new SpaceDirectory(lostNames);
       this.#disk = new DiskReads(path, isShared);
       this.#reads = prepareReads(this.#reader);
       const lastCommit = new BigInt64Array(new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT));
@@ -116,7 +108,7 @@ export class SqliteMetadataStore implements MetadataStore {
         },
         onFatal,
       };
-      const settings: RowWriterSettings = { ...writing, lastCommit };
+      const settings: RowWriterSettings = { ...writing, lastCommit, lostNames };
       this.#writer = hasThread
         ? new ThreadRowWriter(settings, events)
         : new LocalRowWriter(settings, clock, events);
@@ -380,19 +372,5 @@ export class SqliteMetadataStore implements MetadataStore {
         endReading(this.#reader, this.#reads);
       }
     });
-  }
-}
-
-/** Brings the database to this build's schema and checks that it is whole. @throws EngineRefused, DatabaseDamaged */
-function openSound(path: string): Database {
-  assertWholePages(path);
-  const database = openWriter(path, undefined);
-  try {
-    migrate(database, path);
-    assertTablesSound(database, DIRECTORIES);
-    return database;
-  } catch (error) {
-    database.close();
-    throw error;
   }
 }

@@ -26,7 +26,7 @@ import {
 } from '../app-rows.ts';
 import { EngineRefused } from '../refused.ts';
 import type { Migration } from '../schema-version.ts';
-import { assertTablesSound, assertWholePages, openWriter } from './database.ts';
+import { assertTableSound, assertWholePages, openWriter } from './database.ts';
 import { migrate } from './migrations.ts';
 import schema0001 from './registry-migrations/0001-apps.sql' with { type: 'text' };
 import schema0002 from './registry-migrations/0002-limits.sql' with { type: 'text' };
@@ -114,7 +114,7 @@ function openDatabase(path: string): Database {
   const database = openWriter(path, undefined);
   try {
     migrate(database, path, MIGRATIONS);
-    assertTablesSound(database, ['apps']);
+    assertTableSound(database, 'apps');
     return database;
   } catch (error) {
     database.close();

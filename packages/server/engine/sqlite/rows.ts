@@ -114,6 +114,31 @@ export function decodeNode(row: SqlRow, hash?: Hash): NodeRow | undefined {
   };
 }
 
+/** The row as it stands, damaged or not: a number that no row has is 0. */
+export function unprovenNode(row: SqlRow, hash: Hash): NodeRow {
+  const number = (value: unknown): number =>
+    Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : 0;
+  const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array(0));
+  return {
+    hash,
+    state: STATES[number(row.state)] ?? 'rotten',
+    size: number(row.size),
+    canonicalSize: number(row.canonical_size),
+    contentType: String(row.content_type),
+    refs: bytes(row.refs),
+    generation: bytesToHex(bytes(row.generation)),
+    storage: STORAGES[number(row.storage)] ?? 'object',
+    storedSize: number(row.stored_size),
+    leaseStartedAt: number(row.lease_started_at),
+    leaseExpiresAt: number(row.lease_expires_at),
+    childRefCount: number(row.child_ref_count),
+    rootRefCount: number(row.root_ref_count),
+    heldDomainCount: number(row.held_domain_count),
+    waitingTouchedAt: number(row.waiting_touched_at),
+    claimHeldUntil: number(row.claim_held_until),
+  };
+}
+
 export function collectableCode(row: NodeRow): number {
   return isCollectable(row) ? 1 : 0;
 }
@@ -135,11 +160,13 @@ function hasContentSum(row: SqlRow, content: ContentRow): boolean {
   return isSum(row.row_sum, contentSum(row.space as number, content));
 }
 
+const PLACE = ['pack', 'pack_offset', 'stored_length', 'codec'];
+
 /** Without a look at the sum. Undefined: it has values that no row has. */
 export function decodeContent(row: SqlRow, generation?: Generation): ContentRow | undefined {
   const packed = placeFromSql(row);
   const isWhole =
-    (packed !== undefined || row.pack === null) &&
+    (packed !== undefined || PLACE.every((column) => row[column] === null)) &&
     typeof row.canonical_size === 'number' &&
     typeof row.url_expires_at === 'number' &&
     row.integrity instanceof Uint8Array;
@@ -199,10 +226,17 @@ export function isUploadSound(row: SqlRow): boolean {
 }
 
 /** Whether it has only values that a row can have. */
-export function isUploadWhole({ verdict, inline }: SqlRow): boolean {
-  if (verdict === 1) return inline === 0 || inline === 1;
-  return inline === null && (verdict === null || verdict === 0);
+export function isUploadWhole(row: SqlRow): boolean {
+  const { verdict, inline } = row;
+  const areNull = (columns: readonly string[]): boolean => columns.every((column) => row[column] === null);
+  const hasReason = row.rejection_code !== null || row.rejection_message === null;
+  if (verdict === 1) return (inline === 0 || inline === 1) && areNull(WHY_BAD) && hasReason;
+  const isBare = (verdict === null && areNull(WHY_BAD)) || verdict === 0;
+  return isBare && areNull(FOUND_GOOD) && hasReason;
 }
+
+const WHY_BAD = ['bad_code', 'bad_message'];
+const FOUND_GOOD = ['canonical_size', 'size', 'content_type', 'refs', 'integrity', 'inline'];
 
 export function decodeUpload(row: SqlRow, hash?: Hash): UploadRow {
   const rejectionCode = row.rejection_code as RejectionCode | null;

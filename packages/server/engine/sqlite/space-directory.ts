@@ -19,9 +19,14 @@ export interface LostNames {
   readonly spaces: ReadonlySet<string>;
   /** the id of the Space, a space, and the domain */
   readonly domains: ReadonlySet<string>;
+  /** there are rows that may have been those of any name */
+  readonly isSpaceUnknown: boolean;
+  readonly isDomainUnknown: boolean;
 }
 
-const NONE_LOST: LostNames = { spaces: new Set(), domains: new Set() };
+const NONE_LOST: LostNames = {
+  ...{ spaces: new Set(), domains: new Set(), isSpaceUnknown: false, isDomainUnknown: false },
+};
 
 /** Holds only ids that are committed. */
 export class SpaceDirectory extends SpaceMap<number> {
@@ -35,7 +40,8 @@ export class SpaceDirectory extends SpaceMap<number> {
   /** What a row says. `null`: there is none. @throws StoreUnavailable, as damage, if there is one that is damaged */
   idOf(space: Space, row: SqlRow | null): number | undefined {
     if (row === null) {
-      if (this.#lost.spaces.has(spaceKeyOf(space))) throw damagedSpace(space);
+      const { isSpaceUnknown, spaces } = this.#lost;
+      if (isSpaceUnknown || spaces.has(spaceKeyOf(space))) throw damagedSpace(space);
       return undefined;
     }
     const id = row.id as number;
@@ -45,8 +51,9 @@ export class SpaceDirectory extends SpaceMap<number> {
 
   /** Call if a domain has no row. @throws StoreUnavailable, as damage, if its row is there with another name */
   assertNoneLost(spaceId: number, domain: string): void {
-    if (this.#lost.domains.size === 0 || !this.#lost.domains.has(`${spaceId} ${domain}`)) return;
-    throw damagedRow('the domain', JSON.stringify(domain));
+    const { isDomainUnknown, domains } = this.#lost;
+    if (isDomainUnknown || (domains.size > 0 && domains.has(`${spaceId} ${domain}`)))
+      throw damagedRow('the domain', JSON.stringify(domain));
   }
 }
 

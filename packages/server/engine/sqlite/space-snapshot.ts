@@ -62,7 +62,7 @@ const SQL = {
       FROM domains WHERE space = ?1) AS known ORDER BY domain`,
   packs: `SELECT id, generation, live_records, live_bytes,
       (SELECT count(*) FROM contents WHERE pack = packs.generation) AS counted_records,
-      (SELECT coalesce(sum(stored_length), 0) FROM contents WHERE pack = packs.generation) AS counted_bytes
+      (SELECT total(stored_length) FROM contents WHERE pack = packs.generation) AS counted_bytes
     FROM packs WHERE space = ?1 AND id > ?2 ORDER BY id LIMIT ?3`,
   /** ?2 domain, ?3 after, ?4 limit */
   balances: `SELECT domain, hash, balance, from_revision, row_sum,

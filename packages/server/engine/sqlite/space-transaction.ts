@@ -22,6 +22,7 @@ import { countActive } from './count-active.ts';
 import { LooseEdges } from './loose-edges.ts';
 import { AS_READ, NewNodes } from './new-nodes.ts';
 import { nodeKey } from './node-cache.ts';
+import { SqliteNodeMending } from './node-mending.ts';
 import { SqlitePackRows } from './packs/pack-rows.ts';
 import { SqlitePurge } from './purge.ts';
 import { RootRefLedger } from './root-ref-ledger.ts';
@@ -103,13 +104,8 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
       this.#scope.writeOne(
         AS_READ,
         sql.updateNodeLease,
-        this.#id,
-        hash,
-        after.leaseStartedAt,
-        after.leaseExpiresAt,
-        before.leaseExpiresAt,
-        stateCode(before.state),
-        nodeSumChange(before, after),
+        ...[this.#id, hash, after.leaseStartedAt, after.leaseExpiresAt],
+        ...[before.leaseExpiresAt, stateCode(before.state), nodeSumChange(before, after)],
       );
       this.#changed(this.#id, before.hash, before, after);
       return;
@@ -119,14 +115,8 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
       this.#scope.writeOne(
         AS_READ,
         sql.updateNodeCounts,
-        id,
-        hash,
-        after.childRefCount,
-        after.rootRefCount,
-        after.heldDomainCount,
-        before.childRefCount,
-        before.rootRefCount,
-        nodeSumChange(before, after),
+        ...[id, hash, after.childRefCount, after.rootRefCount, after.heldDomainCount],
+        ...[before.childRefCount, before.rootRefCount, nodeSumChange(before, after)],
       );
     } else {
       this.#updateWholeNode(id, hash, before, after);
@@ -168,6 +158,16 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
       ...guardsOf(before),
     );
     this.#changed(id, before.hash, before, undefined);
+  }
+
+  get mending(): SqliteNodeMending {
+    this.#newNodes.flush();
+    const insert = (stands: NodeRow, row: NodeRow): void => {
+      const id = this.#write();
+      this.#newNodes.insert(id, row);
+      this.#changed(id, row.hash, { ...row, leaseExpiresAt: stands.leaseExpiresAt }, row);
+    };
+    return new SqliteNodeMending({ scope: this.#scope, space: this.#id, insert });
   }
 
   findLooseEdges(hashes: readonly Hash[]): readonly number[] {

@@ -8,17 +8,17 @@ export const UPLOAD_COLUMNS =
   'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline, row_sum';
 /** ?1 App */
 export const SUM_COUNTERS =
-  'SELECT count(*) AS spaces, coalesce(sum(node_count), 0) AS node_count, coalesce(sum(ready_content_bytes), 0) AS ready_content_bytes, coalesce(sum(ready_stored_bytes), 0) AS ready_stored_bytes, coalesce(sum(waiting_bytes), 0) AS waiting_bytes, coalesce(sum(not_ready_node_count), 0) AS not_ready_node_count FROM spaces WHERE app_id = ?1';
+  'SELECT count(*) AS spaces, total(node_count) AS node_count, total(ready_content_bytes) AS ready_content_bytes, total(ready_stored_bytes) AS ready_stored_bytes, total(waiting_bytes) AS waiting_bytes, total(not_ready_node_count) AS not_ready_node_count FROM spaces WHERE app_id = ?1';
 
 /** What was received in one Space (?1) and is not judged, and what packs have reserved for what they are about to publish. */
 const PENDING_OF = (space: string): string =>
-  `(SELECT coalesce(sum(canonical_size), 0) FROM uploads INDEXED BY uploads_received WHERE space = ${space} AND canonical_size > 0)
- + (SELECT coalesce(sum(bytes), 0) FROM packs INDEXED BY packs_received WHERE space = ${space} AND state = 0 AND bytes > 0 AND is_discarded = 0)
- + (SELECT coalesce(sum(reserved_bytes), 0) FROM packs INDEXED BY packs_reserving WHERE space = ${space} AND reserved_bytes + reserved_nodes > 0)`;
+  `(SELECT total(canonical_size) FROM uploads INDEXED BY uploads_received WHERE space = ${space} AND canonical_size > 0)
+ + (SELECT total(bytes) FROM packs INDEXED BY packs_received WHERE space = ${space} AND state = 0 AND bytes > 0 AND is_discarded = 0)
+ + (SELECT total(reserved_bytes) FROM packs INDEXED BY packs_reserving WHERE space = ${space} AND reserved_bytes + reserved_nodes > 0)`;
 const COMMITS_OF = (space: string): string =>
-  `(SELECT coalesce(sum(commit_count), 0) FROM domains WHERE space = ${space})`;
+  `(SELECT total(commit_count) FROM domains WHERE space = ${space})`;
 /** ?1 App */
-export const SUM_HOLDINGS = `SELECT coalesce(sum(${PENDING_OF('spaces.id')}), 0) AS pending_bytes, coalesce(sum(${COMMITS_OF('spaces.id')}), 0) AS commit_rows FROM spaces WHERE app_id = ?1`;
+export const SUM_HOLDINGS = `SELECT total(${PENDING_OF('spaces.id')}) AS pending_bytes, total(${COMMITS_OF('spaces.id')}) AS commit_rows FROM spaces WHERE app_id = ?1`;
 
 /** Parameters are positional; `?1` is the Space's integer id unless the name says otherwise. */
 export const READ_STATEMENTS = {
@@ -132,6 +132,11 @@ const WRITE_STATEMENTS = {
     'UPDATE nodes SET state = ?3, generation = ?4, storage = ?5, lease_started_at = ?6, lease_expires_at = ?7, child_ref_count = ?8, root_ref_count = ?9, held_domain_count = ?10, waiting_touched_at = ?11, claim_held_until = ?12, collectable = ?13, stored_size = ?14, row_sum = row_sum + ?20 WHERE space = ?1 AND hash = ?2 AND state = ?15 AND generation = ?16 AND lease_expires_at = ?17 AND child_ref_count = ?18 AND root_ref_count = ?19',
   deleteNode:
     'DELETE FROM nodes WHERE space = ?1 AND hash = ?2 AND state = ?3 AND generation = ?4 AND lease_expires_at = ?5 AND child_ref_count = ?6 AND root_ref_count = ?7',
+
+  removeNode: 'DELETE FROM nodes WHERE space = ?1 AND hash = ?2',
+  findParents: 'SELECT refs FROM nodes WHERE space = ?1 AND instr(refs, ?2) > 0',
+  findBalancesOf:
+    'SELECT balance FROM domains CROSS JOIN balances ON balances.domain = domains.id AND hash = ?2 WHERE space = ?1',
 
   findAnyLooseEdges: 'SELECT 1 AS known FROM loose_edges WHERE space = ?1 LIMIT 1',
   findLooseEdges: 'SELECT count, row_sum FROM loose_edges WHERE space = ?1 AND hash = ?2',

@@ -6,19 +6,15 @@ import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
 import type { Space } from '../../../core/model.ts';
 import { findBit } from '../../../core/rows/find-bit.ts';
 import { orIfDamaged } from '../../../core/store-failure.ts';
+import { damageOf } from '../../row-advice.ts';
 import { spaceKeyFromSql, spacesFromSql } from '../space-names.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
 import { byteaToHex, byteaToText, type SqlRow } from '../wire/sql-values.ts';
-import { findNodeMend, findPackMend } from './recount-row.ts';
+import { findPackMend } from './recount-pack.ts';
 import { mendRow, pagesOfTable, type StoredRow, type StoredValues, toSqlRow } from './stored-rows.ts';
-import { CONTENTS, NODES, PACKS, SUMMED_TABLES, type SummedTable } from './tables.ts';
+import { CONTENTS, PACKS, SUMMED_TABLES, type SummedTable } from './tables.ts';
 
 const FIND_SPACE = 'SELECT space, app_id, space_id FROM spaces WHERE space = $1';
-
-/** How many rows that may hold an edge or a balance are not proven. */
-interface Unproven {
-  rows: number;
-}
 
 interface Mend {
   readonly values: StoredValues;
@@ -28,19 +24,13 @@ interface Mend {
 
 export async function checkRows(pool: PostgresPool, look: RowLook): Promise<readonly RowDamage[]> {
   const found: RowDamage[] = [];
-  const unproven = { rows: 0 };
   for (const table of SUMMED_TABLES) {
     if (look.signal.aborted) break;
     look.onTable(table.name);
-    // Those of nodes are all known before the first is mended by what the others say.
-    const damaged = await findDamaged(pool, table, look);
-    if (table.isProtecting) unproven.rows += damaged.length;
-    for (const row of damaged) {
-      const settled = await settle(pool, table, row, { ...look, unproven });
+    for (const row of await findDamaged(pool, table, look)) {
+      const settled = await settle(pool, table, row, look);
       // A record that is not believed counts as lost: the check of the bytes names its node, and says how that heals.
-      if (settled === undefined) continue;
-      if (settled.repaired && table.isProtecting) unproven.rows -= 1;
-      found.push(settled);
+      if (settled !== undefined) found.push(settled);
     }
   }
   return found;
@@ -74,18 +64,19 @@ async function settle(
   pool: PostgresPool,
   table: SummedTable,
   row: StoredRow,
-  { isRepaired, unproven }: RowLook & { readonly unproven: Unproven },
+  { isRepaired }: RowLook,
 ): Promise<RowDamage | undefined> {
-  const mend = findBitMend(table, row.values) ?? (await findCountMend(pool, table, row.values, unproven));
+  const mend = findBitMend(table, row.values) ?? (await findCountMend(pool, table, row.values));
   const isRight = mend !== undefined && isProven(table, { ...row.values, ...mend.values });
   const repaired = isRepaired && isRight && (await mendRow(pool, table, row, mend.values));
   if (!isRight && table === CONTENTS) return undefined;
   const right = toSqlRow(table, { ...row.values, ...mend?.values }) as SqlRow;
   const what = `the row of ${table.name} ${nameOf(table, right)}`;
   const fault = !isRight
-    ? 'is not as it was written, by more than one bit: restore a backup of the rows'
+    ? damageOf(table.name)
     : `${mend.fault}${repaired ? '' : ': check --repair puts it right'}`;
   return {
+    table: table.name,
     space: await findSpace(pool, right),
     hash: 'hash' in table.columns ? byteaToHex(right.hash) : undefined,
     message: `${what} ${fault}`,
@@ -103,16 +94,9 @@ async function findCountMend(
   pool: PostgresPool,
   table: SummedTable,
   values: StoredValues,
-  unproven: Unproven,
 ): Promise<Mend | undefined> {
-  const row = toSqlRow(table, values);
-  if (row === undefined) return undefined;
-  const mend =
-    table === NODES
-      ? await findNodeMend(pool, row, unproven.rows === 1)
-      : table === PACKS
-        ? await findPackMend(pool, row)
-        : undefined;
+  const row = table === PACKS ? toSqlRow(table, values) : undefined;
+  const mend = row && (await findPackMend(pool, row));
   return mend && { values: mend, fault: 'has values that the rows it follows from contradict' };
 }
 

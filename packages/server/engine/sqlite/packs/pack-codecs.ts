@@ -93,6 +93,7 @@ export function verdictsFromSql(row: SqlRow): PackVerdicts {
 
 export function decodeVerdicts(row: SqlRow): PackVerdicts {
   const byte = row.broken_byte as number | null;
+  if (byte === null && row.broken_message !== null) throw damagedRow('the verdicts of', 'a pack');
   return {
     hashes: row.hashes as Uint8Array,
     rejections: JSON.parse(row.rejections as string) as PackRejection[],

@@ -70,7 +70,7 @@ export const PACK_WRITE_STATEMENTS = {
   findNextPackExpiry:
     'SELECT url_expires_at FROM packs INDEXED BY packs_unjudged WHERE state < 2 AND space = ?1 AND url_expires_at > ?2 ORDER BY url_expires_at LIMIT 1',
   sumReserved:
-    'SELECT coalesce(sum(reserved_bytes), 0) AS bytes, coalesce(sum(reserved_nodes), 0) AS nodes FROM packs INDEXED BY packs_reserving WHERE reserved_bytes + reserved_nodes > 0 AND space = ?1',
+    'SELECT total(reserved_bytes) AS bytes, total(reserved_nodes) AS nodes FROM packs INDEXED BY packs_reserving WHERE reserved_bytes + reserved_nodes > 0 AND space = ?1',
   /** ?2 abandoned at, ?3 limit */
   findAbandonedPacks: `SELECT ${WHOLE_PACK} FROM packs INDEXED BY packs_unjudged WHERE state < 2 AND space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 AND (state > 0 OR ${HAS_NO_RECORD}) LIMIT ?3`,
   findEmptiedPacks: `SELECT ${WHOLE_PACK} FROM packs INDEXED BY packs_empty WHERE state = 2 AND is_discarded = 0 AND live_records = 0 AND space = ?1 AND ${HAS_NO_RECORD} LIMIT ?2`,

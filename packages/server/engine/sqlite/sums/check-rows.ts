@@ -3,6 +3,7 @@ import type { Database, SQLQueryBindings } from 'bun:sqlite';
 import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
 import type { Space } from '../../../core/model.ts';
 import { isDamageMet, storageError } from '../../local-failure.ts';
+import { damageOf } from '../../row-advice.ts';
 import { openReader, openWriter } from '../database.ts';
 import { bytesToHex } from '../rows.ts';
 import { isSpaceSound, spaceOf } from '../space-directory.ts';
@@ -40,7 +41,7 @@ async function checkTable(
   const found: RowDamage[] = [];
   try {
     for (const page of pagesOfTable(database, table)) {
-      for (const damaged of damagedOf(table, page)) {
+      for (const damaged of damagedOf(database, table, page)) {
         // The page is of a moment ago: what has changed since is looked at again.
         if (isAsBefore(database, table, damaged.row)) {
           const repaired = isRepaired && mendRow(path, table, damaged);
@@ -80,15 +81,18 @@ function isAsBefore(database: Database, table: SummedTable, row: StoredRow): boo
 }
 
 /** Whether it could: the key that the row has to have may be taken meanwhile. */
-function mendRow(path: string, table: SummedTable, { row, bit }: DamagedRow): boolean {
-  if (bit === undefined) return false;
+function mendRow(path: string, table: SummedTable, { row, mended }: DamagedRow): boolean {
+  if (mended === undefined) return false;
+  const changed = Object.keys(mended).filter((column) => mended[column] !== row[column]);
+  const set = changed.map((column, index) => `${column} = ?${index + 1}`).join(', ');
   const place = placeOf(table, row);
   const writer = openWriter(path, undefined);
   try {
     using statement = writer.prepare<unknown, SQLQueryBindings[]>(
-      `UPDATE ${table.name} SET ${bit.column} = ?1 WHERE ${whereOf(place, 2)}`,
+      `UPDATE ${table.name} SET ${set} WHERE ${whereOf(place, changed.length + 1)}`,
     );
-    const values = [bit.value, ...place.map((column) => row[column])] as SQLQueryBindings[];
+    const old = place.map((column) => row[column]);
+    const values = [...changed.map((column) => mended[column]), ...old] as SQLQueryBindings[];
     return statement.run(...values).changes === 1;
   } catch (error) {
     if (error instanceof Error && /SQLITE_(CONSTRAINT|CORRUPT)/.test(String(Object(error).code)))
@@ -102,16 +106,19 @@ function mendRow(path: string, table: SummedTable, { row, bit }: DamagedRow): bo
 function describe(
   database: Database,
   table: SummedTable,
-  { row, bit, mended }: DamagedRow,
+  { row, column, mended }: DamagedRow,
   repaired: boolean,
 ): RowDamage {
   const right = toSqlRow(mended ?? row);
   const what = `the row of ${table.name} ${nameOf(table, right)}`;
+  const cause =
+    column === undefined ? 'has numbers that other rows contradict' : `has one wrong bit in ${column}`;
   const fault =
-    bit === undefined
-      ? 'is not as it was written, by more than one bit: restore a backup of the rows, or upload the node again'
-      : `has one wrong bit in ${bit.column}${repaired ? '' : ': check --repair puts it right'}`;
+    mended === undefined
+      ? damageOf(table.name)
+      : `${cause}${repaired ? '' : ': check --repair puts it right'}`;
   return {
+    table: table.name,
     space: findSpace(database, table, right),
     hash: right.hash instanceof Uint8Array ? bytesToHex(right.hash) : undefined,
     message: `${what} ${fault}`,

@@ -10,24 +10,42 @@ export type StoredRow = Readonly<Record<string, StoredValue>>;
 
 export interface DamagedRow {
   readonly row: StoredRow;
-  /** the column that is wrong and what it was; undefined: more than one bit is wrong */
-  readonly bit: { readonly column: string; readonly value: StoredValue } | undefined;
-  /** the row as it was */
+  /** the column that is wrong; undefined: more than one bit is wrong */
+  readonly column: string | undefined;
+  /** the row as it was, or as it may safely be; undefined: nobody knows */
   readonly mended: StoredRow | undefined;
 }
 
 const ROWS_AT_ONCE = 512;
 
 export function* findDamagedRows(database: Database, table: SummedTable): Generator<DamagedRow> {
-  for (const page of pagesOfTable(database, table)) yield* damagedOf(table, page);
+  for (const page of pagesOfTable(database, table)) yield* damagedOf(database, table, page);
 }
 
-export function damagedOf(table: SummedTable, page: readonly StoredRow[]): DamagedRow[] {
+export function damagedOf(database: Database, table: SummedTable, page: readonly StoredRow[]): DamagedRow[] {
   return page.flatMap((row) => {
     if (isWhole(table, row)) return [];
     const bit = findDerived(table, row) ?? findWrongBit(table, row);
-    return [{ row, bit, mended: bit && { ...row, [bit.column]: bit.value } }];
+    const mended =
+      bit === undefined
+        ? (recount(database, table, row) ?? reset(table, row))
+        : { ...row, [bit.column]: bit.value };
+    return [{ row, column: bit?.column, mended }];
   });
+}
+
+/** Proven by the sum that the row carries. */
+function recount(database: Database, table: SummedTable, row: StoredRow): StoredRow | undefined {
+  if (table.recount === undefined) return undefined;
+  const values = Object.entries(table.recount(database, toSqlRow(row)));
+  const counted = { ...row, ...Object.fromEntries(values.map(([column, value]) => [column, BigInt(value)])) };
+  return hasSum(table, counted) ? counted : undefined;
+}
+
+function reset(table: SummedTable, row: StoredRow): StoredRow | undefined {
+  const values = Object.fromEntries((table.counted ?? []).map((column) => [column, 0n]));
+  const sum = table.counted && table.sumOf(toSqlRow({ ...row, ...values }));
+  return sum === undefined ? undefined : { ...row, ...values, [table.sumColumn]: BigInt(sum) };
 }
 
 /** The rows in the order of their keys. */
@@ -66,14 +84,19 @@ function hasSum({ sumColumn, sumOf }: SummedTable, row: StoredRow): boolean {
   return sum !== undefined && isSum(plain[sumColumn], sum);
 }
 
+interface WrongBit {
+  readonly column: string;
+  readonly value: StoredValue;
+}
+
 /** Of a row that has its sum. */
-function findDerived(table: SummedTable, row: StoredRow): DamagedRow['bit'] {
+function findDerived(table: SummedTable, row: StoredRow): WrongBit | undefined {
   if (table.derived === undefined || !hasSum(table, row)) return undefined;
   const plain = toSqlRow(row);
   const wrong = Object.entries(table.derived(plain)).find(([column, value]) => plain[column] !== value);
   return wrong && { column: wrong[0], value: BigInt(wrong[1]) };
 }
 
-function findWrongBit(table: SummedTable, row: StoredRow): DamagedRow['bit'] {
+function findWrongBit(table: SummedTable, row: StoredRow): WrongBit | undefined {
   return findBit(row, [table.sumColumn, ...table.columns], (other) => hasSum(table, other));
 }

@@ -4,22 +4,38 @@
  */
 import type { Database } from 'bun:sqlite';
 import { spaceKeyOf } from '../../../core/space-key.ts';
-import { letGoOfPages } from '../database.ts';
+import { isDamageMet } from '../../local-failure.ts';
+import { findFault, letGoOfPages } from '../database.ts';
 import type { LostNames } from '../space-directory.ts';
-import { findDamagedRows } from './damaged-rows.ts';
-import { DOMAINS, SPACE_NAMES } from './tables.ts';
+import { findDamagedRows, type StoredRow } from './damaged-rows.ts';
+import { DOMAINS, SPACE_NAMES, type SummedTable } from './tables.ts';
 
 export function findLostNames(database: Database): LostNames {
-  const spaces = new Set<string>();
-  const domains = new Set<string>();
-  for (const { mended: row } of findDamagedRows(database, SPACE_NAMES)) {
-    if (row === undefined) continue;
-    spaces.add(spaceKeyOf({ appId: row.app_id as string, spaceId: row.space_id as string }));
-  }
-  for (const { mended: row } of findDamagedRows(database, DOMAINS)) {
-    if (row !== undefined) domains.add(`${row.space} ${row.domain}`);
-  }
+  const spaces = findMended(database, SPACE_NAMES);
+  const domains = findMended(database, DOMAINS);
   // What is read next asks the disk: a page that is damaged by then is met.
   letGoOfPages(database);
-  return { spaces, domains };
+  return {
+    spaces: new Set(
+      spaces.rows.map((row) => spaceKeyOf({ appId: String(row.app_id), spaceId: String(row.space_id) })),
+    ),
+    domains: new Set(domains.rows.map((row) => `${row.space} ${row.domain}`)),
+    ...{ isSpaceUnknown: spaces.isMore, isDomainUnknown: domains.isMore },
+  };
+}
+
+/** Damaged rows as they were. `isMore`: of others nobody knows what they were, or whether they are there. */
+function findMended(database: Database, table: SummedTable): { rows: StoredRow[]; isMore: boolean } {
+  const rows: StoredRow[] = [];
+  let isMore = false;
+  try {
+    for (const { mended } of findDamagedRows(database, table)) {
+      if (mended === undefined) isMore = true;
+      else rows.push(mended);
+    }
+    return { rows, isMore: isMore || findFault(database, table.name) !== undefined };
+  } catch (error) {
+    if (!isDamageMet(error)) throw error;
+    return { rows, isMore: true };
+  }
 }

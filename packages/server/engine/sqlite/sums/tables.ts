@@ -1,7 +1,9 @@
 /** All tables whose rows carry sums: what is in the sum of a row, and what else follows from the row. */
+import type { Database } from 'bun:sqlite';
 import { countBytesToCompact } from '../../../core/packs/pack-use.ts';
 import { contentSum, nodeSum } from '../../../core/rows/node-sum.ts';
 import {
+  DOMAIN_WEIGHTS,
   discardSum,
   looseEdgesSum,
   PURGED_WEIGHT,
@@ -40,6 +42,10 @@ export interface SummedTable {
   readonly sumColumn: 'row_sum' | 'name_sum';
   /** undefined: it has values that no row has */
   readonly sumOf: (row: SqlRow) => number | undefined;
+  /** what columns must be by other rows, if the others of this row are right */
+  readonly recount?: (database: Database, row: SqlRow) => Readonly<Record<string, number>>;
+  /** columns that a recount of other rows puts right: if nothing proves them they are 0 until then */
+  readonly counted?: readonly string[];
   /** values of columns that are in no sum, because they follow from others */
   readonly derived?: (row: SqlRow) => Readonly<Record<string, number>>;
   /** how the Space of a row is known */
@@ -50,6 +56,11 @@ const hashOf = (row: SqlRow): string => bytesToHex(row.hash as Uint8Array);
 const generationOf = (row: SqlRow): string => bytesToHex(row.generation as Uint8Array);
 const number = (value: unknown): number => value as number;
 
+const COUNTED = [
+  ...['node_count', 'ready_content_bytes', 'ready_stored_bytes', 'waiting_bytes'],
+  ...['not_ready_node_count', 'leased_count', 'lease_watermark', 'purged'],
+];
+
 const SPACES: readonly SummedTable[] = [
   {
     ...{ name: 'spaces', key: ['id'], sumColumn: 'name_sum', spaceBy: 'id' },
@@ -59,10 +70,8 @@ const SPACES: readonly SummedTable[] = [
   },
   {
     ...{ name: 'spaces', key: ['id'], sumColumn: 'row_sum', spaceBy: 'id' },
-    columns: [
-      ...['id', 'node_count', 'ready_content_bytes', 'ready_stored_bytes', 'waiting_bytes'],
-      ...['not_ready_node_count', 'leased_count', 'lease_watermark', 'purged'],
-    ],
+    columns: ['id', ...COUNTED],
+    counted: COUNTED,
     sumOf: (row) => {
       const counters = { ...countersFromSql(row), leasedCount: number(row.leased_count) };
       const counted = countersSumOf(number(row.id), counters, number(row.lease_watermark));
@@ -170,11 +179,28 @@ const PACKS: readonly SummedTable[] = [
   },
 ];
 
+const COUNT_DOMAIN = `SELECT (SELECT count(*) FROM balances WHERE domain = ?1) AS balance_count, count(*) AS commit_count,
+  coalesce(max(revision), 0) AS revision FROM root_ref_commits WHERE domain = ?1`;
+
+/** Whatever is left of the sum must be the floor. */
+function recountDomain(database: Database, row: SqlRow): Record<string, number> {
+  using statement = database.prepare<Record<string, number>, [number]>(COUNT_DOMAIN);
+  const counted = { ...row, ...statement.get(number(row.id)), history_floor: 0 };
+  const floor = (number(row.row_sum) - domainSumOf(counted)) / DOMAIN_WEIGHTS.historyFloor;
+  const { revision, commit_count, balance_count } = counted as unknown as Record<string, number>;
+  const isFloor = Number.isInteger(floor) && floor >= 0 && floor <= number(revision);
+  return {
+    ...{ revision: number(revision), commit_count: number(commit_count) },
+    ...{ balance_count: number(balance_count), history_floor: isFloor ? floor : 0 },
+  };
+}
+
 const ROOT_REFS: readonly SummedTable[] = [
   {
     ...{ name: 'domains', key: ['id'], sumColumn: 'row_sum', spaceBy: 'space' },
     columns: ['id', 'space', 'domain', 'revision', 'history_floor', 'commit_count', 'balance_count'],
     sumOf: domainSumOf,
+    recount: recountDomain,
   },
   {
     ...{ name: 'balances', key: ['domain', 'hash'], sumColumn: 'row_sum', spaceBy: 'domain' },

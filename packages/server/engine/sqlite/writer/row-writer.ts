@@ -18,10 +18,9 @@ import { moveWatermarks, pruneHistory } from '../maintenance.ts';
 import { type Committed, NodeCache } from '../node-cache.ts';
 import { type Renewal, renewReadyRows } from '../ready-leases.ts';
 import { hexToBytes } from '../rows.ts';
-import { SpaceDirectory } from '../space-directory.ts';
+import { type LostNames, SpaceDirectory } from '../space-directory.ts';
 import { SqliteSpaceTransaction } from '../space-transaction.ts';
 import { finalize, prepareAll, type Statements } from '../statements.ts';
-import { findLostNames } from '../sums/lost-names.ts';
 import { WriteAheadLog } from '../write-ahead-log.ts';
 import type { WriteScope } from '../write-scope.ts';
 import { GroupCommit } from './group-commit.ts';
@@ -63,6 +62,7 @@ export interface RowWriterSettings {
   readonly batchMsMax?: number | undefined;
   /** the number of the last commit that was begun, for readers in other threads */
   readonly lastCommit: BigInt64Array;
+  readonly lostNames?: LostNames | undefined;
   /** whoever asks has gathered what can share a commit: nothing is won by waiting for more */
   readonly isGathered?: boolean | undefined;
 }
@@ -82,7 +82,7 @@ export class LocalRowWriter implements RowWriter {
   readonly #watermarkWalk = { afterSpace: 0 };
 
   constructor(settings: RowWriterSettings, clock: Clock, events: RowWriterEvents) {
-    const { path, isShared, databasePagesMax, batchMsMax, lastCommit, isGathered } = settings;
+    const { path, isShared, databasePagesMax, batchMsMax, lastCommit, isGathered, lostNames } = settings;
     this.#database = openWriter(path, databasePagesMax);
     shortenBusyTimeout(this.#database);
     this.#sql = prepareAll(this.#database);
@@ -91,7 +91,7 @@ export class LocalRowWriter implements RowWriter {
     this.#commits = new GroupCommit({
       database: this.#database,
       sql: this.#sql,
-      spaces: new SpaceDirectory(findLostNames(this.#database)),
+      spaces: new SpaceDirectory(lostNames),
       cache: isShared ? undefined : new NodeCache(),
       clock,
       onFatal: events.onFatal,

@@ -1,0 +1,65 @@
+/** What puts a damaged row of a node right (core/mend-ports.ts), on rows that are as they were written. */
+import { expect, test } from 'bun:test';
+import { hashAt, insertNodes, NOW, readyNode, SPACE } from './samples.ts';
+import type { StoreUnderTest } from './store-under-test.ts';
+
+const refsTo = (...indexes: readonly number[]): Uint8Array =>
+  Uint8Array.fromHex(indexes.map(hashAt).join(''));
+
+export function testMending(subject: StoreUnderTest): void {
+  test('a row as it stands says which values have its sum', async () => {
+    const lease = { leaseStartedAt: NOW, leaseExpiresAt: NOW + 1_000 };
+    const row = readyNode(hashAt(1), { childRefCount: 3, refs: refsTo(2), ...lease });
+    await insertNodes(subject.store, SPACE, [row]);
+    await subject.store.transact(SPACE, async (tx) => {
+      expect(await tx.mending.findUnproven(hashAt(2))).toBeUndefined();
+      const found = await tx.mending.findUnproven(row.hash);
+      expect(found?.row).toEqual(row);
+      expect(found?.hasSumOf(row)).toBe(true);
+      for (const change of [{ childRefCount: 2 }, { state: 'rotten' as const }, { refs: refsTo(3) }])
+        expect(found?.hasSumOf({ ...row, ...change })).toBe(false);
+    });
+  });
+
+  test('holders are the refs and the balances that name a hash, in that Space', async () => {
+    const nodes = [
+      readyNode(hashAt(1)),
+      readyNode(hashAt(2), { refs: refsTo(1, 3, 1) }),
+      readyNode(hashAt(3), { refs: refsTo(1) }),
+    ];
+    await insertNodes(subject.store, SPACE, nodes);
+    await insertNodes(subject.store, { appId: 'other', spaceId: 'other' }, nodes.slice(0, 2));
+    for (const [domain, balance] of [
+      ['one', 5],
+      ['two', -2],
+    ] as const) {
+      await subject.store.transact(SPACE, async (tx) => {
+        const commit = { requestId: domain, payloadDigest: new Uint8Array(32), revision: 1 };
+        await tx.insertRootRefCommit(domain, commit, [{ hash: hashAt(1), before: 0, after: balance }]);
+      });
+    }
+    await subject.store.transact(SPACE, async (tx) => {
+      const held = { childRefCount: 3, rootRefCount: 3, heldDomainCount: 2 };
+      expect(await tx.mending.countHolders(hashAt(1))).toEqual(held);
+      const free = { childRefCount: 1, rootRefCount: 0, heldDomainCount: 0 };
+      expect(await tx.mending.countHolders(hashAt(3))).toEqual(free);
+    });
+  });
+
+  test('a row is replaced with all that it says, and of the counters only that of leases follows', async () => {
+    const before = readyNode(hashAt(1), { refs: refsTo(2) });
+    await insertNodes(subject.store, SPACE, [before]);
+    const counters = await subject.store.readCounters(SPACE);
+    const lease = { leaseStartedAt: NOW, leaseExpiresAt: NOW + 1_000 };
+    const after = { ...before, refs: refsTo(3, 3), size: 7, contentType: 'x/y', childRefCount: 4, ...lease };
+    await subject.store.transact(SPACE, async (tx) => {
+      const stands = await tx.mending.findUnproven(before.hash);
+      if (stands === undefined) throw new Error('there is no row');
+      await tx.mending.replaceNode(stands.row, after);
+      expect(await tx.findNode(before.hash)).toEqual(after);
+    });
+    const store = await subject.reopen();
+    expect(await store.findNode(SPACE, before.hash)).toEqual(after);
+    expect(await store.readCounters(SPACE)).toEqual({ ...counters, leasedNodeCount: 1 });
+  });
+}

@@ -1,0 +1,52 @@
+/** core/mend-ports.ts NodeMending on PostgreSQL. */
+import type { Hash } from '@holdfast/protocol';
+import type { NodeHolders, NodeMending, UnprovenNode } from '../../core/mend-ports.ts';
+import type { NodeRow, SpaceKey } from '../../core/model.ts';
+import type { RowChanges } from './row-changes.ts';
+import { nodeSumsToSql, standingNode } from './rows.ts';
+import { hexToBytea, type SqlRow } from './wire/sql-values.ts';
+import type { TransactionWire } from './wire/transaction-wire.ts';
+
+export class PostgresNodeMending implements NodeMending {
+  readonly #wire: TransactionWire;
+  readonly #key: SpaceKey;
+  readonly #rows: RowChanges;
+  /** whether the counter of leases counts the row, as far as it is known */
+  readonly #counted = new Map<Hash, boolean>();
+
+  constructor(wire: TransactionWire, space: SpaceKey, rows: RowChanges) {
+    this.#wire = wire;
+    this.#key = space;
+    this.#rows = rows;
+  }
+
+  async findUnproven(hash: Hash): Promise<UnprovenNode | undefined> {
+    const { rows } = await this.#wire.send('lockNode', [this.#key, hexToBytea(hash)]);
+    const [found] = rows;
+    if (found === undefined) return undefined;
+    this.#counted.set(hash, found.lease_counted as boolean);
+    const hasSumOf = (row: NodeRow): boolean =>
+      [true, false].some((isLeaseCounted) => {
+        const [, [sum]] = nodeSumsToSql(this.#key, [{ row, isLeaseCounted }]);
+        if (found.row_sum !== sum) return false;
+        this.#counted.set(hash, isLeaseCounted);
+        return true;
+      });
+    return { row: standingNode(found), hasSumOf };
+  }
+
+  async countHolders(hash: Hash): Promise<NodeHolders> {
+    const key = [this.#key, hexToBytea(hash)];
+    const { rows } = await this.#wire.send('countHolders', key);
+    const [{ children, roots, domains }] = rows as [SqlRow];
+    return {
+      childRefCount: children as number,
+      rootRefCount: Math.max(0, roots as number),
+      heldDomainCount: domains as number,
+    };
+  }
+
+  replaceNode(_stands: NodeRow, row: NodeRow): void {
+    this.#rows.replaceNode(row, this.#counted.get(row.hash) ?? false);
+  }
+}

@@ -1,0 +1,30 @@
+/** Opens the rows of a data folder for writing, as whole as they can be made. */
+import { type Database, SQLiteError } from 'bun:sqlite';
+import { assertWholePages, findFault, openWriter } from './database.ts';
+import { migrate } from './migrations.ts';
+
+/** The tables by which Spaces and domains are found: without a row there, everything in them looks absent. */
+const DIRECTORIES = ['spaces', 'domains'] as const;
+
+/** Indexes follow from the rows, which prove themselves. What cannot be rebuilt is the matter of the names that it may hide. */
+function rebuildIndexes(database: Database, table: string): void {
+  try {
+    if (findFault(database, table) !== undefined) database.run(`REINDEX ${table}`);
+  } catch (error) {
+    if (!(error instanceof SQLiteError)) throw error;
+  }
+}
+
+/** Brings the database to this build's schema. @throws EngineRefused, DatabaseDamaged */
+export function openSound(path: string): Database {
+  assertWholePages(path);
+  const database = openWriter(path, undefined);
+  try {
+    migrate(database, path);
+    for (const table of DIRECTORIES) rebuildIndexes(database, table);
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}

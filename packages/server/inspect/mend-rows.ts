@@ -1,0 +1,60 @@
+/** Puts damaged rows of nodes right by the bytes that they lead to, for a check that repairs. */
+import type { Hash } from '@holdfast/protocol';
+import { findContentOf, isProofOfRot, storedObject, verifyInlineNode } from '../core/contents.ts';
+import type { Core } from '../core/core.ts';
+import type { RowDamage } from '../core/inspection-ports.ts';
+import { findStanding, mendRow } from '../core/mend-node.ts';
+import type { Space } from '../core/model.ts';
+import type { NewContent } from '../core/publication.ts';
+import { isDamage } from '../core/store-failure.ts';
+import { headLength, parseHead } from './compare-row.ts';
+
+/** Those that cannot be put right now stay as they are: an upload of the node does it. */
+export async function mendRows(
+  core: Core,
+  damage: readonly RowDamage[],
+  signal: AbortSignal,
+): Promise<readonly RowDamage[]> {
+  const mended = new Set<RowDamage>();
+  // A row needs those of its children, which may come after it.
+  for (let before = -1; before < mended.size; ) {
+    before = mended.size;
+    for (const each of damage) {
+      if (signal.aborted) break;
+      const isOpen = each.table === 'nodes' && !each.repaired && !mended.has(each);
+      if (isOpen && (await isMended(core, each))) mended.add(each);
+    }
+  }
+  return damage.map((each) => (mended.has(each) ? { ...each, repaired: true } : each));
+}
+
+async function isMended(core: Core, { space, hash }: RowDamage): Promise<boolean> {
+  if (space === undefined || hash === undefined) return false;
+  try {
+    const proven = await readProven(core, space, hash);
+    return proven !== undefined && (await core.metadata.transact(space, mendRow, proven));
+  } catch (error) {
+    if (isProofOfRot(error) || isDamage(error)) return false;
+    throw error;
+  }
+}
+
+/** What the bytes say that the row leads to. undefined: it leads to none */
+async function readProven(core: Core, space: Space, hash: Hash): Promise<NewContent | undefined> {
+  const stands = await core.metadata.transact(space, findStanding, hash);
+  if (stands === undefined) return undefined;
+  const { generation } = stands;
+  const content = await core.metadata.transact(space, findContentOf, generation);
+  if (content === undefined) return undefined;
+  const { canonicalSize, inlineBytes, packed } = content;
+  const placed = { hash, canonicalSize, generation, storedSize: packed?.storedLength ?? canonicalSize };
+  if (inlineBytes !== undefined) {
+    verifyInlineNode(core, content, hash);
+    return { ...placed, ...parseHead(inlineBytes, canonicalSize), storage: 'inline' };
+  }
+  const object = storedObject(space, content);
+  await core.content.verify(object, hash);
+  const head = await core.content.read(object, 0, headLength(content));
+  const storage = packed === undefined ? 'object' : 'packed';
+  return { ...placed, ...parseHead(head, canonicalSize), storage };
+}

@@ -1,0 +1,146 @@
+/** A database of PostgreSQL with one wrong value of a row, made by SQL. Its bytes are objects that clients write themselves. */
+import { SQL } from 'bun';
+import { DirectStore } from '../../packages/server/core/test/direct-store.ts';
+import { PostgresMetadataStore } from '../../packages/server/engine/postgres/metadata-store.ts';
+import { openPostgres } from '../../packages/server/engine/postgres/open-postgres.ts';
+import { parsePostgresUrl } from '../../packages/server/engine/postgres-url.ts';
+import type { DamagedCopy, Draw, Subject, Wrong } from './subject.ts';
+import { coreOf, MINUTE_MS, type OpenWorld } from './world.ts';
+
+const CONNECTIONS_MAX = 4;
+const URL_LIFE_MS = 5 * MINUTE_MS;
+/** The schema's own table is the matter of migrations. */
+const LEFT_OUT: readonly string[] = ['holdfast_schema', 'store'];
+const BITS: Readonly<Record<string, number>> = { smallint: 16, integer: 32, bigint: 64 };
+const WRONG_NUMBERS: readonly string[] = ['NULL', '0', '1', '-1', '1099511627776', '9223372036854775807'];
+/** The schema does not take the value. */
+const REFUSED = /^(22|23)/;
+
+interface Column {
+  readonly table: string;
+  readonly column: string;
+  readonly type: string;
+  readonly rows: number;
+}
+
+/** `url`: an empty database */
+export function postgresSubject(url: string): Subject {
+  const clock = { now: 0 };
+  const content = new DirectStore(() => clock.now, URL_LIFE_MS);
+  return { open: openRows(url, content, clock), damages: (draw) => damagesOf(url, content, draw) };
+}
+
+const openRows =
+  (url: string, content: DirectStore, clock: { now: number }): OpenWorld =>
+  async (now, seed) => {
+    clock.now = now;
+    const fatal: Error[] = [];
+    const pool = await openPostgres({ ...parsePostgresUrl(url, {}), connectionsMax: CONNECTIONS_MAX });
+    const onFatal = (error: Error): number => fatal.push(error);
+    const rows = await PostgresMetadataStore.open({ pool, onFatal, clock: { now: () => clock.now } });
+    const close = async (): Promise<void> => {
+      await rows.close();
+      await pool.close();
+    };
+    return { core: coreOf(rows, content, seed), clock, fatal, close };
+  };
+
+async function* damagesOf(url: string, content: DirectStore, draw: Draw): AsyncGenerator<Wrong> {
+  const columns = await columnsOf(url);
+  for (let round = 0; ; round += 1) {
+    for (const column of columns) {
+      const row = draw(column.rows);
+      const value = round % 2 === 0 ? flipped(column, draw) : wrongValue(column, row, draw);
+      const name = `${column.table}.${column.column}, row ${row}, ${value}`;
+      yield { name, make: () => copyWith(url, content, { column, row, value }) };
+    }
+  }
+}
+
+async function columnsOf(url: string): Promise<Column[]> {
+  await using sql = new SQL(url, { max: 1 });
+  const found: { table: string; column: string; type: string }[] = await sql.unsafe(
+    `SELECT table_name AS table, column_name AS column, data_type AS type FROM information_schema.columns
+     WHERE table_schema = 'public' AND is_generated = 'NEVER' ORDER BY table_name, ordinal_position`,
+  );
+  const columns: Column[] = [];
+  for (const each of found) {
+    if (LEFT_OUT.includes(each.table)) continue;
+    const [{ rows }] = await sql.unsafe(`SELECT count(*)::integer AS rows FROM ${each.table}`);
+    if (rows > 0) columns.push({ ...each, rows });
+  }
+  return columns;
+}
+
+/** SQL for the value with one other bit. */
+function flipped({ column, type }: Column, draw: Draw): string {
+  const bits = BITS[type];
+  if (bits !== undefined) return `${column} # (1::bigint << ${draw(bits)})::${type}`;
+  const bit = draw(2 ** 16);
+  const withBit = (bytes: string): string =>
+    `set_bit(${bytes}, ${bit} % (8 * length(${bytes})), 1 - get_bit(${bytes}, ${bit} % (8 * length(${bytes}))))`;
+  if (type === 'boolean') return `NOT ${column}`;
+  if (type === 'bytea') return withBit(column);
+  if (type === 'uuid')
+    return `encode(${withBit(`decode(replace(${column}::text, '-', ''), 'hex')`)}, 'hex')::uuid`;
+  return `convert_from(${withBit(`convert_to(${column}, 'UTF8')`)}, 'UTF8')`;
+}
+
+function wrongValue({ table, column, type }: Column, row: number, draw: Draw): string {
+  const other = `(SELECT ${column} FROM ${table} ORDER BY ctid LIMIT 1 OFFSET ${row === 0 ? 1 : 0})`;
+  const zeros = `decode(repeat('00', length(${column})), 'hex')`;
+  const values =
+    type in BITS
+      ? WRONG_NUMBERS
+      : type === 'bytea'
+        ? ['NULL', zeros, "''"]
+        : type === 'text'
+          ? ['NULL', "''"]
+          : [];
+  const all = [...values, type === 'boolean' ? `NOT ${column}` : other];
+  return all[draw(all.length)] as string;
+}
+
+let copies = 0;
+
+async function copyWith(
+  url: string,
+  content: DirectStore,
+  { column: { table, column }, row, value }: { column: Column; row: number; value: string },
+): Promise<DamagedCopy | undefined> {
+  copies += 1;
+  const origin = new URL(url).pathname.slice(1);
+  const name = `${origin}_copy${copies}`;
+  const administer = async (statement: string): Promise<void> => {
+    await using admin = new SQL(new URL('/postgres', url).href, { max: 1 });
+    await admin.unsafe(statement);
+  };
+  await administer(`CREATE DATABASE ${name} TEMPLATE ${origin} STRATEGY file_copy`);
+  const remove = (): Promise<void> => administer(`DROP DATABASE ${name} WITH (FORCE)`);
+  const copy = new URL(`/${name}`, url).href;
+  try {
+    await using sql = new SQL(copy, { max: 1 });
+    const place = `(SELECT ctid FROM ${table} ORDER BY ctid LIMIT 1 OFFSET ${row})`;
+    const { count } = await sql.unsafe(
+      `UPDATE ${table} SET ${column} = ${value} WHERE ctid = ${place} AND ${column} IS DISTINCT FROM ${value}`,
+    );
+    if (count === 1) {
+      const clock = { now: 0 };
+      return {
+        open: openRows(
+          copy,
+          content.copy(() => clock.now),
+          clock,
+        ),
+        remove,
+      };
+    }
+  } catch (error) {
+    if (!REFUSED.test(String((error as { errno?: unknown }).errno))) {
+      await remove();
+      throw error;
+    }
+  }
+  await remove();
+  return undefined;
+}

@@ -1,0 +1,36 @@
+/** Row rot for `npm run proof`. */
+import { openPostgres } from '../../test/support/postgres-server.ts';
+import { makeTempFolder } from '../../test/support/temp-folder.ts';
+import type { SectionResult, SectionWork } from '../section.ts';
+import { folderSubject } from './folder.ts';
+import { postgresSubject } from './postgres.ts';
+import { runRowRot } from './run.ts';
+import type { Subject } from './subject.ts';
+
+export async function rowRotSection(work: SectionWork): Promise<SectionResult> {
+  const folder = makeTempFolder('row-rot', { fast: true });
+  try {
+    return await rotUntilOver(folderSubject(folder.path), work);
+  } finally {
+    folder.remove();
+  }
+}
+
+export async function postgresRotSection(work: SectionWork): Promise<SectionResult> {
+  const databases = await openPostgres();
+  try {
+    return await rotUntilOver(postgresSubject(await databases.createDatabase()), work);
+  } finally {
+    await databases.close();
+  }
+}
+
+/** Damages go round all columns, each time in another row and another way, until the time is over. */
+async function rotUntilOver(subject: Subject, { seed, isOver }: SectionWork): Promise<SectionResult> {
+  const wanted = { subject, seed, damagesMax: Number.MAX_SAFE_INTEGER, goesOn: () => !isOver() };
+  const { damages, unseen, unmended, failures } = await runRowRot(wanted);
+  return {
+    counts: { damages, 'unseen by check': unseen.length, 'not mended by repair': unmended.length },
+    found: failures.map(({ damage, wrong }) => `${damage}: ${wrong.join('; ')}`),
+  };
+}
