@@ -3,7 +3,7 @@
  * the expiry signed into a URL. A PUT is judged when it begins and may land any time later; a deleted key can be written again
  * by a URL that is still good.
  */
-import type { Hash } from '@holdfast/protocol';
+import { bytesToHash, type Hash } from '@holdfast/protocol';
 import {
   isPacked,
   isRecordIntact,
@@ -125,7 +125,7 @@ export class DirectStore implements ContentStore {
 
   async verify(object: StoredObject, hash: Hash): Promise<void> {
     if (isPacked(object)) return verifyPackedNode(this.packs, object, hash);
-    this.#prove(object);
+    if (bytesToHash(sha256(this.#prove(object))) !== hash) throw new ContentDamaged('of another node');
   }
 
   verifyInline(): void {
