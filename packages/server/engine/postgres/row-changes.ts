@@ -77,7 +77,7 @@ export class RowChanges {
   replaceNode(row: NodeRow, wasLeaseCounted: boolean): void {
     const isLeaseCounted = row.leaseExpiresAt > 0;
     this.#usage[LEASED] = (this.#usage[LEASED] ?? 0) + Number(isLeaseCounted) - Number(wasLeaseCounted);
-    const stored = { row: { ...row, refs: row.refs.slice() }, isLeaseCounted };
+    const stored = { row: { ...row, refs: new Uint8Array(row.refs) }, isLeaseCounted };
     this.nodes.set(row.hash, { stored, current: { row, isLeaseCounted } });
     this.#changeCount += 1;
   }

@@ -59,9 +59,7 @@ function* findNamedObjects(pin: Database): Iterable<NamedObject> {
 
 export function countFolderNodes(dataDir: string): number {
   return withPin(join(dataDir, ROWS_FILE), (pin) => {
-    using statement = pin.prepare<{ nodes: number }, []>(
-      'SELECT total(node_count) AS nodes FROM spaces',
-    );
+    using statement = pin.prepare<{ nodes: number }, []>('SELECT total(node_count) AS nodes FROM spaces');
     return statement.get()?.nodes ?? 0;
   });
 }

@@ -5,8 +5,8 @@
 import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
 import type { Space } from '../../../core/model.ts';
 import { findBit } from '../../../core/rows/find-bit.ts';
+import { damageOf } from '../../../core/rows/row-advice.ts';
 import { orIfDamaged } from '../../../core/store-failure.ts';
-import { damageOf } from '../../row-advice.ts';
 import { spaceKeyFromSql, spacesFromSql } from '../space-names.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
 import { byteaToHex, byteaToText, type SqlRow } from '../wire/sql-values.ts';

@@ -2,8 +2,8 @@
 import type { Database, SQLQueryBindings } from 'bun:sqlite';
 import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
 import type { Space } from '../../../core/model.ts';
+import { damageOf } from '../../../core/rows/row-advice.ts';
 import { isDamageMet, storageError } from '../../local-failure.ts';
-import { damageOf } from '../../row-advice.ts';
 import { openReader, openWriter } from '../database.ts';
 import { bytesToHex } from '../rows.ts';
 import { isSpaceSound, spaceOf } from '../space-directory.ts';
