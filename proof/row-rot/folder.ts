@@ -30,4 +30,3 @@ function copyFolder(folder: string, damage: (copy: string) => boolean): DamagedC
   rmSync(copy, { recursive: true });
   return undefined;
 }
-

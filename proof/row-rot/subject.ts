@@ -20,4 +20,3 @@ export interface DamagedCopy {
   readonly open: OpenWorld;
   remove(): Promise<void>;
 }
-

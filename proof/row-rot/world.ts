@@ -111,12 +111,7 @@ const NO_QUOTAS: Core['quotas'] = {
   findAppExcess: async () => undefined,
 } as unknown as Core['quotas'];
 
-export function lease(
-  { core }: World,
-  hash: Hash,
-  durationMs = MINUTE_MS,
-  space = SPACE,
-): Promise<LeaseResponse> {
+function lease({ core }: World, hash: Hash, durationMs = MINUTE_MS, space = SPACE): Promise<LeaseResponse> {
   return leaseNode(core, space, hash, durationMs, () => ORIGIN);
 }
 

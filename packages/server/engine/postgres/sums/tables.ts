@@ -59,7 +59,7 @@ const SPACES: SummedTable = {
   isProtecting: true,
 };
 
-export const NODES: SummedTable = {
+const NODES: SummedTable = {
   name: 'nodes',
   key: ['space', 'hash'],
   columns: {
