@@ -1,4 +1,4 @@
-/** What a collection did, as every command that collects prints it. */
+/** The report of a collection, as every command that collects prints it. */
 import type { GcResult } from '@holdfast/client/internal';
 import { formatBytes, formatCount } from '@holdfast/protocol';
 import { printJson, printLine } from './terminal/output.ts';

@@ -67,7 +67,7 @@ export function removeFile(path: string): void {
   rmSync(path, { force: true });
 }
 
-/** What a failed file operation means, and what to do. */
+/** Explains a failed file operation, and what to do. */
 export function describeFileError(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   switch (code) {

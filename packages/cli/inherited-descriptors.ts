@@ -18,7 +18,7 @@ const O_ACCMODE = 0o3;
 const O_NOCTTY = 0o400;
 const O_NONBLOCK = 0o4000;
 const O_CLOEXEC = 0o2000000;
-/** What the runtime opens for itself. Whatever else is open when the process starts was inherited. */
+/** Descriptors that the runtime opens for itself. All others that are open when the process starts were inherited. */
 const OWN_KIND = 'anon_inode:';
 
 interface System {

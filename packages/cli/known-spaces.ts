@@ -7,7 +7,7 @@ export type ListedSpace = import('@holdfast/server').OperatorOutput<'listSpaces'
 /** of one answer */
 const PAGE_SPACES = 1_000;
 
-/** Of one App, or of all. */
+/** Lists the Spaces of one App, or of all. */
 export async function readSpaces(options: OperatorOptions, app?: string): Promise<readonly ListedSpace[]> {
   const spaces: ListedSpace[] = [];
   let after: string | undefined;

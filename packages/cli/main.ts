@@ -46,12 +46,12 @@ async function run(args: readonly string[]): Promise<ExitCode> {
   }
 }
 
-/** What is longer is no hash or id. */
+/** A longer text is no hash or id. */
 const LOST_LINE_CHARACTERS_MAX = 200;
 
 const stdout = new WrittenOutput(process.stdout);
 const stderr = new WrittenOutput(process.stderr);
-/** Of the command, once it has ended. */
+/** The exit code of the command, once it has ended. */
 let exitCode: ExitCode | undefined;
 /** Commands whose exit code says what they found, or that what they wrote is whole. */
 const JUDGING: ReadonlySet<string> = new Set(['holdfast verify', 'holdfast check', 'holdfast bundle create']);
@@ -91,7 +91,7 @@ function writeAtOnce(text: string): void {
 }
 
 process.stdout.on('error', exitOnFailedWrite);
-// What is said there is for people. If nobody can read it, the work goes on, and the exit code says how it ended.
+// Messages on stderr are for people. If nobody can read them, the work goes on, and the exit code says how it ended.
 process.stderr.on('error', () => undefined);
 const flush = (): Promise<(Error | undefined)[]> => Promise.all([stdout.settled(), stderr.settled()]);
 /** Writing the last of a result to a slow reader is part of the command: a signal ends that too. */

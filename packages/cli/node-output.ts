@@ -42,7 +42,7 @@ export async function writeToFile(chunks: Chunks, path: string): Promise<void> {
   }
 }
 
-/** What comes behind the name of the file that is to be: the process that writes it, and a name of its own. */
+/** The suffix of a file that is being written: the process that writes it, and a name of its own. */
 const PARTIAL_SUFFIX = /^\.(\d{1,10})-[0-9a-f-]{36}\.part$/;
 
 /** Takes away what killed processes have left of the same file. What cannot be taken away stays. */

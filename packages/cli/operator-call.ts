@@ -91,7 +91,7 @@ export async function runOperation<N extends OperationName>(
         onProgress:
           onProgress &&
           nowAndThen((line) => {
-            // What tells its progress does not stand still.
+            // A call that reports progress does not hang.
             progress.count({ files: 1 });
             onProgress(line);
           }),

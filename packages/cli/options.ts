@@ -95,7 +95,7 @@ export function parseTimeValue(text: string): number {
   throw new InvalidArgumentError('It must be a time in RFC 3339, such as 2026-12-31T23:59:59Z.');
 }
 
-/** What to warn of where the service protects for another time than was asked for; undefined: nothing. */
+/** The warning where the service protects for another time than was asked for; undefined: none. */
 export function findLeaseWarning(flag: string, durationMs: number): string | undefined {
   const given = Math.min(LEASE_DURATION_MS_MAX, Math.max(LEASE_DURATION_MS_MIN, durationMs));
   if (given === durationMs) return undefined;
@@ -128,10 +128,10 @@ function collectNames(text: string, previous: readonly string[] | undefined): re
   return [...new Set([...(previous ?? []), ...names])];
 }
 
-/** Of the parsers that `collectKnownNames` made. */
+/** By the parsers that `collectKnownNames` made. */
 const knownNames = new WeakMap<object, readonly string[]>();
 
-/** What a parser of values takes, where that is a closed set. */
+/** The values that a parser accepts, if that is a closed set. */
 export function findKnownNames(parse: object | undefined): readonly string[] | undefined {
   return parse === undefined ? undefined : knownNames.get(parse);
 }

@@ -12,7 +12,7 @@ export function findOwnProgram(): readonly [string, ...string[]] {
   return [process.execPath, ...process.execArgv, process.argv[1] ?? ''];
 }
 
-/** What a person types before the command. */
+/** The words that a person types before the command. */
 export function nameOwnProgram(): string {
   if (Bun.isStandaloneExecutable) return process.argv0;
   // Sources run in a checkout alone; a package has built files, and npm puts its command on the PATH.

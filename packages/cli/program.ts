@@ -139,7 +139,7 @@ export async function buildProgram(args: readonly string[]): Promise<Command> {
   return program;
 }
 
-/** What every command has, whoever wrote it. */
+/** Adds the settings that all commands share. */
 function finish(command: Command): void {
   command.configureOutput({
     writeOut: (text) => process.stdout.write(wrapHelp(text, findColumns(process.stdout))),
@@ -165,7 +165,7 @@ function refuseEmptyValues(command: Command): void {
   }
 }
 
-/** Which of two values counts nobody could tell from the line. Options that collect have a parser that takes what came before. */
+/** Refuses an option that is given twice, because the line does not tell which value counts. Options that collect take the earlier value. */
 function refuseSecondValues(command: Command): void {
   for (const option of command.options) {
     const isCollecting = option.variadic || (option.parseArg?.length ?? 0) > 1;

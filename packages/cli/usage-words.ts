@@ -1,4 +1,4 @@
-/** What is wrong with a command line, in the words of a person instead of those of the parser. */
+/** Explains a wrong command line in the words of a person instead of those of the parser. */
 import type { Command } from 'commander';
 import { printable } from './terminal/output.ts';
 
@@ -18,7 +18,7 @@ export function nameOf(command: Command): string {
   return command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`;
 }
 
-/** What other tools call it, and where that is here. */
+/** Names that other tools use, and their equivalents here. */
 const OTHER_WORDS: Readonly<Record<string, string>> = {
   init: 'a server makes its data folder itself: holdfast serve; connect to one with: holdfast login NAME',
   prune: 'space is freed by: holdfast gc --all; what is to go is said by: holdfast forget NAME --keep-last N',

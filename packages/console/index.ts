@@ -29,7 +29,7 @@ interface Site {
   readonly parts: ReadonlyMap<string, ConsoleAsset>;
 }
 
-/** What is at `path`; undefined: nothing of the console. The page is built, or unpacked, when it is first asked for. */
+/** The file at `path`; undefined: none of the console. The page is built, or unpacked, when it is first asked for. */
 export async function consoleAsset(path: string, options: ConsoleOptions): Promise<ConsoleAsset | undefined> {
   if (path !== '/' && !path.startsWith(PARTS_PATH)) return undefined;
   building ??= openSite();

@@ -21,7 +21,7 @@ export function byteStringOf(bytes: Uint8Array): ByteString {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
 }
 
-/** What file functions take. */
+/** The path in a form that file functions take. */
 export function toFsPath(path: ByteString): string | Buffer {
   return ASCII.test(path) ? path : Buffer.from(path, 'latin1');
 }

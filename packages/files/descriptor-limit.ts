@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 
 const LIMITS = '/proc/self/limits';
-/** Of systems that do not tell in a file: the least that is common. */
+/** The limit of systems that do not tell it in a file: the least that is common. */
 const LIMIT_UNKNOWN = 256;
 const SHARE_MIN = 8;
 

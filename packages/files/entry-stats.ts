@@ -1,9 +1,9 @@
-/** What a file system says of an entry, as far as a push asks: the `Stats` of the runtime fit too. */
+/** The attributes of an entry that a push uses; the `Stats` of the runtime fit too. */
 import { constants } from 'node:fs';
 
 const { S_IFMT, S_IFREG, S_IFDIR, S_IFLNK, S_IFIFO, S_IFSOCK, S_IFBLK, S_IFCHR } = constants;
 
-/** Of what `statx` of Linux fills in, the same on every processor. */
+/** The length of what `statx` of Linux fills in, the same on every processor. */
 export const STATX_BYTES = 256;
 const NS_PER_SECOND = 1_000_000_000n;
 const NS_PER_MS = 1e6;

@@ -54,7 +54,7 @@ export function openIn(
 }
 
 /**
- * What an entry is, without following a link; undefined when this step failed. With an empty name it is what `folder` is open on,
+ * Attributes of an entry, without following a link; undefined when this step failed. With an empty name it is what `folder` is open on,
  * which may be a file.
  */
 export function lookAtIn(folder: number, name: ByteString): EntryStats | undefined {

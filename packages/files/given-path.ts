@@ -5,7 +5,7 @@
  */
 import { lstatSync, realpathSync, type Stats, statSync } from 'node:fs';
 
-/** What the runtime makes of bytes that are not UTF-8, in an argument or in the name of the working directory. */
+/** The runtime's replacement for bytes that are not UTF-8, in an argument or in the name of the working directory. */
 const REPLACEMENT = '\ufffd';
 
 /** The path cannot be used as it was given. `message` is one line. */

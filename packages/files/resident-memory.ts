@@ -2,7 +2,7 @@
 
 /** Passed through memory between two looks. */
 const LOOK_EVERY_BYTES = 16 * 1024 * 1024;
-/** What one node leaves behind besides its bytes: request, answer, promises. */
+/** Garbage of one node besides its bytes: request, answer, promises. */
 const NODE_OVERHEAD_BYTES = 8 * 1024;
 /** Resident bytes from which on the collector is called. A job needs about 100 MiB, and is to stay below 200. */
 const COLLECT_FROM_BYTES = 152 * 1024 * 1024;
@@ -28,7 +28,7 @@ export class ResidentMemory {
   }
 }
 
-/** What runtimes offer for that; a program can only ask for what it runs on. */
+/** The functions of runtimes for that; a program can only ask the one it runs on. */
 interface Collectors {
   readonly Bun?: { gc(force: boolean): void };
   /** of Node, when it was started with --expose-gc */

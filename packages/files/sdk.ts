@@ -22,7 +22,7 @@ export { type LeftOut, ScanError, type ScanProblem, TreeBusyError } from './push
 export { findZstd } from './zstd.ts';
 
 export interface PushFolderOptions {
-  /** Of the root: 60 s to 24 h, clamped by the service; 24 h when left out. */
+  /** Lease of the root: 60 s to 24 h, clamped by the service; 24 h when left out. */
   readonly leaseDurationMs?: number | undefined;
   /** Patterns of what to leave out, in the syntax of `.gitignore`. They decide before those of files in the tree. */
   readonly ignorePatterns?: readonly string[] | undefined;
@@ -53,7 +53,7 @@ export interface PushedFolder extends PushResult {
   readonly entryCount: number;
   /** of all files and link targets */
   readonly bytes: number;
-  /** What could not be stored; empty unless `isStrict` is false. */
+  /** Entries that could not be stored; empty unless `isStrict` is false. */
   readonly leftOut: readonly LeftOut[];
 }
 

@@ -22,7 +22,7 @@ interface ZlibOfNode {
   ) => Uint8Array;
 }
 
-/** What of the runtime is used. A program can only ask for what it runs on. */
+/** The functions of the runtime in use. A program can only ask the one it runs on. */
 interface ZstdRuntime {
   readonly bun: BunZstd | undefined;
   readonly zlib: ZlibOfNode;
@@ -30,7 +30,7 @@ interface ZstdRuntime {
 
 /** Level 3 takes up to two thirds more time, and saves 1 to 4 % of the bytes (docs/dependencies.md). */
 const COMPRESSION_LEVEL = 1;
-/** Of nodes of 16 KiB and more, on other threads: they hold most of the bytes that level 3 can save. */
+/** The level for nodes of 16 KiB and more, on other threads: they hold most of the bytes that level 3 can save. */
 const COMPRESSION_LEVEL_ASIDE = 3;
 
 const RUNTIME: ZstdRuntime = { bun: (globalThis as { Bun?: BunZstd }).Bun, zlib };
@@ -78,9 +78,9 @@ function releaseOwn(frame: Uint8Array): void {
 
 /** Less says nothing, and is compressed at once. */
 const SAMPLED_BYTES_MIN = 512;
-/** So many single bytes are looked at first. As many of random ones have their highest bit set as not. */
+/** Number of single bytes looked at first. Among random bytes, half have their highest bit set. */
 const GLANCES = 32;
-/** Of 32 random bytes fewer, or more than the rest, have it once in 400,000 times. Text hardly ever has it. */
+/** Among 32 random bytes, fewer, or more than the rest, have it once in 400,000 times. Text hardly ever has it. */
 const HIGH_BITS_MIN = 4;
 /** Then bytes are counted in so many places, so many in each. */
 const SAMPLES = 4;

@@ -74,7 +74,7 @@ function registerAdd(app: Command): void {
   withRowsPlace(command).addOption(jsonOption()).action(addApp);
 }
 
-/** What else is wrong with it the registry says. */
+/** The registry reports any other fault. */
 function parseWebAddress(text: string): string {
   if (/^https?:\/\//i.test(text) && URL.canParse(text)) return text;
   throw new InvalidArgumentError(
@@ -155,7 +155,7 @@ function toCells({ appId, status, issuer, audience, ...app }: DescribedApp): rea
   return [appId, status, issuer, audience, keys, formatDuration(app.maxTokenLifetimeMs), describeStored(app)];
 }
 
-/** What is stored, and what the quotas of the App allow. */
+/** Stored bytes and nodes, beside the quotas of the App. */
 function describeStored({ usage, quotas }: Pick<DescribedApp, 'usage' | 'quotas'>): string {
   if (usage === null) return 'not known: the list of Spaces says what is damaged';
   const bytes = formatBytes(usage.readyStoredBytes + usage.reservedBytes);

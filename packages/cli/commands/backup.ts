@@ -90,7 +90,7 @@ const quietOption = (): Option => new Option('--quiet', 'print no progress');
 
 async function runBackup(dir: string, flags: Flags): Promise<void> {
   sayWhenInterrupted('the former backup is unchanged; run the same command again');
-  // Whoever serves the data goes first.
+  // A running server of the folder goes first.
   setPriority(constants.priority.PRIORITY_LOW);
   const data = flags.data ?? (process.env.HOLDFAST_DATA || DATA_DIR_DEFAULT);
   const say = makeProgress(flags);

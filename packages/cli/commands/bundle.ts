@@ -142,7 +142,7 @@ async function importFile(path: string, flags: ImportFlags): Promise<void> {
       nodeBytesMax: flags.maxNodeBytes,
       signal,
       onNode: (next) => {
-        // Of the file, so that they come to its size. A call for each node, which was there or is sent as a whole.
+        // Bytes of the file, so that they add up to its size. One call for each node, whether it was there or is sent.
         const bytes = next.bytes - done.bytes;
         memory.passed(bytes * COPIES_OF_IMPORTED);
         const wasThere = next.uploadedNodes === done.uploadedNodes;
@@ -218,5 +218,5 @@ async function runBundleJob<T>(
   }
 }
 
-/** Of every byte of a bundle: as it was read, as a block, as a node, as it is sent. */
+/** Copies of every byte of a bundle in memory: as read, as a block, as a node, as sent. */
 const COPIES_OF_IMPORTED = 4;

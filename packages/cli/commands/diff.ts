@@ -121,7 +121,7 @@ function summarize(
   return `${entries.join(', ')}; ${formatBytes(addedBytes)} more, ${formatBytes(removedBytes)} less`;
 }
 
-/** Of files and links; directories are the sum of theirs. */
+/** Counts files and links only; a directory is the sum of its own. */
 function countBytes({ type, before, after, aspects }: Shown, change: 'added' | 'removed'): number {
   // Neither the place nor the mode or time of an entry adds bytes.
   const isOfContent = aspects.includes('content') || aspects.includes('kind');
@@ -133,7 +133,7 @@ function countBytes({ type, before, after, aspects }: Shown, change: 'added' | '
 function formatDifference(difference: Shown): string {
   const { type, path, before, after, aspects } = difference;
   const slash = (after ?? before)?.kind === 'directory' ? '/' : '';
-  // What is not the content is worth a word.
+  // Aspects other than the content are named.
   const others = aspects.filter((aspect) => aspect !== 'content');
   const note = others.length === 0 ? '' : ` (${others.join(', ')})`;
   const from = difference.type === 'renamed' ? `${formatPath(difference.from)}${slash} → ` : '';

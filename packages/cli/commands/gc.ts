@@ -18,7 +18,7 @@ interface GcFlags extends ConnectionFlags, Omit<OperatorOptions, 'json'> {
 
 type Plan = import('@holdfast/server').OperatorOutput<'planCollection'>;
 
-/** Of each pass with --all: long enough to be quick, short enough to answer soon. */
+/** Duration of each pass with --all: long enough to be efficient, short enough to answer soon. */
 const PASS_NODES_OF_ALL = 1_000;
 /** No Space has so much to collect: a server that always says that there is more would be asked for ever. */
 const PASSES_OF_ALL_MAX = 1_000_000;

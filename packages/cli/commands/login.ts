@@ -115,7 +115,7 @@ async function readToken({ token, tokenFile }: Profile): Promise<string> {
   return token ?? (await readTextFile(tokenFile as string, 'the token file')).trim();
 }
 
-/** What the server says to it, for people. Throws CliError, and keeps nothing, when it refuses. */
+/** Asks the server about the token and returns the answer for people. Throws CliError, and keeps nothing, when the server refuses. */
 async function checkConnection({ url, app, space }: Profile, token: string, asks: boolean): Promise<string> {
   const used = { baseUrl: url, appId: app, spaceId: space, token };
   let client: Client;

@@ -63,7 +63,7 @@ function registerHash(node: Command): void {
   describedNode(command).addOption(jsonOption()).addHelpText('after', HASH_HELP).action(hashNode);
 }
 
-/** What a node is made of, besides where it goes. */
+/** The parts of a node, without its destination. */
 function describedNode(command: Command): Command {
   return command
     .argument('<file>', 'the content; - reads stdin')

@@ -169,7 +169,7 @@ function isResumable(error: unknown): boolean {
   return isAway || status === 401 || status === 429 || status >= 500;
 }
 
-/** What the command line asks for, checked. */
+/** The checked flags of the command line. */
 interface PushRequest {
   /** as it was given */
   readonly path: string;
@@ -252,7 +252,7 @@ function listIgnoreFileNames({ ignore, gitignore }: Flags): readonly string[] {
   return gitignore ? [IGNORE_FILE_NAME, '.gitignore'] : [IGNORE_FILE_NAME];
 }
 
-/** What is remembered is a hint: the push outlives its loss. */
+/** The remembered state is a hint: the push survives its loss. */
 async function withState<T>(
   remembered: PushState,
   flags: Flags,
@@ -315,7 +315,7 @@ function describeRot({ rottenNodes }: { readonly rottenNodes: number }): string 
   return `the server knows of ${countOf(rottenNodes, 'damaged node')} in this Space`;
 }
 
-/** What a user can do about it, in one line. The SDK's own errors are explained where all commands do. */
+/** Tells the user in one line what to do. The SDK's own errors are explained in one place for all commands. */
 function explainFailure(error: unknown): unknown {
   if (error instanceof ScanError) {
     return new CliError(
@@ -337,7 +337,7 @@ function explainFailure(error: unknown): unknown {
   return error;
 }
 
-/** What to say of it before the push begins. Throws CliError when it cannot be stored at all. */
+/** Returns the warning to print before the push begins. Throws CliError when the path cannot be stored at all. */
 function checkRoot(path: string, absolute: string): string | undefined {
   const stats = lstatRoot(path, absolute);
   if (stats.isSymbolicLink()) {

@@ -108,7 +108,7 @@ async function printToken(options: TokenOptions): Promise<void> {
   else printLine(token);
 }
 
-/** What no server will do with this token, as far as it can be told from here. */
+/** Warns of requests that every server will refuse with this token, as far as it can be told from here. */
 function findWarnings({ permission, refDomain, ttl }: TokenOptions): string[] {
   const rootRefs = permission.filter((name) => name.startsWith('cas:root-refs:'));
   return [

@@ -1,9 +1,9 @@
-/** What can follow each command, read off the tree of commands: completion cannot know other words than the parser does. */
+/** Words that can follow each command, read from the tree of commands, so completion knows exactly the words of the parser. */
 import type { Argument, Command, Option } from 'commander';
 import { parseProfileName } from '../connection/profiles.ts';
 import { findKnownNames } from '../options.ts';
 
-/** What a value is chosen from. */
+/** The values to choose from. */
 export type Values =
   | { readonly kind: 'anything' | 'files' | 'profiles' }
   | { readonly kind: 'words'; readonly words: readonly string[] };
@@ -52,7 +52,7 @@ function describeOption(option: Option): OptionWords[] {
   return [{ long: option.long, short: option.short, description: option.description, values }];
 }
 
-/** Which argument stands where is not told apart: one that is a file makes files fit. */
+/** The position of an argument is ignored: one argument that is a file makes files fit. */
 function mergeValues(all: readonly Argument[]): Values {
   const found = all.map((argument) => valuesOf(argument, argument.name()));
   return found.find(({ kind }) => kind !== 'anything') ?? { kind: 'anything' };

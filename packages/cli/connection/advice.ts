@@ -1,4 +1,4 @@
-/** What a failed request means to a person: what happened, and what of the connection to look at. */
+/** Explains a failed request to a person: what happened, and which part of the connection to check. */
 import type { CasError } from '@holdfast/client';
 import {
   type Authority,
@@ -9,7 +9,7 @@ import {
 import { formatTime } from '../progress/format-progress.ts';
 import { findClaims, findExpiry, type TokenClaims } from './token-claims.ts';
 
-/** What the request was sent with. */
+/** The settings that the request was sent with. */
 export interface UsedConnection {
   readonly baseUrl: string;
   readonly appId: string;
@@ -57,7 +57,7 @@ function adviseOn(error: CasError, used: UsedConnection, now: number): string | 
       // Its own text says what to check.
       return error.isBrokenOnTheWay ? undefined : adviseOnAddress(used);
     case 'NOT_FOUND':
-      // Of a known route the server names what is missing.
+      // For a known route, the server names what is missing.
       return /\broute\b/.test(error.reason) ? adviseOnAddress(used) : undefined;
     default:
       return ADVICE[error.code];

@@ -34,7 +34,7 @@ function proxyFailed(message: string): Error {
   return Object.assign(new Error(message), { code: PROXY_FAILED });
 }
 
-/** What is given here takes the place of what the runtime trusts, so NODE_EXTRA_CA_CERTS is added again. */
+/** These certificates replace those that the runtime trusts, so NODE_EXTRA_CA_CERTS is added again. */
 async function readAuthorities(): Promise<string | undefined> {
   const { AWS_CA_BUNDLE: bundle, NODE_EXTRA_CA_CERTS: extra } = process.env;
   if (!bundle) return undefined;

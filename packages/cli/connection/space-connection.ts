@@ -1,4 +1,4 @@
-/** Which Space the client commands talk to and on whose authority, and what their failures mean to a person. */
+/** Finds the Space and the token of a client command, and explains failures to a person. */
 import {
   CasError,
   CatalogError,
@@ -125,7 +125,7 @@ export function withShortJob<T>(
   );
 }
 
-/** Of a refusal so much is read for its message. */
+/** Bytes of a refusal that are read for its message. */
 const REFUSAL_BYTES_MAX = 64 * 1024;
 
 /** Nothing of a body that is longer: a hostile server could send any number of bytes. */
@@ -140,7 +140,7 @@ async function readText({ body }: Response, bytesMax: number): Promise<string> {
     length += value.length;
     chunks.push(value);
   }
-  // Of a body that two read, this ends only when the other reader ends too.
+  // If two readers share a body, this ends only when the other reader ends too.
   void reader.cancel().catch(() => undefined);
   return '';
 }
@@ -174,7 +174,7 @@ function tellWaits(progress: ProgressReporter, baseUrl: string): FetchFunction {
   }
 }
 
-/** What the flags, variables and files say, complete. */
+/** The complete settings from flags, variables and files. */
 interface Connection {
   readonly baseUrl: string;
   readonly appId: string;

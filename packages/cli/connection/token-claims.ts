@@ -1,4 +1,4 @@
-/** What a token says of itself, unverified: good for advice and for telling places apart, never for a decision about access. */
+/** The unverified claims of a token: good for advice and for telling places apart, never for a decision about access. */
 
 export type TokenClaims = Readonly<Record<string, unknown>>;
 

@@ -50,7 +50,7 @@ export class JobRates {
     const bytesPerSecond = (sample.bytes - first.bytes) / seconds;
     const filesPerSecond = (sample.files - first.files) / seconds;
     if (whole.bytes === undefined) return { bytesPerSecond, remainingMs: undefined };
-    // What is left may turn out to be there already, so this is an upper bound that shrinks.
+    // The rest may turn out to be there already, so this is an upper bound that shrinks.
     const waits = [
       secondsFor(whole.bytes - done.bytes, bytesPerSecond),
       secondsFor((whole.files ?? done.files) - done.files, filesPerSecond),
@@ -58,7 +58,7 @@ export class JobRates {
     return { bytesPerSecond, remainingMs: this.#settle(at, Math.max(...waits) * 1_000) };
   }
 
-  /** What to show at `at` where `estimateMs` is left by the rates of the last seconds. */
+  /** The estimate to show at `at` if `estimateMs` is left by the rates of the last seconds. */
   #settle(at: number, estimateMs: number): number | undefined {
     const shown = this.#shown;
     const isFirst = shown === undefined || estimateMs === 0;
@@ -70,7 +70,7 @@ export class JobRates {
   }
 }
 
-/** What is done of how much: while a tree is read, what is read of it. It may have grown since it was looked at. */
+/** The work done and the whole; while a tree is read, the part that is read. It may have grown since it was looked at. */
 export function amountsOf({ phase, counters, totals }: ProgressSnapshot): {
   readonly done: { readonly files: number; readonly bytes: number };
   readonly whole: ProgressTotals;

@@ -23,7 +23,7 @@ const BAR_CELLS = 24;
 const BAR_CELLS_NARROW = 10;
 const NARROW_COLUMNS = 60;
 const COLUMNS_MIN = 20;
-/** Of the job and its subject, before the phase gives way. */
+/** Columns that the job and its subject keep; below that the phase is shortened. */
 const SUBJECT_ROOM_MIN = 12;
 
 export class LiveView implements ProgressView {
@@ -156,7 +156,7 @@ export class LiveView implements ProgressView {
       this.#style('bold', this.#title(last)),
       this.#fit(`  ${describeAmounts(this.#job, last)}`),
     ];
-    // What stands still has neither a rate nor a time left; why it does is worth all the lines it takes.
+    // A stalled job has neither a rate nor a time left; the cause is worth all the lines it takes.
     if (this.#stall !== undefined) {
       return [...progress, ...this.#wrap(this.#stall).map((line) => this.#style('yellow', `  ${line}`))];
     }
@@ -167,7 +167,7 @@ export class LiveView implements ProgressView {
     ];
   }
 
-  /** What is done, the phase and the bar: the subject alone gives way where a line is short. */
+  /** Job, phase and bar; only the subject is shortened where a line is short. */
   #title(last: Extract<ProgressEvent, { type: 'progress' }>): string {
     const columns = this.#columns();
     const share = shareDone(last);

@@ -30,7 +30,7 @@ export interface JobOptions {
   /** what it works on, for people */
   readonly subject: string;
   readonly flags: JobFlags;
-  /** What is kept of an interrupted job and how it is taken up again: completes "interrupted; …". */
+  /** Completes "interrupted; …": what is kept of the job and how to resume it. */
   readonly whenInterrupted: string;
   /** Where the view is shown; stderr when left out. */
   readonly output?: ViewOutput | undefined;

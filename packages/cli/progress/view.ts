@@ -21,7 +21,7 @@ export interface ViewOutput {
 /** A stall as short as this is not said where the user asked for quiet. */
 const QUIET_STALL_MS_MAX = 60_000;
 
-/** What is shown with `--quiet`. */
+/** The view with `--quiet`. */
 export function isSaidWhenQuiet(event: ProgressEvent): boolean {
   if (event.type === 'stall') return event.at - event.sinceAt >= QUIET_STALL_MS_MAX;
   return event.type === 'warning';

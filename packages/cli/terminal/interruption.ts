@@ -10,7 +10,7 @@ import { printable, printNote } from './output.ts';
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 type EndingSignal = (typeof SIGNALS)[number];
 
-/** What was begun may use this long to tidy up after the signal. */
+/** Work under way has this long to clean up after the signal. */
 const TIDY_MS_MAX = 1_000;
 /** Written output has so long to reach its reader: a pipe that nobody reads must not delay the end. */
 const FLUSH_MS_MAX = 300;
@@ -95,12 +95,12 @@ function endBySignal(signal: EndingSignal): never {
     try {
       work();
     } catch {
-      // What cannot be tidied up does not keep the process from ending.
+      // A failed clean-up does not keep the process from ending.
     }
   }
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
-  // Of a signal that is blocked, and so has not ended the process by now: the code a shell would show for it.
+  // A blocked signal has not ended the process by now: exit with the code a shell would show for it.
   process.exit(128 + constants.signals[signal]);
 }
 

@@ -20,7 +20,7 @@ export interface JobControl {
 }
 
 const listeners = new Set<StopListener>();
-/** Whoever started this process may have ignored Ctrl-Z for it; then it stays ignored. */
+/** If the parent process made this one ignore Ctrl-Z, it stays ignored. */
 let isStopIgnored = false;
 
 /** The job control of this process. */

@@ -1,4 +1,4 @@
-/** What the command line prints. stdout carries results only; everything said to a person goes to stderr. */
+/** Output of the command line. stdout carries results only; everything said to a person goes to stderr. */
 import { spellUnsafe } from '@holdfast/protocol';
 
 /** Text of others, safe to show on one line of a terminal. */

@@ -1,4 +1,4 @@
-/** What the process wrote on a standard stream: all of it is out, or the failure is known, before the process ends. */
+/** Waits until all output on a standard stream is written, or has failed, before the process ends. */
 
 /**
  * Follows every write on `stream` by whoever does it, to its own end: neither the end of a later write nor an `error` event

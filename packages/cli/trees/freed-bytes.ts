@@ -1,4 +1,4 @@
-/** What a collection will free once snapshots are forgotten, and when. */
+/** Estimates what a collection will free once snapshots are forgotten, and when. */
 import {
   CasError,
   type Client,

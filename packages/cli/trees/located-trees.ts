@@ -1,4 +1,4 @@
-/** What the commands that read trees share: HASH/path, verified nodes, and failures as one line. */
+/** Shared by the commands that read trees: HASH/path, verified nodes, and failures as one line. */
 import {
   type Client,
   explainNodeError,

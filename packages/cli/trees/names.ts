@@ -1,4 +1,4 @@
-/** What the commands about names share: what they are given, what the token must permit, and how snapshots are shown. */
+/** Shared by the commands about names: their arguments, the permissions of the token, and how snapshots are shown. */
 import { CatalogError, checkSnapshotId, checkSnapshotName, type Snapshot } from '@holdfast/client/internal';
 import { formatBytes, OPERATIONS } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';

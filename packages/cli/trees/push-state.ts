@@ -16,7 +16,7 @@ export interface PushStateOptions {
   /** absolute, of what is pushed */
   readonly path: string;
   readonly recordsMtime: boolean;
-  /** Of what the push commits, a root ref or a snapshot: its id must outlive the process. */
+  /** Scope of the commit of the push, a root ref or a snapshot: the id of a commit must outlive the process. */
   readonly commitScope: string | undefined;
   /** a folder that was named; false: nothing of last time counts; undefined: the folder of the user */
   readonly cache: string | false | undefined;
@@ -44,7 +44,7 @@ export class PushState {
     this.#state = this.#open();
   }
 
-  /** Of one moment: `replace` puts another in its place. */
+  /** The current state only: `replace` puts another in its place. */
   get state(): FolderState {
     return this.#state;
   }
@@ -112,7 +112,7 @@ export class PushState {
       const isNoFolder = error instanceof Error && 'code' in error && error.code === 'EEXIST';
       const reason = isNoFolder ? 'something else than a folder stands there' : describeFileError(error);
       const what = `the cache folder ${cacheFolder} cannot be used: ${reason}`;
-      // What is remembered only saves time; the request id of a commit must outlive the process.
+      // The remembered state only saves time; the request id of a commit must outlive the process.
       if (typeof cache === 'string' || commitScope !== undefined || error instanceof TreeStateBusyError) {
         throw new CliError(`${what}; choose another with --cache DIR`, { cause: error });
       }

@@ -1,4 +1,4 @@
-/** What may stand where a hash is expected: a hash or its beginning, or a name with or without a day or an id; each with a path. */
+/** References to trees: a hash or its beginning, or a name with or without a day or an id; each with a path. */
 import {
   CatalogError,
   type CatalogReader,

@@ -29,7 +29,7 @@ export function offeredSpaceUrl(): string {
   return document.querySelector('meta[name="holdfast-space-url"]')?.getAttribute('content') ?? '';
 }
 
-/** What a token says of itself. Nobody has verified it here: the server does, at every request. */
+/** The claims of a token. They are not verified here: the server does that at every request. */
 export interface TokenClaims {
   readonly permissions: readonly string[];
   readonly refDomain: string | undefined;
@@ -60,7 +60,7 @@ export function readClaims(token: string): TokenClaims | undefined {
 
 const ASSIGNMENT = /(?:^|\s)HOLDFAST_(URL|APP|SPACE|TOKEN)=(?:'([^']*)'|"([^"]*)"|(\S+))/g;
 
-/** What is found in pasted text: the lines that `serve --dev` prints, or a profile of the command line. */
+/** Reads pasted text: the lines that `serve --dev` prints, or a profile of the command line. */
 export function parsePasted(text: string): Partial<SpaceAccess> {
   const found: Record<string, string> = {};
   for (const [, name = '', single, double, bare] of text.matchAll(ASSIGNMENT)) {

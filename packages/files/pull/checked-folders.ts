@@ -12,7 +12,7 @@ import { folderOf, pathOf, type TargetFolder } from './target-folder.ts';
 
 /** Descriptors that are kept open; folders beyond it are opened again when needed. */
 const FOLDERS_OPEN_MAX = 128;
-/** Of the descriptors that the process may have. */
+/** The part of the process's descriptors that folders may hold: one in so many. */
 const FOLDERS_SHARE = 8;
 const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const SLASH = Buffer.from('/');
@@ -85,7 +85,7 @@ class HeldFolders implements FolderAccess {
     } catch (error) {
       throw noFolder(this.#base, path, error);
     }
-    // Whoever is dropped here is not `parent`: that one was used last.
+    // The dropped folder is not `parent`: that one was used last.
     for (const [oldest, held] of this.#open) {
       if (this.#open.size < this.#openMax) break;
       this.#open.delete(oldest);

@@ -6,7 +6,7 @@ const CHUNK_MEMORY_BYTES_MIN = 512 * 1024;
 /** Kept while no chunk is in it. */
 const KEPT_MAX = 6;
 
-/** Of one source of nodes. */
+/** Reusable memory of one source of nodes. */
 export class ChunkMemory {
   /** the smallest first */
   readonly #free: ArrayBuffer[] = [];

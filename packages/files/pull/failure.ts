@@ -1,4 +1,4 @@
-/** What a refusal of the system means for a pull, and what to do. */
+/** Explains a refusal of the system during a pull, and what to do. */
 import { formatPath, PullTargetError, type TreePath } from '@holdfast/client/internal';
 
 export function shownPath(base: string, path: TreePath | undefined): string {

@@ -3,7 +3,7 @@ import type { UnprovenFile } from '@holdfast/client/internal';
 import type { Placed, SmallFile } from './small-file.ts';
 
 export interface FileWriter {
-  /** So many files may come: how much is worth making ready for them. */
+  /** Announces how many files may come, so that the writer prepares for them. */
   expect(files: number): void;
   /**
    * Copies the bytes of a file and writes them later. Undefined when there is no room now: then the caller writes the file. Rejects

@@ -90,7 +90,7 @@ class LocalTarget implements FolderTarget {
   readonly #closeFile: (descriptor: number) => Promise<void>;
   /** A test folds case by `#findStat`, which the system knows nothing of: then `#findStat` alone tells what stands under a name. */
   readonly #isFolded: boolean;
-  /** Of folders that are being filled: what interrupted pulls left there, listed once. */
+  /** Leftovers of interrupted pulls in folders that are being filled, listed once. */
   readonly #abandoned = new Map<TreePath | undefined, readonly AbandonedFile[]>();
 
   readonly #writer: FileWriter | undefined;
@@ -177,7 +177,7 @@ class LocalTarget implements FolderTarget {
   makeFolder(path: TreePath, mayReplace: boolean): void {
     this.#try(path, 'cannot be made', () => {
       const { descriptor } = this.#folders.at(path.parent);
-      // What stands there already makes it fail.
+      // It fails if something is there already.
       if (descriptor !== undefined && !this.#isFolded && makeFolderIn(descriptor, path.name)) return;
       const at = this.#locate(path);
       const stat = this.#findStat(at);
@@ -316,7 +316,7 @@ class LocalTarget implements FolderTarget {
     return this.#hasPartialNames ? [] : listAbandoned(folder);
   }
 
-  /** What an interrupted pull left of the same file, or a new one. */
+  /** The leftover of an interrupted pull of the same file, or a new file. */
   #takePartial(path: TreePath, hash: Hash, file: NewFile): { name: string; descriptor: number } {
     const folder = this.#folders.at(path.parent).prefix;
     const name = makePartialName(hash);

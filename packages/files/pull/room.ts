@@ -21,7 +21,7 @@ export function assertRoom(
   }
   const bytes = Math.max(contentBytes, entries * ENTRY_BYTES_MIN);
   if (free === undefined || bytes <= free) return;
-  // What interrupted pulls left is taken up again or taken away: it is room too. Looked for only here, as it takes a while.
+  // Leftovers of interrupted pulls are reused or removed: they count as room. They are looked for only here, as it takes a while.
   const room = free + sumOfPartials(folder);
   if (bytes <= room) return;
   throw new PullTargetError(

@@ -13,7 +13,7 @@ interface SystemFunctions {
 const FROM_WORKING_FOLDER = process.platform === 'darwin' ? -2 : -100;
 const NO_FOLLOW = process.platform === 'darwin' ? 0x20 : 0x100;
 const NS_PER_SECOND = 1_000_000_000n;
-/** What is lost of a time in floating point that the runtime then cuts to microseconds. */
+/** The largest error of a time in floating point that the runtime then cuts to microseconds. */
 const LOST_NS_MAX = 2_000n;
 
 const findCalls = seekSystemFunctions<SystemFunctions>({

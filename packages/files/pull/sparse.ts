@@ -1,7 +1,7 @@
 /** Files whose blocks of zeros take no room: what is never written of a new file reads as zeros. */
 import { ftruncateSync, writeSync } from 'node:fs';
 
-/** What file systems give room by; an aligned block of zeros becomes a hole. */
+/** The unit in which file systems allocate; an aligned block of zeros becomes a hole. */
 const BLOCK_BYTES = 4096;
 const ZEROS = Buffer.alloc(BLOCK_BYTES);
 

@@ -3,7 +3,7 @@ import { DESCRIPTORS } from '../folder-calls.ts';
 
 /** A folder of the target, for as long as its descriptor is open. */
 export interface TargetFolder {
-  /** What to put before a name to mean an entry of the folder. */
+  /** The prefix that makes a name the path of an entry of the folder. */
   readonly prefix: Buffer;
   /** undefined where folders are not held open */
   readonly descriptor: number | undefined;

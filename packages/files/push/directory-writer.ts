@@ -74,7 +74,7 @@ export class DirectoryWriter {
     return { ...built, isChanged: true };
   }
 
-  /** What was written now takes the place of what was remembered. */
+  /** The pages written now replace the remembered ones. */
   #replace(id: number): void {
     if (this.#changedFrom === undefined) this.#state.dropStagedPages(id);
     this.#state.replacePages(id, this.#changedFrom ?? this.#pageCount);

@@ -166,7 +166,7 @@ export class EntryReader {
       kind,
       isExecutable: kind === 'file' && isExecutable(stats),
       isIndexed,
-      // What a file got while it was read is for the next push.
+      // Bytes added while the file was read are for the next push.
       isSettled: isSettled(stats, seenAt) && (kind === 'symlink' || bytes === stats.size),
       fingerprint: fingerprintOf(stats),
       hash,

@@ -1,5 +1,5 @@
 /**
- * What a push remembers of a folder: what its entries were when they were last hashed, the nodes of directories and file
+ * The state that a push remembers of a folder: its entries as they were last hashed, the nodes of directories and file
  * indexes, and a commit of a root ref that is not answered yet. All of it is only a hint, because the server decides what is ready.
  */
 import type { Hash } from '@holdfast/protocol';
@@ -16,7 +16,7 @@ export interface DirectoryRow {
   readonly entryCount: number;
 }
 
-/** What a directory comes to that was never finished. */
+/** The totals of a directory that was never finished. */
 export const UNFINISHED = { hash: undefined, bytes: 0, entryCount: 0 } as const;
 
 /** A commit that was sent, or was about to be, and whose answer never came. */
@@ -40,7 +40,7 @@ export interface FolderState {
   dropMissing(directory: number, isThere: (name: ByteString) => boolean): void;
 
   findPage(directory: number, page: number): Uint8Array | undefined;
-  /** Of a directory that is new. */
+  /** Writes a page of a new directory in place. */
   putPage(directory: number, page: number, entries: Uint8Array): void;
   /** Kept beside the present pages until `replacePages`: those are still being read. */
   stagePage(directory: number, page: number, entries: Uint8Array): void;

@@ -116,7 +116,7 @@ export async function hashFile(
     if (attempt + 1 === ATTEMPTS_MAX) {
       throw new FileBusyError(`it changed each of the ${ATTEMPTS_MAX} times it was read`);
     }
-    // What the survey saw is long ago: such a file is looked at anew before its length counts.
+    // The survey was long ago: such a file is looked at again before its length counts.
     const isFirstLook = options.isSurveyed === true && attempt === UNCOUNTED;
     start = isFirstLook || start !== undefined ? undefined : hashed.start;
     await hashed.start?.taking;
@@ -128,7 +128,7 @@ export async function hashFile(
 
 type EarlyCounted = Parameters<TakeNode>[2];
 
-/** What of a file was handed on. Of one that is read again only what is beyond the readings before counts. */
+/** Counts the bytes of a file that were handed on. If the file is read again, only bytes beyond the earlier readings count. */
 class OfferedBytes {
   #most = 0;
   #now = 0;
@@ -171,7 +171,7 @@ const chunkHeader = (size: number): Uint8Array =>
   encodeNodeHeader({ contentType: CHUNK_CONTENT_TYPE, refs: [], size });
 /** The same for every size. */
 const FILE_HEADER_BYTES = fileHeader(0).length;
-/** Of larger ones a next may be read while one is taken: each has memory of its own. */
+/** A larger file has memory of its own, because the next may be read while one is taken. */
 const SHARED_BYTES_MAX = 16 * 1024;
 /** One small file at a time, as the node that it makes. */
 const sharedNode = new Uint8Array(FILE_HEADER_BYTES + SHARED_BYTES_MAX + 1);
@@ -252,7 +252,7 @@ async function hashLarge(
   }
 }
 
-/** Of the same file, with all bytes that it had before. */
+/** Whether it is the same file, with all bytes that it had before. */
 function hasGrown(before: FileStats, after: FileStats, bytesRead: number): boolean {
   return after.isFile() && after.ino === before.ino && after.size > before.size && bytesRead >= before.size;
 }

@@ -1,4 +1,4 @@
-/** Which entries stay out of a tree: patterns in the syntax of `.gitignore`, from files in the tree and from outside. */
+/** Rules for entries that stay out of a tree: patterns in the syntax of `.gitignore`, from files in the tree and from outside. */
 import ignore, { type Ignore } from 'ignore';
 import { type ByteString, findText } from '../byte-names.ts';
 

@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { type ByteString, byteStringOf, toByteString, toFsPath } from '../byte-names.ts';
 import { collectGarbage } from '../resident-memory.ts';
 
-/** What a decoder puts in place of bytes that are no UTF-8. */
+/** The decoder's replacement for bytes that are not UTF-8. */
 const REPLACEMENT = '\ufffd';
 /** More names than this are packed. */
 const PLAIN_NAMES_MAX = 50_000;

@@ -16,13 +16,13 @@ const OPERATOR_TOKEN = 'operator-token';
 const DEV_KEY = 'dev-key.jwk';
 const MARKS: readonly string[] = [IGNORE_FILE_NAME, '.gitignore'];
 const MANIFESTS: readonly string[] = ['BACKUP', 'BUCKET'];
-/** Of an interrupted first backup, which has no manifest yet. */
+/** The folders of an interrupted first backup, which has no manifest yet. */
 const UNFINISHED: readonly string[] = ['incoming', 'lists'];
 /** The form of a manifest stands at its beginning. */
 const MANIFEST_START_BYTES = 64;
 const MANIFEST_START = /^\{"format":\d+,/;
 
-/** What it is, for people; undefined for every other folder. `names`: of all that is in it. */
+/** Names the kind of folder for people; undefined for every other folder. `names`: of all entries in it. */
 export function describeOwnFolder(names: NameList, folder: SourceFolder): string | undefined {
   if (isDataFolder(names, folder)) return 'the data folder of a Holdfast server';
   return isBackup(names, folder) ? 'a backup of a Holdfast server' : undefined;

@@ -45,7 +45,7 @@ export interface PushFolderOptions {
   readonly ignoreFileNames: readonly string[];
   readonly recordsMtime: boolean;
   readonly skipsSpecial: boolean;
-  /** What cannot be stored ends the push before anything is sent; else it is left out, and told in the result. */
+  /** true: an entry that cannot be stored ends the push before anything is sent; false: it is left out, and told in the result. */
   readonly isStrict: boolean;
   readonly leaseDurationMs: number;
   readonly check: boolean;
@@ -133,7 +133,7 @@ async function pushHeld(tree: SourceTree, options: PushFolderOptions): Promise<P
   }
 }
 
-/** What `pushFolder` would send, found without changing anything on the server. */
+/** Finds what `pushFolder` would send, without changing anything on the server. */
 export async function planFolder(options: PushFolderOptions): Promise<PlannedFolder> {
   const { client, progress, signal, parallelMax, patienceMs } = options;
   const tree = new SourceTree(toByteString(options.path));

@@ -66,7 +66,7 @@ export interface LeftOut {
 }
 
 export class ScanProblems {
-  /** What cannot be stored ends the scan, instead of being left out. */
+  /** true: an entry that cannot be stored ends the scan, instead of being left out. */
   readonly isStrict: boolean;
   readonly #kept: LeftOut[] = [];
   #total = 0;
@@ -103,7 +103,7 @@ export class ScanProblems {
   }
 }
 
-/** What a failed file operation means to a person. */
+/** Explains a failed file operation to a person. */
 export function describeSystemError(error: unknown): string {
   const code = codeOf(error);
   switch (code) {
@@ -128,7 +128,7 @@ export function describeSystemError(error: unknown): string {
   }
 }
 
-/** What was listed, and is not there any more when it is looked at or read. */
+/** The problem of an entry that was listed and is gone when it is looked at or read. */
 export const GONE = 'it went away while the tree was read';
 
 /** It says nothing of the entry: the process or the system has run out of something, and every other entry would fail too. */

@@ -31,7 +31,7 @@ export interface ScanOptions {
   readonly recordsMtime: boolean;
   /** Sockets, pipes and devices are left out without a word. */
   readonly skipsSpecial: boolean;
-  /** What cannot be stored ends the scan; else it is left out, and told. */
+  /** true: an entry that cannot be stored ends the scan; false: it is left out, and told. */
   readonly isStrict: boolean;
   /** Entries, as people see them, that are read even if they look unchanged. */
   readonly distrusted: ReadonlySet<string>;
@@ -83,7 +83,7 @@ interface Visited {
   readonly coming: ComingEntry;
 }
 
-/** What holds for the entries of one directory. */
+/** The settings for the entries of one directory. */
 interface Folder {
   readonly path: ByteString;
   readonly source: SourceFolder;
@@ -199,7 +199,7 @@ class Scan {
       index += 1;
       await writer.add(visited instanceof Promise ? (await visited).coming : visited);
     }
-    // Whoever takes the nodes knows by the root that nothing comes any more.
+    // The receiver of the nodes knows by the root that nothing follows.
     if (path === '') await this.#reader.taken();
     const built = await writer.finish();
     if (built.isChanged && !row.isNew) this.#state.dropMissing(row.id, (name) => names.has(name));
@@ -344,7 +344,7 @@ class Scan {
     return this.#unsurveyedBytes > UNSURVEYED_BYTES_MAX;
   }
 
-  /** What is about the entry is a problem to tell; anything else ends the scan. */
+  /** A failure of the entry itself is a problem to tell; any other ends the scan. */
   #takeFailure(path: ByteString, error: unknown): undefined {
     this.#options.signal?.throwIfAborted();
     if (error instanceof FileBusyError) return this.#refuse(path, error.message);

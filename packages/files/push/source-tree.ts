@@ -12,7 +12,7 @@ import { listNames, type NameList } from './name-list.ts';
 
 /** Descriptors that are kept open; folders beyond it are opened again when they are needed. */
 const FOLDERS_OPEN_MAX = 64;
-/** Of the descriptors that the process may have. */
+/** The part of the process's descriptors that folders may hold: one in so many. */
 const FOLDERS_SHARE = 8;
 const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 /** A link, device or pipe that takes the place of a file is never followed, nor waited for. */
@@ -33,10 +33,10 @@ export interface SourceFolder {
   pathOf(name: ByteString): string | Buffer;
 }
 
-/** What is pushed: a folder and all below it, or one file or link. Close it. */
+/** The source of a push: a folder and all below it, or one file or link. Close it. */
 export class SourceTree {
   readonly isFolder: boolean;
-  /** Of a root that is no folder: its name in the folder ''. */
+  /** The name of a root that is no folder, in the folder ''. */
   readonly rootName: ByteString;
   readonly #base: ByteString;
   readonly #baseDescriptor: number | undefined;
@@ -113,7 +113,7 @@ export class SourceTree {
     const descriptor =
       openIn(parent, name, FOLDER_FLAGS) ??
       openSync(toFsPath(`${DESCRIPTORS}/${parent}/${name}`), FOLDER_FLAGS);
-    // What is dropped here is not `parent`: that one was used last.
+    // The dropped folder is not `parent`: that one was used last.
     for (const [oldest, held] of this.#open) {
       if (this.#open.size < this.#openMax) break;
       this.#open.delete(oldest);

@@ -1,5 +1,5 @@
 /**
- * What was seen of the entries of a folder, packed into pages of a few hundred: enough to know an entry again without
+ * Attributes of the entries of a folder, packed into pages of a few hundred: enough to know an entry again without
  * reading it. Pages of the same entries are the same bytes, so comparing pages tells whether anything changed.
  */
 import { bytesToHash, type Hash, hashToBytes } from '@holdfast/protocol';

@@ -24,7 +24,7 @@ export class TreeStateLostError extends Error {
   }
 }
 
-/** What the system refused, as against what the file holds. */
+/** A refusal of the system, as opposed to a fault in the file. */
 const SYSTEM_CODES = /^SQLITE_(?:FULL|IOERR|READONLY|CANTOPEN|NOMEM|BUSY|LOCKED|PERM|NOLFS|AUTH)/;
 
 /** Whatever else comes of reading a file that was written right before is damage: it decodes to nonsense. */

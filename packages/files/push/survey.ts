@@ -31,7 +31,7 @@ export interface SurveyOptions {
   readonly ignoreFileNames: readonly string[];
   /** Sockets, pipes and devices are no problem: they are to be left out. */
   readonly skipsSpecial: boolean;
-  /** What cannot be stored ends the push. */
+  /** true: an entry that cannot be stored ends the push. */
   readonly isStrict: boolean;
   /** is told what there is to read */
   readonly progress: Pick<ProgressReporter, 'expect'>;
@@ -132,7 +132,7 @@ async function surveyTree(options: SurveyOptions, tree: SourceTree, folders: Sur
     inner: IgnoreRules,
   ): FileStats | undefined {
     const found = folder.lookAt(name);
-    // What went away is told by who reads the tree.
+    // The reader of the tree reports an entry that went away.
     if (found === undefined || inner.isIgnored(path, found.isDirectory())) return undefined;
     if (kindOf(found) === undefined) {
       if (!options.skipsSpecial) problems.add(path, describeSpecial(found));

@@ -1,5 +1,5 @@
 /**
- * What the survey saw of the folders ahead of the scan, so that the scan need not list them, nor look at their small files, again. A
+ * The survey's view of the folders ahead of the scan, so that the scan need not list them, nor look at their small files, again. A
  * folder whose own times have changed since is listed again. A file that has changed since is noticed when it is read.
  */
 import type { ByteString } from '../byte-names.ts';
@@ -11,7 +11,7 @@ export interface SurveyedFolder {
   readonly names: NameList;
   /** In the order of the names; of regular files alone. */
   readonly files: readonly (FileStats | undefined)[];
-  /** Of the folder itself, before it was listed. */
+  /** Attributes of the folder itself, before it was listed. */
   readonly fingerprint: Fingerprint;
 }
 
@@ -36,7 +36,7 @@ export class SurveyedFolders {
     return true;
   }
 
-  /** What room was reserved for. */
+  /** Keeps a folder for which room was reserved. */
   put(path: ByteString, folder: SurveyedFolder): void {
     // The scan may have come to it while the survey was below it.
     if (this.#isAhead(path)) this.#folders.set(path, folder);

@@ -19,7 +19,7 @@ export function defaultCacheFolder(
   return home?.startsWith('/') ? join(home, '.cache', 'holdfast') : undefined;
 }
 
-/** Of the list of users. */
+/** The home folder in the list of users. */
 function findHome(): string | undefined {
   try {
     return userInfo().homedir;

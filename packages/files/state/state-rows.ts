@@ -30,7 +30,7 @@ export const STATE_SCHEMA = `
   PRAGMA user_version = ${STATE_VERSION};
 `;
 
-/** What the sums of rows cover besides their bytes. A staged page is the page that takes its place. */
+/** The place of a row, which its sum covers besides its bytes. A staged page is the page that takes its place. */
 export const pageKey = (directory: number, page: number): string => `page ${page} of ${Math.abs(directory)}`;
 export const fileKey = (directory: number, name: ByteString): string => `file of ${directory}: ${name}`;
 const directoryKey = (id: number): string => `directory ${id}`;

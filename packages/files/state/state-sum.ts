@@ -14,7 +14,7 @@ export function seal(key: string, bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return sealed;
 }
 
-/** What was sealed under `key`. Throws TreeStateLostError when it is anything else. */
+/** Opens the value sealed under `key`. Throws TreeStateLostError when it is anything else. */
 export function unseal(key: string, sealed: Uint8Array): Uint8Array {
   const bytes = sealed.subarray(0, Math.max(0, sealed.length - SUM_BYTES));
   if (sealed.length >= SUM_BYTES) {

@@ -26,7 +26,7 @@ function write(file: SmallFile, content: PagedFile['content']): Placed | 'unprov
   return withProvenFile(content, (proven) => writeSmallFile(file, proven)) ?? 'unproven';
 }
 
-/** What crosses to another thread of an error: copied whole, it would lose its code. */
+/** The part of an error that crosses to another thread: copied whole, it would lose its code. */
 function describe(error: unknown): { message: string; code: string | undefined } {
   const message = error instanceof Error ? error.message : String(error);
   const code = error instanceof Error && 'code' in error ? String(error.code) : undefined;

@@ -1,4 +1,4 @@
-/** What the thread that makes small files and the pull say to each other. */
+/** Messages between the pull and the thread that makes small files. */
 
 /** With which the thread is started. */
 export interface WriterData {

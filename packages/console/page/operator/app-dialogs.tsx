@@ -1,4 +1,4 @@
-/** What an operator does to an App, each with its question and its command. */
+/** Actions of an operator on an App, each with its question and its command. */
 
 import { useState } from 'preact/hooks';
 import { Dialog } from '../parts/dialog.tsx';

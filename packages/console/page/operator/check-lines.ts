@@ -1,4 +1,4 @@
-/** What `/readyz?verbose` says, line by line. */
+/** Parses the lines of `/readyz?verbose`. */
 
 const LINE = /^\[([+!-])\](\S+) (.*)$/;
 const KINDS = { '+': 'ok', '!': 'warn', '-': 'bad' } as const;

@@ -1,4 +1,4 @@
-/** What the server does over time: read from `/metrics` again and again while this page is open, and kept for an hour. */
+/** The load of the server over time: read from `/metrics` again and again while this page is open, and kept for an hour. */
 import { signal } from '@preact/signals';
 import { OperatorError } from '../parts/describe-error.ts';
 import { parseMetrics, type Sample, type Scrape, sumOf } from './metrics-text.ts';
@@ -23,7 +23,7 @@ interface Reading {
   readonly receivedBytes: number;
 }
 
-/** What happened in each second, on average, up to `at`. */
+/** Average rates per second up to `at`. */
 export type Rates = Reading;
 
 export interface Load {

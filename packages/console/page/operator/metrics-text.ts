@@ -1,4 +1,4 @@
-/** What `/metrics` says, in the text format of Prometheus, as far as the console shows it. */
+/** Parses `/metrics`, in the text format of Prometheus, as far as the console shows it. */
 
 export interface Sample {
   readonly labels: Readonly<Record<string, string>>;

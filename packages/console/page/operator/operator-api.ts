@@ -137,7 +137,7 @@ async function readProblem(answer: Response): Promise<string> {
     if (typeof detail === 'string') return detail;
     if (typeof title === 'string') return title;
   } catch {
-    // What answered is no operator API; the status is all there is.
+    // The answer is not from an operator API; the status is all there is.
   }
   return `The server answered ${answer.status}.`;
 }

@@ -48,7 +48,7 @@ interface Message {
   readonly view: string;
 }
 
-/** What is wrong by the numbers of this scrape; the server's own messages say the rest. */
+/** Faults by the numbers of this scrape; the server's own messages say the rest. */
 function findMessages(scrape: Scrape): readonly Message[] {
   const deaths = gaugeOf(scrape, 'holdfast_worker_deaths_total') ?? 0;
   const lost = gaugeOf(scrape, 'holdfast_audit_lost_lines_total') ?? 0;
@@ -125,7 +125,7 @@ function Card({ label, value, more }: CardProps) {
   );
 }
 
-/** Of a gauge that is 0 until it has happened. */
+/** The time since a gauge's instant; the gauge is 0 until it has happened. */
 function since(scrape: Scrape, name: string, now: number): Pick<CardProps, 'value' | 'more'> {
   const seconds = gaugeOf(scrape, name) ?? 0;
   if (seconds === 0) return { value: 'not yet', more: 'since the start' };

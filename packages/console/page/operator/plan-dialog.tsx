@@ -1,4 +1,4 @@
-/** What a collection would take, asked of the same code that takes it. */
+/** The plan of a collection, made by the same code that deletes. */
 import { HashText } from '../parts/command.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { formatBytes, formatThings, shellWord } from '../parts/format.ts';

@@ -80,7 +80,7 @@ export interface BackupOutcome {
   readonly copiedBytes: number;
 }
 
-/** What happened since the point before. */
+/** The increase since the point before. */
 export interface LoadPoint {
   /** ms since the epoch */
   readonly at: number;

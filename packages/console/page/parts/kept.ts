@@ -1,4 +1,4 @@
-/** What this tab keeps over a reload: the browser forgets it with the tab, and shows it to no other page. */
+/** Values that this tab keeps over a reload: the browser forgets them with the tab, and shows them to no other page. */
 
 export function readKept<T>(name: string): T | undefined {
   try {

@@ -1,4 +1,4 @@
-/** What a view shows comes from a server: not there yet, there, or failed; and again after a while. */
+/** Data of a view from a server: not there yet, there, or failed; loaded again after a while. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 
 export interface Loaded<T> {
@@ -51,7 +51,7 @@ export function useLoaded<T>(
   return { data, error, isLoading, reload: () => setRound((before) => before + 1) };
 }
 
-/** What an action that was asked for is doing. */
+/** The state of an action that the user asked for. */
 export interface Action {
   readonly isRunning: boolean;
   readonly error: unknown;

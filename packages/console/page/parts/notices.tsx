@@ -1,4 +1,4 @@
-/** What a view says instead of, or beside, what it shows. */
+/** Notices that a view shows instead of its data, or beside it. */
 import type { ComponentChildren } from 'preact';
 import { describeError } from './describe-error.ts';
 import type { Loaded } from './loaded.ts';

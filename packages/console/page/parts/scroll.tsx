@@ -1,4 +1,4 @@
-/** What may be wider than the page scrolls by itself: with the keyboard too, so it can have the focus and has a name. */
+/** A part that may be wider than the page scrolls by itself: with the keyboard too, so it can have the focus and has a name. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 

@@ -1,4 +1,4 @@
-/** What differs between two trees. */
+/** Differences between two trees. */
 import {
   type Difference,
   diffWithRenames,

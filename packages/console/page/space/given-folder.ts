@@ -10,7 +10,7 @@ interface OpenFolder {
   readonly entries: Map<string, OpenFolder | File>;
 }
 
-/** Of `<input webkitdirectory>`: files with their paths. A folder without files is not among them. */
+/** Reads `<input webkitdirectory>`: files with their paths. A folder without files is not among them. */
 export function folderOfFiles(files: Iterable<File>): GivenFolder | undefined {
   let root: OpenFolder | undefined;
   for (const file of files) {
@@ -32,7 +32,7 @@ function openBelow(folder: OpenFolder, name: string): OpenFolder {
   return made;
 }
 
-/** Of what was dropped. Several files or folders become one folder. Must be called while the drop is handled. */
+/** Reads a drop. Several files or folders become one folder. Must be called while the drop is handled. */
 export async function folderOfDrop(items: DataTransferItemList): Promise<GivenFolder | undefined> {
   const given = Array.from(items, (item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);
   const [only] = given;

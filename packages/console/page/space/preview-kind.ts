@@ -1,4 +1,4 @@
-/** What can be shown of some bytes. They decide themselves: neither a name nor a content type is believed. */
+/** Chooses the preview of some bytes. The bytes alone decide: neither a name nor a content type is believed. */
 
 /** Only raster images: what is text, SVG and HTML among it, is shown as text. */
 export type PreviewKind =

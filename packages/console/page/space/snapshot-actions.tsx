@@ -1,4 +1,4 @@
-/** What is done to one snapshot: pinned, unpinned or forgotten, each with its question and its command. */
+/** Actions on one snapshot: pin, unpin and forget, each with its question and its command. */
 import { forgetSnapshots, type Snapshot, setPinned } from '@holdfast/client';
 import { useState } from 'preact/hooks';
 import { Dialog } from '../parts/dialog.tsx';

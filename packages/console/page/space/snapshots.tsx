@@ -1,4 +1,4 @@
-/** What a Space keeps: snapshots under their names, and all root refs of the token's domain. */
+/** The view of everything that a Space keeps: snapshots under their names, and all root refs of the token's domain. */
 import { type DomainNames, readNames, type Snapshot } from '@holdfast/client/internal';
 import { HashText } from '../parts/command.tsx';
 import { formatBytes, formatDistance, formatInstant, formatThings } from '../parts/format.ts';

@@ -140,7 +140,7 @@ function PasteField({ onFound }: { readonly onFound: (found: Partial<SpaceAccess
         onInput={({ currentTarget }) => {
           const access = parsePasted(currentTarget.value);
           setFound(Object.keys(access));
-          // What was pasted may be a token: it does not stay to be read.
+          // The pasted text may be a token: it does not stay to be read.
           if (access.token !== undefined) currentTarget.value = '';
           onFound(access);
         }}

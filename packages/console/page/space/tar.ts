@@ -27,7 +27,7 @@ const CHECKSUM_BYTES = 8;
 const NUMBER_MAX = 0o77777777777;
 const encoder = new TextEncoder();
 
-/** What stands before the content of the entry. */
+/** The header before the content of the entry. */
 export function tarHead(entry: TarEntry): Uint8Array<ArrayBuffer> {
   const path = entry.kind === 'directory' ? concatBytes([entry.path, encoder.encode('/')]) : entry.path;
   const { target = new Uint8Array(0) } = entry;
@@ -42,12 +42,12 @@ export function tarHead(entry: TarEntry): Uint8Array<ArrayBuffer> {
   ]);
 }
 
-/** What stands after so many bytes of content. */
+/** The padding after `bytes` of content. */
 export function tarPadding(bytes: number): Uint8Array<ArrayBuffer> {
   return new Uint8Array((BLOCK_BYTES - (bytes % BLOCK_BYTES)) % BLOCK_BYTES);
 }
 
-/** What ends the archive. */
+/** The end of the archive. */
 export function tarEnd(): Uint8Array<ArrayBuffer> {
   return new Uint8Array(2 * BLOCK_BYTES);
 }

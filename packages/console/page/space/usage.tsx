@@ -1,4 +1,4 @@
-/** What a Space takes, and a collection by the tenant's own token. */
+/** The usage of a Space, and a collection by the tenant's own token. */
 import type { GcResult, SpaceUsage } from '@holdfast/protocol';
 import { useState } from 'preact/hooks';
 import { Dialog } from '../parts/dialog.tsx';
