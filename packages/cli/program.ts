@@ -30,6 +30,7 @@ const GROUPS: readonly (readonly [string, Readonly<Record<string, () => Promise<
   [
     'Names:',
     {
+      edit: async () => (await import('./commands/edit.ts')).registerEditCommand,
       snapshots: async () => (await import('./commands/snapshots.ts')).registerSnapshotsCommand,
       forget: async () => (await import('./commands/forget.ts')).registerForgetCommand,
       unforget: async () => (await import('./commands/forget.ts')).registerUnforgetCommand,

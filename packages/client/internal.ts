@@ -12,7 +12,7 @@ export type {
 export type { Bulk, Zstd } from './bulk/bulk.ts';
 export { formatCid } from './bundle/cid.ts';
 export type { ImportBundleResult } from './bundle/import-bundle.ts';
-export { CATALOG_CONTENT_TYPE, isSnapshotName } from './catalog/catalog-format.ts';
+export { CATALOG_CONTENT_TYPE, checkMessage, isSnapshotName } from './catalog/catalog-format.ts';
 export { checkSnapshotId, checkSnapshotName, findSnapshotsOf } from './catalog/find-snapshot.ts';
 export type { CatalogMemory, CatalogReader, DomainNames } from './catalog/read-catalogs.ts';
 export type { TreeReference } from './catalog/resolve-reference.ts';
@@ -29,6 +29,7 @@ export {
   FileIndexBuilder,
   type NodeSink,
 } from './tree/build/builders.ts';
+export { parseEditPath } from './tree/edit/tree-edit.ts';
 export { chunkStream, findChunkEnd } from './tree/format/chunker.ts';
 export {
   CHUNK_BYTES_MAX,
@@ -36,6 +37,7 @@ export {
   CHUNK_CONTENT_TYPE,
   compareNames,
   FILE_CONTENT_TYPE,
+  findSymlinkTargetFault,
   MTIME_NS_MAX,
   MTIME_NS_MIN,
   type NodeParts,

@@ -65,11 +65,13 @@ async function list(name: string | undefined, flags: ConnectionFlags): Promise<v
         : 'no list that can be read names anything',
     );
   }
+  const hasMessages = snapshots.some(({ message }) => message !== undefined);
   printTable(
-    ['NAME', 'ID', 'TIME', 'SIZE', 'FROM'],
+    ['NAME', 'ID', 'TIME', 'SIZE', 'FROM', ...(hasMessages ? ['MESSAGE'] : [])],
     snapshots.map((snapshot) => [
       ...describeSnapshotCells(snapshot),
       `${snapshot.host}:${snapshot.path}${snapshot.pinned ? ' (pinned)' : ''}`,
+      ...(hasMessages ? [snapshot.message ?? ''] : []),
     ]),
   );
 }

@@ -54,6 +54,8 @@ export const JOB_CLIENT = { retry: { attemptsMax: 1 }, isJob: true } as const;
 
 interface ClientSettings extends Pick<ClientOptions, 'retry'> {
   readonly isJob?: true;
+  /** told of each request that is sent */
+  readonly onRequest?: () => void;
 }
 
 /**
@@ -63,14 +65,18 @@ interface ClientSettings extends Pick<ClientOptions, 'retry'> {
 export async function withClient<T>(
   flags: ConnectionFlags,
   work: (client: Client, progress: ProgressReporter) => Promise<T>,
-  { isJob, retry }: ClientSettings = {},
+  { isJob, retry, onRequest = () => undefined }: ClientSettings = {},
 ): Promise<T> {
   const connection = await readConnection(flags);
   const { baseUrl, token } = connection;
   try {
     if (isJob) return await work(openClient(connection, { retry }), SILENT_PROGRESS);
     return await runShortJob(flags, (progress) => {
-      const fetch = tellWaits(progress, baseUrl);
+      const telling = tellWaits(progress, baseUrl);
+      const fetch: FetchFunction = (url, init) => {
+        onRequest();
+        return telling(url, init);
+      };
       return work(openClient(connection, { retry, fetch }), progress);
     });
   } catch (error) {

@@ -1,0 +1,196 @@
+/** The edits that a person asks for: words of the command line, or JSON lines. Paths on disk become contents only when all are understood. */
+import { lstatSync, readFileSync, readlinkSync } from 'node:fs';
+import {
+  type Client,
+  EditError,
+  findSymlinkTargetFault,
+  formatName,
+  type ProgressReporter,
+  PUSH_PARALLEL_MAX_DEFAULT,
+  parseEditPath,
+  SILENT_PROGRESS,
+  type TreeEdit,
+} from '@holdfast/client/internal';
+import { IGNORE_FILE_NAME, MemoryState, pushFolder } from '@holdfast/files';
+import {
+  isJsonObject,
+  type JsonValue,
+  LEASE_DURATION_MS_MAX,
+  parseStrictJson,
+  StrictJsonError,
+} from '@holdfast/protocol';
+import { CliError, UsageError } from '../cli-error.ts';
+import { describeFileError } from '../files.ts';
+import { readInput } from '../node-input.ts';
+import { resolvePath } from './given-path.ts';
+
+export type EditRequest =
+  | { readonly op: 'put'; readonly file: string; readonly path: string }
+  | { readonly op: 'rm' | 'mkdir'; readonly path: string }
+  | { readonly op: 'mv' | 'cp'; readonly from: string; readonly to: string }
+  | { readonly op: 'ln'; readonly target: string; readonly path: string };
+
+/** What each takes, in the order of the command line. */
+const FIELDS: Readonly<Record<string, readonly string[]>> = {
+  put: ['file', 'path'],
+  rm: ['path'],
+  mv: ['from', 'to'],
+  cp: ['from', 'to'],
+  mkdir: ['path'],
+  ln: ['target', 'path'],
+};
+const OPS = Object.keys(FIELDS).join(', ');
+
+/** Throws UsageError. */
+export function parseEditWords([op = '', ...values]: readonly string[]): EditRequest {
+  const fields = Object.hasOwn(FIELDS, op) ? FIELDS[op] : undefined;
+  if (fields === undefined) throw new UsageError(`say after NAME what to do: one of ${OPS}`);
+  if (values.length !== fields.length) {
+    throw new UsageError(`${op} takes ${fields.map((field) => field.toUpperCase()).join(' and ')}`);
+  }
+  const request = Object.fromEntries([['op', op], ...fields.map((field, at) => [field, values[at]])]);
+  return checked(request as EditRequest, '');
+}
+
+/** All edits of a file of JSON lines. Throws UsageError, which names the line, and CliError when it cannot be read. */
+export async function parseEditLines(file: string): Promise<readonly EditRequest[]> {
+  const text = new TextDecoder('utf-8', { fatal: false }).decode(await readInput(file));
+  const lines = text.split('\n');
+  if (lines.at(-1) === '') lines.pop();
+  if (lines.length === 0) throw new UsageError('there is no edit to do');
+  const requests = lines.map(parseLine);
+  const at = requests.findIndex((request) => request.op === 'put' && request.file === '-');
+  if (file === '-' && at !== -1)
+    throw new UsageError(`line ${at + 1}: stdin has the edits, so no file can come from it`);
+  return requests;
+}
+
+function parseLine(line: string, index: number): EditRequest {
+  const where = `line ${index + 1}: `;
+  const fields = parseJson(line, where);
+  const op = isJsonObject(fields) ? fields.get('op') : undefined;
+  const known = typeof op === 'string' && Object.hasOwn(FIELDS, op) ? FIELDS[op] : undefined;
+  if (!isJsonObject(fields) || known === undefined) {
+    throw new UsageError(`${where}an edit is a JSON object with an op of ${OPS}`);
+  }
+  const isWhole =
+    fields.size === known.length + 1 && known.every((field) => typeof fields.get(field) === 'string');
+  if (!isWhole)
+    throw new UsageError(`${where}${op} takes the texts ${known.join(' and ')}, and no other field`);
+  return checked(Object.fromEntries(fields) as unknown as EditRequest, where);
+}
+
+function parseJson(line: string, where: string): JsonValue {
+  try {
+    return parseStrictJson(new TextEncoder().encode(line));
+  } catch (error) {
+    if (!(error instanceof StrictJsonError)) throw error;
+    throw new UsageError(`${where}this is no JSON: ${error.message}`);
+  }
+}
+
+function checked(request: EditRequest, where: string): EditRequest {
+  const paths = 'from' in request ? [request.from, request.to] : [request.path];
+  try {
+    for (const path of paths) parseEditPath(path, 0);
+  } catch (error) {
+    throw error instanceof EditError ? new UsageError(`${where}${error.message}`) : error;
+  }
+  if (request.op === 'put' && request.file === '')
+    throw new UsageError(`${where}the FILE is empty; - is stdin`);
+  const fault =
+    request.op === 'ln' ? findSymlinkTargetFault(new TextEncoder().encode(request.target)) : undefined;
+  if (fault !== undefined) throw new UsageError(`${where}${fault}`);
+  return request;
+}
+
+interface Made {
+  readonly edits: readonly TreeEdit[];
+  /** entries of folders that could not be stored; each was named */
+  readonly leftOut: number;
+}
+
+interface MakeOptions {
+  readonly replace: true | undefined;
+  readonly progress: ProgressReporter;
+}
+
+/** Opens the files; folders are pushed. Throws CliError. */
+export async function makeEdits(
+  client: Client,
+  requests: readonly EditRequest[],
+  options: MakeOptions,
+): Promise<Made> {
+  const edits: TreeEdit[] = [];
+  let leftOut = 0;
+  for (const request of requests) {
+    if (request.op !== 'put') {
+      edits.push(toEdit(request));
+      continue;
+    }
+    const put = await makePut(client, request.file, options);
+    leftOut += put.leftOut;
+    edits.push({ op: 'set', path: request.path, replace: options.replace, ...put.content } as TreeEdit);
+  }
+  return { edits, leftOut };
+}
+
+function toEdit(request: Exclude<EditRequest, { op: 'put' }>): TreeEdit {
+  switch (request.op) {
+    case 'rm':
+      return { op: 'remove', path: request.path };
+    case 'mkdir':
+      return { op: 'set', path: request.path, directory: true, replace: false };
+    case 'ln':
+      return { op: 'set', path: request.path, target: request.target, replace: false };
+    default:
+      return { op: request.op === 'mv' ? 'move' : 'copy', from: request.from, to: request.to };
+  }
+}
+
+async function makePut(client: Client, file: string, { progress }: MakeOptions) {
+  if (file === '-') return { content: { bytes: Bun.stdin.stream() }, leftOut: 0 };
+  const absolute = resolvePath(file);
+  try {
+    const stats = lstatSync(absolute);
+    if (stats.isSymbolicLink()) {
+      return { content: { target: new Uint8Array(readlinkSync(absolute, 'buffer')) }, leftOut: 0 };
+    }
+    if (stats.isDirectory()) return await pushWhole(client, absolute, progress);
+    if (stats.isFile()) {
+      const isSmall = stats.size <= SMALL_FILE_BYTES_MAX;
+      const bytes = isSmall ? new Uint8Array(readFileSync(absolute)) : Bun.file(absolute);
+      return { content: { bytes, executable: (stats.mode & EXECUTABLE_MODES) !== 0 }, leftOut: 0 };
+    }
+  } catch (error) {
+    if (error instanceof Error && 'syscall' in error) {
+      throw new CliError(`${file} cannot be read: ${describeFileError(error)}; nothing was changed`);
+    }
+    throw error;
+  }
+  throw new CliError(`${file} is a socket, pipe or device; pipe its bytes in, and write - for it`);
+}
+
+/** Read at once, so that many of them need no descriptor each. */
+const SMALL_FILE_BYTES_MAX = 64 * 1024;
+const EXECUTABLE_MODES = 0o111;
+
+async function pushWhole(client: Client, path: string, progress: ProgressReporter) {
+  const state = new MemoryState();
+  try {
+    const pushed = await pushFolder({
+      ...{ client, path, state, ignorePatterns: [], ignoreFileNames: [IGNORE_FILE_NAME] },
+      ...{ recordsMtime: false, skipsSpecial: false, isStrict: false, check: false },
+      ...{ leaseDurationMs: LEASE_DURATION_MS_MAX, parallelMax: PUSH_PARALLEL_MAX_DEFAULT },
+      progress: { ...SILENT_PROGRESS, warn: (message) => progress.warn(message) },
+    });
+    for (const { pathBytes, why } of pushed.leftOut)
+      progress.warn(`${formatName(pathBytes)} is left out: ${why}`);
+    const { root: hash, bytes, entryCount, leftOut } = pushed;
+    // A push counts the root itself.
+    const node = { kind: 'directory' as const, hash, bytes, entryCount: entryCount - 1 };
+    return { content: { node }, leftOut: leftOut.length };
+  } finally {
+    state.close();
+  }
+}
