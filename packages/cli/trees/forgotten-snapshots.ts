@@ -5,13 +5,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import {
-  CATALOG_CONTENT_TYPE,
-  encodeCatalog,
-  parseCatalog,
-  type Retention,
-  type Snapshot,
-} from '@holdfast/client/internal';
+import { CATALOG_CONTENT_TYPE, encodeCatalog, parseCatalog, type Snapshot } from '@holdfast/client/internal';
 import { defaultCacheFolder, makeCacheFolder } from '@holdfast/files';
 
 /** The last ones: what was forgotten long ago is collected. */
@@ -31,12 +25,11 @@ export function findForgotten(scope: string): readonly Snapshot[] {
 }
 
 /** False where it could not be written: the caller says how it can be taken back all the same. */
-export function rememberForgotten(scope: string, forgotten: Retention['forgotten']): boolean {
+export function rememberForgotten(scope: string, forgotten: readonly Snapshot[]): boolean {
   const folder = defaultCacheFolder(process.env);
   if (folder === undefined) return false;
   const file = fileOf(folder, scope);
-  const bare = forgotten.map(({ reasons, ...snapshot }): Snapshot => snapshot);
-  const byId = new Map([...findForgotten(scope), ...bare].map((snapshot) => [snapshot.id, snapshot]));
+  const byId = new Map([...findForgotten(scope), ...forgotten].map((snapshot) => [snapshot.id, snapshot]));
   const snapshots = [...byId.values()].slice(-SNAPSHOTS_KEPT_MAX);
   const part = `${file}.${randomUUID()}.part`;
   try {

@@ -13,6 +13,7 @@ import {
   readCatalog,
   readNames,
 } from './read-catalogs.ts';
+import type { JudgedSnapshot } from './retention.ts';
 import type { ChangedSnapshot } from './snapshots.ts';
 
 /** How many former lists are looked through. */
@@ -41,10 +42,12 @@ export async function unforgetSnapshot(
   const atHand = [names.snapshots, options.known ?? []].find((snapshots) =>
     snapshots.some(({ id }) => id.startsWith(idPrefix)),
   );
-  const snapshot =
+  const found: Partial<JudgedSnapshot> & Snapshot =
     atHand === undefined
       ? await findFormer(client, names, idPrefix, withMemory)
       : findSnapshot(atHand, idPrefix);
+  // What a policy said of it is no field of a list.
+  const { reasons, ...snapshot } = found;
   await requireReady(client, snapshot, options);
   const changed = await changeNames(
     client,
