@@ -17,7 +17,7 @@ export function invalidArgument(call: CheckedCall, reason: string, cause?: unkno
   return new CasError(`${name}: ${reason}`, { code: 'INVALID_ARGUMENT', requestOperation, cause });
 }
 
-/** What a value is, without the value: someone may have given a token in the wrong place. */
+/** Describes a value without showing it: someone may have given a token in the wrong place. */
 export function describeValue(value: unknown): string {
   if (value === null) return 'null';
   if (typeof value === 'string')
@@ -97,7 +97,7 @@ export function checkIterable(call: CheckedCall, what: string, value: unknown): 
   if (!isIterable) throw invalidArgument(call, `${what} must be an array or another iterable`);
 }
 
-/** What the SDK calls of a client, a source or a sink that it was given. */
+/** Checks that a given client, source or sink has the methods that the SDK calls. */
 export function checkMethod(call: CheckedCall, what: string, value: unknown, method: string): void {
   const isObject = typeof value === 'object' && value !== null;
   if (isObject && typeof (value as Record<string, unknown>)[method] === 'function') return;

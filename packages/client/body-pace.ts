@@ -12,7 +12,7 @@ const MEASURED_BYTES_MIN = 64 * 1024;
 /** How much the latest body counts. */
 const LATEST_SHARE = 0.25;
 
-/** Of the requests of one client. */
+/** The pace of the bodies of one client. */
 export class BodyPace {
   /** 0: nothing is known yet, or a body did not come in time */
   #bytesPerMs = 0;

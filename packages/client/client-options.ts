@@ -1,4 +1,4 @@
-/** What `createClient` takes, and the checks of it. */
+/** The options of `createClient`, and their checks. */
 import {
   type CheckedCall,
   checkFunction,

@@ -37,7 +37,7 @@ type ClientErrorCode =
 
 export type CasErrorCode = ErrorCode | RejectionCode | ClientErrorCode;
 
-/** What was being asked: an operation as the wire names it, health, a PUT to an upload target, or building the client. */
+/** The operation that failed: as the wire names it, health, a PUT to an upload target, or building the client. */
 export type RequestOperation =
   | OperationName
   | BulkOperationName
@@ -102,7 +102,7 @@ export class CasError extends Error {
 /** The bytes or the metadata that arrived do not hash to the name they were asked by: do not use them. */
 export class VerificationError extends CasError {
   override readonly name: string = 'VerificationError';
-  /** Which of many nodes it was; undefined where one was asked for. */
+  /** The node that failed, of many; undefined where one was asked for. */
   readonly hash: Hash | undefined;
 
   constructor(message: string, requestOperation: RequestOperation, hash?: Hash) {

@@ -3,7 +3,7 @@ import type { Hash } from '@holdfast/protocol';
 import { CasError } from './errors.ts';
 import type { CallOptions, Operations, RotNotice } from './operations.ts';
 
-/** What the server tells of damage beside a ready node; undefined for a node that is absent or not ready yet. Throws CasError. */
+/** The damage that the server reports beside a ready node; undefined for a node that is absent or not ready yet. Throws CasError. */
 export async function findReady(
   client: Pick<Operations, 'readMetadata'>,
   hash: Hash,

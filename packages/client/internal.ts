@@ -1,4 +1,4 @@
-/** What the other packages of this repository use besides the SDK's door. It is no promise to anybody else. */
+/** Names for the other packages of this repository, besides the SDK's door. They are no promise to anybody else. */
 
 export type {
   Compress,

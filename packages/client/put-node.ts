@@ -69,7 +69,7 @@ export async function putSingly(
   throw unsettledUpload(`putNode: ${PUT_ROUNDS_MAX} rounds of lease and upload`, instruction);
 }
 
-/** What a lease that still asks for bytes means after our PUT: a final error, damage on the way, or nothing certain. */
+/** Explains a lease that still asks for bytes after our PUT: a final error, damage on the way, or nothing certain. */
 function judgeAfterUpload(
   lease: LeaseResponse,
   { end, wasTooLarge }: { readonly end: UploadEnd; readonly wasTooLarge: boolean },

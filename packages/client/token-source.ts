@@ -72,7 +72,7 @@ export function createTokenSource(options: TokenSourceOptions): TokenSource {
   }
 
   return (refused) => {
-    // Of many requests that were refused together only the first finds the refused token still kept.
+    // If many requests were refused together, only the first finds the refused token still kept.
     if (refused !== undefined && kept?.token === refused) kept = undefined;
     const now = clock.now();
     if (kept === undefined || now >= kept.endsAt) return startRenewal();
@@ -93,7 +93,7 @@ function keepToken(token: string, now: number): KeptToken {
   return { token, renewAt: endsAt - margin, endsAt };
 }
 
-/** What the token says of its times, unverified, in ms; what cannot be read is left out. */
+/** The unverified times of the token, in ms; those that cannot be read are left out. */
 function readTimes(token: string): { issuedAt?: number; expiresAt?: number } {
   try {
     const base64 = (token.split('.')[1] ?? '').replaceAll('-', '+').replaceAll('_', '/');

@@ -125,7 +125,7 @@ async function runAttempt<T>(
   }
 }
 
-/** What an error met while sending or reading means to the caller. */
+/** Turns an error of sending or reading into one for the caller. */
 function toCasError(error: unknown, plan: RequestPlan, deadline: Deadline): unknown {
   if (plan.signal?.aborted) return plan.signal.reason;
   if (error instanceof CasError) return error;
@@ -142,14 +142,14 @@ function toCasError(error: unknown, plan: RequestPlan, deadline: Deadline): unkn
   return new CasError(message, { code: 'CONNECTION_FAILED', ...about });
 }
 
-/** Of an upload's URL too the origin is no secret; what follows it is. */
+/** The origin of a URL, which is no secret, not even that of an upload's URL; the rest is. */
 function originOf(url: string): string {
   return URL.canParse(url) ? new URL(url).origin : 'the address';
 }
 
 const ADVICE = 'check the address and that the server runs';
 
-/** What the codes of runtimes mean: their own texts differ. */
+/** Explains the codes of runtimes, because their own texts differ. */
 const CONNECTION_FAILURES: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nothing listens there (ECONNREFUSED)',
   ECONNRESET: 'it was cut off (ECONNRESET)',
@@ -211,7 +211,7 @@ export class Answer {
     this.#deadline = deadline;
   }
 
-  /** What is no id is left out. */
+  /** A text that is no id is left out. */
   get requestId(): string | undefined {
     const id = this.headers.get('x-request-id') ?? '';
     return REQUEST_ID.test(id) ? id : undefined;

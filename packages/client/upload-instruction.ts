@@ -22,7 +22,7 @@ export function checkUpload(call: CheckedCall, upload: unknown, bytes: unknown, 
   checkOptions(call, options);
 }
 
-/** What the transport says itself. Told by a server they could make one request look like two, or never end. */
+/** Headers of the transport itself. If a server chose them, they could make one request look like two, or never end. */
 const HEADERS_OF_TRANSPORT: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
@@ -40,7 +40,7 @@ function hasUser({ username, password }: URL): boolean {
   return username !== '' || password !== '';
 }
 
-/** What a PUT to a store needs. Any other header could make a host that the server names do something else for this caller. */
+/** Headers that a PUT to a store needs. Any other could make a host that the server names do something else for this caller. */
 const HEADERS_FOR_OTHER_HOSTS = /^(?:content-type|if-none-match|x-amz-[a-z0-9-]+)$/i;
 
 /**
@@ -94,7 +94,7 @@ const SUPERSEDED_STATUSES: ReadonlySet<number> = new Set([
   412, // the generation is finished: someone was first, or our own PUT succeeded and its answer was lost
 ]);
 
-/** What a store answers 400 with when the credentials that signed the URL have expired before it. */
+/** Codes of a store's 400 when the credentials that signed the URL have expired before it. */
 const SIGNER_EXPIRED = 'ExpiredToken';
 
 function isSuperseded({ status, storeCode }: CasError): boolean {

@@ -19,7 +19,7 @@ export interface BulkStoreOptions {
   readonly send: SendRequest;
   readonly signal?: AbortSignal | undefined;
   readonly clock: Clock;
-  /** Of every node that travels in a pack. */
+  /** The lease of every node that travels in a pack. */
   readonly packLeaseDurationMs: number;
   readonly onSent: (packBytes: number) => void;
   readonly onRot?: ((rottenNodes: number) => void) | undefined;
@@ -58,7 +58,7 @@ export class BulkStore {
     });
   }
 
-  /** What the server says of the node; undefined when it does not offer Bulk. */
+  /** The server's answer about the node; undefined when it does not offer Bulk. */
   lease(hash: Hash, asked: AskedLease): Promise<BulkLeaseResult | undefined> {
     return this.#leases.lease(hash, asked);
   }

@@ -165,7 +165,7 @@ export function createBulk(transport: Transport, target: Target, { digest, zstd 
       checkUpload({ name: 'uploadPack', requestOperation: 'uploadPack' }, pack, bytes, options);
       return uploadAsTold(transport, 'uploadPack', pack, bytes, options);
     },
-    // What the first call published stays, and the answer is made from what the server kept of the pack.
+    // The nodes that the first call published stay, and the answer is made from the server's record of the pack.
     async leasePack(packId, lease, options) {
       const checked = callOf('leasePack');
       if (typeof packId !== 'string' || !isPathId(packId)) {
@@ -186,7 +186,7 @@ export function createBulk(transport: Transport, target: Target, { digest, zstd 
   };
 }
 
-/** What is known of the server: whether it offers Bulk. Only routes without an id of their own tell. */
+/** Remembers whether the server offers Bulk. Only routes without an id of their own tell. */
 class Offer {
   readonly #now: () => number;
   #askAgainAt = 0;

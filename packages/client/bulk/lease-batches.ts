@@ -49,7 +49,7 @@ export class LeaseBatches {
     return this.#running === 0 && this.#waiting.size === 0;
   }
 
-  /** What the server says of the node; undefined when it does not offer Bulk. Rejects with what the request fails with. */
+  /** The server's answer about the node; undefined when it does not offer Bulk. Rejects with the failure of the request. */
   async lease(hash: Hash, asked: AskedLease): Promise<BulkLeaseResult | undefined> {
     if (!this.#options.bulk.isOffered) return undefined;
     return new Promise((resolve, reject) => {

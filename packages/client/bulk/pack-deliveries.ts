@@ -48,7 +48,7 @@ export interface PackDeliveriesOptions<Node extends Passenger> {
   readonly send: SendRequest;
   readonly signal: AbortSignal | undefined;
   readonly clock: Clock;
-  /** Of every node of a pack. */
+  /** The lease of every node of a pack. */
   readonly leaseDurationMs: number;
   /** The server has taken a pack of so many bytes. */
   readonly onSent: (packBytes: number) => void;
@@ -226,7 +226,7 @@ export class PackDeliveries<Node extends Passenger> {
     return sent;
   }
 
-  /** What became of the pack; undefined when only other leases tell: its instruction was over, or nothing is known of it. */
+  /** The fate of the pack; undefined when only other leases tell: its instruction was over, or nothing is known of it. */
   #judge(id: PackInstruction['id'], nodeCount: number): Promise<PackLeaseResponse | undefined> {
     const { bulk, send, signal, leaseDurationMs } = this.#options;
     return unlessOver(

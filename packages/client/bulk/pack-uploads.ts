@@ -31,7 +31,7 @@ export interface PackUploadsOptions {
   readonly send: SendRequest;
   readonly signal: AbortSignal | undefined;
   readonly clock: Clock;
-  /** Of every node of a pack. */
+  /** The lease of every node of a pack. */
   readonly leaseDurationMs: number;
   /** A pack of so many bytes was taken by the server. */
   readonly onSent: (packBytes: number) => void;
@@ -42,7 +42,7 @@ export interface PackUploadsOptions {
 }
 
 const MIB_BYTES = 1024 * 1024;
-/** Of the first pack: small, so that the server begins early, and a slow line is met with little. */
+/** The size of the first pack: small, so that the server begins early, and a slow line is met with little. */
 const PACK_TARGET_BYTES_START = 4 * MIB_BYTES;
 const PACK_TARGET_BYTES_MIN = MIB_BYTES;
 /** Each pack costs a bucket two requests, and the client memory. With packs of this size 1,000 nodes of 20 KiB cost less than five. */
@@ -79,7 +79,7 @@ export class PackUploads {
   readonly #options: PackUploadsOptions;
   readonly #queue: Entry[] = [];
   readonly #deliveries: PackDeliveries<Entry>;
-  /** Of packs that were sent: left to the garbage collector it would pile up. */
+  /** Memory of packs that were sent: left to the garbage collector it would pile up. */
   readonly #memories: ArrayBuffer[] = [];
   #making: Entry[] = [];
   #builder = makeBuilder(PACK_TARGET_BYTES_START);
@@ -218,7 +218,7 @@ export class PackUploads {
     await this.#deliveries.start(builder, entries);
   }
 
-  /** What stands behind a fault of a pack was changed on the way: our packs have none. */
+  /** The bytes behind a fault of a pack were changed on the way: our packs have no fault. */
   #sendAgain(entries: readonly Entry[]): void {
     const again: Entry[] = [];
     for (const entry of entries) {

@@ -33,7 +33,7 @@ interface WaitingForRecord {
 
 /** Requests at once: one is answered while the other is on its way. */
 const REQUESTS_MAX = 2;
-/** So many nodes do not wait for more. */
+/** A batch of this many nodes does not wait for more. */
 const GATHERED_NODES_MIN = 256;
 
 export class ReadBatches {

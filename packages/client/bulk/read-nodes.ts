@@ -150,7 +150,7 @@ class AnswerPiece {
     this.#memory = memory;
   }
 
-  /** What releases `stored`, whether it is a view of this piece or has memory of its own. */
+  /** Releases `stored`, whether it is a view of this piece or has memory of its own. */
   hold(stored: Uint8Array): () => void {
     if (stored.buffer !== this.#bytes.buffer) return () => this.#memory?.give(stored);
     this.#holders += 1;

@@ -10,7 +10,7 @@ export function isBulkUnavailable(error: unknown): boolean {
   return error instanceof CasError && error.code === 'BULK_UNAVAILABLE';
 }
 
-/** What is waited for, by the name of a node that is among it. */
+/** Names the request that is waited for by a node that is in it. */
 export function describeReading(hashes: readonly Hash[]): string {
   const [first = ''] = hashes;
   return hashes.length === 1 ? `reading ${first}` : `reading ${first} and ${hashes.length - 1} more nodes`;

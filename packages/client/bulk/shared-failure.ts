@@ -1,4 +1,4 @@
-/** Which failures of a request for many nodes are those of each node. */
+/** Tells which failures of a request for many nodes are those of each node. */
 import { CasError, isConnectionBreak } from '../errors.ts';
 
 const STATUSES_OF_ALL: ReadonlySet<number> = new Set([

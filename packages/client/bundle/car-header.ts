@@ -18,10 +18,10 @@ const KEY_VERSION = Uint8Array.of(0x67, 0x76, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e
 const VERSION = 1;
 /** Tag 42 around a byte string of the CID behind a zero byte. */
 const LINK_PREFIX = Uint8Array.of(0xd8, 0x2a, 0x58, CID_BYTES + 1, 0x00);
-/** What every CAR of version 2 begins with, behind its length. */
+/** The beginning of every CAR of version 2, behind its length. */
 const VERSION_2 = Uint8Array.of(0xa1, ...KEY_VERSION, 0x02);
 
-/** Of the header without its length. */
+/** The size limit of the header without its length. */
 export const CAR_HEADER_BYTES_MAX =
   1 + KEY_ROOTS.length + 3 + BUNDLE_ROOTS_MAX * (LINK_PREFIX.length + CID_BYTES) + KEY_VERSION.length + 1;
 

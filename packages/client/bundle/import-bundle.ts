@@ -39,7 +39,7 @@ export async function importBundle(
     try {
       for await (const node of bundle.nodes) await storing.begin(node);
     } catch (error) {
-      // What is on its way arrives: the next try then need not send it again.
+      // Nodes that are on their way arrive: the next try then need not send them again.
       await storing.end().catch(() => undefined);
       throw error;
     }

@@ -187,7 +187,7 @@ export class Storing {
   }
 }
 
-/** What a node of so many canonical bytes takes in the file. */
+/** The bytes in the file of a node of so many canonical bytes. */
 function blockBytesOf(nodeBytes: number): number {
   const length = CID_BYTES + nodeBytes;
   return encodeVarint(length).length + length;

@@ -1,4 +1,4 @@
-/** What goes wrong with names and the lists they stand in, besides what the requests themselves throw. */
+/** Errors of names and the lists they stand in, besides those of the requests themselves. */
 
 /**
  * - `MALFORMED`: the node says that it is a catalog, but it is none.

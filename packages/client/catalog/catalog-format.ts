@@ -22,7 +22,7 @@ const CATALOG_CONTENT_BYTES_MAX = 16 * 1024 * 1024;
 const CATALOG_ROOTS_MAX = NODE_REFS_MAX * NODE_REFS_MAX;
 /** UTF-16 units of `host`, `path` and `random`. */
 const CATALOG_TEXT_UNITS_MAX = 32_768;
-/** Of a message, in UTF-8. */
+/** The size limit of a message, in UTF-8. */
 const MESSAGE_BYTES_MAX = 1024;
 
 /** A tree as it was pushed under a name at one time. Fields of other writers may stand beside these, and are kept. */
@@ -45,7 +45,7 @@ export interface Snapshot {
 }
 
 export interface Catalog {
-  /** What makes each catalog another node, though its list may have been there before. */
+  /** Makes each catalog another node, though its list may have been there before. */
   readonly random: string;
   /** The catalogs it took the place of. They are named, not referred to: what was forgotten can go. */
   readonly previous: readonly Hash[];

@@ -25,7 +25,7 @@ import {
 import { storeCatalog } from './store-catalog.ts';
 import { findLost, findOverdrawn, nameCommit, takeWhole, withoutCatalog } from './taken-twice.ts';
 
-/** What changing names needs of a client: reading them, and `cas:nodes:lease` and `cas:root-refs:update`. */
+/** The calls of a client that changing names uses: those for reading, and `cas:nodes:lease` and `cas:root-refs:update`. */
 export type CatalogWriter = CatalogReader & Pick<Client, 'putNode' | 'leaseNode' | 'updateRootRefs'>;
 
 export interface ChangeOptions extends CatalogOptions {
@@ -84,7 +84,7 @@ export async function changeNames(
     const read = await readNames(client, withMemory);
     const before = lost === undefined ? read : withoutCatalog(read, lost);
     const changed = await change(before.snapshots, before);
-    // What lost is taken away in any case.
+    // A catalog that lost is taken away in any case.
     const wanted = changed ?? (before === read ? undefined : before.snapshots);
     if (wanted === undefined) return { before, commit: undefined };
     // A balance that cannot be brought back, of a damaged node, must not hold up every attempt.
@@ -138,7 +138,7 @@ async function tryCommit(
   }
 }
 
-/** What the new catalog lists. Throws CatalogError NOT_READY when the change concerns a catalog that must be left standing. */
+/** The list of the new catalog. Throws CatalogError NOT_READY when the change concerns a catalog that must be left standing. */
 function planList(
   before: DomainNames,
   replaced: readonly StandingCatalog[],

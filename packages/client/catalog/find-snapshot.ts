@@ -76,7 +76,7 @@ export function joinSome(shown: readonly string[], count: number): string {
 /** The day in UTC, `2026-11-22`. */
 export function formatDay(time: number): string {
   const date = new Date(time);
-  // What no date can be is shown as the number it is.
+  // A number that no date can be is shown as it is.
   return Number.isNaN(date.getTime())
     ? String(time)
     : date.toISOString().slice(0, date.toISOString().indexOf('T'));

@@ -22,18 +22,18 @@ import {
   type Snapshot,
 } from './catalog-format.ts';
 
-/** What reading names needs of a client: `cas:nodes:read`, `cas:root-refs:read` and a refDomain. */
+/** The calls of a client that reading names uses: they need `cas:nodes:read`, `cas:root-refs:read` and a refDomain. */
 export type CatalogReader = Pick<Client, 'rootRefs' | 'readMetadata' | 'getNode'> &
   Partial<Pick<Client, 'bulk'>>;
 
 export interface CatalogOptions extends CallOptions {
-  /** What was learned of nodes, which never change: give the same one to calls that follow each other. */
+  /** Remembers nodes, which never change: give the same one to calls that follow each other. */
   readonly memory?: CatalogMemory | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: (() => number) | undefined;
 }
 
-/** Of a hash: the catalog it is, or that it is something else. */
+/** The catalog of a hash, or that the hash is something else. */
 export type CatalogMemory = Map<Hash, Catalog | 'other'>;
 
 export interface StandingCatalog {

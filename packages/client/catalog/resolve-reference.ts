@@ -56,7 +56,7 @@ export function parseReference(text: string): TreeReference {
   );
 }
 
-/** What is written as a date may be none, such as the 30th of February. */
+/** A text in the form of a date may be none, such as the 30th of February. */
 function isDay(text: string): boolean {
   const date = new Date(`${text}T00:00:00Z`);
   return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text);

@@ -1,4 +1,4 @@
-/** Which snapshots of a name a policy keeps. Pure: the same list, policy and time give the same answer. */
+/** Decides which snapshots of a name a policy keeps. Pure: the same list, policy and time give the same answer. */
 import { formatDuration } from '@holdfast/protocol';
 import { CatalogError } from './catalog-error.ts';
 import { compareSnapshots, type Snapshot } from './catalog-format.ts';

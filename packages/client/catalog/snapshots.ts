@@ -110,7 +110,7 @@ export async function setPinned(
   return { ...changed, snapshot: found as Snapshot };
 }
 
-/** What is to be forgotten: of a name all but pinned snapshots, or what a policy does not keep; or these ids. */
+/** Selects what to forget: every snapshot of a name that is not pinned, or those that no policy keeps, or these ids. */
 export type Forgetting =
   | { readonly name: string; readonly all: true }
   | { readonly name: string; readonly policy: RetentionPolicy }

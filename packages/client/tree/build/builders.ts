@@ -33,12 +33,12 @@ export interface NodeSink {
   emit(node: TreeNode): void | Promise<void>;
 }
 
-/** What a directory entry says of the directory that was built. */
+/** The part of a directory entry about the directory that was built. */
 export interface BuiltDirectory extends TreeTotals {
   readonly hash: Hash;
 }
 
-/** What a directory entry says of the file that was built. */
+/** The part of a directory entry about the file that was built. */
 export interface BuiltFile {
   readonly hash: Hash;
   /** the file's size */

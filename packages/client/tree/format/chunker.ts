@@ -10,7 +10,7 @@ const WINDOW_BYTES = 32;
 /** High bits of the hash that are zero at a cut: 22 below the target, 18 above it. */
 const MASK_BELOW_TARGET = ~0 << 10;
 const MASK_ABOVE_TARGET = ~0 << 14;
-/** What `chunkStream` holds: one chunk whole, and as much again so that moving the rest is rare. */
+/** The memory of `chunkStream`: one chunk whole, and as much again so that moving the rest is rare. */
 const STREAM_WINDOW_BYTES = 2 * CHUNK_BYTES_MAX;
 
 let gearTable: Int32Array | undefined;

@@ -43,7 +43,7 @@ export const INDEX_LEVEL_MAX = 12;
 export const NAME_BYTES_MAX = 1024;
 export const SYMLINK_TARGET_BYTES_MAX = 4096;
 
-/** Of a modification time, ns since the epoch: from 1677 to 2262. */
+/** The range of a modification time, ns since the epoch: from 1677 to 2262. */
 export const MTIME_NS_MIN = -(2n ** 63n);
 export const MTIME_NS_MAX = 2n ** 63n - 1n;
 
@@ -83,7 +83,7 @@ export interface TreeNode extends NodeParts {
 
 export type EntryKind = 'file' | 'directory' | 'symlink';
 
-/** What is below a directory or a part of it. */
+/** Totals of everything below a directory or a part of it. */
 export interface TreeTotals {
   /** sizes of all files and lengths of all link targets below, bytes */
   readonly bytes: number;

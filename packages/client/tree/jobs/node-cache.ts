@@ -8,7 +8,7 @@ const KEPT_SMALL_BYTES_MAX = 4 * 1024 * 1024;
 const KEPT_LARGE_BYTES_MAX = CHUNK_BYTES_MAX + 2 * 1024 * 1024;
 /** Most nodes come once, so a node is kept only when it comes a second time. So many hashes are remembered to know that. */
 const MET_MAX = 8192;
-/** What a node takes in memory beside its content, and each of its refs; rounded up. */
+/** Memory of a node beside its content, and of each of its refs; rounded up. */
 const NODE_OVERHEAD_BYTES = 512;
 const REF_OVERHEAD_BYTES = 96;
 

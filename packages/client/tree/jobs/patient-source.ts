@@ -121,7 +121,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   }
 
   const cache = new NodeCache();
-  /** What is on its way, for whom: another signal may end it sooner. */
+  /** Nodes on their way, with their callers: another signal may end one sooner. */
   const coming = new Map<Hash, ComingNode>();
   /** Content that one caller alone has, with the memory it lies in. */
   const lent = new WeakMap<Uint8Array, Uint8Array>();
@@ -222,7 +222,7 @@ function createBulkReader(
       const node = await abortable(batches.read(hash), callSignal);
       if (node === undefined) return undefined;
       const leaf = takeLeaf(node);
-      // What is read of a parent is kept for long: not with the answer that it came in.
+      // The content of a parent is kept for long, so it must not hold the answer that it came in.
       return expectsRefs === true ? { ...leaf, content: new Uint8Array(leaf.content) } : leaf;
     },
     givesUnproven: (contentBytes) => bulk.readRecords !== undefined && isInBulk(contentBytes),
@@ -242,7 +242,7 @@ function tooLarge(hash: Hash): TreeFormatError {
   );
 }
 
-/** Of a node that is not there the hash is named: the server's answer does not, and one tree has many. */
+/** Names the hash of a node that is not there: the server's answer does not, and one tree has many. */
 function withHash(hash: Hash, error: unknown): unknown {
   return error instanceof CasError && error.code === 'NOT_FOUND' ? new MissingNodeError(hash, error) : error;
 }

@@ -25,7 +25,7 @@ export interface ProgressCounters {
   readonly requests: number;
 }
 
-/** What the job will come to, as far as it is known yet. */
+/** Totals of the job, as far as they are known yet. */
 export interface ProgressTotals {
   /** while a tree is read: of what has been read */
   readonly files?: number | undefined;
@@ -68,7 +68,7 @@ export type ProgressEvent =
 /** A function is called only when the text is told: to name every file of a large tree takes a while. */
 type ToldText = string | (() => string);
 
-/** What a job tells. All calls are cheap: one per file or request is fine. */
+/** Receives the reports of a job. All calls are cheap: one per file or request is fine. */
 export interface ProgressReporter {
   phase(phase: ProgressPhase): void;
   /** Adds to the counters. */
@@ -91,7 +91,7 @@ export interface RunningProgress extends ProgressReporter {
 
 export interface ProgressOptions {
   readonly job: ProgressJob;
-  /** What it works on, for people: a path, a hash. */
+  /** The subject of the job, for people: a path, a hash. */
   readonly subject: string;
   readonly onEvent: (event: ProgressEvent) => void;
   /** The job counts as stalled only while it waits for something: otherwise its output may go to a slow reader. */
@@ -159,7 +159,7 @@ export function startProgress({
   let isChanged = true;
   let isMoved = true;
   let movedAt = startedAt;
-  // What could not move is not stalled.
+  // A job that could not move is not stalled.
   const stops = new StoppedTime(startedAt, PROGRESS_INTERVAL_MS, (ms) => {
     movedAt += ms;
   });

@@ -22,7 +22,7 @@ const CONFLICTS_KEPT_MAX = 20;
 
 const FORCE_ADVICE = ', pull into another folder, or replace files and links by --force';
 
-/** What stands at a path, for people. */
+/** Names of the kinds of entries, for people. */
 const KIND_NAMES: Readonly<Record<FoundEntry['kind'], string>> = {
   file: 'a file',
   folder: 'a folder',

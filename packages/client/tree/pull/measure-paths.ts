@@ -3,7 +3,7 @@ import type { NodeSource } from '../read/node-source.ts';
 import { openTree, type TreeItem } from '../read/open-tree.ts';
 import { formatName } from '../walk/tree-path.ts';
 
-/** What is at `paths`, each entry once. Throws TreePathError where there is nothing. */
+/** Totals of everything at `paths`, each entry once. Throws TreePathError where there is nothing. */
 export async function measurePaths(
   source: NodeSource,
   root: TreeItem,

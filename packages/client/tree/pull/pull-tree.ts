@@ -196,7 +196,7 @@ class Pull {
       }
       this.#target.noteEntry(step.path);
       if (this.#selection.positionOf(step.path) === 'outside') {
-        // What is not asked for is not looked at, so the folder is not known to be done.
+        // Entries that are not asked for are not looked at, so the folder is not known to be done.
         folder.hold();
         folder.release(false);
         continue;

@@ -3,7 +3,7 @@ import type { Hash } from '@holdfast/protocol';
 import type { UnprovenRecord } from '../read/node-source.ts';
 import type { TreePath } from '../walk/tree-path.ts';
 
-/** What lies at a path. `other`: a device, pipe or socket. */
+/** An entry at a path. `other`: a device, pipe or socket. */
 export interface FoundEntry {
   readonly kind: 'file' | 'folder' | 'link' | 'other';
   /** of a file */

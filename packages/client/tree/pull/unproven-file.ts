@@ -6,7 +6,7 @@ import type { NodeSource } from '../read/node-source.ts';
 import type { PullTarget, UnprovenFile } from './target.ts';
 
 export interface FoundFile extends UnprovenFile {
-  /** Of the same node, verified here. */
+  /** The content of the same node, verified here. */
   readonly source: NodeSource;
   /** Nobody looks at the record any more; `source` is of no use then. */
   release(): void;

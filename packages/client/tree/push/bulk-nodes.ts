@@ -48,7 +48,7 @@ export class BulkNodes<Node extends PushNode> {
     });
   }
 
-  /** What the server has of the node. `under-way`: it has nothing yet of this parent, which is on its way; ask again when its children are done. */
+  /** The state of the node on the server. `under-way`: it has nothing yet of this parent, which is on its way; ask again when its children are done. */
   async settle(node: Node): Promise<SettledNode | 'under-way'> {
     const arrived = await this.#takeArrived(node);
     if (arrived !== undefined && !this.#single.isRoot(node)) return arrived;

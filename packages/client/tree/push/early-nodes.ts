@@ -19,13 +19,13 @@ import { type Clock, systemClock } from '../../deadline.ts';
 import { PatientRequests } from '../jobs/patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from '../jobs/progress.ts';
 
-/** What of the tree a node holds itself: none for a directory or an index. */
+/** Files and bytes of the tree that a node holds itself: none for a directory or an index. */
 export interface EarlyNodeContent {
   readonly files: number;
   readonly bytes: number;
 }
 
-/** What arrived before the push began, or was there. */
+/** Counts of nodes that arrived before the push began, or were there. */
 export interface EarlyCounts {
   readonly uploadedNodes: number;
   /** canonical bytes */
@@ -33,7 +33,7 @@ export interface EarlyCounts {
   /** told to the progress already */
   readonly files: number;
   readonly bytes: number;
-  /** Of the node that came last, if it is ready and the server knows of no damage in the Space. */
+  /** The lease of the node that came last, if it is ready and the server knows of no damage in the Space. */
   readonly lastLease: ReadyLease | undefined;
 }
 

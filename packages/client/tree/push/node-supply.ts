@@ -23,7 +23,7 @@ export interface NodeSupply<Node extends PushNode> {
   listChildren(node: Node): Promise<readonly Node[]>;
   /** The canonical size of what `makeNode` would give, bytes; an upper bound will do. */
   sizeOf(node: Node): number;
-  /** What a person calls it, such as the path of the file. */
+  /** A name for people, such as the path of the file. */
   nameOf(node: Node): string;
 }
 

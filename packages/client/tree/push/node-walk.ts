@@ -8,7 +8,7 @@ export interface Walkable {
   readonly hash: Hash;
 }
 
-/** What a visit found: nothing more to do, or children that come first; `again` then visits the node once more. */
+/** The result of a visit: nothing more to do, or children that come first; `again` then visits the node once more. */
 export type VisitResult<Node> =
   | { readonly kind: 'done' }
   | { readonly kind: 'children'; readonly children: readonly Node[]; readonly again: boolean };
@@ -18,7 +18,7 @@ export interface NodeWalkOptions<Node> {
   visit(node: Node, round: number): Promise<VisitResult<Node>>;
   /** How much the visits that run may weigh together; asked often. One more is let in while it is not reached. */
   limit(): number;
-  /** What a visit of the node weighs; 1 when left out. Its children are held in memory, so many of them weigh more. */
+  /** The weight of a visit of the node; 1 when left out. Its children are held in memory, so many of them weigh more. */
   weigh?(node: Node): number;
   /** A node was reached whose twin is at work or was done a short while ago. */
   onTwin(node: Node): void;

@@ -1,4 +1,4 @@
-/** What a push would send, found by reading alone: nothing on the server changes, no lease, no upload is begun. */
+/** Plans a push by reading alone: nothing on the server changes, no lease, no upload is begun. */
 import type { Hash } from '@holdfast/protocol';
 import { checkMethod, checkOptions } from '../../arguments.ts';
 import type { Client } from '../../client.ts';

@@ -29,11 +29,11 @@ import type { NodeSupply, PushNode } from './node-supply.ts';
 import { NodeWalk, type VisitResult } from './node-walk.ts';
 import { SingleNodes, type SingleNodesOptions, unsettled } from './single-nodes.ts';
 
-/** What a push needs of a client. Make the client with `retry: { attemptsMax: 1 }`: the push tries again by itself. */
+/** The calls of a client that a push uses. Make the client with `retry: { attemptsMax: 1 }`: the push tries again by itself. */
 export type PushClient = Pick<Client, 'leaseNode' | 'uploadNode'> & Partial<Pick<Client, 'bulk'>>;
 
 export interface PushOptions extends CallOptions {
-  /** Of the root: 60 s to 24 h, clamped by the service; 24 h when left out. */
+  /** Lease of the root: 60 s to 24 h, clamped by the service; 24 h when left out. */
   readonly leaseDurationMs?: number | undefined;
   /** Lease every node, also below what is ready, so that nodes whose bytes were lost are uploaded again. */
   readonly check?: boolean | undefined;
@@ -46,7 +46,7 @@ export interface PushOptions extends CallOptions {
   readonly progress?: ProgressReporter | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: (() => number) | undefined;
-  /** What of the tree was sent while it was read. */
+  /** The part of the tree that was sent while it was read. */
   readonly early?: EarlyCounts | undefined;
 }
 
@@ -120,7 +120,7 @@ class Push<Node extends PushNode> {
   readonly #early: EarlyCounts | undefined;
   #countedFiles: number;
   #countedBytes: number;
-  /** What went ahead is counted already, and is found there once more. */
+  /** Early nodes are counted already, and are found on the server once more. */
   #earlyFiles: number;
   #earlyBytes: number;
 

@@ -36,7 +36,7 @@ export interface PutFileProgress {
 }
 
 export interface PutFileOptions extends CallOptions {
-  /** Of the root: 60 s to 24 h, clamped by the service; 24 h when left out. */
+  /** Lease of the root: 60 s to 24 h, clamped by the service; 24 h when left out. */
   readonly leaseDurationMs?: number | undefined;
   /** Told now and then, and once at the end of each phase. */
   readonly onProgress?: ((progress: PutFileProgress) => void) | undefined;

@@ -15,7 +15,7 @@ import type { MemoryBudget } from '../jobs/memory-budget.ts';
 import type { ProgressReporter } from '../jobs/progress.ts';
 import { type NodeSupply, type PushNode, SourceChangedError } from './node-supply.ts';
 
-/** What the server has of a node now, and whether bytes of ours were accepted on the way there. */
+/** The state of a node on the server, and whether bytes of ours were accepted on the way there. */
 export interface SettledNode {
   readonly lease: ReadyLease | ValidatedAwaitingChildren;
   readonly isUploaded: boolean;
@@ -29,7 +29,7 @@ export interface SingleNodesOptions<Node extends PushNode> {
   readonly memory: MemoryBudget;
   readonly progress: ProgressReporter;
   readonly signal: AbortSignal;
-  /** Of the root; 24 h when left out. */
+  /** Lease of the root; 24 h when left out. */
   readonly leaseDurationMs: number | undefined;
   /** `measured`: the time it takes tells how busy the server is. */
   readonly send: <T>(what: string, measured: boolean, request: () => Promise<T>) => Promise<T>;

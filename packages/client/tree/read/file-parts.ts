@@ -134,7 +134,7 @@ export async function readFilePart(
   return atNode(hash, () => checkPart(node, expected));
 }
 
-/** What the node itself will hold, as far as that is known: a file that would fit in one node may still be an index. */
+/** The expected content of the node itself, as far as it is known: a file that would fit in one node may still be an index. */
 export function countContentBytes({ level, bytes }: ExpectedFilePart): number | undefined {
   const mayBeWhole = level === 0 || (level === undefined && (bytes ?? 0) <= CHUNK_BYTES_MAX);
   return mayBeWhole ? bytes : undefined;

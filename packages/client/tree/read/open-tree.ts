@@ -41,7 +41,7 @@ export class TreePathError extends Error {
 
 /** Everything rejects with TreeFormatError where nodes break the format, and with what the source rejects with. */
 export interface TreeReader {
-  /** What `hash` is: the root of a file, directory or link. As a root it has neither mode nor time. */
+  /** The item of `hash`: the root of a file, directory or link. As a root it has neither mode nor time. */
   readItem(hash: Hash, options?: CallOptions): Promise<TreeItem>;
   /** The entries of a directory in the order of their names, over all its pages. */
   readDirectory(
@@ -54,7 +54,7 @@ export interface TreeReader {
     name: Uint8Array,
     options?: CallOptions,
   ): Promise<DirectoryEntry | undefined>;
-  /** What the names lead to from `root`; links are not followed. Rejects with TreePathError. */
+  /** The item at the names from `root`; links are not followed. Rejects with TreePathError. */
   resolvePath(root: Hash, names: readonly Uint8Array[], options?: CallOptions): Promise<TreeItem>;
   /** The file's bytes, or those of a range, in verified pieces of at most CHUNK_BYTES_MAX. */
   readFile(file: FileRef, options?: FileReadOptions): AsyncGenerator<Uint8Array, void, undefined>;

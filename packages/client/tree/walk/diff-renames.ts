@@ -61,7 +61,7 @@ async function findRenames(
     if (tops.push(difference) > entriesMax) return undefined;
   }
   const matching = new Matching();
-  // What was moved as a whole needs no look inside.
+  // A directory that was moved as a whole needs no look inside.
   matching.match(tops, tops);
   const differences: Difference[] = [];
   for (const top of tops) {

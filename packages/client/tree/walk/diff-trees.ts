@@ -13,7 +13,7 @@ import { withPath } from './tree-read-error.ts';
 import { walkTree } from './walk-tree.ts';
 
 type DifferenceKind = 'added' | 'removed' | 'modified';
-/** What a modified entry differs in. `kind`: it is a file here and a link or directory there. */
+/** The aspects in which a modified entry differs. `kind`: it is a file here and a link or directory there. */
 type DifferenceAspect = 'content' | 'mode' | 'kind' | 'mtime';
 
 export interface Difference {

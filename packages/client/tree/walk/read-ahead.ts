@@ -25,7 +25,7 @@ const HELD_BYTES_MAX = 6 * 1024 * 1024;
 const HELD_NODES_MAX = 32;
 /** With less room than this nothing is asked for, unless the walk waits: else each directory taken would be a request. */
 const ROOM_BYTES_MIN = HELD_BYTES_MAX / 4;
-/** What a node takes in memory, and each of its children beside it. */
+/** Memory of a node, and of each of its children beside it. */
 const NODE_BYTES = 512;
 const CHILD_BYTES = 256;
 /** Nodes that are known and have not come. Those that the walk comes to last are forgotten, and found again when it is there. */
@@ -124,14 +124,14 @@ export class ReadAhead {
   /** Asks for what the walk waits for, and for what it comes to next, as far as there is room. */
   #askMore(): void {
     const isInBatches = this.#source.nodesAtOnce !== undefined;
-    // What comes now names more to ask for.
+    // The nodes that come now name more to ask for.
     if (this.#isStopped || (isInBatches && this.#askedCount > 0)) return;
     const isWaiting = [...this.#wanted.keys()].some(({ entryCount }) => entryCount > 0);
     for (const [part, resolve] of this.#wanted) resolve(this.#ask(part, 0));
     this.#wanted.clear();
     const roomBytes = HELD_BYTES_MAX - this.#heldBytes;
     if (isInBatches && !isWaiting && roomBytes < ROOM_BYTES_MIN) return;
-    // What is found in the directories that come is wanted before most of what is known: it gets the other half.
+    // Nodes found in the directories that come are wanted before most known ones: they get the other half.
     let leftBytes = roomBytes / 2;
     for (let part = this.#first; part !== undefined; part = part.after) {
       if (part.node !== undefined) continue;

@@ -22,7 +22,7 @@ export function withPath(path: TreePath | undefined, error: unknown): unknown {
   return message === undefined ? error : new TreeReadError(path, message, error);
 }
 
-/** What is wrong with a node and what to do, in one line; undefined when it is not the node that is wrong. */
+/** Says in one line what is wrong with a node and what to do; undefined when the fault is not in the node. */
 export function explainNodeError(error: unknown): string | undefined {
   if (error instanceof RottenNodeError)
     return `${error.message}; heal it from the original: holdfast push --check`;

@@ -39,7 +39,7 @@ export interface VerifyResult {
 const READING_MAX = 16;
 /** Where many nodes come with one request, bytes of them are what counts. */
 const READING_BYTES_MAX = 24 * 1024 * 1024;
-/** What a directory or an index is taken for. */
+/** The size assumed for a directory or an index. */
 const PARENT_BYTES = 16 * 1024;
 
 /** One node to be read, and what is expected of it. */
@@ -148,7 +148,7 @@ class Verification {
     return this.#reading.size < nodesAtOnce && this.#readingBytes < READING_BYTES_MAX;
   }
 
-  /** What the root is; its node is read, and counted, once more when it is visited. */
+  /** Reads the kind of the root; its node is read, and counted, once more when it is visited. */
   async #findRoot(hash: Hash): Promise<Step | undefined> {
     let item: TreeItem;
     try {
@@ -183,7 +183,7 @@ class Verification {
     // The first child last: it comes next.
     this.#stack.push(...children.reverse());
     let files = step !== undefined && isEntry(step) ? 1 : 0;
-    // What is below them is read for the first one alone.
+    // The nodes below them are read for the first one alone.
     for (const twin of twins) files += countEntries(twin);
     this.#progress.count({ files });
   }
