@@ -297,6 +297,9 @@ describe('connection', () => {
     };
     const result = await run(['usage', '--json', ...flags], wrong);
     expect([result.exitCode, JSON.parse(result.stdout).nodeCount]).toEqual([0, 0]);
+    chmodSync(token, 0o644);
+    expect(await runBadly(1, ['usage', ...flags])).toContain('others can use it (mode 644)');
+    expect(await runBadly(1, ['login', 'other', ...flags])).toContain('others can use it (mode 644)');
     expect(await runBadly(1, ['usage', '--token-file', join(folder.path, 'none')])).toContain('token file');
   });
 

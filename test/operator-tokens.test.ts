@@ -193,7 +193,7 @@ test(
       fetch(`${url}/operator/v1/sign-in`, {
         ...{
           method: 'POST',
-          headers: { 'content-type': 'application/json' },
+          headers: { 'content-type': 'application/json', accept: 'application/jsonl' },
           body: JSON.stringify({ code }),
         },
       });
@@ -201,7 +201,10 @@ test(
     const { operatorToken, ...space } = await (await signIn(code)).json();
     expect(space).toEqual({ url: null, app: null, space: null, token: null });
     expect(await statusOf(`${url}/operator/v1/status`, operatorToken)).toBe(200);
-    expect((await signIn(code)).status).toBe(403);
+    const refused = await signIn(code);
+    // An answer in lines would begin before its status is known, and no guess would be slowed.
+    expect(refused.status).toBe(403);
+    expect(refused.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
     expect(await server.end('SIGTERM')).toBe(0);
     const none = await runHoldfast(['console', '--data', data]);
     expect([none.exitCode, none.stderr]).toEqual([1, expect.stringContaining('no server runs')]);

@@ -58,7 +58,7 @@ test('a token that the server refuses is renewed before its end', async () => {
 
 test('--token-file is read again at once if the server refuses its token', async () => {
   const file = join(folder.path, 'token');
-  writeFileSync(file, makeEndedToken());
+  writeFileSync(file, makeEndedToken(), { mode: 0o600 });
   const proxy = startCountingProxy(running.server.url);
   let asked = 0;
   proxy.onRequest = (_, moment) => {

@@ -21,22 +21,13 @@ export async function readTextFile(path: string, what: string): Promise<string> 
 
 /** As `readTextFile`, of a file with a secret: one that others can use is refused. */
 export async function readSecretText(path: string, what: string): Promise<string> {
-  const { text, exposure } = await readJudged(path, what);
-  if (exposure !== undefined) throw new CliError(describeExposure(what, path, exposure));
-  return text;
-}
-
-/** As `readTextFile`. `exposure`: the mode of a file that others can use. */
-export async function readJudged(
-  path: string,
-  what: string,
-): Promise<{ readonly text: string; readonly exposure: string | undefined }> {
+  let read: { readonly text: string; readonly exposure: string | undefined };
   try {
-    return await saying(`${what} ${path} gives no bytes yet`, async () => {
+    read = await saying(`${what} ${path} gives no bytes yet`, async () => {
       const file = await open(path, 'r');
       try {
         const exposure = findExposure(path, await file.stat(), process.geteuid?.());
-        return { exposure, text: await file.readFile('utf8') };
+        return { exposure, text: exposure === undefined ? await file.readFile('utf8') : '' };
       } finally {
         await file.close();
       }
@@ -44,6 +35,8 @@ export async function readJudged(
   } catch (error) {
     throw new CliError(`${what} ${path} cannot be read: ${describeFileError(error)}`);
   }
+  if (read.exposure !== undefined) throw new CliError(describeExposure(what, path, read.exposure));
+  return read.text;
 }
 
 /** Never overwrites: an existing file is a failure. Throws CliError. */

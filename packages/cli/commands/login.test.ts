@@ -89,7 +89,7 @@ test('a flag wins over the profile it stands beside, a variable over the default
 });
 
 test('a token file is kept by its path', async () => {
-  writeFileSync(place.path('token'), 'x.y.z');
+  writeFileSync(place.path('token'), 'x.y.z', { mode: 0o600 });
   const { HOLDFAST_URL: url = '' } = connection;
   const flags = ['--url', url, '--app', 'demo', '--space', 'home', '--token-file', 'token'];
   expect(await place.fail(1, 'login', 'work', ...flags)).toContain('nothing was kept');

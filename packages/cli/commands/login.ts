@@ -4,6 +4,7 @@ import { CasError, type Client, createClient } from '@holdfast/client';
 import { type Command, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { explainCasError } from '../connection/advice.ts';
+import { fetchOutside } from '../connection/outgoing-fetch.ts';
 import {
   getProfile,
   type Profile,
@@ -12,7 +13,8 @@ import {
   writeProfiles,
 } from '../connection/profiles.ts';
 import { findClaims, findExpiry } from '../connection/token-claims.ts';
-import { readTextFile } from '../files.ts';
+import { TOKEN_FILE } from '../connection/token-file.ts';
+import { readSecretText } from '../files.ts';
 import { readInput } from '../node-input.ts';
 import { jsonOption, parsePathIdValue } from '../options.ts';
 import { formatTime } from '../progress/format-progress.ts';
@@ -112,7 +114,7 @@ async function askToken(isTerminal: boolean): Promise<string> {
 }
 
 async function readToken({ token, tokenFile }: Profile): Promise<string> {
-  return token ?? (await readTextFile(tokenFile as string, 'the token file')).trim();
+  return token ?? (await readSecretText(tokenFile as string, TOKEN_FILE)).trim();
 }
 
 /** Asks the server about the token and returns the answer for people. Throws CliError, and keeps nothing, when the server refuses. */
@@ -120,7 +122,7 @@ async function checkConnection({ url, app, space }: Profile, token: string, asks
   const used = { baseUrl: url, appId: app, spaceId: space, token };
   let client: Client;
   try {
-    client = createClient({ ...used, token });
+    client = createClient({ ...used, token, fetch: fetchOutside });
   } catch (error) {
     throw new UsageError(error instanceof CasError ? error.reason : String(error));
   }

@@ -232,7 +232,7 @@ describe('holdfast push', () => {
     writeFileSync(place.path('file'), '');
     expect(await place.fail(1, 'push', 'file/')).toContain('file is not a folder');
     expect(await place.fail(1, 'push', 'tree', '--cache', 'file')).toContain('choose another with --cache');
-    writeFileSync(place.path('token'), 'not.a.token');
+    writeFileSync(place.path('token'), 'not.a.token', { mode: 0o600 });
     expect(await place.fail(1, 'push', 'tree', '--token-file', 'token')).toContain('invalid_token');
     expect(await place.fail(1, 'push', 'tree', '--space', 'elsewhere')).toContain('resource_scope_mismatch');
     place.environment.HOLDFAST_SPACE = '..';
@@ -289,7 +289,7 @@ describe('holdfast push', () => {
       [{ permissions: ['cas:nodes:lease'], refDomain: 'demo' }, 'does not permit cas:root-refs:update'],
     ] as const) {
       const token = `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.x`;
-      writeFileSync(place.path('claims'), token);
+      writeFileSync(place.path('claims'), token, { mode: 0o600 });
       expect(await place.fail(1, ...nowhere)).toContain(what);
     }
   });

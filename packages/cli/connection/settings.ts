@@ -1,8 +1,7 @@
 /** Where the four parts of a connection come from: a flag, a profile that a flag names, a variable, any other profile. */
-import { readJudged } from '../files.ts';
-import { printNote } from '../terminal/output.ts';
+import { readSecretText } from '../files.ts';
 import { getProfile, type Profile, readProfiles } from './profiles.ts';
-import { rereadToken } from './token-file.ts';
+import { rereadToken, TOKEN_FILE } from './token-file.ts';
 
 export interface ConnectionFlags {
   readonly url?: string;
@@ -71,11 +70,7 @@ async function findToken(
 }
 
 async function openTokenFile(file: string): Promise<CurrentToken> {
-  const { text, exposure } = await readJudged(file, 'the token file');
-  // It is good for a short time and for one Space, and a shell makes the file with the mode of any file: a person is told.
-  if (exposure !== undefined && process.stderr.isTTY)
-    printNote(`warning: others can use the token file ${file} (mode ${exposure}); run: chmod 600 ${file}`);
-  return rereadToken(file, text.trim());
+  return rereadToken(file, (await readSecretText(file, TOKEN_FILE)).trim());
 }
 
 function variable(name: string): string | undefined {

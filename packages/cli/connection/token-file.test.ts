@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CliError } from '../cli-error.ts';
@@ -12,7 +12,7 @@ test('a token file that is being written anew is empty for a moment: the job goe
     let now = 0;
     const read = rereadToken(file, 'first', () => now);
     const readLater = (content: string): string => {
-      writeFileSync(file, content);
+      writeFileSync(file, content, { mode: 0o600 });
       now += 1_001;
       return read();
     };
@@ -24,6 +24,8 @@ test('a token file that is being written anew is empty for a moment: the job goe
     expect(read()).toBe('second');
     expect(read('another')).toBe('second');
     expect(read('second')).toBe('third');
+    chmodSync(file, 0o640);
+    expect(() => read('third')).toThrow(/others can use it \(mode 640\)/);
     rmSync(file);
     now += 1_001;
     expect(read).toThrow(CliError);

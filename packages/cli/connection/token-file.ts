@@ -1,7 +1,11 @@
 /** The token alone in a file, which may be written anew while a job runs. */
-import { readFileSync, statSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readFileSync, statSync } from 'node:fs';
+import { describeExposure, findExposure } from '@holdfast/protocol';
 import { CliError } from '../cli-error.ts';
 import { describeFileError } from '../files.ts';
+
+/** Its role in messages. */
+export const TOKEN_FILE = 'the token file';
 
 /** How long a token that was read is used before its file is looked at again. */
 const TOKEN_REREAD_MS = 1_000;
@@ -26,13 +30,21 @@ export function rereadToken(
   };
 }
 
-function findNewToken(file: string): string | undefined {
+function findNewToken(path: string): string | undefined {
+  let exposure: string | undefined;
   try {
     // A pipe, such as that of <(holdfast token …), gives its token once.
-    if (!statSync(file).isFile()) return undefined;
-    // A shell empties the file (`holdfast token … > FILE`) before there is a new one to write: until then the old one is good.
-    return readFileSync(file, 'utf8').trim() || undefined;
+    if (!statSync(path).isFile()) return undefined;
+    const file = openSync(path, 'r');
+    try {
+      exposure = findExposure(path, fstatSync(file), process.geteuid?.());
+      // A shell empties the file (`holdfast token … > FILE`) before there is a new one to write: until then the old one is good.
+      if (exposure === undefined) return readFileSync(file, 'utf8').trim() || undefined;
+    } finally {
+      closeSync(file);
+    }
   } catch (error) {
-    throw new CliError(`the token file ${file} cannot be read: ${describeFileError(error)}`);
+    throw new CliError(`${TOKEN_FILE} ${path} cannot be read: ${describeFileError(error)}`);
   }
+  throw new CliError(describeExposure(TOKEN_FILE, path, exposure));
 }

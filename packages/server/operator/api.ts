@@ -51,13 +51,15 @@ export async function answerApi(
       audited(context.live?.audit, { operation: found, input, caller }, () =>
         found.run({ ...context, signal: request.signal, report }, input),
       ).catch((error: unknown) => {
-        noteUnexpected(context, url.pathname, error);
+        noteUnexpected(context, url.pathname, caller, error);
         throw error;
       });
-    if (found.method === 'POST' && wantsLines(request)) return answerInLines(work, NO_STORE);
+    // An answer in lines begins before its status is known, and what needs no token is judged by its status.
+    if (found.method === 'POST' && found.isOpen !== true && wantsLines(request))
+      return answerInLines(work, NO_STORE);
     return Response.json(await work(() => undefined), { headers: NO_STORE });
   } catch (error) {
-    return problemAnswer(problemOf(error), allowOf(url.pathname, error));
+    return problemAnswer(problemOf(error), caller, allowOf(url.pathname, error));
   }
 }
 
@@ -73,14 +75,28 @@ function assertMayCall({ live }: OperatorContext, caller: RequestCaller, called:
   );
 }
 
-function noteUnexpected({ log }: OperatorContext, path: string, error: unknown): void {
-  if (isUnexpected(error)) log.error({ path, err: error }, 'an operation failed unexpectedly');
+function noteUnexpected(
+  { log }: OperatorContext,
+  path: string,
+  { requestId }: RequestCaller,
+  error: unknown,
+): void {
+  if (isUnexpected(error)) log.error({ path, requestId, err: error }, 'an operation failed unexpectedly');
 }
 
-export function problemAnswer(problem: Problem, headers: Readonly<Record<string, string>> = {}): Response {
+export function problemAnswer(
+  problem: Problem,
+  { requestId }: Pick<RequestCaller, 'requestId'>,
+  headers: Readonly<Record<string, string>> = {},
+): Response {
   return new Response(`${JSON.stringify(problem)}\n`, {
     status: problem.status,
-    headers: { 'content-type': 'application/problem+json', ...NO_STORE, ...headers },
+    headers: {
+      'content-type': 'application/problem+json',
+      'x-request-id': requestId,
+      ...NO_STORE,
+      ...headers,
+    },
   });
 }
 

@@ -18,10 +18,11 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
+const FROM = { peer: '10.0.0.1', requestId: 'q' };
 const SUSPEND = {
   operation: { method: 'POST', path: 'apps/suspend' },
   input: { app: 'a' },
-  caller: { operator: { name: 'alice', rights: ['apps'] }, peer: '::1' },
+  caller: { operator: { name: 'alice', rights: ['apps'] }, peer: '::1', requestId: 'r' },
 } as const;
 
 test('each change of an operator has a line, even a refused one, and reads have none', async () => {
@@ -29,9 +30,9 @@ test('each change of an operator has a line, even a refused one, and reads have 
   const refuse = () => Promise.reject(new OperatorError('NOT_FOUND', 'there is no such App'));
   await expect(audited(audit, SUSPEND, refuse)).rejects.toThrow('no such App');
   await audited(audit, { ...SUSPEND, operation: { method: 'GET', path: 'apps' } }, async () => 'read');
-  noteRefusal(audit, problemOf(new OperatorError('UNAUTHORIZED', 'no token')), '10.0.0.1');
+  noteRefusal(audit, problemOf(new OperatorError('UNAUTHORIZED', 'no token')), FROM);
   noteForbidden(audit, { method: 'GET', path: 'spaces' }, SUSPEND.caller);
-  noteRefusal(audit, problemOf(new OperatorError('NOT_FOUND', 'nothing there')), '10.0.0.1');
+  noteRefusal(audit, problemOf(new OperatorError('NOT_FOUND', 'nothing there')), FROM);
   expect(audit.recent(10)).toMatchObject([
     { operation: 'operator.spaces', operator: 'alice', status: 403, error: 'FORBIDDEN' },
     { operation: 'operator', verified: false, peer: '10.0.0.1', status: 401, error: 'UNAUTHORIZED' },

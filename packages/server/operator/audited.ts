@@ -28,7 +28,6 @@ export async function audited<T>(
   const note = (status: number, error?: string): void => {
     const { app, space } = input;
     const event: AuditEvent = {
-      requestId: crypto.randomUUID(),
       app: typeof app === 'string' ? app : undefined,
       space: typeof space === 'string' ? space : undefined,
       ...whoAndWhat(operation, caller),
@@ -60,15 +59,19 @@ export function noteForbidden(
   audit?.note({ ...whoAndWhat(operation, caller), status, error: 'FORBIDDEN' }, 'counted');
 }
 
-function whoAndWhat({ path }: AuditedCall['operation'], { operator, peer }: RequestCaller) {
-  return { operation: `operator.${path.replaceAll('/', '.')}`, operator: operator?.name, peer };
+function whoAndWhat({ path }: AuditedCall['operation'], { operator, peer, requestId }: RequestCaller) {
+  return { requestId, operation: `operator.${path.replaceAll('/', '.')}`, operator: operator?.name, peer };
 }
 
 /** A request that may not call operations at all. */
-export function noteRefusal(audit: AuditLog | undefined, problem: Problem, peer: string | undefined): void {
+export function noteRefusal(
+  audit: AuditLog | undefined,
+  problem: Problem,
+  { peer, requestId }: Omit<RequestCaller, 'operator'>,
+): void {
   if (!REFUSALS.has(problem.code)) return;
   const { status, code: error } = problem;
-  audit?.note({ operation: 'operator', verified: false, peer, status, error }, 'counted');
+  audit?.note({ requestId, operation: 'operator', verified: false, peer, status, error }, 'counted');
 }
 
 const notAudited = (): OperatorError =>

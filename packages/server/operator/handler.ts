@@ -13,7 +13,7 @@ import type { LiveServer } from './live-server.ts';
 import type { OperatorContext } from './operation.ts';
 import { LIVE_PATH, liveAnswer, READY_PATH, readyAnswer } from './probes.ts';
 import { OperatorError, PROBLEM_STATUS, type ProblemCode, problemOf } from './problem.ts';
-import { mayCall, type Operator } from './rights.ts';
+import { mayCall, type Operator, type RequestCaller } from './rights.ts';
 
 export interface OperatorHandlerParts {
   readonly context: OperatorContext;
@@ -25,6 +25,8 @@ export interface OperatorHandlerParts {
   readonly readMetrics: () => Promise<MetricsSnapshot>;
   readonly consoleReach: ConsoleReach;
 }
+
+type Sender = Omit<RequestCaller, 'operator'>;
 
 const METRICS_PATH = '/metrics';
 
@@ -50,20 +52,21 @@ export function createOperatorHandler(
   parts: OperatorHandlerParts,
 ): (request: Request, peer?: string) => Promise<Response> {
   return async (request, peer) => {
-    const response = await answer(parts, request, peer).catch((error: unknown) => {
+    const caller = { peer, requestId: crypto.randomUUID() };
+    const response = await answer(parts, request, caller).catch((error: unknown) => {
       const problem = problemOf(error);
-      noteRefusal(parts.context.live?.audit, problem, peer);
+      noteRefusal(parts.context.live?.audit, problem, caller);
       REQUESTS.add({ operation: 'operator', status: String(problem.status), app: OTHER_APP }, 1);
-      return problemAnswer(problem, HEADERS_OF[problem.code]);
+      return problemAnswer(problem, caller, HEADERS_OF[problem.code]);
     });
-    for (const [name, value] of Object.entries(SECURITY_HEADERS)) {
+    for (const [name, value] of Object.entries({ ...SECURITY_HEADERS, 'x-request-id': caller.requestId })) {
       if (!response.headers.has(name)) response.headers.set(name, value);
     }
     return response;
   };
 }
 
-async function answer(parts: OperatorHandlerParts, request: Request, peer?: string): Promise<Response> {
+async function answer(parts: OperatorHandlerParts, request: Request, caller: Sender): Promise<Response> {
   const { context, live, gatekeepers, isLoopback } = parts;
   if (isLoopback) assertFromHere(request);
   const url = parseUrl(request);
@@ -78,13 +81,13 @@ async function answer(parts: OperatorHandlerParts, request: Request, peer?: stri
   if (isScrape && isLoopback) return scrapeAnswer(parts, request);
   const page = isRead ? await findConsoleAnswer(parts.consoleReach, request, url) : undefined;
   if (page !== undefined) return page;
-  if (isOpenPath(url.pathname)) return answerSignIn(parts, request, url, peer);
-  const operator = await identify(gatekeepers, request, peer);
+  if (isOpenPath(url.pathname)) return answerSignIn(parts, request, url, caller);
+  const operator = await identify(gatekeepers, request, caller.peer);
   if (isScrape) {
     if (mayRead(operator)) return scrapeAnswer(parts, request);
     throw new OperatorError('FORBIDDEN', 'the token may not read metrics: that needs the right read');
   }
-  if (url.pathname.startsWith(API_PATH)) return answerApi(context, request, url, { operator, peer });
+  if (url.pathname.startsWith(API_PATH)) return answerApi(context, request, url, { operator, ...caller });
   throw new OperatorError('NOT_FOUND', 'there is nothing at this path');
 }
 
@@ -103,10 +106,10 @@ async function answerSignIn(
   { context, gatekeepers }: OperatorHandlerParts,
   request: Request,
   url: URL,
-  peer: string | undefined,
+  caller: Sender,
 ): Promise<Response> {
-  const response = await answerApi(context, request, url, { operator: undefined, peer });
-  if (response.status === PROBLEM_STATUS.FORBIDDEN) await gatekeepers.throttle.slow(peer ?? '');
+  const response = await answerApi(context, request, url, { operator: undefined, ...caller });
+  if (response.status === PROBLEM_STATUS.FORBIDDEN) await gatekeepers.throttle.slow(caller.peer ?? '');
   return response;
 }
 

@@ -16,6 +16,8 @@ export interface RequestCaller {
   readonly operator: Operator | undefined;
   /** address; undefined: a command on this machine, through the channel */
   readonly peer: string | undefined;
+  /** as the header X-Request-Id of the answer says it, the log and the audit log */
+  readonly requestId: string;
 }
 
 /** The owner of a data folder, through the channel in it. */

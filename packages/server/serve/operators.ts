@@ -105,7 +105,9 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
   try {
     if (dataDir !== undefined) {
       const channel = openChannel(dataDir, (request, url) =>
-        answerApi(context, request, url, { operator: FOLDER_OWNER, peer: undefined }),
+        answerApi(context, request, url, {
+          ...{ operator: FOLDER_OWNER, peer: undefined, requestId: crypto.randomUUID() },
+        }),
       );
       opened.add(() => channel.close());
       sockets.push(channel);

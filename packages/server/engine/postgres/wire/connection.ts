@@ -8,9 +8,10 @@ import type { Socket } from 'node:net';
 import { codeOf } from '../../../error-code.ts';
 import type { PostgresAddress, PostgresHost } from '../../address.ts';
 import { connectTimedOut, type HostFailure, isPooled, noHost, READ_ONLY, unanswered } from '../failure.ts';
-import { type Asked, ask, type Flight, settle } from './flight.ts';
+import { type Asked, asError, ask, type Flight, settle } from './flight.ts';
 import { Handshake } from './handshake.ts';
 import type { PostgresLimits } from './limits.ts';
+import { findPassword } from './pass-file.ts';
 import { type Prepared, PreparedStatements } from './prepared-statements.ts';
 import {
   assertTakesWrites,
@@ -83,14 +84,14 @@ export class PostgresConnection {
 
   private constructor(
     host: PostgresHost,
-    address: PostgresAddress,
+    handshake: Handshake,
     limits: PostgresLimits,
     counter: TripCounter,
   ) {
     this.host = host;
     this.#limits = limits;
     this.#counter = counter;
-    this.#handshake = new Handshake(address, host);
+    this.#handshake = handshake;
     this.#silenceMs = limits.statementMs + limits.silenceMs;
   }
 
@@ -107,7 +108,8 @@ export class PostgresConnection {
     const failures: HostFailure[] = [];
     for (const host of address.hosts) {
       try {
-        const connection = new PostgresConnection(host, address, limits, counter);
+        const handshake = new Handshake(address, await findPassword(address, host).catch(asError));
+        const connection = new PostgresConnection(host, handshake, limits, counter);
         await connection.#open(address, isBare);
         return connection;
       } catch (error) {
@@ -396,5 +398,3 @@ export class PostgresConnection {
 
 /** The caller of a guard: those of its flight hear of its failure. */
 const NOBODY: Caller = { resolve: () => undefined, reject: () => undefined };
-
-const asError = (error: unknown): Error => (error instanceof Error ? error : new Error('no connection'));

@@ -37,3 +37,6 @@ export function settle({ asked, failure }: Flight): void {
     else resolve(answer);
   }
 }
+
+export const asError = (error: unknown): Error =>
+  error instanceof Error ? error : new Error('no connection');

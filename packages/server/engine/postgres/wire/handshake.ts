@@ -1,8 +1,7 @@
 /** The start of a session: who we are, and the proof. */
 import { createHash, randomBytes } from 'node:crypto';
-import type { PostgresAddress, PostgresHost } from '../../address.ts';
+import type { PostgresAddress } from '../../address.ts';
 import { NO_PASSWORD, NOT_BOUND } from '../failure.ts';
-import { findPassword } from './pass-file.ts';
 import {
   type Binding,
   beginScram,
@@ -24,7 +23,7 @@ const SASL_FINAL = 12;
 
 export class Handshake {
   readonly #address: PostgresAddress;
-  readonly #host: PostgresHost;
+  readonly #kept: string | Error | undefined;
   readonly #nonce = randomBytes(NONCE_BYTES).toString('base64');
   #hasBegunScram = false;
   #proof: ScramProof | undefined;
@@ -33,9 +32,10 @@ export class Handshake {
   #endPoint: Uint8Array | undefined;
   #binding: Binding = 'none';
 
-  constructor(address: PostgresAddress, host = address.hosts[0] as PostgresHost) {
+  /** `kept`: the password of the password file, or why there is none; it counts only if the server asks for one. */
+  constructor(address: PostgresAddress, kept?: string | Error) {
     this.#address = address;
-    this.#host = host;
+    this.#kept = kept;
   }
 
   /** `endPoint`: the hash of the certificate that the server has shown (channel-binding.ts), if it has */
@@ -105,7 +105,8 @@ export class Handshake {
   }
 
   get #password(): string {
-    const password = this.#address.password ?? findPassword(this.#address, this.#host);
+    const password = this.#address.password ?? this.#kept;
+    if (password instanceof Error) throw password;
     if (password === undefined) {
       throw Object.assign(new Error('the server asks for a password, and none was given'), {
         code: NO_PASSWORD,

@@ -1,5 +1,5 @@
 /** A password from a file as PostgreSQL's own tools read it: lines of `HOST:PORT:DATABASE:USER:PASSWORD`. */
-import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
 import { describeExposure, findExposure } from '@holdfast/protocol';
 import { codeOf } from '../../../error-code.ts';
 import type { PostgresAddress, PostgresHost } from '../../address.ts';
@@ -10,13 +10,13 @@ const ANY = '*';
 const LOCAL = 'localhost';
 const USUAL_FOLDERS: ReadonlySet<string> = new Set(['/var/run/postgresql', '/run/postgresql', '/tmp']);
 
-/** @throws if the file is open to others, or cannot be read */
-export function findPassword(
+/** Rejects if the file is open to others, or cannot be read. */
+export async function findPassword(
   { passFile, database, user }: PostgresAddress,
   { host, port }: PostgresHost,
-): string | undefined {
+): Promise<string | undefined> {
   if (passFile === undefined) return undefined;
-  const text = readPassFile(passFile);
+  const text = await readPassFile(passFile);
   const wanted = [USUAL_FOLDERS.has(host) ? LOCAL : host, String(port), database, user];
   for (const line of (text ?? '').split(/\r?\n/)) {
     if (line.startsWith('#')) continue;
@@ -29,9 +29,9 @@ export function findPassword(
   return undefined;
 }
 
-function readPassFile(path: string): string | undefined {
+async function readPassFile(path: string): Promise<string | undefined> {
   try {
-    return readSecret('the password file', path);
+    return await readSecret('the password file', path);
   } catch (error) {
     const isExposed = codeOf(error) === undefined;
     throw unusableFile(
@@ -47,20 +47,20 @@ function fieldsOf(line: string): string[] {
   );
 }
 
-/** `undefined`: there is no such file. @throws if others can use it, or it cannot be read */
-export function readSecret(what: string, path: string): string | undefined {
-  let file: number;
+/** `undefined`: there is no such file. Rejects if others can use it, or it cannot be read. */
+export async function readSecret(what: string, path: string): Promise<string | undefined> {
+  let file: FileHandle;
   try {
-    file = openSync(path, 'r');
+    file = await open(path, 'r');
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined;
     throw error;
   }
   try {
-    const mode = findExposure(path, fstatSync(file), process.getuid?.());
+    const mode = findExposure(path, await file.stat(), process.getuid?.());
     if (mode !== undefined) throw new Error(describeExposure(what, path, mode));
-    return readFileSync(file, 'utf8');
+    return await file.readFile('utf8');
   } finally {
-    closeSync(file);
+    await file.close();
   }
 }

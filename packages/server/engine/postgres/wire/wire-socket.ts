@@ -1,5 +1,5 @@
 /** The socket to PostgreSQL: TCP, or TLS over it as the address asks. */
-import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { createConnection, isIP, type Socket } from 'node:net';
 import { connect as connectTls, TLSSocket } from 'node:tls';
 import { codeOf } from '../../../error-code.ts';
@@ -29,6 +29,7 @@ export async function openSocket(
   onMade(plain);
   await settled(plain, 'connect');
   if (tls === 'disable' || isLocal) return plain;
+  const options = await tlsOptions(host, address);
   plain.write(new MessageWriter().sslRequest().take());
   const answer = await firstBytes(plain);
   // Exactly one byte: anything more was sent before the encryption, and anybody may have sent it.
@@ -37,7 +38,7 @@ export async function openSocket(
     if (tls === 'prefer') return plain;
     throw closed('the server does not speak TLS');
   }
-  const encrypted = connectTls({ socket: plain, ...tlsOptions(host, address) });
+  const encrypted = connectTls({ socket: plain, ...options });
   onMade(encrypted);
   await settled(encrypted, 'secureConnect');
   return encrypted;
@@ -50,30 +51,30 @@ export function endPointOfSocket(socket: Socket): Uint8Array | undefined {
   return raw === undefined ? undefined : endPointOf(raw);
 }
 
-function tlsOptions(host: string, { tls, tlsRootFile, tlsOwn }: PostgresAddress) {
-  const own = tlsOwn === undefined ? {} : readOwn(tlsOwn);
+async function tlsOptions(host: string, { tls, tlsRootFile, tlsOwn }: PostgresAddress) {
+  const own = tlsOwn === undefined ? {} : await readOwn(tlsOwn);
   // As in PostgreSQL's own tools: `prefer` and `require` encrypt, `verify-ca` asks the authority, `verify-full` also for the host's name.
   if (tls !== 'verify-full' && tls !== 'verify-ca') return { ...own, rejectUnauthorized: false };
-  const ca = tlsRootFile === undefined ? {} : { ca: readNamed('sslrootcert', tlsRootFile) };
+  const ca = tlsRootFile === undefined ? {} : { ca: await readNamed('sslrootcert', tlsRootFile) };
   const name = { host, ...(isIP(host) === 0 ? { servername: host } : {}) };
   const anyName = tls === 'verify-ca' ? { checkServerIdentity: () => undefined } : {};
   return { rejectUnauthorized: true, ...name, ...ca, ...own, ...anyName };
 }
 
-function readOwn({ certificateFile, keyFile }: NonNullable<PostgresAddress['tlsOwn']>) {
+async function readOwn({ certificateFile, keyFile }: NonNullable<PostgresAddress['tlsOwn']>) {
   return {
-    cert: readNamed('sslcert', certificateFile),
-    key: readNamed('sslkey', keyFile, () => readSecret('the key of sslkey,', keyFile)),
+    cert: await readNamed('sslcert', certificateFile),
+    key: await readNamed('sslkey', keyFile, () => readSecret('the key of sslkey,', keyFile)),
   };
 }
 
-function readNamed(
+async function readNamed(
   parameter: string,
   path: string,
-  read: () => string | undefined = () => readFileSync(path, 'utf8'),
-): string {
+  read: () => Promise<string | undefined> = () => readFile(path, 'utf8'),
+): Promise<string> {
   try {
-    const text = read();
+    const text = await read();
     if (text !== undefined) return text;
   } catch (error) {
     if (codeOf(error) === undefined) throw unusableFile((error as Error).message);
