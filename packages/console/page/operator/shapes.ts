@@ -5,6 +5,14 @@ import type { GcResult, SpaceUsage } from '@holdfast/protocol';
 interface Quotas {
   readonly maxBytes: number | null;
   readonly maxNodes: number | null;
+  readonly maxCommits: number | null;
+}
+
+/** null: it cannot be read */
+interface Holdings {
+  /** bytes that were received and are not judged yet */
+  readonly pendingBytes: number | null;
+  readonly commitRows: number | null;
 }
 
 interface Revocation {
@@ -13,7 +21,7 @@ interface Revocation {
   readonly until?: number | string;
 }
 
-export interface App {
+export interface App extends Holdings {
   readonly appId: string;
   readonly issuer: string;
   readonly audience: string;
@@ -25,7 +33,7 @@ export interface App {
   readonly revocations?: readonly Revocation[];
 }
 
-export interface ListedSpace {
+export interface ListedSpace extends Holdings {
   readonly app: string;
   readonly space: string;
   /** null: it cannot be read, and `damage` says why */

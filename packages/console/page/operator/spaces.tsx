@@ -1,7 +1,7 @@
 /** All Spaces, page by page: what each holds, a plan of a collection, and the collection itself. */
 import type { GcResult } from '@holdfast/protocol';
 import { useState } from 'preact/hooks';
-import { QuotaBar } from '../parts/bar.tsx';
+import { Pending, QuotaBar } from '../parts/bar.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { formatBytes, formatCount, formatThings, shellWord } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
@@ -118,6 +118,7 @@ function SpaceTable({
             <th scope="col">Space</th>
             <th scope="col">Stored</th>
             <th scope="col">Nodes</th>
+            <th scope="col">Commits</th>
             <th scope="col" class="number">
               Leased
             </th>
@@ -166,14 +167,14 @@ function SpaceTable({
 
 function UsageCells({
   name,
-  space: { usage, quotas, damage },
+  space: { usage, quotas, damage, pendingBytes, commitRows },
 }: {
   readonly name: string;
   readonly space: ListedSpace;
 }) {
   if (usage === null) {
     return (
-      <td colSpan={3} data-label="Stored">
+      <td colSpan={4} data-label="Stored">
         It cannot be read: {damage}
       </td>
     );
@@ -183,13 +184,17 @@ function UsageCells({
       <td data-label="Stored">
         <QuotaBar
           label={`Bytes of ${name}`}
-          used={usage.readyStoredBytes + usage.reservedBytes}
+          used={usage.readyStoredBytes + usage.reservedBytes + (pendingBytes ?? 0)}
           max={quotas?.maxBytes}
           unit="bytes"
         />
+        <Pending bytes={pendingBytes} />
       </td>
       <td data-label="Nodes">
         <QuotaBar label={`Nodes of ${name}`} used={usage.nodeCount} max={quotas?.maxNodes} unit="count" />
+      </td>
+      <td data-label="Commits">
+        <QuotaBar label={`Commits of ${name}`} used={commitRows ?? 0} max={quotas?.maxCommits} unit="count" />
       </td>
       <td class="number" data-label="Leased">
         {formatCount(usage.leasedNodeCount)}

@@ -28,3 +28,8 @@ export function QuotaBar({
     </span>
   );
 }
+
+/** How much of what is stored was received and is not judged yet; nothing where all is. */
+export function Pending({ bytes }: { readonly bytes: number | null }) {
+  return bytes ? <span class="soft"> {formatBytes(bytes)} of it not judged yet</span> : null;
+}
