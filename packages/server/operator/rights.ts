@@ -20,8 +20,12 @@ export interface RequestCaller {
   readonly requestId: string;
 }
 
+const FOLDER_OWNER: Operator = { name: 'owner', rights: ['all'] };
+
 /** The owner of a data folder, through the channel in it. */
-export const FOLDER_OWNER: Operator = { name: 'owner', rights: ['all'] };
+export function makeOwnerCaller(): RequestCaller {
+  return { operator: FOLDER_OWNER, peer: undefined, requestId: crypto.randomUUID() };
+}
 
 /** `needed`: of the operation; a GET may also be called by who may read. */
 export function mayCall(

@@ -21,7 +21,7 @@ import { LoadHistory } from '../operator/load-history.ts';
 import type { OperatorContext } from '../operator/operation.ts';
 import { type LoadedTokens, OperatorTokens } from '../operator/operator-tokens.ts';
 import { type Check, OK } from '../operator/readiness.ts';
-import { FOLDER_OWNER } from '../operator/rights.ts';
+import { makeOwnerCaller } from '../operator/rights.ts';
 import { ConsoleSignIn, type SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
 import { grantDevAccess } from './dev-app.ts';
@@ -105,9 +105,7 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
   try {
     if (dataDir !== undefined) {
       const channel = openChannel(dataDir, (request, url) =>
-        answerApi(context, request, url, {
-          ...{ operator: FOLDER_OWNER, peer: undefined, requestId: crypto.randomUUID() },
-        }),
+        answerApi(context, request, url, makeOwnerCaller()),
       );
       opened.add(() => channel.close());
       sockets.push(channel);
