@@ -11,6 +11,7 @@ import {
 } from '@holdfast/client/internal';
 import { formatBytes, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
+import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
@@ -80,15 +81,20 @@ async function compare(before: TreeLocation, after: TreeLocation, flags: DiffFla
 /** How often a long comparison says how far it is. */
 const SAID_EVERY_MS = 10_000;
 
-/** Two trees of few nodes may differ in more entries than anyone can wait for: whoever waits is told. */
-class ComparedSoFar {
-  readonly #progress: ProgressReporter;
+/** Folders and differences. No folder on a disk has so many; a few nodes that stand in many places can. */
+const COMPARED_MAX = 100_000_000;
+
+/** Two trees of few nodes may differ in more entries than anyone can wait for: whoever waits is told, and it ends. */
+export class ComparedSoFar {
+  readonly #progress: Pick<ProgressReporter, 'warn'>;
+  readonly #most: number;
   #saidAt = performance.now();
   #directories = 0;
   #differences = 0;
 
-  constructor(progress: ProgressReporter) {
+  constructor(progress: Pick<ProgressReporter, 'warn'>, most = COMPARED_MAX) {
     this.#progress = progress;
+    this.#most = most;
   }
 
   compared(path: TreePath | undefined): void {
@@ -101,7 +107,13 @@ class ComparedSoFar {
     this.#saySometimes(path);
   }
 
+  /** Throws CliError when it is too much. */
   #saySometimes(path: TreePath | undefined): void {
+    if (this.#directories + this.#differences > this.#most) {
+      throw new CliError(
+        `the trees differ in more than ${formatCount(this.#most)} entries, because few nodes stand in very many places; compare a part of them: TREE/PATH`,
+      );
+    }
     if (performance.now() - this.#saidAt < SAID_EVERY_MS) return;
     this.#saidAt = performance.now();
     const so = `${formatCount(this.#directories)} folders compared, ${formatCount(this.#differences)} differences told`;
