@@ -52,7 +52,7 @@ export class WatchedBody {
     this.#watch = watch;
   }
 
-  /** What `reading` resolves to, bytes of a body; rejects as soon as the body is cut off. */
+  /** Resolves as `reading` does, with bytes of a body; rejects as soon as the body is cut off. */
   bring<T>(reading: Promise<T>): Promise<T> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     this.#isAwaited = true;
@@ -68,7 +68,7 @@ export class WatchedBody {
     });
   }
 
-  /** What `use` makes of the whole body, which `reading` resolves to. By then the watch is over. */
+  /** Resolves with the result of `use` for the whole body of `reading`. By then the watch is over. */
   bringWhole<T, R>(reading: Promise<T>, use: (bytes: T) => Awaitable<R>): Promise<R> {
     this.#isAwaited = true;
     return new Promise((resolve, reject) => {

@@ -58,7 +58,7 @@ export const BULK_ANSWERS: Readonly<Record<BulkOperationName, BulkAnswer>> = {
   },
 };
 
-/** What fails before the first byte is an answer of its own; what fails later breaks the answer off. */
+/** A failure before the first byte is an answer of its own; a later one breaks the answer off. */
 async function answerPack(
   { exchange }: AuthorizedCall,
   pieces: AsyncGenerator<Uint8Array>,

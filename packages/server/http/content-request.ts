@@ -22,7 +22,7 @@ export class ContentRequest implements ContentCaller {
   readonly #space: Space;
   readonly #copies: ContentCopies;
   readonly #shares: TenantShares;
-  /** What an earlier look reserved is as large as what this one wants: it was for the same range. */
+  /** An earlier look reserved as much as this one wants, because it was for the same range. */
   #held: Held | undefined;
   #slot: PieceSlot | undefined;
 

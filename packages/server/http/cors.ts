@@ -1,4 +1,4 @@
-/** Which origins may read answers in a browser (docs/api.md, Headers). `*` is safe: there are bearer tokens and no cookies. */
+/** Decides which origins may read answers in a browser (docs/api.md, Headers). `*` is safe: there are bearer tokens and no cookies. */
 import { PREFLIGHT_SECONDS } from './http-limits.ts';
 
 /** `*`, or the origins that may read answers. */

@@ -11,7 +11,7 @@ import { unreadBytesAtMost } from './request-body.ts';
 import { RequestRecord } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
 
-/** What is logged of a failure. Never a URL, a header or a body: they hold tokens and signatures. */
+/** The log entry of a failure. It never holds a URL, a header or a body, because these hold tokens and signatures. */
 export interface FailureReport {
   readonly kind: 'unexpected' | 'storage' | 'registry' | 'keys' | 'caller-gone';
   /** also sent to the caller, unless the caller is gone */
@@ -90,7 +90,7 @@ function isStorageFailure(error: unknown): boolean {
   return typeof code === 'string' && STORAGE_CODE.test(code);
 }
 
-/** Of the operating system, SQLite and PostgreSQL. */
+/** Codes of the operating system, SQLite and PostgreSQL. */
 const DISK_FULL_CODES: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'SQLITE_FULL', '53100']);
 const CAUSES_MAX = 5;
 

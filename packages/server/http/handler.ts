@@ -219,7 +219,7 @@ function answerBulk(
   });
 }
 
-/** What a path of one Space asks for. */
+/** The request that a path of one Space stands for. */
 interface Target {
   /** the ids as they were sent */
   readonly appId: string;

@@ -1,4 +1,4 @@
-/** Which answered requests the audit log is told of, and what. */
+/** Reports answered requests to the audit log. */
 import { ApiError } from '@holdfast/protocol';
 import type { AuditEvent } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
@@ -48,7 +48,7 @@ export function auditAnswer(
 }
 
 function isWanted(log: AuditLog, record: RequestRecord, status: number, isChange: boolean): boolean {
-  // What is no route of ours refuses nobody anything.
+  // A path that is no route of ours refuses nobody anything.
   if (record.operation === 'other') return status >= REFUSED_FROM_STATUS && status !== 404;
   if (isChange || log.withReads) return true;
   return status >= REFUSED_FROM_STATUS && !FOUND_NOTHING.has(status);
@@ -83,7 +83,7 @@ function eventOf(
   const claims = isUpload ? undefined : describeToken(request.headers.get('authorization'));
   return {
     requestId: record.requestId,
-    // What the request asks for, also where the capability is for something else.
+    // The App and Space of the request, also where the capability is for others.
     app: space?.appId ?? capability?.appId,
     space: space?.spaceId ?? capability?.spaceId,
     operation: record.operation,

@@ -62,7 +62,7 @@ export function jsonBytesAtMost(request: Request): number {
   return Math.min(bytes, JSON_BODY_BYTES_MAX);
 }
 
-/** What may still come of a body of which `receivedBytes` were read. */
+/** The bytes that may still come of a body of which `receivedBytes` were read. */
 export function unreadBytesAtMost(request: Request, receivedBytes: number): number {
   if (request.method !== 'POST' && request.method !== 'PUT') return 0;
   const declaredLength = declaredLengthOf(request);
@@ -118,7 +118,7 @@ function withCounted<R>(
   }
 }
 
-/** What comes of `claim`. If it fails, what has come of the body goes at once: the runtime would keep it until it collects garbage. */
+/** Resolves as `claim` does. If it fails, the received part of the body goes at once: the runtime would keep it until it collects garbage. */
 export async function orDropped<T>(request: Request, claim: Awaitable<T>): Promise<T> {
   try {
     return await claim;

@@ -1,4 +1,4 @@
-/** What is learnt of one request while it is answered: for metrics, the audit log and traces. */
+/** The record of one request, filled while it is answered: for metrics, the audit log and traces. */
 import type { Capability, RequestedOperation } from '../auth/capability.ts';
 import type { Space } from '../core/model.ts';
 

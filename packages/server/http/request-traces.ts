@@ -1,4 +1,4 @@
-/** What a trace says of an answered request: never a token, a header or a path with ids. */
+/** The trace of an answered request. It never holds a token, a header or a path with ids. */
 import { BULK_OPERATIONS, OPERATIONS } from '@holdfast/protocol';
 import type { TracedRequest } from '../traces/tracer.ts';
 import type { Exchange } from './exchange.ts';

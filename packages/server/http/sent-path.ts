@@ -21,7 +21,7 @@ type Routed = (request: Bun.BunRequest, server: Bun.Server<undefined>) => Respon
 
 const HASH_CHARACTERS = 64;
 
-/** What the runtime's router is given: every served path, answered only as it was sent. */
+/** The routes for the runtime's router: every served path, answered only as it was sent. */
 export function routesOf(handler: Handler): Readonly<Record<string, Routed>> {
   const spaceRoutes = SPACE_ROUTES.map((route) => {
     return [patternOf(route.path), routeToSpace(handler, route)] as const;
@@ -92,7 +92,7 @@ export function isPathAsSent(route: SpaceRoute, params: Params, path: string): b
 function isAsSent(segments: Readonly<Record<string, string | undefined>>, params: Params): boolean {
   return Object.entries(segments).every(([name, segment]) => {
     const decoded = decode(segment ?? '');
-    // What cannot be decoded is no id; the handler says so.
+    // A text that cannot be decoded is no id; the handler says so.
     return decoded === undefined || decoded === (params[name] ?? '');
   });
 }

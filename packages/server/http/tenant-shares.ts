@@ -1,4 +1,4 @@
-/** What tenants share of one process while their requests are answered (shares/README.md). */
+/** The resources of one process that tenants share while their requests are answered (shares/README.md). */
 
 import { FairRounds } from '../shares/fair-rounds.ts';
 import { FairShares } from '../shares/fair-shares.ts';
@@ -39,7 +39,7 @@ export interface TenantShareOptions {
   readonly waitMsMax?: number;
 }
 
-/** Whoever waits here has sent bytes that the runtime keeps in memory meanwhile. */
+/** A request that waits here has sent bytes that the runtime keeps in memory meanwhile. */
 const WAITERS_WITH_BODIES_MAX = 64;
 const SHARE_WAIT_MS_MAX = 250;
 /** Few processes of many may meet all the requests of one moment. */

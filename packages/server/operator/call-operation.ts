@@ -38,7 +38,7 @@ interface RuntimeInit extends RequestInit {
 }
 
 const MINUTE_MS = 60_000;
-/** What changes or works long is answered in lines, of which one comes every 2 seconds. */
+/** An operation that changes something or works long is answered in lines, of which one comes every 2 seconds. */
 const SILENCE_OF_LINES_MS_MAX = 2 * MINUTE_MS;
 /** Before the answer to a question, for which a server may look at everything. */
 const SILENCE_MS_MAX = 15 * MINUTE_MS;

@@ -5,7 +5,7 @@ import type { Space } from '../core/model.ts';
 import { runGc } from '../core/run-gc.ts';
 import { noteCollection } from '../metrics/note-collection.ts';
 
-/** Of each pass when all is to be collected: long enough to be quick, short enough that a caller who goes away is noticed soon. */
+/** Duration of each pass when all is to be collected: long enough to be efficient, short enough to notice soon that a caller went away. */
 const PASS_NODES = 1_000;
 
 /** One pass over at most `maxNodes`; without it, passes until nothing is left to collect. */

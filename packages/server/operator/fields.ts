@@ -17,14 +17,14 @@ export interface Field<T> {
 
 export type Fields = Readonly<Record<string, Field<unknown>>>;
 
-/** What `run` gets. */
+/** The fields that `run` gets. */
 export type Parsed<F extends Fields> = { readonly [K in keyof F]: F[K] extends Field<infer T> ? T : never };
 
 type OptionalNames<F extends Fields> = {
   [K in keyof F]: undefined extends Parsed<F>[K] ? K : never;
 }[keyof F];
 
-/** What a caller gives: a field that may be left out may also be undefined. */
+/** The fields that a caller gives: one that may be left out may also be undefined. */
 export type Given<F extends Fields> = Omit<Parsed<F>, OptionalNames<F>> & {
   readonly [K in OptionalNames<F>]?: Parsed<F>[K];
 };

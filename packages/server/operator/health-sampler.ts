@@ -113,7 +113,7 @@ function lookAtDisk({ freeSpace }: Core): CheckResult {
   };
 }
 
-/** What no row knows stays on the store, which harms nobody. */
+/** An object that no row knows stays on the store, which harms nobody. */
 function lookAtStrays({ strays }: Core): CheckResult {
   return strays.stopped === undefined ? OK : { status: 'warn', message: strays.stopped };
 }

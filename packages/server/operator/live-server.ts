@@ -1,4 +1,4 @@
-/** What operations can ask of the process that serves, beside its deployment. */
+/** The calls of operations to the process that serves, beside its deployment. */
 import type { AuditLine } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
 import type { FolderBackups } from './folder-backups.ts';

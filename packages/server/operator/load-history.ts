@@ -21,7 +21,7 @@ interface AppLoad {
   readonly errors: number;
 }
 
-/** What happened from the point before to this one. */
+/** The increase from the point before to this one. */
 export interface LoadPoint {
   /** ms since the epoch */
   readonly at: number;

@@ -21,7 +21,7 @@ const PROBLEM: JsonSchema = record({
   code: { enum: Object.keys(PROBLEM_STATUS) },
 });
 
-/** What any operation may be refused with. */
+/** The refusals that any operation may answer. */
 const REFUSALS: Readonly<Record<number, string>> = Object.fromEntries(
   Object.entries(
     Object.groupBy(Object.keys(PROBLEM_STATUS) as ProblemCode[], (code) => PROBLEM_STATUS[code]),

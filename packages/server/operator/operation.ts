@@ -12,7 +12,7 @@ import type { Fields, Parsed } from './fields.ts';
 import type { LiveServer } from './live-server.ts';
 import type { Right } from './rights.ts';
 
-/** What an operation works on: the open deployment, wherever it was opened. */
+/** The subject of an operation: the open deployment, wherever it was opened. */
 export interface OperatorContext {
   readonly place: DeploymentPlace;
   readonly deployment: ServedDeployment;
@@ -68,7 +68,7 @@ export function operation<F extends Fields, O>(described: Operation<F, O>): Oper
   return described;
 }
 
-/** What an operation that needs only a part of the deployment works on. */
+/** The subject of an operation that needs only a part of the deployment. */
 export interface PartCalls {
   readonly apps: Pick<OperationCall, 'registry'>;
   readonly secret: Pick<OperationCall, 'secret'>;

@@ -54,9 +54,9 @@ export type PartOperationName = {
   [N in OperationName]: (typeof OPERATIONS)[N] extends { readonly needs: string } ? N : never;
 }[OperationName];
 
-/** What a caller of the operation gives. */
+/** The fields that a caller of the operation gives. */
 export type InputOf<N extends OperationName> = Given<(typeof OPERATIONS)[N]['input']>;
-/** What the operation answers. */
+/** The answer of the operation. */
 export type OutputOf<N extends OperationName> = (typeof OPERATIONS)[N] extends {
   run(call: OperationCall, input: never): Promise<infer O>;
 }

@@ -12,7 +12,7 @@ import { digestOf, parseTokenLines, type TokenEntry } from './token-lines.ts';
 const LOOK_MS = 1000;
 const WHAT = "the operators' token file";
 
-/** What a process needs to judge tokens: no token is in it. */
+/** The data by which a process judges tokens: no token is in it. */
 export interface LoadedTokens {
   readonly entries: readonly TokenEntry[];
   /** undefined: the entries stay as they are until the server ends */

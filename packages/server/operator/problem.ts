@@ -59,7 +59,7 @@ export interface Problem {
   readonly code: ProblemCode;
 }
 
-/** What the caller is told. Of an unexpected error nothing is told: the log has it. */
+/** The problem that the caller is told. An unexpected error is not told: the log has it. */
 export function problemOf(error: unknown): Problem {
   const code = codeOf(error);
   const detail = code === 'INTERNAL_ERROR' ? 'the log of the server says what happened' : messageOf(error);
@@ -83,7 +83,7 @@ function codeOf(error: unknown): ProblemCode {
   return 'INTERNAL_ERROR';
 }
 
-/** What the rules of the Space API throw, in the words here. */
+/** Errors of the rules of the Space API, in the words here. */
 const API_CODES: Readonly<Record<number, ProblemCode>> = {
   400: 'INVALID_INPUT',
   404: 'NOT_FOUND',

@@ -1,4 +1,4 @@
-/** What operators' tokens may do. */
+/** The rights of operators' tokens. */
 
 /** `read` is every GET. The others are all operations on Apps, on Spaces and their nodes, and on backups. */
 export const RIGHTS = ['read', 'apps', 'spaces', 'backup', 'all'] as const;

@@ -72,7 +72,7 @@ async function runOnFolder<N extends OperationName>(
     try {
       return await callHolder(dataDir, name, input, caller);
     } catch (error) {
-      // What only reads can be asked again; a change may have been made.
+      // An operation that only reads can be asked again; a change may have been made.
       const isHarmless = error instanceof ConnectionBroken && OPERATIONS[name].method === 'GET';
       if (!(error instanceof NoServer) && !isHarmless) throw error;
       if (caller.signal.aborted) throw error;

@@ -32,7 +32,7 @@ export const orNull = (schema: JsonSchema): JsonSchema => ({ anyOf: [schema, { t
 export const USAGE: JsonSchema = SCHEMAS.SpaceUsage;
 /** As runGc of the Space API answers it. */
 export const GC_RESULT: JsonSchema = SCHEMAS.GcResult;
-/** Of an App or a Space; null: no limit. */
+/** The quota of an App or a Space; null: no limit. */
 export const QUOTAS: JsonSchema = record({
   maxBytes: orNull(COUNT),
   maxNodes: orNull(COUNT),

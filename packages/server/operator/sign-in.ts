@@ -24,7 +24,7 @@ export interface SignInCode {
   readonly expiresAt: number;
 }
 
-/** What the console needs to use the Space API. */
+/** The settings by which the console uses the Space API. */
 export interface SpaceAccess {
   readonly url: string;
   readonly app: string;

@@ -63,7 +63,7 @@ export async function checkConfig({
   return { ok: problems.length === 0, problems, found: [...traces.found, ...engines.found], settings };
 }
 
-/** What `serve` would say of the file with the tokens of operators. */
+/** Checks the file with the tokens of operators as `serve` would. */
 async function findBadTokens(config: ServeConfig): Promise<readonly string[]> {
   try {
     await loadGivenTokens(config);

@@ -82,7 +82,7 @@ interface DescribedPlace {
  */
 export type KeepAccess = (access: SpaceAccess) => string | undefined;
 
-/** What the console needs of the App, with a new token. The App's key is in `dataDir`. Throws ServeError. */
+/** The settings of the App for the console, with a new token. The App's key is in `dataDir`. Throws ServeError. */
 export async function grantDevAccess(dataDir: string, url: string): Promise<SpaceAccess> {
   return { url, app: APP_ID, space: SPACE_ID, token: await mintToken(await openKey(dataDir)) };
 }

@@ -1,7 +1,7 @@
 /** The sockets that this process listens on, which the runtime does not hand out. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
-/** What the system's own library is called: the first that can be opened counts. */
+/** Names of the system's own library: the first that can be opened counts. */
 export const SYSTEM_LIBRARIES: readonly string[] = ['libc.so.6', 'libc.so'];
 
 const LISTENING = '0A';
@@ -28,7 +28,7 @@ function namesIn(table: string, port: number): string[] {
     .map((fields) => `socket:[${fields[9]}]`);
 }
 
-/** What a descriptor of this process stands for, as the system names it; empty: nothing. */
+/** The target of a descriptor of this process, as the system names it; empty: none. */
 export function targetOf(descriptor: string | number): string {
   try {
     return readlinkSync(`/proc/self/fd/${descriptor}`);

@@ -1,4 +1,4 @@
-/** What a server writes to its log of requests that failed and of damaged nodes. */
+/** Writes failed requests and damaged nodes to the log of a server. */
 import { KeySetUnavailable } from '../auth/auth-errors.ts';
 import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
 import type { RotReport } from '../core/rotten-nodes.ts';

@@ -1,4 +1,4 @@
-/** What a server opens for its operators: their listener, and the channel in the data folder. */
+/** Opens the listener for operators, and the channel in the data folder. */
 
 import { resolve } from 'node:path';
 import type { AuditLine } from '../audit/audit-event.ts';
@@ -60,7 +60,7 @@ export interface OperatorsOptions {
   readonly port: number | undefined;
 }
 
-/** Of several workers the first opens them: it has the deployment open and does the background work. Throws ServeError. */
+/** The first of several workers opens them: it has the deployment open and does the background work. Throws ServeError. */
 export async function openOperators(options: OperatorsOptions): Promise<Operators> {
   const { config, log, server } = options;
   const { isDraining } = options;

@@ -157,7 +157,7 @@ function describeGrant(signer: Signer, grant: UploadGrant | PackGrant): GivenUpl
   };
 }
 
-/** What other processes on the same folder are receiving of an App. */
+/** The bytes that other processes on the same folder are receiving of an App. */
 function heldByOthers({ bytes: { upload } }: ServedDeployment): (appId: string) => number {
   if (upload.kind === 'direct') return () => 0;
   return (appId) => upload.receiver.heldBytesOfApp(appId, 'other processes');

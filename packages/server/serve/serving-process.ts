@@ -18,7 +18,7 @@ export const FATAL_EXIT_CODE = 70;
 
 export interface ServingProcess {
   readonly port: number;
-  /** What all processes of this server have counted. */
+  /** The counts of all processes of this server. */
   readMetrics(): Promise<MetricsSnapshot>;
   /** of the listener for operators; undefined: there is none in this process */
   readonly operatorPort: number | undefined;

@@ -31,7 +31,7 @@ export interface StartedProgram {
   readonly workerCommand: ProgramCommand;
 }
 
-/** What the worker that has the listener for operators is given. */
+/** The secrets for the worker that has the listener for operators. */
 interface SupervisedOperators {
   readonly signInCode: SignInCode | undefined;
   readonly tokens: LoadedTokens | undefined;

@@ -28,7 +28,7 @@ function areWanted(env: Environment): boolean {
 
 const VARIABLE_PREFIX = 'OTEL_';
 
-/** What a server would do by OpenTelemetry's variables: what is wrong, and what an operator may want to know. */
+/** Checks OpenTelemetry's variables as a server would: faults, and facts for an operator. */
 export async function checkTraces(
   env: Environment,
 ): Promise<{ readonly problems: readonly string[]; readonly found: readonly string[] }> {

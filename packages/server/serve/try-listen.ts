@@ -11,7 +11,7 @@ interface ListenFindings {
 
 /** ms a server has to say that it is one */
 const ANSWER_MS_MAX = 2_000;
-/** What only a server of ours answers, on either listener. */
+/** Signs of a server of ours, on either listener. */
 const SIGNS = {
   '--listen': { path: HEALTH_PATH, answer: '{"status":"ok"}' },
   '--operator-listen': { path: '/livez', answer: 'ok' },

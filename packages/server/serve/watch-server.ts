@@ -63,7 +63,7 @@ function olderBackup(first: number, second: number): number {
   return first === 0 || second === 0 ? Math.max(first, second) : Math.min(first, second);
 }
 
-/** What a user without privileges may still use; 0 where the system does not say. */
+/** The room that a user without privileges may still use; 0 where the system does not say. */
 function readDisk(folder: string): void {
   let disk = { bavail: 0, bsize: 0, ffree: 0 };
   try {

@@ -45,7 +45,7 @@ function readAudit(limit: number): void {
   tell({ kind: 'audit', lines: serving?.readAudit(limit) ?? [] });
 }
 
-/** What is asked one after another: the answers come in the same order. */
+/** Callers that asked one after another: the answers come in the same order. */
 const gathering: ((lines: readonly AuditLine[]) => void)[] = [];
 
 function gatherAudit(limit: number): Promise<readonly AuditLine[]> {
