@@ -1,6 +1,7 @@
 /** Keeps a data folder private that was made, copied or unpacked with wider modes: only its owner may look into it. */
 import { chmodSync, lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { assertOwnFile } from './held-folder.ts';
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
@@ -10,6 +11,18 @@ const OTHERS = 0o077;
 /** What servers make in a data folder. Anything else there is somebody else's and keeps its mode. */
 const OWN_NAME =
   /^(?:(?:holdfast|registry|lock|live)\.db(?:-wal|-shm|-journal)?|secret\.key|dev-key\.jwk|operator\.sock|operator-token|last-backup|content|spool|lost\+found|\.holdfastignore|\.gitignore)$/;
+
+const OWN_FILES: readonly string[] = [
+  ...['holdfast', 'registry', 'lock', 'live'].flatMap((name) =>
+    ['', '-wal', '-shm', '-journal'].map((suffix) => `${name}.db${suffix}`),
+  ),
+  ...['secret.key', 'dev-key.jwk', 'operator-token', 'last-backup', 'content/STORE'],
+];
+
+/** A pipe in the place of a file of ours holds up whoever opens it, and by a link another file is written. @throws NotOurs */
+export function assertOwnFiles(dataDir: string): void {
+  for (const name of OWN_FILES) assertOwnFile(join(dataDir, name));
+}
 
 /** Whether servers make an entry of that name in a data folder. */
 export function isOwnName(name: string): boolean {

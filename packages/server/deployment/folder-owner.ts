@@ -6,6 +6,7 @@ import { readdirSync, readFileSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
+import { assertOwnFiles } from './folder-modes.ts';
 import { SECRET_NAME } from './folder-secret.ts';
 import { parseSwitch } from './parse-switch.ts';
 
@@ -22,12 +23,13 @@ export function isForeignOwnerAllowed(env: Environment): boolean {
 }
 
 /**
- * An empty folder may be anybody's, and one that is missing is made. Throws ServeError for the folder of another user, ConfigError,
- * or the error of the disk.
+ * An empty folder may be anybody's, and one that is missing is made. Throws ServeError for the folder of another user and for what is
+ * no file of ours, ConfigError, or the error of the disk.
  */
 export function assertFolderOwner(dataDir: string, env: Environment = process.env): void {
   const runner = process.geteuid?.();
   const folder = findFolder(dataDir);
+  if (folder !== undefined) assertOwnFiles(dataDir);
   if (runner === undefined || folder === undefined || folder.uid === runner) return;
   if (isForeignOwnerAllowed(env) || readdirSync(dataDir).length === 0) return;
   if (folder.uid === ROOT && isOfRunner(join(dataDir, SECRET_NAME), runner)) return;

@@ -88,7 +88,13 @@ export function readOwnFile(path: string, bytesMax: number, shown = path): Buffe
 
 /** @throws NotOurs if the entry is no file; nothing is opened, and an entry that is missing is none of the caller's concern */
 export function assertOwnFile(path: string): void {
-  const found = lstatSync(path, { throwIfNoEntry: false });
+  let found: Stats | undefined;
+  try {
+    found = lstatSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    // Who opens it says why it cannot be reached.
+    if (codeOf(error) === undefined) throw error;
+  }
   if (found !== undefined && !found.isFile()) throw new NotOurs(path, 'file');
 }
 
