@@ -16,7 +16,8 @@ import type { KnownDeployment, KnownNode } from './deployment.ts';
 import { CALLER, DAY_MS, HOUR_MS, type OpenWorld, OTHER, SPACE, upload, type World } from './world.ts';
 
 const STEPS_MAX = 50;
-const ROOT_REFS_MAX = 100;
+/** so that a list has several pages */
+const ROOT_REFS_AT_ONCE = 2;
 const NODES_PER_GC = 1000;
 const SERVICE_UNAVAILABLE = 503;
 
@@ -131,10 +132,16 @@ async function statusOf(work: () => Promise<unknown>): Promise<Status> {
 async function readRootRefs(world: World, { domains }: KnownDeployment, wrong: string[]): Promise<void> {
   for (const [domain, { revision, balances }] of domains) {
     await statusOf(async () => {
-      const page = await listRootRefs(world.core, SPACE, domain, { limit: ROOT_REFS_MAX });
-      const found = new Map(page.items.map(({ hash, refCount }) => [hash, refCount]));
+      const found = new Map<string, number>();
+      let [cursor, at]: [string | undefined, number | undefined] = [undefined, undefined];
+      do {
+        const page = await listRootRefs(world.core, SPACE, domain, { limit: ROOT_REFS_AT_ONCE, cursor });
+        for (const { hash, refCount } of page.items) found.set(hash, refCount);
+        at ??= page.revision;
+        cursor = page.nextCursor ?? undefined;
+      } while (cursor !== undefined);
       const isRight =
-        page.revision === revision &&
+        at === revision &&
         found.size === balances.size &&
         [...balances].every(([hash, balance]) => found.get(hash) === balance);
       if (!isRight) wrong.push(`the root refs of ${domain} are wrong`);

@@ -62,6 +62,7 @@ export const READ_STATEMENTS = {
   findBalances:
     'SELECT domain, hash, balance, from_revision, row_sum FROM balances WHERE domain = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
   /** ?1 domain, ?2 after */
+  countBalances: 'SELECT count(*) AS count FROM balances WHERE domain = ?1',
   findHistoryHash: 'SELECT hash FROM balance_history WHERE domain = ?1 AND hash > ?2 ORDER BY hash LIMIT 1',
   /** ?1 domain, ?2 hash, ?3 revision: the last record that began at or before it */
   findHistoryAt:
