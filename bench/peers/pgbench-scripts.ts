@@ -118,7 +118,10 @@ function writesOf({ hashes, domains, count }: CommitKeys, revision: string): Fil
   const sums = all('0::bigint');
   const counts = [all('0::bigint'), all('2::bigint'), all('1'), all('false'), sums, sums];
   return [
-    ['advanceRevisions', [SPACE, `ARRAY['${DOMAIN}']`, `ARRAY[(${revision})::bigint]`, next, '1']],
+    [
+      'advanceRevisions',
+      [SPACE, `ARRAY['${DOMAIN}']`, `ARRAY[(${revision})::bigint]`, next, '1', 'ARRAY[0::bigint]'],
+    ],
     [
       'insertCommits',
       [SPACE, `ARRAY['${DOMAIN}']`, REQUEST_IDS, digests, next, 'ARRAY[0::bigint]', REQUEST_SUMS],

@@ -48,13 +48,19 @@ const openRows =
 async function* damagesOf(url: string, content: DirectStore, draw: Draw): AsyncGenerator<Wrong> {
   const columns = await columnsOf(url);
   for (let round = 0; ; round += 1) {
-    for (const column of columns) {
+    for (const column of shuffled(columns, draw)) {
       const row = draw(column.rows);
       const value = round % 2 === 0 ? flipped(column, draw) : wrongValue(column, row, draw);
       const name = `${column.table}.${column.column}, row ${row}, ${value}`;
       yield { name, make: () => copyWith(url, content, { column, row, value }) };
     }
   }
+}
+
+/** A run that is short meets columns of all tables. */
+function shuffled(columns: readonly Column[], draw: Draw): Column[] {
+  const left = [...columns];
+  return columns.map(() => left.splice(draw(left.length), 1)[0] as Column);
 }
 
 async function columnsOf(url: string): Promise<Column[]> {

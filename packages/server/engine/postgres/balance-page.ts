@@ -61,7 +61,10 @@ export async function findBalancePage(
       items.push({ hash, balance });
       if (items.length === page.limit) return { revision, items };
     }
-    if (step.resumeAfter === undefined) return { revision, items };
+    if (step.resumeAfter === undefined) {
+      await assertAllThere(pool, space, domain, share);
+      return { revision, items };
+    }
     after = step.resumeAfter;
   }
 }
@@ -81,6 +84,7 @@ async function findLatest(
   const revision = first.revision as number;
   assertDomain(space, domain, [revision, first.history_floor as number], first.domain_sum);
   const found = rows.filter(({ hash }) => hash !== null);
+  if (found.length < limit) await assertAllThere(pool, space, domain, share);
   return {
     revision,
     items: found.map((row) => {
@@ -90,6 +94,19 @@ async function findLatest(
       return { hash, balance };
     }),
   };
+}
+
+/** At the end of a walk: a balance whose row says another domain or Space is met by none of its pages. */
+async function assertAllThere(
+  pool: PostgresPool,
+  space: SpaceKey,
+  domain: string,
+  share: Space | undefined,
+): Promise<void> {
+  const { rows } = await pool.read(DOING, SQL.countBalances, [space, domain], share);
+  const { counted = null, found } = rows[0] ?? {};
+  if (counted !== null && counted !== found)
+    throw new RowDamaged('balances', `a node in the domain ${JSON.stringify(domain)}`);
 }
 
 /** A domain with commits or balances has a row: without it nobody knows its revision. */

@@ -20,6 +20,7 @@ import packs from './migrations/0009-packs.sql' with { type: 'text' };
 import contentsToPack from './migrations/0010-contents-to-pack.sql' with { type: 'text' };
 import pending from './migrations/0011-pending.sql' with { type: 'text' };
 import rowSums from './migrations/0012-row-sums.sql' with { type: 'text' };
+import balanceCounts from './migrations/0013-balance-counts.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -39,6 +40,8 @@ const MIGRATIONS: readonly Migration[] = [
   { sql: pending, minCompatible: 9 },
   // An older build would leave sums as they were, and every row that it changes would count as damaged.
   { sql: rowSums, minCompatible: 12 },
+  // An older build would change balances and not their number.
+  { sql: balanceCounts, minCompatible: 13 },
 ];
 
 /** ms all migrations may take, and the wait for another process that runs them */

@@ -264,12 +264,14 @@ export class RootRefLedger {
     if (made.length > 0) {
       const first = this.#firstRevision;
       const sums = made.map(([domain, { revision }]) => domainSum(this.#space, domain, revision, first));
-      writes.push(['insertDomains', [this.#space, names(made), revisions(made), sums, first]]);
+      const counts = made.map(([, state]) => countMore(state));
+      writes.push(['insertDomains', [this.#space, names(made), revisions(made), sums, first, counts]]);
     }
     if (advanced.length > 0) {
       const since = advanced.map(([, { stored = 0 }]) => stored);
       const columns = [names(advanced), since, revisions(advanced)];
-      writes.push(['advanceRevisions', [this.#space, ...columns, advanced.length]]);
+      const more = advanced.map(([, state]) => countMore(state));
+      writes.push(['advanceRevisions', [this.#space, ...columns, advanced.length, more]]);
     }
     for (const [, state] of [...made, ...advanced]) state.stored = state.revision;
     return writes;
@@ -296,6 +298,14 @@ export class RootRefLedger {
     if (gone.length > 0) writes.push(['deleteBalances', [this.#space, ...keysToSql(gone), gone.length]]);
     return writes;
   }
+}
+
+/** By how many balances the domain has more than are stored. */
+function countMore({ balances }: Domain): number {
+  let more = 0;
+  for (const { stored, current } of balances.values())
+    more += Number(current !== undefined) - Number(stored !== undefined);
+  return more;
 }
 
 function keysToSql(keys: readonly { readonly domain: string; readonly hash: Hash }[]): [string[], string[]] {

@@ -17,14 +17,16 @@ export const ROOT_REF_STATEMENTS = {
   /** Root refs of one transaction, or of several commits that share one: every array has an element per row. */
   lockDomains:
     'SELECT domain, revision, history_floor, row_sum FROM domains WHERE space = $1 AND domain = ANY ($2::text[]) ORDER BY domain FOR UPDATE',
-  /** $4 sums, $5 the revision before their first one */
-  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, commit_count, row_sum)
-    SELECT $1::uuid, domain, revision, $5::bigint, revision - $5::bigint, sum + ${MISSED_DOMAIN} FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS given (domain, revision, sum)
+  /** $4 sums, $5 the revision before their first one, $6 how many balances */
+  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, commit_count, row_sum, balance_count)
+    SELECT $1::uuid, domain, revision, $5::bigint, revision - $5::bigint, sum + ${MISSED_DOMAIN}, balances
+    FROM unnest($2::text[], $3::bigint[], $4::bigint[], $6::bigint[]) AS given (domain, revision, sum, balances)
     ORDER BY domain`,
-  /** $3 from which revision, $4 to which, $5 how many */
+  /** $3 from which revision, $4 to which, $5 how many, $6 by how many balances more */
   advanceRevisions: guarded(
     `UPDATE domains SET revision = given.until, commit_count = domains.commit_count + given.until - given.since,
-       row_sum = ${sumOfDomain('given.until')} FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS given (domain, since, until)
+       balance_count = domains.balance_count + given.more, row_sum = ${sumOfDomain('given.until')}
+     FROM unnest($2::text[], $3::bigint[], $4::bigint[], $6::bigint[]) AS given (domain, since, until, more)
      WHERE domains.space = $1 AND domains.domain = given.domain COLLATE "C" AND domains.revision = given.since`,
     '$5::bigint',
   ),
@@ -59,6 +61,9 @@ export const ROOT_REF_STATEMENTS = {
      WHERE balances.space = $1 AND balances.domain = given.domain COLLATE "C" AND balances.hash = given.hash`,
     '$4::bigint',
   ),
+  /** How many balances the domain must have, and how many it has. */
+  countBalances: `SELECT balance_count AS counted, (SELECT count(*) FROM balances WHERE space = $1 AND domain = $2) AS found
+    FROM domains WHERE space = $1 AND domain = $2`,
   /** Whether there is what only a domain with a row has. */
   findRestsOfDomain: `SELECT ${hasRests('$2')} AS has`,
   /** $3 after, $4 limit: the page of the latest revision. One row without a hash when it is empty; `has_rests`: its domain is damaged. */

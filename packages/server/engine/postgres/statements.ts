@@ -266,7 +266,7 @@ const listedSpaces = (condition: string, endedCount = ENDED_COUNT): string =>
 export const BACKGROUND_STATEMENTS = {
   ...PACK_BACKGROUND_STATEMENTS,
   /** Of a purge, within one Space ($1). Cursors of earlier revisions find no history. */
-  closeDomains: `UPDATE domains SET history_floor = revision + 1, revision = revision + 1,
+  closeDomains: `UPDATE domains SET history_floor = revision + 1, revision = revision + 1, balance_count = NULL,
       row_sum = ${sumOfDomain('domains.revision + 1', 'domains.revision + 1')} WHERE space = $1`,
   /** $2 hashes at most */
   takeBalances: `WITH taken AS MATERIALIZED (
