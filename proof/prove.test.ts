@@ -56,7 +56,7 @@ test('options that are wrong are refused', () => {
 test(
   'every section works within a budget of a few seconds',
   async () => {
-    const child = Bun.spawn([process.execPath, 'proof/main.ts', '--budget', '3s', '--seed', '27'], {
+    const child = Bun.spawn([process.execPath, 'proof/main.ts', '--budget', '6s', '--seed', '27'], {
       ...{ cwd: ROOT, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
     });
     const [said, failed] = await Promise.all([child.stdout, child.stderr].map((s) => new Response(s).text()));

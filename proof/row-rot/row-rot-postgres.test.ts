@@ -4,7 +4,7 @@ import { openPostgres } from '../../test/support/postgres-server.ts';
 import { postgresSubject } from './postgres.ts';
 import { runRowRot } from './run.ts';
 
-const DAMAGES = 40;
+const DAMAGES = 20;
 const TEST_MS_MAX = 1_200_000;
 /** Any other will do: the failures say which damage it was. */
 const SEED = 27;

@@ -47,9 +47,9 @@ interface Plan {
 
 const STATEMENTS = Object.entries({ ...SPACE_STATEMENTS, ...BACKGROUND_STATEMENTS });
 
-/** Few rows of a Space, or sums over all that are received in it, and the walk of a clock that stepped back, which is documented with its statement. */
+/** Few rows of a Space, or sums over all that are received in it, and the walks of a clock that stepped back and of a row that is mended. */
 const READ_WHOLE =
-  /^(?:spaces|usage_counters|domains|packs_reserving|uploads_received|packs_received)_?|^readCounters:nodes_pkey/;
+  /^(?:spaces|usage_counters|domains|packs_reserving|uploads_received|packs_received)_?|^(?:readCounters|countHolders):nodes_pkey/;
 
 let databases: TestDatabases;
 let stage: Awaited<ReturnType<typeof openStage>>;
