@@ -107,7 +107,7 @@ export const FREE_BYTES = METRICS.gauge(
 );
 export const FREE_INODES = METRICS.gauge(
   'holdfast_data_free_inodes',
-  'Free inodes of the file system that holds the data folder',
+  'Free inodes of the file system that holds the data folder; 0 also where it makes them as needed (btrfs)',
   { merge: 'max' },
 );
 
