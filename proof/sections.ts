@@ -2,6 +2,7 @@
 import { fuzzSection } from './fuzz/run-fuzz.ts';
 import { runKills } from './kills/run-kills.ts';
 import { runModel } from './model/run-model.ts';
+import { runPowerLoss } from './power-loss/run-power-loss.ts';
 import { postgresRotSection, rowRotSection } from './row-rot/sections.ts';
 import { schedulesSection } from './schedules/section.ts';
 import type { Section } from './section.ts';
@@ -9,6 +10,7 @@ import type { Section } from './section.ts';
 export const SECTIONS: readonly Section[] = [
   { name: 'row-rot', run: rowRotSection },
   { name: 'row-rot-postgres', run: postgresRotSection },
+  { name: 'power-loss', run: runPowerLoss },
   { name: 'fuzz', run: fuzzSection },
   { name: 'schedules', run: schedulesSection },
   { name: 'kills', run: runKills },

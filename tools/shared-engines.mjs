@@ -12,6 +12,7 @@ const DOORS = new Map([
   [join('test', 'support', 'headless-chromium.ts'), 'chromium'],
   [join('test', 'support', 'systemd-analyze.ts'), 'systemd'],
   [join('test', 'support', 'promtool.ts'), 'promtool'],
+  [join('test', 'support', 'strace.ts'), 'strace'],
   [join('test', 'support', 'holdfast-command.ts'), 'holdfast'],
 ]);
 /** What the distribution has; `postgres` comes from npm. */
@@ -20,9 +21,10 @@ const INSTALLERS = new Map([
   ['chromium', join('tools', 'install-chromium.mjs')],
   ['systemd', join('tools', 'install-systemd.mjs')],
   ['promtool', join('tools', 'install-promtool.mjs')],
+  ['strace', join('tools', 'install-strace.mjs')],
 ]);
 /** Only installed: each file starts its own. */
-const NOT_KEPT = new Set(['chromium', 'systemd', 'promtool']);
+const NOT_KEPT = new Set(['chromium', 'systemd', 'promtool', 'strace']);
 const KEEPER = join('test', 'support', 'shared-engines.ts');
 const INSTALL_TIMEOUT_MS = 30 * 60 * 1000;
 

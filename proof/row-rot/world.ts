@@ -111,7 +111,12 @@ const NO_QUOTAS: Core['quotas'] = {
   findAppExcess: async () => undefined,
 } as unknown as Core['quotas'];
 
-function lease({ core }: World, hash: Hash, durationMs = MINUTE_MS, space = SPACE): Promise<LeaseResponse> {
+export function lease(
+  { core }: World,
+  hash: Hash,
+  durationMs = MINUTE_MS,
+  space = SPACE,
+): Promise<LeaseResponse> {
   return leaseNode(core, space, hash, durationMs, () => ORIGIN);
 }
 

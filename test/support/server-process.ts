@@ -167,7 +167,7 @@ export async function readPrinted(
  * The environment without settings of the developer's own that would steer the tool. Profiles have no place: `serve --dev` keeps one,
  * which commands of other tests would find.
  */
-function cleanEnvironment(): Record<string, string> {
+export function cleanEnvironment(): Record<string, string> {
   const isSetting = /^(?:HOLDFAST_|AWS_|OTEL_)/;
   const entries = Object.entries(process.env).filter(([name]) => !isSetting.test(name));
   return { ...(Object.fromEntries(entries) as Record<string, string>), XDG_CONFIG_HOME: NO_FOLDER };

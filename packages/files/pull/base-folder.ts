@@ -1,5 +1,5 @@
 /** Makes the folder that a pull fills. If another entry stands there, `force` replaces it. */
-import { lstatSync, mkdirSync, renameSync, type Stats, statSync, unlinkSync } from 'node:fs';
+import { lstatSync, mkdirSync, realpathSync, renameSync, type Stats, statSync, unlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { PullTargetError } from '@holdfast/client';
 import { explain } from './failure.ts';
@@ -16,8 +16,7 @@ export function makeBase(
   sync: (folder: Buffer) => void = syncFolder,
 ): void {
   try {
-    const firstMade = mkdirSync(base, { recursive: true });
-    if (fsync && firstMade !== undefined) syncAbove(base, firstMade, sync);
+    mkdirSync(base, { recursive: true });
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : '';
     if (code !== 'EEXIST' && code !== 'ENOTDIR' && code !== 'ENOENT')
@@ -30,17 +29,25 @@ export function makeBase(
     const isReplaceable = isNamed && !isSpecial(base);
     if (!isReplaceable || !force) throw refuse(base, found, isReplaceable);
     replaceByFolder(base);
-    if (fsync) syncAbove(base, base, sync);
   }
+  if (fsync) syncAbove(base, sync);
 }
 
-/** Makes the names of new folders durable: of `base`, and of those above it up to `firstMade`. The pull does so for what is in `base`. */
-function syncAbove(base: string, firstMade: string, sync: (folder: Buffer) => void): void {
+/**
+ * Makes the names in `base` durable, and all on its file system that lead to it: a killed pull may have made some of them and not synced
+ * them. A folder that we may not open is none that a pull made.
+ */
+function syncAbove(base: string, sync: (folder: Buffer) => void): void {
   try {
-    for (let made = base; made.length >= firstMade.length; made = dirname(made))
-      sync(Buffer.from(dirname(made)));
+    const { dev } = statSync(base);
+    let next = realpathSync(base);
+    for (let at = ''; at !== next && statSync(next).dev === dev; next = dirname(next)) {
+      at = next;
+      sync(Buffer.from(at));
+    }
   } catch (error) {
-    throw explain(error, `${base} cannot be made durable`);
+    const code = error instanceof Error && 'code' in error ? error.code : '';
+    if (code !== 'EACCES' && code !== 'EPERM') throw explain(error, `${base} cannot be made durable`);
   }
 }
 

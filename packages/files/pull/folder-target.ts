@@ -1,10 +1,8 @@
 /** A folder of this machine as the target of a pull. */
 import {
-  closeSync,
   fstatSync,
   lstatSync,
   mkdirSync,
-  openSync,
   readdirSync,
   readlinkSync,
   renameSync,
@@ -27,9 +25,10 @@ import {
 } from '@holdfast/client/internal';
 import { makeFolderIn } from '../folder-calls.ts';
 import { type FolderAccess, openFolders } from './checked-folders.ts';
+import { openExistingFile } from './existing-file.ts';
 import { explain, shownPath } from './failure.ts';
 import type { FileWriter } from './file-writer.ts';
-import { findStat, isReplaceable, kindOf, READ_FLAGS, swapCase, syncFolder } from './local-entries.ts';
+import { findStat, isReplaceable, kindOf, swapCase, syncFolder } from './local-entries.ts';
 import {
   type AbandonedFile,
   closeLater,
@@ -136,6 +135,7 @@ class LocalTarget implements FolderTarget {
       const stat = this.#findStat(at);
       if (stat === undefined) return undefined;
       const kind = kindOf(stat);
+      if (kind === 'folder' && this.#how.fsync) syncFolder(at);
       return {
         kind,
         bytes: stat.size,
@@ -148,20 +148,15 @@ class LocalTarget implements FolderTarget {
 
   openExisting(path: TreePath): ExistingFile {
     return this.#try(path, 'cannot be read', () => {
-      const descriptor = openSync(this.#locate(path), READ_FLAGS);
-      if (!fstatSync(descriptor).isFile()) {
-        closeSync(descriptor);
-        throw new PullTargetError(`${this.#shown(path)} is not a file any more; run the same command again`);
-      }
-      return {
-        read: (offset, length) => readRange(descriptor, offset, length),
-        close: () => closeSync(descriptor),
-      };
+      const existing = openExistingFile(this.#locate(path), this.#how.fsync);
+      if (existing !== undefined) return existing;
+      throw new PullTargetError(`${this.#shown(path)} is not a file any more; run the same command again`);
     });
   }
 
   setExecutable(path: TreePath, isExecutable: boolean): void {
     this.#try(path, 'cannot get its mode', () => setExecutable(this.#locate(path), isExecutable));
+    if (this.#how.fsync) this.openExisting(path).close();
   }
 
   hasTime(path: TreePath, mtimeNs: bigint): boolean {

@@ -1,0 +1,51 @@
+/** Reads what strace wrote down (test/support/strace.ts). */
+import { readFileSync } from 'node:fs';
+
+export interface Call {
+  readonly name: string;
+  readonly process: number;
+  readonly args: string;
+  readonly result: number;
+  /** what `-y` says of a descriptor that was opened */
+  readonly resultPath: string | undefined;
+  /** lines of the trace; nothing is known of an order between calls that overlap */
+  readonly start: number;
+  readonly end: number;
+}
+
+const LINE = /^(\d+)\s+(.*)$/;
+const DONE = /^(\w+)\((.*)\)\s+= (-?\d+|\?)(?:<([^>]*)>)?/s;
+const UNFINISHED = /^(\w+\(.*?)\s*<unfinished \.\.\.>$/s;
+const RESUMED = /^<\.\.\. \w+ resumed>(.*)$/s;
+
+/** Calls that failed are left out, but for those that a kill cut off. `first`: the number of the first line. */
+export function readTrace(path: string, first: number): { readonly calls: Call[]; readonly next: number } {
+  const lines = readFileSync(path, 'latin1').split('\n');
+  const begun = new Map<string, { text: string; start: number }>();
+  const leaders = new Map<string, number>();
+  const calls: Call[] = [];
+  for (const [index, line] of lines.entries()) {
+    const [, thread = '', said = ''] = LINE.exec(line) ?? [];
+    const at = first + index;
+    const unfinished = UNFINISHED.exec(said)?.[1];
+    if (unfinished !== undefined) {
+      begun.set(thread, { text: unfinished, start: at });
+      continue;
+    }
+    const rest = RESUMED.exec(said)?.[1];
+    const from = rest === undefined ? undefined : begun.get(thread);
+    const call = DONE.exec(from === undefined ? said : `${from.text}${rest}`);
+    if (call === null) continue;
+    const [, name = '', args = '', result = '?', resultPath] = call;
+    const process = leaders.get(thread) ?? Number(thread);
+    if (/^(?:clone3?|v?fork)$/.test(name) && args.includes('CLONE_THREAD')) leaders.set(result, process);
+    if (result.startsWith('-')) continue;
+    const span = { start: from?.start ?? at, end: at };
+    const opened = resultPath === undefined ? undefined : decode(resultPath).toString();
+    calls.push({ name, process, args, result: Number(result), resultPath: opened, ...span });
+  }
+  return { calls, next: first + lines.length };
+}
+
+/** As `-xx` writes bytes. */
+export const decode = (text: string): Buffer => Buffer.from(text.replaceAll('\\x', ''), 'hex');

@@ -1,0 +1,32 @@
+/** strace, which stands beside a real process and writes down its system calls, or lets some fail. tools/install-strace.mjs installs it. */
+import { join } from 'node:path';
+import { runEngineCommand } from './engine-process.ts';
+import { ROOT } from './server-process.ts';
+
+/** More than any one write: strace cuts off what is longer. */
+const STRING_BYTES = 4 * 1024 * 1024;
+/** All that changes files, and what is needed to follow descriptors and answers. */
+const CALLS = [
+  ...['open', 'openat', 'creat', 'close', 'dup', 'dup2', 'dup3', 'lseek'],
+  ...['mkdir', 'mkdirat', 'rename', 'renameat', 'renameat2', 'link', 'linkat', 'symlink', 'symlinkat'],
+  ...['unlink', 'unlinkat', 'rmdir', 'write', 'pwrite64', 'writev', 'pwritev', 'pwritev2'],
+  ...['ftruncate', 'truncate', 'fallocate', 'fsync', 'fdatasync', 'copy_file_range'],
+  ...['recvfrom', 'sendto', 'sendmsg', 'clone', 'clone3', 'fork', 'vfork', 'exit_group'],
+];
+
+/** Seeks the program, and installs it at need. False: this machine lets nobody trace, which is said. */
+export async function ensureStrace(): Promise<boolean> {
+  await runEngineCommand(['node', join(ROOT, 'tools', 'install-strace.mjs')]);
+  const { exitCode, stderr } = Bun.spawnSync(['strace', '-D', '-o', '/dev/null', 'true'], {
+    stdin: 'ignore',
+  });
+  if (exitCode !== 0) console.error(`strace may trace nothing here, so nothing is tested by it: ${stderr}`);
+  return exitCode === 0;
+}
+
+/** Before a command, which keeps its own process id and end. `faults` are those of `inject=`. */
+export function straceTo(path: string, faults: readonly string[] = []): string[] {
+  const injected = faults.flatMap((fault) => ['-e', `inject=${fault}`]);
+  const shown = ['-y', '-xx', '-s', String(STRING_BYTES), '-e', `trace=${CALLS.join(',')}`];
+  return ['strace', '-D', '-f', ...shown, ...injected, '-o', path];
+}
