@@ -22,6 +22,9 @@ const SERVER = '@holdfast/server';
 /** The local state of pushes by the command line. */
 export const FILES_STATE = 'packages/files/state/';
 
+/** Gateways and mounts: what people already use opens onto names. */
+const DOORS = 'packages/cli/doors/';
+
 /** The port to the registered Apps. */
 const REGISTRY_PORT = 'packages/server/auth/registry-store.ts';
 /** The ports by which engines give and take whole deployments. */
@@ -67,6 +70,16 @@ export const ROOMS: readonly Room[] = [
   },
   ...clientRooms(),
   ...filesRooms(),
+  {
+    folder: DOORS,
+    folders: [
+      DOORS,
+      ...['cli-error.ts', 'files.ts', 'terminal/output.ts'].map((file) => `packages/cli/${file}`),
+    ],
+    packages: [PROTOCOL, CLIENT, CLIENT_INTERNAL],
+    nodeModules: true,
+    reason: 'a door is a client over the SDK: it knows no command and no server',
+  },
   {
     folder: 'packages/cli/',
     folders: ['packages/cli/'],

@@ -14,16 +14,18 @@ import { nameOf } from './usage-words.ts';
 /** Arguments that may hold a path whose text is not enough; most commands do without the code that follows those. */
 const TO_BE_FOLLOWED = /\.\.(?:\/|$)|\/\.?$/;
 
+const ENDING_ITSELF: ReadonlySet<string> = new Set(['holdfast serve', 'holdfast gateway webdav']);
+
 /** Whose action has begun. */
 let running: Command | undefined;
 
 async function run(args: readonly string[]): Promise<ExitCode> {
   try {
     const program = await buildProgram(args);
-    // A server has its own way to end: it drains.
+    // A server and a gateway have their own way to end: they drain.
     program.hook('preAction', async (_, command) => {
       running = command;
-      if (command.name() !== 'serve') watchForInterruption();
+      if (!ENDING_ITSELF.has(nameOf(command))) watchForInterruption();
       const given = [...args, process.env.HOLDFAST_DATA ?? ''];
       if (given.some((text) => TO_BE_FOLLOWED.test(text)))
         (await import('./trees/given-path.ts')).settlePaths(command);

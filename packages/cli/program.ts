@@ -37,6 +37,12 @@ const GROUPS: readonly (readonly [string, Readonly<Record<string, () => Promise<
     },
   ],
   [
+    'Doors:',
+    {
+      gateway: async () => (await import('./commands/gateway.ts')).registerGatewayCommand,
+    },
+  ],
+  [
     'Connections:',
     {
       login: async () => (await import('./commands/login.ts')).registerLoginCommand,

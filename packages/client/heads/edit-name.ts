@@ -28,6 +28,8 @@ export interface EditNameOptions extends Omit<EditTreeOptions, 'leaseDurationMs'
    * younger than `within`, ms.
    */
   readonly amend?: { readonly within: number } | undefined;
+  /** Judges the head before the edits are done on it, again on each newer one; what it throws ends the call. */
+  readonly check?: ((head: Snapshot | undefined) => void | Promise<void>) | undefined;
 }
 
 export interface NameEdited extends TreeEdited {
@@ -64,6 +66,7 @@ export async function editName(
     joinCatalog(client, editor),
     async (snapshots) => {
       const head = findHead(snapshots, name);
+      await options.check?.(head);
       const tree = await editor.apply(head?.root);
       amended = findAmended(head, clock.now(), options);
       const message = options.message || amended?.message;

@@ -1,0 +1,63 @@
+/** `holdfast gateway webdav`: names as folders for every program that speaks WebDAV. */
+import type { Command } from 'commander';
+import { CliError } from '../cli-error.ts';
+import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
+import { printNote } from '../terminal/output.ts';
+import { parseNameValue, requireNamesReader, requireNamesWriter } from '../trees/names.ts';
+
+interface Flags extends ConnectionFlags {
+  readonly listen: string;
+  readonly readOnly?: true;
+  readonly user?: string;
+  readonly passwordFile?: string;
+  readonly open?: true;
+}
+
+const HELP = `
+Each NAME is a folder (all names of the token's refDomain if none is given). What is written becomes a snapshot of the name. A password
+is made at each start and printed once. Locks are not offered yet, so Finder, Windows and Office only read.
+
+Examples:
+  holdfast gateway webdav notes
+  rclone sync ./notes :webdav:notes --webdav-url http://127.0.0.1:8430 --webdav-user holdfast --webdav-pass ...`;
+
+export function registerGatewayCommand(program: Command): void {
+  const gateway = program.command('gateway').description('open names to what other programs speak');
+  const command = gateway
+    .command('webdav')
+    .description('names as folders over WebDAV')
+    .argument('[names...]', 'only these', (name: string, all: readonly string[] | undefined) => [
+      ...(all ?? []),
+      parseNameValue(name),
+    ])
+    .option('--listen <address>', 'where it listens', '127.0.0.1:8430')
+    .option('--read-only', 'refuse writes')
+    .option('--user <user>', 'the user of the password (default: holdfast)')
+    .option('--password-file <file>', 'file that holds the password alone')
+    .option('--open', 'no password, on an address of this machine');
+  withConnection(command, HELP).action(serveWebdav);
+}
+
+async function serveWebdav(names: readonly string[], flags: Flags): Promise<void> {
+  await requireNamesReader(flags);
+  const isReadOnly = flags.readOnly === true || !(await mayWrite(flags));
+  const [{ runDoor }, { createDav }, { NameStore }] = await Promise.all([
+    import('../doors/door.ts'),
+    import('../doors/webdav/dav.ts'),
+    import('../doors/webdav/name-store.ts'),
+  ]);
+  await withClient(flags, (client) =>
+    runDoor('webdav', flags, createDav(new NameStore(client, names), isReadOnly)),
+  );
+}
+
+async function mayWrite(flags: Flags): Promise<boolean> {
+  try {
+    await requireNamesWriter(flags);
+    return true;
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error;
+    printNote(`${error.message}; it starts read-only`);
+    return false;
+  }
+}

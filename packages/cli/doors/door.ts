@@ -1,0 +1,201 @@
+/**
+ * What every gateway has: an address that it says, a password, and an end. A gateway is a client like any other; what a request gets
+ * from the server that cannot be reached is 503, and the gateway goes on.
+ */
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { CasError, CatalogError, EditError } from '@holdfast/client';
+import { CliError, UsageError } from '../cli-error.ts';
+import { readTextFile } from '../files.ts';
+import { printable, printLine, printNote } from '../terminal/output.ts';
+
+export interface DoorFlags {
+  readonly listen: string;
+  readonly user?: string;
+  readonly passwordFile?: string;
+  readonly open?: true;
+}
+
+/** An answer of a gateway that is no success. */
+export class DoorError extends Error {
+  override readonly name = 'DoorError';
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(status: number, message: string, headers: Readonly<Record<string, string>> = {}) {
+    super(message);
+    this.status = status;
+    this.headers = headers;
+  }
+}
+
+export type DoorHandler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+
+const PASSWORD_BYTES = 24;
+const USER_DEFAULT = 'holdfast';
+/** What is being received has so long to be finished after a signal. */
+const DRAIN_MS_MAX = 10_000;
+const RETRY_AFTER_S = 2;
+const LOOPBACK = /^(?:127\.\d+\.\d+\.\d+|::1|localhost)$/;
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Throws UsageError. */
+function parseListen(text: string): Address {
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(text);
+  const port = Number(match?.[3]);
+  const host = match?.[1] ?? match?.[2];
+  if (host === undefined || port > 65_535) {
+    throw new UsageError(
+      `--listen ${JSON.stringify(text)} is no address: write HOST:PORT, such as 127.0.0.1:8430`,
+    );
+  }
+  return { host, port };
+}
+
+/** Serves until SIGTERM or Ctrl-C. Throws CliError when the address is taken, UsageError for flags that exclude each other. */
+export async function runDoor(word: string, flags: DoorFlags, handle: DoorHandler): Promise<void> {
+  const address = parseListen(flags.listen);
+  const password = await findPassword(flags, address);
+  const user = flags.user ?? USER_DEFAULT;
+  const server = createServer((request, response) => {
+    const isRight = password === undefined || isAllowed(request, user, password.text);
+    void answer(request, response, isRight ? handle : refuse);
+  });
+  await listen(server, address);
+  const { port } = server.address() as AddressInfo;
+  const host = address.host.includes(':') ? `[${address.host}]` : address.host;
+  printLine(`holdfast ${word} on http://${host}:${port}/`);
+  if (password?.isMade) {
+    printLine(`user: ${user}`);
+    printLine(`password: ${password.text}`);
+  }
+  if (password === undefined) printNote('there is no password: anyone on this machine may read and write');
+  await untilSignal();
+  await drain(server);
+}
+
+interface Password {
+  readonly text: string;
+  readonly isMade: boolean;
+}
+
+async function findPassword(flags: DoorFlags, { host }: Address): Promise<Password | undefined> {
+  const { open, user, passwordFile } = flags;
+  if (open && (user !== undefined || passwordFile !== undefined)) {
+    throw new UsageError('--open has no password: leave --user and --password-file out');
+  }
+  if (open && !LOOPBACK.test(host))
+    throw new UsageError('--open is for an address of this machine only, such as 127.0.0.1');
+  if (open) return undefined;
+  if (passwordFile === undefined)
+    return { text: randomBytes(PASSWORD_BYTES).toString('base64url'), isMade: true };
+  const text = (await readTextFile(passwordFile, 'the password')).trimEnd();
+  if (text === '') throw new CliError(`${passwordFile} is empty; it holds the password alone`);
+  return { text, isMade: false };
+}
+
+function isAllowed({ headers }: IncomingMessage, user: string, password: string): boolean {
+  const given = /^Basic +([A-Za-z0-9+/]+=*)$/i.exec(headers.authorization ?? '')?.[1] ?? '';
+  const [is, wanted] = [Buffer.from(given, 'base64'), Buffer.from(`${user}:${password}`)];
+  return is.length === wanted.length && timingSafeEqual(is, wanted);
+}
+
+async function refuse(): Promise<void> {
+  throw new DoorError(401, 'the password is missing or wrong', {
+    'www-authenticate': 'Basic realm="holdfast", charset="UTF-8"',
+  });
+}
+
+/** Requests that are being answered. */
+let active = 0;
+let onIdle = (): void => undefined;
+
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  handle: DoorHandler,
+): Promise<void> {
+  active += 1;
+  try {
+    const { origin, host } = request.headers;
+    if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`) {
+      throw new DoorError(403, 'this page is of another origin');
+    }
+    await handle(request, response);
+  } catch (error) {
+    const { status, message, headers } = describe(error);
+    request.resume();
+    if (response.headersSent) return void response.destroy();
+    response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', ...headers });
+    response.end(request.method === 'HEAD' ? undefined : `${message}\n`);
+  } finally {
+    active -= 1;
+    if (active === 0) onIdle();
+  }
+}
+
+function describe(error: unknown): DoorError {
+  if (error instanceof DoorError) return error;
+  if (error instanceof EditError)
+    return new DoorError(error.code === 'INVALID_PATH' ? 400 : 409, error.message);
+  if (error instanceof CatalogError)
+    return new DoorError(error.code === 'NOT_FOUND' ? 404 : 409, error.message);
+  if (error instanceof CasError) {
+    const isQuota =
+      error.code === ('QUOTA_EXCEEDED' as string) ||
+      (error.status === 429 && error.retryAfterMs === undefined);
+    if (isQuota) return new DoorError(507, error.reason);
+    tellAway(error.reason);
+    return new DoorError(503, 'the server cannot be reached, or refuses', {
+      'retry-after': `${RETRY_AFTER_S}`,
+    });
+  }
+  printNote(`holdfast: ${printable(error instanceof Error ? error.message : String(error))}`);
+  return new DoorError(500, 'the gateway failed');
+}
+
+let lastTold = '';
+
+/** Once, not for every request. */
+function tellAway(reason: string): void {
+  if (reason === lastTold) return;
+  lastTold = reason;
+  printNote(`holdfast: ${printable(reason)}; requests get 503 meanwhile`);
+}
+
+async function listen(server: Server, { host, port }: Address): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      const isTaken = error.code === 'EADDRINUSE';
+      reject(
+        new CliError(
+          `${host}:${port} ${isTaken ? 'is taken; choose another --listen' : `cannot be listened on: ${error.message}`}`,
+        ),
+      );
+    });
+    server.listen(port, host, resolve);
+  });
+}
+
+function untilSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve());
+  });
+}
+
+/** What is being received is finished, for a while; connections that wait are closed. */
+async function drain(server: Server): Promise<void> {
+  server.close();
+  const idle = new Promise<void>((resolve) => {
+    onIdle = resolve;
+    if (active === 0) resolve();
+  });
+  const late = new Promise<void>((resolve) => setTimeout(resolve, DRAIN_MS_MAX).unref());
+  await Promise.race([idle, late]);
+  server.closeAllConnections();
+}
