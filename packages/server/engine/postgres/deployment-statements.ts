@@ -1,5 +1,5 @@
 /** SQL for copying a whole deployment (engine/transfer-ports.ts); servers do not run it. `$1` is the Space, if there is one. */
-import { CONTENT_JOINED } from './packs/pack-statements.ts';
+import { CONTENT_JOINED, WITH_CONTENT } from './packs/pack-statements.ts';
 import { columnsOf } from './sql-fragments.ts';
 import { NODE_COLUMNS, SPACE_STATEMENTS, UPLOAD_COLUMNS } from './statements.ts';
 
@@ -37,8 +37,7 @@ export const DEPLOYMENT_SQL = {
   listSpaces:
     'SELECT space, app_id, space_id FROM spaces WHERE space > $1::uuid ORDER BY space LIMIT $2::bigint',
 
-  nodes: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes
-    LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
+  nodes: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes ${WITH_CONTENT}
     WHERE nodes.space = $1 AND nodes.hash > $2 ORDER BY nodes.hash LIMIT $3::bigint`,
   looseEdges:
     'SELECT hash, count, row_sum FROM loose_edges WHERE space = $1 AND hash > $2 ORDER BY hash LIMIT $3::bigint',

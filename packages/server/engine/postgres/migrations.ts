@@ -21,6 +21,7 @@ import contentsToPack from './migrations/0010-contents-to-pack.sql' with { type:
 import pending from './migrations/0011-pending.sql' with { type: 'text' };
 import rowSums from './migrations/0012-row-sums.sql' with { type: 'text' };
 import balanceCounts from './migrations/0013-balance-counts.sql' with { type: 'text' };
+import plans from './migrations/0014-plans.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -42,6 +43,7 @@ const MIGRATIONS: readonly Migration[] = [
   { sql: rowSums, minCompatible: 12 },
   // An older build would change balances and not their number.
   { sql: balanceCounts, minCompatible: 13 },
+  { sql: plans, minCompatible: 13 },
 ];
 
 /** ms all migrations may take, and the wait for another process that runs them */

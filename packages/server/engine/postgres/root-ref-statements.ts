@@ -1,22 +1,29 @@
 /** SQL about root refs: domains, commits, balances and their history. `$1` is the Space. */
 import { sumOfDomain, sumWithSuperseded } from './row-sums.ts';
-import { guarded, nowOr } from './sql-fragments.ts';
+import { columnsOf, given, guarded, isGiven, nowOr } from './sql-fragments.ts';
 
+/** OFFSET 0: one seek for each domain, and never a list of all domains that the Space has. */
 const hasRests = (domain: string): string =>
-  `(EXISTS (SELECT FROM root_ref_commits WHERE space = $1 AND root_ref_commits.domain = ${domain} COLLATE "C")
-      OR EXISTS (SELECT FROM balances WHERE space = $1 AND balances.domain = ${domain} COLLATE "C"))`;
+  `(EXISTS (SELECT FROM root_ref_commits WHERE space = $1 AND root_ref_commits.domain = ${domain} COLLATE "C" OFFSET 0)
+      OR EXISTS (SELECT FROM balances WHERE space = $1 AND balances.domain = ${domain} COLLATE "C" OFFSET 0))`;
 
 /**
  * 0. Fails (no buckets to count in) if the new row is one of a domain that had one, and not one that another transaction has just made:
  * that row is damaged.
  */
 const MISSED_DOMAIN = `width_bucket(0, 0, 1, CASE WHEN ${hasRests('given.domain')} AND NOT EXISTS (SELECT FROM domains AS known
-      WHERE known.space = $1 AND known.domain = given.domain COLLATE "C") THEN 0 ELSE 1 END) - 1`;
+      WHERE known.space = $1 AND known.domain = given.domain COLLATE "C" OFFSET 0) THEN 0 ELSE 1 END) - 1`;
+
+const COMMIT_COLUMNS = columnsOf(
+  'known',
+  'domain, request_id, payload_digest, revision, row_sum, request_sum',
+);
 
 export const ROOT_REF_STATEMENTS = {
   /** Root refs of one transaction, or of several commits that share one: every array has an element per row. */
-  lockDomains:
-    'SELECT domain, revision, history_floor, row_sum FROM domains WHERE space = $1 AND domain = ANY ($2::text[]) ORDER BY domain FOR UPDATE',
+  lockDomains: `WITH ${given('domain', '$2::text[]')}
+    SELECT domains.domain, revision, history_floor, row_sum FROM given JOIN domains ON ${isGiven('domains', 'domain')}
+    ORDER BY domains.domain FOR UPDATE OF domains`,
   /** $4 sums, $5 the revision before their first one, $6 how many balances */
   insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, commit_count, row_sum, balance_count)
     SELECT $1::uuid, domain, revision, $5::bigint, revision - $5::bigint, sum + ${MISSED_DOMAIN}, balances
@@ -24,26 +31,23 @@ export const ROOT_REF_STATEMENTS = {
     ORDER BY domain`,
   /** $3 from which revision, $4 to which, $5 how many, $6 by how many balances more */
   advanceRevisions: guarded(
-    `UPDATE domains SET revision = given.until, commit_count = domains.commit_count + given.until - given.since,
-       balance_count = domains.balance_count + given.more, row_sum = ${sumOfDomain('given.until')}
-     FROM unnest($2::text[], $3::bigint[], $4::bigint[], $6::bigint[]) AS given (domain, since, until, more)
-     WHERE domains.space = $1 AND domains.domain = given.domain COLLATE "C" AND domains.revision = given.since`,
+    `WITH ${given('domain, since, until, more', '$2::text[], $3::bigint[], $4::bigint[], $6::bigint[]')}
+     UPDATE domains SET revision = given.until, commit_count = domains.commit_count + given.until - given.since,
+       balance_count = domains.balance_count + given.more, row_sum = ${sumOfDomain('given.until')} FROM given
+     WHERE ${isGiven('domains', 'domain')} AND domains.revision = given.since`,
     '$5::bigint',
   ),
   /** $2 domains, $3 request ids, $4 their sums: a commit whose domain or request id is damaged is found by it */
-  findCommits: `SELECT known.domain, known.request_id, known.payload_digest, known.revision, known.row_sum, known.request_sum
-    FROM unnest($2::text[], $3::bytea[]) AS asked (domain, request_id) JOIN root_ref_commits AS known
-    ON known.space = $1 AND known.domain = asked.domain COLLATE "C" AND known.request_id = asked.request_id
-    UNION
-    SELECT known.domain, known.request_id, known.payload_digest, known.revision, known.row_sum, known.request_sum
-    FROM root_ref_commits AS known WHERE known.space = $1 AND known.request_sum = ANY ($4::bigint[])`,
+  findCommits: `WITH ${given('domain, request_id, request_sum', '$2::text[], $3::bytea[], $4::bigint[]')}
+    SELECT ${COMMIT_COLUMNS} FROM given JOIN root_ref_commits AS known ON ${isGiven('known', 'domain, request_id')}
+    UNION SELECT ${COMMIT_COLUMNS} FROM given JOIN root_ref_commits AS known ON ${isGiven('known', 'request_sum')}`,
   /** $6 sums, $7 those of their names */
   insertCommits: `INSERT INTO root_ref_commits (space, domain, request_id, payload_digest, revision, row_sum, request_sum)
     SELECT $1::uuid, given.* FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[]) AS given`,
   /** $2 domains, $3 hashes */
-  findBalances: `SELECT known.domain, known.hash, known.balance, known.from_revision, known.row_sum
-    FROM unnest($2::text[], $3::bytea[]) AS asked (domain, hash) JOIN balances AS known
-    ON known.space = $1 AND known.domain = asked.domain COLLATE "C" AND known.hash = asked.hash`,
+  findBalances: `WITH ${given('domain, hash', '$2::text[], $3::bytea[]')}
+    SELECT known.domain, known.hash, known.balance, known.from_revision, known.row_sum
+    FROM given JOIN balances AS known ON ${isGiven('known', 'domain, hash')}`,
   /** $4 since which revision, $5 until which, $6 balances, $7 their sums but for the instant, $8 when, or NULL for now */
   insertHistory: `INSERT INTO balance_history
       (space, domain, hash, from_revision, to_revision, balance, superseded_at, row_sum)
@@ -57,8 +61,8 @@ export const ROOT_REF_STATEMENTS = {
       row_sum = excluded.row_sum`,
   /** $4 how many */
   deleteBalances: guarded(
-    `DELETE FROM balances USING unnest($2::text[], $3::bytea[]) AS given (domain, hash)
-     WHERE balances.space = $1 AND balances.domain = given.domain COLLATE "C" AND balances.hash = given.hash`,
+    `WITH ${given('domain, hash', '$2::text[], $3::bytea[]')}
+     DELETE FROM balances USING given WHERE ${isGiven('balances', 'domain, hash')}`,
     '$4::bigint',
   ),
   /** How many balances the domain must have, and how many it has. */

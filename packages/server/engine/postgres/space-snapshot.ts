@@ -15,7 +15,7 @@ import type { PackId } from '../../core/packs/pack-model.ts';
 import { isDamage } from '../../core/store-failure.ts';
 import { LocatedDamage, locateDamage } from './damage.ts';
 import { storageError } from './failure.ts';
-import { PLACE_COLUMNS } from './packs/pack-statements.ts';
+import { PLACE_COLUMNS, WITH_CONTENT } from './packs/pack-statements.ts';
 import { RowDamaged } from './row-damage.ts';
 import { countedNodeFromSql, isContentProven, nodeFromSql, placeFromSql, readNode } from './rows.ts';
 import { columnsOf } from './sql-fragments.ts';
@@ -26,6 +26,7 @@ import { byteaToBytes, byteaToHex, hexToBytea, type SqlRow, type SqlValue } from
 /** By index alone: a page that is damaged must fail only those who need a row of it. */
 const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
   SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off`;
+const COMMITS_AT_ONCE = 10_000;
 const SAVEPOINT = 'SAVEPOINT page';
 const ROLLBACK_TO_SAVEPOINT = 'ROLLBACK TO SAVEPOINT page';
 
@@ -34,7 +35,7 @@ const INSPECTED = `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, contents.generati
       contents.canonical_size AS found_size, octet_length(contents.inline_bytes) AS inline_length,
       ${columnsOf('contents', PLACE_COLUMNS)}, contents.url_expires_at, contents.integrity AS found_integrity,
       contents.row_sum AS content_sum, contents.place_sum
-    FROM nodes LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
+    FROM nodes ${WITH_CONTENT}
     WHERE nodes.space = $1 AND nodes.hash > $2`;
 
 const SQL = {
@@ -47,12 +48,11 @@ const SQL = {
     WHERE space = $1 AND verdict = 1 AND hash > $2 ORDER BY hash LIMIT $3::bigint`,
   looseEdges:
     'SELECT hash, count FROM loose_edges WHERE space = $1 AND hash > $2 AND count > 0 ORDER BY hash LIMIT $3::bigint',
-  domains: `SELECT domain, revision, floor AS history_floor, (SELECT count(*) FROM root_ref_commits AS c
-        WHERE c.space = known.space AND c.domain = known.domain AND c.revision > floor) AS commits,
-      (SELECT coalesce(max(revision), 0) FROM root_ref_commits AS c
-        WHERE c.space = known.space AND c.domain = known.domain) AS last_revision
-    FROM (SELECT space, domain, revision, CASE WHEN history_floor > 1 THEN history_floor ELSE 0 END AS floor
-      FROM domains WHERE space = $1) AS known ORDER BY domain`,
+  domains: `SELECT domain, revision, CASE WHEN history_floor > 1 THEN history_floor ELSE 0 END AS history_floor
+    FROM domains WHERE space = $1 ORDER BY domain`,
+  /** $2 and $3 after which domain and request, $4 limit */
+  commits: `SELECT domain, request_id, revision FROM root_ref_commits
+    WHERE space = $1 AND (domain, request_id) > ($2::text COLLATE "C", $3::bytea) ORDER BY domain, request_id LIMIT $4::bigint`,
   packs: `SELECT id, generation, live_records, live_bytes, counted.records, counted.bytes
     FROM packs CROSS JOIN LATERAL (SELECT count(*) AS records, coalesce(sum(stored_length), 0)::bigint AS bytes
       FROM contents WHERE contents.space = packs.space AND contents.pack = packs.generation) AS counted
@@ -169,14 +169,28 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
     return rows.map((row) => ({ hash: byteaToHex(row.hash), count: row.count as number }));
   }
 
+  /** Commits are read in pages: no statement counts those of a large domain in its time. */
   async readDomains(): Promise<InspectedDomain[]> {
-    return (await this.#all('domains')).map((row) => ({
+    const found = (await this.#all('domains')).map((row) => ({
       domain: row.domain as string,
       revision: row.revision as number,
       historyFloor: row.history_floor as number,
-      commits: row.commits as number,
-      lastRevision: row.last_revision as number,
+      commits: 0,
+      lastRevision: 0,
     }));
+    const known = new Map(found.map((each) => [each.domain, each]));
+    for (let after: SqlValue[] = ['', '\\x']; ; ) {
+      const rows = await this.#all('commits', ...after, COMMITS_AT_ONCE);
+      for (const { domain, revision } of rows as readonly { domain: string; revision: number }[]) {
+        const each = known.get(domain);
+        if (each === undefined) continue;
+        if (revision > each.historyFloor) each.commits += 1;
+        each.lastRevision = Math.max(each.lastRevision, revision);
+      }
+      const last = rows.at(-1);
+      if (last === undefined || rows.length < COMMITS_AT_ONCE) return found;
+      after = [last.domain as string, last.request_id as string];
+    }
   }
 
   async readBalances(domain: string, after: Hash | undefined, limit: number): Promise<InspectedBalance[]> {

@@ -7,10 +7,11 @@ import {
   CONTENT_JOINED,
   PACK_BACKGROUND_STATEMENTS,
   PACK_STATEMENTS,
+  WITH_CONTENT,
 } from './packs/pack-statements.ts';
 import { ROOT_REF_STATEMENTS } from './root-ref-statements.ts';
 import { NODE_IS_PROVEN, SUM_OF_ENDED, sumOfDomain, sumOfRenewed } from './row-sums.ts';
-import { columnsOf, guarded, nowOr, spaceNamesOf } from './sql-fragments.ts';
+import { arraysOf, columnsOf, given, guarded, isGiven, nowOr, spaceNamesOf } from './sql-fragments.ts';
 
 export const NODE_COLUMNS =
   'hash, generation, size, canonical_size, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, waiting_touched_at, claim_held_until, held_domain_count, state, inline, collectable, lease_counted, content_type, refs, stored_size, packed, fixed_sum, row_sum';
@@ -40,19 +41,22 @@ const holdingsOf = (space: string): string =>
    (SELECT coalesce(sum(commit_count), 0) FROM domains WHERE domains.space = ${space})::bigint AS commit_rows`;
 
 /** No history ends behind the latest revision, whatever a row says. */
+const HISTORY_KEY = 'domain, hash, from_revision';
 const RAISED_FLOOR = 'greatest(domains.history_floor, least(floors.until, domains.revision))';
+
+/** OFFSET 0: one seek for each hash, and never a list of all nodes of the Space. */
+const HAS_NODE = 'EXISTS (SELECT FROM nodes WHERE nodes.space = $1 AND nodes.hash = asked.hash OFFSET 0)';
+const GIVEN_HASHES = given('hash', '$2::bytea[]');
 
 /** Statements of requests: each stays within one Space, by index. */
 export const SPACE_STATEMENTS = {
   ...PACK_STATEMENTS,
   ...ROOT_REF_STATEMENTS,
   findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2`,
-  findNodeWithContent: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes
-    LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
+  findNodeWithContent: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes ${WITH_CONTENT}
     WHERE nodes.space = $1 AND nodes.hash = $2`,
-  findNodesWithContent: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes
-    LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
-    WHERE nodes.space = $1 AND nodes.hash = ANY ($2::bytea[])`,
+  findNodesWithContent: `WITH ${GIVEN_HASHES} SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED}
+    FROM given JOIN nodes ON ${isGiven('nodes', 'hash')} ${WITH_CONTENT}`,
   findUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = $2`,
 
   /** $2 a clock or NULL. One statement, so one instant. */
@@ -72,19 +76,19 @@ export const SPACE_STATEMENTS = {
    * order, read after the lock, and written only where the expiry grows.
    */
   renewReadyLeases: `WITH clock AS MATERIALIZED (SELECT ${nowOr('$4')} AS now),
+    ${given('hash, duration', '$2::bytea[], $3::bigint[]')},
     locked AS MATERIALIZED (
-      SELECT hash, lease_started_at, lease_expires_at, lease_counted, ${NODE_IS_PROVEN} AS proven FROM nodes
-      WHERE space = $1 AND hash = ANY ($2::bytea[]) AND state = 1 ORDER BY hash FOR UPDATE),
+      SELECT given.*, lease_started_at, lease_expires_at, lease_counted, ${NODE_IS_PROVEN} AS proven
+      FROM given JOIN nodes ON ${isGiven('nodes', 'hash')} WHERE state = 1 ORDER BY nodes.hash FOR UPDATE OF nodes),
     wanted AS MATERIALIZED (
-      SELECT locked.hash, proven, lease_counted, lease_expires_at AS was,
+      SELECT space, hash, proven, lease_counted, lease_expires_at AS was,
         CASE WHEN lease_expires_at > clock.now THEN lease_started_at ELSE clock.now END AS started,
-        greatest(lease_expires_at, greatest(clock.now, lease_started_at) + asked.duration) AS expires
-      FROM locked JOIN unnest($2::bytea[], $3::bigint[]) AS asked (hash, duration) USING (hash) CROSS JOIN clock),
+        greatest(lease_expires_at, greatest(clock.now, lease_started_at) + duration) AS expires
+      FROM locked CROSS JOIN clock),
     renewed AS (
       UPDATE nodes SET lease_started_at = wanted.started, lease_expires_at = wanted.expires, lease_counted = true,
         row_sum = ${sumOfRenewed('wanted.started', 'wanted.expires')}
-      FROM wanted WHERE nodes.space = $1 AND nodes.hash = wanted.hash AND nodes.hash = ANY ($2::bytea[])
-        AND wanted.proven AND wanted.expires > wanted.was),
+      FROM wanted WHERE ${isGiven('nodes', 'hash', 'wanted')} AND wanted.proven AND wanted.expires > wanted.was),
     counted AS (
       INSERT INTO usage_counters (space, slot, ${COUNTER_COLUMNS}, lease_watermark)
       SELECT $1::uuid, $5::smallint, 0, 0, 0, 0, 0, count(*), 0 FROM wanted
@@ -97,41 +101,45 @@ export const SPACE_STATEMENTS = {
       WHERE substring(refs FROM place FOR 32) = $2)), 0) FROM nodes WHERE space = $1 AND position($2::bytea IN refs) > 0)::bigint AS children,
     coalesce(sum(balance), 0)::bigint AS roots, count(*) AS domains
     FROM domains JOIN balances USING (space, domain) WHERE space = $1 AND hash = $2`,
-  lockNodes: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = ANY ($2::bytea[]) ORDER BY hash FOR UPDATE`,
+  lockNodes: `WITH ${GIVEN_HASHES} SELECT ${columnsOf('nodes', NODE_COLUMNS)} FROM given JOIN nodes ON ${isGiven('nodes', 'hash')}
+    ORDER BY nodes.hash FOR UPDATE OF nodes`,
   /** Which of $2 have a row now; run after their loose edges were locked */
-  findAppeared: 'SELECT hash FROM nodes WHERE space = $1 AND hash = ANY ($2::bytea[])',
+  findAppeared: `SELECT hash FROM unnest($2::bytea[]) AS asked (hash) WHERE ${HAS_NODE}`,
   insertNodes: `INSERT INTO nodes (space, ${NODE_COLUMNS}) SELECT $1::uuid, given.* FROM unnest(${NODE_ARRAYS}) AS given`,
-  /**
-   * Each writes only the columns it names, so that other indexes are not touched. The last parameter: how many rows. That the hash is
-   * among those given is said twice: from the join alone PostgreSQL reads a small Space whole, and a damaged page of it fails all.
-   */
+  /** Each writes only the columns it names, so that other indexes are not touched. The last parameter: how many rows. */
   updateNodeLeases: guarded(
-    `UPDATE nodes SET lease_started_at = given.started, lease_expires_at = given.expires, lease_counted = given.counted,
-       fixed_sum = given.fixed, row_sum = given.sum
-     FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::boolean[], $6::bigint[], $7::bigint[])
-       AS given (hash, started, expires, counted, fixed, sum)
-     WHERE nodes.space = $1 AND nodes.hash = given.hash AND nodes.hash = ANY ($2::bytea[])`,
+    `WITH ${given(
+      'hash, started, expires, counted, fixed, sum',
+      '$2::bytea[], $3::bigint[], $4::bigint[], $5::boolean[], $6::bigint[], $7::bigint[]',
+    )}
+     UPDATE nodes SET lease_started_at = given.started, lease_expires_at = given.expires, lease_counted = given.counted,
+       fixed_sum = given.fixed, row_sum = given.sum FROM given WHERE ${isGiven('nodes', 'hash')}`,
     '$8::bigint',
   ),
   updateNodeCounts: guarded(
-    `UPDATE nodes SET child_ref_count = given.children, root_ref_count = given.roots, held_domain_count = given.domains,
-       collectable = given.collectable, fixed_sum = given.fixed, row_sum = given.sum
-     FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::integer[], $6::boolean[], $7::bigint[], $8::bigint[])
-       AS given (hash, children, roots, domains, collectable, fixed, sum)
-     WHERE nodes.space = $1 AND nodes.hash = given.hash AND nodes.hash = ANY ($2::bytea[])`,
+    `WITH ${given(
+      'hash, children, roots, domains, collectable, fixed, sum',
+      '$2::bytea[], $3::bigint[], $4::bigint[], $5::integer[], $6::boolean[], $7::bigint[], $8::bigint[]',
+    )}
+     UPDATE nodes SET child_ref_count = given.children, root_ref_count = given.roots, held_domain_count = given.domains,
+       collectable = given.collectable, fixed_sum = given.fixed, row_sum = given.sum FROM given WHERE ${isGiven('nodes', 'hash')}`,
     '$9::bigint',
   ),
   updateNodes: guarded(
-    `UPDATE nodes SET generation = given.generation, lease_started_at = given.lease_started_at,
+    `WITH ${given(NODE_COLUMNS, NODE_ARRAYS)}
+     UPDATE nodes SET generation = given.generation, lease_started_at = given.lease_started_at,
        lease_expires_at = given.lease_expires_at, child_ref_count = given.child_ref_count,
        root_ref_count = given.root_ref_count, waiting_touched_at = given.waiting_touched_at,
        claim_held_until = given.claim_held_until, held_domain_count = given.held_domain_count, state = given.state,
        inline = given.inline, collectable = given.collectable, lease_counted = given.lease_counted,
        stored_size = given.stored_size, packed = given.packed, fixed_sum = given.fixed_sum, row_sum = given.row_sum
-     FROM unnest(${NODE_ARRAYS}) AS given (${NODE_COLUMNS}) WHERE nodes.space = $1 AND nodes.hash = given.hash AND nodes.hash = ANY ($2::bytea[])`,
+     FROM given WHERE ${isGiven('nodes', 'hash')}`,
     '$23::bigint',
   ),
-  deleteNodes: guarded('DELETE FROM nodes WHERE space = $1 AND hash = ANY ($2::bytea[])', '$3::bigint'),
+  deleteNodes: guarded(
+    `WITH ${GIVEN_HASHES} DELETE FROM nodes USING given WHERE ${isGiven('nodes', 'hash')}`,
+    '$3::bigint',
+  ),
 
   /** Locks hashes that have no row, in hash order, by a record that is made if there is none. */
   lockLooseEdges: `INSERT INTO loose_edges (space, hash, count)
@@ -140,27 +148,29 @@ export const SPACE_STATEMENTS = {
   /** The same for those of $2 that have no row. */
   lockAbsent: `INSERT INTO loose_edges (space, hash, count)
     SELECT $1::uuid, hash, 0 FROM unnest($2::bytea[]) AS asked (hash)
-    WHERE NOT EXISTS (SELECT FROM nodes
-      WHERE nodes.space = $1 AND nodes.hash = asked.hash AND nodes.hash = ANY ($2::bytea[])) ORDER BY hash
+    WHERE NOT ${HAS_NODE} ORDER BY hash
     ON CONFLICT (space, hash) DO UPDATE SET count = loose_edges.count RETURNING hash, count, row_sum`,
   setLooseEdges: `INSERT INTO loose_edges (space, hash, count, row_sum)
     SELECT $1::uuid, given.* FROM unnest($2::bytea[], $3::bigint[], $4::bigint[]) AS given (hash, count, row_sum) ORDER BY hash
     ON CONFLICT (space, hash) DO UPDATE SET count = excluded.count, row_sum = excluded.row_sum`,
-  deleteLooseEdges: 'DELETE FROM loose_edges WHERE space = $1 AND hash = ANY ($2::bytea[])',
+  deleteLooseEdges: `WITH ${GIVEN_HASHES} DELETE FROM loose_edges USING given WHERE ${isGiven('loose_edges', 'hash')}`,
 
   lockUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = $2 FOR UPDATE`,
-  lockUploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = ANY ($2::bytea[]) ORDER BY hash FOR UPDATE`,
+  lockUploads: `WITH ${GIVEN_HASHES} SELECT ${columnsOf('uploads', UPLOAD_COLUMNS)} FROM given JOIN uploads ON ${isGiven('uploads', 'hash')}
+    ORDER BY uploads.hash FOR UPDATE OF uploads`,
   insertUploads: `INSERT INTO uploads (space, ${UPLOAD_COLUMNS}) SELECT $1::uuid, given.* FROM unnest(${UPLOAD_ARRAYS}) AS given`,
   updateUploads: guarded(
-    `UPDATE uploads SET ${UPLOAD_COLUMNS.split(', ')
+    `WITH ${given(UPLOAD_COLUMNS, UPLOAD_ARRAYS)} UPDATE uploads SET ${UPLOAD_COLUMNS.split(', ')
       .slice(1)
       .map((column) => `${column} = given.${column}`)
       .join(', ')}
-     FROM unnest(${UPLOAD_ARRAYS}) AS given (${UPLOAD_COLUMNS})
-     WHERE uploads.space = $1 AND uploads.hash = given.hash`,
+     FROM given WHERE ${isGiven('uploads', 'hash')}`,
     '$20::bigint',
   ),
-  deleteUploads: guarded('DELETE FROM uploads WHERE space = $1 AND hash = ANY ($2::bytea[])', '$3::bigint'),
+  deleteUploads: guarded(
+    `WITH ${GIVEN_HASHES} DELETE FROM uploads USING given WHERE ${isGiven('uploads', 'hash')}`,
+    '$3::bigint',
+  ),
   /** Taken last, by transactions that store more in a Space with a quota: they run one after another from here on. */
   lockSpace: 'SELECT 1 AS locked FROM spaces WHERE space = $1 FOR NO KEY UPDATE',
   sumStored: `SELECT ${COUNTER_SUMS} FROM usage_counters WHERE space = $1`,
@@ -176,7 +186,8 @@ export const SPACE_STATEMENTS = {
     SELECT $1::uuid, given.* FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[]) AS given
     ON CONFLICT (space, generation) DO UPDATE SET due_at = excluded.due_at, url_expires_at = excluded.url_expires_at,
       row_sum = excluded.row_sum`,
-  deleteDiscards: 'DELETE FROM discards WHERE space = $1 AND generation = ANY ($2::bytea[])',
+  deleteDiscards: `WITH ${given('generation', '$2::bytea[]')}
+    DELETE FROM discards USING given WHERE ${isGiven('discards', 'generation')}`,
   /** In all of these: $2 the instant, $3 limit, $4 nodes that are left out. Rows that another transaction has locked are skipped. */
   /** Nothing is deleted that a row of content still names, whatever a discard says. */
   findDiscards: `SELECT generation, due_at, url_expires_at, row_sum FROM discards WHERE space = $1 AND due_at <= $2
@@ -220,23 +231,21 @@ export const SPACE_STATEMENTS = {
   endLeases: `WITH ended AS MATERIALIZED (
       SELECT hash FROM nodes WHERE space = $1 AND lease_counted AND lease_expires_at <= $2 AND ${NODE_IS_PROVEN}
       ORDER BY lease_expires_at LIMIT $4 FOR UPDATE SKIP LOCKED),
+    ${given('hash', arraysOf('ended', 'hash'))},
     taken AS (
-      UPDATE nodes SET lease_counted = false, row_sum = ${SUM_OF_ENDED} WHERE space = $1 AND hash = ANY (ARRAY(SELECT hash FROM ended))
+      UPDATE nodes SET lease_counted = false, row_sum = ${SUM_OF_ENDED} FROM given WHERE ${isGiven('nodes', 'hash')}
       RETURNING lease_expires_at),
     counted AS (
       INSERT INTO usage_counters (space, slot, ${COUNTER_COLUMNS}, lease_watermark)
       SELECT $1::uuid, $3::smallint, 0, 0, 0, 0, 0, -count(*), max(lease_expires_at) FROM taken HAVING count(*) > 0 ${ADD_TO_SLOT})
     SELECT count(*) AS count FROM taken`,
   /** $2 domains, $3 hashes, $4 and $5 from and to which revision. The floor rises with what goes. */
-  deleteHistory: `WITH old AS MATERIALIZED (
-      SELECT * FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::bigint[]) AS given (domain, hash, since, until)),
+  deleteHistory: `WITH ${given('domain, hash, from_revision, until', '$2::text[], $3::bytea[], $4::bigint[], $5::bigint[]')},
+    floors AS MATERIALIZED (SELECT space, domain, max(until) AS until FROM given GROUP BY space, domain),
     raised AS (
       UPDATE domains SET history_floor = ${RAISED_FLOOR}, row_sum = ${sumOfDomain('domains.revision', RAISED_FLOOR)}
-      FROM (SELECT domain, max(until) AS until FROM old GROUP BY domain) AS floors
-      WHERE domains.space = $1 AND domains.domain = floors.domain)
-    DELETE FROM balance_history USING old
-    WHERE balance_history.space = $1 AND balance_history.domain = old.domain COLLATE "C"
-      AND balance_history.hash = old.hash AND balance_history.from_revision = old.since`,
+      FROM floors WHERE ${isGiven('domains', 'domain', 'floors')})
+    DELETE FROM balance_history USING given WHERE ${isGiven('balance_history', HISTORY_KEY)}`,
 } as const;
 
 /** Rows that are due, oldest first, from a point on: $1 until when, $2 and $3 after which instant and Space, $4 rows. */
@@ -262,6 +271,21 @@ const listedSpaces = (condition: string, endedCount = ENDED_COUNT): string =>
      SELECT ${COUNTER_SUMS} FROM usage_counters WHERE usage_counters.space = page.space) AS sums
    ORDER BY page.space`;
 
+/** Every domain of the Space with every hash that is taken, as lists: for as many as PostgreSQL expects it would read all balances. */
+const IN_EACH_DOMAIN = `given AS MATERIALIZED (SELECT $1::uuid AS space, domain, hash
+      FROM unnest(ARRAY(SELECT domain FROM domains WHERE space = $1)) AS each (domain)
+      CROSS JOIN unnest(ARRAY(SELECT hash FROM taken)) AS list (hash))`;
+
+/** By their keys: a place is one of every part of a table. $2 rows; for a number that PostgreSQL does not know it would sort all. */
+const deleteAny = (table: string, key: string, revision: string): string =>
+  `WITH first AS MATERIALIZED (SELECT * FROM (
+      SELECT ${columnsOf('old', key)} FROM ${table} AS old LEFT JOIN LATERAL (
+        SELECT history_floor FROM domains WHERE domains.space = old.space AND domains.domain = old.domain LIMIT 1) AS kept ON true
+      WHERE old.space = $1 AND old.${revision} <= coalesce(history_floor, old.${revision})
+      ORDER BY ${columnsOf('old', key)} LIMIT 500) AS page LIMIT $2),
+    ${given(key, arraysOf('first', key))}
+    DELETE FROM ${table} USING given WHERE ${isGiven(table, key)}`;
+
 /** Statements of background work: they read across Spaces, by index and bounded, and change nothing. */
 export const BACKGROUND_STATEMENTS = {
   ...PACK_BACKGROUND_STATEMENTS,
@@ -271,25 +295,19 @@ export const BACKGROUND_STATEMENTS = {
   /** $2 hashes at most */
   takeBalances: `WITH taken AS MATERIALIZED (
       SELECT DISTINCT hash FROM (SELECT hash FROM balances WHERE space = $1 ORDER BY domain, hash LIMIT $2) AS page),
-    gone AS (DELETE FROM balances USING taken, domains WHERE domains.space = $1 AND balances.space = $1
-      AND balances.domain = domains.domain AND balances.hash = taken.hash)
+    ${IN_EACH_DOMAIN},
+    gone AS (DELETE FROM balances USING given WHERE ${isGiven('balances', 'domain, hash')})
     SELECT hash FROM taken`,
   recountCommits: `UPDATE domains SET commit_count = (SELECT count(*) FROM root_ref_commits
       WHERE root_ref_commits.space = domains.space AND root_ref_commits.domain = domains.domain)
     WHERE domains.space = $1`,
   notePurged: 'UPDATE spaces SET purged = true WHERE space = $1',
   /** $2 hashes */
-  takeBalancesOf: `DELETE FROM balances USING domains WHERE domains.space = $1 AND balances.space = $1
-    AND balances.domain = domains.domain AND balances.hash = ANY ($2::bytea[])`,
+  takeBalancesOf: `WITH taken AS MATERIALIZED (SELECT hash FROM unnest($2::bytea[]) AS list (hash)), ${IN_EACH_DOMAIN}
+    DELETE FROM balances USING given WHERE ${isGiven('balances', 'domain, hash')}`,
   /** $2 rows; of what was committed since `closeDomains`, nothing */
-  deleteAnyHistory: `DELETE FROM balance_history WHERE ctid = ANY (ARRAY(
-      SELECT old.ctid FROM balance_history AS old LEFT JOIN domains USING (space, domain)
-      WHERE old.space = $1 AND to_revision <= coalesce(history_floor, to_revision)
-      ORDER BY old.domain, hash, from_revision LIMIT $2))`,
-  deleteAnyCommits: `DELETE FROM root_ref_commits WHERE ctid = ANY (ARRAY(
-      SELECT made.ctid FROM root_ref_commits AS made LEFT JOIN domains USING (space, domain)
-      WHERE made.space = $1 AND made.revision <= coalesce(history_floor, made.revision)
-      ORDER BY made.domain, request_id LIMIT $2))`,
+  deleteAnyHistory: deleteAny('balance_history', HISTORY_KEY, 'to_revision'),
+  deleteAnyCommits: deleteAny('root_ref_commits', 'domain, request_id', 'revision'),
 
   /** $1 the Space after which to look, $2 how many */
   findSpacesInTurn:
@@ -351,11 +369,11 @@ export const BACKGROUND_STATEMENTS = {
     ORDER BY page.space, page.hash`,
   /** $1 Spaces, $2 generations */
   findKnownGenerations: `SELECT asked.generation FROM unnest($1::uuid[], $2::bytea[]) AS asked (space, generation)
-    WHERE EXISTS (SELECT FROM contents WHERE contents.space = asked.space AND contents.generation = asked.generation)
-      OR EXISTS (SELECT FROM uploads WHERE uploads.space = asked.space AND uploads.generation = asked.generation)
-      OR EXISTS (SELECT FROM contents WHERE contents.space = asked.space AND contents.pack = asked.generation)
-      OR EXISTS (SELECT FROM packs WHERE packs.space = asked.space AND packs.generation = asked.generation AND NOT packs.discarded)
-      OR EXISTS (SELECT FROM discards WHERE discards.space = asked.space AND discards.generation = asked.generation)`,
+    WHERE EXISTS (SELECT FROM contents WHERE contents.space = asked.space AND contents.generation = asked.generation OFFSET 0)
+      OR EXISTS (SELECT FROM uploads WHERE uploads.space = asked.space AND uploads.generation = asked.generation OFFSET 0)
+      OR EXISTS (SELECT FROM contents WHERE contents.space = asked.space AND contents.pack = asked.generation OFFSET 0)
+      OR EXISTS (SELECT FROM packs WHERE packs.space = asked.space AND packs.generation = asked.generation AND NOT packs.discarded OFFSET 0)
+      OR EXISTS (SELECT FROM discards WHERE discards.space = asked.space AND discards.generation = asked.generation OFFSET 0)`,
 } as const;
 
 /** Statements of transactions and of the store itself: they touch no table of a Space. */

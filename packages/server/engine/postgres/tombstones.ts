@@ -2,12 +2,19 @@
 import type { Generation } from '../../core/model.ts';
 import { assertNote, type StrayPort, type TombstonePage } from '../../core/stray-ports.ts';
 import { sumOfDomain } from './row-sums.ts';
+import { arraysOf, isGiven } from './sql-fragments.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea } from './wire/sql-values.ts';
 
 /** The revision that a domain begins at. */
 const FIRST_REVISION_NOTE = 'first-revision';
+/** The Space and the domain up to which revisions are raised, while that is under way. */
+const RAISED_NOTE = 'revisions-raised-to';
+const NO_DOMAIN = '00000000-0000-0000-0000-000000000000 ';
+/** domains of one statement */
+const RAISED_AT_ONCE = 5_000;
 export const FIND_NOTE = 'SELECT value FROM notes WHERE name = $1';
+const RAISING = 'raising revisions';
 const SQL = {
   find: 'SELECT generation, noted_at FROM tombstones WHERE generation = ANY ($1::bytea[])',
   // Each row is met by one part alone: which of two would win is not defined.
@@ -16,11 +23,20 @@ const SQL = {
     INSERT INTO tombstones (generation, noted_at, seen_at) SELECT DISTINCT given.generation, $3::bigint, $3::bigint
     FROM unnest($1::bytea[]) AS given (generation) WHERE given.generation <> ALL ($2::bytea[])
     ON CONFLICT (generation) DO UPDATE SET seen_at = excluded.seen_at`,
+  // $1 step, $2 and $3 after which Space and domain, $4 how many. Its transaction also keeps the place.
+  raiseSome: `WITH page AS MATERIALIZED (
+      SELECT space, domain FROM domains WHERE (space, domain) > ($2::uuid, $3::text COLLATE "C") ORDER BY space, domain LIMIT $4),
+    given AS MATERIALIZED (SELECT * FROM unnest(${arraysOf('page', 'space, domain')}) AS list (space, domain)),
+    raised AS (UPDATE domains SET revision = revision + $1::bigint, history_floor = revision + $1::bigint,
+      row_sum = ${sumOfDomain('(domains.revision + $1::bigint)', '(domains.revision + $1::bigint)')}
+      FROM given WHERE ${isGiven('domains', 'domain')}),
+    last AS (SELECT space || ' ' || domain AS place FROM page ORDER BY space DESC, domain DESC LIMIT 1)
+    INSERT INTO notes (name, value) SELECT '${RAISED_NOTE}', place FROM last
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value RETURNING value`,
   // Clients have seen domains, too, that these rows do not have.
-  raiseRevisions: `WITH first AS (INSERT INTO notes (name, value) VALUES ('${FIRST_REVISION_NOTE}', $1::bigint::text)
-      ON CONFLICT (name) DO UPDATE SET value = (notes.value::bigint + $1::bigint)::text)
-    UPDATE domains SET revision = revision + $1::bigint, history_floor = revision + $1::bigint,
-      row_sum = ${sumOfDomain('(domains.revision + $1::bigint)', '(domains.revision + $1::bigint)')}`,
+  raiseFirst: `WITH done AS (DELETE FROM notes WHERE name = '${RAISED_NOTE}')
+    INSERT INTO notes (name, value) VALUES ('${FIRST_REVISION_NOTE}', $1::bigint::text)
+    ON CONFLICT (name) DO UPDATE SET value = (notes.value::bigint + $1::bigint)::text`,
   findNote: FIND_NOTE,
   setNote:
     'INSERT INTO notes (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
@@ -39,8 +55,10 @@ export async function readDomainStart(pool: PostgresPool): Promise<DomainStart> 
 export class PostgresTombstones implements StrayPort {
   readonly #pool: PostgresPool;
   readonly #domainStart: DomainStart;
+  readonly #raisedAtOnce: number;
 
-  constructor(pool: PostgresPool, domainStart: DomainStart) {
+  constructor(pool: PostgresPool, domainStart: DomainStart, raisedAtOnce = RAISED_AT_ONCE) {
+    this.#raisedAtOnce = raisedAtOnce;
     this.#pool = pool;
     this.#domainStart = domainStart;
   }
@@ -55,8 +73,16 @@ export class PostgresTombstones implements StrayPort {
     await this.#pool.run('noting strays', SQL.settle, parameters);
   }
 
+  /** Goes on where an earlier call was cut off: no domain is raised twice for it. */
   async raiseRevisions(step: number): Promise<void> {
-    await this.#pool.run('raising revisions', SQL.raiseRevisions, [step]);
+    for (let place = await this.findNote(RAISED_NOTE); ; ) {
+      const [space = '', ...domain] = (place ?? NO_DOMAIN).split(' ');
+      const parameters = [step, space, domain.join(' '), this.#raisedAtOnce];
+      const { rows } = await this.#pool.run(RAISING, SQL.raiseSome, parameters);
+      if (rows.length === 0) break;
+      place = rows[0]?.value as string;
+    }
+    await this.#pool.run(RAISING, SQL.raiseFirst, [step]);
     this.#domainStart.revision = (await readDomainStart(this.#pool)).revision;
   }
 

@@ -2,7 +2,7 @@
 import { PACK_HEADER_BYTES, RECORD_HEADER_BYTES } from '@holdfast/protocol';
 import { SMALL_NODE_BYTES_MAX } from '../../../core/packs/pack-ports.ts';
 import { sumOfUse } from '../row-sums.ts';
-import { nowOr, spaceNamesOf, unlessChanged } from '../sql-fragments.ts';
+import { given, isGiven, nowOr, spaceNamesOf, unlessChanged } from '../sql-fragments.ts';
 
 export const PLACE_COLUMNS = 'pack, pack_offset, stored_length, codec';
 const CONTENT_SUMS = 'row_sum, place_sum';
@@ -17,14 +17,14 @@ const PACK_ARRAYS =
 const USE_COLUMNS = 'live_records, live_bytes, first_dead_at, use_sum';
 
 /**
- * Locks packs in the order of their generations, before any is changed; `generations`: an array. It has what they hold once locked:
- * PostgreSQL checks constraints on what an UPDATE makes of its snapshot first, where a pack may hold less than is taken from it.
+ * `locked`: the rows of `given`, once those of `table` are locked in the order of their generations, before any is changed. Packs also have
+ * what they hold then: PostgreSQL checks constraints on what an UPDATE makes of its snapshot first, where a pack may hold less than is
+ * taken from it.
  */
-const lockedPacks = (generations: string): string =>
-  `locked AS MATERIALIZED (SELECT generation, live_records AS records_now, live_bytes AS bytes_now
-    FROM packs WHERE space = $1 AND generation = ANY (${generations})
-    ORDER BY generation FOR UPDATE)`;
-const IS_LOCKED = 'packs.generation = ANY (ARRAY(SELECT generation FROM locked))';
+const locked = (table: 'contents' | 'packs', more = ''): string =>
+  `locked AS MATERIALIZED (SELECT given.*${more} FROM given JOIN ${table} ON ${isGiven(table, 'generation')}
+    ORDER BY ${table}.generation FOR UPDATE OF ${table})`;
+const isLocked = (table: 'contents' | 'packs'): string => isGiven(table, 'generation', 'locked');
 
 /** core/packs/pack-use.ts changeUse: since when a record is not live, by the pack as it is then. `died`: a record has just died. */
 const firstDeadAt = (pack: {
@@ -42,13 +42,17 @@ const firstDeadAt = (pack: {
 };
 
 const DEAD_ONCE_SETTLED = firstDeadAt({
-  ...{ state: 'state', bytes: 'packs.bytes', died: 'use.died', clock: '$8' },
-  ...{ records: 'records_now + use.records', live: 'bytes_now + use.bytes' },
+  ...{ state: 'state', bytes: 'packs.bytes', died: 'died', clock: '$8' },
+  ...{ records: 'records_now + locked.records', live: 'bytes_now + locked.bytes' },
 });
 const DEAD_ONCE_UPDATED = firstDeadAt({
-  ...{ state: 'given.state', bytes: 'given.bytes', died: 'false', clock: '$17' },
+  ...{ state: 'locked.state', bytes: 'locked.bytes', died: 'false', clock: '$17' },
   ...{ records: 'live_records', live: 'live_bytes' },
 });
+
+/** The content of each row of `nodes`, if it has one, by one seek for each. */
+export const WITH_CONTENT = `LEFT JOIN LATERAL (
+      SELECT * FROM contents WHERE contents.space = nodes.space AND contents.generation = nodes.generation LIMIT 1) AS contents ON true`;
 
 /** The condition of the index `contents_to_pack`. */
 const IS_TO_PACK = `pack IS NULL AND inline_bytes IS NULL AND canonical_size <= ${SMALL_NODE_BYTES_MAX}`;
@@ -66,35 +70,34 @@ export const PACK_STATEMENTS = {
    * records, $5 stored bytes, $6 whether some died). $7 further packs that this transaction changes, $8 a clock or NULL. A record
    * is never added to a pack that is discarded.
    */
-  settleContents: `WITH asked AS MATERIALIZED (
-      SELECT generation, pack, stored_length FROM contents WHERE space = $1 AND generation = ANY ($2::bytea[])
-      ORDER BY generation FOR UPDATE),
-    gone AS (
-      DELETE FROM contents WHERE space = $1 AND generation = ANY (ARRAY(SELECT generation FROM asked))),
-    use AS MATERIALIZED (
-      SELECT pack, sum(records)::bigint AS records, sum(bytes)::bigint AS bytes, bool_or(died) AS died,
-        bool_or(NOT died) AS came FROM (
+  settleContents: `WITH named AS MATERIALIZED (SELECT $1::uuid AS space, generation FROM unnest($2::bytea[]) AS list (generation)),
+    asked AS MATERIALIZED (
+      SELECT named.*, pack, stored_length FROM named JOIN contents ON ${isGiven('contents', 'generation', 'named')}
+      ORDER BY contents.generation FOR UPDATE OF contents),
+    gone AS (DELETE FROM contents USING asked WHERE ${isGiven('contents', 'generation', 'asked')}),
+    given AS MATERIALIZED (
+      SELECT $1::uuid AS space, generation, sum(records)::bigint AS records, sum(bytes)::bigint AS bytes,
+        bool_or(died) AS died, bool_or(NOT died) AS came FROM (
           SELECT pack, -1::bigint, -stored_length, true FROM asked WHERE pack IS NOT NULL
           UNION ALL SELECT * FROM unnest($3::bytea[], $4::bigint[], $5::bigint[], $6::boolean[])
-        ) AS changes (pack, records, bytes, died) GROUP BY pack),
-    ${lockedPacks('ARRAY(SELECT pack FROM use) || $7::bytea[]')},
+          UNION ALL SELECT generation, 0, 0, NULL FROM unnest($7::bytea[]) AS further (generation)
+        ) AS changes (generation, records, bytes, died) GROUP BY generation),
+    ${locked('packs', ', live_records AS records_now, live_bytes AS bytes_now')},
     changed AS (
-      UPDATE packs SET live_records = records_now + use.records, live_bytes = bytes_now + use.bytes,
-        first_dead_at = ${DEAD_ONCE_SETTLED}, use_sum = ${sumOfUse('use.records', 'use.bytes', DEAD_ONCE_SETTLED)}
-      FROM use JOIN locked ON locked.generation = use.pack
-      WHERE packs.space = $1 AND ${IS_LOCKED} AND packs.generation = use.pack AND NOT (use.came AND discarded)
+      UPDATE packs SET live_records = records_now + locked.records, live_bytes = bytes_now + locked.bytes,
+        first_dead_at = ${DEAD_ONCE_SETTLED}, use_sum = ${sumOfUse('locked.records', 'locked.bytes', DEAD_ONCE_SETTLED)}
+      FROM locked WHERE ${isLocked('packs')} AND died IS NOT NULL AND NOT (came AND discarded)
       RETURNING 1)
-    ${unlessChanged('(SELECT count(*) FROM use)')}`,
+    ${unlessChanged('(SELECT count(died) FROM given)')}`,
   /** Each only if it still names what $3 and $4 say. In the order of the columns: what it names then. */
-  moveRecords: `WITH locked AS MATERIALIZED (
-      SELECT generation FROM contents WHERE space = $1 AND generation = ANY ($2::bytea[]) ORDER BY generation FOR UPDATE)
-    UPDATE contents SET pack = given.pack, pack_offset = given.pack_offset, stored_length = given.stored_length,
-      codec = given.codec, integrity = given.integrity, place_sum = CASE WHEN contents.row_sum IS NOT NULL THEN given.place_sum END
-    FROM unnest($2::bytea[], $3::bytea[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[], $8::smallint[], $9::bytea[], $10::bigint[])
-      AS given (generation, from_pack, from_offset, pack, pack_offset, stored_length, codec, integrity, place_sum)
-    WHERE contents.space = $1 AND contents.generation = ANY (ARRAY(SELECT generation FROM locked))
-      AND contents.generation = given.generation AND contents.pack = given.from_pack
-      AND contents.pack_offset = given.from_offset
+  moveRecords: `WITH ${given(
+    'generation, from_pack, from_offset, pack, pack_offset, stored_length, codec, integrity, place_sum',
+    '$2::bytea[], $3::bytea[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[], $8::smallint[], $9::bytea[], $10::bigint[]',
+  )},
+    ${locked('contents')}
+    UPDATE contents SET pack = locked.pack, pack_offset = locked.pack_offset, stored_length = locked.stored_length,
+      codec = locked.codec, integrity = locked.integrity, place_sum = CASE WHEN contents.row_sum IS NOT NULL THEN locked.place_sum END
+    FROM locked WHERE ${isLocked('contents')} AND contents.pack = from_pack AND contents.pack_offset = from_offset
     RETURNING contents.generation`,
 
   findPack: `SELECT ${PACK_COLUMNS}, version FROM packs WHERE space = $1 AND id = $2`,
@@ -105,23 +108,19 @@ export const PACK_STATEMENTS = {
   insertPacks: `INSERT INTO packs (space, ${PACK_COLUMNS}, version, ${USE_COLUMNS})
     SELECT $1::uuid, given.* FROM unnest(${PACK_ARRAYS}, $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[]) AS given`,
   /** $15 the versions that were read, $16 how many, $17 a clock or NULL. A pack with live records is never discarded. */
-  updatePacks: `WITH ${lockedPacks('$2::bytea[]')},
+  updatePacks: `WITH ${given(`${PACK_COLUMNS}, version`, `${PACK_ARRAYS}, $15::bigint[]`)}, ${locked('packs')},
     changed AS (
-      UPDATE packs SET version = packs.version + 1, url_expires_at = given.url_expires_at, touched_at = given.touched_at,
-        bytes = given.bytes, published_count = given.published_count, reserved_bytes = given.reserved_bytes,
-        reserved_nodes = given.reserved_nodes, state = given.state, discarded = given.discarded,
-        first_dead_at = ${DEAD_ONCE_UPDATED}, row_sum = given.row_sum, use_sum = ${sumOfUse('0', '0', DEAD_ONCE_UPDATED)}
-      FROM unnest(${PACK_ARRAYS}, $15::bigint[]) AS given (${PACK_COLUMNS}, version)
-      WHERE packs.space = $1 AND ${IS_LOCKED} AND packs.generation = given.generation AND packs.version = given.version
-        AND NOT (given.discarded AND packs.live_records > 0)
+      UPDATE packs SET version = packs.version + 1, url_expires_at = locked.url_expires_at, touched_at = locked.touched_at,
+        bytes = locked.bytes, published_count = locked.published_count, reserved_bytes = locked.reserved_bytes,
+        reserved_nodes = locked.reserved_nodes, state = locked.state, discarded = locked.discarded,
+        first_dead_at = ${DEAD_ONCE_UPDATED}, row_sum = locked.row_sum, use_sum = ${sumOfUse('0', '0', DEAD_ONCE_UPDATED)}
+      FROM locked WHERE ${isLocked('packs')} AND packs.version = locked.version
+        AND NOT (locked.discarded AND packs.live_records > 0)
       RETURNING 1)
     ${unlessChanged('$16::bigint')}`,
   /** $3 the versions that were read, $4 how many */
-  deletePacks: `WITH ${lockedPacks('$2::bytea[]')},
-    changed AS (
-      DELETE FROM packs USING unnest($2::bytea[], $3::bigint[]) AS given (generation, version)
-      WHERE packs.space = $1 AND ${IS_LOCKED} AND packs.generation = given.generation AND packs.version = given.version
-      RETURNING 1)
+  deletePacks: `WITH ${given('generation, version', '$2::bytea[], $3::bigint[]')}, ${locked('packs')},
+    changed AS (DELETE FROM packs USING locked WHERE ${isLocked('packs')} AND packs.version = locked.version RETURNING 1)
     ${unlessChanged('$4::bigint')}`,
   findVerdicts:
     'SELECT hashes, rejections, broken_byte, broken_message, row_sum FROM pack_verdicts WHERE space = $1 AND generation = $2',
@@ -129,7 +128,8 @@ export const PACK_STATEMENTS = {
     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (space, generation) DO UPDATE SET hashes = excluded.hashes,
       rejections = excluded.rejections, broken_byte = excluded.broken_byte, broken_message = excluded.broken_message,
       row_sum = excluded.row_sum`,
-  deleteVerdicts: 'DELETE FROM pack_verdicts WHERE space = $1 AND generation = ANY ($2::bytea[])',
+  deleteVerdicts: `WITH ${given('generation', '$2::bytea[]')}
+    DELETE FROM pack_verdicts USING given WHERE ${isGiven('pack_verdicts', 'generation')}`,
   /**
    * $2 until when, $3 limit. Rows that another transaction has locked are skipped. No pack goes that a row of content names, whatever
    * its own row says: one that is being judged does not go.
