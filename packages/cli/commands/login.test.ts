@@ -112,7 +112,11 @@ test('a file that others can read, or that is damaged, is not used', async () =>
   expect(await place.print('usage')).toContain('nodeCount');
   for (const name of Object.keys(place.environment)) delete place.environment[name];
   chmodSync(place.path(FILE), 0o600);
-  writeFileSync(place.path(FILE), `{"profiles": "${token()}`);
+  rmSync(place.path(FILE), { force: true });
+  Bun.spawnSync(['mkfifo', '-m', '600', place.path(FILE)]);
+  expect(await place.fail(1, 'profiles')).toContain('is no file: move it away');
+  rmSync(place.path(FILE));
+  writeFileSync(place.path(FILE), `{"profiles": "${token()}`, { mode: 0o600 });
   const line = await place.fail(1, 'usage');
   expect(line).toContain('is no file of profiles of this version');
   expect(line).not.toContain(token());

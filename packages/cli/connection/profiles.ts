@@ -50,7 +50,11 @@ export function readProfiles(environment: Environment = process.env): Profiles {
   if (path === undefined) return NONE;
   let text: string;
   try {
-    const mode = findExposure(path, statSync(path), process.geteuid?.());
+    const found = statSync(path);
+    // Whoever reads a pipe waits for a writer.
+    if (!found.isFile())
+      throw new CliError(`${path} is no file: move it away and log in again: holdfast login`);
+    const mode = findExposure(path, found, process.geteuid?.());
     if (mode !== undefined) throw new CliError(describeExposure('the file of profiles', path, mode));
     text = readFileSync(path, 'utf8');
   } catch (error) {
