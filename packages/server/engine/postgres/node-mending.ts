@@ -46,7 +46,9 @@ export class PostgresNodeMending implements NodeMending {
     };
   }
 
-  replaceNode(_stands: NodeRow, row: NodeRow): void {
-    this.#rows.replaceNode(row, this.#counted.get(row.hash) ?? false);
+  replaceNode(stands: NodeRow, row: NodeRow): void {
+    const wasCounted = this.#counted.get(row.hash) ?? false;
+    const isSameLease = stands.leaseExpiresAt === row.leaseExpiresAt;
+    this.#rows.replaceNode(row, wasCounted, isSameLease ? wasCounted : row.leaseExpiresAt > 0);
   }
 }

@@ -74,8 +74,7 @@ export class RowChanges {
   }
 
   /** Whatever stands there: it is deleted and inserted. */
-  replaceNode(row: NodeRow, wasLeaseCounted: boolean): void {
-    const isLeaseCounted = row.leaseExpiresAt > 0;
+  replaceNode(row: NodeRow, wasLeaseCounted: boolean, isLeaseCounted: boolean): void {
     this.#usage[LEASED] = (this.#usage[LEASED] ?? 0) + Number(isLeaseCounted) - Number(wasLeaseCounted);
     const stored = { row: { ...row, refs: new Uint8Array(row.refs) }, isLeaseCounted };
     this.nodes.set(row.hash, { stored, current: { row, isLeaseCounted } });

@@ -63,6 +63,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   readonly #locks: RowLocks;
   #isSpaceWritten: boolean;
   #hasFlushed = false;
+  #mending: PostgresNodeMending | undefined;
 
   constructor(options: TransactionOptions) {
     this.#options = options;
@@ -146,8 +147,10 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     this.#rows.deleteNode(before);
   }
 
+  /** One for all its verbs: it keeps what it has found of a row. */
   get mending(): PostgresNodeMending {
-    return new PostgresNodeMending(this.#wire, this.#key, this.#rows);
+    this.#mending ??= new PostgresNodeMending(this.#wire, this.#key, this.#rows);
+    return this.#mending;
   }
 
   findLooseEdges(hashes: readonly Hash[]): Awaitable<readonly number[]> {
