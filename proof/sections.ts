@@ -3,6 +3,7 @@ import { fuzzSection } from './fuzz/run-fuzz.ts';
 import { runKills } from './kills/run-kills.ts';
 import { runModel } from './model/run-model.ts';
 import { runPowerLoss } from './power-loss/run-power-loss.ts';
+import { protocolSection } from './protocol/section.ts';
 import { postgresRotSection, rowRotSection } from './row-rot/sections.ts';
 import { schedulesSection } from './schedules/section.ts';
 import type { Section } from './section.ts';
@@ -13,6 +14,7 @@ export const SECTIONS: readonly Section[] = [
   { name: 'power-loss', run: runPowerLoss },
   { name: 'fuzz', run: fuzzSection },
   { name: 'schedules', run: schedulesSection },
+  { name: 'protocol', run: protocolSection },
   { name: 'kills', run: runKills },
   { name: 'model', run: runModel },
 ];

@@ -13,6 +13,7 @@ const DOORS = new Map([
   [join('test', 'support', 'systemd-analyze.ts'), 'systemd'],
   [join('test', 'support', 'promtool.ts'), 'promtool'],
   [join('test', 'support', 'strace.ts'), 'strace'],
+  [join('proof', 'protocol', 'check-model.ts'), 'spin'],
   [join('test', 'support', 'holdfast-command.ts'), 'holdfast'],
 ]);
 /** What the distribution has; `postgres` comes from npm. */
@@ -21,10 +22,7 @@ const INSTALLERS = new Map([
   ['chromium', join('tools', 'install-chromium.mjs')],
   ['systemd', join('tools', 'install-systemd.mjs')],
   ['promtool', join('tools', 'install-promtool.mjs')],
-  ['strace', join('tools', 'install-strace.mjs')],
-]);
-/** Only installed: each file starts its own. */
-const NOT_KEPT = new Set(['chromium', 'systemd', 'promtool', 'strace']);
+const NOT_KEPT = new Set(['chromium', 'promtool', 'spin', 'strace', 'systemd', 'tools']);
 const KEEPER = join('test', 'support', 'shared-engines.ts');
 const INSTALL_TIMEOUT_MS = 30 * 60 * 1000;
 

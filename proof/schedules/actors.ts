@@ -86,10 +86,10 @@ async function putLate(play: Play, core: Core): Promise<void> {
 }
 
 async function purge(play: Play, core: Core): Promise<void> {
-  play.notePurge();
+  play.beginPurge();
   // Nodes that come meanwhile are left.
   await play.ask('a purge', [503], () => purgeSpace(core, play.space, async () => true));
-  play.notePurge();
+  play.endPurge();
 }
 
 async function scrubAll(play: Play, core: Core): Promise<void> {

@@ -53,6 +53,7 @@ export class Play {
   #requests = 0;
   /** how many purges have run: what was under way meanwhile is not promised */
   #purges = 0;
+  #purging = 0;
 
   constructor(world: ScheduleWorld, space: Space, cast: Cast) {
     this.world = world;
@@ -64,7 +65,13 @@ export class Play {
     return [this.cast.target, ...this.cast.siblings, this.cast.parent];
   }
 
-  notePurge(): void {
+  /** A purge begins: until it has ended, nothing is promised. */
+  beginPurge(): void {
+    this.#purging += 1;
+  }
+
+  endPurge(): void {
+    this.#purging -= 1;
     this.#purges += 1;
     this.isAccepted = false;
     this.#leases.clear();
@@ -76,14 +83,14 @@ export class Play {
   /** Runs a request. A refusal with one of `allowed` is no fault, and resolves `undefined`. */
   async ask<T>(what: string, allowed: Refusals, request: () => Promise<T> | T): Promise<T | undefined> {
     const purges = this.#purges;
+    const isQuiet = (): boolean => purges === this.#purges && this.#purging === 0;
     try {
       const answer = await request();
       // What was answered to a request that a purge went by is promised to nobody.
-      return purges === this.#purges ? answer : undefined;
+      return isQuiet() ? answer : undefined;
     } catch (error) {
       const known = typeof allowed === 'function' ? allowed() : allowed;
-      const isRefusal =
-        error instanceof ApiError && (known.includes(error.status) || purges !== this.#purges);
+      const isRefusal = error instanceof ApiError && (known.includes(error.status) || !isQuiet());
       if (!isRefusal)
         this.wrong.push(`${what} fails: ${error instanceof Error ? error.stack : String(error)}`);
       return undefined;

@@ -1,0 +1,21 @@
+/** The model of rows and bytes holds, and no rule of it can be left out. */
+import { afterAll, expect, test } from 'bun:test';
+import { openChecker } from './check-model.ts';
+import { MUTANTS, SCOPES } from './scopes.ts';
+
+const checker = await openChecker();
+afterAll(() => checker.remove());
+
+test('no ready node is without its bytes, and no object stays that no row knows', async () => {
+  let all = 0;
+  for (const scope of [SCOPES.collect, SCOPES.rooted, SCOPES.walk, SCOPES.recover]) {
+    const { states, isViolated } = await checker.check(scope, 0);
+    expect([scope, isViolated]).toEqual([scope, false]);
+    all += states;
+  }
+  expect(all).toBeGreaterThan(1_000_000);
+});
+
+test.each([...MUTANTS])('mutant %i is noticed: %s', async (mutant, scope) => {
+  expect((await checker.check(SCOPES[scope], mutant)).isViolated).toBe(true);
+});
