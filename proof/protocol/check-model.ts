@@ -10,9 +10,9 @@ const COMPILER_FLAGS = ['-O2', '-DSAFETY', '-DCOLLAPSE', '-DVECTORSZ=2048'];
 const CHECKER_FLAGS = ['-m20000', '-w20', '-n'];
 
 /** Processes beside the client and its PUTs, as the bits of OTHERS in the model. */
-export type Others = number;
+type Others = number;
 
-export interface Checked {
+interface Checked {
   readonly states: number;
   readonly isViolated: boolean;
 }
