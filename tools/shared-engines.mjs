@@ -22,7 +22,11 @@ const INSTALLERS = new Map([
   ['chromium', join('tools', 'install-chromium.mjs')],
   ['systemd', join('tools', 'install-systemd.mjs')],
   ['promtool', join('tools', 'install-promtool.mjs')],
-const NOT_KEPT = new Set(['chromium', 'promtool', 'spin', 'strace', 'systemd', 'tools']);
+  ['strace', join('tools', 'install-strace.mjs')],
+  ['spin', join('tools', 'install-spin.mjs')],
+]);
+/** Only installed: each file starts its own. */
+const NOT_KEPT = new Set(['chromium', 'systemd', 'promtool', 'strace', 'spin']);
 const KEEPER = join('test', 'support', 'shared-engines.ts');
 const INSTALL_TIMEOUT_MS = 30 * 60 * 1000;
 
