@@ -15,6 +15,9 @@ const child = smallNode(1);
 const [middle, other] = [objectNode(2, [child.hash, child.hash]), smallNode(3)];
 const parent = makeNode('the parent', { refs: [middle.hash] });
 
+/** More than the sum of the row can prove. */
+const UNPROVEN = 'lease_expires_at = 5, claim_held_until = 9, root_ref_count = 40';
+
 let world: CoreWorld;
 let client: PackClient;
 beforeEach(async () => {
@@ -77,7 +80,7 @@ describe.each(WRONG)('a row with %s wrong', (_, set) => {
 });
 
 test('where nothing proves the counts they rise, the node is leased for a day, and a repair counts again', async () => {
-  await spoil('lease_expires_at = 5, claim_held_until = 9, child_ref_count = 0, root_ref_count = 40');
+  await spoil(`${UNPROVEN}, child_ref_count = 0`);
   expect((await check(true)).findings.map(({ repaired }) => repaired)).not.toContain(false);
   expect(await world.row(middle)).toMatchObject({
     ...{ state: 'ready', leaseExpiresAt: world.now + DAY_MS, childRefCount: 1, rootRefCount: 0 },
@@ -110,5 +113,22 @@ test('a parent that waits asks for a child whose row is damaged', async () => {
   expect(answer).toMatchObject({ state: 'validated_awaiting_children', childHashes: [child.hash] });
   await world.publish(child);
   expect((await world.lease(waiting)).state).toBe('ready');
+  expect(await check(false)).toMatchObject({ findings: [] });
+});
+
+test.each([
+  ['that a domain holds', parent, middle],
+  ['below one that a domain holds', middle, child],
+])('a node %s is ready, so that the sweep leaves it, though its child is rotten', async (_, node, lost) => {
+  await world.spoil(lost, 'lost');
+  await expect(read(lost)).rejects.toThrow();
+  await spoil(UNPROVEN, node);
+  await check(true);
+  expect(await world.row(lost)).toMatchObject({ state: 'rotten' });
+  expect(await world.row(node)).toMatchObject({ state: 'ready', leaseExpiresAt: world.now + DAY_MS });
+  await world.upload(lost);
+  world.now += 2 * DAY_MS;
+  await world.sweepAll();
+  expect(await read(node)).toEqual(node.content);
   expect(await check(false)).toMatchObject({ findings: [] });
 });

@@ -3,12 +3,13 @@
  * no more than a state or counts are wrong beside them. Where nothing proves them, counts only rise, and the node is leased for a day.
  */
 import { type Hash, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
-import { findChildren, listUnready } from './edges.ts';
+import { findChildren } from './edges.ts';
 import { findNodeOrDamage } from './find-nodes.ts';
 import type { NodeHolders, UnprovenNode } from './mend-ports.ts';
 import type { NodeRow, NodeRowState } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
 import { type NewContent, type Publication, settleWaiting } from './publication.ts';
+import { isReadable } from './read-metadata.ts';
 
 const STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];
 /** A larger count is damage. */
@@ -16,7 +17,7 @@ const COUNT_MAX = 2 ** 40;
 
 /**
  * The row as it is written now. `isExact`: it is the row that was damaged, with the bytes that it had. Else it has `content`, and is ready
- * if its children are.
+ * if its children are or were, or a domain holds it.
  */
 interface MendedNode {
   readonly row: NodeRow;
@@ -61,7 +62,10 @@ async function makeSafe(
 ): Promise<NodeRow> {
   const rise = (name: keyof NodeHolders): number =>
     Math.max(stands[name] <= COUNT_MAX ? stands[name] : 0, holders[name]);
-  const isReady = listUnready(await findChildren(tx, [content.refs])).length === 0;
+  const { counts, rows } = await findChildren(tx, [content.refs]);
+  // Only a node that was ready takes root refs, and a child that is rotten was ready: the sweep takes what waits, whoever holds it.
+  const isReady =
+    holders.heldDomainCount > 0 || [...counts.keys()].every((child) => isReadable(rows.get(child)));
   const isStarted = stands.leaseStartedAt > 0 && stands.leaseStartedAt <= tx.now;
   return {
     ...content,
