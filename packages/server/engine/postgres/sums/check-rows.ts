@@ -6,15 +6,22 @@ import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
 import type { Space } from '../../../core/model.ts';
 import { findBit } from '../../../core/rows/find-bit.ts';
 import { damageOf } from '../../../core/rows/row-advice.ts';
+import { spaceKeyOf } from '../../../core/space-key.ts';
 import { orIfDamaged } from '../../../core/store-failure.ts';
+import { ROOT_REF_STATEMENTS } from '../root-ref-statements.ts';
 import { spaceKeyFromSql, spacesFromSql } from '../space-names.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
 import { byteaToHex, byteaToText, type SqlRow } from '../wire/sql-values.ts';
 import { findPackMend } from './recount-pack.ts';
 import { mendRow, pagesOfTable, type StoredRow, type StoredValues, toSqlRow } from './stored-rows.ts';
-import { CONTENTS, PACKS, SUMMED_TABLES, type SummedTable } from './tables.ts';
+import { CONTENTS, DOMAINS, PACKS, SUMMED_TABLES, type SummedTable } from './tables.ts';
 
 const FIND_SPACE = 'SELECT space, app_id, space_id FROM spaces WHERE space = $1';
+/** $3 by how much it is off: writers change it and the rows together. */
+const CORRECT_COUNT =
+  'UPDATE domains SET balance_count = balance_count + $3::bigint WHERE space = $1 AND domain = $2';
+const CONTRADICTED = 'has values that the rows it follows from contradict';
+const COUNTED_BY: readonly string[] = ['domains', 'balances'];
 
 interface Mend {
   readonly values: StoredValues;
@@ -33,7 +40,37 @@ export async function checkRows(pool: PostgresPool, look: RowLook): Promise<read
       if (settled !== undefined) found.push(settled);
     }
   }
-  return found;
+  return [...found, ...(await checkBalanceCounts(pool, look, found))];
+}
+
+/** The number of balances of a domain is in no sum. In a Space with a wrong row of these a right number looks wrong. */
+async function checkBalanceCounts(
+  pool: PostgresPool,
+  { signal, isRepaired }: RowLook,
+  damage: readonly RowDamage[],
+): Promise<readonly RowDamage[]> {
+  const wrong = damage.filter(({ table, repaired }) => !repaired && COUNTED_BY.includes(table));
+  const isWrong = (key: string): boolean =>
+    wrong.some(({ space }) => space === undefined || spaceKeyOf(space) === key);
+  const found: RowDamage[] = [];
+  const look = async (): Promise<RowDamage[]> => {
+    for await (const page of pagesOfTable(pool, DOMAINS)) {
+      for (const { values } of page) {
+        if (signal.aborted) return found;
+        const row = toSqlRow(DOMAINS, values) as SqlRow;
+        if (isWrong(spaceKeyFromSql(row.space))) continue;
+        const key = [row.space as string, row.domain as string];
+        const { rows } = await pool.read('counting balances', ROOT_REF_STATEMENTS.countBalances, key);
+        const { counted = null, found: there } = rows[0] ?? {};
+        if (counted === null || counted === there) continue;
+        const more = (there as number) - (counted as number);
+        if (isRepaired) await pool.run('mending a row', CORRECT_COUNT, [...key, more]);
+        found.push(await describe(pool, DOMAINS, row, { fault: CONTRADICTED, repaired: isRepaired }));
+      }
+    }
+    return found;
+  };
+  return orIfDamaged(look, () => found);
 }
 
 /** A row on a page that cannot be read is left to the look at all pages, which names the page. */
@@ -71,15 +108,26 @@ async function settle(
   const repaired = isRepaired && isRight && (await mendRow(pool, table, row, mend.values));
   if (!isRight && table === CONTENTS) return undefined;
   const right = toSqlRow(table, { ...row.values, ...mend?.values }) as SqlRow;
-  const what = `the row of ${table.name} ${nameOf(table, right)}`;
-  const fault = !isRight
-    ? damageOf(table.name)
-    : `${mend.fault}${repaired ? '' : ': check --repair puts it right'}`;
+  return describe(pool, table, right, { fault: isRight ? mend.fault : undefined, repaired });
+}
+
+/** `fault`: what can be mended; undefined: nothing */
+async function describe(
+  pool: PostgresPool,
+  table: SummedTable,
+  row: SqlRow,
+  { fault, repaired }: { readonly fault: string | undefined; readonly repaired: boolean },
+): Promise<RowDamage> {
+  const what = `the row of ${table.name} ${nameOf(table, row)}`;
+  const told =
+    fault === undefined
+      ? damageOf(table.name)
+      : `${fault}${repaired ? '' : ': check --repair puts it right'}`;
   return {
     table: table.name,
-    space: await findSpace(pool, right),
-    hash: 'hash' in table.columns ? byteaToHex(right.hash) : undefined,
-    message: `${what} ${fault}`,
+    space: await findSpace(pool, row),
+    hash: 'hash' in table.columns ? byteaToHex(row.hash) : undefined,
+    message: `${what} ${told}`,
     isProtecting: table.isProtecting,
     repaired,
   };
@@ -97,7 +145,7 @@ async function findCountMend(
 ): Promise<Mend | undefined> {
   const row = table === PACKS ? toSqlRow(table, values) : undefined;
   const mend = row && (await findPackMend(pool, row));
-  return mend && { values: mend, fault: 'has values that the rows it follows from contradict' };
+  return mend && { values: mend, fault: CONTRADICTED };
 }
 
 function nameOf({ key, columns }: SummedTable, row: SqlRow): string {

@@ -144,17 +144,19 @@ const STORED: readonly SummedTable[] = [
   },
 ];
 
-const ROOT_REFS: readonly SummedTable[] = [
-  {
-    name: 'domains',
-    key: ['space', 'domain'],
-    columns: { ...integers('row_sum', 'revision', 'history_floor'), ...DOMAIN },
-    isProven: (row) => {
-      const [revision, floor] = [row.revision as number, row.history_floor as number];
-      return isSum(row, domainSum(keyOf(row), row.domain as string, revision, floor));
-    },
-    isProtecting: true,
+export const DOMAINS: SummedTable = {
+  name: 'domains',
+  key: ['space', 'domain'],
+  columns: { ...integers('row_sum', 'revision', 'history_floor'), ...DOMAIN },
+  isProven: (row) => {
+    const [revision, floor] = [row.revision as number, row.history_floor as number];
+    return isSum(row, domainSum(keyOf(row), row.domain as string, revision, floor));
   },
+  isProtecting: true,
+};
+
+const ROOT_REFS: readonly SummedTable[] = [
+  DOMAINS,
   {
     name: 'balances',
     key: ['space', 'domain', 'hash'],
