@@ -1,4 +1,5 @@
 /** `holdfast gateway webdav`: names as folders for every program that speaks WebDAV. */
+import type { Client } from '@holdfast/client';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
@@ -15,7 +16,7 @@ interface Flags extends ConnectionFlags {
 
 const HELP = `
 Each NAME is a folder (all names of the token's refDomain if none is given). What is written becomes a snapshot of the name. A password
-is made at each start and printed once. Locks are not offered yet, so Finder, Windows and Office only read.
+is made at each start and printed once. /.snapshots/NAME/TIME/ has every snapshot, read only.
 
 Examples:
   holdfast gateway webdav notes
@@ -46,9 +47,10 @@ async function serveWebdav(names: readonly string[], flags: Flags): Promise<void
     import('../doors/webdav/dav.ts'),
     import('../doors/webdav/name-store.ts'),
   ]);
-  await withClient(flags, (client) =>
-    runDoor('webdav', flags, createDav(new NameStore(client, names), isReadOnly)),
-  );
+  // A door is no command that somebody waits for: it says nothing of a wait.
+  const serve = (client: Client) =>
+    runDoor('webdav', flags, createDav(new NameStore(client, names), isReadOnly));
+  await withClient(flags, serve, { isJob: true });
 }
 
 async function mayWrite(flags: Flags): Promise<boolean> {

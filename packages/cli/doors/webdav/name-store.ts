@@ -1,13 +1,14 @@
-/** The names of a domain as folders: heads read a short while ago, and edits that come together as one commit. */
+/** The names of a domain as folders: snapshots read a short while ago, and edits that come together as one commit. */
 import { hostname } from 'node:os';
 import {
+  CasError,
   type CatalogMemory,
   type Client,
   createNodeSource,
-  type DirectoryEntry,
   EditError,
   editName,
   editTree,
+  findText,
   openTree,
   readNames,
   type Snapshot,
@@ -16,7 +17,11 @@ import {
   TreePathError,
   type TreeReader,
 } from '@holdfast/client/internal';
+import { printable, printNote } from '../../terminal/output.ts';
 import { DoorError } from '../door.ts';
+import { nameTimes } from '../snapshot-times.ts';
+import { Checksums } from './checksums.ts';
+import { canShow, type DavPlace } from './places.ts';
 
 /** What others committed shows after so long. */
 const HEADS_MS_MAX = 2_000;
@@ -28,15 +33,19 @@ const AMEND_MS = 10 * 60_000;
 export type Check = (item: TreeItem | undefined) => void;
 
 interface Waiting {
-  readonly path: string;
+  readonly paths: readonly string[];
   readonly edits: readonly TreeEdit[];
   readonly check: (head: Snapshot | undefined) => Promise<void>;
   readonly settle: PromiseWithResolvers<undefined>;
 }
 
 export interface Found {
+  readonly parts: readonly string[];
   readonly item: TreeItem;
-  readonly head: Snapshot | undefined;
+  /** of the snapshot, ms */
+  readonly at: number;
+  /** what is in a folder that no tree has; undefined where a tree is */
+  readonly list: 'names' | 'old' | 'times' | undefined;
 }
 
 const EMPTY: TreeItem = {
@@ -48,13 +57,24 @@ const EMPTY: TreeItem = {
   mtimeNs: undefined,
 };
 
+export interface EditedPlace {
+  readonly name: string;
+  readonly path: string;
+  /** other paths of the name that the edits change */
+  readonly also?: readonly string[];
+}
+
 export class NameStore {
   readonly tree: TreeReader;
   readonly #client: Client;
   readonly #given: readonly string[];
   readonly #memory: CatalogMemory = new Map();
+  readonly checksums = new Checksums();
+  readonly #told = new Set<string>();
   readonly #waiting = new Map<string, Waiting[]>();
-  #heads: { readonly at: number; readonly names: Promise<ReadonlyMap<string, Snapshot>> } | undefined;
+  #read:
+    | { readonly at: number; readonly names: Promise<ReadonlyMap<string, readonly Snapshot[]>> }
+    | undefined;
 
   constructor(client: Client, given: readonly string[]) {
     this.#client = client;
@@ -62,60 +82,101 @@ export class NameStore {
     this.tree = openTree(createNodeSource(client));
   }
 
-  /** The latest snapshot of each name; a name that was given and has none is undefined. */
-  async heads(): Promise<ReadonlyMap<string, Snapshot | undefined>> {
+  /** The snapshots of each name, the latest last; a name that was given and has none stands empty. */
+  async #names(): Promise<ReadonlyMap<string, readonly Snapshot[]>> {
     const now = Date.now();
-    if (this.#heads === undefined || now - this.#heads.at > HEADS_MS_MAX) {
-      const names = this.#readHeads();
-      this.#heads = { at: now, names };
-      names.catch(() => this.forgetHeads());
+    if (this.#read === undefined || now - this.#read.at > HEADS_MS_MAX) {
+      const names = this.#readNames();
+      this.#read = { at: now, names };
+      names.catch(() => this.#forgetNames());
     }
-    const names = await this.#heads.names;
+    const names = await this.#read.names;
     if (this.#given.length === 0) return names;
-    return new Map(this.#given.map((name) => [name, names.get(name)]));
+    return new Map(this.#given.map((name) => [name, names.get(name) ?? []]));
   }
 
-  forgetHeads(): void {
-    this.#heads = undefined;
+  #forgetNames(): void {
+    this.#read = undefined;
   }
 
-  async #readHeads(): Promise<ReadonlyMap<string, Snapshot>> {
+  async #readNames(): Promise<ReadonlyMap<string, readonly Snapshot[]>> {
     const { snapshots } = await readNames(this.#client, { memory: this.#memory });
-    return new Map(snapshots.map((snapshot) => [snapshot.name, snapshot]));
+    return Map.groupBy(snapshots, ({ name }) => name);
   }
 
-  /** What is at `path` of a name; undefined when nothing is. */
-  async find(name: string, path: string): Promise<Found | undefined> {
-    const heads = await this.heads();
-    if (!heads.has(name)) return undefined;
-    return this.#findIn(heads.get(name), path);
+  /** What is at a place, a link too; undefined when nothing is. */
+  async find({ parts, isOld }: Pick<DavPlace, 'parts' | 'isOld'>): Promise<Found | undefined> {
+    const names = await this.#names();
+    const [name, ...rest] = isOld ? parts.slice(1) : parts;
+    if (name === undefined) return { parts, item: EMPTY, at: 0, list: isOld ? 'old' : 'names' };
+    const snapshots = names.get(name);
+    if (snapshots === undefined) return undefined;
+    const head = snapshots.at(-1);
+    if (!isOld) return this.#findIn(head, parts, rest);
+    const [time, ...below] = rest;
+    if (time === undefined) return { parts, item: EMPTY, at: head?.time ?? 0, list: 'times' };
+    const snapshot = nameTimes(snapshots).get(time);
+    return snapshot && this.#findIn(snapshot, parts, below);
   }
 
-  async #findIn(head: Snapshot | undefined, path: string): Promise<Found | undefined> {
-    if (head === undefined) return path === '' ? { item: EMPTY, head } : undefined;
-    const names = path === '' ? [] : path.split('/').map((part) => new TextEncoder().encode(part));
+  async #findIn(
+    snapshot: Snapshot | undefined,
+    parts: readonly string[],
+    rest: readonly string[],
+  ): Promise<Found | undefined> {
+    if (snapshot === undefined)
+      return rest.length === 0 ? { parts, item: EMPTY, at: 0, list: undefined } : undefined;
+    const names = rest.map((part) => new TextEncoder().encode(part));
     try {
-      return { item: await this.tree.resolvePath(head.root, names), head };
+      const item = await this.tree.resolvePath(snapshot.root, names);
+      return { parts, item, at: snapshot.time, list: undefined };
     } catch (error) {
       if (error instanceof TreePathError) return undefined;
       throw error;
     }
   }
 
+  /** What a folder has in it; undefined stands for each entry that a client cannot show. */
+  async *list({ parts, item, at, list }: Found): AsyncGenerator<Found | undefined, void, undefined> {
+    if (list === undefined) {
+      if (item.hash === '') return;
+      const { hash, bytes, entryCount } = item;
+      for await (const entry of this.tree.readDirectory({ hash, bytes, entryCount })) {
+        const name = findText(entry.name);
+        const isShown = name !== undefined && canShow(name) && entry.kind !== 'symlink';
+        yield isShown ? { parts: [...parts, name], item: entry, at, list } : undefined;
+      }
+      return;
+    }
+    const names = await this.#names();
+    const folder = (name: string, snapshot: Snapshot | undefined): Found => ({
+      parts: [...parts, name],
+      item: EMPTY,
+      at: snapshot?.time ?? 0,
+      list: undefined,
+    });
+    if (list === 'times') {
+      const times = nameTimes(names.get(parts.at(-1) ?? '') ?? []);
+      for (const [time, snapshot] of times) yield folder(time, snapshot);
+    } else for (const [name, snapshots] of names) yield folder(name, snapshots.at(-1));
+  }
+
   /** Settles once the edits are committed. `check` judges what is at `path` of the head that they are done on. */
   edit(
-    name: string,
+    { name, path, also = [] }: EditedPlace,
     edits: readonly TreeEdit[],
-    path: string,
     check: Check = () => undefined,
   ): Promise<void> {
     const settle = Promise.withResolvers<undefined>();
-    const judge = async (head: Snapshot | undefined): Promise<void> =>
-      check((await this.#findIn(head, path))?.item);
+    const judge = async (head: Snapshot | undefined): Promise<void> => {
+      const rest = path === '' ? [] : path.split('/');
+      check((await this.#findIn(head, [name, ...rest], rest))?.item);
+    };
+    const one = { paths: [path, ...also], edits, check: judge, settle };
     const waiting = this.#waiting.get(name);
-    if (waiting !== undefined) waiting.push({ path, edits, check: judge, settle });
+    if (waiting !== undefined) waiting.push(one);
     else {
-      this.#waiting.set(name, [{ path, edits, check: judge, settle }]);
+      this.#waiting.set(name, [one]);
       setTimeout(() => void this.#commit(name), GATHER_MS);
     }
     return settle.promise;
@@ -137,7 +198,8 @@ export class NameStore {
 
   /** False where one of them cannot be, or two are of one path and so judge each other's result: each then goes alone. */
   async #tryTogether(name: string, all: readonly Waiting[]): Promise<boolean> {
-    if (new Set(all.map(({ path }) => path)).size < all.length) return false;
+    const paths = all.flatMap((each) => each.paths);
+    if (new Set(paths).size < paths.length) return false;
     try {
       await this.#apply(name, all);
     } catch (error) {
@@ -163,7 +225,7 @@ export class NameStore {
         },
       },
     );
-    this.forgetHeads();
+    this.#forgetNames();
   }
 
   /** Stores the bytes of a file, to be set by an edit. */
@@ -172,13 +234,23 @@ export class NameStore {
     return this.tree.resolvePath(root, [new TextEncoder().encode('file')]);
   }
 
-  async *list({ hash, bytes, entryCount }: TreeItem): AsyncGenerator<DirectoryEntry, void, undefined> {
-    if (hash === '') return;
-    yield* this.tree.readDirectory({ hash, bytes, entryCount });
+  /** Once for a name. */
+  tellLeftOut({ parts, list }: Found, count: number): void {
+    const [name] = parts;
+    if (count === 0 || name === undefined || list !== undefined || this.#told.has(name)) return;
+    this.#told.add(name);
+    const place = printable(parts.join('/'));
+    printNote(`holdfast: ${place}: ${count} left out: links, and names that cannot be shown`);
   }
 
-  usage() {
-    return this.#client.getUsage();
+  /** The bytes of the Space; undefined where the token may not ask. */
+  async usedBytes(): Promise<number | undefined> {
+    try {
+      return (await this.#client.getUsage()).readyContentBytes;
+    } catch (error) {
+      if (error instanceof CasError && error.status === 403) return undefined;
+      throw error;
+    }
   }
 }
 

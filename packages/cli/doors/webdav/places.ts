@@ -1,45 +1,73 @@
-/** Where an address of WebDAV leads: the list of names, a name, or what is below it. */
+/** Where an address of WebDAV leads: the list of names, a name, what is below it, or an old snapshot. */
 import { isSnapshotName, parseEditPath } from '@holdfast/client/internal';
 import { DoorError } from '../door.ts';
 
-/** `path` is empty for the name itself. */
-export type DavPlace = { readonly name: undefined } | { readonly name: string; readonly path: string };
+/** `key` is the whole decoded path; `isOld` is whether it is in `/.snapshots`. */
+export interface DavPlace {
+  readonly key: string;
+  readonly parts: readonly string[];
+  readonly isOld: boolean;
+}
 
+const OLD = '.snapshots';
 const TARGET_BYTES_MAX = 16 * 1024;
+const PART_BYTES_MAX = 255;
 
 /** Throws DoorError 400, 403, 414. */
 export function parsePlace(target: string): DavPlace {
   if (target.length > TARGET_BYTES_MAX) throw new DoorError(414, 'the address is too long');
-  const [raw = ''] = target.split('?');
-  const parts = raw
-    .replace(/^\/|\/$/g, '')
-    .split('/')
-    .map(decodePart);
-  const [name = '', ...rest] = parts;
-  if (name === '' && rest.length === 0) return { name: undefined };
-  if (!isSnapshotName(name)) throw new DoorError(404, 'there is no such name');
-  const path = rest.join('/');
-  if (path !== '') parseEditPath(path, 0);
-  return { name, path };
+  const [raw = ''] = target.replace(/^https?:\/\/[^/]*/, '').split('?');
+  if (!raw.startsWith('/') || raw.includes('#'))
+    throw new DoorError(400, 'the address does not begin with /, or has a fragment');
+  const inner = raw.replace(/^\/|\/$/g, '');
+  const parts = inner === '' && raw.length < 2 ? [] : inner.split('/').map(decodePart);
+  const isOld = parts[0] === OLD;
+  return { key: parts.join('/'), parts, isOld };
 }
 
-function decodePart(part: string, _index: number, all: readonly string[]): string {
-  if (part === '' && all.length === 1) return part;
+/** Throws DoorError 400. */
+function decodePart(part: string): string {
   let text: string;
   try {
     text = decodeURIComponent(part);
   } catch {
     throw new DoorError(400, 'the address is no UTF-8');
   }
-  const hasControl = [...text].some((character) => character < ' ' || character === '\u007f');
-  if (text === '' || text === '.' || text === '..' || text.includes('/') || hasControl) {
+  const isLong = Buffer.byteLength(text) > PART_BYTES_MAX;
+  if (text === '' || text === '.' || text === '..' || text.includes('/') || !canShow(text) || isLong) {
     throw new DoorError(400, 'a part of the address can be no name');
   }
   return text;
 }
 
+/** A name with control characters cannot be asked for, so it is not listed. */
+export function canShow(name: string): boolean {
+  return !/\p{Cc}/u.test(name);
+}
+
+/** Below a name. Throws DoorError 403. */
+export function requireEntry({ parts, isOld }: DavPlace): { readonly name: string; readonly path: string } {
+  if (isOld) throw new DoorError(403, 'old snapshots are only read; COPY restores out of them');
+  const [name, ...rest] = parts;
+  if (name === undefined || rest.length === 0)
+    throw new DoorError(403, 'names are made by MKCOL, and forgotten by holdfast forget');
+  requireName(name);
+  const path = rest.join('/');
+  parseEditPath(path, 0);
+  return { name, path };
+}
+
+/** Throws DoorError 403. */
+export function requireName(name: string): void {
+  if (!isSnapshotName(name)) throw new DoorError(403, 'snapshots cannot have this name');
+}
+
 /** The address of a place, with a slash for folders. */
-export function formatPlace(names: readonly string[], isFolder: boolean): string {
-  const path = names.map((name) => `/${encodeURIComponent(name)}`).join('');
+export function formatPlace(parts: readonly string[], isFolder: boolean): string {
+  const path = parts.map((part) => `/${encodeURIComponent(part)}`).join('');
   return isFolder ? `${path}/` : path;
+}
+
+export function isWithin(key: string, above: string): boolean {
+  return above === '' || key === above || key.startsWith(`${above}/`);
 }

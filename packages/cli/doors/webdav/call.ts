@@ -1,0 +1,108 @@
+/** What the methods of WebDAV share: a call, its conditions, and the words of its answers. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Hash } from '@holdfast/client/internal';
+import { DoorError } from '../door.ts';
+import type { DeadProperties } from './dead-properties.ts';
+import { parseIf, tokensOf } from './if-header.ts';
+import type { Change, Locks } from './locks.ts';
+import { type Check, type Found, judge, type NameStore } from './name-store.ts';
+import type { DavPlace } from './places.ts';
+
+export interface Call {
+  readonly store: NameStore;
+  readonly locks: Locks;
+  readonly properties: DeadProperties;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly place: DavPlace;
+}
+
+const BODY_BYTES_MAX = 1024 * 1024;
+
+export function tagOf(hash: Hash): string {
+  return `"${Buffer.from(hash, 'hex').toString('base64url')}"`;
+}
+
+export function modifiedOf({ item, at }: Found): string {
+  return new Date(item.mtimeNs === undefined ? at : Number(item.mtimeNs / 1_000_000n)).toUTCString();
+}
+
+/** Throws DoorError 404; a link cannot be shown, so that it is not there. */
+export async function getFound({ store }: Pick<Call, 'store'>, place: DavPlace): Promise<Found> {
+  const found = await store.find(place);
+  if (found === undefined || found.item.kind === 'symlink') throw new DoorError(404, 'there is nothing');
+  return found;
+}
+
+/** What a write would replace. Throws DoorError 409. */
+export async function findReplaced(
+  { store }: Pick<Call, 'store'>,
+  place: DavPlace,
+): Promise<Found | undefined> {
+  const found = await store.find(place);
+  if (found?.item.kind === 'symlink') throw new DoorError(409, 'a link is there, which WebDAV cannot show');
+  return found;
+}
+
+export function listTags(header: string | undefined): readonly string[] | undefined {
+  return header?.split(',').map((tag) => tag.trim());
+}
+
+/**
+ * Judges If-Match, If-None-Match, If and the locks, by what is at the place of the request then. It is asked once before a write
+ * is received and once for the head that the commit replaces.
+ */
+export async function conditionOf(call: Call, changes: readonly Change[]): Promise<Check> {
+  const { headers } = call.request;
+  const [match, noneMatch] = [listTags(headers['if-match']), listTags(headers['if-none-match'])];
+  const given = headers.if;
+  const lists = typeof given === 'string' ? parseIf(given) : [];
+  const elsewhere = new Map<string, string | undefined>();
+  for (const { place } of lists) {
+    if (place === undefined || place.key === call.place.key) continue;
+    const found = await call.store.find(place);
+    elsewhere.set(place.key, found && tagOf(found.item.hash));
+  }
+  const tokens = tokensOf(lists);
+  return (item) => {
+    const tag = item && tagOf(item.hash);
+    const fits = (tags: readonly string[]): boolean =>
+      item !== undefined && tags.some((each) => each === '*' || each === tag);
+    judge(match === undefined || fits(match));
+    judge(noneMatch === undefined || !fits(noneMatch));
+    const holds = lists.some(({ place, conditions }) => {
+      const key = place?.key ?? call.place.key;
+      const etag = key === call.place.key ? tag : elsewhere.get(key);
+      const covering = call.locks.covering(key);
+      return conditions.every((each) => {
+        const is =
+          each.token === undefined ? each.etag === etag : covering.some(({ token }) => token === each.token);
+        return is !== each.isNot;
+      });
+    });
+    judge(lists.length === 0 || holds);
+    call.locks.require(changes, tokens);
+  };
+}
+
+/** Throws DoorError 413. */
+export async function readBody(request: IncomingMessage): Promise<Uint8Array> {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of request as AsyncIterable<Buffer>) {
+    length += part.length;
+    if (length > BODY_BYTES_MAX) throw new DoorError(413, 'the body is too long');
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+}
+
+export function answerXml(
+  response: ServerResponse,
+  status: number,
+  element: string,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  response.writeHead(status, { 'content-type': 'application/xml; charset=utf-8', ...headers });
+  response.end(`<?xml version="1.0" encoding="utf-8"?>${element}`);
+}

@@ -1,0 +1,50 @@
+/** ownCloud's checksums: the SHA-1 of files that came by its clients, known by their hash while the door runs. */
+import { createHash } from 'node:crypto';
+import type { Hash } from '@holdfast/client/internal';
+import { DoorError } from '../door.ts';
+
+const KNOWN_MAX = 50_000;
+
+interface WatchedBody {
+  readonly stream: ReadableStream<Uint8Array>;
+  /** Throws DoorError 400 where the client says another checksum. */
+  finish(hash: Hash, said: string | string[] | undefined): void;
+}
+
+export class Checksums {
+  readonly #known = new Map<Hash, string>();
+
+  find(hash: Hash): string | undefined {
+    return this.#known.get(hash);
+  }
+
+  watch(stream: ReadableStream<Uint8Array>, isWanted: boolean): WatchedBody {
+    if (!isWanted) return { stream, finish: () => undefined };
+    const [sha1, md5] = [createHash('sha1'), createHash('md5')];
+    const watching = new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        sha1.update(chunk);
+        md5.update(chunk);
+        controller.enqueue(chunk);
+      },
+    });
+    return {
+      stream: stream.pipeThrough(watching),
+      finish: (hash, said) => {
+        const is: Readonly<Record<string, string>> = { SHA1: sha1.digest('hex'), MD5: md5.digest('hex') };
+        for (const [, kind = '', digits = ''] of String(said ?? '').matchAll(/(\w+):([0-9a-fA-F]+)/g)) {
+          const wanted = is[kind.toUpperCase()];
+          if (wanted !== undefined && wanted !== digits.toLowerCase())
+            throw new DoorError(400, `the ${kind} of what came is ${wanted}`);
+        }
+        this.#remember(hash, `SHA1:${is.SHA1} MD5:${is.MD5}`);
+      },
+    };
+  }
+
+  #remember(hash: Hash, text: string): void {
+    this.#known.set(hash, text);
+    const [oldest] = this.#known.keys();
+    if (this.#known.size > KNOWN_MAX && oldest !== undefined) this.#known.delete(oldest);
+  }
+}
