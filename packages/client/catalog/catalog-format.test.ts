@@ -31,6 +31,7 @@ const snapshots = fc.record<Snapshot>(
     path: texts,
     bytes: fc.nat({ max: Number.MAX_SAFE_INTEGER }),
     pinned: fc.constant(true as const),
+    copiedFrom: fc.record({ app: texts, space: texts }),
   },
   { requiredKeys: ['id', 'name', 'root', 'time', 'host', 'path', 'bytes'] },
 );
@@ -119,6 +120,7 @@ describe('a catalog', () => {
     ['a negative time', { ...good, snapshots: [{ ...snapshot, time: -1 }] }, 'MALFORMED'],
     ['half a byte', { ...good, snapshots: [{ ...snapshot, bytes: 0.5 }] }, 'MALFORMED'],
     ['a pin that is a number', { ...good, snapshots: [{ ...snapshot, pinned: 1 }] }, 'MALFORMED'],
+    ['a copy of no Space', { ...good, snapshots: [{ ...snapshot, copiedFrom: { app: 'a' } }] }, 'MALFORMED'],
     ['no host', { ...good, snapshots: [{ ...snapshot, host: undefined }] }, 'MALFORMED'],
   ])('with %s', (_, content, code) => {
     expect(codeOf(CATALOG_CONTENT_TYPE, JSON.stringify(content))).toBe(code);

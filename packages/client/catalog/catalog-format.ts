@@ -42,6 +42,14 @@ export interface Snapshot {
   readonly pinned?: true;
   /** what its writer said of it, at most 1,024 bytes of UTF-8 */
   readonly message?: string;
+  /** where a copy took it from */
+  readonly copiedFrom?: CopiedFrom;
+}
+
+/** The Space that a snapshot was copied from. */
+export interface CopiedFrom {
+  readonly app: string;
+  readonly space: string;
 }
 
 export interface Catalog {
@@ -119,8 +127,12 @@ export function encodeCatalog({ random, previous, snapshots, others }: Catalog):
 }
 
 function inOrder(snapshot: Snapshot): Snapshot {
-  const { id, name, root, time, host, path, bytes, pinned, message, ...others } = snapshot;
-  const marks = { ...(pinned ? { pinned } : {}), ...(message ? { message } : {}) };
+  const { id, name, root, time, host, path, bytes, pinned, message, copiedFrom, ...others } = snapshot;
+  const marks = {
+    ...(pinned ? { pinned } : {}),
+    ...(message ? { message } : {}),
+    ...(copiedFrom ? { copiedFrom } : {}),
+  };
   return { id, name, root, time, host, path, bytes, ...marks, ...others };
 }
 
@@ -176,7 +188,18 @@ function parseJson(content: Uint8Array): JsonValue {
   }
 }
 
-const SNAPSHOT_FIELDS = ['id', 'name', 'root', 'time', 'host', 'path', 'bytes', 'pinned', 'message'];
+const SNAPSHOT_FIELDS = [
+  'id',
+  'name',
+  'root',
+  'time',
+  'host',
+  'path',
+  'bytes',
+  'pinned',
+  'message',
+  'copiedFrom',
+];
 
 function parseSnapshot(value: JsonValue): Snapshot {
   const fields = asObject(value, 'a snapshot');
@@ -184,6 +207,7 @@ function parseSnapshot(value: JsonValue): Snapshot {
   const name = asText(fields.get('name'), 'name');
   const pinned = fields.get('pinned');
   const message = fields.get('message');
+  const copiedFrom = fields.get('copiedFrom');
   if (!isSnapshotId(id)) throw malformed(`${quote(id)} is no id of a snapshot`);
   if (!isSnapshotName(name)) throw malformed(`${quote(name)} is no name`);
   if (pinned !== undefined && typeof pinned !== 'boolean')
@@ -198,8 +222,16 @@ function parseSnapshot(value: JsonValue): Snapshot {
     bytes: asCount(fields.get('bytes'), 'bytes'),
     ...(pinned ? { pinned } : {}),
     ...(message === undefined ? {} : { message: asText(message, 'message') }),
+    ...(copiedFrom === undefined ? {} : { copiedFrom: parseCopiedFrom(copiedFrom) }),
     ...findOthers(fields, SNAPSHOT_FIELDS),
   });
+}
+
+function parseCopiedFrom(value: JsonValue): CopiedFrom {
+  const fields = asObject(value, 'copiedFrom');
+  const app = asText(fields.get('app'), 'the app of copiedFrom');
+  const space = asText(fields.get('space'), 'the space of copiedFrom');
+  return { app, space, ...findOthers(fields, ['app', 'space']) };
 }
 
 /** A change keeps what it does not know. */
