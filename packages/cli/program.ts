@@ -34,6 +34,7 @@ const GROUPS: readonly (readonly [string, Readonly<Record<string, () => Promise<
       snapshots: async () => (await import('./commands/snapshots.ts')).registerSnapshotsCommand,
       forget: async () => (await import('./commands/forget.ts')).registerForgetCommand,
       unforget: async () => (await import('./commands/forget.ts')).registerUnforgetCommand,
+      copy: async () => (await import('./commands/copy.ts')).registerCopyCommand,
     },
   ],
   [

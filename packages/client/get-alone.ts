@@ -20,7 +20,7 @@ export async function getAlone(client: AloneReader, hash: Hash, { signal }: Call
 }
 
 /** Undefined where it does not come so: `getNode` tells why. */
-async function findInBulk(
+export async function findInBulk(
   { bulk }: AloneReader,
   hash: Hash,
   signal: AbortSignal | undefined,

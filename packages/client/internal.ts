@@ -11,8 +11,15 @@ export type {
 } from '@holdfast/protocol';
 export type { Bulk, Zstd } from './bulk/bulk.ts';
 export { formatCid } from './bundle/cid.ts';
+export { CopySourceError, copyNodes } from './bundle/copy-nodes.ts';
 export type { ImportBundleResult } from './bundle/import-bundle.ts';
-export { CATALOG_CONTENT_TYPE, checkMessage, isSnapshotName } from './catalog/catalog-format.ts';
+export {
+  CATALOG_CONTENT_TYPE,
+  type CopiedFrom,
+  checkMessage,
+  isSnapshotName,
+} from './catalog/catalog-format.ts';
+export { changeNames } from './catalog/change-names.ts';
 export { checkSnapshotId, checkSnapshotName, findSnapshotsOf } from './catalog/find-snapshot.ts';
 export type { CatalogMemory, CatalogReader, DomainNames } from './catalog/read-catalogs.ts';
 export type { TreeReference } from './catalog/resolve-reference.ts';

@@ -55,7 +55,7 @@ export const JOB_CLIENT = { retry: { attemptsMax: 1 }, isJob: true } as const;
 interface ClientSettings extends Pick<ClientOptions, 'retry'> {
   readonly isJob?: true;
   /** told of each request that is sent */
-  readonly onRequest?: () => void;
+  readonly onRequest?: (() => void) | undefined;
 }
 
 /**
@@ -70,13 +70,17 @@ export async function withClient<T>(
   const connection = await readConnection(flags);
   const { baseUrl, token } = connection;
   try {
-    if (isJob) return await work(openClient(connection, { retry }), SILENT_PROGRESS);
-    return await runShortJob(flags, (progress) => {
-      const telling = tellWaits(progress, baseUrl);
-      const fetch: FetchFunction = (url, init) => {
+    const counting = (send: FetchFunction): FetchFunction => {
+      return (url, init) => {
         onRequest();
-        return telling(url, init);
+        return send(url, init);
       };
+    };
+    if (isJob) {
+      return await work(openClient(connection, { retry, fetch: counting(fetchOutside) }), SILENT_PROGRESS);
+    }
+    return await runShortJob(flags, (progress) => {
+      const fetch = counting(tellWaits(progress, baseUrl));
       return work(openClient(connection, { retry, fetch }), progress);
     });
   } catch (error) {
@@ -104,6 +108,7 @@ const createSha256 = (): Sha256 => new Bun.CryptoHasher('sha256');
 export function withJob<T>(
   job: JobOptions & { readonly flags: ConnectionFlags },
   work: (clients: JobClients, context: JobContext) => Promise<T>,
+  onRequest?: () => void,
 ): Promise<T> {
   return withClient(
     job.flags,
@@ -111,8 +116,29 @@ export function withJob<T>(
       runJob(job, (context) =>
         work({ client, patient: createPatientClient(client, { ...context, createSha256 }) }, context),
       ),
-    JOB_CLIENT,
+    { ...JOB_CLIENT, onRequest },
   );
+}
+
+/** Does `work` with the other Space of a job that has two. Throws as `withClient` does. */
+export function withSecondClient<T>(
+  flags: ConnectionFlags,
+  context: JobContext,
+  work: (patient: Client) => Promise<T>,
+  onRequest: () => void,
+): Promise<T> {
+  return withClient(flags, (client) => work(createPatientClient(client, { ...context, createSha256 })), {
+    ...JOB_CLIENT,
+    onRequest,
+  });
+}
+
+/** The App and the Space that the flags and variables name. Throws as `withClient` does. */
+export async function findSpace(
+  flags: ConnectionFlags,
+): Promise<{ readonly app: string; readonly space: string }> {
+  const { appId, spaceId } = await readConnection(flags);
+  return { app: appId, space: spaceId };
 }
 
 /** Does `work` for someone who waits: few attempts, and a word only when it stands still. Throws as `withClient` does. */
@@ -189,13 +215,16 @@ interface Connection {
   readonly token: (refused?: string) => string;
 }
 
-/** Read once: a token that comes through a pipe can be read no second time. */
-let known: Promise<Connection> | undefined;
+/** By their flags. Each is read once: a token that comes through a pipe can be read no second time. */
+const known = new Map<string, Promise<Connection>>();
 
 /** Throws UsageError when something is missing or cannot be right, CliError when a file cannot be read. */
 function readConnection(flags: ConnectionFlags): Promise<Connection> {
-  known ??= findConnection(flags);
-  return known;
+  const { url, app, space, tokenFile, profile } = flags;
+  const key = JSON.stringify([url, app, space, tokenFile, profile]);
+  const connection = known.get(key) ?? findConnection(flags);
+  known.set(key, connection);
+  return connection;
 }
 
 async function findConnection(flags: ConnectionFlags): Promise<Connection> {

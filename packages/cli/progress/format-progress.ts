@@ -9,9 +9,11 @@ import type {
 import { formatBytes, formatCount } from '@holdfast/protocol';
 import { amountsOf, isAllRead, type Rates } from './job-rates.ts';
 
-/** Bundles know no entries of trees: what they count are nodes. */
+/** Bundles and copies know no entries of trees: what they count are nodes. */
 function formatEntries(job: ProgressJob, count: number): string {
-  return job.startsWith('bundle-') ? countOf(count, 'node') : countOf(count, 'entry', 'entries');
+  return job === 'copy' || job.startsWith('bundle-')
+    ? countOf(count, 'node')
+    : countOf(count, 'entry', 'entries');
 }
 
 /** `1 file`, `2 files`; `many` is said of all counts but 1. */
@@ -34,6 +36,7 @@ const VERBS: Readonly<Record<ProgressJob, string>> = {
   verify: 'verifying',
   'bundle-create': 'writing',
   'bundle-import': 'importing',
+  copy: 'copying',
   read: 'reading',
 };
 

@@ -69,7 +69,7 @@ export async function runTreeJob<T>(
 }
 
 /** The CliError for what reading and pulling trees throws; anything else as it is. */
-function explainTreeError(error: unknown): unknown {
+export function explainTreeError(error: unknown): unknown {
   const isWhole =
     error instanceof TreeReadError ||
     error instanceof TreePathError ||

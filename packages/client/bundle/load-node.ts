@@ -45,7 +45,7 @@ export function withHash(hash: Hash, error: unknown): unknown {
     error.code === 'NOT_FOUND'
       ? `${hash} is not in this Space, or not ready there: check the hash and the Space, or store this node again`
       : `${hash}: ${error.message}; store this node again`;
-  return new BundleError(`${message}, then make the bundle`, { cause: error });
+  return new BundleError(`${message}, then do this again`, { cause: error });
 }
 
 /** Children are followed only when their parent is proven, so a large parent is read whole. A large leaf has nothing to follow. */
@@ -60,4 +60,20 @@ async function loadLargeNode(client: Client, hash: Hash, options: CallOptions): 
 async function drain(body: ReadableStream<Uint8Array>): Promise<void> {
   const reader = body.getReader();
   while (!(await reader.read()).done);
+}
+
+/** The canonical bytes of a node that is not held. Verified when the last chunk comes. */
+export async function* readLargeNode(
+  client: Client,
+  hash: Hash,
+  options: CallOptions,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const { metadata, body } = await client.openNode(hash, options);
+  yield encodeNodeHeader(metadata);
+  const reader = body.getReader();
+  try {
+    for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
 }

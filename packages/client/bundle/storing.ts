@@ -58,7 +58,12 @@ export class Storing {
   #onArrival: (() => void) | undefined;
   #failure: { readonly error: unknown } | undefined;
 
-  constructor(client: Client, bundle: BundleReader, options: ImportBundleOptions, isVerifyingOnly: boolean) {
+  constructor(
+    client: Client,
+    bundle: Pick<BundleReader, 'roots' | 'position'>,
+    options: ImportBundleOptions,
+    isVerifyingOnly: boolean,
+  ) {
     this.#client = client;
     this.#options = options;
     this.#isVerifyingOnly = isVerifyingOnly;

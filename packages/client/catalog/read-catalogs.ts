@@ -6,7 +6,7 @@ import { checkMethod, checkOptions } from '../arguments.ts';
 import type { Client } from '../client.ts';
 import { type Clock, sleep, systemClock } from '../deadline.ts';
 import { CasError } from '../errors.ts';
-import { getAlone } from '../get-alone.ts';
+import { findInBulk, getAlone } from '../get-alone.ts';
 import { CATALOGS_BYTES_MAX, ROOT_REFS_HELD_MAX } from '../limits.ts';
 import { mapInOrder } from '../map-in-order.ts';
 import type { CallOptions } from '../operations.ts';
@@ -92,6 +92,8 @@ type FullOptions = CatalogOptions & {
   readonly memory: CatalogMemory;
   /** what is left of CATALOGS_BYTES_MAX */
   readonly room: { bytes: number };
+  /** The node is read at once, not described first. */
+  readonly isLikely?: boolean;
 };
 
 /** Undefined when something went while it was read, unless it is the last attempt. */
@@ -105,9 +107,11 @@ async function readOnce(
   const catalogs: StandingCatalog[] = [];
   const unreadable: UnreadableCatalog[] = [];
   const standing = list.rootRefs.filter(({ refCount }) => refCount > 0);
+  // Where nothing but one catalog stands, which is usual, that is one request.
+  const isLikely = standing.length === 1;
   const reads = mapInOrder(standing, READ_AHEAD_NODES, async (item) => ({
     ...item,
-    found: await findCatalog(client, item.hash, options),
+    found: await findCatalog(client, item.hash, { ...options, isLikely }),
   }));
   for await (const { hash, refCount, found } of reads) {
     if (found === 'gone' && !isLast) return undefined;
@@ -171,9 +175,15 @@ async function findCatalog(
 export async function readCatalog(
   client: Omit<CatalogReader, 'rootRefs'>,
   hash: Hash,
-  options: CatalogOptions & Partial<Pick<FullOptions, 'room'>> = {},
+  options: CatalogOptions & Partial<Pick<FullOptions, 'room' | 'isLikely'>> = {},
 ): Promise<Catalog | 'other'> {
   const { signal, clock = systemClock, room = { bytes: CATALOGS_BYTES_MAX } } = options;
+  const likely = options.isLikely ? await findInBulk(client, hash, signal) : undefined;
+  if (likely !== undefined) {
+    return isCatalogContentType(likely.contentType)
+      ? parseCatalog(likely.contentType, likely.content)
+      : 'other';
+  }
   const { metadata } = await client.readMetadata(hash, { signal });
   if (!isCatalogContentType(metadata.contentType)) return 'other';
   room.bytes -= metadata.size;

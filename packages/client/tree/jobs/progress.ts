@@ -1,18 +1,18 @@
 /**
- * What a long job (push, pull, verify, bundles) tells while it runs: one stream of events, from which every view is made. The job
+ * What a long job (push, pull, verify, bundles, copies) tells while it runs: one stream of events, from which every view is made. The job
  * counts. The reporter decides when the counters are worth an event, and names what the job waits for when nothing moves.
  */
 import { type Clock, systemClock } from '../../deadline.ts';
 import { StoppedTime } from './stopped-time.ts';
 
-export type ProgressJob = 'push' | 'pull' | 'verify' | 'bundle-create' | 'bundle-import' | 'read';
+export type ProgressJob = 'push' | 'pull' | 'verify' | 'bundle-create' | 'bundle-import' | 'copy' | 'read';
 
 /** `scan`: reading and hashing here. `negotiate`: learning what the other side lacks. `commit`: the root ref. */
 export type ProgressPhase = 'scan' | 'negotiate' | 'transfer' | 'check' | 'commit';
 
 /** Everything only grows while a job runs. */
 export interface ProgressCounters {
-  /** entries dealt with, whatever it took: files, folders and links, the root among them; of bundles, nodes */
+  /** entries dealt with, whatever it took: files, folders and links, the root among them; of bundles and copies, nodes */
   readonly files: number;
   /** bytes of files dealt with; `deduplicatedBytes` are among them */
   readonly bytes: number;
