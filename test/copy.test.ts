@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CommandResult, resultOf } from './support/command-result.ts';
+import { startCountingProxy } from './support/counting-proxy.ts';
 import { directory, file, type Plan, writePlan } from './support/disk-trees.ts';
 import { ByteSpoiler } from './support/embedded-files.ts';
 import { HOLDFAST } from './support/holdfast-command.ts';
@@ -18,18 +19,23 @@ const config = join(folder.path, 'config');
 const IDLE_REQUESTS_MAX = 5;
 let near: RunningServer;
 let far: RunningServer;
+/** The far server as one without Bulk. */
+let single: ReturnType<typeof startCountingProxy>;
 
 beforeAll(async () => {
   [near, far] = await Promise.all([startFreshServer('copy-near'), startFreshServer('copy-far')]);
-  const profiles = ['home', 'kill', 'rot', 'prune', 'empty'].flatMap((space) => [
+  single = startCountingProxy(far.server.url, { offersBulk: false });
+  const profiles = ['home', 'single', 'kill', 'rot', 'prune', 'empty'].flatMap((space) => [
     [space, profileOf(near, space)],
     [`far-${space}`, profileOf(far, space)],
   ]);
+  profiles.push(['far-single', { ...profileOf(far, 'single'), url: single.url }]);
   mkdirSync(join(config, 'holdfast'), { recursive: true });
   const text = JSON.stringify({ version: 1, default: null, profiles: Object.fromEntries(profiles) });
   writeFileSync(join(config, 'holdfast', 'profiles.json'), text, { mode: 0o600 });
 });
 afterAll(async () => {
+  await single?.close();
   await Promise.all([near?.remove(), far?.remove()]);
   folder.remove();
 });
@@ -101,6 +107,15 @@ test('copies a snapshot with its tree, what is there neither again nor the tree 
   expect((await copy(root, '--profile', 'home', '--to', 'far-home', '--as', 'old')).snapshots).toHaveLength(
     1,
   );
+});
+
+test('skips what is there on a server without Bulk too', async () => {
+  const small = directory({ top: file(10, 1), sub: directory({ x: file(10, 2) }) });
+  const root = await push('single', 'work', small);
+  const part = await copy('work/sub', '--profile', 'single', '--to', 'far-single', '--as', 'part');
+  const all = await copy('work', '--profile', 'single', '--to', 'far-single');
+  expect(all.snapshots).toMatchObject([{ root }]);
+  expect([part.sentNodes, all.sentNodes]).toEqual([2, 2]);
 });
 
 test('goes on where a kill stopped it', async () => {
