@@ -59,7 +59,8 @@ export class RowLocks {
     const publishing = this.#findPublishing();
     if (publishing === undefined) {
       const reading = this.#lockUnknown(unknown);
-      this.#reading = reading;
+      // Whoever asked for these rows hears why they cannot be had, and nobody else.
+      this.#reading = reading.catch(() => undefined);
       return reading.then(aligned);
     }
     return this.#lockNodesAndAbsent(unknown, publishing).then(aligned);

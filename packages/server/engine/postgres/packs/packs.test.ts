@@ -135,6 +135,23 @@ test('a group of 256 is published in 3 round trips', async () => {
   await lone.close();
 });
 
+test('a pack puts a damaged row of one of its nodes right, and publishes the others', async () => {
+  const before = await begin('healed', 2);
+  await publishAll(0, before);
+  const hash = before.records[0]?.hash ?? '';
+  const { pool } = instances[0] as StoreInstance;
+  await pool.run('spoiling', "UPDATE nodes SET size = 7, content_type = 'x/y' WHERE hash = $1", [
+    `\\x${hash}`,
+  ]);
+  await expect((async () => store(0).findNode(SPACE, hash))()).rejects.toThrow('contradicts its sum');
+  const pack = await begin('healed', 4, (index) => (index === 3 ? [hash] : []));
+  const outcome = await publish(1, pack, 0);
+  expect(outcome.kind === 'published' && outcome.outcomes.map(({ kind }) => kind)).toEqual(
+    pack.records.map(() => 'ready'),
+  );
+  expect(await store(0).findNode(SPACE, hash)).toMatchObject({ size: 66, childRefCount: 1 });
+}, 300_000);
+
 describe('processes at once', () => {
   test('publish one pack: each group is published once', async () => {
     const pack = await begin('same', 2 * GROUP);
