@@ -33,6 +33,8 @@ export class DoorError extends Error {
 export type DoorHandler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
 const PASSWORD_BYTES = 24;
+/** An address that is too long gets its own answer. */
+const HEADER_BYTES_MAX = 64 * 1024;
 const USER_DEFAULT = 'holdfast';
 /** What is being received has so long to be finished after a signal. */
 const DRAIN_MS_MAX = 10_000;
@@ -62,7 +64,7 @@ export async function runDoor(word: string, flags: DoorFlags, handle: DoorHandle
   const address = parseListen(flags.listen);
   const password = await findPassword(flags, address);
   const user = flags.user ?? USER_DEFAULT;
-  const server = createServer((request, response) => {
+  const server = createServer({ maxHeaderSize: HEADER_BYTES_MAX }, (request, response) => {
     const isRight = password === undefined || isAllowed(request, user, password.text);
     void answer(request, response, isRight ? handle : refuse);
   });

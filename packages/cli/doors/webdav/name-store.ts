@@ -11,6 +11,7 @@ import {
   findText,
   openTree,
   readNames,
+  Semaphore,
   type Snapshot,
   type TreeEdit,
   type TreeItem,
@@ -29,6 +30,9 @@ const HEADS_MS_MAX = 2_000;
 const GATHER_MS = 50;
 /** A folder in use does not leave a snapshot for every save. */
 const AMEND_MS = 10 * 60_000;
+
+/** Files that are stored at once; each is on its way with some MiB. */
+const LARGE_AT_ONCE = 2;
 
 export type Check = (item: TreeItem | undefined) => void;
 
@@ -69,6 +73,7 @@ export class NameStore {
   readonly #client: Client;
   readonly #given: readonly string[];
   readonly #memory: CatalogMemory = new Map();
+  readonly #large = new Semaphore(LARGE_AT_ONCE);
   readonly checksums = new Checksums();
   readonly #told = new Set<string>();
   readonly #waiting = new Map<string, Waiting[]>();
@@ -228,9 +233,11 @@ export class NameStore {
     this.#forgetNames();
   }
 
-  /** Stores the bytes of a file, to be set by an edit. */
-  async store(bytes: ReadableStream<Uint8Array>): Promise<TreeItem> {
-    const { root } = await editTree(this.#client, undefined, [{ op: 'set', path: 'file', bytes }]);
+  /** Stores the bytes of a file, to be set by an edit. A large one waits for others, so that memory stays bounded. */
+  async store(bytes: ReadableStream<Uint8Array>, isLarge: boolean): Promise<TreeItem> {
+    const release = isLarge ? await this.#large.take() : () => undefined;
+    const edits: TreeEdit[] = [{ op: 'set', path: 'file', bytes }];
+    const { root } = await editTree(this.#client, undefined, edits).finally(release);
     return this.tree.resolvePath(root, [new TextEncoder().encode('file')]);
   }
 

@@ -1,0 +1,60 @@
+/** `holdfast gateway webdav` killed under writes: the tree has all that was answered, and no more than was asked. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { CHECKOUT_HOLDFAST } from './support/holdfast-command.ts';
+import { TreeCommands } from './support/tree-commands.ts';
+
+const SPACE = 'webdav-killed';
+const WRITERS = 4;
+const ANSWERS_BEFORE_KILL = 12;
+const ROUNDS_MAX = 1_000;
+let commands: TreeCommands;
+
+beforeAll(async () => {
+  commands = await TreeCommands.start('gateway-webdav-killed');
+});
+afterAll(() => commands.remove());
+
+async function startDoor() {
+  const args = ['gateway', 'webdav', '--listen', '127.0.0.1:0', '--open'];
+  const door = Bun.spawn([CHECKOUT_HOLDFAST, ...args], {
+    env: { PATH: process.env.PATH ?? '', ...commands.environment(SPACE) },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'ignore',
+  });
+  let said = '';
+  for await (const chunk of door.stdout) {
+    said += new TextDecoder().decode(chunk);
+    if (said.includes('\n')) break;
+  }
+  return { door, url: /^holdfast webdav on (\S+)\n/.exec(said)?.[1] ?? '' };
+}
+
+test('kill -9 under writes loses nothing that was answered', async () => {
+  const { door, url } = await startDoor();
+  expect((await fetch(`${url}kept`, { method: 'MKCOL' })).status).toBe(201);
+  const answered = new Map<string, string>();
+  const asked = new Set<string>();
+  const write = async (writer: number): Promise<void> => {
+    for (let round = 0; round < ROUNDS_MAX; round += 1) {
+      const [name, body] = [`w${writer}-${round}`, `${writer} ${round}`];
+      asked.add(name);
+      const answer = await fetch(`${url}kept/${name}`, { method: 'PUT', body }).catch(() => undefined);
+      if (answer === undefined) return;
+      expect(answer.status).toBe(201);
+      answered.set(name, body);
+      // The others are in the midst of theirs.
+      if (answered.size === ANSWERS_BEFORE_KILL) door.kill('SIGKILL');
+    }
+  };
+  await Promise.all(Array.from({ length: WRITERS }, (_, writer) => write(writer)));
+  await door.exited;
+  const listed = (await commands.runWell(SPACE, 'ls', 'kept')).trimEnd().split('\n');
+  expect(listed.filter((name) => !asked.has(name))).toEqual([]);
+  expect([...answered.keys()].filter((name) => !listed.includes(name))).toEqual([]);
+  const again = await startDoor();
+  for (const [name, body] of answered)
+    expect(await (await fetch(`${again.url}kept/${name}`)).text()).toBe(body);
+  again.door.kill('SIGTERM');
+  expect(await again.door.exited).toBe(0);
+});
