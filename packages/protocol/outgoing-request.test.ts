@@ -47,7 +47,9 @@ test('an answer is the proxy’s if it is a failure that no server or store word
     describeProxyAnswer(url, variables, given) !== undefined;
   expect(isOf('http://a.test/', answer(502))).toBe(true);
   expect(isOf('http://a.test/', answer(407, ''))).toBe(true);
+  expect(isOf('http://a.test/', answer(502, ''))).toBe(true);
   expect(isOf('http://a.test/', answer(200))).toBe(false);
+  expect(isOf('http://a.test/', answer(404, ''))).toBe(false);
   expect(isOf('http://a.test/', answer(503, 'application/json'))).toBe(false);
   expect(isOf('http://a.test/', answer(403, 'application/xml'))).toBe(false);
   expect(isOf('https://a.test/', answer(502))).toBe(false);

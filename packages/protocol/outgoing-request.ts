@@ -31,6 +31,9 @@ function isExcepted(hostname: string, port: string, list = ''): boolean {
   });
 }
 
+/** HTTP's status of proxies only */
+const PROXY_WANTS_USER = 407;
+
 /** The code of an error whose message is what `describeProxyAnswer` or `describeProxyFailure` says. */
 export const PROXY_FAILED = 'ERR_PROXY_FAILED';
 
@@ -41,14 +44,16 @@ interface ProxyAnswer {
 
 /**
  * What to say of an answer that came from the proxy, not from the host: undefined for any other. Servers and stores answer failures in
- * JSON or XML. A proxy sees only requests by http as they are.
+ * JSON or XML, and a HEAD without a type: MinIO says by one that there is no object. A proxy sees only requests by http as they are.
  */
 export function describeProxyAnswer(
   url: string,
   variables: Variables,
   { status, headers }: ProxyAnswer,
 ): string | undefined {
-  const isFailure = status >= 400 && !/json|xml/.test(headers.get('content-type') ?? '');
+  const type = headers.get('content-type') ?? '';
+  const isOfHost = type === '' ? status < 500 && status !== PROXY_WANTS_USER : /json|xml/.test(type);
+  const isFailure = status >= 400 && !isOfHost;
   const proxy = isFailure && url.startsWith('http:') ? findProxy(url, variables) : undefined;
   return proxy && `${nameOf(proxy)} answered ${status}: ${adviseOn(status, proxy)}`;
 }
@@ -66,7 +71,7 @@ export function describeProxyFailure(url: string, variables: Variables, error: u
 const nameOf = ({ host, variable }: OutgoingProxy): string => `the proxy ${host} (${variable})`;
 
 function adviseOn(status: number | undefined, { variable }: OutgoingProxy): string {
-  if (status === 407) return `it wants a user and a password, which stand in ${variable}`;
+  if (status === PROXY_WANTS_USER) return `it wants a user and a password, which stand in ${variable}`;
   return 'check it, or name the host in NO_PROXY';
 }
 
