@@ -194,11 +194,8 @@ test(
     const purge = () => operate('space', 'purge', APP, space, '--confirm', space);
     expect((await purge()).stderr).toContain('is active');
     await order('app', 'suspend', APP);
-    // As if the command came in the same second, however long it takes to start.
+    // A stop in the future is no reason to wait for that future: copies of the registry are outwaited by a clock that nobody can set.
     await moveStop(HOUR_MS);
-    const early = await purge();
-    expect([early.exitCode, early.stderr]).toEqual([1, expect.stringContaining('from 20')]);
-    await moveStop(-HOUR_MS);
     await until(async () => (await purge()).exitCode === 0);
     await order('app', 'resume', APP);
     await until(async () => (await client.request('GET', '/cas/usage')).status === 200);

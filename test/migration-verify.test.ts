@@ -140,12 +140,6 @@ describe('a copy', () => {
       'UPDATE uploads SET touched_at = touched_at - 1',
       /the unfinished upload of \w{64}/,
     ],
-    [
-      'a rejection',
-      'UPDATE uploads SET rejection_code = NULL WHERE rejection_code IS NOT NULL',
-      /the unfinished upload/,
-    ],
-    ['a verdict', 'UPDATE uploads SET verdict = NULL WHERE verdict = 0', /lacks its verdict/],
     ['a missing upload', 'DELETE FROM uploads', /uploads: 0 rows arrived of 3/],
     ['a revision', 'UPDATE domains SET revision = revision + 1', /domains .* are not the same/],
     ['a floor', 'UPDATE domains SET history_floor = 1', /domains .* are not the same/],
@@ -175,6 +169,17 @@ describe('a copy', () => {
       },
       TEST_MS_MAX,
     );
+  }
+
+  for (const [what, sql] of [
+    ['a rejection', 'UPDATE uploads SET rejection_code = NULL WHERE rejection_code IS NOT NULL'],
+    ['a verdict', 'UPDATE uploads SET verdict = NULL WHERE verdict = 0'],
+  ] as const) {
+    test(`is refused for ${what}, without which no server writes its row`, async () => {
+      await expect(copyWith((data) => change(data, sql))).rejects.toThrow(
+        /the row of the upload of \w{64} is damaged/,
+      );
+    });
   }
 
   test('is refused for a row too many', async () => {

@@ -79,7 +79,14 @@ export async function openTestServer(): Promise<TestServer> {
   const onFatal = (error: Error) => {
     throw error;
   };
-  const server = await openServer({ config, log, onFatal, worker: 0, isAlone: true, clock: { now } });
+  const server = await openServer({
+    config,
+    log,
+    onFatal,
+    worker: 0,
+    isAlone: true,
+    clock: { now, elapsed: now },
+  });
   const listener = listen(config, 0, server);
   const settle = async () => {
     for (let steps = 0; steps < SWEEP_STEPS_MAX; steps++) {

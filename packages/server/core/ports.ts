@@ -261,6 +261,8 @@ export interface Signer {
 export interface Clock {
   /** ms since the epoch */
   now(): number;
+  /** ms since some instant, by a clock that nobody can set; left out: the machine's */
+  elapsed?(): number;
 }
 
 export interface Randomness {

@@ -38,7 +38,7 @@ export function makeCore(
 ): Core {
   const now = (): number => clock.now();
   const skewMsMax = config.clockSkewMsMax;
-  const time = openMachineTime();
+  const elapsed = clock.elapsed ?? openMachineTime().elapsed;
   return {
     metadata: rows,
     content: bytes,
@@ -49,7 +49,7 @@ export function makeCore(
     packs: new PackJudgements(unzstd, new JudgingTurns()),
     clocks: isClockSteady
       ? new SteadyRows({ rows, bytes, now, skewMsMax, onClockSet })
-      : new ComparedClocks({ rows, bytes, now, elapsed: () => time.elapsed(), skewMsMax }),
+      : new ComparedClocks({ rows, bytes, now, elapsed, skewMsMax }),
     quotas,
     freeSpace,
     settings: {
