@@ -7,7 +7,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { CasError, CatalogError, EditError } from '@holdfast/client';
 import { CliError, UsageError } from '../cli-error.ts';
-import { readTextFile } from '../files.ts';
+import { readSecretText } from '../files.ts';
 import { printable, printLine, printNote } from '../terminal/output.ts';
 
 export interface DoorFlags {
@@ -96,7 +96,7 @@ async function findPassword(flags: DoorFlags, { host }: Address): Promise<Passwo
   if (open) return undefined;
   if (passwordFile === undefined)
     return { text: randomBytes(PASSWORD_BYTES).toString('base64url'), isMade: true };
-  const text = (await readTextFile(passwordFile, 'the password')).trimEnd();
+  const text = (await readSecretText(passwordFile, 'the password')).trimEnd();
   if (text === '') throw new CliError(`${passwordFile} is empty; it holds the password alone`);
   return { text, isMade: false };
 }
