@@ -5,8 +5,7 @@ import { describeExposure, findExposure } from '@holdfast/protocol';
 import { CliError } from './cli-error.ts';
 import { saying } from './progress/waits.ts';
 
-/** Readable by its owner only. */
-export const SECRET_FILE_MODE = 0o600;
+/** Readable by everyone. */
 export const PUBLIC_FILE_MODE = 0o644;
 
 /** `what` names the file's role in a message, such as "the key set". Throws CliError. */

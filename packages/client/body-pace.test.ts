@@ -1,6 +1,8 @@
 /** Bodies that are taken whole: only when they are expected at once, and given up as soon as pieces would be. */
+
 import { afterAll, describe, expect, test } from 'bun:test';
 import { createServer, type Server, type Socket } from 'node:net';
+import { MIB_BYTES } from '@holdfast/protocol';
 import { BodyPace } from './body-pace.ts';
 import type { Client } from './client.ts';
 import type { NodeContent } from './content.ts';
@@ -11,7 +13,6 @@ import { expectCasError, FakeSpace, readAll } from './test/fake-space-fixture.ts
 
 const HASH = 'a'.repeat(64);
 const IDLE_MS = 30_000;
-const MIB_BYTES = 1024 * 1024;
 
 describe('the pace', () => {
   test('is unknown until a body of some size came, and after one that did not come whole', () => {

@@ -1,9 +1,10 @@
 /** What a hostile server says of content, or how it sends it, neither fills memory nor keeps the caller. */
+
 import { expect, test } from 'bun:test';
+import { SECOND_MS } from '@holdfast/protocol';
 import { expectCasError, FakeSpace } from './test/fake-space-fixture.ts';
 
 const HASH = 'ab'.repeat(32);
-const SECOND_MS = 1_000;
 
 /** Content of `bytes`, one byte of it every `everyMs`. */
 function dripping(bytes: number, everyMs: number): { readonly space: FakeSpace; sent(): number } {

@@ -1,11 +1,12 @@
 /** Single calls that overlap: few requests together, and each with its own outcome. */
+
 import { describe, expect, test } from 'bun:test';
+import { MIB_BYTES } from '@holdfast/protocol';
 import type { CasError } from './errors.ts';
 import { hashNode, type NewNode } from './new-node.ts';
 import { FakeSpace, failure, json, rejection } from './test/fake-space-fixture.ts';
 
 const COUNT = 200;
-const MIB_BYTES = 1024 * 1024;
 const TOGETHER = ['leases', 'pack-upload', 'pack-lease'];
 
 const nodeOf = (index: number): NewNode => ({ contentType: 'text/plain', content: `node ${index}` });

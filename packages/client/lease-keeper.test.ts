@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test';
 import type { Hash, LeaseResponse } from '@holdfast/protocol';
+import { MINUTE_MS } from '@holdfast/protocol';
 import { CasError } from './errors.ts';
 import {
   type LeaseKeeper,
@@ -9,7 +10,6 @@ import {
 } from './lease-keeper.ts';
 import { ManualClock } from './test/manual-clock-fixture.ts';
 
-const MINUTE_MS = 60_000;
 const A = 'a'.repeat(64);
 const B = 'b'.repeat(64);
 

@@ -1,8 +1,6 @@
 /** The client's own limits. Those of the interface are in the protocol package. */
 
-const SECOND_MS = 1_000;
-const MINUTE_MS = 60 * SECOND_MS;
-const MIB_BYTES = 1024 * 1024;
+import { MIB_BYTES, MINUTE_MS, SECOND_MS } from '@holdfast/protocol';
 
 /** Time limits of one attempt. Waiting between attempts is not counted. */
 export interface Timeouts {

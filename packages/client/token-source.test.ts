@@ -1,10 +1,10 @@
 /** Tokens renewed before they end, once for all who ask; and requests sent once more after a 401. */
+
 import { describe, expect, test } from 'bun:test';
+import { SECOND_MS } from '@holdfast/protocol';
 import { createTokenSource, TokenRenewalError, type TokenSource } from './index.ts';
 import { expectCasError, FakeSpace, failure, json, TOKEN, USAGE } from './test/fake-space-fixture.ts';
 import { ManualClock } from './test/manual-clock-fixture.ts';
-
-const SECOND_MS = 1_000;
 
 const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
 

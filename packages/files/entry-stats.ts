@@ -1,13 +1,13 @@
 /** The attributes of an entry that a push uses; the `Stats` of the runtime fit too. */
+
 import { constants } from 'node:fs';
+import { NS_PER_MS, SECOND_MS } from '@holdfast/protocol';
 
 const { S_IFMT, S_IFREG, S_IFDIR, S_IFLNK, S_IFIFO, S_IFSOCK, S_IFBLK, S_IFCHR } = constants;
 
 /** The length of what `statx` of Linux fills in, the same on every processor. */
 export const STATX_BYTES = 256;
 const NS_PER_SECOND = 1_000_000_000n;
-const NS_PER_MS = 1e6;
-const MS_PER_SECOND = 1_000;
 const WORD = 2 ** 32;
 
 /** Instants are ms since the epoch. */
@@ -39,11 +39,11 @@ export class EntryStats implements FileStats {
     this.mode = view.getUint16(28, true);
     this.ino = longAt(view, 32);
     this.size = longAt(view, 40);
-    this.ctimeMs = longAt(view, 96) * MS_PER_SECOND + view.getUint32(104, true) / NS_PER_MS;
+    this.ctimeMs = longAt(view, 96) * SECOND_MS + view.getUint32(104, true) / NS_PER_MS;
     this.#mtimeSeconds = longAt(view, 112);
     this.#mtimeNanoseconds = view.getUint32(120, true);
     // As a float it is what the runtime's own `stat` gives.
-    this.mtimeMs = this.#mtimeSeconds * MS_PER_SECOND + this.#mtimeNanoseconds / NS_PER_MS;
+    this.mtimeMs = this.#mtimeSeconds * SECOND_MS + this.#mtimeNanoseconds / NS_PER_MS;
   }
 
   /** `view`: of what `statx` filled in. */

@@ -33,4 +33,5 @@ export * from './size.ts';
 export * from './space-paths.ts';
 export * from './spell-unsafe.ts';
 export * from './strict-json.ts';
+export * from './units.ts';
 export * from './wire.ts';

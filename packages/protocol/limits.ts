@@ -1,9 +1,6 @@
 /** Every limit of the interface, its unit in its name. Defaults may be configured. */
 
-const SECOND_MS = 1000;
-const MINUTE_MS = 60 * SECOND_MS;
-const HOUR_MS = 60 * MINUTE_MS;
-const MIB_BYTES = 1024 * 1024;
+import { HOUR_MS, MIB_BYTES, MINUTE_MS, SECOND_MS } from './units.ts';
 
 /** The largest magnitude of an integer in any payload. */
 export const INTEGER_MAX = Number.MAX_SAFE_INTEGER;

@@ -8,7 +8,11 @@ export interface SecretFileFacts {
 }
 
 const PERMISSIONS = 0o777;
-const OTHERS = 0o077;
+/** The modes of whatever a command makes for its user alone. */
+export const PRIVATE_FILE_MODE = 0o600;
+export const PRIVATE_FOLDER_MODE = 0o700;
+export const PRIVATE_UMASK = 0o077;
+
 const GROUP_READ = 0o040;
 const ROOT = 0;
 
@@ -31,7 +35,7 @@ export function findExposure(
   uid: number | undefined,
 ): string | undefined {
   if (!file.isFile() || isHandedOver(path) || uid === undefined) return undefined;
-  const refused = file.uid === ROOT && uid !== ROOT ? OTHERS & ~GROUP_READ : OTHERS;
+  const refused = file.uid === ROOT && uid !== ROOT ? PRIVATE_UMASK & ~GROUP_READ : PRIVATE_UMASK;
   return (file.mode & refused) === 0 ? undefined : (file.mode & PERMISSIONS).toString(8);
 }
 

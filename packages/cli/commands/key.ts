@@ -1,8 +1,8 @@
 /** `holdfast key`: signing keys for the issuer of an App. */
-import { ALGORITHMS, type Algorithm } from '@holdfast/protocol';
+import { ALGORITHMS, type Algorithm, PRIVATE_FILE_MODE } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
-import { createFile, PUBLIC_FILE_MODE, removeFile, SECRET_FILE_MODE } from '../files.ts';
+import { createFile, PUBLIC_FILE_MODE, removeFile } from '../files.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printLine } from '../terminal/output.ts';
 import { resolvePath } from '../trees/given-path.ts';
@@ -40,7 +40,7 @@ async function newKey({ out, jwks, alg, json }: NewKeyOptions): Promise<void> {
   const publicJwk = await exportJWK(pair.publicKey);
   const common = { kid: await calculateJwkThumbprint(publicJwk), alg, use: 'sig' };
   const privateJwk = { ...(await exportJWK(pair.privateKey)), ...common };
-  createFile(out, toText(privateJwk), SECRET_FILE_MODE);
+  createFile(out, toText(privateJwk), PRIVATE_FILE_MODE);
   try {
     createFile(jwks, toText({ keys: [{ ...publicJwk, ...common }] }), PUBLIC_FILE_MODE);
   } catch (error) {

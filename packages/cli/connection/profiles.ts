@@ -2,10 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { describeExposure, findExposure } from '@holdfast/protocol';
+import { describeExposure, findExposure, PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';
-import { describeFileError, SECRET_FILE_MODE } from '../files.ts';
+import { describeFileError } from '../files.ts';
 
 /** Either the token itself, or the file that others keep it in. */
 export interface Profile {
@@ -26,7 +26,6 @@ export interface Profiles {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const VERSION = 1;
-const FOLDER_MODE = 0o700;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const NONE: Profiles = { default: undefined, byName: new Map() };
 
@@ -109,9 +108,9 @@ export function writeProfiles(profiles: Profiles, environment: Environment = pro
     profiles: Object.fromEntries(profiles.byName),
   };
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: FOLDER_MODE });
+    mkdirSync(dirname(path), { recursive: true, mode: PRIVATE_FOLDER_MODE });
     const text = `${JSON.stringify(value, undefined, 2)}\n`;
-    writeFileSync(partial, text, { flag: 'wx', mode: SECRET_FILE_MODE, flush: true });
+    writeFileSync(partial, text, { flag: 'wx', mode: PRIVATE_FILE_MODE, flush: true });
     renameSync(partial, path);
   } catch (error) {
     rmSync(partial, { force: true });

@@ -2,11 +2,13 @@
  * Remembers in the cache folder which snapshots this user has forgotten, so that they can be taken back when no list on the server
  * names them any more. No list stands once the last snapshot is forgotten, and a collection takes lists sooner than trees.
  */
+
 import { createHash, randomUUID } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CATALOG_CONTENT_TYPE, encodeCatalog, parseCatalog, type Snapshot } from '@holdfast/client/internal';
 import { defaultCacheFolder, makeCacheFolder } from '@holdfast/files';
+import { PRIVATE_FILE_MODE } from '@holdfast/protocol';
 
 /** The last ones: what was forgotten long ago is collected. */
 const SNAPSHOTS_KEPT_MAX = 1_000;
@@ -34,7 +36,7 @@ export function rememberForgotten(scope: string, forgotten: readonly Snapshot[])
   const part = `${file}.${randomUUID()}.part`;
   try {
     makeCacheFolder(folder, FORGOTTEN_PART);
-    writeFileSync(part, encodeCatalog({ random: '', previous: [], snapshots }), { mode: 0o600 });
+    writeFileSync(part, encodeCatalog({ random: '', previous: [], snapshots }), { mode: PRIVATE_FILE_MODE });
     renameSync(part, file);
     return true;
   } catch {

@@ -6,6 +6,7 @@ import {
   type EncodedRecord,
   encodeRecord,
   type Hash,
+  MIB_BYTES,
   PACK_HEADER_BYTES,
   PackBuilder,
   type PackInstruction,
@@ -41,7 +42,6 @@ export interface PackUploadsOptions {
   readonly onRot?: ((rottenNodes: number) => void) | undefined;
 }
 
-const MIB_BYTES = 1024 * 1024;
 /** The size of the first pack: small, so that the server begins early, and a slow line is met with little. */
 const PACK_TARGET_BYTES_START = 4 * MIB_BYTES;
 const PACK_TARGET_BYTES_MIN = MIB_BYTES;

@@ -1,5 +1,7 @@
 /** Which snapshots a policy keeps. */
+
 import { describe, expect, test } from 'bun:test';
+import { DAY_MS } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { CatalogError } from './catalog-error.ts';
 import type { Snapshot } from './catalog-format.ts';
@@ -22,7 +24,6 @@ function at(when: string, changes: Partial<Snapshot> = {}): Snapshot {
 }
 
 const NOW = Date.parse('2026-11-30T12:00Z');
-const DAY_MS = 86_400_000;
 
 function keptTimes(snapshots: readonly Snapshot[], policy: RetentionPolicy): string[] {
   const { kept, forgotten } = decideRetention(snapshots, policy, NOW);

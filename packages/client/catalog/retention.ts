@@ -1,5 +1,5 @@
 /** Decides which snapshots of a name a policy keeps. Pure: the same list, policy and time give the same answer. */
-import { formatDuration } from '@holdfast/protocol';
+import { DAY_MS, formatDuration } from '@holdfast/protocol';
 import { CatalogError } from './catalog-error.ts';
 import { compareSnapshots, type Snapshot } from './catalog-format.ts';
 import { formatDay } from './find-snapshot.ts';
@@ -30,7 +30,6 @@ export interface Retention {
 
 /** Clocks of two machines may differ by this much. A snapshot that is further ahead stops a policy. */
 const CLOCK_TOLERANCE_MS = 60_000;
-const DAY_MS = 24 * 60 * 60_000;
 
 /**
  * Judges `snapshots`, which are those of one name. Days, weeks and months are those of UTC; ones without a snapshot are not

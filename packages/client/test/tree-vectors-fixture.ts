@@ -1,14 +1,12 @@
 /** Makes docs/tree-vectors.json from the code; the page docs/tree-format.md says what each vector is made of. */
 import { createHash } from 'node:crypto';
-import { refsToHashes } from '@holdfast/protocol';
+import { MIB_BYTES, refsToHashes } from '@holdfast/protocol';
 import { buildFile, DirectoryBuilder, FileIndexBuilder } from '../tree/build/builders.ts';
 import { findChunkEnd } from '../tree/format/chunker.ts';
 import { encodeDirectory } from '../tree/format/directory-node.ts';
 import { compareNames, type DirectoryEntry, type NodeParts } from '../tree/format/tree-format.ts';
 import { encodeFile, encodeSymlink, parseTreeNode } from '../tree/format/tree-node.ts';
 import { buildModel, fileEntry, MemoryNodes, seededBytes, type TreeModel, utf8 } from './tree-fixture.ts';
-
-const MIB_BYTES = 1024 * 1024;
 
 export async function makeTreeVectors(): Promise<unknown> {
   return {

@@ -1,4 +1,5 @@
 /** leases of Bulk: one result for each hash, and a pack for what is absent. */
+import { MINUTE_MS } from '@holdfast/protocol';
 import { BulkClient } from '../bulk-client.ts';
 import type { BulkLease } from '../bulk-wire.ts';
 import { expectAlreadyThere, expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
@@ -15,7 +16,6 @@ const CHILD_HASHES =
   'Lease many nodes: once an answer has 16,384 childHashes, later waiting results show only their first';
 const LIMIT = 'Lease many nodes: an open pack is one active upload of the Space';
 const BODY = 'Lease many nodes: 1 to 4,096 distinct hashes; pack may be left out';
-const MINUTE_MS = 60_000;
 const HASHES_MAX = 4096;
 const CHILD_HASHES_MAX = 16_384;
 /** Retries of a lease of this kind leave the Space with fewer slots than leases. */

@@ -1,4 +1,5 @@
 /** The lease of a single node: states, renewal, clamps, rejections. */
+import { DAY_MS, MINUTE_MS } from '@holdfast/protocol';
 import { expectAlreadyThere, expectEqual, expectStatus, expectThat } from '../expect.ts';
 import { makeNode, NODE_MEDIA_TYPE } from '../node-bytes.ts';
 import { type Check, check } from '../suite.ts';
@@ -7,8 +8,6 @@ import type { Description } from '../wire.ts';
 const MACHINE = 'leaseNode: lease and upload machine';
 const RENEWAL = 'leaseNode: renewal';
 const CLAMP = 'leaseNode: durations are clamped to 60 seconds through 24 hours';
-const MINUTE_MS = 60_000;
-const DAY_MS = 86_400_000;
 /** Real clocks tick between two requests; a movable one stands still. */
 const TICK_MS_MAX = 30_000;
 

@@ -1,4 +1,5 @@
 /** The lease of a pack: its results, what it publishes, what a repeated one says. */
+import { DAY_MS } from '@holdfast/protocol';
 import { BulkClient } from '../bulk-client.ts';
 import type { PackLease } from '../bulk-wire.ts';
 import {
@@ -21,7 +22,6 @@ const NOTHING = 'Lease the pack: nothing uploaded yet: 409 CONFLICT';
 const REPEAT = 'Lease the pack: the same lease again reads nothing';
 const SINGLE = 'Lease the pack: a rejected record leaves its hash as it was';
 const ASKED = { json: { leaseDurationMs: 60_000 } };
-const DAY_MS = 86_400_000;
 
 const statesOf = ({ results }: PackLease): string[] => results.map(({ state }) => state);
 

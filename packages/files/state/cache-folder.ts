@@ -1,8 +1,10 @@
 /** The folder where things are remembered for the user. No push stores it, because it changes with every push. */
+
 import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
+import { PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import { IGNORE_FILE_NAME } from '../push/ignore-rules.ts';
 
 export const TREES_PART = 'trees';
@@ -47,8 +49,9 @@ export function stateFileName(path: string, recordsMtime: boolean, slot: number)
 export function makeCacheFolder(cacheFolder: string, part: string): string {
   const folders = [cacheFolder, join(cacheFolder, part)];
   for (const folder of folders) {
-    const firstMade = mkdirSync(folder, { recursive: true, mode: 0o700 });
-    if (firstMade !== undefined) writeFileSync(join(folder, IGNORE_FILE_NAME), '*\n', { mode: 0o600 });
+    const firstMade = mkdirSync(folder, { recursive: true, mode: PRIVATE_FOLDER_MODE });
+    if (firstMade !== undefined)
+      writeFileSync(join(folder, IGNORE_FILE_NAME), '*\n', { mode: PRIVATE_FILE_MODE });
   }
   return join(cacheFolder, part);
 }

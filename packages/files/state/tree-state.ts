@@ -5,7 +5,7 @@
 import { Database, type SQLQueryBindings, type Statement } from 'bun:sqlite';
 import { createHash } from 'node:crypto';
 import { chmodSync, rmSync } from 'node:fs';
-import { bytesToHash, type Hash } from '@holdfast/protocol';
+import { bytesToHash, type Hash, PRIVATE_FILE_MODE } from '@holdfast/protocol';
 import { type ByteString, byteStringOf } from '../byte-names.ts';
 import {
   type DirectoryRow,
@@ -79,7 +79,7 @@ export class TreeState implements FolderState {
     this.#database = new Database(path, { create: true, strict: true });
     try {
       // Names and hashes of private files: for their owner only.
-      chmodSync(path, 0o600);
+      chmodSync(path, PRIVATE_FILE_MODE);
       this.#prepare();
     } catch (error) {
       this.#database.close();

@@ -1,6 +1,6 @@
 /** The limits of Bulk's requests and answers (docs/bulk.md). */
 
-const SECOND_MS = 1000;
+import { SECOND_MS } from '../units.ts';
 
 export const BULK_HASHES_MAX = 4_096;
 /** Once an answer holds so many `childHashes`, later waiting results carry only their first. */

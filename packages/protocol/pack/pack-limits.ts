@@ -1,6 +1,6 @@
 /** The limits of a pack and the numbers of its codecs (docs/bulk.md, Pack format). */
 
-const MIB_BYTES = 1024 * 1024;
+import { MIB_BYTES } from '../units.ts';
 
 export const PACK_MEDIA_TYPE = 'application/vnd.holdfast.cas-pack.v1';
 

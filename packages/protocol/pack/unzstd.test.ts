@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test';
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { MIB_BYTES } from '../units.ts';
 import { createUnzstd } from './unzstd.ts';
 import { walkZstdFrame, ZstdFrameError } from './zstd-frame.ts';
 
-const MIB_BYTES = 1024 * 1024;
 const decompressBounded = (bytes: Uint8Array, maxOutputLength: number) =>
   zstdDecompressSync(bytes, { maxOutputLength });
 const DECODERS = {

@@ -1,5 +1,7 @@
 /** The file behind the audit log: opened so that nothing waits for a reader, kept to its owner, and found again after a rotation. */
+
 import { close, constants, fchmod, fstat, open, type Stats, stat, write, writeSync } from 'node:fs';
+import { PRIVATE_FILE_MODE } from '@holdfast/protocol';
 import { openOwnDescription, openStreamOutput } from '../standard-stream.ts';
 
 export type AuditTarget = { readonly kind: 'file'; readonly path: string } | { readonly kind: 'stdout' };
@@ -13,7 +15,6 @@ export interface OpenFile {
 
 const STDOUT = 1;
 /** Only the owner: the log names callers. */
-const FILE_MODE = 0o600;
 const OTHERS = 0o077;
 const PERMISSIONS = 0o777;
 /** A FIFO that nobody reads is refused at once instead of waited for, and one that is full says so. */
@@ -58,7 +59,7 @@ export function closeFile({ fd }: OpenFile): void {
 }
 
 async function openPath(path: string, flags: number): Promise<OpenFile> {
-  const fd = await asPromise<number>((settle) => open(path, flags, FILE_MODE, settle));
+  const fd = await asPromise<number>((settle) => open(path, flags, PRIVATE_FILE_MODE, settle));
   try {
     const stats = await statOf(fd);
     if (stats.isFile() && (stats.mode & OTHERS) !== 0) {

@@ -2,6 +2,7 @@
  * One bound for the lines of all callers whom nobody has checked: else strangers fill the disk with refusals, by other names, addresses
  * and tokens each time. What goes beyond it is counted, and a line says how many.
  */
+import { SECOND_MS } from '@holdfast/protocol';
 import type { RepeatsWorld } from '../log-repeats.ts';
 import { AUDIT_SUPPRESSED } from '../metrics/server-metrics.ts';
 
@@ -11,7 +12,6 @@ const BYTES_PER_SECOND = 16 * 1024;
 const BURST_SECONDS = 8;
 /** Every line is written within a second. */
 const SUMMARY_MS = 500;
-const SECOND_MS = 1000;
 
 export class StrangerBound {
   readonly #world: RepeatsWorld;

@@ -1,5 +1,7 @@
 /** Which addresses key sets are fetched from, and what packed answers may do (docs/operations.md, Apps and keys). */
+
 import { afterEach, describe, expect, test } from 'bun:test';
+import { MIB_BYTES } from '@holdfast/protocol';
 import { makeAuthority } from '../../../test/support/certificates.ts';
 import { startBombServer } from '../../../test/support/packed-bomb.ts';
 import { JWKS_ADDRESSES_MAX } from './auth-limits.ts';
@@ -8,7 +10,6 @@ import { fetchKeySetBytes } from './key-set-fetch.ts';
 import { FakeWorld } from './test/fake-world-fixture.ts';
 
 const GIB = 1024 ** 3;
-const MIB = 1024 ** 2;
 
 const closers: (() => void)[] = [];
 afterEach(() => {
@@ -163,7 +164,7 @@ describe('an answer with a Content-Encoding', () => {
     for (let round = 0; round < 3; round += 1) {
       await expect(textOf(hostile.url, REAL_AUTH_WORLD)).rejects.toThrow('Content-Encoding');
       await Bun.sleep(100);
-      expect(process.memoryUsage.rss() - before).toBeLessThan(64 * MIB);
+      expect(process.memoryUsage.rss() - before).toBeLessThan(64 * MIB_BYTES);
     }
     expect(hostile.count()).toBe(3);
   });

@@ -1,6 +1,6 @@
 /** Tokens that were revoked are refused in the place of row 7, whether they were seen before or not. */
 import { afterAll, describe, expect, test } from 'bun:test';
-import { ApiError } from '@holdfast/protocol';
+import { ApiError, HOUR_MS } from '@holdfast/protocol';
 import { REGISTRY_RELOAD_MS } from './auth-limits.ts';
 import { type Authorizer, authorize, openAuthorizer } from './authorize.ts';
 import type { Capability } from './capability.ts';
@@ -22,8 +22,6 @@ const opened: Authorizer[] = [];
 afterAll(() => {
   for (const authorizer of opened) authorizer.close();
 });
-
-const HOUR_MS = 3_600_000;
 
 async function openServer(change: Partial<AppRecord> = {}) {
   const world = new FakeWorld();

@@ -1,5 +1,7 @@
 /** Copies the objects of a bucket that a folder does not have yet. Servers go on meanwhile, because an object never changes. */
+
 import { dirname } from 'node:path';
+import { PRIVATE_UMASK } from '@holdfast/protocol';
 import { holdDataFolder, LOCK_NAME } from '../deployment/data-folder.ts';
 import { FOLDER_MARKS, markFolder } from '../deployment/folder-marks.ts';
 import { HeldFolder, makeNamedFolder } from '../deployment/held-folder.ts';
@@ -31,7 +33,6 @@ export interface BucketBackupRequest {
   readonly keepGoneMs: number;
 }
 
-const PRIVATE_UMASK = 0o077;
 const FETCHES_IN_FLIGHT = 8;
 const LOST_AND_FOUND = 'lost+found';
 const LIST_FILE = /^\d+\.bucket$/;

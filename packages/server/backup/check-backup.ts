@@ -2,7 +2,7 @@
 import { accessSync, constants, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { formatCount } from '@holdfast/protocol';
+import { formatCount, PRIVATE_UMASK } from '@holdfast/protocol';
 import { holdDataFolder } from '../deployment/data-folder.ts';
 import { HeldFolder, NotOurs } from '../deployment/held-folder.ts';
 import { loadFolderFormat, openRestoredFolder } from '../deployment/open.ts';
@@ -19,7 +19,6 @@ import type { BackupVerdict, CheckRun } from './verdict.ts';
 import { type DamagedNode, describeVerified, verifyNodes } from './verify-nodes.ts';
 
 /** Files of a copy are for their owner alone. */
-const PRIVATE_UMASK = 0o077;
 
 /** Rejects with ServeError if there is no backup, or if it is damaged so that nothing can be read. */
 export async function checkBackup(folder: string, { onProgress }: CheckRun): Promise<BackupVerdict> {

@@ -1,6 +1,8 @@
 /** Copies the objects that a folder does not have yet. An object never changes, so its name alone tells whether it was copied. */
+
 import { closeSync, fchmodSync, fstatSync, fsync } from 'node:fs';
 import { promisify } from 'node:util';
+import { PRIVATE_FILE_MODE } from '@holdfast/protocol';
 import type { Generation } from '../core/model.ts';
 import { openOwnFile } from '../deployment/held-folder.ts';
 import type { NamedObject, ObjectFiles } from '../engine/backup-ports.ts';
@@ -11,7 +13,6 @@ import type { ObjectSizes } from './object-list.ts';
 import type { Pace } from './pace.ts';
 import { INCOMING } from './repository.ts';
 
-const PRIVATE_MODE = 0o600;
 const syncFile = promisify(fsync);
 /** Their fsyncs go to the disk together. */
 const COPIES_IN_FLIGHT = 8;
@@ -162,7 +163,7 @@ export class ObjectCopies {
     const to = this.#options.target.folder.create(draftOf(generation));
     try {
       await write(to);
-      fchmodSync(to, PRIVATE_MODE);
+      fchmodSync(to, PRIVATE_FILE_MODE);
       await syncFile(to);
     } finally {
       closeSync(to);

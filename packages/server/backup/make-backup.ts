@@ -1,6 +1,6 @@
 /** Makes a backup of a data folder, while a server serves it or not. Runs in a process of its own (engine/backup-ports.ts). */
 import { randomBytes } from 'node:crypto';
-import { LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
+import { LEASE_DURATION_MS_MIN, PRIVATE_UMASK } from '@holdfast/protocol';
 import type { Generation } from '../core/model.ts';
 import { assertFolderOwner } from '../deployment/folder-owner.ts';
 import { loadFolderFormat } from '../deployment/open.ts';
@@ -40,7 +40,6 @@ export interface BackupRun {
 }
 
 /** Files of a backup are for their owner alone. */
-const PRIVATE_UMASK = 0o077;
 const SEED_BYTES = 8;
 /** In this time nothing that came after the listing can have been collected, because its lease still holds. */
 const PASS_MS_MAX = LEASE_DURATION_MS_MIN / 2;

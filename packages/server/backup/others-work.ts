@@ -1,11 +1,12 @@
 /** How much others work while a backup is made: by the commits to the rows, and by how long the copy itself waits for a processor. */
+
 import { readFileSync } from 'node:fs';
+import { NS_PER_MS } from '@holdfast/protocol';
 
 /** ms of rest for each commit: from 50 in a second on, the copy keeps the pace of a crowd */
 const REST_MS_PER_COMMIT = 20;
 /** The copy has the lowest priority, so it waits for a processor only if others want all of them. */
 const REST_PER_WAIT = 5;
-const NS_PER_MS = 1e6;
 /** The counter of commits has 32 bits. */
 const COUNTER_VALUES = 2 ** 32;
 

@@ -1,4 +1,6 @@
 /** Bounds on the rate of copying, so that a server on the same disk and cores is hardly slower meanwhile. */
+import { MIB_BYTES } from '@holdfast/protocol';
+
 export interface PaceLimits {
   /** while nobody else works: a request that comes then waits for one piece of the copy at most */
   readonly quietBytesPerSecond: number;
@@ -8,15 +10,14 @@ export interface PaceLimits {
   readonly crowdedShare: number;
 }
 
-const MIB = 1024 * 1024;
 export const PAGES_PACE: PaceLimits = {
-  quietBytesPerSecond: 24 * MIB,
-  crowdedBytesPerSecond: 4 * MIB,
+  quietBytesPerSecond: 24 * MIB_BYTES,
+  crowdedBytesPerSecond: 4 * MIB_BYTES,
   crowdedShare: 0.15,
 };
 export const OBJECTS_PACE: PaceLimits = {
-  quietBytesPerSecond: 24 * MIB,
-  crowdedBytesPerSecond: 8 * MIB,
+  quietBytesPerSecond: 24 * MIB_BYTES,
+  crowdedBytesPerSecond: 8 * MIB_BYTES,
   crowdedShare: 0.15,
 };
 

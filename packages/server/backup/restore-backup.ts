@@ -1,7 +1,7 @@
 /** `holdfast restore`: makes a new data folder from a backup, with all of it that is good, and proves every byte before anybody may serve it. */
 import { closeSync, fsyncSync, readdirSync, readSync, rmdirSync, statSync, writeSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { formatCount } from '@holdfast/protocol';
+import { formatCount, PRIVATE_UMASK } from '@holdfast/protocol';
 import { holdDataFolder } from '../deployment/data-folder.ts';
 import { folderSecret } from '../deployment/folder-secret.ts';
 import { HeldFolder, makeNamedFolder } from '../deployment/held-folder.ts';
@@ -43,7 +43,6 @@ export interface RestoreRun {
   onProgress(step: string): void;
 }
 
-const PRIVATE_UMASK = 0o077;
 /** A disk that was just mounted has it. */
 const LOST_AND_FOUND = 'lost+found';
 const CONTENT = 'content/';

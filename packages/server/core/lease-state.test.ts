@@ -1,9 +1,7 @@
 import { expect, test } from 'bun:test';
+import { DAY_MS, MINUTE_MS } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { clampLeaseDuration, renewLease } from './lease-state.ts';
-
-const MINUTE_MS = 60_000;
-const DAY_MS = 24 * 60 * MINUTE_MS;
 
 test('durations are clamped to 60 seconds through 24 hours', () => {
   expect(clampLeaseDuration(1)).toBe(MINUTE_MS);

@@ -1,5 +1,7 @@
 /** reads: what is in the answer, in which form, and what is left out (docs/bulk.md, Read many nodes). */
+
 import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { MIB_BYTES } from '@holdfast/protocol';
 import { type CanonicalNode, makeNode, seededBytes } from '../../../test/support/canonical-node.ts';
 import { makePack, packed, plain } from '../../../test/support/planted-pack.ts';
 import { readContent } from './read-content.ts';
@@ -17,12 +19,10 @@ import {
 } from './test/core-fixture.ts';
 import { manyNodes, PackClient, statesOf, withPacks } from './test/pack-fixture.ts';
 
-const MIB = 1024 * 1024;
-
 let world: CoreWorld;
 let client: PackClient;
 beforeEach(async () => {
-  world = await CoreWorld.open({ nodeBytesMax: 9 * MIB });
+  world = await CoreWorld.open({ nodeBytesMax: 9 * MIB_BYTES });
   client = new PackClient(world, false);
 });
 afterEach(() => world.close());
@@ -56,8 +56,8 @@ test('nodes that can be served come in the order of the request, each in the for
 test('absent, waiting, claimed, rotten and too large nodes are left out, and an empty answer is a pack too', async () => {
   const [good, rotten, claimed, absent] = [smallNode(1), smallNode(2), objectNode(3), smallNode(4)];
   const waiting = smallNode(5, [absent.hash]);
-  const large = makeNode(seededBytes(8 * MIB, 6));
-  const largest = makeNode(seededBytes(8 * MIB - 24 - 'application/octet-stream'.length, 7));
+  const large = makeNode(seededBytes(8 * MIB_BYTES, 6));
+  const largest = makeNode(seededBytes(8 * MIB_BYTES - 24 - 'application/octet-stream'.length, 7));
   await world.publish(claimed);
   world.now += 2 * MINUTE_MS;
   world.doors.delete = () => Promise.reject(new Error('planted'));
@@ -75,7 +75,7 @@ test('absent, waiting, claimed, rotten and too large nodes are left out, and an 
 });
 
 test('an answer ends before 64 MiB of canonical bytes, even if a smaller node follows', async () => {
-  const nodes = Array.from({ length: 9 }, (_, index) => textNode(index, 7.9 * MIB));
+  const nodes = Array.from({ length: 9 }, (_, index) => textNode(index, 7.9 * MIB_BYTES));
   const last = smallNode(1);
   await client.send(nodes, [...nodes, last].map(packed));
   for (const acceptsZstd of [true, false]) {
@@ -166,7 +166,7 @@ test('any other failure of the store is an error before the first byte, and chan
 });
 
 test('room is asked for before a large record is read, and not for small ones', async () => {
-  const [small, large] = [smallNode(1), makeNode(seededBytes(2 * MIB, 2))];
+  const [small, large] = [smallNode(1), makeNode(seededBytes(2 * MIB_BYTES, 2))];
   await client.send([small, large]);
   const steps: unknown[] = [];
   const { packs } = world.core.content;

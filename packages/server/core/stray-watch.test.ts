@@ -1,5 +1,6 @@
 import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { DAY_MS } from '@holdfast/protocol';
 import { openTemporaryEngine, type TemporaryEngine } from '../deployment/test/embedded-engine-fixture.ts';
 import { judgedPack, packedContent, placeIn } from '../engine/contract/pack-samples.ts';
 import { NOW, newGeneration, SPACE } from '../engine/contract/samples.ts';
@@ -7,8 +8,6 @@ import type { Generation } from './model.ts';
 import { spaceKeyOf } from './space-key.ts';
 import { isBehind, moveEpoch, readEpochs } from './store-epoch.ts';
 import { acceptStrays, StraysSuspicious, StrayWatch, TOMBSTONE_MS } from './stray-watch.ts';
-
-const DAY_MS = 24 * 3_600_000;
 
 let engine: TemporaryEngine;
 beforeEach(async () => {

@@ -3,11 +3,11 @@
  * without a record first gets a tombstone, and is deleted only if no record appears within a week. A walk that comes across
  * many of them at once stops, because then the rows are most likely not those of this store.
  */
+import { DAY_MS } from '@holdfast/protocol';
 import type { Generation, ObjectKey } from './model.ts';
 import type { MetadataStore } from './ports.ts';
 import { StoreUnavailable } from './store-failure.ts';
 
-const DAY_MS = 24 * 3_600_000;
 /** From the tombstone of an object to its end. */
 export const TOMBSTONE_MS = 7 * DAY_MS;
 /** Tombstones of objects that no walk finds any more are forgotten. */

@@ -1,4 +1,5 @@
 /** A folder that Holdfast makes says that it is no part of what it lies in: neither a push nor git takes it along. */
+
 import {
   chownSync,
   closeSync,
@@ -10,13 +11,13 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { PRIVATE_FILE_MODE } from '@holdfast/protocol';
 import { codeOf } from '../error-code.ts';
 import { isOwnName } from './folder-modes.ts';
 
 /** What each says of the folder in the syntax that both files share: nothing in it counts. */
 export const FOLDER_MARKS: readonly string[] = ['.holdfastignore', '.gitignore'];
 const NOTHING = '*\n';
-const FILE_MODE = 0o600;
 
 /** Unless it holds things of others too, whose ignored files are not ours to choose. */
 export function markDataFolder(dataDir: string): void {
@@ -39,7 +40,7 @@ export function markFolder(folder: string): void {
 }
 
 function writeMark(folder: string, path: string): void {
-  const file = openSync(path, 'wx', FILE_MODE);
+  const file = openSync(path, 'wx', PRIVATE_FILE_MODE);
   try {
     writeSync(file, NOTHING);
     fsyncSync(file);

@@ -1,10 +1,10 @@
 /** Keeps a data folder private that was made, copied or unpacked with wider modes: only its owner may look into it. */
+
 import { chmodSync, lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import { assertOwnFile } from './held-folder.ts';
 
-const FOLDER_MODE = 0o700;
-const FILE_MODE = 0o600;
 /** the bits of everybody but the owner */
 const OTHERS = 0o077;
 
@@ -44,7 +44,7 @@ export function tightenModes(dataDir: string): FolderModes {
     const state = lstatSync(path, { throwIfNoEntry: false });
     const isPlain = state?.isFile() === true || state?.isDirectory() === true;
     if (state === undefined || !isPlain || (state.mode & OTHERS) === 0) return;
-    const isDone = isOurs && tryChmod(path, state.isDirectory() ? FOLDER_MODE : FILE_MODE);
+    const isDone = isOurs && tryChmod(path, state.isDirectory() ? PRIVATE_FOLDER_MODE : PRIVATE_FILE_MODE);
     (isDone ? tightened : open).push(path);
   };
   const names = readdirSync(dataDir);

@@ -2,6 +2,7 @@
  * A folder of ours, held by its descriptor. Whatever stands in it: nothing outside of it is opened, made, renamed or removed, because
  * each step names an entry by the descriptor of its folder and follows no link. Only files and folders are taken for ours.
  */
+
 import {
   closeSync,
   constants,
@@ -20,12 +21,11 @@ import {
   unlinkSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 
 const { O_RDONLY, O_WRONLY, O_RDWR, O_CREAT, O_EXCL, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
-const FOLDER_MODE = 0o700;
-const FILE_MODE = 0o600;
 /** What leads elsewhere. */
 const NO_NAMES = new Set(['', '.', '..']);
 /** What the system says of an entry that is a link, or no folder where one is needed, or a socket. */
@@ -155,7 +155,9 @@ export class HeldFolder {
   /** A new file, in the place of a file that is there. Nothing of that one is changed: another name of it may be elsewhere. */
   create(name: string): number {
     this.remove(name);
-    return this.#at(name, (path) => openSync(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, FILE_MODE));
+    return this.#at(name, (path) =>
+      openSync(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, PRIVATE_FILE_MODE),
+    );
   }
 
   /** A file takes the place of another, in one step. @throws NotOurs if something else stands there */
@@ -189,7 +191,7 @@ export class HeldFolder {
         const each = parts.slice(0, depth).join('/');
         const found = this.look(each);
         if (found?.isDirectory() === false) throw new NotOurs(join(this.path, each), 'folder');
-        if (found === undefined) this.#at(each, (path) => mkdirSync(path, FOLDER_MODE));
+        if (found === undefined) this.#at(each, (path) => mkdirSync(path, PRIVATE_FOLDER_MODE));
         // Also if it stood: who made it may have been killed before this.
         parents.add(parts.slice(0, depth - 1).join('/'));
       }
@@ -255,7 +257,7 @@ export class HeldFolder {
  * a killed process may have made some of them and not synced them. Returns the first that was made, if any. @throws the error of the disk
  */
 export function makeNamedFolder(path: string): string | undefined {
-  const madeFrom = mkdirSync(path, { recursive: true, mode: FOLDER_MODE });
+  const madeFrom = mkdirSync(path, { recursive: true, mode: PRIVATE_FOLDER_MODE });
   const { dev } = statSync(path);
   for (let each = realpathSync(path); each !== dirname(each); each = dirname(each)) {
     if (statSync(dirname(each)).dev !== dev || !syncNamedFolder(dirname(each))) break;

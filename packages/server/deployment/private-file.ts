@@ -1,12 +1,12 @@
 /** Small files of a data folder that only its owner may read, such as secrets. A file appears complete, or not at all. */
+
 import { chown, link, lstat, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { PRIVATE_FILE_MODE } from '@holdfast/protocol';
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 import { readSecretFile } from '../secret-file.ts';
 import { assertOwnFile, NotOurs, readOwnFile } from './held-folder.ts';
-
-const PRIVATE_MODE = 0o600;
 
 /** Far more than any of them has. */
 const BYTES_MAX = 1024 * 1024;
@@ -62,7 +62,7 @@ export async function replacePrivateFile(path: string, content: Uint8Array): Pro
 /** Writes the file durably under another name. */
 async function writeDraft(path: string, content: Uint8Array): Promise<string> {
   const draft = `${path}.${crypto.randomUUID()}`;
-  const file = await open(draft, 'wx', PRIVATE_MODE);
+  const file = await open(draft, 'wx', PRIVATE_FILE_MODE);
   try {
     await file.writeFile(content);
     await file.sync();

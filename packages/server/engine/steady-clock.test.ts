@@ -1,9 +1,10 @@
 /** The steady clock over clocks of a test, and the machine's own. */
+
 import { expect, test } from 'bun:test';
+import { DAY_MS } from '@holdfast/protocol';
 import { openMachineTime, SteadyClock, takeTimeOrigin } from './steady-clock.ts';
 
 const STARTED_AT = 1_800_000_000_000;
-const DAY_MS = 86_400_000;
 
 /** Goes on by a microsecond with each look, so that no test waits. */
 function makeTime() {

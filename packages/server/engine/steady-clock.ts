@@ -3,7 +3,9 @@
  * wall clock that is set while the server runs ends no lease early, and keeps none. All processes and threads of a server share one
  * origin, so that they agree.
  */
+
 import { dlopen } from 'bun:ffi';
+import { NS_PER_MS, SECOND_MS } from '@holdfast/protocol';
 import type { Clock } from '../core/ports.ts';
 
 /** The two clocks of a machine. */
@@ -22,8 +24,6 @@ const LIBRARIES: readonly string[] = [
 ];
 /** CLOCK_BOOTTIME of Linux, CLOCK_MONOTONIC of macOS. Both count the time that the machine sleeps. */
 const CLOCK_ID = process.platform === 'darwin' ? 6 : 7;
-const MS_PER_SECOND = 1000;
-const NS_PER_MS = 1e6;
 const WORD = 2 ** 32;
 
 /** Longer than a millisecond, so that the wall clock goes to the next one meanwhile. */
@@ -51,7 +51,7 @@ function openSystemClock(): (() => number) | undefined {
       const read = (): number => {
         symbols.clock_gettime(CLOCK_ID, time);
         const [low = 0, high = 0, nanoseconds = 0] = time;
-        return (high * WORD + low) * MS_PER_SECOND + nanoseconds / NS_PER_MS;
+        return (high * WORD + low) * SECOND_MS + nanoseconds / NS_PER_MS;
       };
       if (symbols.clock_gettime(CLOCK_ID, time) === 0) return read;
     } catch {

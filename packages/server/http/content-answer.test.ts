@@ -1,12 +1,13 @@
 /** Bodies of content reads: whole, in parts, copied, and not read at all. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { MIB_BYTES } from '@holdfast/protocol';
 import { seededBytes } from '../../../test/support/canonical-node.ts';
 import type { ContentStore } from '../core/ports.ts';
 import { ContentDamaged } from '../core/store-failure.ts';
 import { type HandlerWorld, openHandlerWorld, SPACE_URL } from './test/handler-fixture.ts';
 
-const MIB = 1024 * 1024;
-const CONTENT_BYTES = 10 * MIB;
+const CONTENT_BYTES = 10 * MIB_BYTES;
 
 let world: HandlerWorld;
 let seed = 7;
@@ -71,7 +72,7 @@ describe('content', () => {
 
   test.each([
     ['bytes=0-0', 0, 1],
-    [`bytes=${MIB}-${9 * MIB + 5}`, MIB, 9 * MIB + 6],
+    [`bytes=${MIB_BYTES}-${9 * MIB_BYTES + 5}`, MIB_BYTES, 9 * MIB_BYTES + 6],
     ['bytes=-3', CONTENT_BYTES - 3, CONTENT_BYTES],
     [`bytes=5-${2 ** 50}`, 5, CONTENT_BYTES],
   ])('%s', async (range, start, end) => {
@@ -101,11 +102,11 @@ describe('a read that fails', () => {
     const { hash } = await storeContent();
     const { content } = world.core;
     const read: ContentStore['read'] = (object, start, end) =>
-      start < 5 * MIB
+      start < 5 * MIB_BYTES
         ? content.read(object, start, end)
         : Promise.reject(Object.assign(new Error('gone'), { code: 'EIO' }));
     expect((await ask(hash, { read })).status).toBe(503);
-    expect((await ask(hash, { range: `bytes=0-${MIB - 1}`, read })).status).toBe(206);
+    expect((await ask(hash, { range: `bytes=0-${MIB_BYTES - 1}`, read })).status).toBe(206);
     expect((await ask(hash)).status).toBe(200);
   });
 
@@ -121,8 +122,8 @@ describe('a read that fails', () => {
   test('by damage since the last read is noticed, and a reader of the earlier copy still gets proven bytes', async () => {
     const { hash, content } = await storeContent();
     const slow = await ask(hash);
-    await world.damage(hash, 3 * MIB + 10);
-    expect((await ask(hash, { range: `bytes=${3 * MIB}-${6 * MIB}` })).status).toBe(503);
+    await world.damage(hash, 3 * MIB_BYTES + 10);
+    expect((await ask(hash, { range: `bytes=${3 * MIB_BYTES}-${6 * MIB_BYTES}` })).status).toBe(503);
     expect(Buffer.compare(await slow.bytes(), content)).toBe(0);
   });
 
@@ -141,7 +142,7 @@ describe('a read that fails', () => {
 
 describe('a caller that goes away', () => {
   test('ends the reading', async () => {
-    const { hash } = await storeContent(20 * MIB - 1000);
+    const { hash } = await storeContent(20 * MIB_BYTES - 1000);
     const gone = new AbortController();
     let reads = 0;
     const { content } = world.core;

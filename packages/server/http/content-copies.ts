@@ -10,7 +10,7 @@
 import { existsSync, mkdirSync, statfsSync } from 'node:fs';
 import { mkdir, readdir, realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ApiError } from '@holdfast/protocol';
+import { ApiError, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import type { CopySource } from '../core/content-caller.ts';
 import type { Generation, Space } from '../core/model.ts';
 import type { ReadAids } from '../core/ports.ts';
@@ -87,7 +87,7 @@ export class ContentCopies {
       keptFreeBytes = (): number => 0,
     } = {},
   ): Promise<ContentCopies> {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await mkdir(folder, { recursive: true, mode: PRIVATE_FOLDER_MODE });
     for (const name of await readdir(folder)) await rm(join(folder, name), { force: true });
     const slots = new PieceSlots(COPYING_PIECES_MAX);
     const disk = {
@@ -342,7 +342,7 @@ function hasRoom(place: CopyPlace, missingBytes: number): boolean {
 /** Makes the folder again if something removed it: it looks empty, and systems clean their temporary folders. Throws PlaceFailed. */
 function readFreeBytes({ folder }: CopyPlace): number {
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    mkdirSync(folder, { recursive: true, mode: PRIVATE_FOLDER_MODE });
     const { bavail, bsize } = statfsSync(folder);
     return bavail * bsize;
   } catch (error) {

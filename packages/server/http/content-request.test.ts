@@ -1,5 +1,7 @@
 /** Content that is answered from memory: no copy is made of it, and what readers leave unread is bounded. */
+
 import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { MIB_BYTES } from '@holdfast/protocol';
 import { seededBytes } from '../../../test/support/canonical-node.ts';
 import { CONTENT_PIECE_BYTES } from '../core/ports.ts';
 import type { Connections } from './exchange.ts';
@@ -7,8 +9,6 @@ import type { Handler } from './handler.ts';
 import { COPYING_PIECES_MAX, LARGE_ANSWER_BYTES_MAX } from './http-limits.ts';
 import { makeTenantShares, type TenantShares } from './tenant-shares.ts';
 import { type HandlerWorld, openHandlerWorld, SPACE_URL } from './test/handler-fixture.ts';
-
-const MIB = 1024 * 1024;
 
 let world: HandlerWorld;
 let shares: TenantShares;
@@ -36,7 +36,7 @@ function ask(hash: string, range = 'bytes=0-', method = 'GET'): Promise<Response
 const copiedBytes = (): number => world.options.copies.heldBytes;
 
 test('many answers at once have the bytes of their own content, and no copy is made', async () => {
-  const contents = [MIB, CONTENT_PIECE_BYTES, 300_000, 600_007].map((bytes, seed) =>
+  const contents = [MIB_BYTES, CONTENT_PIECE_BYTES, 300_000, 600_007].map((bytes, seed) =>
     seededBytes(bytes, seed),
   );
   const hashes = await Promise.all(contents.map((content) => world.store(content)));
@@ -65,35 +65,35 @@ test('content of more than a piece is copied, and a part of it is not', async ()
 });
 
 test('answers that nobody takes hold no more memory than there is for them; then copies are made', async () => {
-  const content = seededBytes(MIB, 1);
+  const content = seededBytes(MIB_BYTES, 1);
   const hash = await world.store(content);
   areOpen = true;
   let inMemory = 0;
   for (; copiedBytes() === 0; inMemory += 1) {
-    expect(inMemory * MIB).toBeLessThanOrEqual(LARGE_ANSWER_BYTES_MAX);
+    expect(inMemory * MIB_BYTES).toBeLessThanOrEqual(LARGE_ANSWER_BYTES_MAX);
     expect((await ask(hash)).status).toBe(206);
   }
   // Those beyond are answered all the same, and small answers have memory of their own.
   expect(Buffer.compare(await (await ask(hash)).bytes(), content)).toBe(0);
   expect((await ask(hash, 'bytes=0-99999')).status).toBe(206);
   expect(inMemory).toBeGreaterThan(8);
-  expect(shares.largeAnswers.used).toBe((inMemory - 1) * MIB);
+  expect(shares.largeAnswers.used).toBe((inMemory - 1) * MIB_BYTES);
   areOpen = false;
   await ask(hash);
-  expect(shares.largeAnswers.used).toBeLessThanOrEqual(MIB);
+  expect(shares.largeAnswers.used).toBeLessThanOrEqual(MIB_BYTES);
 });
 
 test('HEAD holds nothing', async () => {
-  const hash = await world.store(seededBytes(MIB, 1));
+  const hash = await world.store(seededBytes(MIB_BYTES, 1));
   areOpen = true;
   const answer = await ask(hash, 'bytes=0-', 'HEAD');
-  expect(answer.headers.get('content-length')).toBe(String(MIB));
+  expect(answer.headers.get('content-length')).toBe(String(MIB_BYTES));
   expect([shares.largeAnswers.used, copiedBytes()]).toEqual([0, 0]);
 });
 
 test('reads that fail give back what they held', async () => {
-  const hash = await world.store(seededBytes(MIB, 1));
-  const other = await world.store(seededBytes(MIB, 2));
+  const hash = await world.store(seededBytes(MIB_BYTES, 1));
+  const other = await world.store(seededBytes(MIB_BYTES, 2));
   await world.damage(hash, 1000);
   areOpen = true;
   // Once it is known that the node is rotten nothing is read: these ask before.
@@ -104,7 +104,7 @@ test('reads that fail give back what they held', async () => {
 });
 
 test('a caller that has gone is answered nothing, and holds nothing', async () => {
-  const hash = await world.store(seededBytes(MIB, 1));
+  const hash = await world.store(seededBytes(MIB_BYTES, 1));
   const gone = new AbortController();
   gone.abort();
   const request = new Request(`${SPACE_URL}/cas/nodes/${hash}/content`, { signal: gone.signal });

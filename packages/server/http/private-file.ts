@@ -1,6 +1,8 @@
 /** Files that, on Linux, nothing but this process can reach: they have no name, and a crash leaves nothing of them. */
+
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import { PRIVATE_FILE_MODE } from '@holdfast/protocol';
 
 export interface PrivateFile {
   readonly fd: number;
@@ -23,7 +25,7 @@ export function createPrivateFile(folder: string, bytes: number): PrivateFile {
   const path = join(folder, `holdfast-${crypto.randomUUID()}`);
   let fd: number | undefined;
   try {
-    fd = fs.openSync(path, 'wx+', 0o600);
+    fd = fs.openSync(path, 'wx+', PRIVATE_FILE_MODE);
     if (CAN_OPEN_DESCRIPTORS) fs.unlinkSync(path);
     fs.ftruncateSync(fd, bytes);
     return { fd, path: CAN_OPEN_DESCRIPTORS ? `${DESCRIPTORS}/${fd}` : path, identity: identityOf(fd) };

@@ -1,5 +1,5 @@
 /** Counts answered requests. The counters of an operation, a status and an App are looked up once, then kept. */
-import { BULK_OPERATIONS, OPERATIONS } from '@holdfast/protocol';
+import { BULK_OPERATIONS, OPERATIONS, SECOND_MS } from '@holdfast/protocol';
 import type { Capability, RequestedOperation } from '../auth/capability.ts';
 import { AppLabels, OTHER_APP } from '../metrics/app-label.ts';
 import type { Counter, Histogram } from '../metrics/metric.ts';
@@ -12,7 +12,6 @@ import {
 } from '../metrics/server-metrics.ts';
 import type { RequestRecord, ServedOperation } from './request-record.ts';
 
-const MS_PER_SECOND = 1000;
 const STATUSES = 1000;
 
 const SERVED_OPERATIONS: readonly ServedOperation[] = [
@@ -64,7 +63,7 @@ export class RequestMetrics {
   record(record: RequestRecord, status: number, durationMs: number): void {
     const { operation, sentBytes, receivedBytes, appWithoutKeys } = record;
     const { offset, duration } = OPERATION_METRICS[operation];
-    duration.observe(durationMs / MS_PER_SECOND);
+    duration.observe(durationMs / SECOND_MS);
     if (sentBytes > 0) SENT_BYTES.add(sentBytes);
     if (receivedBytes > 0) RECEIVED_BYTES.add(receivedBytes);
     if (appWithoutKeys !== undefined) KEY_SET_REFUSALS.add({ app: this.#labels.labelOf(appWithoutKeys) });

@@ -1,7 +1,9 @@
 /** Copies of large content in memory made ahead: exact, bounded, never used twice, and given back. */
+
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { readdirSync, readlinkSync } from 'node:fs';
 import { connect } from 'node:net';
+import { MIB_BYTES } from '@holdfast/protocol';
 import { seededBytes } from '../../../test/support/canonical-node.ts';
 import { mountSmallDisk } from '../../../test/support/small-disk.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
@@ -11,7 +13,6 @@ import type { ReadAids } from '../core/ports.ts';
 import { ContentCopies, type CopyWatch } from './content-copies.ts';
 import { SpareFiles } from './spare-files.ts';
 
-const MIB = 1024 * 1024;
 const BLOCK_BYTES = 256 * 1024;
 const cleanups: (() => unknown)[] = [];
 let disk: ReturnType<typeof makeTempFolder>;
@@ -83,13 +84,13 @@ async function openWithBlanks(bytes: number, folder = memory.path): Promise<Cont
 test.each([26, 700_000])(
   'any range of a copy in a spare is exact, its header %d bytes long',
   async (offset) => {
-    const copies = await openWithBlanks(13 * MIB);
-    const { source, content } = makeSource(11 * MIB + 12_345, offset);
+    const copies = await openWithBlanks(13 * MIB_BYTES);
+    const { source, content } = makeSource(11 * MIB_BYTES + 12_345, offset);
     const onDisk = filesIn(disk.path);
     for (const [start, end] of [
-      [MIB, 10 * MIB],
+      [MIB_BYTES, 10 * MIB_BYTES],
       [5, 10],
-      [2 * MIB - 30, 2 * MIB + 30],
+      [2 * MIB_BYTES - 30, 2 * MIB_BYTES + 30],
       [0, content.length],
       [content.length - 1, content.length],
     ] as const) {
@@ -103,8 +104,8 @@ test.each([26, 700_000])(
 );
 
 test('what a connection still holds stays as it was when the memory is long given back', async () => {
-  const copies = await openWithBlanks(9 * MIB);
-  const { source, content } = makeSource(9 * MIB);
+  const copies = await openWithBlanks(9 * MIB_BYTES);
+  const { source, content } = makeSource(9 * MIB_BYTES);
   const server = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
@@ -122,12 +123,12 @@ test('what a connection still holds stays as it was when the memory is long give
     received.push(piece);
     count += piece.length;
     // The system holds the rest by now.
-    if (count > 7.5 * MIB && !isStalled) socket.pause();
-    isStalled = count > 7.5 * MIB;
+    if (count > 7.5 * MIB_BYTES && !isStalled) socket.pause();
+    isStalled = count > 7.5 * MIB_BYTES;
   });
   await until(() => isStalled && filesIn(memory.path) === 3);
   await until(() => filesIn(memory.path) === 2);
-  const others = Array.from({ length: 2 }, () => makeSource(9 * MIB).source);
+  const others = Array.from({ length: 2 }, () => makeSource(9 * MIB_BYTES).source);
   for (const other of others) await copies.take(other, 0, other.size, watch());
   socket.resume();
   await until(() => count > content.length);
@@ -136,8 +137,8 @@ test('what a connection still holds stays as it was when the memory is long give
 }, 300_000);
 
 test('a piece that is still being read when its caller leaves never reaches a later answer', async () => {
-  const copies = await openWithBlanks(9 * MIB);
-  const { source, content } = makeSource(9 * MIB);
+  const copies = await openWithBlanks(9 * MIB_BYTES);
+  const { source, content } = makeSource(9 * MIB_BYTES);
   const door = Promise.withResolvers<void>();
   const reading = Promise.withResolvers<void>();
   let late = 0;
@@ -153,22 +154,27 @@ test('a piece that is still being read when its caller leaves never reaches a la
     return source.read(start, end, aids);
   };
   const gone = new AbortController();
-  const first = copies.take({ ...source, read }, 0, 9 * MIB, watch(gone.signal));
+  const first = copies.take({ ...source, read }, 0, 9 * MIB_BYTES, watch(gone.signal));
   await reading.promise;
   gone.abort();
   await expect(first).rejects.toThrow('went away');
-  const blob = await copies.take({ ...source, read }, 0, 9 * MIB, watch());
+  const blob = await copies.take({ ...source, read }, 0, 9 * MIB_BYTES, watch());
   door.resolve();
   await until(() => late === 2);
   expect(Buffer.compare(await blob.bytes(), content)).toBe(0);
 });
 
 test('a small range or content of moderate size takes no spare', async () => {
-  const copies = await openWithBlanks(12 * MIB);
-  await copies.take(makeSource(12 * MIB).source, 0, 3 * MIB, watch());
-  await copies.take(makeSource(7 * MIB).source, 0, 7 * MIB, watch());
+  const copies = await openWithBlanks(12 * MIB_BYTES);
+  await copies.take(makeSource(12 * MIB_BYTES).source, 0, 3 * MIB_BYTES, watch());
+  await copies.take(makeSource(7 * MIB_BYTES).source, 0, 7 * MIB_BYTES, watch());
   const read = async (start: number, end: number): Promise<Uint8Array> => new Uint8Array(end - start);
-  await copies.take({ ...makeSource(12 * MIB).source, read, fillsScratch: false }, 0, 12 * MIB, watch());
+  await copies.take(
+    { ...makeSource(12 * MIB_BYTES).source, read, fillsScratch: false },
+    0,
+    12 * MIB_BYTES,
+    watch(),
+  );
   expect(filesIn(memory.path)).toBe(2);
 });
 
@@ -176,11 +182,11 @@ test('a file system in memory with little room keeps half of it free, and answer
   const small = mountSmallDisk(40);
   cleanups.push(() => small.remove());
   const copies = await openCopies(small.path);
-  const first = makeSource(9 * MIB);
-  await copies.take(first.source, 0, 9 * MIB, watch());
+  const first = makeSource(9 * MIB_BYTES);
+  await copies.take(first.source, 0, 9 * MIB_BYTES, watch());
   await until(() => filesIn(small.path) > 0);
   small.fill(0);
-  const others = Array.from({ length: 4 }, () => makeSource(9 * MIB));
+  const others = Array.from({ length: 4 }, () => makeSource(9 * MIB_BYTES));
   for (const { source, content } of others) {
     const blob = await copies.take(source, 0, content.length, watch());
     expect(Buffer.compare(await blob.bytes(), content)).toBe(0);
@@ -196,20 +202,20 @@ test('spares are bounded, and given back when nothing large is read', async () =
     isCopying: () => false,
     unwantedMsMax: 0,
   };
-  const spares = new SpareFiles({ ...options, bytesMax: 20 * MIB });
+  const spares = new SpareFiles({ ...options, bytesMax: 20 * MIB_BYTES });
   await spares.replenish();
   expect(spares.readyBytes).toBe(0);
-  expect(spares.take(21 * MIB)).toBeUndefined();
+  expect(spares.take(21 * MIB_BYTES)).toBeUndefined();
   await spares.replenish();
   expect(spares.readyBytes).toBe(0);
-  expect(spares.take(12 * MIB)).toBeUndefined();
+  expect(spares.take(12 * MIB_BYTES)).toBeUndefined();
   await spares.replenish();
-  expect(spares.readyBytes).toBe(12 * MIB);
+  expect(spares.readyBytes).toBe(12 * MIB_BYTES);
   spares.tidy();
   expect(spares.readyBytes).toBe(0);
   await until(() => filesIn(memory.path) === 0);
-  const full = new SpareFiles({ ...options, bytesMax: 20 * MIB, hasRoom: () => false });
-  full.take(MIB);
+  const full = new SpareFiles({ ...options, bytesMax: 20 * MIB_BYTES, hasRoom: () => false });
+  full.take(MIB_BYTES);
   await full.replenish();
   expect(full.readyBytes).toBe(0);
 });

@@ -2,7 +2,9 @@
  * One wrong bit in each column of each row that carries a sum, on a real PostgreSQL, each in a Space of its own: whatever could be read is read
  * right or refused, nothing is lost by reads, leases, collection, sweep, packing and scrub, a check names the row, and a repair loses nothing.
  */
+
 import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { HOUR_MS } from '@holdfast/protocol';
 import { SQL } from 'bun';
 import { type CanonicalNode, makeNode } from '../../../test/support/canonical-node.ts';
 import { openPostgres, type TestDatabases } from '../../../test/support/postgres-server.ts';
@@ -28,7 +30,6 @@ import {
 import { checkDeployment } from './check-deployment.ts';
 
 const TEST_MS_MAX = 300_000;
-const HOUR_MS = 3_600_000;
 const BUILT_AT_ONCE = 8;
 const STEPS_MAX = 40;
 const ROWS_MAX = 100;

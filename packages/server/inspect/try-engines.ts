@@ -1,4 +1,5 @@
 /** Looks whether the engines of a server can be used right now. Makes nothing in them, and says what it found in words. */
+import { MIB_BYTES } from '@holdfast/protocol';
 import { explainBehind, isBehind } from '../core/store-epoch.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
 import { tryDataFolder } from '../deployment/data-folder.ts';
@@ -15,7 +16,6 @@ import { ServeError } from '../errors.ts';
 
 /** ms; tokens, upload URLs and signatures of requests to S3 are judged by clocks that agree better than this. */
 const CLOCK_DIFFERENCE_MS_MAX = 60_000;
-const MIB = 1024 * 1024;
 
 export interface EngineFindings {
   /** each is one line: what cannot be used, and what to do */
@@ -71,7 +71,7 @@ export function tryFolder(rows: RowsPlace): Pick<EngineFindings, 'problems' | 'f
 
 function describeFolder(dataDir: string): string {
   const { madeIn, freeBytes } = tryDataFolder(dataDir);
-  const free = `${Math.floor(freeBytes / MIB)} MiB are free`;
+  const free = `${Math.floor(freeBytes / MIB_BYTES)} MiB are free`;
   return madeIn === undefined
     ? `--data ${dataDir}: can be written, ${free}`
     : `--data ${dataDir}: does not exist yet and can be made in ${madeIn}, ${free}`;

@@ -1,6 +1,8 @@
 /** What the kernel knows of this process, by the names that Prometheus' clients use. */
+
 import { readdirSync, readFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { KIB_BYTES } from '@holdfast/protocol';
 import { EVENT_LOOP_LAG, METRICS } from './server-metrics.ts';
 
 const CPU_SECONDS = METRICS.counter(
@@ -17,7 +19,6 @@ const START_TIME = METRICS.gauge('process_start_time_seconds', 'When the process
 
 const MICROSECONDS_PER_SECOND = 1e6;
 const NANOSECONDS_PER_SECOND = 1e9;
-const BYTES_PER_KIB = 1024;
 const LAG_RESOLUTION_MS = 20;
 const STARTED_AT_SECONDS = (Date.now() - performance.now()) / 1000;
 
@@ -48,7 +49,7 @@ function readUsage(): void {
 function readProc(): void {
   try {
     const status = readFileSync('/proc/self/status', 'utf8');
-    VIRTUAL_BYTES.set(Number(/^VmSize:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * BYTES_PER_KIB);
+    VIRTUAL_BYTES.set(Number(/^VmSize:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * KIB_BYTES);
     OPEN_FILES.set(readdirSync('/proc/self/fd').length);
     const limit = /^Max open files\s+(\d+|unlimited)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
     OPEN_FILES_MAX.set(limit === 'unlimited' ? Number.POSITIVE_INFINITY : Number(limit ?? 0));

@@ -1,10 +1,11 @@
 /** Whoever listens where operators are asked: no answer fills the memory of the client, or keeps it for ever. */
+
 import { afterAll, describe, expect, test } from 'bun:test';
+import { MIB_BYTES } from '@holdfast/protocol';
 import { ANSWER_BYTES_MAX, AnswerRefused, readLines, Silence } from './answer-bounds.ts';
 import { LINES_MEDIA_TYPE } from './answer-lines.ts';
 import { callOperation } from './call-operation.ts';
 
-const MIB_BYTES = 1024 * 1024;
 const servers: ReturnType<typeof Bun.serve>[] = [];
 afterAll(async () => {
   for (const server of servers) await server.stop(true);

@@ -1,6 +1,7 @@
 /** Bounds on what a client of the operator API takes of an answer: whoever listens at an address must not fill its memory, or keep it. */
 
-const MIB_BYTES = 1024 * 1024;
+import { MIB_BYTES } from '@holdfast/protocol';
+
 /** A list of 200,000 Spaces, or one line with as many findings. */
 export const ANSWER_BYTES_MAX = 64 * MIB_BYTES;
 const TICK_MS = 5_000;

@@ -1,6 +1,11 @@
 /** The client of the operator API: asks a server over its listener for operators, or over the channel of its data folder. */
 
-import { describeProxyAnswer, describeProxyFailure, findCertificateFailure } from '@holdfast/protocol';
+import {
+  describeProxyAnswer,
+  describeProxyFailure,
+  findCertificateFailure,
+  MINUTE_MS,
+} from '@holdfast/protocol';
 import { ServeError } from '../errors.ts';
 import { AnswerRefused, readText, refusePacked, Silence } from './answer-bounds.ts';
 import { LINES_MEDIA_TYPE, readAnswerLines } from './answer-lines.ts';
@@ -37,7 +42,6 @@ interface RuntimeInit extends RequestInit {
   readonly decompress: false;
 }
 
-const MINUTE_MS = 60_000;
 /** An operation that changes something or works long is answered in lines, of which one comes every 2 seconds. */
 const SILENCE_OF_LINES_MS_MAX = 2 * MINUTE_MS;
 /** Before the answer to a question, for which a server may look at everything. */

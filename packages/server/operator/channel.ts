@@ -2,13 +2,14 @@
  * The channel of a data folder: a Unix socket in it, by which commands ask the server that holds the folder. Whoever may open
  * the socket may do what the owner of the folder may; so only its owner can.
  */
+
 import { chmodSync, closeSync, constants, fstatSync, lstatSync, openSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { PRIVATE_FILE_MODE } from '@holdfast/protocol';
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 
 const CHANNEL_NAME = 'operator.sock';
-const SOCKET_MODE = 0o600;
 /** The longest path that the system takes as the address of a socket, bytes: 108 with the byte that ends it. */
 const ADDRESS_BYTES_MAX = 107;
 
@@ -54,7 +55,7 @@ export function openChannel(
         return answer(request, new URL(request.url));
       },
     });
-    chmodSync(join(dataDir, CHANNEL_NAME), SOCKET_MODE);
+    chmodSync(join(dataDir, CHANNEL_NAME), PRIVATE_FILE_MODE);
     return {
       pending: () => server.pendingRequests,
       close: async () => {

@@ -2,11 +2,10 @@
  * How much the server had to do, for plots: one point a minute for a day, one an hour for ninety days. It is in memory and begins
  * anew with the process: what is to last longer is for Prometheus.
  */
+import { HOUR_MS, MINUTE_MS } from '@holdfast/protocol';
 import type { SampleValue } from '../metrics/metric.ts';
 import type { MetricsSnapshot, Samples } from '../metrics/registry.ts';
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
 const MINUTES_MAX = 24 * 60;
 const HOURS_MAX = 90 * 24;
 /** Of a point; the busiest. Each App of each point takes memory. */

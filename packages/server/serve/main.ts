@@ -1,5 +1,6 @@
 /** `holdfast serve`: runs a server by its configuration until a signal ends it. */
 
+import { PRIVATE_UMASK } from '@holdfast/protocol';
 import { type HeldDataFolder, holdDataFolder } from '../deployment/data-folder.ts';
 import { type FolderModes, tightenModes } from '../deployment/folder-modes.ts';
 import { watchFolder } from '../deployment/watch-folder.ts';
@@ -18,7 +19,6 @@ import { findUnknownVariables, listServeVariables } from './variables.ts';
 const SECOND_SIGNAL_EXIT_CODE = 1;
 const ENDED = 'a signal ended the start';
 /** Only their owner may read the files of the data folder, also in a folder that others may enter. */
-const PRIVATE_UMASK = 0o077;
 
 /** The program that serves, described by the code that starts it. */
 export interface ServingProgram extends StartedProgram {

@@ -1,5 +1,7 @@
 /** `holdfast migrate`: from two places to a copied and verified deployment. */
+
 import { randomUUID } from 'node:crypto';
+import { PRIVATE_UMASK } from '@holdfast/protocol';
 import { StoreUnavailable } from '../core/store-failure.ts';
 import type { CopiedDeployment } from '../deployment/deployment.ts';
 import { hasRows, openDeployment } from '../deployment/open.ts';
@@ -27,7 +29,6 @@ export interface TransferPlan {
 }
 
 /** Files of a data folder are for their owner alone. */
-const PRIVATE_UMASK = 0o077;
 
 /** Resolves when the target is whole and verified. Rejects with ServeError; the same call then goes on. */
 export function transferDeployment(

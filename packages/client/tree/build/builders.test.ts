@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { MIB_BYTES } from '@holdfast/protocol';
 import fc from 'fast-check';
 import {
   buildDirectory,
@@ -33,8 +34,6 @@ import {
   isHashBoundary,
   isNameBoundary,
 } from './builders.ts';
-
-const MIB = 1024 * 1024;
 
 const name = fc
   .oneof(
@@ -268,7 +267,7 @@ describe('files', () => {
   });
 
   test('WebCrypto gives the same nodes as a synchronous digest', async () => {
-    const content = noise(5, 3 * MIB);
+    const content = noise(5, 3 * MIB_BYTES);
     const nodes = new MemoryNodes();
     const built = await buildFile(nodes, [content]);
     expect(await buildFile({ emit: () => undefined }, [content])).toEqual(built);
@@ -278,14 +277,14 @@ describe('files', () => {
   });
 
   test('of many chunks come back whole and in ranges', async () => {
-    const content = noise(9, 9 * MIB);
+    const content = noise(9, 9 * MIB_BYTES);
     const nodes = new MemoryNodes();
     const built = await buildFile(nodes, [content]);
     expect((await nodes.readNode(built.hash)).contentType).toBe(FILE_INDEX_CONTENT_TYPE);
     const reader = nodes.open();
     expect(Buffer.from(await collect(reader.readFile(built))).equals(content)).toBe(true);
     await fc.assert(
-      fc.asyncProperty(fc.nat(10 * MIB), fc.nat(3 * MIB), async (start, length) => {
+      fc.asyncProperty(fc.nat(10 * MIB_BYTES), fc.nat(3 * MIB_BYTES), async (start, length) => {
         const part = await collect(reader.readFile(built, { range: { start, end: start + length } }));
         expect(Buffer.from(part).equals(content.subarray(start, start + length))).toBe(true);
       }),
@@ -345,11 +344,15 @@ describe('files', () => {
   });
 
   test('one byte inserted into 64 MiB changes few chunks and one index per level', async () => {
-    const data = noise(21, 64 * MIB);
+    const data = noise(21, 64 * MIB_BYTES);
     const before = new MemoryNodes();
     await buildFile(before, [data]);
     const after = new MemoryNodes();
-    await buildFile(after, [data.subarray(0, 30 * MIB), Uint8Array.of(1), data.subarray(30 * MIB)]);
+    await buildFile(after, [
+      data.subarray(0, 30 * MIB_BYTES),
+      Uint8Array.of(1),
+      data.subarray(30 * MIB_BYTES),
+    ]);
     const fresh = [...after.nodes].filter(([hash]) => !before.nodes.has(hash)).map(([, node]) => node);
     const indexes = fresh.filter((node) => node.contentType === FILE_INDEX_CONTENT_TYPE);
     expect(indexes.length).toBeLessThanOrEqual(2);

@@ -1,11 +1,10 @@
 import { describe, expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
+import { MIB_BYTES } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { noise, seededBytes } from '../../test/tree-fixture.ts';
 import { chunkStream, findChunkEnd } from './chunker.ts';
 import { CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNK_BYTES_TARGET } from './tree-format.ts';
-
-const MIB = 1024 * 1024;
 
 /** The rule of docs/tree-format.md word by word, without any speed. */
 function cutBySpecification(bytes: Uint8Array): number[] {
@@ -38,7 +37,7 @@ function findWindows(): Map<number, Uint8Array> {
   const found = new Map<number, Uint8Array>();
   const wanted = new Set([17, 18, 21, 22]);
   for (let seed = 1; found.size < wanted.size && seed < 50; seed += 1) {
-    const bytes = noise(seed * 7919, 4 * MIB);
+    const bytes = noise(seed * 7919, 4 * MIB_BYTES);
     let hash = 0;
     for (let at = 0; at < bytes.length; at += 1) {
       hash = ((hash << 1) + (gear[bytes[at] as number] as number)) | 0;
@@ -82,19 +81,22 @@ function* split(bytes: Uint8Array, lengths: readonly number[]): Generator<Uint8A
 }
 
 describe('where files are cut', () => {
-  const data = noise(7, 12 * MIB);
+  const data = noise(7, 12 * MIB_BYTES);
   const ends = cutAtOnce(data);
 
   test('is where the specification says', () => {
     expect(ends.length).toBeGreaterThan(6);
-    const part = data.subarray(0, 4 * MIB);
+    const part = data.subarray(0, 4 * MIB_BYTES);
     expect(cutAtOnce(part)).toEqual(cutBySpecification(part));
   }, 300_000);
 
   test('is where the specification says in bytes that repeat', () => {
     for (const period of [1, 7, 32, 33]) {
       const unit = seededBytes(`period ${period}`, period);
-      const repeated = Uint8Array.from({ length: MIB / 2 }, (_, index) => unit[index % period] as number);
+      const repeated = Uint8Array.from(
+        { length: MIB_BYTES / 2 },
+        (_, index) => unit[index % period] as number,
+      );
       expect(cutAtOnce(repeated)).toEqual(cutBySpecification(repeated));
     }
   }, 300_000);
@@ -110,7 +112,7 @@ describe('where files are cut', () => {
   test('does not depend on how the bytes come', async () => {
     const piece = fc.oneof(
       fc.integer({ min: 10_000, max: 300_000 }),
-      fc.constantFrom(1, 65_536, MIB, 5 * MIB, 9 * MIB),
+      fc.constantFrom(1, 65_536, MIB_BYTES, 5 * MIB_BYTES, 9 * MIB_BYTES),
     );
     await fc.assert(
       fc.asyncProperty(fc.array(piece, { minLength: 1, maxLength: 5 }), async (lengths) => {
@@ -131,10 +133,10 @@ describe('where files are cut', () => {
   });
 
   test('does not depend on where in memory the bytes are', () => {
-    const memory = new Uint8Array(3 * MIB + 5);
-    memory.set(data.subarray(0, 3 * MIB), 5);
+    const memory = new Uint8Array(3 * MIB_BYTES + 5);
+    memory.set(data.subarray(0, 3 * MIB_BYTES), 5);
     const shifted = memory.subarray(5);
-    expect(cutAtOnce(shifted)).toEqual(cutAtOnce(data.subarray(0, 3 * MIB)));
+    expect(cutAtOnce(shifted)).toEqual(cutAtOnce(data.subarray(0, 3 * MIB_BYTES)));
     expect(findChunkEnd(memory, 5, false)).toBe((findChunkEnd(data, 0, false) as number) + 5);
   });
 
@@ -183,7 +185,7 @@ describe('where files are cut', () => {
 });
 
 test('one byte inserted into 64 MiB changes at most a few chunks', () => {
-  const data = noise(11, 64 * MIB);
+  const data = noise(11, 64 * MIB_BYTES);
   const chunksOf = (bytes: Uint8Array): Set<string> => {
     const ends = cutAtOnce(bytes);
     return new Set(
@@ -195,7 +197,7 @@ test('one byte inserted into 64 MiB changes at most a few chunks', () => {
     );
   };
   const before = chunksOf(data);
-  for (const at of [0, 12_345_678, 40 * MIB, 64 * MIB]) {
+  for (const at of [0, 12_345_678, 40 * MIB_BYTES, 64 * MIB_BYTES]) {
     const changed = new Uint8Array(data.length + 1);
     changed.set(data.subarray(0, at));
     changed[at] = 0x5a;

@@ -2,7 +2,7 @@
  * The tree format, version 1 (docs/tree-format.md): content types, limits, the shapes of nodes, and the one error its
  * parsers throw. Layouts are in `directory-node.ts` and `tree-node.ts`.
  */
-import { type Hash, INTEGER_MAX, NODE_REFS_MAX } from '@holdfast/protocol';
+import { type Hash, INTEGER_MAX, KIB_BYTES, MIB_BYTES, NODE_REFS_MAX } from '@holdfast/protocol';
 
 /** A whole file whose bytes make a single chunk: its content is the file, so `readContent` of its hash is too. */
 export const FILE_CONTENT_TYPE = 'application/vnd.holdfast.tree.file.v1';
@@ -24,9 +24,6 @@ export type TreeContentType =
   | typeof DIRECTORY_CONTENT_TYPE
   | typeof DIRECTORY_INDEX_CONTENT_TYPE
   | typeof SYMLINK_CONTENT_TYPE;
-
-const KIB_BYTES = 1024;
-const MIB_BYTES = 1024 * KIB_BYTES;
 
 /** Chunks are cut between these; a file of at most the minimum is one chunk. */
 export const CHUNK_BYTES_MIN = 256 * KIB_BYTES;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { MIB_BYTES } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { FakeSpace } from '../../test/fake-space-fixture.ts';
 import { buildDirectory, collect, fileEntry, MemoryNodes, noise, utf8 } from '../../test/tree-fixture.ts';
@@ -19,8 +20,6 @@ import {
   parseTreeNode,
 } from '../format/tree-node.ts';
 import { createNodeSource, openTree, TreePathError } from './open-tree.ts';
-
-const MIB = 1024 * 1024;
 
 async function rejection(promise: Promise<unknown>): Promise<Error> {
   return promise.then(
@@ -95,10 +94,10 @@ describe('finding', () => {
   test('items of every kind, and what is none', async () => {
     const nodes = new MemoryNodes();
     const tree = nodes.open();
-    const file = await buildFile(nodes, [noise(1, 3 * MIB)]);
+    const file = await buildFile(nodes, [noise(1, 3 * MIB_BYTES)]);
     expect(await tree.readItem(file.hash)).toMatchObject({
       kind: 'file',
-      bytes: 3 * MIB,
+      bytes: 3 * MIB_BYTES,
       isExecutable: false,
     });
     const wide = await buildDirectory(nodes, numbered);
@@ -113,14 +112,14 @@ describe('finding', () => {
 describe('reading', () => {
   test('a range touches only the nodes that hold it', async () => {
     const nodes = new MemoryNodes();
-    const content = noise(2, 20 * MIB);
+    const content = noise(2, 20 * MIB_BYTES);
     const file = await buildFile(nodes, [content]);
     nodes.reads.length = 0;
-    const range = { start: 10 * MIB, end: 10 * MIB + 10 };
+    const range = { start: 10 * MIB_BYTES, end: 10 * MIB_BYTES + 10 };
     const part = await collect(nodes.open().readFile(file, { range }));
     expect(Buffer.from(part).equals(content.subarray(range.start, range.end))).toBe(true);
     expect(nodes.reads.length).toBeLessThanOrEqual(3);
-    const beyond = { start: 30 * MIB, end: 31 * MIB };
+    const beyond = { start: 30 * MIB_BYTES, end: 31 * MIB_BYTES };
     expect((await collect(nodes.open().readFile(file, { range: beyond }))).length).toBe(0);
     for (const wrong of [
       { start: -1, end: 5 },
@@ -136,7 +135,7 @@ describe('reading', () => {
 
   test('nodes are asked for ahead, as many as told, and come in order', async () => {
     const nodes = new MemoryNodes();
-    const content = noise(4, 12 * MIB);
+    const content = noise(4, 12 * MIB_BYTES);
     const file = await buildFile(nodes, [content]);
     for (const readAheadNodes of [0, 1, 5]) {
       let running = 0;
@@ -158,7 +157,7 @@ describe('reading', () => {
 
   test('a node that fails ahead of its turn fails in its turn', async () => {
     const nodes = new MemoryNodes();
-    const file = await buildFile(nodes, [noise(4, 8 * MIB)]);
+    const file = await buildFile(nodes, [noise(4, 8 * MIB_BYTES)]);
     const index = parseTreeNode(await nodes.readNode(file.hash)) as unknown as FileIndex;
     nodes.nodes.delete(index.children[3]?.hash as string);
     let bytes = 0;
@@ -171,7 +170,7 @@ describe('reading', () => {
 
   test('stopping early asks for nothing more, and signals reach the source', async () => {
     const nodes = new MemoryNodes();
-    const file = await buildFile(nodes, [noise(4, 12 * MIB)]);
+    const file = await buildFile(nodes, [noise(4, 12 * MIB_BYTES)]);
     nodes.reads.length = 0;
     for await (const _ of nodes.open().readFile(file, { readAheadNodes: 1 })) break;
     expect(nodes.reads.length).toBe(3);
@@ -189,7 +188,7 @@ describe('reading', () => {
 
   test('over a Space every node is verified', async () => {
     const nodes = new MemoryNodes();
-    const content = noise(6, 3 * MIB);
+    const content = noise(6, 3 * MIB_BYTES);
     const file = await buildFile(nodes, [content]);
     const space = new FakeSpace();
     const client = space.client();

@@ -1,4 +1,5 @@
 /** Requests and bytes over time: of this hour as this page has seen it, or longer as the server remembers it. */
+import { MINUTE_MS, SECOND_MS } from '@holdfast/protocol';
 import { useState } from 'preact/hooks';
 import { formatBytes, formatCount, formatInstant } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
@@ -9,8 +10,6 @@ import { read } from './operator-api.ts';
 import { Plot } from './plot.tsx';
 import type { LoadHistory, LoadPoint } from './shapes.ts';
 
-const SECOND_MS = 1000;
-const MINUTE_MS = 60 * SECOND_MS;
 const APPS_SHOWN = 10;
 /** of a line */
 const POINTS_MIN = 2;

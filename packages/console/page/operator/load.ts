@@ -1,4 +1,5 @@
 /** The load of the server over time: read from `/metrics` again and again while this page is open, and kept for an hour. */
+import { SECOND_MS } from '@holdfast/protocol';
 import { signal } from '@preact/signals';
 import { OperatorError } from '../parts/describe-error.ts';
 import { parseMetrics, type Sample, type Scrape, sumOf } from './metrics-text.ts';
@@ -6,7 +7,6 @@ import { operatorAccess, readText } from './operator-api.ts';
 
 const EVERY_MS = 5_000;
 const KEPT = (60 * 60_000) / EVERY_MS;
-const SECOND_MS = 1000;
 const REFUSED = 400;
 const FAILED = 500;
 

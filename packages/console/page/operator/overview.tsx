@@ -1,4 +1,5 @@
 /** How the server is, at a glance: what needs a person first, then numbers, then their course. */
+import { SECOND_MS } from '@holdfast/protocol';
 import { useEffect } from 'preact/hooks';
 import {
   formatBytes,
@@ -19,7 +20,6 @@ import { read } from './operator-api.ts';
 import type { Status } from './shapes.ts';
 
 const REFRESH_MS = 5_000;
-const SECOND_MS = 1000;
 
 export function Overview() {
   useEffect(watchLoad, []);

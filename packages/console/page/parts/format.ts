@@ -1,5 +1,7 @@
 /** Numbers and instants for people. Exact values belong in a title beside them. */
 
+import { SECOND_MS } from '@holdfast/protocol';
+
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
 const STEP = 1024;
 
@@ -34,7 +36,6 @@ export function formatInstant(at: number): string {
   return Number.isFinite(at) ? instants.format(at).replace(',', '') : '–';
 }
 
-const SECOND_MS = 1000;
 const SPANS: readonly (readonly [unit: string, ms: number])[] = [
   ['d', 86_400 * SECOND_MS],
   ['h', 3_600 * SECOND_MS],

@@ -3,6 +3,7 @@
  * It may end at any instant: the new pack is durable before any row names it, and a row moves only if it still names the old place.
  */
 import {
+  DAY_MS,
   encodePackHeader,
   encodeRecordHeader,
   type Hash,
@@ -26,7 +27,6 @@ import {
 import type { PackRow } from './pack-model.ts';
 import type { RecordMove } from './pack-ports.ts';
 
-const DAY_MS = 86_400_000;
 /** Dead bytes leave the store so long after they died, however much of their pack is live. A day of it is for the work itself. */
 const DEAD_FOR_MS_MAX = 7 * DAY_MS;
 const CANDIDATES_MAX = 64;

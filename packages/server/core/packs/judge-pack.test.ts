@@ -1,5 +1,7 @@
 /** A judgement that gives way to others, and goes on where it stopped. */
+
 import { expect, test } from 'bun:test';
+import { MIB_BYTES } from '@holdfast/protocol';
 import { makeNode } from '../../../../test/support/canonical-node.ts';
 import { makePack, packed, plain } from '../../../../test/support/planted-pack.ts';
 import { unzstd } from '../../engine/unzstd.ts';
@@ -8,9 +10,8 @@ import { PackJudgements } from './judge-pack.ts';
 import type { JudgingTurns, PackObject, PackStore } from './pack-ports.ts';
 
 const PACK = `${'0'.repeat(11)}1${'0'.repeat(20)}`;
-const MIB = 1024 * 1024;
-const LIMITS = { nodeBytesMax: 8 * MIB };
-const leaves = Array.from({ length: 12 }, (_, index) => makeNode(new Uint8Array(3 * MIB).fill(index)));
+const LIMITS = { nodeBytesMax: 8 * MIB_BYTES };
+const leaves = Array.from({ length: 12 }, (_, index) => makeNode(new Uint8Array(3 * MIB_BYTES).fill(index)));
 const refs = leaves.map(({ hash }) => hash);
 const parent = makeNode('the parent', { refs });
 const nodes = [parent, ...leaves];

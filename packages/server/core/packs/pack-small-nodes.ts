@@ -3,6 +3,7 @@
  * instant: the new pack is durable before any row names it, and a row moves only if it still names the object that was read.
  */
 import {
+  DAY_MS,
   type EncodedRecord,
   encodeRecord,
   type Hash,
@@ -37,7 +38,6 @@ import {
 import { recordGeneration } from './pack-generations.ts';
 import { SMALL_NODE_BYTES_MAX, type SpaceToPack } from './pack-ports.ts';
 
-const DAY_MS = 86_400_000;
 const RANDOM_DIGITS = 20;
 const FIRST_GENERATION = createGeneration(0, '0'.repeat(RANDOM_DIGITS));
 /** Spaces that one step looks at for one that is worth packing */

@@ -3,7 +3,7 @@
  * the expiry signed into a URL. A PUT is judged when it begins and may land any time later; a deleted key can be written again
  * by a URL that is still good.
  */
-import { bytesToHash, type Hash } from '@holdfast/protocol';
+import { bytesToHash, type Hash, SECOND_MS } from '@holdfast/protocol';
 import {
   isPacked,
   isRecordIntact,
@@ -22,8 +22,6 @@ import { findStrays, STRAY_AGE_MS } from '../stray-objects.ts';
 import type { FindKnown, WalkKeeper } from '../stray-ports.ts';
 import { tooLarge, UploadJudge } from '../upload-judge.ts';
 import type { NodeLimits, UploadUrlLife } from '../upload-ports.ts';
-
-const SECOND_MS = 1000;
 
 interface DirectObject {
   readonly key: ObjectKey;

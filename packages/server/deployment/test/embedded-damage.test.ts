@@ -1,6 +1,8 @@
 /** Real files, damaged behind the store's back: the bytes are never served, and only a proof counts as a proof. */
+
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdir, open, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
+import { MIB_BYTES } from '@holdfast/protocol';
 import type { ContentRow } from '../../core/model.ts';
 import type { StoredObject } from '../../core/ports.ts';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
@@ -9,8 +11,7 @@ import { BLOCK_BYTES, IntegrityBuilder } from '../../engine/disk/block-integrity
 import { type ContentWorld, openContentStore } from '../../engine/disk/test/content-store-fixture.ts';
 import { openTemporaryEngine, putInline, type TemporaryEngine } from './embedded-engine-fixture.ts';
 
-const MIB = 1024 * 1024;
-const LIMITS = { nodeBytesMax: 64 * MIB };
+const LIMITS = { nodeBytesMax: 64 * MIB_BYTES };
 
 async function flipByte(path: string, position: number): Promise<void> {
   const file = await open(path, 'r+');
@@ -40,7 +41,7 @@ describe('objects', () => {
 
   beforeEach(async () => {
     world = await openContentStore();
-    ({ node, hash } = sampleNode(4 * MIB, 3));
+    ({ node, hash } = sampleNode(4 * MIB_BYTES, 3));
     const generation = newGeneration();
     await world.put(generation, node);
     world.finish(generation);
@@ -74,7 +75,7 @@ describe('objects', () => {
   });
 
   test('damage anywhere in a large range is found before its first byte is sent', async () => {
-    for (const position of [0, 3 * MIB, node.length - 1]) {
+    for (const position of [0, 3 * MIB_BYTES, node.length - 1]) {
       await flipByte(path, position);
       expect(await errorOf(readRange(0, node.length))).toBeInstanceOf(ContentDamaged);
       expect(await errorOf(world.store.prove(object, 0, node.length))).toBeInstanceOf(ContentDamaged);

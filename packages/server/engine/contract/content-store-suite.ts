@@ -3,7 +3,7 @@
  * `testContentStore`.
  */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
-import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
+import { MIB_BYTES, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import fc from 'fast-check';
 import type { Generation, UploadEvidence } from '../../core/model.ts';
 import type { ContentStore, StoredObject } from '../../core/ports.ts';
@@ -22,7 +22,6 @@ export interface ContentStoreAdapter {
 }
 
 const LIMITS = { nodeBytesMax: 32 * 1024 * 1024 };
-const MIB = 1024 * 1024;
 
 export function testContentStore(name: string, adapter: ContentStoreAdapter): void {
   describe(`ContentStore: ${name}`, () => {
@@ -44,7 +43,7 @@ export function testContentStore(name: string, adapter: ContentStoreAdapter): vo
 
 function testObjects(subject: ContentUnderTest): void {
   test('an object is read back whole and in any range', async () => {
-    for (const size of [40_000, MIB - 1, MIB, 3 * MIB + 5]) {
+    for (const size of [40_000, MIB_BYTES - 1, MIB_BYTES, 3 * MIB_BYTES + 5]) {
       const { object, node } = await putSample(subject, size);
       const ranges = [
         [0, node.length],
@@ -60,7 +59,7 @@ function testObjects(subject: ContentUnderTest): void {
   });
 
   test('any range of an object of several blocks is its bytes', async () => {
-    const { object, node } = await putSample(subject, 2 * MIB + 12_345);
+    const { object, node } = await putSample(subject, 2 * MIB_BYTES + 12_345);
     const position = fc.nat({ max: node.length });
     const property = fc.asyncProperty(position, position, async (one, other) => {
       fc.pre(one !== other);
@@ -73,10 +72,10 @@ function testObjects(subject: ContentUnderTest): void {
   });
 
   test('good bytes are proven in any range and of any length', async () => {
-    const { object, node } = await putSample(subject, 5 * MIB);
+    const { object, node } = await putSample(subject, 5 * MIB_BYTES);
     for (const [start, end] of [
       [0, node.length],
-      [7, 4 * MIB],
+      [7, 4 * MIB_BYTES],
       [9, 9],
     ] as const) {
       expect(await subject.opened.store.prove(object, start, end)).toBeUndefined();
@@ -85,7 +84,7 @@ function testObjects(subject: ContentUnderTest): void {
   });
 
   test('verify passes good bytes and proves another digest wrong', async () => {
-    const { object, hash } = await putSample(subject, 2 * MIB);
+    const { object, hash } = await putSample(subject, 2 * MIB_BYTES);
     await subject.opened.store.verify(object, hash);
     const wrong = subject.opened.store.verify(object, 'f'.repeat(64));
     expect(await wrong.catch((error) => error)).toBeInstanceOf(ContentDamaged);

@@ -1,5 +1,7 @@
 /** What every DeploymentWriter does, as tests (engine/transfer-ports.ts). An engine calls this with a way to open its rows. */
+
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { HOUR_MS } from '@holdfast/protocol';
 import fc from 'fast-check';
 import type { ContentRow, Space } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';
@@ -18,7 +20,6 @@ export interface DeploymentBench {
 
 const DOMAIN = 'test';
 const NO_LIMIT = 1_000;
-const HOUR_MS = 3_600_000;
 
 function contentOf(generation: string, inlineBytes?: Uint8Array): ContentRow {
   const integrity = new Uint8Array([1, 2, 3]);

@@ -1,5 +1,7 @@
 /** The bytes of packs (core/packs/pack-ports.ts PackStore), and of nodes that are records of one. */
+
 import { expect, test } from 'bun:test';
+import { MIB_BYTES } from '@holdfast/protocol';
 import fc from 'fast-check';
 import type { ContentStore } from '../../core/ports.ts';
 import { ContentDamaged, ContentLost } from '../../core/store-failure.ts';
@@ -7,7 +9,6 @@ import type { ContentUnderTest } from './content-under-test.ts';
 import { makePack, putPack } from './pack-samples.ts';
 import { newGeneration, readObject, SPACE, sampleNode } from './samples.ts';
 
-const MIB = 1024 * 1024;
 const failureOf = (work: Promise<unknown>): Promise<unknown> =>
   work.then(
     () => 'no failure',
@@ -18,7 +19,7 @@ export function testPacks(subject: ContentUnderTest): void {
   const store = (): ContentStore => subject.opened.store;
 
   test('a pack is read from its first byte to its last, and a missing one is absent', async () => {
-    const { generation, bytes } = await putPack(subject, [0, 100, 3 * MIB, 5]);
+    const { generation, bytes } = await putPack(subject, [0, 100, 3 * MIB_BYTES, 5]);
     const seen = await store().packs.inspect(SPACE, generation, async (object) => {
       const pieces = await Array.fromAsync(object.read(), (piece) => piece.slice());
       return [object.bytes, Buffer.concat(pieces)] as const;
@@ -38,7 +39,7 @@ export function testPacks(subject: ContentUnderTest): void {
   });
 
   test('any records are read, alone and many at once', async () => {
-    const sizes = Array.from({ length: 12 }, (_, index) => (index === 5 ? MIB : index * 700));
+    const sizes = Array.from({ length: 12 }, (_, index) => (index === 5 ? MIB_BYTES : index * 700));
     const { records } = await putPack(subject, sizes);
     for (const { record, stored } of records) {
       expect(Buffer.compare(await store().packs.readRecord(SPACE, record), stored)).toBe(0);
@@ -57,7 +58,7 @@ export function testPacks(subject: ContentUnderTest): void {
   });
 
   test('a node in a pack is read, proven and verified as any other', async () => {
-    const { records } = await putPack(subject, [1, 5_000, 0, 300_000, 4 * MIB, 3 * MIB]);
+    const { records } = await putPack(subject, [1, 5_000, 0, 300_000, 4 * MIB_BYTES, 3 * MIB_BYTES]);
     for (const { object, node, hash } of records) {
       expect(Buffer.compare(await readObject(store(), object), node)).toBe(0);
       const middle = node.length >> 1;
@@ -120,9 +121,9 @@ export function testPacks(subject: ContentUnderTest): void {
   });
 
   test('a pack written by the server is whole, and its records are read by integrity records made from the old ones', async () => {
-    const { records } = await putPack(subject, [400, 900, 2 * MIB]);
+    const { records } = await putPack(subject, [400, 900, 2 * MIB_BYTES]);
     const generation = newGeneration();
-    const { bytes, drafts } = makePack(generation, [400, 900, 2 * MIB]);
+    const { bytes, drafts } = makePack(generation, [400, 900, 2 * MIB_BYTES]);
     const pieces = async function* () {
       for (let at = 0; at < bytes.length; at += 100_000) yield bytes.subarray(at, at + 100_000);
     };

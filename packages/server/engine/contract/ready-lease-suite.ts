@@ -2,8 +2,10 @@
  * Renewing a ready row's lease: by the store's own verb where it has one, else as the rules do it in a transaction. Either way
  * the answer, the row and the counters are those of core/lease-state.ts.
  */
+
 import { expect, test } from 'bun:test';
 import type { Hash } from '@holdfast/protocol';
+import { MINUTE_MS } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { type LeaseWindow, renewLease } from '../../core/lease-state.ts';
 import type { NodeRow, NodeRowState, Space } from '../../core/model.ts';
@@ -12,7 +14,6 @@ import { hashAt, insertNodes, NOW, readyNode, SPACE } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 
 const NODES = 4;
-const MINUTE_MS = 60_000;
 
 export function testReadyLeases(subject: StoreUnderTest): void {
   test('a renewal by the store gives what renewReadyLease gives, for any row, duration and instant', async () => {

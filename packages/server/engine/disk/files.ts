@@ -1,7 +1,9 @@
 /** The file operations of the content store, as a seam: tests can make a disk full, broken or absent. */
+
 import * as fs from 'node:fs';
 import { link, readdir, readFile, rename, stat, unlink } from 'node:fs/promises';
 import { promisify } from 'node:util';
+import { PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import { FSYNC_DURATION } from '../../metrics/server-metrics.ts';
 
 export interface OpenFile {
@@ -150,7 +152,11 @@ export const diskFiles: Files = {
   },
   create: async (path) =>
     new DiskFile(
-      await openFd(path, fs.constants.O_WRONLY | fs.constants.O_CREAT | fs.constants.O_EXCL, 0o600),
+      await openFd(
+        path,
+        fs.constants.O_WRONLY | fs.constants.O_CREAT | fs.constants.O_EXCL,
+        PRIVATE_FILE_MODE,
+      ),
     ),
   link,
   rename,
@@ -166,7 +172,7 @@ export const diskFiles: Files = {
     }
   },
   makeFolders(paths) {
-    for (const path of paths) fs.mkdirSync(path, { recursive: true, mode: 0o700 });
+    for (const path of paths) fs.mkdirSync(path, { recursive: true, mode: PRIVATE_FOLDER_MODE });
   },
   list: (path) => readdir(path),
   readText: (path) => readFile(path, 'utf8'),

@@ -1,6 +1,8 @@
 /** Opens the bytes of a data folder: checks that it belongs to these rows, and removes what a killed process left in it. */
+
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { PRIVATE_FILE_MODE } from '@holdfast/protocol';
 import type { Generation } from '../../core/model.ts';
 import type { ContentStore, MetadataStore } from '../../core/ports.ts';
 import { EngineRefused } from '../refused.ts';
@@ -81,7 +83,7 @@ async function claimFolder(
   files.makeFolders([layout.incoming, ...layout.shards()]);
   await files.syncFolder(layout.objects);
   if (marker === undefined) {
-    await writeFile(layout.draft, `${storeId}\n`, { flush: true, mode: 0o600 });
+    await writeFile(layout.draft, `${storeId}\n`, { flush: true, mode: PRIVATE_FILE_MODE });
     await files.rename(layout.draft, layout.marker);
   }
   if (marker !== undefined && isMarked) return;

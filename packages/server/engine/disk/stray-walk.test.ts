@@ -1,7 +1,9 @@
 /** The walk over strays of the content folder, beside names that are not ours and folders that fail. */
+
 import { afterEach, expect, test } from 'bun:test';
 import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { HOUR_MS } from '@holdfast/protocol';
 import type { Generation } from '../../core/model.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { STRAY_AGE_MS } from '../../core/stray-objects.ts';
@@ -12,7 +14,6 @@ import { type ContentWorld, openContentStore } from './test/content-store-fixtur
 
 /** The first instant at which an object made at NOW is old. */
 const OLD_AT = NOW + STRAY_AGE_MS;
-const HOUR_MS = 3_600_000;
 /** steps of one walk over folders that hold few objects */
 const STEPS = 16;
 

@@ -1,5 +1,7 @@
 /** The sweep beside a damaged page of a real PostgreSQL: it says what is damaged, and everything else that is due goes. */
+
 import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { DAY_MS } from '@holdfast/protocol';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
 import { type PostgresServer, startPostgres } from '../../../../test/support/postgres-server.ts';
 import type { Core } from '../../core/core.ts';
@@ -12,7 +14,6 @@ import { damagePage } from './test/damaged-page-fixture.ts';
 import { coreOf, makeContent, openInstance, type StoreInstance } from './test/postgres-fixture.ts';
 
 const TEST_MS_MAX = 300_000;
-const DAY_MS = 86_400_000;
 /** Nodes between the two, on pages of their own. */
 const BETWEEN = 120;
 const OTHERS = 20;

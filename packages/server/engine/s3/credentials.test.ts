@@ -1,13 +1,13 @@
 /** Credentials: found where every AWS tool finds them, kept, and renewed in time. */
+
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { MINUTE_MS } from '@holdfast/protocol';
 import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
 import type { S3Address } from '../address.ts';
 import { CredentialSource, type Credentials, openDefaultProvider } from './credentials.ts';
 import { UploadUrls } from './upload-urls.ts';
-
-const MINUTE_MS = 60_000;
 
 describe('the default provider', () => {
   const saved = { ...process.env };

@@ -1,5 +1,7 @@
 /** A store that fails, hangs and lies, at each step of a read, a validation and a delete. */
+
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { MIB_BYTES } from '@holdfast/protocol';
 import type { Generation } from '../../core/model.ts';
 import type { ContentStore, StoredObject } from '../../core/ports.ts';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
@@ -15,8 +17,7 @@ import {
   startStandIn,
 } from './test/stand-in-store.ts';
 
-const MIB = 1024 * 1024;
-const NODE_LIMITS = { nodeBytesMax: 32 * MIB };
+const NODE_LIMITS = { nodeBytesMax: 32 * MIB_BYTES };
 /** Times as in service: a busy machine may keep this process waiting for seconds. */
 const QUICK: Partial<S3Limits> = { attemptsMax: 4, retryPauseMs: 1 };
 /** For the tests that wait for them. */
@@ -92,7 +93,7 @@ const requestsFor = (key: string): SeenRequest[] => standIn.seen.filter((seen) =
 type Fault = (answer: StandInAnswer, object: StoredObject) => StandInAnswer;
 
 /** One that is one piece, and one that is several. */
-const SIZES = [200_000, 3 * MIB] as const;
+const SIZES = [200_000, 3 * MIB_BYTES] as const;
 
 describe('a passing fault is tried again, and the result is whole', () => {
   const faults: readonly (readonly [string, Fault])[] = [
@@ -148,7 +149,7 @@ describe('a passing fault is tried again, and the result is whole', () => {
   }
 
   test('a piece that breaks off continues there, for the same ETag', async () => {
-    const { object, node, key } = await putSample(2 * MIB - 1000);
+    const { object, node, key } = await putSample(2 * MIB_BYTES - 1000);
     standIn.seen.length = 0;
     breakReads(key, (answer) => ({ ...answer, breakOff: { afterBytes: 700_000, how: 'end' } }), 3);
     expect(Buffer.compare(await read(object), node)).toBe(0);
@@ -162,7 +163,7 @@ describe('a passing fault is tried again, and the result is whole', () => {
   });
 
   test('a body longer than the range that gives no length is never passed on as complete', async () => {
-    const { object, key } = await putSample(3 * MIB);
+    const { object, key } = await putSample(3 * MIB_BYTES);
     const longer = (answer: StandInAnswer) => ({
       ...answer,
       isChunked: true,
@@ -180,11 +181,11 @@ describe('a passing fault is tried again, and the result is whole', () => {
   });
 
   test('a validation that breaks off begins anew', async () => {
-    const { object, hash, key } = await putSample(2 * MIB);
-    breakReads(key, (answer) => ({ ...answer, breakOff: { afterBytes: MIB, how: 'end' } }), 2);
+    const { object, hash, key } = await putSample(2 * MIB_BYTES);
+    breakReads(key, (answer) => ({ ...answer, breakOff: { afterBytes: MIB_BYTES, how: 'end' } }), 2);
     const inspected = await store.inspect(SPACE, object.generation, hash, NODE_LIMITS);
     expect(inspected).toMatchObject({ found: true, evidence: { verdict: 'good' } });
-    breakReads(key, (answer) => ({ ...answer, breakOff: { afterBytes: MIB, how: 'end' } }), -1);
+    breakReads(key, (answer) => ({ ...answer, breakOff: { afterBytes: MIB_BYTES, how: 'end' } }), -1);
     const failure = await failureOf(store.inspect(SPACE, object.generation, hash, NODE_LIMITS));
     expect(failure).toBeInstanceOf(StoreUnavailable);
   });
@@ -198,10 +199,10 @@ describe('proof', () => {
       expect(await failureOf(read(object))).toBeInstanceOf(ContentDamaged);
       expect(await failureOf(store.verify(object, 'f'.repeat(64)))).toBeInstanceOf(ContentDamaged);
     }
-    const { object, node, key } = await putSample(4 * MIB);
+    const { object, node, key } = await putSample(4 * MIB_BYTES);
     breakReads(key, (answer) => {
       swap(key, node.slice().fill(1, 100));
-      return { ...answer, breakOff: { afterBytes: MIB, how: 'end' } };
+      return { ...answer, breakOff: { afterBytes: MIB_BYTES, how: 'end' } };
     });
     expect(await failureOf(read(object))).toBeInstanceOf(ContentDamaged);
   });
@@ -214,10 +215,10 @@ describe('proof', () => {
   });
 
   test('an object that vanishes amid a read is lost', async () => {
-    const { object, key } = await putSample(4 * MIB);
+    const { object, key } = await putSample(4 * MIB_BYTES);
     breakReads(key, (answer) => {
       standIn.objects.delete(key);
-      return { ...answer, breakOff: { afterBytes: MIB, how: 'end' } };
+      return { ...answer, breakOff: { afterBytes: MIB_BYTES, how: 'end' } };
     });
     expect(await failureOf(read(object))).toBeInstanceOf(ContentLost);
   });
@@ -276,7 +277,7 @@ describe('proof', () => {
   });
 
   test('a wrong digest is read once more before it counts', async () => {
-    const { object, node, hash, key } = await putSample(MIB);
+    const { object, node, hash, key } = await putSample(MIB_BYTES);
     const flipped = Buffer.from(node).fill(9, 1000, 1001);
     breakReads(key, (answer) => ({ ...answer, body: flipped }), 1);
     await store.verify(object, hash);
@@ -287,14 +288,14 @@ describe('proof', () => {
 
 describe('validation', () => {
   test('an object over the limit is judged by its length alone', async () => {
-    const { node, hash } = sampleNode(24 * MIB, 1);
+    const { node, hash } = sampleNode(24 * MIB_BYTES, 1);
     const generation = newGeneration();
     await putDirectly(store, generation, node);
     const before = standIn.sentBytes;
     const inspected = await store.inspect(SPACE, generation, hash, { nodeBytesMax: node.length - 1 });
     expect(inspected).toMatchObject({ found: true, evidence: { verdict: 'bad', code: 'NODE_TOO_LARGE' } });
     await Bun.sleep(100);
-    expect(standIn.sentBytes - before).toBeLessThan(12 * MIB);
+    expect(standIn.sentBytes - before).toBeLessThan(12 * MIB_BYTES);
   });
 
   test('bytes are judged in order: digest, then format', async () => {

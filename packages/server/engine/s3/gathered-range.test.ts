@@ -1,5 +1,7 @@
 /** A piece of an object is read by one request: the bytes are the same in whatever parts the store sends them. */
+
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { MIB_BYTES } from '@holdfast/protocol';
 import type { ContentStore, StoredObject } from '../../core/ports.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
@@ -7,7 +9,6 @@ import { S3_LIMITS } from './limits.ts';
 import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';
 import { errorAnswer, type StandIn, type StandInAnswer, startStandIn } from './test/stand-in-store.ts';
 
-const MIB = 1024 * 1024;
 /** As in service, but for the pause: a busy machine may keep this process waiting for seconds. */
 const LIMITS = { retryPauseMs: 1 };
 /** For the test that waits for it: a busy machine may stand still for a second. */
@@ -21,11 +22,11 @@ let node: Uint8Array;
 beforeEach(async () => {
   standIn = await startStandIn();
   store = await openStore(configOf(standIn.bucket, { limits: LIMITS }));
-  const sample = sampleNode(2 * MIB - 1000, 1);
+  const sample = sampleNode(2 * MIB_BYTES - 1000, 1);
   node = sample.node;
   const generation = newGeneration();
   await putDirectly(store, generation, node);
-  const inspected = await store.inspect(SPACE, generation, sample.hash, { nodeBytesMax: 32 * MIB });
+  const inspected = await store.inspect(SPACE, generation, sample.hash, { nodeBytesMax: 32 * MIB_BYTES });
   if (!inspected.found || inspected.evidence.verdict !== 'good') throw new Error('the sample is no good');
   const { integrity } = inspected.evidence;
   object = { space: SPACE, generation, canonicalSize: node.length, integrity };
@@ -56,8 +57,8 @@ test('is one request if nothing fails', async () => {
 
 describe('a store that sends the range in parts', () => {
   test.each<[string, (answer: StandInAnswer) => StandInAnswer]>([
-    ['breaks off', (answer) => ({ ...answer, breakOff: { afterBytes: MIB, how: 'end' } })],
-    ['falls silent', (answer) => ({ ...answer, breakOff: { afterBytes: MIB, how: 'hang' } })],
+    ['breaks off', (answer) => ({ ...answer, breakOff: { afterBytes: MIB_BYTES, how: 'end' } })],
+    ['falls silent', (answer) => ({ ...answer, breakOff: { afterBytes: MIB_BYTES, how: 'hang' } })],
     ['does not say the length', (answer) => ({ ...answer, isChunked: true })],
     ['refuses', () => errorAnswer(503, 'SlowDown')],
   ])('%s: every byte comes all the same', async (_, fault) => {
@@ -72,7 +73,7 @@ describe('a store that sends the range in parts', () => {
 
 test('nobody waits any more: the request ends, and no other is made', async () => {
   standIn.seen.length = 0;
-  breakOnce((answer) => ({ ...answer, breakOff: { afterBytes: MIB, how: 'hang' } }));
+  breakOnce((answer) => ({ ...answer, breakOff: { afterBytes: MIB_BYTES, how: 'hang' } }));
   const gone = new AbortController();
   const reading = store.read(object, 0, node.length, { signal: gone.signal }).catch((error) => error);
   while (standIn.openConnections === 0 || reads() === 0) await Bun.sleep(1);

@@ -1,8 +1,6 @@
 /** Every limit of the S3 engine, in one place. Tests shorten the times. */
 
-const SECOND_MS = 1000;
-const MINUTE_MS = 60 * SECOND_MS;
-const HOUR_MS = 60 * MINUTE_MS;
+import { HOUR_MS, SECOND_MS } from '@holdfast/protocol';
 
 export interface S3Limits {
   /** requests of this process under way at once; below the runtime's own limit (256), because its queue has no bound */

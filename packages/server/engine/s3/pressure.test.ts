@@ -1,6 +1,6 @@
 /** Bounds: of requests and waiting, of repetitions, of memory for slow readers; and what credentials and clocks do. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
-import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
+import { MIB_BYTES, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { until } from '../../../../test/support/until.ts';
 import type { ContentStore, StoredObject } from '../../core/ports.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
@@ -10,8 +10,7 @@ import type { S3ContentStoreConfig } from './open-s3-content-store.ts';
 import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';
 import { errorAnswer, type StandIn, startStandIn } from './test/stand-in-store.ts';
 
-const MIB = 1024 * 1024;
-const NODE_LIMITS = { nodeBytesMax: 64 * MIB };
+const NODE_LIMITS = { nodeBytesMax: 64 * MIB_BYTES };
 let standIn: StandIn;
 let store: ContentStore | undefined;
 

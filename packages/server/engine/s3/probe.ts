@@ -3,6 +3,7 @@
  * lets one writer win for each key, and returns exactly the bytes that were validated.
  */
 
+import { HOUR_MS } from '@holdfast/protocol';
 import { EngineRefused } from '../refused.ts';
 import { deleteKeys } from './batch-delete.ts';
 import { findStrongEtag } from './etag.ts';
@@ -10,7 +11,6 @@ import { type ProbeParts, ProbeRequests, withoutQuery } from './probe-requests.t
 
 const RACERS = 32;
 const RACES_MAX = 3;
-const HOUR_MS = 3_600_000;
 const EVERYONE = 'uri="http://acs.amazonaws.com/groups/global/AllUsers"';
 
 /**

@@ -4,7 +4,12 @@
  * a repetition is always safe.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeProxyAnswer, describeProxyFailure, findCertificateFailure } from '@holdfast/protocol';
+import {
+  describeProxyAnswer,
+  describeProxyFailure,
+  findCertificateFailure,
+  SECOND_MS,
+} from '@holdfast/protocol';
 import type { Space } from '../../core/model.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { ENGINE_UP, S3_DURATION } from '../../metrics/server-metrics.ts';
@@ -61,7 +66,6 @@ const CREDENTIAL_CODES: ReadonlySet<string> = new Set([
   'InvalidAccessKeyId',
 ]);
 const SKEW_CODE = 'RequestTimeTooSkewed';
-const SECOND_MS = 1000;
 /** An answer says whole seconds, and was on its way. */
 const SKEW_UNSEEN_MS = 10 * SECOND_MS;
 /** Compression would change the meaning of lengths and ranges. */

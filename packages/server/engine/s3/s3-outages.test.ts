@@ -1,5 +1,7 @@
 /** A real S3 behind a network that cuts, resets, hangs and slows. */
+
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test';
+import { MIB_BYTES } from '@holdfast/protocol';
 import { openCeph, type TestBuckets } from '../../../../test/support/ceph-server.ts';
 import type { TestBucket } from '../../../../test/support/s3-request.ts';
 import { startTcpProxy, type TcpProxy } from '../../../../test/support/tcp-proxy.ts';
@@ -11,8 +13,7 @@ import { signRequest } from './request-signer.ts';
 import { openS3World, type S3World } from './test/s3-fixture.ts';
 
 const START_MS_MAX = 300_000;
-const MIB = 1024 * 1024;
-const LIMITS = { nodeBytesMax: 32 * MIB };
+const LIMITS = { nodeBytesMax: 32 * MIB_BYTES };
 /** Short time limits, for the tests of them: a busy store may take longer to answer. */
 const IMPATIENT: Partial<S3Limits> = { headMsMax: 1000, stallMsMax: 1000, attemptsMax: 3 };
 let buckets: TestBuckets;
@@ -34,7 +35,7 @@ beforeEach(async () => {
   proxy = await startTcpProxy({ host: hostname, port: Number(port) });
   const world = await openWorld();
   store = world.store;
-  ({ hash, node } = sampleNode(6 * MIB, 1));
+  ({ hash, node } = sampleNode(6 * MIB_BYTES, 1));
   const generation = newGeneration();
   await world.put(generation, node);
   const inspected = await store.inspect(SPACE, generation, hash, LIMITS);
@@ -62,7 +63,7 @@ const readAll = (from = store): Promise<Uint8Array> => readObject(from, object);
 
 test('a read through connections that are cut again and again is whole', async () => {
   const before = proxy.connections - proxy.accepted;
-  proxy.setMode({ kind: 'cut', afterBytes: MIB });
+  proxy.setMode({ kind: 'cut', afterBytes: MIB_BYTES });
   expect(Buffer.compare(await readAll(), node)).toBe(0);
   const ended = before - (proxy.connections - proxy.accepted);
   expect(ended).toBeGreaterThanOrEqual(5);
@@ -86,7 +87,7 @@ test('resets and silence are failures of the requests they meet, and of no other
 test('silence amid a read is taken up again when the network is back', async () => {
   // Short limits, so that the silence ends a request, and enough attempts to outlast it.
   const impatient = await openWorld({ ...IMPATIENT, attemptsMax: 20 });
-  proxy.setMode({ kind: 'slow', bytesPerSecond: 2 * MIB, delayMs: 0 });
+  proxy.setMode({ kind: 'slow', bytesPerSecond: 2 * MIB_BYTES, delayMs: 0 });
   const reading = readAll(impatient.store);
   await Bun.sleep(300);
   proxy.setMode({ kind: 'hang' });
@@ -97,7 +98,7 @@ test('silence amid a read is taken up again when the network is back', async () 
 }, 300_000);
 
 test('a slow network is only slow', async () => {
-  proxy.setMode({ kind: 'slow', bytesPerSecond: 8 * MIB, delayMs: 5 });
+  proxy.setMode({ kind: 'slow', bytesPerSecond: 8 * MIB_BYTES, delayMs: 5 });
   await store.verify(object, hash);
 }, 300_000);
 

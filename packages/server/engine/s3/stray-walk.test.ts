@@ -1,5 +1,7 @@
 /** The walk over strays: on a real S3 with foreign keys among ours, and on a stand-in that fails. */
+
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { DAY_MS } from '@holdfast/protocol';
 import { openCeph, type TestBuckets } from '../../../../test/support/ceph-server.ts';
 import { listKeys, type TestBucket } from '../../../../test/support/s3-request.ts';
 import type { Generation, ObjectKey } from '../../core/model.ts';
@@ -13,7 +15,6 @@ import { configOf, openStore, overwrite, putDirectly, UPLOAD_TTL_MS } from './te
 import { errorAnswer, type StandIn, startStandIn } from './test/stand-in-store.ts';
 
 const START_MS_MAX = 300_000;
-const DAY_MS = 24 * 3_600_000;
 /** The first instant at which an object made at NOW is old. */
 const OLD_AT = NOW + DAY_MS + UPLOAD_TTL_MS;
 const BRISK: Partial<S3Limits> = { listIntervalMs: 0, walkIntervalMs: 0, listKeysMax: 3, retryPauseMs: 1 };

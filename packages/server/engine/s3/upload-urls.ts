@@ -2,13 +2,12 @@
  * Upload URLs: presigned PUTs that the store itself judges, for one key and one media type, and only while the key has no
  * object. All headers that matter are signed, so the store refuses a request that leaves one out or changes it.
  */
+import { SECOND_MS } from '@holdfast/protocol';
 import type { SignedUpload, UploadUrlLife } from '../../core/upload-ports.ts';
 import type { S3Address } from '../address.ts';
 import { type BucketUrl, clientUrlOf, serverUrlOf } from './address.ts';
 import type { CredentialSource } from './credentials.ts';
 import { presignUrl } from './request-signer.ts';
-
-const SECOND_MS = 1000;
 
 export class UploadUrls {
   readonly #clientUrl: BucketUrl;

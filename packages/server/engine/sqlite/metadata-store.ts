@@ -1,6 +1,8 @@
 /** core/ports.ts MetadataStore on SQLite: writes through group commit, reads on a connection of their own. */
+
 import type { Database } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
+import { SECOND_MS } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
 import type { PageLook, RowDamage, RowLook, SpaceSnapshot } from '../../core/inspection-ports.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';
@@ -60,7 +62,6 @@ import { ThreadRowWriter } from './writer/thread-row-writer.ts';
 /** Larger nodes get a file of their own. */
 const INLINE_BYTES_MAX = 32 * 1024;
 
-const MS_PER_SECOND = 1000;
 const COMMIT_DURATION = FSYNC_DURATION.with({ kind: 'database' });
 
 interface MetadataStoreOptions extends Omit<RowWriterSettings, 'lastCommit'> {
@@ -104,7 +105,7 @@ export class SqliteMetadataStore implements MetadataStore {
           this.#disk.endTurn();
           cache?.apply(committed);
           GROUP_COMMIT_SIZE.observe(committed.bodies);
-          COMMIT_DURATION.observe(committed.commitMs / MS_PER_SECOND);
+          COMMIT_DURATION.observe(committed.commitMs / SECOND_MS);
         },
         onFatal,
       };

@@ -1,7 +1,9 @@
 /** The registry of Apps as one small SQLite database beside the data, shared by servers and command line. */
+
 import { type Database, SQLiteError } from 'bun:sqlite';
 import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
+import { PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import {
   type AppRecord,
   type AppStatus,
@@ -36,8 +38,6 @@ import { WriteAheadLog } from './write-ahead-log.ts';
 
 export const REGISTRY_FILE = 'registry.db';
 /** The data folder holds keys and every tenant's bytes. */
-const FOLDER_MODE = 0o700;
-const FILE_MODE = 0o600;
 
 /** In order; a migration that has shipped is never edited. */
 const MIGRATIONS: readonly Migration[] = [
@@ -93,9 +93,9 @@ export function hasSqliteRegistry(dataDir: string): boolean {
 export function openSqliteRegistryStore(dataDir: string): RegistryStore {
   const path = join(dataDir, REGISTRY_FILE);
   try {
-    mkdirSync(dataDir, { recursive: true, mode: FOLDER_MODE });
+    mkdirSync(dataDir, { recursive: true, mode: PRIVATE_FOLDER_MODE });
     // SQLite gives its other files the mode of this one.
-    closeSync(openSync(path, 'a', FILE_MODE));
+    closeSync(openSync(path, 'a', PRIVATE_FILE_MODE));
     return new SqliteRegistryStore(openDatabase(path));
   } catch (error) {
     if (error instanceof EngineRefused) throw error;

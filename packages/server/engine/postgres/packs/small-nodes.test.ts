@@ -2,7 +2,9 @@
  * Small nodes that several processes pack at once, on a real PostgreSQL, while others lease, heal and collect the same nodes. After each
  * test a recount by other statements finds nothing wrong.
  */
+
 import { expect, test } from 'bun:test';
+import { HOUR_MS } from '@holdfast/protocol';
 import { type CanonicalNode, makeNode } from '../../../../../test/support/canonical-node.ts';
 import type { Core } from '../../../core/core.ts';
 import { getUsage } from '../../../core/get-usage.ts';
@@ -29,7 +31,6 @@ const PROCESSES = 3;
 /** Two groups. */
 const NODES = 300;
 const PUBLISHED_AT_ONCE = 16;
-const HOUR_MS = 3_600_000;
 const TEST_MS_MAX = 300_000;
 const RULES = { nodesMin: 1, ageMs: 0 };
 
