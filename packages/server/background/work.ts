@@ -9,6 +9,7 @@ import { scrub } from '../core/scrub.ts';
 import { EPOCH_INTERVAL_MS, explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-epoch.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
 import { sweep } from '../core/sweep.ts';
+import { UnseenUploads } from '../core/unseen-uploads.ts';
 import type { Log } from '../log.ts';
 import {
   SCRUB_LAST_SUCCESS,
@@ -92,8 +93,9 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
   const { askMs, retryMs } = pace;
   const lag = new SweepLag();
   const guardEpoch = makeEpochGuard(pace.epochIntervalMs);
+  const unseen = new UnseenUploads(core);
   const loops = [
-    startLoop({ name: 'sweep', log, step: () => sweepOnce(options, lag, guardEpoch), retryMs }),
+    startLoop({ name: 'sweep', log, step: () => sweepOnce(options, { lag, unseen }, guardEpoch), retryMs }),
     startLoop({ name: 'scrub', log, step: makeScrubStep(options), retryMs }),
     startLoop({ name: 'compact', log, step: makeCompactStep(core, turns, pace), retryMs }),
     // Every process compares its own clock, also while another sweeps: its requests may collect.
@@ -130,10 +132,15 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
   };
 }
 
+interface SweepParts {
+  readonly lag: SweepLag;
+  readonly unseen: UnseenUploads;
+}
+
 /** Resolves with the ms until the next step, as the other steps here. */
 async function sweepOnce(
   { core, turns, pace }: BackgroundOptions,
-  lag: SweepLag,
+  { lag, unseen }: SweepParts,
   guardEpoch: (core: Core) => Promise<void>,
 ): Promise<number> {
   if ((await turns.take('sweep')) === undefined) {
@@ -143,16 +150,20 @@ async function sweepOnce(
   lag.isOurs();
   await guardEpoch(core);
   try {
-    return await sweepNow(core, pace, lag);
+    // Neither fails the other.
+    const [swept, seen] = await Promise.allSettled([sweepNow(core, lag), unseen.look()]);
+    if (seen.status === 'rejected') throw seen.reason;
+    if (swept.status === 'rejected') throw swept.reason;
+    return swept.value ? SWEEP_BUSY_INTERVAL_MS : pace.sweepIntervalMs;
   } finally {
     STRAY_WALK_STOPPED.set(core.strays.stopped === undefined ? 0 : 1);
   }
 }
 
-async function sweepNow(core: Core, pace: BackgroundPace, lag: SweepLag): Promise<number> {
+async function sweepNow(core: Core, lag: SweepLag): Promise<boolean> {
   const { moreToDo } = await sweep(core);
   if (!moreToDo) lag.hasCaughtUp();
-  return moreToDo ? SWEEP_BUSY_INTERVAL_MS : pace.sweepIntervalMs;
+  return moreToDo;
 }
 
 /** Renews the turn also while the scrub rests, so that no other process begins meanwhile. */

@@ -88,6 +88,8 @@ export interface UploadRow {
   readonly rejection: { readonly code: RejectionCode; readonly message: string } | undefined;
   /** set once the generation is finished (an acknowledged PUT, or one cut off with 413) */
   readonly evidence: UploadEvidence | undefined;
+  /** bytes that a store which takes uploads itself was seen to hold for it, while it has no evidence */
+  readonly seenBytes?: number | undefined;
 }
 
 /** 0: as it is, 1: one zstd frame */

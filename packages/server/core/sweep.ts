@@ -18,6 +18,8 @@ import type { UploadKind } from './upload-ports.ts';
 const SPACES_PER_SWEEP_MAX = 32;
 const WALK_NOTE = 'stray-walk';
 export const ROWS_PER_TRANSACTION_MAX = 100;
+/** ms; by a URL that is still good the store takes the object of a closed generation again: it is deleted again as often */
+const DELETE_AGAIN_MS = 15_000;
 /** ms; history is dated by the start of a commit, and until the commit ends walks still begin at the revision before it */
 const COMMIT_DURATION_MS_MAX = 60_000;
 
@@ -199,6 +201,6 @@ export async function settleDiscards(
     if (current.get(row.generation)?.dueAt !== row.dueAt) continue;
     if (!deleted.has(row.generation)) await tx.setDiscard({ ...row, dueAt: tx.now });
     else if (row.urlExpiresAt <= deletedAfter) await tx.removeDiscard(row.generation);
-    else await tx.setDiscard({ ...row, dueAt: row.urlExpiresAt });
+    else await tx.setDiscard({ ...row, dueAt: Math.min(row.urlExpiresAt, tx.now + DELETE_AGAIN_MS) });
   }
 }

@@ -24,6 +24,7 @@ import { finishPurge, hastenDiscards, removeHistory, takeRootRefs } from './purg
 import { finishUpload } from './receive-upload.ts';
 import { repairCounts } from './repair-counts.ts';
 import { findAbandoned, findDueDiscards, forgetAbandoned, settleDiscards } from './sweep.ts';
+import { dropSeen, noteSeen } from './unseen-uploads.ts';
 import { commitRootRefs } from './update-root-refs.ts';
 
 export const TRANSACTIONS = {
@@ -32,6 +33,7 @@ export const TRANSACTIONS = {
   claimNodes,
   commitRootRefs,
   decideLease,
+  dropSeen,
   findAbandoned,
   findContentOf,
   findDueDiscards,
@@ -48,6 +50,7 @@ export const TRANSACTIONS = {
   mendRow,
   moveLive,
   moveSmall,
+  noteSeen,
   openPack,
   planPass,
   publishGroup,

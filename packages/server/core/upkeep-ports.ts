@@ -1,6 +1,9 @@
 /** What the sweep and the scrub ask of a store of rows. */
+
+import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { ContentRow, Generation, NodeRow, ObjectKey, Space } from './model.ts';
+import type { PackId } from './packs/pack-model.ts';
 
 export interface SpacesToSweep {
   readonly spaces: readonly Space[];
@@ -28,8 +31,34 @@ export interface Upkeep {
     after: RottenSpace['position'] | undefined,
     limit: number,
   ): Awaitable<readonly RottenSpace[]>;
+  /**
+   * A bounded walk over the uploads and open packs of all Spaces whose bytes nobody has seen, and whose URLs end after that instant.
+   * Asked only where the store takes uploads itself.
+   */
+  findUnseenUploads(walk: UnseenWalk): Awaitable<UnseenPage>;
   /** Which generations among `keys` still have a record (upload, content, pack, or discard), or are packs that a content names. */
   findKnownGenerations(keys: readonly ObjectKey[]): Awaitable<ReadonlySet<Generation>>;
+}
+
+export interface UnseenWalk {
+  /** opaque: the `next` of the last page; undefined: from the start */
+  readonly after: string | undefined;
+  /** ms */
+  readonly urlsEndAfter: number;
+  readonly limit: number;
+}
+
+export interface UnseenPage {
+  readonly items: readonly UnseenUpload[];
+  /** undefined: that was the end */
+  readonly next: string | undefined;
+}
+
+export interface UnseenUpload {
+  readonly space: Space;
+  readonly generation: Generation;
+  /** of a node, or of a pack */
+  readonly of: { readonly hash: Hash } | { readonly pack: PackId };
 }
 
 export interface SweepCutoffs {

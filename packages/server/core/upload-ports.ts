@@ -16,6 +16,8 @@ export type ContentUploads =
         life: UploadUrlLife,
         mediaType: string,
       ): Promise<SignedUpload>;
+      /** Bytes of the object that was uploaded; undefined: there is none. */
+      findBytes(space: Space, generation: Generation): Promise<number | undefined>;
     };
 
 /** Instants by the rows' clock; the end is a whole second. */

@@ -303,6 +303,7 @@ describe('patience', () => {
     const upload: ContentUploads = {
       kind: 'direct',
       signUpload: async () => ({ url: 'http://store/key', headers: {} }),
+      findBytes: async () => undefined,
     };
     const content = Object.assign(Object.create(world.core.content), {
       inspect: async () => ({ found: false }),

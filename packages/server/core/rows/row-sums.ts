@@ -82,7 +82,10 @@ export function uploadSum(space: SumValue, row: UploadRow): number {
 }
 
 export function uploadSumChange(before: UploadRow, after: UploadRow): number {
-  const isJudgedAnew = before.evidence !== after.evidence || before.rejection !== after.rejection;
+  const isJudgedAnew =
+    before.evidence !== after.evidence ||
+    before.rejection !== after.rejection ||
+    before.seenBytes !== after.seenBytes;
   const isAnother = before.generation !== after.generation || before.createdAt !== after.createdAt;
   return (
     (isAnother ? generationSum(after) - generationSum(before) : 0) +
@@ -94,7 +97,7 @@ export function uploadSumChange(before: UploadRow, after: UploadRow): number {
 const generationSum = ({ generation, createdAt }: UploadRow): number => mixValues([generation, createdAt]);
 const timesSum = ({ urlExpiresAt, touchedAt }: UploadRow): number => W1 * urlExpiresAt + W2 * touchedAt;
 
-function judgedSum({ rejection, evidence }: UploadRow): number {
+function judgedSum({ rejection, evidence, seenBytes }: UploadRow): number {
   return mixValues([
     ...[rejection?.code ?? null, rejection?.message ?? null, evidence?.verdict ?? null],
     ...(evidence?.verdict === 'bad' ? [evidence.code, evidence.message] : []),
@@ -102,6 +105,7 @@ function judgedSum({ rejection, evidence }: UploadRow): number {
       ? [evidence.canonicalSize, evidence.size, evidence.contentType, evidence.refs, evidence.integrity]
       : []),
     evidence?.verdict === 'good' && evidence.inline ? 1 : 0,
+    ...(evidence === undefined && seenBytes !== undefined ? [seenBytes] : []),
   ]);
 }
 

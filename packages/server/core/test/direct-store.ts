@@ -40,6 +40,7 @@ export class DirectStore implements ContentStore {
       const url = `direct:${spaceKeyOf(space)}/${generation}/${expiresAt}`;
       return { url, headers: { 'if-none-match': '*' } };
     },
+    findBytes: async (_space: Space, generation: Generation) => this.#objects.get(generation)?.bytes.length,
   };
 
   readonly packs: PackStore = {

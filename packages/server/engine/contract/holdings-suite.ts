@@ -1,8 +1,9 @@
 /** What a Space holds beside what its counters count: bytes that are not judged, and commits (core/tenancy-ports.ts). */
 import { expect, test } from 'bun:test';
-import type { Space } from '../../core/model.ts';
+import type { Space, UploadRow } from '../../core/model.ts';
+import type { PackRow } from '../../core/packs/pack-model.ts';
 import { openPack } from './pack-samples.ts';
-import { hashAt, insertNodes, newGeneration, openUpload, readyNode, SPACE } from './samples.ts';
+import { hashAt, insertNodes, NOW, newGeneration, openUpload, readyNode, SPACE } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 import { GOOD } from './upload-row-suite.ts';
 
@@ -47,6 +48,61 @@ export function testHoldings(subject: StoreUnderTest): void {
     expect(await store.readAppTotals(SPACE.appId)).toMatchObject({ pendingBytes: 1134 });
     await store.transact(SPACE, (tx) => tx.deleteUpload(good));
     expect((await holdings()).pendingBytes).toBe(1000);
+  });
+
+  test('uploads and packs whose bytes were not seen are found page by page until their URLs end; what was seen is pending', async () => {
+    const { store } = subject;
+    const urlsEndAfter = NOW;
+    const uploads = [1, 2, 3, 4].map((index) =>
+      openUpload(hashAt(index), { urlExpiresAt: NOW + (index % 2) }),
+    );
+    const packs = [1, 2].map((index) =>
+      openPack({ asked: new Uint8Array(32).fill(index), urlExpiresAt: NOW + 2 }),
+    );
+    for (const space of [SPACE, OTHER]) {
+      await store.transact(space, async (tx) => {
+        for (const [index, row] of uploads.entries()) {
+          await tx.insertUpload(
+            space === SPACE ? row : openUpload(hashAt(index + 1), { urlExpiresAt: NOW + 2 }),
+          );
+        }
+        if (space === SPACE) for (const pack of packs) await tx.packs.insertPack(pack);
+      });
+    }
+    const findAll = async (limit: number): Promise<string[]> => {
+      const found: string[] = [];
+      let after: string | undefined;
+      for (let pages = 0; pages < 100; pages += 1) {
+        const { items, next } = await store.findUnseenUploads({ after, urlsEndAfter, limit });
+        found.push(...items.map(({ space, of }) => `${space.spaceId} ${'pack' in of ? of.pack : of.hash}`));
+        after = next;
+        if (next === undefined) return found.sort();
+      }
+      throw new Error('the walk does not end');
+    };
+    const expected = [
+      ...[1, 3].map((index) => `${SPACE.spaceId} ${hashAt(index)}`),
+      ...packs.map(({ id }) => `${SPACE.spaceId} ${id}`),
+      ...[1, 2, 3, 4].map((index) => `${OTHER.spaceId} ${hashAt(index)}`),
+    ].sort();
+    for (const limit of [1, 3, 100]) expect(await findAll(limit)).toEqual(expected);
+    const [first] = uploads as [UploadRow];
+    const [pack] = packs as [PackRow];
+    await store.transact(SPACE, async (tx) => {
+      await tx.updateUpload(first, { ...first, seenBytes: 70 });
+      await tx.packs.updatePack((await tx.packs.findPack(pack.id)) ?? pack, { ...pack, bytes: 30 });
+    });
+    expect(await findAll(2)).toEqual(
+      expected.filter((name) => name !== `${SPACE.spaceId} ${first.hash}` && !name.endsWith(pack.id)),
+    );
+    expect((await holdings()).pendingBytes).toBe(100);
+    expect((await store.findUpload(SPACE, first.hash))?.seenBytes).toBe(70);
+    await store.transact(SPACE, async (tx) => {
+      const upload = (await tx.findUpload(first.hash)) ?? first;
+      await tx.updateUpload(upload, { ...upload, touchedAt: NOW + 5 });
+    });
+    expect((await store.findUpload(SPACE, first.hash))?.seenBytes).toBe(70);
+    expect((await holdings()).pendingBytes).toBe(100);
   });
 
   test('a pack is pending while it is open, and with what it has reserved until it is judged', async () => {

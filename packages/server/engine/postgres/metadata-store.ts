@@ -40,6 +40,8 @@ import {
   type ScrubPosition,
   type SpacesToSweep,
   type SweepCutoffs,
+  type UnseenPage,
+  type UnseenWalk,
 } from '../../core/upkeep-ports.ts';
 import { readAppTotals, readHoldings } from './app-totals.ts';
 import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
@@ -57,6 +59,7 @@ import { checkRows } from './sums/check-rows.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { type DomainStart, PostgresTombstones, readDomainStart } from './tombstones.ts';
 import { repeatWhereSafe, Transactions } from './transactions.ts';
+import { findUnseenUploads } from './unseen-uploads.ts';
 import { UploadLimit } from './upload-limit.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
@@ -259,6 +262,10 @@ export class PostgresMetadataStore implements MetadataStore {
 
   findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): Promise<SpacesToSweep> {
     return this.#sweepWalk.findSpaces(cutoffs, limit);
+  }
+
+  findUnseenUploads(walk: UnseenWalk): Promise<UnseenPage> {
+    return findUnseenUploads((parameters) => this.#read(SQL.findUnseenUploads, parameters), walk);
   }
 
   async maintain(cutoffs: SweepCutoffs): Promise<boolean> {

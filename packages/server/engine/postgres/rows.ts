@@ -174,7 +174,7 @@ export function findProvenUpload(space: SpaceKey, row: SqlRow): UploadRow | unde
 }
 
 function uploadSum(space: SpaceKey, row: UploadRow, activeAt: number): number {
-  const { hash, generation, createdAt, urlExpiresAt, touchedAt, rejection, evidence } = row;
+  const { hash, generation, createdAt, urlExpiresAt, touchedAt, rejection, evidence, seenBytes } = row;
   return sumOf(
     ...['uploads', space, hash, generation, createdAt, urlExpiresAt, touchedAt, activeAt],
     ...[rejection?.code ?? null, rejection?.message ?? null, evidence?.verdict ?? null],
@@ -183,6 +183,7 @@ function uploadSum(space: SpaceKey, row: UploadRow, activeAt: number): number {
       ? [evidence.canonicalSize, evidence.size, evidence.contentType, evidence.refs, evidence.integrity]
       : []),
     evidence?.verdict === 'good' && evidence.inline ? 1 : 0,
+    ...(evidence === undefined && seenBytes !== undefined ? [seenBytes] : []),
   );
 }
 
@@ -199,6 +200,7 @@ function unprovenUpload(row: SqlRow): UploadRow {
     rejection:
       rejectionCode === null ? undefined : { code: rejectionCode, message: row.rejection_message as string },
     evidence: evidenceFromSql(row),
+    seenBytes: row.verdict === null ? ((row.canonical_size as number | null) ?? undefined) : undefined,
   };
 }
 
@@ -220,9 +222,8 @@ function evidenceFromSql(row: SqlRow): UploadEvidence | undefined {
 
 /** In the order of UPLOAD_COLUMNS. */
 export function uploadsToSql(space: SpaceKey, rows: readonly UploadRow[]): Columns {
-  const column = (
-    value: (row: UploadRow) => string | number | null | undefined,
-  ): (string | number | null)[] => rows.map((row) => value(row) ?? null);
+  const column = (value: (row: UploadRow) => string | number | null | undefined) =>
+    rows.map((row) => value(row) ?? null);
   const good = ({ evidence }: UploadRow) => (evidence?.verdict === 'good' ? evidence : undefined);
   const bad = ({ evidence }: UploadRow) => (evidence?.verdict === 'bad' ? evidence : undefined);
   return [
@@ -232,7 +233,7 @@ export function uploadsToSql(space: SpaceKey, rows: readonly UploadRow[]): Colum
     column(({ urlExpiresAt }) => urlExpiresAt),
     column(({ touchedAt }) => touchedAt),
     column(activeUntil),
-    column((row) => good(row)?.canonicalSize),
+    column((row) => (row.evidence === undefined ? row.seenBytes : good(row)?.canonicalSize)),
     column((row) => good(row)?.size),
     column(({ evidence }) => evidence && (evidence.verdict === 'good' ? 1 : 0)),
     column((row) => good(row) && flag(good(row)?.inline ?? false)),

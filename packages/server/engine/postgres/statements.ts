@@ -259,6 +259,10 @@ const dueSpaces = (column: string, table: string, condition = 'true'): string =>
      last.due_at AS last_due_at, last.space AS last_space
    FROM found CROSS JOIN last ORDER BY found.due_at, found.space`;
 
+const unseenIn = (table: string, endsAt: string, names: string, condition: string): string =>
+  `SELECT ${endsAt} AS ends_at, space, generation, ${names} FROM ${table} WHERE ${condition} AND ${endsAt} >= $1
+     AND (${endsAt}, space, generation) > ($1::bigint, $2::uuid, $3::bytea) ORDER BY ${endsAt}, space, generation LIMIT $4`;
+
 const ENDED_COUNT = `(SELECT count(*) FROM nodes, clock
        WHERE nodes.space = page.space AND lease_counted AND lease_expires_at <= clock.now)`;
 
@@ -320,6 +324,12 @@ export const BACKGROUND_STATEMENTS = {
   findUploadsDue: dueSpaces('active_at', 'uploads'),
   findDiscardsDue: dueSpaces('due_at', 'discards'),
   findPacksDue: dueSpaces('sweep_at', 'packs'),
+  /** $1 when its URL ends, $2 Space and $3 generation after which, $4 rows */
+  findUnseenUploads: `SELECT page.*, ${spaceNamesOf('page')} FROM (
+      (${unseenIn('uploads', 'active_at', 'hash, NULL::bytea AS id', 'verdict IS NULL AND canonical_size IS NULL')})
+      UNION ALL
+      (${unseenIn('packs', 'sweep_at', 'NULL::bytea AS hash, id', 'state = 0 AND bytes IS NULL')})
+      ORDER BY ends_at, space, generation LIMIT $4) AS page ORDER BY ends_at, space, generation`,
   /** $1 the Space after which to look, $2 how many: Spaces with counted leases, and their first expiry */
   findLeasedSpaces: `WITH RECURSIVE walk (space, step) AS (
       (SELECT space, 1 FROM nodes WHERE lease_counted AND space > $1 ORDER BY space LIMIT 1)

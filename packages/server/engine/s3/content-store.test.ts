@@ -58,6 +58,18 @@ test('an upload URL of a store that obeys unsigned headers neither copies, overw
   await destroy();
 });
 
+test('the bytes of an upload are known without reading it, and an object that is not there is none', async () => {
+  const { store, put, destroy } = await openS3World(bucket);
+  const { upload } = store;
+  if (upload.kind !== 'direct') throw new Error('clients upload to S3 themselves');
+  const [generation, empty] = [newGeneration(), newGeneration()];
+  await put(generation, sampleNode(5000, 1).node);
+  await put(empty, new Uint8Array(0));
+  const found = [generation, empty, newGeneration()].map((each) => upload.findBytes(SPACE, each));
+  expect(await Promise.all(found)).toEqual([sampleNode(5000, 1).node.length, 0, undefined]);
+  await destroy();
+});
+
 test('a bucket that does not exist, and a wrong secret, are refused in words', async () => {
   await expect(openS3World({ ...bucket, name: 'no-such-bucket' })).rejects.toThrow(/NoSuchBucket.*create it/);
   await expect(openS3World({ ...bucket, secretAccessKey: 'wrong' })).rejects.toThrow(

@@ -27,7 +27,7 @@ import { deleteKeys } from './batch-delete.ts';
 import { makeBucketEpoch, makeLastBackup } from './bucket-number.ts';
 import type { S3ContentStoreParts } from './content-store-parts.ts';
 import { findEtagOf } from './etag.ts';
-import { inspectObject } from './object-inspection.ts';
+import { findBytes, inspectObject } from './object-inspection.ts';
 import { readProven } from './object-proof.ts';
 import { gatherRange, type RecordedObject, readRange } from './object-range.ts';
 import { S3PackStore } from './packs.ts';
@@ -56,6 +56,8 @@ export class S3ContentStore implements ContentStore {
         const aheadMs = parts.goesByStore ? parts.client.storeAheadMs : 0;
         return parts.uploadUrls.sign(parts.keys.keyIn(space, generation), { ...life, aheadMs }, mediaType);
       },
+      findBytes: (space, generation) =>
+        findBytes(parts.client, { space, key: parts.keys.keyIn(space, generation) }),
     };
   }
 

@@ -26,6 +26,18 @@ export async function inspectObject(
   return inspected;
 }
 
+/** The length of an object; `undefined`: there is none. */
+export function findBytes(
+  client: S3Client,
+  { key, space }: { readonly key: string; readonly space: Space },
+): Promise<number | undefined> {
+  return client.send({ method: 'HEAD', key, space, doing: 'looking at an object' }, async (answer) => {
+    if (answer.status === 404) return undefined;
+    if (answer.status === 200) return parseLength(answer.headers.get('content-length'));
+    throw new AttemptFailed(`the object store answered ${answer.status} about an object`);
+  });
+}
+
 async function inspectAnswer(answer: S3Answer, hash: Hash, nodeBytesMax: number): Promise<InspectedObject> {
   const opened = openObject(answer);
   if (opened === undefined) return { found: false };

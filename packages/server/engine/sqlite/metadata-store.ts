@@ -27,6 +27,8 @@ import type {
   ScrubPosition,
   SpacesToSweep,
   SweepCutoffs,
+  UnseenPage,
+  UnseenWalk,
 } from '../../core/upkeep-ports.ts';
 import { FSYNC_DURATION, GROUP_COMMIT_SIZE } from '../../metrics/server-metrics.ts';
 import { storageError } from '../local-failure.ts';
@@ -51,6 +53,7 @@ import { findLostNames } from './sums/lost-names.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { timed } from './timed.ts';
 import { findTombstones } from './tombstones.ts';
+import { findUnseenUploads } from './unseen-uploads.ts';
 import {
   LocalRowWriter,
   type RowWriter,
@@ -259,6 +262,10 @@ export class SqliteMetadataStore implements MetadataStore {
 
   findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): SpacesToSweep {
     return { spaces: this.#read(() => this.#sweepWalk.findSpaces(cutoffs, limit)), failure: undefined };
+  }
+
+  findUnseenUploads(walk: UnseenWalk): UnseenPage {
+    return this.#read(() => findUnseenUploads(this.#reads, walk));
   }
 
   maintain(cutoffs: SweepCutoffs): Promise<boolean> {

@@ -51,7 +51,11 @@ export function isCountChangeOnly(before: NodeRow, after: NodeRow): boolean {
 /** Chooses the smallest statement: the fewer columns it names, the fewer indexes it writes. */
 function changeOfUpload(before: UploadRow, after: UploadRow): 'times' | 'verdict' | 'all' {
   if (after.generation !== before.generation || after.createdAt !== before.createdAt) return 'all';
-  if (after.evidence === before.evidence && after.rejection === before.rejection) return 'times';
+  const isJudgedAnew =
+    after.evidence !== before.evidence ||
+    after.rejection !== before.rejection ||
+    after.seenBytes !== before.seenBytes;
+  if (!isJudgedAnew) return 'times';
   const areTimesSame = after.urlExpiresAt === before.urlExpiresAt && after.touchedAt === before.touchedAt;
   return areTimesSame ? 'verdict' : 'all';
 }

@@ -231,12 +231,14 @@ export function isUploadWhole(row: SqlRow): boolean {
   const areNull = (columns: readonly string[]): boolean => columns.every((column) => row[column] === null);
   const hasReason = row.rejection_code !== null || row.rejection_message === null;
   if (verdict === 1) return (inline === 0 || inline === 1) && areNull(WHY_BAD) && hasReason;
-  const isBare = (verdict === null && areNull(WHY_BAD)) || verdict === 0;
+  if (verdict !== null && verdict !== 0) return false;
+  const isBare = verdict === null ? areNull(WHY_BAD) : row.canonical_size === null;
   return isBare && areNull(FOUND_GOOD) && hasReason;
 }
 
 const WHY_BAD = ['bad_code', 'bad_message'];
-const FOUND_GOOD = ['canonical_size', 'size', 'content_type', 'refs', 'integrity', 'inline'];
+/** An upload that is not judged has a canonical size once its bytes were seen. */
+const FOUND_GOOD = ['size', 'content_type', 'refs', 'integrity', 'inline'];
 
 export function decodeUpload(row: SqlRow, hash?: Hash): UploadRow {
   const rejectionCode = row.rejection_code as RejectionCode | null;
@@ -249,6 +251,7 @@ export function decodeUpload(row: SqlRow, hash?: Hash): UploadRow {
     rejection:
       rejectionCode === null ? undefined : { code: rejectionCode, message: row.rejection_message as string },
     evidence: evidenceFromSql(row),
+    seenBytes: row.verdict === null ? ((row.canonical_size as number | null) ?? undefined) : undefined,
   };
 }
 
@@ -279,7 +282,7 @@ export function verdictCode(evidence: UploadEvidence | undefined): number | null
 
 /** Values for the columns rejection_code … inline, in the table's order. */
 export function uploadVerdictToSql(row: UploadRow): (string | number | Uint8Array | null)[] {
-  const { rejection, evidence } = row;
+  const { rejection, evidence, seenBytes } = row;
   const bad = evidence?.verdict === 'bad' ? evidence : undefined;
   const good = evidence?.verdict === 'good' ? evidence : undefined;
   return [
@@ -288,7 +291,7 @@ export function uploadVerdictToSql(row: UploadRow): (string | number | Uint8Arra
     verdictCode(evidence),
     bad?.code ?? null,
     bad?.message ?? null,
-    good?.canonicalSize ?? null,
+    good?.canonicalSize ?? (evidence === undefined ? seenBytes : undefined) ?? null,
     good?.size ?? null,
     good?.contentType ?? null,
     good?.refs ?? null,

@@ -89,6 +89,9 @@ export const READ_STATEMENTS = {
   countRotten:
     'SELECT count(*) AS count FROM (SELECT 1 FROM nodes INDEXED BY nodes_rotten WHERE state = 2 AND space = ?1 LIMIT ?2)',
   listRotten: 'SELECT hash FROM nodes INDEXED BY nodes_rotten WHERE state = 2 AND space = ?1 LIMIT ?2',
+  /** ?2 when its URL ends, ?3 when it was touched, ?4 hash after which, ?5 rows */
+  findUnseenUploads:
+    'SELECT hash, generation, url_expires_at, touched_at FROM uploads INDEXED BY uploads_by_expiry WHERE space = ?1 AND url_expires_at >= ?2 AND (url_expires_at > ?2 OR touched_at > ?3 OR (touched_at = ?3 AND hash > ?4)) AND verdict IS NULL AND canonical_size IS NULL ORDER BY url_expires_at, touched_at, hash LIMIT ?5',
   hasAbandonedUpload:
     'SELECT 1 AS known FROM uploads WHERE space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 LIMIT 1',
 } as const;

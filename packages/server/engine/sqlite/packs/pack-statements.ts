@@ -39,6 +39,9 @@ export const PACK_READ_STATEMENTS = {
   /** ?1 the Space id after which to look, as in statements.ts */
   nextSpaceUnjudged:
     'SELECT space, url_expires_at AS oldest FROM packs INDEXED BY packs_unjudged WHERE state < 2 AND space > ?1 ORDER BY space, url_expires_at LIMIT 1',
+  /** ?2 when its URL ends, ?3 when it was touched, ?4 generation after which, ?5 rows */
+  findUnseenPacks:
+    'SELECT id, generation, url_expires_at, touched_at FROM packs INDEXED BY packs_unjudged WHERE state < 2 AND space = ?1 AND url_expires_at >= ?2 AND (url_expires_at > ?2 OR touched_at > ?3 OR (touched_at = ?3 AND generation > ?4)) AND state = 0 AND bytes IS NULL ORDER BY url_expires_at, touched_at, generation LIMIT ?5',
   nextSpaceEmptied:
     'SELECT space, 0 AS oldest FROM packs INDEXED BY packs_empty WHERE state = 2 AND is_discarded = 0 AND live_records = 0 AND space > ?1 ORDER BY space LIMIT 1',
   nextSpaceForgetting:
