@@ -259,9 +259,11 @@ const dueSpaces = (column: string, table: string, condition = 'true'): string =>
      last.due_at AS last_due_at, last.space AS last_space
    FROM found CROSS JOIN last ORDER BY found.due_at, found.space`;
 
+/** OFFSET 0: in the order of one index, and no further than the page. */
 const unseenIn = (table: string, endsAt: string, names: string, condition: string): string =>
-  `SELECT ${endsAt} AS ends_at, space, generation, ${names} FROM ${table} WHERE ${condition} AND ${endsAt} >= $1
-     AND (${endsAt}, space, generation) > ($1::bigint, $2::uuid, $3::bytea) ORDER BY ${endsAt}, space, generation LIMIT $4`;
+  `SELECT ${endsAt} AS ends_at, space, generation, ${names} FROM (SELECT * FROM ${table} WHERE ${endsAt} >= $1
+     AND (${endsAt}, space, generation) > ($1::bigint, $2::uuid, $3::bytea) ORDER BY ${endsAt}, space, generation OFFSET 0) AS open
+     WHERE ${condition} LIMIT $4`;
 
 const ENDED_COUNT = `(SELECT count(*) FROM nodes, clock
        WHERE nodes.space = page.space AND lease_counted AND lease_expires_at <= clock.now)`;
