@@ -14,7 +14,6 @@ export interface OpenFile {
 }
 
 const STDOUT = 1;
-/** Only the owner: the log names callers. */
 const OTHERS = 0o077;
 const PERMISSIONS = 0o777;
 /** A FIFO that nobody reads is refused at once instead of waited for, and one that is full says so. */

@@ -18,8 +18,6 @@ import { holdFolder } from './restore-backup.ts';
 import type { BackupVerdict, CheckRun } from './verdict.ts';
 import { type DamagedNode, describeVerified, verifyNodes } from './verify-nodes.ts';
 
-/** Files of a copy are for their owner alone. */
-
 /** Rejects with ServeError if there is no backup, or if it is damaged so that nothing can be read. */
 export async function checkBackup(folder: string, { onProgress }: CheckRun): Promise<BackupVerdict> {
   process.umask(PRIVATE_UMASK);

@@ -39,7 +39,6 @@ export interface BackupRun {
   onProgress(step: string, copiedBytes: number): void;
 }
 
-/** Files of a backup are for their owner alone. */
 const SEED_BYTES = 8;
 /** In this time nothing that came after the listing can have been collected, because its lease still holds. */
 const PASS_MS_MAX = LEASE_DURATION_MS_MIN / 2;

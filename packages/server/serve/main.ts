@@ -18,7 +18,6 @@ import { findUnknownVariables, listServeVariables } from './variables.ts';
 
 const SECOND_SIGNAL_EXIT_CODE = 1;
 const ENDED = 'a signal ended the start';
-/** Only their owner may read the files of the data folder, also in a folder that others may enter. */
 
 /** The program that serves, described by the code that starts it. */
 export interface ServingProgram extends StartedProgram {

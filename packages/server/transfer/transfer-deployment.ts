@@ -28,8 +28,6 @@ export interface TransferPlan {
   readonly target: 'empty' | 'unfinished' | 'finished';
 }
 
-/** Files of a data folder are for their owner alone. */
-
 /** Resolves when the target is whole and verified. Rejects with ServeError; the same call then goes on. */
 export function transferDeployment(
   places: Transfer,

@@ -37,7 +37,6 @@ import type { SqlRow } from './statements.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
 export const REGISTRY_FILE = 'registry.db';
-/** The data folder holds keys and every tenant's bytes. */
 
 /** In order; a migration that has shipped is never edited. */
 const MIGRATIONS: readonly Migration[] = [
