@@ -1,7 +1,7 @@
 /** Sums over the Spaces of an App, and what one Space holds. */
 import type { SpaceKey } from '../../core/model.ts';
 import type { AppTotals, SpaceHoldings } from '../../core/tenancy-ports.ts';
-import { holdingsFromSql, totalsFromSql } from './rows.ts';
+import { holdingsFromSql, totalsFromSql } from './counters.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 

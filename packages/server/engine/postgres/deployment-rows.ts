@@ -21,7 +21,16 @@ import type {
 import { DEPLOYMENT_SQL, type DeploymentStatement } from './deployment-statements.ts';
 import { storageError } from './failure.ts';
 import { damagedDomain, RowDamaged } from './row-damage.ts';
-import { balanceSum, commitSum, domainSum, historySum, requestSum, withSuperseded } from './row-sums.ts';
+import {
+  balanceSum,
+  commitSum,
+  countersSum,
+  domainCountSum,
+  domainSum,
+  historySum,
+  requestSum,
+  withSuperseded,
+} from './row-sums.ts';
 import {
   contentsToSql,
   joinedContentFromSql,
@@ -250,7 +259,8 @@ function writesOf(space: SpaceKey, part: BatchPart): Write[] {
       const columns = [entries.map((each) => each.domain), entries.map(({ revision }) => revision)];
       const floors = entries.map(({ historyFloor }) => historyFloor);
       const sums = entries.map((each) => domainSum(space, each.domain, each.revision, each.historyFloor));
-      return [['insertDomains', [space, ...columns, floors, sums]]];
+      const countSums = entries.map((each) => domainCountSum(space, each.domain, 0, null));
+      return [['insertDomains', [space, ...columns, floors, sums, countSums]]];
     }
     case 'balances': {
       const { entries } = part;
@@ -301,7 +311,7 @@ function writesOfNodes(space: SpaceKey, nodes: readonly NodeEntry[]): Write[] {
     ...(contents.length === 0
       ? []
       : [['insertContents', [space, ...contentsToSql(space, contents)]] as const]),
-    ['addCounters', [space, COUNTER_SLOT, ...counts]],
+    ['addCounters', [space, COUNTER_SLOT, ...counts, countersSum(space, COUNTER_SLOT, counts, 0)]],
   ];
 }
 

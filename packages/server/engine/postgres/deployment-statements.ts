@@ -1,5 +1,6 @@
 /** SQL for copying a whole deployment (engine/transfer-ports.ts); servers do not run it. `$1` is the Space, if there is one. */
 import { CONTENT_JOINED, WITH_CONTENT } from './packs/pack-statements.ts';
+import { sumOfCounts } from './row-sums.ts';
 import { columnsOf } from './sql-fragments.ts';
 import { NODE_COLUMNS, SPACE_STATEMENTS, UPLOAD_COLUMNS } from './statements.ts';
 
@@ -54,14 +55,14 @@ export const DEPLOYMENT_SQL = {
     WHERE space = $1 AND domain = $2 AND request_id > $3 ORDER BY request_id LIMIT $4::bigint`,
 
   ...{ insertSpace, insertNodes, insertContents, insertUploads, setLooseEdges, addCounters },
-  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, row_sum)
-    SELECT $1::uuid, given.* FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[]) AS given`,
+  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, row_sum, count_sum)
+    SELECT $1::uuid, given.* FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) AS given`,
   insertBalances: `INSERT INTO balances (space, domain, hash, balance, from_revision, row_sum)
     SELECT $1::uuid, $2::text, given.* FROM unnest($3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[]) AS given`,
   insertHistory: `INSERT INTO balance_history (space, domain, hash, from_revision, to_revision, balance, superseded_at, row_sum)
     SELECT $1::uuid, $2::text, given.* FROM unnest($3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[]) AS given`,
-  countCommits:
-    'UPDATE domains SET commit_count = commit_count + $3::bigint WHERE space = $1 AND domain = $2::text COLLATE "C"',
+  countCommits: `UPDATE domains SET commit_count = commit_count + $3::bigint, count_sum = ${sumOfCounts('$3::bigint', '0')}
+    WHERE space = $1 AND domain = $2::text COLLATE "C"`,
   insertCommits: `INSERT INTO root_ref_commits (space, domain, request_id, payload_digest, revision, row_sum, request_sum)
     SELECT $1::uuid, $2::text, given.* FROM unnest($3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[]) AS given`,
 } as const;

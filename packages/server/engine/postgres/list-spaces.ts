@@ -2,7 +2,7 @@
 import { isEmpty } from '../../core/holdings.ts';
 import { orIfDamaged } from '../../core/store-failure.ts';
 import type { SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
-import { countersFromSql, holdingsFromSql } from './rows.ts';
+import { countersFromSql, holdingsFromSql } from './counters.ts';
 import { spaceKeyFromSql, spacesFromSql } from './space-names.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';

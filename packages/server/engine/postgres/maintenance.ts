@@ -1,7 +1,7 @@
 /** Background upkeep in bounded steps, each statement in one Space: ends leases and deletes old root-ref history. */
 import { orIfDamaged } from '../../core/store-failure.ts';
 import type { SweepCutoffs } from '../../core/upkeep-ports.ts';
-import { historySum, withSuperseded } from './row-sums.ts';
+import { historySum, slotSum, withSuperseded } from './row-sums.ts';
 import { spaceKeyFromSql } from './space-names.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
@@ -32,7 +32,8 @@ export class Maintenance {
     let damage = failure;
     for (const { space, lease_expires_at: firstEndsAt = 0 } of spaces) {
       if ((firstEndsAt as number) <= now) {
-        const parameters = [space as string, now, slot, LEASES_PER_STATEMENT];
+        const sum = slotSum(spaceKeyFromSql(space), slot);
+        const parameters = [space as string, now, slot, LEASES_PER_STATEMENT, sum];
         const ended = await orIfDamaged(
           () => this.#pool.run('counting ended leases', SQL.endLeases, parameters),
           (met) => {

@@ -45,11 +45,13 @@ import {
 } from '../../core/upkeep-ports.ts';
 import { readAppTotals, readHoldings } from './app-totals.ts';
 import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
+import { countersFromSql } from './counters.ts';
 import { listSpaces } from './list-spaces.ts';
 import { Maintenance } from './maintenance.ts';
 import { PostgresPackReads } from './packs/pack-reads.ts';
 import { ReadyLeases } from './ready-leases.ts';
-import { countersFromSql, joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
+import { slotSum } from './row-sums.ts';
+import { joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
 import { findNodesAround } from './scrub-around.ts';
 import { SpaceKeys } from './space-keys.ts';
 import { spaceKeyFromSql, spacesFromSql } from './space-names.ts';
@@ -145,7 +147,8 @@ export class PostgresMetadataStore implements MetadataStore {
     return this.#guard(
       repeatWhereSafe('renewing leases', () =>
         this.#pool.lend(async (connection) => {
-          const parameters = [key, hashes, durationsMs, this.#clockParameter, this.#slotOf(connection)];
+          const slot = this.#slotOf(connection);
+          const parameters = [key, hashes, durationsMs, this.#clockParameter, slot, slotSum(key, slot)];
           return (await connection.query(SQL.renewReadyLeases, parameters)).rows;
         }, space),
       ),

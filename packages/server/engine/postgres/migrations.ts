@@ -22,6 +22,7 @@ import pending from './migrations/0011-pending.sql' with { type: 'text' };
 import rowSums from './migrations/0012-row-sums.sql' with { type: 'text' };
 import balanceCounts from './migrations/0013-balance-counts.sql' with { type: 'text' };
 import plans from './migrations/0014-plans.sql' with { type: 'text' };
+import moreSums from './migrations/0015-more-sums.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -44,6 +45,8 @@ const MIGRATIONS: readonly Migration[] = [
   // An older build would change balances and not their number.
   { sql: balanceCounts, minCompatible: 13 },
   { sql: plans, minCompatible: 13 },
+  // An older build would leave these sums as they were.
+  { sql: moreSums, minCompatible: 15 },
 ];
 
 /** ms all migrations may take, and the wait for another process that runs them */

@@ -7,7 +7,16 @@ import { assertInvariant } from '../../core/invariant.ts';
 import type { RootRefCommit, SpaceKey } from '../../core/model.ts';
 import type { RootRefReads } from '../../core/ports.ts';
 import { damagedDomain, RowDamaged } from './row-damage.ts';
-import { balanceSum, commitSum, domainSum, historySum, requestSum, type Superseded } from './row-sums.ts';
+import {
+  balanceSum,
+  commitSum,
+  domainCountSum,
+  domainSum,
+  historySum,
+  requestSum,
+  type Superseded,
+} from './row-sums.ts';
+import { spaceKeyFromSql } from './space-names.ts';
 import {
   byteaToBytes,
   byteaToHex,
@@ -165,10 +174,13 @@ export class RootRefLedger {
     const [domain, requestId] = [row.domain as string, byteaToText(row.request_id)];
     const payloadDigest = byteaToBytes(row.payload_digest);
     const commit = { requestId, payloadDigest, revision: row.revision as number };
+    const space = spaceKeyFromSql(row.space);
     const isProven =
       row.row_sum === null ||
-      (row.row_sum === commitSum(this.#space, domain, commit) &&
-        row.request_sum === requestSum(this.#space, domain, requestId));
+      (row.row_sum === commitSum(space, domain, commit) &&
+        row.request_sum === requestSum(space, domain, requestId));
+    // A commit of another Space that has the same sum by chance.
+    if (isProven && space !== this.#space) return;
     for (const each of asked) {
       const isNamed = each.domain === domain && each.requestId === requestId;
       const isMeant = isNamed || row.request_sum === requestSum(this.#space, each.domain, each.requestId);
@@ -265,7 +277,11 @@ export class RootRefLedger {
       const first = this.#firstRevision;
       const sums = made.map(([domain, { revision }]) => domainSum(this.#space, domain, revision, first));
       const counts = made.map(([, state]) => countMore(state));
-      writes.push(['insertDomains', [this.#space, names(made), revisions(made), sums, first, counts]]);
+      const countSums = made.map(([domain, { revision }], index) =>
+        domainCountSum(this.#space, domain, revision - first, counts[index] as number),
+      );
+      const columns = [names(made), revisions(made), sums, first, counts, countSums];
+      writes.push(['insertDomains', [this.#space, ...columns]]);
     }
     if (advanced.length > 0) {
       const since = advanced.map(([, { stored = 0 }]) => stored);

@@ -1,5 +1,5 @@
 /** SQL about root refs: domains, commits, balances and their history. `$1` is the Space. */
-import { sumOfDomain, sumWithSuperseded } from './row-sums.ts';
+import { sumOfCounts, sumOfDomain, sumWithSuperseded } from './row-sums.ts';
 import { columnsOf, given, guarded, isGiven, nowOr } from './sql-fragments.ts';
 
 /** OFFSET 0: one seek for each domain, and never a list of all domains that the Space has. */
@@ -16,7 +16,7 @@ const MISSED_DOMAIN = `width_bucket(0, 0, 1, CASE WHEN ${hasRests('given.domain'
 
 const COMMIT_COLUMNS = columnsOf(
   'known',
-  'domain, request_id, payload_digest, revision, row_sum, request_sum',
+  'space, domain, request_id, payload_digest, revision, row_sum, request_sum',
 );
 
 export const ROOT_REF_STATEMENTS = {
@@ -24,23 +24,29 @@ export const ROOT_REF_STATEMENTS = {
   lockDomains: `WITH ${given('domain', '$2::text[]')}
     SELECT domains.domain, revision, history_floor, row_sum FROM given JOIN domains ON ${isGiven('domains', 'domain')}
     ORDER BY domains.domain FOR UPDATE OF domains`,
-  /** $4 sums, $5 the revision before their first one, $6 how many balances */
-  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, commit_count, row_sum, balance_count)
-    SELECT $1::uuid, domain, revision, $5::bigint, revision - $5::bigint, sum + ${MISSED_DOMAIN}, balances
-    FROM unnest($2::text[], $3::bigint[], $4::bigint[], $6::bigint[]) AS given (domain, revision, sum, balances)
+  /** $4 sums, $5 the revision before their first one, $6 how many balances, $7 sums of the numbers of commits and balances */
+  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, commit_count, row_sum, balance_count, count_sum)
+    SELECT $1::uuid, domain, revision, $5::bigint, revision - $5::bigint, sum + ${MISSED_DOMAIN}, balances, count_sum
+    FROM unnest($2::text[], $3::bigint[], $4::bigint[], $6::bigint[], $7::bigint[])
+      AS given (domain, revision, sum, balances, count_sum)
     ORDER BY domain`,
   /** $3 from which revision, $4 to which, $5 how many, $6 by how many balances more */
   advanceRevisions: guarded(
     `WITH ${given('domain, since, until, more', '$2::text[], $3::bigint[], $4::bigint[], $6::bigint[]')}
      UPDATE domains SET revision = given.until, commit_count = domains.commit_count + given.until - given.since,
-       balance_count = domains.balance_count + given.more, row_sum = ${sumOfDomain('given.until')} FROM given
+       balance_count = domains.balance_count + given.more, row_sum = ${sumOfDomain('given.until')},
+       count_sum = ${sumOfCounts('given.until - given.since', 'given.more')} FROM given
      WHERE ${isGiven('domains', 'domain')} AND domains.revision = given.since`,
     '$5::bigint',
   ),
-  /** $2 domains, $3 request ids, $4 their sums: a commit whose domain or request id is damaged is found by it */
+  /**
+   * $2 domains, $3 request ids, $4 their sums: by it a commit is found whose Space, domain or request id is damaged, and perhaps one of
+   * another Space that has the same sum.
+   */
   findCommits: `WITH ${given('domain, request_id, request_sum', '$2::text[], $3::bytea[], $4::bigint[]')}
     SELECT ${COMMIT_COLUMNS} FROM given JOIN root_ref_commits AS known ON ${isGiven('known', 'domain, request_id')}
-    UNION SELECT ${COMMIT_COLUMNS} FROM given JOIN root_ref_commits AS known ON ${isGiven('known', 'request_sum')}`,
+    UNION SELECT ${COMMIT_COLUMNS} FROM given JOIN root_ref_commits AS known
+      ON known.request_sum = ANY (ARRAY[given.request_sum])`,
   /** $6 sums, $7 those of their names */
   insertCommits: `INSERT INTO root_ref_commits (space, domain, request_id, payload_digest, revision, row_sum, request_sum)
     SELECT $1::uuid, given.* FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[]) AS given`,

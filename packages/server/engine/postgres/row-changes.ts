@@ -7,6 +7,7 @@ import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { DiscardRow, Generation, NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
 import { type UsageDelta, usageDelta } from '../../core/usage-delta.ts';
+import { countersSum } from './row-sums.ts';
 import {
   type CountedNode,
   collectableFlag,
@@ -152,7 +153,7 @@ export class RowChanges {
     const counts = this.#usage;
     if (counts.every((count) => count === 0)) return [];
     this.#usage = counts.map(() => 0);
-    return [['addCounters', [this.#space, slot, ...counts]]];
+    return [['addCounters', [this.#space, slot, ...counts, countersSum(this.#space, slot, counts, 0)]]];
   }
 
   #takeNodes(): Statement[] {

@@ -136,6 +136,76 @@ export const sumOfDomain = (revision: string, historyFloor = 'domains.history_fl
   `domains.row_sum + ${DOMAIN_WEIGHTS.revision} * (${revision} - domains.revision)
       + ${DOMAIN_WEIGHTS.history_floor} * (${historyFloor} - domains.history_floor)`;
 
+const DOMAIN_COUNT_WEIGHTS = { commit_count: 3, balance_count: 5 } as const;
+
+/** Of how many commits and balances a domain has. `balances` null: nobody counts them. */
+export const domainCountSum = (
+  space: SpaceKey,
+  domain: string,
+  commits: number,
+  balances: number | null,
+): number =>
+  mixValues(['counts', space, domain, balances === null ? 1 : 0]) +
+  DOMAIN_COUNT_WEIGHTS.commit_count * commits +
+  DOMAIN_COUNT_WEIGHTS.balance_count * (balances ?? 0);
+/** The sum of a row of `domains` that a statement gives so many more. */
+export const sumOfCounts = (commits: string, balances: string): string =>
+  `domains.count_sum + ${DOMAIN_COUNT_WEIGHTS.commit_count} * (${commits})
+      + ${DOMAIN_COUNT_WEIGHTS.balance_count} * CASE WHEN domains.balance_count IS NULL THEN 0 ELSE ${balances} END`;
+
+const COUNTER_WEIGHTS = {
+  node_count: 3,
+  ready_content_bytes: 5,
+  ready_stored_bytes: 7,
+  waiting_bytes: 11,
+  not_ready_node_count: 13,
+  leased_count: 17,
+} as const;
+const WATERMARK_WEIGHT = 19;
+export const COUNTER_COLUMNS = Object.keys(COUNTER_WEIGHTS) as (keyof typeof COUNTER_WEIGHTS)[];
+
+/** Of a slot of the counters that holds nothing. */
+export const slotSum = (space: SpaceKey, slot: number): number => mixValues(['usage_counters', space, slot]);
+/** `values`: those of COUNTER_COLUMNS */
+export const countersSum = (
+  space: SpaceKey,
+  slot: number,
+  values: readonly number[],
+  watermark: number,
+): number =>
+  COUNTER_COLUMNS.reduce(
+    (sum, column, index) => sum + COUNTER_WEIGHTS[column] * (values[index] as number),
+    slotSum(space, slot),
+  ) +
+  WATERMARK_WEIGHT * watermark;
+/** What values of a slot add to its sum. */
+export const sumOfCounters = (termOf: (column: string) => string, watermark: string): string =>
+  [
+    ...COUNTER_COLUMNS.map((column) => `${COUNTER_WEIGHTS[column]} * ${termOf(column)}`),
+    `${WATERMARK_WEIGHT} * ${watermark}`,
+  ].join(' + ');
+
+const TOMBSTONE_WEIGHTS = { noted_at: 3, seen_at: 5 } as const;
+
+export const tombstoneSum = (generation: Generation, notedAt: number, seenAt: number): number =>
+  mixValues(['tombstones', generation]) +
+  TOMBSTONE_WEIGHTS.noted_at * notedAt +
+  TOMBSTONE_WEIGHTS.seen_at * seenAt;
+/** What an upsert makes of a tombstone: its first instant stays if the row is proven, else it begins anew. `excluded` has one instant. */
+export const SETTLED_TOMBSTONE = (() => {
+  const { noted_at: noted, seen_at: seen } = TOMBSTONE_WEIGHTS;
+  const isProven = `tombstones.row_sum::numeric - ${noted} * tombstones.noted_at::numeric - ${seen} * tombstones.seen_at::numeric
+      = excluded.row_sum - ${noted + seen} * excluded.seen_at`;
+  return `noted_at = CASE WHEN ${isProven} THEN tombstones.noted_at ELSE excluded.noted_at END, seen_at = excluded.seen_at,
+      row_sum = CASE WHEN ${isProven} THEN tombstones.row_sum + ${seen} * (excluded.seen_at - tombstones.seen_at) ELSE excluded.row_sum END`;
+})();
+
+/** Of what all processes share under a name. */
+export const sharedSum = (name: string, value: string | Uint8Array): number => sumOf('shared', name, value);
+
+/** Beside the mark that a Space was purged. */
+export const PURGED_SUM = 20260727;
+
 const SUPERSEDED_WEIGHT = 3;
 
 /** What a balance was in some revisions. */

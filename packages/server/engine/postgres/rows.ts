@@ -8,14 +8,12 @@ import type {
   NodeRowState,
   PackCodec,
   PackPlace,
-  SpaceCounters,
   SpaceKey,
   UploadEvidence,
   UploadRow,
 } from '../../core/model.ts';
-import type { SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { RowDamaged } from './row-damage.ts';
-import { contentSum, nodeSums, placeSum, sumOf } from './row-sums.ts';
+import { contentSum, type NodeSums, nodeSums, placeSum, sumOf } from './row-sums.ts';
 import {
   byteaToBytes,
   byteaToHex,
@@ -82,16 +80,21 @@ export function readNode(space: SpaceKey, found: SqlRow): ReadNode {
     const isProven = found.fixed_sum === null;
     return { row, isLeaseCounted, isProven, isFixedProven: isProven };
   }
-  const sums = nodeSums(space, row, {
+  const sums = sumsOfNode(space, found);
+  const isFixedProven = found.fixed_sum === sums.fixed;
+  return { row, isLeaseCounted, isProven: isFixedProven && found.row_sum === sums.row, isFixedProven };
+}
+
+/** The sums that a row with these values has. */
+export function sumsOfNode(space: SpaceKey, found: SqlRow): NodeSums {
+  return nodeSums(space, unprovenNode(found), {
     state: found.state as number,
     isInline: found.inline as boolean,
     isPacked: found.packed as boolean,
     storedSize: found.stored_size as number | null,
     isCollectable: found.collectable as boolean,
-    isLeaseCounted,
+    isLeaseCounted: found.lease_counted as boolean,
   });
-  const isFixedProven = found.fixed_sum === sums.fixed;
-  return { row, isLeaseCounted, isProven: isFixedProven && found.row_sum === sums.row, isFixedProven };
 }
 
 /** @throws RowDamaged */
@@ -168,10 +171,11 @@ export function uploadFromSql(space: SpaceKey, row: SqlRow): UploadRow {
 
 /** undefined: the row is damaged */
 export function findProvenUpload(space: SpaceKey, row: SqlRow): UploadRow | undefined {
-  const upload = unprovenUpload(row);
-  const isProven = row.row_sum === null || row.row_sum === uploadSum(space, upload, row.active_at as number);
-  return isProven ? upload : undefined;
+  return row.row_sum === null || row.row_sum === sumOfUpload(space, row) ? unprovenUpload(row) : undefined;
 }
+
+export const sumOfUpload = (space: SpaceKey, row: SqlRow): number =>
+  uploadSum(space, unprovenUpload(row), row.active_at as number);
 
 function uploadSum(space: SpaceKey, row: UploadRow, activeAt: number): number {
   const { hash, generation, createdAt, urlExpiresAt, touchedAt, rejection, evidence, seenBytes } = row;
@@ -272,6 +276,14 @@ export function isContentProven(space: SpaceKey, row: SqlRow, content: ContentRo
   return sum === contentSum(space, content) && place === placeSum(space, content);
 }
 
+export function sumsOfContent(
+  space: SpaceKey,
+  row: SqlRow,
+): { readonly row: number; readonly place: number } {
+  const content = readContent(row);
+  return { row: contentSum(space, content), place: placeSum(space, content) };
+}
+
 function readContent(row: SqlRow): ContentRow {
   return {
     generation: byteaToHex(row.generation),
@@ -333,13 +345,16 @@ export function contentsToSql(space: SpaceKey, rows: readonly ContentRow[]): Col
 
 /** undefined: the row is damaged, and nothing is deleted on its word */
 export function findDiscardInSql(space: SpaceKey, row: SqlRow): DiscardRow | undefined {
-  const discard = {
-    generation: byteaToHex(row.generation),
-    dueAt: row.due_at as number,
-    urlExpiresAt: row.url_expires_at as number,
-  };
-  return row.row_sum === null || row.row_sum === discardSum(space, discard) ? discard : undefined;
+  return row.row_sum === null || row.row_sum === sumOfDiscard(space, row) ? unprovenDiscard(row) : undefined;
 }
+
+const unprovenDiscard = (row: SqlRow): DiscardRow => ({
+  generation: byteaToHex(row.generation),
+  dueAt: row.due_at as number,
+  urlExpiresAt: row.url_expires_at as number,
+});
+
+export const sumOfDiscard = (space: SpaceKey, row: SqlRow): number => discardSum(space, unprovenDiscard(row));
 
 const discardSum = (space: SpaceKey, { generation, dueAt, urlExpiresAt }: DiscardRow): number =>
   sumOf('discards', space, generation, dueAt, urlExpiresAt);
@@ -359,10 +374,13 @@ export function looseEdgeFromSql(
   row: SqlRow,
 ): { readonly hash: Hash; readonly count: number } {
   const [hash, count] = [byteaToHex(row.hash), row.count as number];
-  if (row.row_sum !== null && row.row_sum !== sumOf('loose_edges', space, hash, count))
+  if (row.row_sum !== null && row.row_sum !== sumOfLooseEdge(space, hash, count))
     throw new RowDamaged('loose_edges', `node ${hash}`);
   return { hash, count };
 }
+
+export const sumOfLooseEdge = (space: SpaceKey, hash: Hash, count: number): number =>
+  sumOf('loose_edges', space, hash, count);
 
 /** Hashes, counts and sums. */
 export function looseEdgesToSql(
@@ -372,29 +390,8 @@ export function looseEdgesToSql(
   return [
     edges.map(({ hash }) => hexToBytea(hash)),
     edges.map(({ count }) => count),
-    edges.map(({ hash, count }) => sumOf('loose_edges', space, hash, count)),
+    edges.map(({ hash, count }) => sumOfLooseEdge(space, hash, count)),
   ];
 }
 
 export const hashesToSql = (hashes: Iterable<Hash>): SqlValue => Array.from(hashes, hexToBytea);
-
-export function totalsFromSql(row: SqlRow): Omit<SpaceCounters, 'leasedNodeCount'> {
-  return {
-    nodeCount: row.node_count as number,
-    readyContentBytes: row.ready_content_bytes as number,
-    readyStoredBytes: row.ready_stored_bytes as number,
-    waitingBytes: row.waiting_bytes as number,
-    notReadyNodeCount: row.not_ready_node_count as number,
-  };
-}
-
-export function holdingsFromSql(row: SqlRow): SpaceHoldings {
-  return { pendingBytes: row.pending_bytes as number, commitRows: row.commit_rows as number };
-}
-
-/** Leases that have ended are still in the counter until upkeep takes them out. */
-export function countersFromSql(row: SqlRow): SpaceCounters {
-  const leasedNodeCount =
-    (row.leased_count as number) - (row.ended_count as number) + (row.resumed_count as number);
-  return { ...totalsFromSql(row), leasedNodeCount };
-}

@@ -1,16 +1,18 @@
 /** Small values that all processes of a database share. A value is made once: the first process to insert wins. */
+import { sharedSum } from './row-sums.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToBytes, bytesToBytea } from './wire/sql-values.ts';
 
 const SQL = {
   find: 'SELECT value FROM secrets WHERE name = $1',
-  insert: 'INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING',
+  insert: 'INSERT INTO secrets (name, value, row_sum) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING',
   findPair: 'SELECT name, value FROM secrets WHERE name IN ($1, $2)',
-  replacePair: `INSERT INTO secrets (name, value) VALUES ($1, $3::bytea), ($2, $4::bytea)
-    ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-  exchangePair: `WITH changed AS (UPDATE secrets SET value = $3::bytea WHERE name = $1 AND value = $5::bytea RETURNING 1)
-    INSERT INTO secrets (name, value) SELECT $2, $4::bytea FROM changed
-    ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+  /** $5 and $6 sums */
+  replacePair: `INSERT INTO secrets (name, value, row_sum) VALUES ($1, $3::bytea, $5), ($2, $4::bytea, $6)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value, row_sum = excluded.row_sum`,
+  exchangePair: `WITH changed AS (UPDATE secrets SET value = $3::bytea, row_sum = $5 WHERE name = $1 AND value = $7::bytea RETURNING 1)
+    INSERT INTO secrets (name, value, row_sum) SELECT $2, $4::bytea, $6::bigint FROM changed
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value, row_sum = excluded.row_sum`,
 } as const;
 
 /** @throws StoreUnavailable */
@@ -27,7 +29,8 @@ export async function findOrCreateSecret(
 ): Promise<Uint8Array> {
   const found = await findSecret(pool, name);
   if (found !== undefined) return found;
-  await pool.run('keeping a shared value', SQL.insert, [name, bytesToBytea(make())]);
+  const made = make();
+  await pool.run('keeping a shared value', SQL.insert, [name, bytesToBytea(made), sharedSum(name, made)]);
   const kept = await findSecret(pool, name);
   if (kept === undefined) throw new Error(`the shared value ${name} was removed while it was made`);
   return kept;
@@ -51,7 +54,8 @@ export async function replaceSecretPair(
   values: readonly [Uint8Array, Uint8Array],
   expected?: Uint8Array,
 ): Promise<boolean> {
-  const parameters = [...names, ...values.map(bytesToBytea)];
+  const sums = values.map((value, index) => sharedSum(names[index] as string, value));
+  const parameters = [...names, ...values.map(bytesToBytea), ...sums];
   const { count } = await (expected === undefined
     ? pool.run('keeping a shared value', SQL.replacePair, parameters)
     : pool.run('keeping a shared value', SQL.exchangePair, [...parameters, bytesToBytea(expected)]));

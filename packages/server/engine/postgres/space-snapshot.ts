@@ -13,13 +13,14 @@ import type {
 import type { ContentRow, NodeRow, SpaceKey } from '../../core/model.ts';
 import type { PackId } from '../../core/packs/pack-model.ts';
 import { isDamage } from '../../core/store-failure.ts';
+import { COUNTER_SUMS } from './counter-statements.ts';
 import { LocatedDamage, locateDamage } from './damage.ts';
 import { storageError } from './failure.ts';
 import { PLACE_COLUMNS, WITH_CONTENT } from './packs/pack-statements.ts';
 import { RowDamaged } from './row-damage.ts';
 import { countedNodeFromSql, isContentProven, nodeFromSql, placeFromSql, readNode } from './rows.ts';
 import { columnsOf } from './sql-fragments.ts';
-import { COUNTER_SUMS, NODE_COLUMNS } from './statements.ts';
+import { NODE_COLUMNS } from './statements.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import { byteaToBytes, byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 

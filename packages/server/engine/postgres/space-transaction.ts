@@ -19,21 +19,14 @@ import type { RootRefReads, SpaceTransaction } from '../../core/ports.ts';
 import { type Stored, storedOf } from '../../core/quotas.ts';
 import type { PurgeVerbs, SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { ContentChanges } from './content-changes.ts';
+import { holdingsFromSql, totalsFromSql } from './counters.ts';
 import { PostgresNodeMending } from './node-mending.ts';
 import { PostgresPacks } from './packs/pack-transaction.ts';
 import { PostgresPurge } from './purge.ts';
 import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
 import { RowChanges } from './row-changes.ts';
 import { RowLocks } from './row-locks.ts';
-import {
-  contentFromSql,
-  findDiscardInSql,
-  findProvenUpload,
-  hashesToSql,
-  holdingsFromSql,
-  readNode,
-  totalsFromSql,
-} from './rows.ts';
+import { contentFromSql, findDiscardInSql, findProvenUpload, hashesToSql, readNode } from './rows.ts';
 import type { DomainStart } from './tombstones.ts';
 import { UploadCount, type UploadLimit } from './upload-limit.ts';
 import { hexToBytea, type SqlResult, type SqlRow, type SqlValue } from './wire/sql-values.ts';

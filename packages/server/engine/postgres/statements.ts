@@ -2,6 +2,7 @@
  * Every SQL statement on the tables of Spaces, by name. `$1` is the Space, except in statements of background work.
  * plans.test.ts explains each on full tables: none may scan a table, and those of a Space only use indexes that begin with it.
  */
+import { ADD_TO_SLOT, COUNTER_COLUMNS, COUNTER_SUMS, countLeases } from './counter-statements.ts';
 import {
   activeCount,
   CONTENT_JOINED,
@@ -10,7 +11,14 @@ import {
   WITH_CONTENT,
 } from './packs/pack-statements.ts';
 import { ROOT_REF_STATEMENTS } from './root-ref-statements.ts';
-import { NODE_IS_PROVEN, SUM_OF_ENDED, sumOfDomain, sumOfRenewed } from './row-sums.ts';
+import {
+  COUNTER_COLUMNS as COUNTERS,
+  NODE_IS_PROVEN,
+  PURGED_SUM,
+  SUM_OF_ENDED,
+  sumOfDomain,
+  sumOfRenewed,
+} from './row-sums.ts';
 import { arraysOf, columnsOf, given, guarded, isGiven, nowOr, spaceNamesOf } from './sql-fragments.ts';
 
 export const NODE_COLUMNS =
@@ -21,16 +29,6 @@ const NODE_ARRAYS =
   '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::integer[], $13::smallint[], $14::boolean[], $15::boolean[], $16::boolean[], $17::text[], $18::bytea[], $19::bigint[], $20::boolean[], $21::bigint[], $22::bigint[]';
 const UPLOAD_ARRAYS =
   '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::smallint[], $11::boolean[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::bytea[], $19::bigint[]';
-
-/** Adds to one slot of the counters. */
-const COUNTER_COLUMNS =
-  'node_count, ready_content_bytes, ready_stored_bytes, waiting_bytes, not_ready_node_count, leased_count';
-export const COUNTER_SUMS = COUNTER_COLUMNS.split(', ')
-  .map((column) => `coalesce(sum(${column}), 0)::bigint AS ${column}`)
-  .join(', ');
-const ADD_TO_SLOT = `ON CONFLICT (space, slot) DO UPDATE SET ${COUNTER_COLUMNS.split(', ')
-  .map((column) => `${column} = usage_counters.${column} + excluded.${column}`)
-  .join(', ')}, lease_watermark = greatest(usage_counters.lease_watermark, excluded.lease_watermark)`;
 
 /** What was received in one Space and is not judged, what packs have reserved for what they are about to publish, and its commits. */
 const holdingsOf = (space: string): string =>
@@ -72,8 +70,8 @@ export const SPACE_STATEMENTS = {
     FROM sums, clock`,
 
   /**
-   * core/lease-state.ts renewLease for many rows: $2 hashes, $3 durations, $4 a clock or NULL, $5 slot. Rows are locked in hash
-   * order, read after the lock, and written only where the expiry grows.
+   * core/lease-state.ts renewLease for many rows: $2 hashes, $3 durations, $4 a clock or NULL, $5 slot, $6 its sum when empty. Rows are
+   * locked in hash order, read after the lock, and written only where the expiry grows.
    */
   renewReadyLeases: `WITH clock AS MATERIALIZED (SELECT ${nowOr('$4')} AS now),
     ${given('hash, duration', '$2::bytea[], $3::bigint[]')},
@@ -90,8 +88,7 @@ export const SPACE_STATEMENTS = {
         row_sum = ${sumOfRenewed('wanted.started', 'wanted.expires')}
       FROM wanted WHERE ${isGiven('nodes', 'hash', 'wanted')} AND wanted.proven AND wanted.expires > wanted.was),
     counted AS (
-      INSERT INTO usage_counters (space, slot, ${COUNTER_COLUMNS}, lease_watermark)
-      SELECT $1::uuid, $5::smallint, 0, 0, 0, 0, 0, count(*), 0 FROM wanted
+      ${countLeases('$5', '$6', 'count(*)', '0')} FROM wanted
       WHERE proven AND NOT lease_counted AND expires > was HAVING count(*) > 0 ${ADD_TO_SLOT})
     SELECT hash, started, expires, proven FROM wanted`,
 
@@ -224,10 +221,10 @@ export const SPACE_STATEMENTS = {
       AND NOT EXISTS (SELECT FROM nodes WHERE space = $1 AND hash = $3)
       AND NOT EXISTS (SELECT FROM uploads WHERE space = $1 AND hash = $3) FOR UPDATE OF upload_permits`,
 
-  /** $2 slot, then the deltas in the order of the columns */
-  addCounters: `INSERT INTO usage_counters (space, slot, ${COUNTER_COLUMNS}, lease_watermark)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0) ${ADD_TO_SLOT}`,
-  /** Upkeep: takes ended leases ($2 now, $4 at most) out of the counter, in slot $3. */
+  /** $2 slot, then the deltas in the order of the columns, and the sum of a slot that holds only these */
+  addCounters: `INSERT INTO usage_counters (space, slot, ${COUNTER_COLUMNS}, lease_watermark, row_sum)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9) ${ADD_TO_SLOT}`,
+  /** Upkeep: takes ended leases ($2 now, $4 at most) out of the counter, in slot $3, whose sum is $5 when empty. */
   endLeases: `WITH ended AS MATERIALIZED (
       SELECT hash FROM nodes WHERE space = $1 AND lease_counted AND lease_expires_at <= $2 AND ${NODE_IS_PROVEN}
       ORDER BY lease_expires_at LIMIT $4 FOR UPDATE SKIP LOCKED),
@@ -236,8 +233,7 @@ export const SPACE_STATEMENTS = {
       UPDATE nodes SET lease_counted = false, row_sum = ${SUM_OF_ENDED} FROM given WHERE ${isGiven('nodes', 'hash')}
       RETURNING lease_expires_at),
     counted AS (
-      INSERT INTO usage_counters (space, slot, ${COUNTER_COLUMNS}, lease_watermark)
-      SELECT $1::uuid, $3::smallint, 0, 0, 0, 0, 0, -count(*), max(lease_expires_at) FROM taken HAVING count(*) > 0 ${ADD_TO_SLOT})
+      ${countLeases('$3', '$5', '-count(*)', 'max(lease_expires_at)')} FROM taken HAVING count(*) > 0 ${ADD_TO_SLOT})
     SELECT count(*) AS count FROM taken`,
   /** $2 domains, $3 hashes, $4 and $5 from and to which revision. The floor rises with what goes. */
   deleteHistory: `WITH ${given('domain, hash, from_revision, until', '$2::text[], $3::bytea[], $4::bigint[], $5::bigint[]')},
@@ -296,7 +292,7 @@ const deleteAny = (table: string, key: string, revision: string): string =>
 export const BACKGROUND_STATEMENTS = {
   ...PACK_BACKGROUND_STATEMENTS,
   /** Of a purge, within one Space ($1). Cursors of earlier revisions find no history. */
-  closeDomains: `UPDATE domains SET history_floor = revision + 1, revision = revision + 1, balance_count = NULL,
+  closeDomains: `UPDATE domains SET history_floor = revision + 1, revision = revision + 1, balance_count = NULL, count_sum = NULL,
       row_sum = ${sumOfDomain('domains.revision + 1', 'domains.revision + 1')} WHERE space = $1`,
   /** $2 hashes at most */
   takeBalances: `WITH taken AS MATERIALIZED (
@@ -304,10 +300,10 @@ export const BACKGROUND_STATEMENTS = {
     ${IN_EACH_DOMAIN},
     gone AS (DELETE FROM balances USING given WHERE ${isGiven('balances', 'domain, hash')})
     SELECT hash FROM taken`,
-  recountCommits: `UPDATE domains SET commit_count = (SELECT count(*) FROM root_ref_commits
+  recountCommits: `UPDATE domains SET count_sum = NULL, commit_count = (SELECT count(*) FROM root_ref_commits
       WHERE root_ref_commits.space = domains.space AND root_ref_commits.domain = domains.domain)
     WHERE domains.space = $1`,
-  notePurged: 'UPDATE spaces SET purged = true WHERE space = $1',
+  notePurged: `UPDATE spaces SET purged = true, purged_sum = ${PURGED_SUM} WHERE space = $1`,
   /** $2 hashes */
   takeBalancesOf: `WITH taken AS MATERIALIZED (SELECT hash FROM unnest($2::bytea[]) AS list (hash)), ${IN_EACH_DOMAIN}
     DELETE FROM balances USING given WHERE ${isGiven('balances', 'domain, hash')}`,
@@ -363,9 +359,7 @@ export const BACKGROUND_STATEMENTS = {
     'sums.leased_count',
   ),
   /** $1 App */
-  sumCounters: `SELECT count(*) AS spaces, ${COUNTER_COLUMNS.split(', ')
-    .map((column) => `coalesce(sum(sums.${column}), 0)::bigint AS ${column}`)
-    .join(', ')}, coalesce(sum(sums.pending_bytes), 0)::bigint AS pending_bytes,
+  sumCounters: `SELECT count(*) AS spaces, ${COUNTERS.map((column) => `coalesce(sum(sums.${column}), 0)::bigint AS ${column}`).join(', ')}, coalesce(sum(sums.pending_bytes), 0)::bigint AS pending_bytes,
       coalesce(sum(sums.commit_rows), 0)::bigint AS commit_rows FROM spaces CROSS JOIN LATERAL (
       SELECT ${COUNTER_SUMS}, ${holdingsOf('spaces.space')}
       FROM usage_counters WHERE usage_counters.space = spaces.space) AS sums

@@ -1,7 +1,8 @@
 /** core/stray-ports.ts on PostgreSQL. Every statement of a walk finds its rows by a key. */
 import type { Generation } from '../../core/model.ts';
 import { assertNote, type StrayPort, type TombstonePage } from '../../core/stray-ports.ts';
-import { sumOfDomain } from './row-sums.ts';
+import { RowDamaged } from './row-damage.ts';
+import { SETTLED_TOMBSTONE, sharedSum, sumOfDomain, tombstoneSum } from './row-sums.ts';
 import { arraysOf, isGiven } from './sql-fragments.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea } from './wire/sql-values.ts';
@@ -16,13 +17,13 @@ const RAISED_AT_ONCE = 5_000;
 export const FIND_NOTE = 'SELECT value FROM notes WHERE name = $1';
 const RAISING = 'raising revisions';
 const SQL = {
-  find: 'SELECT generation, noted_at FROM tombstones WHERE generation = ANY ($1::bytea[])',
+  find: 'SELECT generation, noted_at, seen_at, row_sum FROM tombstones WHERE generation = ANY ($1::bytea[])',
   // Each row is met by one part alone: which of two would win is not defined.
   settle: `WITH risen AS (DELETE FROM tombstones WHERE generation = ANY ($2::bytea[])),
       forgotten AS (DELETE FROM tombstones WHERE seen_at < $4 AND generation <> ALL ($1::bytea[]) AND generation <> ALL ($2::bytea[]))
-    INSERT INTO tombstones (generation, noted_at, seen_at) SELECT DISTINCT given.generation, $3::bigint, $3::bigint
-    FROM unnest($1::bytea[]) AS given (generation) WHERE given.generation <> ALL ($2::bytea[])
-    ON CONFLICT (generation) DO UPDATE SET seen_at = excluded.seen_at`,
+    INSERT INTO tombstones (generation, noted_at, seen_at, row_sum) SELECT DISTINCT generation, $3::bigint, $3::bigint, sum
+    FROM unnest($1::bytea[], $5::bigint[]) AS given (generation, sum) WHERE generation <> ALL ($2::bytea[])
+    ON CONFLICT (generation) DO UPDATE SET ${SETTLED_TOMBSTONE}`,
   // $1 step, $2 and $3 after which Space and domain, $4 how many. Its transaction also keeps the place.
   raiseSome: `WITH page AS MATERIALIZED (
       SELECT space, domain FROM domains WHERE (space, domain) > ($2::uuid, $3::text COLLATE "C") ORDER BY space, domain LIMIT $4),
@@ -32,14 +33,14 @@ const SQL = {
       FROM given WHERE ${isGiven('domains', 'domain')}),
     last AS (SELECT space || ' ' || domain AS place FROM page ORDER BY space DESC, domain DESC LIMIT 1)
     INSERT INTO notes (name, value) SELECT '${RAISED_NOTE}', place FROM last
-    ON CONFLICT (name) DO UPDATE SET value = excluded.value RETURNING value`,
-  // Clients have seen domains, too, that these rows do not have.
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value, row_sum = NULL RETURNING value`,
+  // Clients have seen domains, too, that these rows do not have. The next start gives the number its sum.
   raiseFirst: `WITH done AS (DELETE FROM notes WHERE name = '${RAISED_NOTE}')
     INSERT INTO notes (name, value) VALUES ('${FIRST_REVISION_NOTE}', $1::bigint::text)
-    ON CONFLICT (name) DO UPDATE SET value = (notes.value::bigint + $1::bigint)::text`,
-  findNote: FIND_NOTE,
-  setNote:
-    'INSERT INTO notes (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+    ON CONFLICT (name) DO UPDATE SET value = (notes.value::bigint + $1::bigint)::text, row_sum = NULL`,
+  findNote: 'SELECT value, row_sum FROM notes WHERE name = $1',
+  setNote: `INSERT INTO notes (name, value, row_sum) VALUES ($1, $2, $3)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value, row_sum = excluded.row_sum`,
 } as const;
 
 /** What a domain without a row is at. It changes only while no server runs, so a process reads it once. */
@@ -65,11 +66,18 @@ export class PostgresTombstones implements StrayPort {
 
   async findTombstones(generations: readonly Generation[]): Promise<ReadonlyMap<Generation, number>> {
     const { rows } = await this.#pool.read('looking for tombstones', SQL.find, [generations.map(hexToBytea)]);
-    return new Map(rows.map((row) => [byteaToHex(row.generation), row.noted_at as number]));
+    const found = rows.map((row) => [byteaToHex(row.generation), row.noted_at as number, row] as const);
+    // One that is damaged proves no age: its object is kept, and it begins anew.
+    const proven = found.filter(
+      ([generation, notedAt, row]) =>
+        row.row_sum === tombstoneSum(generation, notedAt, row.seen_at as number),
+    );
+    return new Map(proven.map(([generation, notedAt]) => [generation, notedAt]));
   }
 
   async settleTombstones({ unknown, known, now, seenSince }: TombstonePage): Promise<void> {
-    const parameters = [unknown.map(hexToBytea), known.map(hexToBytea), now, seenSince];
+    const sums = unknown.map((generation) => tombstoneSum(generation, now, now));
+    const parameters = [unknown.map(hexToBytea), known.map(hexToBytea), now, seenSince, sums];
     await this.#pool.run('noting strays', SQL.settle, parameters);
   }
 
@@ -88,11 +96,15 @@ export class PostgresTombstones implements StrayPort {
 
   async findNote(name: string): Promise<string | undefined> {
     const { rows } = await this.#pool.read('reading a note', SQL.findNote, [name]);
-    return rows[0]?.value as string | undefined;
+    if (rows[0] === undefined) return undefined;
+    const { value, row_sum: sum } = rows[0];
+    if (sum !== null && sum !== sharedSum(name, value as string))
+      throw new RowDamaged('notes', `the note ${name}`);
+    return value as string;
   }
 
   async setNote(name: string, value: string): Promise<void> {
     assertNote(name, value);
-    await this.#pool.run('keeping a note', SQL.setNote, [name, value]);
+    await this.#pool.run('keeping a note', SQL.setNote, [name, value, sharedSum(name, value)]);
   }
 }

@@ -188,7 +188,8 @@ function expectFullKeys(name: string, steps: readonly Step[]): void {
     expect(type).not.toBe('Seq Scan');
     if (index === undefined || WALKED.has(`${name}:${index}`)) continue;
     const columns = /\(([^()]*)\)/.exec(stage.indexes.get(index) ?? '')?.[1]?.split(', ') ?? [];
-    expect(columns.length).toBeGreaterThan(1);
+    // The sum of a commit's name is over the Space too.
+    if (index !== 'root_ref_commits_by_name') expect(columns.length).toBeGreaterThan(1);
     for (const column of columns) {
       expect(`${name}: ${index}: ${condition}`).toMatch(new RegExp(`\\b${column} = `));
     }

@@ -37,6 +37,16 @@ export function readPack(
   return { pack, isProven };
 }
 
+/** The sums that a row with these values has: of itself, and of its live records. */
+export function sumsOfPack(space: SpaceKey, row: SqlRow): { readonly row: number; readonly use: number } {
+  const pack = unprovenPack(row);
+  const { liveRecords, liveBytes, firstDeadAt } = unprovenUse(row);
+  return {
+    row: packSum(space, pack, row.version as number),
+    use: useSum(space, pack.generation, [liveRecords, liveBytes, firstDeadAt]),
+  };
+}
+
 function packSum(space: SpaceKey, pack: PackRow, version: number): number {
   const { generation, id, createdAt, urlExpiresAt, touchedAt, bytes, publishedCount, reserved } = pack;
   return sumOf(
@@ -119,17 +129,21 @@ export function unprovenUse(row: SqlRow): PackUse {
 
 /** @throws RowDamaged */
 export function verdictsFromSql(space: SpaceKey, generation: Generation, row: SqlRow): PackVerdicts {
-  const byte = row.broken_byte as number | null;
-  const hashes = byteaToBytes(row.hashes);
-  const values = [hashes, row.rejections as string, byte, row.broken_message as string | null] as const;
-  if (row.row_sum !== null && row.row_sum !== sumOf('verdicts', space, generation, ...values))
+  if (row.row_sum !== null && row.row_sum !== sumOfVerdicts(space, generation, row))
     throw new RowDamaged('pack_verdicts', `pack ${generation}`);
+  const byte = row.broken_byte as number | null;
   return {
-    hashes,
+    hashes: byteaToBytes(row.hashes),
     rejections: JSON.parse(row.rejections as string) as PackRejection[],
     broken: byte === null ? undefined : { byte, message: row.broken_message as string },
   };
 }
+
+export const sumOfVerdicts = (space: SpaceKey, generation: Generation, row: SqlRow): number =>
+  sumOf(
+    ...['verdicts', space, generation, byteaToBytes(row.hashes), row.rejections as string],
+    ...[row.broken_byte as number | null, row.broken_message as string | null],
+  );
 
 /** Behind Space and generation. */
 export function verdictsToSql(

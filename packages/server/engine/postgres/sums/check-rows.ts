@@ -9,17 +9,19 @@ import { damageOf } from '../../../core/rows/row-advice.ts';
 import { spaceKeyOf } from '../../../core/space-key.ts';
 import { orIfDamaged } from '../../../core/store-failure.ts';
 import { ROOT_REF_STATEMENTS } from '../root-ref-statements.ts';
+import { sumOfCounts } from '../row-sums.ts';
 import { spaceKeyFromSql, spacesFromSql } from '../space-names.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
 import { byteaToHex, byteaToText, type SqlRow } from '../wire/sql-values.ts';
+import { findFigureMend } from './recount-figures.ts';
 import { findPackMend } from './recount-pack.ts';
 import { mendRow, pagesOfTable, type StoredRow, type StoredValues, toSqlRow } from './stored-rows.ts';
-import { CONTENTS, DOMAINS, PACKS, SUMMED_TABLES, type SummedTable } from './tables.ts';
+import { CONTENTS, DOMAINS, isProvenIn, PACKS, SUMMED_TABLES, type SummedTable } from './tables.ts';
 
 const FIND_SPACE = 'SELECT space, app_id, space_id FROM spaces WHERE space = $1';
 /** $3 by how much it is off: writers change it and the rows together. */
-const CORRECT_COUNT =
-  'UPDATE domains SET balance_count = balance_count + $3::bigint WHERE space = $1 AND domain = $2';
+const CORRECT_COUNT = `UPDATE domains SET balance_count = balance_count + $3::bigint, count_sum = ${sumOfCounts('0', '$3::bigint')}
+  WHERE space = $1 AND domain = $2`;
 const CONTRADICTED = 'has values that the rows it follows from contradict';
 const COUNTED_BY: readonly string[] = ['domains', 'balances'];
 
@@ -92,9 +94,9 @@ function findDamaged(
   );
 }
 
-function isProven(table: SummedTable, values: StoredValues): boolean {
+export function isProven(table: SummedTable, values: StoredValues): boolean {
   const row = toSqlRow(table, values);
-  return row !== undefined && table.isProven(row);
+  return row !== undefined && isProvenIn(table, row);
 }
 
 async function settle(
@@ -103,12 +105,18 @@ async function settle(
   row: StoredRow,
   { isRepaired }: RowLook,
 ): Promise<RowDamage | undefined> {
-  const mend = findBitMend(table, row.values) ?? (await findCountMend(pool, table, row.values));
+  const bit = findBitMend(table, row.values);
+  let mend = bit ?? (await findCountMend(pool, table, row.values));
   const isRight = mend !== undefined && isProven(table, { ...row.values, ...mend.values });
-  const repaired = isRepaired && isRight && (await mendRow(pool, table, row, mend.values));
+  let repaired = isRepaired && isRight && (await mendRow(pool, table, row, (mend as Mend).values));
+  if (isRepaired && bit !== undefined && !repaired) {
+    // Another row has the key that this one had. Figures may stay where they are.
+    mend = (await findCountMend(pool, table, row.values)) ?? bit;
+    repaired = mend !== bit && (await mendRow(pool, table, row, mend.values));
+  }
   if (!isRight && table === CONTENTS) return undefined;
   const right = toSqlRow(table, { ...row.values, ...mend?.values }) as SqlRow;
-  return describe(pool, table, right, { fault: isRight ? mend.fault : undefined, repaired });
+  return describe(pool, table, right, { fault: isRight ? mend?.fault : undefined, repaired });
 }
 
 /** `fault`: what can be mended; undefined: nothing */
@@ -133,7 +141,7 @@ async function describe(
   };
 }
 
-function findBitMend(table: SummedTable, values: StoredValues): Mend | undefined {
+export function findBitMend(table: SummedTable, values: StoredValues): Mend | undefined {
   const bit = findBit(values, Object.keys(table.columns), (other) => isProven(table, other));
   return bit && { values: { [bit.column]: bit.value }, fault: `has one wrong bit in ${bit.column}` };
 }
@@ -143,8 +151,8 @@ async function findCountMend(
   table: SummedTable,
   values: StoredValues,
 ): Promise<Mend | undefined> {
-  const row = table === PACKS ? toSqlRow(table, values) : undefined;
-  const mend = row && (await findPackMend(pool, row));
+  const row = toSqlRow(table, values);
+  const mend = row && (await (table === PACKS ? findPackMend : findFigureMend)(pool, row, table));
   return mend && { values: mend, fault: CONTRADICTED };
 }
 
@@ -159,6 +167,7 @@ function nameOf({ key, columns }: SummedTable, row: SqlRow): string {
 
 /** `undefined`: nobody knows. */
 async function findSpace(pool: PostgresPool, row: SqlRow): Promise<Space | undefined> {
+  if (row.space === undefined) return undefined;
   const names =
     row.app_id === undefined
       ? (await pool.read('looking at rows', FIND_SPACE, [spaceKeyFromSql(row.space)])).rows

@@ -1,19 +1,26 @@
 /** All tables whose rows carry sums, and how a row of each is judged. */
 import { spaceKeyOf } from '../../../core/space-key.ts';
-import { isUseProven, readPack, verdictsFromSql } from '../packs/pack-rows.ts';
-import { RowDamaged } from '../row-damage.ts';
-import { balanceSum, commitSum, domainSum, historySum, requestSum, withSuperseded } from '../row-sums.ts';
+import { sumOfVerdicts, sumsOfPack } from '../packs/pack-rows.ts';
 import {
-  findDiscardInSql,
-  findProvenContent,
-  findProvenUpload,
-  looseEdgeFromSql,
-  readNode,
-} from '../rows.ts';
+  balanceSum,
+  COUNTER_COLUMNS,
+  commitSum,
+  countersSum,
+  domainCountSum,
+  domainSum,
+  historySum,
+  PURGED_SUM,
+  requestSum,
+  sharedSum,
+  tombstoneSum,
+  withSuperseded,
+} from '../row-sums.ts';
+import { sumOfDiscard, sumOfLooseEdge, sumOfUpload, sumsOfContent, sumsOfNode } from '../rows.ts';
 import { spaceKeyFromSql } from '../space-names.ts';
 import { byteaToBytes, byteaToHex, byteaToText, type SqlRow } from '../wire/sql-values.ts';
 
 export type ColumnKind = 'uuid' | 'bytes' | 'integer' | 'boolean' | 'text';
+type Sums = Readonly<Record<string, number>>;
 
 export interface SummedTable {
   readonly name: string;
@@ -21,41 +28,51 @@ export interface SummedTable {
   readonly key: readonly string[];
   /** all that are in a sum, and the sums; the long ones last */
   readonly columns: Readonly<Record<string, ColumnKind>>;
-  /** `row` as statements give it */
-  readonly isProven: (row: SqlRow) => boolean;
+  /** the sums that a row with these values has; `row` as statements give it */
+  readonly sumsOf: (row: SqlRow) => Sums;
+  /** what must be true of a row beside its sums */
+  readonly isSound?: (row: SqlRow) => boolean;
   /** its rows say what nodes are kept for: while one of them is unproven no count is lowered */
   readonly isProtecting: boolean;
 }
 
-const keyOf = (row: SqlRow): string => spaceKeyFromSql(row.space);
-const integers = (...names: readonly string[]): Record<string, ColumnKind> =>
-  Object.fromEntries(names.map((name) => [name, 'integer']));
-const booleans = (...names: readonly string[]): Record<string, ColumnKind> =>
-  Object.fromEntries(names.map((name) => [name, 'boolean']));
-const bytes = (...names: readonly string[]): Record<string, ColumnKind> =>
-  Object.fromEntries(names.map((name) => [name, 'bytes']));
-const SPACE = { space: 'uuid' } as const;
-const DOMAIN = { ...SPACE, domain: 'text' } as const;
+/** Sums that a row may lack while it has its others. */
+const ALONE: ReadonlySet<string> = new Set(['use_sum', 'count_sum']);
 
-/** Whether `read` finds nothing wrong. */
-function passes(read: () => unknown): boolean {
-  try {
-    read();
-    return true;
-  } catch (error) {
-    if (error instanceof RowDamaged) return false;
-    throw error;
-  }
+/** A row that is older than sums is believed. */
+export function isProvenIn(table: SummedTable, row: SqlRow): boolean {
+  if (table.isSound?.(row) === false) return false;
+  const sums = Object.entries(table.sumsOf(row));
+  const isKept = ([column]: [string, number]): boolean => row[column] !== null;
+  const isWhole = sums.filter(([column]) => !ALONE.has(column)).map(isKept);
+  return (
+    !(isWhole.includes(true) && isWhole.includes(false)) &&
+    sums.every(([column, sum]) => row[column] === null || row[column] === sum)
+  );
 }
 
-const isSum = (row: SqlRow, sum: number): boolean => row.row_sum === null || row.row_sum === sum;
+const keyOf = (row: SqlRow): string => spaceKeyFromSql(row.space);
+const kinds =
+  (kind: ColumnKind) =>
+  (...names: readonly string[]): Record<string, ColumnKind> =>
+    Object.fromEntries(names.map((name) => [name, kind]));
+const integers = kinds('integer');
+const booleans = kinds('boolean');
+const bytes = kinds('bytes');
+const texts = kinds('text');
+const SPACE = { space: 'uuid' } as const;
+const DOMAIN = { ...SPACE, domain: 'text' } as const;
+const numberOf = (row: SqlRow, column: string): number => row[column] as number;
+const textOf = (row: SqlRow, column: string): string => row[column] as string;
 
 const SPACES: SummedTable = {
   name: 'spaces',
   key: ['space'],
-  columns: { ...SPACE, app_id: 'text', space_id: 'text' },
-  isProven: (row) =>
-    spaceKeyOf({ appId: row.app_id as string, spaceId: row.space_id as string }) === keyOf(row),
+  columns: { ...SPACE, ...booleans('purged'), ...integers('purged_sum'), ...texts('app_id', 'space_id') },
+  sumsOf: () => ({}),
+  isSound: (row) =>
+    spaceKeyOf({ appId: textOf(row, 'app_id'), spaceId: textOf(row, 'space_id') }) === keyOf(row) &&
+    row.purged_sum === (row.purged === true ? PURGED_SUM : null),
   isProtecting: true,
 };
 
@@ -70,7 +87,10 @@ const NODES: SummedTable = {
     ...booleans('inline', 'packed', 'collectable', 'lease_counted'),
     ...{ content_type: 'text', refs: 'bytes' },
   },
-  isProven: (row) => readNode(keyOf(row), row).isProven,
+  sumsOf: (row) => {
+    const sums = sumsOfNode(keyOf(row), row);
+    return { fixed_sum: sums.fixed, row_sum: sums.row };
+  },
   isProtecting: true,
 };
 
@@ -83,9 +103,9 @@ export const PACKS: SummedTable = {
     ...integers('reserved_bytes', 'reserved_nodes', 'live_records', 'live_bytes', 'first_dead_at'),
     ...{ ...booleans('discarded'), ...bytes('asked') },
   },
-  isProven: (row) => {
-    const { pack, isProven } = readPack(keyOf(row), row);
-    return isProven && isUseProven(keyOf(row), pack.generation, row);
+  sumsOf: (row) => {
+    const sums = sumsOfPack(keyOf(row), row);
+    return { row_sum: sums.row, use_sum: sums.use };
   },
   isProtecting: false,
 };
@@ -98,7 +118,10 @@ export const CONTENTS: SummedTable = {
     ...integers('canonical_size', 'url_expires_at', 'pack_offset', 'stored_length', 'codec'),
     ...bytes('pack', 'integrity', 'inline_bytes'),
   },
-  isProven: (row) => findProvenContent(keyOf(row), row) !== undefined,
+  sumsOf: (row) => {
+    const sums = sumsOfContent(keyOf(row), row);
+    return { row_sum: sums.row, place_sum: sums.place };
+  },
   isProtecting: false,
 };
 
@@ -110,9 +133,9 @@ const STORED: readonly SummedTable[] = [
     key: ['space', 'generation'],
     columns: {
       ...{ ...integers('row_sum', 'broken_byte'), ...SPACE, ...bytes('generation') },
-      ...{ broken_message: 'text', rejections: 'text', hashes: 'bytes' },
+      ...{ ...texts('broken_message', 'rejections'), hashes: 'bytes' },
     },
-    isProven: (row) => passes(() => verdictsFromSql(keyOf(row), byteaToHex(row.generation), row)),
+    sumsOf: (row) => ({ row_sum: sumOfVerdicts(keyOf(row), byteaToHex(row.generation), row) }),
     isProtecting: false,
   },
   {
@@ -120,26 +143,19 @@ const STORED: readonly SummedTable[] = [
     key: ['space', 'hash'],
     columns: {
       ...{ ...integers('row_sum'), ...SPACE, ...bytes('hash', 'generation') },
-      ...integers(
-        'created_at',
-        'url_expires_at',
-        'touched_at',
-        'active_at',
-        'canonical_size',
-        'size',
-        'verdict',
-      ),
-      ...{ ...booleans('inline'), rejection_code: 'text', rejection_message: 'text', bad_code: 'text' },
-      ...{ bad_message: 'text', content_type: 'text', integrity: 'bytes', refs: 'bytes' },
+      ...integers('created_at', 'url_expires_at', 'touched_at', 'active_at'),
+      ...integers('canonical_size', 'size', 'verdict'),
+      ...{ ...booleans('inline'), ...texts('rejection_code', 'rejection_message', 'bad_code') },
+      ...{ ...texts('bad_message', 'content_type'), ...bytes('integrity', 'refs') },
     },
-    isProven: (row) => findProvenUpload(keyOf(row), row) !== undefined,
+    sumsOf: (row) => ({ row_sum: sumOfUpload(keyOf(row), row) }),
     isProtecting: false,
   },
   {
     name: 'discards',
     key: ['space', 'generation'],
     columns: { ...integers('row_sum', 'due_at', 'url_expires_at'), ...SPACE, ...bytes('generation') },
-    isProven: (row) => findDiscardInSql(keyOf(row), row) !== undefined,
+    sumsOf: (row) => ({ row_sum: sumOfDiscard(keyOf(row), row) }),
     isProtecting: false,
   },
 ];
@@ -147,13 +163,27 @@ const STORED: readonly SummedTable[] = [
 export const DOMAINS: SummedTable = {
   name: 'domains',
   key: ['space', 'domain'],
-  columns: { ...integers('row_sum', 'revision', 'history_floor'), ...DOMAIN },
-  isProven: (row) => {
-    const [revision, floor] = [row.revision as number, row.history_floor as number];
-    return isSum(row, domainSum(keyOf(row), row.domain as string, revision, floor));
+  columns: {
+    ...integers('row_sum', 'count_sum', 'revision', 'history_floor', 'commit_count', 'balance_count'),
+    ...DOMAIN,
+  },
+  sumsOf: (row) => {
+    const [space, domain] = [keyOf(row), textOf(row, 'domain')];
+    const balances = row.balance_count as number | null;
+    return {
+      row_sum: domainSum(space, domain, numberOf(row, 'revision'), numberOf(row, 'history_floor')),
+      count_sum: domainCountSum(space, domain, numberOf(row, 'commit_count'), balances),
+    };
   },
   isProtecting: true,
 };
+
+const balanceOf = (row: SqlRow) => ({
+  domain: textOf(row, 'domain'),
+  hash: byteaToHex(row.hash),
+  balance: numberOf(row, 'balance'),
+  since: numberOf(row, 'from_revision'),
+});
 
 const ROOT_REFS: readonly SummedTable[] = [
   DOMAINS,
@@ -161,11 +191,7 @@ const ROOT_REFS: readonly SummedTable[] = [
     name: 'balances',
     key: ['space', 'domain', 'hash'],
     columns: { ...integers('row_sum', 'balance', 'from_revision'), ...DOMAIN, ...bytes('hash') },
-    isProven: (row) => {
-      const [hash, balance] = [byteaToHex(row.hash), row.balance as number];
-      const given = { domain: row.domain as string, hash, balance, since: row.from_revision as number };
-      return isSum(row, balanceSum(keyOf(row), given));
-    },
+    sumsOf: (row) => ({ row_sum: balanceSum(keyOf(row), balanceOf(row)) }),
     isProtecting: true,
   },
   {
@@ -175,11 +201,9 @@ const ROOT_REFS: readonly SummedTable[] = [
       ...integers('row_sum', 'from_revision', 'to_revision', 'balance', 'superseded_at'),
       ...{ ...DOMAIN, ...bytes('hash') },
     },
-    isProven: (row) => {
-      const [since, until] = [row.from_revision as number, row.to_revision as number];
-      const [hash, balance] = [byteaToHex(row.hash), row.balance as number];
-      const sum = historySum(keyOf(row), { domain: row.domain as string, hash, balance, since, until });
-      return isSum(row, withSuperseded(sum, row.superseded_at as number));
+    sumsOf: (row) => {
+      const sum = historySum(keyOf(row), { ...balanceOf(row), until: numberOf(row, 'to_revision') });
+      return { row_sum: withSuperseded(sum, numberOf(row, 'superseded_at')) };
     },
     isProtecting: false,
   },
@@ -190,16 +214,13 @@ const ROOT_REFS: readonly SummedTable[] = [
       ...{ ...integers('row_sum', 'request_sum', 'revision'), ...DOMAIN },
       ...bytes('payload_digest', 'request_id'),
     },
-    isProven: (row) => {
-      const [requestId, payloadDigest] = [byteaToText(row.request_id), byteaToBytes(row.payload_digest)];
-      const domain = row.domain as string;
-      const sum = commitSum(keyOf(row), domain, {
-        requestId,
-        payloadDigest,
-        revision: row.revision as number,
-      });
-      const name = row.request_sum === null ? null : requestSum(keyOf(row), domain, requestId);
-      return isSum(row, sum) && row.request_sum === name;
+    sumsOf: (row) => {
+      const [space, domain, requestId] = [keyOf(row), textOf(row, 'domain'), byteaToText(row.request_id)];
+      const payloadDigest = byteaToBytes(row.payload_digest);
+      return {
+        row_sum: commitSum(space, domain, { requestId, payloadDigest, revision: numberOf(row, 'revision') }),
+        request_sum: requestSum(space, domain, requestId),
+      };
     },
     isProtecting: false,
   },
@@ -209,9 +230,55 @@ const LOOSE_EDGES: SummedTable = {
   name: 'loose_edges',
   key: ['space', 'hash'],
   columns: { ...integers('row_sum', 'count'), ...SPACE, ...bytes('hash') },
-  isProven: (row) => passes(() => looseEdgeFromSql(keyOf(row), row)),
+  // A count of 0 is the lock of a transaction.
+  sumsOf: (row) => ({ row_sum: sumOfLooseEdge(keyOf(row), byteaToHex(row.hash), numberOf(row, 'count')) }),
   isProtecting: true,
 };
 
+/** Figures and short texts, and what a walk over the bucket has found. */
+const OTHERS: readonly SummedTable[] = [
+  {
+    name: 'usage_counters',
+    key: ['space', 'slot'],
+    columns: { ...integers('row_sum', 'slot', ...COUNTER_COLUMNS, 'lease_watermark'), ...SPACE },
+    sumsOf: (row) => {
+      const values = COUNTER_COLUMNS.map((column) => numberOf(row, column));
+      const watermark = numberOf(row, 'lease_watermark');
+      return { row_sum: countersSum(keyOf(row), numberOf(row, 'slot'), values, watermark) };
+    },
+    isProtecting: false,
+  },
+  {
+    name: 'tombstones',
+    key: ['generation'],
+    columns: { ...integers('row_sum', 'noted_at', 'seen_at'), ...bytes('generation') },
+    sumsOf: (row) => ({
+      row_sum: tombstoneSum(byteaToHex(row.generation), numberOf(row, 'noted_at'), numberOf(row, 'seen_at')),
+    }),
+    isProtecting: false,
+  },
+];
+
+/** What all processes share: looked at also when a server starts. */
+export const SHARED_TABLES: readonly SummedTable[] = [
+  {
+    name: 'notes',
+    key: ['name'],
+    columns: { ...integers('row_sum'), ...texts('name', 'value') },
+    sumsOf: (row) => ({ row_sum: sharedSum(textOf(row, 'name'), textOf(row, 'value')) }),
+    isProtecting: false,
+  },
+  {
+    name: 'secrets',
+    key: ['name'],
+    columns: { ...integers('row_sum'), name: 'text', value: 'bytes' },
+    sumsOf: (row) => ({ row_sum: sharedSum(textOf(row, 'name'), byteaToBytes(row.value)) }),
+    isProtecting: false,
+  },
+];
+
 /** Spaces come first: the others are named by them. Nodes come last: their counts are compared with what the others say. */
-export const SUMMED_TABLES: readonly SummedTable[] = [SPACES, ...STORED, ...ROOT_REFS, LOOSE_EDGES, NODES];
+export const SUMMED_TABLES: readonly SummedTable[] = [
+  ...[SPACES, ...STORED, ...ROOT_REFS, ...OTHERS, ...SHARED_TABLES],
+  ...[LOOSE_EDGES, NODES],
+];
