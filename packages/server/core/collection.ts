@@ -27,6 +27,8 @@ export interface Claims {
   readonly claimed: readonly Claim[];
   /** ms; the rows of `claimed` were claimed at this instant or before */
   readonly claimedAt: number;
+  /** `from` of the next claim, as far as this one decides */
+  readonly next: number;
 }
 
 type Claim = Pick<NodeRow, 'hash' | 'generation' | 'storage'>;
@@ -41,22 +43,26 @@ export interface ClaimsWanted {
   readonly isDamaged: boolean;
   /** a purge: leases do not protect */
   readonly withLeased?: boolean;
+  /** ms; candidates whose lease ended before it may be passed over */
+  readonly from: number;
 }
 
 export async function claimCandidates(
   tx: SpaceTransaction,
-  { limit, uploads, isDamaged, withLeased = false }: ClaimsWanted,
+  { limit, uploads, isDamaged, withLeased = false, from }: ClaimsWanted,
 ): Promise<Claims> {
   const expiredAt = withLeased ? Number.MAX_SAFE_INTEGER : undefined;
-  const found = await tx.findCandidates(limit, expiredAt);
+  const found = await tx.findCandidates(limit, expiredAt, from);
   // What an index says of a row is not believed: a wrong bit of it takes no node.
   const candidates = found.filter((row) => isEligible(row, expiredAt ?? tx.now));
   // No candidate is another's child: each has no edges.
   const forgotten = candidates.filter((row) => row.storage !== 'object' && !isDamaged);
-  await forgetAll(tx, forgotten, tx.now, uploads);
+  const freed = await forgetAll(tx, forgotten, tx.now, uploads);
   const claimed = candidates.filter((row) => row.storage === 'object' || isDamaged);
   await holdAll(tx, claimed);
-  return { found: candidates.length, forgotten, claimed: claimed.map(toClaim), claimedAt: tx.now };
+  const last = found.length < limit ? undefined : found.at(-1);
+  const next = Math.min(freed, last?.leaseExpiresAt ?? 0);
+  return { found: candidates.length, forgotten, claimed: claimed.map(toClaim), claimedAt: tx.now, next };
 }
 
 export interface LeftoversWanted {
@@ -72,7 +78,7 @@ export async function findLeftoverClaims(
 ): Promise<Claims> {
   const rows = await tx.findClaimed(withHeld ? Number.MAX_SAFE_INTEGER : tx.now, limit);
   await holdAll(tx, rows);
-  return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now };
+  return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now, next: 0 };
 }
 
 export interface NodesWanted {
@@ -95,7 +101,7 @@ export async function claimNodes(
     if (row !== undefined && (row.state === 'claimed' || isEligible(row, expiredAt))) rows.push(row);
   }
   await holdAll(tx, rows);
-  return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now };
+  return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now, next: 0 };
 }
 
 const toClaim = ({ hash, generation, storage }: NodeRow): Claim => ({ hash, generation, storage });
@@ -111,6 +117,8 @@ export interface FinishedClaims {
   readonly forgotten: readonly NodeRow[];
   /** how many rows other passes had finished before this call could forget them */
   readonly gone: number;
+  /** as of Claims: children that were freed may have an earlier lease than all that was claimed */
+  readonly next: number;
   /** how many claims could not be finished; their rows stay claimed */
   readonly failed: number;
   /** the reason of one of the failed claims */
@@ -123,7 +131,8 @@ export async function finishClaims(
   space: Space,
   { claimed, claimedAt }: Pick<Claims, 'claimed' | 'claimedAt'>,
 ): Promise<FinishedClaims> {
-  if (claimed.length === 0) return { forgotten: [], gone: 0, failed: 0, failure: undefined };
+  if (claimed.length === 0)
+    return { forgotten: [], gone: 0, next: Number.MAX_SAFE_INTEGER, failed: 0, failure: undefined };
   const objects = claimed.filter(({ storage }) => storage === 'object').map(({ generation }) => generation);
   const { deleted, failure } = await core.content.delete(space, objects);
   const uploads = core.content.upload.kind;
@@ -153,7 +162,7 @@ async function settleOneByOne(
   settle: (claims: readonly Claim[]) => Promise<FinishedClaims>,
 ): Promise<FinishedClaims> {
   const forgotten: NodeRow[] = [];
-  const sum = { gone: 0, failed: 0, failure: undefined as unknown };
+  const sum = { gone: 0, next: Number.MAX_SAFE_INTEGER, failed: 0, failure: undefined as unknown };
   for (const claim of claimed) {
     try {
       const settled = await settle([claim]).catch(async (error) => {
@@ -163,6 +172,7 @@ async function settleOneByOne(
       });
       forgotten.push(...settled.forgotten);
       sum.gone += settled.gone;
+      sum.next = Math.min(sum.next, settled.next);
       sum.failed += settled.failed;
       if (settled.failed > 0) sum.failure ??= settled.failure;
     } catch (error) {
@@ -212,7 +222,7 @@ interface SettledClaims extends Pick<Claims, 'claimedAt'> {
 export async function settleClaims(
   tx: SpaceTransaction,
   { claims, claimedAt, deleted, uploads }: SettledClaims,
-): Promise<Pick<FinishedClaims, 'forgotten' | 'gone'>> {
+): Promise<Pick<FinishedClaims, 'forgotten' | 'gone' | 'next'>> {
   const rows = await tx.findNodes(claims.map(({ hash }) => hash));
   const forgotten: NodeRow[] = [];
   for (const [index, { generation, storage }] of claims.entries()) {
@@ -222,17 +232,19 @@ export async function settleClaims(
     if (storage !== 'object' || deleted.has(generation)) forgotten.push(row);
     else await tx.updateNode(row, { ...row, claimHeldUntil: tx.now });
   }
-  await forgetAll(tx, forgotten, claimedAt, uploads);
-  return { forgotten, gone: rows.filter((row) => row === undefined).length };
+  const next = await forgetAll(tx, forgotten, claimedAt, uploads);
+  return { forgotten, gone: rows.filter((row) => row === undefined).length, next };
 }
 
-/** `deletedAfter`: ms; the objects were deleted at this instant or later. */
+/**
+ * `deletedAfter`: ms; the objects were deleted at this instant or later. Resolves with the first expiry of a lease of children that are free now.
+ */
 async function forgetAll(
   tx: SpaceTransaction,
   rows: readonly NodeRow[],
   deletedAfter: number,
   uploads: UploadKind,
-): Promise<void> {
+): Promise<number> {
   const expiries = await findUrlExpiries(tx, rows, uploads);
   for (const [index, { generation }] of rows.entries()) {
     const urlExpiresAt = expiries[index] ?? 0;
@@ -240,5 +252,6 @@ async function forgetAll(
     if (urlExpiresAt > deletedAfter) await tx.setDiscard({ generation, dueAt: urlExpiresAt, urlExpiresAt });
     await tx.deleteContent(generation);
   }
-  await removeNodesWithEdges(tx, rows);
+  const freed = await removeNodesWithEdges(tx, rows);
+  return Math.min(Number.MAX_SAFE_INTEGER, ...freed.map(({ leaseExpiresAt }) => leaseExpiresAt));
 }

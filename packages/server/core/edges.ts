@@ -49,20 +49,30 @@ export async function addEdges(tx: SpaceTransaction, hash: Hash, children: Child
   return waiting;
 }
 
-/** Removes rows with their edges. Edges of other parents to them stay, as loose edges. `rows` are as read in this transaction. */
-export async function removeNodesWithEdges(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<void> {
-  if (rows.length === 0) return;
+/**
+ * Removes rows with their edges. Edges of other parents to them stay, as loose edges. `rows` are as read in this transaction. Resolves
+ * with the children that no edge points at any more.
+ */
+export async function removeNodesWithEdges(
+  tx: SpaceTransaction,
+  rows: readonly NodeRow[],
+): Promise<readonly NodeRow[]> {
+  if (rows.length === 0) return [];
   const children = await findChildren(
     tx,
     rows.map(({ refs }) => refs),
   );
-  await removeEdges(tx, children, new Set(rows.map(({ hash }) => hash)));
+  const leaving = new Set(rows.map(({ hash }) => hash));
+  await removeEdges(tx, children, leaving);
   for (const row of rows) {
     const left = row.childRefCount - (children.counts.get(row.hash) ?? 0);
     assertCount(left, 'childRefCount');
     await tx.deleteNode(row);
     if (left > 0) await tx.setLooseEdges(row.hash, left);
   }
+  return [...children.rows.values()].filter(
+    ({ hash, childRefCount }) => !leaving.has(hash) && childRefCount === countOf(children, hash),
+  );
 }
 
 /** Takes the edges from all children except those that are removed together with their parents. */

@@ -116,7 +116,7 @@ export async function planPass(
     around === undefined
       ? {
           findLeftovers: (wanted) => findLeftoverClaims(tx, wanted),
-          claim: (limit) => claimCandidates(tx, { limit, uploads, isDamaged: false }),
+          claim: (limit, from) => claimCandidates(tx, { limit, uploads, isDamaged: false, from }),
           finish,
         }
       : stepsAround(tx, around, finish);
@@ -153,4 +153,4 @@ function stepsAround(
   };
 }
 
-const NOTHING: Claims = { found: 0, forgotten: [], claimed: [], claimedAt: 0 };
+const NOTHING: Claims = { found: 0, forgotten: [], claimed: [], claimedAt: 0, next: 0 };

@@ -133,8 +133,11 @@ export interface SpaceTransaction {
   removeDiscard(generation: Generation): Awaitable<void>;
   findDiscards(dueAtOrBefore: number, limit: number): Awaitable<readonly DiscardRow[]>;
 
-  /** Eligible rows (core/eligibility.ts) with leaseExpiresAt <= `expiredAt` (now if left out), oldest expiry first, then hash. */
-  findCandidates(limit: number, expiredAt?: number): Awaitable<readonly NodeRow[]>;
+  /**
+   * Eligible rows (core/eligibility.ts) with leaseExpiresAt <= `expiredAt` (now if left out), oldest expiry first, then hash. A store may
+   * pass over those with leaseExpiresAt < `from`.
+   */
+  findCandidates(limit: number, expiredAt?: number, from?: number): Awaitable<readonly NodeRow[]>;
   readonly purging: PurgeVerbs;
   readonly mending: NodeMending;
   readonly packs: PackVerbs;

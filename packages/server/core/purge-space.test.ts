@@ -108,7 +108,7 @@ test('nodes that a killed collection had claimed are purged too', async () => {
   await world.publish(claimed, smallNode(2));
   world.now += 2 * MINUTE_MS;
   await world.core.metadata.transact(SPACE, claimCandidates, {
-    ...{ limit: 10, uploads: world.core.content.upload.kind, isDamaged: false },
+    ...{ limit: 10, uploads: world.core.content.upload.kind, isDamaged: false, from: 0 },
   });
   expect(await world.row(claimed)).toMatchObject({ state: 'claimed' });
   expect(await purgeSpace(world.core, SPACE, always)).toEqual({ nodes: 1, left: 0, isFinished: true });

@@ -89,7 +89,7 @@ function partsOf(core: Core, space: Space): readonly Part[] {
       steps: [
         () => dropUnpublished(core, space),
         () => finishLeftovers(core, space),
-        () => takeNodes(core, space),
+        makeTakeNodes(core, space),
       ],
       around: async (mayGoOn) => {
         // Without the waiting parents, which are left to the walk over the nodes.
@@ -177,18 +177,23 @@ async function dropUnpublished(core: Core, space: Space, parents?: readonly Hash
   return core.metadata.transact(space, forgetAbandoned, { abandonedAt: EVER, ended, uploads, ...given });
 }
 
-async function takeNodes(core: Core, space: Space): Promise<number> {
+function makeTakeNodes(core: Core, space: Space): () => Promise<number> {
+  let from = 0;
   const claim = (isDamaged: boolean): Promise<Claims> =>
     core.metadata.transact(space, claimCandidates, {
       ...{ limit: ROWS_PER_TRANSACTION_MAX, uploads: core.content.upload.kind },
-      ...{ isDamaged, withLeased: true },
+      ...{ isDamaged, withLeased: true, from },
     });
-  const claims = await orIfDamaged(
-    () => claim(false),
-    () => claim(true),
-  );
-  await finish(core, space, claims);
-  return claims.found;
+  const take = async (): Promise<number> => {
+    const claims = await orIfDamaged(
+      () => claim(false),
+      () => claim(true),
+    );
+    const isFromStart = from === 0;
+    from = Math.min(claims.next, await finish(core, space, claims));
+    return claims.found > 0 || isFromStart ? claims.found : take();
+  };
+  return take;
 }
 
 async function finishLeftovers(core: Core, space: Space): Promise<number> {
@@ -200,9 +205,10 @@ async function finishLeftovers(core: Core, space: Space): Promise<number> {
   return claims.found;
 }
 
-async function finish(core: Core, space: Space, claims: Claims): Promise<void> {
-  const { failure } = await finishClaims(core, space, claims);
+async function finish(core: Core, space: Space, claims: Claims): Promise<number> {
+  const { failure, next } = await finishClaims(core, space, claims);
   if (failure !== undefined) throw failure;
+  return next;
 }
 
 /** Takes what is above all others, and then what that has kept. Resolves with how many nodes went. */

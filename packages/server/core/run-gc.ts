@@ -36,7 +36,8 @@ const PAGES_AROUND_MAX = 200;
 /** What a pass does to rows and objects; a plan (plan-gc.ts) does the same to rows alone, and then undoes it. */
 export interface PassSteps {
   findLeftovers(wanted: LeftoversWanted): Promise<Claims>;
-  claim(limit: number): Promise<Claims>;
+  /** `from`: as of ClaimsWanted */
+  claim(limit: number, from: number): Promise<Claims>;
   finish(claims: Claims): Promise<FinishedClaims>;
   /** for a Space with damaged rows; a plan has none, because damage ends its only transaction */
   readonly around?: Around;
@@ -72,9 +73,9 @@ class Collection implements PassSteps {
     return this.#core.metadata.transact(this.#space, findLeftoverClaims, wanted);
   }
 
-  claim(limit: number): Promise<Claims> {
+  claim(limit: number, from: number): Promise<Claims> {
     const claim = (isDamaged: boolean): Promise<Claims> => {
-      const wanted = { limit, uploads: this.#core.content.upload.kind, isDamaged };
+      const wanted = { limit, uploads: this.#core.content.upload.kind, isDamaged, from };
       return this.#core.metadata.transact(this.#space, claimCandidates, wanted);
     };
     return orIfDamaged(
@@ -156,11 +157,14 @@ export class Pass {
   async #takeCandidates(): Promise<void> {
     let claimsMax = this.#isStuck ? CLAIMS_PER_TRIAL_MAX : CLAIMS_PER_TRANSACTION_MAX;
     this.#isStuck = false;
+    // A database may keep what was collected in its index for a while: each claim begins where the one before it ended.
+    let from = 0;
     while (!this.#isStuck && this.#examined < this.#maxNodes) {
-      const claims = await this.#steps.claim(Math.min(this.#maxNodes - this.#examined, claimsMax));
-      if (claims.found === 0) return;
+      const claims = await this.#steps.claim(Math.min(this.#maxNodes - this.#examined, claimsMax), from);
+      if (claims.found === 0 && from === 0) return;
       this.#count(claims.forgotten);
-      const { gone } = await this.#finish(claims);
+      const { gone, next } = await this.#finish(claims);
+      from = Math.min(claims.next, next);
       // Another pass reports the claims that it finished.
       this.#examined += claims.found - gone;
       claimsMax = this.#isStuck ? CLAIMS_PER_TRIAL_MAX : CLAIMS_PER_TRANSACTION_MAX;

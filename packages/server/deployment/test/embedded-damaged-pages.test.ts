@@ -259,7 +259,7 @@ test('a pass collects nodes whose bytes are on a damaged page too, and claims wh
 });
 
 test('a node that was claimed before its bytes were damaged is collected, and can be published again', async () => {
-  const wanted = { limit: 1000, uploads: 'server', isDamaged: true } as const;
+  const wanted = { limit: 1000, uploads: 'server', isDamaged: true, from: 0 } as const;
   const { core, damaged } = await damageOne([], () => {
     engine.clock.set(NOW + 60_001);
     return engine.metadata.transact(SPACE, claimCandidates, wanted);

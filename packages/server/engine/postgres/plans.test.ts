@@ -152,6 +152,12 @@ for (const [kind, prepare] of [
       });
     }
 
+    // Beside a long snapshot the index keeps what was collected: a claim goes on behind it.
+    test('findCandidates reads the index from an expiry on', async () => {
+      const [look] = scansOf(await stage.plan('findCandidates', SQL.findCandidates));
+      expect(look?.['Index Cond']).toContain('(lease_expires_at >= ');
+    });
+
     for (const name of ['findSpacesToPack', 'findContentsToPack'] as const) {
       test(`${name} reads contents by the index of those that are to be packed alone`, async () => {
         const looks = scansOf(await stage.plan(name, SQL[name]));

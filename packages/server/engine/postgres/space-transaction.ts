@@ -248,8 +248,12 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return rows.map((row) => findDiscardInSql(this.#key, row)).filter((row) => row !== undefined);
   }
 
-  findCandidates(limit: number, expiredAt: number | null = this.#wire.clock): Promise<readonly NodeRow[]> {
-    return this.#findNodeRange('findCandidates', expiredAt, limit);
+  findCandidates(
+    limit: number,
+    expiredAt: number | null = this.#wire.clock,
+    from = 0,
+  ): Promise<readonly NodeRow[]> {
+    return this.#findNodeRange('findCandidates', expiredAt, limit, from);
   }
 
   get purging(): PurgeVerbs {
@@ -311,10 +315,18 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return this.#rootRefs.insertCommit(domain, commit, changes);
   }
 
-  async #findNodeRange(name: NodeRange, at: number | null, limit: number): Promise<NodeRow[]> {
+  async #findNodeRange(
+    name: NodeRange,
+    at: number | null,
+    limit: number,
+    ...more: readonly number[]
+  ): Promise<NodeRow[]> {
     const damaged: Hash[] = [];
     for (;;) {
-      const { rows } = await this.#findRange(name, [this.#key, at, limit, hashesToSql(damaged)]);
+      const { rows } = await this.#findRange(name, [
+        ...[this.#key, at, limit, hashesToSql(damaged)],
+        ...more,
+      ]);
       const read = rows.map((row) => readNode(this.#key, row));
       const found = read.filter(({ isProven }) => isProven);
       // Nothing is done to a row that is damaged, and none of them holds up the others.

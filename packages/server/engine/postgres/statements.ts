@@ -185,7 +185,7 @@ export const SPACE_STATEMENTS = {
       row_sum = excluded.row_sum`,
   deleteDiscards: `WITH ${given('generation', '$2::bytea[]')}
     DELETE FROM discards USING given WHERE ${isGiven('discards', 'generation')}`,
-  /** In all of these: $2 the instant, $3 limit, $4 nodes that are left out. Rows that another transaction has locked are skipped. */
+  /** In all of these: $2 the instant, $3 limit, $4 nodes that are left out, $5 from which expiry on. Rows that another transaction has locked are skipped. */
   /** Nothing is deleted that a row of content still names, whatever a discard says. */
   findDiscards: `SELECT generation, due_at, url_expires_at, row_sum FROM discards WHERE space = $1 AND due_at <= $2
       AND NOT EXISTS (SELECT FROM contents WHERE contents.space = $1 AND contents.generation = discards.generation)
@@ -194,7 +194,7 @@ export const SPACE_STATEMENTS = {
   findKeptDiscards: `SELECT generation, due_at, url_expires_at, row_sum FROM discards
     WHERE space = $1 AND due_at > $2 AND due_at <> url_expires_at ORDER BY due_at, generation LIMIT $3`,
   findCandidates: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND collectable AND lease_expires_at <= ${nowOr('$2')}
-      AND NOT hash = ANY ($4::bytea[])
+      AND NOT hash = ANY ($4::bytea[]) AND lease_expires_at >= $5
     ORDER BY lease_expires_at, hash LIMIT $3 FOR UPDATE SKIP LOCKED`,
   findClaimed: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND state = 3 AND claim_held_until <= $2
       AND NOT hash = ANY ($4::bytea[])
