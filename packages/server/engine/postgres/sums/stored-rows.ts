@@ -9,7 +9,7 @@ export type StoredValues = Readonly<Record<string, StoredValue>>;
 export interface StoredRow {
   readonly values: StoredValues;
   /** names this version of the row: it is another one once the row was written */
-  readonly version: readonly [place: string, writer: string];
+  readonly version: readonly [part: string, place: string, writer: string];
 }
 
 const LOOKING = 'looking at rows';
@@ -29,7 +29,7 @@ export async function* pagesOfTable(pool: PostgresPool, table: SummedTable): Asy
   const selection = Object.entries(columns).map(([column, kind]) =>
     kind === 'integer' || kind === 'uuid' ? `${column}::text AS ${column}` : column,
   );
-  const select = `SELECT ctid::text AS "#place", xmin::text AS "#writer", ${selection.join(', ')} FROM ${name}`;
+  const select = `SELECT tableoid::text AS "#part", ctid::text AS "#place", xmin::text AS "#writer", ${selection.join(', ')} FROM ${name}`;
   const order = `ORDER BY ${key.map((column) => `${name}.${column}`).join(', ')} LIMIT ${ROWS_AT_ONCE}`;
   const places = key.map((column, index) => `$${index + 1}::${ARRAY_TYPES[columns[column] as ColumnKind]}`);
   const names = key.map((column) => `${name}.${column}`).join(', ');
@@ -41,7 +41,7 @@ export async function* pagesOfTable(pool: PostgresPool, table: SummedTable): Asy
       values: Object.fromEntries(
         Object.entries(columns).map(([column, kind]) => [column, storedOf(row[column], kind)]),
       ),
-      version: [row['#place'] as string, row['#writer'] as string],
+      version: [row['#part'] as string, row['#place'] as string, row['#writer'] as string],
     }));
     const last = rows.at(-1);
     if (last === undefined || rows.length < ROWS_AT_ONCE) return;
@@ -85,10 +85,10 @@ export async function mendRow(
 ): Promise<boolean> {
   const entries = Object.entries(mended);
   const set = entries.map(
-    ([column], index) => `${column} = $${index + 3}::text::${typeOf(columns[column] as ColumnKind)}`,
+    ([column], index) => `${column} = $${index + 4}::text::${typeOf(columns[column] as ColumnKind)}`,
   );
   const values = entries.map(([column, value]) => textOf(value, columns[column] as ColumnKind));
-  const sql = `UPDATE ${name} SET ${set.join(', ')} WHERE ctid = $1::text::tid AND xmin = $2::text::xid`;
+  const sql = `UPDATE ${name} SET ${set.join(', ')} WHERE tableoid = $1::text::oid AND ctid = $2::text::tid AND xmin = $3::text::xid`;
   try {
     return (await pool.run('mending a row', sql, [...version, ...values])).count === 1;
   } catch (error) {
