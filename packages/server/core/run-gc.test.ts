@@ -4,7 +4,7 @@ import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { getUsage } from './get-usage.ts';
 import { readContent } from './read-content.ts';
 import { readMetadata } from './read-metadata.ts';
-import { Pass, runGc } from './run-gc.ts';
+import { runGc } from './run-gc.ts';
 import { sweep } from './sweep.ts';
 import {
   CALLER,
@@ -384,21 +384,4 @@ test('a pass that fails before it forgets is finished after a restart', async ()
   await world.restart();
   expect(await stateOf(node)).toBe('claimed');
   expect(await gc()).toEqual({ examined: 1, deleted: 1, reclaimedContentBytes: node.content.length });
-});
-
-test('each claim of a pass begins where the one before it ended, or at the first child that it freed, and the last at the start', async () => {
-  const found = [2, 2, 2];
-  const freed = [9, 3, 9];
-  const asked: number[] = [];
-  const claims = { forgotten: [], claimed: [], claimedAt: 0 };
-  const steps = {
-    findLeftovers: async () => ({ ...claims, found: 0, next: 0 }),
-    claim: async (_limit: number, from: number) => {
-      asked.push(from);
-      return { ...claims, found: found.shift() ?? 0, next: from + 5 };
-    },
-    finish: async () => ({ forgotten: [], gone: 0, next: freed.shift() ?? 0, failed: 0, failure: undefined }),
-  };
-  expect((await new Pass(steps, 100).run()).examined).toBe(6);
-  expect(asked).toEqual([0, 5, 3, 8, 0]);
 });
