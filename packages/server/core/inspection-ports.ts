@@ -110,6 +110,14 @@ export interface PageLook {
   readonly onTable: (table: string) => void;
 }
 
+/** A table or an index that has a damaged page, or does not fit the other. */
+export interface PageDamage {
+  readonly message: string;
+  /** a row or a domain that keeps a node may be missed: while it stands, no count is lowered */
+  readonly isProtecting: boolean;
+  readonly repaired: boolean;
+}
+
 /** A row that does not have the sum that it carries (docs/design.md, Rows are proven). */
 export interface RowDamage {
   readonly table: string;
@@ -125,7 +133,7 @@ export interface RowDamage {
 }
 
 export interface RowLook extends PageLook {
-  /** rows in which one bit is wrong are put right */
+  /** rows in which one bit is wrong are put right, and indexes are built anew */
   readonly isRepaired: boolean;
 }
 
@@ -133,10 +141,10 @@ export interface SpaceInspection {
   /** All damaged rows of all Spaces. Left out where rows have no sums. */
   findRowDamage?(look: RowLook): Promise<readonly RowDamage[]>;
   /**
-   * One text for each table or index that has a damaged page, whether a row of a Space is reached through it or not. Holds up no
-   * writer. Left out where the store does not look at its pages.
+   * Each table or index that has a damaged page, whether a row of a Space is reached through it or not. Only a repair holds up
+   * writers. Left out where the store does not look at its pages.
    */
-  findPageDamage?(look: PageLook): Promise<readonly string[]>;
+  findPageDamage?(look: RowLook): Promise<readonly PageDamage[]>;
   /** Holds one instant until `work` is done, so `work` waits for nothing but the snapshot. A Space that never was is empty. */
   inspect<T>(space: Space, work: (snapshot: SpaceSnapshot) => Promise<T>): Promise<T>;
 }

@@ -104,7 +104,10 @@ test('the look at the pages holds up no writer, names the tables, and ends when 
   await world.publish(smallNode(1));
   const tables: string[] = [];
   const look = (signal: AbortSignal) =>
-    world.core.metadata.findPageDamage?.({ signal, onTable: (table) => tables.push(table) });
+    world.core.metadata.findPageDamage?.({
+      ...{ signal, isRepaired: false },
+      onTable: (table) => tables.push(table),
+    });
   let isOver = false;
   const looking = look(new AbortController().signal)?.finally(() => {
     isOver = true;

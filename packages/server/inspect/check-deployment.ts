@@ -4,7 +4,7 @@
  */
 import { formatCount, type Hash } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
-import type { RowDamage } from '../core/inspection-ports.ts';
+import type { PageDamage, RowDamage } from '../core/inspection-ports.ts';
 import type { Space } from '../core/model.ts';
 import { type CountRepairs, repairCounts } from '../core/repair-counts.ts';
 import { orIfDamaged } from '../core/store-failure.ts';
@@ -52,8 +52,9 @@ const SAMPLE_DIGITS = 6;
 
 export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<CheckResult> {
   const isRead = chooseSample(wanted.rehashPercent);
+  const pages = await findPageDamage(core, wanted);
   const damage = await findRowDamage(core, wanted);
-  const isUnproven = damage.some(({ isProtecting, repaired }) => isProtecting && !repaired);
+  const isUnproven = [...pages, ...damage].some(({ isProtecting, repaired }) => isProtecting && !repaired);
   const findings: Finding[] = damage.map(({ space = NO_SPACE, table: _, ...fault }) =>
     toFinding(space, { kind: 'row', ...fault }),
   );
@@ -75,7 +76,9 @@ export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<
     after = page.at(-1)?.position;
     if (page.length < SPACES_PER_PAGE) break;
   }
-  findings.push(...(await checkPages(core, wanted)).map((fault) => toFinding(NO_SPACE, fault)));
+  findings.push(
+    ...pages.map((page) => toFinding(NO_SPACE, { ...page, kind: 'unreadable', hash: undefined })),
+  );
   return { ok: findings.length === 0, checked, findings };
 }
 
@@ -89,13 +92,12 @@ async function findRowDamage(
 }
 
 /** A damaged page of an index is met by no read of the rows, only by the requests that need the index. */
-async function checkPages(
+async function findPageDamage(
   { metadata }: Core,
-  { signal, report }: Pick<CheckWanted, 'signal' | 'report'>,
-): Promise<readonly FoundFault[]> {
+  { signal, report, isRepaired }: CheckWanted,
+): Promise<readonly PageDamage[]> {
   const onTable = (table: string): void => report(`checking the pages of ${table}`);
-  const damage = (await metadata.findPageDamage?.({ signal, onTable })) ?? [];
-  return damage.map((message) => ({ kind: 'unreadable', hash: undefined, message, repaired: false }));
+  return (await metadata.findPageDamage?.({ signal, onTable, isRepaired })) ?? [];
 }
 
 function toFinding({ appId, spaceId }: Space, { kind, hash, message, repaired }: FoundFault): Finding {

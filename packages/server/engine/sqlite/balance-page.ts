@@ -9,7 +9,10 @@ import type { ReadStatements, SqlRow } from './statements.ts';
 /** rows and seeks of one step, which has to skip rows of later revisions */
 const STEP_ROWS_MAX = 2_000;
 const FETCH_ROWS = 256;
-const BEFORE_ALL = new Uint8Array(0);
+/** Before values of other types too: a hash whose type is wrong must be met. */
+const BEFORE_ALL = Number.NEGATIVE_INFINITY;
+/** a hash, or before all of them */
+type After = Uint8Array | typeof BEFORE_ALL;
 
 export interface BalancePageRequest {
   readonly revision: number | 'current';
@@ -50,7 +53,7 @@ export function findBalanceStep(
   if (!isDomainSound(row)) throw damagedRow('the domain', JSON.stringify(domain));
   if (revision > latest || revision < (row.history_floor as number)) return undefined;
   const id = row.id as number;
-  const after = page.after === undefined ? BEFORE_ALL : hexToBytes(page.after);
+  const after: After = page.after === undefined ? BEFORE_ALL : hexToBytes(page.after);
   if (revision === latest) {
     const items = findCurrent(sql, id, after, page.limit);
     if (items.length < page.limit) assertAllThere(sql, row);
@@ -68,14 +71,14 @@ function assertAllThere(sql: ReadStatements, { id, domain, balance_count }: SqlR
   throw damagedRow('a balance of', JSON.stringify(domain));
 }
 
-function findCurrent(sql: ReadStatements, id: number, after: Uint8Array, limit: number): RootRefBalance[] {
+function findCurrent(sql: ReadStatements, id: number, after: After, limit: number): RootRefBalance[] {
   return findBalances(sql, id, after, limit).map((row) => ({
     hash: bytesToHex(row.hash as Uint8Array),
     balance: row.balance as number,
   }));
 }
 
-function findBalances(sql: ReadStatements, id: number, after: Uint8Array, limit: number): SqlRow[] {
+function findBalances(sql: ReadStatements, id: number, after: After, limit: number): SqlRow[] {
   const rows = sql.findBalances.all(id, after, limit);
   for (const row of rows) {
     if (!isBalanceSound(row)) throw damagedRow('the balance of', bytesToHex(row.hash as Uint8Array));
@@ -94,9 +97,9 @@ function* walkCurrent(
   sql: ReadStatements,
   id: number,
   revision: number,
-  start: Uint8Array,
+  start: After,
 ): Generator<Passed, undefined> {
-  let after = start;
+  let after: After = start;
   for (;;) {
     const rows = findBalances(sql, id, after, FETCH_ROWS);
     for (const row of rows) {
@@ -117,9 +120,9 @@ function* walkHistory(
   sql: ReadStatements,
   id: number,
   revision: number,
-  start: Uint8Array,
+  start: After,
 ): Generator<Passed, undefined> {
-  let after = start;
+  let after: After = start;
   for (;;) {
     const next = sql.findHistoryHash.get(id, after);
     if (next === null) return;

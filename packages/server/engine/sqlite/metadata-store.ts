@@ -4,7 +4,7 @@ import type { Database } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
 import { SECOND_MS } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
-import type { PageLook, RowDamage, RowLook, SpaceSnapshot } from '../../core/inspection-ports.ts';
+import type { PageDamage, RowDamage, RowLook, SpaceSnapshot } from '../../core/inspection-ports.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';
 import type {
   ContentRow,
@@ -256,7 +256,7 @@ export class SqliteMetadataStore implements MetadataStore {
     return checkRows(this.#path, look);
   }
 
-  findPageDamage(look: PageLook): Promise<readonly string[]> {
+  findPageDamage(look: RowLook): Promise<readonly PageDamage[]> {
     return findPageDamage(this.#path, look);
   }
 

@@ -5,8 +5,8 @@ import { checkPages } from './page-check.ts';
 if (parentPort === null) throw new Error('this file is started as a thread');
 const port = parentPort;
 
-port.once('message', (dataDir: string) => {
-  for (const step of checkPages(dataDir)) port.postMessage(step);
+port.once('message', ({ dataDir, isRepaired }: { dataDir: string; isRepaired: boolean }) => {
+  for (const step of checkPages(dataDir, isRepaired)) port.postMessage(step);
   // Ends the thread, not the process.
   process.exit(0);
 });

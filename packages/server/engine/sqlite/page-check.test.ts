@@ -1,7 +1,7 @@
 /** The look at the pages of the databases of a folder, where even the first page is damaged, or a file is not one of SQLite. */
 import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, expect, test } from 'bun:test';
-import { closeSync, openSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
 import { openWriter } from './database.ts';
@@ -17,7 +17,9 @@ beforeEach(() => {
     database.run('CREATE TABLE rows (id INTEGER PRIMARY KEY, text TEXT NOT NULL)');
     database.run('CREATE INDEX rows_by_text ON rows(text)');
     const insert = database.prepare('INSERT INTO rows (text) VALUES (?)');
-    for (let row = 0; row < 1000; row += 1) insert.run(`row ${row}`);
+    database.transaction(() => {
+      for (let row = 0; row < 1000; row += 1) insert.run(`row ${row}`);
+    })();
     insert.finalize();
     database.run('PRAGMA wal_checkpoint(TRUNCATE)');
     database.close();
@@ -25,7 +27,8 @@ beforeEach(() => {
 });
 afterEach(() => folder.remove());
 
-const look = () => [...checkPages(folder.path)].flatMap(({ damage }) => damage);
+const look = () =>
+  [...checkPages(folder.path, false)].flatMap(({ damage }) => damage.map(({ message }) => message));
 
 function spoil(file: string, page: number): void {
   const descriptor = openSync(join(folder.path, file), 'r+');
@@ -42,7 +45,7 @@ function rootOf(file: string, name: string): number {
 }
 
 test('sound databases have nothing, and each table is named before it is looked at', () => {
-  expect([...checkPages(folder.path)]).toEqual([
+  expect([...checkPages(folder.path, false)]).toEqual([
     { table: 'rows of holdfast.db', damage: [] },
     { table: 'rows of registry.db', damage: [] },
     { table: undefined, damage: [] },
@@ -66,3 +69,28 @@ test('a file whose first page is damaged is named, and the other is looked at', 
     expect.stringContaining('registry.db: the index rows_by_text is damaged'),
   ]);
 });
+
+test('an index with another key than its row is named, and a repair builds it anew', () => {
+  const path = join(folder.path, 'holdfast.db');
+  const file = readFileSync(path);
+  const page = (rootOf('holdfast.db', 'rows_by_text') - 1) * PAGE_BYTES;
+  const leaf = leafBelow(file, page);
+  const at = file.lastIndexOf('row 9', leaf + PAGE_BYTES);
+  expect(at).toBeGreaterThan(leaf);
+  expect(at).toBeLessThan(leaf + PAGE_BYTES);
+  const descriptor = openSync(path, 'r+');
+  writeSync(descriptor, Buffer.from('rxx'), 0, 3, at);
+  closeSync(descriptor);
+  expect(look()).toEqual([
+    expect.stringMatching(/^holdfast\.db: the index rows_by_text is damaged: row \d+ missing from index/),
+  ]);
+  const repaired = [...checkPages(folder.path, true)].flatMap(({ damage }) => damage);
+  expect(repaired.map((each) => each.repaired)).toEqual([true]);
+  expect(look()).toEqual([]);
+});
+
+/** The last page of the index that holds keys. */
+function leafBelow(file: Buffer, page: number): number {
+  const isLeaf = file[page] === 0x0a;
+  return isLeaf ? page : leafBelow(file, (file.readUInt32BE(page + 8) - 1) * PAGE_BYTES);
+}

@@ -2,28 +2,34 @@
 import type { Database } from 'bun:sqlite';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import type { PageDamage } from '../../core/inspection-ports.ts';
 import { codeOf } from '../../error-code.ts';
-import { openReader } from './database.ts';
+import { findFault, openReader, openWriter } from './database.ts';
 import { REGISTRY_FILE } from './registry-store.ts';
 import { ROWS_FILE } from './rows-file.ts';
+import { PROTECTING_TABLES } from './sums/tables.ts';
 
 /** Pages are read once and in order: a larger cache would help nothing. */
 const CACHE_BYTES = 1024 * 1024;
 /** What SQLite says of pages that are damaged, or that the disk does not give. */
 const DAMAGE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR)/;
 const REMEDY = 'check the disk and restore a backup of the folder';
+const INDEX_REMEDY = 'check the disk; check --repair builds the index anew';
 
 /** One step of the check: what was found, and what comes now. */
 export interface PageCheckStep {
   /** the table that is looked at next, with its indexes; undefined: there is no other */
   readonly table: string | undefined;
-  /** one text for each damaged table or index since the step before */
-  readonly damage: readonly string[];
+  /** one for each damaged table or index since the step before */
+  readonly damage: readonly PageDamage[];
 }
 
-/** Blocks while it looks at a table. Each table is read at an instant of its own, so the log is held no longer than that. */
-export function* checkPages(dataDir: string): Generator<PageCheckStep> {
-  let damage: readonly string[] = [];
+/**
+ * Blocks while it looks at a table. Each table is read at an instant of its own, so the log is held no longer than that. `isRepaired`:
+ * damaged indexes are built anew, which holds up writers.
+ */
+export function* checkPages(dataDir: string, isRepaired: boolean): Generator<PageCheckStep> {
+  let damage: readonly PageDamage[] = [];
   for (const file of [ROWS_FILE, REGISTRY_FILE]) {
     const path = join(dataDir, file);
     if (!existsSync(path)) continue;
@@ -33,14 +39,21 @@ export function* checkPages(dataDir: string): Generator<PageCheckStep> {
         const names = readNames(database);
         for (const table of names.tables) {
           yield { table: `${table} of ${file}`, damage };
-          damage = checkTable(database, table, names.ofRoots).map((text) => `${file}: ${text}; ${REMEDY}`);
+          const found = findDamage(database, table, names.ofRoots);
+          const repaired = isRepaired && found.length > 0 && rebuild(path, table, found);
+          const isProtecting = PROTECTING_TABLES.has(table);
+          damage = found.map(({ index, text }) => {
+            const remedy = index === undefined ? REMEDY : INDEX_REMEDY;
+            return { message: `${file}: ${text}; ${remedy}`, isProtecting, repaired };
+          });
         }
       } finally {
         database.close();
       }
     } catch (error) {
       assertDamage(error);
-      damage = [...damage, `${file}: ${(error as Error).message}; ${REMEDY}`];
+      const message = `${file}: ${(error as Error).message}; ${REMEDY}`;
+      damage = [...damage, { message, isProtecting: file === ROWS_FILE, repaired: false }];
     }
   }
   yield { table: undefined, damage };
@@ -59,38 +72,61 @@ function readNames(database: Database): Names {
   const rows = statement.all();
   return {
     tables: rows.filter(({ type }) => type === 'table').map(({ name }) => name),
-    ofRoots: new Map(rows.map(({ type, name, rootpage }) => [String(rootpage), `the ${type} ${name}`])),
+    ofRoots: new Map(
+      rows.map(({ type, name, rootpage }) => [String(rootpage), type === 'index' ? name : '']),
+    ),
   };
 }
 
-/** `quick_check` does not look up each row in each index, which takes 20 times as long. It looks at all of their pages. */
-function checkTable(database: Database, table: string, ofRoots: Names['ofRoots']): string[] {
-  const self = `the table ${table}`;
+interface Damage {
+  /** undefined: it is the table itself */
+  readonly index: string | undefined;
+  readonly text: string;
+}
+
+/** Compares each row with each index, too: by an index that has another key a row is missed, and no page of it looks wrong. */
+function findDamage(database: Database, table: string, ofRoots: Names['ofRoots']): Damage[] {
   const found = new Map<string, string[]>();
-  const note = (name: string, text: string): void => {
-    found.set(name, [...(found.get(name) ?? []), text]);
+  const note = (index: string, text: string): void => {
+    // Where rows of the table cannot be read, its indexes are right to have more.
+    if (index !== '' && found.has('') && /\bindex \S+$/.test(text)) return;
+    found.set(index, [...(found.get(index) ?? []), text]);
   };
   try {
-    using statement = database.prepare<{ quick_check: string }, []>(`PRAGMA quick_check("${table}")`);
-    for (const { quick_check: text } of statement.iterate()) {
+    using statement = database.prepare<{ integrity_check: string }, []>(`PRAGMA integrity_check("${table}")`);
+    for (const { integrity_check: text } of statement.iterate()) {
       for (const line of text.split('\n')) {
         if (line === 'ok' || line.startsWith('***')) continue;
         const [, root = '', what = line] = /^Tree (\d+) (.*)$/.exec(line) ?? [];
-        const [, index] = /^wrong # of entries in index (\S+)$/.exec(line) ?? [];
-        // Where rows of the table cannot be read, its indexes are right to have more.
-        if (index !== undefined && found.has(self)) continue;
-        note(ofRoots.get(root) ?? (index === undefined ? self : `the index ${index}`), what);
+        const [, index = ''] = /\bindex (\S+)$/.exec(line) ?? [];
+        note(ofRoots.get(root) ?? index, what);
       }
     }
   } catch (error) {
     assertDamage(error);
     // SQLite may say first what is damaged, and then give up because of it.
-    if (found.size === 0) note(self, (error as Error).message);
+    if (found.size === 0) note('', (error as Error).message);
   }
-  return [...found].map(([name, [first, ...more]]) => {
+  return [...found].map(([index, [first, ...more]]) => {
     const others = more.length === 0 ? '' : ` (and ${more.length} more)`;
-    return `${name} is damaged: ${first}${others}`;
+    const what = index === '' ? `the table ${table}` : `the index ${index}`;
+    return { index: index || undefined, text: `${what} is damaged: ${first}${others}` };
   });
+}
+
+/** Builds the indexes anew, and returns whether nothing of the table is damaged then. A damaged table has nothing to build them of. */
+function rebuild(path: string, table: string, damage: readonly Damage[]): boolean {
+  if (damage.some(({ index }) => index === undefined)) return false;
+  const writer = openWriter(path, undefined);
+  try {
+    for (const { index } of damage) writer.run(`REINDEX "${index}"`);
+    return findFault(writer, table) === undefined;
+  } catch (error) {
+    assertDamage(error);
+    return false;
+  } finally {
+    writer.close();
+  }
 }
 
 /** Too many open files, or a lack of memory, says nothing of the pages. */

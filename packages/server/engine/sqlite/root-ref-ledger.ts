@@ -40,12 +40,15 @@ export class RootRefLedger {
   findCommit(spaceId: number, domain: string, requestId: string): RootRefCommit | undefined {
     const found = this.#findDomain(spaceId, domain);
     if (found === undefined) return undefined;
-    const key = requestKey(found.id, requestId);
-    for (const row of this.#scope.findAll(this.#scope.sql.findCommit, found.id, requestId, key)) {
+    const { sql } = this.#scope;
+    const keys = [found.id, requestId, requestKey(found.id, requestId)] as const;
+    for (const row of this.#scope.findAll(sql.findCommit, ...keys)) {
       if (!isCommitSound(row)) throw damagedRow('the commit', JSON.stringify(requestId));
       // Another request may have the same second key.
       if (row.domain === found.id && row.request_id === requestId) return commitFromSql(row);
     }
+    if (this.#scope.find(sql.isCommitIndexed, ...keys) !== undefined)
+      throw damagedRow('the commit', JSON.stringify(requestId));
     return undefined;
   }
 

@@ -41,8 +41,9 @@ export function hexToBytes(hex: string): Uint8Array {
   return Uint8Array.fromHex(hex);
 }
 
+/** A value that is no bytes any more has a text that no bytes have, so the sum of its row is another. */
 export function bytesToHex(bytes: Uint8Array): string {
-  return bytes.toHex();
+  return bytes instanceof Uint8Array ? bytes.toHex() : `not bytes: ${String(bytes)}`;
 }
 
 const NODE_NUMBERS = [

@@ -29,11 +29,19 @@ export class SpaceLedger {
   findSpace(space: Space): number | undefined {
     const known = this.#directory.find(space) ?? this.#found.get(spaceKeyOf(space))?.id;
     if (known !== undefined) return known;
-    const row = this.#sql.findSpaceId.get(space.appId, space.spaceId);
+    const row = this.#read(() => this.#sql.findSpaceId.get(space.appId, space.spaceId));
     const id = this.#directory.idOf(space, row);
     if (id === undefined) return undefined;
     this.#found.set(spaceKeyOf(space), { space, id });
     return id;
+  }
+
+  #read<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw storageError(error, 'finding the Space');
+    }
   }
 
   insertSpace(space: Space, now: number): number {

@@ -1,6 +1,6 @@
 /** Looks at the pages of a data folder in a thread of its own, because SQLite blocks the thread that asks it, for minutes if there is much. */
 import { dirname } from 'node:path';
-import type { PageLook } from '../../core/inspection-ports.ts';
+import type { PageDamage, RowLook } from '../../core/inspection-ports.ts';
 import type { PageCheckStep } from './page-check.ts';
 
 /** The thread's first file. It lies beside this one, with the same name in the sources and in a build. */
@@ -9,9 +9,9 @@ const ENTRY = import.meta.url.endsWith('.ts') ? './page-check-thread.ts' : './pa
 /** `path`: the rows of the folder. Resolves with what is damaged; after an abort with what was found until then. */
 export async function findPageDamage(
   path: string,
-  { signal, onTable }: PageLook,
-): Promise<readonly string[]> {
-  const damage: string[] = [];
+  { signal, onTable, isRepaired }: RowLook,
+): Promise<readonly PageDamage[]> {
+  const damage: PageDamage[] = [];
   if (signal.aborted) return damage;
   const thread = new Worker(new URL(ENTRY, import.meta.url));
   const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -26,7 +26,7 @@ export async function findPageDamage(
     reject(new Error(`the thread that checks pages failed: ${message}`)),
   );
   thread.addEventListener('close', () => reject(new Error('the thread that checks pages has ended')));
-  thread.postMessage(dirname(path));
+  thread.postMessage({ dataDir: dirname(path), isRepaired });
   try {
     await promise;
     return damage;

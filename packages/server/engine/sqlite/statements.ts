@@ -61,8 +61,8 @@ export const READ_STATEMENTS = {
   /** ?1 domain, ?2 after, ?3 limit */
   findBalances:
     'SELECT domain, hash, balance, from_revision, row_sum FROM balances WHERE domain = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
-  /** ?1 domain, ?2 after */
-  countBalances: 'SELECT count(*) AS count FROM balances WHERE domain = ?1',
+  /** Without those that `findBalances` never meets. */
+  countBalances: 'SELECT count(*) AS count FROM balances WHERE domain = ?1 AND hash > -9e999',
   findHistoryHash: 'SELECT hash FROM balance_history WHERE domain = ?1 AND hash > ?2 ORDER BY hash LIMIT 1',
   /** ?1 domain, ?2 hash, ?3 revision: the last record that began at or before it */
   findHistoryAt:
@@ -150,15 +150,16 @@ const WRITE_STATEMENTS = {
 
   insertUpload: `INSERT INTO uploads (space, ${UPLOAD_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)`,
   updateUpload:
-    'UPDATE uploads SET generation = ?3, created_at = ?4, url_expires_at = ?5, touched_at = ?6, rejection_code = ?7, rejection_message = ?8, verdict = ?9, bad_code = ?10, bad_message = ?11, canonical_size = ?12, size = ?13, content_type = ?14, refs = ?15, integrity = ?16, inline = ?17, row_sum = row_sum + ?20 WHERE space = ?1 AND hash = ?2 AND generation = ?18 AND verdict IS ?19',
+    'UPDATE uploads SET generation = ?3, created_at = ?4, url_expires_at = ?5, touched_at = ?6, rejection_code = ?7, rejection_message = ?8, verdict = ?9, bad_code = ?10, bad_message = ?11, canonical_size = ?12, size = ?13, content_type = ?14, refs = ?15, integrity = ?16, inline = ?17, row_sum = row_sum + ?20 WHERE space = ?1 AND hash = ?2 AND +generation = ?18 AND verdict IS ?19',
   /** another URL was signed or another lease called: no evidence is rewritten, the generation's index is not touched */
   touchUpload:
-    'UPDATE uploads SET url_expires_at = ?3, touched_at = ?4, row_sum = row_sum + ?7 WHERE space = ?1 AND hash = ?2 AND generation = ?5 AND verdict IS ?6',
+    'UPDATE uploads SET url_expires_at = ?3, touched_at = ?4, row_sum = row_sum + ?7 WHERE space = ?1 AND hash = ?2 AND +generation = ?5 AND verdict IS ?6',
   /** a PUT was completed: neither index is touched */
   finishUpload:
-    'UPDATE uploads SET rejection_code = ?3, rejection_message = ?4, verdict = ?5, bad_code = ?6, bad_message = ?7, canonical_size = ?8, size = ?9, content_type = ?10, refs = ?11, integrity = ?12, inline = ?13, row_sum = row_sum + ?16 WHERE space = ?1 AND hash = ?2 AND generation = ?14 AND verdict IS ?15',
+    'UPDATE uploads SET rejection_code = ?3, rejection_message = ?4, verdict = ?5, bad_code = ?6, bad_message = ?7, canonical_size = ?8, size = ?9, content_type = ?10, refs = ?11, integrity = ?12, inline = ?13, row_sum = row_sum + ?16 WHERE space = ?1 AND hash = ?2 AND +generation = ?14 AND verdict IS ?15',
   findAnyUpload: 'SELECT 1 AS known FROM uploads WHERE space = ?1 LIMIT 1',
-  deleteUpload: 'DELETE FROM uploads WHERE space = ?1 AND hash = ?2 AND generation = ?3',
+  /** By the key of the row, as all changes of an upload: the index of generations may be damaged. */
+  deleteUpload: 'DELETE FROM uploads WHERE space = ?1 AND hash = ?2 AND +generation = ?3',
   countActiveUploads:
     'SELECT count(*) AS count FROM (SELECT 1 FROM uploads WHERE space = ?1 AND url_expires_at > ?2 LIMIT ?3)',
   /** ?1 space, ?2 now */
@@ -194,6 +195,9 @@ const WRITE_STATEMENTS = {
   /** By either key: one wrong bit in a row leaves one of them right. ?3 the second key */
   findCommit:
     'SELECT domain, request_id, payload_digest, revision, row_sum FROM root_ref_commits WHERE (domain = ?1 AND request_id = ?2) OR request_key = ?3',
+  /** The index alone: what it has, and the table has not, is damaged. */
+  isCommitIndexed:
+    'SELECT 1 AS known FROM root_ref_commits INDEXED BY root_ref_commits_by_key WHERE domain = ?1 AND request_id = ?2 AND request_key = ?3',
   insertCommit:
     'INSERT INTO root_ref_commits (domain, request_id, payload_digest, revision, request_key, row_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)',
   findBalance:

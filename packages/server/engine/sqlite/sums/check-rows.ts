@@ -9,16 +9,13 @@ import { bytesToHex } from '../rows.ts';
 import { isSpaceSound, spaceOf } from '../space-directory.ts';
 import type { SqlRow } from '../statements.ts';
 import { type DamagedRow, damagedOf, pagesOfTable, type StoredRow, toSqlRow } from './damaged-rows.ts';
-import { SUMMED_TABLES, type SummedTable } from './tables.ts';
+import { PROTECTING_TABLES, SUMMED_TABLES, type SummedTable } from './tables.ts';
 
 const CACHE_BYTES = 1024 * 1024;
 
-/** Tables whose rows protect nodes: while one of them is unproven no count is lowered. */
-const PROTECTING: ReadonlySet<string> = new Set(['spaces', 'domains', 'balances', 'nodes', 'loose_edges']);
-
 /** `path`: the database file */
 export async function checkRows(path: string, look: RowLook): Promise<readonly RowDamage[]> {
-  const database = openReader(path, CACHE_BYTES);
+  const database = openRows(path);
   try {
     const found: RowDamage[] = [];
     for (const table of SUMMED_TABLES) {
@@ -29,6 +26,14 @@ export async function checkRows(path: string, look: RowLook): Promise<readonly R
     return found;
   } finally {
     database.close();
+  }
+}
+
+function openRows(path: string): Database {
+  try {
+    return openReader(path, CACHE_BYTES);
+  } catch (error) {
+    throw storageError(error, 'opening the rows');
   }
 }
 
@@ -122,7 +127,7 @@ function describe(
     space: findSpace(database, table, right),
     hash: right.hash instanceof Uint8Array ? bytesToHex(right.hash) : undefined,
     message: `${what} ${fault}`,
-    isProtecting: PROTECTING.has(table.name),
+    isProtecting: PROTECTING_TABLES.has(table.name),
     repaired,
   };
 }

@@ -223,6 +223,11 @@ const ROOT_REFS: readonly SummedTable[] = [
 
 export const SPACE_NAMES = SPACES[0] as SummedTable;
 export const DOMAINS = ROOT_REFS[0] as SummedTable;
+/** Tables whose rows protect nodes: while one of them is unproven no count is lowered. */
+export const PROTECTING_TABLES: ReadonlySet<string> = new Set([
+  ...['spaces', 'domains', 'balances', 'nodes', 'loose_edges'],
+]);
+
 /** Tables by which others are found come first. */
 export const SUMMED_TABLES: readonly SummedTable[] = [...SPACES, ...ROOT_REFS, ...NODES, ...PACKS];
 
