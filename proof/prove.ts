@@ -5,7 +5,7 @@ import type { Section, SectionResult } from './section.ts';
 
 const BUDGET_DEFAULT = '20m';
 /** No piece of a section takes nearly as long. */
-const PIECE_MS_MAX = 180_000;
+const PIECE_MS_MAX = 600_000;
 /** One fault is often met again and again. */
 const FOUND_MAX = 20;
 

@@ -2,14 +2,16 @@
 import { fuzzSection } from './fuzz/run-fuzz.ts';
 import { runKills } from './kills/run-kills.ts';
 import { runModel } from './model/run-model.ts';
+import { mutationSection } from './mutation/section.ts';
 import { runPowerLoss } from './power-loss/run-power-loss.ts';
 import { protocolSection } from './protocol/section.ts';
-import { postgresRotSection, rowRotSection } from './row-rot/sections.ts';
+import { pageRotSection, postgresRotSection, rowRotSection } from './row-rot/sections.ts';
 import { schedulesSection } from './schedules/section.ts';
 import type { Section } from './section.ts';
 
 export const SECTIONS: readonly Section[] = [
   { name: 'row-rot', run: rowRotSection },
+  { name: 'row-rot-pages', run: pageRotSection },
   { name: 'row-rot-postgres', run: postgresRotSection },
   { name: 'power-loss', run: runPowerLoss },
   { name: 'fuzz', run: fuzzSection },
@@ -17,4 +19,5 @@ export const SECTIONS: readonly Section[] = [
   { name: 'protocol', run: protocolSection },
   { name: 'kills', run: runKills },
   { name: 'model', run: runModel },
+  { name: 'mutation', run: mutationSection },
 ];

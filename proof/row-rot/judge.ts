@@ -13,7 +13,8 @@ import { sweep } from '../../packages/server/core/sweep.ts';
 import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
 import { checkDeployment } from '../../packages/server/inspect/check-deployment.ts';
 import type { KnownDeployment, KnownNode } from './deployment.ts';
-import { CALLER, DAY_MS, HOUR_MS, type OpenWorld, OTHER, SPACE, upload, type World } from './world.ts';
+import type { DamagedCopy } from './subject.ts';
+import { CALLER, DAY_MS, HOUR_MS, OTHER, SPACE, upload, type World } from './world.ts';
 
 const STEPS_MAX = 50;
 /** so that a list has several pages */
@@ -30,16 +31,24 @@ export interface Verdict {
   readonly isWholeAgain: boolean;
 }
 
+/** what a server says that does not start, or a check that cannot be made */
+const REMEDY = /restore a backup of the folder/;
+
 type Status = number;
 
 /** Runs everything on it, and leaves it. */
-export async function judge(open: OpenWorld, known: KnownDeployment): Promise<Verdict> {
+export async function judge(
+  { open, mayRefuse = false }: Pick<DamagedCopy, 'open' | 'mayRefuse'>,
+  known: KnownDeployment,
+): Promise<Verdict> {
   const wrong: string[] = [];
   let world: World;
   try {
     world = await open(known.now, 2);
   } catch (error) {
-    return { wrong: [`the server does not start: ${String(error)}`], isSeen: true, isWholeAgain: false };
+    const isRight = mayRefuse && REMEDY.test(String(error));
+    if (!isRight) wrong.push(`the server does not start: ${String(error)}`);
+    return { wrong, isSeen: true, isWholeAgain: false };
   }
   let isSeen = false;
   let isWholeAgain = true;
@@ -57,7 +66,9 @@ export async function judge(open: OpenWorld, known: KnownDeployment): Promise<Ve
     isWholeAgain = known.nodes.every((node) => !node.isHeld || after.get(node.hash) === 200);
     if (!isWholeAgain) await healAll(world, known, after, wrong);
   } catch (error) {
-    wrong.push(`it fails: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+    const isRight = mayRefuse && REMEDY.test(String(error));
+    if (isRight) isSeen = true;
+    else wrong.push(`it fails: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
   } finally {
     wrong.push(...world.fatal.map((error) => `the process would end: ${error.message}`));
     await world.close().catch((error: unknown) => wrong.push(`it does not close: ${String(error)}`));

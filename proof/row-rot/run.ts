@@ -46,7 +46,7 @@ export async function runRowRot(wanted: RowRotWanted): Promise<RowRotResult> {
 
 async function judgeCopy(copy: DamagedCopy, known: KnownDeployment): ReturnType<typeof judge> {
   try {
-    return await judge(copy.open, known);
+    return await judge(copy, known);
   } finally {
     await copy.remove();
   }

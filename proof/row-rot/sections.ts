@@ -3,14 +3,18 @@ import { openPostgres } from '../../test/support/postgres-server.ts';
 import { makeTempFolder } from '../../test/support/temp-folder.ts';
 import type { SectionResult, SectionWork } from '../section.ts';
 import { folderSubject } from './folder.ts';
+import { pagesSubject } from './pages.ts';
 import { postgresSubject } from './postgres.ts';
 import { runRowRot } from './run.ts';
 import type { Subject } from './subject.ts';
 
-export async function rowRotSection(work: SectionWork): Promise<SectionResult> {
+export const rowRotSection = (work: SectionWork): Promise<SectionResult> => rotFolder(folderSubject, work);
+export const pageRotSection = (work: SectionWork): Promise<SectionResult> => rotFolder(pagesSubject, work);
+
+async function rotFolder(subjectIn: (folder: string) => Subject, work: SectionWork): Promise<SectionResult> {
   const folder = makeTempFolder('row-rot', { fast: true });
   try {
-    return await rotUntilOver(folderSubject(folder.path), work);
+    return await rotUntilOver(subjectIn(folder.path), work);
   } finally {
     folder.remove();
   }

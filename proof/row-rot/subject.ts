@@ -18,5 +18,7 @@ export interface Wrong {
 
 export interface DamagedCopy {
   readonly open: OpenWorld;
+  /** the damage is of what no row can be read without: a server that says what to do is right not to start */
+  readonly mayRefuse?: boolean;
   remove(): Promise<void>;
 }
