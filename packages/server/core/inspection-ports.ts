@@ -104,7 +104,7 @@ export interface SpaceSnapshot {
 }
 
 /** How a look at the pages of a store is followed and ended. */
-export interface PageLook {
+interface PageLook {
   readonly signal: AbortSignal;
   /** is told which table is looked at next */
   readonly onTable: (table: string) => void;
