@@ -30,7 +30,10 @@ interface ZstdRuntime {
 
 /** Level 3 takes up to two thirds more time, and saves 1 to 4 % of the bytes (docs/dependencies.md). */
 const COMPRESSION_LEVEL = 1;
-/** The level for nodes of 16 KiB and more, on other threads: they hold most of the bytes that level 3 can save. */
+/** Larger nodes hold most of the bytes that a higher level saves. */
+const COMPRESSION_LEVEL_LARGER = 2;
+const LARGER_BYTES_MIN = 16 * 1024;
+/** On other threads, for chunks of large files. */
 const COMPRESSION_LEVEL_ASIDE = 3;
 
 const RUNTIME: ZstdRuntime = { bun: (globalThis as { Bun?: BunZstd }).Bun, zlib };
@@ -57,7 +60,11 @@ export function findZstd(runtime: ZstdRuntime = RUNTIME): Zstd | undefined {
   }
   // Half the time of the same in node:zlib.
   return {
-    compress: unlessRandom((bytes) => bun.zstdCompressSync(bytes, { level: COMPRESSION_LEVEL })),
+    compress: unlessRandom((bytes) =>
+      bun.zstdCompressSync(bytes, {
+        level: bytes.length < LARGER_BYTES_MIN ? COMPRESSION_LEVEL : COMPRESSION_LEVEL_LARGER,
+      }),
+    ),
     compressAside: (bytes) =>
       looksRandom(bytes) ? undefined : bun.zstdCompress(bytes, { level: COMPRESSION_LEVEL_ASIDE }),
     release: releaseOwn,

@@ -59,8 +59,8 @@ const SENDING_MS_SLOW = 20_000;
 const FLUSHED_MAX = 3;
 /** Compressing less never saves a tenth that is worth the time. */
 const COMPRESSED_BYTES_MIN = 96;
-/** Compressing less takes no longer than handing it to another thread. */
-const COMPRESSED_ASIDE_BYTES_MIN = 16 * 1024;
+/** Larger than a file of one piece: chunks of large files are compressed on other threads. For less, the promise costs too much. */
+const COMPRESSED_ASIDE_BYTES_MIN = 513 * 1024;
 /** How long packs are made before others get a turn, ms. */
 const MAKING_MS_MAX = 20;
 

@@ -46,12 +46,15 @@ export class DirectoryWriter {
     this.#takeNode = takeNode;
   }
 
-  /** Await what it returns before the next call. */
-  async add(entry: ComingEntry): Promise<void> {
+  /** Await what it returns before the next call: it is a promise only where a page may be full. */
+  add(entry: ComingEntry): void | Promise<void> {
     // The failure is thrown when the page is full and its entries are awaited.
     if (entry instanceof Promise) entry.catch(() => undefined);
     this.#coming.push(entry);
-    if (this.#coming.length < PAGE_ENTRIES_MAX) return;
+    if (this.#coming.length >= PAGE_ENTRIES_MAX) return this.#fill();
+  }
+
+  async #fill(): Promise<void> {
     await this.#settle();
     if (this.#entries.length >= PAGE_ENTRIES_MAX) await this.#closePage();
   }

@@ -11,7 +11,7 @@ import { type ByteString, displayName } from '../byte-names.ts';
 import type { FileStats } from '../entry-stats.ts';
 import { digestAtOnce } from '../node-digest.ts';
 import type { FolderState } from './folder-state.ts';
-import { fingerprintOf, hashFile, type TakeNode } from './hash-file.ts';
+import { fingerprintOf, type HashedFile, hashFile, type TakeNode } from './hash-file.ts';
 import type { SeenEntries } from './seen-entries.ts';
 import type { SourceFolder } from './source-tree.ts';
 import { isSameFingerprint, type SeenEntry } from './stat-pages.ts';
@@ -40,9 +40,6 @@ export interface FoundEntry {
 const SETTLED_AFTER_MS = 100;
 const SETTLED_AFTER_COARSE_MS = 2_100;
 
-/** Nodes of files that are taken while others are read: as many as two other threads have work for. */
-const TAKING_MAX = 4;
-
 export interface EntryReaderOptions {
   readonly recordsMtime: boolean;
   /** Entries, as people see them, that are read even if they look unchanged. */
@@ -57,8 +54,6 @@ export class EntryReader {
   readonly #distrusted: ReadonlySet<string>;
   readonly #takeNode: TakeNode | undefined;
   readonly #progress: Pick<ProgressReporter, 'warn'>;
-  readonly #taking = new Set<Promise<void>>();
-  #failure: { readonly error: unknown } | undefined;
 
   constructor(state: FolderState, { recordsMtime, distrusted, takeNode, progress }: EntryReaderOptions) {
     this.#state = state;
@@ -79,8 +74,8 @@ export class EntryReader {
     return isExecutableNow === known.isExecutable ? known : { ...known, isExecutable: isExecutableNow };
   }
 
-  /** `onRead` hears how a large file gets on. Rejects with FileBusyError or what the system says. */
-  read(found: FoundEntry, onRead: (bytes: number) => void): Promise<SeenEntry> {
+  /** `onRead` hears how a large file gets on. Throws or rejects with FileBusyError or what the system says. */
+  read(found: FoundEntry, onRead: (bytes: number) => void): SeenEntry | Promise<SeenEntry> {
     return found.stats.isSymbolicLink() ? this.#readLink(found) : this.#readFile(found, onRead);
   }
 
@@ -94,16 +89,17 @@ export class EntryReader {
     return undefined;
   }
 
-  async #readFile(found: FoundEntry, onRead: (bytes: number) => void): Promise<SeenEntry> {
-    const { source, name, directory } = found;
+  #readFile(found: FoundEntry, onRead: (bytes: number) => void): SeenEntry | Promise<SeenEntry> {
+    const { source, stats, isSurveyed } = found;
     const seenAt = Date.now();
     const open = (): number => source.folder.openFile(source.name);
-    const { hash, bytes, stats, indexNodes, taking } = await hashFile(open, found.stats, {
-      onRead,
-      takeNode: this.#takeNode,
-      isSurveyed: found.isSurveyed,
-    });
-    if (taking !== undefined) await this.#goOnWhile(taking);
+    const hashed = hashFile(open, stats, { onRead, takeNode: this.#takeNode, isSurveyed });
+    if (hashed instanceof Promise) return hashed.then((file) => this.#keepFile(found, seenAt, file));
+    return this.#keepFile(found, seenAt, hashed);
+  }
+
+  #keepFile(found: FoundEntry, seenAt: number, { hash, bytes, stats, indexNodes }: HashedFile): SeenEntry {
+    const { name, directory } = found;
     const entry = this.#describe(found, 'file', stats, seenAt, {
       hash,
       bytes,
@@ -116,28 +112,6 @@ export class EntryReader {
       this.#state.saveSometimes();
     }
     return entry;
-  }
-
-  /** Rejects with what taking a node failed with, this one or one before. */
-  async #goOnWhile(taking: Promise<void>): Promise<void> {
-    const ending = taking
-      .catch((error: unknown) => {
-        this.#failure ??= { error };
-      })
-      .finally(() => this.#taking.delete(ending));
-    this.#taking.add(ending);
-    if (this.#taking.size >= TAKING_MAX) await Promise.race(this.#taking);
-    this.#throwIfFailed();
-  }
-
-  /** The nodes of all files that were read were taken. */
-  async taken(): Promise<void> {
-    await Promise.all(this.#taking);
-    this.#throwIfFailed();
-  }
-
-  #throwIfFailed(): void {
-    if (this.#failure !== undefined) throw this.#failure.error;
   }
 
   async #readLink(found: FoundEntry): Promise<SeenEntry> {

@@ -42,8 +42,6 @@ export interface HashedFile extends BuiltFile {
   readonly stats: FileStats;
   /** index nodes of a larger file, none of a small one */
   readonly indexNodes: readonly IndexNode[];
-  /** Settles when the node of a small file was taken, if that takes time: the next file may be read meanwhile. */
-  readonly taking?: Promise<void> | undefined;
 }
 
 interface IndexNode {
@@ -83,24 +81,36 @@ export interface HashFileOptions {
 }
 
 /**
- * The file that `stats` was taken of; `open` gives a descriptor of it. A file that only grows is taken to the length that it had in
- * `stats`: the same bytes twice prove that nothing else changed. Rejects with FileBusyError, or what the system says.
+ * The file that `stats` was taken of; `open` gives a descriptor of it. A small file is there at once, unless its node has to wait or
+ * it has changed. A file that only grows is taken to the length that it had in `stats`: the same bytes twice prove that nothing
+ * else changed. Throws or rejects with FileBusyError, or what the system says.
  */
-export async function hashFile(
+export function hashFile(
   open: () => number,
   stats: FileStats,
   options: HashFileOptions,
+): HashedFile | Promise<HashedFile> {
+  const offered = new OfferedBytes();
+  const read = (before: FileStats): Attempt | Promise<Attempt> => {
+    offered.startReading();
+    if (before.size <= CHUNK_BYTES_MIN) return hashSmall(open, before, options, offered);
+    return hashLarge(open, before, options, offered);
+  };
+  const first = read(stats);
+  return 'hash' in first ? first : readUntilSettled(first, stats, read, options.isSurveyed === true);
+}
+
+async function readUntilSettled(
+  first: Attempt | Promise<Attempt>,
+  stats: FileStats,
+  read: (before: FileStats) => Attempt | Promise<Attempt>,
+  isSurveyed: boolean,
 ): Promise<HashedFile> {
   let before = stats;
   let lies = 0;
   let start: ReadStart | undefined;
-  const offered = new OfferedBytes();
-  for (let attempt = options.isSurveyed ? UNCOUNTED : 0; ; attempt += 1) {
-    offered.startReading();
-    const hashed =
-      before.size <= CHUNK_BYTES_MIN
-        ? await hashSmall(open, before, options, offered)
-        : await hashLarge(open, before, options, offered);
+  for (let attempt = isSurveyed ? UNCOUNTED : 0, reading = first; ; attempt += 1, reading = read(before)) {
+    const hashed = await reading;
     if (!('changedTo' in hashed)) return hashed;
     const isSameStart = start !== undefined && start.hash === hashed.start?.hash;
     if (hashed.start !== undefined && isSameStart) return { ...hashed.start, stats: hashed.changedTo };
@@ -117,9 +127,7 @@ export async function hashFile(
       throw new FileBusyError(`it changed each of the ${ATTEMPTS_MAX} times it was read`);
     }
     // The survey was long ago: such a file is looked at again before its length counts.
-    const isFirstLook = options.isSurveyed === true && attempt === UNCOUNTED;
-    start = isFirstLook || start !== undefined ? undefined : hashed.start;
-    await hashed.start?.taking;
+    start = attempt === UNCOUNTED || start !== undefined ? undefined : hashed.start;
     if (start !== undefined) continue;
     before = hashed.changedTo;
     await setTimeout(RETRY_DELAYS_MS[attempt] ?? 0);
@@ -171,54 +179,48 @@ const chunkHeader = (size: number): Uint8Array =>
   encodeNodeHeader({ contentType: CHUNK_CONTENT_TYPE, refs: [], size });
 /** The same for every size. */
 const FILE_HEADER_BYTES = fileHeader(0).length;
-/** A larger file has memory of its own, because the next may be read while one is taken. */
-const SHARED_BYTES_MAX = 16 * 1024;
-/** One small file at a time, as the node that it makes. */
-const sharedNode = new Uint8Array(FILE_HEADER_BYTES + SHARED_BYTES_MAX + 1);
+/** Each holds one small file as the node that it makes, and one byte more. */
+const spareArenas: Uint8Array[] = [];
 
-async function hashSmall(
+function hashSmall(
   open: () => number,
   before: FileStats,
   { takeNode }: HashFileOptions,
   offered: OfferedBytes,
-): Promise<Attempt> {
-  const isShared = before.size <= SHARED_BYTES_MAX;
-  const memory = isShared ? sharedNode : chunkMemory.take(FILE_HEADER_BYTES + before.size + 1);
-  let isLent = false;
+): Attempt | Promise<Attempt> {
+  const arena = spareArenas.pop() ?? new Uint8Array(FILE_HEADER_BYTES + CHUNK_BYTES_MIN + 1);
+  let taking: void | Promise<void> = undefined;
   try {
-    const { bytes: found, stats } = readSmall(open, before.size, memory.subarray(FILE_HEADER_BYTES));
-    const isOtherLength = found !== before.size;
+    const bytes = before.size;
+    const { bytes: found, stats } = readSmall(open, bytes, arena);
+    const isOtherLength = found !== bytes;
     const isOther = isOtherLength || isChanged(before, stats);
     if (isOther && !hasGrown(before, stats, found)) return { changedTo: stats, isOtherLength };
-    const bytes = before.size;
-    memory.set(fileHeader(bytes));
-    const canonical = memory.subarray(0, FILE_HEADER_BYTES + bytes);
+    arena.set(fileHeader(bytes));
+    const canonical = arena.subarray(0, FILE_HEADER_BYTES + bytes);
     const hash = digestWhole(canonical);
-    const taking = takeNode?.(hash, canonical, offered.addWhole(bytes));
-    let hashed: ReadStart = { hash, bytes, indexNodes: [] };
-    if (taking instanceof Promise && isShared) await taking;
-    else if (taking instanceof Promise) {
-      isLent = true;
-      hashed = { ...hashed, taking: taking.finally(() => chunkMemory.give(memory)) };
-    }
-    return isOther ? { changedTo: stats, isOtherLength, start: hashed } : { ...hashed, stats };
+    const read = { hash, bytes, indexNodes: [] };
+    const attempt = isOther ? { changedTo: stats, isOtherLength, start: read } : { ...read, stats };
+    taking = takeNode?.(hash, canonical, offered.addWhole(bytes));
+    if (!(taking instanceof Promise)) return attempt;
+    return taking.then(() => attempt).finally(() => spareArenas.push(arena));
   } finally {
-    if (!isLent) chunkMemory.give(memory);
+    if (!(taking instanceof Promise)) spareArenas.push(arena);
   }
 }
 
-/** As many bytes as the file has, or one more than `size` if it has more. */
+/** As many bytes as the file has, or one more than `size` if it has more, behind the header of `arena`. */
 function readSmall(
   open: () => number,
   size: number,
-  memory: Uint8Array,
+  arena: Uint8Array,
 ): { readonly bytes: number; readonly stats: FileStats } {
   const file = open();
   try {
     let bytes = 0;
     for (;;) {
       // One byte more is asked for: what comes shows whether that is the end.
-      const count = readSync(file, memory, bytes, size + 1 - bytes, null);
+      const count = readSync(file, arena, FILE_HEADER_BYTES + bytes, size + 1 - bytes, null);
       bytes += count;
       if (count === 0 || bytes >= size) break;
     }

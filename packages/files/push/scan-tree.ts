@@ -135,7 +135,6 @@ class Scan {
       const stats = this.#tree.lookAtRoot();
       const row = this.#directoryRow(ABOVE_ROOT, ROOT_NAME);
       const entry = await this.#scanRoot(stats, row);
-      await this.#reader.taken();
       this.#problems.throwIfStrict();
       for (const path of this.#unmet) this.#problems.add(toByteString(path), GONE);
       const kind = kindOf(stats);
@@ -197,10 +196,9 @@ class Scan {
       if (performance.now() > this.#turnEndsAt) await this.#yield();
       const visited = this.#visit(name, folder, surveyed?.files[index]);
       index += 1;
-      await writer.add(visited instanceof Promise ? (await visited).coming : visited);
+      const adding = writer.add(visited instanceof Promise ? (await visited).coming : visited);
+      if (adding !== undefined) await adding;
     }
-    // The receiver of the nodes knows by the root that nothing follows.
-    if (path === '') await this.#reader.taken();
     const built = await writer.finish();
     if (built.isChanged && !row.isNew) this.#state.dropMissing(row.id, (name) => names.has(name));
     this.#state.saveSometimes();
@@ -289,7 +287,7 @@ class Scan {
     stats: FileStats,
     { source, row, seen }: Folder,
     isSurveyed = false,
-  ): SeenEntry | Promise<Visited> {
+  ): SeenEntry | undefined | Promise<Visited> {
     const found: FoundEntry = {
       path,
       name,
@@ -299,18 +297,23 @@ class Scan {
       isSurveyed,
     };
     const known = this.#reader.findKnown(found, seen);
-    if (known === undefined) return this.#startReading(found);
+    if (known === undefined) return isLarge(stats) ? this.#startReading(found) : this.#readSmall(found);
     this.#count(1, known.bytes);
     return known;
   }
 
+  /** A promise only where the entry, or its node, has to wait. */
+  #readSmall(found: FoundEntry): SeenEntry | undefined | Promise<Visited> {
+    const entry = this.#read(found);
+    return entry instanceof Promise ? entry.then((coming) => ({ coming })) : entry;
+  }
+
   async #startReading(found: FoundEntry): Promise<Visited> {
-    if (!isLarge(found.stats)) return { coming: await this.#read(found) };
     while (this.#reading.size >= LARGE_FILES_MAX) await Promise.race(this.#reading);
     const name = displayName(found.path === '' ? this.#options.root : found.path);
     this.#item = name;
     const endWait = this.#options.progress.waitFor(`reading ${name}`);
-    const reading = this.#read(found).finally(() => {
+    const reading = Promise.resolve(this.#read(found)).finally(() => {
       endWait();
       this.#reading.delete(reading);
     });
@@ -320,28 +323,34 @@ class Scan {
     return { coming: reading };
   }
 
-  async #read(found: FoundEntry): Promise<SeenEntry | undefined> {
+  #read(found: FoundEntry): SeenEntry | undefined | Promise<SeenEntry | undefined> {
     this.#options.signal?.throwIfAborted();
-    if (this.#isSurveyDue(found)) await this.#survey.make();
+    this.#unsurveyedBytes += found.stats.size;
+    const isSurveyDue = this.#unsurveyedBytes > UNSURVEYED_BYTES_MAX && !this.#survey.isMade;
+    if (isSurveyDue) return this.#survey.make().then(() => this.#readNow(found));
+    return this.#readNow(found);
+  }
+
+  #readNow(found: FoundEntry): SeenEntry | undefined | Promise<SeenEntry | undefined> {
     let readBytes = 0;
-    try {
-      const entry = await this.#reader.read(found, (more) => {
-        this.#options.signal?.throwIfAborted();
-        readBytes += more;
-        this.#count(0, more);
-        this.#report();
-      });
+    const take = (entry: SeenEntry): SeenEntry => {
       this.#readCount += 1;
       this.#count(1, entry.bytes - readBytes);
       return entry;
+    };
+    const onRead = (more: number): void => {
+      this.#options.signal?.throwIfAborted();
+      readBytes += more;
+      this.#count(0, more);
+      this.#report();
+    };
+    try {
+      const reading = this.#reader.read(found, onRead);
+      if (!(reading instanceof Promise)) return take(reading);
+      return reading.then(take).catch((error: unknown) => this.#takeFailure(found.path, error));
     } catch (error) {
       return this.#takeFailure(found.path, error);
     }
-  }
-
-  #isSurveyDue({ stats }: FoundEntry): boolean {
-    this.#unsurveyedBytes += stats.size;
-    return this.#unsurveyedBytes > UNSURVEYED_BYTES_MAX;
   }
 
   /** A failure of the entry itself is a problem to tell; any other ends the scan. */

@@ -49,16 +49,21 @@ const IGNORE_FILE_BYTES_MAX = 1024 * 1024;
 export class Survey {
   readonly folders = new SurveyedFolders();
   readonly #options: SurveyOptions;
-  #made: Promise<void> | undefined;
+  #making: Promise<void> | undefined;
+  #isMade = false;
 
   constructor(options: SurveyOptions) {
     this.#options = options;
   }
 
+  get isMade(): boolean {
+    return this.#isMade;
+  }
+
   /** Rejects with ScanError, or the reason of the signal. */
   make(): Promise<void> {
-    this.#made ??= this.#make();
-    return this.#made;
+    this.#making ??= this.#make();
+    return this.#making;
   }
 
   async #make(): Promise<void> {
@@ -66,6 +71,7 @@ export class Survey {
     const opened = tree ?? new SourceTree(root);
     try {
       await surveyTree(this.#options, opened, this.folders);
+      this.#isMade = true;
     } finally {
       if (opened !== tree) opened.close();
     }
