@@ -189,7 +189,7 @@ function hashSmall(
   offered: OfferedBytes,
 ): Attempt | Promise<Attempt> {
   const arena = spareArenas.pop() ?? new Uint8Array(FILE_HEADER_BYTES + CHUNK_BYTES_MIN + 1);
-  let taking: void | Promise<void> = undefined;
+  let taking: ReturnType<TakeNode> | undefined;
   try {
     const bytes = before.size;
     const { bytes: found, stats } = readSmall(open, bytes, arena);
