@@ -1,6 +1,6 @@
 /**
- * Brings a database to this build's schema, also if many processes start at once. The row of `holdfast_schema` is the lock. The
- * migrations, their number and the oldest build that may use the result are written in one transaction.
+ * Brings a database to this build's schema, also if many processes start at once. A new database gets all of it in one transaction, whose
+ * lock is the row of `holdfast_schema`. One that is in use is migrated in steps (migration-steps.ts).
  */
 
 import { codeOf } from '../../error-code.ts';
@@ -8,6 +8,7 @@ import { EngineRefused } from '../refused.ts';
 import { decideMigration, type Migration, type SchemaVersion, versionAfter } from '../schema-version.ts';
 import { assertFit } from './database-fitness.ts';
 import { isRepeatable, storageError } from './failure.ts';
+import { migrateInSteps, READ_VERSION, withoutConcurrency } from './migration-steps.ts';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };
 import apps from './migrations/0002-apps.sql' with { type: 'text' };
 import copyMarks from './migrations/0003-copy-marks.sql' with { type: 'text' };
@@ -26,8 +27,11 @@ import moreSums from './migrations/0015-more-sums.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
-/** In order; a migration that has shipped is never edited. */
-const MIGRATIONS: readonly Migration[] = [
+/**
+ * In order. A migration that has shipped is edited only in how it gets there: each statement is a step that servers go on beside, so an
+ * index of a table that was there before is made CONCURRENTLY, and rows are changed by pages.
+ */
+export const MIGRATIONS: readonly Migration[] = [
   { sql: initial, minCompatible: 1 },
   { sql: apps, minCompatible: 2 },
   { sql: copyMarks, minCompatible: 3 },
@@ -49,23 +53,21 @@ const MIGRATIONS: readonly Migration[] = [
   { sql: moreSums, minCompatible: 15 },
 ];
 
-/** ms all migrations may take, and the wait for another process that runs them */
+/** ms that making a new schema may take, and the wait for another process that makes it */
 const PATIENCE_MS = 30 * 60_000;
 const ATTEMPTS_MAX = 10;
 const PAUSE_MS = 100;
 
 const CREATE_TABLE = `CREATE TABLE IF NOT EXISTS holdfast_schema (
-  id smallint PRIMARY KEY CHECK (id = 1), version integer NOT NULL, min_compatible_version integer NOT NULL DEFAULT 0
+  id smallint PRIMARY KEY CHECK (id = 1), version integer NOT NULL, min_compatible_version integer NOT NULL DEFAULT 0,
+  step integer NOT NULL DEFAULT 0, place text
 )`;
 const CREATE_ROW = 'INSERT INTO holdfast_schema (id, version) VALUES (1, 0) ON CONFLICT DO NOTHING';
-const HAS_COLUMN = `SELECT 1 AS one FROM pg_attribute
-  WHERE attrelid = 'holdfast_schema'::regclass AND attname = 'min_compatible_version'`;
-/** Tables of builds that did not record it lack the column. */
-const ADD_COLUMN =
-  'ALTER TABLE holdfast_schema ADD COLUMN IF NOT EXISTS min_compatible_version integer NOT NULL DEFAULT 0';
-/** As JSON, because the column may be missing. */
-const READ_VERSION = `SELECT version, coalesce((to_jsonb(s) ->> 'min_compatible_version')::integer, 0) AS "minCompatible"
-  FROM holdfast_schema s WHERE id = 1`;
+const HAS_COLUMNS = `SELECT 1 AS one FROM pg_attribute
+  WHERE attrelid = 'holdfast_schema'::regclass AND attname = 'place'`;
+/** Tables of builds that did not record these lack the columns. */
+const ADD_COLUMNS = `ALTER TABLE holdfast_schema ADD COLUMN IF NOT EXISTS min_compatible_version integer NOT NULL DEFAULT 0,
+  ADD COLUMN IF NOT EXISTS step integer NOT NULL DEFAULT 0, ADD COLUMN IF NOT EXISTS place text`;
 const NAME = 'the database';
 /** What a process gets when another has created the same table at the same time. */
 const MADE_BY_ANOTHER: ReadonlySet<string> = new Set(['23505', '42P07', '42710']);
@@ -81,8 +83,8 @@ export async function migrate(
   try {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        await pool.lend((connection) => migrateOnce(connection, migrations));
-        return;
+        const isLeft = await pool.lend((connection) => prepare(connection, migrations));
+        return isLeft ? await migrateInSteps(pool, NAME, migrations) : undefined;
       } catch (error) {
         const isPassing = isRepeatable(error) || MADE_BY_ANOTHER.has(codeOf(error) ?? '');
         if (!isPassing || attempt === ATTEMPTS_MAX) throw error;
@@ -112,12 +114,13 @@ export async function assertUsable(pool: PostgresPool): Promise<void> {
   }
 }
 
-async function migrateOnce(connection: PostgresConnection, migrations: readonly Migration[]): Promise<void> {
+/** Makes the schema of a new database. Resolves whether there is an older one. */
+async function prepare(connection: PostgresConnection, migrations: readonly Migration[]): Promise<boolean> {
   const found = await findVersion(connection);
-  if (found !== undefined && !decideMigration(NAME, found, migrations)) return;
+  if (found !== undefined && !decideMigration(NAME, found, migrations)) return false;
   if (found === undefined || found.version === 0) await assertNobodysTables(connection, migrations);
   await makeVersionRow(connection);
-  await connection.withPatience(PATIENCE_MS, async () => {
+  return connection.withPatience(PATIENCE_MS, async () => {
     await connection.script(
       `BEGIN; SET LOCAL statement_timeout = ${PATIENCE_MS}; SET LOCAL lock_timeout = ${PATIENCE_MS}`,
     );
@@ -125,12 +128,17 @@ async function migrateOnce(connection: PostgresConnection, migrations: readonly 
       const { rows } = await connection.script(`${READ_VERSION} FOR UPDATE`);
       const before = rows[0] as unknown as SchemaVersion;
       const isDue = decideMigration(NAME, before, migrations);
-      const after = isDue ? versionAfter(migrations) : before;
-      for (const { sql } of migrations.slice(before.version)) await connection.script(sql);
+      if (before.version > 0) {
+        await connection.script('ROLLBACK');
+        return isDue;
+      }
+      const after = versionAfter(migrations);
+      for (const { sql } of migrations) await connection.script(withoutConcurrency(sql));
       const { command } = await connection.script(
         `UPDATE holdfast_schema SET version = ${after.version}, min_compatible_version = ${after.minCompatible}; COMMIT`,
       );
       if (command !== 'COMMIT') throw new Error('PostgreSQL rolled the migration back');
+      return false;
     } catch (error) {
       await connection.script('ROLLBACK').catch(() => undefined);
       throw error;
@@ -138,7 +146,7 @@ async function migrateOnce(connection: PostgresConnection, migrations: readonly 
   });
 }
 
-const MADE_RELATION = /^CREATE (?:UNLOGGED )?(?:TABLE|INDEX) (?:IF NOT EXISTS )?(\w+)/gm;
+const MADE_RELATION = /^CREATE (?:UNLOGGED )?(?:TABLE|INDEX) (?:CONCURRENTLY )?(?:IF NOT EXISTS )?(\w+)/gm;
 const FIND_RELATIONS = `SELECT relname::text AS name FROM pg_class
   WHERE relnamespace = current_schema()::regnamespace AND relname = ANY($1::text[]) ORDER BY relname`;
 
@@ -164,8 +172,8 @@ async function assertNobodysTables(
 /** Looks before it alters: the table's lock would wait for a migration that another process runs. */
 async function makeVersionRow(connection: PostgresConnection): Promise<void> {
   await connection.script(CREATE_TABLE);
-  const { rows } = await connection.script(HAS_COLUMN);
-  if (rows.length === 0) await connection.script(ADD_COLUMN);
+  const { rows } = await connection.script(HAS_COLUMNS);
+  if (rows.length === 0) await connection.script(ADD_COLUMNS);
   await connection.script(CREATE_ROW);
 }
 

@@ -1,3 +1,3 @@
 -- Every process looks every few seconds which Spaces have rotten nodes: that costs nothing where there are none.
 
-CREATE INDEX nodes_rotten ON nodes (space) WHERE state = 2;
+CREATE INDEX CONCURRENTLY nodes_rotten ON nodes (space) WHERE state = 2;

@@ -6,7 +6,7 @@ ALTER TABLE nodes ADD COLUMN stored_size bigint, ADD COLUMN packed boolean NOT N
 -- Where the record of a pack is; NULL: the bytes are an object of their own.
 ALTER TABLE contents ADD COLUMN pack bytea, ADD COLUMN pack_offset bigint, ADD COLUMN stored_length bigint,
   ADD COLUMN codec smallint;
-CREATE INDEX contents_by_pack ON contents (space, pack, pack_offset) WHERE pack IS NOT NULL;
+CREATE INDEX CONCURRENTLY contents_by_pack ON contents (space, pack, pack_offset) WHERE pack IS NOT NULL;
 
 CREATE TABLE packs (
   space uuid NOT NULL,

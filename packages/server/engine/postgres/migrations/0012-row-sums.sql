@@ -16,4 +16,4 @@ ALTER TABLE balances ADD COLUMN row_sum bigint;
 ALTER TABLE balance_history ADD COLUMN row_sum bigint;
 -- request_sum: over the name of the commit alone. By it a commit is found whose request id or domain is damaged.
 ALTER TABLE root_ref_commits ADD COLUMN row_sum bigint, ADD COLUMN request_sum bigint;
-CREATE INDEX root_ref_commits_by_sum ON root_ref_commits (space, request_sum) WHERE request_sum IS NOT NULL;
+CREATE INDEX CONCURRENTLY root_ref_commits_by_sum ON root_ref_commits (space, request_sum) WHERE request_sum IS NOT NULL;

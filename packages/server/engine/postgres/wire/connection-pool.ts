@@ -70,6 +70,11 @@ export class PostgresPool {
     POOLS.add(this);
   }
 
+  /** Another pool on the same database, for work with limits of its own. The caller closes it. */
+  openAlike({ connectionsMax, limits }: { connectionsMax: number; limits: Partial<PostgresLimits> }) {
+    return new PostgresPool({ ...this.#address, connectionsMax }, { ...this.#limits, ...limits });
+  }
+
   /** what the server calls the sessions */
   get applicationName(): string {
     return this.#address.applicationName;

@@ -66,13 +66,13 @@ const guardBy = (state: string): string =>
 /** $1 the state that READ_STATE answered */
 export const GUARD = guardBy('$1');
 
-/** Only the end of a transaction goes unguarded: it follows a statement that was guarded. */
-const ENDS = /^\s*(?:COMMIT|ROLLBACK)\b/;
+/** These go unguarded: the end of a transaction, which follows a statement that was guarded, and what must be alone in its message. */
+const UNGUARDED = /^\s*(?:COMMIT|ROLLBACK|(?:CREATE|DROP) INDEX CONCURRENTLY)\b/;
 const BEGINS = /^\s*BEGIN\b[^;]*/;
 
 /** Where the guard stands beside the first statement of a flight: a transaction that has read can no longer choose its isolation. */
 export function placeOfGuard(text: string): 'before' | 'after' | undefined {
-  if (ENDS.test(text)) return undefined;
+  if (UNGUARDED.test(text)) return undefined;
   return BEGINS.test(text) ? 'after' : 'before';
 }
 
