@@ -1,8 +1,8 @@
 -- Sums for the rows and figures that had none. NULL: the row is older than its sum, and `fill-sums.ts` gives it one.
 
 -- By the sum alone, which is over the Space too: a commit whose row says another Space is found like one whose row says another domain.
+CREATE INDEX CONCURRENTLY root_ref_commits_by_name ON root_ref_commits (request_sum) WHERE request_sum IS NOT NULL;
 DROP INDEX root_ref_commits_by_sum;
-CREATE INDEX root_ref_commits_by_name ON root_ref_commits (request_sum) WHERE request_sum IS NOT NULL;
 -- count_sum: over the numbers of commits and balances of a domain.
 ALTER TABLE domains ADD COLUMN count_sum bigint;
 ALTER TABLE usage_counters ADD COLUMN row_sum bigint;
