@@ -41,6 +41,8 @@ const TRANSFER = 'packages/server/transfer/';
 const METRICS = 'packages/server/metrics/';
 const SHARES = 'packages/server/shares/';
 const TRACES = 'packages/server/traces/';
+/** Workarounds of the runtime. */
+const RUNTIME = 'packages/server/runtime/';
 
 /** The rooms of trees in the SDK, the lowest first. */
 const TREE_ROOMS = ['format', 'build', 'read', 'jobs', 'walk', 'edit', 'push', 'pull'];
@@ -97,10 +99,17 @@ export const ROOMS: readonly Room[] = [
   },
   {
     folder: 'packages/server/core/',
-    folders: ['packages/server/core/'],
+    folders: ['packages/server/core/', RUNTIME],
     packages: [PROTOCOL],
     nodeModules: false,
     reason: 'core holds the rules: protocol and its own ports only',
+  },
+  {
+    folder: RUNTIME,
+    folders: [RUNTIME],
+    packages: [PROTOCOL, 'bun:ffi'],
+    nodeModules: true,
+    reason: 'a workaround of the runtime knows nothing but the runtime',
   },
   {
     folder: METRICS,
@@ -138,6 +147,7 @@ export const ROOMS: readonly Room[] = [
       'packages/server/auth/',
       'packages/server/audit/',
       METRICS,
+      RUNTIME,
       SHARES,
       TRACES,
     ],
@@ -197,6 +207,7 @@ function engineRoom(store: string, packages: readonly string[], reason: string):
     'packages/server/engine/store-trial.ts',
     'packages/server/core/',
     METRICS,
+    RUNTIME,
     SHARES,
     REGISTRY_PORT,
   ];
@@ -348,6 +359,7 @@ export const COMPOSITION_ROOT = 'packages/server/deployment/open.ts';
  */
 export const FLOORS: readonly RegExp[] = [
   /^packages\/server\/(?:(?:error-code|errors|log|log-output|log-repeats|secret-file|standard-stream)\.ts|package\.json)$/,
+  /^packages\/server\/runtime\//,
   /^packages\/server\/metrics\//,
   /^packages\/server\/traces\//,
   /^packages\/server\/shares\//,

@@ -30,6 +30,9 @@ const BUN_GLOBAL = /(?<![\w.'"])Bun(?=[.([])/;
 const WORLD_GLOBALS =
   /(?<![\w.'"])(?:Date\.now|new Date|Math\.random|setTimeout|setInterval|fetch|console|Bun\.(?:file|write|serve)|process)\b/;
 
+/** What the head of a workaround of the runtime says. */
+const WORKAROUND_HEAD = ['Why: ', 'Since: ', 'Without it: ', 'Goes when: '];
+
 const KEBAB_CASE = /^(?:[a-z0-9]+(?:-[a-z0-9]+)*)(?:\.(?:test|bench|d))?\.(?:ts|tsx|mjs|sql)$/;
 
 /** Every broken rule as one line `path: what is wrong and why`; empty when the house is in order. */
@@ -180,6 +183,12 @@ function findTextViolations({ path, text }: SourceFile): string[] {
     const name = global(WORLD_GLOBALS);
     if (name !== undefined)
       found.push(`${path}: uses ${name}; core reaches the world through its ports only`);
+  }
+  if (path.startsWith('packages/server/runtime/')) {
+    const missing = WORKAROUND_HEAD.filter(
+      (part) => !text.startsWith('/**') || !text.includes(`\n * ${part}`),
+    );
+    if (missing.length > 0) found.push(`${path}: a workaround is headed by ${missing.join(', ')}`);
   }
   return found;
 }

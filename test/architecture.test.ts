@@ -225,6 +225,12 @@ describe('planted violations are found', () => {
     ['default export', 'packages/cli/a.ts', 'export default 1;', /no default exports/],
     ['enum', 'packages/cli/a.ts', 'export enum A {}', /erasable/],
     ['copy that may be a view', 'packages/cli/a.ts', 'const copy = bytes.slice();', /is a view/],
+    [
+      'workaround',
+      'packages/server/runtime/a.ts',
+      '/**\n * Why: x\n * Since: y\n * Goes when: z\n */\n',
+      /headed by Without it: $/,
+    ],
     ['camel case', 'packages/cli/someThing.ts', '', /kebab-case/],
     ['helper', 'packages/cli/test-helper.ts', '', /no Manager/],
     ['long file', 'packages/cli/a.ts', lines(FILE_LINES_MAX + 1), /401 lines/],

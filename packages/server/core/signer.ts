@@ -1,5 +1,5 @@
 /** Signs upload URLs and cursors: HMAC-SHA-256 under a key for each purpose, all drawn from one secret kept with the data. */
-import { hmacSha256 } from './hmac.ts';
+import { hmacSha256 } from '../runtime/hmac.ts';
 import type { Clock, Signer, SigningPurpose } from './ports.ts';
 import { formatSecrets, type SigningSecret, type SigningSecrets } from './signing-secrets.ts';
 

@@ -14,6 +14,8 @@ import { ApiError, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import type { CopySource } from '../core/content-caller.ts';
 import type { Generation, Space } from '../core/model.ts';
 import type { ReadAids } from '../core/ports.ts';
+import { countOpenings } from '../runtime/private-file.ts';
+import { SpareFiles } from '../runtime/spare-files.ts';
 import { exhausted } from '../shares/exhausted.ts';
 import { FairShares, type Hold } from '../shares/fair-shares.ts';
 import { bytesOf, ContentCopy, type CopyPlace, type Piece, PlaceFailed, piecesOf } from './content-copy.ts';
@@ -28,8 +30,6 @@ import {
   SHED_RETRY_AFTER_SECONDS,
 } from './http-limits.ts';
 import { PieceSlots } from './piece-slots.ts';
-import { countOpenings } from './private-file.ts';
-import { SpareFiles } from './spare-files.ts';
 
 /** The request that waits for a copy. */
 export interface CopyWatch {

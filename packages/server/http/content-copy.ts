@@ -2,9 +2,9 @@
 import type { CopySource } from '../core/content-caller.ts';
 import type { Generation } from '../core/model.ts';
 import { CONTENT_PIECE_BYTES } from '../core/ports.ts';
+import { closePrivateFile, createPrivateFile, type PrivateFile, writeAll } from '../runtime/private-file.ts';
+import { discardSpare, type SpareFile, type SpareFiles } from '../runtime/spare-files.ts';
 import type { FairShares, Hold } from '../shares/fair-shares.ts';
-import { closePrivateFile, createPrivateFile, type PrivateFile, writeAll } from './private-file.ts';
-import { discardSpare, type SpareFile, type SpareFiles } from './spare-files.ts';
 
 /** A folder whose file system holds copies. */
 export interface CopyPlace {

@@ -2,7 +2,7 @@
 import type { ContentCaller, CopySource } from '../core/content-caller.ts';
 import type { Space } from '../core/model.ts';
 import type { ReadAids } from '../core/ports.ts';
-import { askCollector } from '../core/release-bytes.ts';
+import { askCollector } from '../runtime/release-bytes.ts';
 import type { Hold } from '../shares/fair-shares.ts';
 import type { ContentCopies } from './content-copies.ts';
 import type { Exchange } from './exchange.ts';

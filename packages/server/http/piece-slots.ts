@@ -1,7 +1,7 @@
 /** Places for the pieces of content that are read at once. */
 import type { Space } from '../core/model.ts';
 import { CONTENT_PIECE_BYTES } from '../core/ports.ts';
-import { releaseBytes } from '../core/release-bytes.ts';
+import { releaseBytes } from '../runtime/release-bytes.ts';
 import { FairQueue } from '../shares/fair-queue.ts';
 
 const SCRATCHES_KEPT_MAX = 8;

@@ -2,7 +2,7 @@
 import { ApiError, JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
 import type { Awaitable } from '../core/awaitable.ts';
 import type { Space } from '../core/model.ts';
-import { askCollector, releaseBytes, releasePiece } from '../core/release-bytes.ts';
+import { askCollector, releaseBytes, releasePiece } from '../runtime/release-bytes.ts';
 import type { Hold } from '../shares/fair-shares.ts';
 import type { WatchedBody } from './body-watch.ts';
 import type { Exchange } from './exchange.ts';

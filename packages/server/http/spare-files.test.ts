@@ -10,8 +10,8 @@ import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { until } from '../../../test/support/until.ts';
 import type { CopySource } from '../core/content-caller.ts';
 import type { ReadAids } from '../core/ports.ts';
+import { SpareFiles } from '../runtime/spare-files.ts';
 import { ContentCopies, type CopyWatch } from './content-copies.ts';
-import { SpareFiles } from './spare-files.ts';
 
 const BLOCK_BYTES = 256 * 1024;
 const cleanups: (() => unknown)[] = [];

@@ -2,10 +2,10 @@
 import { expect, test } from 'bun:test';
 import { closeSync, fstatSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import type { Handler } from '../http/handler.ts';
-import { AcceptThrottle } from './accept-throttle.ts';
+import { AcceptThrottle } from '../runtime/accept-throttle.ts';
+import { findListening, targetOf } from '../runtime/listening-sockets.ts';
 import { parseServeConfig } from './config.ts';
 import { listen } from './listener.ts';
-import { findListening, targetOf } from './listening-sockets.ts';
 
 const CONNECTIONS = 400;
 /** Those between two pulls of the throttle, and some whose bytes came after their connection. */

@@ -3,10 +3,10 @@
 import { formatAuthority } from '../engine/address.ts';
 import { ServeError } from '../errors.ts';
 import type { Handler } from '../http/handler.ts';
-import { routesOf } from '../http/sent-path.ts';
-import { AcceptThrottle } from './accept-throttle.ts';
+import { routesOf } from '../http/routes.ts';
+import { AcceptThrottle } from '../runtime/accept-throttle.ts';
+import { widenBacklog } from '../runtime/widen-backlog.ts';
 import type { ServeConfig } from './config.ts';
-import { widenBacklog } from './widen-backlog.ts';
 
 /** Requests in flight get this long after the drain begins; docs/operations.md promises 10 s. */
 const DRAIN_MS_MAX = 12_000;

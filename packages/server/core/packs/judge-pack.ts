@@ -13,9 +13,9 @@ import {
   type Unzstd,
   unpackRecord,
 } from '@holdfast/protocol';
+import { askCollector, releaseBytes } from '../../runtime/release-bytes.ts';
 import type { Generation, PackCodec, Space } from '../model.ts';
 import { childrenFirst } from '../order-nodes.ts';
-import { askCollector, releaseBytes } from '../release-bytes.ts';
 import { sha256Hex } from '../sha256.ts';
 import { ContentDamaged } from '../store-failure.ts';
 import type { PackRejection } from './pack-model.ts';

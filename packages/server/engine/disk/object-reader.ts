@@ -2,8 +2,8 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Generation } from '../../core/model.ts';
 import { CONTENT_PIECE_BYTES } from '../../core/ports.ts';
-import { releaseBytes } from '../../core/release-bytes.ts';
 import { ContentDamaged } from '../../core/store-failure.ts';
+import { releaseBytes } from '../../runtime/release-bytes.ts';
 import type { BlockIntegrity } from './block-integrity.ts';
 import type { OpenFile } from './files.ts';
 

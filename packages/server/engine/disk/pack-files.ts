@@ -4,8 +4,8 @@
  */
 import type { Generation, Space } from '../../core/model.ts';
 import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/packs/pack-ports.ts';
-import { releaseBytes } from '../../core/release-bytes.ts';
 import { ContentDamaged, ContentLost } from '../../core/store-failure.ts';
+import { releaseBytes } from '../../runtime/release-bytes.ts';
 import { storageError } from '../local-failure.ts';
 import { isRecordIntact, makeRecordIntegrity } from '../packed-object.ts';
 import type { OpenFile } from './files.ts';

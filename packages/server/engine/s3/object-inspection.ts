@@ -2,9 +2,9 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Space } from '../../core/model.ts';
 import type { InspectedObject } from '../../core/ports.ts';
-import { askCollector } from '../../core/release-bytes.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import type { NodeLimits } from '../../core/upload-ports.ts';
+import { askCollector } from '../../runtime/release-bytes.ts';
 import { type AnswerBody, wrongLength } from './answer-body.ts';
 import { etagToIntegrity, findStrongEtag } from './etag.ts';
 import { AttemptFailed } from './failure.ts';

@@ -2,7 +2,7 @@
  * AWS Signature Version 4 of our requests and upload URLs. It is our own code only for speed (docs/dependencies.md): it is
  * synchronous, keeps the key of the day, and covers only what we send: keys that need no escapes, bodies in memory.
  */
-import { hmacSha256 } from '../../core/hmac.ts';
+import { hmacSha256 } from '../../runtime/hmac.ts';
 import type { BucketUrl } from './address.ts';
 import type { Credentials } from './credentials.ts';
 

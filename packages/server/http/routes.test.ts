@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import { SPACE_ROUTES, type SpaceRoute } from '@holdfast/protocol';
 import fc from 'fast-check';
-import { isPathAsSent } from './sent-path.ts';
+import { isPathAsSent } from './routes.ts';
 
 const ROUTE = SPACE_ROUTES.find(({ get }) => get === 'getUsage') as SpaceRoute;
 

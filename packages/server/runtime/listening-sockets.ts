@@ -1,4 +1,9 @@
-/** The sockets that this process listens on, which the runtime does not hand out. */
+/**
+ * Why: the runtime does not hand out the descriptors that it listens on.
+ * Since: Bun 1.4.5 or earlier.
+ * Without it: neither accept-throttle.ts nor widen-backlog.ts can work.
+ * Goes when: both of them have gone.
+ */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 /** Names of the system's own library: the first that can be opened counts. */
