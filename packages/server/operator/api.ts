@@ -75,10 +75,11 @@ function assertMayCall({ live }: OperatorContext, caller: RequestCaller, called:
   );
 }
 
-function noteUnexpected(
-  { log }: OperatorContext,
+/** The answer says that the log has it. */
+export function noteUnexpected(
+  { log }: Pick<OperatorContext, 'log'>,
   path: string,
-  { requestId }: RequestCaller,
+  { requestId }: Pick<RequestCaller, 'requestId'>,
   error: unknown,
 ): void {
   if (isUnexpected(error)) log.error({ path, requestId, err: error }, 'an operation failed unexpectedly');

@@ -3,7 +3,7 @@ import { OTHER_APP } from '../metrics/app-label.ts';
 import { renderScrape } from '../metrics/exposition.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { METRICS, REQUESTS } from '../metrics/server-metrics.ts';
-import { answerApi, isOpenPath, problemAnswer } from './api.ts';
+import { answerApi, isOpenPath, noteUnexpected, problemAnswer } from './api.ts';
 import { API_PATH } from './api-path.ts';
 import { noteRefusal } from './audited.ts';
 import { type ConsoleReach, findConsoleAnswer } from './console-answer.ts';
@@ -55,6 +55,7 @@ export function createOperatorHandler(
     const caller = { peer, requestId: crypto.randomUUID() };
     const response = await answer(parts, request, caller).catch((error: unknown) => {
       const problem = problemOf(error);
+      noteUnexpected(parts.context, request.url, caller, error);
       noteRefusal(parts.context.live?.audit, problem, caller);
       REQUESTS.add({ operation: 'operator', status: String(problem.status), app: OTHER_APP }, 1);
       return problemAnswer(problem, caller, HEADERS_OF[problem.code]);
