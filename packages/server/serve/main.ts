@@ -18,6 +18,8 @@ import { findUnknownVariables, listServeVariables } from './variables.ts';
 
 const SECOND_SIGNAL_EXIT_CODE = 1;
 const ENDED = 'a signal ended the start';
+/** from a signal to the end of a start that does not end by itself */
+const START_END_MS = 10_000;
 
 /** The program that serves, described by the code that starts it. */
 export interface ServingProgram extends StartedProgram {
@@ -48,6 +50,7 @@ export async function serve(
   const givenTokens = await Promise.race([loadGivenTokens(config), told.then((): typeof ENDED => ENDED)]);
   if (givenTokens === ENDED) return;
   const folder = holdFolder(config);
+  const started = endStartAfter(told);
   try {
     const devApp = config.isDev ? await openDevApp(config.dataDir, config.place.rows) : undefined;
     const signInCode = config.isDev ? makeSignInCode() : undefined;
@@ -62,6 +65,7 @@ export async function serve(
     if (config.audit !== undefined) process.on('SIGHUP', () => serving.reopenAudit());
     for (const line of await describeServer(config, serving, program, { devApp, signInCode }))
       printLine(line);
+    started();
     const { host, workers, place } = config;
     const stores = { rows: place.rows.kind, bytes: place.bytes.kind };
     log.info({ host, port: serving.port, workers, ...stores }, 'listening');
@@ -141,6 +145,17 @@ async function describeServer(
     ...lines,
     ...(await devApp.describe({ url, program: program.name, consoleLink, keepAccess: program.keepAccess })),
   ];
+}
+
+/** A start that waits for what never answers ends all the same, some time after a signal. The result is called once it serves. */
+function endStartAfter(told: Promise<NodeJS.Signals>): () => void {
+  let isStarting = true;
+  told.then(() => {
+    if (isStarting) setTimeout(() => isStarting && process.exit(0), START_END_MS).unref();
+  });
+  return () => {
+    isStarting = false;
+  };
 }
 
 function awaitSignal(): Promise<NodeJS.Signals> {

@@ -1,6 +1,6 @@
 /** TLS to a real PostgreSQL that speaks it, and to one that does not: whom each `sslmode` lets us talk to, and that all works over it. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { chmodSync, writeFileSync } from 'node:fs';
+import { chmodSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeAuthority } from '../../../../../test/support/certificates.ts';
 import { type PostgresServer, startPostgres } from '../../../../../test/support/postgres-server.ts';
@@ -206,6 +206,10 @@ test('a password comes from a password file, of the first line that fits', async
     expect(failure.message).not.toContain(password);
     writeFileSync(passfile, '');
   }
+  rmSync(passfile);
+  // Nobody writes to it.
+  Bun.spawnSync(['mkfifo', '-m', '600', passfile]);
+  expect(String(await failureOf(url.href))).toMatch(/is no file/);
 });
 
 test('a socket of this machine is reached by its folder', async () => {

@@ -1,12 +1,11 @@
 /** The socket to PostgreSQL: TCP, or TLS over it as the address asks. */
-import { readFile } from 'node:fs/promises';
 import { createConnection, isIP, type Socket } from 'node:net';
 import { connect as connectTls, TLSSocket } from 'node:tls';
 import { codeOf } from '../../../error-code.ts';
 import { formatAuthority, type PostgresAddress, type PostgresHost } from '../../address.ts';
 import { unusableFile } from '../failure.ts';
 import { endPointOf } from './channel-binding.ts';
-import { readSecret } from './pass-file.ts';
+import { readPlainFile, readSecret } from './pass-file.ts';
 import { MessageWriter } from './wire-messages.ts';
 
 const KEEP_ALIVE_MS = 30_000;
@@ -71,7 +70,7 @@ async function readOwn({ certificateFile, keyFile }: NonNullable<PostgresAddress
 async function readNamed(
   parameter: string,
   path: string,
-  read: () => Promise<string | undefined> = () => readFile(path, 'utf8'),
+  read: () => Promise<string | undefined> = () => readPlainFile(`the file of ${parameter},`, path),
 ): Promise<string> {
   try {
     const text = await read();
