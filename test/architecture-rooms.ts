@@ -76,9 +76,11 @@ export const ROOMS: readonly Room[] = [
     folder: DOORS,
     folders: [
       DOORS,
-      ...['cli-error.ts', 'files.ts', 'terminal/output.ts'].map((file) => `packages/cli/${file}`),
+      ...['cli-error.ts', 'files.ts', 'terminal/output.ts', 'terminal/interruption.ts'].map(
+        (file) => `packages/cli/${file}`,
+      ),
     ],
-    packages: [PROTOCOL, CLIENT, CLIENT_INTERNAL],
+    packages: [PROTOCOL, CLIENT, CLIENT_INTERNAL, 'bun:ffi'],
     nodeModules: true,
     reason: 'a door is a client over the SDK: it knows no command and no server',
   },

@@ -14,7 +14,11 @@ import { nameOf } from './usage-words.ts';
 /** Arguments that may hold a path whose text is not enough; most commands do without the code that follows those. */
 const TO_BE_FOLLOWED = /\.\.(?:\/|$)|\/\.?$/;
 
-const ENDING_ITSELF: ReadonlySet<string> = new Set(['holdfast serve', 'holdfast gateway webdav']);
+const ENDING_ITSELF: ReadonlySet<string> = new Set([
+  'holdfast serve',
+  'holdfast gateway webdav',
+  'holdfast mount',
+]);
 
 /** Whose action has begun. */
 let running: Command | undefined;
@@ -22,7 +26,7 @@ let running: Command | undefined;
 async function run(args: readonly string[]): Promise<ExitCode> {
   try {
     const program = await buildProgram(args);
-    // A server and a gateway have their own way to end: they drain.
+    // A server and a door have their own way to end: they drain.
     program.hook('preAction', async (_, command) => {
       running = command;
       if (!ENDING_ITSELF.has(nameOf(command))) watchForInterruption();

@@ -40,6 +40,7 @@ const GROUPS: readonly (readonly [string, Readonly<Record<string, () => Promise<
   [
     'Doors:',
     {
+      mount: async () => (await import('./commands/mount.ts')).registerMountCommand,
       gateway: async () => (await import('./commands/gateway.ts')).registerGatewayCommand,
     },
   ],

@@ -37,7 +37,9 @@ export function planRuntimeSettings(
     BUN_JSC_thresholdForFTLOptimizeAfterWarmUp: SLOWEST_COMPILER_THRESHOLD,
   };
   if (args[0] === 'pull') wanted.BUN_JSC_forceRAMSize = PULL_MEMORY_BYTES;
-  if (args[0] === 'gateway') wanted.BUN_JSC_forceRAMSize = GATEWAY_MEMORY_BYTES;
+  if (args[0] === 'gateway' || args[0] === 'mount') wanted.BUN_JSC_forceRAMSize = GATEWAY_MEMORY_BYTES;
+  // One of them always waits for the kernel.
+  if (args[0] === 'mount') wanted.UV_THREADPOOL_SIZE = FILE_THREADS;
   if (args[0] === 'serve') {
     const isOnS3 = [...args, environment.HOLDFAST_CONTENT ?? ''].some((word) => word.includes('s3://'));
     const keptMs = isOnS3 ? FREED_MEMORY_KEPT_WITH_S3_MS : FREED_MEMORY_KEPT_MS;

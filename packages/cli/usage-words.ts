@@ -31,7 +31,6 @@ const OTHER_WORDS: Readonly<Record<string, string>> = {
   add: 'a folder is stored by: holdfast push DIR --name NAME',
   create: 'a folder is stored by: holdfast push DIR --name NAME',
   fsck: 'a tree is proven by: holdfast verify NAME; a deployment by: holdfast check',
-  mount: 'a tree is read by: holdfast ls, cat and pull',
 };
 
 const REWORDINGS: readonly (readonly [RegExp, (...parts: string[]) => string])[] = [

@@ -44,7 +44,9 @@ export {
   CHUNK_BYTES_MIN,
   CHUNK_CONTENT_TYPE,
   compareNames,
+  type DirectoryIndexChild,
   FILE_CONTENT_TYPE,
+  type FileIndexChild,
   findSymlinkTargetFault,
   MTIME_NS_MAX,
   MTIME_NS_MIN,
@@ -80,6 +82,8 @@ export { type EarlyCounts, EarlyNodes } from './tree/push/early-nodes.ts';
 export type { PushNode } from './tree/push/node-supply.ts';
 export type { PushPlan } from './tree/push/plan-push.ts';
 export type { PushResult } from './tree/push/push-tree.ts';
+export { type ExpectedDirectoryPart, expectChild, readDirectoryPart } from './tree/read/directory-parts.ts';
+export { type ExpectedFilePart, readFilePart } from './tree/read/file-parts.ts';
 export type { UnprovenRecord } from './tree/read/node-source.ts';
 export type { TreeReader } from './tree/read/open-tree.ts';
 export { diffWithRenames, type Rename } from './tree/walk/diff-renames.ts';

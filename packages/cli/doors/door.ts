@@ -1,6 +1,6 @@
 /**
  * What every gateway has: an address that it says, a password, and an end. A gateway is a client like any other; what a request gets
- * from the server that cannot be reached is 503, and the gateway goes on.
+ * from the server that cannot be reached is 503, and the gateway goes on. Other doors share the last lines of it.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -152,7 +152,7 @@ function describe(error: unknown): DoorError {
       error.code === ('QUOTA_EXCEEDED' as string) ||
       (error.status === 429 && error.retryAfterMs === undefined);
     if (isQuota) return new DoorError(507, error.reason);
-    tellAway(error.reason);
+    tellAway(error.reason, 'requests get 503 meanwhile');
     return new DoorError(503, 'the server cannot be reached, or refuses', {
       'retry-after': `${RETRY_AFTER_S}`,
     });
@@ -161,13 +161,16 @@ function describe(error: unknown): DoorError {
   return new DoorError(500, 'the gateway failed');
 }
 
-let lastTold = '';
+/** What went away for so long and comes again is said again. */
+const TOLD_MS = 60_000;
+let told = { text: '', at: 0 };
 
 /** Once, not for every request. */
-function tellAway(reason: string): void {
-  if (reason === lastTold) return;
-  lastTold = reason;
-  printNote(`holdfast: ${printable(reason)}; requests get 503 meanwhile`);
+export function tellAway(reason: string, meanwhile: string): void {
+  const text = `holdfast: ${printable(reason)}; ${meanwhile}`;
+  const isTold = text === told.text && Date.now() - told.at < TOLD_MS;
+  told = { text, at: Date.now() };
+  if (!isTold) printNote(text);
 }
 
 async function listen(server: Server, { host, port }: Address): Promise<void> {
@@ -184,20 +187,25 @@ async function listen(server: Server, { host, port }: Address): Promise<void> {
   });
 }
 
-function untilSignal(): Promise<void> {
+export function untilSignal(...more: readonly 'SIGHUP'[]): Promise<void> {
   return new Promise((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve());
+    for (const signal of ['SIGTERM', 'SIGINT', ...more] as const) process.once(signal, () => resolve());
   });
 }
 
-/** What is being received is finished, for a while; connections that wait are closed. */
+/** What is being done is finished, for a while. */
+export async function drained(idle: Promise<void>): Promise<void> {
+  const late = new Promise<void>((resolve) => setTimeout(resolve, DRAIN_MS_MAX).unref());
+  await Promise.race([idle, late]);
+}
+
+/** Connections that wait are closed. */
 async function drain(server: Server): Promise<void> {
   server.close();
   const idle = new Promise<void>((resolve) => {
     onIdle = resolve;
     if (active === 0) resolve();
   });
-  const late = new Promise<void>((resolve) => setTimeout(resolve, DRAIN_MS_MAX).unref());
-  await Promise.race([idle, late]);
+  await drained(idle);
   server.closeAllConnections();
 }

@@ -6,7 +6,10 @@ const ID_DIGITS = 8;
 /** By the second that a snapshot was made in; where several share one, digits of the ID follow. */
 export function nameTimes(snapshots: readonly Snapshot[]): ReadonlyMap<string, Snapshot> {
   const seconds = Map.groupBy(snapshots, ({ time }) => {
-    const text = new Date(time).toISOString();
+    const date = new Date(time);
+    // A catalog may hold a time that no calendar has.
+    if (Number.isNaN(date.getTime())) return `${time}ms`;
+    const text = date.toISOString();
     return `${text.slice(0, text.indexOf('.')).replaceAll(':', '-')}Z`;
   });
   const named = [...seconds].flatMap(([second, all]) =>

@@ -27,6 +27,8 @@ export interface TreeLocation {
 /** The same once it is known which tree was meant. */
 export interface LocatedTree extends TreeLocation {
   readonly root: Hash;
+  /** of the snapshot that was named, ms; undefined for a hash */
+  readonly timeMs: number | undefined;
 }
 
 export const NAMES_AUTHORITIES = [OPERATIONS.readContent.authority, OPERATIONS.listRootRefs.authority];
@@ -91,10 +93,10 @@ export async function locateTrees<L extends readonly TreeLocation[]>(
     warnOfUnreadable(read, progress);
     names = read;
   }
-  return locations.map((location) => ({
-    ...location,
-    root: findReference(location.reference, names).hash,
-  })) as { [K in keyof L]: LocatedTree };
+  return locations.map((location) => {
+    const { hash, snapshot } = findReference(location.reference, names);
+    return { ...location, root: hash, timeMs: snapshot?.time };
+  }) as { [K in keyof L]: LocatedTree };
 }
 
 export function warnOfUnreadable({ unreadable }: DomainNames, progress: LocateOptions['progress']): void {

@@ -2,7 +2,6 @@
 import { hostname } from 'node:os';
 import {
   CasError,
-  type CatalogMemory,
   type Client,
   createNodeSource,
   EditError,
@@ -10,7 +9,6 @@ import {
   editTree,
   findText,
   openTree,
-  readNames,
   Semaphore,
   type Snapshot,
   type TreeEdit,
@@ -20,12 +18,11 @@ import {
 } from '@holdfast/client/internal';
 import { printable, printNote } from '../../terminal/output.ts';
 import { DoorError } from '../door.ts';
+import { KnownNames } from '../known-names.ts';
 import { nameTimes } from '../snapshot-times.ts';
 import { Checksums } from './checksums.ts';
 import { canShow, type DavPlace } from './places.ts';
 
-/** What others committed shows after so long. */
-const HEADS_MS_MAX = 2_000;
 /** Edits that come within so long become one commit. */
 const GATHER_MS = 50;
 /** A folder in use does not leave a snapshot for every save. */
@@ -72,41 +69,24 @@ export class NameStore {
   readonly tree: TreeReader;
   readonly #client: Client;
   readonly #given: readonly string[];
-  readonly #memory: CatalogMemory = new Map();
+  readonly #known: KnownNames;
   readonly #large = new Semaphore(LARGE_AT_ONCE);
   readonly checksums = new Checksums();
   readonly #told = new Set<string>();
   readonly #waiting = new Map<string, Waiting[]>();
-  #read:
-    | { readonly at: number; readonly names: Promise<ReadonlyMap<string, readonly Snapshot[]>> }
-    | undefined;
 
   constructor(client: Client, given: readonly string[]) {
     this.#client = client;
     this.#given = given;
+    this.#known = new KnownNames(client);
     this.tree = openTree(createNodeSource(client));
   }
 
   /** The snapshots of each name, the latest last; a name that was given and has none stands empty. */
   async #names(): Promise<ReadonlyMap<string, readonly Snapshot[]>> {
-    const now = Date.now();
-    if (this.#read === undefined || now - this.#read.at > HEADS_MS_MAX) {
-      const names = this.#readNames();
-      this.#read = { at: now, names };
-      names.catch(() => this.#forgetNames());
-    }
-    const names = await this.#read.names;
+    const { names } = await this.#known.read();
     if (this.#given.length === 0) return names;
     return new Map(this.#given.map((name) => [name, names.get(name) ?? []]));
-  }
-
-  #forgetNames(): void {
-    this.#read = undefined;
-  }
-
-  async #readNames(): Promise<ReadonlyMap<string, readonly Snapshot[]>> {
-    const { snapshots } = await readNames(this.#client, { memory: this.#memory });
-    return Map.groupBy(snapshots, ({ name }) => name);
   }
 
   /** What is at a place, a link too; undefined when nothing is. */
@@ -218,7 +198,7 @@ export class NameStore {
 
   async #apply(name: string, all: readonly Waiting[]): Promise<void> {
     const amend = { within: AMEND_MS };
-    const options = { amend, host: hostname().toWellFormed(), path: 'webdav', memory: this.#memory };
+    const options = { amend, host: hostname().toWellFormed(), path: 'webdav', memory: this.#known.memory };
     await editName(
       this.#client,
       name,
@@ -230,7 +210,7 @@ export class NameStore {
         },
       },
     );
-    this.#forgetNames();
+    this.#known.forget();
   }
 
   /** Stores the bytes of a file, to be set by an edit. A large one waits for others, so that memory stays bounded. */

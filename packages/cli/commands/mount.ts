@@ -1,0 +1,88 @@
+/** `holdfast mount`: a tree, or all names, as a folder that every program reads. */
+import { type Client, createPatientClient, SILENT_PROGRESS } from '@holdfast/client/internal';
+import { openSpaceSource } from '@holdfast/files';
+import { type Command, InvalidArgumentError } from 'commander';
+import { CliError, UsageError } from '../cli-error.ts';
+import {
+  type ConnectionFlags,
+  JOB_CLIENT,
+  withClient,
+  withConnection,
+} from '../connection/space-connection.ts';
+import { explainTreeError, findLocation } from '../trees/located-trees.ts';
+import { requireNamesReader } from '../trees/names.ts';
+import {
+  LOCATION_HELP,
+  locateTrees,
+  parseLocation,
+  requireReadable,
+  type TreeLocation,
+} from '../trees/reference.ts';
+
+interface Flags extends ConnectionFlags {
+  readonly allowOther?: true;
+}
+
+const HELP = `
+Without LOCATION every name is a folder: NAME/TIME is a snapshot, and NAME/latest a link to the newest. With LOCATION, DIR is that tree,
+and stays so when the name gets another. Every byte was verified before a program gets it; what cannot be had is an input/output
+error. Runs until Ctrl-C or umount DIR. Needs Linux with /dev/fuse, and fusermount3 (of the package fuse3) for all but root.
+
+Examples:
+  holdfast mount ./all
+  holdfast mount notes ./notes
+  diff -r ./notes ./all/notes/latest/`;
+
+/** Nothing succeeds for so long: then a read fails. The kernel asks twice. */
+const PATIENCE_MS = 15_000;
+const REQUESTS_MAX = 8;
+
+export function registerMountCommand(program: Command): void {
+  const command = program
+    .command('mount')
+    .description('a tree, or all names, as a read-only folder')
+    .usage('[options] [LOCATION] DIR')
+    .argument('<dir>', `an empty folder; before it perhaps a LOCATION: ${LOCATION_HELP}`)
+    .argument('[dir]')
+    .option('--allow-other', 'let other users of this machine read it');
+  withConnection(command, HELP).action(mount);
+}
+
+async function mount(first: string, second: string | undefined, flags: Flags): Promise<void> {
+  const location = second === undefined ? undefined : parseGivenLocation(first);
+  if (location === undefined) await requireNamesReader(flags);
+  else await requireReadable(flags, [location]);
+  const { createMountHandler, runMount } = await import('../doors/mount/mount.ts');
+  const serve = async (client: Client): Promise<void> => {
+    const settings = { patienceMs: PATIENCE_MS, progress: SILENT_PROGRESS };
+    const patient = createPatientClient(client, settings);
+    const source = openSpaceSource(client, { ...settings, parallelMax: REQUESTS_MAX });
+    const mounted = location === undefined ? { names: patient } : await find(location);
+    const options = { isForOthers: flags.allowOther === true };
+    await runMount(second ?? first, createMountHandler(source, mounted), options);
+
+    async function find(given: TreeLocation) {
+      const progress = { warn: () => undefined };
+      const [tree] = await locateTrees(patient, [given] as const, { progress });
+      const item = await findLocation(source, tree);
+      if (item.kind === 'directory') return { item, timeMs: tree.timeMs ?? 0 };
+      throw new CliError(
+        `${given.text} is a ${item.kind === 'file' ? 'file' : 'link'}; only folders are mounted`,
+      );
+    }
+  };
+  try {
+    await withClient(flags, serve, JOB_CLIENT);
+  } catch (error) {
+    throw explainTreeError(error);
+  }
+}
+
+/** Throws UsageError. */
+function parseGivenLocation(text: string): TreeLocation {
+  try {
+    return parseLocation(text);
+  } catch (error) {
+    throw error instanceof InvalidArgumentError ? new UsageError(error.message) : error;
+  }
+}

@@ -1,0 +1,42 @@
+/** The names of a domain with their snapshots, read a short while ago. */
+import { type CatalogMemory, type CatalogReader, readNames, type Snapshot } from '@holdfast/client/internal';
+
+/** What others committed shows after so long. */
+const NAMES_MS_MAX = 2_000;
+
+export interface NamesRead {
+  /** the snapshots of each name, the latest last */
+  readonly names: ReadonlyMap<string, readonly Snapshot[]>;
+  /** False: there may be others, in lists that cannot be read. */
+  readonly isWhole: boolean;
+}
+
+export class KnownNames {
+  readonly memory: CatalogMemory = new Map();
+  readonly #client: CatalogReader;
+  #read: { readonly at: number; readonly names: Promise<NamesRead> } | undefined;
+
+  constructor(client: CatalogReader) {
+    this.#client = client;
+  }
+
+  read(): Promise<NamesRead> {
+    const now = Date.now();
+    if (this.#read === undefined || Math.abs(now - this.#read.at) > NAMES_MS_MAX) {
+      const names = this.#readNow();
+      this.#read = { at: now, names };
+      names.catch(() => this.forget());
+    }
+    return this.#read.names;
+  }
+
+  /** They changed, or could not be read. */
+  forget(): void {
+    this.#read = undefined;
+  }
+
+  async #readNow(): Promise<NamesRead> {
+    const { snapshots, unreadable } = await readNames(this.#client, { memory: this.memory });
+    return { names: Map.groupBy(snapshots, ({ name }) => name), isWhole: unreadable.length === 0 };
+  }
+}

@@ -1,0 +1,247 @@
+/**
+ * The kernel's side of a mount: `/dev/fuse`, mounted by the system's call where this is root, else by `fusermount3`, which hands its
+ * descriptor over. A process that asks its own mount for anything and waits would wait for itself, so this looks at mounts in
+ * `/proc` only, once it is mounted.
+ */
+import { dlopen, type Pointer, ptr, read } from 'bun:ffi';
+import { spawnSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { basename, dirname, resolve } from 'node:path';
+import { CliError } from '../../cli-error.ts';
+
+/** A request at a time, and answers; `undefined` when it is unmounted. */
+export interface FuseDevice {
+  read(): Promise<Buffer | undefined>;
+  write(parts: readonly Uint8Array[]): void;
+}
+
+const DEVICE = '/dev/fuse';
+const HELPER = 'fusermount3';
+const FILE_SYSTEM = 'fuse.holdfast';
+/** The kernel sends no larger request where nothing is written. */
+const REQUEST_BYTES_MAX = 128 * 1024;
+/** A stale mount may lie over another. */
+const STALE_MAX = 16;
+
+/** Values of the system's headers, the same on every Linux. */
+const MS_RDONLY = 1;
+const MS_NOSUID = 2;
+const MS_NODEV = 4;
+const MNT_DETACH = 2;
+const AF_UNIX = 1;
+const SOCK_STREAM = 1;
+const SOCK_CLOEXEC = 0o2000000;
+const MSG_CMSG_CLOEXEC = 0x40000000;
+const CONTROL_BYTES = 64;
+/** Where the descriptor lies, behind the length and the two words of a control message. */
+const CONTROL_HEADER_BYTES = 16;
+const EPERM = 1;
+
+interface System {
+  mount(source: Uint8Array, target: Uint8Array, type: Uint8Array, flags: bigint, data: Uint8Array): number;
+  umount2(target: Uint8Array, flags: number): number;
+  socketpair(domain: number, type: number, protocol: number, pair: Int32Array): number;
+  recvmsg(socket: number, message: BigUint64Array, flags: number): bigint;
+  __errno_location(): Pointer;
+}
+
+/** Throws CliError. */
+function openSystem(): System {
+  for (const library of ['libc.so.6', `libc.musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`]) {
+    try {
+      return dlopen(library, {
+        mount: { args: ['ptr', 'ptr', 'ptr', 'u64', 'ptr'], returns: 'i32' },
+        umount2: { args: ['ptr', 'i32'], returns: 'i32' },
+        socketpair: { args: ['i32', 'i32', 'i32', 'ptr'], returns: 'i32' },
+        recvmsg: { args: ['i32', 'ptr', 'i32'], returns: 'i64' },
+        __errno_location: { args: [], returns: 'ptr' },
+      }).symbols as unknown as System;
+    } catch {
+      // The other one, or none.
+    }
+  }
+  throw new CliError('this system has no library that mounts; use: holdfast gateway webdav');
+}
+
+const toCString = (text: string): Buffer => Buffer.from(`${text}\0`);
+
+export class Mount implements FuseDevice {
+  /** absolute */
+  readonly #path: string;
+  readonly #descriptor: number;
+  readonly #system: System;
+  readonly #buffer = Buffer.alloc(REQUEST_BYTES_MAX);
+
+  /** Throws CliError. */
+  constructor(directory: string, isForOthers: boolean) {
+    if (!fs.existsSync(DEVICE)) {
+      throw new CliError(
+        `there is no ${DEVICE}: load it with modprobe fuse, or give it to the container: --device ${DEVICE} --cap-add SYS_ADMIN`,
+      );
+    }
+    this.#system = openSystem();
+    this.#path = findPath(directory);
+    this.#takeStaleAway();
+    requireEmpty(directory);
+    const shared = isForOthers ? ',allow_other' : '';
+    this.#descriptor = isRoot() ? this.#mountAsRoot(shared) : this.#mountByHelper(shared);
+  }
+
+  read(): Promise<Buffer | undefined> {
+    return new Promise((settle, fail) => {
+      fs.read(this.#descriptor, this.#buffer, 0, REQUEST_BYTES_MAX, null, (error, length) => {
+        if (error === null) return settle(this.#buffer.subarray(0, length));
+        // Somebody gave the request up before it was read.
+        if (error.code === 'ENOENT' || error.code === 'EINTR' || error.code === 'EAGAIN') {
+          return settle(this.read());
+        }
+        if (error.code === 'ENODEV' || error.code === 'ECONNABORTED') return settle(undefined);
+        fail(error);
+      });
+    });
+  }
+
+  write(parts: readonly Uint8Array[]): void {
+    try {
+      fs.writevSync(this.#descriptor, parts as Uint8Array[]);
+    } catch (error) {
+      // Nobody waits for the answer any more.
+      const { code } = error as NodeJS.ErrnoException;
+      if (code !== 'ENOENT' && code !== 'ENODEV') throw error;
+    }
+  }
+
+  /** Detached: what is open stays so until this process ends. */
+  unmount(): void {
+    if (this.#isMounted()) this.#detach();
+  }
+
+  /** The kernel has ended it. Others may be mounted there by now, but a mount that was cut off is still there. */
+  leave(): void {
+    if (isStale(this.#path)) this.unmount();
+  }
+
+  #isMounted(): boolean {
+    return fs
+      .readFileSync('/proc/self/mountinfo', 'utf8')
+      .split('\n')
+      .some((line) => {
+        const fields = line.split(' ');
+        return decodePath(fields[4] ?? '') === this.#path && fields.includes(FILE_SYSTEM);
+      });
+  }
+
+  #detach(): void {
+    if (isRoot()) this.#system.umount2(toCString(this.#path), MNT_DETACH);
+    else runHelper(['-u', '-z', '--', this.#path]);
+  }
+
+  /** A process that was killed leaves its mount, which answers nothing. */
+  #takeStaleAway(): void {
+    for (let count = 0; count < STALE_MAX && isStale(this.#path) && this.#isMounted(); count += 1) {
+      this.#detach();
+    }
+    if (this.#isMounted()) throw new CliError(`${this.#path} is mounted already; run: umount ${this.#path}`);
+  }
+
+  #mountAsRoot(shared: string): number {
+    const descriptor = fs.openSync(DEVICE, 'r+');
+    const options = `fd=${descriptor},rootmode=40000,user_id=0,group_id=0,default_permissions${shared}`;
+    const { mount } = this.#system;
+    const flags = BigInt(MS_RDONLY | MS_NOSUID | MS_NODEV);
+    const arguments_ = ['holdfast', this.#path, FILE_SYSTEM, options].map(toCString);
+    const [source, target, type, data] = arguments_ as [Buffer, Buffer, Buffer, Buffer];
+    if (mount(source, target, type, flags, data) === 0) return descriptor;
+    const errno = read.i32(this.#system.__errno_location(), 0);
+    const advice =
+      errno === EPERM ? 'mounting is not allowed here: give the container --cap-add SYS_ADMIN' : 'see dmesg';
+    throw new CliError(`${this.#path} cannot be mounted on (errno ${errno}); ${advice}`);
+  }
+
+  #mountByHelper(shared: string): number {
+    const pair = new Int32Array(2);
+    if (this.#system.socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) !== 0) {
+      throw new CliError('too many files are open');
+    }
+    const [own, given] = pair as unknown as [number, number];
+    try {
+      const options = `ro,nosuid,nodev,fsname=holdfast,subtype=holdfast,default_permissions${shared}`;
+      runHelper(['-o', options, '--', this.#path], given);
+      return this.#receive(own);
+    } finally {
+      for (const descriptor of pair) fs.closeSync(descriptor);
+    }
+  }
+
+  /** The descriptor that the helper sent. */
+  #receive(socket: number): number {
+    const [byte, control] = [Buffer.alloc(1), Buffer.alloc(CONTROL_BYTES)];
+    const vector = new BigUint64Array([BigInt(ptr(byte)), 1n]);
+    const [at, controlAt] = [BigInt(ptr(vector)), BigInt(ptr(control))];
+    const message = new BigUint64Array([0n, 0n, at, 1n, controlAt, BigInt(CONTROL_BYTES), 0n]);
+    const isCome = this.#system.recvmsg(socket, message, MSG_CMSG_CLOEXEC) > 0n;
+    const isThere = isCome && control.readUInt32LE(0) > CONTROL_HEADER_BYTES;
+    if (!isThere) throw new CliError(`${HELPER} mounted nothing; run it by hand to see why`);
+    return control.readInt32LE(CONTROL_HEADER_BYTES);
+  }
+}
+
+function isRoot(): boolean {
+  return process.getuid?.() === 0;
+}
+
+/** Throws CliError with what it said. */
+function runHelper(args: readonly string[], socket?: number): void {
+  const stdio = ['ignore', 'ignore', 'pipe', ...(socket === undefined ? [] : [socket])] as const;
+  const { error, status, stderr } = spawnSync(HELPER, args, {
+    stdio: [...stdio],
+    env: { ...process.env, _FUSE_COMMFD: '3' },
+    encoding: 'utf8',
+  });
+  if (error !== undefined) {
+    throw new CliError(`${HELPER} cannot be run; who is not root needs it: apt-get install fuse3`);
+  }
+  if (status !== 0) throw new CliError(stderr.trim().split('\n')[0] || `${HELPER} failed`);
+}
+
+/** Without asking what is mounted there. Throws CliError. */
+function findPath(directory: string): string {
+  const path = resolve(directory);
+  try {
+    const inFolder = resolve(fs.realpathSync(dirname(path)), basename(path));
+    return isStale(inFolder) ? inFolder : fs.realpathSync(inFolder);
+  } catch {
+    throw notThere(directory);
+  }
+}
+
+function notThere(directory: string): CliError {
+  return new CliError(`${directory} is no folder that can be read; make it: mkdir ${directory}`);
+}
+
+function isStale(path: string): boolean {
+  try {
+    fs.statSync(path);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOTCONN';
+  }
+}
+
+/** Throws CliError. */
+function requireEmpty(directory: string): void {
+  let names: readonly string[];
+  try {
+    names = fs.readdirSync(directory);
+  } catch {
+    throw notThere(directory);
+  }
+  if (names.length > 0) throw new CliError(`${directory} is not empty; mount on an empty folder`);
+}
+
+/** As `/proc` writes paths. */
+function decodePath(path: string): string {
+  return path.replace(/\\([0-7]{3})/g, (_, digits: string) =>
+    String.fromCharCode(Number.parseInt(digits, 8)),
+  );
+}

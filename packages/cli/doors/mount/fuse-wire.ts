@@ -1,0 +1,257 @@
+/** The kernel's protocol for file systems in a process (FUSE, version 7), as far as reading needs it. */
+
+export const OPCODES = {
+  lookup: 1,
+  forget: 2,
+  getattr: 3,
+  readlink: 5,
+  read: 15,
+  statfs: 17,
+  init: 26,
+  opendir: 27,
+  readdir: 28,
+  releasedir: 29,
+  interrupt: 36,
+  destroy: 38,
+  ioctl: 39,
+  batchForget: 42,
+  readdirplus: 44,
+} as const;
+
+/** Values of the system's headers, the same on every Linux. */
+export const ERRNO = { noEntry: 2, interrupted: 4, io: 5, notATerminal: 25, notSupported: 38 } as const;
+
+const VERSION_MAJOR = 7;
+/** Of the features that are used, limits on pages are the newest. */
+const VERSION_MINOR = 31;
+/** Older kernels have other answers. */
+const VERSION_MINOR_MIN = 23;
+const HEADER_BYTES = 40;
+const ANSWER_HEADER_BYTES = 16;
+const ATTRIBUTES_BYTES = 88;
+const ENTRY_BYTES = 40 + ATTRIBUTES_BYTES;
+const DIRENT_BYTES = 24;
+const ALIGNED_BYTES = 8;
+const TWO_TO_32 = 2 ** 32;
+const NS_PER_S = 1_000_000_000n;
+
+const FLAG_ASYNC_READ = 2 ** 0;
+const FLAG_READDIRPLUS = 2 ** 13;
+const FLAG_READDIRPLUS_AUTO = 2 ** 14;
+const FLAG_PARALLEL_DIROPS = 2 ** 18;
+const FLAG_MAX_PAGES = 2 ** 22;
+const FLAG_CACHE_SYMLINKS = 2 ** 23;
+const WANTED_FLAGS =
+  FLAG_ASYNC_READ |
+  FLAG_READDIRPLUS |
+  FLAG_READDIRPLUS_AUTO |
+  FLAG_PARALLEL_DIROPS |
+  FLAG_MAX_PAGES |
+  FLAG_CACHE_SYMLINKS;
+/** Reads that nobody waits for yet. */
+const BACKGROUND_MAX = 32;
+const WRITE_BYTES_MAX = 4096;
+const PAGES_MAX = 256;
+
+const OPEN_KEEP_CACHE = 2 ** 1;
+const OPEN_CACHE_DIRECTORY = 2 ** 3;
+
+export interface FuseRequest {
+  readonly opcode: number;
+  readonly unique: bigint;
+  /** what the request is about; 1 is the root */
+  readonly node: number;
+  readonly body: Buffer;
+}
+
+/** What a program sees of a node. */
+export interface Attributes {
+  readonly node: number;
+  readonly bytes: number;
+  /** with the type */
+  readonly mode: number;
+  readonly mtimeNs: bigint;
+}
+
+export interface NamedNode extends Attributes {
+  readonly name: Uint8Array;
+  /** the position of the entry after it */
+  readonly next: number;
+  /** the kernel may keep it for so long, s; 0: it asks for the attributes if somebody looks at it */
+  readonly validS: number;
+}
+
+/** Throws RangeError for what no kernel sends. `message` is copied. */
+export function parseRequest(message: Buffer): FuseRequest {
+  if (message.length < HEADER_BYTES || message.readUInt32LE(0) !== message.length) {
+    throw new RangeError(`a request of ${message.length} bytes is none`);
+  }
+  return {
+    opcode: message.readUInt32LE(4),
+    unique: message.readBigUInt64LE(8),
+    node: readNumber(message, 16),
+    body: Buffer.from(message.subarray(HEADER_BYTES)),
+  };
+}
+
+/** The parts of an answer, to be written at once. */
+export function formatAnswer(unique: bigint, errno: number, parts: readonly Uint8Array[]): Uint8Array[] {
+  const header = Buffer.alloc(ANSWER_HEADER_BYTES);
+  const length = parts.reduce((total, part) => total + part.length, ANSWER_HEADER_BYTES);
+  header.writeUInt32LE(length, 0);
+  // Zero stays zero: there is no -0 in 32 bits.
+  header.writeInt32LE(-errno | 0, 4);
+  header.writeBigUInt64LE(unique, 8);
+  return [header, ...parts];
+}
+
+/** Undefined for a kernel that is too old. */
+export function answerInit(body: Buffer): Buffer | undefined {
+  const [major, minor] = [body.readUInt32LE(0), body.readUInt32LE(4)];
+  if (major < VERSION_MAJOR || (major === VERSION_MAJOR && minor < VERSION_MINOR_MIN)) return undefined;
+  const answer = Buffer.alloc(64);
+  answer.writeUInt32LE(VERSION_MAJOR, 0);
+  answer.writeUInt32LE(VERSION_MINOR, 4);
+  // A newer kernel asks again with our version.
+  if (major > VERSION_MAJOR) return answer;
+  answer.writeUInt32LE(body.readUInt32LE(8), 8);
+  answer.writeUInt32LE(WANTED_FLAGS & body.readUInt32LE(12), 12);
+  answer.writeUInt16LE(BACKGROUND_MAX, 16);
+  answer.writeUInt16LE((BACKGROUND_MAX * 3) / 4, 18);
+  answer.writeUInt32LE(WRITE_BYTES_MAX, 20);
+  answer.writeUInt32LE(1, 24);
+  answer.writeUInt16LE(PAGES_MAX, 28);
+  return answer;
+}
+
+/** The name that a lookup asks for. */
+export function parseLookup(body: Buffer): Uint8Array {
+  return body.subarray(0, body.indexOf(0));
+}
+
+export interface ReadRequest {
+  readonly handle: number;
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+/** Of a file or a folder. */
+export function parseRead(body: Buffer): ReadRequest {
+  return { handle: readNumber(body, 0), offset: readNumber(body, 8), bytes: body.readUInt32LE(16) };
+}
+
+export function parseInterrupt(body: Buffer): bigint {
+  return body.readBigUInt64LE(0);
+}
+
+export function parseRelease(body: Buffer): number {
+  return readNumber(body, 0);
+}
+
+/** Undefined: nothing has the name, which the kernel may keep too. */
+export function answerEntry(attributes: Attributes | undefined, validS: number): Buffer {
+  const answer = Buffer.alloc(ENTRY_BYTES);
+  writeEntry(answer, 0, attributes, validS);
+  return answer;
+}
+
+export function answerAttributes(attributes: Attributes, validS: number): Buffer {
+  const answer = Buffer.alloc(16 + ATTRIBUTES_BYTES);
+  writeNumber(answer, validS, 0);
+  writeAttributes(answer, 16, attributes);
+  return answer;
+}
+
+/** A folder that never changes is kept by the kernel. */
+export function answerOpenFolder(handle: number, isKept: boolean): Buffer {
+  const answer = Buffer.alloc(16);
+  writeNumber(answer, handle, 0);
+  answer.writeUInt32LE(isKept ? OPEN_KEEP_CACHE | OPEN_CACHE_DIRECTORY : 0, 8);
+  return answer;
+}
+
+export interface Totals {
+  readonly bytes: number;
+  readonly entryCount: number;
+}
+
+const STATFS_BLOCK_BYTES = 4096;
+
+/** Nothing is free: it is read only. */
+export function answerStatfs({ bytes, entryCount }: Totals, nameBytesMax: number): Buffer {
+  const answer = Buffer.alloc(80);
+  writeNumber(answer, Math.ceil(bytes / STATFS_BLOCK_BYTES), 0);
+  writeNumber(answer, entryCount, 24);
+  answer.writeUInt32LE(STATFS_BLOCK_BYTES, 40);
+  answer.writeUInt32LE(nameBytesMax, 44);
+  answer.writeUInt32LE(STATFS_BLOCK_BYTES, 48);
+  return answer;
+}
+
+/** The entries of one answer to a listing. */
+export class Listing {
+  readonly #answer: Buffer;
+  readonly #hasAttributes: boolean;
+  #length = 0;
+
+  constructor(bytes: number, hasAttributes: boolean) {
+    this.#answer = Buffer.alloc(bytes);
+    this.#hasAttributes = hasAttributes;
+  }
+
+  /** False: there is no room for it. */
+  add(entry: NamedNode): boolean {
+    const { name } = entry;
+    const before = this.#hasAttributes ? ENTRY_BYTES : 0;
+    const bytes = before + Math.ceil((DIRENT_BYTES + name.length) / ALIGNED_BYTES) * ALIGNED_BYTES;
+    if (this.#length + bytes > this.#answer.length) return false;
+    if (this.#hasAttributes && entry.validS > 0) writeEntry(this.#answer, this.#length, entry, entry.validS);
+    const at = this.#length + before;
+    writeNumber(this.#answer, entry.node, at);
+    writeNumber(this.#answer, entry.next, at + 8);
+    this.#answer.writeUInt32LE(name.length, at + 16);
+    this.#answer.writeUInt32LE(entry.mode >>> 12, at + 20);
+    this.#answer.set(name, at + DIRENT_BYTES);
+    this.#length += bytes;
+    return true;
+  }
+
+  end(): Buffer {
+    return this.#answer.subarray(0, this.#length);
+  }
+}
+
+function writeEntry(answer: Buffer, at: number, attributes: Attributes | undefined, validS: number): void {
+  writeNumber(answer, attributes?.node ?? 0, at);
+  writeNumber(answer, validS, at + 16);
+  writeNumber(answer, validS, at + 24);
+  if (attributes !== undefined) writeAttributes(answer, at + 40, attributes);
+}
+
+const BLOCK_BYTES = 512;
+const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0];
+
+function writeAttributes(answer: Buffer, at: number, { node, bytes, mode, mtimeNs }: Attributes): void {
+  writeNumber(answer, node, at);
+  writeNumber(answer, bytes, at + 8);
+  writeNumber(answer, Math.ceil(bytes / BLOCK_BYTES), at + 16);
+  const ns = ((mtimeNs % NS_PER_S) + NS_PER_S) % NS_PER_S;
+  const seconds = (mtimeNs - ns) / NS_PER_S;
+  for (const field of [24, 32, 40]) answer.writeBigInt64LE(seconds, at + field);
+  for (const field of [48, 52, 56]) answer.writeUInt32LE(Number(ns), at + field);
+  answer.writeUInt32LE(mode, at + 60);
+  // Of a folder too: that says nothing of how many folders are in it.
+  answer.writeUInt32LE(1, at + 64);
+  answer.writeUInt32LE(uid, at + 68);
+  answer.writeUInt32LE(gid, at + 72);
+  answer.writeUInt32LE(STATFS_BLOCK_BYTES, at + 80);
+}
+
+function writeNumber(bytes: Buffer, value: number, at: number): void {
+  bytes.writeUInt32LE(value % TWO_TO_32, at);
+  bytes.writeUInt32LE(Math.floor(value / TWO_TO_32), at + 4);
+}
+
+function readNumber(bytes: Buffer, at: number): number {
+  return bytes.readUInt32LE(at) + bytes.readUInt32LE(at + 4) * TWO_TO_32;
+}

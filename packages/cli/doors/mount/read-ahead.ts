@@ -1,0 +1,184 @@
+/**
+ * Reads what a program will most likely ask for next. Programs that go through a tree (`find`, `cp -a`, `grep -r`, `tar`) take it in the
+ * order of its ordinals, and large files from their beginning. Nothing is read ahead for those that do neither.
+ */
+import { CHUNK_BYTES_MIN, type TreeItem } from '@holdfast/client/internal';
+import { type MountedTree, wantChild, wantFolder } from './mounted-tree.ts';
+import { findChildAt, type WantedPart } from './tree-parts.ts';
+
+/** Programs that are followed at once. */
+const WALKS_MAX = 8;
+const RUNS_MAX = 64;
+/** A step over more entries is no step of the same walk. */
+const GAPS_MAX = { files: 256, folders: 8192 } as const;
+const STEPS_MIN = 2;
+const WINDOW_MIN = 8;
+const WINDOW_MAX = 512;
+const WINDOW_BYTES_MAX = 4 * 1024 * 1024;
+const LOOKED_AT_MAX = 16 * 1024;
+/** Of one large file. */
+const RUN_BYTES_MAX = 8 * 1024 * 1024;
+/** The kernel asks for a few pieces at once, not always in order. */
+const RUN_GAP_BYTES_MAX = 1024 * 1024;
+/** Of all large files, on their way. */
+const COMING_BYTES_MAX = 24 * 1024 * 1024;
+
+type Kind = keyof typeof GAPS_MAX;
+
+interface Walk {
+  readonly tree: MountedTree;
+  readonly kind: Kind;
+  last: number;
+  steps: number;
+  /** of how many more steps something was asked for */
+  ahead: number;
+  isAsking: boolean;
+}
+
+interface Wanted {
+  readonly folders: WantedPart[];
+  readonly files: TreeItem[];
+  count: number;
+  bytes: number;
+  lookedAt: number;
+}
+
+interface Run {
+  end: number;
+  /** bytes that were read one after the other */
+  length: number;
+}
+
+export class ReadAhead {
+  readonly #walks: Walk[] = [];
+  /** of large files, by their hashes */
+  readonly #runs = new Map<string, Run>();
+  #comingBytes = 0;
+
+  /** A folder was listed, or a small file read. */
+  step(tree: MountedTree, kind: Kind, ordinal: number): void {
+    const walk = this.#findWalk(tree, kind, ordinal);
+    if (walk.last === ordinal) return;
+    walk.last = ordinal;
+    walk.steps += 1;
+    walk.ahead -= 1;
+    const window = Math.min(WINDOW_MIN << Math.min(walk.steps, WINDOW_MIN), WINDOW_MAX);
+    if (walk.steps < STEPS_MIN || walk.isAsking || walk.ahead > window / 2) return;
+    walk.isAsking = true;
+    const done = (): void => {
+      walk.isAsking = false;
+    };
+    // A tree that is too deep to be looked at is read as it is asked for.
+    this.#askAhead(walk, window).then(done, done);
+  }
+
+  #findWalk(tree: MountedTree, kind: Kind, ordinal: number): Walk {
+    const index = this.#walks.findIndex(
+      (each) =>
+        each.tree === tree &&
+        each.kind === kind &&
+        each.last <= ordinal &&
+        ordinal - each.last <= GAPS_MAX[kind],
+    );
+    const [found] = index === -1 ? [] : this.#walks.splice(index, 1);
+    const walk = found ?? { tree, kind, last: -1, steps: 0, ahead: 0, isAsking: false };
+    this.#walks.push(walk);
+    if (this.#walks.length > WALKS_MAX) this.#walks.shift();
+    return walk;
+  }
+
+  /** Folders that come name what is in them, so it goes on until the window is full. */
+  async #askAhead(walk: Walk, window: number): Promise<void> {
+    const { tree, kind } = walk;
+    for (let round = 0; round < WINDOW_MIN; round += 1) {
+      const wanted: Wanted = { folders: [], files: [], count: window, bytes: WINDOW_BYTES_MAX, lookedAt: 0 };
+      collect(tree, kind, wantFolder(tree.root), 1, walk.last + 1, wanted);
+      walk.ahead = window - wanted.count;
+      const { folders, files } = wanted;
+      const reads = [
+        ...folders.map((folder) => tree.parts.readFolder(folder)),
+        ...files.map((item) =>
+          item.kind === 'symlink' ? tree.parts.readLink(item) : tree.parts.readSmall(item),
+        ),
+      ];
+      // A failure is told to the program that asks for it.
+      await Promise.allSettled(reads);
+      if (folders.length === 0) return;
+    }
+  }
+
+  /** A piece of a large file was read. */
+  run(tree: MountedTree, item: TreeItem, start: number, end: number): void {
+    const run = this.#runs.get(item.hash) ?? { end: 0, length: 0 };
+    this.#runs.delete(item.hash);
+    this.#runs.set(item.hash, run);
+    const [oldest] = this.#runs.keys();
+    if (this.#runs.size > RUNS_MAX && oldest !== undefined) this.#runs.delete(oldest);
+    const isNext = Math.abs(start - run.end) <= RUN_GAP_BYTES_MAX;
+    run.length = isNext ? run.length + end - start : 0;
+    run.end = isNext ? Math.max(run.end, end) : end;
+    const length = Math.min(run.length, RUN_BYTES_MAX);
+    if (length >= CHUNK_BYTES_MIN) void this.#readOn(tree, item, run.end, run.end + length);
+  }
+
+  async #readOn(tree: MountedTree, item: TreeItem, start: number, end: number): Promise<void> {
+    try {
+      for await (const { hash, level, bytes } of tree.chunks(item, start, end)) {
+        if (this.#comingBytes + bytes > COMING_BYTES_MAX) return;
+        if (tree.parts.hasFile(hash, { level, bytes })) continue;
+        this.#comingBytes += bytes;
+        const read = tree.parts.readFile(hash, { level, bytes });
+        const done = (): void => {
+          this.#comingBytes -= bytes;
+        };
+        read.then(done, done);
+      }
+    } catch {
+      // A failure is told to the program that asks for it.
+    }
+  }
+}
+
+/** What is not there yet of what comes from ordinal `from` on. `first` is the ordinal of the first entry in the part. */
+function collect(
+  tree: MountedTree,
+  kind: Kind,
+  part: WantedPart,
+  first: number,
+  from: number,
+  wanted: Wanted,
+): void {
+  if (isFull(wanted)) return;
+  const read = tree.parts.findFolder(part);
+  if (read === undefined) {
+    wanted.folders.push(part);
+    wanted.count -= 1;
+    return;
+  }
+  const { starts } = read;
+  for (let at = Math.max(0, findChildAt(read, from - first)); at < read.children.length; at += 1) {
+    if (isFull(wanted)) return;
+    const begin = first + (starts[at] ?? 0);
+    wanted.lookedAt += 1;
+    if (read.type === 'index') {
+      collect(tree, kind, wantChild(read, at, part), begin, from, wanted);
+      continue;
+    }
+    const entry = read.children[at] as TreeItem;
+    if (entry.kind === 'directory') {
+      if (kind === 'folders' && begin >= from) wanted.count -= 1;
+      if (begin + entry.entryCount >= from) collect(tree, kind, wantFolder(entry), begin + 1, from, wanted);
+    } else if (kind === 'files' && begin >= from) collectFile(entry, wanted);
+  }
+}
+
+function isFull({ count, bytes, lookedAt }: Wanted): boolean {
+  return count <= 0 || bytes <= 0 || lookedAt >= LOOKED_AT_MAX;
+}
+
+function collectFile(item: TreeItem, wanted: Wanted): void {
+  if (item.bytes > CHUNK_BYTES_MIN) return;
+  wanted.count -= 1;
+  wanted.bytes -= item.bytes;
+  wanted.files.push(item);
+}
