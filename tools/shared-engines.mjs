@@ -13,6 +13,7 @@ const DOORS = new Map([
   [join('test', 'support', 'systemd-analyze.ts'), 'systemd'],
   [join('test', 'support', 'promtool.ts'), 'promtool'],
   [join('test', 'support', 'strace.ts'), 'strace'],
+  [join('test', 'support', 'fuse.ts'), 'fuse'],
   [join('proof', 'protocol', 'check-model.ts'), 'spin'],
   [join('test', 'support', 'holdfast-command.ts'), 'holdfast'],
 ]);
@@ -23,10 +24,11 @@ const INSTALLERS = new Map([
   ['systemd', join('tools', 'install-systemd.mjs')],
   ['promtool', join('tools', 'install-promtool.mjs')],
   ['strace', join('tools', 'install-strace.mjs')],
+  ['fuse', join('tools', 'install-fuse.mjs')],
   ['spin', join('tools', 'install-spin.mjs')],
 ]);
 /** Only installed: each file starts its own. */
-const NOT_KEPT = new Set(['chromium', 'systemd', 'promtool', 'strace', 'spin']);
+const NOT_KEPT = new Set(['chromium', 'systemd', 'promtool', 'strace', 'fuse', 'spin']);
 const KEEPER = join('test', 'support', 'shared-engines.ts');
 const INSTALL_TIMEOUT_MS = 30 * 60 * 1000;
 

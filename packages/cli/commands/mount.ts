@@ -42,8 +42,8 @@ export function registerMountCommand(program: Command): void {
     .command('mount')
     .description('a tree, or all names, as a read-only folder')
     .usage('[options] [LOCATION] DIR')
-    .argument('<dir>', `an empty folder; before it perhaps a LOCATION: ${LOCATION_HELP}`)
-    .argument('[dir]')
+    .argument('<location-or-dir>', `${LOCATION_HELP}; left out: all names`)
+    .argument('[dir]', 'an empty folder')
     .option('--allow-other', 'let other users of this machine read it');
   withConnection(command, HELP).action(mount);
 }

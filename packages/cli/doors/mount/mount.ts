@@ -25,7 +25,7 @@ export function createMountHandler(source: NodeSource, mounted: Mounted): FuseHa
   return new MountedFiles(trees, undefined).handle;
 }
 
-export function tellFailure(error: unknown): void {
+function tellFailure(error: unknown): void {
   const reason =
     error instanceof CasError ? error.reason : error instanceof Error ? error.message : String(error);
   tellAway(reason, 'what needs it gets EIO meanwhile');
