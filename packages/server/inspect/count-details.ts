@@ -17,9 +17,7 @@ export class CountDetails implements CountTaker {
   readonly #neededBy = new Map<Hash, Hash>();
   readonly #balances = new Map<Hash, Balances>();
 
-  isFull(): boolean {
-    return false;
-  }
+  settle(): void {}
 
   addRow(hash: Hash, { childRefCount, rootRefCount, heldDomainCount }: KeptCounts): void {
     this.#rows.set(hash, { childRefCount, rootRefCount, heldDomainCount });

@@ -13,7 +13,6 @@ const NEEDED = 4;
 const PLACES_MIN = 1024;
 
 export class CountScreen implements CountTaker {
-  readonly #hashesMax: number;
   readonly #places = new HashTable('numbers');
   /** by place: what is counted less what is kept */
   #edges = new Float64Array(PLACES_MIN);
@@ -21,14 +20,7 @@ export class CountScreen implements CountTaker {
   #domains = new Int32Array(PLACES_MIN);
   #facts = new Uint8Array(PLACES_MIN);
 
-  /** It is full with more than `hashesMax`. */
-  constructor(hashesMax: number) {
-    this.#hashesMax = hashesMax;
-  }
-
-  isFull(): boolean {
-    return this.#places.size > this.#hashesMax;
-  }
+  settle(): void {}
 
   addRow(hash: Hash, { childRefCount, rootRefCount, heldDomainCount }: KeptCounts): void {
     const place = this.#placeOf(hash);

@@ -7,6 +7,7 @@ import type { KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';
 import { pagesOf } from '../core/pages-of.ts';
 import type { CountRepairs } from '../core/repair-counts.ts';
 import { CountDetails } from './count-details.ts';
+import { CountParts } from './count-parts.ts';
 import { CountScreen } from './count-screen.ts';
 import type { Fault } from './fault.ts';
 import { type CountWalk, walkCounts } from './walk-counts.ts';
@@ -17,19 +18,16 @@ export interface Recount {
   readonly repairs: CountRepairs;
 }
 
-/** Hashes of one walk, in less than 100 bytes each; a Space that has more is walked several times. */
-const HASHES_PER_WALK_MAX = 1_000_000;
-/** Walks that a first try may take, whatever the kept count says. */
-const FIRST_PARTS_MAX = 64;
-/** So many times as many walks, where one has met too many hashes. */
-const PARTS_MORE = 4;
-const PREFIX_DIGITS = 4;
+/** Hashes in memory at a time, in less than 100 bytes each. */
+const HASHES_AT_ONCE_MAX = 1_000_000;
+/** of a hash; those before them name its part */
+const TURN_DIGITS = [2, 8] as const;
 
 export interface RecountOptions {
   /** is told how many rows a walk has seen, and how many there are */
   readonly onCounted?: ((rows: number, of: number) => void) | undefined;
   /** instead of the usual bound, for tests */
-  readonly hashesPerWalkMax?: number;
+  readonly hashesAtOnceMax?: number;
 }
 
 interface Counted {
@@ -40,15 +38,10 @@ interface Counted {
 }
 
 export async function recountSpace(snapshot: SpaceSnapshot, options: RecountOptions = {}): Promise<Recount> {
-  const { onCounted, hashesPerWalkMax = HASHES_PER_WALK_MAX } = options;
+  const { onCounted, hashesAtOnceMax = HASHES_AT_ONCE_MAX } = options;
   const kept = await snapshot.readKeptCounters();
   const onRows = (rows: number): void => onCounted?.(rows, kept.nodeCount);
-  // One wrong bit of the kept count must not make a walk of each node.
-  let parts = Math.min(FIRST_PARTS_MAX, Math.max(1, Math.ceil(kept.nodeCount / hashesPerWalkMax)));
-  let found: Counted | undefined;
-  // Waiting parents may name far more hashes than there are rows.
-  for (; found === undefined; parts *= PARTS_MORE)
-    found = await countInParts(snapshot, { parts, hashesPerWalkMax, onRows });
+  const found = await countAll(snapshot, { hashesMax: hashesAtOnceMax, onRows });
   const { counters: counted, nodes, looseEdges } = found;
   const faults = [
     ...found.faults,
@@ -69,39 +62,43 @@ export async function recountSpace(snapshot: SpaceSnapshot, options: RecountOpti
   return { nodes: counted.nodeCount, faults, repairs: { nodes, looseEdges, counters } };
 }
 
-/** Undefined: a part has more hashes than a walk may hold. */
-async function countInParts(
+/** One walk, and another one if something is off. */
+async function countAll(
   snapshot: SpaceSnapshot,
-  {
-    parts,
-    hashesPerWalkMax,
-    onRows,
-  }: Pick<CountWalk, 'onRows'> & { readonly parts: number; readonly hashesPerWalkMax: number },
-): Promise<Counted | undefined> {
-  const found: ReturnType<CountDetails['compare']>[] = [];
-  let counters: KeptCounters | undefined;
-  for (let part = 0; part < parts; part += 1) {
-    const isMine = (hash: Hash): boolean => parseInt(hash.slice(0, PREFIX_DIGITS), 16) % parts === part;
-    const screen = new CountScreen(hashesPerWalkMax);
-    counters = await walkCounts(snapshot, { taker: screen, isMine, onRows });
-    if (counters === undefined) return undefined;
-    if (!screen.isAnyOff()) continue;
+  { hashesMax, onRows }: Pick<CountWalk, 'onRows'> & { readonly hashesMax: number },
+): Promise<Counted> {
+  const parts = new CountParts();
+  try {
+    const counters = await walkCounts(snapshot, { taker: parts, isMine: () => true, onRows });
+    const off = await findOff(parts, hashesMax);
+    if (off.size === 0) return { counters, faults: [], nodes: [], looseEdges: [] };
     const details = new CountDetails();
-    await walkCounts(snapshot, {
-      taker: details,
-      isMine: (hash) => isMine(hash) && screen.isOff(hash),
-      onRows,
-    });
-    found.push(details.compare());
+    await walkCounts(snapshot, { taker: details, isMine: (hash) => off.has(hash), onRows });
+    return { counters, ...details.compare() };
+  } finally {
+    await parts.close();
   }
-  return (
-    counters && {
-      counters,
-      faults: found.flatMap(({ faults }) => faults),
-      nodes: found.flatMap(({ nodes }) => nodes),
-      looseEdges: found.flatMap(({ looseEdges }) => looseEdges),
+}
+
+/** The hashes about which something does not agree. A part of many entries is screened in several turns. */
+async function findOff(parts: CountParts, hashesMax: number): Promise<ReadonlySet<Hash>> {
+  const off = new Set<Hash>();
+  for (const [part, entries] of parts.sizes.entries()) {
+    const turns = Math.ceil(entries / hashesMax);
+    for (let turn = 0; turn < turns; turn += 1) {
+      const isMine = (hash: Hash): boolean => parseInt(hash.slice(...TURN_DIGITS), 16) % turns === turn;
+      const screen = new CountScreen();
+      await parts.tell(part, screen, isMine);
+      if (!screen.isAnyOff()) continue;
+      const note = (hash: Hash): void => void (screen.isOff(hash) && off.add(hash));
+      await parts.tell(
+        part,
+        { addRow: note, addEdge: note, addLoose: note, addBalance: note, settle() {} },
+        isMine,
+      );
     }
-  );
+  }
+  return off;
 }
 
 function subtract(counted: KeptCounters, kept: KeptCounters): KeptCounters {

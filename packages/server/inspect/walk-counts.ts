@@ -1,5 +1,6 @@
 /** One walk over a Space for what is kept and counted of its hashes: rows, edges, counts of edges without rows, balances. */
 import { type Hash, refsToHashes } from '@holdfast/protocol';
+import type { Awaitable } from '../core/awaitable.ts';
 import type { InspectedNode, KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';
 import { pagesOf } from '../core/pages-of.ts';
 import { addUsage, USAGE_NONE, type UsageDelta, usageOf } from '../core/usage-delta.ts';
@@ -18,8 +19,8 @@ export interface CountTaker {
   /** The kept count of refs to a hash without a row. */
   addLoose(hash: Hash, count: number): void;
   addBalance(hash: Hash, balance: number): void;
-  /** The walk is given up. */
-  isFull(): boolean;
+  /** The walk goes on afterwards. */
+  settle(): Awaitable<void>;
 }
 
 export interface CountWalk {
@@ -30,11 +31,11 @@ export interface CountWalk {
   readonly onRows: (rows: number) => void;
 }
 
-/** The usage that all rows make; undefined if the taker was full. */
+/** The usage that all rows make. */
 export async function walkCounts(
   snapshot: SpaceSnapshot,
   { taker, isMine, onRows }: CountWalk,
-): Promise<KeptCounters | undefined> {
+): Promise<KeptCounters> {
   let usage: UsageDelta = USAGE_NONE;
   let leasedCount = 0;
   let rows = 0;
@@ -54,14 +55,14 @@ export async function walkCounts(
     page.forEach(take);
     rows += page.length;
     onRows(rows);
-    if (taker.isFull()) return undefined;
+    await taker.settle();
   }
   for await (const page of pagesOf(
     (after, limit) => snapshot.readLooseEdges(after, limit),
     ({ hash }) => hash,
   )) {
     for (const { hash, count } of page) if (isMine(hash)) taker.addLoose(hash, count);
-    if (taker.isFull()) return undefined;
+    await taker.settle();
   }
   for (const { domain } of await snapshot.readDomains()) {
     for await (const page of pagesOf(
@@ -69,7 +70,7 @@ export async function walkCounts(
       ({ hash }) => hash,
     )) {
       for (const { hash, balance } of page) if (isMine(hash)) taker.addBalance(hash, balance);
-      if (taker.isFull()) return undefined;
+      await taker.settle();
     }
   }
   return { ...usage, leasedCount };

@@ -1,0 +1,132 @@
+/**
+ * What a walk says of hashes, kept in parts by hash so that each fits into memory later: in memory while that is little, and beyond that in
+ * a file without a name, which is gone with the process.
+ */
+import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { HASH_BYTES, type Hash } from '@holdfast/protocol';
+import type { CountTaker, KeptCounts } from './walk-counts.ts';
+
+/** by the first byte of the hash */
+const PARTS = 256;
+/** bytes of all parts in memory */
+const MEMORY_BYTES_MAX = 64 * 1024 * 1024;
+const PART_BYTES_MIN = 4 * 1024;
+
+const [ROW, EDGE, READY_EDGE, LOOSE, BALANCE] = [0, 1, 2, 3, 4] as const;
+const NUMBER_BYTES = 8;
+/** numbers that follow the kind and the hash, by kind */
+const NUMBERS = [3, 0, 0, 1, 1] as const;
+const HEAD_BYTES = 1 + HASH_BYTES;
+
+interface Part {
+  entries: number;
+  bytes: Buffer;
+  length: number;
+  readonly inFile: { readonly offset: number; readonly length: number }[];
+}
+
+export class CountParts implements CountTaker {
+  readonly #memoryBytesMax: number;
+  readonly #parts: Part[] = Array.from({ length: PARTS }, () => ({
+    ...{ entries: 0, bytes: Buffer.alloc(PART_BYTES_MIN), length: 0, inFile: [] },
+  }));
+  #inMemory = 0;
+  #file: FileHandle | undefined;
+  #fileLength = 0;
+
+  constructor(memoryBytesMax = MEMORY_BYTES_MAX) {
+    this.#memoryBytesMax = memoryBytesMax;
+  }
+
+  addRow(hash: Hash, { childRefCount, rootRefCount, heldDomainCount }: KeptCounts): void {
+    this.#add(ROW, hash, childRefCount, rootRefCount, heldDomainCount);
+  }
+
+  addEdge(hash: Hash, _parent: Hash, isParentReady: boolean): void {
+    this.#add(isParentReady ? READY_EDGE : EDGE, hash);
+  }
+
+  addLoose(hash: Hash, count: number): void {
+    this.#add(LOOSE, hash, count);
+  }
+
+  addBalance(hash: Hash, balance: number): void {
+    this.#add(BALANCE, hash, balance);
+  }
+
+  #add(kind: number, hash: Hash, ...numbers: readonly number[]): void {
+    const part = this.#parts[parseInt(hash.slice(0, 2), 16)] as Part;
+    const size = HEAD_BYTES + numbers.length * NUMBER_BYTES;
+    if (part.length + size > part.bytes.length) {
+      part.bytes = Buffer.concat([part.bytes], 2 * part.bytes.length);
+    }
+    let at = part.bytes.writeUInt8(kind, part.length);
+    at += part.bytes.write(hash, at, 'hex');
+    for (const number of numbers) at = part.bytes.writeDoubleLE(number, at);
+    part.length = at;
+    part.entries += 1;
+    this.#inMemory += size;
+  }
+
+  async settle(): Promise<void> {
+    if (this.#inMemory <= this.#memoryBytesMax) return;
+    this.#file ??= await openNameless();
+    for (const part of this.#parts) {
+      await this.#file.write(part.bytes, 0, part.length, this.#fileLength);
+      part.inFile.push({ offset: this.#fileLength, length: part.length });
+      this.#fileLength += part.length;
+      part.length = 0;
+    }
+    this.#inMemory = 0;
+  }
+
+  /** How many entries each part has. */
+  get sizes(): readonly number[] {
+    return this.#parts.map(({ entries }) => entries);
+  }
+
+  /** Tells `taker` what the part holds of the hashes that `isMine` says. */
+  async tell(index: number, taker: CountTaker, isMine: (hash: Hash) => boolean): Promise<void> {
+    const part = this.#parts[index] as Part;
+    for (const { offset, length } of part.inFile) {
+      const bytes = Buffer.alloc(length);
+      await this.#file?.read(bytes, 0, length, offset);
+      tellAll(bytes, taker, isMine);
+    }
+    tellAll(part.bytes.subarray(0, part.length), taker, isMine);
+    await taker.settle();
+  }
+
+  async close(): Promise<void> {
+    await this.#file?.close();
+  }
+}
+
+function tellAll(bytes: Buffer, taker: CountTaker, isMine: (hash: Hash) => boolean): void {
+  for (let at = 0; at < bytes.length; ) {
+    const kind = bytes[at] as keyof typeof NUMBERS & number;
+    const hash = bytes.toString('hex', at + 1, at + HEAD_BYTES);
+    const number = (place: number): number => bytes.readDoubleLE(start + place * NUMBER_BYTES);
+    const start = at + HEAD_BYTES;
+    at = start + (NUMBERS[kind] as number) * NUMBER_BYTES;
+    if (!isMine(hash)) continue;
+    if (kind === ROW) {
+      const [childRefCount, rootRefCount, heldDomainCount] = [number(0), number(1), number(2)];
+      taker.addRow(hash, { childRefCount, rootRefCount, heldDomainCount });
+    } else if (kind === LOOSE) taker.addLoose(hash, number(0));
+    else if (kind === BALANCE) taker.addBalance(hash, number(0));
+    // A screen does not ask who the parent is.
+    else taker.addEdge(hash, hash, kind === READY_EDGE);
+  }
+}
+
+async function openNameless(): Promise<FileHandle> {
+  const folder = await mkdtemp(join(tmpdir(), 'holdfast-check-'));
+  try {
+    return await open(join(folder, 'counts'), 'wx+', 0o600);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
