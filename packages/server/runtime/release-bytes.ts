@@ -6,8 +6,8 @@
  */
 
 /**
- * After so many bytes of pieces that nobody can release by themselves, the garbage collector is called. By itself it lets pieces from
- * sockets pile up: 64 uploads at once peaked 100 MiB higher.
+ * After so many bytes of pieces that nobody can release by themselves, the garbage collector is called. Without that the server peaks
+ * at 358 MiB instead of 315 (medians of ten) under 64 uploads of 4 MiB at once.
  */
 const COLLECT_BYTES = 32 * 1024 * 1024;
 let uncollectedBytes = 0;
