@@ -43,7 +43,7 @@ function single(...filled: Filled): PgbenchScript {
 export const READ_SCRIPT = single('findNode', [SPACE, HASH]);
 
 export const RENEWAL_SCRIPT = single('renewReadyLeases', [
-  ...[SPACE, `ARRAY[${HASH}]`, `ARRAY[${LEASE_DURATION_MS_MAX}]`, 'NULL', '0'],
+  ...[SPACE, `ARRAY[${HASH}]`, `ARRAY[${LEASE_DURATION_MS_MAX}]`, 'NULL', '0', '0'],
 ]);
 
 /** The keys of the rows that a commit changes, and how an array with an element for each of them is made. */
