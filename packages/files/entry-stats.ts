@@ -17,6 +17,8 @@ export interface FileStats {
   readonly size: number;
   readonly mtimeMs: number;
   readonly ctimeMs: number;
+  /** only of a look by `statx` */
+  readonly mtimeNs?: bigint;
   isFile(): boolean;
   isDirectory(): boolean;
   isSymbolicLink(): boolean;

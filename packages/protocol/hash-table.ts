@@ -12,6 +12,9 @@ const KEY_WORDS = 4;
 /** Hexadecimal digits of a hash before its key, and those of a word. */
 const KEY_OFFSET_DIGITS = 32;
 const WORD_DIGITS = 8;
+const SHARD_DIGITS = 2;
+const CODE_OF_0 = 48;
+const CODE_OF_A = 97;
 const SLOTS_MIN = 16;
 /** Above this share of filled slots a table doubles. */
 const FILL_MAX = 0.75;
@@ -19,12 +22,6 @@ const FILL_MAX = 0.75;
 interface Shard {
   slots: Uint32Array;
   count: number;
-}
-
-interface Slot {
-  /** where it begins, words */
-  readonly at: number;
-  readonly isTaken: boolean;
 }
 
 /** `numbers`: each hash has one, 0 to 2^32 - 1; otherwise it is a set. */
@@ -46,31 +43,31 @@ export class HashTable {
   }
 
   has(hash: Hash): boolean {
-    return this.#find(this.#shardOf(hash).slots, readKey(hash)).isTaken;
+    return this.#find(this.#shardOf(hash).slots, readKey(hash)) >= 0;
   }
 
   /** Whether it was not there before. Throws RangeError beyond HASH_TABLE_MAX. */
   add(hash: Hash): boolean {
     const shard = this.#shardOf(hash);
-    const { at, isTaken } = this.#find(shard.slots, readKey(hash));
-    if (!isTaken) this.#insert(shard, at, key);
-    return !isTaken;
+    const at = this.#find(shard.slots, readKey(hash));
+    if (at < 0) this.#insert(shard, ~at, key);
+    return at < 0;
   }
 
   /** The number of `hash`; undefined when it is not there. */
   find(hash: Hash): number | undefined {
     const { slots } = this.#shardOf(hash);
-    const { at, isTaken } = this.#find(slots, readKey(hash));
-    return isTaken ? slots[at + KEY_WORDS] : undefined;
+    const at = this.#find(slots, readKey(hash));
+    return at < 0 ? undefined : slots[at + KEY_WORDS];
   }
 
   /** Throws RangeError beyond HASH_TABLE_MAX. */
   set(hash: Hash, number: number): void {
     if (this.#words === KEY_WORDS) throw new TypeError('this table is a set');
     const shard = this.#shardOf(hash);
-    const { at, isTaken } = this.#find(shard.slots, readKey(hash));
-    if (isTaken) shard.slots[at + KEY_WORDS] = number;
-    else this.#insert(shard, at, Uint32Array.of(...key, number));
+    const at = this.#find(shard.slots, readKey(hash));
+    if (at >= 0) shard.slots[at + KEY_WORDS] = number;
+    else this.#insert(shard, ~at, Uint32Array.of(...key, number));
   }
 
   #insert(shard: Shard, at: number, entry: Uint32Array): void {
@@ -82,21 +79,24 @@ export class HashTable {
   }
 
   #shardOf(hash: Hash): Shard {
-    return this.#shards[Number.parseInt(hash.slice(0, 2), 16)] as Shard;
+    return this.#shards[digitsAt(hash, 0, SHARD_DIGITS)] as Shard;
   }
 
-  #find(slots: Uint32Array, key: Uint32Array): Slot {
+  /** The word where the entry of `key` begins; of one that is not there the complement of where it belongs. */
+  #find(slots: Uint32Array, key: Uint32Array): number {
     const words = this.#words;
     const mask = slots.length / words - 1;
     for (let slot = (key[0] as number) & mask; ; slot = (slot + 1) & mask) {
       const at = slot * words;
-      let isEmpty = true;
-      let isSame = true;
+      let filled = 0;
+      let other = 0;
       for (let word = 0; word < KEY_WORDS; word += 1) {
-        if (slots[at + word] !== 0) isEmpty = false;
-        if (slots[at + word] !== key[word]) isSame = false;
+        const found = slots[at + word] as number;
+        filled |= found;
+        other |= found ^ (key[word] as number);
       }
-      if (isEmpty || isSame) return { at, isTaken: isSame };
+      if (other === 0) return at;
+      if (filled === 0) return ~at;
     }
   }
 
@@ -105,9 +105,11 @@ export class HashTable {
     const words = this.#words;
     shard.slots = new Uint32Array(old.length * 2);
     for (let at = 0; at < old.length; at += words) {
+      let filled = 0;
+      for (let word = at; word < at + KEY_WORDS; word += 1) filled |= old[word] as number;
+      if (filled === 0) continue;
       const entry = old.subarray(at, at + words);
-      const isTaken = entry.subarray(0, KEY_WORDS).some((word) => word !== 0);
-      if (isTaken) shard.slots.set(entry, this.#find(shard.slots, entry).at);
+      shard.slots.set(entry, ~this.#find(shard.slots, entry));
     }
   }
 }
@@ -119,11 +121,20 @@ const key = new Uint32Array(KEY_WORDS);
 function readKey(hash: Hash): Uint32Array {
   let isZero = true;
   for (let word = 0; word < KEY_WORDS; word += 1) {
-    const start = KEY_OFFSET_DIGITS + word * WORD_DIGITS;
-    const value = Number.parseInt(hash.slice(start, start + WORD_DIGITS), 16);
+    const value = digitsAt(hash, KEY_OFFSET_DIGITS + word * WORD_DIGITS, WORD_DIGITS);
     key[word] = value;
     if (value !== 0) isZero = false;
   }
   if (isZero) key[0] = 1;
   return key;
+}
+
+/** Lowercase hexadecimal digits as a number, which has a sign if there are eight. */
+function digitsAt(hash: Hash, start: number, count: number): number {
+  let value = 0;
+  for (let at = start; at < start + count; at += 1) {
+    const code = hash.charCodeAt(at);
+    value = (value << 4) | (code < CODE_OF_A ? code - CODE_OF_0 : code - CODE_OF_A + 10);
+  }
+  return value;
 }

@@ -57,8 +57,8 @@ const SENDING_MS_FAST = 5_000;
 const SENDING_MS_SLOW = 20_000;
 /** A pack that still has room is sent only while fewer packs than this are on their way. */
 const FLUSHED_MAX = 3;
-/** Compressing less never saves a tenth that is worth the time. */
-const COMPRESSED_BYTES_MIN = 96;
+/** Compressing less saves some hundred bytes at most, and starting the compressor takes longer than all else that a node costs. */
+const COMPRESSED_BYTES_MIN = 256;
 /** Larger than a file of one piece: chunks of large files are compressed on other threads. For less, the promise costs too much. */
 const COMPRESSED_ASIDE_BYTES_MIN = 513 * 1024;
 /** How long packs are made before others get a turn, ms. */

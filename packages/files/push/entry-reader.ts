@@ -79,10 +79,10 @@ export class EntryReader {
     return found.stats.isSymbolicLink() ? this.#readLink(found) : this.#readFile(found, onRead);
   }
 
-  /** ns; undefined when the tree records no times, or cannot hold this one */
-  mtimeOf({ folder, name }: SourceEntry, path: ByteString): bigint | undefined {
+  /** ns; undefined when the tree records no times, or cannot hold this one. `stats`: a look at the entry, if it is new. */
+  mtimeOf({ folder, name }: SourceEntry, path: ByteString, stats?: FileStats): bigint | undefined {
     if (!this.#recordsMtime) return undefined;
-    const mtimeNs = folder.mtimeNs(name);
+    const mtimeNs = stats?.mtimeNs ?? folder.mtimeNs(name);
     if (mtimeNs >= MTIME_NS_MIN && mtimeNs <= MTIME_NS_MAX) return mtimeNs;
     const reason = 'its modification time is not between 1677 and 2262, which are all that a tree can hold';
     this.#progress.warn(`${displayName(path)} is stored without a time: ${reason}`);
@@ -146,7 +146,7 @@ export class EntryReader {
       hash,
       bytes,
       entryCount: 0,
-      mtimeNs: this.mtimeOf(source, path),
+      mtimeNs: this.mtimeOf(source, path, stats),
     };
   }
 }

@@ -122,12 +122,13 @@ export class EarlyNodes {
     const packs = this.#packs;
     if (packs === undefined || this.#isStopped) return undefined;
     if (this.#added.size >= HASH_TABLE_MAX) return this.#stop();
-    // Its twin is on its way.
-    if (this.#added.has(hash)) return this.#count(content, content.bytes);
     if (canonical.length > PACKED_NODE_BYTES_MAX) {
       this.#hasLeftOut = true;
       return undefined;
     }
+    // Its twin is on its way.
+    if (!this.#added.add(hash)) return this.#count(content, content.bytes);
+    this.#lastAdded = hash;
     const record = packs.encodeAside(hash, canonical);
     if (!(record instanceof Promise)) return this.#put(packs, record, content);
     return record.then((encoded) => this.#put(packs, encoded, content));
@@ -136,12 +137,8 @@ export class EarlyNodes {
   #put(packs: PackUploads, record: EncodedRecord, content: EarlyNodeContent): void | Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error;
     if (this.#isStopped) return undefined;
-    const { hash, canonicalLength } = record;
-    // Its twin came first.
-    if (!this.#added.add(hash)) return this.#count(content, content.bytes);
-    this.#lastAdded = hash;
     const end = {
-      settle: (outcome: PackOutcome) => this.#take(outcome, content, canonicalLength),
+      settle: (outcome: PackOutcome) => this.#take(outcome, content, record.canonicalLength),
       fail: (error: unknown) => this.#fail(error),
     };
     if (packs.put(record, end)) return undefined;
@@ -225,14 +222,13 @@ export class EarlyNodes {
     }
     this.#counts.uploadedNodes += 1;
     this.#counts.uploadedBytes += uploadedBytes;
-    this.#progress.count({ transferredNodes: 1 });
-    this.#count(content, 0);
+    this.#count(content, 0, 1);
   }
 
-  #count({ files, bytes }: EarlyNodeContent, deduplicatedBytes: number): void {
+  #count({ files, bytes }: EarlyNodeContent, deduplicatedBytes: number, transferredNodes = 0): void {
     this.#counts.files += files;
     this.#counts.bytes += bytes;
-    this.#progress.count({ files, bytes, deduplicatedBytes });
+    this.#progress.count({ files, bytes, deduplicatedBytes, transferredNodes });
   }
 
   #stop(): void {
