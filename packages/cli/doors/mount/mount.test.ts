@@ -9,6 +9,7 @@ import {
   type TreeModel,
   utf8,
 } from '../../../client/test/tree-fixture.ts';
+import { encodeChunk, encodeFileIndex } from '../../../client/tree/format/tree-node.ts';
 import type { FuseDevice } from './fuse-device.ts';
 import { FuseSession } from './fuse-session.ts';
 import { ERRNO, OPCODES } from './fuse-wire.ts';
@@ -208,6 +209,30 @@ test('reads anywhere in a large file take the chunks that they need', async () =
       expect(body.equals(content.subarray(at, at + 128 * 1024))).toBe(true);
     }
     expect(nodes.reads.length).toBe(new Set(nodes.reads).size);
+  });
+});
+
+test('a read goes on from one index of a file to the next', async () => {
+  const content = noise(3, 60);
+  const deep = async (nodes: MemoryNodes) => {
+    const chunks = Array.from({ length: 6 }, (_, at) => ({
+      hash: nodes.add(encodeChunk(content.subarray(at * 10, at * 10 + 10))),
+      bytes: 10,
+    }));
+    const indexes = [chunks.slice(0, 3), chunks.slice(3)].map((children) => ({
+      hash: nodes.add(encodeFileIndex({ level: 1, children })),
+      bytes: 30,
+    }));
+    const hash = nodes.add(encodeFileIndex({ level: 2, children: indexes }));
+    return buildDirectory(nodes, [fileEntry('deep', { hash, bytes: 60 })]);
+  };
+  await withMount(deep, async ({ kernel, told }) => {
+    const { node } = await kernel.lookup(1, 'deep');
+    for (let start = 0; start < 60; start += 7) {
+      const { body } = await kernel.readFile(node, start, 25);
+      expect(body.equals(content.subarray(start, start + 25))).toBe(true);
+    }
+    expect(told).toEqual([]);
   });
 });
 

@@ -118,7 +118,8 @@ export class MountedTree {
     if (level === 0) return yield { ...place, level };
     const part = await this.parts.readFile(place.hash, { level, bytes: place.bytes });
     if (part instanceof Uint8Array) return yield { ...place, level: undefined };
-    for (let at = findChildAt(part, start - place.start); at < part.children.length; at += 1) {
+    const first = Math.max(0, findChildAt(part, start - place.start));
+    for (let at = first; at < part.children.length; at += 1) {
       const from = place.start + (part.starts[at] ?? 0);
       const child = part.children[at];
       if (child === undefined || from >= end) return;
