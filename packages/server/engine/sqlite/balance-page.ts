@@ -1,7 +1,7 @@
 /** A page of root-ref balances as of one revision: the current table and the history, merged in hash order. */
 import type { Hash } from '@holdfast/protocol';
 import type { RootRefBalance } from '../../core/model.ts';
-import { isBalanceSound, isDomainSound, isHistorySound } from './ledger-rows.ts';
+import { firstRevisionOf, isBalanceSound, isDomainSound, isHistorySound } from './ledger-rows.ts';
 import { bytesToHex, damagedRow, hexToBytes } from './rows.ts';
 import type { SpaceDirectory } from './space-directory.ts';
 import type { ReadStatements, SqlRow } from './statements.ts';
@@ -44,7 +44,7 @@ export function findBalanceStep(
   rowsMax: number = STEP_ROWS_MAX,
 ): BalancePageStep | undefined {
   const row = sql.findDomain.get(spaceId, domain);
-  const latest = ((row ?? sql.readFirstRevision.get())?.revision as number | undefined) ?? 0;
+  const latest = row === null ? firstRevisionOf(sql.readFirstRevision.get()) : (row.revision as number);
   const revision = page.revision === 'current' ? latest : page.revision;
   if (row === null) {
     spaces.assertNoneLost(spaceId, domain);

@@ -42,6 +42,7 @@ import {
   isHistorySound,
   looseEdgesFromSql,
   requestKey,
+  storeSum,
 } from './ledger-rows.ts';
 import {
   bytesToHex,
@@ -91,7 +92,12 @@ export class SqliteDeploymentRows implements DeploymentWriter {
   }
 
   async setMark(name: MarkName, value: string): Promise<void> {
-    this.#transact(() => this.#sql.setMark.run(copyMarkName(name), value));
+    this.#transact(() => this.#setMark(name, value));
+  }
+
+  #setMark(mark: MarkName, value: string): void {
+    const name = copyMarkName(mark);
+    this.#sql.setMark.run(name, value, storeSum(name, value));
   }
 
   async removeMark(name: MarkName): Promise<void> {
@@ -132,7 +138,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
       this.#makeSpace(space, now);
       const id = this.#findSpaceId(space) as number;
       for (const part of parts) this.#writePart(id, part);
-      this.#sql.setMark.run(copyMarkName('unfinished'), unfinished);
+      this.#setMark('unfinished', unfinished);
     });
   }
 

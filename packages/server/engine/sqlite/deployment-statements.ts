@@ -3,6 +3,7 @@ import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import { JOINED_CONTENT_COLUMNS, JOINED_NODE_COLUMNS, WRITTEN_NODE_COLUMNS } from './node-columns.ts';
 import { CONTENT_COLUMNS } from './packs/pack-statements.ts';
 import type { SqlRow } from './statements.ts';
+import { SET_STORE_VALUE } from './statements.ts';
 
 const UPLOAD_COLUMNS =
   'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline, row_sum';
@@ -19,8 +20,7 @@ const SQL = {
 
   /** ?1 name */
   findMark: 'SELECT value FROM store WHERE name = ?1',
-  setMark:
-    'INSERT INTO store (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+  setMark: SET_STORE_VALUE,
   removeMark: 'DELETE FROM store WHERE name = ?1',
 
   readTotals:

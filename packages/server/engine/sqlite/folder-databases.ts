@@ -1,10 +1,11 @@
 /** The databases of a data folder as they are backed up, and what makes them another deployment's when they are restored. */
-import { Database } from 'bun:sqlite';
+import type { Database } from 'bun:sqlite';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { REVISION_STEP } from '../../core/store-epoch.ts';
 import type { BackedUpDatabase, NamedObject, PinnedPages } from '../backup-ports.ts';
 import { copyMarkName } from './copy-marks.ts';
+import { openSound } from './open-sound.ts';
 import { pinDatabase, SqlitePageSnapshot, watchCommits, withPin } from './page-snapshot.ts';
 import { REGISTRY_FILE } from './registry-store.ts';
 import { ROWS_FILE } from './rows-file.ts';
@@ -82,7 +83,8 @@ export function findFolderMarker(dataDir: string): string | undefined {
  * that clients have seen, and no marks of copies. The database is open nowhere else. Durable when it returns.
  */
 export function renewFolderRows(dataDir: string): void {
-  const database = new Database(join(dataDir, ROWS_FILE), { readwrite: true, create: false });
+  // Rows of an older schema too.
+  const database = openSound(join(dataDir, ROWS_FILE));
   try {
     database.run('PRAGMA synchronous = FULL');
     database.transaction(() => {

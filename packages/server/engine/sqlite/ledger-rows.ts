@@ -50,6 +50,19 @@ export const isDomainSound = (row: SqlRow): boolean => isSum(row.row_sum, domain
 export const isBalanceSound = (row: SqlRow): boolean => isSum(row.row_sum, balanceSumOf(row));
 export const isHistorySound = (row: SqlRow): boolean => isSum(row.row_sum, historySumOf(row));
 
+export const storeSum = (name: string, value: string): number => mixValues(['store', name, value]);
+
+/** A value that was written by SQL has no sum until the next start. @throws StoreUnavailable, as damage */
+export function storeValueOf({ name, value, row_sum: sum }: SqlRow): string {
+  if (sum !== null && !isSum(sum, storeSum(name as string, value as string)))
+    throw damagedRow('the value', String(name));
+  return value as string;
+}
+
+/** What a domain without a row is at. */
+export const firstRevisionOf = (row: SqlRow | null | undefined): number =>
+  row ? Number(storeValueOf(row)) : 0;
+
 /** Edges to a hash without a row. @throws StoreUnavailable, as damage */
 export function looseEdgesFromSql(row: SqlRow): { readonly hash: Hash; readonly count: number } {
   const [hash, count] = [bytesToHex(row.hash as Uint8Array), row.count as number];

@@ -36,6 +36,7 @@ import { type BalancePageRequest, findBalanceStep } from './balance-page.ts';
 import { openReader, READER_CACHE_BYTES } from './database.ts';
 import { DiskReads } from './disk-reads.ts';
 import { findKnownGenerations, isFinished } from './known-generations.ts';
+import { storeValueOf } from './ledger-rows.ts';
 import { NodeCache } from './node-cache.ts';
 import { NodeReads } from './node-reads.ts';
 import { openSound } from './open-sound.ts';
@@ -326,7 +327,10 @@ export class SqliteMetadataStore implements MetadataStore {
   }
 
   findStoreValue(name: string): string | undefined {
-    return this.#read(() => this.#reads.findStoreValue.get(name)?.value as string | undefined);
+    return this.#read(() => {
+      const row = this.#reads.findStoreValue.get(name);
+      return row === null ? undefined : storeValueOf(row);
+    });
   }
 
   /** Resolves with the value that is stored: the first one inserted. */

@@ -14,6 +14,7 @@ import contentsToPack from './migrations/0007-contents-to-pack.sql' with { type:
 import packsDying from './migrations/0008-packs-dying.sql' with { type: 'text' };
 import pending from './migrations/0009-pending.sql' with { type: 'text' };
 import rowSums from './migrations/0010-row-sums.sql' with { type: 'text' };
+import storeSums from './migrations/0011-store-sums.sql' with { type: 'text' };
 import { fillSums } from './sums/fill-sums.ts';
 
 interface SqliteMigration extends Migration {
@@ -33,6 +34,7 @@ const MIGRATIONS: readonly SqliteMigration[] = [
   { sql: packsDying, minCompatible: 6 },
   { sql: pending, minCompatible: 6 },
   { sql: rowSums, minCompatible: 10, fill: fillSums },
+  { sql: storeSums, minCompatible: 11 },
 ];
 
 const CREATE_TABLE =

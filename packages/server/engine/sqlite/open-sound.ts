@@ -2,6 +2,7 @@
 import { type Database, SQLiteError } from 'bun:sqlite';
 import { assertWholePages, findFault, openWriter } from './database.ts';
 import { migrate } from './migrations.ts';
+import { proveStore } from './sums/fill-sums.ts';
 
 /** The tables by which Spaces and domains are found: without a row there, everything in them looks absent. */
 const DIRECTORIES = ['spaces', 'domains'] as const;
@@ -21,6 +22,7 @@ export function openSound(path: string): Database {
   const database = openWriter(path, undefined);
   try {
     migrate(database, path);
+    proveStore(database);
     for (const table of DIRECTORIES) rebuildIndexes(database, table);
     return database;
   } catch (error) {

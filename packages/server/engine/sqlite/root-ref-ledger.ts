@@ -3,7 +3,14 @@ import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { RootRefCommit } from '../../core/model.ts';
 import { balanceSum, commitSum, DOMAIN_WEIGHTS, domainSum, historySum } from '../../core/rows/row-sums.ts';
-import { commitFromSql, isBalanceSound, isCommitSound, isDomainSound, requestKey } from './ledger-rows.ts';
+import {
+  commitFromSql,
+  firstRevisionOf,
+  isBalanceSound,
+  isCommitSound,
+  isDomainSound,
+  requestKey,
+} from './ledger-rows.ts';
 import { damagedRow, hexToBytes } from './rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
@@ -117,7 +124,7 @@ export class RootRefLedger {
   }
 
   #readFirstRevision(): number {
-    return (this.#scope.find(this.#scope.sql.readFirstRevision)?.revision as number | undefined) ?? 0;
+    return firstRevisionOf(this.#scope.find(this.#scope.sql.readFirstRevision));
   }
 
   #insertDomain(spaceId: number, domain: string): number {

@@ -25,7 +25,7 @@ export const READ_STATEMENTS = {
   ...PACK_READ_STATEMENTS,
   beginReading: 'BEGIN',
   endReading: 'COMMIT',
-  findStoreValue: 'SELECT value FROM store WHERE name = ?1',
+  findStoreValue: 'SELECT name, value, row_sum FROM store WHERE name = ?1',
   findTombstone: 'SELECT noted_at, seen_at, row_sum FROM tombstones WHERE generation = ?1',
   findSpaceId: 'SELECT id, app_id, space_id, name_sum FROM spaces WHERE app_id = ?1 AND space_id = ?2',
   findSpaceById: 'SELECT id, app_id, space_id, name_sum FROM spaces WHERE id = ?1',
@@ -55,7 +55,7 @@ export const READ_STATEMENTS = {
   /** ?1 id, ?2 the generation it is expected to have */
   findInlineBytes: 'SELECT inline_bytes FROM contents WHERE id = ?1 AND generation = ?2',
   /** what a domain without a row begins with: 0, but for rows that were restored from a backup */
-  readFirstRevision: "SELECT CAST(value AS INTEGER) AS revision FROM store WHERE name = 'first-revision'",
+  readFirstRevision: "SELECT name, value, row_sum FROM store WHERE name = 'first-revision'",
   findDomain:
     'SELECT id, space, domain, revision, history_floor, commit_count, balance_count, row_sum FROM domains WHERE space = ?1 AND domain = ?2',
   /** ?1 domain, ?2 after, ?3 limit */
@@ -96,9 +96,12 @@ export const READ_STATEMENTS = {
     'SELECT 1 AS known FROM uploads WHERE space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 LIMIT 1',
 } as const;
 
-/** Clients have seen domains, too, that these rows do not have. ?1 step */
+/** ?1 name, ?2 value, ?3 sum */
+export const SET_STORE_VALUE =
+  'INSERT INTO store (name, value, row_sum) VALUES (?1, ?2, ?3) ON CONFLICT (name) DO UPDATE SET value = excluded.value, row_sum = excluded.row_sum';
+/** Clients have seen domains, too, that these rows do not have. The next start gives the number its sum. ?1 step */
 export const RAISE_FIRST_REVISION = `INSERT INTO store (name, value) VALUES ('first-revision', CAST(?1 AS TEXT))
-  ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + ?1 AS TEXT)`;
+  ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + ?1 AS TEXT), row_sum = NULL`;
 /** Pages of earlier revisions are gone: no cursor from before is good any more. ?1 step */
 export const RAISE_REVISIONS = `UPDATE domains SET revision = revision + ?1, history_floor = revision + ?1, row_sum = row_sum + ${DOMAIN_WEIGHTS.revision} * ?1 + ${DOMAIN_WEIGHTS.historyFloor} * (revision + ?1 - history_floor) WHERE id > 0`;
 
@@ -234,9 +237,8 @@ const WRITE_STATEMENTS = {
   recountCommits: `UPDATE domains SET commit_count = known.commits, row_sum = row_sum + ${DOMAIN_WEIGHTS.commitCount} * (known.commits - commit_count) FROM (SELECT id, (SELECT count(*) FROM root_ref_commits WHERE domain = domains.id) AS commits FROM domains WHERE space = ?1) AS known WHERE domains.id = known.id`,
   notePurged: `UPDATE spaces SET purged = 1, row_sum = row_sum + ${PURGED_WEIGHT} * (1 - purged) WHERE id = ?1`,
 
-  insertStoreValue: 'INSERT INTO store (name, value) VALUES (?1, ?2)',
-  setStoreValue:
-    'INSERT INTO store (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+  insertStoreValue: 'INSERT INTO store (name, value, row_sum) VALUES (?1, ?2, ?3)',
+  setStoreValue: SET_STORE_VALUE,
   noteTombstone: `INSERT INTO tombstones (generation, noted_at, seen_at, row_sum) VALUES (?1, ?2, ?2, ?3) ON CONFLICT (generation) DO UPDATE SET seen_at = excluded.seen_at, row_sum = row_sum + ${SEEN_WEIGHT} * (excluded.seen_at - seen_at)`,
   deleteTombstone: 'DELETE FROM tombstones WHERE generation = ?1',
   deleteOldTombstones: 'DELETE FROM tombstones WHERE seen_at < ?1',

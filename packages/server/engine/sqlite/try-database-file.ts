@@ -4,7 +4,6 @@ import { codeOf } from '../../error-code.ts';
 import { EngineRefused } from '../refused.ts';
 import type { RowsTrial } from '../store-trial.ts';
 import { getUsableVersion } from './migrations.ts';
-import { READ_STATEMENTS } from './statements.ts';
 import { STORE_VALUE_NAMES } from './store-identity.ts';
 
 /**
@@ -35,10 +34,12 @@ export function tryDatabaseFile(
   }
 }
 
+/** Of any schema. */
+const FIND_VALUE = 'SELECT value FROM store WHERE name = ?1';
 /** A path may hold characters that mean something in an address. */
 const immutable = (path: string): string => `${Bun.pathToFileURL(path).href}?immutable=1`;
 
 function findStoreValue(database: Database, name: string): string | undefined {
-  using statement = database.prepare<{ value: string }, [string]>(READ_STATEMENTS.findStoreValue);
+  using statement = database.prepare<{ value: string }, [string]>(FIND_VALUE);
   return statement.get(name)?.value;
 }

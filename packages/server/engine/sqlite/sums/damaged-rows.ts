@@ -78,7 +78,8 @@ function isWhole(table: SummedTable, row: StoredRow): boolean {
   return hasSum(table, row) && findDerived(table, row) === undefined;
 }
 
-function hasSum({ sumColumn, sumOf }: SummedTable, row: StoredRow): boolean {
+export function hasSum({ sumColumn, sumOf, isOptional }: SummedTable, row: StoredRow): boolean {
+  if (isOptional && row[sumColumn] === null) return true;
   const plain = toSqlRow(row);
   const sum = sumOf(plain);
   return sum !== undefined && isSum(plain[sumColumn], sum);
@@ -97,6 +98,6 @@ function findDerived(table: SummedTable, row: StoredRow): WrongBit | undefined {
   return wrong && { column: wrong[0], value: BigInt(wrong[1]) };
 }
 
-function findWrongBit(table: SummedTable, row: StoredRow): WrongBit | undefined {
+export function findWrongBit(table: SummedTable, row: StoredRow): WrongBit | undefined {
   return findBit(row, [table.sumColumn, ...table.columns], (other) => hasSum(table, other));
 }

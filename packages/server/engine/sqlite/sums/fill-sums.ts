@@ -1,10 +1,12 @@
 /** Gives the rows of an older database their sums. Part of a migration. */
 import type { Database, SQLQueryBindings } from 'bun:sqlite';
-import { pagesOfTable, type StoredRow, toSqlRow } from './damaged-rows.ts';
-import { SUMMED_TABLES, type SummedTable } from './tables.ts';
+import { isDamageMet } from '../../local-failure.ts';
+import { storeSum } from '../ledger-rows.ts';
+import { findWrongBit, hasSum, pagesOfTable, type StoredRow, toSqlRow } from './damaged-rows.ts';
+import { STORE, SUMMED_TABLES, type SummedTable } from './tables.ts';
 
 export function fillSums(database: Database): void {
-  for (const table of SUMMED_TABLES) fillTable(database, table);
+  for (const table of SUMMED_TABLES) if (!table.isOptional) fillTable(database, table);
 }
 
 function fillTable(database: Database, table: SummedTable): void {
@@ -21,6 +23,36 @@ function fillTable(database: Database, table: SummedTable): void {
       const sum = sumOf(plain);
       if (sum !== undefined) setSum.run(sum, ...keys);
       fillDerived(database, table, row, derived?.(plain) ?? {});
+    }
+  }
+}
+
+/** At each start: one wrong bit of a value of the store must not keep a server from starting, and is put right. */
+export function proveStore(database: Database): void {
+  try {
+    proveValues(database);
+  } catch (error) {
+    // Who needs a value on that page says so.
+    if (!isDamageMet(error)) throw error;
+  }
+}
+
+function proveValues(database: Database): void {
+  using update = database.prepare<unknown, SQLQueryBindings[]>(
+    'UPDATE OR IGNORE store SET name = ?1, value = ?2, row_sum = ?3 WHERE name = ?4',
+  );
+  for (const page of pagesOfTable(database, STORE)) {
+    for (const row of page) {
+      const isNew = row.row_sum === null;
+      const bit = isNew || hasSum(STORE, row) ? undefined : findWrongBit(STORE, row);
+      if (!isNew && bit === undefined) continue;
+      const { name, value } = { ...row, ...(bit && { [bit.column]: bit.value }) } as Record<string, string>;
+      update.run(
+        name as string,
+        value as string,
+        storeSum(name as string, value as string),
+        row.name as string,
+      );
     }
   }
 }

@@ -13,7 +13,14 @@ import {
   uploadSum,
   verdictsSum,
 } from '../../../core/rows/row-sums.ts';
-import { balanceSumOf, commitSumOf, domainSumOf, historySumOf, requestKey } from '../ledger-rows.ts';
+import {
+  balanceSumOf,
+  commitSumOf,
+  domainSumOf,
+  historySumOf,
+  requestKey,
+  storeSum,
+} from '../ledger-rows.ts';
 import {
   decodePack,
   decodeVerdicts,
@@ -49,6 +56,8 @@ export interface SummedTable {
   /** values of columns that are in no sum, because they follow from others */
   readonly derived?: (row: SqlRow) => Readonly<Record<string, number>>;
   /** how the Space of a row is known */
+  /** a row may be older than its sum */
+  readonly isOptional?: true;
   readonly spaceBy: 'space' | 'domain' | 'id' | 'none';
 }
 
@@ -228,8 +237,13 @@ export const PROTECTING_TABLES: ReadonlySet<string> = new Set([
   ...['spaces', 'domains', 'balances', 'nodes', 'loose_edges'],
 ]);
 
+export const STORE: SummedTable = {
+  ...{ name: 'store', key: ['name'], sumColumn: 'row_sum', spaceBy: 'none', isOptional: true },
+  columns: ['name', 'value'],
+  sumOf: (row) => storeSum(row.name as string, row.value as string),
+};
 /** Tables by which others are found come first. */
-export const SUMMED_TABLES: readonly SummedTable[] = [...SPACES, ...ROOT_REFS, ...NODES, ...PACKS];
+export const SUMMED_TABLES: readonly SummedTable[] = [...SPACES, ...ROOT_REFS, ...NODES, ...PACKS, STORE];
 
 /** What a statement selects, in the order of no matter what. */
 export function selectionOf({ name, key, columns, sumColumn, derived }: SummedTable): string {

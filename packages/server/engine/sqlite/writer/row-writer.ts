@@ -14,6 +14,7 @@ import type { TombstonePage } from '../../../core/stray-ports.ts';
 import type { SweepCutoffs } from '../../../core/upkeep-ports.ts';
 import { isBusy, isSurelyNotCommitted, storageError } from '../../local-failure.ts';
 import { openWriter, shortenBusyTimeout } from '../database.ts';
+import { storeSum, storeValueOf } from '../ledger-rows.ts';
 import { moveWatermarks, pruneHistory } from '../maintenance.ts';
 import { type Committed, NodeCache } from '../node-cache.ts';
 import { type Renewal, renewReadyRows } from '../ready-leases.ts';
@@ -161,8 +162,14 @@ export class LocalRowWriter implements RowWriter {
   insertStoreValue(name: string, value: string): Promise<string> {
     return this.#commits.submit((scope) => {
       const row = scope.find(scope.sql.findStoreValue, name);
-      if (row !== undefined) return row.value as string;
-      scope.writeOne('a store value is made once', scope.sql.insertStoreValue, name, value);
+      if (row !== undefined) return storeValueOf(row);
+      scope.writeOne(
+        'a store value is made once',
+        scope.sql.insertStoreValue,
+        name,
+        value,
+        storeSum(name, value),
+      );
       return value;
     });
   }
@@ -172,7 +179,8 @@ export class LocalRowWriter implements RowWriter {
   }
 
   async setStoreValue(name: string, value: string): Promise<void> {
-    await this.#commits.submit((scope) => scope.write(scope.sql.setStoreValue, name, value));
+    const sum = storeSum(name, value);
+    await this.#commits.submit((scope) => scope.write(scope.sql.setStoreValue, name, value, sum));
   }
 
   async settleTombstones({ unknown, known, now, seenSince }: TombstonePage): Promise<void> {

@@ -1,0 +1,67 @@
+/** A wrong bit of what all processes share: it is refused, named by a check, and put right by the next start. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import type { TestDatabases } from '../../../../../test/support/postgres-server.ts';
+import { newGeneration } from '../../contract/samples.ts';
+import { findOrCreateSecret, findSecret } from '../secrets.ts';
+import { openDatabases, openInstance, type StoreInstance } from '../test/postgres-fixture.ts';
+
+const START_MS_MAX = 300_000;
+const AT = 1_800_000_000_000;
+
+let databases: TestDatabases;
+beforeAll(async () => {
+  databases = await openDatabases();
+}, START_MS_MAX);
+afterAll(() => databases.close());
+
+const check = async ({ store }: StoreInstance, isRepaired = false) =>
+  (
+    await store.findRowDamage({
+      ...{ signal: new AbortController().signal, onTable: () => undefined, isRepaired },
+    })
+  ).map(({ message }) => message);
+
+test('notes and secrets', async () => {
+  const url = await databases.createDatabase();
+  let instance = await openInstance(url);
+  await instance.store.setNote('epoch', '5');
+  await findOrCreateSecret(instance.pool, 'store', () => Buffer.from('one'));
+  expect(await check(instance)).toEqual([]);
+  await instance.pool.run('damaging', "UPDATE notes SET value = '7' WHERE name = 'epoch'", []);
+  await instance.pool.run('damaging', "UPDATE secrets SET name = 'rtore' WHERE name = 'store'", []);
+  expect(await instance.store.findNote('epoch').catch((error) => error.message)).toContain('note epoch');
+  expect(await check(instance)).toEqual([
+    'the row of notes name "epoch" has one wrong bit in value: check --repair puts it right',
+    'the row of secrets name "store" has one wrong bit in name: check --repair puts it right',
+  ]);
+  await instance.close();
+  instance = await openInstance(url);
+  expect(await instance.store.findNote('epoch')).toBe('5');
+  expect(await findSecret(instance.pool, 'store')).toEqual(new TextEncoder().encode('one'));
+  expect(await check(instance)).toEqual([]);
+  await instance.close();
+});
+
+test('a tombstone that is damaged proves no age, and begins anew', async () => {
+  const instance = await openInstance(await databases.createDatabase());
+  const { store, pool } = instance;
+  const [damaged, sound] = [newGeneration(), newGeneration()];
+  const settle = (now: number) =>
+    store.settleTombstones({ unknown: [damaged, sound], known: [], now, seenSince: 0 });
+  await settle(AT);
+  await pool.run('damaging', 'UPDATE tombstones SET noted_at = 0 WHERE generation = $1', [`\\x${damaged}`]);
+  expect(await store.findTombstones([damaged, sound])).toEqual(new Map([[sound, AT]]));
+  expect((await check(instance)).join()).toContain(`the row of tombstones generation ${damaged}`);
+  await settle(AT + 1);
+  expect(await store.findTombstones([damaged, sound])).toEqual(
+    new Map([
+      [damaged, AT + 1],
+      [sound, AT],
+    ]),
+  );
+  expect(await check(instance)).toEqual([]);
+  await pool.run('damaging', 'UPDATE tombstones SET seen_at = 9223372036854775807', []);
+  await settle(AT + 2);
+  expect([...(await store.findTombstones([damaged, sound])).values()]).toEqual([AT + 2, AT + 2]);
+  await instance.close();
+});

@@ -1,0 +1,44 @@
+/** A wrong bit of a value of the store: it is refused, named by a check, and put right by the next start. */
+import { Database } from 'bun:sqlite';
+import { expect, test } from 'bun:test';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ManualClock } from '../../contract/samples.ts';
+import { SqliteMetadataStore } from '../metadata-store.ts';
+
+const onFatal = (error: Error) => {
+  throw error;
+};
+
+test.each([
+  ['a value', "UPDATE store SET value = 'stose 1' WHERE name = 'id'"],
+  ['a name', "UPDATE store SET name = 'ie' WHERE name = 'id'"],
+  ['a sum', "UPDATE store SET row_sum = row_sum + 1 WHERE name = 'id' AND row_sum % 2 = 0"],
+])('%s', async (_, damage) => {
+  const folder = await mkdtemp(join(tmpdir(), 'holdfast-store-'));
+  const path = join(folder, 'holdfast.db');
+  const open = () => new SqliteMetadataStore({ path, clock: new ManualClock(), onFatal, isShared: false });
+  const check = async (store: SqliteMetadataStore) =>
+    (
+      await store.findRowDamage({
+        ...{ signal: new AbortController().signal, onTable: () => undefined, isRepaired: false },
+      })
+    ).map(({ message }) => message);
+  let store = open();
+  await store.insertStoreValue('id', 'store 1');
+  expect(await check(store)).toEqual([]);
+  const other = new Database(path, { readwrite: true });
+  const { changes } = other.run(damage);
+  other.close();
+  if (changes > 0) {
+    if (damage.includes('SET value')) expect(() => store.findStoreValue('id')).toThrow(/the value id/);
+    expect((await check(store)).join()).toMatch(/^the row of store name "id" has one wrong bit/);
+  }
+  await store.close();
+  store = open();
+  expect(store.findStoreValue('id')).toBe('store 1');
+  expect(await check(store)).toEqual([]);
+  await store.close();
+  await rm(folder, { recursive: true });
+});
