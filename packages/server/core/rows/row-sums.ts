@@ -31,6 +31,9 @@ export function commitSum(domain: SumValue, { requestId, payloadDigest, revision
 /** Added to the sum of a domain for each 1 that these rise by. */
 export const DOMAIN_WEIGHTS = { revision: W1, historyFloor: W2, commitCount: W3, balanceCount: W4 } as const;
 
+/** Of more balances than this, the end of a list takes no count: it would hold up the list. A check does. */
+export const BALANCES_COUNTED_MAX = 1_000_000;
+
 export interface DomainNumbers {
   readonly revision: number;
   readonly historyFloor: number;

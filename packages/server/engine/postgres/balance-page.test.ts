@@ -3,9 +3,11 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import type { Hash } from '@holdfast/protocol';
 import fc from 'fast-check';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
+import { BALANCES_COUNTED_MAX } from '../../core/rows/row-sums.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { hashAt } from '../contract/samples.ts';
 import { findBalancePage, mergeStep } from './balance-page.ts';
+import { domainCountSum } from './row-sums.ts';
 import { openDatabases, openInstance, type StoreInstance } from './test/postgres-fixture.ts';
 
 const START_MS_MAX = 300_000;
@@ -74,6 +76,26 @@ test('a hash with a long history costs the reading of one row', async () => {
   const found = await findBalancePage(instance.pool, spaceKeyOf(space), DOMAIN, page, 5);
   expect(found).toEqual({ revision: 151, items: [{ hash: hashAt(1), balance: 1 }] });
   expect(instance.pool.counter.roundTrips - before).toBeLessThanOrEqual(2);
+});
+
+test('the end of a list counts the balances, but not those of a very large domain', async () => {
+  const space = { appId: 'pages', spaceId: 'large' };
+  const record = { requestId: 'r', payloadDigest: new Uint8Array(32), revision: 1 };
+  await instance.store.transact(space, (tx) =>
+    tx.insertRootRefCommit(DOMAIN, record, [{ hash: hashAt(1), before: 0, after: 1 }]),
+  );
+  const list = (balances: number, sum: number) => async () => {
+    const values = [spaceKeyOf(space), balances, sum];
+    const update = 'UPDATE domains SET balance_count = $2, count_sum = $3 WHERE space = $1';
+    await instance.pool.run('changing', update, values);
+    const page = { revision: 'current', after: undefined, limit: 10 } as const;
+    return (await findBalancePage(instance.pool, spaceKeyOf(space), DOMAIN, page))?.items.length;
+  };
+  const sumOf = (balances: number) => domainCountSum(spaceKeyOf(space), DOMAIN, 1, balances);
+  expect(await list(1, sumOf(1))()).toBe(1);
+  await expect(list(2, sumOf(2))()).rejects.toThrow('balances');
+  expect(await list(BALANCES_COUNTED_MAX + 1, sumOf(BALANCES_COUNTED_MAX + 1))()).toBe(1);
+  await expect(list(BALANCES_COUNTED_MAX + 1, sumOf(1))()).rejects.toThrow('domains');
 });
 
 test('a step ends at the earlier end of its two cut-off reads', () => {

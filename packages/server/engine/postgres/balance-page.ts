@@ -1,8 +1,9 @@
 /** A page of root-ref balances as of one revision: the current table and the history, merged in hash order. */
 import type { Hash } from '@holdfast/protocol';
 import type { RootRefBalance, Space, SpaceKey } from '../../core/model.ts';
+import { BALANCES_COUNTED_MAX } from '../../core/rows/row-sums.ts';
 import { damagedDomain, RowDamaged } from './row-damage.ts';
-import { balanceSum, domainSum, historySum, withSuperseded } from './row-sums.ts';
+import { balanceSum, domainCountSum, domainSum, historySum, withSuperseded } from './row-sums.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
@@ -103,9 +104,13 @@ async function assertAllThere(
   domain: string,
   share: Space | undefined,
 ): Promise<void> {
-  const { rows } = await pool.read(DOING, SQL.countBalances, [space, domain], share);
-  const { counted = null, found } = rows[0] ?? {};
-  if (counted !== null && counted !== found)
+  const parameters = [space, domain, BALANCES_COUNTED_MAX];
+  const [row] = (await pool.read(DOING, SQL.countBalances, parameters, share)).rows;
+  if (row === undefined) return;
+  const [commits, balances] = [row.commit_count as number, row.balance_count as number | null];
+  if (row.count_sum !== null && row.count_sum !== domainCountSum(space, domain, commits, balances))
+    throw damagedDomain(domain);
+  if (row.found !== null && row.found !== balances)
     throw new RowDamaged('balances', `a node in the domain ${JSON.stringify(domain)}`);
 }
 

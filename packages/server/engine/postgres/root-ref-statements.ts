@@ -71,8 +71,9 @@ export const ROOT_REF_STATEMENTS = {
      DELETE FROM balances USING given WHERE ${isGiven('balances', 'domain, hash')}`,
     '$4::bigint',
   ),
-  /** How many balances the domain must have, and how many it has. */
-  countBalances: `SELECT balance_count AS counted, (SELECT count(*) FROM balances WHERE space = $1 AND domain = $2) AS found
+  /** How many balances the domain must have, and how many it has, unless it is more than $3. */
+  countBalances: `SELECT commit_count, balance_count, count_sum, CASE WHEN balance_count <= $3
+      THEN (SELECT count(*) FROM balances WHERE space = $1 AND domain = $2) END AS found
     FROM domains WHERE space = $1 AND domain = $2`,
   /** Whether there is what only a domain with a row has. */
   findRestsOfDomain: `SELECT ${hasRests('$2')} AS has`,

@@ -1,9 +1,11 @@
 /** What the figures of a damaged row may safely be: a recount says so, or nothing is protected less by them. */
+import { storageError } from '../failure.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
-import type { SqlRow } from '../wire/sql-values.ts';
+import type { SqlRow, SqlValue } from '../wire/sql-values.ts';
 import type { StoredValues } from './stored-rows.ts';
 import type { SummedTable } from './tables.ts';
 
+const COUNT_MS_MAX = 30 * 60_000;
 const COUNT_DOMAIN = `SELECT (SELECT count(*) FROM root_ref_commits WHERE space = $1 AND domain = $2) AS commit_count,
   (SELECT count(*) FROM balances WHERE space = $1 AND domain = $2) AS balance_count`;
 
@@ -26,8 +28,8 @@ async function findFigures(pool: PostgresPool, row: SqlRow, table: string): Prom
   switch (table) {
     case 'domains': {
       const key = [row.space as string, row.domain as string];
-      const { rows } = await pool.read('recounting a row', COUNT_DOMAIN, key);
-      return { ...rows[0], count_sum: 0 };
+      const [counted] = await countPatiently(pool, COUNT_DOMAIN, key);
+      return { ...counted, count_sum: 0 };
     }
     // The counters are compared with a recount of the Space afterwards. No lease that is not counted ends later than now.
     case 'usage_counters':
@@ -43,6 +45,28 @@ async function findFigures(pool: PostgresPool, row: SqlRow, table: string): Prom
       return { purged: false, purged_sum: null };
     default:
       return undefined;
+  }
+}
+
+/** A domain may have more rows than a statement of a request can count. */
+export async function countPatiently(
+  pool: PostgresPool,
+  sql: string,
+  parameters: readonly SqlValue[],
+): Promise<readonly SqlRow[]> {
+  try {
+    return await pool.lend((connection) =>
+      connection.withPatience(COUNT_MS_MAX, async () => {
+        await connection.script(`BEGIN READ ONLY; SET LOCAL statement_timeout = ${COUNT_MS_MAX}`);
+        try {
+          return (await connection.query(sql, parameters)).rows;
+        } finally {
+          await connection.rollback();
+        }
+      }),
+    );
+  } catch (error) {
+    throw storageError(error, 'counting rows');
   }
 }
 
