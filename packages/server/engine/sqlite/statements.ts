@@ -21,7 +21,7 @@ const COMMITS_OF = (space: string): string =>
 export const SUM_HOLDINGS = `SELECT total(${PENDING_OF('spaces.id')}) AS pending_bytes, total(${COMMITS_OF('spaces.id')}) AS commit_rows FROM spaces WHERE app_id = ?1`;
 
 /** Parameters are positional; `?1` is the Space's integer id unless the name says otherwise. */
-export const READ_STATEMENTS = {
+const READ_STATEMENTS = {
   ...PACK_READ_STATEMENTS,
   beginReading: 'BEGIN',
   endReading: 'COMMIT',
