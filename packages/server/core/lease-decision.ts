@@ -8,7 +8,7 @@ import { type FoundNode, findNodeOrDamage } from './find-nodes.ts';
 import { noRoom } from './free-space.ts';
 import { createGeneration } from './generation.ts';
 import { changesRefused, moveLease } from './lease-renewal.ts';
-import { mendNode, settleMended } from './mend-node.ts';
+import { closeFormer, mendNode, settleMended } from './mend-node.ts';
 import type { Generation, NodeRow, UploadEvidence, UploadRow } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
 import { CONTRADICTION, contradicts, type Publication, settleWaiting } from './publication.ts';
@@ -99,6 +99,8 @@ async function decideUnready(
 async function healRow(tx: SpaceTransaction, good: GoodUpload, input: LeaseInput): Promise<LeaseDecision> {
   const mended = await mendNode(tx, contentOf(good));
   if (mended === undefined || mended.isExact) return decideLease(tx, input);
+  const { generation } = good.upload;
+  await closeFormer(tx, mended.former, { ...good.evidence, generation }, input.rules.keepReplacedMs);
   await acceptContent(tx, good, input.rules.uploads);
   return { ...(await settleMended(tx, mended.row, input.request.durationMs)), heals: true };
 }

@@ -91,6 +91,19 @@ test('where nothing proves the counts they rise, the node is leased for a day, a
   expect(await check(false)).toMatchObject({ findings: [] });
 });
 
+test('an upload that heals an unproven row leaves no former bytes', async () => {
+  const objects = world.objectFiles().length;
+  await spoil(UNPROVEN);
+  expect((await world.upload(middle)).state).toBe('ready');
+  await world.sweepAll();
+  expect(world.objectFiles().length).toBe(objects);
+  using database = new Database(databasePath(world.dataDir), { readonly: true });
+  expect(database.query('SELECT count(*) AS count FROM contents').get()).toEqual({ count: 4 });
+  expect(await read(middle)).toEqual(middle.content);
+  await check(true);
+  expect(await check(false)).toMatchObject({ findings: [] });
+});
+
 test('many nodes are leased around a damaged row, which comes in a pack', async () => {
   const before = await spoil('size = 1, refs = zeroblob(32)');
   const nodes = [child, middle, parent, other];

@@ -3,13 +3,15 @@
  * no more than a state or counts are wrong beside them. Where nothing proves them, counts only rise, and the node is leased for a day.
  */
 import { type Hash, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
+import { closeContent } from './contents.ts';
 import { findChildren } from './edges.ts';
 import { findNodeOrDamage } from './find-nodes.ts';
 import type { NodeHolders, UnprovenNode } from './mend-ports.ts';
-import type { NodeRow, NodeRowState } from './model.ts';
+import type { ContentRow, Generation, NodeRow, NodeRowState } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
 import { type NewContent, type Publication, settleWaiting } from './publication.ts';
 import { isReadable } from './read-metadata.ts';
+import { orIfDamaged } from './store-failure.ts';
 
 const STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];
 /** A larger count is damage. */
@@ -22,6 +24,8 @@ const COUNT_MAX = 2 ** 40;
 interface MendedNode {
   readonly row: NodeRow;
   readonly isExact: boolean;
+  /** which bytes the damaged row named */
+  readonly former: Generation;
 }
 
 /** `content`: what proven bytes say. undefined: there is no row */
@@ -33,7 +37,7 @@ export async function mendNode(tx: SpaceTransaction, content: NewContent): Promi
   const exact = findExact(found, content, holders);
   const row = exact ?? (await makeSafe(tx, found.row, content, holders));
   await tx.mending.replaceNode(found.row, row);
-  return { row, isExact: exact !== undefined };
+  return { row, isExact: exact !== undefined, former: found.row.generation };
 }
 
 /** The values of the row as it was, by the sum that it carries. */
@@ -91,6 +95,31 @@ export async function settleMended(
   const { hash, leaseStartedAt, leaseExpiresAt } = row;
   return { kind: 'ready', hash, leaseStartedAt, leaseExpiresAt };
 }
+
+/**
+ * Discards the bytes that the damaged row named, if their own record proves that they are those of the node: the same length, and the same
+ * integrity as the bytes that took their place.
+ */
+export async function closeFormer(
+  tx: SpaceTransaction,
+  former: Generation,
+  { generation, canonicalSize, integrity }: Pick<ContentRow, 'generation' | 'canonicalSize' | 'integrity'>,
+  keptMs: number,
+): Promise<void> {
+  if (former === generation) return;
+  const found = await findContentOrDamage(tx, former);
+  if (found === undefined || found.packed !== undefined || found.canonicalSize !== canonicalSize) return;
+  if (Buffer.compare(found.integrity, integrity) !== 0) return;
+  const storage = found.inlineBytes === undefined ? 'object' : 'inline';
+  await closeContent(tx, { generation: former, storage, urlExpiresAt: found.urlExpiresAt, keptMs });
+}
+
+/** A record that is damaged proves nothing. */
+const findContentOrDamage = (tx: SpaceTransaction, generation: Generation): Promise<ContentRow | undefined> =>
+  orIfDamaged(
+    async () => tx.findContent(generation),
+    () => undefined,
+  );
 
 /** The row as it stands, damaged or not. */
 export async function findStanding(tx: SpaceTransaction, hash: Hash): Promise<NodeRow | undefined> {

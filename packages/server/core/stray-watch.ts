@@ -5,6 +5,7 @@
  */
 import { DAY_MS } from '@holdfast/protocol';
 import type { Generation, ObjectKey } from './model.ts';
+import { packOf } from './packs/pack-generations.ts';
 import type { MetadataStore } from './ports.ts';
 import { StoreUnavailable } from './store-failure.ts';
 
@@ -65,8 +66,8 @@ export class StrayWatch {
     const ripeAt = now - TOMBSTONE_MS;
     const isRipe = (generation: Generation): boolean => (tombstones.get(generation) ?? now) <= ripeAt;
     const ripe = keys.filter(({ generation }) => !known.has(generation) && isRipe(generation));
-    const gone = new Set<Generation>();
-    for (const key of ripe) if (!(await isNearRecord(rows, key))) gone.add(key.generation);
+    const near = await findNearRecords(rows, ripe);
+    const gone = new Set(ripe.map(({ generation }) => generation).filter((each) => !near.has(each)));
     return new Set(generations.filter((generation) => !gone.has(generation)));
   }
 
@@ -82,12 +83,24 @@ export class StrayWatch {
 const DIGIT_BITS = [1, 2, 4, 8] as const;
 
 /** One wrong bit in the key of a record makes its object look like a stray. Such an object stays, and `check` names the record. */
-async function isNearRecord(rows: Rows, { spaceKey, generation }: ObjectKey): Promise<boolean> {
-  const near = [
-    ...neighboursOf(generation).map((other) => ({ spaceKey, generation: other })),
-    ...neighboursOf(spaceKey).map((other) => ({ spaceKey: other, generation })),
-  ];
-  return (await rows.findKnownGenerations(near)).size > 0;
+async function findNearRecords(rows: Rows, keys: readonly ObjectKey[]): Promise<ReadonlySet<Generation>> {
+  if (keys.length === 0) return new Set();
+  // A pack differs from its own records in their number, and records outlive a pack that was emptied.
+  const near = keys.map(({ spaceKey, generation }) => ({
+    generation,
+    others: neighboursOf(generation).filter((other) => packOf(other) !== generation),
+    spaceKeys: neighboursOf(spaceKey),
+    spaceKey,
+  }));
+  const known = await rows.findKnownGenerations(
+    near.flatMap(({ spaceKey, generation, others, spaceKeys }) => [
+      ...others.map((other) => ({ spaceKey, generation: other })),
+      ...spaceKeys.map((other) => ({ spaceKey: other, generation })),
+    ]),
+  );
+  const isNear = ({ generation, others }: (typeof near)[number]): boolean =>
+    [generation, ...others].some((each) => known.has(each));
+  return new Set(near.filter(isNear).map(({ generation }) => generation));
 }
 
 /** The hex texts that differ in one bit. */

@@ -10,6 +10,10 @@ export function createPackGeneration(now: number, digits: string): Generation {
   return createGeneration(now, '0'.repeat(NUMBER_DIGITS) + digits.slice(NUMBER_DIGITS));
 }
 
+/** The pack that a record with this generation came in, if it came in one. */
+export const packOf = (record: Generation): Generation =>
+  record.slice(0, TIME_DIGITS) + '0'.repeat(NUMBER_DIGITS) + record.slice(TIME_DIGITS + NUMBER_DIGITS);
+
 /** The same in every process that publishes the record. `index` counts from 0. */
 export function recordGeneration(pack: Generation, index: number): Generation {
   const number = (index + 1).toString(16).padStart(NUMBER_DIGITS, '0');
