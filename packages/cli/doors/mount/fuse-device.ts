@@ -11,7 +11,8 @@ import { CliError } from '../../cli-error.ts';
 
 /** A request at a time, and answers; `undefined` when it is unmounted. */
 export interface FuseDevice {
-  read(): Promise<Buffer | undefined>;
+  /** `isSoon`: a program was just answered, and may go on at once. */
+  read(isSoon: boolean): Promise<Buffer | undefined>;
   write(parts: readonly Uint8Array[]): void;
 }
 
@@ -36,12 +37,19 @@ const CONTROL_BYTES = 64;
 /** Where the descriptor lies, behind the length and the two words of a control message. */
 const CONTROL_HEADER_BYTES = 16;
 const EPERM = 1;
+const POLLIN = 1;
+
+/** To wake a thread that waits takes longer than a program takes to ask again. So long it is waited for here. */
+const SOON_NS = 50_000n;
+/** Then others have their turn: answers of the server. */
+const SOON_MAX = 64;
 
 interface System {
   mount(source: Uint8Array, target: Uint8Array, type: Uint8Array, flags: bigint, data: Uint8Array): number;
   umount2(target: Uint8Array, flags: number): number;
   socketpair(domain: number, type: number, protocol: number, pair: Int32Array): number;
   recvmsg(socket: number, message: BigUint64Array, flags: number): bigint;
+  ppoll(polled: Int32Array, count: bigint, timeout: BigInt64Array, mask: null): number;
   __errno_location(): Pointer;
 }
 
@@ -54,6 +62,7 @@ function openSystem(): System {
         umount2: { args: ['ptr', 'i32'], returns: 'i32' },
         socketpair: { args: ['i32', 'i32', 'i32', 'ptr'], returns: 'i32' },
         recvmsg: { args: ['i32', 'ptr', 'i32'], returns: 'i64' },
+        ppoll: { args: ['ptr', 'u64', 'ptr', 'ptr'], returns: 'i32' },
         __errno_location: { args: [], returns: 'ptr' },
       }).symbols as unknown as System;
     } catch {
@@ -71,6 +80,9 @@ export class Mount implements FuseDevice {
   readonly #descriptor: number;
   readonly #system: System;
   readonly #buffer = Buffer.alloc(REQUEST_BYTES_MAX);
+  readonly #polled: Int32Array;
+  readonly #soon = new BigInt64Array([0n, SOON_NS]);
+  #soonCount = 0;
 
   /** Throws CliError. */
   constructor(directory: string, isForOthers: boolean) {
@@ -85,19 +97,35 @@ export class Mount implements FuseDevice {
     requireEmpty(directory);
     const shared = isForOthers ? ',allow_other' : '';
     this.#descriptor = isRoot() ? this.#mountAsRoot(shared) : this.#mountByHelper(shared);
+    this.#polled = new Int32Array([this.#descriptor, POLLIN]);
   }
 
-  read(): Promise<Buffer | undefined> {
-    return new Promise((settle, fail) => {
-      fs.read(this.#descriptor, this.#buffer, 0, REQUEST_BYTES_MAX, null, (error, length) => {
-        if (error === null) return settle(this.#buffer.subarray(0, length));
+  async read(isSoon: boolean): Promise<Buffer | undefined> {
+    for (;;) {
+      try {
+        const isThere = this.#isThere(isSoon);
+        const length = isThere ? fs.readSync(this.#descriptor, this.#buffer) : await this.#readLater();
+        return this.#buffer.subarray(0, length);
+      } catch (error) {
+        const { code = '' } = error as NodeJS.ErrnoException;
+        if (code === 'ENODEV' || code === 'ECONNABORTED') return undefined;
         // Somebody gave the request up before it was read.
-        if (error.code === 'ENOENT' || error.code === 'EINTR' || error.code === 'EAGAIN') {
-          return settle(this.read());
-        }
-        if (error.code === 'ENODEV' || error.code === 'ECONNABORTED') return settle(undefined);
-        fail(error);
-      });
+        if (!['ENOENT', 'EINTR', 'EAGAIN'].includes(code)) throw error;
+      }
+    }
+  }
+
+  #isThere(isSoon: boolean): boolean {
+    this.#soonCount = isSoon && this.#soonCount < SOON_MAX ? this.#soonCount + 1 : 0;
+    return this.#soonCount > 0 && this.#system.ppoll(this.#polled, 1n, this.#soon, null) > 0;
+  }
+
+  #readLater(): Promise<number> {
+    this.#soonCount = 0;
+    return new Promise((settle, fail) => {
+      const onRead = (error: Error | null, length: number): void =>
+        error === null ? settle(length) : fail(error);
+      fs.read(this.#descriptor, this.#buffer, 0, REQUEST_BYTES_MAX, null, onRead);
     });
   }
 

@@ -28,6 +28,8 @@ export type FuseHandler = (request: FuseRequest) => Promise<readonly Uint8Array[
 const ANSWER_MS_MAX = 25_000;
 /** A program that is interrupted waits so long, so that a signal that it handles does not make a read fail. */
 const INTERRUPTED_MS = 2_000;
+/** Steps of code without a wait that one request takes at most. */
+const TURNS_MAX = 256;
 const UNANSWERED: ReadonlySet<number> = new Set([OPCODES.forget, OPCODES.batchForget, OPCODES.destroy]);
 
 export class FuseSession {
@@ -46,8 +48,8 @@ export class FuseSession {
 
   /** Until it is unmounted. `onReady` is called once the kernel has been greeted. Rejects when the kernel cannot be understood. */
   async serve(onReady: () => void): Promise<void> {
-    for (;;) {
-      const message = await this.#device.read();
+    for (let isSoon = false; ; ) {
+      const message = await this.#device.read(isSoon);
       if (message === undefined) return;
       const request = parseRequest(message);
       if (request.opcode === OPCODES.init) {
@@ -57,8 +59,17 @@ export class FuseSession {
         onReady();
       } else if (request.opcode === OPCODES.interrupt) {
         this.#interrupt(parseInterrupt(request.body));
-      } else if (!UNANSWERED.has(request.opcode)) void this.#serveOne(request);
+      } else if (!UNANSWERED.has(request.opcode)) {
+        void this.#serveOne(request);
+        await this.#answerAtOnce();
+      }
+      isSoon = this.#open.size === 0;
     }
+  }
+
+  /** What is kept is answered before anything else is waited for. */
+  async #answerAtOnce(): Promise<void> {
+    for (let turn = 0; turn < TURNS_MAX && this.#open.size > 0; turn += 1) await undefined;
   }
 
   /** What is asked now is answered. */

@@ -235,16 +235,26 @@ function writeAttributes(answer: Buffer, at: number, { node, bytes, mode, mtimeN
   writeNumber(answer, node, at);
   writeNumber(answer, bytes, at + 8);
   writeNumber(answer, Math.ceil(bytes / BLOCK_BYTES), at + 16);
-  const ns = ((mtimeNs % NS_PER_S) + NS_PER_S) % NS_PER_S;
-  const seconds = (mtimeNs - ns) / NS_PER_S;
-  for (const field of [24, 32, 40]) answer.writeBigInt64LE(seconds, at + field);
-  for (const field of [48, 52, 56]) answer.writeUInt32LE(Number(ns), at + field);
+  const time = splitTime(mtimeNs);
+  for (const field of [24, 32, 40]) answer.writeBigInt64LE(time.seconds, at + field);
+  for (const field of [48, 52, 56]) answer.writeUInt32LE(time.ns, at + field);
   answer.writeUInt32LE(mode, at + 60);
   // Of a folder too: that says nothing of how many folders are in it.
   answer.writeUInt32LE(1, at + 64);
   answer.writeUInt32LE(uid, at + 68);
   answer.writeUInt32LE(gid, at + 72);
   answer.writeUInt32LE(STATFS_BLOCK_BYTES, at + 80);
+}
+
+/** Most entries of a tree have one time. */
+let split = { mtimeNs: 0n, seconds: 0n, ns: 0 };
+
+function splitTime(mtimeNs: bigint): typeof split {
+  if (split.mtimeNs !== mtimeNs) {
+    const ns = ((mtimeNs % NS_PER_S) + NS_PER_S) % NS_PER_S;
+    split = { mtimeNs, seconds: (mtimeNs - ns) / NS_PER_S, ns: Number(ns) };
+  }
+  return split;
 }
 
 function writeNumber(bytes: Buffer, value: number, at: number): void {

@@ -17,7 +17,7 @@ import {
   parseRelease,
 } from './fuse-wire.ts';
 import { type MountedNames, type MountedTrees, NAMES_VALID_S } from './mounted-names.ts';
-import { endOf, type MountedTree, type Placed } from './mounted-tree.ts';
+import { endOf, type MountedTree, type Placed, placeIn } from './mounted-tree.ts';
 import { ReadAhead } from './read-ahead.ts';
 
 /** What a hash says is so for ever. */
@@ -79,6 +79,8 @@ export class MountedFiles {
         this.#ahead.step(tree, 'files', placed.ordinal);
         return [await tree.parts.readLink(placed.item)];
       case OPCODES.opendir:
+        // The kernel then asks no more, and keeps every folder.
+        if (this.#names === undefined) throw new FuseError(ERRNO.notSupported);
         return [answerOpenFolder(0, true)];
       case OPCODES.readdir:
       case OPCODES.readdirplus:
@@ -101,13 +103,17 @@ export class MountedFiles {
       listing.add({ ...folder, name: DOTS[next] as Uint8Array, next: next + 1, validS: 0 });
     }
     if (offset === 0) this.#ahead.step(tree, 'folders', placed.ordinal);
-    const from = placed.ordinal + Math.max(1, offset - 1);
-    // The end was reached before.
-    if (from >= endOf(placed) && offset > DOTS.length) return listing.end();
-    for await (const entry of tree.list(placed, from)) {
-      const attributes = describe(tree, base, entry);
-      const next = endOf(entry) - placed.ordinal + 1;
-      if (!listing.add({ ...attributes, name: entry.item.name, next, validS: VALID_S })) break;
+    let from = placed.ordinal + Math.max(1, offset - 1);
+    // A folder that should be empty is looked at too.
+    for (let isFirst = offset <= DOTS.length; from < endOf(placed) || isFirst; isFirst = false) {
+      const { page, first, at } = await tree.findPage(placed, from);
+      for (let index = at; index < page.children.length; index += 1) {
+        const entry = placeIn(page, first, index);
+        const next = endOf(entry) - placed.ordinal + 1;
+        const described = { ...describe(tree, base, entry), name: entry.item.name, next, validS: VALID_S };
+        if (!listing.add(described)) return listing.end();
+        from = endOf(entry);
+      }
     }
     return listing.end();
   }

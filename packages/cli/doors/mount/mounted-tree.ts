@@ -68,19 +68,10 @@ export class MountedTree {
     return entry !== undefined && compareNames(entry.name, name) === 0 ? placeIn(page, first, at) : undefined;
   }
 
-  /** The entries of a folder from that ordinal on. */
-  async *list(folder: Placed, from: number): AsyncGenerator<PlacedEntry, void, undefined> {
-    const end = endOf(folder);
-    let next = Math.max(from, folder.ordinal + 1);
-    // A folder that should be empty is looked at too.
-    do {
-      const begin = next;
-      const { page, first } = await this.#findPage(folder, (part, at) => findChildAt(part, begin - at));
-      for (let at = Math.max(0, findChildAt(page, begin - first)); at < page.children.length; at += 1) {
-        yield placeIn(page, first, at);
-      }
-      next = first + (page.starts.at(-1) ?? 0);
-    } while (next < end);
+  /** The page of a folder that has the entry of that ordinal, and its position there. A folder that is empty has an empty one. */
+  async findPage(folder: Placed, ordinal: number): Promise<FoundPage & { readonly at: number }> {
+    const found = await this.#findPage(folder, (part, first) => findChildAt(part, ordinal - first));
+    return { ...found, at: Math.max(0, findChildAt(found.page, ordinal - found.first)) };
   }
 
   async #findPage(
@@ -143,7 +134,7 @@ export function endOf({ ordinal, item }: Placed): number {
   return ordinal + 1 + item.entryCount;
 }
 
-function placeIn({ children, starts }: Page, first: number, at: number): PlacedEntry {
+export function placeIn({ children, starts }: Page, first: number, at: number): PlacedEntry {
   return { ordinal: first + (starts[at] ?? 0), item: children[at] as DirectoryEntry };
 }
 
