@@ -45,6 +45,7 @@ describe('an address that is link-local, or of a metadata service,', () => {
     '64:ff9b::a9fe:a9fe',
     '2002:a9fe:a9fe::1',
     'fd00:ec2::254',
+    'fd00:42::42',
     '168.63.129.16',
     '100.100.100.200',
     '192.0.0.192',

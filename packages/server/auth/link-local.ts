@@ -25,6 +25,7 @@ REFUSED.addSubnet('fe80::', 10, 'ipv6');
 REFUSED.addAddress('fd00:ec2::254', 'ipv6');
 REFUSED.addAddress('fd20:ce::254', 'ipv6');
 REFUSED.addAddress('fd00:c1::a9fe:a9fe', 'ipv6');
+REFUSED.addAddress('fd00:42::42', 'ipv6');
 
 /** An IPv4 address as two groups of an IPv6 one. */
 function groupsOf(address: string): string {

@@ -104,6 +104,10 @@ describe('the URL of --metadata, as the tools of PostgreSQL understand it,', () 
         ],
       },
     ],
+    [
+      'postgres://u:p@h:5/d?host=/s&port=6&user=v&password=q&dbname=e',
+      { hosts: [{ host: '/s', port: 6 }], user: 'v', password: 'q', database: 'e' },
+    ],
     ['postgres://u@h/d?sslmode=verify-ca&sslrootcert=/r.pem', { tls: 'verify-ca', tlsRootFile: '/r.pem' }],
     ['postgres://u@h/d?sslmode=require&sslrootcert=/r.pem', { tls: 'verify-ca' }],
     ['postgres://u@h/d?sslrootcert=system', { tls: 'verify-full', tlsRootFile: undefined }],

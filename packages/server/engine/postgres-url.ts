@@ -52,19 +52,22 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 interface Given {
   readonly flag: string;
-  /** a parameter of the URL, else its variable; never empty */
-  find(name: Parameter): string | undefined;
+  /** a parameter of the URL, else what stands before its `?`, else the variable, as PostgreSQL's own tools have it; never empty */
+  find(name: Parameter, before?: string): string | undefined;
 }
 
 /** Whatever the URL leaves out may come from the variables of PostgreSQL. Messages name `flag`. Throws ConfigError. */
 export function parsePostgresUrl(text: string, env: Environment, flag = '--metadata'): PostgresAddress {
   const [url, ...others] = splitHosts(text).map((each) => parseUrl(flag, each, SCHEMES, EXAMPLE)) as [URL];
   const parameters = readParameters(flag, url.search);
-  const given: Given = { flag, find: (name) => parameters.get(name) ?? variable(env, name) };
-  const database = decode(flag, url.pathname.slice(1)) || given.find('dbname') || '';
-  const user = decode(flag, url.username) || given.find('user') || '';
-  const password = decode(flag, url.password) || given.find('password');
-  const hosts = parseHosts([url, ...others], given);
+  const given: Given = {
+    flag,
+    find: (name, before) => (parameters.get(name) ?? before) || variable(env, name),
+  };
+  const database = given.find('dbname', decode(flag, url.pathname.slice(1))) ?? '';
+  const user = given.find('user', decode(flag, url.username)) ?? '';
+  const password = given.find('password', decode(flag, url.password));
+  const hosts = parseHosts([url, ...others], given, parameters);
   if (database === '' || database.includes('/') || hasControls(database)) {
     throw new ConfigError(`${flag} names no database; give ${EXAMPLE}`);
   }
@@ -114,11 +117,18 @@ function readParameters(flag: string, search: string): ReadonlyMap<string, strin
   return parameters;
 }
 
-/** The hosts before the path, else those of the parameter `host`; ports that are missing come from `port`. */
-function parseHosts(urls: readonly URL[], { flag, find }: Given): PostgresHost[] {
-  const isNamed = urls[0]?.hostname !== NO_HOST;
+/** The hosts of the parameter `host`, else those before the path; ports that are missing come from `port`. */
+function parseHosts(
+  urls: readonly URL[],
+  { flag, find }: Given,
+  parameters: ReadonlyMap<string, string>,
+): PostgresHost[] {
+  const isNamed = !parameters.has('host') && urls[0]?.hostname !== NO_HOST;
   const names = isNamed
-    ? urls.map(({ hostname, port }) => ({ host: decode(flag, hostname).replace(/^\[(.*)\]$/, '$1'), port }))
+    ? urls.map(({ hostname, port }) => ({
+        host: decode(flag, hostname).replace(/^\[(.*)\]$/, '$1'),
+        port: parameters.has('port') ? '' : port,
+      }))
     : (find('host') ?? '').split(',').map((host) => ({ host, port: '' }));
   if (names.length > HOSTS_MAX) {
     throw new ConfigError(`${flag} names more than ${HOSTS_MAX} hosts; leave some out`);

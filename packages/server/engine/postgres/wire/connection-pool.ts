@@ -187,7 +187,7 @@ export class PostgresPool {
     try {
       await assertOwnSessions(this.#address, this.#limits);
     } catch (error) {
-      throw storageError(error, 'looking for a pooler');
+      throw storageError(error, 'opening a session');
     }
   }
 
