@@ -71,6 +71,17 @@ describe('the file that HOLDFAST_METADATA_FILE names', () => {
     });
   });
 
+  test('may be a pipe, which gives the URL once', () => {
+    const [pipe, parts] = [`${folder.path}/pipe`, `${folder.path}/parts`];
+    Bun.spawnSync(['mkfifo', '-m', '600', pipe]);
+    writeFileSync(parts, 'postgres://u:hush@h/piped');
+    const writer = Bun.spawn(['sh', '-c', 'cat "$1" > "$2"', 'sh', parts, pipe]);
+    for (let time = 0; time < 3; time += 1) {
+      expect(parse({ HOLDFAST_METADATA_FILE: pipe })).toMatchObject({ address: { database: 'piped' } });
+    }
+    writer.kill();
+  });
+
   test.each<[string, string | undefined, number, Record<string, string>, RegExp]>([
     ['others can read', 'postgres://u:hush@h/d', 0o644, {}, /others can use.*chmod 600/],
     ['is empty', ' \n', 0o600, {}, /empty/],

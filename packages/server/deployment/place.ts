@@ -52,15 +52,22 @@ export function readMetadataUrl(env: Environment): string | undefined {
   return readUrlFile(path);
 }
 
+/** What a pipe gave: it gives its bytes once, and a configuration is read several times. */
+const GIVEN_BY_PIPES = new Map<string, string>();
+
 /** A URL and a line break. The message names the file and quotes nothing of it. */
 function readUrlFile(path: string): string {
+  const given = GIVEN_BY_PIPES.get(path);
+  if (given !== undefined) return given;
   let file: number | undefined;
   try {
     file = openSync(path, 'r');
-    const mode = findExposure(path, fstatSync(file), process.getuid?.());
+    const stats = fstatSync(file);
+    const mode = findExposure(path, stats, process.getuid?.());
     if (mode !== undefined)
       throw new ConfigError(describeExposure('the file of HOLDFAST_METADATA_FILE', path, mode));
     const url = readFileSync(file, 'utf8').trim();
+    if (!stats.isFile() && url !== '') GIVEN_BY_PIPES.set(path, url);
     if (url !== '') return url;
     throw new ConfigError(`HOLDFAST_METADATA_FILE names ${path}, which is empty; put postgres://… in it`);
   } catch (error) {

@@ -198,6 +198,8 @@ export function storageError(error: unknown, doing: string, { isUndecided = fals
 }
 
 const NO_RIGHT = '42501';
+/** No schema of the search path may even be used, so PostgreSQL knows none to make tables in. */
+const NO_SCHEMA = '3F000';
 /** As in `permission denied for schema public` */
 const DENIED_SCHEMA = /for schema "?([^\s"]+)/;
 
@@ -207,8 +209,8 @@ export function adviseOnSchema(schema: string): string {
 }
 
 function hintOfRights(code: string, detail: string): string | undefined {
-  if (code !== NO_RIGHT) return undefined;
-  const schema = DENIED_SCHEMA.exec(detail)?.[1];
+  if (code !== NO_RIGHT && code !== NO_SCHEMA) return undefined;
+  const schema = code === NO_SCHEMA ? 'public' : DENIED_SCHEMA.exec(detail)?.[1];
   if (schema !== undefined)
     return `the role may not make tables in the schema ${schema}: ${adviseOnSchema(schema)}`;
   return `the role may not do this (${detail}): connect as the role that owns Holdfast's tables, or let that one run REASSIGN OWNED BY itself TO this role`;

@@ -168,10 +168,13 @@ test('a role that may not make tables is told what gives it that right, and then
   await operator.unsafe(`GRANT ALL ON DATABASE ${new URL(url).pathname.slice(1)} TO ${role}`);
   const address = addressOf(url, { user: role, password: 'role', connectionsMax: 1 });
   try {
-    for (const look of [() => openPostgres(address), () => tryDatabase(address)]) {
-      const error = await look().catch((caught) => caught);
-      expect(error).toBeInstanceOf(EngineRefused);
-      expect((error as Error).message).toMatch(/GRANT USAGE, CREATE ON SCHEMA public TO that role/);
+    for (const rights of ['no more', 'none']) {
+      if (rights === 'none') await operator.unsafe('REVOKE ALL ON SCHEMA public FROM PUBLIC');
+      for (const look of [() => openPostgres(address), () => tryDatabase(address)]) {
+        const error = await look().catch((caught) => caught);
+        expect({ rights, error }).toMatchObject({ error: expect.any(EngineRefused) });
+        expect((error as Error).message).toMatch(/GRANT USAGE, CREATE ON SCHEMA public TO that role/);
+      }
     }
     await operator.unsafe(`GRANT USAGE, CREATE ON SCHEMA public TO ${role}`);
     await (await openPostgres(address)).close();

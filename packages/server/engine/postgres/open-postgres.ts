@@ -12,7 +12,7 @@ import { POSTGRES_LIMITS, type PostgresLimits } from './wire/limits.ts';
  * What only a person can change: a wrong password or user, no such database, no rights, a schema that does not fit, certificates
  * that cannot be read, a pooler in transaction mode.
  */
-const LASTING_STATES = /^(?:28|26|3D|42|0A|22|23|UNUSABLE_FILE$|NO_PASSWORD$|NOT_BOUND$|ERR_BORINGSSL$)/;
+const LASTING_STATES = /^(?:28|26|3D|3F|42|0A|22|23|UNUSABLE_FILE$|NO_PASSWORD$|NOT_BOUND$|ERR_BORINGSSL$)/;
 
 /** Resolves with a pool on a database that has this build's schema. @throws EngineRefused, StoreUnavailable */
 export async function openPostgres(
