@@ -50,7 +50,9 @@ export function DirectoryList({ space, root, names, directory }: ListProps) {
       <p class="soft" role="status">
         {reader.isComplete
           ? `${formatThings(reader.entries.length, 'name')} here`
-          : `${formatCount(reader.entries.length)} names read so far; scroll on for more`}
+          : reader.entries.length === 0
+            ? 'Reading names …'
+            : `${formatCount(reader.entries.length)} names read so far; scroll on for more`}
       </p>
       <Rows
         key={directory.hash}
