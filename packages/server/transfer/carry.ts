@@ -56,13 +56,14 @@ function arriveWithout(row: NodeRow): Arrival<NodeEntry> {
 
 /**
  * An unfinished generation keeps its instants, its rejection, and its object if that is complete. An upload to a target with
- * direct uploads carries no evidence: the next lease inspects the object.
+ * direct uploads carries no evidence: the next lease inspects the object, and the sweep counts it again.
  */
 export async function carryUpload(
   carrier: Carrier,
   space: Space,
-  { row, content }: UploadEntry,
+  { row: found, content }: UploadEntry,
 ): Promise<Arrival<UploadEntry>> {
+  const row = { ...found, seenBytes: undefined };
   const { hash, generation } = row;
   const seen = row.evidence ?? (await inspect(carrier.source, space, row));
   if (seen === undefined) return { entry: { row, content: undefined }, release: keepNothing };
