@@ -121,3 +121,18 @@ test('what other processes store is seen outside requests after 1 s, and within 
   failure = new Error('the database is away');
   await expect(watch.reserve(SPACE, ONE)).rejects.toThrow('away');
 });
+
+test('a sum that takes long to read is used meanwhile, and read again after some times as long', async () => {
+  const long = Promise.withResolvers<void>();
+  gate = long.promise;
+  const first = hasRoom();
+  now += 10_000;
+  long.resolve();
+  expect(await first).toBe(true);
+  for (const ms of [0, 10_000, 20_000]) {
+    now += ms;
+    expect([await hasRoom(), readings]).toEqual([true, 1]);
+  }
+  now += 1;
+  expect([await hasRoom(), readings]).toEqual([true, 2]);
+});

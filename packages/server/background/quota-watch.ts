@@ -17,10 +17,13 @@ import {
   storedOf,
 } from '../core/quotas.ts';
 
-/** A sum this old is read again, while requests go on with it. */
+/** A sum this old is read again, while requests go on with it; of an App with very many Spaces less often than it takes to read. */
 const SUM_FRESH_MS = 1_000;
 /** No sum older than this is used. */
 const SUM_STALE_MS = 4_000;
+/** The same, as so many times as long as the last reading took. */
+const FRESH_READINGS = 4;
+const STALE_READINGS = 8;
 /** A refusal rests on a sum that is no older than this. */
 const SUM_JUST_READ_MS = 250;
 /** Apps whose sums are remembered. */
@@ -37,6 +40,8 @@ interface Limits {
 class AppSum {
   /** monotonic ms at the start of the last reading that succeeded */
   readAt = Number.NEGATIVE_INFINITY;
+  /** ms that it took */
+  tookMs = 0;
   readings = 0;
   stored: Stored = NOTHING_STORED;
   /** stored by this process after the last reading */
@@ -107,9 +112,10 @@ export class QuotaWatch implements Quotas {
     reader: () => Promise<Stored>,
   ): Promise<Excess | Reservation> {
     const age = this.#monotonicNow() - sum.readAt;
-    if (age > SUM_STALE_MS) await this.#read(sum, reader);
+    if (age > Math.max(SUM_STALE_MS, STALE_READINGS * sum.tookMs)) await this.#read(sum, reader);
     // If this reading fails, a later one may succeed before the sum is too old.
-    else if (age > SUM_FRESH_MS) this.#read(sum, reader).catch(() => undefined);
+    else if (age > Math.max(SUM_FRESH_MS, FRESH_READINGS * sum.tookMs))
+      this.#read(sum, reader).catch(() => undefined);
     const judge = (stored: Stored) => findExcess('App', this.#findLimits(space)?.app, stored, more);
     for (let looks = 0; looks < LOOKS_MAX && judge(sum.atMost) !== undefined; looks += 1) {
       if (this.#monotonicNow() - sum.readAt > SUM_JUST_READ_MS) await this.#read(sum, reader);
@@ -148,6 +154,7 @@ export class QuotaWatch implements Quotas {
     sum.during = add(add(sum.since, sum.during), before, -1);
     sum.since = NOTHING_STORED;
     sum.readAt = readAt;
+    sum.tookMs = this.#monotonicNow() - readAt;
     sum.readings += 1;
   }
 }

@@ -9,7 +9,7 @@ import type { ScrubPosition } from '../core/upkeep-ports.ts';
 import { type HandlerWorld, openHandlerWorld } from '../http/test/handler-fixture.ts';
 import type { BackgroundTask, BackgroundTurns } from './turns.ts';
 import { NO_TURNS } from './turns.ts';
-import { type BackgroundPace, DISK_PACE, startBackgroundWork } from './work.ts';
+import { type BackgroundPace, DISK_PACE, nodesOfNextScrub, S3_PACE, startBackgroundWork } from './work.ts';
 
 const NODES = 20;
 const NODES_PER_STEP = 8;
@@ -67,6 +67,7 @@ const pace: BackgroundPace = {
   ...DISK_PACE,
   sweepIntervalMs: 20,
   scrubIntervalMs: 200,
+  scrubNodesMax: 8,
   retryMs: 20,
   askMs: 20,
 };
@@ -180,3 +181,12 @@ test(
   },
   TEST_MS_MAX,
 );
+
+test('a step of the scrub has twice as many nodes as the last one while they are small and quickly read', () => {
+  const next = (nodes: number, bytes: number, tookMs: number) =>
+    nodesOfNextScrub(nodes, { bytes, tookMs }, DISK_PACE);
+  const budget = (DISK_PACE.scrubBytesPerSecond * DISK_PACE.scrubIntervalMs) / 1000;
+  expect([next(8, 0, 0), next(8, budget / 2, 25), next(200, 0, 0)]).toEqual([16, 16, 256]);
+  expect([next(64, budget, 0), next(64, 0, 30), next(8, budget, 0)]).toEqual([32, 32, 8]);
+  expect(nodesOfNextScrub(8, { bytes: 0, tookMs: 0 }, S3_PACE)).toBe(8);
+});

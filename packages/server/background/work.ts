@@ -5,7 +5,7 @@
 import type { RegistryStore } from '../auth/registry-store.ts';
 import type { Core } from '../core/core.ts';
 import { heldBytesOfApp } from '../core/get-usage.ts';
-import { scrub } from '../core/scrub.ts';
+import { SCRUB_NODES_MIN, scrub } from '../core/scrub.ts';
 import { EPOCH_INTERVAL_MS, explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-epoch.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
 import { sweep } from '../core/sweep.ts';
@@ -28,8 +28,10 @@ import type { BackgroundTurns } from './turns.ts';
 export interface BackgroundPace {
   readonly sweepIntervalMs: number;
   readonly scrubBytesPerSecond: number;
-  /** from one step of the scrub, of at most 8 nodes, to the next */
+  /** from one step of the scrub to the next */
   readonly scrubIntervalMs: number;
+  /** nodes of one step, while they are small and quickly read */
+  readonly scrubNodesMax: number;
   /** from the end of one walk of the scrub over everything to the start of the next */
   readonly scrubPauseMs: number;
   /** the scrub leaves younger bytes to its next walk; ms */
@@ -50,10 +52,16 @@ export interface BackgroundPace {
   readonly askMs: number;
 }
 
+/** The reads of a step block a process whose rows are in a file. */
+const SCRUB_STEP_MS_MAX = 50;
+/** After a step the scrub rests at least so many times as long as the step took. */
+const SCRUB_REST_FACTOR = 4;
+
 export const DISK_PACE: BackgroundPace = {
   sweepIntervalMs: 3000,
   scrubBytesPerSecond: 8 * 1024 * 1024,
   scrubIntervalMs: 250,
+  scrubNodesMax: 256,
   scrubPauseMs: 60_000,
   scrubAgeMsMin: 0,
   compactBytesPerSecond: 8 * 1024 * 1024,
@@ -66,7 +74,12 @@ export const DISK_PACE: BackgroundPace = {
 };
 
 /** In S3 each node costs a request, and requests cost money: at most 8 a second, and none for what a push has just brought. */
-export const S3_PACE: BackgroundPace = { ...DISK_PACE, scrubIntervalMs: 1000, scrubAgeMsMin: 30_000 };
+export const S3_PACE: BackgroundPace = {
+  ...DISK_PACE,
+  scrubIntervalMs: 1000,
+  scrubNodesMax: SCRUB_NODES_MIN,
+  scrubAgeMsMin: 30_000,
+};
 
 /** between comparisons of clocks */
 const CLOCK_LOOK_MS = 10_000;
@@ -173,19 +186,25 @@ function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
   let restsUntil = 0;
   /** nodes that this walk has left to the next one */
   let left = 0;
+  let nodesMax = SCRUB_NODES_MIN;
   return async () => {
     const turn = await turns.take('scrub');
     if (turn === undefined) return pace.askMs;
     const restMs = restsUntil - performance.now();
     if (restMs > 0) return Math.min(restMs, pace.askMs);
     const youngSince = pace.scrubAgeMsMin > 0 ? Date.now() - pace.scrubAgeMsMin : undefined;
-    const { next, nodes, young, bytes } = await scrub(core, turn.position, youngSince);
+    const startedAt = performance.now();
+    const { next, nodes, young, bytes } = await scrub(core, turn.position, youngSince, nodesMax);
+    const tookMs = performance.now() - startedAt;
+    nodesMax = nodesOfNextScrub(nodesMax, { bytes, tookMs }, pace);
     left += young;
     SCRUBBED_NODES.add(nodes);
     SCRUBBED_BYTES.add(bytes);
     if (next === undefined) SCRUB_LAST_SUCCESS.set(Date.now() / 1000);
     await turns.note('scrub', next);
-    const paceMs = Math.max(pace.scrubIntervalMs, (bytes / pace.scrubBytesPerSecond) * 1000);
+    const paceMs = Math.max(
+      ...[pace.scrubIntervalMs, (bytes / pace.scrubBytesPerSecond) * 1000, tookMs * SCRUB_REST_FACTOR],
+    );
     // What was left is old enough by then.
     const walkPauseMs = left > 0 ? Math.min(pace.scrubPauseMs, pace.scrubAgeMsMin) : pace.scrubPauseMs;
     const pauseMs = next === undefined ? walkPauseMs : paceMs;
@@ -193,6 +212,17 @@ function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
     restsUntil = performance.now() + pauseMs;
     return Math.min(pauseMs, pace.askMs);
   };
+}
+
+/** Many small nodes take as long as a few large ones. */
+export function nodesOfNextScrub(
+  nodes: number,
+  { bytes, tookMs }: { readonly bytes: number; readonly tookMs: number },
+  { scrubBytesPerSecond, scrubIntervalMs, scrubNodesMax }: BackgroundPace,
+): number {
+  const isRoom =
+    2 * bytes <= (scrubBytesPerSecond * scrubIntervalMs) / 1000 && 2 * tookMs <= SCRUB_STEP_MS_MAX;
+  return isRoom ? Math.min(scrubNodesMax, 2 * nodes) : Math.max(SCRUB_NODES_MIN, Math.floor(nodes / 2));
 }
 
 /**

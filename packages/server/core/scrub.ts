@@ -25,10 +25,10 @@ export interface ScrubStep {
 }
 
 /** An object may be as large as the node limit: a small number of them keeps the rate of reading smooth. */
-const NODES_PER_SCRUB_STEP = 8;
+export const SCRUB_NODES_MIN = 8;
 
 /**
- * One bounded step from `after`. A failure that proves nothing changes nothing: the node is reported, the step goes on with the
+ * One step from `after`, of so many nodes at most. A failure that proves nothing changes nothing: the node is reported, the step goes on with the
  * others, and the next walk reads the node again. Bytes whose generation is from `youngSince` (ms) or later were proven when their node
  * became ready, a moment ago: they are left to the next walk.
  */
@@ -36,8 +36,9 @@ export async function scrub(
   core: Core,
   after: ScrubPosition | undefined,
   youngSince = Number.POSITIVE_INFINITY,
+  nodesMax = SCRUB_NODES_MIN,
 ): Promise<ScrubStep> {
-  const { items, next } = await core.metadata.findNodesToScrub(after, NODES_PER_SCRUB_STEP);
+  const { items, next } = await core.metadata.findNodesToScrub(after, nodesMax);
   let bytes = 0;
   let young = 0;
   let foundRotten = 0;

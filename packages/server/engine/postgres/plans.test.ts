@@ -5,6 +5,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
+import { readAppTotals } from './app-totals.ts';
 import { BACKGROUND_STATEMENTS, CONTROL_STATEMENTS, SPACE_STATEMENTS, SQL } from './statements.ts';
 import { openDatabases, openInstance } from './test/postgres-fixture.ts';
 import type { PostgresConnection } from './wire/connection.ts';
@@ -169,6 +170,12 @@ for (const [kind, prepare] of [
     }
   });
 }
+
+test('an App is summed in pages, to the same sums', async () => {
+  const paged = await readAppTotals(stage.session, 'app1', 3);
+  expect(paged).toMatchObject({ spaces: 10, nodeCount: 16 });
+  expect(await readAppTotals(stage.session, 'app1')).toEqual(paged);
+});
 
 test('all other statements touch no table of a Space', () => {
   const tables = /\b(?:FROM|INTO|UPDATE|JOIN) (?!transaction_timestamp)/;

@@ -358,12 +358,13 @@ export const BACKGROUND_STATEMENTS = {
     'spaces.app_id = $4 COLLATE "C" AND spaces.space > $1::uuid',
     'sums.leased_count',
   ),
-  /** $1 App */
-  sumCounters: `SELECT count(*) AS spaces, ${COUNTERS.map((column) => `coalesce(sum(sums.${column}), 0)::bigint AS ${column}`).join(', ')}, coalesce(sum(sums.pending_bytes), 0)::bigint AS pending_bytes,
-      coalesce(sum(sums.commit_rows), 0)::bigint AS commit_rows FROM spaces CROSS JOIN LATERAL (
-      SELECT ${COUNTER_SUMS}, ${holdingsOf('spaces.space')}
-      FROM usage_counters WHERE usage_counters.space = spaces.space) AS sums
-    WHERE spaces.app_id = $1 COLLATE "C"`,
+  /** $1 App, $2 the Space after which to look, $3 how many */
+  sumCounters: `WITH page AS MATERIALIZED (
+      SELECT space FROM spaces WHERE app_id = $1 COLLATE "C" AND space > $2::uuid ORDER BY space LIMIT $3)
+    SELECT count(*) AS spaces, (SELECT space FROM page ORDER BY space DESC LIMIT 1) AS last, ${COUNTERS.map((column) => `coalesce(sum(sums.${column}), 0)::bigint AS ${column}`).join(', ')}, coalesce(sum(sums.pending_bytes), 0)::bigint AS pending_bytes,
+      coalesce(sum(sums.commit_rows), 0)::bigint AS commit_rows FROM page CROSS JOIN LATERAL (
+      SELECT ${COUNTER_SUMS}, ${holdingsOf('page.space')}
+      FROM usage_counters WHERE usage_counters.space = page.space) AS sums`,
   /** $1 superseded at or before, $2 rows */
   findOldHistory: `SELECT space, domain, hash, from_revision, to_revision, balance, superseded_at, row_sum FROM balance_history WHERE superseded_at <= $1
     ORDER BY superseded_at LIMIT $2`,
