@@ -1,4 +1,5 @@
 /** What `npm run proof` runs, in the order of what a line of it is worth. */
+import { faultsSection } from './faults/section.ts';
 import { fuzzSection } from './fuzz/run-fuzz.ts';
 import { runKills } from './kills/run-kills.ts';
 import { runModel } from './model/run-model.ts';
@@ -14,6 +15,7 @@ export const SECTIONS: readonly Section[] = [
   { name: 'row-rot-pages', run: pageRotSection },
   { name: 'row-rot-postgres', run: postgresRotSection },
   { name: 'power-loss', run: runPowerLoss },
+  { name: 'faults', run: faultsSection },
   { name: 'fuzz', run: fuzzSection },
   { name: 'schedules', run: schedulesSection },
   { name: 'protocol', run: protocolSection },

@@ -57,7 +57,11 @@ async function grow(source: string, known: KnownDeployment, seed: number): Promi
   }
 }
 
-async function verifyRestored(folder: string, dataDir: string, known: KnownDeployment): Promise<string[]> {
+export async function verifyRestored(
+  folder: string,
+  dataDir: string,
+  known: KnownDeployment,
+): Promise<string[]> {
   const mask = process.umask();
   try {
     const { damagedFiles, damagedNodes } = await restoreBackup(
@@ -108,7 +112,7 @@ export async function makeRestoreScenario(seed: number): Promise<Scenario> {
   };
 }
 
-const TREE = directory({
+export const TREE = directory({
   'a small file': file(300),
   'a large file': file(200_000),
   empty: file(0),
@@ -145,7 +149,7 @@ export async function makePullScenario(seed: number): Promise<Scenario> {
 }
 
 /** What the source has and the other has not, or otherwise. */
-function compareTrees(source: string, other: string): string[] {
+export function compareTrees(source: string, other: string): string[] {
   const [one, two] = [source, other].map((path) => lstatSync(path, { throwIfNoEntry: false }));
   if (one === undefined || two === undefined) return [`${other} is gone`];
   if (one.isDirectory() && two.isDirectory())

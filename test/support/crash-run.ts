@@ -46,9 +46,10 @@ export class CrashRun {
     await addApp(this.data, APP, this.#issuer);
   }
 
-  async start(): Promise<ServerProcess> {
+  /** `wrapper`: a command that runs the server */
+  async start(wrapper: readonly string[] = []): Promise<ServerProcess> {
     this.server = await startServer({
-      data: this.data,
+      ...{ data: this.data, wrapper },
       arguments: this.#arguments,
       environment: {
         BUN_OPTIONS: `--preload=${SHIFTED_CLOCK}`,
@@ -80,8 +81,10 @@ export class CrashRun {
     return this.#issuer.token(SPACE, { iat, exp: iat + 3600 });
   }
 
-  work(isStopped: () => boolean): Promise<void> {
+  /** `outlivesServers`: what says that a client is to come again is no fault */
+  work(isStopped: () => boolean, outlivesServers = false): Promise<void> {
     return work({
+      outlivesServers,
       facts: this.facts,
       client: this.client(),
       bulk: this.bulk(),

@@ -1,0 +1,32 @@
+/** System calls that fail lose nothing that was acknowledged, and leave nothing half there. */
+import { expect, test } from 'bun:test';
+import { ensureStrace } from '../../test/support/strace.ts';
+import { runCommandFaults } from './command-faults.ts';
+import { runServeFaults } from './serve-faults.ts';
+
+/** Any other will do: the failures say which faults there were. */
+const SEED = 27;
+const FAULTS = 100;
+/** Faults that no call meets are none. */
+const ROUNDS_MAX = 60;
+const TEST_MS_MAX = 600_000;
+
+const canTrace = await ensureStrace();
+
+test.each([
+  ['serve', runServeFaults],
+  ['backup, restore, push, pull', runCommandFaults],
+] as const)(
+  'system calls that fail: %s',
+  async (_name, work) => {
+    if (!canTrace) return;
+    let rounds = 0;
+    const { injected, found } = await work(SEED, (done) => {
+      rounds += 1;
+      return done < FAULTS && rounds <= ROUNDS_MAX;
+    });
+    expect(found).toEqual([]);
+    expect(injected).toBeGreaterThanOrEqual(FAULTS);
+  },
+  TEST_MS_MAX,
+);
