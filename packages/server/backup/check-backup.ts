@@ -9,7 +9,7 @@ import { loadFolderFormat, openRestoredFolder } from '../deployment/open.ts';
 import type { FolderFormat } from '../engine/backup-ports.ts';
 import { ServeError } from '../errors.ts';
 import { BackupObjects } from './backup-objects.ts';
-import { explainDiskError } from './explain-disk.ts';
+import { explainDiskError, isOfDatabase } from './explain-disk.ts';
 import type { Manifest } from './manifest.ts';
 import { findObjects, writeDatabases } from './read-backup.ts';
 import { checkBucketBackup } from './read-bucket-backup.ts';
@@ -119,8 +119,7 @@ class BackupCheck {
         await close();
       }
     } catch (error) {
-      const code = String((error as { code?: unknown } | null)?.code);
-      if (!(error instanceof ServeError) && !code.startsWith('SQLITE_')) throw error;
+      if (!(error instanceof ServeError) && !isOfDatabase(error)) throw error;
       this.#damagedFiles.push(`the database cannot be opened: ${(error as Error).message}`);
       return [];
     } finally {

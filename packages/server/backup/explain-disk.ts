@@ -1,5 +1,6 @@
 /** What a disk's error means to the operator of a backup. */
 import { explainFolderError } from '../deployment/data-folder.ts';
+import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 
 interface Place {
@@ -55,3 +56,6 @@ export function explainSource(dataDir: string, error: unknown): unknown {
     ? explainDiskError(error, { path: dataDir, kept: 'the former backup is unchanged' })
     : explained;
 }
+
+/** Whether SQLite says it. */
+export const isOfDatabase = (error: unknown): boolean => codeOf(error)?.startsWith('SQLITE_') ?? false;

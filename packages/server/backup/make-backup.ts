@@ -9,7 +9,7 @@ import { ServeError } from '../errors.ts';
 import { BackupObjects } from './backup-objects.ts';
 import { DatabaseCopies, type FormerDatabase } from './copy-database.ts';
 import { ObjectCopies, type ProvenObjects } from './copy-objects.ts';
-import { explainDiskError, explainSource } from './explain-disk.ts';
+import { explainDiskError, explainSource, isOfDatabase } from './explain-disk.ts';
 import { noteBackup } from './last-backup.ts';
 import { type DatabaseEntry, type Manifest, makeManifest } from './manifest.ts';
 import { encodeObjectList, type ObjectSizes } from './object-list.ts';
@@ -75,8 +75,7 @@ export async function makeBackup(request: BackupRequest, run: BackupRun): Promis
     }
   } catch (error) {
     // The databases that are open are those of the data folder.
-    const isOfDatabase = String((error as { code?: unknown } | null)?.code).startsWith('SQLITE_');
-    if (isOfDatabase) throw explainSource(dataDir, error);
+    if (isOfDatabase(error)) throw explainSource(dataDir, error);
     throw explainDiskError(error, { path: folder, kept: 'the former backup is unchanged' });
   }
 }

@@ -2,7 +2,7 @@
 import { closeSync, fsyncSync, readdirSync, readSync, rmdirSync, statSync, writeSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { formatCount, PRIVATE_UMASK } from '@holdfast/protocol';
-import { holdDataFolder } from '../deployment/data-folder.ts';
+import { explainFolderError, holdDataFolder } from '../deployment/data-folder.ts';
 import { folderSecret } from '../deployment/folder-secret.ts';
 import { HeldFolder, makeNamedFolder } from '../deployment/held-folder.ts';
 import { loadFolderFormat, openRestoredFolder } from '../deployment/open.ts';
@@ -11,7 +11,7 @@ import type { FolderFormat } from '../engine/backup-ports.ts';
 import { ServeError } from '../errors.ts';
 import { BackupObjects } from './backup-objects.ts';
 import { writeDurably } from './durable-files.ts';
-import { explainDiskError } from './explain-disk.ts';
+import { explainDiskError, isOfDatabase } from './explain-disk.ts';
 import type { Manifest } from './manifest.ts';
 import { type DamagedPage, findObjects, writeDatabases, writeObjects } from './read-backup.ts';
 import { Repository } from './repository.ts';
@@ -75,7 +75,9 @@ export async function restoreBackup(
       target.close();
     }
   } catch (error) {
-    throw explainDiskError(error, { path: dataDir, kept: `the backup ${folder} is unchanged` });
+    // The databases that are open are those of the data folder.
+    const ofDatabase = isOfDatabase(error) ? explainFolderError(dataDir, error) : error;
+    throw explainDiskError(ofDatabase, { path: dataDir, kept: `the backup ${folder} is unchanged` });
   } finally {
     repository.folder.close();
   }
@@ -201,8 +203,7 @@ class Restoration {
       this.#damagedFiles.push('rows of nodes cannot be read: they lie on damaged pages');
       return [...damaged, ...unreadable];
     } catch (error) {
-      const code = String((error as { code?: unknown } | null)?.code);
-      if (!(error instanceof ServeError) && !code.startsWith('SQLITE_')) throw error;
+      if (!(error instanceof ServeError) && !isOfDatabase(error)) throw error;
       if (this.#damagedFiles.length === 0) throw error;
       throw new ServeError(
         `the rows of the backup ${this.#repository.root} cannot be opened, and nothing was restored: ${this.#damagedFiles[0]} (${(error as Error).message}); ${this.#repository.adviseFormer()}`,
