@@ -1,6 +1,7 @@
 /** What `npm run proof` runs, in the order of what a line of it is worth. */
 import { faultsSection } from './faults/section.ts';
 import { fuzzSection } from './fuzz/run-fuzz.ts';
+import { historiesSection } from './histories/section.ts';
 import { runKills } from './kills/run-kills.ts';
 import { runModel } from './model/run-model.ts';
 import { mutationSection } from './mutation/section.ts';
@@ -19,6 +20,7 @@ export const SECTIONS: readonly Section[] = [
   { name: 'fuzz', run: fuzzSection },
   { name: 'schedules', run: schedulesSection },
   { name: 'protocol', run: protocolSection },
+  { name: 'histories', run: historiesSection },
   { name: 'kills', run: runKills },
   { name: 'model', run: runModel },
   { name: 'mutation', run: mutationSection },

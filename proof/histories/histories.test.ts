@@ -1,0 +1,56 @@
+/** Concurrent clients see one order of commits, over each kind of deployment and under kills. */
+import { expect, test } from 'bun:test';
+import { checkHistory } from './check-history.ts';
+import type { Commit, History } from './history.ts';
+import { runHistory } from './run-history.ts';
+
+const OPERATIONS = 300;
+const TEST_MS_MAX = 600_000;
+
+test.each([
+  ['one process', 27, 2],
+  ['workers', 28, 2],
+  ['two servers on PostgreSQL', 29, 0],
+  ['two servers on PostgreSQL', 30, 2],
+] as const)(
+  'one order explains every answer: %s, seed %i, %i kills',
+  async (place, seed, kills) => {
+    const { wrong, commits } = await runHistory({ place, seed, operations: OPERATIONS, kills });
+    expect(wrong).toEqual([]);
+    expect(commits).toBeGreaterThan(0);
+  },
+  TEST_MS_MAX,
+);
+
+const commit = (start: number, end: number, revision: number, delta = 1): Commit => ({
+  ...{ requestId: `request ${revision}`, changes: new Map([['a', delta]]), start, end },
+  revisions: new Set([revision]),
+});
+const nothing: History = { commits: [], conflicts: [], lists: [], leases: [], wrong: [] };
+const list = (start: number, revision: number, balance: number) => {
+  return { start, end: start + 1, revisions: new Set([revision]), balances: new Map([['a', balance]]) };
+};
+
+test.each<[string, Partial<History>]>([
+  ['a gap', { commits: [commit(1, 2, 1), commit(3, 4, 3)] }],
+  ['one revision twice', { commits: [commit(1, 2, 1), commit(3, 4, 1)] }],
+  ['against the order of time', { commits: [commit(3, 4, 1), commit(1, 2, 2)] }],
+  ['below 0', { commits: [commit(1, 2, 1, -1)] }],
+  ['a list that is old', { commits: [commit(1, 2, 1), commit(3, 4, 2)], lists: [list(5, 1, 1)] }],
+  ['a list that is wrong', { commits: [commit(1, 2, 1)], lists: [list(5, 1, 2)] }],
+  [
+    'a conflict without a reason',
+    { commits: [commit(1, 2, 1)], conflicts: [{ commit: commit(3, 4, 9, -1), start: 3, end: 4 }] },
+  ],
+  [
+    'a lease that becomes shorter',
+    {
+      leases: [
+        { hash: 'a', start: 1, end: 2, leaseExpiresAt: 9 },
+        { hash: 'a', start: 3, end: 4, leaseExpiresAt: 8 },
+      ],
+    },
+  ],
+])('the checker notices %s', (_what, history) => {
+  expect(checkHistory({ ...nothing, ...history })).not.toEqual([]);
+});
