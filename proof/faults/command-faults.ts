@@ -15,7 +15,7 @@ import { openFolder } from '../row-rot/world.ts';
 import { countInjected, drawFaults, isOfRuntime } from './draw-faults.ts';
 import type { Faults } from './serve-faults.ts';
 
-const WANTED = { kinds: 3, firstMax: 40, everyMax: 40 };
+const WANTED = { kinds: 4, firstMax: 16, everyMax: 8 };
 /** How often a command may be sent again while it meets faults. */
 const ENDS_MAX = 1;
 

@@ -8,7 +8,7 @@ import { runServeFaults } from './serve-faults.ts';
 const SEED = 27;
 const FAULTS = 100;
 /** Faults that no call meets are none. */
-const ROUNDS_MAX = 60;
+const ROUNDS_MAX = 200;
 const TEST_MS_MAX = 600_000;
 
 const canTrace = await ensureStrace();
