@@ -43,13 +43,21 @@ async function run(args: readonly string[]): Promise<ExitCode> {
     // Commander has already printed its own line, or the help that was asked for.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     const message = error instanceof Error ? error.message : String(error);
-    const advice =
-      error instanceof CliError ? '' : ' (unexpected: please report this with the command you ran)';
+    const advice = error instanceof CliError ? '' : adviceFor(error);
     const pointer =
       error instanceof UsageError && running !== undefined ? `; see ${nameOf(running)} --help` : '';
     printNote(`holdfast: ${printable(message)}${advice}${pointer}`);
     return error instanceof CliError ? error.exitCode : 1;
   }
+}
+
+/** The disk or the kernel may refuse any call. */
+function adviceFor(error: unknown): string {
+  const { code, syscall } = Object(error) as { code?: unknown; syscall?: unknown };
+  const isOfSystem = typeof code === 'string' && typeof syscall === 'string';
+  return isOfSystem
+    ? ': the system refused this; check the disk and the limits of this process, and run the command again'
+    : ' (unexpected: please report this with the command you ran)';
 }
 
 /** A longer text is no hash or id. */

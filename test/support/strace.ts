@@ -28,7 +28,19 @@ export async function ensureStrace(): Promise<boolean> {
 export function straceFaults(path: string, faults: readonly string[]): string[] {
   const injected = faults.flatMap((fault) => ['-e', `inject=${fault}`]);
   const calls = new Set(faults.map((fault) => fault.split(':')[0]));
-  return ['strace', '-D', '-f', '-s', '64', '-y', '-e', `trace=${[...calls].join(',')}`, ...injected, '-o', path];
+  return [
+    'strace',
+    '-D',
+    '-f',
+    '-s',
+    '64',
+    '-y',
+    '-e',
+    `trace=${[...calls].join(',')}`,
+    ...injected,
+    '-o',
+    path,
+  ];
 }
 
 /** Before a command, which keeps its own process id and end. `faults` are those of `inject=`. */

@@ -1,6 +1,5 @@
 /** What a disk's error means to the operator of a backup. */
 import { explainFolderError } from '../deployment/data-folder.ts';
-import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 
 interface Place {
@@ -58,4 +57,5 @@ export function explainSource(dataDir: string, error: unknown): unknown {
 }
 
 /** Whether SQLite says it. */
-export const isOfDatabase = (error: unknown): boolean => codeOf(error)?.startsWith('SQLITE_') ?? false;
+export const isOfDatabase = (error: unknown): boolean =>
+  String((error as { code?: unknown } | null)?.code).startsWith('SQLITE_');

@@ -55,6 +55,27 @@ test.each([
   });
 });
 
+test('a read of the rows that fails once is no proof', async () => {
+  const node = smallNode(1);
+  await world.publish(node);
+  const { metadata } = world.core;
+  let isFailing = true;
+  const failingOnce = new Proxy(metadata, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== 'function') return value;
+      if (name !== 'findNodeWithContent' || !isFailing) return value.bind(target);
+      return () => {
+        isFailing = false;
+        throw new StoreUnavailable('the disk failed one read', { isDamage: true });
+      };
+    },
+  });
+  const answer = readContent({ ...world.core, metadata: failingOnce }, SPACE, node.hash, undefined, CALLER);
+  expect(await answer).toMatchObject({ status: 200, body: node.content });
+  expect([isFailing, await stateOf(node)]).toEqual([false, 'ready']);
+});
+
 test.each([
   ['a row, flipped', smallNode(1), 'flipped'],
   ['a row, lost', smallNode(1), 'lost'],

@@ -61,16 +61,24 @@ export function readContent(
   try {
     return look({ core, space, hash, range, caller }, LOOKS_MAX);
   } catch (error) {
-    return settleUnread({ core, space, hash }, error);
+    return settleUnread({ core, space, hash, range, caller }, error);
   }
 }
 
-/** The store could not read the row or its inline bytes. If only the bytes are damaged the row becomes rotten, so that it heals. */
-async function settleUnread(
-  { core, space, hash }: Pick<Wanted, 'core' | 'space' | 'hash'>,
-  error: unknown,
-): Promise<never> {
-  if (!isDamage(error)) throw error;
+/**
+ * The store could not read the row or its inline bytes. A disk may fail one read alone, so it is asked once more. If only the bytes are
+ * damaged the row becomes rotten, so that it heals.
+ */
+async function settleUnread(wanted: Wanted, first: unknown): Promise<ContentAnswer> {
+  if (!isDamage(first)) throw first;
+  let error: unknown;
+  try {
+    return await look(wanted, LOOKS_MAX);
+  } catch (again) {
+    if (!isDamage(again)) throw again;
+    error = again;
+  }
+  const { core, space, hash } = wanted;
   const node = await core.metadata.findNode(space, hash);
   // The record of an object on a damaged page cannot be written over.
   const isLeft = node?.storage === 'object' && !(error instanceof RowDamaged);
