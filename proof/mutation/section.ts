@@ -16,7 +16,8 @@ export async function mutationSection({ seed, isOver }: SectionWork): Promise<Se
   const unnoticed: string[] = [];
   let tried = 0;
   try {
-    if (!(await mutants.isSound())) throw new Error('tests fail although no guard is taken out');
+    // The first piece: it is quick, which a guard need not be.
+    if (!isOver() && !(await mutants.isSound())) throw new Error('tests fail although no guard is taken out');
     const random = makeRandom(seed);
     for (; guards.length > 0 && !isOver(); tried += 1) {
       const [guard] = guards.splice(random.below(guards.length), 1) as [Guard];

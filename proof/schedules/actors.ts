@@ -13,6 +13,7 @@ import { sweep } from '../../packages/server/core/sweep.ts';
 import type { CanonicalNode } from '../../test/support/canonical-node.ts';
 import { makePack, plain, takeApart } from '../../test/support/planted-pack.ts';
 import { HOUR_MS, MINUTE_MS } from '../row-rot/world.ts';
+import { backUp } from './back-up.ts';
 import { ORIGIN, type Play } from './play.ts';
 
 /** Runs whole, unless a turn of `core` cuts it in two. */
@@ -129,6 +130,7 @@ export const ACTORS = {
   },
   compaction: (play, core) => play.ask('compaction', [], () => compactPacks(core, new Set())),
   purge,
+  backup: backUp,
   'two minutes': (play) => passTime(play, 2 * MINUTE_MS),
   'two hours': (play) => passTime(play, 2 * HOUR_MS),
 } satisfies Readonly<Record<string, Actor>> as Readonly<Record<string, Actor>>;
