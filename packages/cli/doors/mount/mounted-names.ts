@@ -110,7 +110,9 @@ export class MountedNames {
     if (text === LATEST && newest !== undefined) {
       return describe(this.#number(name, newest), newest, snapshot?.time);
     }
-    const found = times.get(text);
+    // A second that has got another snapshot still leads to its first.
+    const first = text.endsWith('Z') ? [...times].find(([time]) => time.startsWith(`${text}-`)) : undefined;
+    const found = times.get(text) ?? first?.[1];
     return found && this.#trees.add(found.root, found.time);
   }
 

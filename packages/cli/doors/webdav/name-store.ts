@@ -28,8 +28,8 @@ const GATHER_MS = 50;
 /** A folder in use does not leave a snapshot for every save. */
 const AMEND_MS = 10 * 60_000;
 
-/** Files that are stored at once; each is on its way with some MiB. */
-const LARGE_AT_ONCE = 2;
+/** Files that are stored at once; each is on its way with some MiB, of which two took 190 MiB and more. */
+const LARGE_AT_ONCE = 1;
 
 export type Check = (item: TreeItem | undefined) => void;
 
