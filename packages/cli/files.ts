@@ -55,8 +55,13 @@ export function describeWriteError(error: unknown): string {
     : describeFileError(error);
 }
 
+/** Of a file that was made in vain. Why it was in vain is the failure to tell, so this one tells none. */
 export function removeFile(path: string): void {
-  rmSync(path, { force: true });
+  try {
+    rmSync(path, { force: true });
+  } catch {
+    // Below a file there is nothing to remove.
+  }
 }
 
 /** Explains a failed file operation, and what to do. */
@@ -78,6 +83,10 @@ export function describeFileError(error: unknown): string {
       return 'the disk is full; free some space';
     case 'EROFS':
       return 'the file system is read-only; choose another place';
+    case 'ELOOP':
+      return 'it is a link that leads to itself; check the path';
+    case 'ENAMETOOLONG':
+      return 'the name is longer than the system allows; choose a shorter one';
     default:
       return error instanceof Error ? error.message : String(error);
   }

@@ -11,8 +11,8 @@ import { lastPrintedLine, printable, printNote } from './terminal/output.ts';
 import { WrittenOutput } from './terminal/written-output.ts';
 import { nameOf } from './usage-words.ts';
 
-/** Arguments that may hold a path whose text is not enough; most commands do without the code that follows those. */
-const TO_BE_FOLLOWED = /\.\.(?:\/|$)|\/\.?$/;
+/** Arguments that may hold a path whose text is not enough, or is not what was given; most commands do without the code for those. */
+const TO_BE_FOLLOWED = /\.\.(?:\/|$)|\/\.?$|\ufffd/;
 
 const ENDING_ITSELF: ReadonlySet<string> = new Set([
   'holdfast serve',

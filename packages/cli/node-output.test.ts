@@ -1,7 +1,15 @@
 /** A file that is written all or nothing: what killed processes left of it goes, what others write stays. */
 import { afterAll, expect, test } from 'bun:test';
 import { randomUUID } from 'node:crypto';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { makeTempFolder } from '../../test/support/temp-folder.ts';
 import { writeToFile } from './node-output.ts';
@@ -43,4 +51,28 @@ test('a source that fails leaves what stood there, and nothing beside it', async
   await expect(writeToFile(failing, target)).rejects.toThrow('planted');
   expect(readFileSync(target, 'utf8')).toBe('before');
   expect(readdirSync(folder.path).filter((name) => name.startsWith('kept.car'))).toEqual(['kept.car']);
+});
+
+test.each([
+  ['file/below', 'part of the path is a file'],
+  ['dangling', 'a link that leads nowhere'],
+  ['loop', 'a link that leads to itself'],
+  ['dangling/below', 'the folder for it does not exist'],
+  ['x'.repeat(300), 'longer than the system allows'],
+])('%s is refused in a line, and stays as it was', async (name, reason) => {
+  const at = (path: string): string => join(folder.path, 'paths', path);
+  mkdirSync(at(''));
+  writeFileSync(at('file'), 'before');
+  symlinkSync('nowhere', at('dangling'));
+  symlinkSync('loop', at('loop'));
+  await expect(writeToFile(streamOf('new'), at(name))).rejects.toThrow(reason);
+  expect(readdirSync(at('')).toSorted()).toEqual(['dangling', 'file', 'loop']);
+  expect([readlinkSync(at('dangling')), readFileSync(at('file'), 'utf8')]).toEqual(['nowhere', 'before']);
+  rmSync(at(''), { recursive: true });
+});
+
+test('a name as long as the system allows is written', async () => {
+  const path = join(folder.path, 'y'.repeat(255));
+  await writeToFile(streamOf('whole'), path);
+  expect(readFileSync(path, 'utf8')).toBe('whole');
 });

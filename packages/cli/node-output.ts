@@ -1,11 +1,11 @@
 /** Writing content that is still being verified: to stdout as it comes, to a file all or nothing. */
 import { randomUUID } from 'node:crypto';
-import { rmSync } from 'node:fs';
-import { type FileHandle, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
+import type { Stats } from 'node:fs';
+import { type FileHandle, lstat, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { isProcessRunning } from '@holdfast/files';
 import { CliError } from './cli-error.ts';
-import { describeWriteError } from './files.ts';
+import { describeWriteError, removeFile } from './files.ts';
 import { writeSlowly } from './progress/waits.ts';
 import { beforeInterruptedEnd } from './terminal/interruption.ts';
 
@@ -24,22 +24,41 @@ export async function writeToStdout(chunks: Chunks, isWatched = false): Promise<
  * then. A path that is no regular file (such as /dev/null or a pipe) is written to as it is. Throws CliError.
  */
 export async function writeToFile(chunks: Chunks, path: string): Promise<void> {
-  const existing = await stat(path).catch(() => undefined);
+  const existing = await lookAt(path);
   if (existing !== undefined && !existing.isFile()) return writeThrough(chunks, path, path);
   // Through a link: the file it points at is replaced, not the link.
   const target = existing === undefined ? path : await realpath(path);
   await removeAbandoned(target);
-  const partial = `${target}.${process.pid}-${randomUUID()}.part`;
-  const forget = beforeInterruptedEnd(() => rmSync(partial, { force: true }));
+  const partial = `${partialStart(target)}.${process.pid}-${randomUUID()}.part`;
+  const forget = beforeInterruptedEnd(() => removeFile(partial));
   try {
     await writeThrough(chunks, partial, path);
     await rename(partial, target);
   } catch (error) {
-    await rm(partial, { force: true });
+    removeFile(partial);
     throw error;
   } finally {
     forget();
   }
+}
+
+/** Undefined: nothing stands there. Throws CliError for a path that leads nowhere. */
+async function lookAt(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(path);
+  } catch (error) {
+    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+    if (!isMissing) throw new CliError(`${path} cannot be written: ${describeWriteError(error)}`);
+  }
+  if ((await lstat(path).catch(() => undefined)) === undefined) return undefined;
+  throw new CliError(`${path} cannot be written: it is a link that leads nowhere; name a file`);
+}
+
+/** A longer name leaves no room for the suffix. */
+const NAME_START_CHARACTERS_MAX = 50;
+
+function partialStart(target: string): string {
+  return join(dirname(target), basename(target).slice(0, NAME_START_CHARACTERS_MAX));
 }
 
 /** The suffix of a file that is being written: the process that writes it, and a name of its own. */
@@ -48,7 +67,7 @@ const PARTIAL_SUFFIX = /^\.(\d{1,10})-[0-9a-f-]{36}\.part$/;
 /** Takes away what killed processes have left of the same file. What cannot be taken away stays. */
 async function removeAbandoned(target: string): Promise<void> {
   const names = await readdir(dirname(target)).catch(() => []);
-  const file = basename(target);
+  const file = basename(partialStart(target));
   for (const name of names) {
     if (!name.startsWith(file)) continue;
     const [, pid] = PARTIAL_SUFFIX.exec(name.slice(file.length)) ?? [];

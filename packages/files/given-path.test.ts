@@ -90,3 +90,9 @@ test('a path whose text is enough is left as it was given', () => {
   ]);
   expect(settleGivenPath(at('link/..'))).toBe(at('real'));
 });
+
+test('a name that the runtime has replaced is refused, unless it stands there', () => {
+  expect(() => settleGivenPath(at('new\ufffd'))).toThrow('not UTF-8');
+  writeFileSync(at('old\ufffd'), '');
+  expect(settleGivenPath(at('old\ufffd'))).toBe(at('old\ufffd'));
+});

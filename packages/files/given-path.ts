@@ -18,8 +18,8 @@ export interface GivenPathOptions {
   readonly isMadeFolder?: boolean | undefined;
 }
 
-/** A path whose text is not enough: it goes up, or ends so that it must be a folder. */
-const NEEDS_FOLLOWING = /(?:^|\/)\.\.(?:\/|$)|\/\.?$|^\.$/;
+/** A path whose text is not enough: it goes up, ends so that it must be a folder, or is not what was given. */
+const NEEDS_FOLLOWING = /(?:^|\/)\.\.(?:\/|$)|\/\.?$|^\.$|\ufffd/;
 const MUST_BE_FOLDER = /(?:^|\/)\.{0,2}$/;
 
 /**

@@ -34,6 +34,8 @@ test('a connection is kept for its owner alone, and used without any variable', 
   expect(stderr).toMatch(/^the server accepts it; the token is good until 2\d{3}-.*Z\n$/);
   expect(statSync(place.path(FILE)).mode & 0o777).toBe(0o600);
   expect(statSync(place.path('.config/holdfast')).mode & 0o777).toBe(0o700);
+  for (const name of ['.holdfastignore', '.gitignore'])
+    expect(readFileSync(place.path('.config/holdfast', name), 'utf8')).toBe('*\n');
   expect(await place.print('usage')).toContain('nodeCount');
   expect(await place.print('usage', '--profile', 'work')).toContain('nodeCount');
   const shown = (await place.print('profiles')) + (await place.print('profiles', '--json'));

@@ -132,6 +132,8 @@ describe('holdfast push', () => {
 
   test('remembers where it is told to', async () => {
     await place.print('push', 'tree', '--quiet', '--cache', 'elsewhere');
+    for (const name of ['.holdfastignore', '.gitignore'])
+      expect(readFileSync(place.path('elsewhere', name), 'utf8')).toBe('*\n');
     expect(existsSync(place.path('elsewhere/trees'))).toBe(true);
     const { stdout } = await place.run('push', 'tree', '--json', '--no-cache');
     expect(JSON.parse(stdout).readCount).toBe(2);

@@ -1,11 +1,11 @@
 /** Connections kept under a name, in one file that its owner alone can read. */
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describeExposure, findExposure, PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';
-import { describeFileError } from '../files.ts';
+import { describeFileError, removeFile } from '../files.ts';
 
 /** Either the token itself, or the file that others keep it in. */
 export interface Profile {
@@ -109,12 +109,24 @@ export function writeProfiles(profiles: Profiles, environment: Environment = pro
   };
   try {
     mkdirSync(dirname(path), { recursive: true, mode: PRIVATE_FOLDER_MODE });
+    leaveOut(dirname(path));
     const text = `${JSON.stringify(value, undefined, 2)}\n`;
     writeFileSync(partial, text, { flag: 'wx', mode: PRIVATE_FILE_MODE, flush: true });
     renameSync(partial, path);
   } catch (error) {
-    rmSync(partial, { force: true });
+    removeFile(partial);
     throw new CliError(`the profiles in ${path} cannot be written: ${describeFileError(error)}`);
+  }
+}
+
+/** Neither a push of the home folder nor git takes tokens along. */
+function leaveOut(folder: string): void {
+  for (const name of ['.holdfastignore', '.gitignore']) {
+    try {
+      writeFileSync(join(folder, name), '*\n', { flag: 'wx', mode: PRIVATE_FILE_MODE });
+    } catch {
+      // It stands there, or cannot be written: it only helps.
+    }
   }
 }
 

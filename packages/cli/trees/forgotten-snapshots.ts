@@ -4,11 +4,12 @@
  */
 
 import { createHash, randomUUID } from 'node:crypto';
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CATALOG_CONTENT_TYPE, encodeCatalog, parseCatalog, type Snapshot } from '@holdfast/client/internal';
 import { defaultCacheFolder, makeCacheFolder } from '@holdfast/files';
 import { PRIVATE_FILE_MODE } from '@holdfast/protocol';
+import { removeFile } from '../files.ts';
 
 /** The last ones: what was forgotten long ago is collected. */
 const SNAPSHOTS_KEPT_MAX = 1_000;
@@ -40,7 +41,7 @@ export function rememberForgotten(scope: string, forgotten: readonly Snapshot[])
     renameSync(part, file);
     return true;
   } catch {
-    rmSync(part, { force: true });
+    removeFile(part);
     return false;
   }
 }

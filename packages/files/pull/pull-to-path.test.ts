@@ -106,6 +106,10 @@ describe('what was pulled is the tree', () => {
     expect(await failureOf(pullToPath(source, root, target), PullConflictError)).toContain('name: ');
     await pullToPath(source, root, target, { force: true });
     expect(readStanding(target)).toEqual(standingOf(plan));
+    for (const ending of ['/', '/.']) {
+      const pulling = pullToPath(source, root, `${target}-folder${ending}`);
+      expect(await failureOf(pulling)).toContain('names a folder');
+    }
     expect(await failureOf(pullToPath(source, root, target, { paths: [[Buffer.from('x')]] }))).toContain(
       '--range',
     );

@@ -50,9 +50,9 @@ export async function pullToPath(
     typeof tree === 'string' ? await openTree(source).readItem(tree, { signal: options.signal }) : tree;
   const { hash } = item;
   const isFolder = item.kind === 'directory';
-  if (!isFolder && destination.endsWith('/')) {
+  if (!isFolder && /\/\.?$/.test(destination)) {
     throw new PullTargetError(
-      `${destination} names a folder, but ${hash} is a ${KIND_NAMES[item.kind]}; give the path it is to have, such as ${destination}NAME`,
+      `${destination} names a folder, but ${hash} is a ${KIND_NAMES[item.kind]}; give the path it is to have, such as ${destination.replace(/\.$/, '')}NAME`,
     );
   }
   if (!isFolder && (options.paths ?? []).length > 0) {

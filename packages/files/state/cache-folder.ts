@@ -8,6 +8,8 @@ import { PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import { IGNORE_FILE_NAME } from '../push/ignore-rules.ts';
 
 export const TREES_PART = 'trees';
+/** They leave out all that is beside them: of a push, and of git. */
+const MARKS: readonly string[] = [IGNORE_FILE_NAME, '.gitignore'];
 
 /**
  * `$XDG_CACHE_HOME/holdfast`, or `~/.cache/holdfast`. A relative path counts as unset, as the specification of XDG_CACHE_HOME says.
@@ -43,15 +45,15 @@ export function stateFileName(path: string, recordsMtime: boolean, slot: number)
 }
 
 /**
- * Makes `part` of the cache folder and returns its path. A folder that is made here gets an ignore file that leaves out all of it,
+ * Makes `part` of the cache folder and returns its path. A folder that is made here gets ignore files that leave out all of it,
  * so that a push of the home folder does not see the cache change. A folder that was there before may hold files of others.
  */
 export function makeCacheFolder(cacheFolder: string, part: string): string {
   const folders = [cacheFolder, join(cacheFolder, part)];
   for (const folder of folders) {
     const firstMade = mkdirSync(folder, { recursive: true, mode: PRIVATE_FOLDER_MODE });
-    if (firstMade !== undefined)
-      writeFileSync(join(folder, IGNORE_FILE_NAME), '*\n', { mode: PRIVATE_FILE_MODE });
+    if (firstMade === undefined) continue;
+    for (const name of MARKS) writeFileSync(join(folder, name), '*\n', { mode: PRIVATE_FILE_MODE });
   }
   return join(cacheFolder, part);
 }

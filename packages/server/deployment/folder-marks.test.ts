@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { holdDataFolder } from './data-folder.ts';
 import { FOLDER_MARKS, markFolder } from './folder-marks.ts';
+import { UNFINISHED_RESTORE } from './unfinished-restore.ts';
 
 const folder = makeTempFolder('folder-marks');
 const at = (...names: readonly string[]): string => join(folder.path, ...names);
@@ -22,6 +23,13 @@ test('a data folder is marked when it is made, and when one without marks is ope
     // What stands there stays.
     expect(readFileSync(at(name, '.gitignore'), 'utf8')).toBe(name === 'old' ? 'old' : '*\n');
   }
+});
+
+test('a folder that is being restored into is marked from the start', () => {
+  mkdirSync(at('restored'));
+  writeFileSync(at('restored', UNFINISHED_RESTORE), '');
+  holdDataFolder(at('restored')).release();
+  for (const name of FOLDER_MARKS) expect(existsSync(at('restored', name))).toBe(true);
 });
 
 test('a folder that holds things of others is not, because their ignored files are not ours to choose', () => {

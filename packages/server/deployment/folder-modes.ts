@@ -10,7 +10,7 @@ const OTHERS = 0o077;
 
 /** What servers make in a data folder. Anything else there is somebody else's and keeps its mode. */
 const OWN_NAME =
-  /^(?:(?:holdfast|registry|lock|live)\.db(?:-wal|-shm|-journal)?|secret\.key|dev-key\.jwk|operator\.sock|operator-token|last-backup|content|spool|lost\+found|\.holdfastignore|\.gitignore)$/;
+  /^(?:(?:holdfast|registry|lock|live)\.db(?:-wal|-shm|-journal)?|secret\.key|dev-key\.jwk|operator\.sock|operator-token|last-backup|UNFINISHED-RESTORE|content|spool|lost\+found|\.holdfastignore|\.gitignore)$/;
 
 const OWN_FILES: readonly string[] = [
   ...['holdfast', 'registry', 'lock', 'live'].flatMap((name) =>
