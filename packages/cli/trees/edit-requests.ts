@@ -1,5 +1,7 @@
 /** The edits that a person asks for: words of the command line, or JSON lines. Paths on disk become contents only when all are understood. */
-import { lstatSync, readFileSync, readlinkSync } from 'node:fs';
+import { constants, lstatSync, readlinkSync, type Stats } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { Readable } from 'node:stream';
 import {
   type Client,
   EditError,
@@ -11,7 +13,14 @@ import {
   SILENT_PROGRESS,
   type TreeEdit,
 } from '@holdfast/client/internal';
-import { IGNORE_FILE_NAME, MemoryState, pushFolder } from '@holdfast/files';
+import {
+  IGNORE_FILE_NAME,
+  MemoryState,
+  OwnFolderError,
+  pushFolder,
+  ScanError,
+  TreeBusyError,
+} from '@holdfast/files';
 import {
   isJsonObject,
   type JsonValue,
@@ -158,8 +167,9 @@ async function makePut(client: Client, file: string, { progress }: MakeOptions) 
     }
     if (stats.isDirectory()) return await pushWhole(client, absolute, progress);
     if (stats.isFile()) {
+      const held = readHeld(absolute, stats);
       const isSmall = stats.size <= SMALL_FILE_BYTES_MAX;
-      const bytes = isSmall ? new Uint8Array(readFileSync(absolute)) : Bun.file(absolute);
+      const bytes = isSmall ? Buffer.concat(await Array.fromAsync(held)) : toWeb(held);
       return { content: { bytes, executable: (stats.mode & EXECUTABLE_MODES) !== 0 }, leftOut: 0 };
     }
   } catch (error) {
@@ -171,7 +181,26 @@ async function makePut(client: Client, file: string, { progress }: MakeOptions) 
   throw new CliError(`${file} is a socket, pipe or device; pipe its bytes in, and write - for it`);
 }
 
-/** Read at once, so that many of them need no descriptor each. */
+/** What was `seen`, up to the length that it had, and nothing that takes its place meanwhile. */
+async function* readHeld(path: string, seen: Stats): AsyncGenerator<Uint8Array> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const { ino, dev } = await file.stat();
+    if (ino !== seen.ino || dev !== seen.dev)
+      throw new CliError(`${path} was replaced while it was read; run the command again`);
+    // Files of /proc have no length.
+    const end = seen.size > 0 ? seen.size - 1 : Number.POSITIVE_INFINITY;
+    yield* file.createReadStream({ autoClose: false, end });
+  } finally {
+    await file.close();
+  }
+}
+
+function toWeb(chunks: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
+  return Readable.toWeb(Readable.from(chunks)) as unknown as ReadableStream<Uint8Array>;
+}
+
+/** Read at once: a stream for each of many would take longer. */
 const SMALL_FILE_BYTES_MAX = 64 * 1024;
 const EXECUTABLE_MODES = 0o111;
 
@@ -190,6 +219,9 @@ async function pushWhole(client: Client, path: string, progress: ProgressReporte
     // A push counts the root itself.
     const node = { kind: 'directory' as const, hash, bytes, entryCount: entryCount - 1 };
     return { content: { node }, leftOut: leftOut.length };
+  } catch (error) {
+    const isToTell = [OwnFolderError, ScanError, TreeBusyError].some((kind) => error instanceof kind);
+    throw isToTell ? new CliError((error as Error).message, { cause: error }) : error;
   } finally {
     state.close();
   }

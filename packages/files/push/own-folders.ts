@@ -29,9 +29,10 @@ export function describeOwnFolder(names: NameList, folder: SourceFolder): string
 }
 
 function isDataFolder(names: NameList, folder: SourceFolder): boolean {
-  // With the rows in a database elsewhere, the folder holds keys and tokens alone.
-  if (names.has(OPERATOR_TOKEN) && (names.has(DEV_KEY) || MARKS.every((name) => names.has(name))))
-    return true;
+  // With the rows in a database elsewhere, the folder holds keys and tokens alone; before the first start, Apps alone.
+  if (names.has(OPERATOR_TOKEN) && names.has(DEV_KEY)) return true;
+  const isMarked = MARKS.every((name) => names.has(name));
+  if (isMarked && [OPERATOR_TOKEN, ...DATABASES].some((name) => names.has(name))) return true;
   if (!hasLock(names, folder)) return false;
   return DATABASES.some((name) => names.has(name)) || isFileOf(SECRET_BYTES, SECRET, names, folder);
 }
