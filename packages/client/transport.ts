@@ -158,6 +158,8 @@ const CONNECTION_FAILURES: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'its name cannot be looked up now (EAI_AGAIN)',
   EHOSTUNREACH: 'the host cannot be reached (EHOSTUNREACH)',
   ENETUNREACH: 'there is no network to it (ENETUNREACH)',
+  ResponseHeadersTooLarge: 'its answer has more headers than are read',
+  UND_ERR_HEADERS_OVERFLOW: 'its answer has more headers than are read',
 };
 
 function describe(error: unknown): string {
@@ -174,7 +176,9 @@ function describe(error: unknown): string {
   const cause = error.cause instanceof Error ? error.cause : error;
   const code = 'code' in cause ? String(cause.code) : '';
   if (code === PROXY_FAILED) return cause.message;
-  return `${CONNECTION_FAILURES[code] ?? (cause.message || error.message)}; ${ADVICE}`;
+  // A runtime adds advice to programmers, and the whole URL.
+  const own = (cause.message || error.message).replace(/ fetching ".*$/s, '');
+  return `${CONNECTION_FAILURES[code] ?? own}; ${ADVICE}`;
 }
 
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;

@@ -25,7 +25,6 @@ const ADVICE: Partial<Record<CasError['code'], string>> = {
   TOKEN_UNAVAILABLE: 'put the token alone into HOLDFAST_TOKEN or the --token-file',
   missing_token: 'set HOLDFAST_TOKEN or --token-file',
   unsupported_algorithm: 'sign it with an algorithm the App accepts',
-  RESPONSE_TOO_LARGE: 'write it to a file or a pipe instead',
 };
 
 /** One line: what happened, by words and code, and what to do. `now`: ms since the epoch. */
@@ -56,6 +55,10 @@ function adviseOn(error: CasError, used: UsedConnection, now: number): string | 
     case 'MALFORMED_RESPONSE':
       // Its own text says what to check.
       return error.isBrokenOnTheWay ? undefined : adviseOnAddress(used);
+    case 'RESPONSE_TOO_LARGE':
+      if (error.requestOperation === 'readContent') return 'write it to a file or a pipe instead';
+      // Without a status it is about many answers.
+      return error.status === undefined ? undefined : adviseOnAddress(used);
     case 'NOT_FOUND':
       // For a known route, the server names what is missing.
       return /\broute\b/.test(error.reason) ? adviseOnAddress(used) : undefined;

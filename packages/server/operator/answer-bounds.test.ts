@@ -37,11 +37,16 @@ function endless(type: string): Response {
 
 describe('an answer', () => {
   test('that is well comes whole', async () => {
-    expect(await ask(() => Response.json([]))).toBe('answered []');
-    const lines = '\n{"progress":"begun"}\n\n{"output":[1]}\n';
+    const whole = { apps: [] };
+    expect(await ask(() => Response.json(whole))).toBe('answered {"apps":[]}');
+    const lines = `\n{"progress":"begun"}\n\n${JSON.stringify({ output: whole })}\n`;
     expect(await ask(() => new Response(lines, { headers: { 'content-type': LINES_MEDIA_TYPE } }))).toBe(
-      'answered [1]',
+      'answered {"apps":[]}',
     );
+  });
+
+  test.each([{}, 5, null, { apps: {} }, { apps: [{ appId: 'a' }] }])('of another form (%j) is refused', async (body) => {
+    expect(await ask(() => Response.json(body))).toContain('which is no answer of a listener for operators');
   });
 
   test.each(['application/json', LINES_MEDIA_TYPE])(

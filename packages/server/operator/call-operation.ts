@@ -11,6 +11,7 @@ import { AnswerRefused, readText, refusePacked, Silence } from './answer-bounds.
 import { LINES_MEDIA_TYPE, readAnswerLines } from './answer-lines.ts';
 import { API_PATH } from './api-path.ts';
 import { findChannel } from './channel.ts';
+import { fitsSchema } from './fits-schema.ts';
 import type { Caller } from './operation.ts';
 import { type InputOf, OPERATIONS, type OperationName, type OutputOf } from './operations.ts';
 import { OperatorError, PROBLEM_STATUS, type Problem } from './problem.ts';
@@ -62,7 +63,7 @@ export async function callOperation<N extends OperationName>(
   input: InputOf<N>,
   { signal, onProgress }: Caller,
 ): Promise<OutputOf<N>> {
-  const { method, path } = OPERATIONS[name];
+  const { method, path, output } = OPERATIONS[name];
   const given = Object.entries(input).filter(([, value]) => value !== undefined);
   const query = method === 'GET' && given.length > 0 ? `?${new URLSearchParams(given.map(toText))}` : '';
   const isUrl = address.kind === 'url';
@@ -84,7 +85,7 @@ export async function callOperation<N extends OperationName>(
     if (ofProxy !== undefined) throw new NoServer(`${nameOf(address)} was not asked: ${ofProxy}`);
     refusePacked(response.headers);
     const { status, body } = await readAnswer(response, silence, onProgress);
-    if (status < 300 && body !== undefined) return body as OutputOf<N>;
+    if (status < 300 && fitsSchema(body, output)) return body as OutputOf<N>;
     throw explainRefusal(address, status, body);
   } catch (error) {
     throw error instanceof ServeError ? error : explainFailure(address, silence.refusal ?? error);
