@@ -100,7 +100,10 @@ test('an answer whose error says what to check gets no other advice', () => {
 
 test('an answer that is too large is one for a file only where it is content', () => {
   const explainLarge = (requestOperation: 'getUsage' | 'readContent', status?: number): string =>
-    explainCasError(new CasError('too large', { code: 'RESPONSE_TOO_LARGE', status, requestOperation }), used);
+    explainCasError(
+      new CasError('too large', { code: 'RESPONSE_TOO_LARGE', status, requestOperation }),
+      used,
+    );
   expect(explainLarge('getUsage', 200)).toContain('check HOLDFAST_URL or --url');
   expect(explainLarge('getUsage')).not.toContain(';');
   expect(explainLarge('readContent', 200)).toContain('write it to a file or a pipe instead');

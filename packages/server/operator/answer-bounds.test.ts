@@ -45,9 +45,14 @@ describe('an answer', () => {
     );
   });
 
-  test.each([{}, 5, null, { apps: {} }, { apps: [{ appId: 'a' }] }])('of another form (%j) is refused', async (body) => {
-    expect(await ask(() => Response.json(body))).toContain('which is no answer of a listener for operators');
-  });
+  test.each([{}, 5, null, { apps: {} }, { apps: [{ appId: 'a' }] }])(
+    'of another form (%j) is refused',
+    async (body) => {
+      expect(await ask(() => Response.json(body))).toContain(
+        'which is no answer of a listener for operators',
+      );
+    },
+  );
 
   test.each(['application/json', LINES_MEDIA_TYPE])(
     'of %s that never ends is given up',
