@@ -112,3 +112,9 @@ describe('parseRetryAfter', () => {
     );
   });
 });
+
+test('a server that asks for no wait is not asked again at once for ever', () => {
+  const busy = error('RESOURCE_EXHAUSTED', 429, 0);
+  const policy = { ...POLICY, attemptsMax: 20 };
+  expect(planRetry(10, busy, policy, () => 0.5)).toBe(planBackoff(10, policy, () => 0.5));
+});

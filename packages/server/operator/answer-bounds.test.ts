@@ -12,12 +12,12 @@ afterAll(async () => {
 });
 
 /** What a client says of a server that answers so. */
-async function ask(answer: () => Response): Promise<string> {
+async function ask(answer: () => Response, silenceMsMax?: number): Promise<string> {
   const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: answer });
   servers.push(server);
   const address = { kind: 'url', url: server.url.origin, token: undefined } as const;
   const { signal } = new AbortController();
-  return callOperation(address, 'listApps', {}, { signal }).then(
+  return callOperation(address, 'listApps', {}, { signal }, silenceMsMax).then(
     (output) => `answered ${JSON.stringify(output)}`,
     (error: Error) => `${error.name}: ${error.message}`,
   );
@@ -61,6 +61,16 @@ describe('an answer', () => {
     },
     120_000,
   );
+
+  test('that drips for ever is given up', async () => {
+    const body = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        await Bun.sleep(20);
+        controller.enqueue(Uint8Array.of(0x20));
+      },
+    });
+    expect(await ask(() => new Response(body), 200)).toContain('nothing whole came');
+  });
 
   test('that is packed is refused', async () => {
     const packed = Bun.gzipSync(new Uint8Array(10 * MIB_BYTES));

@@ -20,13 +20,13 @@ export class Silence {
   #silentTicks = 0;
   #refusal: AnswerRefused | undefined;
 
-  constructor(caller: AbortSignal, silenceMsMax: number, tickMs = TICK_MS) {
+  constructor(caller: AbortSignal, silenceMsMax: number, tickMs = Math.min(TICK_MS, silenceMsMax)) {
     this.signal = AbortSignal.any([caller, this.#ending.signal]);
     this.#timer = setInterval(() => {
       this.#silentTicks += 1;
       if (this.#silentTicks * tickMs < silenceMsMax) return;
       this.end();
-      this.#refusal = new AnswerRefused(`nothing came for ${Math.round(silenceMsMax / 1_000)} s`);
+      this.#refusal = new AnswerRefused(`nothing whole came for ${Math.round(silenceMsMax / 1_000)} s`);
       this.#ending.abort(this.#refusal);
     }, tickMs);
   }

@@ -45,7 +45,7 @@ interface RuntimeInit extends RequestInit {
 
 /** An operation that changes something or works long is answered in lines, of which one comes every 2 seconds. */
 const SILENCE_OF_LINES_MS_MAX = 2 * MINUTE_MS;
-/** Before the answer to a question, for which a server may look at everything. */
+/** Before the answer to a question, for which a server may look at everything; and once more for all of it, however it drips. */
 const SILENCE_MS_MAX = 15 * MINUTE_MS;
 
 const BEFORE_ANY_SERVER: ReadonlySet<string> = new Set([
@@ -62,13 +62,14 @@ export async function callOperation<N extends OperationName>(
   name: N,
   input: InputOf<N>,
   { signal, onProgress }: Caller,
+  silenceMsMax = OPERATIONS[name].method === 'POST' ? SILENCE_OF_LINES_MS_MAX : SILENCE_MS_MAX,
 ): Promise<OutputOf<N>> {
   const { method, path, output } = OPERATIONS[name];
   const given = Object.entries(input).filter(([, value]) => value !== undefined);
   const query = method === 'GET' && given.length > 0 ? `?${new URLSearchParams(given.map(toText))}` : '';
   const isUrl = address.kind === 'url';
   const origin = isUrl ? address.url : 'http://localhost';
-  const silence = new Silence(signal, method === 'POST' ? SILENCE_OF_LINES_MS_MAX : SILENCE_MS_MAX);
+  const silence = new Silence(signal, silenceMsMax);
   const init: RuntimeInit = {
     method,
     signal: silence.signal,
@@ -110,21 +111,21 @@ async function readAnswer(
   silence: Silence,
   onProgress: Caller['onProgress'],
 ): Promise<{ readonly status: number; readonly body: unknown }> {
-  const pieces = heardPieces(response.body, silence);
+  silence.heard();
+  const body: AsyncIterable<Uint8Array> = response.body ?? new Blob().stream();
   if (response.headers.get('content-type') === LINES_MEDIA_TYPE) {
-    const last = await readAnswerLines(pieces, onProgress ?? (() => undefined));
+    const last = await readAnswerLines(heardPieces(body, silence), onProgress ?? (() => undefined));
     if ('output' in last) return { status: response.status, body: last.output };
     return { status: last.problem.status, body: last.problem };
   }
-  return { status: response.status, body: parseJson(await readText(pieces)) };
+  return { status: response.status, body: parseJson(await readText(body)) };
 }
 
 async function* heardPieces(
-  body: ReadableStream<Uint8Array> | null,
+  body: AsyncIterable<Uint8Array>,
   silence: Silence,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  silence.heard();
-  for await (const piece of body ?? []) {
+  for await (const piece of body) {
     silence.heard();
     yield piece;
   }
