@@ -23,7 +23,6 @@ import { type Log, openLog } from '../log.ts';
 import { explainFolderError, holdDataFolder, isDataFolderHeld, noDeployment } from './data-folder.ts';
 import { type CopiedDeployment, Opened, type ServedDeployment, type SharedSecret } from './deployment.ts';
 import { chooseClock, WALL_CLOCK } from './folder-clock.ts';
-import { markDataFolder } from './folder-marks.ts';
 import { ownedFolder } from './folder-owner.ts';
 import { folderSecret } from './folder-secret.ts';
 import { type DeploymentPlace, nameBucket, nameRows, type RowsPlace, type S3Place } from './place.ts';
@@ -165,7 +164,6 @@ export async function openApps(place: RowsPlace): Promise<OpenApps> {
     const { openSqliteRegistryStore } = await import('../engine/sqlite/registry-store.ts');
     const { readSqliteAppTotals } = await import('../engine/sqlite/app-totals.ts');
     const apps = openSqliteRegistryStore(place.dataDir);
-    markDataFolder(place.dataDir);
     const readTotals = async (appId: string) => readSqliteAppTotals(place.dataDir, appId);
     return { apps, readTotals, close: async () => apps.close() };
   }

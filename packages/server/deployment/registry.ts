@@ -21,6 +21,7 @@ import {
 import { orIfDamaged, StoreUnavailable } from '../core/store-failure.ts';
 import { NotFoundError, ServeError } from '../errors.ts';
 import { type DescribedApp, describeApp } from './describe-app.ts';
+import { markDataFolder } from './folder-marks.ts';
 import { hasApps, type OpenApps, openApps } from './open.ts';
 import type { RowsPlace } from './place.ts';
 
@@ -71,7 +72,9 @@ export async function openRegistry(place: RowsPlace): Promise<Registry> {
 
 /** As `openRegistry`, for the server itself: makes the folder, and makes a registry also beside other files. */
 export async function makeRegistry(place: RowsPlace): Promise<Registry> {
-  return administer(await openApps(place));
+  const apps = await openApps(place);
+  if (place.kind === 'folder') markDataFolder(place.dataDir);
+  return administer(apps);
 }
 
 /** Folders that a new file system may contain. */
