@@ -50,6 +50,7 @@ describe('app add', () => {
 
   test('copies the key set: the file is not needed afterwards', async () => {
     await place.print(...ADD, '--data', 'd');
+    expect(readdirSync(place.path('d')).toSorted()).toEqual(['.gitignore', '.holdfastignore', 'registry.db']);
     const database = new Database(place.path('d', 'registry.db'), { readonly: true });
     expect(database.query('SELECT jwks FROM apps').get()).toEqual({ jwks: JWKS });
     database.close();

@@ -251,15 +251,18 @@ describe('holdfast push', () => {
     for (const name of ['lock.db', 'registry.db', '.holdfastignore']) {
       writeFileSync(place.path('project/served', name), '');
     }
+    mkdirSync(place.path('project/apps'));
+    for (const name of ['registry.db', '.holdfastignore', '.gitignore'])
+      writeFileSync(place.path('project/apps', name), '');
     mkdirSync(place.path('project/saved'));
     writeFileSync(place.path('project/saved/BACKUP'), '{"format":1,"sequence":1}');
     const { exitCode, stdout, stderr } = await place.run('push', 'project', '--quiet', '--no-ignore');
     expect([exitCode, stderr]).toEqual([
       0,
-      'warning: saved is passed over: it is a backup of a Holdfast server\nwarning: served is passed over: it is the data folder of a Holdfast server\n',
+      'warning: apps is passed over: it is the data folder of a Holdfast server\nwarning: saved is passed over: it is a backup of a Holdfast server\nwarning: served is passed over: it is the data folder of a Holdfast server\n',
     ]);
     expect((await place.run('ls', stdout.trim())).stdout).toBe('file\n');
-    for (const name of ['served', 'saved', 'served/.']) {
+    for (const name of ['served', 'saved', 'apps', 'served/.']) {
       expect(await place.fail(1, 'push', `project/${name}`)).toContain('is never pushed');
     }
   });
