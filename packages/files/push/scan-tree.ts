@@ -313,7 +313,7 @@ class Scan {
     const name = displayName(found.path === '' ? this.#options.root : found.path);
     this.#item = name;
     const endWait = this.#options.progress.waitFor(`reading ${name}`);
-    const reading = Promise.resolve(this.#read(found)).finally(() => {
+    const reading = (async () => this.#read(found))().finally(() => {
       endWait();
       this.#reading.delete(reading);
     });
