@@ -4,8 +4,9 @@ import { type CanonicalNode, makeNode } from '../../../test/support/canonical-no
 import { packed, plain } from '../../../test/support/planted-pack.ts';
 import { CoreWorld, SPACE, smallNode } from '../core/test/core-fixture.ts';
 import { PackClient } from '../core/test/pack-fixture.ts';
+import { openUpload } from '../engine/contract/samples.ts';
 import type { ContentIntake, IntakeTarget } from '../engine/transfer-ports.ts';
-import { carryNode } from './carry.ts';
+import { carryNode, carryUpload } from './carry.ts';
 import type { DamagedNode } from './events.ts';
 
 let world: CoreWorld;
@@ -77,4 +78,11 @@ test('a damaged record arrives rotten, and is named', async () => {
   expect(row).toMatchObject({ state: 'rotten', storage: 'object' });
   expect(damaged).toMatchObject([{ hash: node.hash, outcome: 'rotten' }]);
   await client.mend(node);
+});
+
+test('what the source saw of an upload stays behind', async () => {
+  const row = { ...openUpload(smallNode(1).hash), seenBytes: 5 };
+  const carrier = { source: world.core.content, target: new Intake(true), onDamaged: () => undefined };
+  const { entry } = await carryUpload(carrier, SPACE, { row, content: undefined });
+  expect(entry).toEqual({ row: { ...row, seenBytes: undefined }, content: undefined });
 });
