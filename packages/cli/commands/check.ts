@@ -59,6 +59,10 @@ function printResult(result: Result): void {
     printLine(`${kind}  ${where}  ${printable(message)}${repaired ? '  (repaired)' : ''}`);
   }
   const looked = `${formatCount(result.checked)} nodes checked`;
+  if (result.unsummed > 0)
+    printLine(
+      `${formatCount(result.unsummed)} rows are older than sums: a server that runs proves them and adds theirs`,
+    );
   printLine(result.ok ? `${looked}: all is well` : `${looked}: ${countFindings(result)}`);
 }
 

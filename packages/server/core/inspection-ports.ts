@@ -135,6 +135,8 @@ export interface RowDamage {
 export interface RowLook extends PageLook {
   /** rows in which one bit is wrong are put right, and indexes are built anew */
   readonly isRepaired: boolean;
+  /** is told how many rows of a table are older than sums */
+  readonly onUnsummed?: ((rows: number) => void) | undefined;
 }
 
 export interface SpaceInspection {

@@ -2,10 +2,13 @@
  * The scrub reads every stored byte from time to time, so that rot is found before a reader finds it, and makes a rotten
  * row ready again when its bytes turn out good (docs/design.md, Rot and healing).
  */
+import { compareRow, headLength } from './compare-row.ts';
 import { isProofOfRot, markRotten, markSound, storedObject, verifyInlineNode } from './contents.ts';
 import type { Core } from './core.ts';
 import { createdAtOf } from './generation.ts';
 import { InvariantViolation } from './invariant.ts';
+import type { NodeRow } from './model.ts';
+import type { SpaceTransaction } from './ports.ts';
 import { ContentLost } from './store-failure.ts';
 import type { ScrubItem, ScrubPosition } from './upkeep-ports.ts';
 
@@ -74,7 +77,26 @@ async function judge(core: Core, item: ScrubItem): Promise<'rotten' | 'sound' | 
       ? 'rotten'
       : 'as-before';
   }
+  if (item.isUnsummed === true) await sumNode(core, item);
   return node.state === 'rotten' && (await markSound(core, space, node)) ? 'sound' : 'as-before';
+}
+
+/** The bytes were just proven. @throws RowContradicted */
+async function sumNode(core: Core, { space, node, content }: ScrubItem): Promise<void> {
+  if (content === undefined) return;
+  const head =
+    content.inlineBytes ?? (await core.content.read(storedObject(space, content), 0, headLength(node)));
+  compareRow(node, head);
+  await core.metadata.transact(space, giveSum, { hash: node.hash, generation: node.generation });
+}
+
+/** An engine writes a row with its sum. */
+export async function giveSum(
+  tx: SpaceTransaction,
+  { hash, generation }: Pick<NodeRow, 'hash' | 'generation'>,
+): Promise<void> {
+  const row = await tx.findNode(hash);
+  if (row?.generation === generation) await tx.updateNode(row, { ...row });
 }
 
 /** Proves all stored bytes of a node by its hash; the errors are those of `ContentStore.verify`. */

@@ -23,6 +23,7 @@ import type { SpaceTransaction } from './ports.ts';
 import { finishPurge, hastenDiscards, removeHistory, takeRootRefs } from './purge-space.ts';
 import { finishUpload } from './receive-upload.ts';
 import { repairCounts } from './repair-counts.ts';
+import { giveSum } from './scrub.ts';
 import { findAbandoned, findDueDiscards, forgetAbandoned, settleDiscards } from './sweep.ts';
 import { dropSeen, noteSeen } from './unseen-uploads.ts';
 import { commitRootRefs } from './update-root-refs.ts';
@@ -44,6 +45,7 @@ export const TRANSACTIONS = {
   finishPurge,
   finishUpload,
   forgetAbandoned,
+  giveSum,
   hastenDiscards,
   leaseRows,
   leaveContent,

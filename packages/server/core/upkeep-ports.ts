@@ -89,4 +89,6 @@ export interface ScrubItem {
   readonly space: Space;
   readonly node: NodeRow;
   readonly content: ContentRow | undefined;
+  /** the row is older than sums: its bytes prove it, and then it gets one */
+  readonly isUnsummed?: boolean;
 }

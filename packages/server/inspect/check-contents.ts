@@ -1,5 +1,6 @@
 /** Looks for the bytes of every row of a Space: presence and length, or with `isRead` the bytes themselves. */
 import { bytesToHash, type Hash } from '@holdfast/protocol';
+import { compareRow, headLength, RowContradicted } from '../core/compare-row.ts';
 import { findContentOf, isProofOfRot, markRotten, markSound, verifyInlineNode } from '../core/contents.ts';
 import type { Core } from '../core/core.ts';
 import type { ContentFacts, InspectedNode, NodesAround } from '../core/inspection-ports.ts';
@@ -7,7 +8,6 @@ import type { NodeRow, NodeStorage, Space } from '../core/model.ts';
 import { CONTENT_PIECE_BYTES, type StoredObject } from '../core/ports.ts';
 import { sha256 } from '../core/sha256.ts';
 import { ContentDamaged, ContentLost, isDamage, StoreUnavailable } from '../core/store-failure.ts';
-import { compareRow, headLength, RowContradicted } from './compare-row.ts';
 import type { Fault } from './fault.ts';
 
 const PAGE_ROWS = 500;

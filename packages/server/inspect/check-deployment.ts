@@ -4,7 +4,7 @@
  */
 import { formatCount, type Hash } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
-import type { PageDamage, RowDamage } from '../core/inspection-ports.ts';
+import type { PageDamage, RowDamage, RowLook } from '../core/inspection-ports.ts';
 import type { Space } from '../core/model.ts';
 import { type CountRepairs, repairCounts } from '../core/repair-counts.ts';
 import { orIfDamaged } from '../core/store-failure.ts';
@@ -29,6 +29,8 @@ export interface CheckResult {
   readonly ok: boolean;
   /** nodes that were looked at */
   readonly checked: number;
+  /** rows that are older than sums, and have none yet */
+  readonly unsummed: number;
   readonly findings: readonly Finding[];
 }
 
@@ -53,7 +55,11 @@ const SAMPLE_DIGITS = 6;
 export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<CheckResult> {
   const isRead = chooseSample(wanted.rehashPercent);
   const pages = await findPageDamage(core, wanted);
-  const damage = await findRowDamage(core, wanted);
+  let unsummed = 0;
+  const onUnsummed = (rows: number): void => {
+    unsummed += rows;
+  };
+  const damage = await findRowDamage(core, { ...wanted, onUnsummed });
   const isUnproven = [...pages, ...damage].some(({ isProtecting, repaired }) => isProtecting && !repaired);
   const findings: Finding[] = damage.map(({ space = NO_SPACE, table: _, ...fault }) =>
     toFinding(space, { kind: 'row', ...fault }),
@@ -79,15 +85,15 @@ export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<
   findings.push(
     ...pages.map((page) => toFinding(NO_SPACE, { ...page, kind: 'unreadable', hash: undefined })),
   );
-  return { ok: findings.length === 0, checked, findings };
+  return { ok: findings.length === 0, checked, unsummed, findings };
 }
 
 async function findRowDamage(
   core: Core,
-  { signal, report, isRepaired }: CheckWanted,
+  { signal, report, isRepaired, onUnsummed }: CheckWanted & Pick<RowLook, 'onUnsummed'>,
 ): Promise<readonly RowDamage[]> {
   const onTable = (table: string): void => report(`checking the sums of ${table}`);
-  const damage = (await core.metadata.findRowDamage?.({ signal, onTable, isRepaired })) ?? [];
+  const damage = (await core.metadata.findRowDamage?.({ signal, onTable, isRepaired, onUnsummed })) ?? [];
   return isRepaired ? mendRows(core, damage, signal) : damage;
 }
 

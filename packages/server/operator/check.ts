@@ -39,6 +39,7 @@ export const check = operation({
   output: record({
     ok: { type: 'boolean', description: 'Nothing was found.' },
     checked: COUNT,
+    unsummed: COUNT,
     findings: listOf(
       record({
         kind: { enum: [...FINDING_KINDS] },

@@ -52,12 +52,13 @@ import { PostgresPackReads } from './packs/pack-reads.ts';
 import { ReadyLeases } from './ready-leases.ts';
 import { slotSum } from './row-sums.ts';
 import { joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
-import { findNodesAround } from './scrub-around.ts';
+import { findNodesAround, scrubItemFromSql } from './scrub-around.ts';
 import { SpaceKeys } from './space-keys.ts';
 import { spaceKeyFromSql, spacesFromSql } from './space-names.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { SQL } from './statements.ts';
 import { checkRows } from './sums/check-rows.ts';
+import { SumFill } from './sums/fill-sums.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { type DomainStart, PostgresTombstones, readDomainStart } from './tombstones.ts';
 import { repeatWhereSafe, Transactions } from './transactions.ts';
@@ -98,6 +99,7 @@ export class PostgresMetadataStore implements MetadataStore {
   readonly #leases: ReadyLeases;
   readonly #sweepWalk: SweepWalk;
   readonly #maintenance: Maintenance;
+  readonly #sumFill: SumFill;
   readonly #tombstones: PostgresTombstones;
   readonly #packs: PostgresPackReads;
   /** where a step of the scrub met damage */
@@ -125,6 +127,7 @@ export class PostgresMetadataStore implements MetadataStore {
     this.#leases = new ReadyLeases((...batch) => this.#renewRows(...batch), pool.admissionMs);
     this.#sweepWalk = new SweepWalk(pool);
     this.#maintenance = new Maintenance(pool);
+    this.#sumFill = new SumFill(pool);
     this.#tombstones = new PostgresTombstones(pool, domainStart);
     this.#packs = new PostgresPackReads(pool, this.#keys);
   }
@@ -274,6 +277,7 @@ export class PostgresMetadataStore implements MetadataStore {
   async maintain(cutoffs: SweepCutoffs): Promise<boolean> {
     // Leases that cannot be read keep no old history.
     const parts = await Promise.allSettled([
+      this.#guard(this.#sumFill.step()),
       this.#guard(this.#maintenance.endLeases(cutoffs.now, this.#firstSlot)),
       this.#guard(this.#maintenance.pruneHistory(cutoffs)),
     ]);
@@ -290,7 +294,7 @@ export class PostgresMetadataStore implements MetadataStore {
       const rows = await this.#read(SQL.findNodesToScrub, [key, hexToBytea(hash), limit]);
       const items = spacesFromSql(rows).map(({ space, row }): ScrubItem => {
         const at = spaceKeyFromSql(row.space);
-        return { space, node: nodeFromSql(at, row), content: joinedContentFromSql(at, row) };
+        return scrubItemFromSql(space, at, row);
       });
       const last = rows.length < limit ? undefined : rows.at(-1);
       return { items, next: last && `${spaceKeyFromSql(last.space)}.${byteaToHex(last.hash)}` };

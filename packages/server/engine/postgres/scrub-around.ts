@@ -7,7 +7,7 @@ import { findSpaceInSql, spaceKeyFromSql } from './space-names.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
-import { hexToBytea } from './wire/sql-values.ts';
+import { hexToBytea, type SqlRow } from './wire/sql-values.ts';
 
 const SCRUBBING = 'scrubbing';
 /** after all hashes of a Space */
@@ -17,6 +17,13 @@ const FIND_SPACE =
   'SELECT space, app_id, space_id FROM spaces WHERE space >= $1::uuid ORDER BY space LIMIT 1';
 const FIND_NEXT_SPACE =
   'SELECT space, app_id, space_id FROM spaces WHERE space > $1::uuid ORDER BY space LIMIT 1';
+
+export const scrubItemFromSql = (space: Space, key: string, row: SqlRow): ScrubItem => ({
+  space,
+  node: nodeFromSql(key, row),
+  content: joinedContentFromSql(key, row),
+  isUnsummed: row.row_sum === null,
+});
 
 /** From the first node after `hash` in the Space `key`, or from the first Space after it that has nodes. */
 export async function findNodesAround(
@@ -39,7 +46,7 @@ export async function findNodesAround(
         const wanted = [at, hexToBytea(row.hash)];
         const [node] = (await pool.read(SCRUBBING, SQL.findNodeWithContent, wanted, space)).rows;
         if (node === undefined) continue;
-        items.push({ space, node: nodeFromSql(at, node), content: joinedContentFromSql(at, node) });
+        items.push(scrubItemFromSql(space, at, node));
       }
       return { items, next: `${at}.${page.next ?? END}` };
     }

@@ -15,6 +15,9 @@ const NO_DOMAIN = '00000000-0000-0000-0000-000000000000 ';
 /** domains of one statement */
 const RAISED_AT_ONCE = 5_000;
 export const FIND_NOTE = 'SELECT value FROM notes WHERE name = $1';
+/** $3 sum */
+export const SET_NOTE = `INSERT INTO notes (name, value, row_sum) VALUES ($1, $2, $3)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value, row_sum = excluded.row_sum`;
 const RAISING = 'raising revisions';
 const SQL = {
   find: 'SELECT generation, noted_at, seen_at, row_sum FROM tombstones WHERE generation = ANY ($1::bytea[])',
@@ -39,8 +42,7 @@ const SQL = {
     INSERT INTO notes (name, value) VALUES ('${FIRST_REVISION_NOTE}', $1::bigint::text)
     ON CONFLICT (name) DO UPDATE SET value = (notes.value::bigint + $1::bigint)::text, row_sum = NULL`,
   findNote: 'SELECT value, row_sum FROM notes WHERE name = $1',
-  setNote: `INSERT INTO notes (name, value, row_sum) VALUES ($1, $2, $3)
-    ON CONFLICT (name) DO UPDATE SET value = excluded.value, row_sum = excluded.row_sum`,
+  setNote: SET_NOTE,
 } as const;
 
 /** What a domain without a row is at. It changes only while no server runs, so a process reads it once. */

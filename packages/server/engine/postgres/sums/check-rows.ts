@@ -16,7 +16,7 @@ import { byteaToHex, byteaToText, type SqlRow } from '../wire/sql-values.ts';
 import { countPatiently, findFigureMend } from './recount-figures.ts';
 import { findPackMend } from './recount-pack.ts';
 import { mendRow, pagesOfTable, type StoredRow, type StoredValues, toSqlRow } from './stored-rows.ts';
-import { CONTENTS, DOMAINS, isProvenIn, PACKS, SUMMED_TABLES, type SummedTable } from './tables.ts';
+import { CONTENTS, DOMAINS, isProvenIn, lacksSum, PACKS, SUMMED_TABLES, type SummedTable } from './tables.ts';
 
 const FIND_SPACE = 'SELECT space, app_id, space_id FROM spaces WHERE space = $1';
 /** $3 by how much it is off: writers change it and the rows together. */
@@ -80,13 +80,14 @@ async function checkBalanceCounts(
 function findDamaged(
   pool: PostgresPool,
   table: SummedTable,
-  { signal }: RowLook,
+  { signal, onUnsummed }: RowLook,
 ): Promise<readonly StoredRow[]> {
   const damaged: StoredRow[] = [];
   return orIfDamaged(
     async () => {
       for await (const page of pagesOfTable(pool, table)) {
         damaged.push(...page.filter(({ values }) => !isProven(table, values)));
+        onUnsummed?.(page.filter(({ values }) => lacksSum(table, values)).length);
         if (signal.aborted) break;
       }
       return damaged;

@@ -1,9 +1,12 @@
 /** Gives rows that are older than sums theirs. */
+
+import { sharedSum } from '../row-sums.ts';
+import { FIND_NOTE, SET_NOTE } from '../tombstones.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
-import type { SqlRow } from '../wire/sql-values.ts';
+import type { SqlRow, SqlValue } from '../wire/sql-values.ts';
 import { findBitMend, isProven } from './check-rows.ts';
-import { mendRow, pagesOfTable, type StoredRow, toSqlRow } from './stored-rows.ts';
-import { SHARED_TABLES, type SummedTable } from './tables.ts';
+import { mendRow, pagesOfTable, readLacking, type StoredRow, toSqlRow } from './stored-rows.ts';
+import { FILLED_TABLES, lackOf, SHARED_TABLES, type SummedTable } from './tables.ts';
 
 /** When a server starts: one wrong bit of what all processes share must not keep it from starting, and is put right. */
 export async function proveShared(pool: PostgresPool): Promise<void> {
@@ -20,8 +23,79 @@ export async function proveShared(pool: PostgresPool): Promise<void> {
   }
 }
 
-/** The row as it was read, or not at all: who writes it meanwhile gives it its sums. */
-async function fillRow(pool: PostgresPool, table: SummedTable, row: StoredRow): Promise<void> {
+/** Resolves false if the row was written meanwhile. One that contradicts a sum which it has gets no other. */
+async function fillRow(pool: PostgresPool, table: SummedTable, row: StoredRow): Promise<boolean> {
+  if (!isProven(table, row.values)) return true;
   const sums = Object.entries(table.sumsOf(toSqlRow(table, row.values) as SqlRow));
-  await mendRow(pool, table, row, Object.fromEntries(sums.map(([column, sum]) => [column, BigInt(sum)])));
+  return mendRow(pool, table, row, Object.fromEntries(sums.map(([column, sum]) => [column, BigInt(sum)])));
+}
+
+/** The value once all rows have their sums; until then it says where the walk over them is: a table and a key. */
+const FILLED_NOTE = 'sums-filled';
+const FILLED = 'all';
+/** looked at in one step */
+const ROWS_PER_STEP = 10_000;
+
+interface Place {
+  readonly table: number;
+  readonly after: readonly SqlValue[] | undefined;
+}
+
+/**
+ * Goes over all tables once, by bounded pages, beside requests. The row of a node is left to the scrub, which proves it by its bytes first. A
+ * restart goes on where the walk was.
+ */
+export class SumFill {
+  readonly #pool: PostgresPool;
+  #place: Place | 'end' | undefined;
+
+  constructor(pool: PostgresPool) {
+    this.#pool = pool;
+  }
+
+  /** Resolves true when a part of the walk is left. */
+  async step(): Promise<boolean> {
+    this.#place ??= await this.#readPlace();
+    for (let seen = 0; this.#place !== 'end' && seen <= FILLED_TABLES.length; seen += 1) {
+      const { table: at, after }: Place = this.#place;
+      const table = FILLED_TABLES[at];
+      if (table === undefined) {
+        await this.#note('end');
+        break;
+      }
+      const look = { after, condition: lackOf(table), rows: ROWS_PER_STEP };
+      const { lacking, next } = await readLacking(this.#pool, table, look);
+      let isWhole = true;
+      for (const row of lacking) isWhole = (await fillRow(this.#pool, table, row)) && isWhole;
+      // A row that was written meanwhile is looked at again.
+      if (isWhole)
+        this.#place = next === undefined ? { table: at + 1, after: undefined } : { table: at, after: next };
+      // A small table is no step of its own.
+      if (!isWhole || lacking.length > 0 || next !== undefined) {
+        await this.#note(this.#place);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  async #readPlace(): Promise<Place | 'end'> {
+    const { rows } = await this.#pool.read('reading a note', FIND_NOTE, [FILLED_NOTE]);
+    const value = (rows[0]?.value as string | undefined) ?? '[0]';
+    if (value === FILLED) return 'end';
+    try {
+      const [table, ...after] = JSON.parse(value) as [number, ...SqlValue[]];
+      const isKey = after.length === FILLED_TABLES[table]?.key.length;
+      if (Number.isSafeInteger(table) && table >= 0) return { table, after: isKey ? after : undefined };
+    } catch {
+      // The walk begins anew.
+    }
+    return { table: 0, after: undefined };
+  }
+
+  async #note(place: Place | 'end'): Promise<void> {
+    this.#place = place;
+    const value = place === 'end' ? FILLED : JSON.stringify([place.table, ...(place.after ?? [])]);
+    await this.#pool.run('keeping a note', SET_NOTE, [FILLED_NOTE, value, sharedSum(FILLED_NOTE, value)]);
+  }
 }

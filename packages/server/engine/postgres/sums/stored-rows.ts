@@ -23,30 +23,65 @@ const ARRAY_TYPES: Readonly<Record<ColumnKind, string>> = {
   text: 'text',
 };
 
-/** The rows in the order of their keys. */
-export async function* pagesOfTable(pool: PostgresPool, table: SummedTable): AsyncGenerator<StoredRow[]> {
-  const { name, key, columns } = table;
+function selectOf({ name, key, columns }: SummedTable) {
   const selection = Object.entries(columns).map(([column, kind]) =>
     kind === 'integer' || kind === 'uuid' ? `${column}::text AS ${column}` : column,
   );
-  const select = `SELECT tableoid::text AS "#part", ctid::text AS "#place", xmin::text AS "#writer", ${selection.join(', ')} FROM ${name}`;
-  const order = `ORDER BY ${key.map((column) => `${name}.${column}`).join(', ')} LIMIT ${ROWS_AT_ONCE}`;
-  const places = key.map((column, index) => `$${index + 1}::${ARRAY_TYPES[columns[column] as ColumnKind]}`);
+  const version = 'tableoid::text AS "#part", ctid::text AS "#place", xmin::text AS "#writer"';
   const names = key.map((column) => `${name}.${column}`).join(', ');
+  const placesFrom = (first: number): string =>
+    key.map((column, at) => `$${at + first}::${ARRAY_TYPES[columns[column] as ColumnKind]}`).join(', ');
+  return { select: `SELECT ${version}, ${selection.join(', ')} FROM ${name}`, names, placesFrom };
+}
+
+const storedRow = ({ columns }: SummedTable, row: SqlRow): StoredRow => ({
+  values: Object.fromEntries(
+    Object.entries(columns).map(([column, kind]) => [column, storedOf(row[column], kind)]),
+  ),
+  version: [row['#part'] as string, row['#place'] as string, row['#writer'] as string],
+});
+
+const keyOf = ({ key }: SummedTable, row: SqlRow | undefined): SqlValue[] | undefined =>
+  row && key.map((column) => row[column] as SqlValue);
+
+interface Lacking {
+  readonly after: readonly SqlValue[] | undefined;
+  /** what is true of a row that lacks a sum */
+  readonly condition: string;
+  /** among so many rows */
+  readonly rows: number;
+}
+
+/** Some of the next rows that lack a sum, and the key up to which they were looked for; undefined: the table ends. */
+export async function readLacking(
+  pool: PostgresPool,
+  table: SummedTable,
+  { after = [], condition, rows }: Lacking,
+): Promise<{ readonly lacking: readonly StoredRow[]; readonly next: readonly SqlValue[] | undefined }> {
+  const { select, names, placesFrom } = selectOf(table);
+  const from = after.length === 0 ? 'true' : `(${names}) > (${placesFrom(1)})`;
+  const ends = `SELECT ${table.key.join(', ')} FROM ${table.name} WHERE ${from} ORDER BY ${names} OFFSET ${rows - 1} LIMIT 1`;
+  const end = keyOf(table, (await pool.read(LOOKING, ends, after)).rows[0]);
+  const until = end === undefined ? '' : `AND (${names}) <= (${placesFrom(after.length + 1)})`;
+  const lacks = `${select} WHERE ${from} ${until} AND (${condition}) ORDER BY ${names} LIMIT ${ROWS_AT_ONCE}`;
+  const found = (await pool.read(LOOKING, lacks, [...after, ...(end ?? [])])).rows;
+  const lacking = found.map((row) => storedRow(table, row));
+  return { lacking, next: found.length === ROWS_AT_ONCE ? keyOf(table, found.at(-1)) : end };
+}
+
+/** The rows in the order of their keys. */
+export async function* pagesOfTable(pool: PostgresPool, table: SummedTable): AsyncGenerator<StoredRow[]> {
+  const { select, names, placesFrom } = selectOf(table);
+  const order = `ORDER BY ${names} LIMIT ${ROWS_AT_ONCE}`;
   let sql = `${select} ${order}`;
   let after: SqlValue[] = [];
   for (;;) {
     const { rows } = await pool.read(LOOKING, sql, after);
-    yield rows.map((row) => ({
-      values: Object.fromEntries(
-        Object.entries(columns).map(([column, kind]) => [column, storedOf(row[column], kind)]),
-      ),
-      version: [row['#part'] as string, row['#place'] as string, row['#writer'] as string],
-    }));
+    yield rows.map((row) => storedRow(table, row));
     const last = rows.at(-1);
     if (last === undefined || rows.length < ROWS_AT_ONCE) return;
-    after = key.map((column) => last[column] as SqlValue);
-    sql = `${select} WHERE (${names}) > (${places.join(', ')}) ${order}`;
+    after = keyOf(table, last) as SqlValue[];
+    sql = `${select} WHERE (${names}) > (${placesFrom(1)}) ${order}`;
   }
 }
 

@@ -282,3 +282,18 @@ export const SUMMED_TABLES: readonly SummedTable[] = [
   ...[SPACES, ...STORED, ...ROOT_REFS, ...OTHERS, ...SHARED_TABLES],
   ...[LOOSE_EDGES, NODES],
 ];
+
+/** `spaces` has no sum that a row can lack, and the rows of nodes are proven first. */
+export const FILLED_TABLES: readonly SummedTable[] = [...STORED, ...ROOT_REFS, ...OTHERS, LOOSE_EDGES];
+
+const sumColumnsOf = ({ columns }: SummedTable): string[] =>
+  Object.keys(columns).filter((column) => /^(?:row|fixed|place|use|count|request)_sum$/.test(column));
+
+/** SQL that is true of a row which lacks a sum. */
+export const lackOf = (table: SummedTable): string =>
+  sumColumnsOf(table)
+    .map((column) => `${table.name}.${column} IS NULL`)
+    .join(' OR ');
+
+export const lacksSum = (table: SummedTable, row: Readonly<Record<string, unknown>>): boolean =>
+  sumColumnsOf(table).some((column) => row[column] === null);

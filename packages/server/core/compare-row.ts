@@ -1,6 +1,6 @@
 /** Compares a row with the bytes of its node. They differ after a wrong write, or if a page of rows rotted unseen. */
 import { NODE_HEADER_BYTES_MAX, NodeHeaderParser } from '@holdfast/protocol';
-import type { NodeRow } from '../core/model.ts';
+import type { NodeRow } from './model.ts';
 
 /** The bytes have the digest, so the row is wrong. */
 export class RowContradicted extends Error {
