@@ -246,7 +246,8 @@ describe('a restore', () => {
     } finally {
       await server.end('SIGKILL');
     }
-    expect((await runHoldfast(['restore', dir, '--data', data])).stderr).toContain('not empty');
+    const { stderr } = await runHoldfast(['restore', dir, '--data', data]);
+    expect(stderr).toContain('not empty: it holds a data folder, perhaps of a restore that had finished');
   }, 300_000);
 
   test('that is killed starts no server, and begins anew with the same command', async () => {

@@ -4,7 +4,7 @@
  */
 
 import { createHash, randomUUID } from 'node:crypto';
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CATALOG_CONTENT_TYPE, encodeCatalog, parseCatalog, type Snapshot } from '@holdfast/client/internal';
 import { defaultCacheFolder, makeCacheFolder } from '@holdfast/files';
@@ -13,6 +13,8 @@ import { removeFile } from '../files.ts';
 
 /** The last ones: what was forgotten long ago is collected. */
 const SNAPSHOTS_KEPT_MAX = 1_000;
+/** A larger file is none of ours. */
+const BYTES_MAX = 64 * 1024 * 1024;
 
 const FORGOTTEN_PART = 'forgotten';
 
@@ -21,7 +23,7 @@ export function findForgotten(scope: string): readonly Snapshot[] {
   const folder = defaultCacheFolder(process.env);
   if (folder === undefined) return [];
   try {
-    return parseCatalog(CATALOG_CONTENT_TYPE, readFileSync(fileOf(folder, scope))).snapshots;
+    return parseCatalog(CATALOG_CONTENT_TYPE, readOwnFile(fileOf(folder, scope))).snapshots;
   } catch {
     return [];
   }
@@ -43,6 +45,18 @@ export function rememberForgotten(scope: string, forgotten: readonly Snapshot[])
   } catch {
     removeFile(part);
     return false;
+  }
+}
+
+/** A pipe in its place would be waited for. */
+function readOwnFile(path: string): Uint8Array {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+  try {
+    const stats = fstatSync(file);
+    if (!stats.isFile() || stats.size > BYTES_MAX) throw new Error('it is no file of ours');
+    return readFileSync(file);
+  } finally {
+    closeSync(file);
   }
 }
 

@@ -60,7 +60,7 @@ export async function restoreBackup(
   const repository = new Repository(holdFolder(folder));
   try {
     const manifest = repository.getManifest();
-    const { target, madeFrom } = beginTarget(dataDir);
+    const { target, madeFrom } = beginTarget(dataDir, manifest);
     try {
       const damage = await new Restoration(repository, manifest, target, onProgress).run();
       target.remove(UNFINISHED_RESTORE);
@@ -97,7 +97,10 @@ export function holdFolder(path: string): HeldFolder {
 }
 
 /** From the first moment the folder says that it is unfinished, so that no server takes a part of it for all. */
-function beginTarget(dataDir: string): {
+function beginTarget(
+  dataDir: string,
+  manifest: Manifest,
+): {
   readonly target: HeldFolder;
   readonly madeFrom: string | undefined;
 } {
@@ -105,7 +108,12 @@ function beginTarget(dataDir: string): {
   if (isThere !== undefined && !isThere.isDirectory()) throw new ServeError(`${dataDir} is not a folder`);
   const names = isThere === undefined ? [] : readdirSync(dataDir).filter((name) => name !== LOST_AND_FOUND);
   if (names.length > 0 && !names.includes(UNFINISHED_RESTORE)) {
-    throw new ServeError(`${dataDir} is not empty: a restore makes a new data folder; choose another --data`);
+    // One that was killed behind its last step leaves a whole folder.
+    const hasRows = manifest.databases.some(({ name }) => names.includes(name));
+    const told = hasRows
+      ? 'it holds a data folder, perhaps of a restore that had finished, and then a server can start on it'
+      : 'a restore makes a new data folder';
+    throw new ServeError(`${dataDir} is not empty: ${told}; else choose another --data`);
   }
   const madeFrom = makeNamedFolder(dataDir);
   const target = HeldFolder.hold(dataDir);

@@ -90,5 +90,5 @@ export interface ScrubItem {
   readonly node: NodeRow;
   readonly content: ContentRow | undefined;
   /** the row is older than sums: its bytes prove it, and then it gets one */
-  readonly isUnsummed?: boolean;
+  readonly isUnsummed?: true;
 }

@@ -22,7 +22,7 @@ export const scrubItemFromSql = (space: Space, key: string, row: SqlRow): ScrubI
   space,
   node: nodeFromSql(key, row),
   content: joinedContentFromSql(key, row),
-  isUnsummed: row.row_sum === null,
+  ...(row.row_sum === null ? { isUnsummed: true } : {}),
 });
 
 /** From the first node after `hash` in the Space `key`, or from the first Space after it that has nodes. */
