@@ -30,6 +30,11 @@ const OTHER_WORDS: Readonly<Record<string, string>> = {
   upload: 'a folder is stored by: holdfast push DIR --name NAME',
   add: 'a folder is stored by: holdfast push DIR --name NAME',
   create: 'a folder is stored by: holdfast push DIR --name NAME',
+  find: "a tree's paths are listed by: holdfast tree NAME; names by: holdfast snapshots",
+  log: 'the snapshots of a name are listed by: holdfast snapshots NAME',
+  sync: 'names are mirrored to another server by: holdfast copy --all --to PROFILE',
+  rm: 'a snapshot goes by: holdfast forget; a file of a name by: holdfast edit NAME rm PATH',
+  dump: 'a file of a tree is written out by: holdfast cat NAME/PATH',
   fsck: 'a tree is proven by: holdfast verify NAME; a deployment by: holdfast check',
 };
 
