@@ -60,7 +60,8 @@ export async function claimCandidates(
   const freed = await forgetAll(tx, forgotten, tx.now, uploads);
   const claimed = candidates.filter((row) => row.storage === 'object' || isDamaged);
   await holdAll(tx, claimed);
-  const last = found.length < limit ? undefined : found.at(-1);
+  // Of rows that are all passed over the next claim would find the same.
+  const last = found.length < limit || candidates.length === 0 ? undefined : found.at(-1);
   const next = Math.min(freed, last?.leaseExpiresAt ?? 0);
   return { found: candidates.length, forgotten, claimed: claimed.map(toClaim), claimedAt: tx.now, next };
 }
