@@ -1,6 +1,8 @@
 /** What clients write to a store that takes uploads itself counts for quotas before any lease judges it (docs/operations.md, Quotas). */
 import { expect, test } from 'bun:test';
 import { makePack, plain } from '../../../test/support/planted-pack.ts';
+import type { Core } from './core.ts';
+import { NO_QUOTAS } from './quotas.ts';
 import { type CoreWorld, MINUTE_MS, objectNode, SPACE } from './test/core-fixture.ts';
 import { type PackClient, usePackWorld } from './test/pack-fixture.ts';
 import { UnseenUploads } from './unseen-uploads.ts';
@@ -79,4 +81,52 @@ test('a PUT that lands after its URL has ended is looked at too', async () => {
   limit(1);
   await look();
   expect(world.direct.generations).toEqual([]);
+});
+
+test('one that cannot be looked at, or not be noted, holds up no other, and keeps no room', async () => {
+  for (const seed of [1, 2, 3]) await put(seed);
+  const { metadata, content } = world.core;
+  if (content.upload.kind !== 'direct') throw new Error('this store takes uploads itself');
+  const { upload } = content;
+  let looks = 0;
+  let notes = 0;
+  let held = 0;
+  const core: Core = {
+    ...world.core,
+    content: {
+      ...content,
+      upload: {
+        ...upload,
+        findBytes: async (...given) => {
+          looks += 1;
+          if (looks === 1) throw new Error('planted: no look');
+          return upload.findBytes(...given);
+        },
+      },
+    },
+    metadata: {
+      readClock: () => metadata.readClock(),
+      findUnseenUploads: (walk) => metadata.findUnseenUploads(walk),
+      transact: (space, name, input) => {
+        notes += 1;
+        if (notes === 1) throw new Error('planted: no note');
+        return metadata.transact(space, name, input);
+      },
+    } as Partial<Core['metadata']> as Core['metadata'],
+    quotas: {
+      ...NO_QUOTAS,
+      find: () => ({ space: undefined, isAppLimited: true }),
+      reserveReceipt: async (_, bytes) => {
+        held += 1;
+        return {
+          more: { bytes, nodes: 0 },
+          settle: () => {
+            held -= 1;
+          },
+        };
+      },
+    },
+  };
+  await expect(new UnseenUploads(core).look()).rejects.toThrow('planted: no look');
+  expect([looks, notes, held, await pending()]).toEqual([3, 2, 0, NODE_BYTES]);
 });

@@ -42,12 +42,13 @@ export class UnseenUploads {
     const failures: unknown[] = [];
     for (let at = 0; at < items.length; at += REQUESTS_AT_ONCE) {
       const some = items.slice(at, at + REQUESTS_AT_ONCE);
-      const sizes = await Promise.all(
+      const sizes = await Promise.allSettled(
         some.map(({ space, generation }) => upload.findBytes(space, generation)),
       );
-      for (const [index, bytes] of sizes.entries()) {
-        if (bytes !== undefined)
-          await this.#count(some[index] as UnseenUpload, bytes).catch((error) => failures.push(error));
+      for (const [index, size] of sizes.entries()) {
+        if (size.status === 'rejected') failures.push(size.reason);
+        else if (size.value !== undefined)
+          await this.#count(some[index] as UnseenUpload, size.value).catch((error) => failures.push(error));
       }
     }
     if (failures.length > 0) throw failures[0];
@@ -67,8 +68,12 @@ export class UnseenUploads {
       await refuse(this.#core, space, error.excess);
       return;
     }
-    const isNoted = await metadata.transact(space, noteSeen, { generation, of, bytes });
-    room.settle(isNoted ? bytes : undefined);
+    let isNoted = false;
+    try {
+      isNoted = await metadata.transact(space, noteSeen, { generation, of, bytes });
+    } finally {
+      room.settle(isNoted ? bytes : undefined);
+    }
   }
 
   /** Only the lease of a pack can tell what it heals: one such pack at a time. */
