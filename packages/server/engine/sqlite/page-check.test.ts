@@ -71,16 +71,7 @@ test('a file whose first page is damaged is named, and the other is looked at', 
 });
 
 test('an index with another key than its row is named, and a repair builds it anew', () => {
-  const path = join(folder.path, 'holdfast.db');
-  const file = readFileSync(path);
-  const page = (rootOf('holdfast.db', 'rows_by_text') - 1) * PAGE_BYTES;
-  const leaf = leafBelow(file, page);
-  const at = file.lastIndexOf('row 9', leaf + PAGE_BYTES);
-  expect(at).toBeGreaterThan(leaf);
-  expect(at).toBeLessThan(leaf + PAGE_BYTES);
-  const descriptor = openSync(path, 'r+');
-  writeSync(descriptor, Buffer.from('rxx'), 0, 3, at);
-  closeSync(descriptor);
+  spoilKey();
   expect(look()).toEqual([
     expect.stringMatching(/^holdfast\.db: the index rows_by_text is damaged: row \d+ missing from index/),
   ]);
@@ -88,6 +79,38 @@ test('an index with another key than its row is named, and a repair builds it an
   expect(repaired.map((each) => each.repaired)).toEqual([true]);
   expect(look()).toEqual([]);
 });
+
+test('an index that two rows keep from being built anew stays named, and the look goes on', () => {
+  const change = (sql: string): void => {
+    const database = openWriter(join(folder.path, 'holdfast.db'), undefined);
+    database.run(sql);
+    database.run('PRAGMA wal_checkpoint(TRUNCATE)');
+    database.close();
+  };
+  change('DROP INDEX rows_by_text');
+  change('CREATE UNIQUE INDEX rows_by_text ON rows(text)');
+  // The index misses the row, so nothing stands against its twin.
+  change(`INSERT INTO rows (text) VALUES ('${spoilKey()}')`);
+  const steps = [...checkPages(folder.path, true)];
+  expect(steps.flatMap(({ damage }) => damage)).toMatchObject([
+    { message: expect.stringContaining('the index rows_by_text is damaged'), repaired: false },
+  ]);
+  expect(steps.map(({ table }) => table)).toContain('rows of registry.db');
+});
+
+/** Returns the text of the row whose key it was. */
+function spoilKey(): string {
+  const path = join(folder.path, 'holdfast.db');
+  const file = readFileSync(path);
+  const leaf = leafBelow(file, (rootOf('holdfast.db', 'rows_by_text') - 1) * PAGE_BYTES);
+  const at = file.lastIndexOf('row 9', leaf + PAGE_BYTES);
+  expect(at).toBeGreaterThan(leaf);
+  expect(at).toBeLessThan(leaf + PAGE_BYTES);
+  const descriptor = openSync(path, 'r+');
+  writeSync(descriptor, Buffer.from('rxx'), 0, 3, at);
+  closeSync(descriptor);
+  return /^row \d+/.exec(file.toString('latin1', at, at + PAGE_BYTES))?.[0] ?? '';
+}
 
 /** The last page of the index that holds keys. */
 function leafBelow(file: Buffer, page: number): number {
