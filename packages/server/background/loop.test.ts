@@ -57,3 +57,16 @@ test('stop waits for the step under way, and none follows', async () => {
   await Bun.sleep(50);
   expect(begun).toBe(1);
 });
+
+test('stop does not wait for ever for a step whose engine never answers', async () => {
+  const { log } = recordingLog();
+  let begun = 0;
+  const step = (): Promise<number> => {
+    begun += 1;
+    return new Promise(() => undefined);
+  };
+  const loop = startLoop({ name: 'backups', log, step, retryMs: 1 });
+  await until(() => begun === 1);
+  await loop.stop();
+  expect(begun).toBe(1);
+});

@@ -4,7 +4,7 @@ import { type Log, reasonsOf } from '../log.ts';
 import { BACKGROUND_FAILURES } from '../metrics/server-metrics.ts';
 
 export interface BackgroundLoop {
-  /** Resolves when the current step has ended. No step begins afterwards. */
+  /** Resolves when the current step has ended, or waits too long for an engine that is away. No step begins afterwards. */
   stop(): Promise<void>;
 }
 
@@ -17,6 +17,8 @@ export interface LoopOptions {
   readonly retryMs: number;
 }
 
+/** The longest wait for the end of a step: its engine may not answer. */
+const STOP_MS_MAX = 2_000;
 /** Delays vary by this share, so that processes started together do not work in step. */
 const JITTER = 0.2;
 
@@ -59,7 +61,7 @@ export function startLoop({ name, log, step, retryMs }: LoopOptions): Background
     async stop() {
       isStopped = true;
       clearTimeout(timer);
-      await underWay;
+      await Promise.race([underWay, Bun.sleep(STOP_MS_MAX)]);
     },
   };
 }

@@ -18,8 +18,8 @@ import { findUnknownVariables, listServeVariables } from './variables.ts';
 
 const SECOND_SIGNAL_EXIT_CODE = 1;
 const ENDED = 'a signal ended the start';
-/** from a signal to the end of a start that does not end by itself */
-const START_END_MS = 10_000;
+/** from a signal to the end of a process that does not end by itself; longer than a drain, and below 15 s (contract, section 10) */
+const END_MS_MAX = 14_500;
 
 /** The program that serves, described by the code that starts it. */
 export interface ServingProgram extends StartedProgram {
@@ -50,7 +50,7 @@ export async function serve(
   const givenTokens = await Promise.race([loadGivenTokens(config), told.then((): typeof ENDED => ENDED)]);
   if (givenTokens === ENDED) return;
   const folder = holdFolder(config);
-  const started = endStartAfter(told);
+  endAfter(told, log);
   try {
     const devApp = config.isDev ? await openDevApp(config.dataDir, config.place.rows) : undefined;
     const signInCode = config.isDev ? makeSignInCode() : undefined;
@@ -65,7 +65,6 @@ export async function serve(
     if (config.audit !== undefined) process.on('SIGHUP', () => serving.reopenAudit());
     for (const line of await describeServer(config, serving, program, { devApp, signInCode }))
       printLine(line);
-    started();
     const { host, workers, place } = config;
     const stores = { rows: place.rows.kind, bytes: place.bytes.kind };
     log.info({ host, port: serving.port, workers, ...stores }, 'listening');
@@ -147,15 +146,14 @@ async function describeServer(
   ];
 }
 
-/** A start that waits for what never answers ends all the same, some time after a signal. The result is called once it serves. */
-function endStartAfter(told: Promise<NodeJS.Signals>): () => void {
-  let isStarting = true;
-  told.then(() => {
-    if (isStarting) setTimeout(() => isStarting && process.exit(0), START_END_MS).unref();
-  });
-  return () => {
-    isStarting = false;
-  };
+/** A store, or a file of the start, may never answer. What was acknowledged is durable, as it is if the process is killed. */
+function endAfter(told: Promise<NodeJS.Signals>, log: Log): void {
+  told.then(() =>
+    setTimeout(() => {
+      log.warn('ended without waiting for what does not answer');
+      process.exit(0);
+    }, END_MS_MAX).unref(),
+  );
 }
 
 function awaitSignal(): Promise<NodeJS.Signals> {

@@ -55,9 +55,6 @@ export interface OpenServer extends Handler {
   close(): Promise<void>;
 }
 
-/** The longest wait for the end of background work: a step may be waiting for an engine that is away. */
-const BACKGROUND_END_MS_MAX = 2000;
-
 /** If a data folder is used, it exists and the caller holds it (data-folder.ts). Rejects with ServeError. */
 export async function openServer(options: OpenServerOptions): Promise<OpenServer> {
   const opened = new Opened();
@@ -143,7 +140,7 @@ async function openParts(
     collection:
       config.gcEveryMs === undefined ? undefined : { apps: deployment.apps, everyMs: config.gcEveryMs },
   });
-  opened.add(() => Promise.race([background.stop(), Bun.sleep(BACKGROUND_END_MS_MAX)]));
+  opened.add(() => background.stop());
   const stoppedForMs = (appId: string): number => registry.stoppedForMs(appId);
   return { ...handler, core, deployment, background, audit, stoppedForMs, close: () => opened.close() };
 }
