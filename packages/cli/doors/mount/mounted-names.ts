@@ -1,6 +1,6 @@
 /** Names as folders, above the trees of their snapshots: `NAME/TIME`, and `NAME/latest`, which is a link to the newest of them. */
 import { type NodeSource, openTree, type Snapshot, type TreeItem } from '@holdfast/client/internal';
-import type { KnownNames } from '../known-names.ts';
+import type { KnownNames, NamesRead } from '../known-names.ts';
 import { nameTimes } from '../snapshot-times.ts';
 import { FuseError } from './fuse-session.ts';
 import { type Attributes, ERRNO, type NamedNode } from './fuse-wire.ts';
@@ -73,39 +73,37 @@ export class MountedTrees {
 }
 
 export class MountedNames {
-  readonly #names: KnownNames;
+  readonly #names: Pick<KnownNames, 'read'>;
   readonly #trees: MountedTrees;
   readonly #nodes: NameNode[] = [];
   readonly #numbers = new Map<string, number>();
 
-  constructor(names: KnownNames, trees: MountedTrees) {
+  constructor(names: Pick<KnownNames, 'read'>, trees: MountedTrees) {
     this.#names = names;
     this.#trees = trees;
   }
 
   /** Throws FuseError for a name that is there no more, and what reading names does. */
   async attributesOf(node: number): Promise<Attributes> {
-    const { names } = await this.#names.read();
+    const read = await this.#names.read();
     if (node === ROOT_NODE) {
-      const times = [...names.values()].map((snapshots) => snapshots.at(-1)?.time ?? 0);
+      const times = [...read.names.values()].map((snapshots) => snapshots.at(-1)?.time ?? 0);
       return describe(node, undefined, Math.max(0, ...times));
     }
     const { name, target } = this.#get(node);
-    return describe(node, target, this.#getSnapshots(names, name).at(-1)?.time ?? 0);
+    return describe(node, target, getSnapshots(read, name).at(-1)?.time ?? 0);
   }
 
   async lookup(folder: number, wanted: Uint8Array): Promise<Attributes | number | undefined> {
-    const { names, isWhole } = await this.#names.read();
+    const read = await this.#names.read();
     const text = new TextDecoder().decode(wanted);
     if (folder === ROOT_NODE) {
-      const snapshots = names.get(text);
-      if (snapshots !== undefined)
-        return describe(this.#number(text, undefined), undefined, snapshots.at(-1)?.time);
-      if (isWhole) return undefined;
-      throw new Error('a list of snapshots cannot be read, so that names may be missing');
+      const snapshots = read.names.get(text);
+      if (snapshots === undefined) return missing(read);
+      return describe(this.#number(text, undefined), undefined, snapshots.at(-1)?.time);
     }
     const { name } = this.#get(folder);
-    const times = nameTimes(this.#getSnapshots(names, name));
+    const times = nameTimes(getSnapshots(read, name));
     const [newest, snapshot] = [...times].at(-1) ?? [];
     if (text === LATEST && newest !== undefined) {
       return describe(this.#number(name, newest), newest, snapshot?.time);
@@ -113,14 +111,14 @@ export class MountedNames {
     // A second that has got another snapshot still leads to its first.
     const first = text.endsWith('Z') ? [...times].find(([time]) => time.startsWith(`${text}-`)) : undefined;
     const found = times.get(text) ?? first?.[1];
-    return found && this.#trees.add(found.root, found.time);
+    return found === undefined ? missing(read) : this.#trees.add(found.root, found.time);
   }
 
   /** All that is in the folder. */
   async list(folder: number): Promise<readonly Pick<NamedNode, 'name' | 'mode'>[]> {
-    const { names } = await this.#names.read();
-    if (folder === ROOT_NODE) return [...names.keys()].map((name) => entry(name, FOLDER_MODE));
-    const times = nameTimes(this.#getSnapshots(names, this.#get(folder).name));
+    const read = await this.#names.read();
+    if (folder === ROOT_NODE) return [...read.names.keys()].map((name) => entry(name, FOLDER_MODE));
+    const times = nameTimes(getSnapshots(read, this.#get(folder).name));
     // The tree of a snapshot may be a file.
     return [...[...times.keys()].map((time) => entry(time, 0)), entry(LATEST, LINK_MODE)];
   }
@@ -140,12 +138,6 @@ export class MountedNames {
     return found;
   }
 
-  #getSnapshots(names: ReadonlyMap<string, readonly Snapshot[]>, name: string): readonly Snapshot[] {
-    const snapshots = names.get(name);
-    if (snapshots === undefined) throw new FuseError(ERRNO.noEntry);
-    return snapshots;
-  }
-
   #number(name: string, target: string | undefined): number {
     const key = `${name}/${target ?? ''}`;
     const known = this.#numbers.get(key);
@@ -154,6 +146,18 @@ export class MountedNames {
     this.#numbers.set(key, number);
     return number;
   }
+}
+
+/** Throws FuseError for a name that is there no more, and what `missing` does. */
+function getSnapshots(read: NamesRead, name: string): readonly Snapshot[] {
+  const snapshots = read.names.get(name) ?? missing(read);
+  if (snapshots === undefined) throw new FuseError(ERRNO.noEntry);
+  return snapshots;
+}
+
+/** Throws where it may be in a list that cannot be read: that is no absence. */
+function missing({ isWhole }: NamesRead): undefined {
+  if (!isWhole) throw new Error('a list of snapshots cannot be read, so that names may be missing');
 }
 
 function entry(name: string, mode: number): Pick<NamedNode, 'name' | 'mode'> {
