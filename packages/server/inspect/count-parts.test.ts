@@ -1,4 +1,5 @@
-import { expect, test } from 'bun:test';
+import { expect, spyOn, test } from 'bun:test';
+import { type FileHandle, open } from 'node:fs/promises';
 import fc from 'fast-check';
 import { makeNode } from '../../../test/support/canonical-node.ts';
 import { CountParts } from './count-parts.ts';
@@ -52,4 +53,33 @@ test('parts tell of each hash what they were told, in the same order, whether in
     ),
     { numRuns: 50 },
   );
+});
+
+test('what a disk writes and reads in pieces is whole', async () => {
+  const anyFile = await open(import.meta.path);
+  const files: FileHandle = Object.getPrototypeOf(anyFile);
+  const { read, write } = files as unknown as Record<'read' | 'write', (...given: unknown[]) => unknown>;
+  const inPieces = (step: typeof read) =>
+    function (this: FileHandle, bytes: unknown, at: unknown, length: unknown, position: unknown) {
+      return step.call(this, bytes, at, Math.min(length as number, 7), position);
+    };
+  const spies = [
+    spyOn(files, 'read').mockImplementation(inPieces(read) as never),
+    spyOn(files, 'write').mockImplementation(inPieces(write) as never),
+  ];
+  try {
+    const parts = new CountParts(0);
+    const hash = makeNode('node').hash;
+    for (const balance of [1, 2, 3]) {
+      parts.addBalance(hash, balance);
+      await parts.settle();
+    }
+    const told: unknown[] = [];
+    for (const part of parts.sizes.keys()) await parts.tell(part, takerOf(told), () => true);
+    await parts.close();
+    expect(told).toEqual([1, 2, 3].map((balance) => ['balance', hash, balance]));
+  } finally {
+    for (const spy of spies) spy.mockRestore();
+    await anyFile.close();
+  }
 });

@@ -74,7 +74,7 @@ export class CountParts implements CountTaker {
     if (this.#inMemory <= this.#memoryBytesMax) return;
     this.#file ??= await openNameless();
     for (const part of this.#parts) {
-      await this.#file.write(part.bytes, 0, part.length, this.#fileLength);
+      await writeWhole(this.#file, part.bytes.subarray(0, part.length), this.#fileLength);
       part.inFile.push({ offset: this.#fileLength, length: part.length });
       this.#fileLength += part.length;
       part.length = 0;
@@ -91,9 +91,7 @@ export class CountParts implements CountTaker {
   async tell(index: number, taker: CountTaker, isMine: (hash: Hash) => boolean): Promise<void> {
     const part = this.#parts[index] as Part;
     for (const { offset, length } of part.inFile) {
-      const bytes = Buffer.alloc(length);
-      await this.#file?.read(bytes, 0, length, offset);
-      tellAll(bytes, taker, isMine);
+      tellAll(await readWhole(this.#file as FileHandle, offset, length), taker, isMine);
     }
     tellAll(part.bytes.subarray(0, part.length), taker, isMine);
     await taker.settle();
@@ -120,6 +118,23 @@ function tellAll(bytes: Buffer, taker: CountTaker, isMine: (hash: Hash) => boole
     // A screen does not ask who the parent is.
     else taker.addEdge(hash, hash, kind === READY_EDGE);
   }
+}
+
+/** A disk that is nearly full takes a part. */
+async function writeWhole(file: FileHandle, bytes: Buffer, position: number): Promise<void> {
+  for (let at = 0; at < bytes.length; ) {
+    at += (await file.write(bytes, at, bytes.length - at, position + at)).bytesWritten;
+  }
+}
+
+async function readWhole(file: FileHandle, position: number, length: number): Promise<Buffer> {
+  const bytes = Buffer.alloc(length);
+  for (let at = 0; at < length; ) {
+    const { bytesRead } = await file.read(bytes, at, length - at, position + at);
+    if (bytesRead === 0) throw new Error('the file of what was counted was cut off');
+    at += bytesRead;
+  }
+  return bytes;
 }
 
 async function openNameless(): Promise<FileHandle> {
