@@ -4,10 +4,12 @@ import { makeNode } from '../../../test/support/canonical-node.ts';
 import type { TestDatabases } from '../../../test/support/postgres-server.ts';
 import type { Core } from '../core/core.ts';
 import { scrub } from '../core/scrub.ts';
+import { spaceKeyOf } from '../core/space-key.ts';
 import { sweep } from '../core/sweep.ts';
 import { updateRootRefs } from '../core/update-root-refs.ts';
 import type { ScrubPosition } from '../core/upkeep-ports.ts';
 import { SPACE } from '../engine/contract/samples.ts';
+import { BACKGROUND_STATEMENTS } from '../engine/postgres/statements.ts';
 import {
   coreOf,
   makeContent,
@@ -84,6 +86,10 @@ test(
     const { unsummed, findings } = await check();
     // One of the usage has no hash: it follows from the size.
     expect([unsummed, findings.flatMap(({ hash }) => hash ?? [])]).toEqual([1, [OTHER.hash]]);
+    const closed = await instance.pool.run('purging', BACKGROUND_STATEMENTS.closeDomains, [
+      spaceKeyOf(SPACE),
+    ]);
+    expect([closed.count, (await check()).unsummed]).toEqual([1, 1]);
     // From now on a wrong bit is found.
     for (const [table, set] of [
       ['root_ref_commits', "request_id = 'c' WHERE request_id = 'a'"],
