@@ -103,6 +103,22 @@ test('a walk that meets more than one in a hundred stops until an operator accep
   expect((await engine.metadata.findTombstones(strays)).size).toBe(20);
 });
 
+test('many strays are judged a few at a time, so that requests go on meanwhile', async () => {
+  const keys = keysOf(Array.from({ length: 16 }, newGeneration));
+  await new StrayWatch().findKept(engine.metadata, keys, NOW);
+  const asked = spyOn(engine.metadata, 'findKnownGenerations');
+  let turns = 0;
+  const turn = (): void => {
+    turns += 1;
+    next = setImmediate(turn);
+  };
+  let next = setImmediate(turn);
+  expect((await new StrayWatch().findKept(engine.metadata, keys, NOW + TOMBSTONE_MS)).size).toBe(0);
+  clearImmediate(next);
+  expect(Math.max(...asked.mock.calls.map(([given]) => given.length))).toBeLessThan(2_000);
+  expect(turns).toBeGreaterThan(2);
+});
+
 test('a walk that stopped stays so, however often its step is tried again', async () => {
   const watch = new StrayWatch();
   const known = Array.from({ length: 100 }, newGeneration);

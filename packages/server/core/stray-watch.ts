@@ -82,9 +82,20 @@ export class StrayWatch {
 
 const DIGIT_BITS = [1, 2, 4, 8] as const;
 
+/** Each is some 250 questions, which SQLite answers before anybody else has a turn. */
+const NEAR_AT_ONCE = 4;
+
 /** One wrong bit in the key of a record makes its object look like a stray. Such an object stays, and `check` names the record. */
 async function findNearRecords(rows: Rows, keys: readonly ObjectKey[]): Promise<ReadonlySet<Generation>> {
-  if (keys.length === 0) return new Set();
+  const found = new Set<Generation>();
+  for (let from = 0; from < keys.length; from += NEAR_AT_ONCE) {
+    for (const each of await findNearOf(rows, keys.slice(from, from + NEAR_AT_ONCE))) found.add(each);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return found;
+}
+
+async function findNearOf(rows: Rows, keys: readonly ObjectKey[]): Promise<readonly Generation[]> {
   // A pack differs from its own records in their number, and records outlive a pack that was emptied.
   const near = keys.map(({ spaceKey, generation }) => ({
     generation,
@@ -100,7 +111,7 @@ async function findNearRecords(rows: Rows, keys: readonly ObjectKey[]): Promise<
   );
   const isNear = ({ generation, others }: (typeof near)[number]): boolean =>
     [generation, ...others].some((each) => known.has(each));
-  return new Set(near.filter(isNear).map(({ generation }) => generation));
+  return near.filter(isNear).map(({ generation }) => generation);
 }
 
 /** The hex texts that differ in one bit. */
