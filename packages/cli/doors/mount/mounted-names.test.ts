@@ -7,7 +7,7 @@ import { MountedNames, MountedTrees, ROOT_NODE } from './mounted-names.ts';
 const SNAPSHOT = { id: '0'.repeat(32), name: 'a', root: '1'.repeat(64), time: 0 };
 const NAMED: NamesRead['names'] = new Map([['a', [SNAPSHOT as never]]]);
 
-test('what is in no list that can be read is absent only where all lists can be read', async () => {
+test('what is in no list that can be read is absent, and the latest known, only where all lists can be read', async () => {
   let known: NamesRead = { names: NAMED, isWhole: true };
   const names = new MountedNames({ read: async () => known }, new MountedTrees(new MemoryNodes(), 2));
   const found = await names.lookup(ROOT_NODE, Buffer.from('a'));
@@ -24,5 +24,6 @@ test('what is in no list that can be read is absent only where all lists can be 
   for (const look of looks) await expect(look()).rejects.toThrow('names may be missing');
   known = { names: NAMED, isWhole: false };
   await expect(looks[0]()).rejects.toThrow('names may be missing');
+  await expect(names.lookup(folder, Buffer.from('latest'))).rejects.toThrow('names may be missing');
   expect(await looks[1]()).toMatchObject({ node: folder });
 });

@@ -106,6 +106,7 @@ export class MountedNames {
     const times = nameTimes(getSnapshots(read, name));
     const [newest, snapshot] = [...times].at(-1) ?? [];
     if (text === LATEST && newest !== undefined) {
+      missing(read);
       return describe(this.#number(name, newest), newest, snapshot?.time);
     }
     // A second that has got another snapshot still leads to its first.
@@ -155,7 +156,7 @@ function getSnapshots(read: NamesRead, name: string): readonly Snapshot[] {
   return snapshots;
 }
 
-/** Throws where it may be in a list that cannot be read: that is no absence. */
+/** Throws where it, or a newer one, may be in a list that cannot be read: that is no absence. */
 function missing({ isWhole }: NamesRead): undefined {
   if (!isWhole) throw new Error('a list of snapshots cannot be read, so that names may be missing');
 }
