@@ -82,19 +82,26 @@ export class NameStore {
     this.tree = openTree(createNodeSource(client));
   }
 
-  /** The snapshots of each name, the latest last; a name that was given and has none stands empty. */
-  async #names(): Promise<ReadonlyMap<string, readonly Snapshot[]>> {
-    const { names } = await this.#known.read();
+  /**
+   * The snapshots of each name, the latest last; a name that was given and has none stands empty. `wanted`: a name, undefined for all.
+   * Throws DoorError where it may be in a list that cannot be read: a program that mirrors would delete what is absent.
+   */
+  async #names(wanted: string | undefined): Promise<ReadonlyMap<string, readonly Snapshot[]>> {
+    const { names, isWhole } = await this.#known.read();
+    if (!isWhole && (wanted === undefined || !names.has(wanted)))
+      throw new DoorError(503, 'a list of snapshots cannot be read, so that names may be missing');
     if (this.#given.length === 0) return names;
     return new Map(this.#given.map((name) => [name, names.get(name) ?? []]));
   }
 
   /** What is at a place, a link too; undefined when nothing is. */
   async find({ parts, isOld }: Pick<DavPlace, 'parts' | 'isOld'>): Promise<Found | undefined> {
-    const names = await this.#names();
     const [name, ...rest] = isOld ? parts.slice(1) : parts;
-    if (name === undefined) return { parts, item: EMPTY, at: 0, list: isOld ? 'old' : 'names' };
-    const snapshots = names.get(name);
+    if (name === undefined) {
+      await this.#known.read();
+      return { parts, item: EMPTY, at: 0, list: isOld ? 'old' : 'names' };
+    }
+    const snapshots = (await this.#names(name)).get(name);
     if (snapshots === undefined) return undefined;
     const head = snapshots.at(-1);
     if (!isOld) return this.#findIn(head, parts, rest);
@@ -133,7 +140,7 @@ export class NameStore {
       }
       return;
     }
-    const names = await this.#names();
+    const names = await this.#names(undefined);
     const folder = (name: string, snapshot: Snapshot | undefined): Found => ({
       parts: [...parts, name],
       item: EMPTY,

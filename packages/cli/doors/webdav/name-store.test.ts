@@ -1,0 +1,33 @@
+import { expect, test } from 'bun:test';
+import { CasError, type Client } from '@holdfast/client/internal';
+import { NameStore } from './name-store.ts';
+
+/** Whose domain holds one list, which cannot be read; or none. */
+function clientWith(lists: number): Client {
+  const rootRefs = Array.from({ length: lists }, () => ({ hash: '1'.repeat(64), refCount: 1 }));
+  const fake: Partial<Client> = {
+    rootRefs: async function* () {
+      yield { refDomain: 'd', revision: 1, items: rootRefs, nextCursor: undefined } as never;
+    },
+    getNode: () => Promise.reject(new Error('nothing is read here')),
+    readMetadata: async () => {
+      const details = { code: 'VERIFICATION_FAILED', requestOperation: 'readMetadata' } as const;
+      throw new CasError('planted', details);
+    },
+  };
+  return fake as Client;
+}
+
+test('no name is absent or empty while a list of snapshots cannot be read', async () => {
+  const place = { parts: ['a'], isOld: false };
+  const root = { parts: [], isOld: false };
+  for (const given of [[], ['a']]) {
+    const whole = new NameStore(clientWith(0), given);
+    expect((await whole.find(place)) === undefined).toBe(given.length === 0);
+    const store = new NameStore(clientWith(1), given);
+    await expect(store.find(place)).rejects.toMatchObject({ status: 503 });
+    const folder = await store.find(root);
+    if (folder === undefined) throw new Error('the root is always there');
+    await expect(Array.fromAsync(store.list(folder))).rejects.toMatchObject({ status: 503 });
+  }
+});
