@@ -73,6 +73,19 @@ export const ROOMS: readonly Room[] = [
   ...clientRooms(),
   ...filesRooms(),
   {
+    folder: `${DOORS}mcp/`,
+    folders: [DOORS, 'packages/cli/terminal/output.ts'],
+    packages: [
+      PROTOCOL,
+      CLIENT,
+      CLIENT_INTERNAL,
+      '@modelcontextprotocol/server',
+      '@modelcontextprotocol/server/stdio',
+    ],
+    nodeModules: true,
+    reason: 'only its door loads the MCP SDK',
+  },
+  {
     folder: DOORS,
     folders: [
       DOORS,

@@ -18,6 +18,7 @@ const ENDING_ITSELF: ReadonlySet<string> = new Set([
   'holdfast serve',
   'holdfast gateway webdav',
   'holdfast mount',
+  'holdfast mcp',
 ]);
 
 /** Whose action has begun. */

@@ -42,6 +42,7 @@ const GROUPS: readonly (readonly [string, Readonly<Record<string, () => Promise<
     {
       mount: async () => (await import('./commands/mount.ts')).registerMountCommand,
       gateway: async () => (await import('./commands/gateway.ts')).registerGatewayCommand,
+      mcp: async () => (await import('./commands/mcp.ts')).registerMcpCommand,
     },
   ],
   [

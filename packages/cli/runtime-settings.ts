@@ -37,7 +37,7 @@ export function planRuntimeSettings(
     BUN_JSC_thresholdForFTLOptimizeAfterWarmUp: SLOWEST_COMPILER_THRESHOLD,
   };
   if (args[0] === 'pull') wanted.BUN_JSC_forceRAMSize = PULL_MEMORY_BYTES;
-  if (args[0] === 'gateway' || args[0] === 'mount') wanted.BUN_JSC_forceRAMSize = GATEWAY_MEMORY_BYTES;
+  if (['gateway', 'mount', 'mcp'].includes(args[0] ?? '')) wanted.BUN_JSC_forceRAMSize = GATEWAY_MEMORY_BYTES;
   // One of them always waits for the kernel.
   if (args[0] === 'mount') wanted.UV_THREADPOOL_SIZE = FILE_THREADS;
   if (args[0] === 'serve') {

@@ -1,10 +1,8 @@
 /** `holdfast gateway webdav`: names as folders for every program that speaks WebDAV. */
 import type { Client } from '@holdfast/client';
 import type { Command } from 'commander';
-import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
-import { printNote } from '../terminal/output.ts';
-import { parseNameValue, requireNamesReader, requireNamesWriter } from '../trees/names.ts';
+import { mayWriteNames, parseNames, requireNamesReader } from '../trees/names.ts';
 
 interface Flags extends ConnectionFlags {
   readonly listen: string;
@@ -27,10 +25,7 @@ export function registerGatewayCommand(program: Command): void {
   const command = gateway
     .command('webdav')
     .description('names as folders over WebDAV')
-    .argument('[names...]', 'only these', (name: string, all: readonly string[] | undefined) => [
-      ...(all ?? []),
-      parseNameValue(name),
-    ])
+    .argument('[names...]', 'only these', parseNames)
     .option('--listen <address>', 'where it listens', '127.0.0.1:8430')
     .option('--read-only', 'refuse writes')
     .option('--user <user>', 'the user of the password (default: holdfast)')
@@ -41,7 +36,7 @@ export function registerGatewayCommand(program: Command): void {
 
 async function serveWebdav(names: readonly string[], flags: Flags): Promise<void> {
   await requireNamesReader(flags);
-  const isReadOnly = flags.readOnly === true || !(await mayWrite(flags));
+  const isReadOnly = flags.readOnly === true || !(await mayWriteNames(flags));
   const [{ runDoor }, { createDav }, { NameStore }] = await Promise.all([
     import('../doors/door.ts'),
     import('../doors/webdav/dav.ts'),
@@ -51,15 +46,4 @@ async function serveWebdav(names: readonly string[], flags: Flags): Promise<void
   const serve = (client: Client) =>
     runDoor('webdav', flags, createDav(new NameStore(client, names), isReadOnly));
   await withClient(flags, serve, { isJob: true });
-}
-
-async function mayWrite(flags: Flags): Promise<boolean> {
-  try {
-    await requireNamesWriter(flags);
-    return true;
-  } catch (error) {
-    if (!(error instanceof CliError)) throw error;
-    printNote(`${error.message}; it starts read-only`);
-    return false;
-  }
 }

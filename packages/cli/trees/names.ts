@@ -2,7 +2,9 @@
 import { CatalogError, checkSnapshotId, checkSnapshotName, type Snapshot } from '@holdfast/client/internal';
 import { formatBytes, OPERATIONS } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
+import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, requireAuthorities } from '../connection/space-connection.ts';
+import { printNote } from '../terminal/output.ts';
 import { NAMES_AUTHORITIES } from './reference.ts';
 
 const WRITER_AUTHORITIES = [
@@ -18,6 +20,23 @@ export async function requireNamesWriter(flags: ConnectionFlags): Promise<void> 
 
 export async function requireNamesReader(flags: ConnectionFlags): Promise<void> {
   await requireAuthorities(flags, NAMES_AUTHORITIES, 'names cannot be read');
+}
+
+/** A door whose token cannot change names starts all the same, and says so. */
+export async function mayWriteNames(flags: ConnectionFlags): Promise<boolean> {
+  try {
+    await requireNamesWriter(flags);
+    return true;
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error;
+    printNote(`${error.message}; it starts read-only`);
+    return false;
+  }
+}
+
+/** One more of many. */
+export function parseNames(text: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), parseNameValue(text)];
 }
 
 export function parseNameValue(text: string): string {

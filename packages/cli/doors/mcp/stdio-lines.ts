@@ -1,0 +1,122 @@
+/**
+ * The transport over stdin and stdout: one JSON-RPC message a line. The one of the MCP SDK leaves requests unanswered when stdin ends, closes
+ * at a line that is too long, and reads on without end; this one answers, refuses and waits.
+ */
+import { type JSONRPCMessage, parseJSONRPCMessage, type Transport } from '@modelcontextprotocol/server';
+
+/** As the transports of the MCP SDK have it. */
+const LINE_BYTES_MAX = 10 * 1024 * 1024;
+/** Requests that are being answered; further ones stay in the pipe. */
+const OPEN_MAX = 8;
+
+const PARSE_ERROR = -32_700;
+const INVALID_REQUEST = -32_600;
+const NEWLINE = 0x0a;
+
+export class StdioLines implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+  readonly #open = new Set<unknown>();
+  readonly #ended = Promise.withResolvers<undefined>();
+  #onAnswered = (): void => undefined;
+  #isStopped = false;
+
+  /** stdin has ended. */
+  get ended(): Promise<undefined> {
+    return this.#ended.promise;
+  }
+
+  async start(): Promise<void> {
+    const end = (): void => this.#ended.resolve(undefined);
+    void this.#read().then(end, end);
+  }
+
+  /** Nothing more is taken from stdin; settles once all that was taken is answered. */
+  async finish(): Promise<void> {
+    this.#isStopped = true;
+    await this.#untilOpen(0);
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    await new Promise<void>((resolve) =>
+      process.stdout.write(`${JSON.stringify(message)}\n`, () => resolve()),
+    );
+    if (!('method' in message) && 'id' in message) this.#close(message.id);
+  }
+
+  async close(): Promise<void> {
+    this.#isStopped = true;
+    this.onclose?.();
+  }
+
+  #close(id: unknown): void {
+    this.#open.delete(id);
+    this.#onAnswered();
+  }
+
+  async #untilOpen(most: number): Promise<void> {
+    while (this.#open.size > most) {
+      await new Promise<void>((resolve) => {
+        this.#onAnswered = resolve;
+      });
+    }
+  }
+
+  async #read(): Promise<void> {
+    let line: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const chunk of process.stdin as AsyncIterable<Uint8Array>) {
+      for (let start = 0; start < chunk.length; ) {
+        const at = chunk.indexOf(NEWLINE, start);
+        const piece = chunk.subarray(start, at === -1 ? chunk.length : at);
+        bytes += piece.length;
+        if (bytes > LINE_BYTES_MAX) line = [];
+        else line.push(piece);
+        start += piece.length + 1;
+        if (at === -1) continue;
+        await this.#take(bytes, line);
+        [line, bytes] = [[], 0];
+      }
+      if (this.#isStopped) return;
+    }
+    await this.#take(bytes, line);
+  }
+
+  async #take(bytes: number, line: readonly Uint8Array[]): Promise<void> {
+    if (bytes > LINE_BYTES_MAX) {
+      const most = `${LINE_BYTES_MAX} bytes at most`;
+      return this.#refuse(INVALID_REQUEST, `a line has ${bytes} bytes; ${most} are taken: send less a call`);
+    }
+    await this.#untilOpen(OPEN_MAX - 1);
+    if (this.#isStopped) return;
+    const text = Buffer.concat(line).toString().trim();
+    if (text !== '') await this.#receive(text);
+  }
+
+  async #receive(text: string): Promise<void> {
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      return this.#refuse(PARSE_ERROR, 'a line is no JSON: each line is one JSON-RPC message');
+    }
+    let message: JSONRPCMessage;
+    try {
+      message = parseJSONRPCMessage(value);
+    } catch {
+      const { id } = Object(value) as { id?: unknown };
+      const isId = typeof id === 'string' || typeof id === 'number';
+      return this.#refuse(INVALID_REQUEST, 'a line is no JSON-RPC 2.0 message', isId ? id : null);
+    }
+    if ('method' in message && 'id' in message) this.#open.add(message.id);
+    this.onmessage?.(message);
+    // The SDK answers no request that was taken back.
+    if ('method' in message && message.method === 'notifications/cancelled')
+      this.#close(message.params?.requestId);
+  }
+
+  async #refuse(code: number, message: string, id: string | number | null = null): Promise<void> {
+    await this.send({ jsonrpc: '2.0', id, error: { code, message } } as JSONRPCMessage);
+  }
+}
