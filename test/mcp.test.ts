@@ -139,7 +139,7 @@ test('names and text are found, and pages follow each other', async () => {
 });
 
 test('a large file is read in pieces', async () => {
-  const text = 'ä"\n'.repeat(200_000);
+  const text = 'ä"x\n'.repeat(160_000);
   await agent.call('write', { files: [{ path: 'large/f', text }] });
   let read = Buffer.alloc(0);
   for (let more: unknown = true; more; ) {
@@ -170,7 +170,7 @@ test('files are resources', async () => {
   expect(await agent.client.readResource({ uri })).toMatchObject({ contents: [{ uri, text: 'r' }] });
   for (const bad of [
     'holdfast://res/a%20b',
-    'holdfast://res/a%2fb',
+    'holdfast://res/a%20b%2f%252f',
     'holdfast://res/..',
     'holdfast://res/%00',
     'file:///x',
