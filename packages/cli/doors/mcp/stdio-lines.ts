@@ -8,6 +8,8 @@ import { type JSONRPCMessage, parseJSONRPCMessage, type Transport } from '@model
 const LINE_BYTES_MAX = 10 * 1024 * 1024;
 /** Requests that are being answered; further ones stay in the pipe. */
 const OPEN_MAX = 8;
+/** A larger one waits until it is alone, so that memory stays bounded. */
+const LARGE_BYTES = 256 * 1024;
 
 const PARSE_ERROR = -32_700;
 const INVALID_REQUEST = -32_600;
@@ -88,7 +90,7 @@ export class StdioLines implements Transport {
       const most = `${LINE_BYTES_MAX} bytes at most`;
       return this.#refuse(INVALID_REQUEST, `a line has ${bytes} bytes; ${most} are taken: send less a call`);
     }
-    await this.#untilOpen(OPEN_MAX - 1);
+    await this.#untilOpen(bytes > LARGE_BYTES ? 0 : OPEN_MAX - 1);
     if (this.#isStopped) return;
     const text = Buffer.concat(line).toString().trim();
     if (text !== '') await this.#receive(text);
