@@ -9,7 +9,7 @@ import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-n
 import { openEngines, startCluster } from './support/cluster.ts';
 import { openDatabaseClock } from './support/database-clock.ts';
 import { APP } from './support/running-server.ts';
-import { findBucketLeftovers, recountScaleout } from './support/scaleout-recount.ts';
+import { findBucketLeftovers, proveUsage } from './support/scaleout-recount.ts';
 import { makeRandom, type SeededRandom } from './support/seeded-random.ts';
 import { makeSpaceClient, type SpaceClient } from './support/space-client.ts';
 
@@ -173,11 +173,7 @@ async function race(racer: Racer): Promise<void> {
 /** While all is quiet. */
 async function check(facts: RaceFacts, nodes: readonly CanonicalNode[]): Promise<void> {
   const client = cluster.client(SPACE);
-  const counted = await recountScaleout(engines.metadataUrl);
-  expect(counted.problems).toEqual([]);
-  const before = clock.now();
-  const usage = { ...(await client.usage()) };
-  expect([before, clock.now()].map((now) => counted.usage(APP, SPACE, now))).toContainEqual(usage);
+  const counted = await proveUsage(engines.metadataUrl, [APP, SPACE], client, () => clock.now());
   expect((await findBucketLeftovers(counted, engines.bucket)).missing).toEqual([]);
   expect(counted.hashes(APP, SPACE, 'claimed')).toEqual([]);
   for (const node of nodes) {

@@ -3,6 +3,8 @@
  * (counters, counts, flags, records) with what is there, and the bucket with the rows. Knows schema and keys on purpose: it
  * is the second opinion.
  */
+
+import { expect } from 'bun:test';
 import { SQL } from 'bun';
 import { listKeys, type TestBucket } from './s3-request.ts';
 
@@ -260,4 +262,28 @@ export async function findBucketLeftovers(
     orphans: [...generations].filter((generation) => !counted.owned.has(generation)),
     missing: [...counted.required].filter((generation) => !generations.has(generation)),
   };
+}
+
+const LOOKS_MAX = 20;
+
+/**
+ * Proves what servers answer by the rows. A sweep may finish a collection that was cut off between the two looks, so both are
+ * taken anew until they agree. Resolves with the rows of the last look.
+ */
+export async function proveUsage(
+  metadataUrl: string,
+  [appId, spaceId]: readonly [string, string],
+  client: { usage(): Promise<object> },
+  now: () => number,
+): Promise<ScaleoutRecount> {
+  for (let looks = 1; ; looks += 1) {
+    const counted = await recountScaleout(metadataUrl);
+    expect(counted.problems).toEqual([]);
+    const before = now();
+    const usage = { ...(await client.usage()) };
+    const possible = [before, now()].map((each) => counted.usage(appId, spaceId, each));
+    if (looks < LOOKS_MAX && !possible.some((each) => Bun.deepEquals(each, usage))) continue;
+    expect(possible).toContainEqual(usage as Record<string, number>);
+    return counted;
+  }
 }
