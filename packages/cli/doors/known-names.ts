@@ -1,5 +1,11 @@
 /** The names of a domain with their snapshots, read a short while ago. */
-import { type CatalogMemory, type CatalogReader, readNames, type Snapshot } from '@holdfast/client/internal';
+import {
+  type CatalogMemory,
+  type CatalogReader,
+  readNames,
+  type Snapshot,
+  type TreeItem,
+} from '@holdfast/client/internal';
 
 /** What others committed shows after so long. */
 const NAMES_MS_MAX = 2_000;
@@ -10,6 +16,16 @@ export interface NamesRead {
   /** False: there may be others, in lists that cannot be read. */
   readonly isWhole: boolean;
 }
+
+/** A folder that no tree has: that of names, or of a name without a snapshot. */
+export const EMPTY_FOLDER: TreeItem = {
+  kind: 'directory',
+  hash: '',
+  bytes: 0,
+  entryCount: 0,
+  isExecutable: false,
+  mtimeNs: undefined,
+};
 
 export class KnownNames {
   readonly memory: CatalogMemory = new Map();

@@ -19,7 +19,7 @@ import {
   TreePathError,
   type TreeReader,
 } from '@holdfast/client/internal';
-import { KnownNames } from '../known-names.ts';
+import { EMPTY_FOLDER, KnownNames } from '../known-names.ts';
 import { ToolError } from './arguments.ts';
 
 /** Where something is: `NAME` or `NAME/a/b`. */
@@ -33,15 +33,6 @@ export interface Place {
 export const PATH_BYTES_MAX = 4096;
 /** What a tool reads or writes whole. */
 export const WHOLE_BYTES_MAX = 8 * 1024 * 1024;
-
-const EMPTY: TreeItem = {
-  kind: 'directory',
-  hash: '',
-  bytes: 0,
-  entryCount: 0,
-  isExecutable: false,
-  mtimeNs: undefined,
-};
 
 /** Throws ToolError, CatalogError, EditError. */
 export function parsePlace(text: string): Place {
@@ -124,7 +115,7 @@ export class McpNames {
   /** Throws ToolError. */
   async find({ name, rest, text }: Place, version: string | undefined): Promise<TreeItem> {
     const snapshot = await this.snapshot(name, version);
-    const item = snapshot === undefined && rest === '' ? EMPTY : await this.findIn(snapshot, rest);
+    const item = snapshot === undefined && rest === '' ? EMPTY_FOLDER : await this.findIn(snapshot, rest);
     if (item !== undefined) return item;
     throw new ToolError(`${text} does not exist${version === undefined ? '' : ` in version ${version}`}`);
   }

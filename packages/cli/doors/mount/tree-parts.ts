@@ -9,13 +9,13 @@ import {
   type ExpectedFilePart,
   type FileIndexChild,
   type Hash,
+  Kept,
   type NodeSource,
   openTree,
   readDirectoryPart,
   readFilePart,
   type TreeItem,
 } from '@holdfast/client/internal';
-import { Kept } from './kept.ts';
 
 export interface Page {
   readonly type: 'page';

@@ -18,7 +18,7 @@ import {
 } from '@holdfast/client/internal';
 import { printable, printNote } from '../../terminal/output.ts';
 import { DoorError } from '../door.ts';
-import { KnownNames } from '../known-names.ts';
+import { EMPTY_FOLDER, KnownNames } from '../known-names.ts';
 import { nameTimes } from '../snapshot-times.ts';
 import { Checksums } from './checksums.ts';
 import { canShow, type DavPlace } from './places.ts';
@@ -48,15 +48,6 @@ export interface Found {
   /** what is in a folder that no tree has; undefined where a tree is */
   readonly list: 'names' | 'old' | 'times' | undefined;
 }
-
-const EMPTY: TreeItem = {
-  kind: 'directory',
-  hash: '',
-  bytes: 0,
-  entryCount: 0,
-  isExecutable: false,
-  mtimeNs: undefined,
-};
 
 export interface EditedPlace {
   readonly name: string;
@@ -99,14 +90,14 @@ export class NameStore {
     const [name, ...rest] = isOld ? parts.slice(1) : parts;
     if (name === undefined) {
       await this.#known.read();
-      return { parts, item: EMPTY, at: 0, list: isOld ? 'old' : 'names' };
+      return { parts, item: EMPTY_FOLDER, at: 0, list: isOld ? 'old' : 'names' };
     }
     const snapshots = (await this.#names(name)).get(name);
     if (snapshots === undefined) return undefined;
     const head = snapshots.at(-1);
     if (!isOld) return this.#findIn(head, parts, rest);
     const [time, ...below] = rest;
-    if (time === undefined) return { parts, item: EMPTY, at: head?.time ?? 0, list: 'times' };
+    if (time === undefined) return { parts, item: EMPTY_FOLDER, at: head?.time ?? 0, list: 'times' };
     const snapshot = nameTimes(snapshots).get(time);
     return snapshot && this.#findIn(snapshot, parts, below);
   }
@@ -117,7 +108,7 @@ export class NameStore {
     rest: readonly string[],
   ): Promise<Found | undefined> {
     if (snapshot === undefined)
-      return rest.length === 0 ? { parts, item: EMPTY, at: 0, list: undefined } : undefined;
+      return rest.length === 0 ? { parts, item: EMPTY_FOLDER, at: 0, list: undefined } : undefined;
     const names = rest.map((part) => new TextEncoder().encode(part));
     try {
       const item = await this.tree.resolvePath(snapshot.root, names);
@@ -143,7 +134,7 @@ export class NameStore {
     const names = await this.#names(undefined);
     const folder = (name: string, snapshot: Snapshot | undefined): Found => ({
       parts: [...parts, name],
-      item: EMPTY,
+      item: EMPTY_FOLDER,
       at: snapshot?.time ?? 0,
       list: undefined,
     });

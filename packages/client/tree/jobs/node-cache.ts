@@ -1,6 +1,7 @@
 /** Verified nodes read a short while ago, so that equal files, folders and chunks of a tree are fetched twice at most. */
 import type { Hash } from '@holdfast/protocol';
 import { CHUNK_BYTES_MAX, type NodeParts } from '../format/tree-format.ts';
+import { Kept } from './kept.ts';
 
 /** Small nodes and chunks have a bound each, so that the chunks of one large file do not push out the many small nodes. */
 const SMALL_CONTENT_BYTES_MAX = 64 * 1024;
@@ -13,8 +14,8 @@ const NODE_OVERHEAD_BYTES = 512;
 const REF_OVERHEAD_BYTES = 96;
 
 export class NodeCache {
-  readonly #small = new RecentNodes(KEPT_SMALL_BYTES_MAX);
-  readonly #large = new RecentNodes(KEPT_LARGE_BYTES_MAX);
+  readonly #small = new Kept<NodeParts>(KEPT_SMALL_BYTES_MAX);
+  readonly #large = new Kept<NodeParts>(KEPT_LARGE_BYTES_MAX);
   /** what came once; the oldest is first */
   readonly #met = new Set<Hash>();
 
@@ -38,7 +39,7 @@ export class NodeCache {
   keep(hash: Hash, node: NodeParts): boolean {
     if (this.meet(hash)) return false;
     const isSmall = node.content.length <= SMALL_CONTENT_BYTES_MAX;
-    (isSmall ? this.#small : this.#large).keep(hash, node);
+    (isSmall ? this.#small : this.#large).keep(hash, node, sizeOf(node));
     return true;
   }
 
@@ -46,37 +47,6 @@ export class NodeCache {
     this.#met.add(hash);
     const [oldest] = this.#met;
     if (this.#met.size > MET_MAX && oldest !== undefined) this.#met.delete(oldest);
-  }
-}
-
-/** The nodes used last, up to so many bytes together. */
-class RecentNodes {
-  readonly #bytesMax: number;
-  /** the one used last is last */
-  readonly #nodes = new Map<Hash, NodeParts>();
-  #bytes = 0;
-
-  constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax;
-  }
-
-  find(hash: Hash): NodeParts | undefined {
-    const node = this.#nodes.get(hash);
-    if (node === undefined) return undefined;
-    this.#nodes.delete(hash);
-    this.#nodes.set(hash, node);
-    return node;
-  }
-
-  keep(hash: Hash, node: NodeParts): void {
-    if (this.#nodes.has(hash)) return;
-    this.#nodes.set(hash, node);
-    this.#bytes += sizeOf(node);
-    for (const [oldest, forgotten] of this.#nodes) {
-      if (this.#bytes <= this.#bytesMax) return;
-      this.#nodes.delete(oldest);
-      this.#bytes -= sizeOf(forgotten);
-    }
   }
 }
 
