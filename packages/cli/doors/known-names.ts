@@ -27,6 +27,9 @@ export const EMPTY_FOLDER: TreeItem = {
   mtimeNs: undefined,
 };
 
+/** Why a door answers a failure where `find` knows nothing. */
+export const NAMES_UNREADABLE = 'a list of snapshots cannot be read, so that names may be missing';
+
 export class KnownNames {
   readonly memory: CatalogMemory = new Map();
   readonly #client: CatalogReader;
@@ -44,6 +47,19 @@ export class KnownNames {
       names.catch(() => this.forget());
     }
     return this.#read.names;
+  }
+
+  /**
+   * The snapshots of each name, the latest last; if names are `given`, of these alone, and one that has none stands empty. `wanted`: a
+   * name, or undefined for all. Resolves with undefined if it may be in a list that cannot be read: then nothing is known to be absent.
+   */
+  async find(
+    given: readonly string[],
+    wanted: string | undefined,
+  ): Promise<ReadonlyMap<string, readonly Snapshot[]> | undefined> {
+    const { names, isWhole } = await this.read();
+    if (!isWhole && (wanted === undefined || !names.has(wanted))) return undefined;
+    return given.length === 0 ? names : new Map(given.map((name) => [name, names.get(name) ?? []]));
   }
 
   /** They changed, or could not be read. */

@@ -19,7 +19,7 @@ import {
   TreePathError,
   type TreeReader,
 } from '@holdfast/client/internal';
-import { EMPTY_FOLDER, KnownNames } from '../known-names.ts';
+import { EMPTY_FOLDER, KnownNames, NAMES_UNREADABLE } from '../known-names.ts';
 import { ToolError } from './arguments.ts';
 
 /** Where something is: `NAME` or `NAME/a/b`. */
@@ -86,16 +86,16 @@ export class McpNames {
     this.#known = new KnownNames(client);
   }
 
-  /** The snapshots of each name, the latest last; a name that was given and has none stands empty. */
-  async names(): Promise<ReadonlyMap<string, readonly Snapshot[]>> {
-    const { names } = await this.#known.read();
-    if (this.#given.length === 0) return names;
-    return new Map(this.#given.map((name) => [name, names.get(name) ?? []]));
+  /** As KnownNames has it. Throws ToolError where a name may be in a list that cannot be read. */
+  async names(wanted?: string): Promise<ReadonlyMap<string, readonly Snapshot[]>> {
+    const names = await this.#known.find(this.#given, wanted);
+    if (names === undefined) throw new ToolError(NAMES_UNREADABLE);
+    return names;
   }
 
   /** Throws ToolError. */
   async snapshots(name: string): Promise<readonly Snapshot[]> {
-    const names = await this.names();
+    const names = await this.names(name);
     const snapshots = names.get(name);
     if (snapshots !== undefined) return snapshots;
     throw new ToolError(`there is no name ${name} here; list without a path shows the names`);

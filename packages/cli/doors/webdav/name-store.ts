@@ -18,7 +18,7 @@ import {
 } from '@holdfast/client/internal';
 import { printable, printNote } from '../../terminal/output.ts';
 import { DoorError } from '../door.ts';
-import { EMPTY_FOLDER, KnownNames } from '../known-names.ts';
+import { EMPTY_FOLDER, KnownNames, NAMES_UNREADABLE } from '../known-names.ts';
 import { nameTimes } from '../snapshot-times.ts';
 import { Checksums } from './checksums.ts';
 import { canShow, type DavPlace } from './places.ts';
@@ -78,11 +78,9 @@ export class NameStore {
    * Throws DoorError where it may be in a list that cannot be read: a program that mirrors would delete what is absent.
    */
   async #names(wanted: string | undefined): Promise<ReadonlyMap<string, readonly Snapshot[]>> {
-    const { names, isWhole } = await this.#known.read();
-    if (!isWhole && (wanted === undefined || !names.has(wanted)))
-      throw new DoorError(503, 'a list of snapshots cannot be read, so that names may be missing');
-    if (this.#given.length === 0) return names;
-    return new Map(this.#given.map((name) => [name, names.get(name) ?? []]));
+    const names = await this.#known.find(this.#given, wanted);
+    if (names === undefined) throw new DoorError(503, NAMES_UNREADABLE);
+    return names;
   }
 
   /** What is at a place, a link too; undefined when nothing is. */

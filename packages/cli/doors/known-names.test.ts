@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test';
 import { CasError, type Client } from '@holdfast/client/internal';
-import { NameStore } from './name-store.ts';
+import { McpNames } from './mcp/mcp-names.ts';
+import { NameStore } from './webdav/name-store.ts';
 
 /** Whose domain holds one list, which cannot be read; or none. */
 function clientWith(lists: number): Client {
@@ -29,5 +30,14 @@ test('no name is absent or empty while a list of snapshots cannot be read', asyn
     const folder = await store.find(root);
     if (folder === undefined) throw new Error('the root is always there');
     await expect(Array.fromAsync(store.list(folder))).rejects.toMatchObject({ status: 503 });
+  }
+});
+
+test('nor is it for an agent', async () => {
+  for (const given of [[], ['a']]) {
+    const names = new McpNames(clientWith(1), given);
+    await expect(names.snapshots('a')).rejects.toThrow('cannot be read');
+    await expect(names.names()).rejects.toThrow('cannot be read');
+    expect((await new McpNames(clientWith(0), given).names()).size).toBe(given.length);
   }
 });
