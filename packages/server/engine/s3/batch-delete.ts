@@ -4,8 +4,7 @@ import { StoreUnavailable } from '../../core/store-failure.ts';
 import { AttemptFailed } from './failure.ts';
 import { DELETE_BATCH_MAX, LIST_BYTES_MAX, type S3Limits } from './limits.ts';
 import type { S3Client } from './s3-client.ts';
-import { XmlInvalid } from './xml.ts';
-import { formatDeleteBatch, parseBatchOutcome } from './xml-answers.ts';
+import { formatDeleteBatch, parseBatchOutcome, XmlInvalid } from './xml-answers.ts';
 
 /** The code of stores that report an absent key. */
 const ABSENT_CODE = 'NoSuchKey';

@@ -2,8 +2,7 @@
 import { AttemptFailed } from './failure.ts';
 import { LIST_BYTES_MAX, type S3Limits } from './limits.ts';
 import type { S3Client } from './s3-client.ts';
-import { XmlInvalid } from './xml.ts';
-import { parseKeyPage } from './xml-answers.ts';
+import { parseKeyPage, XmlInvalid } from './xml-answers.ts';
 
 /** `next`: where the page before it said that more is; undefined: the first page. */
 export function listKeys(

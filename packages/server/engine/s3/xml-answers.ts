@@ -1,5 +1,11 @@
-/** The store's XML answers as plain data, and the one XML we send. */
-import { findText, parseXml, type XmlElement, XmlInvalid } from './xml.ts';
+/** The store's XML answers as plain data, and the one XML we send. The runtime parses; here each answer has a closed shape. */
+
+/** An element with children: its text, or those of each name; attributes begin with `@`. */
+type XmlElement = Readonly<Record<string, unknown>>;
+
+export class XmlInvalid extends Error {
+  override readonly name = 'XmlInvalid';
+}
 
 interface KeyPage {
   readonly keys: readonly string[];
@@ -16,8 +22,7 @@ interface BatchOutcome {
 export function parseErrorCode(text: string): string | undefined {
   if (text === '') return undefined;
   try {
-    const root = parseXml(text);
-    const code = root.name === 'Error' ? findText(root, 'Code') : undefined;
+    const code = findText(parseRoot(text, 'Error'), 'Code');
     return code !== undefined && /^[A-Za-z0-9.]{1,64}$/.test(code) ? code : undefined;
   } catch (error) {
     if (error instanceof XmlInvalid) return undefined;
@@ -37,22 +42,18 @@ export function parseKeyPage(text: string): KeyPage {
   if (truncated === 'true' && (next === undefined || next === '')) {
     throw new XmlInvalid('more keys, but no NextContinuationToken');
   }
-  const contents = root.children.filter((child) => child.name === 'Contents');
-  const keys = contents.map((content) => decodeKey(requireText(content, 'Key')));
+  const keys = findElements(root, 'Contents').map((content) => decodeKey(requireText(content, 'Key')));
   return { keys, next: truncated === 'true' ? next : undefined };
 }
 
 /** Parses the answer of DeleteObjects. Throws XmlInvalid. */
 export function parseBatchOutcome(text: string): BatchOutcome {
   const root = parseRoot(text, 'DeleteResult');
-  const deleted: string[] = [];
-  const failed: { key: string; code: string }[] = [];
-  for (const child of root.children) {
-    if (child.name === 'Deleted') deleted.push(requireText(child, 'Key'));
-    if (child.name === 'Error') {
-      failed.push({ key: requireText(child, 'Key'), code: requireText(child, 'Code') });
-    }
-  }
+  const deleted = findElements(root, 'Deleted').map((element) => requireText(element, 'Key'));
+  const failed = findElements(root, 'Error').map((element) => ({
+    key: requireText(element, 'Key'),
+    code: requireText(element, 'Code'),
+  }));
   return { deleted, failed };
 }
 
@@ -62,15 +63,42 @@ export function formatDeleteBatch(keys: readonly string[]): string {
   return `<?xml version="1.0" encoding="UTF-8"?><Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Quiet>false</Quiet>${objects}</Delete>`;
 }
 
+/** Refuses a document type first: it could declare entities that expand without end. Throws XmlInvalid. */
 function parseRoot(text: string, name: string): XmlElement {
-  const root = parseXml(text);
-  if (root.name !== name) throw new XmlInvalid(`${root.name} where ${name} was due`);
+  if (/<!DOCTYPE/i.test(text)) throw new XmlInvalid('a document type');
+  let document: unknown;
+  try {
+    document = Bun.XML.parse(text);
+  } catch {
+    throw new XmlInvalid('not one whole document');
+  }
+  const root = isElement(document) ? document[name] : undefined;
+  if (root === '') return {};
+  if (!isElement(root)) throw new XmlInvalid(`no element ${name}`);
   return root;
+}
+
+function isElement(value: unknown): value is XmlElement {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** All children of that name. Throws XmlInvalid if one of them is text. */
+function findElements(parent: XmlElement, name: string): XmlElement[] {
+  const found = [parent[name] ?? []].flat();
+  if (!found.every(isElement)) throw new XmlInvalid(`${name} without children`);
+  return found;
+}
+
+/** The text of the only child of that name; undefined if there is none. Throws XmlInvalid if there are several. */
+function findText(parent: XmlElement, name: string): string | undefined {
+  const text = parent[name];
+  if (text !== undefined && typeof text !== 'string') throw new XmlInvalid(`${name} is not one text`);
+  return text;
 }
 
 function requireText(element: XmlElement, name: string): string {
   const text = findText(element, name);
-  if (text === undefined) throw new XmlInvalid(`${element.name} without ${name}`);
+  if (text === undefined) throw new XmlInvalid(`an element without ${name}`);
   return text;
 }
 
