@@ -211,7 +211,7 @@ function engineRoom(store: string, packages: readonly string[], reason: string):
     ...ENGINE_PORTS,
     'packages/server/error-code.ts',
     'packages/server/engine/address.ts',
-    'packages/server/engine/app-rows.ts',
+    'packages/server/engine/rows/',
     'packages/server/engine/local-failure.ts',
     'packages/server/engine/packed-object.ts',
     'packages/server/engine/unzstd.ts',

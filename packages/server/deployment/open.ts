@@ -168,11 +168,11 @@ export async function openApps(place: RowsPlace): Promise<OpenApps> {
     return { apps, readTotals, close: async () => apps.close() };
   }
   const { openPostgres } = await import('../engine/postgres/open-postgres.ts');
-  const { PostgresRegistryStore } = await import('../engine/postgres/registry-store.ts');
+  const { openPostgresRegistryStore } = await import('../engine/postgres/registry-store.ts');
   const { readAppTotals } = await import('../engine/postgres/app-totals.ts');
   const pool = await naming(nameRows(place), () => openPostgres({ ...place.address, connectionsMax: 1 }));
   const readTotals = (appId: string) => readAppTotals(pool, appId);
-  return { apps: new PostgresRegistryStore(pool), readTotals, close: () => pool.close() };
+  return { apps: openPostgresRegistryStore(pool), readTotals, close: () => pool.close() };
 }
 
 /** Opens only the shared secret, also while servers run. Rejects with ServeError. */
@@ -329,7 +329,7 @@ async function openPostgresRows(
   const metadata = await postgres.PostgresMetadataStore.open({ pool, onFatal, clock });
   opened.add(() => metadata.close());
   return {
-    ...{ metadata, apps: new postgres.PostgresRegistryStore(control), steadyClock: undefined },
+    ...{ metadata, apps: postgres.openPostgresRegistryStore(control), steadyClock: undefined },
     identity: await postgres.openStoreIdentity(control),
     secret: postgresSecret(postgres, control),
     turns: new postgres.PostgresTurns(control, randomUUID()),

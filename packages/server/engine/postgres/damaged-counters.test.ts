@@ -7,7 +7,7 @@ import { leaseNode } from '../../core/lease-node.ts';
 import type { Space } from '../../core/model.ts';
 import type { SpaceEntry } from '../../core/tenancy-ports.ts';
 import { administer } from '../../deployment/registry.ts';
-import { PostgresRegistryStore } from './registry-store.ts';
+import { openPostgresRegistryStore } from './registry-store.ts';
 import { damagePage } from './test/damaged-page-fixture.ts';
 import { coreOf, makeContent, openInstance, type StoreInstance } from './test/postgres-fixture.ts';
 
@@ -78,7 +78,7 @@ test(
       names(unread.filter(({ space }) => space.appId === 'even')),
     );
     const registry = administer({
-      apps: new PostgresRegistryStore(instance.pool),
+      apps: openPostgresRegistryStore(instance.pool),
       readTotals: (appId) => instance.store.readAppTotals(appId),
       close: async () => undefined,
     });

@@ -6,7 +6,7 @@ export { PostgresMetadataStore } from './metadata-store.ts';
 export { assertUsable } from './migrations.ts';
 export { openControlPool, openPostgres } from './open-postgres.ts';
 export { findPageChecksums } from './page-checksums.ts';
-export { PostgresRegistryStore } from './registry-store.ts';
+export { openPostgresRegistryStore } from './registry-store.ts';
 export {
   exchangeSigningSecrets,
   findSigningSecrets,

@@ -3,10 +3,11 @@ import {
   openPostgres as openTestPostgres,
   type TestDatabases,
 } from '../../../../test/support/postgres-server.ts';
+import type { RegistryStore } from '../../auth/registry-store.ts';
 import { appRecord, describeRegistryStore } from '../contract/registry-store-suite.ts';
 import { parsePostgresUrl } from '../postgres-url.ts';
 import { hasPostgresRows, openPostgres } from './open-postgres.ts';
-import { PostgresRegistryStore } from './registry-store.ts';
+import { openPostgresRegistryStore } from './registry-store.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
 const START_MS_MAX = 300_000;
@@ -27,7 +28,7 @@ async function openBench() {
     async open() {
       const pool = await openPostgres({ ...parsePostgresUrl(url, {}), connectionsMax: 2 });
       pools.push(pool);
-      return new PostgresRegistryStore(pool);
+      return openPostgresRegistryStore(pool);
     },
     async destroy() {
       for (const pool of pools) await pool.close();
@@ -87,7 +88,7 @@ test('processes that add Apps at once add each App and each issuer once', async 
       ]),
     );
     expect(outcomes.filter((outcome) => outcome === 'inserted')).toHaveLength(6);
-    const apps = (await (stores[0] as PostgresRegistryStore).readAll()).map(({ appId }) => appId);
+    const apps = (await (stores[0] as RegistryStore).readAll()).map(({ appId }) => appId);
     expect(apps.filter((appId) => appId.startsWith('own'))).toHaveLength(4);
     expect(apps).toHaveLength(6);
   } finally {

@@ -8,7 +8,7 @@ import type {
   Revocation,
   RevokedClaim,
   SpaceQuotas,
-} from '../auth/registry-store.ts';
+} from '../../auth/registry-store.ts';
 
 /** The column `space_id` of quotas that hold for all Spaces of an App together: no Space has this id. */
 export const WHOLE_APP = '';
