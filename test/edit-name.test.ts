@@ -172,4 +172,7 @@ test('amend takes the place of the own last snapshot while that is young, the la
   );
   const fifth = await edit('e');
   expect((await idsOf()).slice(-2)).toEqual([foreign.snapshot.id, fifth.snapshot.id]);
+  const all = await idsOf();
+  await editName(connect('amend'), 'work', [put('f', 'f')], { amend: 'latest', clock });
+  expect((await idsOf()).slice(0, -1)).toEqual(all.slice(0, -1));
 });

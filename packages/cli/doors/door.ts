@@ -32,6 +32,20 @@ export class DoorError extends Error {
 
 export type DoorHandler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
+export interface DoorOptions {
+  /** the password alone, as a bearer, opens too */
+  readonly takesBearer?: boolean;
+  /** The body of an answer that is no success; text when left out. */
+  readonly formatError?: (request: IncomingMessage, message: string) => ErrorBody | undefined;
+  /** after the last answer */
+  readonly onEnd?: () => Promise<void>;
+}
+
+interface ErrorBody {
+  readonly type: string;
+  readonly text: string;
+}
+
 const PASSWORD_BYTES = 24;
 /** An address that is too long gets its own answer. */
 const HEADER_BYTES_MAX = 64 * 1024;
@@ -60,13 +74,21 @@ function parseListen(text: string): Address {
 }
 
 /** Serves until SIGTERM or Ctrl-C. Throws CliError when the address is taken, UsageError for flags that exclude each other. */
-export async function runDoor(word: string, flags: DoorFlags, handle: DoorHandler): Promise<void> {
+export async function runDoor(
+  word: string,
+  flags: DoorFlags,
+  handle: DoorHandler,
+  options: DoorOptions = {},
+): Promise<void> {
   const address = parseListen(flags.listen);
   const password = await findPassword(flags, address);
   const user = flags.user ?? USER_DEFAULT;
   const server = createServer({ maxHeaderSize: HEADER_BYTES_MAX }, (request, response) => {
-    const isRight = password === undefined || isAllowed(request, user, password.text);
-    void answer(request, response, isRight ? handle : refuse);
+    const isRight =
+      password === undefined ||
+      isAllowed(request, user, password.text) ||
+      (options.takesBearer === true && isBearer(request, password.text));
+    void answer(request, response, isRight ? handle : refuse, options);
   });
   await listen(server, address);
   const { port } = server.address() as AddressInfo;
@@ -79,6 +101,7 @@ export async function runDoor(word: string, flags: DoorFlags, handle: DoorHandle
   if (password === undefined) printNote('there is no password: anyone on this machine may read and write');
   await untilSignal();
   await drain(server);
+  await options.onEnd?.();
 }
 
 interface Password {
@@ -103,8 +126,16 @@ async function findPassword(flags: DoorFlags, { host }: Address): Promise<Passwo
 
 function isAllowed({ headers }: IncomingMessage, user: string, password: string): boolean {
   const given = /^Basic +([A-Za-z0-9+/]+=*)$/i.exec(headers.authorization ?? '')?.[1] ?? '';
-  const [is, wanted] = [Buffer.from(given, 'base64'), Buffer.from(`${user}:${password}`)];
-  return is.length === wanted.length && timingSafeEqual(is, wanted);
+  return isEqual(Buffer.from(given, 'base64'), `${user}:${password}`);
+}
+
+function isBearer({ headers }: IncomingMessage, password: string): boolean {
+  return isEqual(Buffer.from(/^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1] ?? ''), password);
+}
+
+function isEqual(given: Buffer, text: string): boolean {
+  const wanted = Buffer.from(text);
+  return given.length === wanted.length && timingSafeEqual(given, wanted);
 }
 
 async function refuse(): Promise<void> {
@@ -121,6 +152,7 @@ async function answer(
   request: IncomingMessage,
   response: ServerResponse,
   handle: DoorHandler,
+  { formatError }: DoorOptions,
 ): Promise<void> {
   active += 1;
   try {
@@ -133,8 +165,10 @@ async function answer(
     const { status, message, headers } = describe(error);
     request.resume();
     if (response.headersSent) return void response.destroy();
-    response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', ...headers });
-    response.end(request.method === 'HEAD' ? undefined : `${message}\n`);
+    const plain = { type: 'text/plain; charset=utf-8', text: `${message}\n` };
+    const { type, text } = formatError?.(request, message) ?? plain;
+    response.writeHead(status, { 'content-type': type, ...headers });
+    response.end(request.method === 'HEAD' ? undefined : text);
   } finally {
     active -= 1;
     if (active === 0) onIdle();

@@ -25,9 +25,9 @@ export interface EditNameOptions extends Omit<EditTreeOptions, 'leaseDurationMs'
   readonly path?: string | undefined;
   /**
    * The new snapshot takes the place of the last one of this process if that is the latest of the name, is not pinned, and its first edit is
-   * younger than `within`, ms.
+   * younger than `within`, ms. `latest`: in any case but the pin, whoever made it.
    */
-  readonly amend?: { readonly within: number } | undefined;
+  readonly amend?: { readonly within: number } | 'latest' | undefined;
   /** Judges the head before the edits are done on it, again on each newer one; what it throws ends the call. */
   readonly check?: ((head: Snapshot | undefined) => void | Promise<void>) | undefined;
 }
@@ -55,7 +55,8 @@ export async function editName(
 ): Promise<NameEdited> {
   checkSnapshotName(name);
   checkMessage(options.message);
-  if (options.amend !== undefined) checkNumber(EDIT_NAME, 'within', options.amend.within, 0);
+  const { amend } = options;
+  if (amend !== undefined && amend !== 'latest') checkNumber(EDIT_NAME, 'within', amend.within, 0);
   const { clock = systemClock, host = '', path = '' } = options;
   const editor = new TreeEditor(EDIT_NAME, client, edits, options);
   await editor.prepare();
@@ -107,6 +108,7 @@ function findAmended(
   { amend }: EditNameOptions,
 ): Snapshot | undefined {
   if (amend === undefined || head === undefined || head.pinned) return undefined;
+  if (amend === 'latest') return head;
   const beganAt = firstEditAt.get(head.id);
   return beganAt !== undefined && now - beganAt < amend.within ? head : undefined;
 }

@@ -1,7 +1,7 @@
 /** What the methods of WebDAV share: a call, its conditions, and the words of its answers. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Hash } from '@holdfast/client/internal';
 import { DoorError } from '../door.ts';
+import { listTags, tagOf } from '../sent-file.ts';
 import type { DeadProperties } from './dead-properties.ts';
 import { parseIf, tokensOf } from './if-header.ts';
 import type { Change, Locks } from './locks.ts';
@@ -15,12 +15,6 @@ export interface Call {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly place: DavPlace;
-}
-
-const BODY_BYTES_MAX = 1024 * 1024;
-
-export function tagOf(hash: Hash): string {
-  return `"${Buffer.from(hash, 'hex').toString('base64url')}"`;
 }
 
 export function modifiedOf({ item, at }: Found): string {
@@ -42,10 +36,6 @@ export async function findReplaced(
   const found = await store.find(place);
   if (found?.item.kind === 'symlink') throw new DoorError(409, 'a link is there, which WebDAV cannot show');
   return found;
-}
-
-export function listTags(header: string | undefined): readonly string[] | undefined {
-  return header?.split(',').map((tag) => tag.trim());
 }
 
 /**
@@ -83,18 +73,6 @@ export async function conditionOf(call: Call, changes: readonly Change[]): Promi
     judge(lists.length === 0 || holds);
     call.locks.require(changes, tokens);
   };
-}
-
-/** Throws DoorError 413. */
-export async function readBody(request: IncomingMessage): Promise<Uint8Array> {
-  const parts: Buffer[] = [];
-  let length = 0;
-  for await (const part of request as AsyncIterable<Buffer>) {
-    length += part.length;
-    if (length > BODY_BYTES_MAX) throw new DoorError(413, 'the body is too long');
-    parts.push(part);
-  }
-  return Buffer.concat(parts);
 }
 
 export function answerXml(

@@ -1,6 +1,7 @@
 /** LOCK and UNLOCK. Locks live in the door's memory: a restarted door has none. */
 import { DoorError } from '../door.ts';
-import { answerXml, type Call, conditionOf, findReplaced, getFound, readBody } from './call.ts';
+import { readBody } from '../received-body.ts';
+import { answerXml, type Call, conditionOf, findReplaced, getFound } from './call.ts';
 import { parseIf, tokensOf } from './if-header.ts';
 import { formatLocks, type Lock } from './locks.ts';
 import { judge } from './name-store.ts';

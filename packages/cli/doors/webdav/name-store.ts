@@ -6,10 +6,8 @@ import {
   createNodeSource,
   EditError,
   editName,
-  editTree,
   findText,
   openTree,
-  Semaphore,
   type Snapshot,
   type TreeEdit,
   type TreeItem,
@@ -20,6 +18,7 @@ import { printable, printNote } from '../../terminal/output.ts';
 import { DoorError } from '../door.ts';
 import { EMPTY_FOLDER, KnownNames, NAMES_UNREADABLE } from '../known-names.ts';
 import { nameTimes } from '../snapshot-times.ts';
+import { StoredValues } from '../stored-values.ts';
 import { Checksums } from './checksums.ts';
 import { canShow, type DavPlace } from './places.ts';
 
@@ -27,9 +26,6 @@ import { canShow, type DavPlace } from './places.ts';
 const GATHER_MS = 50;
 /** A folder in use does not leave a snapshot for every save. */
 const AMEND_MS = 10 * 60_000;
-
-/** Files that are stored at once; each is on its way with some MiB, of which two took 190 MiB and more. */
-const LARGE_AT_ONCE = 1;
 
 export type Check = (item: TreeItem | undefined) => void;
 
@@ -61,7 +57,7 @@ export class NameStore {
   readonly #client: Client;
   readonly #given: readonly string[];
   readonly #known: KnownNames;
-  readonly #large = new Semaphore(LARGE_AT_ONCE);
+  readonly values: StoredValues;
   readonly checksums = new Checksums();
   readonly #told = new Set<string>();
   readonly #waiting = new Map<string, Waiting[]>();
@@ -70,6 +66,7 @@ export class NameStore {
     this.#client = client;
     this.#given = given;
     this.#known = new KnownNames(client);
+    this.values = new StoredValues(client);
     this.tree = openTree(createNodeSource(client));
   }
 
@@ -207,14 +204,6 @@ export class NameStore {
       },
     );
     this.#known.forget();
-  }
-
-  /** Stores the bytes of a file, to be set by an edit. A large one waits for others, so that memory stays bounded. */
-  async store(bytes: ReadableStream<Uint8Array>, isLarge: boolean): Promise<TreeItem> {
-    const release = isLarge ? await this.#large.take() : () => undefined;
-    const edits: TreeEdit[] = [{ op: 'set', path: 'file', bytes }];
-    const { root } = await editTree(this.#client, undefined, edits).finally(release);
-    return this.tree.resolvePath(root, [new TextEncoder().encode('file')]);
   }
 
   /** Once for a name. */

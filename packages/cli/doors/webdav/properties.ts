@@ -2,7 +2,9 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { DoorError } from '../door.ts';
-import { answerXml, type Call, conditionOf, getFound, modifiedOf, readBody, tagOf } from './call.ts';
+import { readBody } from '../received-body.ts';
+import { tagOf } from '../sent-file.ts';
+import { answerXml, type Call, conditionOf, getFound, modifiedOf } from './call.ts';
 import { nameOf } from './dead-properties.ts';
 import { formatLocks, SUPPORTED_LOCKS } from './locks.ts';
 import type { Found } from './name-store.ts';

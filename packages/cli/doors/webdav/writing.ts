@@ -2,15 +2,15 @@
 import type { IncomingMessage } from 'node:http';
 import type { TreeEdit, TreeItem } from '@holdfast/client/internal';
 import { DoorError } from '../door.ts';
-import { type Call, conditionOf, findReplaced, getFound, readBody, tagOf } from './call.ts';
+import { readBody, receive, toStream } from '../received-body.ts';
+import { tagOf } from '../sent-file.ts';
+import { type Call, conditionOf, findReplaced, getFound } from './call.ts';
 import { judge } from './name-store.ts';
 import { type DavPlace, isWithin, parsePlace, requireEntry, requireName } from './places.ts';
 
 const NS_PER_S = 1_000_000_000;
 /** A file up to this size waits for no other. */
 const SMALL_BYTES_MAX = 256 * 1024;
-/** A client that sends nothing for so long must not keep others from sending. */
-const SILENCE_MS_MAX = 60_000;
 
 export async function put(call: Call): Promise<void> {
   const { store, request, response, place } = call;
@@ -24,7 +24,7 @@ export async function put(call: Call): Promise<void> {
   const isLarge = !(Number(headers['content-length']) <= SMALL_BYTES_MAX);
   const isOwnCloud = headers['oc-checksum'] !== undefined || headers['x-oc-mtime'] !== undefined;
   const body = store.checksums.watch(toStream(receive(request)), isOwnCloud);
-  const node = await store.store(body.stream, isLarge);
+  const node = await store.values.store(body.stream, { isLarge });
   body.finish(node.hash, headers['oc-checksum']);
   const mtimeNs = parseTime(headers['x-oc-mtime']);
   const edits: TreeEdit[] = [{ op: 'set', path, node, executable: 'kept' }];
@@ -36,37 +36,6 @@ export async function put(call: Call): Promise<void> {
       ...(mtimeNs === undefined ? {} : { 'x-oc-mtime': 'accepted' }),
     })
     .end();
-}
-
-/** Nothing is read ahead. */
-function toStream(chunks: AsyncGenerator<Buffer, void, undefined>): ReadableStream<Uint8Array> {
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const { done, value } = await chunks.next();
-        if (done) controller.close();
-        else controller.enqueue(value);
-      },
-      async cancel() {
-        await chunks.return();
-      },
-    },
-    { highWaterMark: 0 },
-  );
-}
-
-async function* receive(request: IncomingMessage): AsyncGenerator<Buffer, void, undefined> {
-  const give = (): void => void request.destroy(new DoorError(408, 'the client sends nothing more'));
-  let silence = setTimeout(give, SILENCE_MS_MAX);
-  try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
-      clearTimeout(silence);
-      yield chunk;
-      silence = setTimeout(give, SILENCE_MS_MAX);
-    }
-  } finally {
-    clearTimeout(silence);
-  }
 }
 
 /** Seconds. What is no time is passed over. */

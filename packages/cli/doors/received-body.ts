@@ -1,0 +1,55 @@
+/** What a gateway is sent: bounded whole, or as a stream of which nothing is read ahead. */
+import type { IncomingMessage } from 'node:http';
+import { DoorError } from './door.ts';
+
+/** A client that sends nothing for so long must not keep others from sending. */
+const SILENCE_MS_MAX = 60_000;
+const BODY_BYTES_MAX = 1024 * 1024;
+
+/** The body whole. Throws DoorError 413. */
+export async function readBody(request: IncomingMessage, bytesMax = BODY_BYTES_MAX): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of receive(request)) {
+    length += part.length;
+    if (length > bytesMax) throw new DoorError(413, 'the body is too long');
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+}
+
+/** Throws DoorError 400 where fewer bytes come than were said, 408. */
+export async function* receive(request: IncomingMessage): AsyncGenerator<Buffer, void, undefined> {
+  const give = (): void => void request.destroy(new DoorError(408, 'the client sends nothing more'));
+  let silence = setTimeout(give, SILENCE_MS_MAX);
+  let length = 0;
+  try {
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      clearTimeout(silence);
+      length += chunk.length;
+      yield chunk;
+      silence = setTimeout(give, SILENCE_MS_MAX);
+    }
+  } finally {
+    clearTimeout(silence);
+  }
+  const said = request.headers['content-length'];
+  if (said !== undefined && length !== Number(said)) throw new DoorError(400, 'the body ended too early');
+}
+
+/** Nothing is read ahead. */
+export function toStream(chunks: AsyncGenerator<Uint8Array, void, undefined>): ReadableStream<Uint8Array> {
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await chunks.next();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+      async cancel() {
+        await chunks.return();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}

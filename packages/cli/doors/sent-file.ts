@@ -1,0 +1,111 @@
+/** GET and HEAD of a file, whole or in part. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import {
+  CHUNK_BYTES_MAX,
+  type Hash,
+  Semaphore,
+  type TreeItem,
+  type TreeReader,
+} from '@holdfast/client/internal';
+import { DoorError } from './door.ts';
+
+/** On their way to all clients, so that memory stays bounded however many there are. */
+const SENDING_BYTES_MAX = 32 * 1024 * 1024;
+/** A client that takes nothing for so long must not keep others waiting. */
+const SILENCE_MS_MAX = 60_000;
+const sending = new Semaphore(SENDING_BYTES_MAX);
+
+export interface SentFile {
+  readonly tree: TreeReader;
+  readonly item: TreeItem;
+  readonly headers: Readonly<Record<string, string>>;
+  /** bytes at the beginning that nobody gets */
+  readonly skipped?: number;
+}
+
+export function tagOf(hash: Hash): string {
+  return `"${Buffer.from(hash, 'hex').toString('base64url')}"`;
+}
+
+export function listTags(header: string | undefined): readonly string[] | undefined {
+  return header?.split(',').map((tag) => tag.trim());
+}
+
+/** Throws DoorError 412, 416. */
+export async function sendFile(
+  { request, response }: { readonly request: IncomingMessage; readonly response: ServerResponse },
+  { tree, item, headers: given, skipped = 0 }: SentFile,
+): Promise<void> {
+  const tag = tagOf(item.hash);
+  const bytes = item.bytes - skipped;
+  const type = 'application/octet-stream';
+  const headers = { etag: tag, 'accept-ranges': 'bytes', 'content-type': type, ...given };
+  const fits = (name: 'if-match' | 'if-none-match') =>
+    listTags(request.headers[name])?.some((each) => each === '*' || each === tag);
+  if (fits('if-match') === false) throw new DoorError(412, 'what is there is not what the request says');
+  if (fits('if-none-match')) return void response.writeHead(304, headers).end();
+  const wanted = request.headers['if-range'];
+  const isSame = wanted === undefined || wanted === tag || wanted === given['last-modified'];
+  const range = isSame ? parseRange(request.headers.range, bytes) : undefined;
+  const { start, end } = range ?? { start: 0, end: bytes };
+  const rangeHeaders = range === undefined ? {} : { 'content-range': `bytes ${start}-${end - 1}/${bytes}` };
+  const writeHead = (): void => {
+    const length = { 'content-length': end - start };
+    response.writeHead(range === undefined ? 200 : 206, { ...headers, ...rangeHeaders, ...length });
+  };
+  if (request.method === 'HEAD' || start === end) {
+    writeHead();
+    return void response.end();
+  }
+  const shown = { start: start + skipped, end: end + skipped };
+  // A piece is its whole chunk in memory; only a reader that is alone reads ahead.
+  const weight = Math.min(item.bytes, CHUNK_BYTES_MAX);
+  const readAheadNodes = sendingCount === 0 ? undefined : 0;
+  const pieces = tree.readFile(item, { range: shown, readAheadNodes });
+  sendingCount += 1;
+  try {
+    for (let isFirst = true; ; isFirst = false) {
+      const release = await sending.take(weight);
+      try {
+        const { done, value } = await pieces.next();
+        // Only now it is known that the server answers.
+        if (isFirst) writeHead();
+        if (done) break;
+        if (!response.write(value)) await drained(response);
+      } finally {
+        release();
+      }
+    }
+    response.end();
+  } finally {
+    sendingCount -= 1;
+    await pieces.return();
+  }
+}
+
+let sendingCount = 0;
+
+/** Rejects with DoorError when the client goes, or takes nothing for too long. */
+async function drained(response: ServerResponse): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const fail = (): void => reject(new DoorError(408, 'the client takes nothing more'));
+  const late = setTimeout(fail, SILENCE_MS_MAX);
+  if (response.destroyed || response.closed) fail();
+  response.once('drain', resolve).once('close', fail);
+  try {
+    await promise;
+  } finally {
+    clearTimeout(late);
+    response.off('drain', resolve).off('close', fail);
+  }
+}
+
+/** One range; what is none is passed over. Throws DoorError 416. */
+function parseRange(header: string | undefined, bytes: number): { start: number; end: number } | undefined {
+  const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(header ?? '') ?? [];
+  if (first === '' && last === '') return undefined;
+  const start = first === '' ? Math.max(0, bytes - Number(last)) : Number(first);
+  const end = first === '' || last === '' ? bytes : Math.min(bytes, Number(last) + 1);
+  if (start < end) return { start, end };
+  throw new DoorError(416, 'the range is not in the file', { 'content-range': `bytes */${bytes}` });
+}
