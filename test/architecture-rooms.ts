@@ -17,6 +17,8 @@ const CLIENT = '@holdfast/client';
 /** The SDK's door for the packages of this repository. */
 export const CLIENT_INTERNAL = '@holdfast/client/internal';
 const FILES = '@holdfast/files';
+/** The C library, by itself: a command line that starts loads no more. */
+export const SYSTEM_LIBRARY = '@holdfast/files/system-library';
 const SERVER = '@holdfast/server';
 
 /** The local state of pushes by the command line. */
@@ -93,14 +95,17 @@ export const ROOMS: readonly Room[] = [
         (file) => `packages/cli/${file}`,
       ),
     ],
-    packages: [PROTOCOL, CLIENT, CLIENT_INTERNAL, 'bun:ffi'],
+    packages: [PROTOCOL, CLIENT, CLIENT_INTERNAL, SYSTEM_LIBRARY, 'bun:ffi'],
     nodeModules: true,
     reason: 'a door is a client over the SDK: it knows no command and no server',
   },
   {
     folder: 'packages/cli/',
     folders: ['packages/cli/'],
-    packages: [PROTOCOL, CLIENT, CLIENT_INTERNAL, FILES, SERVER, 'commander', 'jose', 'bun:ffi'],
+    packages: [
+      ...[PROTOCOL, CLIENT, CLIENT_INTERNAL, FILES, SYSTEM_LIBRARY, SERVER],
+      ...['commander', 'jose', 'bun:ffi'],
+    ],
     nodeModules: true,
     reason: 'the command line uses the SDK and the door of the server, never its inside',
   },
@@ -373,8 +378,8 @@ export const COMPOSITION_ROOT = 'packages/server/deployment/open.ts';
  * come before its rooms.
  */
 export const FLOORS: readonly RegExp[] = [
-  /^packages\/server\/(?:(?:error-code|errors|log|log-output|log-repeats|secret-file|standard-stream)\.ts|package\.json)$/,
   /^packages\/server\/runtime\//,
+  /^packages\/server\/(?:(?:error-code|errors|log|log-output|log-repeats|secret-file|standard-stream)\.ts|package\.json)$/,
   /^packages\/server\/metrics\//,
   /^packages\/server\/traces\//,
   /^packages\/server\/shares\//,

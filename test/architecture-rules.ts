@@ -11,6 +11,7 @@ import {
   FLOORS,
   ROOMS,
   type Room,
+  SYSTEM_LIBRARY,
 } from './architecture-rooms.ts';
 
 /** A file of the repository: `path` is relative to its root with forward slashes. */
@@ -155,7 +156,7 @@ function isAllowed(room: Room, target: string): boolean {
 
 /** Relative paths stay inside their package; deep imports by package name are no door either. */
 function reachesIntoPackage(path: string, target: string): boolean {
-  if (/^@holdfast\/[^/]+\/./.test(target)) return target !== CLIENT_INTERNAL;
+  if (/^@holdfast\/[^/]+\/./.test(target)) return target !== CLIENT_INTERNAL && target !== SYSTEM_LIBRARY;
   const own = /^packages\/[^/]+\//.exec(path)?.[0];
   return own !== undefined && target.startsWith('packages/') && !target.startsWith(own);
 }

@@ -3,11 +3,11 @@
  * stay as they were given. The runtime makes a pipe or terminal that it writes to non-blocking, for every process that shares
  * it, and closes all other descriptors when the program is replaced.
  */
-import { dlopen, ptr } from 'bun:ffi';
+import { ptr } from 'bun:ffi';
 import { fstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { isatty } from 'node:tty';
+import { seekSystemFunctions } from '@holdfast/files/system-library';
 
-const LIBRARY = 'libc.so.6';
 const STANDARD_STREAMS = [0, 1, 2] as const;
 /** Values of the system's headers, the same on every Linux. */
 const F_SETFD = 2;
@@ -30,19 +30,13 @@ interface System {
 }
 
 /** Undefined where the system has no such library: there the runtime's ways must do. */
-function openSystem(): System | undefined {
-  try {
-    return dlopen(LIBRARY, {
-      fcntl: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
-      open: { args: ['ptr', 'i32'], returns: 'i32' },
-      dup2: { args: ['i32', 'i32'], returns: 'i32' },
-      close: { args: ['i32'], returns: 'i32' },
-      execve: { args: ['ptr', 'ptr', 'ptr'], returns: 'i32' },
-    }).symbols as unknown as System;
-  } catch {
-    return undefined;
-  }
-}
+const openSystem = seekSystemFunctions<System>({
+  fcntl: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
+  open: { args: ['ptr', 'i32'], returns: 'i32' },
+  dup2: { args: ['i32', 'i32'], returns: 'i32' },
+  close: { args: ['i32'], returns: 'i32' },
+  execve: { args: ['ptr', 'ptr', 'ptr'], returns: 'i32' },
+});
 
 function toCString(text: string): Buffer {
   return Buffer.from(`${text}\0`);

@@ -1,6 +1,11 @@
 /** Functions of the system's C library that no runtime offers by itself. Bun can call them; other runtimes cannot. */
 
-const LIBRARIES: readonly string[] = ['libc.so.6', 'libSystem.B.dylib', 'libc.so'];
+const LIBRARIES: readonly string[] = [
+  'libc.so.6',
+  'libSystem.B.dylib',
+  `libc.musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`,
+  'libc.so',
+];
 
 /** Shape of one C function, in the words of Bun. */
 interface Signature {

@@ -2,9 +2,10 @@
  * Writing to a standard stream that may be a pipe, a terminal or a socket whose reader stops reading, without a wait and without a
  * change that other processes which share the stream would notice.
  */
-import { dlopen, ptr } from 'bun:ffi';
+import { ptr } from 'bun:ffi';
 import { constants, fstatSync, openSync, type Stats, write, writeSync } from 'node:fs';
 import { codeOf } from './error-code.ts';
+import { openSystemFunctions } from './runtime/system-library.ts';
 
 /** bytes taken; `full`: none now, try again later */
 type WriteResult = number | 'full';
@@ -91,23 +92,15 @@ interface System {
   pwritev2(fd: number, parts: BigUint64Array, count: number, offset: number, flags: number): number | bigint;
 }
 
-function openSystem(): System | undefined {
-  try {
-    return dlopen('libc.so.6', {
-      poll: { args: ['ptr', 'u64', 'i32'], returns: 'i32' },
-      pwritev2: { args: ['i32', 'ptr', 'i32', 'i64', 'i32'], returns: 'i64' },
-    }).symbols as unknown as System;
-  } catch {
-    return undefined;
-  }
-}
-
 /**
  * A stream that cannot be opened anew. The system is asked for each write not to wait; where it cannot be asked, another thread
  * waits.
  */
 function sharedOutput(fd: number, stats: Stats): StreamOutput {
-  const system = openSystem();
+  const system = openSystemFunctions<System>({
+    poll: { args: ['ptr', 'u64', 'i32'], returns: 'i32' },
+    pwritev2: { args: ['i32', 'ptr', 'i32', 'i64', 'i32'], returns: 'i64' },
+  });
   const other = fileOutput(fd, PIPE_BYTES_MAX);
   let refusals = 0;
   const isAskable = (): boolean => refusals < REFUSALS_MAX && (stats.isFIFO() || stats.isSocket());

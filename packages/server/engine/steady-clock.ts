@@ -4,9 +4,9 @@
  * origin, so that they agree.
  */
 
-import { dlopen } from 'bun:ffi';
 import { NS_PER_MS, SECOND_MS } from '@holdfast/protocol';
 import type { Clock } from '../core/ports.ts';
+import { openSystemFunctions } from '../runtime/system-library.ts';
 
 /** The two clocks of a machine. */
 export interface MachineTime {
@@ -16,12 +16,6 @@ export interface MachineTime {
   elapsed(): number;
 }
 
-const LIBRARIES: readonly string[] = [
-  'libc.so.6',
-  'libSystem.B.dylib',
-  `libc.musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`,
-  'libc.so',
-];
 /** CLOCK_BOOTTIME of Linux, CLOCK_MONOTONIC of macOS. Both count the time that the machine sleeps. */
 const CLOCK_ID = process.platform === 'darwin' ? 6 : 7;
 const WORD = 2 ** 32;
@@ -42,23 +36,22 @@ export function openMachineTime(): MachineTime {
   return { wall, elapsed: () => Math.max(read(), began + performance.now() - runtimeBegan) };
 }
 
+interface System {
+  clock_gettime(clock: number, time: Uint32Array): number;
+}
+
 function openSystemClock(): (() => number) | undefined {
-  for (const library of LIBRARIES) {
-    try {
-      const { symbols } = dlopen(library, { clock_gettime: { args: ['i32', 'buffer'], returns: 'i32' } });
-      // Seconds and nanoseconds, 64 bits each, the lower half first.
-      const time = new Uint32Array(4);
-      const read = (): number => {
-        symbols.clock_gettime(CLOCK_ID, time);
-        const [low = 0, high = 0, nanoseconds = 0] = time;
-        return (high * WORD + low) * SECOND_MS + nanoseconds / NS_PER_MS;
-      };
-      if (symbols.clock_gettime(CLOCK_ID, time) === 0) return read;
-    } catch {
-      // Another system calls its library otherwise.
-    }
-  }
-  return undefined;
+  const system = openSystemFunctions<System>({
+    clock_gettime: { args: ['i32', 'buffer'], returns: 'i32' },
+  });
+  // Seconds and nanoseconds, 64 bits each, the lower half first.
+  const time = new Uint32Array(4);
+  if (system?.clock_gettime(CLOCK_ID, time) !== 0) return undefined;
+  return () => {
+    system.clock_gettime(CLOCK_ID, time);
+    const [low = 0, high = 0, nanoseconds = 0] = time;
+    return (high * WORD + low) * SECOND_MS + nanoseconds / NS_PER_MS;
+  };
 }
 
 /**

@@ -6,15 +6,20 @@
  * Without it: 1,000 connections that are refused and come back hold up a neighbour's request for 4.8 to 6.9 s; with it 0.2 to 0.5 s.
  * Goes when: the runtime bounds what it accepts in a round.
  */
-import { dlopen } from 'bun:ffi';
 import { closeSync, openSync } from 'node:fs';
-import { findListening, SYSTEM_LIBRARIES, targetOf } from './listening-sockets.ts';
+import { findListening, targetOf } from './listening-sockets.ts';
+import { openSystemFunctions } from './system-library.ts';
 
 const REQUESTS_BETWEEN = 64;
 const NOTHING = '/dev/null';
 /** fcntl and dup3 of Linux. */
 const F_DUPFD_CLOEXEC = 1030;
 const O_CLOEXEC = 0o2000000;
+
+interface System {
+  fcntl(descriptor: number, command: number, value: number): number;
+  dup3(source: number, descriptor: number, flags: number): number;
+}
 
 interface Sockets {
   /** a further descriptor of the same socket; below 0: none */
@@ -96,19 +101,13 @@ export class AcceptThrottle {
 
 function openSockets(): Sockets | undefined {
   if (process.platform !== 'linux') return undefined;
-  for (const library of SYSTEM_LIBRARIES) {
-    try {
-      const { symbols } = dlopen(library, {
-        fcntl: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
-        dup3: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
-      });
-      return {
-        copy: (descriptor) => symbols.fcntl(descriptor, F_DUPFD_CLOEXEC, 0),
-        replace: (source, descriptor) => void symbols.dup3(source, descriptor, O_CLOEXEC),
-      };
-    } catch {
-      // Another system calls its library otherwise.
-    }
-  }
-  return undefined;
+  const system = openSystemFunctions<System>({
+    fcntl: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
+    dup3: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
+  });
+  if (system === undefined) return undefined;
+  return {
+    copy: (descriptor) => system.fcntl(descriptor, F_DUPFD_CLOEXEC, 0),
+    replace: (source, descriptor) => void system.dup3(source, descriptor, O_CLOEXEC),
+  };
 }

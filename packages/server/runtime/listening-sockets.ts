@@ -6,9 +6,6 @@
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
-/** Names of the system's own library: the first that can be opened counts. */
-export const SYSTEM_LIBRARIES: readonly string[] = ['libc.so.6', 'libc.so'];
-
 const LISTENING = '0A';
 
 /** Descriptors of this process that listen on `port`; none where the system does not tell which sockets there are. */

@@ -5,24 +5,20 @@
  * Without it: beside 1,000 connections that are refused and come back, a new connection waits for up to 2.3 s; with it 0.6 s.
  * Goes when: the runtime takes the length of the queue as an option.
  */
-import { dlopen } from 'bun:ffi';
-import { findListening, SYSTEM_LIBRARIES } from './listening-sockets.ts';
+import { findListening } from './listening-sockets.ts';
+import { openSystemFunctions } from './system-library.ts';
 
 /** The system cuts it down to `net.core.somaxconn`. */
 const BACKLOG = 4096;
+
+interface System {
+  listen(socket: number, backlog: number): number;
+}
 
 /** Best effort: where the system does not tell which sockets there are, the runtime's own length stays. */
 export function widenBacklog(port: number): void {
   const sockets = findListening(port);
   if (sockets.length === 0) return;
-  for (const library of SYSTEM_LIBRARIES) {
-    try {
-      const { symbols, close } = dlopen(library, { listen: { args: ['i32', 'i32'], returns: 'i32' } });
-      for (const socket of sockets) symbols.listen(socket, BACKLOG);
-      close();
-      return;
-    } catch {
-      // Another system calls its library otherwise.
-    }
-  }
+  const system = openSystemFunctions<System>({ listen: { args: ['i32', 'i32'], returns: 'i32' } });
+  for (const socket of sockets) system?.listen(socket, BACKLOG);
 }

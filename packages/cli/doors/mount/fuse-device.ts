@@ -3,10 +3,11 @@
  * descriptor over. A process that asks its own mount for anything and waits would wait for itself, so this looks at mounts in
  * `/proc` only, once it is mounted.
  */
-import { dlopen, type Pointer, ptr, read } from 'bun:ffi';
+import { type Pointer, ptr, read } from 'bun:ffi';
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
+import { seekSystemFunctions } from '@holdfast/files/system-library';
 import { CliError } from '../../cli-error.ts';
 
 /** A request at a time, and answers; `undefined` when it is unmounted. */
@@ -53,23 +54,21 @@ interface System {
   __errno_location(): Pointer;
 }
 
+const findSystem = seekSystemFunctions<System>({
+  mount: { args: ['ptr', 'ptr', 'ptr', 'u64', 'ptr'], returns: 'i32' },
+  umount2: { args: ['ptr', 'i32'], returns: 'i32' },
+  socketpair: { args: ['i32', 'i32', 'i32', 'ptr'], returns: 'i32' },
+  recvmsg: { args: ['i32', 'ptr', 'i32'], returns: 'i64' },
+  ppoll: { args: ['ptr', 'u64', 'ptr', 'ptr'], returns: 'i32' },
+  __errno_location: { args: [], returns: 'ptr' },
+});
+
 /** Throws CliError. */
 function openSystem(): System {
-  for (const library of ['libc.so.6', `libc.musl-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}.so.1`]) {
-    try {
-      return dlopen(library, {
-        mount: { args: ['ptr', 'ptr', 'ptr', 'u64', 'ptr'], returns: 'i32' },
-        umount2: { args: ['ptr', 'i32'], returns: 'i32' },
-        socketpair: { args: ['i32', 'i32', 'i32', 'ptr'], returns: 'i32' },
-        recvmsg: { args: ['i32', 'ptr', 'i32'], returns: 'i64' },
-        ppoll: { args: ['ptr', 'u64', 'ptr', 'ptr'], returns: 'i32' },
-        __errno_location: { args: [], returns: 'ptr' },
-      }).symbols as unknown as System;
-    } catch {
-      // The other one, or none.
-    }
-  }
-  throw new CliError('this system has no library that mounts; use: holdfast gateway webdav');
+  const system = findSystem();
+  if (system === undefined)
+    throw new CliError('this system has no library that mounts; use: holdfast gateway webdav');
+  return system;
 }
 
 const toCString = (text: string): Buffer => Buffer.from(`${text}\0`);
