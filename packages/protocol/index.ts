@@ -12,6 +12,7 @@ export * from './hash-table.ts';
 export * from './ids.ts';
 export * from './instant.ts';
 export * from './limits.ts';
+export * from './listen-address.ts';
 export * from './node-codec.ts';
 export { judgeNodeBytes, type NodeJudgement } from './node-judgement.ts';
 export * from './openapi.ts';

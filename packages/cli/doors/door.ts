@@ -6,6 +6,7 @@ import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { CasError, CatalogError, EditError } from '@holdfast/client';
+import { type ListenAddress, parseListenAddress } from '@holdfast/protocol';
 import { CliError, UsageError } from '../cli-error.ts';
 import { readSecretText } from '../files.ts';
 import { printable, printLine, printNote } from '../terminal/output.ts';
@@ -55,24 +56,6 @@ const DRAIN_MS_MAX = 10_000;
 const RETRY_AFTER_S = 2;
 const LOOPBACK = /^(?:127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
-interface Address {
-  readonly host: string;
-  readonly port: number;
-}
-
-/** Throws UsageError. */
-function parseListen(text: string): Address {
-  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(text);
-  const port = Number(match?.[3]);
-  const host = match?.[1] ?? match?.[2];
-  if (host === undefined || port > 65_535) {
-    throw new UsageError(
-      `--listen ${JSON.stringify(text)} is no address: write HOST:PORT, such as 127.0.0.1:8430`,
-    );
-  }
-  return { host, port };
-}
-
 /** Serves until SIGTERM or Ctrl-C. Throws CliError when the address is taken, UsageError for flags that exclude each other. */
 export async function runDoor(
   word: string,
@@ -80,7 +63,11 @@ export async function runDoor(
   handle: DoorHandler,
   options: DoorOptions = {},
 ): Promise<void> {
-  const address = parseListen(flags.listen);
+  const address = parseListenAddress(flags.listen);
+  if (address === undefined)
+    throw new UsageError(
+      `--listen ${JSON.stringify(flags.listen)} is no address: write HOST:PORT, such as 127.0.0.1:8430`,
+    );
   const password = await findPassword(flags, address);
   const user = flags.user ?? USER_DEFAULT;
   const server = createServer({ maxHeaderSize: HEADER_BYTES_MAX }, (request, response) => {
@@ -109,7 +96,7 @@ interface Password {
   readonly isMade: boolean;
 }
 
-async function findPassword(flags: DoorFlags, { host }: Address): Promise<Password | undefined> {
+async function findPassword(flags: DoorFlags, { host }: ListenAddress): Promise<Password | undefined> {
   const { open, user, passwordFile } = flags;
   if (open && (user !== undefined || passwordFile !== undefined)) {
     throw new UsageError('--open has no password: leave --user and --password-file out');
@@ -207,7 +194,7 @@ export function tellAway(reason: string, meanwhile: string): void {
   if (!isTold) printNote(text);
 }
 
-async function listen(server: Server, { host, port }: Address): Promise<void> {
+async function listen(server: Server, { host, port }: ListenAddress): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
       const isTaken = error.code === 'EADDRINUSE';

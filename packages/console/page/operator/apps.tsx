@@ -1,6 +1,6 @@
 /** The registered Apps: what each uses of its quotas, and what an operator does to it. */
 import { useState } from 'preact/hooks';
-import { Pending, QuotaBar } from '../parts/bar.tsx';
+import { UsageBars } from '../parts/bar.tsx';
 import { CommandLine } from '../parts/command.tsx';
 import { Fact } from '../parts/fact.tsx';
 import { formatSpan } from '../parts/format.ts';
@@ -52,45 +52,6 @@ export function Apps() {
   );
 }
 
-function AppUsage({ app }: { readonly app: App }) {
-  const { appId, usage, quotas, pendingBytes, commitRows } = app;
-  if (usage === undefined || usage === null) return null;
-  const name = printable(appId);
-  return (
-    <>
-      <div>
-        <dt>Stored</dt>
-        <dd>
-          <QuotaBar
-            label={`Bytes of ${name}`}
-            used={usage.readyStoredBytes + usage.reservedBytes + (pendingBytes ?? 0)}
-            max={quotas?.maxBytes}
-            unit="bytes"
-          />
-          <Pending bytes={pendingBytes} />
-        </dd>
-      </div>
-      <div>
-        <dt>Nodes</dt>
-        <dd>
-          <QuotaBar label={`Nodes of ${name}`} used={usage.nodeCount} max={quotas?.maxNodes} unit="count" />
-        </dd>
-      </div>
-      <div>
-        <dt>Commits</dt>
-        <dd>
-          <QuotaBar
-            label={`Commits of ${name}`}
-            used={commitRows ?? 0}
-            max={quotas?.maxCommits}
-            unit="count"
-          />
-        </dd>
-      </div>
-    </>
-  );
-}
-
 function AppPanel({ app, onAct }: { readonly app: App; readonly onAct: (act: AppAct) => void }) {
   const { appId, status, revocations = [] } = app;
   const name = printable(appId);
@@ -103,7 +64,18 @@ function AppPanel({ app, onAct }: { readonly app: App; readonly onAct: (act: App
         <a href={hrefTo('spaces', { app: appId })}>its Spaces</a>
       </div>
       <dl class="facts">
-        <AppUsage app={app} />
+        {app.usage ? (
+          <UsageBars
+            name={name}
+            held={{ ...app, usage: app.usage }}
+            place={(label, bar) => (
+              <div>
+                <dt>{label}</dt>
+                <dd>{bar}</dd>
+              </div>
+            )}
+          />
+        ) : null}
         <Fact label="Issuer" value={app.issuer} />
         <Fact label="Audience" value={app.audience} />
         <Fact label="Keys" value={app.jwksUrl ?? 'kept by the server'} />

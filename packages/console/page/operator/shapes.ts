@@ -1,19 +1,9 @@
 /** Answers of the operator API, as far as the console shows them (`/operator/v1/openapi.json` says all). */
 import type { GcResult, SpaceUsage } from '@holdfast/protocol';
+import type { Held } from '../parts/bar.tsx';
 
-/** null: without a limit */
-interface Quotas {
-  readonly maxBytes: number | null;
-  readonly maxNodes: number | null;
-  readonly maxCommits: number | null;
-}
-
-/** null: it cannot be read */
-interface Holdings {
-  /** bytes that were received and are not judged yet */
-  readonly pendingBytes: number | null;
-  readonly commitRows: number | null;
-}
+/** An App or a Space without its usage, which may be missing. */
+type Holdings = Omit<Held, 'usage'>;
 
 interface Revocation {
   readonly jti?: string | null;
@@ -28,7 +18,6 @@ export interface App extends Holdings {
   readonly status: 'active' | 'suspended';
   readonly jwksUrl?: string | null;
   readonly maxTokenLifetimeMs?: number;
-  readonly quotas?: Quotas;
   readonly usage?: SpaceUsage | null;
   readonly revocations?: readonly Revocation[];
 }
@@ -38,7 +27,6 @@ export interface ListedSpace extends Holdings {
   readonly space: string;
   /** null: it cannot be read, and `damage` says why */
   readonly usage: SpaceUsage | null;
-  readonly quotas?: Quotas;
   readonly damage?: string | null;
 }
 

@@ -1,7 +1,7 @@
 /** All Spaces, page by page: what each holds, a plan of a collection, and the collection itself. */
 import type { GcResult } from '@holdfast/protocol';
 import { useState } from 'preact/hooks';
-import { Pending, QuotaBar } from '../parts/bar.tsx';
+import { UsageBars } from '../parts/bar.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { formatBytes, formatCount, formatThings, shellWord } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
@@ -165,13 +165,8 @@ function SpaceTable({
   );
 }
 
-function UsageCells({
-  name,
-  space: { usage, quotas, damage, pendingBytes, commitRows },
-}: {
-  readonly name: string;
-  readonly space: ListedSpace;
-}) {
+function UsageCells({ name, space }: { readonly name: string; readonly space: ListedSpace }) {
+  const { usage, damage } = space;
   if (usage === null) {
     return (
       <td colSpan={4} data-label="Stored">
@@ -181,21 +176,11 @@ function UsageCells({
   }
   return (
     <>
-      <td data-label="Stored">
-        <QuotaBar
-          label={`Bytes of ${name}`}
-          used={usage.readyStoredBytes + usage.reservedBytes + (pendingBytes ?? 0)}
-          max={quotas?.maxBytes}
-          unit="bytes"
-        />
-        <Pending bytes={pendingBytes} />
-      </td>
-      <td data-label="Nodes">
-        <QuotaBar label={`Nodes of ${name}`} used={usage.nodeCount} max={quotas?.maxNodes} unit="count" />
-      </td>
-      <td data-label="Commits">
-        <QuotaBar label={`Commits of ${name}`} used={commitRows ?? 0} max={quotas?.maxCommits} unit="count" />
-      </td>
+      <UsageBars
+        name={name}
+        held={{ ...space, usage }}
+        place={(label, bar) => <td data-label={label}>{bar}</td>}
+      />
       <td class="number" data-label="Leased">
         {formatCount(usage.leasedNodeCount)}
       </td>

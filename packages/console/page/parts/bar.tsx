@@ -1,10 +1,12 @@
 /** How much of a quota is used. */
+import type { SpaceUsage } from '@holdfast/protocol';
+import type { ComponentChildren } from 'preact';
 import { formatBytes, formatCount } from './format.ts';
 
 const WARN_PART = 0.85;
 
 /** Without a quota it is the number alone. */
-export function QuotaBar({
+function QuotaBar({
   label,
   used,
   max,
@@ -29,7 +31,49 @@ export function QuotaBar({
   );
 }
 
-/** How much of what is stored was received and is not judged yet; nothing where all is. */
-export function Pending({ bytes }: { readonly bytes: number | null }) {
-  return bytes ? <span class="soft"> {formatBytes(bytes)} of it not judged yet</span> : null;
+/** What an App or a Space holds. */
+export interface Held {
+  readonly usage: SpaceUsage;
+  /** null: without a limit */
+  readonly quotas?: { readonly [max in 'maxBytes' | 'maxNodes' | 'maxCommits']: number | null };
+  /** bytes that were received and are not judged yet; null: they cannot be read */
+  readonly pendingBytes: number | null;
+  readonly commitRows: number | null;
+}
+
+/** The bytes, nodes and commits of an App or a Space, each in an element that `place` makes under its label. */
+export function UsageBars({
+  name,
+  held: { usage, quotas, pendingBytes, commitRows },
+  place,
+}: {
+  readonly name: string;
+  readonly held: Held;
+  readonly place: (label: string, bar: ComponentChildren) => ComponentChildren;
+}) {
+  const stored = usage.readyStoredBytes + usage.reservedBytes + (pendingBytes ?? 0);
+  return (
+    <>
+      {place(
+        'Stored',
+        <>
+          <QuotaBar label={`Bytes of ${name}`} used={stored} max={quotas?.maxBytes} unit="bytes" />
+          {pendingBytes ? <span class="soft"> {formatBytes(pendingBytes)} of it not judged yet</span> : null}
+        </>,
+      )}
+      {place(
+        'Nodes',
+        <QuotaBar label={`Nodes of ${name}`} used={usage.nodeCount} max={quotas?.maxNodes} unit="count" />,
+      )}
+      {place(
+        'Commits',
+        <QuotaBar
+          label={`Commits of ${name}`}
+          used={commitRows ?? 0}
+          max={quotas?.maxCommits}
+          unit="count"
+        />,
+      )}
+    </>
+  );
 }
