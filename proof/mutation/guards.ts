@@ -8,6 +8,12 @@ export interface Guard {
   readonly id: string;
   /** within the repository */
   readonly file: string;
+  /** from 1 */
+  readonly line: number;
+  /** which of the guards of the line */
+  readonly part: number;
+  /** whether `watchedSource` notes when it makes a difference */
+  readonly isWatched: boolean;
   /** the file without the guard */
   readonly mutant: string;
 }
@@ -23,32 +29,53 @@ const ASSERTION = /^\s*(await )?assert\w+\(.*\);$/;
 const SYNC = /^(\s*)(await )?[\w.#]*(fsync|datasync|syncFolder|sync)\w*\(.*\);$/i;
 const CONDITION = / AND (?:(?! AND |'|`|\)).)+/g;
 
+const isRule = (file: string): boolean => file.includes('/core/');
+
 export function listGuards(root = ROOT): Guard[] {
   const guards: Guard[] = [];
   const add = (pattern: string, take: (line: string) => readonly string[]): void => {
-    for (const file of globSync(pattern, { cwd: root }).sort()) {
-      if (!file.endsWith('.test.ts')) guards.push(...guardsOf(root, file, take));
-    }
+    for (const file of filesOf(root, pattern)) guards.push(...guardsOf(root, file, take));
   };
   add(RULES, (line) => {
     if (ASSERTION.test(line)) return [''];
-    return EARLY_END.test(line)
-      ? [...withoutParts(line), line.replace(/if \((.*)\) (return|throw|continue|break)\b/, 'if (false) $2')]
-      : [];
+    const condition = EARLY_END.exec(line)?.[1];
+    if (condition === undefined) return [];
+    return [...withoutParts(condition), 'false'].map((other) => line.replace(condition, () => other));
   });
   add(STATEMENTS, (line) => (/UPDATE|DELETE/.test(line) ? withoutConditions(line) : []));
   add(DISK, (line) => (SYNC.test(line) ? [''] : []));
   return guards;
 }
 
+/** Those whose guards can be watched. */
+export const listGuardedFiles = (root: string): string[] => filesOf(root, RULES);
+
+function filesOf(root: string, pattern: string): string[] {
+  return globSync(pattern, { cwd: root })
+    .sort()
+    .filter((file) => !file.endsWith('.test.ts'));
+}
+
+/** The same lines. `noteGuard__(line, condition, conditions without a part)` is called, which answers with the condition. */
+export function watchedSource(source: string): string {
+  const lines = source.split('\n').map((line, at) => {
+    const note = `noteGuard__(${at + 1}, `;
+    if (ASSERTION.test(line)) return `try { ${line} } catch (error) { ${note}true, 0); throw error; }`;
+    const condition = EARLY_END.exec(line)?.[1];
+    if (condition === undefined) return line;
+    const others = withoutParts(condition);
+    // A call may change something, so it is not made twice: any part may matter then.
+    const parts = condition.includes('(') ? others.length : `[${others.map((other) => `() => ${other}`)}]`;
+    return line.replace(condition, () => `${note}${condition}, ${parts})`);
+  });
+  return lines.join('\n');
+}
+
 /** One alternative of a condition that ends the work is taken out at a time. */
-function withoutParts(line: string): string[] {
-  const [, condition = ''] = EARLY_END.exec(line) ?? [];
+function withoutParts(condition: string): string[] {
   const parts = condition.split(' || ');
   if (parts.length < 2 || parts.some((part) => part.split('(').length !== part.split(')').length)) return [];
-  return parts.map((_, left) =>
-    line.replace(condition, parts.filter((__, index) => index !== left).join(' || ')),
-  );
+  return parts.map((_, left) => parts.filter((__, index) => index !== left).join(' || '));
 }
 
 function withoutConditions(line: string): string[] {
@@ -72,7 +99,14 @@ function guardsOf(root: string, file: string, take: (line: string) => readonly s
       const earlier = seen.get(`${text} ${part}`) ?? 0;
       seen.set(`${text} ${part}`, earlier + 1);
       const mutant = [...lines.slice(0, at), instead, ...lines.slice(at + 1)].join('\n');
-      return { id: `${text} [${part}${earlier > 0 ? `, ${earlier}` : ''}]`, file, mutant };
+      return {
+        id: `${text} [${part}${earlier > 0 ? `, ${earlier}` : ''}]`,
+        file,
+        line: at + 1,
+        part,
+        isWatched: isRule(file),
+        mutant,
+      };
     }),
   );
 }

@@ -15,9 +15,8 @@ test(
     expect(guards.length).toBeGreaterThan(300);
     const mutants = openMutants();
     try {
-      expect(await mutants.isSound()).toBe(true);
       for (const guard of guards.filter(({ file }) => file === FILE).slice(0, GUARDS))
-        expect([guard.id, await mutants.isNoticed(guard)]).toEqual([guard.id, true]);
+        expect([guard.id, await mutants.whatNotices(guard)]).toEqual([guard.id, 'test']);
     } finally {
       mutants.remove();
     }
