@@ -104,6 +104,15 @@ test('an upload that heals an unproven row leaves no former bytes', async () => 
   expect(await check(false)).toMatchObject({ findings: [] });
 });
 
+test('an upload that heals the row of a parent that waits is told to wait', async () => {
+  const waiting = smallNode(5, [smallNode(6).hash]);
+  await world.upload(waiting);
+  await spoil(UNPROVEN, waiting);
+  expect((await world.upload(waiting)).state).toBe('validated_awaiting_children');
+  expect(await world.row(waiting)).toMatchObject({ state: 'waiting', leaseExpiresAt: 0 });
+  await check(true);
+});
+
 test('many nodes are leased around a damaged row, which comes in a pack', async () => {
   const before = await spoil('size = 1, refs = zeroblob(32)');
   const nodes = [child, middle, parent, other];

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { getUsage } from './get-usage.ts';
-import type { QuotaLimits } from './quotas.ts';
+import { judgeQuotas, NOTHING_STORED, type QuotaLimits, type Stored } from './quotas.ts';
 import { runGc } from './run-gc.ts';
 import {
   CoreWorld,
@@ -263,5 +263,12 @@ describe('a quota of the App', () => {
     held(0, 0);
     for (const node of nodes) await world.lease(node).catch(() => undefined);
     expect([world.quotas.app?.stored.nodes, world.quotas.reserved]).toEqual([0, 0]);
+  });
+
+  test('that is exceeded stands against nothing that needs no room', async () => {
+    const excess = { holder: 'App', unit: 'nodes', stored: 9, more: 1, limit: 1 } as const;
+    const judge = (more: Stored) => judgeQuotas({ space: undefined, app: { excess } }, more, () => more);
+    expect(await judge({ bytes: 0, nodes: 1 })).toEqual({ kind: 'full', excess });
+    expect(await judge(NOTHING_STORED)).toBeUndefined();
   });
 });

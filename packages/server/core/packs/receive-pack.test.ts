@@ -2,7 +2,8 @@ import { expect, test } from 'bun:test';
 import { PACK_BYTES_MAX } from '@holdfast/protocol';
 import { makePack, plain } from '../../../../test/support/planted-pack.ts';
 import type { Generation } from '../model.ts';
-import { CoreWorld, SPACE, smallNode } from '../test/core-fixture.ts';
+import { receiveUpload } from '../receive-upload.ts';
+import { CoreWorld, failureOf, ORIGIN, SPACE, smallNode } from '../test/core-fixture.ts';
 import { PackClient, statesOf } from '../test/pack-fixture.ts';
 
 test('a PUT to a pack keeps the rules of the upload target', async () => {
@@ -22,6 +23,32 @@ test('a PUT to a pack keeps the rules of the upload target', async () => {
   world.now = pack.expiresAt;
   expect(await client.put(pack, body)).toBe(403);
   expect(statesOf(await client.lease(pack.id))).toEqual(['ready']);
+  await world.close();
+});
+
+test('a PUT to a pack that is finished is refused before its bytes are read', async () => {
+  const world = await CoreWorld.open();
+  const client = new PackClient(world, false);
+  const { url, headers } = await client.open([smallNode(1)]);
+  let reads = 0;
+  const put = () =>
+    receiveUpload(world.core, {
+      ...{ token: url.slice(`${ORIGIN}/uploads/`.length), declaredLength: undefined },
+      ...{ contentType: headers['content-type'], ifNoneMatch: headers['if-none-match'] },
+      body: new ReadableStream<Uint8Array>(
+        {
+          pull: (controller) => {
+            reads += 1;
+            controller.close();
+          },
+        },
+        { highWaterMark: 0 },
+      ),
+    });
+  await put();
+  expect(reads).toBe(1);
+  expect((await failureOf(put())).status).toBe(412);
+  expect(reads).toBe(1);
   await world.close();
 });
 
