@@ -3,6 +3,9 @@ import { describe, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { makePack, PACK_BYTES_LIMIT, plain } from '../../../test/support/planted-pack.ts';
 import { getUsage } from './get-usage.ts';
+import { leaseNode } from './lease-node.ts';
+import { leaseNodes } from './lease-nodes.ts';
+import { leasePack } from './packs/lease-pack.ts';
 import { runGc } from './run-gc.ts';
 import { ContentLost } from './store-failure.ts';
 import {
@@ -39,6 +42,29 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
       const row = (await tx.findNode(node.hash))!;
       await tx.updateNode(row, { ...row, state: 'rotten' });
     });
+
+  test('while the server makes no changes each lease but a renewal is refused, of a pack too', async () => {
+    const [ready, absent, sent] = [smallNode(1), smallNode(2), smallNode(3)];
+    const earlier = await client.send([ready]);
+    const pack = await client.open([sent]);
+    expect(await client.put(pack, makePack([plain(sent)]))).toBe(200);
+    const only = { renewsOnly: true, uploadOrigin: ORIGIN };
+    const leases = (...nodes: readonly CanonicalNode[]) => {
+      const request = { hashes: nodes.map(({ hash }) => hash), pack: false, leaseDurationMs: DAY_MS };
+      return leaseNodes(world.core, SPACE, request, only);
+    };
+    for (const refused of [
+      () => leasePack(world.core, SPACE, pack.id, MINUTE_MS, only),
+      () => leasePack(world.core, SPACE, earlier.id, MINUTE_MS, only),
+      () => leases(ready, absent),
+      () => leaseNode(world.core, SPACE, absent.hash, MINUTE_MS, () => ORIGIN, only),
+    ])
+      expect((await failureOf(refused())).message).toContain('makes no changes');
+    expect(await world.row(sent)).toBeUndefined();
+    expect(statesOf(await leases(ready))).toEqual(['ready']);
+    expect((await rowOf(ready)).leaseExpiresAt).toBe(world.now + DAY_MS);
+    expect(statesOf(await client.lease(pack.id))).toEqual(['ready']);
+  });
 
   test('each hash has one result in order: what leaseNode answers for a ready or waiting node, else absent', async () => {
     const [ready, claimed, rotten] = [smallNode(1), objectNode(2), smallNode(3)];
