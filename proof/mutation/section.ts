@@ -13,7 +13,7 @@ export async function mutationSection({ seed, isOver }: SectionWork): Promise<Se
     .map((id) => `there is no such guard any more: ${id}`);
   const guards = all.filter(({ id }) => EXPLAINED[id] === undefined);
   const explained = all.length - guards.length;
-  const mutants = openMutants();
+  const mutants = openMutants(all);
   const random = makeRandom(seed);
   const noticed = { test: 0, 'type checker': 0 };
   let tried = 0;

@@ -6,7 +6,8 @@ import { makeTempFolder } from '../../test/support/temp-folder.ts';
 import { importsAny } from '../../tools/imports.mjs';
 import { findNeededEngines } from '../../tools/shared-engines.mjs';
 import type { Guard } from './guards.ts';
-import { runTests, succeeds } from './run-tests.ts';
+import { runTests } from './run-tests.ts';
+import { findTypeErrors } from './type-errors.ts';
 import { openWatches } from './watches.ts';
 
 const COPIED = ['package.json', 'tsconfig.json', 'bin', 'packages', 'proof', 'test', 'tools', 'docs'];
@@ -16,8 +17,6 @@ const QUICK_TESTS = [
 ];
 /** They take a minute, and see what no test of one rule sees. */
 const LONG_TESTS = ['test/model/*.test.ts', 'proof/{row-rot,schedules}/*.test.ts'];
-/** In the copy: the one file that a guard was taken out of, with what it imports. */
-const TYPES_CONFIG = 'mutant.json';
 
 /** What notices that a guard is missing. */
 export type Noticed = 'test' | 'type checker' | undefined;
@@ -28,30 +27,31 @@ export interface Mutants {
   remove(): void;
 }
 
-export function openMutants(): Mutants {
+/** `guards`: all that may be asked for. */
+export function openMutants(guards: readonly Guard[]): Mutants {
   const [copy, watched] = [copySources(), copySources()];
   const watches = openWatches(watched.path);
+  let typeErrors: Promise<ReadonlySet<string>> | undefined;
   return {
     async whatNotices(guard) {
       const { file, mutant } = guard;
       const path = join(copy.path, file);
       const original = readFileSync(path, 'utf8');
-      const isRefused = async (works: () => Promise<boolean>): Promise<boolean> => {
+      const { quick, long } = testsOf(copy.path, file);
+      const doTestsFail = async (group: readonly string[]): Promise<boolean> => {
+        const tests = await watches.choose(group, guard);
+        if (tests.length === 0) return false;
         writeFileSync(path, mutant);
         try {
-          return !(await works());
+          return !(await runTests(copy.path, tests));
         } finally {
           writeFileSync(path, original);
         }
       };
-      const [own, ...others] = testsOf(copy.path, file);
-      const doTestsFail = async (group: readonly string[]): Promise<boolean> => {
-        const tests = await watches.choose(group, guard);
-        return tests.length > 0 && (await isRefused(() => runTests(copy.path, tests)));
-      };
-      if (await doTestsFail(own)) return 'test';
-      if (await isRefused(() => hasRightTypes(copy.path, file))) return 'type checker';
-      for (const group of others) if (await doTestsFail(group)) return 'test';
+      for (const group of quick) if (await doTestsFail(group)) return 'test';
+      typeErrors ??= findTypeErrors(copy.path, guards);
+      if ((await typeErrors).has(guard.id)) return 'type checker';
+      if (await doTestsFail(long)) return 'test';
       return undefined;
     },
     remove() {
@@ -82,8 +82,11 @@ function linkModules(copy: string): void {
   }
 }
 
-/** Its own first, then those that import it themselves, then those that reach it. Those that need a server of their own are left out. */
-function testsOf(root: string, file: string): [string[], ...string[][]] {
+/** Groups: its own, those that import it themselves, those that reach it. What needs a server of its own is left out. */
+function testsOf(
+  root: string,
+  file: string,
+): { readonly quick: readonly string[][]; readonly long: readonly string[] } {
   const find = (patterns: readonly string[]): string[] =>
     globSync([...patterns], { cwd: root })
       .sort()
@@ -94,18 +97,10 @@ function testsOf(root: string, file: string): [string[], ...string[][]] {
   const own = file.replace(/\.ts$/, '.test.ts');
   const isNear = (test: string): boolean =>
     test !== own && readFileSync(join(root, test), 'utf8').includes(`/${basename(file)}'`);
-  return [
+  const groups = [
     quick.filter((test) => test === own),
     quick.filter(isNear),
     quick.filter((test) => test !== own && !isNear(test)),
-    find(LONG_TESTS),
   ];
-}
-
-/** A name that is no longer used is no fault. */
-async function hasRightTypes(root: string, file: string): Promise<boolean> {
-  const compilerOptions = { noUnusedLocals: false, noUnusedParameters: false };
-  const config = { extends: './tsconfig.json', include: [], files: [file], compilerOptions };
-  writeFileSync(join(root, TYPES_CONFIG), JSON.stringify(config));
-  return succeeds(root, [join(ROOT, 'node_modules/.bin/tsc'), '--project', TYPES_CONFIG]);
+  return { quick: groups, long: find(LONG_TESTS) };
 }
