@@ -19,7 +19,7 @@ const QUICK_TESTS = [
 const LONG_TESTS = ['test/model/*.test.ts', 'proof/{row-rot,schedules}/*.test.ts'];
 
 /** What notices that a guard is missing. */
-export type Noticed = 'test' | 'type checker' | undefined;
+type Noticed = 'test' | 'type checker' | undefined;
 
 export interface Mutants {
   /** Throws Error if a test fails as it is: else all guards would seem to be noticed. */
