@@ -3,10 +3,12 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import type { Hash } from '@holdfast/protocol';
 import fc from 'fast-check';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
+import type { Space } from '../../core/model.ts';
 import { BALANCES_COUNTED_MAX } from '../../core/rows/row-sums.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { hashAt } from '../contract/samples.ts';
-import { findBalancePage, mergeStep } from './balance-page.ts';
+import { type BalancePageRequest, mergeStep, readBalancePage } from '../rows/balance-page.ts';
+import { balanceReads } from './balance-page.ts';
 import { domainCountSum } from './row-sums.ts';
 import { openDatabases, openInstance, type StoreInstance } from './test/postgres-fixture.ts';
 
@@ -16,6 +18,9 @@ const DOMAIN = 'photos';
 let databases: TestDatabases;
 let instance: StoreInstance;
 let spaces = 0;
+
+const readPage = (space: Space, page: BalancePageRequest, rowsMax?: number) =>
+  readBalancePage(balanceReads(instance.pool, spaceKeyOf(space), DOMAIN), page, rowsMax);
 
 beforeAll(async () => {
   databases = await openDatabases();
@@ -53,12 +58,12 @@ test('any page of any revision is right, whatever the size of a step', async () 
         const after = expected[1];
         const rest = expected.filter((hash) => after === undefined || hash > after).slice(0, limit);
         const request = { revision, after, limit };
-        const page = await findBalancePage(instance.pool, spaceKeyOf(space), DOMAIN, request, rowsMax);
+        const page = await readPage(space, request, rowsMax);
         expect(page?.items.map(({ hash }) => hash)).toEqual(rest);
       }
     }
     const future = { revision: revisions.length, after: undefined, limit: 1 };
-    expect(await findBalancePage(instance.pool, spaceKeyOf(space), DOMAIN, future, rowsMax)).toBeUndefined();
+    expect(await readPage(space, future, rowsMax)).toBeUndefined();
   });
   await fc.assert(property, { numRuns: 15 });
 }, 300_000);
@@ -73,7 +78,7 @@ test('a hash with a long history costs the reading of one row', async () => {
   }
   const before = instance.pool.counter.roundTrips;
   const page = { revision: 151, after: undefined, limit: 10 };
-  const found = await findBalancePage(instance.pool, spaceKeyOf(space), DOMAIN, page, 5);
+  const found = await readPage(space, page, 5);
   expect(found).toEqual({ revision: 151, items: [{ hash: hashAt(1), balance: 1 }] });
   expect(instance.pool.counter.roundTrips - before).toBeLessThanOrEqual(2);
 });
@@ -89,7 +94,7 @@ test('the end of a list counts the balances, but not those of a very large domai
     const update = 'UPDATE domains SET balance_count = $2, count_sum = $3 WHERE space = $1';
     await instance.pool.run('changing', update, values);
     const page = { revision: 'current', after: undefined, limit: 10 } as const;
-    return (await findBalancePage(instance.pool, spaceKeyOf(space), DOMAIN, page))?.items.length;
+    return (await readPage(space, page))?.items.length;
   };
   const sumOf = (balances: number) => domainCountSum(spaceKeyOf(space), DOMAIN, 1, balances);
   expect(await list(1, sumOf(1))()).toBe(1);

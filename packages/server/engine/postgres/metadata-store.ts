@@ -43,8 +43,9 @@ import {
   type UnseenPage,
   type UnseenWalk,
 } from '../../core/upkeep-ports.ts';
+import { type BalancePageRequest, readBalancePage } from '../rows/balance-page.ts';
 import { readAppTotals, readHoldings } from './app-totals.ts';
-import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
+import { balanceReads } from './balance-page.ts';
 import { countersFromSql } from './counters.ts';
 import { listSpaces } from './list-spaces.ts';
 import { Maintenance } from './maintenance.ts';
@@ -247,16 +248,9 @@ export class PostgresMetadataStore implements MetadataStore {
     return readHoldings(this.#pool, this.#keys.of(space));
   }
 
-  findBalancesAt(space: Space, domain: string, page: BalancePageRequest): Promise<BalancePage | undefined> {
-    const firstRevision = this.#domainStart.revision;
-    return findBalancePage(
-      this.#pool,
-      this.#keys.of(space),
-      domain,
-      { ...page, firstRevision },
-      undefined,
-      space,
-    );
+  findBalancesAt(space: Space, domain: string, page: BalancePageRequest) {
+    const reads = balanceReads(this.#pool, this.#keys.of(space), domain, this.#domainStart.revision, space);
+    return readBalancePage(reads, page);
   }
 
   inspect<T>(space: Space, work: (snapshot: SpaceSnapshot) => Promise<T>): Promise<T> {

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Hash } from '@holdfast/protocol';
 import { hashAt, ManualClock, SPACE } from '../contract/samples.ts';
-import { findBalanceStep } from './balance-page.ts';
+import { readBalancePage } from '../rows/balance-page.ts';
+import { assertBalancesThere, readBalanceStep } from './balance-page.ts';
 import { openReader } from './database.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
 import { SpaceDirectory } from './space-directory.ts';
@@ -46,24 +47,17 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-test.each([1, 2, 3, 5, 100])('steps of %i rows', (rowsMax) => {
+test.each([1, 2, 3, 5, 100])('steps of %i rows', async (rowsMax) => {
+  const reads = { sql, spaces: new SpaceDirectory() };
   for (const [revision, expected] of revisions.entries()) {
-    const found: [Hash, number][] = [];
-    let after: Hash | undefined;
-    for (let steps = 0; ; steps++) {
-      expect(steps).toBeLessThan(50);
-      const step = findBalanceStep(
-        { sql, spaces: new SpaceDirectory() },
-        1,
-        'd',
-        { revision, after, limit: 100 },
-        rowsMax,
-      );
-      if (step === undefined) throw new Error('the history is gone');
-      found.push(...step.items.map(({ hash, balance }): [Hash, number] => [hash, balance]));
-      if (step.resumeAfter === undefined) break;
-      after = step.resumeAfter;
-    }
-    expect(found).toEqual([...expected]);
+    const page = await readBalancePage(
+      {
+        readStep: (step, rows) => readBalanceStep(reads, 1, 'd', step, rows),
+        assertAllThere: () => assertBalancesThere(sql, 1, 'd'),
+      },
+      { revision, after: undefined, limit: 100 },
+      rowsMax,
+    );
+    expect(page?.items.map(({ hash, balance }): [Hash, number] => [hash, balance])).toEqual([...expected]);
   }
 });

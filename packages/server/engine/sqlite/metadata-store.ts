@@ -11,7 +11,6 @@ import type {
   Generation,
   NodeRow,
   ObjectKey,
-  RootRefBalance,
   Space,
   SpaceCounters,
   UploadRow,
@@ -32,7 +31,8 @@ import type {
 } from '../../core/upkeep-ports.ts';
 import { FSYNC_DURATION, GROUP_COMMIT_SIZE } from '../../metrics/server-metrics.ts';
 import { storageError } from '../local-failure.ts';
-import { type BalancePageRequest, findBalanceStep } from './balance-page.ts';
+import { type BalancePageRequest, readBalancePage } from '../rows/balance-page.ts';
+import { assertBalancesThere, readBalanceStep } from './balance-page.ts';
 import { openReader, READER_CACHE_BYTES } from './database.ts';
 import { DiskReads } from './disk-reads.ts';
 import { findKnownGenerations, isFinished } from './known-generations.ts';
@@ -228,25 +228,17 @@ export class SqliteMetadataStore implements MetadataStore {
     return this.#read(() => readHoldingsOf(this.#reads, this.#findSpaceId(space) ?? NO_SPACE));
   }
 
-  async findBalancesAt(space: Space, domain: string, page: BalancePageRequest) {
-    const items: RootRefBalance[] = [];
-    let { revision, after } = page;
-    for (;;) {
-      const rest = { revision, after, limit: page.limit - items.length };
-      const step = this.#readAtOneInstant(() => {
-        return findBalanceStep(
-          { sql: this.#reads, spaces: this.#spaces },
-          this.#findSpaceId(space) ?? NO_SPACE,
-          domain,
-          rest,
-        );
-      });
-      if (step === undefined) return undefined;
-      items.push(...step.items);
-      if (step.resumeAfter === undefined) return { revision: step.revision, items };
-      ({ revision, resumeAfter: after } = step);
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+  findBalancesAt(space: Space, domain: string, page: BalancePageRequest) {
+    const reads = { sql: this.#reads, spaces: this.#spaces };
+    const idOf = (): number => this.#findSpaceId(space) ?? NO_SPACE;
+    return readBalancePage(
+      {
+        readStep: (step, rowsMax) =>
+          this.#readAtOneInstant(() => readBalanceStep(reads, idOf(), domain, step, rowsMax)),
+        assertAllThere: () => this.#readAtOneInstant(() => assertBalancesThere(this.#reads, idOf(), domain)),
+      },
+      page,
+    );
   }
 
   async inspect<T>(space: Space, work: (snapshot: SpaceSnapshot) => Promise<T>): Promise<T> {
