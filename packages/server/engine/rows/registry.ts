@@ -45,6 +45,9 @@ export interface RegistryRows {
   close(): void;
 }
 
+/** Changes are rare and made by people, so two readings are enough nearly always. */
+const READINGS_MAX = 20;
+
 const NOTHING_DONE: readonly unknown[] = ['app-exists', 'app-unknown', 'issuer-taken', 'too-many', false];
 const isDone = (outcome: unknown): boolean => !NOTHING_DONE.includes(outcome);
 
@@ -105,22 +108,26 @@ export class RowsRegistry implements RegistryStore {
     return this.#rows.read(this.#readAll());
   }
 
-  /** The version is read before the rows, so a commit in between is seen next time. */
+  /** Reads again what another process changed meanwhile, so that no App comes with the limits of another version. */
   *#readAll(): RowWork<readonly AppRecord[]> {
     const { Failure } = this.#rows;
-    const version = (yield* ask(this.#sql.readVersion))[0]?.version;
-    if (version === undefined) throw new Failure('the registry has lost its version row: restore it');
-    if (this.#known?.version === version) return this.#known.records;
-    const apps = yield* ask(this.#sql.readAll);
-    const quotas = byApp(yield* ask(this.#sql.readQuotas));
-    const revocations = byApp(yield* ask(this.#sql.readRevocations));
-    const records = apps.map((row) => {
-      const limits = [quotas, revocations].map((rows) => rows.get(row.app_id) ?? []);
-      const [quotaRows = [], revocationRows = []] = limits;
-      return appFromSql(row, limitsFromSql(quotaRows, revocationRows, Failure), Failure);
-    });
-    this.#known = { version, records };
-    return records;
+    for (let attempt = 0; attempt < READINGS_MAX; attempt += 1) {
+      const version = (yield* ask(this.#sql.readVersion))[0]?.version;
+      if (version === undefined) throw new Failure('the registry has lost its version row: restore it');
+      if (this.#known?.version === version) return this.#known.records;
+      const apps = yield* ask(this.#sql.readAll);
+      const quotas = byApp(yield* ask(this.#sql.readQuotas));
+      const revocations = byApp(yield* ask(this.#sql.readRevocations));
+      if ((yield* ask(this.#sql.readVersion))[0]?.version !== version) continue;
+      const records = apps.map((row) => {
+        const limits = [quotas, revocations].map((rows) => rows.get(row.app_id) ?? []);
+        const [quotaRows = [], revocationRows = []] = limits;
+        return appFromSql(row, limitsFromSql(quotaRows, revocationRows, Failure), Failure);
+      });
+      this.#known = { version, records };
+      return records;
+    }
+    throw new Failure('the registry changes too fast: try again');
   }
 
   insert(record: AppRecord): Awaitable<'inserted' | 'app-exists' | 'issuer-taken'> {
