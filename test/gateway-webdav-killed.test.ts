@@ -1,4 +1,7 @@
-/** `holdfast gateway webdav` killed under writes: the tree has all that was answered, and no more than was asked. */
+/**
+ * `holdfast gateway webdav` killed under writes: the tree has all that was answered, and no more than was asked. And what it answers while
+ * its server answers nothing.
+ */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { CHECKOUT_HOLDFAST } from './support/holdfast-command.ts';
 import { TreeCommands } from './support/tree-commands.ts';
@@ -14,10 +17,10 @@ beforeAll(async () => {
 });
 afterAll(() => commands.remove());
 
-async function startDoor() {
+async function startDoor(serverUrl = commands.running.server.url) {
   const args = ['gateway', 'webdav', '--listen', '127.0.0.1:0', '--open'];
   const door = Bun.spawn([CHECKOUT_HOLDFAST, ...args], {
-    env: { PATH: process.env.PATH ?? '', ...commands.environment(SPACE) },
+    env: { PATH: process.env.PATH ?? '', ...commands.environment(SPACE, serverUrl) },
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'ignore',
@@ -57,4 +60,20 @@ test('kill -9 under writes loses nothing that was answered', async () => {
     expect(await (await fetch(`${again.url}kept/${name}`)).text()).toBe(body);
   again.door.kill('SIGTERM');
   expect(await again.door.exited).toBe(0);
+});
+
+test('while the server answers nothing, each request is 503 and says when to come again', async () => {
+  const silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => undefined } });
+  const { door, url } = await startDoor(`http://127.0.0.1:${silent.port}`);
+  const answers = await Promise.all([
+    fetch(`${url}a`, { method: 'PROPFIND', headers: { depth: '0' } }),
+    fetch(`${url}a/b`, { method: 'PUT', body: 'x' }),
+    fetch(`${url}a/b`),
+  ]);
+  expect(answers.map(({ status, headers }) => [status, headers.get('retry-after')])).toEqual(
+    answers.map(() => [503, '2']),
+  );
+  door.kill('SIGTERM');
+  expect(await door.exited).toBe(0);
+  silent.stop(true);
 });

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { directory, file, writePlan } from './support/disk-trees.ts';
 import { CHECKOUT_HOLDFAST } from './support/holdfast-command.ts';
 import { TreeCommands } from './support/tree-commands.ts';
+import { until } from './support/until.ts';
 
 const SPACE = 'webdav';
 let commands: TreeCommands;
@@ -85,12 +86,21 @@ test('of many who replace one version exactly one wins', async () => {
 test('who has no password, comes from another page, or asks for what no path is, is refused', async () => {
   const plain = await fetch(url);
   expect([plain.status, plain.headers.get('www-authenticate')?.slice(0, 5)]).toEqual([401, 'Basic']);
-  expect(await statusOf('GET', '', { headers: { origin: 'http://elsewhere.test' } })).toBe(403);
+  const origin = 'http://elsewhere.test';
+  expect((await fetch(url, { headers: { origin } })).status).toBe(401);
+  expect(await statusOf('GET', '', { headers: { origin } })).toBe(403);
   expect(await statusOf('GET', 'notes/a%2fb')).toBe(400);
   expect(await statusOf('GET', 'notes/%00')).toBe(400);
   expect(await statusOf('PUT', 'new', { body: 'x' })).toBe(403);
   expect(await statusOf('DELETE', 'notes')).toBe(403);
-  expect(await statusOf('PROPFIND', 'notes', { headers: { depth: 'infinity' } })).toBe(403);
+  expect(await statusOf('PUT', 'none/x', { body: 'x' })).toBe(409);
+  expect(await statusOf('MKCOL', 'none/x')).toBe(409);
+  const endless = await send('PROPFIND', 'notes', { headers: { depth: 'infinity' } });
+  expect([endless.status, await endless.text()]).toEqual([
+    403,
+    expect.stringContaining('propfind-finite-depth'),
+  ]);
+  expect(await statusOf('PROPFIND', 'notes', { headers: { depth: '2' } })).toBe(400);
   expect(await statusOf('PUT', 'notes/moved', { body: 'x' })).toBe(405);
   expect(await commands.runBadly(2, SPACE, 'gateway', 'webdav', '--open', '--user', 'me')).toContain(
     '--open',
@@ -183,7 +193,8 @@ test('old snapshots are read, and a copy out of them restores', async () => {
   expect(await statusOf('MOVE', old, { headers: { destination } })).toBe(403);
   expect(await statusOf('COPY', old, { headers: { destination } })).toBe(201);
   expect(await (await send('GET', 'tree/a.txt')).text()).toBe(content);
-  expect(await statusOf('PUT', old, { body: 'x' })).toBe(403);
+  for (const method of ['PUT', 'DELETE', 'MKCOL', 'PROPPATCH', 'LOCK', 'UNLOCK'])
+    expect([method, await statusOf(method, old)]).toEqual([method, 403]);
   expect(await statusOf('COPY', 'tree/a.txt', { headers: { destination: `${url}${old}` } })).toBe(403);
   expect(await statusOf('GET', `.snapshots/tree/${time}/none`)).toBe(404);
 });
@@ -197,6 +208,21 @@ test('what cannot be shown is counted and stays', async () => {
   expect(await commands.runWell(SPACE, 'ls', 'tree')).toContain('link');
 });
 
+test('a name may be a file; a page links to what is there and may download', async () => {
+  const source = commands.fresh('file');
+  writePlan(source, file(5, 1));
+  await commands.runWell(SPACE, 'push', source, '--name', 'alone', '--quiet');
+  // What others did shows within seconds.
+  await until(async () => (await statusOf('HEAD', 'alone')) === 200);
+  const page = await send('GET', '');
+  expect(await page.text()).toContain('<a href="/alone">alone</a></li>');
+  expect(page.headers.get('content-security-policy')).not.toContain('sandbox');
+  expect((await send('GET', 'alone')).headers.get('content-security-policy')).toContain('sandbox');
+  expect(await (await send('GET', 'notes')).text()).toContain('<a href="/notes/moved/">moved/</a>');
+  expect(await statusOf('PUT', 'alone', { body: 'x' })).toBe(403);
+  expect(await statusOf('PUT', 'alone/x', { body: 'x' })).toBe(409);
+});
+
 test('addresses that can be nothing here are refused', async () => {
   const statuses: Record<string, number> = {
     'notes/%01': 400,
@@ -206,6 +232,7 @@ test('addresses that can be nothing here are refused', async () => {
     [`notes/${'x'.repeat(256)}`]: 400,
     [`notes/${'x'.repeat(200)}`]: 404,
     [`notes/${'x/'.repeat(9_000)}x`]: 414,
+    [`notes/${'x'.repeat(100_000)}`]: 414,
   };
   for (const [path, status] of Object.entries(statuses)) {
     expect([path, await statusOf('GET', path)]).toEqual([path, status]);

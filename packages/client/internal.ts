@@ -28,6 +28,7 @@ export type { Forgetting } from './catalog/snapshots.ts';
 export type { ContentRange } from './content.ts';
 export type { NodeDigest } from './digest.ts';
 export * from './index.ts';
+export { mapInOrder } from './map-in-order.ts';
 export { Semaphore } from './semaphore.ts';
 export type { Sha256 } from './sha256.ts';
 export type { FetchFunction } from './transport.ts';

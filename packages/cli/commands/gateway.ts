@@ -42,8 +42,20 @@ async function serveWebdav(names: readonly string[], flags: Flags): Promise<void
     import('../doors/webdav/dav.ts'),
     import('../doors/webdav/name-store.ts'),
   ]);
-  // A door is no command that somebody waits for: it says nothing of a wait.
-  const serve = (client: Client) =>
-    runDoor('webdav', flags, createDav(new NameStore(client, names), isReadOnly));
-  await withClient(flags, serve, { isJob: true });
+  await withGatewayClient(flags, (client) =>
+    runDoor('webdav', flags, createDav(new NameStore(client, names), isReadOnly)),
+  );
+}
+
+/** A longer wait that the server asks for is told to the gateway's clients. */
+const RETRY_AFTER_MS_MAX = 5_000;
+
+/** A door is no command that somebody waits for: it says nothing of a wait. */
+async function withGatewayClient(
+  flags: ConnectionFlags,
+  serve: (client: Client) => Promise<void>,
+): Promise<void> {
+  const { serverWatch } = await import('../doors/server-watch.ts');
+  const retry = { retryAfterMsMax: RETRY_AFTER_MS_MAX };
+  await withClient(flags, serve, { isJob: true, retry, around: (send) => serverWatch.over(send) });
 }

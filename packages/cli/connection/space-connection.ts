@@ -56,6 +56,8 @@ interface ClientSettings extends Pick<ClientOptions, 'retry'> {
   readonly isJob?: true;
   /** told of each request that is sent */
   readonly onRequest?: (() => void) | undefined;
+  /** watches requests and answers */
+  readonly around?: ((send: FetchFunction) => FetchFunction) | undefined;
 }
 
 /**
@@ -65,7 +67,7 @@ interface ClientSettings extends Pick<ClientOptions, 'retry'> {
 export async function withClient<T>(
   flags: ConnectionFlags,
   work: (client: Client, progress: ProgressReporter) => Promise<T>,
-  { isJob, retry, onRequest = () => undefined }: ClientSettings = {},
+  { isJob, retry, onRequest = () => undefined, around = (send) => send }: ClientSettings = {},
 ): Promise<T> {
   const connection = await readConnection(flags);
   const { baseUrl, token } = connection;
@@ -77,7 +79,8 @@ export async function withClient<T>(
       };
     };
     if (isJob) {
-      return await work(openClient(connection, { retry, fetch: counting(fetchOutside) }), SILENT_PROGRESS);
+      const fetch = around(counting(fetchOutside));
+      return await work(openClient(connection, { retry, fetch }), SILENT_PROGRESS);
     }
     return await runShortJob(flags, (progress) => {
       const fetch = counting(tellWaits(progress, baseUrl));

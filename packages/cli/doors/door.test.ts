@@ -9,7 +9,8 @@ test('a password that others can read is refused before anything is served', asy
   try {
     const passwordFile = join(folder, 'password');
     writeFileSync(passwordFile, 'correct horse battery staple\n', { mode: 0o644 });
-    const serving = runDoor('webdav', { listen: '127.0.0.1:0', passwordFile }, async () => undefined);
+    const flags = { listen: '127.0.0.1:0', passwordFile };
+    const serving = runDoor('webdav', flags, async () => undefined);
     await expect(serving).rejects.toThrow(`run: chmod 600 ${passwordFile}`);
   } finally {
     rmSync(folder, { recursive: true });

@@ -1,6 +1,6 @@
 /**
- * What every gateway has: an address that it says, a password, and an end. A gateway is a client like any other; what a request gets
- * from the server that cannot be reached is 503, and the gateway goes on. Other doors share the last lines of it.
+ * What every gateway has: an address that it says, a password, and an end. A gateway is a client like any other. While the server cannot
+ * be reached or answers nothing, requests get 503, and the gateway goes on. Other doors share the last lines of it.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -10,6 +10,7 @@ import { type ListenAddress, parseListenAddress } from '@holdfast/protocol';
 import { CliError, UsageError } from '../cli-error.ts';
 import { readSecretText } from '../files.ts';
 import { printable, printLine, printNote } from '../terminal/output.ts';
+import { SILENT_MS_MAX, serverWatch } from './server-watch.ts';
 
 export interface DoorFlags {
   readonly listen: string;
@@ -31,7 +32,12 @@ export class DoorError extends Error {
   }
 }
 
-export type DoorHandler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+/** `signal` is aborted when the request was answered without it. */
+export type DoorHandler = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  signal: AbortSignal,
+) => Promise<void>;
 
 export interface DoorOptions {
   /** the password alone, as a bearer, opens too */
@@ -49,11 +55,12 @@ interface ErrorBody {
 
 const PASSWORD_BYTES = 24;
 /** An address that is too long gets its own answer. */
-const HEADER_BYTES_MAX = 64 * 1024;
+const HEADER_BYTES_MAX = 256 * 1024;
 const USER_DEFAULT = 'holdfast';
 /** What is being received has so long to be finished after a signal. */
 const DRAIN_MS_MAX = 10_000;
 const RETRY_AFTER_S = 2;
+const LOOK_MS = 1_000;
 const LOOPBACK = /^(?:127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
 /** Serves until SIGTERM or Ctrl-C. Throws CliError when the address is taken, UsageError for flags that exclude each other. */
@@ -70,13 +77,18 @@ export async function runDoor(
     );
   const password = await findPassword(flags, address);
   const user = flags.user ?? USER_DEFAULT;
+  if (!/^[^:\p{Cc}]+$/u.test(user)) throw new UsageError('--user has no colon and no control characters');
   const server = createServer({ maxHeaderSize: HEADER_BYTES_MAX }, (request, response) => {
     const isRight =
       password === undefined ||
       isAllowed(request, user, password.text) ||
       (options.takesBearer === true && isBearer(request, password.text));
-    void answer(request, response, isRight ? handle : refuse, options);
+    void answer(request, response, isRight ? sameOrigin : refuse, options);
   });
+  const sameOrigin: DoorHandler = (request, response, signal) => {
+    requireOrigin(request);
+    return Promise.race([handle(request, response, signal), watchServer(signal)]);
+  };
   await listen(server, address);
   const { port } = server.address() as AddressInfo;
   const host = address.host.includes(':') ? `[${address.host}]` : address.host;
@@ -131,6 +143,8 @@ async function refuse(): Promise<void> {
   });
 }
 
+const GONE: ReadonlySet<string> = new Set(['ERR_STREAM_PREMATURE_CLOSE', 'ECONNRESET']);
+
 /** Requests that are being answered. */
 let active = 0;
 let onIdle = (): void => undefined;
@@ -142,30 +156,59 @@ async function answer(
   { formatError }: DoorOptions,
 ): Promise<void> {
   active += 1;
+  const over = new AbortController();
   try {
-    const { origin, host } = request.headers;
-    if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`) {
-      throw new DoorError(403, 'this page is of another origin');
-    }
-    await handle(request, response);
+    await handle(request, response, over.signal);
   } catch (error) {
-    const { status, message, headers } = describe(error);
     request.resume();
+    // A client that is gone is told nothing. One that has a part of the answer hears of it by the end of the connection.
+    if (GONE.has((error as NodeJS.ErrnoException).code ?? '')) return void response.destroy();
+    const { status, message, headers } = describe(error);
     if (response.headersSent) return void response.destroy();
     const plain = { type: 'text/plain; charset=utf-8', text: `${message}\n` };
     const { type, text } = formatError?.(request, message) ?? plain;
     response.writeHead(status, { 'content-type': type, ...headers });
     response.end(request.method === 'HEAD' ? undefined : text);
   } finally {
+    over.abort();
     active -= 1;
     if (active === 0) onIdle();
   }
 }
 
+/** Throws DoorError 403. */
+function requireOrigin({ headers: { origin, host } }: IncomingMessage): void {
+  if (origin === undefined || origin === `http://${host}` || origin === `https://${host}`) return;
+  throw new DoorError(403, 'this page is of another origin');
+}
+
+/** Rejects when the server answers nothing; ends with the request. */
+function watchServer(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const look = setInterval(() => {
+      if (serverWatch.silentMs() > SILENT_MS_MAX) reject(away('the server answers nothing'));
+    }, LOOK_MS);
+    signal.addEventListener('abort', () => clearInterval(look));
+  });
+}
+
+function away(reason: string, retryAfterMs = RETRY_AFTER_S * 1_000): DoorError {
+  tellAway(reason, 'requests get 503 meanwhile');
+  const seconds = Math.max(1, Math.ceil(retryAfterMs / 1_000));
+  return new DoorError(503, 'the server cannot be reached, or refuses', { 'retry-after': `${seconds}` });
+}
+
+const EDIT_STATUSES: Readonly<Record<EditError['code'], number>> = {
+  NOT_FOUND: 404,
+  EXISTS: 409,
+  NO_PARENT: 409,
+  INTO_ITSELF: 403,
+  INVALID_PATH: 400,
+};
+
 function describe(error: unknown): DoorError {
   if (error instanceof DoorError) return error;
-  if (error instanceof EditError)
-    return new DoorError(error.code === 'INVALID_PATH' ? 400 : 409, error.message);
+  if (error instanceof EditError) return new DoorError(EDIT_STATUSES[error.code], error.message);
   if (error instanceof CatalogError)
     return new DoorError(error.code === 'NOT_FOUND' ? 404 : 409, error.message);
   if (error instanceof CasError) {
@@ -173,10 +216,7 @@ function describe(error: unknown): DoorError {
       error.code === ('QUOTA_EXCEEDED' as string) ||
       (error.status === 429 && error.retryAfterMs === undefined);
     if (isQuota) return new DoorError(507, error.reason);
-    tellAway(error.reason, 'requests get 503 meanwhile');
-    return new DoorError(503, 'the server cannot be reached, or refuses', {
-      'retry-after': `${RETRY_AFTER_S}`,
-    });
+    return away(error.reason, error.retryAfterMs);
   }
   printNote(`holdfast: ${printable(error instanceof Error ? error.message : String(error))}`);
   return new DoorError(500, 'the gateway failed');

@@ -15,6 +15,8 @@ export interface Call {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly place: DavPlace;
+  /** aborted when the request was answered: then it must change nothing more */
+  readonly signal: AbortSignal;
 }
 
 export function modifiedOf({ item, at }: Found): string {
@@ -55,6 +57,7 @@ export async function conditionOf(call: Call, changes: readonly Change[]): Promi
   }
   const tokens = tokensOf(lists);
   return (item) => {
+    call.signal.throwIfAborted();
     const tag = item && tagOf(item.hash);
     const fits = (tags: readonly string[]): boolean =>
       item !== undefined && tags.some((each) => each === '*' || each === tag);

@@ -5,7 +5,7 @@ import { DeadProperties } from './dead-properties.ts';
 import { lock, unlock } from './locking.ts';
 import { DoorMemory, Locks } from './locks.ts';
 import type { NameStore } from './name-store.ts';
-import { parsePlace } from './places.ts';
+import { parsePlace, refuseOld } from './places.ts';
 import { describe, patch } from './properties.ts';
 import { read } from './reading.ts';
 import { makeFolder, put, remove, transfer } from './writing.ts';
@@ -29,7 +29,7 @@ export function createDav(store: NameStore, isReadOnly: boolean): DoorHandler {
   const allow = ['OPTIONS', ...Object.keys(offered)].join(', ');
   const memory = new DoorMemory();
   const [locks, properties] = [new Locks(memory), new DeadProperties(memory)];
-  return async (request, response) => {
+  return async (request, response, signal) => {
     const { method = '' } = request;
     if (method === 'OPTIONS') {
       const headers = { dav: isReadOnly ? '1' : '1, 2', allow, 'ms-author-via': 'DAV', 'content-length': 0 };
@@ -39,6 +39,8 @@ export function createDav(store: NameStore, isReadOnly: boolean): DoorHandler {
     if (handler === undefined && Object.hasOwn(WRITING, method))
       throw new DoorError(403, 'this gateway only reads');
     if (handler === undefined) throw new DoorError(405, 'there is no such method here', { allow });
-    await handler({ store, locks, properties, request, response, place: parsePlace(request.url ?? '/') });
+    const place = parsePlace(request.url ?? '/');
+    if (place.isOld && method !== 'COPY' && Object.hasOwn(WRITING, method)) throw refuseOld();
+    await handler({ store, locks, properties, request, response, place, signal });
   };
 }

@@ -13,7 +13,6 @@ const LOCK_S_MAX = 3_600;
 export async function lock(call: Call): Promise<void> {
   const { locks, place, request, store } = call;
   const body = await readBody(request);
-  if (place.isOld) throw new DoorError(403, 'old snapshots are only read');
   if (body.length === 0) return refresh(call);
   const root = parseXml(body);
   const scope = findChild(root, 'lockscope');
@@ -41,9 +40,11 @@ export async function lock(call: Call): Promise<void> {
   if (isNew) {
     // A lock of what is not there makes an empty file, so that nobody else takes the place.
     const { name, path } = requireEntry(place);
+    // The lock itself is in the way of the condition by now.
+    const alive = () => call.signal.throwIfAborted();
     try {
       const bytes = new Uint8Array();
-      await store.edit({ name, path }, [{ op: 'set', path, bytes, replace: false }]);
+      await store.edit({ name, path }, [{ op: 'set', path, bytes, replace: false }], alive);
     } catch (error) {
       locks.remove(made);
       throw error;

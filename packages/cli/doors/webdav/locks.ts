@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { DoorError } from '../door.ts';
 import { formatPlace, isWithin } from './places.ts';
-import { escapeXml } from './xml.ts';
+import { escapeXml, refusePrecondition } from './xml.ts';
 
 export interface Lock {
   /** at most 52 characters, because litmus 0.13 cuts a longer If */
@@ -113,12 +113,7 @@ function sizeOf({ key, owner }: Lock): number {
 }
 
 function locked({ key, isFolder }: Lock, condition: string): DoorError {
-  const href = hrefOf(key, isFolder);
-  return new DoorError(
-    423,
-    `<?xml version="1.0" encoding="utf-8"?><D:error xmlns:D="DAV:"><D:${condition}>${href}</D:${condition}></D:error>`,
-    { 'content-type': 'application/xml; charset=utf-8' },
-  );
+  return refusePrecondition(423, condition, hrefOf(key, isFolder));
 }
 
 function hrefOf(key: string, isFolder: boolean): string {

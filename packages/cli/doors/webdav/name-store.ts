@@ -3,10 +3,11 @@ import { hostname } from 'node:os';
 import {
   CasError,
   type Client,
-  createNodeSource,
   EditError,
   editName,
   findText,
+  type Hash,
+  mapInOrder,
   openTree,
   type Snapshot,
   type TreeEdit,
@@ -16,14 +17,17 @@ import {
 } from '@holdfast/client/internal';
 import { printable, printNote } from '../../terminal/output.ts';
 import { DoorError } from '../door.ts';
+import { createKeptSource } from '../kept-source.ts';
 import { EMPTY_FOLDER, KnownNames, NAMES_UNREADABLE } from '../known-names.ts';
 import { nameTimes } from '../snapshot-times.ts';
 import { StoredValues } from '../stored-values.ts';
 import { Checksums } from './checksums.ts';
 import { canShow, type DavPlace } from './places.ts';
 
-/** Edits that come within so long become one commit. */
+/** Edits that come within so long become one commit; if no file is on its way, nothing is waited for. */
 const GATHER_MS = 50;
+/** Heads that are looked at together. */
+const HEADS_AT_ONCE = 64;
 /** A folder in use does not leave a snapshot for every save. */
 const AMEND_MS = 10 * 60_000;
 
@@ -57,17 +61,20 @@ export class NameStore {
   readonly #client: Client;
   readonly #given: readonly string[];
   readonly #known: KnownNames;
-  readonly values: StoredValues;
+  readonly #values: StoredValues;
   readonly checksums = new Checksums();
   readonly #told = new Set<string>();
   readonly #waiting = new Map<string, Waiting[]>();
+  /** small files that are received or stored */
+  #coming = 0;
+  #allCame = Promise.withResolvers<void>();
 
   constructor(client: Client, given: readonly string[]) {
     this.#client = client;
     this.#given = given;
     this.#known = new KnownNames(client);
-    this.values = new StoredValues(client);
-    this.tree = openTree(createNodeSource(client));
+    this.#values = new StoredValues(client);
+    this.tree = openTree(createKeptSource(client));
   }
 
   /**
@@ -127,26 +134,58 @@ export class NameStore {
       return;
     }
     const names = await this.#names(undefined);
-    const folder = (name: string, snapshot: Snapshot | undefined): Found => ({
-      parts: [...parts, name],
-      item: EMPTY_FOLDER,
-      at: snapshot?.time ?? 0,
-      list: undefined,
+    if (list === 'old') {
+      for (const [name, snapshots] of names)
+        yield { parts: [...parts, name], item: EMPTY_FOLDER, at: snapshots.at(-1)?.time ?? 0, list: 'times' };
+      return;
+    }
+    const times = list === 'times' && nameTimes(names.get(parts.at(-1) ?? '') ?? []);
+    const all = times || new Map([...names].map(([name, snapshots]) => [name, snapshots.at(-1)] as const));
+    yield* mapInOrder(all, HEADS_AT_ONCE, async ([name, snapshot]): Promise<Found | undefined> => {
+      const item = snapshot === undefined ? EMPTY_FOLDER : await this.#readHead(snapshot.root);
+      return item.kind === 'symlink'
+        ? undefined
+        : { parts: [...parts, name], item, at: snapshot?.time ?? 0, list: undefined };
     });
-    if (list === 'times') {
-      const times = nameTimes(names.get(parts.at(-1) ?? '') ?? []);
-      for (const [time, snapshot] of times) yield folder(time, snapshot);
-    } else for (const [name, snapshots] of names) yield folder(name, snapshots.at(-1));
+  }
+
+  /** What is damaged is shown as a folder, because nothing may be missing in a listing. */
+  async #readHead(root: Hash): Promise<TreeItem> {
+    try {
+      return await this.tree.readItem(root);
+    } catch (error) {
+      if (error instanceof CasError && error.status === undefined) throw error;
+      return EMPTY_FOLDER;
+    }
+  }
+
+  /** Stores a file, to be set by an edit. Edits wait for small ones, to become one commit. */
+  async store(bytes: ReadableStream<Uint8Array>, isLarge: boolean): Promise<TreeItem> {
+    if (isLarge) return this.#values.store(bytes, { isLarge });
+    this.#coming += 1;
+    try {
+      return await this.#values.store(bytes, { isLarge });
+    } finally {
+      this.#coming -= 1;
+      if (this.#coming === 0) {
+        this.#allCame.resolve();
+        this.#allCame = Promise.withResolvers<void>();
+      }
+    }
+  }
+
+  /** Throws DoorError 409. */
+  async requireName(name: string): Promise<void> {
+    if (!(await this.#names(name)).has(name)) throw noName(name);
   }
 
   /** Settles once the edits are committed. `check` judges what is at `path` of the head that they are done on. */
-  edit(
-    { name, path, also = [] }: EditedPlace,
-    edits: readonly TreeEdit[],
-    check: Check = () => undefined,
-  ): Promise<void> {
+  edit({ name, path, also = [] }: EditedPlace, edits: readonly TreeEdit[], check: Check): Promise<void> {
     const settle = Promise.withResolvers<undefined>();
     const judge = async (head: Snapshot | undefined): Promise<void> => {
+      if (head === undefined && path !== '' && !this.#given.includes(name)) throw noName(name);
+      if (head !== undefined && (await this.tree.readItem(head.root)).kind !== 'directory')
+        throw new DoorError(409, `${name} is no folder`);
       const rest = path === '' ? [] : path.split('/');
       check((await this.#findIn(head, [name, ...rest], rest))?.item);
     };
@@ -155,14 +194,32 @@ export class NameStore {
     if (waiting !== undefined) waiting.push(one);
     else {
       this.#waiting.set(name, [one]);
-      setTimeout(() => void this.#commit(name), GATHER_MS);
+      void this.#commitAll(name);
     }
     return settle.promise;
   }
 
-  async #commit(name: string): Promise<void> {
-    const all = this.#waiting.get(name) ?? [];
-    this.#waiting.delete(name);
+  /** One commit of a name at a time. Edits that come meanwhile become the next. */
+  async #commitAll(name: string): Promise<void> {
+    for (;;) {
+      await this.#gather();
+      const all = this.#waiting.get(name) ?? [];
+      if (all.length === 0) return void this.#waiting.delete(name);
+      this.#waiting.set(name, []);
+      await this.#commit(name, all);
+    }
+  }
+
+  async #gather(): Promise<void> {
+    // Requests that have come are begun first.
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    if (this.#coming === 0) return;
+    const over = new Promise<void>((resolve) => setTimeout(resolve, GATHER_MS));
+    await Promise.race([over, this.#allCame.promise]);
+  }
+
+  /** `edits` of each, together if that can be. */
+  async #commit(name: string, all: readonly Waiting[]): Promise<void> {
     if (all.length > 1 && (await this.#tryTogether(name, all))) return;
     for (const one of all) {
       try {
@@ -224,6 +281,10 @@ export class NameStore {
       throw error;
     }
   }
+}
+
+function noName(name: string): DoorError {
+  return new DoorError(409, `there is no ${name}; MKCOL makes it`);
 }
 
 /** Throws DoorError 412. */

@@ -45,9 +45,13 @@ export function canShow(name: string): boolean {
   return !/\p{Cc}/u.test(name);
 }
 
+export function refuseOld(): DoorError {
+  return new DoorError(403, 'old snapshots are only read; COPY restores out of them');
+}
+
 /** Below a name. Throws DoorError 403. */
 export function requireEntry({ parts, isOld }: DavPlace): { readonly name: string; readonly path: string } {
-  if (isOld) throw new DoorError(403, 'old snapshots are only read; COPY restores out of them');
+  if (isOld) throw refuseOld();
   const [name, ...rest] = parts;
   if (name === undefined || rest.length === 0)
     throw new DoorError(403, 'names are made by MKCOL, and forgotten by holdfast forget');

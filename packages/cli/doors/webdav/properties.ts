@@ -7,7 +7,7 @@ import { tagOf } from '../sent-file.ts';
 import { answerXml, type Call, conditionOf, getFound, modifiedOf } from './call.ts';
 import { nameOf } from './dead-properties.ts';
 import { formatLocks, SUPPORTED_LOCKS } from './locks.ts';
-import type { Found } from './name-store.ts';
+import type { Check, Found } from './name-store.ts';
 import { formatPlace, requireEntry } from './places.ts';
 import {
   childrenOf,
@@ -16,6 +16,7 @@ import {
   formatXml,
   isDav,
   parseXml,
+  refusePrecondition,
   textOf,
   type XmlElement,
 } from './xml.ts';
@@ -31,7 +32,8 @@ export async function describe(call: Call): Promise<void> {
   const { store, request, response, place } = call;
   const depth = request.headers.depth ?? 'infinity';
   const asked = parseAsked(await readBody(request));
-  if (depth !== '0' && depth !== '1') throw new DoorError(403, 'only depth 0 and 1 are answered here');
+  if (depth === 'infinity') throw refusePrecondition(403, 'propfind-finite-depth');
+  if (depth !== '0' && depth !== '1') throw new DoorError(400, 'the depth is 0 or 1');
   const folder = await getFound(call, place);
   const wantsUsed =
     asked.kind === 'named' ? asked.named.some((each) => nameOf(each) === USED) : place.key === '';
@@ -151,7 +153,7 @@ export async function patch(call: Call): Promise<void> {
     return childrenOf(prop).map((property) => ({ property, isRemoval }));
   });
   if (wishes.length === 0) throw new DoorError(400, 'the propertyupdate changes nothing');
-  if (place.isOld || place.parts.length === 0) throw new DoorError(403, 'this has no properties of clients');
+  if (place.parts.length === 0) throw new DoorError(403, 'this has no properties of clients');
   const found = await getFound(call, place);
   const check = await conditionOf(call, [{ key: place.key }]);
   check(found.item);
@@ -161,7 +163,7 @@ export async function patch(call: Call): Promise<void> {
     isProtected(wish) ? '403 Forbidden' : '424 Failed Dependency',
   );
   if (!wishes.some(isProtected)) {
-    await setTime(call, wishes);
+    await setTime(call, wishes, check);
     const isKept = properties.trySetAll(
       place.key,
       wishes.map(({ property, isRemoval }) => [
@@ -183,11 +185,11 @@ export async function patch(call: Call): Promise<void> {
 }
 
 /** ownCloud's clients set `lastmodified`, in seconds, which is the time of the entry. */
-async function setTime({ place, store }: Call, wishes: readonly Wish[]): Promise<void> {
+async function setTime({ place, store }: Call, wishes: readonly Wish[], check: Check): Promise<void> {
   for (const { property, isRemoval } of wishes) {
     const text = textOf(property);
     if (isRemoval || !isDav(property, 'lastmodified') || !/^\d{1,10}$/.test(text)) continue;
     const { name, path } = requireEntry(place);
-    await store.edit({ name, path }, [{ op: 'time', path, mtimeNs: BigInt(text) * 1_000_000_000n }]);
+    await store.edit({ name, path }, [{ op: 'time', path, mtimeNs: BigInt(text) * 1_000_000_000n }], check);
   }
 }

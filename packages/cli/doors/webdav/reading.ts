@@ -3,11 +3,15 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { sendFile } from '../sent-file.ts';
 import { type Call, getFound, modifiedOf } from './call.ts';
 import type { Found } from './name-store.ts';
+import { formatPlace } from './places.ts';
 import { escapeXml } from './xml.ts';
 
-const SAFE = {
-  'content-security-policy': "default-src 'none'; sandbox",
-  'x-content-type-options': 'nosniff',
+const SAFE = { 'x-content-type-options': 'nosniff' };
+const FILE_POLICY = { 'content-security-policy': "default-src 'none'; sandbox" };
+/** A page in a sandbox could download nothing. */
+const PAGE_POLICY = {
+  'content-security-policy':
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 };
 
 export async function read(call: Call): Promise<void> {
@@ -15,7 +19,7 @@ export async function read(call: Call): Promise<void> {
   const found = await getFound(call, place);
   const { item } = found;
   if (item.kind === 'directory') return showPage(call, found);
-  const headers = { ...SAFE, 'last-modified': modifiedOf(found) };
+  const headers = { ...SAFE, ...FILE_POLICY, 'last-modified': modifiedOf(found) };
   await sendFile({ request, response }, { tree: store.tree, item, headers });
 }
 
@@ -37,12 +41,12 @@ async function showPage(call: Call, folder: Found): Promise<void> {
 }
 
 function linkTo({ parts, item }: Found): string {
-  const name = parts.at(-1) ?? '';
-  const slash = item.kind === 'directory' ? '/' : '';
-  return `<li><a href="./${escapeXml(encodeURIComponent(name))}${slash}">${escapeXml(name)}${slash}</a></li>`;
+  const isFolder = item.kind === 'directory';
+  const name = escapeXml(`${parts.at(-1)}${isFolder ? '/' : ''}`);
+  return `<li><a href="${escapeXml(formatPlace(parts, isFolder))}">${name}</a></li>`;
 }
 
 function sendPage(response: ServerResponse, { method }: IncomingMessage, page: string): void {
-  response.writeHead(200, { ...SAFE, 'content-type': 'text/html; charset=utf-8' });
+  response.writeHead(200, { ...SAFE, ...PAGE_POLICY, 'content-type': 'text/html; charset=utf-8' });
   response.end(method === 'HEAD' ? undefined : page);
 }

@@ -18,13 +18,14 @@ export async function put(call: Call): Promise<void> {
   const { headers } = request;
   if (headers['content-range'] !== undefined) throw new DoorError(400, 'parts of a file cannot be put');
   const there = await findReplaced(call, place);
+  if (there === undefined) await store.requireName(name);
   if (there?.item.kind === 'directory') throw new DoorError(405, 'a folder is there');
   const check = await conditionOf(call, [{ key: place.key, listed: there === undefined }]);
   check(there?.item);
   const isLarge = !(Number(headers['content-length']) <= SMALL_BYTES_MAX);
   const isOwnCloud = headers['oc-checksum'] !== undefined || headers['x-oc-mtime'] !== undefined;
   const body = store.checksums.watch(toStream(receive(request)), isOwnCloud);
-  const node = await store.values.store(body.stream, { isLarge });
+  const node = await store.store(body.stream, isLarge);
   body.finish(node.hash, headers['oc-checksum']);
   const mtimeNs = parseTime(headers['x-oc-mtime']);
   const edits: TreeEdit[] = [{ op: 'set', path, node, executable: 'kept' }];
@@ -99,9 +100,14 @@ export async function transfer(call: Call, op: 'move' | 'copy'): Promise<void> {
     const also = [to.path];
     await store.edit({ name, path, also }, [{ op, from: path, to: to.path, replace }], check);
   } else {
-    await store.edit(to, setItem(to.path, item, replace, isShallow));
-    if (op === 'move' && name !== undefined)
-      await store.edit({ name, path }, [{ op: 'remove', path }], check);
+    const alive = () => call.signal.throwIfAborted();
+    await store.edit(to, setItem(to.path, item, replace, isShallow), alive);
+    if (op === 'move' && name !== undefined) {
+      await store.edit({ name, path }, [{ op: 'remove', path }], (now) => {
+        check(now);
+        if (now?.hash !== item.hash) throw new DoorError(409, 'it changed meanwhile: both stand now');
+      });
+    }
   }
   if (op === 'move') locks.forget(place.key);
   properties.transfer(op, place.key, target.key, isShallow);

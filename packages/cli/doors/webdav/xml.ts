@@ -160,6 +160,15 @@ function noXml(): DoorError {
   );
 }
 
+/** An answer that names what the request lacks in WebDAV's own words. `inner` is XML. */
+export function refusePrecondition(status: number, condition: string, inner = ''): DoorError {
+  return new DoorError(
+    status,
+    `<?xml version="1.0" encoding="utf-8"?><D:error xmlns:D="DAV:"><D:${condition}>${inner}</D:${condition}></D:error>`,
+    { 'content-type': 'application/xml; charset=utf-8' },
+  );
+}
+
 export function childrenOf({ children }: XmlElement): readonly XmlElement[] {
   return children.filter((child) => typeof child !== 'string');
 }
