@@ -16,6 +16,7 @@ const TO_BE_FOLLOWED = /\.\.(?:\/|$)|\/\.?$|\ufffd/;
 
 const ENDING_ITSELF: ReadonlySet<string> = new Set([
   'holdfast serve',
+  'holdfast gateway cache',
   'holdfast gateway webdav',
   'holdfast mount',
   'holdfast mcp',

@@ -1,0 +1,133 @@
+/** GET, HEAD, PUT and DELETE of keys, and the few words of WebDAV that sccache says. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { TreeItem } from '@holdfast/client/internal';
+import { DoorError } from '../door.ts';
+import { readBody } from '../received-body.ts';
+import { sendFile } from '../sent-file.ts';
+import { type Actions, MESSAGE_BYTES_MAX, readWhole } from './actions.ts';
+import { readArtifactHead, writeArtifactHead } from './artifacts.ts';
+import { type CacheTree, HEAD_MS_FRESH } from './cache-tree.ts';
+import { type CacheAddress, type CacheKey, parseKey } from './keys.ts';
+import { ProtobufError } from './protobuf.ts';
+import { msOf, timeEdit, type Uses } from './uses.ts';
+import type { Values } from './values.ts';
+
+export interface CacheCall {
+  readonly tree: CacheTree;
+  readonly uses: Uses;
+  readonly actions: Actions;
+  readonly values: Values;
+  readonly bytesMax: number | undefined;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly address: CacheAddress;
+}
+
+const SAFE = {
+  'content-security-policy': "default-src 'none'; sandbox",
+  'x-content-type-options': 'nosniff',
+};
+const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
+
+export async function read(call: CacheCall): Promise<void> {
+  const { tree, uses, request, address } = call;
+  const key = parseKey(address);
+  // A HEAD says no byte of the value, which would show that the server is there.
+  const item = await tree.find(key.path, request.method === 'HEAD' ? HEAD_MS_FRESH : undefined);
+  if (item === undefined && key.sha256 === EMPTY_SHA256) return sendEmpty(call);
+  if (item === undefined) throw new DoorError(404, 'there is no such key');
+  const outputs = key.kind === 'ac' ? await requireWhole(call, item) : [];
+  const head = key.kind === 'artifacts' ? await readArtifactHead(tree, item) : undefined;
+  if (key.kind === 'artifacts' && head === undefined) throw new DoorError(404, 'there is no such artifact');
+  uses.note([key.path, ...outputs]);
+  const headers = { ...SAFE, ...head?.headers };
+  await sendFile(call, { tree: tree.reader, item, headers, skipped: head?.bytes ?? 0 });
+}
+
+async function sendEmpty({ tree, response }: CacheCall): Promise<void> {
+  await tree.head(HEAD_MS_FRESH);
+  response.writeHead(200, { ...SAFE, 'content-length': 0 }).end();
+}
+
+/** The paths of what the entry names. Throws DoorError 404. */
+async function requireWhole({ tree, actions }: CacheCall, item: TreeItem): Promise<Iterable<string>> {
+  const outputs = await actions.findOutputs(item, () => readWhole(tree, item));
+  if (outputs === undefined) throw new DoorError(404, 'an output of this entry is missing');
+  return outputs.keys();
+}
+
+export async function put(call: CacheCall): Promise<void> {
+  const { tree, uses, values, bytesMax, request, response, address } = call;
+  const key = parseKey(address);
+  if (key.kind === 'ac') return putAction(call, key);
+  const head = key.kind === 'artifacts' ? writeArtifactHead(request) : undefined;
+  const value = await values.take(request, { bytesMax, sha256: key.sha256, head });
+  if (key.kind === 'cas') uses.note([key.path]);
+  const there = await tree.find(key.path, HEAD_MS_FRESH);
+  // The same bytes are there, and clients that build send them again and again.
+  if (there === undefined || key.kind !== 'cas')
+    await tree.write(key.path, [value.set(key.path), timeEdit(key.path, Date.now())], value.bytes);
+  const body = key.kind === 'artifacts' ? '{"urls":[]}' : '';
+  response.writeHead(there === undefined ? 201 : 200, {
+    ...(body === '' ? {} : { 'content-type': 'application/json' }),
+    'content-length': body.length,
+  });
+  response.end(body);
+}
+
+async function putAction(call: CacheCall, { path }: CacheKey): Promise<void> {
+  const { tree, uses, actions, request, response } = call;
+  const { headers } = request;
+  if (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined)
+    throw new DoorError(411, 'say the length of the value (Content-Length)');
+  const bytes = await readBody(request, MESSAGE_BYTES_MAX);
+  const outputs = await findOutputsOf(actions, bytes);
+  const there = await tree.find(path);
+  // As the tree has it, an entry is never later than its outputs; what was used since comes into the tree together.
+  const now = Date.now();
+  const kept = [...(outputs?.values() ?? [])].map((item) => msOf(item.mtimeNs));
+  uses.note([path, ...(outputs?.keys() ?? [])]);
+  const value = { op: 'set', path, bytes } as const;
+  await tree.write(path, [value, timeEdit(path, Math.min(now, ...kept))], bytes.length);
+  response.writeHead(there === undefined ? 201 : 200, { 'content-length': 0 }).end();
+}
+
+/** Throws DoorError 400. */
+async function findOutputsOf(actions: Actions, bytes: Uint8Array) {
+  try {
+    return await actions.findOutputsOf(bytes);
+  } catch (error) {
+    if (error instanceof ProtobufError) throw new DoorError(400, `this is no ActionResult: ${error.message}`);
+    throw error;
+  }
+}
+
+export async function remove({ tree, uses, response, address }: CacheCall): Promise<void> {
+  const { path } = parseKey(address);
+  if ((await tree.find(path)) === undefined) throw new DoorError(404, 'there is no such key');
+  await tree.write(path, [{ op: 'remove', path }], 0);
+  uses.forget(path);
+  response.writeHead(204).end();
+}
+
+/** A key needs no folder above it. */
+export async function makeFolder({ tree, request, response }: CacheCall): Promise<void> {
+  if ((await readBody(request)).length > 0) throw new DoorError(415, 'a folder takes no body');
+  await tree.head(HEAD_MS_FRESH);
+  response.writeHead(201).end();
+}
+
+export async function describe({ tree, request, response, address }: CacheCall): Promise<void> {
+  await readBody(request);
+  const item = address.isFolder ? undefined : await tree.find(parseKey(address).path, HEAD_MS_FRESH);
+  if (address.isFolder) await tree.head(HEAD_MS_FRESH);
+  else if (item === undefined) throw new DoorError(404, 'there is no such key');
+  const kind = item === undefined ? '<D:collection/>' : '';
+  const length = item === undefined ? '' : `<D:getcontentlength>${item.bytes}</D:getcontentlength>`;
+  const time = new Date(msOf(item?.mtimeNs)).toUTCString();
+  const href = `/${address.path.split('/').map(encodeURIComponent).join('/')}`;
+  response.writeHead(207, { 'content-type': 'application/xml; charset=utf-8' });
+  response.end(
+    `<?xml version="1.0" encoding="utf-8"?><D:multistatus xmlns:D="DAV:"><D:response><D:href>${href}</D:href><D:propstat><D:prop><D:resourcetype>${kind}</D:resourcetype>${length}<D:getlastmodified>${time}</D:getlastmodified></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>`,
+  );
+}

@@ -1,0 +1,84 @@
+/**
+ * When each value was used last. The tree keeps it as the time of the file; what was used since is kept here, and goes into the tree every
+ * few minutes. An entry of ac/ is never said to be used later than its outputs are, so that it goes before them.
+ */
+import type { TreeEdit, TreeItem } from '@holdfast/client/internal';
+import { type CacheTree, HeadMovedError } from './cache-tree.ts';
+
+/** Half of what a killed door may forget. */
+const KEEP_MS = 5 * 60_000;
+/** More are kept at once. */
+const USED_MAX = 50_000;
+const EDITS_MAX = 1_000;
+const ATTEMPTS_MAX = 3;
+const NS_PER_MS = 1_000_000n;
+
+export class Uses {
+  readonly #tree: CacheTree;
+  readonly #used = new Map<string, number>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(tree: CacheTree) {
+    this.#tree = tree;
+  }
+
+  /** All of them at once. */
+  note(paths: Iterable<string>): void {
+    const now = Date.now();
+    for (const path of paths) this.#used.set(path, now);
+    if (this.#used.size > USED_MAX) void this.keep();
+    this.#timer ??= setTimeout(() => void this.keep(), KEEP_MS).unref();
+  }
+
+  /** ms */
+  of(path: string, { mtimeNs }: Pick<TreeItem, 'mtimeNs'>): number {
+    return Math.max(this.#used.get(path) ?? 0, msOf(mtimeNs));
+  }
+
+  forget(path: string): void {
+    this.#used.delete(path);
+  }
+
+  /** Puts them into the tree. What cannot be kept now is kept later. */
+  async keep(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    // Outputs first: if only a part is kept, an entry is still not later than they are.
+    const all = [...this.#used].sort(([a], [b]) => Number(a.startsWith('ac/')) - Number(b.startsWith('ac/')));
+    for (let at = 0; at < all.length; at += EDITS_MAX) {
+      const some = all.slice(at, at + EDITS_MAX);
+      try {
+        await this.#tree.inTurn(() => this.#keepSome(some));
+      } catch {
+        this.#timer ??= setTimeout(() => void this.keep(), KEEP_MS).unref();
+        return;
+      }
+    }
+  }
+
+  async #keepSome(some: readonly (readonly [string, number])[]): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      const head = await this.#tree.head(attempt === 1 ? undefined : 0);
+      const edits: TreeEdit[] = [];
+      for (const [path, at] of some) {
+        const item = await this.#tree.find(path);
+        if (item !== undefined && msOf(item.mtimeNs) < at) edits.push(timeEdit(path, at));
+      }
+      try {
+        if (edits.length > 0) await this.#tree.apply(edits, head);
+        break;
+      } catch (error) {
+        if (!(error instanceof HeadMovedError) || attempt === ATTEMPTS_MAX) throw error;
+      }
+    }
+    for (const [path, at] of some) if (this.#used.get(path) === at) this.#used.delete(path);
+  }
+}
+
+export function msOf(mtimeNs: bigint | undefined): number {
+  return mtimeNs === undefined ? 0 : Number(mtimeNs / NS_PER_MS);
+}
+
+export function timeEdit(path: string, at: number): TreeEdit {
+  return { op: 'time', path, mtimeNs: BigInt(at) * NS_PER_MS };
+}
