@@ -43,7 +43,7 @@ interface Write {
 }
 
 /** What others committed shows after so long. */
-export const HEAD_MS_MAX = 2_000;
+const HEAD_MS_MAX = 2_000;
 /** For an answer that needs nothing else of the server: it must not tell that all is well when the server is away. */
 export const HEAD_MS_FRESH = 100;
 /** Writes of clients that were all answered by one commit come again about together. */

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { DoorError } from '../door.ts';
 
 /** The folders of the tree. */
-export type KeyKind = 'ac' | 'artifacts' | 'cas' | 'keys';
+type KeyKind = 'ac' | 'artifacts' | 'cas' | 'keys';
 
 export interface CacheKey {
   readonly kind: KeyKind;
