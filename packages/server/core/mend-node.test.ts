@@ -4,7 +4,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { type CanonicalNode, makeNode } from '../../../test/support/canonical-node.ts';
 import { databasePath, nextTurn } from '../../../test/support/embedded-files.ts';
 import { checkDeployment } from '../inspect/check-deployment.ts';
-import type { NodeRow } from './model.ts';
+import { createGeneration } from './generation.ts';
+import { closeFormer } from './mend-node.ts';
+import type { ContentRow, NodeRow } from './model.ts';
 import { readContent } from './read-content.ts';
 import { runGc } from './run-gc.ts';
 import { CALLER, CoreWorld, DAY_MS, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-fixture.ts';
@@ -102,6 +104,28 @@ test('an upload that heals an unproven row leaves no former bytes', async () => 
   expect(await read(middle)).toEqual(middle.content);
   await check(true);
   expect(await check(false)).toMatchObject({ findings: [] });
+});
+
+test('only bytes that are proven to be those of the node go with the row that named them', async () => {
+  const content = (await client.content(middle)) as ContentRow;
+  const { generation, canonicalSize, integrity } = content;
+  const inPack = smallNode(7);
+  await client.send([inPack]);
+  const packed = await client.place(inPack);
+  const other = createGeneration(world.now, 'f'.repeat(20));
+  const keeps = (differs: Partial<ContentRow>, former = other): Promise<boolean> =>
+    world.core.metadata.transact(SPACE, async (tx) => {
+      if (former === other) await tx.insertContent({ ...content, generation: other, ...differs });
+      await closeFormer(tx, former, content, 0);
+      const isKept = (await tx.findContent(former)) !== undefined;
+      if (isKept && former === other) await tx.deleteContent(other);
+      return isKept;
+    });
+  expect(await keeps({ canonicalSize: canonicalSize + 1 })).toBe(true);
+  expect(await keeps({ integrity: integrity.map((byte) => byte ^ 1) })).toBe(true);
+  expect(await keeps({}, generation)).toBe(true);
+  expect(await keeps({ packed: { ...packed, offset: 0 } })).toBe(true);
+  expect(await keeps({})).toBe(false);
 });
 
 test('an upload that heals the row of a parent that waits is told to wait', async () => {

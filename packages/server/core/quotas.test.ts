@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { getUsage } from './get-usage.ts';
-import { judgeQuotas, NOTHING_STORED, type QuotaLimits, type Stored } from './quotas.ts';
+import { judgeQuotas, NOTHING_STORED, type QuotaInput, type QuotaLimits, type Stored } from './quotas.ts';
 import { runGc } from './run-gc.ts';
 import {
   CoreWorld,
@@ -14,6 +14,7 @@ import {
   SPACE,
   smallNode,
 } from './test/core-fixture.ts';
+import { PackClient } from './test/pack-fixture.ts';
 import { updateRootRefs } from './update-root-refs.ts';
 
 let world: CoreWorld;
@@ -265,10 +266,25 @@ describe('a quota of the App', () => {
     expect([world.quotas.app?.stored.nodes, world.quotas.reserved]).toEqual([0, 0]);
   });
 
+  test('is looked at beside that of the Space before a pack is opened', async () => {
+    const open = () => new PackClient(world, false).open([smallNode(1)]);
+    held(0, 0);
+    limit({ maxNodes: 0 });
+    expect(await refusalOf(open())).toContain('the Space would be exceeded');
+    held(0, 10);
+    limit({ maxNodes: 9 });
+    expect(await refusalOf(open())).toContain('the App would be exceeded');
+    held(0, 0);
+    expect((await open()).id).toBeString();
+  });
+
   test('that is exceeded stands against nothing that needs no room', async () => {
     const excess = { holder: 'App', unit: 'nodes', stored: 9, more: 1, limit: 1 } as const;
-    const judge = (more: Stored) => judgeQuotas({ space: undefined, app: { excess } }, more, () => more);
-    expect(await judge({ bytes: 0, nodes: 1 })).toEqual({ kind: 'full', excess });
-    expect(await judge(NOTHING_STORED)).toBeUndefined();
+    const unlimited = () => expect.unreachable('no limit needs this sum');
+    const judge = (more: Stored, app?: QuotaInput['app']) =>
+      judgeQuotas({ space: undefined, app }, more, unlimited);
+    expect(await judge({ bytes: 0, nodes: 1 }, { excess })).toEqual({ kind: 'full', excess });
+    expect(await judge(NOTHING_STORED, { excess })).toBeUndefined();
+    expect(await judge({ bytes: 0, nodes: 1 })).toBeUndefined();
   });
 });

@@ -153,17 +153,19 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     const nodes = nodesOf(12);
     await publish(nodes);
     const { generation: unreadable } = (await world.row(nodes[5]!))!;
-    const away = (isAway: (generation: string) => boolean): Core => ({
+    const reading = (read: Core['content']['read']): Core => ({
       ...world.core,
-      content: {
-        ...world.core.content,
-        read: async (object, ...given) => {
-          if (isAway(object.generation)) throw new StoreUnavailable('planted: not now');
-          return world.core.content.read(object, ...given);
-        },
-      },
+      content: { ...world.core.content, read },
     });
+    const away = (isAway: (generation: string) => boolean): Core =>
+      reading(async (object, ...given) => {
+        if (isAway(object.generation)) throw new StoreUnavailable('planted: not now');
+        return world.core.content.read(object, ...given);
+      });
     await expect(packAll(away(() => true))).rejects.toThrow('planted');
+    const broken = reading(() => Promise.reject(new Error('planted: a fault')));
+    await expect(packAll(broken)).rejects.toThrow('planted: a fault');
+    expect(await packAll(reading(async () => new Uint8Array(1)))).toBe(0);
     expect(await packAll(away((generation) => generation === unreadable))).toBe(11);
     expect(await storageOf(nodes[5]!)).toBe('object');
     await expectWhole(nodes);

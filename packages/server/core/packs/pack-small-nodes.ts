@@ -26,7 +26,7 @@ import { createGeneration } from '../generation.ts';
 import type { ContentRow, Generation, NodeRow, PackPlace, Space } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { sha256Hex } from '../sha256.ts';
-import { isDamage, StoreUnavailable } from '../store-failure.ts';
+import { StoreUnavailable } from '../store-failure.ts';
 import type { CompactionStep } from './compact-packs.ts';
 import {
   createOwnPackGeneration,
@@ -203,7 +203,7 @@ async function readSound(core: Core, space: Space, content: ContentRow): Promise
     const { codec, stored, hash } = record;
     return core.packs.digestOf(codec, canonicalSize, stored) === hash ? record : undefined;
   } catch (error) {
-    if (isProofOfRot(error) || isDamage(error) || error instanceof NodeFormatError) return undefined;
+    if (isProofOfRot(error) || error instanceof NodeFormatError) return undefined;
     throw error;
   }
 }
