@@ -1,19 +1,34 @@
 /** Guards that no test can notice, and why they stand all the same. */
+const SAVES_TIME = 'It saves time, and decides nothing.';
+const STATES_A_RULE = 'No path leads there: it states what the types cannot.';
+const SUM_COMES_FIRST = 'A row with such a count has another sum, and is refused before.';
+
 export const EXPLAINED: Readonly<Record<string, string>> = {
-  "packages/server/core/upload-token.ts: if (typeof expiresAt !== 'number' || !Number.isSafeInteger(expiresAt)) throw notOurs(); [1]":
-    'Only the server signs tokens: no client can make one with such a field.',
-  'packages/server/core/release-bytes.ts: if (uncollectedBytes < COLLECT_BYTES) return; [0]':
-    'It saves time, and decides nothing.',
+  'packages/server/core/check-quotas.ts: if (excess !== undefined || !found.isAppLimited) return excess; [1]':
+    SAVES_TIME,
+  "packages/server/core/contents.ts: assertInvariant(row.waitingTouchedAt === 0, 'a rotten row never waits'); [0]":
+    STATES_A_RULE,
+  "packages/server/core/edges.ts: assertCount(childRefCount, 'childRefCount'); [0]": SUM_COMES_FIRST,
+  "packages/server/core/edges.ts: assertCount(left, 'a count of loose edges'); [0]": SUM_COMES_FIRST,
+  "packages/server/core/edges.ts: assertCount(left, 'childRefCount'); [0]": SUM_COMES_FIRST,
+  'packages/server/core/packs/compact-packs.ts: if (last === undefined || rows.length < BATCH_RECORDS_MAX) return live; [1]':
+    SAVES_TIME,
+  "packages/server/core/packs/pack-decision.ts: assertInvariant(pack.state === 'judging' && pack.publishedCount === from, 'records are published in order'); [0]":
+    STATES_A_RULE,
+  'packages/server/core/packs/pack-small-nodes.ts: if (bytes >= READ_BYTES_MAX || (record !== undefined && !builder.add(record))) return end(); [0]':
+    'It bounds how long a step takes: the pack itself has a smaller limit.',
+  "packages/server/core/packs/pack-small-nodes.ts: if (end !== bytes.length) throw new Error('a pack does not end with its last record; nothing was moved'); [0]":
+    STATES_A_RULE,
+  'packages/server/core/purge-space.ts: if ((await findRoom()) === 0) return 0; [0]': SAVES_TIME,
   "packages/server/core/read-nodes.ts: if (packed === undefined) throw new Error('this content is no record of a pack'); [0]":
     'For the type checker: the caller has looked.',
-  'packages/server/core/stray-objects.ts: if (old.length === 0) return []; [0]':
-    'It saves a call that would do nothing.',
+  'packages/server/core/run-gc.ts: if (findRoom() <= 0) return; [0]': SAVES_TIME,
+  'packages/server/core/run-gc.ts: if (found.found < limit) return; [0]': SAVES_TIME,
+  'packages/server/core/signer.ts: if (this.#taken !== undefined && areEqual(taken, this.#taken)) return; [0]':
+    SAVES_TIME,
+  'packages/server/core/stray-objects.ts: if (old.length === 0) return []; [0]': SAVES_TIME,
   "packages/server/core/update-root-refs.ts: assertInvariant(refusal?.kind !== 'reserve', 'room for a commit is reserved before'); [0]":
-    'No path leads there: it states what the types cannot.',
-  "packages/server/core/edges.ts: assertCount(left, 'childRefCount'); [0]":
-    'A row with such a count has another sum, and is refused before.',
-  "packages/server/core/upload-token.ts: if (typeof expiresAt !== 'number' || !Number.isSafeInteger(expiresAt)) throw notOurs(); [2]":
-    'Only the server signs tokens: no client can make one with such a field.',
-  "packages/server/core/packs/pack-decision.ts: assertInvariant(pack.state === 'judging' && pack.publishedCount === from, 'records are published in order'); [0]":
-    'No path leads there: it states what the types cannot.',
+    STATES_A_RULE,
+  'packages/server/core/upload-token.ts: if (dot <= 0 || token.length > UPLOAD_TOKEN_CHARACTERS_MAX) throw notOurs(); [0]':
+    'Without a dot no signature fits.',
 };

@@ -1,7 +1,7 @@
 /** Runs test files on a copy of the sources. */
 
 /** Only ends what hangs: a guard may be what ends a loop. */
-const TESTS_MS_MAX = 540_000;
+const TESTS_MS_MAX = 300_000;
 
 /** Whether the test files pass, one after the other. The first test that fails ends the run. */
 export async function runTests(

@@ -75,7 +75,7 @@ export async function leaseNodes(
     const results = limitChildHashes(
       hashes.map((hash) => toResult(leased.get(hash) ?? { kind: 'absent', hash })),
     );
-    if (pack === undefined || !isStillAbsent) return { results };
+    if (pack === undefined) return { results };
     return { results, pack: await instruct(core, space, pack, urls) };
   }
 }

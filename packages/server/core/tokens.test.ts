@@ -73,14 +73,43 @@ test('any text at all is refused, never a crash', () => {
   );
 });
 
-test.each([[''], ['.'], ['{}'], ['[]'], ['["x"]'], ['null'], ['[1,2,3,4,5]']])(
-  'a signed payload that is no grant is refused: %s',
-  (json) => {
-    const payload = Buffer.from(json).toString('base64url');
-    const token = `${payload}.${hmac('upload-url', payload).toString('base64url')}`;
-    expect(codeOf(() => parseUploadToken(signer, token))).toBe('FORBIDDEN');
-  },
-);
+/** As if the server had signed it. */
+const tokenOf = (text: string): string => {
+  const payload = Buffer.from(text).toString('base64url');
+  return `${payload}.${hmac('upload-url', payload).toString('base64url')}`;
+};
+const FIELDS = ['0'.repeat(32), 'a'.repeat(64), 1, 'app', 'space', ['x', null]] as const;
+const withField = (index: number, value: unknown): string =>
+  JSON.stringify(FIELDS.with(index, value as never));
+
+test('a signed payload of the right fields is a grant', () => {
+  for (const length of [5, 6])
+    expect(codeOf(() => parseUploadToken(signer, tokenOf(JSON.stringify(FIELDS.slice(0, length)))))).toBe(
+      'accepted',
+    );
+  expect(codeOf(() => parseUploadToken(signer, tokenOf(withField(1, 'a'.repeat(32)))))).toBe('accepted');
+});
+
+test.each([
+  ...[[''], ['.'], ['{}'], ['[]'], ['["x"]'], ['null'], ['[1,2,3,4,5]']],
+  ...[[JSON.stringify(FIELDS.slice(0, 4))], [JSON.stringify([...FIELDS, 1])]],
+  ...[[withField(0, 0)], [withField(0, 'x')], [withField(1, 1)], [withField(1, 'a')]],
+  ...[[withField(2, '1')], [withField(2, 1.5)], [withField(3, 1)], [withField(4, null)]],
+  ...[[withField(5, 'xy')], [withField(5, ['x'])], [withField(5, [1, 'x'])], [withField(5, ['x', 1])]],
+  [withField(3, 'x'.repeat(8192))],
+])('a signed payload that is no grant is refused: %s', (json) => {
+  expect(codeOf(() => parseUploadToken(signer, tokenOf(json)))).toBe('FORBIDDEN');
+});
+
+test('a signed cursor of another version is refused', () => {
+  const scope = { appId: 'app', spaceId: 'space' };
+  const cursor = formatRootRefCursor(signer, scope, 'docs', { revision: 1, after: 'a'.repeat(64) });
+  const payload = Buffer.from(cursor, 'base64url').subarray(0, 41);
+  payload[0] = 2;
+  const signature = hmac('cursor', `app\0space\0docs\0${payload.toString('hex')}`);
+  const other = Buffer.concat([payload, signature]).toString('base64url');
+  expect(codeOf(() => parseRootRefCursor(signer, scope, 'docs', other))).toBe('INVALID_REQUEST');
+});
 
 test('a cursor gives back its position in its own scope and in no other', () => {
   fc.assert(

@@ -195,6 +195,17 @@ test('the aggregate may reach 2^53 - 1 and not pass it', async () => {
   expect((await world.row(a))?.rootRefCount).toBe(MOST);
 });
 
+test('a balance may reach 2^53 - 1 in its domain and not pass it, whatever the aggregate', async () => {
+  const [a] = threeNodes();
+  await world.publish(a);
+  await setRootRefCount(a, 'most', MOST);
+  await commit('one', [[a, -10]], 'least');
+  expect(await failureOf(commit('two', [[a, 1]], 'most'))).toMatchObject({
+    code: 'CONFLICT',
+    message: expect.stringContaining('in this refDomain'),
+  });
+});
+
 test('a walk shows the balances of its first page whatever is committed in between', async () => {
   const [a, b, c] = threeNodes();
   await world.publish(a, b, c);

@@ -1,13 +1,13 @@
 /** A judgement that gives way to others, and goes on where it stopped. */
 
 import { expect, test } from 'bun:test';
-import { MIB_BYTES } from '@holdfast/protocol';
+import { HASH_BYTES, MIB_BYTES, NODE_REFS_MAX, PACK_REFS_MAX } from '@holdfast/protocol';
 import { makeNode } from '../../../../test/support/canonical-node.ts';
 import { makePack, packed, plain } from '../../../../test/support/planted-pack.ts';
 import { unzstd } from '../../engine/unzstd.ts';
 import { SPACE } from '../test/core-fixture.ts';
 import { PackJudgements } from './judge-pack.ts';
-import type { JudgingTurns, PackObject, PackStore } from './pack-ports.ts';
+import type { JudgedPack, JudgingTurns, PackObject, PackStore } from './pack-ports.ts';
 
 const PACK = `${'0'.repeat(11)}1${'0'.repeat(20)}`;
 const LIMITS = { nodeBytesMax: 8 * MIB_BYTES };
@@ -18,7 +18,7 @@ const nodes = [parent, ...leaves];
 const records = nodes.map((node, index) =>
   index === 5 ? { ...plain(node), stored: node.bytes.map((byte) => byte ^ 1) } : packed(node),
 );
-const bytes = makePack(records);
+const thePack = makePack(records);
 
 interface Watched {
   readonly turns: JudgingTurns;
@@ -47,7 +47,7 @@ function givingWay(each: number): Watched {
 }
 
 /** A store with this pack; `version` of its object tells what reads differently. */
-function storeOf(versions: readonly string[] = ['']): PackStore {
+function storeOf(versions: readonly string[] = [''], bytes = thePack): PackStore {
   let reads = 0;
   const store: Partial<PackStore> = {
     inspect(_space, _generation, judge) {
@@ -92,4 +92,27 @@ test('another object under the same key is judged from its beginning', async () 
     ({ integrity }) => Buffer.from(integrity).toString().split(' ')[0],
   );
   expect(new Set(versions)).toEqual(new Set(['third']));
+});
+
+test('who asks while a pack is judged gets that judgement', async () => {
+  const store = storeOf();
+  const judgements = new PackJudgements(unzstd, givingWay(1_000).turns);
+  const judge = () => judgements.judge(store, SPACE, PACK, LIMITS);
+  const first = judge();
+  await Promise.resolve();
+  await Promise.resolve();
+  const second = judge();
+  expect(await second).toBe((await first) as JudgedPack);
+});
+
+test('the record that passes the limit of refs is no record of the pack', async () => {
+  const most = Array.from({ length: NODE_REFS_MAX }, () => parent.hash);
+  const full = Array.from({ length: PACK_REFS_MAX / NODE_REFS_MAX + 1 }, (_, index) =>
+    makeNode(`node ${index}`, { refs: most }),
+  );
+  const { judging } = judgeWith(givingWay(1_000).turns, storeOf([''], makePack(full.map(plain))));
+  const judged = await judging;
+  expect(judged?.verdicts.broken).toBeDefined();
+  expect(judged?.verdicts.hashes.length).toBe((full.length - 1) * HASH_BYTES);
+  expect(judged?.records.length).toBe(full.length - 1);
 });
