@@ -28,7 +28,7 @@ import {
   SPACE,
   smallNode,
 } from './test/core-fixture.ts';
-import { beforeTransactions, PackClient, statesOf, withPacks } from './test/pack-fixture.ts';
+import { beforeTransactions, PackClient, statesOf, withPacks, withRows } from './test/pack-fixture.ts';
 import { updateRootRefs } from './update-root-refs.ts';
 
 /** Only ends what would go on for ever. */
@@ -55,17 +55,6 @@ const faulty = (): never => {
   throw new Error('planted: a fault');
 };
 
-/** The same core, whose rows are asked by these. */
-function withRows(core: Core, rows: Partial<Core['metadata']>): Core {
-  const metadata = new Proxy(core.metadata, {
-    get(target, name) {
-      if (name in rows) return Reflect.get(rows, name);
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
-  return { ...core, metadata };
-}
 const withBytes = (content: Partial<Core['content']>): Core => ({
   ...world.core,
   content: { ...world.core.content, findNow: () => undefined, ...content },

@@ -1,6 +1,7 @@
 /** Compaction: what it moves, when, and what it must never lose or double (core/packs/README.md). */
 import { describe, expect, test } from 'bun:test';
 import { Readable } from 'node:stream';
+import { PACK_RECORDS_MAX } from '@holdfast/protocol';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
 import { packed, plain } from '../../../../test/support/planted-pack.ts';
 import type { Core } from '../core.ts';
@@ -19,6 +20,7 @@ import {
   statesOf,
   usePackWorld,
   withPacks,
+  withRows,
 } from '../test/pack-fixture.ts';
 import { compactPacks, moveLive } from './compact-packs.ts';
 
@@ -139,6 +141,19 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     expect(new Set(await Promise.all(live.map(async (node) => (await client.place(node)).pack))).size).toBe(
       1,
     );
+    await expectWhole(live);
+  });
+
+  test('a pack that no longer fits beside the others is left to the next step', async () => {
+    const live = manyNodes(2);
+    for (const [index, node] of live.entries()) await wornPack([node], manyNodes(30, 10 + index));
+    const core = withRows(world.core, {
+      async findPacksToCompact(wanted) {
+        const found = await world.core.metadata.findPacksToCompact(wanted);
+        return found.map((each) => ({ ...each, use: { ...each.use, liveRecords: PACK_RECORDS_MAX } }));
+      },
+    });
+    expect(await compactPacks(core, new Set())).toMatchObject({ moved: 1 });
     await expectWhole(live);
   });
 

@@ -158,24 +158,30 @@ export function withPacks(core: Core, packs: Partial<PackStore>): Core {
   return { ...core, content: { ...core.content, packs: { ...core.content.packs, ...packs } } };
 }
 
-/** The same core; `before` is awaited before each transaction of that body, told how many there were. */
-export function beforeTransactions(core: Core, body: unknown, before: (earlier: number) => unknown): Core {
-  let count = 0;
+/** The same core, with verbs of its rows replaced. */
+export function withRows(core: Core, rows: Partial<Core['metadata']>): Core {
   const metadata = new Proxy(core.metadata, {
     get(target, name) {
-      const value: unknown = Reflect.get(target, name, target);
-      if (name !== 'transact') return typeof value === 'function' ? value.bind(target) : value;
-      return async (...given: Parameters<typeof target.transact>) => {
-        if (given[1] === body) {
-          const earlier = count;
-          count += 1;
-          await before(earlier);
-        }
-        return target.transact(...given);
-      };
+      const value: unknown = name in rows ? Reflect.get(rows, name) : Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
     },
   });
   return { ...core, metadata };
+}
+
+/** The same core; `before` is awaited before each transaction of that body, told how many there were. */
+export function beforeTransactions(core: Core, body: unknown, before: (earlier: number) => unknown): Core {
+  let count = 0;
+  return withRows(core, {
+    async transact(...given) {
+      if (given[1] === body) {
+        const earlier = count;
+        count += 1;
+        await before(earlier);
+      }
+      return core.metadata.transact(...given);
+    },
+  });
 }
 
 /** So many small nodes, all different. */
