@@ -17,7 +17,7 @@ export const EPOCH_INTERVAL_MS = 3_600_000;
 export const REVISION_STEP = 2 ** 40;
 
 type Stores = {
-  readonly metadata: Pick<MetadataStore, 'findNote' | 'setNote'>;
+  readonly metadata: Pick<MetadataStore, 'findNote' | 'raiseNote'>;
   readonly content: Pick<ContentStore, 'epoch'>;
 };
 
@@ -38,10 +38,13 @@ export async function readEpochs({ metadata, content }: Stores): Promise<Epochs 
 export const isBehind = (epochs: Epochs | undefined): boolean =>
   epochs !== undefined && epochs.rows < epochs.store;
 
-/** Moves both on, past what either has seen. The rows first: a crash between leaves them ahead. */
+/**
+ * Moves both on, past what either has seen. The rows first: a crash between leaves them ahead. The rows are only raised, because
+ * servers that start together may have seen different epochs, and rows behind their bucket keep every server from starting.
+ */
 export async function moveEpoch({ metadata, content }: Stores, { rows, store }: Epochs): Promise<void> {
   const next = Math.max(rows, store) + 1;
-  await metadata.setNote(EPOCH_NOTE, String(next));
+  await metadata.raiseNote(EPOCH_NOTE, next);
   await content.epoch?.write(next);
 }
 

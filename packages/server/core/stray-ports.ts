@@ -22,6 +22,8 @@ export interface StrayPort {
   findNote(name: string): Awaitable<string | undefined>;
   /** Replaces the earlier one. Any text that `assertNote` takes, also an empty one. Durable when it resolves. */
   setNote(name: string, value: string): Promise<void>;
+  /** As `setNote`, of a whole number: a larger one stays. Where several servers share the rows, this is one step. */
+  raiseNote(name: string, value: number): Promise<void>;
 }
 
 /** PostgreSQL keeps no NUL in a text, and no engine half a surrogate pair. */

@@ -166,8 +166,8 @@ test('the rows have a new epoch before their bucket, and are read after it', asy
   const stores = {
     metadata: {
       findNote: async () => rows,
-      setNote: async (_name: string, value: string) => {
-        rows = value;
+      raiseNote: async (_name: string, value: number) => {
+        rows = String(value);
         order.push('rows');
       },
     },

@@ -32,8 +32,8 @@ function makeCall(failing?: string): OperationCall {
       const value = Reflect.get(target, name, target) as unknown;
       if (typeof value !== 'function') return value;
       return async (...args: unknown[]) => {
-        if (name === 'raiseRevisions' || name === 'setNote')
-          step(name === 'setNote' ? `note ${args[0]}` : name);
+        if (name === 'raiseRevisions' || name === 'setNote' || name === 'raiseNote')
+          step(name === 'raiseRevisions' ? name : `note ${args[0]}`);
         return (value as (...given: unknown[]) => unknown).apply(target, args);
       };
     },

@@ -65,6 +65,11 @@ export function testStrayRows(subject: StoreUnderTest): void {
     expect(await store.findNote('plac')).toBeUndefined();
   });
 
+  test('a number in a note is raised only', async () => {
+    for (const value of [9, 11, 10, 3]) await subject.store.raiseNote('number', value);
+    expect(await subject.store.findNote('number')).toBe('11');
+  });
+
   test('raised revisions are those of all domains, also of new ones, and of no earlier page', async () => {
     const other = { appId: 'other', spaceId: 'other' };
     const revisionOf = (space: typeof SPACE, domain: string) =>

@@ -353,6 +353,10 @@ export class PostgresMetadataStore implements MetadataStore {
     return this.#tombstones.setNote(name, value);
   }
 
+  raiseNote(name: string, value: number): Promise<void> {
+    return this.#tombstones.raiseNote(name, value);
+  }
+
   /** Leaves the pool open, because it may serve other stores: the caller closes it. */
   async close(): Promise<void> {
     await this.#transactions.close();

@@ -43,6 +43,7 @@ const SQL = {
     ON CONFLICT (name) DO UPDATE SET value = (notes.value::bigint + $1::bigint)::text, row_sum = NULL`,
   findNote: 'SELECT value, row_sum FROM notes WHERE name = $1',
   setNote: SET_NOTE,
+  raiseNote: `${SET_NOTE} WHERE notes.value::bigint < excluded.value::bigint`,
 } as const;
 
 /** What a domain without a row is at. It changes only while no server runs, so a process reads it once. */
@@ -108,5 +109,10 @@ export class PostgresTombstones implements StrayPort {
   async setNote(name: string, value: string): Promise<void> {
     assertNote(name, value);
     await this.#pool.run('keeping a note', SQL.setNote, [name, value, sharedSum(name, value)]);
+  }
+
+  async raiseNote(name: string, value: number): Promise<void> {
+    const text = String(value);
+    await this.#pool.run('raising a note', SQL.raiseNote, [name, text, sharedSum(name, text)]);
   }
 }

@@ -318,6 +318,11 @@ export class SqliteMetadataStore implements MetadataStore {
     await this.#writer.setStoreValue(`note-${name}`, value);
   }
 
+  /** One process alone moves a number of a data folder on. */
+  async raiseNote(name: string, value: number): Promise<void> {
+    if (Number(this.findNote(name) ?? -1) < value) await this.setNote(name, String(value));
+  }
+
   findStoreValue(name: string): string | undefined {
     return this.#read(() => {
       const row = this.#reads.findStoreValue.get(name);
