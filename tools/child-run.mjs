@@ -6,8 +6,6 @@ import { readFileSync } from 'node:fs';
 const OUTPUT_KEPT_CHARS_MAX = 1024 * 1024;
 /** What a program that has ended left behind may hold its output open; so long it is still listened to. */
 const OUTPUT_AFTER_EXIT_MS_MAX = 2000;
-/** The kernel forgets what a program used when it is gone, so it is asked so often meanwhile. */
-const USED_ASKED_EVERY_MS = 200;
 /** Linux counts in these, whatever the clock of the kernel. */
 const MS_PER_TICK = 10;
 /** Between the wish that a program ends and its end by force. */
@@ -60,16 +58,26 @@ export function showErrors(child, show) {
   return kept.read;
 }
 
-/** The CPU time of a process and of its children that have ended; undefined where the kernel does not tell. */
-export function readCpuMs(pid) {
+/** The CPU time of what this process has started, and of all below that, as far as it has ended; undefined if this is no Linux. */
+export function readCpuMs() {
   try {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1).split(' ');
-    // utime, stime, cutime, cstime: the fields 14 to 17, of which the first two stand before the split.
-    return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) * MS_PER_TICK;
+    const fields = readFileSync('/proc/self/stat', 'utf8').split(') ').at(-1).split(' ');
+    // cutime and cstime: the fields 16 and 17, of which two stand before the split.
+    return (Number(fields[13]) + Number(fields[14])) * MS_PER_TICK;
   } catch {
-    // It is over, or this is no Linux.
     return undefined;
   }
+}
+
+let countedCpuMs = 0;
+
+/** The CPU time of a child that has just ended. */
+function takeCpuMs() {
+  const cpuMs = readCpuMs();
+  if (cpuMs === undefined) return undefined;
+  const usedMs = cpuMs - countedCpuMs;
+  countedCpuMs = cpuMs;
+  return usedMs;
 }
 
 /** To the program and all it started. */
@@ -121,9 +129,9 @@ function waitForEnd(child, command, timeoutMs, show) {
       show(text);
     };
     let cpuMs;
-    const clock = setInterval(() => {
-      cpuMs = readCpuMs(child.pid) ?? cpuMs;
-    }, USED_ASKED_EVERY_MS);
+    child.on('exit', () => {
+      cpuMs = takeCpuMs();
+    });
     // Not by spawn's own option, whose timer outlives a program that is not there.
     const timer = setTimeout(() => {
       add(`\nkilled after ${timeoutMs / 1000} s: more means it hangs`);
@@ -131,7 +139,6 @@ function waitForEnd(child, command, timeoutMs, show) {
     }, timeoutMs);
     const end = (why) => {
       clearTimeout(timer);
-      clearInterval(clock);
       if (why !== undefined) add(`\n${why}\n`);
       resolve({ ok: why === undefined, output: kept.read(), cpuMs });
     };

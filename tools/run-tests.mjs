@@ -320,7 +320,7 @@ export async function runTests(options) {
     const measured = run.done.map(({ name, tookMs, cpuMs }) => [name, { ms: tookMs, cpuMs }]);
     writeTimes(root, new Map(measured), [...checks.map(([name]) => name), ...findTestFiles(root)]);
   }
-  const cpuMs = readCpuMs(process.pid);
+  const cpuMs = readCpuMs();
   const used = cpuMs === undefined ? '' : `, with ${formatDuration(cpuMs)} of CPU`;
   console.log(`\ntook ${formatDuration(Date.now() - run.startedAt)}${used}`);
   for (const { file, output } of run.flaky) {

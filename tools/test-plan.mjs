@@ -1,7 +1,7 @@
 // Which test files and checks run side by side, in which order, and how long the rest may take. Pure: no clock, no process.
 
-/** Of one whose times nobody wrote down. */
-const UNKNOWN_TIMES = { ms: 4000, cpuMs: 3000 };
+/** Of one whose times nobody wrote down: the median of those that somebody did. */
+const UNKNOWN_TIMES = { ms: 2000, cpuMs: 1000 };
 /** What starts may ask for so much more than the cores have: nothing uses its share all the time. */
 const CORES_SHARE_MAX = 1.25;
 /** Even what only waits costs something. */

@@ -78,7 +78,6 @@ const nearLimits = [0, 1, CHUNK_BYTES_MIN, 1_048_576, CHUNK_BYTES_MAX, 2 * CHUNK
 );
 
 test.each([
-  ['three of 3.5 MB', [3_500_000, 3_500_000, 3_500_000]],
   ['five of 2 MB', [2_000_000, 2_000_000, 2_000_000, 2_000_000, 2_000_000]],
   ['eight of 3.5 MB', Array.from({ length: 8 }, () => 3_500_000)],
   ['around every limit', nearLimits],
@@ -104,5 +103,5 @@ test('any mix of sizes, in any room', async () => {
     memoryBytesMax: fc.oneof(fc.integer({ min: 1, max: 5_000_000 }), fc.integer({ min: 1, max: 64_000_000 })),
     parallelMax: fc.integer({ min: 1, max: 64 }),
   });
-  await fc.assert(fc.asyncProperty(mix, room, checkAllJobs), { numRuns: 10 });
+  await fc.assert(fc.asyncProperty(mix, room, checkAllJobs), { numRuns: 5 });
 });
