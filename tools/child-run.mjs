@@ -2,16 +2,16 @@
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-/** Of each program the end is kept, in characters: more than any good run prints. */
+/** Characters that are kept of the end of each output: more than any good run prints. */
 const OUTPUT_KEPT_CHARS_MAX = 1024 * 1024;
-/** What a program that has ended left behind may hold its output open; so long it is still listened to. */
+/** How long to listen after a program has ended: its children may hold its output open. */
 const OUTPUT_AFTER_EXIT_MS_MAX = 2000;
 /** Linux counts in these, whatever the clock of the kernel. */
 const MS_PER_TICK = 10;
 /** Between the wish that a program ends and its end by force. */
 const END_MS_MAX = 3000;
 
-/** What runs now, and its end. @type {Map<import('node:child_process').ChildProcess, Promise<unknown>>} */
+/** Children that run, each with its end. @type {Map<import('node:child_process').ChildProcess, Promise<unknown>>} */
 const underWay = new Map();
 
 /** Gives what `stream` brings to `keep`, decoded. */
@@ -98,7 +98,7 @@ export async function endAllRuns(signal) {
   }, END_MS_MAX);
   await Promise.all(underWay.values());
   clearTimeout(timer);
-  // Of a program that ended there may be children left that did not listen.
+  // Children of a program that ended may be left, because they did not listen.
   for (const child of children) signalGroup(child, 'SIGKILL');
 }
 

@@ -12,7 +12,7 @@ const CI_COMMAND = /^::\w+/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: it is colour that is taken away
 const COLOUR = /\x1b\[[0-9;]*m/g;
 
-/** Of what stands before a passed test: an error nobody caught, which belongs to no test. */
+/** An error before a passed test that nobody caught: it belongs to no test. */
 function findUnhandled(lines) {
   const found = [];
   let frames = 0;
@@ -26,7 +26,7 @@ function findUnhandled(lines) {
 }
 
 /**
- * Leaves out of a test file's output all that passed tests printed. What stands before a `(fail)` line belongs to it; what
+ * Leaves out of a test file's output all that passed tests printed. Lines before a `(fail)` line belong to it; what
  * stands at the end, after the last result, may be why the file died.
  * @param {string} output
  * @returns {string}

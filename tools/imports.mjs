@@ -1,4 +1,4 @@
-// What a test file imports, itself and through others: which tests a change concerns, and which open nothing.
+// Finds what a test file imports, itself and through others: which tests a change concerns, and which open nothing.
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 

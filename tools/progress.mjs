@@ -2,7 +2,7 @@
 
 const DRAWN_EVERY_MS = 1000;
 const SAID_EVERY_MS = 20_000;
-/** Of a terminal that does not say how wide it is. */
+/** The width of a terminal that does not say how wide it is. */
 const COLUMNS_UNKNOWN = 80;
 const CLEAR_LINE = '\r\x1b[2K';
 

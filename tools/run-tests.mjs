@@ -25,10 +25,10 @@ import {
 const FILE_TIMEOUT_MS = 20 * 60 * 1000;
 /** Only ends what hangs: many times what any test takes that does not ask for more. */
 const TEST_TIMEOUT_MS = 300_000;
-/** What is shown once more: of one file or check, and of all together. */
+/** How much is shown once more: of one file or check, and of all together. */
 const SHOWN_AGAIN_CHARS_MAX = 8000;
 const ALL_SHOWN_AGAIN_CHARS_MAX = 48_000;
-/** So many run side by side for each core at most, however little they do: each has its memory. */
+/** Tasks side by side for each core, however little they do: each has its memory. */
 const TASKS_PER_CORE_MAX = 3;
 /** More files than this are not run once more: their fault is not an accident. */
 const FILES_AGAIN_MAX = 12;
@@ -55,7 +55,7 @@ function readCounts(report, ok) {
   return { passed: tests - failed - skipped, failed: ok || failed > 0 ? failed : 1, skipped };
 }
 
-/** Of a tag of the report. */
+/** The counts in a tag of the report. */
 function countIn(tag) {
   const count = (name) => Number(new RegExp(`\\b${name}="(\\d+)"`).exec(tag)?.[1] ?? 0);
   return { tests: count('tests'), failed: count('failures') + count('errors'), skipped: count('skipped') };
@@ -69,7 +69,7 @@ function readFileCounts({ files, report }) {
   return new Map(found.filter(([, tag]) => tag !== undefined).map(([file, tag]) => [file, countIn(tag)]));
 }
 
-/** Which of the files of a task are not good: those of which the report says so; all, where it does not tell. */
+/** The files of a task that are not good, as its report says; all of them if it does not tell. */
 function findBroken(task) {
   if (task.files.length === 1) return task.files;
   const counts = readFileCounts(task);
@@ -77,7 +77,7 @@ function findBroken(task) {
   return broken.length > 0 ? broken : task.files;
 }
 
-/** What a task counts without these of its files. */
+/** The counts of a task without these of its files. */
 function countOthers(task, files) {
   if (files.length === task.files.length) return NO_COUNTS;
   const others = [...readFileCounts(task)].filter(([file]) => !files.includes(file));
@@ -112,7 +112,7 @@ function findTasks({ root, bun, checks, filters, isQuick, remembers, reportFolde
     const fileTimes = times.get(file) ?? (isQuick ? QUICK_TIMES : undefined);
     files.push({ name: file, times: fileTimes, isAlone: order.isAlone, engines });
   }
-  // Who asks for some files wants to see them one by one, and times are measured of each.
+  // With filters each file is shown by itself, and times are measured of each.
   const groups = filters.length > 0 || remembers ? files.map((file) => [file]) : groupShort(files);
   for (const [index, group] of groups.entries()) {
     const names = group.map(({ name }) => name);
@@ -232,7 +232,7 @@ class TestRun {
 
   /**
    * Runs each failed test file once more, when nothing else runs. A file that passes then met a busy machine, or needs a mend:
-   * the run passes and names it. So many that fail are no accident, and stay as they are.
+   * the run passes and names it. More than FILES_AGAIN_MAX are no accident, and stay as they are.
    */
   async runBrokenAgain() {
     const tests = this.broken.filter(({ task }) => !task.isCheck);

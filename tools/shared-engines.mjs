@@ -1,4 +1,4 @@
-// What test files share over one `npm test`: which files need which engine, program of the distribution or build, installing
+// Engines and programs that test files share over one `npm test`: which files need which engine, program of the distribution or build, installing
 // what is missing, and starting or building each once, beside the files that need none.
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ const DOORS = new Map([
   [join('proof', 'protocol', 'check-model.ts'), 'spin'],
   [join('test', 'support', 'holdfast-command.ts'), 'holdfast'],
 ]);
-/** What the distribution has; `postgres` comes from npm. */
+/** Installers of what the distribution has; `postgres` comes from npm. */
 const INSTALLERS = new Map([
   ['ceph', join('tools', 'install-ceph.mjs')],
   ['chromium', join('tools', 'install-chromium.mjs')],

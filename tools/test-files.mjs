@@ -21,7 +21,7 @@ export function findTestFiles(root, folder = root) {
   });
 }
 
-/** What a test file asks for: `alone`, the machine to itself. */
+/** The wish of a test file: `alone` asks for the machine to itself. */
 export function readOrder(root, file) {
   const text = readFileSync(join(root, file), 'utf8').split(FIRST_IMPORT, 1)[0];
   const words =

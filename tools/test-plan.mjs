@@ -1,21 +1,21 @@
-// Which test files and checks run side by side, in which order, and how long the rest may take. Pure: no clock, no process.
+// Plans which test files and checks run side by side, in which order, and how long the rest may take. Pure: no clock, no process.
 
-/** Of one whose times nobody wrote down: the median of those that somebody did. */
+/** The times of a file that nobody timed: the median of those that were. */
 const UNKNOWN_TIMES = { ms: 2000, cpuMs: 1000 };
-/** What starts may ask for so much more than the cores have: nothing uses its share all the time. */
+/** Tasks together may ask for this many times the cores: none uses its share all the time. */
 const CORES_SHARE_MAX = 1.25;
 /** Even what only waits costs something. */
 const SHARE_MIN = 0.1;
-/** Of what is late, so much of the time it has run is still to come, as far as anybody knows. */
+/** A late task is expected to take this share of its time so far once more. */
 const LATE_SHARE = 0.2;
 const LEFT_MS_MIN = 1000;
 /** A longer file gains little by sharing a process, and one that fails is found sooner in one of its own. */
 const SHORT_MS_MAX = 2000;
 /** As long as its files would take by themselves: longer groups would be what is waited for at the end. */
 const GROUP_MS_MAX = 15_000;
-/** Of what its files would take by themselves. */
+/** The time of a group, as a share of what its files would take by themselves. */
 const GROUPED_SHARE = 0.5;
-/** Of how fast this run is, little is known until so much of it was expected to be over. */
+/** The pace of a run is little known until this much of it was expected to be over. */
 const PACE_KNOWN_AFTER_MS = 30_000;
 
 /**
@@ -58,7 +58,7 @@ function isShort({ times, isAlone = false, engines }) {
   return times !== undefined && times.ms <= SHORT_MS_MAX && !isAlone && engines.length === 0;
 }
 
-/** What a group takes. @param {readonly {times?: {ms: number, cpuMs: number}}[]} files */
+/** The times of a group. @param {readonly {times?: {ms: number, cpuMs: number}}[]} files */
 export function findGroupTimes(files) {
   const [first] = files;
   if (files.length === 1) return first.times;
@@ -85,7 +85,7 @@ export function findNext(waiting, running, { cores, tasksMax }) {
   return waiting.find(fits);
 }
 
-/** Of what already took longer than it should nobody knows; the longer it is late, the longer it may still be. */
+/** Nobody knows how long a late task still takes; the longer it is late, the longer it may be. */
 function findLeftMs({ ms, ranMs }, pace) {
   return Math.max(ms * pace - ranMs, LATE_SHARE * ranMs, LEFT_MS_MIN);
 }

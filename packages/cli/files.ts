@@ -55,7 +55,7 @@ export function describeWriteError(error: unknown): string {
     : describeFileError(error);
 }
 
-/** Of a file that was made in vain. Why it was in vain is the failure to tell, so this one tells none. */
+/** Removes a file that was made in vain. Tells no failure of its own: the caller tells why it was in vain. */
 export function removeFile(path: string): void {
   try {
     rmSync(path, { force: true });

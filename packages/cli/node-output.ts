@@ -64,7 +64,7 @@ function partialStart(target: string): string {
 /** The suffix of a file that is being written: the process that writes it, and a name of its own. */
 const PARTIAL_SUFFIX = /^\.(\d{1,10})-[0-9a-f-]{36}\.part$/;
 
-/** Takes away what killed processes have left of the same file. What cannot be taken away stays. */
+/** Removes what killed processes have left of the same file, if it can. */
 async function removeAbandoned(target: string): Promise<void> {
   const names = await readdir(dirname(target)).catch(() => []);
   const file = basename(partialStart(target));
@@ -100,7 +100,7 @@ async function writeWhole(file: FileHandle, chunk: Uint8Array): Promise<void> {
   }
 }
 
-/** One chunk at a time: no more is read than `take` has taken. What is left when it fails is given up. */
+/** One chunk at a time: no more is read than `take` has taken. If it fails, it gives up the rest. */
 async function forEachChunk(chunks: Chunks, take: (chunk: Uint8Array) => Promise<unknown>): Promise<void> {
   const reader = chunks.getReader();
   try {

@@ -1,4 +1,4 @@
-/** Reading the fields of an untrusted JSON answer. What is missing or of the wrong form is MalformedAnswer. */
+/** Reading the fields of an untrusted JSON answer. A field that is missing or of the wrong form is MalformedAnswer. */
 import { type Hash, isHash } from '@holdfast/protocol';
 
 /** An answer that this API never gives. */

@@ -3,7 +3,7 @@
  * only for bodies that are there in a moment.
  */
 
-/** Of the silence that is allowed while pieces are waited for: a body that is expected to take longer is read in pieces. */
+/** A share of the silence that is allowed between pieces: a body that is expected to take longer is read in pieces. */
 const EXPECTED_SHARE_MAX = 0.1;
 /** A larger body is read in pieces, which go on to their reader. */
 const WHOLE_BYTES_MAX = 8 * 1024 * 1024;

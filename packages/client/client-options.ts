@@ -73,7 +73,7 @@ export function checkClientOptions(options: ClientOptions): void {
     checkInteger(CREATE_CLIENT, 'contentBytesMax', contentBytesMax, { min: 0 });
 }
 
-/** `given` over `defaults`. What is given as `undefined` is left out: a retry policy of `undefined` attempts would never end. */
+/** `given` over `defaults`. Leaves out options that are `undefined`: a retry policy of `undefined` attempts would never end. */
 export function withDefaults<T extends object>(defaults: T, given: Partial<T> | undefined): T {
   const stated = Object.entries(given ?? {}).filter(([, value]) => value !== undefined);
   return { ...defaults, ...Object.fromEntries(stated) };

@@ -119,7 +119,7 @@ export class Deadline {
 }
 
 /**
- * What waits for each signal. All that wait for one signal share one listener: one for each attempt costs as much as a request,
+ * Those who wait for each signal. All that wait for one signal share one listener: one for each attempt costs as much as a request,
  * and Node warns of a leak from the eleventh on.
  */
 const watching = new WeakMap<AbortSignal, { readonly waiting: Set<() => void>; stop(): void }>();

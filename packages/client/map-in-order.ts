@@ -2,7 +2,7 @@
 
 /**
  * Calls `work` for up to `width` items at once and yields the results in the order of the items. The first failure, in that
- * order, ends it. What is still running then ends by itself, and nobody hears of it.
+ * order, ends it. Calls that still run then end by themselves, and nobody hears of them.
  */
 export async function* mapInOrder<In, Out>(
   items: Iterable<In> | AsyncIterable<In>,

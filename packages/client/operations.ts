@@ -37,7 +37,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What an answer says of damage in the Space. Such an answer rests on a node's row alone and proves nothing of the nodes below. */
+/** Damage in the Space, as an answer tells it. The answer rests on a node's row alone and proves nothing of the nodes below. */
 export interface RotNotice {
   /** How many nodes of the Space the server knows to be lost or damaged; absent when it knows of none. */
   readonly rottenNodes?: number;

@@ -1,5 +1,5 @@
 /**
- * Untrusted JSON of answers → typed results. What is missing or of the wrong form is MalformedAnswer; fields that this
+ * Untrusted JSON of answers → typed results. A field that is missing or of the wrong form is MalformedAnswer; fields that this
  * version does not know are left out, so that a server may learn to say more.
  */
 import {
@@ -194,7 +194,7 @@ const CODES_OF_BARE_STATUSES: ReadonlyMap<number, ErrorCode> = new Map([
 ]);
 
 /**
- * What an answer other than success says. A 404 without the API's own envelope is not NOT_FOUND: another server, or a
+ * Explains an answer other than success. A 404 without the API's own envelope is not NOT_FOUND: another server, or a
  * wrong address, must never be taken for the absence of a node.
  */
 export function parseErrorAnswer(

@@ -41,7 +41,7 @@ export function planRetry(
     isConnectionBreak(error) || (error.status !== undefined && STATUSES_TO_RETRY.has(error.status));
   // Without a time to wait, waiting does not help: a quota is used up.
   if (!mayPass || (error.status === 429 && error.retryAfterMs === undefined)) return undefined;
-  // Who is asked to come back at once, time and again, would do nothing else.
+  // A client that is asked to come back at once, again and again, would do nothing else.
   if (!error.retryAfterMs) return planBackoff(attempt, policy, random);
   if (error.retryAfterMs > policy.retryAfterMsMax) return undefined;
   // Never earlier than asked; spread a little, because everyone else was asked to come back at the same time.

@@ -28,7 +28,7 @@ export interface RotOptions {
 }
 
 /**
- * What `read` gives of the content of `hash`. A refusal is believed to be rot only when it comes again. This function waits in
+ * Reads the content of `hash` by `read`. A refusal is believed to be rot only when it comes again. This function waits in
  * between, so that no other request waits. Throws RottenNodeError, and what `read` throws.
  */
 export async function readUnlessRotten<T>(

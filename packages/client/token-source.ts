@@ -27,7 +27,7 @@ interface KeptToken {
 }
 
 /**
- * What `createClient` takes as `token`. The first request gets the first token by `renew`. When 20 % of its life are left, 30 s
+ * A source of tokens for `createClient`. The first request gets the first token by `renew`. When 20 % of its life are left, 30 s
  * at least, it is renewed while requests go on with the one at hand; a failure then is tried again after 5 s. A token that the
  * server refuses (401) is renewed at once. A token without a readable `exp` is renewed only then.
  */

@@ -6,7 +6,7 @@ const LOOK_EVERY_BYTES = 16 * 1024 * 1024;
 const NODE_OVERHEAD_BYTES = 8 * 1024;
 /** Resident bytes from which on the collector is called. A job needs about 100 MiB, and is to stay below 200. */
 const COLLECT_FROM_BYTES = 152 * 1024 * 1024;
-/** So much above what a collection left it is called again: the rest was in use. */
+/** Growth since the last collection after which the next is called: the rest was in use. */
 const GROWTH_BYTES_MAX = 16 * 1024 * 1024;
 
 /**

@@ -93,7 +93,7 @@ const HIGH_BITS_MIN = 4;
 const SAMPLES = 4;
 const SAMPLE_BYTES = 256;
 /**
- * Of the sum of squares of the counts of each byte, against that of even counts: by chance random bytes exceed it by one for each
+ * The sum of squares of the counts of each byte, divided by that of even counts: by chance random bytes exceed it by one for each
  * byte value and byte looked at. Bytes of which entropy saves 5 % exceed it by more.
  */
 const EVEN_SQUARES_MAX = 1.125;

@@ -114,7 +114,7 @@ export class HashTable {
   }
 }
 
-/** Of the hash that is looked up; no look lasts longer than a call. */
+/** Words of the hash that is looked up; no look lasts longer than a call. */
 const key = new Uint32Array(KEY_WORDS);
 
 /** 16 bytes that are not the shard's; all zero means an empty slot, so that one value is moved aside. */

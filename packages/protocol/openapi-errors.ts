@@ -1,4 +1,4 @@
-/** Which errors each operation answers, and their models. */
+/** The errors of each operation, and their models. */
 
 import type { BulkOperationName } from './bulk/bulk-operations.ts';
 import { ERROR_STATUS, type ErrorCode } from './errors.ts';

@@ -36,7 +36,7 @@ without a bearer token.`;
 
 type AnyOperationName = OperationName | BulkOperationName;
 
-/** Of a Space, and of Bulk. */
+/** Operations of a Space, and of Bulk. */
 const ALL_OPERATIONS: Readonly<Record<AnyOperationName, AnyOperation>> = {
   ...OPERATIONS,
   leaseNodes: bulk('leaseNodes'),
@@ -291,7 +291,7 @@ function buildOperation(name: AnyOperationName): JsonSchema {
   };
 }
 
-/** What they answer rests on the node's row. */
+/** Operations whose answer rests on the node's row. */
 const TELLING_ROT: readonly AnyOperationName[] = ['leaseNode', 'readMetadata', 'leaseNodes', 'leasePack'];
 
 function buildSuccess(name: AnyOperationName, model: OperationModel): JsonSchema {

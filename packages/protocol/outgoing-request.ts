@@ -1,4 +1,4 @@
-/** What a failed request to another host means where a proxy or a certificate is the reason. Pure. */
+/** Explains a failed request to another host if a proxy or a certificate is the reason. Pure. */
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
@@ -43,7 +43,7 @@ interface ProxyAnswer {
 }
 
 /**
- * What to say of an answer that came from the proxy, not from the host: undefined for any other. Servers and stores answer failures in
+ * Explains an answer that came from the proxy, not from the host; undefined for any other. Servers and stores answer failures in
  * JSON or XML, and a HEAD without a type: MinIO says by one that there is no object. A proxy sees only requests by http as they are.
  */
 export function describeProxyAnswer(
@@ -58,7 +58,7 @@ export function describeProxyAnswer(
   return proxy && `${nameOf(proxy)} answered ${status}: ${adviseOn(status, proxy)}`;
 }
 
-/** What to say of a request that met this error on its way to the proxy, or in it: undefined if there is none. */
+/** Explains a request that met this error on its way to the proxy, or in it; undefined if there is none. */
 export function describeProxyFailure(url: string, variables: Variables, error: unknown): string | undefined {
   const proxy = findProxy(url, variables);
   if (proxy === undefined || findCertificateFailure(error) !== undefined) return undefined;
@@ -78,7 +78,7 @@ function adviseOn(status: number | undefined, { variable }: OutgoingProxy): stri
 /** Codes of Node and Bun, whose names are OpenSSL's. */
 const CERTIFICATE_CODE = /CERT|^INVALID_(?:CA|PURPOSE)$|^UNABLE_TO_VERIFY_LEAF|^HOSTNAME_MISMATCH$/;
 
-/** What is wrong with the certificate of the other side, and what to do but to trust its authority; undefined: nothing is. */
+/** Explains what is wrong with the certificate of the other side, and what to do besides trusting its authority; undefined: nothing is. */
 export function findCertificateFailure(error: unknown): { code: string; isUntrusted: boolean } | undefined {
   const { code } = causeOf(error);
   if (typeof code !== 'string' || !CERTIFICATE_CODE.test(code)) return undefined;

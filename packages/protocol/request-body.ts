@@ -1,4 +1,4 @@
-/** What the parsers of request bodies share: bounded strict JSON, known fields only, refusals that name field and rule. */
+/** Shared by the parsers of request bodies: bounded strict JSON, known fields only, refusals that name field and rule. */
 import { ApiError } from './errors.ts';
 import { INTEGER_MAX, JSON_BODY_BYTES_MAX, JSON_DEPTH_MAX, JSON_VALUES_MAX } from './limits.ts';
 import {

@@ -1,4 +1,4 @@
-/** What makes two root-ref payloads the same (docs/api.md, updateRootRefs): the map itself. */
+/** Decides whether two root-ref payloads are the same (docs/api.md, updateRootRefs): the map itself. */
 import type { Hash } from './hash.ts';
 
 export interface RootRefChange {

@@ -1,6 +1,6 @@
 /** The one rule about who may read a file that holds a secret. */
 
-/** What a look at an open file tells; the shape of `fs.Stats`. */
+/** Owner and mode of an open file; the shape of `fs.Stats`. */
 export interface SecretFileFacts {
   readonly mode: number;
   readonly uid: number;
@@ -19,7 +19,7 @@ const ROOT = 0;
 /** A descriptor that whoever started the process has opened for it: he decided what it reads. */
 const HANDED_OVER = /^\/(?:dev\/stdin|(?:dev|proc\/self)\/fd\/\d+)$/;
 
-/** Whether the path names a descriptor of this process. What it gives it gives once, and its mode says nothing. */
+/** Whether the path names a descriptor of this process. A descriptor gives its bytes once, and its mode says nothing. */
 export function isHandedOver(path: string): boolean {
   return HANDED_OVER.test(path);
 }
@@ -39,7 +39,7 @@ export function findExposure(
   return (file.mode & refused) === 0 ? undefined : (file.mode & PERMISSIONS).toString(8);
 }
 
-/** What is said of a file that `findExposure` refuses. `what` names its role, such as "the private key". */
+/** The message about a file that `findExposure` refuses. `what` names its role, such as "the private key". */
 export function describeExposure(what: string, path: string, mode: string): string {
   return `${what} ${path} is a secret and others can use it (mode ${mode}); nothing in it was used. If it was not read by anyone run: chmod 600 ${path}`;
 }

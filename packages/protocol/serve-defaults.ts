@@ -1,4 +1,4 @@
-/** What `serve`, and every command that works beside it, takes when nothing is said. */
+/** Defaults of `serve` and of every command that works beside it. */
 
 export const LISTEN_DEFAULT = '127.0.0.1:8420';
 /** Where `serve --dev` listens for operators, if nothing else does. */

@@ -32,7 +32,7 @@ const SPACE_PATTERNS = SPACE_ROUTES.map((route) => ({ route, pattern: pathPatter
 
 /**
  * Matches the raw path of a request (no query) by its fixed segments, letter for letter; `undefined` when no operation of
- * any method lives there (404 whatever the token). Which ids are well formed is not judged here.
+ * any method lives there (404 whatever the token). The form of ids is not judged here.
  */
 export function matchSpacePath(path: string): SpacePathMatch | undefined {
   for (const { route, pattern } of SPACE_PATTERNS) {

@@ -41,7 +41,7 @@ const NOT_SPACE = /[^ \n\r\t]/g;
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
 const NOT_PLAIN = /[\\\u0000-\u001f]/;
-/** So many digits always make a safe integer. */
+/** Digits that always make a safe integer. */
 export const SAFE_DIGITS = 15;
 
 const QUOTE = 0x22;

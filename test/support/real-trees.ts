@@ -27,7 +27,7 @@ const COPIED_ENTRIES_MAX = 500;
 
 /** Of this project, so that there always are some; the others where the machine has them. */
 const OWN_FOLDERS = [join(ROOT, '.git'), join(ROOT, 'node_modules')];
-const MACHINE_FOLDERS = ['/usr/share/doc', '/etc'];
+const MACHINE_FOLDERS = ['/etc'];
 
 export interface RealFolder {
   readonly name: string;

@@ -11,7 +11,7 @@ const ENTRIES = [
   join(ROOT, 'packages', 'server', 'engine', 'sqlite', 'page-check-thread.ts'),
   join(ROOT, 'packages', 'files', 'writer', 'file-writer-thread.ts'),
 ];
-/** What the executable is made of is the runtime that builds it. */
+/** The executable is made of the runtime that builds it. */
 export const EXECUTABLE_NAME = 'holdfast-linux-x64';
 const EXECUTABLE_PLATFORM = 'linux-x64';
 const PLATFORM = `${process.platform}-${process.arch}`;
@@ -26,7 +26,7 @@ const SHARED: BuildConfig = {
   naming: { entry: '[name].[ext]' },
   // Names stay, so that a stack trace in a log can be read.
   minify: { whitespace: true, syntax: true, identifiers: false },
-  // What a command does not need is not loaded for it.
+  // A command loads only what it needs.
   splitting: true,
   metafile: true,
   // Some packages ask for their folder, to start threads that we never use; the builder's is nobody's business.

@@ -11,7 +11,7 @@ import { writeCommandPackage } from './command-package.ts';
 import { type Artefact, makeSbom } from './sbom.ts';
 
 const ROOT = join(import.meta.dir, '..', '..');
-/** What a program in another language is made from. */
+/** The files from which a program in another language is made. */
 const OPENAPI_NAME = 'openapi.json';
 const OPENAPI = join(ROOT, 'packages', 'protocol', OPENAPI_NAME);
 

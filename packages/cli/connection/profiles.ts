@@ -50,7 +50,7 @@ export function readProfiles(environment: Environment = process.env): Profiles {
   let text: string;
   try {
     const found = statSync(path);
-    // Whoever reads a pipe waits for a writer.
+    // Reading a pipe waits for a writer.
     if (!found.isFile())
       throw new CliError(`${path} is no file: move it away and log in again: holdfast login`);
     const mode = findExposure(path, found, process.geteuid?.());

@@ -280,7 +280,7 @@ export async function describeScope(flags: ConnectionFlags): Promise<string> {
 }
 
 /**
- * Refuses a token that says itself that it cannot commit root refs, before a long job ends in that. What cannot be read, or
+ * Refuses a token that says itself that it cannot commit root refs, before a long job ends in that. A token that cannot be read, or
  * is wrong in another way, is left for the server to say. Throws CliError.
  */
 export async function requireRootRefToken(flags: ConnectionFlags): Promise<void> {

@@ -94,7 +94,7 @@ export function describeRates({ bytesPerSecond, remainingMs }: Rates): string {
 }
 
 /**
- * The share that is dealt with, 0 to 1; undefined while the whole is not known. What a push has read is half done: it is still to be
+ * The share that is dealt with, 0 to 1; undefined while the whole is not known. Bytes that a push has read count half: they are still to be
  * sent, or to be found there.
  */
 export function shareDone(snapshot: ProgressSnapshot): number | undefined {

@@ -39,7 +39,7 @@ export type EditRequest =
   | { readonly op: 'mv' | 'cp'; readonly from: string; readonly to: string }
   | { readonly op: 'ln'; readonly target: string; readonly path: string };
 
-/** What each takes, in the order of the command line. */
+/** The arguments of each, in the order of the command line. */
 const FIELDS: Readonly<Record<string, readonly string[]>> = {
   put: ['file', 'path'],
   rm: ['path'],
@@ -181,7 +181,7 @@ async function makePut(client: Client, file: string, { progress }: MakeOptions) 
   throw new CliError(`${file} is a socket, pipe or device; pipe its bytes in, and write - for it`);
 }
 
-/** What was `seen`, up to the length that it had, and nothing that takes its place meanwhile. */
+/** Reads the file that was `seen`, up to the length that it had, and nothing that takes its place meanwhile. */
 async function* readHeld(path: string, seen: Stats): AsyncGenerator<Uint8Array> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {

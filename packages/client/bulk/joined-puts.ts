@@ -148,7 +148,7 @@ class Group {
       if (lease.state !== 'absent') return describe(lease, false, refCount);
       const make = async (): Promise<Uint8Array> => {
         if (joined.waiters > 0) return bytes;
-        // Who puts the node from now on begins anew.
+        // A later put of the node begins anew.
         this.#forget(joined);
         throw new Error('every call that waited for this node was given up');
       };

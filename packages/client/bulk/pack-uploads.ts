@@ -1,6 +1,6 @@
 /**
  * Nodes on their way to the server in packs. One pack is made while others are on their way. The faster packs are sent, the larger
- * the next ones are. Whatever happens to a pack, each of its nodes gets an outcome: later packs carry what is left.
+ * the next ones are. Each node of a pack gets an outcome in any case: later packs carry what is left.
  */
 import {
   type EncodedRecord,

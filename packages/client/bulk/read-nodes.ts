@@ -98,7 +98,7 @@ export async function* readNodes(
         done = position + 1;
         yield node;
       }
-      // Whatever an answer holds nothing of cannot be served now.
+      // A node that the answer leaves out cannot be served now.
       if (done === 0) return;
       breaks = 0;
     } catch (error) {

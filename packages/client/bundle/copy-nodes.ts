@@ -1,4 +1,4 @@
-/** Nodes and all below them from one Space to another. What the other has is left out by whole subtrees: a ready node has all below it. */
+/** Nodes and all below them from one Space to another. Leaves out whole subtrees that the other has: a ready node has all below it. */
 import {
   BULK_HASHES_MAX,
   concatBytes,
@@ -82,7 +82,7 @@ async function toWhole(
   return { hash, contentType, refs: refsToHashes(refs), content, bytes };
 }
 
-/** What the target has. Each node is asked about once, by its lease. */
+/** Knows what the target has. Asks about each node once, by its lease. */
 class TargetNodes {
   /** what asking failed with */
   failure: unknown;

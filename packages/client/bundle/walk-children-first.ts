@@ -60,7 +60,7 @@ export async function* walkChildrenFirst(
     refs: readonly Hash[],
     waiting: Parent[],
   ): AsyncGenerator<LoadedNode, void, undefined> {
-    // Of the parents that come next; those that were forgotten are read again anyway.
+    // The children of the parents that come next; a forgotten parent is read again anyway.
     const upcoming = (): Hash[] =>
       listUndone((stack.at(-2)?.waiting ?? []).toReversed().flatMap(({ node }) => node?.refs ?? []));
     for (const hash of (await options.skip?.(listUndone(refs), upcoming)) ?? []) addDone(done, hash);

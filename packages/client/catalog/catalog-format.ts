@@ -66,7 +66,7 @@ export interface Catalog {
 type OtherFields = Readonly<Record<string, unknown>>;
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
-/** Such a name could be taken for a hash or the beginning of one. */
+/** A name that could be taken for a hash or the beginning of one. */
 const LIKE_A_HASH = /^[0-9a-fA-F]{8,64}$/;
 const SNAPSHOT_ID = /^[0-9a-f]{16}$/;
 

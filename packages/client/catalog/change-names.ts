@@ -2,7 +2,7 @@
  * Changes the list of snapshots without a lock. One commit gives a new catalog a balance of 1 and takes the whole balance from the
  * catalogs that it replaces. If two writers replace the same catalog, the server refuses the second: the balance is gone (409), or
  * the node itself is (404). The second then reads everything again, so no change is ever lost. Where no catalog stands nothing is taken,
- * so the first commits exclude each other by their request ids. Of a catalog that another domain holds too, two may take the balance:
+ * so the first commits exclude each other by their request ids. Two may take the balance of a catalog that another domain holds too:
  * the change reads that back, and the later one is done again.
  */
 import { type Hash, ROOT_REF_CHANGES_MAX, type RootRefItem } from '@holdfast/protocol';

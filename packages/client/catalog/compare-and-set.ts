@@ -31,7 +31,7 @@ export type ComparedAndSet =
 const CALL: CheckedCall = { name: 'compareAndSetName', requestOperation: 'updateRootRefs' };
 
 /**
- * Lists `to` as the newest snapshot of the name if the newest now is still of `from`. Of any number of writers with one `from` exactly one
+ * Lists `to` as the newest snapshot of the name if the newest now is still of `from`. If many writers have one `from`, exactly one
  * wins. Rejects with CatalogError, CasError; losing is no error.
  */
 export async function compareAndSetName(

@@ -26,7 +26,7 @@ export function nameCommit(catalog: string): string {
   return `catalog-${catalog}`;
 }
 
-/** What a commit takes from a catalog that it replaces. */
+/** The balance that a commit takes from a catalog that it replaces. */
 export function takeWhole({ hash, refCount }: Pick<StandingCatalog, 'hash' | 'refCount'>): [Hash, number] {
   return [hash, -Math.min(refCount, ROOT_REF_DELTA_MAX)];
 }
@@ -84,7 +84,7 @@ export async function findLost(
   for (const { hash, catalog: other } of catalogs) {
     if (hash === catalog || !other.previous.some((each) => twice.has(each))) continue;
     const theirs = await findRevision(client, hash, other, before, options);
-    // Who does not know gives way.
+    // A writer that does not know gives way.
     if (theirs === undefined || theirs < revision) return catalog;
   }
   return undefined;

@@ -46,7 +46,7 @@ export async function unforgetSnapshot(
     atHand === undefined
       ? await findFormer(client, names, idPrefix, withMemory)
       : findSnapshot(atHand, idPrefix);
-  // What a policy said of it is no field of a list.
+  // A list has no field for what a policy said of it.
   const { reasons, ...snapshot } = found;
   await requireReady(client, snapshot, options);
   const changed = await changeNames(

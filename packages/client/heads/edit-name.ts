@@ -38,7 +38,7 @@ export interface NameEdited extends TreeEdited {
 
 const EDIT_NAME: CheckedCall = { name: 'editName', requestOperation: 'uploadNode' };
 
-/** Of the snapshots that this process made: when the first edit in them was. */
+/** When the first edit was, for each snapshot that this process made. */
 const firstEditAt = new Map<string, number>();
 const OWN_SNAPSHOTS_MAX = 10_000;
 

@@ -1,4 +1,4 @@
-/** Who is signed in to a Space. The token is kept with the tab and goes with it. */
+/** The session of a Space. The token is kept with the tab and goes with it. */
 import { signal } from '@preact/signals';
 import { keep, readKept } from './parts/kept.ts';
 

@@ -1,5 +1,5 @@
 /**
- * Reads a folder into a tree: every entry in byte order, children before parents, in bounded memory. What is as it was
+ * Reads a folder into a tree: every entry in byte order, children before parents, in bounded memory. An entry that is as it was
  * last time is not read again. Links are stored as they are and never followed.
  */
 import type { ProgressReporter } from '@holdfast/client/internal';

@@ -27,7 +27,7 @@ export class TreeStateLostError extends Error {
 /** A refusal of the system, as opposed to a fault in the file. */
 const SYSTEM_CODES = /^SQLITE_(?:FULL|IOERR|READONLY|CANTOPEN|NOMEM|BUSY|LOCKED|PERM|NOLFS|AUTH)/;
 
-/** Whatever else comes of reading a file that was written right before is damage: it decodes to nonsense. */
+/** Any other failure to read a file that was just written is damage: it decodes to nonsense. */
 export function toLostError(error: unknown): TreeStateLostError {
   if (error instanceof TreeStateLostError) return error;
   const message = error instanceof Error ? error.message : String(error);

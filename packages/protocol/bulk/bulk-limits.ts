@@ -8,7 +8,7 @@ export const BULK_CHILD_HASHES_MAX = 16_384;
 /** An answered pack keeps the ready nodes of its answer leased so long past its URL. */
 export const PACK_LEASE_MARGIN_MS = 60 * SECOND_MS;
 
-/** What a reader may say it can unpack. */
+/** Codecs that a reader may say it can unpack. */
 export const BULK_CODECS = ['zstd'] as const;
 
 export type BulkCodec = (typeof BULK_CODECS)[number];

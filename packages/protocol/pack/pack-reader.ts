@@ -20,7 +20,7 @@ export interface PackRecord extends RecordHeader {
   readonly stored: Uint8Array;
 }
 
-/** What ends a pack early. Nothing from `byte` on is judged; every record before it stands. */
+/** A fault that ends a pack early. Nothing from `byte` on is judged; every record before it stands. */
 export interface PackFault {
   /** where the record begins that breaks a rule; 0 for the pack's header; PACK_BYTES_MAX for a pack that is too long */
   readonly byte: number;
@@ -31,7 +31,7 @@ type Part = 'pack header' | 'record header' | 'stored bytes';
 
 /**
  * Feed `push` with the pack's chunks and use each record it yields, then call `end`; `fault` then says whether and where the
- * framing broke. Beside the hashes it holds at most one record. Of several faults in one record the first of these counts: record
+ * framing broke. Beside the hashes it holds at most one record. If a record has several faults, the first of these counts: record
  * count, codec, reserved bytes, canonical length, stored length, a repeated hash, the end of the pack, refs.
  */
 export class PackReader {
@@ -150,7 +150,7 @@ export class PackReader {
     this.#wantedLength = header.storedLength;
   }
 
-  /** What is wrong with a record only because of the pack it stands in. */
+  /** A fault of a record that only the pack around it makes one. */
   #findFaultInPack(hash: Hash, end: number): string | undefined {
     if (this.#hashes.has(hash)) return `the hash ${hash} stands in the pack before`;
     if (this.#totalBytes === undefined || end <= this.#totalBytes) return undefined;

@@ -27,7 +27,7 @@ export function createUnzstd({ decompressStated, decompressBounded }: NativeZstd
   };
 }
 
-/** What a decoder of `node:zlib` found wrong with the frame; undefined when it failed for reasons of its own. */
+/** The fault of the frame that a decoder of `node:zlib` found; undefined when it failed for reasons of its own. */
 export function findFrameFault(error: unknown, canonicalLength: number): string | undefined {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   if (code === 'ERR_BUFFER_TOO_LARGE' || code === 'ZSTD_error_dstSize_tooSmall') {

@@ -1,7 +1,7 @@
 /** Walks the frame of a compressed record (RFC 8878) without unpacking it, so that decoders meet only frames that a pack may hold. */
 import { ZSTD_WINDOW_BYTES_MAX } from './pack-limits.ts';
 
-/** What an `Unzstd` throws about a frame that does not unpack. Whatever else it throws says nothing of the frame. */
+/** An `Unzstd` throws this about a frame that does not unpack. Any other error says nothing of the frame. */
 export class ZstdFrameError extends Error {
   override readonly name = 'ZstdFrameError';
 }
@@ -39,7 +39,7 @@ const BLOCK_BYTES_MAX = 128 * 1024;
 const BLOCK_RLE = 1;
 const BLOCK_COMPRESSED = 2;
 
-/** Whether `frame` is exactly one frame that a record of `canonicalLength` bytes may hold. What the blocks hold is not judged. */
+/** Whether `frame` is exactly one frame that a record of `canonicalLength` bytes may hold. Does not judge the content of blocks. */
 export function walkZstdFrame(frame: Uint8Array, canonicalLength: number): ZstdWalk {
   const header = readFrameHeader(frame, canonicalLength);
   if (typeof header === 'string') return { fault: header };

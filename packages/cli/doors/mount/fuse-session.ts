@@ -67,12 +67,12 @@ export class FuseSession {
     }
   }
 
-  /** What is kept is answered before anything else is waited for. */
+  /** Answers from what is kept before it waits for anything else. */
   async #answerAtOnce(): Promise<void> {
     for (let turn = 0; turn < TURNS_MAX && this.#open.size > 0; turn += 1) await undefined;
   }
 
-  /** What is asked now is answered. */
+  /** Answers the requests of now. */
   async idle(): Promise<void> {
     if (this.#open.size > 0) {
       await new Promise<void>((resolve) => {

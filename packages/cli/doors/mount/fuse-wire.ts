@@ -22,7 +22,7 @@ export const OPCODES = {
 export const ERRNO = { noEntry: 2, interrupted: 4, io: 5, notATerminal: 25, notSupported: 38 } as const;
 
 const VERSION_MAJOR = 7;
-/** Of the features that are used, limits on pages are the newest. */
+/** Limits on pages are the newest feature that is used. */
 const VERSION_MINOR = 31;
 /** Older kernels have other answers. */
 const VERSION_MINOR_MIN = 23;
@@ -64,7 +64,7 @@ export interface FuseRequest {
   readonly body: Buffer;
 }
 
-/** What a program sees of a node. */
+/** A node as a program sees it. */
 export interface Attributes {
   readonly node: number;
   readonly bytes: number;
@@ -135,7 +135,7 @@ export interface ReadRequest {
   readonly bytes: number;
 }
 
-/** Of a file or a folder. */
+/** The attributes of a file or a folder. */
 export function parseRead(body: Buffer): ReadRequest {
   return { handle: readNumber(body, 0), offset: readNumber(body, 8), bytes: body.readUInt32LE(16) };
 }
@@ -239,7 +239,7 @@ function writeAttributes(answer: Buffer, at: number, { node, bytes, mode, mtimeN
   for (const field of [24, 32, 40]) answer.writeBigInt64LE(time.seconds, at + field);
   for (const field of [48, 52, 56]) answer.writeUInt32LE(time.ns, at + field);
   answer.writeUInt32LE(mode, at + 60);
-  // Of a folder too: that says nothing of how many folders are in it.
+  // A folder says 1 too, which tells nothing of how many folders are in it.
   answer.writeUInt32LE(1, at + 64);
   answer.writeUInt32LE(uid, at + 68);
   answer.writeUInt32LE(gid, at + 72);

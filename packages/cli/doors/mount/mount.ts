@@ -14,7 +14,7 @@ export type Mounted =
   | { readonly item: TreeItem; readonly timeMs: number }
   | { readonly names: CatalogReader };
 
-/** What the kernel is answered. */
+/** Answers the kernel. */
 export function createMountHandler(source: NodeSource, mounted: Mounted): FuseHandler {
   if ('names' in mounted) {
     const trees = new MountedTrees(source, ROOT_NODE + 1);

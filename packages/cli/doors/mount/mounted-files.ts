@@ -1,4 +1,4 @@
-/** What the kernel asks of a mount: the nodes of trees, which never change, and the names above them where they are mounted. */
+/** Answers what the kernel asks of a mount: the nodes of trees, which never change, and the names above them where they are mounted. */
 import type { TreeItem } from '@holdfast/client/internal';
 import { FuseError, type FuseHandler } from './fuse-session.ts';
 import {
@@ -20,7 +20,7 @@ import { type MountedNames, type MountedTrees, NAMES_VALID_S } from './mounted-n
 import { endOf, type MountedTree, type Placed, placeIn } from './mounted-tree.ts';
 import { ReadAhead } from './read-ahead.ts';
 
-/** What a hash says is so for ever. */
+/** A hash never changes its meaning. */
 const VALID_S = 365 * 24 * 60 * 60;
 const SMALL_FILE_BYTES_MAX = 256 * 1024;
 const NAME_BYTES_MAX = 1024;
@@ -164,7 +164,7 @@ export class MountedFiles {
     }
   }
 
-  /** What was there when the listing began. */
+  /** The entries that were there when the listing began. */
   async #listNames(names: MountedNames, node: number, isPlus: boolean, body: Buffer): Promise<Buffer> {
     const { handle, offset, bytes } = parseRead(body);
     const begun = offset === 0 ? undefined : this.#listings.get(handle);

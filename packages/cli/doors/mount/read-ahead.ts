@@ -16,11 +16,11 @@ const WINDOW_MIN = 8;
 const WINDOW_MAX = 512;
 const WINDOW_BYTES_MAX = 4 * 1024 * 1024;
 const LOOKED_AT_MAX = 16 * 1024;
-/** Of one large file. */
+/** The window of one large file. */
 const RUN_BYTES_MAX = 8 * 1024 * 1024;
 /** The kernel asks for a few pieces at once, not always in order. */
 const RUN_GAP_BYTES_MAX = 1024 * 1024;
-/** Of all large files, on their way. */
+/** Bytes of all large files that are on their way. */
 const COMING_BYTES_MAX = 24 * 1024 * 1024;
 
 type Kind = keyof typeof GAPS_MAX;
@@ -139,7 +139,7 @@ export class ReadAhead {
   }
 }
 
-/** What is not there yet of what comes from ordinal `from` on. `first` is the ordinal of the first entry in the part. */
+/** The parts from ordinal `from` on that are not there yet. `first` is the ordinal of the first entry in the part. */
 function collect(
   tree: MountedTree,
   kind: Kind,

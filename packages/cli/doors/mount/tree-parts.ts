@@ -39,7 +39,7 @@ export interface WantedPart {
   readonly expected: ExpectedDirectoryPart;
 }
 
-/** Of folders and of indexes of files; some hundred bytes each. */
+/** Children of folders and of indexes of files; some hundred bytes each. */
 const KEPT_CHILDREN_MAX = 64 * 1024;
 const KEPT_CONTENT_BYTES_MAX = 48 * 1024 * 1024;
 /** Memory of content beside its bytes. */

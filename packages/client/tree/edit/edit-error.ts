@@ -1,4 +1,4 @@
-/** What cannot be edited as it was asked. */
+/** An edit that cannot be made as it was asked. */
 import { formatName } from '../walk/tree-path.ts';
 
 /**

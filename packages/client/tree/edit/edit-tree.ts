@@ -26,13 +26,13 @@ import {
   toRawText,
 } from './tree-edit.ts';
 
-/** What edits need of a client: `cas:nodes:read` and `cas:nodes:lease`. */
+/** The client that edits need: `cas:nodes:read` and `cas:nodes:lease`. */
 export type EditClient = AloneReader & NodePutter;
 
 export interface EditTreeOptions extends CallOptions {
   /** Makes folders that a path is in and that are missing; a folder that is to be made may then be there. */
   readonly parents?: boolean | undefined;
-  /** Of the tree: 60 s to 24 h, clamped by the service; 24 h when left out. */
+  /** The lease of the tree: 60 s to 24 h, clamped by the service; 24 h when left out. */
   readonly leaseDurationMs?: number | undefined;
 }
 
@@ -153,7 +153,7 @@ export class TreeEditor {
     return { root: hash, entries: entryCount, bytes };
   }
 
-  /** Many paths are looked up together. What an edit makes is not there yet, so what is not found says nothing. */
+  /** Many paths are looked up together. A path that is not found says nothing, because an earlier edit may make it. */
   async #readAhead(tree: EditedTree): Promise<void> {
     if (this.#edits.length < 2) return;
     const paths = this.#edits.flatMap((edit) => ('path' in edit ? [edit.path] : [edit.from, edit.to]));

@@ -5,7 +5,7 @@ import { findEntryInParts } from '../read/directory-parts.ts';
 import { buildEdited, type NameChange, type StoredDirectory } from './paged-directory.ts';
 import type { RememberedParts } from './remembered-parts.ts';
 
-/** What stands under a name. */
+/** The entry under a name. */
 export interface EditedItem extends TreeTotals {
   readonly kind: EntryKind;
   readonly hash: string;

@@ -149,7 +149,7 @@ class Step {
     target.folder.put(target.name, op === 'move' ? source.item : copyItem(source.item));
   }
 
-  /** What is at `path`. */
+  /** The entry at `path`. */
   async findPlace(path: EditPath): Promise<Place & { readonly item: EditedItem }> {
     const names = parseEditPath(path, this.#index);
     let folder: EditedFolder | undefined = this.#root;

@@ -63,7 +63,7 @@ export class NodeSender implements NodeSink {
     const { leaseDurationMs, signal } = this.#options;
     const release = await this.#memory.take(node.content.length, signal);
     this.#sent.add(hash);
-    // What waits for a child that is held is leased with it at the end.
+    // A parent of a child that is held is leased with it at the end.
     const work = this.#put(hash, node, leaseDurationMs)
       .then((result) => {
         if (result.state !== 'ready') this.#held.set(hash, { ...node, content: node.content });
@@ -88,7 +88,7 @@ export class NodeSender implements NodeSink {
   }
 
   /**
-   * Sends what is held and `last`, which may refer to it, and waits for all. What is held stays so: the next call leases it again.
+   * Sends what is held and `last`, which may refer to it, and waits for all. Nodes that are held stay so: the next call leases them again.
    * Rejects with what a request failed with.
    */
   async finish(leaseDurationMs: number, last?: NewNode & { readonly hash: Hash }): Promise<SentNodes> {

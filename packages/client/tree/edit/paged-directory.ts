@@ -1,4 +1,4 @@
-/** A directory with some names changed. Of one with index pages only those pages are read and made anew in which something changes. */
+/** A directory with some names changed. If it has index pages, only pages in which something changes are read and made anew. */
 import type { Hash } from '@holdfast/protocol';
 import { DirectoryBuilder, type NodeSink } from '../build/builders.ts';
 import {

@@ -67,7 +67,7 @@ export type TreeEdit =
   /** `mtimeNs`: ns since the epoch; undefined takes the time away. */
   | { readonly op: 'time'; readonly path: EditPath; readonly mtimeNs: bigint | undefined };
 
-/** Of one name of a path that is edited: what file systems take. */
+/** Length of one name of a path that is edited: file systems take no more. */
 const EDITED_NAME_BYTES_MAX = 255;
 
 /** The names of a path. Throws EditError INVALID_PATH. */

@@ -195,7 +195,7 @@ function checkIndexChild({ firstName, bytes, entryCount }: DirectoryIndexChild):
 }
 
 /**
- * What is below `parts` together. An entry counts itself (`perPart` 1), a page or index counts its entries already
+ * Sums up what is below `parts`. An entry counts itself (`perPart` 1), a page or index counts its entries already
  * (`perPart` 0). Throws TreeFormatError when a sum is no safe integer.
  */
 export function sumTotals(parts: readonly TreeTotals[], perPart: 0 | 1 = 1): TreeTotals {

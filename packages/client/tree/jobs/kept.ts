@@ -1,4 +1,4 @@
-/** What was used last, up to a bound. */
+/** The values that were used last, up to a bound. */
 export class Kept<T> {
   readonly #weightMax: number;
   /** the one used last is last */

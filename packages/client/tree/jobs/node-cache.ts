@@ -7,7 +7,7 @@ import { Kept } from './kept.ts';
 const SMALL_CONTENT_BYTES_MAX = 64 * 1024;
 const KEPT_SMALL_BYTES_MAX = 4 * 1024 * 1024;
 const KEPT_LARGE_BYTES_MAX = CHUNK_BYTES_MAX + 2 * 1024 * 1024;
-/** Most nodes come once, so a node is kept only when it comes a second time. So many hashes are remembered to know that. */
+/** Most nodes come once, so a node is kept only when it comes a second time. Hashes that are remembered to know that. */
 const MET_MAX = 8192;
 /** Memory of a node beside its content, and of each of its refs; rounded up. */
 const NODE_OVERHEAD_BYTES = 512;

@@ -1,5 +1,5 @@
 /**
- * What a long job (push, pull, verify, bundles, copies) tells while it runs: one stream of events, from which every view is made. The job
+ * Progress of a long job (push, pull, verify, bundles, copies): one stream of events, from which every view is made. The job
  * counts. The reporter decides when the counters are worth an event, and names what the job waits for when nothing moves.
  */
 import { type Clock, systemClock } from '../../deadline.ts';

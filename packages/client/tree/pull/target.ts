@@ -77,7 +77,7 @@ export interface PullTarget {
    * True where it keeps none.
    */
   hasTime(path: TreePath, mtimeNs: bigint): boolean;
-  /** Of a file, or of a link itself. */
+  /** The time of a file, or of a link itself. */
   setTime(path: TreePath, mtimeNs: bigint): void;
   makeFolder(path: TreePath, mayReplace: boolean): void;
   makeLink(path: TreePath, target: Uint8Array, file: Omit<NewFile, 'isExecutable'>): void;

@@ -1,5 +1,5 @@
 /**
- * Nodes of a tree that travel while the rest of it is still being read. Whatever does not arrive this way is left to the push, which
+ * Nodes of a tree that travel while the rest of it is still being read. A node that does not arrive this way is left to the push, which
  * asks for the root afterwards and sends what is missing.
  */
 import {
@@ -49,7 +49,7 @@ export interface EarlyNodesOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** So much of what was given is there already: the push finds the rest sooner, with one question for a whole folder. */
+/** If the server has a larger share already, the push finds the rest sooner, with one question for a whole folder. */
 const FOUND_SHARE_MAX = 0.25;
 /** Fewer say nothing of the tree, unless they are large. */
 const FOUND_NODES_MIN = 64;

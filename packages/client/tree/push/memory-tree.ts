@@ -55,7 +55,7 @@ export class MemoryTree implements NodeSink {
           hash,
           bytes,
           entryCount: entryCount + 1,
-          // A large file has children, which its own node tells. Whoever keeps nodes elsewhere lists none for the others.
+          // A large file has children, which its own node tells. A supply that keeps nodes elsewhere lists none for the others.
           isLeaf: kind !== 'directory' && this.nodes.get(hash)?.refs.length === 0,
         }));
       case 'directory-index':

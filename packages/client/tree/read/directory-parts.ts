@@ -22,7 +22,7 @@ import {
   readTreeNode,
 } from './node-source.ts';
 
-/** What the nodes above say of a page or index. All undefined at the root of a directory known by its hash alone. */
+/** A page or index as the nodes above describe it. All fields are undefined at the root of a directory known by its hash alone. */
 export interface ExpectedDirectoryPart {
   /** 0: a page */
   readonly level?: number;

@@ -25,7 +25,7 @@ export interface FileReadOptions extends ReadOptions {
   readonly range?: ByteRange | undefined;
 }
 
-/** What the nodes above say of a part of a file. */
+/** A part of a file as the nodes above describe it. */
 export interface ExpectedFilePart {
   /** 0: a chunk; undefined at the root */
   readonly level: number | undefined;

@@ -16,7 +16,7 @@ export interface NodeSource {
    * has none to give like this: `readNode` then reads it. Rejects as that does.
    */
   readUnproven?(hash: Hash, options: UnprovenReadOptions): Promise<UnprovenRecord | undefined>;
-  /** Takes back the content of a node that its reader looks at no more. What is not given back is left to the garbage collector. */
+  /** Takes back the content of a node that its reader looks at no more. The garbage collector takes any other. */
   giveBack?(content: Uint8Array): void;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What differs between two trees. Directories with the same hash are never read, nor pages of wide directories that both
+ * Compares two trees. Directories with the same hash are never read, nor pages of wide directories that both
  * have; what remains is merged name by name.
  */
 import type { CallOptions } from '../../operations.ts';

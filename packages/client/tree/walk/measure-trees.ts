@@ -1,5 +1,5 @@
 /**
- * What trees take: for each root the bytes of its files, and of its nodes those that only it has and those it shares with
+ * Measures trees: for each root the bytes of its files, and of its nodes those that only it has and those it shares with
  * another of the roots. Nodes without children are counted by what their parents say; only the others are read.
  */
 import { encodeNodeHeader, type Hash, HashTable } from '@holdfast/protocol';

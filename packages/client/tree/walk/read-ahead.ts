@@ -19,7 +19,7 @@ import type { TreePath } from './tree-path.ts';
 /** Whether the walk goes into a directory. */
 export type EnterDirectory = (path: TreePath, entry: DirectoryEntry, ordinal: number) => boolean;
 
-/** Of nodes that have come, or were asked for, and that the walk has not taken yet. */
+/** Bytes of nodes that have come, or were asked for, and that the walk has not taken yet. */
 const HELD_BYTES_MAX = 6 * 1024 * 1024;
 /** Where each node is a request of its own, so many are held. */
 const HELD_NODES_MAX = 32;
@@ -177,7 +177,7 @@ export class ReadAhead {
     part.heldBytes = bytes;
   }
 
-  /** What the walk has to read after this node because of it. What is wrong with the node is found when the walk takes it. */
+  /** The nodes that the walk has to read after this one because of it. The walk finds a fault of the node when it takes it. */
   #listBelow({ directory, entryCount, ordinal }: Part, node: NodeParts): Part[] {
     // Files, links and empty directories have nothing below them.
     if (node.contentType === DIRECTORY_CONTENT_TYPE && node.refs.length === entryCount) return [];

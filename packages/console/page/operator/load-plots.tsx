@@ -148,7 +148,7 @@ function Plots({
   );
 }
 
-/** Who asked most over the whole time that is shown. */
+/** The Apps that asked most over the whole time that is shown. */
 function BusyApps({ points }: { readonly points: readonly LoadPoint[] }) {
   const sums = new Map<string, { requests: number; errors: number }>();
   for (const { app, requests, errors } of points.flatMap(({ apps }) => apps)) {

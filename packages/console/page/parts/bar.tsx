@@ -31,7 +31,7 @@ function QuotaBar({
   );
 }
 
-/** What an App or a Space holds. */
+/** The usage of an App or a Space, with its quotas. */
 export interface Held {
   readonly usage: SpaceUsage;
   /** null: without a limit */
