@@ -14,6 +14,7 @@ const DOORS = new Map([
   [join('test', 'support', 'promtool.ts'), 'promtool'],
   [join('test', 'support', 'strace.ts'), 'strace'],
   [join('test', 'support', 'fuse.ts'), 'fuse'],
+  [join('test', 'support', 'cache-clients.ts'), 'cache-clients'],
   [join('proof', 'protocol', 'check-model.ts'), 'spin'],
   [join('test', 'support', 'holdfast-command.ts'), 'holdfast'],
 ]);
@@ -25,10 +26,11 @@ const INSTALLERS = new Map([
   ['promtool', join('tools', 'install-promtool.mjs')],
   ['strace', join('tools', 'install-strace.mjs')],
   ['fuse', join('tools', 'install-fuse.mjs')],
+  ['cache-clients', join('tools', 'install-cache-clients.mjs')],
   ['spin', join('tools', 'install-spin.mjs')],
 ]);
 /** Only installed: each file starts its own. */
-const NOT_KEPT = new Set(['chromium', 'systemd', 'promtool', 'strace', 'fuse', 'spin']);
+const NOT_KEPT = new Set(['chromium', 'systemd', 'promtool', 'strace', 'fuse', 'cache-clients', 'spin']);
 const KEEPER = join('test', 'support', 'shared-engines.ts');
 const INSTALL_TIMEOUT_MS = 30 * 60 * 1000;
 

@@ -104,9 +104,8 @@ async function serveCache(flags: CacheFlags): Promise<void> {
     import('../doors/door.ts'),
     import('../doors/cache/cache.ts'),
   ]);
-  const serve = (client: Client) => {
+  await withGatewayClient(flags, (client) => {
     const { handle, options } = createCache(client, { name, lfsName, isReadOnly, bytesMax, ageMsMax });
     return runDoor('cache', flags, handle, options);
-  };
-  await withClient(flags, serve, { isJob: true });
+  });
 }

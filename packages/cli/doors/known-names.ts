@@ -9,6 +9,8 @@ import {
 
 /** What others committed shows after so long. */
 const NAMES_MS_MAX = 2_000;
+/** Each change of the names is another list. */
+const REMEMBERED_MAX = 1_000;
 
 export interface NamesRead {
   /** the snapshots of each name, the latest last */
@@ -68,6 +70,7 @@ export class KnownNames {
   }
 
   async #readNow(): Promise<NamesRead> {
+    if (this.memory.size > REMEMBERED_MAX) this.memory.clear();
     const { snapshots, unreadable } = await readNames(this.#client, { memory: this.memory });
     return { names: Map.groupBy(snapshots, ({ name }) => name), isWhole: unreadable.length === 0 };
   }
