@@ -5,9 +5,6 @@ import { looseEdgesSum } from '../../core/rows/row-sums.ts';
 import { damagedRow, hexToBytes } from './rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
-/** So many hashes at once are worth a look whether the Space has any loose edges. */
-const MANY_HASHES = 8;
-
 export class LooseEdges {
   readonly #scope: WriteScope;
   /** as SQLite has them, with the writes of this transaction */
@@ -20,9 +17,11 @@ export class LooseEdges {
   /** `space` undefined: it has no row. */
   find(space: number | undefined, hashes: readonly Hash[]): readonly number[] {
     if (space === undefined) return hashes.map(() => 0);
-    const { sql } = this.#scope;
-    const hasNone =
-      hashes.length >= MANY_HASHES && this.#scope.find(sql.findAnyLooseEdges, space) === undefined;
+    const { sql, withLooseEdges } = this.#scope;
+    if (!withLooseEdges.has(space)) {
+      withLooseEdges.set(space, this.#scope.find(sql.findAnyLooseEdges, space) !== undefined);
+    }
+    const hasNone = !withLooseEdges.get(space);
     return hashes.map((hash) => {
       const known = this.#known.get(hash);
       if (known !== undefined) return known;
@@ -37,7 +36,8 @@ export class LooseEdges {
   }
 
   set(space: number, hash: Hash, count: number): void {
-    const { sql } = this.#scope;
+    const { sql, withLooseEdges } = this.#scope;
+    withLooseEdges.set(space, true);
     if (count === 0) this.#scope.write(sql.deleteLooseEdges, space, hexToBytes(hash));
     else
       this.#scope.write(sql.setLooseEdges, space, hexToBytes(hash), count, looseEdgesSum(space, hash, count));

@@ -217,13 +217,18 @@ export function discardFromSql(row: SqlRow): DiscardRow {
 
 /** @throws StoreUnavailable, as damage */
 export function uploadFromSql(row: SqlRow, hash?: Hash): UploadRow {
-  if (!isUploadSound(row)) throw damagedRow('the upload of', bytesToHex(row.hash as Uint8Array));
-  return decodeUpload(row, hash);
+  const upload = decodeUpload(row, hash);
+  if (hasUploadSum(row, upload)) return upload;
+  throw damagedRow('the upload of', bytesToHex(row.hash as Uint8Array));
 }
 
 /** Whether the row is as it was written. */
 export function isUploadSound(row: SqlRow): boolean {
-  return isUploadWhole(row) && isSum(row.row_sum, uploadSum(row.space as number, decodeUpload(row)));
+  return hasUploadSum(row, decodeUpload(row));
+}
+
+function hasUploadSum(row: SqlRow, upload: UploadRow): boolean {
+  return isUploadWhole(row) && isSum(row.row_sum, uploadSum(row.space as number, upload));
 }
 
 /** Whether it has only values that a row can have. */

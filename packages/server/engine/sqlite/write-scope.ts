@@ -1,7 +1,7 @@
 /**
- * One body's part of a batch: opens a savepoint at the first write, keeps or undoes it, and refuses to be used afterwards. The
- * first body of a batch that writes has no savepoint, which would copy every page that it changes: if it fails, nothing else of
- * the batch has been written yet, and the whole transaction is rolled back.
+ * One body's part of a batch: keeps or undoes its writes, and refuses to be used afterwards. Bodies that write and then fail are rare,
+ * and a savepoint copies every page that its body changes. So a body has one only in a guarded batch; if it fails in another, the whole
+ * transaction is rolled back and its other bodies run again in a guarded one.
  */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
@@ -24,8 +24,10 @@ export interface Batch {
   readonly ledger: SpaceLedger;
   readonly rows: BatchRows;
   readonly activeUploads: ActiveUploads;
-  /** from now on a body needs a savepoint to be undone alone */
-  isWritten: boolean;
+  /** by Space, whether it may have edges to hashes without a row; nothing else writes while the batch runs */
+  readonly withLooseEdges: Map<number, boolean>;
+  /** each body has a savepoint, so that it can be undone alone */
+  readonly isGuarded: boolean;
 }
 
 export class WriteScope {
@@ -33,6 +35,7 @@ export class WriteScope {
   readonly ledger: SpaceLedger;
   readonly rows: BatchRows;
   readonly activeUploads: ActiveUploads;
+  readonly withLooseEdges: Map<number, boolean>;
   /** ms; the instant of this transaction */
   readonly now: number;
   readonly #database: Database;
@@ -40,7 +43,7 @@ export class WriteScope {
   readonly #last: (() => void)[] = [];
   readonly #batch: Batch;
   #isSpoiling = false;
-  #state: 'reading' | 'first' | 'guarded' | 'ended' = 'reading';
+  #state: 'reading' | 'bare' | 'guarded' | 'ended' = 'reading';
 
   constructor(sql: Statements, database: Database, batch: Batch, now: number) {
     this.sql = sql;
@@ -49,6 +52,7 @@ export class WriteScope {
     this.ledger = batch.ledger;
     this.rows = batch.rows;
     this.activeUploads = batch.activeUploads;
+    this.withLooseEdges = batch.withLooseEdges;
     this.now = now;
   }
 
@@ -121,9 +125,8 @@ export class WriteScope {
   beginWriting(): void {
     this.assertUsable();
     if (this.#state !== 'reading') return;
-    if (!this.#batch.isWritten) {
-      this.#batch.isWritten = true;
-      this.#state = 'first';
+    if (!this.#batch.isGuarded) {
+      this.#state = 'bare';
       return;
     }
     try {
@@ -159,7 +162,7 @@ export class WriteScope {
   undo(): void {
     for (const undo of this.#undo.reverse()) undo();
     // SQLite may have rolled everything back by itself (disk full); the batch then fails as a whole.
-    if (this.#state === 'first') this.#isSpoiling = true;
+    if (this.#state === 'bare') this.#isSpoiling = true;
     if (this.#state === 'guarded' && this.#database.inTransaction) {
       this.sql.rollbackTo.run();
       this.sql.release.run();

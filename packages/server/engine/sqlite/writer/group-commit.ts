@@ -1,8 +1,7 @@
 /**
  * Group commit: all bodies that arrive in two turns of the event loop share one SQLite transaction and its one fsync, and are
  * answered after it. Other work of the writer runs between two transactions. Bodies run strictly one after another, on microtasks
- * only. A savepoint undoes a body that fails. If there is no savepoint, or it is not enough, only that body fails and the others
- * run again, each with a savepoint.
+ * only. If one fails that has written, the others run again without it, each with a savepoint.
  */
 import type { Database } from 'bun:sqlite';
 import { CounterBroken, InvariantViolation } from '../../../core/invariant.ts';
@@ -18,6 +17,8 @@ import { type Batch, WriteScope } from '../write-scope.ts';
 
 const BATCH_BODIES_MAX = 512;
 const BATCH_MS_MAX = 20;
+/** Batches with savepoints after a body has spoiled one: what fails again and again makes few batches run twice. */
+const GUARDED_BATCHES = 64;
 /** ms between tries while another process holds the write lock */
 const BUSY_RETRY_MS = 1;
 const BUSY_MS_MAX = 5_000;
@@ -65,8 +66,8 @@ export class GroupCommit {
   #queue: Job[] = [];
   /** how many bodies of the queue run in a batch of their own, because together they broke a counter */
   #alone = 0;
-  /** a body of the last batch spoiled it: in the next one each has a savepoint, so that none does it again */
-  #isWary = false;
+  /** how many of the next batches have savepoints */
+  #guarded = 0;
   #isScheduled = false;
   #isClosing = false;
   #fatal: Error | undefined;
@@ -136,9 +137,10 @@ export class GroupCommit {
       ledger: new SpaceLedger(sql, this.#options.spaces),
       rows: new BatchRows(this.#options.cache),
       activeUploads: new ActiveUploads(),
-      isWritten: this.#isWary,
+      withLooseEdges: new Map(),
+      isGuarded: this.#guarded > 0,
     };
-    this.#isWary = false;
+    this.#guarded = Math.max(0, this.#guarded - 1);
     const outcomes = await this.#runBodies(batch);
     const last = outcomes.at(-1);
     if (this.#fatal === undefined && last?.isSpoiling) {
@@ -158,7 +160,7 @@ export class GroupCommit {
    */
   #leaveOut({ job, value }: Outcome, others: readonly Outcome[]): void {
     if (this.#options.database.inTransaction) this.#rollback();
-    this.#isWary = true;
+    this.#guarded = GUARDED_BATCHES;
     this.#queue.unshift(...others.map((other) => other.job));
     job.reject(value);
   }
