@@ -163,7 +163,7 @@ export class SqliteMetadataStore implements MetadataStore {
     return this.#readAtOneInstant(() => {
       const id = this.#findSpaceId(space);
       if (id === undefined) return hashes.map(() => undefined);
-      return hashes.map((hash) => this.#nodes.findNodeAndContent(id, hash));
+      return this.#nodes.findNodesAndContent(id, hashes);
     });
   }
 

@@ -153,7 +153,7 @@ export class BatchRows {
   }
 
   /** Nothing else writes while the batch runs. */
-  learnAbsent(key: string): void {
+  learnAbsent(key: string): undefined {
     this.#absent.add(key);
   }
 

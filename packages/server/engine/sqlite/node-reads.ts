@@ -3,6 +3,7 @@ import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, NodeRow } from '../../core/model.ts';
 import { RowDamaged } from '../../core/store-failure.ts';
 import { CACHE_REQUESTS } from '../../metrics/server-metrics.ts';
+import { findAbsent } from './absent-nodes.ts';
 import type { DiskReads } from './disk-reads.ts';
 import { type ContentPlace, type NodeCache, nodeKey } from './node-cache.ts';
 import { contentFromSql, hexToBytes, joinedContentFromSql, nodeFromSql } from './rows.ts';
@@ -69,8 +70,18 @@ export class NodeReads {
     return this.#findJoined(spaceId, hash);
   }
 
+  /** Aligned with `hashes`. */
+  findNodesAndContent(spaceId: number, hashes: readonly Hash[]) {
+    const { cache, sql } = this.#options;
+    const unknown = hashes.filter((hash) => cache?.find(nodeKey(spaceId, hash)) === undefined);
+    const find = (space: number, some: readonly Uint8Array[]) => sql.findKnownNodes.all(space, ...some);
+    const absent = findAbsent(find, spaceId, unknown);
+    MISSES.add(absent.size);
+    return hashes.map((hash) => (absent.has(hash) ? undefined : this.#findNodeAndContent(spaceId, hash)));
+  }
+
   /** Content whose record is damaged is as good as gone, and its node is there all the same. */
-  findNodeAndContent(spaceId: number, hash: Hash): ReturnType<NodeReads['findNodeWithContent']> {
+  #findNodeAndContent(spaceId: number, hash: Hash): ReturnType<NodeReads['findNodeWithContent']> {
     try {
       return this.findNodeWithContent(spaceId, hash);
     } catch (error) {

@@ -74,16 +74,14 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     const known = rows.find(key);
     if (known !== undefined) return known ?? undefined;
     const row = this.#scope.find(sql.findNode, this.#id, hexToBytes(hash));
-    if (row === undefined) {
-      rows.learnAbsent(key);
-      return undefined;
-    }
+    if (row === undefined) return rows.learnAbsent(key);
     const node = nodeFromSql(row, hash);
     rows.learn(key, node);
     return node;
   }
 
   findNodes(hashes: readonly Hash[]): readonly (NodeRow | undefined)[] {
+    if (this.#id !== undefined) this.#scope.learnAbsent(this.#id, hashes);
     return hashes.map((hash) => this.findNode(hash));
   }
 

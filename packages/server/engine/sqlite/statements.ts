@@ -1,6 +1,7 @@
 /** Every SQL statement of the SQLite engine, by name. `plans.test.ts` proves that none of the frequent ones scans. */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import { DOMAIN_WEIGHTS, PURGED_WEIGHT, SEEN_WEIGHT } from '../../core/rows/row-sums.ts';
+import { FIND_KNOWN_NODES } from './absent-nodes.ts';
 import { JOINED_CONTENT_COLUMNS, JOINED_NODE_COLUMNS, NODE_COLUMNS } from './node-columns.ts';
 import { CONTENT_COLUMNS, PACK_READ_STATEMENTS, PACK_WRITE_STATEMENTS } from './packs/pack-statements.ts';
 
@@ -46,6 +47,7 @@ const READ_STATEMENTS = {
   countLeasesBetween:
     'SELECT count(*) AS count FROM nodes WHERE space = ?1 AND collectable = ?2 AND lease_expires_at > ?3 AND lease_expires_at <= ?4',
   findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = ?1 AND hash = ?2`,
+  findKnownNodes: FIND_KNOWN_NODES,
   findNodeWithContent: `SELECT ${JOINED_NODE_COLUMNS}, ${JOINED_CONTENT_COLUMNS} FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation WHERE nodes.space = ?1 AND nodes.hash = ?2`,
   findUpload: `SELECT space, ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND hash = ?2`,
   findContent: `SELECT ${CONTENT_COLUMNS} FROM contents WHERE generation = ?1`,

@@ -4,15 +4,17 @@
  * transaction is rolled back and its other bodies run again in a guarded one.
  */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
+import type { Hash } from '@holdfast/protocol';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { Stored } from '../../core/quotas.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import type { SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { storageError } from '../local-failure.ts';
+import { findAbsent } from './absent-nodes.ts';
 import type { ActiveUploads } from './active-uploads.ts';
 import { letGoOfPages } from './database.ts';
-import type { BatchRows } from './node-cache.ts';
+import { type BatchRows, nodeKey } from './node-cache.ts';
 import { readHoldingsOf } from './space-counters.ts';
 import type { SpaceLedger } from './space-ledger.ts';
 import type { SqlRow, Statements } from './statements.ts';
@@ -63,6 +65,14 @@ export class WriteScope {
     } catch (error) {
       throw storageError(error, 'reading');
     }
+  }
+
+  /** Of many nodes, those without a row are found together. */
+  learnAbsent(spaceId: number, hashes: readonly Hash[]): void {
+    const unknown = hashes.filter((hash) => this.rows.find(nodeKey(spaceId, hash)) === undefined);
+    const find = (space: number, some: readonly Uint8Array[]) =>
+      this.findAll(this.sql.findKnownNodes, space, ...some);
+    for (const hash of findAbsent(find, spaceId, unknown)) this.rows.learnAbsent(nodeKey(spaceId, hash));
   }
 
   readStored(spaceId: number): Stored {
