@@ -85,6 +85,8 @@ export function describeFileError(error: unknown): string {
       return 'the file system is read-only; choose another place';
     case 'ELOOP':
       return 'it is a link that leads to itself; check the path';
+    case 'ENXIO':
+      return 'it is a socket, or a device that is not there; name a file';
     case 'ENAMETOOLONG':
       return 'the name is longer than the system allows; choose a shorter one';
     default:

@@ -71,6 +71,13 @@ test.each([
   rmSync(at(''), { recursive: true });
 });
 
+test('a socket is refused in a line', async () => {
+  const path = join(folder.path, 'socket');
+  const server = Bun.listen({ unix: path, socket: { data: () => {} } });
+  await expect(writeToFile(streamOf('new'), path)).rejects.toThrow('it is a socket');
+  server.stop(true);
+});
+
 test('a name as long as the system allows is written', async () => {
   const path = join(folder.path, 'y'.repeat(255));
   await writeToFile(streamOf('whole'), path);

@@ -245,7 +245,7 @@ describe('holdfast push', () => {
     }
   });
 
-  test('passes over a data folder and a backup with a line each, and refuses one that is given', async () => {
+  test('passes over a data folder and a backup with a line each, and refuses one, or a part, that is given', async () => {
     mkdirSync(place.path('project/served'), { recursive: true });
     writeFileSync(place.path('project/file'), 'mine');
     for (const name of ['lock.db', 'registry.db', '.holdfastignore']) {
@@ -262,8 +262,10 @@ describe('holdfast push', () => {
       'warning: apps is passed over: it is the data folder of a Holdfast server\nwarning: saved is passed over: it is a backup of a Holdfast server\nwarning: served is passed over: it is the data folder of a Holdfast server\n',
     ]);
     expect((await place.run('ls', stdout.trim())).stdout).toBe('file\n');
-    for (const name of ['served', 'saved', 'apps', 'served/.']) {
-      expect(await place.fail(1, 'push', `project/${name}`)).toContain('is never pushed');
+    mkdirSync(place.path('project/saved/lists/one'), { recursive: true });
+    for (const name of ['served', 'saved', 'apps', 'served/.', 'served/registry.db', 'saved/lists/one']) {
+      const told = await place.fail(1, 'push', `project/${name}`);
+      expect(told).toContain(name.includes('/') && name !== 'served/.' ? 'is a part of' : 'is never pushed');
     }
   });
 

@@ -4,7 +4,7 @@ export class OwnFolderError extends Error {
 
   constructor(path: string, kind: string) {
     super(
-      `${path} is ${kind}: it holds keys and the data of all tenants, so it is never pushed; name another folder`,
+      `${path} is ${kind}: it holds keys and the data of all tenants, so it is never pushed; name something else`,
     );
   }
 }

@@ -2,9 +2,11 @@
  * Folders that Holdfast itself made and that no push stores: the data folder of a server holds the keys and the data of all tenants,
  * and so does a backup of it. They are told by what is in them, whatever their names.
  */
-import { closeSync, readSync } from 'node:fs';
+import { closeSync, lstatSync, openSync, readSync, realpathSync } from 'node:fs';
+import { type ByteString, byteStringOf, displayName, toFsPath } from '../byte-names.ts';
 import { IGNORE_FILE_NAME } from './ignore-rules.ts';
 import type { NameList } from './name-list.ts';
+import { OwnFolderError } from './own-folder-error.ts';
 import { isSystemError } from './scan-problem.ts';
 import type { SourceFolder } from './source-tree.ts';
 
@@ -22,13 +24,31 @@ const UNFINISHED: readonly string[] = ['incoming', 'lists'];
 const MANIFEST_START_BYTES = 64;
 const MANIFEST_START = /^\{"format":\d+,/;
 
+type Names = Pick<NameList, 'has'>;
+type Folder = Pick<SourceFolder, 'lookAt' | 'openFile'>;
+
 /** Names the kind of folder for people; undefined for every other folder. `names`: of all entries in it. */
-export function describeOwnFolder(names: NameList, folder: SourceFolder): string | undefined {
+export function describeOwnFolder(names: Names, folder: Folder): string | undefined {
   if (isDataFolder(names, folder)) return 'the data folder of a Holdfast server';
   return isBackup(names, folder) ? 'a backup of a Holdfast server' : undefined;
 }
 
-function isDataFolder(names: NameList, folder: SourceFolder): boolean {
+/** A part of such a folder that is named by itself holds as much. `path` is absolute. Throws OwnFolderError. */
+export function assertNoPart(path: ByteString): void {
+  const parent = toFsPath(path.slice(0, path.lastIndexOf('/')) || '/');
+  let above = byteStringOf(realpathSync(parent, { encoding: 'buffer' }));
+  for (; above !== ''; above = above.slice(0, above.lastIndexOf('/'))) {
+    const at = (name: ByteString) => toFsPath(`${above}/${name}`);
+    const folder: Folder = {
+      lookAt: (name) => lstatSync(at(name), { throwIfNoEntry: false }),
+      openFile: (name) => openSync(at(name), 'r'),
+    };
+    const kind = describeOwnFolder({ has: (name) => folder.lookAt(name) !== undefined }, folder);
+    if (kind !== undefined) throw new OwnFolderError(displayName(path), `a part of ${kind}`);
+  }
+}
+
+function isDataFolder(names: Names, folder: Folder): boolean {
   // With the rows in a database elsewhere, the folder holds keys and tokens alone; before the first start, Apps alone.
   if (names.has(OPERATOR_TOKEN) && names.has(DEV_KEY)) return true;
   const isMarked = MARKS.every((name) => names.has(name));
@@ -37,23 +57,23 @@ function isDataFolder(names: NameList, folder: SourceFolder): boolean {
   return DATABASES.some((name) => names.has(name)) || isFileOf(SECRET_BYTES, SECRET, names, folder);
 }
 
-function isBackup(names: NameList, folder: SourceFolder): boolean {
+function isBackup(names: Names, folder: Folder): boolean {
   if (MANIFESTS.some((name) => names.has(name) && MANIFEST_START.test(readStart(name, folder)))) return true;
   return UNFINISHED.every((name) => names.has(name)) && hasLock(names, folder);
 }
 
 /** The lock is a database that never holds anything. */
-function hasLock(names: NameList, folder: SourceFolder): boolean {
+function hasLock(names: Names, folder: Folder): boolean {
   return isFileOf(0, LOCK, names, folder);
 }
 
-function isFileOf(bytes: number, name: string, names: NameList, folder: SourceFolder): boolean {
+function isFileOf(bytes: number, name: string, names: Names, folder: Folder): boolean {
   if (!names.has(name)) return false;
   const found = folder.lookAt(name);
   return found?.isFile() === true && found.size === bytes;
 }
 
-function readStart(name: string, folder: SourceFolder): string {
+function readStart(name: string, folder: Folder): string {
   if (folder.lookAt(name)?.isFile() !== true) return '';
   try {
     const file = folder.openFile(name);

@@ -12,7 +12,7 @@ import type { DirectoryRow, FolderState } from './folder-state.ts';
 import { FileBusyError, fingerprintOf, type TakeNode } from './hash-file.ts';
 import type { IgnoreRules } from './ignore-rules.ts';
 import { OwnFolderError } from './own-folder-error.ts';
-import { describeOwnFolder } from './own-folders.ts';
+import { assertNoPart, describeOwnFolder } from './own-folders.ts';
 import { GONE, type LeftOut, ScanProblems } from './scan-problem.ts';
 import { SeenEntries } from './seen-entries.ts';
 import { type SourceFolder, SourceTree } from './source-tree.ts';
@@ -161,6 +161,7 @@ class Scan {
   ): Promise<Pick<SeenEntry, 'hash' | 'bytes' | 'entryCount'> | undefined> {
     const { rules } = this.#options;
     this.#unmet.delete(displayName(this.#options.root));
+    assertNoPart(this.#options.root);
     const source = this.#tree.folder('');
     if (stats.isDirectory()) {
       this.#count(1, 0);
@@ -208,7 +209,6 @@ class Scan {
   #passOver(path: ByteString, kind: string): undefined {
     if (path === '') throw new OwnFolderError(displayName(this.#options.root), kind);
     this.#passedOver.set(displayName(path), kind);
-    return undefined;
   }
 
   /** A directory is scanned before this resolves; a large file may still be read afterwards. */

@@ -11,6 +11,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -148,6 +149,11 @@ describe('the file', () => {
       /ENOENT.*folder must exist/,
     );
     await expect(openLog({ path: folder })).rejects.toThrow('EISDIR');
+    symlinkSync('loop', join(folder, 'loop'));
+    await expect(openLog({ path: join(folder, 'loop') })).rejects.toThrow(/ELOOP.*leads to itself/);
+    const server = Bun.listen({ unix: join(folder, 'socket'), socket: { data: () => {} } });
+    await expect(openLog({ path: join(folder, 'socket') })).rejects.toThrow('it is a socket');
+    server.stop(true);
   });
 });
 

@@ -1,4 +1,5 @@
 /** The audit log of one process: one line for every change and every refusal, and for reads if they are wanted. */
+import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 import { LogRepeats, REAL_WORLD } from '../log-repeats.ts';
 import { type AuditEvent, type AuditLine, formatLine, kindOf } from './audit-event.ts';
@@ -122,9 +123,15 @@ export class AuditLog {
 }
 
 function explain(target: AuditTarget, error: unknown): ServeError {
-  const { code } = error as { code?: unknown };
+  const code = codeOf(error);
   const name = target.kind === 'file' ? target.path : 'on stdout';
-  return new ServeError(
-    `the audit log ${name} cannot be written (${code}): its folder must exist, and this user must be allowed to write there`,
-  );
+  const advice = ADVICE.get(code) ?? 'its folder must exist, and this user must be allowed to write there';
+  return new ServeError(`the audit log ${name} cannot be written (${code}): ${advice}`);
 }
+
+const ADVICE = new Map<string | undefined, string>([
+  ['EISDIR', 'it is a folder; name a file in it'],
+  ['ELOOP', 'it is a link that leads to itself; name a file'],
+  ['ENAMETOOLONG', 'the name is longer than the system allows; choose a shorter one'],
+  ['ENXIO', 'it is a socket; name a file or a FIFO'],
+]);

@@ -9,6 +9,7 @@ import {
   type AuditTarget,
   closeFile,
   isSameFile,
+  isSocket,
   isStillThere,
   type OpenFile,
   openTarget,
@@ -28,6 +29,8 @@ const LINE_FEED = 0x0a;
 const UNFIT_CODES: ReadonlySet<string | undefined> = new Set([
   'EACCES',
   'EISDIR',
+  'ELOOP',
+  'ENAMETOOLONG',
   'ENOENT',
   'ENOTDIR',
   'EPERM',
@@ -82,7 +85,7 @@ export class AuditSink {
     try {
       this.#file = await openTarget(this.#target);
     } catch (error) {
-      if (UNFIT_CODES.has(codeOf(error))) throw error;
+      if (UNFIT_CODES.has(codeOf(error)) || (await isSocket(this.#target))) throw error;
       this.#fail(reasonOf(error));
     }
   }

@@ -41,6 +41,13 @@ export async function isStillThere(target: AuditTarget, { stats }: OpenFile): Pr
   return found !== undefined && found.ino === stats.ino && found.dev === stats.dev;
 }
 
+/** A socket takes no lines, whoever listens at it. */
+export async function isSocket(target: AuditTarget): Promise<boolean> {
+  if (target.kind === 'stdout') return false;
+  const found = await asPromise<Stats>((settle) => stat(target.path, settle)).catch(() => undefined);
+  return found?.isSocket() === true;
+}
+
 /** Resolves with how many bytes were taken. */
 export function writeTo(fd: number, bytes: Uint8Array): Promise<number> {
   return asPromise((settle) => write(fd, bytes, settle));

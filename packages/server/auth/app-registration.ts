@@ -147,10 +147,10 @@ async function checkKeySet(jwks: string, algorithms: readonly Algorithm[] | unde
       throw new KeySetError(`no key in it can verify ${(algorithms ?? ALGORITHMS).join(', ')}`);
     }
     for (const { key, algorithm } of usable) {
-      await key.import(algorithm).catch(() => {
-        throw new KeySetError(
-          `the numbers of key ${JSON.stringify(key.kid ?? '(no kid)')} are no key for ${algorithm}`,
-        );
+      await key.import(algorithm).catch((error: unknown) => {
+        const reason =
+          error instanceof KeySetError ? error.message : `the numbers are no key for ${algorithm}`;
+        throw new KeySetError(`key ${JSON.stringify(key.kid ?? '(no kid)')}: ${reason}`);
       });
     }
   } catch (error) {

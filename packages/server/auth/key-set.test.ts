@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { getDiffieHellman } from 'node:crypto';
 import { ALGORITHMS } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
@@ -136,6 +137,16 @@ describe('keys', () => {
     expect(refusalsOf({ ...p256, kid: 'a' }, { ...otherP256, kid: 'a' })).toContain('an earlier key');
     expect(refusalsOf(p256, otherP256)).toContain('an earlier key');
     expect(refusalsOf({ ...p256, kid: 'a' }, { ...otherP256, kid: 'b' }, { ...rsa, kid: 'a' })).toBe('');
+  });
+
+  test.each([
+    ['prime', getDiffieHellman('modp14').getPrime('hex')],
+    ['square', (BigInt(`0x${getDiffieHellman('modp14').getPrime('hex')}`) ** 2n).toString(16)],
+  ])('of RSA with a %s modulus fail to import', async (_, modulus) => {
+    const n = Buffer.from(modulus, 'hex').toString('base64url');
+    const { keys, refusals } = parseKeySet(JSON.stringify({ keys: [{ ...rsa, n }] }));
+    expect(refusals).toEqual([]);
+    await expect((keys[0] as (typeof keys)[0]).import('RS256')).rejects.toThrow('a prime or a square');
   });
 
   test('whose numbers are no key fail to import', async () => {

@@ -18,13 +18,14 @@ import {
 } from './auth-limits.ts';
 import { isBase64url } from './base64url.ts';
 import { findEdwardsWeakness } from './edwards-point.ts';
+import { hasKnownFactors } from './rsa-modulus.ts';
 
 /** One public key. `identity` is equal for two keys exactly when kid, algorithms and key bytes are. */
 export interface VerificationKey {
   readonly kid: string | undefined;
   readonly algorithms: readonly Algorithm[];
   readonly identity: string;
-  /** Imports the key for `algorithm`, once. Rejects if its numbers are not a valid key, such as a point off the curve. */
+  /** Imports the key for `algorithm`, once. Rejects if its numbers are no safe key, such as a point off the curve. */
   import(algorithm: Algorithm): Promise<CryptoKey>;
 }
 
@@ -223,12 +224,22 @@ function createKey(
     import(algorithm) {
       let key = imported.get(algorithm);
       if (key === undefined) {
-        key = importJWK({ ...members } as unknown as JWK, algorithm) as Promise<CryptoKey>;
+        key = importChecked(members, algorithm);
         imported.set(algorithm, key);
       }
       return key;
     },
   };
+}
+
+async function importChecked(
+  members: Readonly<Record<string, string>>,
+  algorithm: Algorithm,
+): Promise<CryptoKey> {
+  if (members.n !== undefined && (await hasKnownFactors(members.n))) {
+    throw new KeySetError('the RSA modulus is a prime or a square; make a new key');
+  }
+  return (await importJWK({ ...members } as unknown as JWK, algorithm)) as CryptoKey;
 }
 
 function isIndistinguishable(a: VerificationKey, b: VerificationKey): boolean {
