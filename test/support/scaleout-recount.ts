@@ -48,6 +48,20 @@ const STATEMENTS = {
   strangers: `SELECT DISTINCT space::text FROM (SELECT space FROM nodes UNION ALL SELECT space FROM uploads UNION ALL
     SELECT space FROM balances UNION ALL SELECT space FROM contents) AS known
     WHERE space NOT IN (SELECT space FROM spaces)`,
+  /** what is kept of Apps that are counted, and what their Spaces say */
+  apps: `SELECT app_id, (SELECT count(*) FROM spaces WHERE spaces.app_id = kept.app_id) = spaces
+      AND (SELECT coalesce(sum(node_count), 0) FROM usage_counters JOIN spaces USING (space) WHERE app_id = kept.app_id) = nodes
+      AND (SELECT coalesce(sum(ready_stored_bytes + waiting_bytes), 0) FROM usage_counters JOIN spaces USING (space)
+        WHERE app_id = kept.app_id) = bytes
+      AND (SELECT coalesce(sum(commit_count), 0) FROM domains JOIN spaces USING (space) WHERE app_id = kept.app_id) = commits
+      AND (SELECT coalesce(sum(canonical_size), 0) FROM uploads JOIN spaces USING (space) WHERE app_id = kept.app_id)
+        + (SELECT coalesce(sum(reserved_bytes + CASE WHEN state = 0 AND NOT discarded THEN coalesce(bytes, 0) ELSE 0 END), 0)
+          FROM packs JOIN spaces USING (space) WHERE app_id = kept.app_id) = pending AS is_right
+    FROM (SELECT app_id, sum(space_count) AS spaces, sum(node_count) AS nodes, sum(ready_stored_bytes + waiting_bytes) AS bytes,
+        sum(commit_rows) AS commits, sum(pending_bytes) AS pending
+      FROM (TABLE app_totals UNION ALL SELECT app_id, 0, space_count, node_count, ready_content_bytes, ready_stored_bytes, waiting_bytes,
+        not_ready_node_count, pending_bytes, commit_rows, row_sum FROM app_changes) AS both_tables
+      WHERE app_id IN (SELECT app_id FROM app_totals WHERE counting_since = 0) GROUP BY app_id) AS kept`,
 } as const;
 
 type Tables = Record<keyof typeof STATEMENTS, Row[]>;
@@ -73,6 +87,9 @@ export async function recountScaleout(metadataUrl: string): Promise<ScaleoutReco
   return {
     problems: [
       ...tables.strangers.map(({ space }) => `${space} has rows and no names`),
+      ...tables.apps.flatMap((row) =>
+        row.is_right === true ? [] : [`the totals of ${row.app_id} are wrong`],
+      ),
       ...spaces.flatMap(({ space }) => {
         const rows = ofSpace(tables, String(space));
         return [

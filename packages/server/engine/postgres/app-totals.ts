@@ -1,29 +1,43 @@
-/** Sums over the Spaces of an App, and what one Space holds. */
+/**
+ * What all Spaces of an App hold, and what one Space holds. An App is counted once, in one snapshot; then its changes, which triggers note
+ * (migrations/0016-app-totals.sql), are added. Whatever is not proven is not believed: the App is counted anew.
+ */
 import type { SpaceKey } from '../../core/model.ts';
 import type { AppTotals, SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { holdingsFromSql, totalsFromSql } from './counters.ts';
+import { isRepeatable, storageError } from './failure.ts';
 import { SQL } from './statements.ts';
+import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
+import type { SqlRow } from './wire/sql-values.ts';
 
 /** Spaces of one statement */
 const SPACES_AT_ONCE = 1_000;
 const BEFORE_ALL_SPACES = '00000000-0000-0000-0000-000000000000';
+/** a large App takes seconds */
+const COUNT_MS_MAX = 30 * 60_000;
+const CHANGES_AT_ONCE = 5_000;
+/** more are added up by whoever meets them */
+const CHANGES_LEFT_MAX = 1_000;
+/** `BEGIN` of a snapshot that may write */
+const BEGIN = 'BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL enable_seqscan = off';
 
-/** In pages, because no statement sums a large App in its time: what is stored meanwhile counts or not. */
 export async function readAppTotals(
   pool: PostgresPool,
   appId: string,
   spacesAtOnce = SPACES_AT_ONCE,
 ): Promise<AppTotals> {
-  let totals: Record<string, number> = {};
-  for (let after: string | null = BEFORE_ALL_SPACES; after !== null; ) {
-    const parameters = [appId, after, spacesAtOnce];
-    const { rows } = await pool.read('reading what an App stores', SQL.sumCounters, parameters);
-    const { last, ...sums } = rows[0] as Record<string, number> & { last: string | null };
-    totals = Object.fromEntries(Object.entries(sums).map(([name, sum]) => [name, (totals[name] ?? 0) + sum]));
-    after = (sums.spaces as number) < spacesAtOnce ? null : last;
-  }
-  return { spaces: totals.spaces as number, ...totalsFromSql(totals), ...holdingsFromSql(totals) };
+  const { rows } = await pool.read('reading what an App stores', SQL.findAppTotals, [appId]);
+  const [found] = rows;
+  if (found?.is_known !== true) return countApp(pool, appId, spacesAtOnce);
+  if ((found.changes as number) > CHANGES_LEFT_MAX) await foldAppChanges(pool);
+  return totalsOf(found);
+}
+
+/** Adds what was noted to the totals. Resolves true when a part is left. */
+export async function foldAppChanges(pool: PostgresPool): Promise<boolean> {
+  const { rows } = await pool.run('adding up changes of Apps', SQL.foldAppChanges, ['', CHANGES_AT_ONCE]);
+  return rows[0]?.count === CHANGES_AT_ONCE;
 }
 
 export async function readHoldings(pool: PostgresPool, space: SpaceKey): Promise<SpaceHoldings> {
@@ -32,3 +46,74 @@ export async function readHoldings(pool: PostgresPool, space: SpaceKey): Promise
   if (row === undefined) throw new Error('a sum has one row');
   return holdingsFromSql(row);
 }
+
+/**
+ * Changes are kept from before the snapshot on, so what it does not see is added later. If another process counts already, or something
+ * is in the way, what was counted is kept by nobody.
+ */
+async function countApp(pool: PostgresPool, appId: string, spacesAtOnce: number): Promise<AppTotals> {
+  const { rows } = await pool.run('counting an App', SQL.beginAppCount, [appId]);
+  const since = rows[0]?.since ?? null;
+  return inSnapshot(pool, async (connection) => {
+    const sums = await sumSpaces(connection, appId, spacesAtOnce);
+    if (since !== null) {
+      try {
+        await connection.query(SQL.keepAppCount, [appId, since as number, ...sums.columns]);
+        await connection.script('COMMIT');
+      } catch (error) {
+        if (!isRepeatable(error)) throw error;
+      }
+    }
+    return sums.totals;
+  });
+}
+
+/** `kept`: undefined where nothing is kept, or somebody counts */
+export function compareAppTotals(
+  pool: PostgresPool,
+  appId: string,
+): Promise<{ readonly kept: AppTotals | undefined; readonly counted: AppTotals }> {
+  return inSnapshot(pool, async (connection) => {
+    const { rows } = await connection.query(SQL.findAppTotals, [appId]);
+    const { totals } = await sumSpaces(connection, appId, SPACES_AT_ONCE);
+    return { kept: rows[0]?.is_known === true ? totalsOf(rows[0]) : undefined, counted: totals };
+  });
+}
+
+async function inSnapshot<T>(
+  pool: PostgresPool,
+  work: (connection: PostgresConnection) => Promise<T>,
+): Promise<T> {
+  try {
+    return await pool.lend((connection) =>
+      connection.withPatience(COUNT_MS_MAX, async () => {
+        await connection.script(BEGIN);
+        try {
+          return await work(connection);
+        } finally {
+          await connection.rollback();
+        }
+      }),
+    );
+  } catch (error) {
+    throw storageError(error, 'reading what an App stores');
+  }
+}
+
+/** In pages, because no statement sums a large App in its time. */
+async function sumSpaces(connection: PostgresConnection, appId: string, spacesAtOnce: number) {
+  let sums: Record<string, number> = {};
+  for (let after: string | null = BEFORE_ALL_SPACES; after !== null; ) {
+    const { rows } = await connection.query(SQL.sumCounters, [appId, after, spacesAtOnce]);
+    const { last, ...page } = rows[0] as Record<string, number> & { last: string | null };
+    sums = Object.fromEntries(Object.entries(page).map(([name, sum]) => [name, (sums[name] ?? 0) + sum]));
+    after = (page.space_count as number) < spacesAtOnce ? null : last;
+  }
+  return { totals: totalsOf(sums), columns: Object.values(sums) };
+}
+
+const totalsOf = (row: SqlRow): AppTotals => ({
+  spaces: row.space_count as number,
+  ...totalsFromSql(row),
+  ...holdingsFromSql(row),
+});

@@ -44,7 +44,7 @@ import {
   type UnseenWalk,
 } from '../../core/upkeep-ports.ts';
 import { type BalancePageRequest, readBalancePage } from '../rows/balance-page.ts';
-import { readAppTotals, readHoldings } from './app-totals.ts';
+import { foldAppChanges, readAppTotals, readHoldings } from './app-totals.ts';
 import { balanceReads } from './balance-page.ts';
 import { countersFromSql } from './counters.ts';
 import { listSpaces } from './list-spaces.ts';
@@ -274,6 +274,7 @@ export class PostgresMetadataStore implements MetadataStore {
       this.#guard(this.#sumFill.step()),
       this.#guard(this.#maintenance.endLeases(cutoffs.now, this.#firstSlot)),
       this.#guard(this.#maintenance.pruneHistory(cutoffs)),
+      foldAppChanges(this.#pool),
     ]);
     for (const part of parts) if (part.status === 'rejected') throw part.reason;
     return parts.some((part) => part.status === 'fulfilled' && part.value);

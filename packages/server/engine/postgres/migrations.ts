@@ -24,6 +24,7 @@ import rowSums from './migrations/0012-row-sums.sql' with { type: 'text' };
 import balanceCounts from './migrations/0013-balance-counts.sql' with { type: 'text' };
 import plans from './migrations/0014-plans.sql' with { type: 'text' };
 import moreSums from './migrations/0015-more-sums.sql' with { type: 'text' };
+import appTotals from './migrations/0016-app-totals.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -51,6 +52,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { sql: plans, minCompatible: 13 },
   // An older build would leave these sums as they were.
   { sql: moreSums, minCompatible: 15 },
+  { sql: appTotals, minCompatible: 15 },
 ];
 
 /** ms that making a new schema may take, and the wait for another process that makes it */

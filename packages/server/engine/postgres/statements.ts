@@ -2,6 +2,7 @@
  * Every SQL statement on the tables of Spaces, by name. `$1` is the Space, except in statements of background work.
  * plans.test.ts explains each on full tables: none may scan a table, and those of a Space only use indexes that begin with it.
  */
+import { APP_TOTAL_STATEMENTS, holdingsOf } from './app-total-statements.ts';
 import { ADD_TO_SLOT, COUNTER_COLUMNS, COUNTER_SUMS, countLeases } from './counter-statements.ts';
 import {
   activeCount,
@@ -11,14 +12,7 @@ import {
   WITH_CONTENT,
 } from './packs/pack-statements.ts';
 import { ROOT_REF_STATEMENTS } from './root-ref-statements.ts';
-import {
-  COUNTER_COLUMNS as COUNTERS,
-  NODE_IS_PROVEN,
-  PURGED_SUM,
-  SUM_OF_ENDED,
-  sumOfDomain,
-  sumOfRenewed,
-} from './row-sums.ts';
+import { NODE_IS_PROVEN, PURGED_SUM, SUM_OF_ENDED, sumOfDomain, sumOfRenewed } from './row-sums.ts';
 import { arraysOf, columnsOf, given, guarded, isGiven, nowOr, spaceNamesOf } from './sql-fragments.ts';
 
 export const NODE_COLUMNS =
@@ -29,14 +23,6 @@ const NODE_ARRAYS =
   '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::integer[], $13::smallint[], $14::boolean[], $15::boolean[], $16::boolean[], $17::text[], $18::bytea[], $19::bigint[], $20::boolean[], $21::bigint[], $22::bigint[]';
 const UPLOAD_ARRAYS =
   '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::smallint[], $11::boolean[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::bytea[], $19::bigint[]';
-
-/** What was received in one Space and is not judged, what packs have reserved for what they are about to publish, and its commits. */
-const holdingsOf = (space: string): string =>
-  `((SELECT coalesce(sum(canonical_size), 0) FROM uploads WHERE uploads.space = ${space} AND canonical_size > 0)
-    + (SELECT coalesce(sum(bytes), 0) FROM packs WHERE packs.space = ${space} AND state = 0 AND bytes > 0 AND NOT discarded)
-    + (SELECT coalesce(sum(reserved_bytes), 0) FROM packs WHERE packs.space = ${space}
-        AND (reserved_bytes > 0 OR reserved_nodes > 0)))::bigint AS pending_bytes,
-   (SELECT coalesce(sum(commit_count), 0) FROM domains WHERE domains.space = ${space})::bigint AS commit_rows`;
 
 /** No history ends behind the latest revision, whatever a row says. */
 const HISTORY_KEY = 'domain, hash, from_revision';
@@ -291,6 +277,7 @@ const deleteAny = (table: string, key: string, revision: string): string =>
 /** Statements of background work: they read across Spaces, by index and bounded, and change nothing. */
 export const BACKGROUND_STATEMENTS = {
   ...PACK_BACKGROUND_STATEMENTS,
+  ...APP_TOTAL_STATEMENTS,
   /** Of a purge, within one Space ($1). Cursors of earlier revisions find no history. */
   closeDomains: `UPDATE domains SET history_floor = revision + 1, revision = revision + 1, balance_count = NULL, count_sum = NULL,
       row_sum = ${sumOfDomain('domains.revision + 1', 'domains.revision + 1')} WHERE space = $1`,
@@ -358,13 +345,6 @@ export const BACKGROUND_STATEMENTS = {
     'spaces.app_id = $4 COLLATE "C" AND spaces.space > $1::uuid',
     'sums.leased_count',
   ),
-  /** $1 App, $2 the Space after which to look, $3 how many */
-  sumCounters: `WITH page AS MATERIALIZED (
-      SELECT space FROM spaces WHERE app_id = $1 COLLATE "C" AND space > $2::uuid ORDER BY space LIMIT $3)
-    SELECT count(*) AS spaces, (SELECT space FROM page ORDER BY space DESC LIMIT 1) AS last, ${COUNTERS.map((column) => `coalesce(sum(sums.${column}), 0)::bigint AS ${column}`).join(', ')}, coalesce(sum(sums.pending_bytes), 0)::bigint AS pending_bytes,
-      coalesce(sum(sums.commit_rows), 0)::bigint AS commit_rows FROM page CROSS JOIN LATERAL (
-      SELECT ${COUNTER_SUMS}, ${holdingsOf('page.space')}
-      FROM usage_counters WHERE usage_counters.space = page.space) AS sums`,
   /** $1 superseded at or before, $2 rows */
   findOldHistory: `SELECT space, domain, hash, from_revision, to_revision, balance, superseded_at, row_sum FROM balance_history WHERE superseded_at <= $1
     ORDER BY superseded_at LIMIT $2`,

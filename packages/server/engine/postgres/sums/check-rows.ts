@@ -13,6 +13,7 @@ import { sumOfCounts } from '../row-sums.ts';
 import { spaceKeyFromSql, spacesFromSql } from '../space-names.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
 import { byteaToHex, byteaToText, type SqlRow } from '../wire/sql-values.ts';
+import { checkAppTotals } from './check-totals.ts';
 import { countPatiently, findFigureMend } from './recount-figures.ts';
 import { findPackMend } from './recount-pack.ts';
 import { mendRow, pagesOfTable, type StoredRow, type StoredValues, toSqlRow } from './stored-rows.ts';
@@ -42,7 +43,7 @@ export async function checkRows(pool: PostgresPool, look: RowLook): Promise<read
       if (settled !== undefined) found.push(settled);
     }
   }
-  return [...found, ...(await checkBalanceCounts(pool, look, found))];
+  return [...found, ...(await checkBalanceCounts(pool, look, found)), ...(await checkAppTotals(pool, look))];
 }
 
 /** The number of balances of a domain is in no sum. In a Space with a wrong row of these a right number looks wrong. */
