@@ -24,7 +24,7 @@ const sumFor = (app: string, since: string, termOf: (column: string, index: numb
   `holdfast_app_sum(${app}, ${since}, ${listOf(termOf)})`;
 
 const NOW = nowOr('NULL');
-/** A count that began earlier was given up by its process: another begins. */
+/** A count that began earlier was left by its process: another begins. */
 const GIVEN_UP_MS = 10 * 60_000;
 /** Changes are kept no longer for a count. */
 const KEPT_FOR_COUNT_MS = 60 * 60_000;
