@@ -21,16 +21,27 @@ const BYTES_PER_WORD = 4;
 /** before each value, so that values of different types or lengths are told apart */
 const TAG = { null: 1, number: 2, string: 3, bytes: 4 } as const;
 
-/** 45 bits over the values in order. For each word that comes in, the first lane is a bijection: no single bit gets lost in it. */
-export function mixValues(values: readonly SumValue[]): number {
-  const lanes = { first: 0x243f6a88, second: 0x13198a2e };
-  for (const value of values) mixValue(lanes, value);
-  return (lanes.second & SECOND_LANE_MASK) * TWO_POW_32 + (lanes.first >>> 0);
-}
-
 interface Lanes {
   first: number;
   second: number;
+}
+
+const START: Readonly<Lanes> = { first: 0x243f6a88, second: 0x13198a2e };
+
+/**
+ * 45 bits over the values in order. For each word that comes in, the first lane is a bijection: no single bit gets lost in it.
+ * `start`: of the values before them.
+ */
+export function mixValues(values: readonly SumValue[], start = START): number {
+  const lanes = mixStart(values, start);
+  return (lanes.second & SECOND_LANE_MASK) * TWO_POW_32 + (lanes.first >>> 0);
+}
+
+/** What several sums begin with that begin alike. */
+export function mixStart(values: readonly SumValue[], start = START): Readonly<Lanes> {
+  const lanes = { first: start.first, second: start.second };
+  for (const value of values) mixValue(lanes, value);
+  return lanes;
 }
 
 function mixWord(lanes: Lanes, word: number): void {

@@ -2,14 +2,23 @@
 import type { KeptCounters } from '../inspection-ports.ts';
 import type { DiscardRow, RootRefCommit, UploadRow } from '../model.ts';
 import type { PackRow, PackUse, PackVerdicts } from '../packs/pack-model.ts';
-import { mixValues, type SumValue } from './row-sum.ts';
+import { mixStart, mixValues, type SumValue } from './row-sum.ts';
 
 /** Of values that change: odd and distinct. */
 const [W1, W2, W3, W4, W5, W6, W7, W8, W9] = [3, 5, 7, 9, 11, 13, 15, 17, 19] as const;
 
+/** What the sums of a balance and of its history begin with: a commit makes three of them for each hash. */
+export const balanceStart = (domain: SumValue, hash: string) => mixStart([domain, hash]);
+
 /** Both values of a balance are set by each change. */
-export function balanceSum(domain: SumValue, hash: string, balance: number, fromRevision: number): number {
-  return mixValues([domain, hash, balance, fromRevision]);
+export function balanceSum(
+  domain: SumValue,
+  hash: string,
+  balance: number,
+  fromRevision: number,
+  start = balanceStart(domain, hash),
+): number {
+  return mixValues([balance, fromRevision], start);
 }
 
 export interface BalanceHistory {
@@ -20,8 +29,13 @@ export interface BalanceHistory {
   readonly supersededAt: number;
 }
 
-export function historySum(domain: SumValue, hash: string, row: BalanceHistory): number {
-  return mixValues([domain, hash, row.fromRevision, row.toRevision, row.balance, row.supersededAt]);
+export function historySum(
+  domain: SumValue,
+  hash: string,
+  row: BalanceHistory,
+  start = balanceStart(domain, hash),
+): number {
+  return mixValues([row.fromRevision, row.toRevision, row.balance, row.supersededAt], start);
 }
 
 export function commitSum(domain: SumValue, { requestId, payloadDigest, revision }: RootRefCommit): number {

@@ -2,15 +2,16 @@
 import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { RootRefCommit } from '../../core/model.ts';
-import { balanceSum, commitSum, DOMAIN_WEIGHTS, domainSum, historySum } from '../../core/rows/row-sums.ts';
+import { isSum } from '../../core/rows/row-sum.ts';
 import {
-  commitFromSql,
-  firstRevisionOf,
-  isBalanceSound,
-  isCommitSound,
-  isDomainSound,
-  requestKey,
-} from './ledger-rows.ts';
+  balanceStart,
+  balanceSum,
+  commitSum,
+  DOMAIN_WEIGHTS,
+  domainSum,
+  historySum,
+} from '../../core/rows/row-sums.ts';
+import { commitFromSql, firstRevisionOf, isCommitSound, isDomainSound, requestKey } from './ledger-rows.ts';
 import { damagedRow, hexToBytes } from './rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
@@ -28,6 +29,8 @@ interface Balance {
   readonly balance: number;
   /** the revision that set it; -1: there is none */
   readonly from: number;
+  /** of its sums */
+  readonly start: ReturnType<typeof balanceStart>;
 }
 
 export class RootRefLedger {
@@ -35,6 +38,8 @@ export class RootRefLedger {
   /** What this transaction has read of one domain: a commit reads its balances first, and then writes them. */
   readonly #found = new Map<Hash, Balance>();
   #foundIn: number | undefined;
+  /** the domain as it was read last; undefined: it has changed since, or none was read */
+  #domain: { readonly key: string; readonly id: number; readonly revision: number } | undefined;
 
   constructor(scope: WriteScope) {
     this.#scope = scope;
@@ -49,6 +54,7 @@ export class RootRefLedger {
     if (found === undefined) return undefined;
     const { sql } = this.#scope;
     const keys = [found.id, requestId, requestKey(found.id, requestId)] as const;
+    if (this.#scope.find(sql.mayKnowCommit, ...keys) === undefined) return undefined;
     for (const row of this.#scope.findAll(sql.findCommit, ...keys)) {
       if (!isCommitSound(row)) throw damagedRow('the commit', JSON.stringify(requestId));
       // Another request may have the same second key.
@@ -80,24 +86,23 @@ export class RootRefLedger {
     this.#scope.write(sql.insertCommit, ...values, commitSum(id, commit));
     for (const change of changes) if (change.before !== change.after) this.#change(id, revision, change);
     this.#found.clear();
+    this.#domain = undefined;
   }
 
   #change(id: number, revision: number, { hash, before, after }: Change): void {
     const { sql, now } = this.#scope;
-    const { key, from } = this.#findBalance(id, hash);
+    const { key, from, start } = this.#findBalance(id, hash);
+    const sum = balanceSum(id, hash, after, revision, start);
     if (before === 0) {
-      this.#scope.write(sql.insertBalance, id, key, after, revision, balanceSum(id, hash, after, revision));
+      this.#scope.write(sql.insertBalance, id, key, after, revision, sum);
       return;
     }
     // These are single-row statements, because SQLite would journal every page of an INSERT … SELECT.
     if (after === 0) this.#scope.writeOne(AS_READ, sql.deleteBalance, id, key, before, from);
-    else {
-      const values = [after, revision, before, from, balanceSum(id, hash, after, revision)] as const;
-      this.#scope.writeOne(AS_READ, sql.updateBalance, id, key, ...values);
-    }
+    else this.#scope.writeOne(AS_READ, sql.updateBalance, id, key, after, revision, before, from, sum);
     const ended = { fromRevision: from, toRevision: revision, balance: before, supersededAt: now };
-    const sum = historySum(id, hash, ended);
-    this.#scope.write(sql.insertHistory, id, key, from, revision, before, now, sum);
+    const endedSum = historySum(id, hash, ended, start);
+    this.#scope.write(sql.insertHistory, id, key, from, revision, before, now, endedSum);
   }
 
   #findBalance(id: number, hash: Hash): Balance {
@@ -107,20 +112,25 @@ export class RootRefLedger {
     if (known !== undefined) return known;
     const key = hexToBytes(hash);
     const row = this.#scope.find(this.#scope.sql.findBalance, id, key);
-    if (row !== undefined && !isBalanceSound(row)) throw damagedRow('the balance of', hash);
+    const start = balanceStart(id, hash);
     const balance =
       row === undefined
-        ? { key, balance: 0, from: -1 }
-        : { key, balance: row.balance as number, from: row.from_revision as number };
+        ? { key, balance: 0, from: -1, start }
+        : { key, balance: row.balance as number, from: row.from_revision as number, start };
+    if (row !== undefined && !isSum(row.row_sum, balanceSum(id, hash, balance.balance, balance.from, start)))
+      throw damagedRow('the balance of', hash);
     this.#found.set(hash, balance);
     return balance;
   }
 
   #findDomain(spaceId: number, domain: string): { id: number; revision: number } | undefined {
+    const key = `${spaceId} ${domain}`;
+    if (this.#domain?.key === key) return this.#domain;
     const row = this.#scope.find(this.#scope.sql.findDomain, spaceId, domain);
     if (row === undefined) this.#scope.ledger.assertNoneLost(spaceId, domain);
     else if (!isDomainSound(row)) throw damagedRow('the domain', JSON.stringify(domain));
-    return row && { id: row.id as number, revision: row.revision as number };
+    this.#domain = row && { key, id: row.id as number, revision: row.revision as number };
+    return this.#domain;
   }
 
   #readFirstRevision(): number {

@@ -197,6 +197,9 @@ const WRITE_STATEMENTS = {
   sealDomain: 'UPDATE domains SET row_sum = ?2 WHERE id = ?1',
   /** ?1 domain in all below */
   advanceRevision: `UPDATE domains SET revision = ?2, commit_count = commit_count + 1, balance_count = balance_count + ?3, row_sum = row_sum + ?4 WHERE id = ?1 AND revision = ?2 - 1`,
+  /** Nearly every request is new: neither the table nor the index has it. As `findCommit` */
+  mayKnowCommit:
+    'SELECT 1 AS known WHERE EXISTS (SELECT 1 FROM root_ref_commits WHERE domain = ?1 AND request_id = ?2) OR EXISTS (SELECT 1 FROM root_ref_commits INDEXED BY root_ref_commits_by_key WHERE request_key = ?3)',
   /** By either key: one wrong bit in a row leaves one of them right. ?3 the second key */
   findCommit:
     'SELECT domain, request_id, payload_digest, revision, row_sum FROM root_ref_commits WHERE (domain = ?1 AND request_id = ?2) OR request_key = ?3',
@@ -205,8 +208,7 @@ const WRITE_STATEMENTS = {
     'SELECT 1 AS known FROM root_ref_commits INDEXED BY root_ref_commits_by_key WHERE domain = ?1 AND request_id = ?2 AND request_key = ?3',
   insertCommit:
     'INSERT INTO root_ref_commits (domain, request_id, payload_digest, revision, request_key, row_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)',
-  findBalance:
-    'SELECT domain, hash, balance, from_revision, row_sum FROM balances WHERE domain = ?1 AND hash = ?2',
+  findBalance: 'SELECT balance, from_revision, row_sum FROM balances WHERE domain = ?1 AND hash = ?2',
   insertHistory:
     'INSERT INTO balance_history (domain, hash, from_revision, to_revision, balance, superseded_at, row_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)',
   insertBalance:
