@@ -1,4 +1,4 @@
-/** The port to the registered Apps. Engine-neutral; every engine passes engine/contract/registry-store-suite.ts. */
+/** The port to the registered Apps. Engine-neutral; every engine passes engine/test/registry-store-suite.ts. */
 import type { Algorithm } from '@holdfast/protocol';
 
 export type AppStatus = 'active' | 'suspended';

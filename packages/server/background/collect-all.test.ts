@@ -10,7 +10,7 @@ import { RottenNodes } from '../core/rotten-nodes.ts';
 import { createSigner } from '../core/signer.ts';
 import { StrayWatch } from '../core/stray-watch.ts';
 import { openTemporaryEngine, type TemporaryEngine } from '../deployment/test/embedded-engine-fixture.ts';
-import { hashAt, readyNode } from '../engine/contract/samples.ts';
+import { hashAt, readyNode } from '../engine/test/samples.ts';
 import { unzstd } from '../engine/unzstd.ts';
 import { BACKGROUND_FAILURES, GC_LAST_SUCCESS } from '../metrics/server-metrics.ts';
 import { JudgingTurns } from '../shares/judging-turns.ts';

@@ -9,7 +9,6 @@ import { runGc } from '../core/run-gc.ts';
 import { isDamage } from '../core/store-failure.ts';
 import type { DirectStore } from '../core/test/direct-store.ts';
 import type { ScrubPosition } from '../core/upkeep-ports.ts';
-import { SPACE } from '../engine/contract/samples.ts';
 import { damagePage } from '../engine/postgres/test/damaged-page-fixture.ts';
 import {
   coreOf,
@@ -18,6 +17,7 @@ import {
   publish,
   type StoreInstance,
 } from '../engine/postgres/test/postgres-fixture.ts';
+import { SPACE } from '../engine/test/samples.ts';
 import { type CheckResult, checkDeployment } from './check-deployment.ts';
 
 const TEST_MS_MAX = 300_000;

@@ -8,7 +8,6 @@ import { spaceKeyOf } from '../core/space-key.ts';
 import { sweep } from '../core/sweep.ts';
 import { updateRootRefs } from '../core/update-root-refs.ts';
 import type { ScrubPosition } from '../core/upkeep-ports.ts';
-import { SPACE } from '../engine/contract/samples.ts';
 import { BACKGROUND_STATEMENTS } from '../engine/postgres/statements.ts';
 import {
   coreOf,
@@ -17,6 +16,7 @@ import {
   openInstance,
   publish,
 } from '../engine/postgres/test/postgres-fixture.ts';
+import { SPACE } from '../engine/test/samples.ts';
 import { checkDeployment } from './check-deployment.ts';
 
 const START_MS_MAX = 300_000;

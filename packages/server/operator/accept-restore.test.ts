@@ -5,7 +5,7 @@ import type { SigningSecrets } from '../core/signing-secrets.ts';
 import { isBehind, readEpochs } from '../core/store-epoch.ts';
 import { StrayWatch } from '../core/stray-watch.ts';
 import { openTemporaryEngine, type TemporaryEngine } from '../deployment/test/embedded-engine-fixture.ts';
-import { newGeneration } from '../engine/contract/samples.ts';
+import { newGeneration } from '../engine/test/samples.ts';
 import { acceptRestore } from './accept-restore.ts';
 import type { OperationCall } from './operation.ts';
 

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import type { Core } from '../core/core.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
 import { StraysSuspicious, StrayWatch } from '../core/stray-watch.ts';
-import { newGeneration } from '../engine/contract/samples.ts';
+import { newGeneration } from '../engine/test/samples.ts';
 import { HealthSampler } from './health-sampler.ts';
 
 test('a walk over all objects that stopped is a warning with its reason until it continues', async () => {

@@ -4,7 +4,7 @@ import { type CanonicalNode, makeNode } from '../../../test/support/canonical-no
 import { packed, plain } from '../../../test/support/planted-pack.ts';
 import { CoreWorld, SPACE, smallNode } from '../core/test/core-fixture.ts';
 import { PackClient } from '../core/test/pack-fixture.ts';
-import { openUpload } from '../engine/contract/samples.ts';
+import { openUpload } from '../engine/test/samples.ts';
 import type { ContentIntake, IntakeTarget } from '../engine/transfer-ports.ts';
 import { carryNode, carryUpload } from './carry.ts';
 import type { DamagedNode } from './events.ts';

@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { NOW, newGeneration, SPACE, sampleNode } from '../../engine/contract/samples.ts';
 import { EngineRefused } from '../../engine/refused.ts';
+import { NOW, newGeneration, SPACE, sampleNode } from '../../engine/test/samples.ts';
 import { openTemporaryEngine, receiverOf, stage, type TemporaryEngine } from './embedded-engine-fixture.ts';
 
 const LIMITS = { nodeBytesMax: 64 * 1024 * 1024 };

@@ -6,9 +6,9 @@ import { MIB_BYTES } from '@holdfast/protocol';
 import type { ContentRow } from '../../core/model.ts';
 import type { StoredObject } from '../../core/ports.ts';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
-import { newGeneration, readObject, SPACE, sampleNode } from '../../engine/contract/samples.ts';
 import { BLOCK_BYTES, IntegrityBuilder } from '../../engine/disk/block-integrity.ts';
 import { type ContentWorld, openContentStore } from '../../engine/disk/test/content-store-fixture.ts';
+import { newGeneration, readObject, SPACE, sampleNode } from '../../engine/test/samples.ts';
 import { openTemporaryEngine, putInline, type TemporaryEngine } from './embedded-engine-fixture.ts';
 
 const LIMITS = { nodeBytesMax: 64 * MIB_BYTES };

@@ -18,7 +18,7 @@ import { StrayWatch } from '../../core/stray-watch.ts';
 import type { SpaceEntry } from '../../core/tenancy-ports.ts';
 import { CALLER } from '../../core/test/core-fixture.ts';
 import type { ScrubPosition } from '../../core/upkeep-ports.ts';
-import { digestOf, hashAt, NOW, readyNode, SPACE } from '../../engine/contract/samples.ts';
+import { digestOf, hashAt, NOW, readyNode, SPACE } from '../../engine/test/samples.ts';
 import {
   openTemporaryEngine,
   putInline,

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { type Hash, UPLOAD_TTL_MS_DEFAULT } from '@holdfast/protocol';
 import type { Clock, ContentStore, MetadataStore } from '../../core/ports.ts';
 import type { StagedUpload, UploadReceiver } from '../../core/upload-ports.ts';
-import { ManualClock, openUpload, readyNode, SPACE } from '../../engine/contract/samples.ts';
 import { diskFiles, type Files } from '../../engine/disk/files.ts';
+import { ManualClock, openUpload, readyNode, SPACE } from '../../engine/test/samples.ts';
 import { openLog } from '../../log.ts';
 import { openDeployment } from '../open.ts';
 

@@ -4,9 +4,9 @@ import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
-import { NOW, newGeneration, SPACE, sampleNode } from '../../engine/contract/samples.ts';
 import { diskFiles, type Files, type OpenFile, type OpenFolder } from '../../engine/disk/files.ts';
 import { type ContentWorld, openContentStore } from '../../engine/disk/test/content-store-fixture.ts';
+import { NOW, newGeneration, SPACE, sampleNode } from '../../engine/test/samples.ts';
 import { receiverOf } from './embedded-engine-fixture.ts';
 
 const LIMITS = { nodeBytesMax: 64 * 1024 * 1024 };

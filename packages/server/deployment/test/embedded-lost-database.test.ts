@@ -5,9 +5,9 @@ import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { orIfDamaged } from '../../core/store-failure.ts';
-import { hashAt, ManualClock } from '../../engine/contract/samples.ts';
 import { EngineRefused } from '../../engine/refused.ts';
 import { DatabaseDamaged } from '../../engine/sqlite/database.ts';
+import { hashAt, ManualClock } from '../../engine/test/samples.ts';
 import { openEmbeddedEngine } from './embedded-engine-fixture.ts';
 
 let dataDir: string;

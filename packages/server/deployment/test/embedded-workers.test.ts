@@ -13,7 +13,7 @@ import {
   SPACE,
   sampleNode,
   updateNode,
-} from '../../engine/contract/samples.ts';
+} from '../../engine/test/samples.ts';
 import { type EmbeddedEngine, openEmbeddedEngine, receiverOf, stage } from './embedded-engine-fixture.ts';
 
 let dataDir: string;

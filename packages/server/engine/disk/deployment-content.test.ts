@@ -1,4 +1,4 @@
-import { testContentIntake } from '../contract/content-intake-suite.ts';
+import { testContentIntake } from '../test/content-intake-suite.ts';
 import { DiskContentIntake } from './deployment-content.ts';
 import { openContentStore } from './test/content-store-fixture.ts';
 

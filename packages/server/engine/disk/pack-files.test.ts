@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
-import { putPack, type SampleRecord } from '../contract/pack-samples.ts';
-import { NOW, newGeneration, SPACE } from '../contract/samples.ts';
+import { putPack, type SampleRecord } from '../test/pack-samples.ts';
+import { NOW, newGeneration, SPACE } from '../test/samples.ts';
 import { diskFiles, type Files, type OpenFile } from './files.ts';
 import { type ContentWorld, openContentStore } from './test/content-store-fixture.ts';
 

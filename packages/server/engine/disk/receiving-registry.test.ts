@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { newGeneration, SPACE } from '../contract/samples.ts';
+import { newGeneration, SPACE } from '../test/samples.ts';
 import { LocalReceivingRegistry, type ReceivedBytes, type ReceivingRegistry } from './receiving-registry.ts';
 import { SharedReceivingRegistry } from './shared-receiving-registry.ts';
 

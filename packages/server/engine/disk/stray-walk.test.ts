@@ -8,7 +8,7 @@ import type { Generation } from '../../core/model.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { STRAY_AGE_MS } from '../../core/stray-objects.ts';
 import type { FindKnown } from '../../core/stray-ports.ts';
-import { NOW, newGeneration } from '../contract/samples.ts';
+import { NOW, newGeneration } from '../test/samples.ts';
 import { diskFiles, type Files } from './files.ts';
 import { type ContentWorld, openContentStore } from './test/content-store-fixture.ts';
 

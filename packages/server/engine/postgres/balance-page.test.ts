@@ -6,8 +6,8 @@ import type { TestDatabases } from '../../../../test/support/postgres-server.ts'
 import type { Space } from '../../core/model.ts';
 import { BALANCES_COUNTED_MAX } from '../../core/rows/row-sums.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
-import { hashAt } from '../contract/samples.ts';
 import { type BalancePageRequest, mergeStep, readBalancePage } from '../rows/balance-page.ts';
+import { hashAt } from '../test/samples.ts';
 import { balanceReads } from './balance-page.ts';
 import { domainCountSum } from './row-sums.ts';
 import { openDatabases, openInstance, type StoreInstance } from './test/postgres-fixture.ts';

@@ -7,7 +7,7 @@ import { leaseNode } from '../../core/lease-node.ts';
 import type { MetadataStore, RootRefReads, SpaceTransaction } from '../../core/ports.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { updateRootRefs } from '../../core/update-root-refs.ts';
-import { hashAt, insertNodes, readyNode, SPACE } from '../contract/samples.ts';
+import { hashAt, insertNodes, readyNode, SPACE } from '../test/samples.ts';
 import { ALONE_AT_ONCE_MAX, type Body, CommitGroups, type Outcome } from './commit-groups.ts';
 import {
   coreOf,

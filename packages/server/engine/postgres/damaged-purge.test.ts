@@ -8,7 +8,7 @@ import { planGc } from '../../core/plan-gc.ts';
 import { purgeSpace } from '../../core/purge-space.ts';
 import { runGc } from '../../core/run-gc.ts';
 import { updateRootRefs } from '../../core/update-root-refs.ts';
-import { SPACE } from '../contract/samples.ts';
+import { SPACE } from '../test/samples.ts';
 import { damagePage } from './test/damaged-page-fixture.ts';
 import { bring, coreOf, leaseFor, makeContent, openInstance, publish } from './test/postgres-fixture.ts';
 

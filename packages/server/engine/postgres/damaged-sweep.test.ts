@@ -9,7 +9,7 @@ import { leaseNode } from '../../core/lease-node.ts';
 import type { Space } from '../../core/model.ts';
 import { sweep } from '../../core/sweep.ts';
 import type { DirectStore } from '../../core/test/direct-store.ts';
-import { SPACE } from '../contract/samples.ts';
+import { SPACE } from '../test/samples.ts';
 import { damagePage } from './test/damaged-page-fixture.ts';
 import { coreOf, makeContent, openInstance, type StoreInstance } from './test/postgres-fixture.ts';
 

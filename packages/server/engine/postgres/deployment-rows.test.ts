@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
-import { testDeploymentRows } from '../contract/deployment-suite.ts';
-import { ManualClock } from '../contract/samples.ts';
+import { testDeploymentRows } from '../test/deployment-suite.ts';
+import { ManualClock } from '../test/samples.ts';
 import { assertNoServer, beginServing, holdDeployment } from './deployment-lock.ts';
 import { PostgresDeploymentRows } from './deployment-rows.ts';
 import { openDatabases, openInstance } from './test/postgres-fixture.ts';

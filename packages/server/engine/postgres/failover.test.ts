@@ -4,7 +4,7 @@ import { type PostgresServer, startPostgres } from '../../../../test/support/pos
 import { startTcpProxy } from '../../../../test/support/tcp-proxy.ts';
 import { until } from '../../../../test/support/until.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
-import { hashAt, insertNodes, readyNode, SPACE } from '../contract/samples.ts';
+import { hashAt, insertNodes, readyNode, SPACE } from '../test/samples.ts';
 import { openPostgres } from './open-postgres.ts';
 import { addressOf, openInstance, type StoreInstance } from './test/postgres-fixture.ts';
 import { PostgresConnection } from './wire/connection.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect } from 'bun:test';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
-import { testMetadataStore } from '../contract/metadata-store-suite.ts';
+import { testMetadataStore } from '../test/metadata-store-suite.ts';
 import { openDatabases, openInstance } from './test/postgres-fixture.ts';
 
 let databases: TestDatabases;

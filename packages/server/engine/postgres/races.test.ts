@@ -12,7 +12,7 @@ import { runGc } from '../../core/run-gc.ts';
 import { sweep } from '../../core/sweep.ts';
 import type { DirectStore } from '../../core/test/direct-store.ts';
 import { updateRootRefs } from '../../core/update-root-refs.ts';
-import { hashAt, insertNodes, readyNode, SPACE } from '../contract/samples.ts';
+import { hashAt, insertNodes, readyNode, SPACE } from '../test/samples.ts';
 import {
   bring,
   coreOf,

@@ -4,8 +4,8 @@ import {
   type TestDatabases,
 } from '../../../../test/support/postgres-server.ts';
 import type { RegistryStore } from '../../auth/registry-store.ts';
-import { appRecord, describeRegistryStore } from '../contract/registry-store-suite.ts';
 import { parsePostgresUrl } from '../postgres-url.ts';
+import { appRecord, describeRegistryStore } from '../test/registry-store-suite.ts';
 import { hasPostgresRows, openPostgres } from './open-postgres.ts';
 import { openPostgresRegistryStore } from './registry-store.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';

@@ -9,7 +9,7 @@ import { readMetadata } from '../../core/read-metadata.ts';
 import { runGc } from '../../core/run-gc.ts';
 import type { DirectStore } from '../../core/test/direct-store.ts';
 import { updateRootRefs } from '../../core/update-root-refs.ts';
-import { hashAt, insertNodes, readyNode, SPACE } from '../contract/samples.ts';
+import { hashAt, insertNodes, readyNode, SPACE } from '../test/samples.ts';
 import {
   bring,
   coreOf,

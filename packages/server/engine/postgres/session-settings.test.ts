@@ -6,7 +6,7 @@ import { getUsage } from '../../core/get-usage.ts';
 import { readMetadata } from '../../core/read-metadata.ts';
 import { runGc } from '../../core/run-gc.ts';
 import { updateRootRefs } from '../../core/update-root-refs.ts';
-import { SPACE } from '../contract/samples.ts';
+import { SPACE } from '../test/samples.ts';
 import {
   coreOf,
   leaseFor,

@@ -1,7 +1,7 @@
 /** The walk over Spaces with something due: what it costs, and that one Space with much does not keep the others waiting. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
-import { NOW } from '../contract/samples.ts';
+import { NOW } from '../test/samples.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { openDatabases, openInstance, type StoreInstance } from './test/postgres-fixture.ts';
 

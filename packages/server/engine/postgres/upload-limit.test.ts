@@ -5,7 +5,7 @@ import { type CanonicalNode, makeNode } from '../../../../test/support/canonical
 import { until } from '../../../../test/support/until.ts';
 import type { Core } from '../../core/core.ts';
 import type { DirectStore } from '../../core/test/direct-store.ts';
-import { hashAt, openUpload, SPACE } from '../contract/samples.ts';
+import { hashAt, openUpload, SPACE } from '../test/samples.ts';
 import {
   coreOf,
   leaseFor,

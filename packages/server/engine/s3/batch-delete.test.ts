@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import type { ContentStore } from '../../core/ports.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
-import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
+import { newGeneration, SPACE, sampleNode } from '../test/samples.ts';
 import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';
 import { errorAnswer, type StandIn, startStandIn } from './test/stand-in-store.ts';
 

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { openCeph, type TestBuckets } from '../../../../test/support/ceph-server.ts';
 import type { TestBucket } from '../../../../test/support/s3-request.ts';
-import { testContentStore } from '../contract/content-store-suite.ts';
-import { newGeneration, SPACE, sampleNode, urlLifeUntil } from '../contract/samples.ts';
+import { testContentStore } from '../test/content-store-suite.ts';
+import { newGeneration, SPACE, sampleNode, urlLifeUntil } from '../test/samples.ts';
 import { openS3World } from './test/s3-fixture.ts';
 
 const START_MS_MAX = 300_000;

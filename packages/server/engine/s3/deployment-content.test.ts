@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { openCeph, type TestBuckets } from '../../../../test/support/ceph-server.ts';
 import { listKeys, sendToBucket, type TestBucket } from '../../../../test/support/s3-request.ts';
-import { testContentIntake } from '../contract/content-intake-suite.ts';
-import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
+import { testContentIntake } from '../test/content-intake-suite.ts';
+import { newGeneration, SPACE, sampleNode } from '../test/samples.ts';
 import { openS3ContentStore } from './open-s3-content-store.ts';
 import { configOf, overwrite } from './test/s3-fixture.ts';
 

@@ -5,7 +5,7 @@ import { MIB_BYTES } from '@holdfast/protocol';
 import type { Generation } from '../../core/model.ts';
 import type { ContentStore, StoredObject } from '../../core/ports.ts';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
-import { newGeneration, readObject, SPACE, sampleNode } from '../contract/samples.ts';
+import { newGeneration, readObject, SPACE, sampleNode } from '../test/samples.ts';
 import type { S3Limits } from './limits.ts';
 import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';
 import {

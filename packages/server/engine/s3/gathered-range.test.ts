@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { MIB_BYTES } from '@holdfast/protocol';
 import type { ContentStore, StoredObject } from '../../core/ports.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
-import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
+import { newGeneration, SPACE, sampleNode } from '../test/samples.ts';
 import { S3_LIMITS } from './limits.ts';
 import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';
 import { errorAnswer, type StandIn, type StandInAnswer, startStandIn } from './test/stand-in-store.ts';

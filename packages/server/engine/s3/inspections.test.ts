@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { until } from '../../../../test/support/until.ts';
 import type { ContentStore } from '../../core/ports.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
-import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
+import { newGeneration, SPACE, sampleNode } from '../test/samples.ts';
 import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';
 import { errorAnswer, type StandIn, startStandIn } from './test/stand-in-store.ts';
 

@@ -4,8 +4,8 @@ import { PACK_MEDIA_TYPE } from '@holdfast/protocol';
 import type { PackedRecord } from '../../core/packs/pack-ports.ts';
 import type { ContentStore } from '../../core/ports.ts';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
-import { makePack, putPack, type SampleRecord } from '../contract/pack-samples.ts';
-import { newGeneration, SPACE, urlLifeUntil } from '../contract/samples.ts';
+import { makePack, putPack, type SampleRecord } from '../test/pack-samples.ts';
+import { newGeneration, SPACE, urlLifeUntil } from '../test/samples.ts';
 import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';
 import {
   errorAnswer,

@@ -7,8 +7,8 @@ import { makeAuthority } from '../../../../test/support/certificates.ts';
 import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
 import type { ContentStore } from '../../core/ports.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
-import { newGeneration, SPACE, urlLifeUntil } from '../contract/samples.ts';
 import { EngineRefused } from '../refused.ts';
+import { newGeneration, SPACE, urlLifeUntil } from '../test/samples.ts';
 import type { S3ContentStoreConfig } from './open-s3-content-store.ts';
 import { configOf, openStore } from './test/s3-fixture.ts';
 import {

@@ -7,7 +7,7 @@ import type { TestBucket } from '../../../../test/support/s3-request.ts';
 import { startTcpProxy, type TcpProxy } from '../../../../test/support/tcp-proxy.ts';
 import type { ContentStore, StoredObject } from '../../core/ports.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
-import { newGeneration, readObject, SPACE, sampleNode } from '../contract/samples.ts';
+import { newGeneration, readObject, SPACE, sampleNode } from '../test/samples.ts';
 import type { S3Limits } from './limits.ts';
 import { signRequest } from './request-signer.ts';
 import { openS3World, type S3World } from './test/s3-fixture.ts';

@@ -8,7 +8,7 @@ import type { Generation, ObjectKey } from '../../core/model.ts';
 import type { ContentStore } from '../../core/ports.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
-import { NOW, newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
+import { NOW, newGeneration, SPACE, sampleNode } from '../test/samples.ts';
 import type { S3Limits } from './limits.ts';
 import { ObjectKeys } from './object-key.ts';
 import { configOf, openStore, overwrite, putDirectly, UPLOAD_TTL_MS } from './test/s3-fixture.ts';

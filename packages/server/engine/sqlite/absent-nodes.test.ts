@@ -1,6 +1,6 @@
 /** Which hashes have no row, asked for many at once. */
 import { expect, test } from 'bun:test';
-import { hashAt } from '../contract/samples.ts';
+import { hashAt } from '../test/samples.ts';
 import { FIND_KNOWN_NODES, findAbsent } from './absent-nodes.ts';
 import { bytesToHex } from './rows.ts';
 

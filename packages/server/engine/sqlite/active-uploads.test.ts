@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { hashAt, ManualClock, openUpload, SPACE } from '../contract/samples.ts';
+import { hashAt, ManualClock, openUpload, SPACE } from '../test/samples.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
 
 const UPLOADS = 6;

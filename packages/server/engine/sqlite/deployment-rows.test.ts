@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { testDeploymentRows } from '../contract/deployment-suite.ts';
-import { ManualClock } from '../contract/samples.ts';
+import { testDeploymentRows } from '../test/deployment-suite.ts';
+import { ManualClock } from '../test/samples.ts';
 import { beginServing } from './copy-marks.ts';
 import { SqliteDeploymentRows } from './deployment-rows.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';

@@ -7,7 +7,7 @@ import {
   putInline,
   type TemporaryEngine,
 } from '../../deployment/test/embedded-engine-fixture.ts';
-import { SPACE, sampleNode } from '../contract/samples.ts';
+import { SPACE, sampleNode } from '../test/samples.ts';
 import { letGoOfPages } from './database.ts';
 
 let engine: TemporaryEngine;

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { testMetadataStore } from '../contract/metadata-store-suite.ts';
+import { testMetadataStore } from '../test/metadata-store-suite.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
 
 for (const isShared of [false, true]) {

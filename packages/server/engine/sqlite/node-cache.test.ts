@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { hashAt, NOW, readyNode } from '../contract/samples.ts';
+import { hashAt, NOW, readyNode } from '../test/samples.ts';
 import { BatchRows, NodeCache, nodeKey } from './node-cache.ts';
 
 const key = (index: number) => nodeKey(1, hashAt(index));

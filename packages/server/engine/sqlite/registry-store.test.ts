@@ -4,8 +4,8 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, wri
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { AppRecord, RegistryStore } from '../../auth/registry-store.ts';
-import { describeRegistryStore } from '../contract/registry-store-suite.ts';
 import { EngineRefused } from '../refused.ts';
+import { describeRegistryStore } from '../test/registry-store-suite.ts';
 import { hasSqliteRegistry, openSqliteRegistryStore } from './registry-store.ts';
 
 function makeFolder(): string {

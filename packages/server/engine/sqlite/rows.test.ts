@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test';
 import type { NodeRow } from '../../core/model.ts';
 import { nodeSum } from '../../core/rows/node-sum.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
-import { hashAt } from '../contract/samples.ts';
+import { hashAt } from '../test/samples.ts';
 import { decodeNode, nodeFromSql } from './rows.ts';
 
 const values = {

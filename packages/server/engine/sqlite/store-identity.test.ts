@@ -2,8 +2,8 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ManualClock } from '../contract/samples.ts';
 import { EngineRefused } from '../refused.ts';
+import { ManualClock } from '../test/samples.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
 import { openStoreIdentity } from './store-identity.ts';
 

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Generation } from '../../../core/model.ts';
-import { digestOf, SPACE } from '../../contract/samples.ts';
+import { digestOf, SPACE } from '../../test/samples.ts';
 import { DiskContentStore } from '../content-store.ts';
 import { diskFiles, type Files } from '../files.ts';
 import { ObjectLayout } from '../object-layout.ts';

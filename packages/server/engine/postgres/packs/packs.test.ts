@@ -12,8 +12,8 @@ import type { PackRow } from '../../../core/packs/pack-model.ts';
 import type { RecordMove } from '../../../core/packs/pack-ports.ts';
 import type { MetadataStore } from '../../../core/ports.ts';
 import type { UploadRules } from '../../../core/upload-rules.ts';
-import { judgedPack, packedContent, placeIn } from '../../contract/pack-samples.ts';
-import { hashAt, newGeneration, openUpload, SPACE } from '../../contract/samples.ts';
+import { judgedPack, packedContent, placeIn } from '../../test/pack-samples.ts';
+import { hashAt, newGeneration, openUpload, SPACE } from '../../test/samples.ts';
 import { expectRecounted, openInstance, type StoreInstance, useProcesses } from '../test/postgres-fixture.ts';
 
 const PROCESSES = 3;

@@ -16,7 +16,7 @@ import { runGc } from '../../../core/run-gc.ts';
 import { sweep } from '../../../core/sweep.ts';
 import { CALLER } from '../../../core/test/core-fixture.ts';
 import type { DirectStore } from '../../../core/test/direct-store.ts';
-import { SPACE } from '../../contract/samples.ts';
+import { SPACE } from '../../test/samples.ts';
 import {
   coreOf,
   expectRecounted,

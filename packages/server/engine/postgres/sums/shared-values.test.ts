@@ -1,7 +1,7 @@
 /** A wrong bit of what all processes share: it is refused, named by a check, and put right by the next start. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import type { TestDatabases } from '../../../../../test/support/postgres-server.ts';
-import { newGeneration } from '../../contract/samples.ts';
+import { newGeneration } from '../../test/samples.ts';
 import { findOrCreateSecret, findSecret } from '../secrets.ts';
 import { openDatabases, openInstance, type StoreInstance } from '../test/postgres-fixture.ts';
 

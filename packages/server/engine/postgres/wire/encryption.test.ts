@@ -7,8 +7,8 @@ import { type PostgresServer, startPostgres } from '../../../../../test/support/
 import { startTcpProxy, type TcpProxy } from '../../../../../test/support/tcp-proxy.ts';
 import { makeTempFolder } from '../../../../../test/support/temp-folder.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
-import { hashAt, insertNodes, readyNode, SPACE } from '../../contract/samples.ts';
 import { EngineRefused } from '../../refused.ts';
+import { hashAt, insertNodes, readyNode, SPACE } from '../../test/samples.ts';
 import { openPostgres } from '../open-postgres.ts';
 import { addressOf, openInstance } from '../test/postgres-fixture.ts';
 import { startTlsMiddle } from '../test/tls-middle-fixture.ts';

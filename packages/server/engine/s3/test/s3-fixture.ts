@@ -3,7 +3,7 @@ import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { sendToBucket, type TestBucket } from '../../../../../test/support/s3-request.ts';
 import type { Generation } from '../../../core/model.ts';
 import type { ContentStore } from '../../../core/ports.ts';
-import { SPACE, urlLifeUntil } from '../../contract/samples.ts';
+import { SPACE, urlLifeUntil } from '../../test/samples.ts';
 import { openS3ContentStore, type S3ContentStoreConfig } from '../open-s3-content-store.ts';
 
 export const UPLOAD_TTL_MS = 300_000;

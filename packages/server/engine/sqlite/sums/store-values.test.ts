@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ManualClock } from '../../contract/samples.ts';
+import { ManualClock } from '../../test/samples.ts';
 import { SqliteMetadataStore } from '../metadata-store.ts';
 
 const onFatal = (error: Error) => {

@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hasWrittenNothing, StoreUnavailable } from '../../../core/store-failure.ts';
-import { hashAt, ManualClock, NOW, readyNode, SPACE } from '../../contract/samples.ts';
+import { hashAt, ManualClock, NOW, readyNode, SPACE } from '../../test/samples.ts';
 import { openWriter } from '../database.ts';
 import { migrate } from '../migrations.ts';
 import { NodeCache } from '../node-cache.ts';

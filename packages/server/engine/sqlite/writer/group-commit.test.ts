@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import type { CounterBroken } from '../../../core/invariant.ts';
 import type { Space } from '../../../core/model.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
-import { hashAt, insertNodes, ManualClock, NOW, readyNode, SPACE } from '../../contract/samples.ts';
 import { EngineRefused } from '../../refused.ts';
+import { hashAt, insertNodes, ManualClock, NOW, readyNode, SPACE } from '../../test/samples.ts';
 import { SqliteMetadataStore } from '../metadata-store.ts';
 import { migrate } from '../migrations.ts';
 
