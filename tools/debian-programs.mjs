@@ -4,7 +4,6 @@ import { spawnSync } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-const STEP_TIMEOUT_MS = 10 * 60 * 1000;
 /** Another installation that runs right now is waited for. */
 const LOCK_SECONDS = 300;
 
@@ -66,7 +65,7 @@ function run(command, args) {
   const result = spawnSync(command, args, {
     // stdout belongs to whoever called; progress and complaints go to stderr.
     stdio: ['ignore', 2, 2],
-    timeout: STEP_TIMEOUT_MS,
+    timeout: 10 * 60 * 1000,
     env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
   });
   return result.status === 0;

@@ -8,7 +8,6 @@ import { fileURLToPath } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const bun = join(root, 'node_modules', '.bin', 'bun');
-const INSTALL_TIMEOUT_MS = 10 * 60 * 1000;
 
 /** Everything the lockfile asks of this platform is there, in that very version; for serving, without what is for development. */
 function isInstalled(isForServing) {
@@ -34,7 +33,7 @@ function run(command, args) {
   const result = spawnSync(command, args, {
     cwd: root,
     stdio: ['ignore', 2, 2],
-    timeout: INSTALL_TIMEOUT_MS,
+    timeout: 10 * 60 * 1000,
   });
   return result.status === 0;
 }

@@ -1,7 +1,5 @@
 // The line that says how far a run is: redrawn in place on a terminal, said now and then in a log.
 
-const DRAWN_EVERY_MS = 1000;
-const SAID_EVERY_MS = 20_000;
 /** The width of a terminal that does not say how wide it is. */
 const COLUMNS_UNKNOWN = 80;
 const CLEAR_LINE = '\r\x1b[2K';
@@ -51,10 +49,7 @@ export function makeScreen(stream, read, { isTerminal = isWatched(stream), every
     stream.write(`${endsLine ? '' : '\n'}-- ${read()}\n`);
     endsLine = true;
   };
-  const timer = setInterval(
-    isTerminal ? draw : say,
-    everyMs ?? (isTerminal ? DRAWN_EVERY_MS : SAID_EVERY_MS),
-  );
+  const timer = setInterval(isTerminal ? draw : say, everyMs ?? (isTerminal ? 1000 : 20_000));
   return {
     print(text) {
       if (text === '') return;

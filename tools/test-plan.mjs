@@ -8,7 +8,6 @@ const CORES_SHARE_MAX = 1.25;
 const SHARE_MIN = 0.1;
 /** A late task is expected to take this share of its time so far once more. */
 const LATE_SHARE = 0.2;
-const LEFT_MS_MIN = 1000;
 /** A longer file gains little by sharing a process, and one that fails is found sooner in one of its own. */
 const SHORT_MS_MAX = 2000;
 /** As long as its files would take by themselves: longer groups would be what is waited for at the end. */
@@ -87,7 +86,7 @@ export function findNext(waiting, running, { cores, tasksMax }) {
 
 /** Nobody knows how long a late task still takes; the longer it is late, the longer it may be. */
 function findLeftMs({ ms, ranMs }, pace) {
-  return Math.max(ms * pace - ranMs, LATE_SHARE * ranMs, LEFT_MS_MIN);
+  return Math.max(ms * pace - ranMs, LATE_SHARE * ranMs, 1000);
 }
 
 /**

@@ -11,7 +11,6 @@ export interface Sha256 {
 }
 
 const BLOCK_BYTES = 64;
-const DIGEST_BYTES = 32;
 const ROUNDS = 64;
 /** Where the 8-byte bit length begins in the last block. */
 const LENGTH_OFFSET = BLOCK_BYTES - 8;
@@ -79,7 +78,7 @@ export function createSha256(): Sha256 {
     const view = new DataView(pending.buffer);
     view.setBigUint64(LENGTH_OFFSET, BigInt(totalBytes) * 8n);
     compress(state, schedule, pending, 0);
-    const result = new DataView(new ArrayBuffer(DIGEST_BYTES));
+    const result = new DataView(new ArrayBuffer(32));
     state.forEach((word, index) => {
       result.setInt32(index * 4, word);
     });

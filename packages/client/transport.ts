@@ -21,8 +21,6 @@ export interface Transport {
   readonly bodyPace: BodyPace;
 }
 
-const STATUS_UNAUTHORIZED = 401;
-
 /** An option of Bun's `fetch`: other runtimes pass it over. */
 interface PlainAnswer {
   readonly decompress: false;
@@ -77,7 +75,7 @@ export async function request<T>(
       return await runAttempt(transport, plan, read);
     } catch (error) {
       plan.signal?.throwIfAborted();
-      if (renew !== undefined && error instanceof CasError && error.status === STATUS_UNAUTHORIZED) {
+      if (renew !== undefined && error instanceof CasError && error.status === 401) {
         const renewing = renew();
         renew = undefined;
         if (!(await abortable(renewing, plan.signal))) throw error;

@@ -7,7 +7,6 @@ const { S_IFMT, S_IFREG, S_IFDIR, S_IFLNK, S_IFIFO, S_IFSOCK, S_IFBLK, S_IFCHR }
 
 /** The length of what `statx` of Linux fills in, the same on every processor. */
 export const STATX_BYTES = 256;
-const NS_PER_SECOND = 1_000_000_000n;
 const WORD = 2 ** 32;
 
 /** Instants are ms since the epoch. */
@@ -54,7 +53,7 @@ export class EntryStats implements FileStats {
   }
 
   get mtimeNs(): bigint {
-    return BigInt(this.#mtimeSeconds) * NS_PER_SECOND + BigInt(this.#mtimeNanoseconds);
+    return BigInt(this.#mtimeSeconds) * 1_000_000_000n + BigInt(this.#mtimeNanoseconds);
   }
 
   isFile(): boolean {

@@ -9,7 +9,6 @@ const QUEUE_BYTES_MAX = 1024 * 1024;
 const AGAIN_MS = 50;
 /** ms; the longest wait for a reader at the end of the process */
 const END_MS_MAX = 1000;
-const END_AGAIN_MS = 10;
 
 export interface LogOutputOptions {
   /** descriptor */
@@ -58,7 +57,7 @@ export class LogOutput {
         const taken = output.writeLast(this.#nextBatch(output));
         if (taken !== 'full') this.#take(taken);
         else if (performance.now() >= endsAt) return;
-        else Bun.sleepSync(END_AGAIN_MS);
+        else Bun.sleepSync(10);
       }
     } catch {
       // Nobody is left who could be told.

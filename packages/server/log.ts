@@ -94,12 +94,10 @@ function withCount([fields, ...rest]: Line, repeated: number): Line {
   return [{ repeated }, fields, ...rest] as unknown as Line;
 }
 
-const REASONS_MAX = 5;
-
 /** The messages of an error and its causes, outermost first. No stacks: while an engine is away there are too many lines. */
 export function reasonsOf(error: unknown): string[] {
   const reasons: string[] = [];
-  for (let each = error; each !== undefined && reasons.length < REASONS_MAX; ) {
+  for (let each = error; each !== undefined && reasons.length < 5; ) {
     reasons.push(each instanceof Error ? each.message : String(each));
     each = each instanceof Error ? each.cause : undefined;
   }

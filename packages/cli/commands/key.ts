@@ -7,8 +7,6 @@ import { jsonOption } from '../options.ts';
 import { printJson, printLine } from '../terminal/output.ts';
 import { resolvePath } from '../trees/given-path.ts';
 
-const RSA_MODULUS_BITS = 3072;
-
 interface NewKeyOptions {
   readonly out: string;
   readonly jwks: string;
@@ -36,7 +34,7 @@ async function newKey({ out, jwks, alg, json }: NewKeyOptions): Promise<void> {
     throw new UsageError('--out and --jwks name the same file; give the public key set a file of its own');
   }
   const { calculateJwkThumbprint, exportJWK, generateKeyPair } = await import('jose');
-  const pair = await generateKeyPair(alg, { extractable: true, modulusLength: RSA_MODULUS_BITS });
+  const pair = await generateKeyPair(alg, { extractable: true, modulusLength: 3072 });
   const publicJwk = await exportJWK(pair.publicKey);
   const common = { kid: await calculateJwkThumbprint(publicJwk), alg, use: 'sig' };
   const privateJwk = { ...(await exportJWK(pair.privateKey)), ...common };

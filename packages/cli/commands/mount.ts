@@ -35,7 +35,6 @@ Examples:
 
 /** Nothing succeeds for so long: then a read fails. The kernel asks twice. */
 const PATIENCE_MS = 15_000;
-const REQUESTS_MAX = 8;
 
 export function registerMountCommand(program: Command): void {
   const command = program
@@ -56,7 +55,7 @@ async function mount(first: string, second: string | undefined, flags: Flags): P
   const serve = async (client: Client): Promise<void> => {
     const settings = { patienceMs: PATIENCE_MS, progress: SILENT_PROGRESS };
     const patient = createPatientClient(client, settings);
-    const source = openSpaceSource(client, { ...settings, parallelMax: REQUESTS_MAX });
+    const source = openSpaceSource(client, { ...settings, parallelMax: 8 });
     const mounted = location === undefined ? { names: patient } : await find(location);
     const options = { isForOthers: flags.allowOther === true };
     await runMount(second ?? first, createMountHandler(source, mounted), options);

@@ -20,7 +20,6 @@ import {
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
 
-const TTL_MS_DEFAULT = 5 * 60_000;
 const TOKEN_VERSION = 1;
 const TOKEN_TYPE = 'cas-cap+jwt';
 
@@ -63,7 +62,7 @@ export function registerTokenCommand(program: Command): void {
     .addOption(
       new Option('--ttl <duration>', 'how long it is good for')
         .argParser(parseDurationValue)
-        .default(TTL_MS_DEFAULT, '5m'),
+        .default(5 * 60_000, '5m'),
     )
     .addOption(jsonOption())
     .addHelpText('after', HELP_AFTER)

@@ -135,9 +135,7 @@ export function describeEnd(job: ProgressJob, counters: ProgressCounters, elapse
   return `${amounts}; ${formatBytes(transferredBytes)} sent or received${asked}, ${formatTime(elapsedMs)}`;
 }
 
-const HASH_SHOWN_DIGITS = 12;
-
 /** Hashes as one recognizes them: whole ones push everything else off the line. */
 export function shortenHashes(text: string): string {
-  return text.replace(/\b[0-9a-f]{64}\b/g, (hash) => `${hash.slice(0, HASH_SHOWN_DIGITS)}…`);
+  return text.replace(/\b[0-9a-f]{64}\b/g, (hash) => `${hash.slice(0, 12)}…`);
 }

@@ -17,7 +17,6 @@ import {
 import { JobRates } from './job-rates.ts';
 import { isSaidWhenQuiet, type ProgressView, type ViewOutput } from './view.ts';
 
-const LINE_INTERVAL_MS = 5_000;
 /** A phase that follows so soon is not worth a line. */
 const PHASE_MS_MIN = 1_000;
 /** A path may have thousands; its end says where the job is. */
@@ -80,7 +79,7 @@ export class LineView implements ProgressView {
     const rates = this.#rates.add(event.at, event);
     const isNewPhase = event.phase !== this.#phase && this.#phase !== undefined;
     this.#phase = event.phase;
-    if (event.at - this.#saidAt < (isNewPhase ? PHASE_MS_MIN : LINE_INTERVAL_MS)) return;
+    if (event.at - this.#saidAt < (isNewPhase ? PHASE_MS_MIN : 5_000)) return;
     this.#saidAt = event.at;
     const parts = [
       describeAmounts(this.#job, event),

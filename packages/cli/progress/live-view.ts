@@ -19,10 +19,6 @@ const CLEAR_BELOW = '\u001b[J';
 const RESET = '\u001b[0m';
 const STYLES = { bold: '\u001b[1m', dim: '\u001b[2m', green: '\u001b[32m', yellow: '\u001b[33m' } as const;
 
-const BAR_CELLS = 24;
-const BAR_CELLS_NARROW = 10;
-const NARROW_COLUMNS = 60;
-const COLUMNS_MIN = 20;
 /** Columns that the job and its subject keep; below that the phase is shortened. */
 const SUBJECT_ROOM_MIN = 12;
 
@@ -171,7 +167,7 @@ export class LiveView implements ProgressView {
   #title(last: Extract<ProgressEvent, { type: 'progress' }>): string {
     const columns = this.#columns();
     const share = shareDone(last);
-    const cells = columns < NARROW_COLUMNS ? BAR_CELLS_NARROW : BAR_CELLS;
+    const cells = columns < 60 ? 10 : 24;
     const bar = share === undefined ? '' : ` ${drawBar(share, cells)} ${Math.floor(share * 100)} %`;
     const phase = `: ${describePhase(this.#job, last)}`;
     const subject = shortenHashes(this.#subject);
@@ -188,7 +184,7 @@ export class LiveView implements ProgressView {
 
   /** A line that wrapped could not be erased. */
   #columns(): number {
-    return Math.max(COLUMNS_MIN, this.#output.columns) - 1;
+    return Math.max(20, this.#output.columns) - 1;
   }
 
   #fit(line: string): string {

@@ -9,10 +9,7 @@ import type { ViewOutput } from './view.ts';
 
 type Progress = Extract<TransferEvent, { type: 'progress' }>;
 
-const LINE_INTERVAL_MS = 5_000;
-const LIVE_INTERVAL_MS = 100;
 const ERASE_LINE = '\r\u001b[K';
-const COLUMNS_MIN = 20;
 
 const PHASES: Readonly<Record<Progress['phase'], string>> = { copy: 'copying', verify: 'verifying' };
 const OUTCOMES = {
@@ -77,7 +74,7 @@ export class TransferView {
     });
     if (this.#isBehind) this.#isBehind = this.#output.jobControl?.isInBackground() === true;
     if (this.#isBehind) return;
-    const columns = Math.max(COLUMNS_MIN, this.#output.columns) - 1;
+    const columns = Math.max(20, this.#output.columns) - 1;
     this.#output.write(`${ERASE_LINE}${printable(line).slice(0, columns)}`);
     this.#isLineOpen = true;
   }
@@ -87,7 +84,7 @@ export class TransferView {
     if (isNewPhase) this.#rates = new JobRates();
     this.#phase = event.phase;
     const rates = describeRates(this.#rates.add(event.at, toSnapshot(event)));
-    const interval = this.#isLive ? LIVE_INTERVAL_MS : LINE_INTERVAL_MS;
+    const interval = this.#isLive ? 100 : 5_000;
     if (!isNewPhase && event.at - this.#saidAt < interval) return;
     this.#saidAt = event.at;
     const amounts = [describeAmounts(event), rates].filter((part) => part !== '').join(', ');

@@ -99,8 +99,6 @@ export interface BulkSettings {
   readonly zstd?: Zstd | undefined;
 }
 
-const STATUS_NOT_FOUND = 404;
-
 export function createBulk(transport: Transport, target: Target, { digest, zstd }: BulkSettings): Bulk {
   const { timeouts, clock, retry, random } = transport;
   const offer = new Offer(() => clock.now());
@@ -204,7 +202,7 @@ class Offer {
     try {
       return await send();
     } catch (error) {
-      if (!(error instanceof CasError) || error.status !== STATUS_NOT_FOUND) throw error;
+      if (!(error instanceof CasError) || error.status !== 404) throw error;
       this.#askAgainAt = this.#now() + BULK_PROBE_PAUSE_MS;
       throw unavailable(operation, error);
     }

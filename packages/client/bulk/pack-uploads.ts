@@ -51,7 +51,6 @@ const PACK_TARGET_BYTES_MAX = 9 * MIB_BYTES;
  * A pack of tiny nodes is full by their number. The server publishes each in a few hundredths of a millisecond: of as many as a pack
  * may hold the last pack of a push alone took a quarter of a second, when nothing else was left to do.
  */
-const PACK_TARGET_RECORDS_MAX = 1024;
 /** A pack that was sent faster is followed by a larger one, one that took longer by a smaller one. */
 const SENDING_MS_FAST = 5_000;
 const SENDING_MS_SLOW = 20_000;
@@ -243,5 +242,5 @@ function makeBuilder(
   bytesMax: number,
   memory: ArrayBuffer = new ArrayBuffer(PACK_TARGET_BYTES_MAX),
 ): PackBuilder {
-  return new PackBuilder({ bytesMax, recordsMax: PACK_TARGET_RECORDS_MAX }, memory);
+  return new PackBuilder({ bytesMax, recordsMax: 1024 }, memory);
 }

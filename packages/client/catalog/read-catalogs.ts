@@ -61,7 +61,6 @@ export interface DomainNames {
   readonly rootRefs: readonly RootRefItem[];
 }
 
-const READ_AHEAD_NODES = 8;
 /** Another writer may replace a catalog, and a collection take it, after it was listed and before it is read. Then all is read again. */
 const READ_ATTEMPTS_MAX = 8;
 
@@ -109,7 +108,7 @@ async function readOnce(
   const standing = list.rootRefs.filter(({ refCount }) => refCount > 0);
   // Where nothing but one catalog stands, which is usual, that is one request.
   const isLikely = standing.length === 1;
-  const reads = mapInOrder(standing, READ_AHEAD_NODES, async (item) => ({
+  const reads = mapInOrder(standing, 8, async (item) => ({
     ...item,
     found: await findCatalog(client, item.hash, { ...options, isLikely }),
   }));

@@ -21,11 +21,9 @@ import { randomHex } from './random-hex.ts';
 import type { DomainNames } from './read-catalogs.ts';
 import { decideRetention, type JudgedSnapshot, type Retention, type RetentionPolicy } from './retention.ts';
 
-const ID_BYTES = 8;
-
 /** A name for a snapshot that nobody has used. */
 export function makeSnapshotId(): string {
-  return randomHex(ID_BYTES);
+  return randomHex(8);
 }
 
 export type NewSnapshot = Omit<Snapshot, 'id' | 'time'> & {

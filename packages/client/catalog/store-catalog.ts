@@ -13,7 +13,6 @@ import {
 
 /** As short as the service allows, so that a replaced catalog does not keep forgotten trees for long. */
 const CATALOG_LEASE_MS = LEASE_DURATION_MS_MIN;
-const INDEX_NODES_AT_ONCE = 4;
 
 /** `unready`: roots (or index nodes that a collection took meanwhile) without which the catalog cannot be ready. */
 export type StoredCatalog =
@@ -37,7 +36,7 @@ export async function storeCatalog(
     const groups = Array.from({ length: Math.ceil(roots.length / NODE_REFS_MAX) }, (_, index) =>
       roots.slice(index * NODE_REFS_MAX, (index + 1) * NODE_REFS_MAX),
     );
-    const indexes = mapInOrder(groups, INDEX_NODES_AT_ONCE, (group) =>
+    const indexes = mapInOrder(groups, 4, (group) =>
       put(CATALOG_INDEX_CONTENT_TYPE, group, new Uint8Array()),
     );
     for await (const index of indexes) {

@@ -40,7 +40,6 @@ const EDIT_NAME: CheckedCall = { name: 'editName', requestOperation: 'uploadNode
 
 /** When the first edit was, for each snapshot that this process made. */
 const firstEditAt = new Map<string, number>();
-const OWN_SNAPSHOTS_MAX = 10_000;
 
 /**
  * Does `edits` on the head of `name` (an empty folder where there is none) and lists the result as its newest snapshot. If another writer is
@@ -117,5 +116,5 @@ function remember(id: string, amended: Snapshot | undefined, beganAt: number): v
   firstEditAt.set(id, (amended && firstEditAt.get(amended.id)) ?? beganAt);
   if (amended !== undefined) firstEditAt.delete(amended.id);
   const [oldest] = firstEditAt.keys();
-  if (firstEditAt.size > OWN_SNAPSHOTS_MAX && oldest !== undefined) firstEditAt.delete(oldest);
+  if (firstEditAt.size > 10_000 && oldest !== undefined) firstEditAt.delete(oldest);
 }

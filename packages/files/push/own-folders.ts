@@ -13,7 +13,6 @@ import type { SourceFolder } from './source-tree.ts';
 const LOCK = 'lock.db';
 const DATABASES: readonly string[] = ['registry.db', 'holdfast.db'];
 const SECRET = 'secret.key';
-const SECRET_BYTES = 32;
 const OPERATOR_TOKEN = 'operator-token';
 const DEV_KEY = 'dev-key.jwk';
 const MARKS: readonly string[] = [IGNORE_FILE_NAME, '.gitignore'];
@@ -54,7 +53,7 @@ function isDataFolder(names: Names, folder: Folder): boolean {
   const isMarked = MARKS.every((name) => names.has(name));
   if (isMarked && [OPERATOR_TOKEN, ...DATABASES].some((name) => names.has(name))) return true;
   if (!hasLock(names, folder)) return false;
-  return DATABASES.some((name) => names.has(name)) || isFileOf(SECRET_BYTES, SECRET, names, folder);
+  return DATABASES.some((name) => names.has(name)) || isFileOf(32, SECRET, names, folder);
 }
 
 function isBackup(names: Names, folder: Folder): boolean {

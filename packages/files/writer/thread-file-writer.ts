@@ -23,7 +23,6 @@ const ENTRY = new URL(
   import.meta.url.endsWith('.ts') ? './file-writer-thread.ts' : './file-writer-thread.js',
   import.meta.url,
 );
-const PAGES = 16;
 /** The page that is written, and the one after it. */
 const PAGES_AHEAD = 2;
 /**
@@ -154,7 +153,7 @@ class ThreadFileWriter implements FileWriter {
   }
 
   #startThread(): Worker {
-    const memories = Array.from({ length: PAGES }, () => new SharedArrayBuffer(PAGE_BYTES));
+    const memories = Array.from({ length: 16 }, () => new SharedArrayBuffer(PAGE_BYTES));
     for (const [number, memory] of memories.entries()) {
       this.#free.push({ number, files: new FilePage(memory), waiting: [], folders: new Set(), later: [] });
     }

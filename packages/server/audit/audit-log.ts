@@ -24,7 +24,6 @@ export type AuditRank = 'change' | 'counted';
 const REPEAT_WINDOW_MS = 400;
 /** Unproven callers that are told apart in one window, of those refused the same way. */
 const UNPROVEN_KINDS_MAX = 100;
-const RECENT_LINES_MAX = 1000;
 
 export class AuditLog {
   readonly withReads: boolean;
@@ -117,7 +116,7 @@ export class AuditLog {
   #push(line: AuditLine): void {
     const text = formatLine(line);
     this.#recent.push(text);
-    if (this.#recent.length > RECENT_LINES_MAX) this.#recent.shift();
+    if (this.#recent.length > 1000) this.#recent.shift();
     this.#sink.push(text);
   }
 }

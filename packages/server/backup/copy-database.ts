@@ -11,7 +11,6 @@ const CHUNK_BYTES = 1024 * 1024;
 const BUSY_MS_MIN = 2;
 /** From here on the packs with the fewest pages in use are copied anew, into one. */
 const PACKS_MAX = 48;
-const PACKS_KEPT = 24;
 
 /** What an earlier backup into the same folder has of the database. */
 export interface FormerDatabase {
@@ -154,7 +153,7 @@ function findKeptPacks(
         repository.folder.sizeOf(repository.packName(name, sequence)) === pages * pageBytes,
     );
   const byUse = useful.toSorted((a, b) => b.live - a.live);
-  const kept = byUse.length > PACKS_MAX ? byUse.slice(0, PACKS_KEPT) : byUse;
+  const kept = byUse.length > PACKS_MAX ? byUse.slice(0, 24) : byUse;
   return new Set(kept.map(({ sequence }) => sequence));
 }
 

@@ -39,13 +39,10 @@ export interface BackupRun {
   onProgress(step: string, copiedBytes: number): void;
 }
 
-const SEED_BYTES = 8;
 /** In this time nothing that came after the listing can have been collected, because its lease still holds. */
 const PASS_MS_MAX = LEASE_DURATION_MS_MIN / 2;
-const PASSES_MAX = 100;
 /** Of pages that are to be written, this much may be left for the time that the write-ahead log is pinned. */
 const PINNED_BYTES_MAX = 16 * 1024 * 1024;
-const AHEAD_PASSES_MAX = 4;
 /** If what the rows name is missing so often, the data folder has lost it. */
 const PINS_MAX = 6;
 
@@ -101,7 +98,7 @@ class BackupJob {
     this.#source = source;
     this.#former = former;
     this.#sequence = (former?.sequence ?? 0) + 1;
-    this.#seed = former?.seed ?? randomBytes(SEED_BYTES).toString('hex');
+    this.#seed = former?.seed ?? randomBytes(8).toString('hex');
     this.#run = run;
     const [rows] = source.format.findDatabases(source.dataDir);
     const burstMs = former === undefined ? 0 : REPEAT_BURST_MS;
@@ -173,7 +170,7 @@ class BackupJob {
 
   /** Until a listing and its copies take so little time that nothing of it can be collected before the next one. */
   async #copyObjects(copies: ObjectCopies, withRests: boolean): Promise<void> {
-    for (let passes = 0; passes < PASSES_MAX; passes += 1) {
+    for (let passes = 0; passes < 100; passes += 1) {
       const startedAt = performance.now();
       this.#tell('copying objects');
       // What comes meanwhile comes without rests.
@@ -234,7 +231,7 @@ class BackupJob {
   }
 
   async #copyAhead({ name, glance, pages }: BackedUpDatabase & { readonly pages: DatabaseCopies }) {
-    for (let passes = 0; passes < AHEAD_PASSES_MAX; passes += 1) {
+    for (let passes = 0; passes < 4; passes += 1) {
       const seen = glance();
       if (seen.pageBytes * seen.pageCount < PINNED_BYTES_MAX) return;
       this.#tell(`copying ${name}`);

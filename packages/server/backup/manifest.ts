@@ -13,7 +13,6 @@ const PAGE_BYTES_MAX = 65_536;
 const PAGES_MAX = 2 ** 32 - 2;
 /** A sequence has 32 bits in a map of pages. */
 const SEQUENCE_MAX = 2 ** 32 - 1;
-const PACKS_MAX = 1000;
 const DEPLOYMENT = /^[0-9A-Za-z-]{1,64}$/;
 const SEED = /^[0-9a-f]{16}$/;
 
@@ -100,7 +99,7 @@ const DATABASE: Shape<DatabaseEntry> = {
   pageBytes: isPageBytes,
   pageCount: (value) => isCount(value) && value <= PAGES_MAX,
   map: (value) => takeShape(value, FILE) !== undefined,
-  packs: (value) => isListOf(value, PACK, PACKS_MAX),
+  packs: (value) => isListOf(value, PACK, 1000),
 };
 const OBJECTS: Shape<ObjectsEntry> = {
   count: isCount,

@@ -3,7 +3,6 @@
  * has it. One wrong byte on a page that holds no content, but leads to it, would cost all nodes behind that page.
  */
 
-const BYTE_VALUES = 256;
 /** of https://www.sqlite.org/fileformat2.html: pages that lead to others */
 const INTERIOR_INDEX = 2;
 const INTERIOR_TABLE = 5;
@@ -15,7 +14,7 @@ export const isStructure = (bytes: Uint8Array, page: number): boolean =>
 /** Whether the bytes are right now. If not, they are as they were. */
 export function mendPage(bytes: Uint8Array, sum: bigint, sumOf: (page: Uint8Array) => bigint): boolean {
   for (const [at, found] of bytes.entries()) {
-    for (let value = 0; value < BYTE_VALUES; value += 1) {
+    for (let value = 0; value < 256; value += 1) {
       bytes[at] = value;
       if (sumOf(bytes) === sum) return true;
     }

@@ -14,7 +14,6 @@ import { makePageSum, PageMap } from './page-map.ts';
 import { PagePack, type Repository } from './repository.ts';
 
 const RUN_PAGES_MAX = 256;
-const COPIES_IN_FLIGHT = 8;
 /** To mend a page, in one database: each takes up to a second. */
 const TRIES_MAX = 32;
 const syncFile = promisify(fsync);
@@ -216,7 +215,7 @@ export async function writeObjects(
       onCopied();
     }
   };
-  await Promise.all(Array.from({ length: COPIES_IN_FLIGHT }, run));
+  await Promise.all(Array.from({ length: 8 }, run));
   to.sync(sizes.keys());
 }
 

@@ -28,8 +28,6 @@ interface Verification {
   readonly onDamaged?: (item: ScrubItem, error: unknown) => Promise<void>;
 }
 
-const NODES_PER_STEP = 64;
-
 /** A node that was rotten when the backup was made is no damage of the backup. */
 export async function verifyNodes({
   metadata,
@@ -64,7 +62,7 @@ export async function verifyNodes({
 /** `undefined`: these rows cannot be read; the next call for the same place goes on behind them. */
 const readPage = (metadata: MetadataStore, after: ScrubPosition | undefined) =>
   orIfDamaged(
-    () => metadata.findNodesToScrub(after, NODES_PER_STEP),
+    () => metadata.findNodesToScrub(after, 64),
     () => undefined,
   );
 

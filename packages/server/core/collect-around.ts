@@ -10,10 +10,8 @@ import { isEligible } from './eligibility.ts';
 import type { NodeRow, Space } from './model.ts';
 import { orIfDamaged } from './store-failure.ts';
 
-const PAGE_ROWS = 500;
 /** Few, so that damage fails few of them. */
 const NODES_PER_TRANSACTION = 8;
-const NODES_AT_ONCE = 100;
 
 export interface WalkAround {
   isWanted(row: NodeRow, now: number): boolean;
@@ -44,7 +42,7 @@ export async function* findAround(
   for (let page = 0; page < pagesMax; page += 1) {
     const from = after;
     const { next, ...found } = await core.metadata.inspect(space, async (snapshot) => {
-      const { nodes, unreadable, next } = await snapshot.readNodesAround(from, PAGE_ROWS);
+      const { nodes, unreadable, next } = await snapshot.readNodesAround(from, 500);
       const rows = nodes.map(({ row }) => row).filter((row) => isWanted(row, snapshot.now));
       return { rows, unreadable: hashesOf(unreadable), next };
     });
@@ -66,7 +64,7 @@ export async function takeDown(
 ): Promise<void> {
   const left = hashes.toReversed();
   while (left.length > 0) {
-    const room = Math.min(await findRoom(), NODES_AT_ONCE);
+    const room = Math.min(await findRoom(), 100);
     if (room <= 0) return;
     const some = new Set(left.splice(-room).reverse());
     for (const { refs } of await forFew([...some], take)) left.push(...refsToHashes(refs));

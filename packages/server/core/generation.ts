@@ -3,11 +3,10 @@ import type { Generation } from './model.ts';
 import type { Randomness } from './ports.ts';
 
 const TIME_DIGITS = 12;
-const RANDOM_BYTES = 10;
 
 /** The random part of a generation, made before the transaction that may use it. */
 export function makeGenerationDigits(random: Randomness): string {
-  return Buffer.from(random.bytes(RANDOM_BYTES)).toString('hex');
+  return Buffer.from(random.bytes(10)).toString('hex');
 }
 
 /** 48 bits of creation time, then 80 random bits: the age of an object can be read from its key alone. */

@@ -14,7 +14,6 @@ import { signUploadToken, type UploadHolder } from './upload-token.ts';
 
 /** A further round is needed only if another request replaced the generation that was just inspected. */
 const INSPECTION_ROUNDS_MAX = 4;
-const BUSY_RETRY_AFTER_SECONDS = 1;
 
 export interface LeaseOptions {
   /** Called if the node was ready already: nothing but its lease changed. */
@@ -114,7 +113,7 @@ async function decide(
   throw new ApiError(
     'SERVICE_UNAVAILABLE',
     'the uploads of this node keep changing; repeat the same lease request',
-    { retryAfterSeconds: BUSY_RETRY_AFTER_SECONDS },
+    { retryAfterSeconds: 1 },
   );
 }
 

@@ -19,7 +19,6 @@ import { deleteDiscards, findAbandoned, forgetAbandoned, ROWS_PER_TRANSACTION_MA
 /** Everything is as old as that. */
 const EVER = Number.MAX_SAFE_INTEGER;
 const BALANCES_PER_PAGE = 500;
-const RETRY_AFTER_SECONDS = 2;
 
 export interface PurgeStep {
   /** nodes removed by this call */
@@ -76,7 +75,7 @@ function incomplete(removed: number, left: number, cause: unknown): ApiError {
     cause === undefined
       ? `${counted}: some came during the purge, or their counts are wrong; run the same command again, and holdfast check if they stay`
       : `rows of this Space cannot be read: ${counted} that are damaged or keep others; mend what is damaged, then run the same command again`;
-  return new ApiError('SERVICE_UNAVAILABLE', message, { retryAfterSeconds: RETRY_AFTER_SECONDS, cause });
+  return new ApiError('SERVICE_UNAVAILABLE', message, { retryAfterSeconds: 2, cause });
 }
 
 function partsOf(core: Core, space: Space): readonly Part[] {

@@ -29,12 +29,10 @@ const SMALL_CONTENT_BYTES_MAX = 256 * 1024;
  * Content up to here is answered from memory too, if there is room at once. It is what one read gives, and what most chunks of files
  * have: a pull of many would leave a copy of each.
  */
-const LENT_CONTENT_BYTES_MAX = CONTENT_PIECE_BYTES;
 const NO_BYTES = new Uint8Array(0);
 
 /** A row that changes during a look (collected or healed) is looked at again, this many times in all. */
 const LOOKS_MAX = 3;
-const CHANGING_RETRY_AFTER_SECONDS = 1;
 
 type Body = ContentAnswer['body'];
 
@@ -91,7 +89,7 @@ async function settleUnread(wanted: Wanted, first: unknown): Promise<ContentAnsw
 function look(wanted: Wanted, looksLeft: number): Awaitable<ContentAnswer> {
   if (looksLeft === 0) {
     throw new ApiError('SERVICE_UNAVAILABLE', 'this node is changing right now; read it again', {
-      retryAfterSeconds: CHANGING_RETRY_AFTER_SECONDS,
+      retryAfterSeconds: 1,
     });
   }
   return after(wanted.core.metadata.findNodeWithContent(wanted.space, wanted.hash), (found) => {
@@ -171,7 +169,7 @@ async function openObject(
       const aids = await caller.reserve?.(end - start, fillsScratch);
       return await read(offset + start, offset + end, aids);
     }
-    const isLendable = end - start <= LENT_CONTENT_BYTES_MAX;
+    const isLendable = end - start <= CONTENT_PIECE_BYTES;
     const lent = isLendable ? caller.lend?.(end - start, fillsScratch) : undefined;
     if (lent !== undefined) return await read(offset + start, offset + end, await lent);
     const getVersion = (): Promise<string> => core.content.getVersion(object);

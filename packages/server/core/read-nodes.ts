@@ -27,7 +27,6 @@ import { isDamage } from './store-failure.ts';
 const ROWS_AT_ONCE = 512;
 /** Stored bytes that are read at once, at most, unless one record has more: so much is in memory. */
 export const READ_AHEAD_BYTES_MAX = 1024 * 1024;
-const RECORDS_AHEAD_MAX = 256;
 /** A record whose row changes while it is read is looked at again, this many times. */
 const LOOKS_MAX = 2;
 
@@ -43,7 +42,7 @@ interface Found {
 }
 
 const AHEAD = {
-  itemsMax: RECORDS_AHEAD_MAX,
+  itemsMax: 256,
   bytesMax: READ_AHEAD_BYTES_MAX,
   bytesOf: ({ node }: Found): number => node.canonicalSize,
 };

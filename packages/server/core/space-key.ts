@@ -3,9 +3,7 @@ import { bytesToHash } from '@holdfast/protocol';
 import type { Space, SpaceKey } from './model.ts';
 import { sha256 } from './sha256.ts';
 
-const SPACE_KEY_DIGITS = 32;
-
 /** The length before the first id tells apart pairs of ids that would join to the same text. */
 export function spaceKeyOf({ appId, spaceId }: Space): SpaceKey {
-  return bytesToHash(sha256(`${appId.length}:${appId}${spaceId}`)).slice(0, SPACE_KEY_DIGITS);
+  return bytesToHash(sha256(`${appId.length}:${appId}${spaceId}`)).slice(0, 32);
 }

@@ -12,7 +12,6 @@ export interface UploadRules extends ReplacementRules {
   readonly isDiskFull: boolean;
 }
 
-const UPLOAD_LIMIT_RETRY_AFTER_SECONDS = 5;
 /** A content store that takes direct uploads counts the life of a URL in whole seconds, so rows and answers do too. */
 const DIRECT_EXPIRY_STEP_MS = 1000;
 
@@ -26,7 +25,7 @@ export const tooManyUploads = (activeUploadsMax: number): ApiError =>
   new ApiError(
     'CAS_UPLOAD_LIMIT',
     `this Space has ${activeUploadsMax} active uploads; finish some, or wait, and repeat the same lease request`,
-    { retryAfterSeconds: UPLOAD_LIMIT_RETRY_AFTER_SECONDS },
+    { retryAfterSeconds: 5 },
   );
 
 /** Never before `earlier`, when an earlier URL of the same generation expires. */

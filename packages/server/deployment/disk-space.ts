@@ -2,7 +2,6 @@
 import { statfsSync } from 'node:fs';
 import type { FreeSpace } from '../core/free-space.ts';
 
-const LOOK_MS = 1000;
 /** Kept free unless the operator says otherwise: the smaller of these. */
 const MIN_FREE_BYTES_DEFAULT = 1024 * 1024 * 1024;
 const MIN_FREE_PART_DEFAULT = 0.05;
@@ -34,7 +33,7 @@ export class DiskSpace implements FreeSpace {
     // Nothing is kept free: the writes themselves say when the disk is full, and when it no longer is.
     if (this.#minFreeBytes === 0) return false;
     const now = performance.now();
-    if (now - this.#lookedAt >= LOOK_MS) {
+    if (now - this.#lookedAt >= 1000) {
       this.#lookedAt = now;
       this.#look();
     }

@@ -5,8 +5,6 @@ import type { Log } from '../log.ts';
 export const START_ATTEMPTS_MAX = 6;
 /** No try begins later than this. */
 const START_PATIENCE_MS = 30_000;
-const PAUSE_MS_MIN = 500;
-const PAUSE_MS_MAX = 5000;
 /** A try that takes so long is told of before it ends: an engine that hangs says nothing. */
 const SILENT_MS_MAX = 7000;
 
@@ -36,7 +34,7 @@ export async function attemptStart<T>({
     try {
       return await open();
     } catch (error) {
-      const pauseMs = Math.min(PAUSE_MS_MIN * 2 ** (attempt - 1), PAUSE_MS_MAX);
+      const pauseMs = Math.min(500 * 2 ** (attempt - 1), 5000);
       const isLate = performance.now() - startedAt + pauseMs > START_PATIENCE_MS;
       if (!(error instanceof StoreUnavailable) || attempt === START_ATTEMPTS_MAX || isLate) throw error;
       const reason = error instanceof Error ? error.message : String(error);

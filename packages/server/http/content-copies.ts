@@ -52,7 +52,6 @@ const LOOK_MS = 500;
 const MEMORY_FOLDER = '/dev/shm';
 /** how long an answer waits for its share, and between looks */
 const SHARE_WAIT_MS_MAX = 1000;
-const SHARE_LOOK_MS = 250;
 
 class CallerGone extends Error {
   override readonly name = 'CallerGone';
@@ -141,7 +140,7 @@ export class ContentCopies {
       }
       const isShort = failure instanceof ApiError && failure.code === 'RESOURCE_EXHAUSTED';
       if (!isShort || performance.now() >= patienceEndsAt || watch.signal.aborted) throw failure;
-      await Bun.sleep(SHARE_LOOK_MS);
+      await Bun.sleep(250);
     }
   }
 

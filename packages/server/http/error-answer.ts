@@ -92,12 +92,11 @@ function isStorageFailure(error: unknown): boolean {
 
 /** Codes of the operating system, SQLite and PostgreSQL. */
 const DISK_FULL_CODES: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'SQLITE_FULL', '53100']);
-const CAUSES_MAX = 5;
 
 /** The message names a full disk, because waiting does not cure it. */
 function isDiskFull(error: unknown): boolean {
   let each = error;
-  for (let depth = 0; each instanceof Error && depth < CAUSES_MAX; depth += 1) {
+  for (let depth = 0; each instanceof Error && depth < 5; depth += 1) {
     if (DISK_FULL_CODES.has((each as Error & { code?: unknown }).code)) return true;
     each = each.cause;
   }

@@ -68,7 +68,6 @@ const HEADERS: Readonly<HeaderFields> = {
 };
 
 export const FRONT_PATH = '/';
-const NOT_FOUND_STATUS = 404;
 const UNWANTED = /^q=0(?:\.0*)?$/i;
 
 /** Whether the request comes from a browser: a browser names HTML, while a program accepts anything, or JSON. */
@@ -82,5 +81,5 @@ export function acceptsHtml(request: Request): boolean {
 
 export function frontPageAnswer(exchange: Exchange): Response {
   const headers = { ...HEADERS, 'x-request-id': requestIdOf(exchange) };
-  return textAnswer(exchange, NOT_FOUND_STATUS, PAGE, headers);
+  return textAnswer(exchange, 404, PAGE, headers);
 }

@@ -4,8 +4,6 @@ import { CONTENT_PIECE_BYTES } from '../core/ports.ts';
 import { releaseBytes } from '../runtime/release-bytes.ts';
 import { FairQueue } from '../shares/fair-queue.ts';
 
-const SCRATCHES_KEPT_MAX = 8;
-
 /** A place that is taken. */
 export interface PieceSlot {
   /** room for a piece */
@@ -52,7 +50,7 @@ export class PieceSlots {
 
   /** Call once, when nothing reads into the slot's memory, or from it, any more. */
   leave({ scratch }: PieceSlot): void {
-    if (this.#scratches.length < SCRATCHES_KEPT_MAX) this.#scratches.push(scratch);
+    if (this.#scratches.length < 8) this.#scratches.push(scratch);
     else releaseBytes(scratch);
     this.#give();
   }

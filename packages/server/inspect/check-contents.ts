@@ -10,9 +10,6 @@ import { sha256 } from '../core/sha256.ts';
 import { ContentDamaged, ContentLost, isDamage, StoreUnavailable } from '../core/store-failure.ts';
 import type { Fault } from './fault.ts';
 
-const PAGE_ROWS = 500;
-const OBJECTS_AT_ONCE = 16;
-
 export interface ContentCheck {
   /** whether the bytes of the node are read too */
   readonly isRead: (hash: Hash) => boolean;
@@ -37,7 +34,7 @@ export async function checkContents(
   let checked = 0;
   for (let after: Hash | undefined; !check.signal.aborted; ) {
     const from = after;
-    const page = await core.metadata.inspect(space, (snapshot) => snapshot.readNodesAround(from, PAGE_ROWS));
+    const page = await core.metadata.inspect(space, (snapshot) => snapshot.readNodesAround(from, 500));
     faults.push(...page.unreadable.map(toFault));
     const left = [...page.nodes];
     const work = async (): Promise<void> => {
@@ -48,7 +45,7 @@ export async function checkContents(
         if (fault !== undefined) faults.push(fault);
       }
     };
-    await Promise.all(Array.from({ length: OBJECTS_AT_ONCE }, work));
+    await Promise.all(Array.from({ length: 16 }, work));
     after = page.next;
     if (after === undefined) break;
   }

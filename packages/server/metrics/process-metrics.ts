@@ -17,19 +17,16 @@ const START_TIME = METRICS.gauge('process_start_time_seconds', 'When the process
   merge: 'min',
 });
 
-const MICROSECONDS_PER_SECOND = 1e6;
-const NANOSECONDS_PER_SECOND = 1e9;
-const LAG_RESOLUTION_MS = 20;
 const STARTED_AT_SECONDS = (Date.now() - performance.now()) / 1000;
 
 /** From now on every scrape reads them. Returns what ends that. */
 export function watchProcess(): () => void {
-  const delay = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
+  const delay = monitorEventLoopDelay({ resolution: 20 });
   delay.enable();
   const stop = METRICS.readBefore(() => {
     readUsage();
     readProc();
-    EVENT_LOOP_LAG.set(delay.max / NANOSECONDS_PER_SECOND);
+    EVENT_LOOP_LAG.set(delay.max / 1e9);
     delay.reset();
   });
   return () => {
@@ -40,7 +37,7 @@ export function watchProcess(): () => void {
 
 function readUsage(): void {
   const { user, system } = process.cpuUsage();
-  CPU_SECONDS.raiseTo((user + system) / MICROSECONDS_PER_SECOND);
+  CPU_SECONDS.raiseTo((user + system) / 1e6);
   RESIDENT_BYTES.set(process.memoryUsage.rss());
   START_TIME.set(STARTED_AT_SECONDS);
 }

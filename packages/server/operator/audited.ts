@@ -5,7 +5,6 @@ import type { Operation } from './operation.ts';
 import { OperatorError, PROBLEM_STATUS, type Problem, problemOf } from './problem.ts';
 import type { RequestCaller } from './rights.ts';
 
-const DONE_STATUS = 200;
 const REFUSALS: ReadonlySet<Problem['code']> = new Set(['UNAUTHORIZED', 'FORBIDDEN', 'TOO_MANY_GUESSES']);
 
 /** One call of an operation, by somebody who may call it. */
@@ -44,7 +43,7 @@ export async function audited<T>(
     note(status, code);
     throw error;
   }
-  note(DONE_STATUS);
+  note(200);
   if (audit.isRequired && !(await audit.written())) throw notAudited();
   return result;
 }

@@ -7,11 +7,7 @@ import { type OperationCall, operation } from './operation.ts';
 import { OperatorError } from './problem.ts';
 import { COUNT, orNull, record, TEXT, TIMESTAMP } from './schemas.ts';
 
-const PATH_CHARACTERS_MAX = 4096;
-const PATH = text(
-  'The folder of the backup on the machine of the server, as an absolute path.',
-  PATH_CHARACTERS_MAX,
-);
+const PATH = text('The folder of the backup on the machine of the server, as an absolute path.', 4096);
 
 const ABSOLUTE_PATH: Field<string> = {
   ...PATH,

@@ -20,7 +20,6 @@ export interface RunningBackup {
 }
 
 const PREFIX = /^holdfast: /;
-const OUTPUT_CHARACTERS_MAX = 8192;
 
 export class FolderBackups {
   readonly #program: readonly string[];
@@ -94,7 +93,7 @@ async function readLines(
   let last = '';
   for await (const piece of stream) {
     const lines = `${rest}${decoder.decode(piece, { stream: true })}`.split('\n');
-    rest = (lines.pop() ?? '').slice(-OUTPUT_CHARACTERS_MAX);
+    rest = (lines.pop() ?? '').slice(-8192);
     for (const line of lines) {
       if (line === '') continue;
       last = line;

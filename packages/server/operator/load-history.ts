@@ -10,7 +10,6 @@ const MINUTES_MAX = 24 * 60;
 const HOURS_MAX = 90 * 24;
 /** Of a point; the busiest. Each App of each point takes memory. */
 const APPS_MAX = 10;
-const LOWEST_ERROR_STATUS = 500;
 
 export type Resolution = 'minute' | 'hour';
 
@@ -83,7 +82,7 @@ function comparePoints(at: number, before: MetricsSnapshot, now: MetricsSnapshot
   for (const [labels, value] of now.holdfast_requests_total ?? []) {
     const more = Math.max(0, numberOf(value) - numberOf(former?.get(labels) ?? 0));
     if (more === 0) continue;
-    const isError = Number(labelOf(labels, 'status')) >= LOWEST_ERROR_STATUS;
+    const isError = Number(labelOf(labels, 'status')) >= 500;
     const app = labelOf(labels, 'app');
     const load = apps.get(app) ?? { requests: 0, errors: 0 };
     load.requests += more;

@@ -5,10 +5,6 @@ export const LIVE_PATH = '/livez';
 export const READY_PATH = '/readyz';
 
 const HEADERS = { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' };
-const OK_STATUS = 200;
-const BAD_REQUEST_STATUS = 400;
-const NOT_FOUND_STATUS = 404;
-const UNAVAILABLE_STATUS = 503;
 const MARKS = { ok: '+', warn: '!', fail: '-' } as const;
 
 /** This process answers, which is all that a restart could mend. */
@@ -23,8 +19,7 @@ export function readyAnswer(checks: readonly Check[], url: URL, mayKnow: boolean
   const excluded = url.searchParams.getAll('exclude').flatMap((names) => names.split(','));
   const unknown = excluded.find((each) => !checks.some((check) => check.name === each));
   // A mistyped name must be seen when the probe is set up, not when the check fails for the first time.
-  if (unknown !== undefined)
-    return unknownCheck(checks, BAD_REQUEST_STATUS, `${unknown} cannot be excluded: `);
+  if (unknown !== undefined) return unknownCheck(checks, 400, `${unknown} cannot be excluded: `);
   const results = lookAll(checks, new Set(excluded));
   const ready = isReady(results);
   const isVerbose = url.searchParams.has('verbose');
@@ -38,7 +33,7 @@ export function readyAnswer(checks: readonly Check[], url: URL, mayKnow: boolean
 
 function oneAnswer(checks: readonly Check[], name: string, mayKnow: boolean): Response {
   const check = checks.find((each) => each.name === name);
-  if (check === undefined) return unknownCheck(checks, NOT_FOUND_STATUS, '');
+  if (check === undefined) return unknownCheck(checks, 404, '');
   const result = { name, result: check.look() };
   const ready = isReady([result]);
   return answer(ready, result.result.status === 'ok' ? 'ok' : `${lineOf(result, mayKnow)}\n`);
@@ -50,7 +45,7 @@ function unknownCheck(checks: readonly Check[], status: number, what: string): R
 }
 
 function answer(ready: boolean, body: string): Response {
-  return new Response(body, { status: ready ? OK_STATUS : UNAVAILABLE_STATUS, headers: HEADERS });
+  return new Response(body, { status: ready ? 200 : 503, headers: HEADERS });
 }
 
 function lineOf({ name, result }: CheckedResult, mayKnow: boolean): string {

@@ -6,8 +6,6 @@ import { OperatorError } from './problem.ts';
 import { orNull, record, TEXT, TIMESTAMP } from './schemas.ts';
 import type { ConsoleSignIn } from './sign-in.ts';
 
-const CODE_LENGTH_MAX = 256;
-
 export const signIn = operation({
   method: 'POST',
   path: 'sign-in',
@@ -15,7 +13,7 @@ export const signIn = operation({
     "Exchange the one-time code of a console link for a token of operators, and for access to the demo App's Space if there is one",
   right: 'all',
   isOpen: true,
-  input: { code: text('What follows #signin= in the link.', CODE_LENGTH_MAX) },
+  input: { code: text('What follows #signin= in the link.', 256) },
   output: record({
     url: orNull(TEXT),
     app: orNull(TEXT),

@@ -4,7 +4,6 @@ import { operation } from './operation.ts';
 import { COUNT, listOf, record, TEXT } from './schemas.ts';
 
 const NODES_MAX = 1_000;
-const PAGE_SPACES = 100;
 
 interface RottenNode {
   readonly app: string;
@@ -28,7 +27,7 @@ export const listRotten = operation({
     const pages = pagesOf(
       (after, limit) => metadata.findRottenSpaces(after, limit),
       ({ position }) => position,
-      PAGE_SPACES,
+      100,
     );
     for await (const page of pages) {
       for (const { space, nodes: count } of page) {

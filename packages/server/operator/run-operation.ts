@@ -36,7 +36,6 @@ export type OperatorWhere =
 
 /** ms; a server that starts or ends holds the folder for a while without answering on its channel */
 const SERVER_WAIT_MS = 15_000;
-const SERVER_LOOK_MS = 100;
 
 /** Rejects with ServeError, whose message is one line for the operator. */
 export async function runOperation<N extends OperationName>(
@@ -92,7 +91,7 @@ async function runOnFolder<N extends OperationName>(
     } catch (error) {
       if (!(error instanceof FolderInUse)) throw error;
       if (performance.now() > endsAt || caller.signal.aborted) throw error;
-      await Bun.sleep(SERVER_LOOK_MS);
+      await Bun.sleep(100);
     }
   }
 }

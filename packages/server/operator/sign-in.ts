@@ -10,13 +10,10 @@ import { digestOf } from './token-lines.ts';
 /** ms */
 const CODE_LIFE_MS = 15 * 60 * 1000;
 export const CODE_LIFE_MINUTES = CODE_LIFE_MS / 60_000;
-const CODE_BYTES = 24;
 /** The oldest gives way. */
 const CODES_MAX = 16;
-const SESSIONS_MAX = 64;
 /** ms; as long as the demo's token is good */
 const SESSION_LIFE_MS = 24 * 60 * 60 * 1000;
-const SESSION_BYTES = 32;
 
 export interface SignInCode {
   readonly code: string;
@@ -36,7 +33,7 @@ export interface SpaceAccess {
 const CONSOLE: Operator = { name: 'console', rights: ['all'] };
 
 export function makeSignInCode(): SignInCode {
-  return { code: randomBytes(CODE_BYTES).toString('base64url'), expiresAt: Date.now() + CODE_LIFE_MS };
+  return { code: randomBytes(24).toString('base64url'), expiresAt: Date.now() + CODE_LIFE_MS };
 }
 
 interface ConsoleParts {
@@ -79,8 +76,8 @@ export class ConsoleSignIn {
       );
     }
     const space = await this.#parts.grantSpace?.();
-    const operatorToken = randomBytes(SESSION_BYTES).toString('base64url');
-    keep(this.#sessions, operatorToken, Date.now() + SESSION_LIFE_MS, SESSIONS_MAX);
+    const operatorToken = randomBytes(32).toString('base64url');
+    keep(this.#sessions, operatorToken, Date.now() + SESSION_LIFE_MS, 64);
     return { operatorToken, space };
   }
 

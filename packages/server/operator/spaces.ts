@@ -16,8 +16,6 @@ import { COUNT, GC_RESULT, listOf, orNull, QUOTAS, record, TEXT, USAGE } from '.
 
 /** A page of Spaces: few enough that the answer is small. */
 const SPACES_PAGE_MAX = 1_000;
-const SPACES_PAGE_DEFAULT = 100;
-const POSITION_LENGTH_MAX = 1024;
 /** Before the place in the list of Spaces without rows; no position of an engine begins so. */
 const UNWRITTEN = 'unwritten-';
 
@@ -34,7 +32,7 @@ export const listSpaces = operation({
     'List Spaces with what is stored in them, also those of removed Apps, and those that only have a quota',
   input: {
     app: optional(APP),
-    after: optional(text('The `next` of the page before.', POSITION_LENGTH_MAX)),
+    after: optional(text('The `next` of the page before.', 1024)),
     limit: optional(integer('Spaces of the page.', { min: 1, max: SPACES_PAGE_MAX })),
   },
   output: record({
@@ -48,7 +46,7 @@ export const listSpaces = operation({
     ),
     next: orNull(TEXT),
   }),
-  run: async ({ core, registry }, { app, after, limit = SPACES_PAGE_DEFAULT }) => {
+  run: async ({ core, registry }, { app, after, limit = 100 }) => {
     const apps = await registry.listApps();
     const quotas = indexQuotas(apps);
     const describe = ({ space, counters, holdings, damage }: Described) => ({

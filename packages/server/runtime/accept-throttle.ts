@@ -10,7 +10,6 @@ import { closeSync, openSync } from 'node:fs';
 import { findListening, targetOf } from './listening-sockets.ts';
 import { openSystemFunctions } from './system-library.ts';
 
-const REQUESTS_BETWEEN = 64;
 const NOTHING = '/dev/null';
 /** fcntl and dup3 of Linux. */
 const F_DUPFD_CLOEXEC = 1030;
@@ -70,7 +69,7 @@ export class AcceptThrottle {
   /** To be called for each request that begins. */
   note(): void {
     this.#requests += 1;
-    if (this.#requests < REQUESTS_BETWEEN || this.#isOn || this.#isOver) return;
+    if (this.#requests < 64 || this.#isOn || this.#isOver) return;
     // A socket that the runtime has closed unannounced: its number may be that of another file now.
     if (!this.#held.every(({ descriptor, name }) => targetOf(descriptor) === name)) {
       this.end();

@@ -5,8 +5,6 @@
  * Goes when: the runtime reports the end of an answer.
  */
 
-const LOOK_MS = 50;
-
 interface Connections {
   /** The other end of the request's connection; null once the answer is sent or broken off. */
   requestIP(request: Request): unknown;
@@ -25,7 +23,7 @@ export class SentWatch {
   /** Calls `onSent` when the answer to `request`, which is handed over in this turn, has been sent or has broken off. */
   watch(request: Request, connections: Connections, onSent: () => void): void {
     this.#sending.add({ request, connections, onSent });
-    this.#timer ??= setInterval(() => this.look(), LOOK_MS).unref();
+    this.#timer ??= setInterval(() => this.look(), 50).unref();
   }
 
   look(): void {

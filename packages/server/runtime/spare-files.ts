@@ -37,7 +37,6 @@ const UNWANTED_MS_MAX = 60_000;
 const MAPPED_AT_ONCE_BYTES = 64 * 1024;
 /** Between its steps others may work. */
 const STEP_BYTES = 2 * 1024 * 1024;
-const PAUSE_MS = 5;
 
 export class SpareFiles {
   readonly #options: SpareFilesOptions;
@@ -110,7 +109,7 @@ export class SpareFiles {
       // Without its pages an access to the array would end the process. A write that finds no room is an error.
       const zeros = new Uint8Array(STEP_BYTES);
       for (let at = 0; at < bytes; at += zeros.length) {
-        while (this.#options.isCopying()) await Bun.sleep(PAUSE_MS);
+        while (this.#options.isCopying()) await Bun.sleep(5);
         await writeAll(file, zeros.subarray(0, Math.min(zeros.length, bytes - at)), at);
         if (this.#isClosed || this.#wantedBytes === 0) throw new Error('the spare is not wanted any more');
       }

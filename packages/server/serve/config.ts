@@ -81,13 +81,10 @@ const NODE_BYTES_MAX = 16 * 1024 * 1024 * 1024;
 const ACTIVE_UPLOADS_MAX = 1_000_000;
 const UPLOAD_TTL_MS_MIN = 1;
 const UPLOAD_TTL_MS_MAX = 7 * 24 * 60 * 60 * 1000;
-const GC_EVERY_MS_MIN = 1000;
 const GC_EVERY_MS_MAX = 365 * 24 * 60 * 60 * 1000;
-const KEEP_REPLACED_MS_MAX = GC_EVERY_MS_MAX;
 /** Stores date their answers to the second. */
 const CLOCK_SKEW_MS_MIN = 5000;
 const CLOCK_SKEW_MS_MAX = 365 * 24 * 60 * 60 * 1000;
-const WORKERS_MAX = 64;
 /**
  * The runtime bounds the head of a later request on a connection by this too, and a head has 60 s (docs/api.md). Behind a
  * balancer that keeps connections for longer an operator gives more than it keeps them.
@@ -144,7 +141,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
     idleSeconds: parseIdleTimeout(read(flags.idleTimeout, 'HOLDFAST_IDLE_TIMEOUT')),
     workers: parseInteger('--workers', read(flags.workers, 'HOLDFAST_WORKERS'), {
       min: 1,
-      max: WORKERS_MAX,
+      max: 64,
       otherwise: 1,
     }),
     isDev,
@@ -210,11 +207,11 @@ function parseUploadTtl(text: string | undefined): number {
 }
 
 function parseGcEvery(text: string | undefined): number | undefined {
-  return parseDurationWithin('--gc-every', text, { min: GC_EVERY_MS_MIN, max: GC_EVERY_MS_MAX }, '24h');
+  return parseDurationWithin('--gc-every', text, { min: 1000, max: GC_EVERY_MS_MAX }, '24h');
 }
 
 function parseKeepReplaced(text: string | undefined): number | undefined {
-  return parseDurationWithin('--keep-replaced', text, { min: 0, max: KEEP_REPLACED_MS_MAX }, '24h');
+  return parseDurationWithin('--keep-replaced', text, { min: 0, max: GC_EVERY_MS_MAX }, '24h');
 }
 
 function parseClockSkew(text: string | undefined): number {

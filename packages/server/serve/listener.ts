@@ -10,7 +10,6 @@ import type { ServeConfig } from './config.ts';
 
 /** Requests in flight get this long after the drain begins; docs/operations.md promises 10 s. */
 const DRAIN_MS_MAX = 12_000;
-const DRAIN_LOOK_MS = 25;
 
 export interface Listener {
   readonly port: number;
@@ -76,7 +75,7 @@ async function drain(server: Bun.Server<undefined>): Promise<void> {
   void server.stop();
   while (server.pendingRequests > 0 && performance.now() < endsAt) {
     closeIdleConnections(server);
-    await Bun.sleep(DRAIN_LOOK_MS);
+    await Bun.sleep(25);
   }
   await server.stop(true);
 }

@@ -16,7 +16,6 @@ import { FATAL_EXIT_CODE, type ServingProcess, startServing } from './serving-pr
 import { type StartedProgram, startSupervising } from './supervisor.ts';
 import { findUnknownVariables, listServeVariables } from './variables.ts';
 
-const SECOND_SIGNAL_EXIT_CODE = 1;
 const ENDED = 'a signal ended the start';
 /** from a signal to the end of a process that does not end by itself; longer than a drain, and below 15 s (contract, section 10) */
 const END_MS_MAX = 14_500;
@@ -160,7 +159,7 @@ function awaitSignal(): Promise<NodeJS.Signals> {
   const { promise, resolve } = Promise.withResolvers<NodeJS.Signals>();
   let isTold = false;
   const onSignal = (signal: NodeJS.Signals): void => {
-    if (isTold) process.exit(SECOND_SIGNAL_EXIT_CODE);
+    if (isTold) process.exit(1);
     isTold = true;
     resolve(signal);
   };

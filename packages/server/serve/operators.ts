@@ -30,7 +30,6 @@ import type { OpenServer } from './server.ts';
 
 /** ms; the server is to have ended within 15 s */
 const DRAIN_MS_MAX = 12_000;
-const DRAIN_LOOK_MS = 25;
 
 export interface Operators {
   /** undefined: there is no listener */
@@ -172,7 +171,7 @@ function openSignIn(
 async function awaitIdle(sockets: readonly { pending(): number }[]): Promise<void> {
   const endsAt = performance.now() + DRAIN_MS_MAX;
   while (sockets.some((socket) => socket.pending() > 0) && performance.now() < endsAt) {
-    await Bun.sleep(DRAIN_LOOK_MS);
+    await Bun.sleep(25);
   }
 }
 

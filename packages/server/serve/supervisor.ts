@@ -15,7 +15,6 @@ import type { FromWorker, ToWorker } from './worker-messages.ts';
 import { WorkerMetrics } from './worker-metrics.ts';
 
 const RESTART_MS_MIN = 200;
-const RESTART_MS_MAX = 10_000;
 /** After serving this long a worker counts as healthy: its next restart waits only the shortest time again. */
 const HEALTHY_MS = 60_000;
 /** Longer than the workers' own drain: they also close their stores. */
@@ -186,7 +185,7 @@ function restartLater(
 ): void {
   WORKER_DEATHS.add();
   supervision.log.error({ worker, cause, delayMs }, 'a worker died; another takes its place');
-  const nextDelayMs = Math.min(delayMs * 2, RESTART_MS_MAX);
+  const nextDelayMs = Math.min(delayMs * 2, 10_000);
   const timer = setTimeout(() => {
     supervision.timers.delete(timer);
     if (supervision.isEnding) return;

@@ -18,7 +18,6 @@ import type { ServeConfig } from './config.ts';
 
 /** Between looks for a backup of the bucket; each is a request. */
 const BACKUP_LOOK_MS = 60_000;
-const BACKUP_RETRY_MS = 5_000;
 
 /** Returns what ends it. `isFirst`: of the processes of this server, this one asks the stores. */
 export function watchServer(
@@ -54,7 +53,7 @@ function watchBucketBackup({ content: { lastBackup } }: Core, log: Log) {
     at = (await lastBackup.read()) ?? 0;
     return BACKUP_LOOK_MS;
   };
-  const { stop } = startLoop({ name: 'backups', log, step, retryMs: BACKUP_RETRY_MS });
+  const { stop } = startLoop({ name: 'backups', log, step, retryMs: 5_000 });
   return { readAt: () => at, stop };
 }
 

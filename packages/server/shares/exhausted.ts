@@ -1,11 +1,9 @@
 /** What a caller hears whose share of something is used up. */
 import { ApiError } from '@holdfast/protocol';
 
-const RETRY_AFTER_SECONDS = 1;
-
 /** 429: the caller's own part is used up, whatever others do, and something of it comes back soon. */
 export function exhausted(message: string, headers: Readonly<Record<string, string>> = {}): ApiError {
-  return new ApiError('RESOURCE_EXHAUSTED', message, { retryAfterSeconds: RETRY_AFTER_SECONDS, headers });
+  return new ApiError('RESOURCE_EXHAUSTED', message, { retryAfterSeconds: 1, headers });
 }
 
 export const shareUsedUp = (resource: string): ApiError =>

@@ -11,16 +11,13 @@ import { FairRounds } from './fair-rounds.ts';
 const PACKS_AT_ONCE_MAX = 4;
 /** Of these, kept for Apps that have no pack judged. */
 const PLACES_KEPT = 1;
-const WAITING_MAX = 256;
 /** A large pack takes seconds. */
 const WAIT_MS_MAX = 30_000;
-const RETRY_AFTER_SECONDS = 5;
 /**
  * Once a pack has cost so many bytes, everything else has the process for a moment after each of its turns, and it gives its place to
  * an App, or to a Space of its App, that holds none. More than it costs to come back to where it stopped.
  */
 const LONG_BYTES = 64 * 1024 * 1024;
-const PAUSE_MS = 10;
 
 interface Share {
   readonly appId: string;
@@ -32,11 +29,11 @@ export class JudgingTurns {
     resource: 'judgements',
     placesMax: PACKS_AT_ONCE_MAX,
     keptMax: PLACES_KEPT,
-    waitingMax: WAITING_MAX,
+    waitingMax: 256,
     waitMsMax: WAIT_MS_MAX,
     inVain: () =>
       new ApiError('SERVICE_UNAVAILABLE', 'too many packs are being judged; repeat the same request', {
-        retryAfterSeconds: RETRY_AFTER_SECONDS,
+        retryAfterSeconds: 5,
       }),
   });
   /** One for each round of the event loop, whatever it costs. */
@@ -55,7 +52,7 @@ export class JudgingTurns {
         used += cost;
         const isLong = used > LONG_BYTES;
         if (isLong && this.#places.isOwed(appId, spaceId)) return false;
-        await this.#turns.next(appId, spaceId, cost, isLong ? PAUSE_MS : 0);
+        await this.#turns.next(appId, spaceId, cost, isLong ? 10 : 0);
         return true;
       },
       leave: (): void => this.#places.leave(appId, spaceId),

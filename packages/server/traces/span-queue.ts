@@ -4,8 +4,6 @@ import type { OtlpSpan } from './span.ts';
 
 const QUEUED_SPANS_MAX = 8192;
 const BATCH_SPANS_MAX = 512;
-const RETRY_MS_MIN = 1000;
-const RETRY_MS_MAX = 30_000;
 /** The longest that the end of a server waits for its last spans. */
 const LAST_SPANS_MS_MAX = 2000;
 
@@ -83,7 +81,7 @@ export class SpanQueue {
     const sent = await this.#options.send(batch, this.#ending.signal);
     if (sent.kind !== 'sent') this.#options.reportFailure(sent.reason);
     if (sent.kind === 'again') {
-      this.#retryMs = Math.min(Math.max(2 * this.#retryMs, RETRY_MS_MIN), RETRY_MS_MAX);
+      this.#retryMs = Math.min(Math.max(2 * this.#retryMs, 1000), 30_000);
       return sent;
     }
     this.#retryMs = 0;

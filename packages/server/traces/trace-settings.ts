@@ -19,8 +19,6 @@ const COMPRESSIONS = ['none', 'gzip'] as const;
 type Compression = (typeof COMPRESSIONS)[number];
 
 const SERVICE_NAME_DEFAULT = 'holdfast';
-const BATCH_MS_DEFAULT = 5000;
-const TIMEOUT_MS_DEFAULT = 10_000;
 const DURATION_MS_MAX = 600_000;
 
 /** Throws ConfigError, which never shows a value that may hold a secret. */
@@ -36,8 +34,8 @@ export function parseTraceSettings(env: Environment): TraceSettings {
       'service.name': env.OTEL_SERVICE_NAME || resource['service.name'] || SERVICE_NAME_DEFAULT,
     },
     sampler: parseSampler(env),
-    batchMs: parseMs('OTEL_BSP_SCHEDULE_DELAY', env.OTEL_BSP_SCHEDULE_DELAY, BATCH_MS_DEFAULT),
-    timeoutMs: parseMs('OTEL_EXPORTER_OTLP_TIMEOUT', own('TIMEOUT'), TIMEOUT_MS_DEFAULT),
+    batchMs: parseMs('OTEL_BSP_SCHEDULE_DELAY', env.OTEL_BSP_SCHEDULE_DELAY, 5000),
+    timeoutMs: parseMs('OTEL_EXPORTER_OTLP_TIMEOUT', own('TIMEOUT'), 10_000),
     compression: parseCompression(own('COMPRESSION')),
   };
 }

@@ -51,7 +51,6 @@ interface TracerOptions {
 /** Of a span's flags: sampled; whether the parent is remote is known; it is. */
 const FLAGS_LOCAL = 0x101;
 const FLAGS_REMOTE_PARENT = 0x301;
-const TRACE_ID_BYTES = 16;
 const SPAN_ID_BYTES = 8;
 
 /** Throws ConfigError. */
@@ -75,7 +74,7 @@ export function openTracer({ env, version, worker, reportFailure }: TracerOption
   return {
     record(traceParent, describe) {
       const parent = parseTraceParent(traceParent);
-      const traceId = parent?.traceId ?? randomHex(TRACE_ID_BYTES);
+      const traceId = parent?.traceId ?? randomHex(16);
       if (isKept(settings.sampler, traceId, parent))
         queue.add(makeSpans(traceId, parent?.spanId, describe()));
     },

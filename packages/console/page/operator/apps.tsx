@@ -14,11 +14,9 @@ import { read } from './operator-api.ts';
 import { OperatorCommand } from './operator-command.tsx';
 import type { App } from './shapes.ts';
 
-const REFRESH_MS = 15_000;
-
 export function Apps() {
   const loaded = useLoaded('apps', (signal) => read<{ apps: readonly App[] }>('apps', {}, signal), {
-    everyMs: REFRESH_MS,
+    everyMs: 15_000,
   });
   const [act, setAct] = useState<{ readonly act: AppAct; readonly app: App } | undefined>(undefined);
   const [isAdding, setAdding] = useState(false);

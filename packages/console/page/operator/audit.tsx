@@ -8,7 +8,6 @@ import { Scroll } from '../parts/scroll.tsx';
 import { read } from './operator-api.ts';
 import type { AuditLine } from './shapes.ts';
 
-const REFRESH_MS = 5_000;
 const LINES = 500;
 const COLUMNS = ['time', 'status', 'operation', 'app', 'space', 'sub', 'peer', 'error'] as const;
 const REFUSED = 400;
@@ -19,7 +18,7 @@ export function Audit() {
   const loaded = useLoaded(
     'audit',
     (signal) => read<{ enabled: boolean; lines: readonly AuditLine[] }>('audit', { limit: LINES }, signal),
-    { everyMs: REFRESH_MS },
+    { everyMs: 5_000 },
   );
   const isShown = (line: AuditLine): boolean =>
     (!isRefusedOnly || Number(line.status) >= REFUSED) &&

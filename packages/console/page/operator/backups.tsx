@@ -10,8 +10,6 @@ import { change, read } from './operator-api.ts';
 import { OperatorCommand } from './operator-command.tsx';
 import type { BackupOutcome, BackupStatus } from './shapes.ts';
 
-const EVERY_MS = 2_000;
-const CONFLICT = 409;
 const FOLDER_DEFAULT = '/var/backups/holdfast';
 
 export function Backups() {
@@ -19,10 +17,10 @@ export function Backups() {
   const folder = given === '' ? FOLDER_DEFAULT : given;
   const word = shellWord(folder);
   const loaded = useLoaded('backup', (signal) => read<BackupStatus>('backup', {}, signal), {
-    everyMs: EVERY_MS,
+    everyMs: 2_000,
   });
   // Rows in PostgreSQL: the server says how these are backed up.
-  const elsewhere = loaded.error instanceof OperatorError && loaded.error.status === CONFLICT;
+  const elsewhere = loaded.error instanceof OperatorError && loaded.error.status === 409;
   if (elsewhere) return <Notice>{describe(loaded.error as OperatorError)}</Notice>;
   return (
     <>

@@ -9,14 +9,12 @@ import { change, read } from './operator-api.ts';
 import { OperatorCommand } from './operator-command.tsx';
 import type { CheckReport, RottenNode } from './shapes.ts';
 
-const REFRESH_MS = 30_000;
-
 export function Checks() {
   const rotten = useLoaded(
     'rotten',
     (signal) => read<{ total: number; nodes: readonly RottenNode[] }>('rotten', {}, signal),
     {
-      everyMs: REFRESH_MS,
+      everyMs: 30_000,
     },
   );
   return (

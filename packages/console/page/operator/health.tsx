@@ -6,12 +6,11 @@ import { printable } from '../parts/printable.ts';
 import { parseChecks } from './check-lines.ts';
 import { readText } from './operator-api.ts';
 
-const REFRESH_MS = 5_000;
 const WORDS = { ok: 'good', warn: 'warning', bad: 'failed' } as const;
 
 export function HealthView() {
   const loaded = useLoaded('health', (signal) => readText('/readyz?verbose', signal), {
-    everyMs: REFRESH_MS,
+    everyMs: 5_000,
   });
   return (
     <>

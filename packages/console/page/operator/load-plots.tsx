@@ -10,7 +10,6 @@ import { read } from './operator-api.ts';
 import { Plot } from './plot.tsx';
 import type { LoadHistory, LoadPoint } from './shapes.ts';
 
-const APPS_SHOWN = 10;
 /** of a line */
 const POINTS_MIN = 2;
 const openedAt = Date.now();
@@ -155,7 +154,7 @@ function BusyApps({ points }: { readonly points: readonly LoadPoint[] }) {
     const sum = sums.get(app) ?? { requests: 0, errors: 0 };
     sums.set(app, { requests: sum.requests + requests, errors: sum.errors + errors });
   }
-  const busiest = [...sums].toSorted(([, a], [, b]) => b.requests - a.requests).slice(0, APPS_SHOWN);
+  const busiest = [...sums].toSorted(([, a], [, b]) => b.requests - a.requests).slice(0, 10);
   if (busiest.length === 0) return null;
   return (
     <div class="panel">

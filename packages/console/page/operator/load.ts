@@ -7,7 +7,6 @@ import { operatorAccess, readText } from './operator-api.ts';
 
 const EVERY_MS = 5_000;
 const KEPT = (60 * 60_000) / EVERY_MS;
-const REFUSED = 400;
 const FAILED = 500;
 
 /** Counters as they stood. */
@@ -71,7 +70,7 @@ function readCounters(scrape: Scrape, at: number): Reading {
   return {
     at,
     requests: requests(() => true),
-    refused: requests((status) => status >= REFUSED && status < FAILED),
+    refused: requests((status) => status >= 400 && status < FAILED),
     failed: requests((status) => status >= FAILED),
     sentBytes: sumOf(scrape, 'holdfast_sent_bytes_total'),
     receivedBytes: sumOf(scrape, 'holdfast_received_bytes_total'),

@@ -19,11 +19,9 @@ import { gaugeOf, type Scrape, sumOf } from './metrics-text.ts';
 import { read } from './operator-api.ts';
 import type { Status } from './shapes.ts';
 
-const REFRESH_MS = 5_000;
-
 export function Overview() {
   useEffect(watchLoad, []);
-  const status = useLoaded('status', (signal) => read<Status>('status', {}, signal), { everyMs: REFRESH_MS });
+  const status = useLoaded('status', (signal) => read<Status>('status', {}, signal), { everyMs: 5_000 });
   const { scrape, rates, error } = load.value;
   if (scrape === undefined) {
     return error === undefined ? (

@@ -14,15 +14,13 @@ import { OperatorCommand, useOperatorCommand } from './operator-command.tsx';
 import { PlanDialog } from './plan-dialog.tsx';
 import type { ListedSpace, SpacePage } from './shapes.ts';
 
-const PAGE_SPACES = 50;
-
 type Chosen = { readonly act: 'collect' | 'plan'; readonly space: ListedSpace };
 
 export function Spaces() {
   const { query } = route.value;
   const [app, after] = [query.get('app') ?? undefined, query.get('after') ?? undefined];
   const loaded = useLoaded(`spaces ${app} ${after}`, (signal) =>
-    read<SpacePage>('spaces', { app, after, limit: PAGE_SPACES }, signal),
+    read<SpacePage>('spaces', { app, after, limit: 50 }, signal),
   );
   const [chosen, setChosen] = useState<Chosen | undefined>(undefined);
   const [done, setDone] = useState<string | undefined>(undefined);

@@ -3,8 +3,6 @@ import type { SpaceUsage } from '@holdfast/protocol';
 import type { ComponentChildren } from 'preact';
 import { formatBytes, formatCount } from './format.ts';
 
-const WARN_PART = 0.85;
-
 /** Without a quota it is the number alone. */
 function QuotaBar({
   label,
@@ -20,7 +18,7 @@ function QuotaBar({
   const format = unit === 'bytes' ? formatBytes : formatCount;
   if (max === null || max === undefined) return <span class="quota">{format(used)}</span>;
   const part = max === 0 ? 1 : used / max;
-  const kind = part >= 1 ? 'bad' : part >= WARN_PART ? 'warn' : 'ok';
+  const kind = part >= 1 ? 'bad' : part >= 0.85 ? 'warn' : 'ok';
   return (
     <span class="quota">
       <span>

@@ -1,8 +1,6 @@
 /** The same action for the command line, ready to be copied. */
 import { useState } from 'preact/hooks';
 
-const SHOWN_MS = 2000;
-
 /** Without a secure context there is no clipboard: then the text is selected, for Ctrl-C. */
 async function copy(text: string, shown: HTMLElement | null): Promise<boolean> {
   try {
@@ -24,7 +22,7 @@ function CopyButton({ text, label }: { readonly text: string; readonly label: st
       onClick={async ({ currentTarget }) => {
         const shown = currentTarget.parentElement?.querySelector('code') ?? null;
         setSaid((await copy(text, shown)) ? 'Copied' : 'Press Ctrl-C');
-        setTimeout(() => setSaid(''), SHOWN_MS);
+        setTimeout(() => setSaid(''), 2000);
       }}
     >
       <span aria-live="polite">{said === '' ? 'Copy' : said}</span>
@@ -41,13 +39,11 @@ export function CommandLine({ line }: { readonly line: string }) {
   );
 }
 
-const HASH_DIGITS = 12;
-
 /** A hash, shortened, with the whole of it to copy. */
 export function HashText({
   hash,
   href,
-  digits = HASH_DIGITS,
+  digits = 12,
 }: {
   readonly hash: string;
   readonly href?: string;

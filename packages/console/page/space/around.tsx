@@ -12,8 +12,6 @@ import { collectGraph, GRAPH_NODES_MAX } from './graph.ts';
 import { GraphView } from './graph-view.tsx';
 import { nodeHref } from './tree-address.ts';
 
-const EXPLAIN_MS_MAX = 60_000;
-
 interface Keeper {
   readonly kind: 'lease' | 'root-ref' | 'parent';
   readonly until?: number;
@@ -45,7 +43,7 @@ export function Around({ space, hash }: { readonly space: Connection; readonly h
   );
   const ask = async (): Promise<void> => {
     const query = { app: space.app, space: space.space, hash };
-    setExplained(await read<Explained>('explain', query, AbortSignal.timeout(EXPLAIN_MS_MAX)));
+    setExplained(await read<Explained>('explain', query, AbortSignal.timeout(60_000)));
   };
   return (
     <section class="panel" aria-label="Around this node">

@@ -151,7 +151,6 @@ const NOTHING: Found = {
   isDone: false,
   roots: undefined,
 };
-const SAID_EVERY_MS = 150;
 
 async function compare(
   space: Connection,
@@ -177,7 +176,7 @@ async function compare(
     if (isFile && change.type !== 'renamed')
       bytes += (change.after?.bytes ?? 0) - (change.before?.bytes ?? 0);
     if (changes.length < SHOWN_MAX) changes.push(change);
-    if (performance.now() - saidAt > SAID_EVERY_MS) {
+    if (performance.now() - saidAt > 150) {
       saidAt = performance.now();
       tell(false);
     }

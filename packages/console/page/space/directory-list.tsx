@@ -14,7 +14,6 @@ const ROW_PX = 34;
 const ROWS_AROUND = 12;
 /** read without being asked; beyond it the list reads on as it is scrolled */
 const ENTRIES_AT_ONCE = 2000;
-const NS_PER_MS = 1_000_000n;
 
 /** Where the list of a directory was left, so that coming back finds the same place. */
 const leftAt = new Map<string, number>();
@@ -200,7 +199,7 @@ function Row({ index, entry, href, isActive, onOpen }: RowProps) {
           : kind === 'symlink'
             ? 'link'
             : ''}
-        {mtimeNs === undefined ? '' : ` ${formatInstant(Number(mtimeNs / NS_PER_MS))}`}
+        {mtimeNs === undefined ? '' : ` ${formatInstant(Number(mtimeNs / 1_000_000n))}`}
       </span>
       <span role="gridcell" class="row-size number" title={`${bytes} bytes`}>
         {formatBytes(bytes)}

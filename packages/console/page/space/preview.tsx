@@ -8,10 +8,7 @@ import { useLoaded } from '../parts/loaded.ts';
 import { Empty, Notice, Shown } from '../parts/notices.tsx';
 import { findPreviewKind, formatHex, type PreviewKind } from './preview-kind.ts';
 
-const TEXT_PART_BYTES = 256 * 1024;
-const HEX_PART_BYTES = 4 * 1024;
 const IMAGE_BYTES_MAX = 16 * 1024 * 1024;
-const SNIFFED_BYTES = 4096;
 
 /** Bytes `start` up to but not including `end`. */
 type ReadBytes = (start: number, end: number, signal: AbortSignal) => Promise<Uint8Array>;
@@ -44,7 +41,7 @@ export function Preview({ contentKey, bytes, read }: PreviewProps) {
 }
 
 async function readPart(bytes: number, start: number, read: ReadBytes, signal: AbortSignal): Promise<Part> {
-  const first = await read(0, Math.min(bytes, SNIFFED_BYTES), signal);
+  const first = await read(0, Math.min(bytes, 4096), signal);
   const kind = findPreviewKind(first);
   const wanted =
     kind.type === 'image'
@@ -52,8 +49,8 @@ async function readPart(bytes: number, start: number, read: ReadBytes, signal: A
         ? 0
         : bytes
       : kind.type === 'text'
-        ? TEXT_PART_BYTES
-        : HEX_PART_BYTES;
+        ? 256 * 1024
+        : 4 * 1024;
   const end = Math.min(bytes, start + wanted);
   return { kind, start, end, content: wanted === 0 ? new Uint8Array(0) : await read(start, end, signal) };
 }
@@ -114,7 +111,6 @@ interface ContentProps {
 const FRAME_LINES_MAX = 30;
 const FRAME_LINE_PX = 18;
 const FRAME_PADDING_PX = 40;
-const LINE_CHARACTERS = 110;
 
 function ShownContent({ kind, content, start }: ContentProps) {
   const text = useMemo(
@@ -144,8 +140,7 @@ function ShownContent({ kind, content, start }: ContentProps) {
 
 function countLines(text: string): number {
   let lines = 0;
-  for (const line of text.split('\n', FRAME_LINES_MAX))
-    lines += Math.max(1, Math.ceil(line.length / LINE_CHARACTERS));
+  for (const line of text.split('\n', FRAME_LINES_MAX)) lines += Math.max(1, Math.ceil(line.length / 110));
   return lines;
 }
 

@@ -26,8 +26,6 @@ export interface Pushed {
   readonly name: string | undefined;
 }
 
-const TOLD_EVERY_MS = 100;
-
 /** `name` undefined: the tree is leased for a day and nothing more. */
 export async function pushFolder(
   space: Connection,
@@ -44,7 +42,7 @@ export async function pushFolder(
     folder,
     (more) => {
       hashed += more;
-      if (performance.now() - toldAt < TOLD_EVERY_MS) return;
+      if (performance.now() - toldAt < 100) return;
       toldAt = performance.now();
       onStep({ step: 'hashing', bytes: hashed, totalBytes });
     },

@@ -3,7 +3,6 @@ import type { TreeItem, TreeReader } from '@holdfast/client/internal';
 import { concatBytes } from '@holdfast/protocol';
 import { tarEnd, tarHead, tarPadding } from './tar.ts';
 
-const NS_PER_SECOND = 1_000_000_000n;
 const SLASH = Uint8Array.of(0x2f);
 
 export interface TarProgress {
@@ -30,7 +29,7 @@ export async function* tarFolder(
     const target = item.kind === 'symlink' ? await tree.readSymlink(item, { signal }) : undefined;
     yield tarHead({
       ...{ path, kind: item.kind, bytes: item.bytes, isExecutable: item.isExecutable },
-      mtime: Number((item.mtimeNs ?? 0n) / NS_PER_SECOND),
+      mtime: Number((item.mtimeNs ?? 0n) / 1_000_000_000n),
       ...(target === undefined ? {} : { target }),
     });
     entries += 1;

@@ -124,8 +124,6 @@ function Item(props: ItemProps) {
   );
 }
 
-const NS_PER_MS = 1_000_000n;
-
 function Facts({ item }: ItemProps) {
   const { kind, bytes, entryCount, isExecutable, mtimeNs } = item;
   const words = [
@@ -136,7 +134,7 @@ function Facts({ item }: ItemProps) {
         : 'file',
     formatBytes(bytes),
     ...(isExecutable ? ['executable'] : []),
-    ...(mtimeNs === undefined ? [] : [`changed ${formatInstant(Number(mtimeNs / NS_PER_MS))}`]),
+    ...(mtimeNs === undefined ? [] : [`changed ${formatInstant(Number(mtimeNs / 1_000_000n))}`]),
   ];
   return (
     <p class="facts-line">

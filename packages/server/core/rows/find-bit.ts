@@ -8,7 +8,6 @@ const BITS_PER_BYTE = 8;
 /** A longer value takes too long: each of its bits costs a sum over all of it. Nodes have refs in their bytes too. */
 const VALUE_BYTES_MAX = 16 * 1024;
 const REPLACEMENT = '\ufffd';
-const ASCII_CODES = 128;
 
 /** The column, and what it was, or `undefined` if no bit does. `isRight` judges a row. */
 export function findBit<Row extends Readonly<Record<string, StoredValue>>>(
@@ -41,7 +40,7 @@ function* neighboursOf(value: StoredValue): Generator<StoredValue> {
 function* textsNear(text: string): Generator<string> {
   const lost = text.indexOf(REPLACEMENT);
   if (lost >= 0) {
-    for (let code = 0; code < ASCII_CODES; code += 1) {
+    for (let code = 0; code < 128; code += 1) {
       yield text.slice(0, lost) + String.fromCharCode(code) + text.slice(lost + 1);
     }
     return;

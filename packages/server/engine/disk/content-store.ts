@@ -34,7 +34,6 @@ import { DiskStrayWalk } from './stray-walk.ts';
 import { TurnFiles } from './turn-files.ts';
 import { DiskUploadReceiver } from './upload-receiver.ts';
 
-const DELETES_IN_FLIGHT_MAX = 8;
 /** Canonical bytes of a node that is read at once: handing such a read to another thread costs several times the read. */
 const READ_NOW_BYTES_MAX = 32 * 1024;
 
@@ -169,7 +168,7 @@ export class DiskContentStore implements ContentStore {
         }
       }
     };
-    await Promise.all(Array.from({ length: DELETES_IN_FLIGHT_MAX }, worker));
+    await Promise.all(Array.from({ length: 8 }, worker));
     return { deleted, failure };
   }
 

@@ -22,7 +22,6 @@ import type { StagedFile, StagedFiles } from './staged-files.ts';
 
 /** How long a PUT waits for those of other processes, ms, and between looks. */
 const BEGIN_WAIT_MS_MAX = 500;
-const BEGIN_LOOK_MS = 25;
 
 interface Target {
   readonly space: Space;
@@ -135,7 +134,7 @@ export class DiskUploadReceiver implements UploadReceiver {
 async function waitToBegin(begin: () => ReceivingEntry | undefined): Promise<ReceivingEntry> {
   const endsAt = performance.now() + BEGIN_WAIT_MS_MAX;
   while (performance.now() < endsAt) {
-    await Bun.sleep(BEGIN_LOOK_MS);
+    await Bun.sleep(25);
     const receiving = begin();
     if (receiving !== undefined) return receiving;
   }

@@ -74,7 +74,6 @@ const NAME = 'the database';
 /** What a process gets when another has created the same table at the same time. */
 const MADE_BY_ANOTHER: ReadonlySet<string> = new Set(['23505', '42P07', '42710']);
 const NO_TABLE = '42P01';
-const NAMES_TOLD_MAX = 3;
 
 /** @throws EngineRefused, StoreUnavailable */
 export async function migrate(
@@ -165,7 +164,7 @@ async function assertNobodysTables(
   // Another process may have made them since: it says so in the same transaction.
   const version = (await findVersion(connection))?.version ?? 0;
   if (version > 0) return;
-  const told = rows.slice(0, NAMES_TOLD_MAX).map(({ name }) => name);
+  const told = rows.slice(0, 3).map(({ name }) => name);
   throw new EngineRefused(
     `${NAME} has relations of another program (${told.join(', ')}), and nothing was made in it: give Holdfast one of its own (CREATE DATABASE holdfast)`,
   );

@@ -34,7 +34,6 @@ export async function openPostgres(
 /**
  * Connections beside those of requests: the registry is read in time, and background work goes on, however many requests wait.
  */
-const CONTROL_CONNECTIONS = 2;
 /** The statements of this pool are small: if PostgreSQL takes longer it is away, and is soon asked again. */
 const CONTROL_LIMITS: PostgresLimits = {
   ...POSTGRES_LIMITS,
@@ -45,7 +44,7 @@ const CONTROL_LIMITS: PostgresLimits = {
 
 /** On a database that was opened before. */
 export function openControlPool(address: PostgresAddress): PostgresPool {
-  return new PostgresPool({ ...address, connectionsMax: CONTROL_CONNECTIONS }, CONTROL_LIMITS);
+  return new PostgresPool({ ...address, connectionsMax: 2 }, CONTROL_LIMITS);
 }
 
 /** Says whether waiting may help. */

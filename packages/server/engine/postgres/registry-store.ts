@@ -8,7 +8,6 @@ import type { PostgresPool } from './wire/connection-pool.ts';
 
 /** Changes are rare and made by people, so two of them conflict a few times at most. */
 const ATTEMPTS_MAX = 20;
-const PAUSE_MS_MAX = 50;
 
 const WORDS = {
   readVersion: 'SELECT version FROM apps_version WHERE id = 1',
@@ -33,7 +32,7 @@ export function openPostgresRegistryStore(pool: PostgresPool): RegistryStore {
           if (!isRepeatable(error) || attempt === ATTEMPTS_MAX)
             throw storageError(error, 'changing the registry');
         }
-        await Bun.sleep(PAUSE_MS_MAX * Math.random());
+        await Bun.sleep(50 * Math.random());
       }
     },
   });

@@ -3,10 +3,8 @@ import type { Space, SpaceKey } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { SpaceMap } from '../../core/space-map.ts';
 
-const SPACES_KNOWN_MAX = 10_000;
-
 export class SpaceKeys {
-  readonly #known = new SpaceMap<SpaceKey>(SPACES_KNOWN_MAX);
+  readonly #known = new SpaceMap<SpaceKey>(10_000);
 
   of(space: Space): SpaceKey {
     return this.#known.find(space) ?? this.#learn(space);

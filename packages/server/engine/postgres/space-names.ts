@@ -6,7 +6,6 @@ import type { Space } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import type { SqlRow } from './wire/sql-values.ts';
 
-const BITS_PER_BYTE = 8;
 const encoder = new TextEncoder();
 /** Bits that are no text are no names. */
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -42,7 +41,7 @@ function findMended({ appId, spaceId }: Space, key: string): Space | undefined {
 function* flippedTexts(text: string): Generator<string> {
   const bytes = encoder.encode(text);
   for (const [at, byte] of bytes.entries()) {
-    for (let bit = 0; bit < BITS_PER_BYTE; bit += 1) {
+    for (let bit = 0; bit < 8; bit += 1) {
       bytes[at] = byte ^ (1 << bit);
       try {
         yield decoder.decode(bytes);

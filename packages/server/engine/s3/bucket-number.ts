@@ -6,7 +6,6 @@ import { AttemptFailed } from './failure.ts';
 import type { ObjectKeys } from './object-key.ts';
 import type { S3Client } from './s3-client.ts';
 
-const NUMBER_BYTES_MAX = 64;
 const NUMBER = /^\d{1,15}$/;
 
 export const makeBucketEpoch = (client: S3Client, keys: ObjectKeys): StoredNumber =>
@@ -32,7 +31,7 @@ class BucketNumber implements StoredNumber {
     return this.#client.send(call, async ({ status, code, body }) => {
       if (status === 404 && code === 'NoSuchKey') return undefined;
       if (status !== 200) throw new AttemptFailed(`${this.#name} answered ${status}`);
-      const text = (await body.readText(NUMBER_BYTES_MAX)).trim();
+      const text = (await body.readText(64)).trim();
       if (NUMBER.test(text)) return Number(text);
       throw new StoreUnavailable(
         `the object ${this.#key} of the bucket does not hold ${this.#name}: restore or remove it`,

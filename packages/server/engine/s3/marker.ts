@@ -8,8 +8,6 @@ import type { S3Limits } from './limits.ts';
 import type { ObjectKeys } from './object-key.ts';
 import type { S3Client } from './s3-client.ts';
 
-const MARKER_BYTES_MAX = 1024;
-
 export class StoreMarker {
   readonly #client: S3Client;
   readonly #key: string;
@@ -30,7 +28,7 @@ export class StoreMarker {
     return this.#client.send(call, async ({ status, code, body }) => {
       if (status === 404 && code === 'NoSuchKey') return undefined;
       if (status !== 200) throw new AttemptFailed(`the marker of the bucket answered ${status}`);
-      return body.readText(MARKER_BYTES_MAX);
+      return body.readText(1024);
     });
   }
 

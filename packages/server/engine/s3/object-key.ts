@@ -12,7 +12,6 @@ const PROBES = 'probe/';
 const MARKER = 'holdfast-store';
 const EPOCH = 'holdfast-epoch';
 const LAST_BACKUP = 'holdfast-last-backup';
-const SPREAD_DIGITS = 2;
 
 const OBJECT_NAME = /^([0-9a-f]{2})\/([0-9a-f]{32})\/([0-9a-f]{32})$/;
 const PROBE_NAME = /^[0-9a-f]{32}$/;
@@ -75,5 +74,5 @@ export class ObjectKeys {
 }
 
 function spreadOf(generation: Generation): string {
-  return bytesToHash(sha256(generation)).slice(0, SPREAD_DIGITS);
+  return bytesToHash(sha256(generation)).slice(0, 2);
 }

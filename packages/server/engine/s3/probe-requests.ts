@@ -12,8 +12,6 @@ import { parseErrorCode } from './xml-answers.ts';
 
 const PROBE_URL_MS = 60_000;
 const PROBE_BYTES_MAX = 64 * 1024;
-const TIME_DIGITS = 12;
-const RANDOM_BYTES = 10;
 
 export interface ProbeParts {
   readonly client: S3Client;
@@ -47,8 +45,8 @@ export class ProbeRequests {
   }
 
   newKey(): string {
-    const time = this.#parts.client.now().toString(16).padStart(TIME_DIGITS, '0');
-    const key = this.#parts.keys.probeOf(time + randomBytes(RANDOM_BYTES).toString('hex'));
+    const time = this.#parts.client.now().toString(16).padStart(12, '0');
+    const key = this.#parts.keys.probeOf(time + randomBytes(10).toString('hex'));
     this.#keysUsed.push(key);
     return key;
   }

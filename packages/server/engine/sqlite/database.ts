@@ -11,7 +11,6 @@ export const READER_CACHE_BYTES = 16 * 1024 * 1024;
 const BUSY_TIMEOUT_MS = 2;
 /** ms to wait for another process's lock while opening */
 const OPEN_BUSY_TIMEOUT_MS = 10_000;
-const OPEN_BUSY_RETRY_MS = 5;
 /** bytes the log file is cut back to after a checkpoint */
 const LOG_BYTES_KEPT = 64 * 1024 * 1024;
 
@@ -94,7 +93,7 @@ function waitWhileBusy(work: () => void): void {
       return;
     } catch (error) {
       if (!isBusy(error) || performance.now() > deadline) throw error;
-      Bun.sleepSync(OPEN_BUSY_RETRY_MS);
+      Bun.sleepSync(5);
     }
   }
 }

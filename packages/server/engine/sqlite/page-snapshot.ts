@@ -23,9 +23,6 @@ const INDEX_IS_INITIALIZED_AT = 12;
 const INDEX_FRAMES_AT = 16;
 const INDEX_PAGES_AT = 20;
 const INDEX_SALT_AT = 32;
-const INDEX_READS_MAX = 10_000;
-
-const BUSY_TIMEOUT_MS = 10_000;
 
 /** What the index of the log says of the last commit. */
 interface LogIndex {
@@ -110,7 +107,7 @@ export class SqlitePageSnapshot implements PageSnapshot {
 /** The two copies differ while a commit is being told of: then they are read again. @throws DatabaseDamaged */
 function readIndex(file: number): LogIndex {
   const bytes = Buffer.alloc(2 * INDEX_COPY_BYTES);
-  for (let attempt = 0; attempt < INDEX_READS_MAX; attempt += 1) {
+  for (let attempt = 0; attempt < 10_000; attempt += 1) {
     readSync(file, bytes, 0, bytes.length, 0);
     const first = bytes.subarray(0, INDEX_COPY_BYTES);
     if (first[INDEX_IS_INITIALIZED_AT] === 0 || !first.equals(bytes.subarray(INDEX_COPY_BYTES))) continue;
@@ -159,7 +156,7 @@ export function withPin<T>(path: string, read: (pin: Database) => T): T {
 export function pinDatabase(path: string): Database {
   // SQLite may have to mend the index of the log, so the connection may write; the database it leaves alone.
   const pin = new Database(path, { readwrite: true, create: false });
-  pin.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+  pin.run(`PRAGMA busy_timeout = 10000`);
   pin.run('PRAGMA query_only = ON');
   pin.run('BEGIN');
   pin.run('SELECT count(*) FROM sqlite_master');

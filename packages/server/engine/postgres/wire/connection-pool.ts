@@ -17,7 +17,6 @@ import type { SqlResult, SqlValue } from './sql-values.ts';
 
 /** Between looks for silent and aged connections */
 const WATCH_MS_MAX = 500;
-const CLOSE_MS_MAX = 10_000;
 /** ms between looks whether a pooler in transaction mode is still in between */
 const POOLED_LOOK_MS = 5_000;
 
@@ -161,7 +160,7 @@ export class PostgresPool {
     this.#isClosing = true;
     this.#places.refuseAll(closing());
     if (this.#places.taken > 0) {
-      const timer = setTimeout(() => this.#abandon(), CLOSE_MS_MAX);
+      const timer = setTimeout(() => this.#abandon(), 10_000);
       await new Promise<void>((resolve) => {
         this.#whenEmpty = resolve;
       });

@@ -13,7 +13,6 @@ import {
 } from './scram.ts';
 import { type Message, MessageWriter } from './wire-messages.ts';
 
-const NONCE_BYTES = 18;
 const OK = 0;
 const CLEARTEXT = 3;
 const MD5 = 5;
@@ -24,7 +23,7 @@ const SASL_FINAL = 12;
 export class Handshake {
   readonly #address: PostgresAddress;
   readonly #kept: string | Error | undefined;
-  readonly #nonce = randomBytes(NONCE_BYTES).toString('base64');
+  readonly #nonce = randomBytes(18).toString('base64');
   #hasBegunScram = false;
   #proof: ScramProof | undefined;
   #isServerProven = false;

@@ -6,7 +6,6 @@ export const SCRAM_MECHANISM = 'SCRAM-SHA-256';
 export const SCRAM_MECHANISM_BOUND = 'SCRAM-SHA-256-PLUS';
 /** A server that asks for more iterations is attacking: it wastes our time. */
 const ITERATIONS_MAX = 1_000_000;
-const KEY_BYTES = 32;
 
 /** none: we cannot bind the proof to a certificate; possible: we can, but the server does not offer it; else the hash of the certificate */
 export type Binding = 'none' | 'possible' | Uint8Array;
@@ -44,7 +43,7 @@ export function proveScram(
   if (!isChallenge || !Number.isInteger(iterations) || iterations < 1 || iterations > ITERATIONS_MAX) {
     throw new Error('the server answered the authentication without a valid challenge');
   }
-  const salted = pbkdf2Sync(password.normalize('NFKC'), salt, iterations, KEY_BYTES, 'sha256');
+  const salted = pbkdf2Sync(password.normalize('NFKC'), salt, iterations, 32, 'sha256');
   const clientKey = hmac(salted, 'Client Key');
   const bound = Buffer.concat([
     Buffer.from(headOf(binding)),

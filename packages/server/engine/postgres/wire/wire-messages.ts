@@ -3,14 +3,13 @@ import type { SqlValue } from './sql-values.ts';
 
 const PROTOCOL_VERSION = 196_608;
 const SSL_REQUEST_CODE = 80_877_103;
-const FIRST_BYTES = 4_096;
 /** More than a row of ours can have; a greater length is not a valid message. */
 const MESSAGE_BYTES_MAX = 256 * 1024 * 1024;
 const HEAD_BYTES = 5;
 
 /** Gathers messages that are sent together. */
 export class MessageWriter {
-  #bytes = Buffer.allocUnsafe(FIRST_BYTES);
+  #bytes = Buffer.allocUnsafe(4_096);
   #length = 0;
 
   startup(parameters: Readonly<Record<string, string>>): this {

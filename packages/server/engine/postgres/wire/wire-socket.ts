@@ -8,7 +8,6 @@ import { endPointOf } from './channel-binding.ts';
 import { readPlainFile, readSecret } from './pass-file.ts';
 import { MessageWriter } from './wire-messages.ts';
 
-const KEEP_ALIVE_MS = 30_000;
 const SPEAKS_TLS = 'S';
 
 /**
@@ -24,7 +23,7 @@ export async function openSocket(
   const isLocal = host.startsWith('/');
   const plain = isLocal
     ? createConnection({ path: formatAuthority(host, port) })
-    : createConnection({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS });
+    : createConnection({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 30_000 });
   onMade(plain);
   await settled(plain, 'connect');
   if (tls === 'disable' || isLocal) return plain;
