@@ -207,7 +207,7 @@ export class World {
       }
     }
     for (const { space, id } of this.packs) {
-      const pack = await this.core.metadata.findPack(this.space(space), id);
+      const pack = await this.core.metadata.packs.findPack(this.space(space), id);
       if (pack !== undefined && pack.state !== 'judged') owned.add(pack.generation);
     }
     expect(await this.#engine.direct.findOrphans(owned)).toEqual([]);

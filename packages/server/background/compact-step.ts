@@ -59,7 +59,7 @@ export function makeCompactStep(
       cost = bytes + (await pack());
     } finally {
       // Also after a failure: what could not be freed is what an operator looks for then.
-      PACK_DEAD_BYTES.set(await core.metadata.readDeadBytes());
+      PACK_DEAD_BYTES.set(await core.metadata.packs.readDeadBytes());
     }
     return cost === 0 ? compactPauseMs : (cost / compactBytesPerSecond) * 1000;
   };

@@ -36,7 +36,8 @@ import type { ContentUploads, NodeLimits } from './upload-ports.ts';
  * decides by `tx` and `input` alone, and both `input` and what it returns are plain data that can be copied.
  * The read verbs see only committed state, durable or about to be, and never wait for a writer.
  */
-export interface MetadataStore extends SpaceListing, SpaceInspection, StrayPort, Upkeep, PackReads {
+export interface MetadataStore extends SpaceListing, SpaceInspection, StrayPort, Upkeep {
+  readonly packs: PackReads;
   /** The largest canonical node, bytes, that may be kept as a row by `insertContent` with inlineBytes; 0 = never. */
   readonly inlineBytesMax: number;
   /**
@@ -62,6 +63,11 @@ export interface MetadataStore extends SpaceListing, SpaceInspection, StrayPort,
     space: Space,
     hash: Hash,
   ): Awaitable<{ readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined>;
+  /** Aligned with `hashes`; committed rows, each node with the content that it points at. */
+  findNodesWithContent(
+    space: Space,
+    hashes: readonly Hash[],
+  ): Awaitable<readonly ({ readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined)[]>;
   findUpload(space: Space, hash: Hash): Awaitable<UploadRow | undefined>;
   /** The counters as they are; leases are judged at the instant of the read, by `readClock`'s clock. */
   readCounters(space: Space): Awaitable<SpaceCounters>;

@@ -23,6 +23,7 @@ import {
   withRows,
 } from '../test/pack-fixture.ts';
 import { compactPacks, moveLive } from './compact-packs.ts';
+import type { PackReads } from './pack-ports.ts';
 
 const STEPS_MAX = 20;
 /** More than the engine takes to walk over all its folders. */
@@ -147,12 +148,16 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
   test('a pack that no longer fits beside the others is left to the next step', async () => {
     const live = manyNodes(2);
     for (const [index, node] of live.entries()) await wornPack([node], manyNodes(30, 10 + index));
-    const core = withRows(world.core, {
-      async findPacksToCompact(wanted) {
-        const found = await world.core.metadata.findPacksToCompact(wanted);
-        return found.map((each) => ({ ...each, use: { ...each.use, liveRecords: PACK_RECORDS_MAX } }));
-      },
+    const { packs } = world.core.metadata;
+    const findPacksToCompact: PackReads['findPacksToCompact'] = async (wanted) => {
+      const found = await packs.findPacksToCompact(wanted);
+      return found.map((each) => ({ ...each, use: { ...each.use, liveRecords: PACK_RECORDS_MAX } }));
+    };
+    const full: PackReads = new Proxy(packs, {
+      get: (of, name) =>
+        name === 'findPacksToCompact' ? findPacksToCompact : Reflect.get(of, name).bind(of),
     });
+    const core = withRows(world.core, { packs: full });
     expect(await compactPacks(core, new Set())).toMatchObject({ moved: 1 });
     await expectWhole(live);
   });

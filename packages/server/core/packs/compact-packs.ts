@@ -72,7 +72,7 @@ export async function compactPacks(core: Core, stuck: Set<Generation>): Promise<
   const waitMs = Math.max(DAY_MS, DEAD_FOR_MS_MAX - DAY_MS - core.settings.keepReplacedMs);
   const deadSince = now - waitMs;
   const limit = CANDIDATES_MAX + stuck.size;
-  const found = await core.metadata.findPacksToCompact({ deadSince, limit });
+  const found = await core.metadata.packs.findPacksToCompact({ deadSince, limit });
   const candidates = found.filter(({ pack }) => !stuck.has(pack.generation));
   const [first] = candidates;
   if (first === undefined || stuck.size >= STUCK_MAX) {
@@ -158,7 +158,7 @@ async function proveLive(core: Core, space: Space, pack: Generation): Promise<Li
   const live: LiveRecord[] = [];
   for (let after = -1; ; ) {
     const rows = await orIfDamaged(
-      () => core.metadata.findPackRecords(space, pack, after, BATCH_RECORDS_MAX),
+      () => core.metadata.packs.findPackRecords(space, pack, after, BATCH_RECORDS_MAX),
       () => undefined,
     );
     if (rows === undefined) return undefined;

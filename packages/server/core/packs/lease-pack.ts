@@ -38,7 +38,7 @@ export async function leasePack(
   { renewsOnly }: PackLeaseOptions,
 ): Promise<PackLeaseResponse> {
   const durationMs = clampLeaseDuration(leaseDurationMs);
-  const pack = isPackId(id) ? await core.metadata.findPack(space, id) : undefined;
+  const pack = isPackId(id) ? await core.metadata.packs.findPack(space, id) : undefined;
   if (pack === undefined) throw packNotFound();
   if (renewsOnly) throw changesRefused();
   if (pack.state === 'judged') return repeatLease(core, space, id, durationMs);
@@ -66,7 +66,7 @@ async function judge(core: Core, space: Space, pack: PackRow): Promise<JudgedPac
   const { upload } = core.content;
   // A pack that was cut off because it is too long has verdicts and no object.
   if (pack.isDiscarded) {
-    const verdicts = await core.metadata.findPackVerdicts(space, pack.generation);
+    const verdicts = await core.metadata.packs.findPackVerdicts(space, pack.generation);
     if (verdicts === undefined) throw packNotFound();
     return { bytes: 0, verdicts, records: [] };
   }
@@ -95,7 +95,7 @@ async function judge(core: Core, space: Space, pack: PackRow): Promise<JudgedPac
 async function findSizeRule(core: Core, space: Space, pack: PackRow): Promise<SizeRule> {
   const { nodeBytesMax } = core.settings;
   if (pack.state === 'open') return { nodeBytesMax };
-  const verdicts = await core.metadata.findPackVerdicts(space, pack.generation);
+  const verdicts = await core.metadata.packs.findPackVerdicts(space, pack.generation);
   if (verdicts === undefined) throw packNotFound();
   return { tooLarge: tooLargeOf(verdicts) };
 }
@@ -107,7 +107,7 @@ async function isKept(
   { generation }: PackRow,
   ours: PackVerdicts,
 ): Promise<boolean> {
-  const kept = await core.metadata.findPackVerdicts(space, generation);
+  const kept = await core.metadata.packs.findPackVerdicts(space, generation);
   if (kept === undefined) throw packNotFound();
   const [one, other] = [tooLargeOf(kept), tooLargeOf(ours)];
   return one.size === other.size && [...one.keys()].every((index) => other.has(index));

@@ -1,7 +1,7 @@
 /** What packs need of rows and of the store of bytes, beside what single nodes need (core/ports.ts; core/packs/README.md). */
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
-import type { ContentRow, Generation, NodeRow, PackCodec, PackPlace, Space, UploadRow } from '../model.ts';
+import type { ContentRow, Generation, PackCodec, PackPlace, Space, UploadRow } from '../model.ts';
 import type { Admit } from '../receiving.ts';
 import type { PackId, PackRejection, PackRow, PackUse, PackVerdicts } from './pack-model.ts';
 
@@ -13,11 +13,6 @@ export const SMALL_NODE_BYTES_MAX = 64 * 1024;
 
 /** Reads outside transactions. */
 export interface PackReads {
-  /** Aligned with `hashes`; committed rows, each node with the content that it points at. */
-  findNodesWithContent(
-    space: Space,
-    hashes: readonly Hash[],
-  ): Awaitable<readonly ({ readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined)[]>;
   findPack(space: Space, id: PackId): Awaitable<PackRow | undefined>;
   findPackVerdicts(space: Space, generation: Generation): Awaitable<PackVerdicts | undefined>;
   /**

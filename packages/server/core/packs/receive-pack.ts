@@ -23,7 +23,7 @@ export async function receivePack(core: Core, request: UploadRequest, grant: Pac
   const { declaredLength } = request;
   checkRoom(core.freeSpace, declaredLength ?? 0);
   await request.admit?.(grant);
-  const pack = await core.metadata.findPack(grant.space, grant.pack);
+  const pack = await core.metadata.packs.findPack(grant.space, grant.pack);
   const isOpen = pack?.generation === grant.generation && pack.state === 'open' && pack.bytes === undefined;
   if (!isOpen) throw alreadyFinished();
   if (declaredLength !== undefined && declaredLength > PACK_BYTES_MAX) await finishTooLarge(core, grant);

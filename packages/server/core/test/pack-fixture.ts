@@ -111,7 +111,7 @@ export class PackClient {
   }
 
   pack(id: string): Promise<PackRow | undefined> {
-    return Promise.resolve(this.#core.metadata.findPack(SPACE, id));
+    return Promise.resolve(this.#core.metadata.packs.findPack(SPACE, id));
   }
 
   async content(node: CanonicalNode): Promise<ContentRow | undefined> {

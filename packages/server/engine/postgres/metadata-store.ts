@@ -15,14 +15,6 @@ import type {
   SpaceKey,
   UploadRow,
 } from '../../core/model.ts';
-import type { PackId, PackRow, PackVerdicts } from '../../core/packs/pack-model.ts';
-import type {
-  CompactablePack,
-  CompactionWanted,
-  ContentsWanted,
-  SpacesWanted,
-  SpaceToPack,
-} from '../../core/packs/pack-ports.ts';
 import type {
   Clock,
   MetadataStore,
@@ -52,7 +44,7 @@ import { Maintenance } from './maintenance.ts';
 import { PostgresPackReads } from './packs/pack-reads.ts';
 import { ReadyLeases } from './ready-leases.ts';
 import { slotSum } from './row-sums.ts';
-import { joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
+import { hashesToSql, joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
 import { findNodesAround, scrubItemFromSql } from './scrub-around.ts';
 import { SpaceKeys } from './space-keys.ts';
 import { spaceKeyFromSql, spacesFromSql } from './space-names.ts';
@@ -72,7 +64,12 @@ import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-v
 /** rows of usage_counters per Space: this many transactions can count at once without waiting for each other */
 const SLOTS = 16;
 const KEYS_PER_STATEMENT = 1_000;
+/** nodes of one statement: each may have 8 KiB of refs, and an answer is in memory whole */
+const NODES_PER_STATEMENT = 1_024;
 const READING = 'reading';
+
+type FoundNode = { readonly node: NodeRow; readonly content: ContentRow | undefined };
+
 /** before all that there are */
 const NO_SPACE = '0'.repeat(32);
 
@@ -102,7 +99,7 @@ export class PostgresMetadataStore implements MetadataStore {
   readonly #maintenance: Maintenance;
   readonly #sumFill: SumFill;
   readonly #tombstones: PostgresTombstones;
-  readonly #packs: PostgresPackReads;
+  readonly packs: PostgresPackReads;
   /** where a step of the scrub met damage */
   #damagedAt: ScrubPosition | undefined;
   /** random, so that processes begin at different slots */
@@ -130,7 +127,7 @@ export class PostgresMetadataStore implements MetadataStore {
     this.#maintenance = new Maintenance(pool);
     this.#sumFill = new SumFill(pool);
     this.#tombstones = new PostgresTombstones(pool, domainStart);
-    this.#packs = new PostgresPackReads(pool, this.#keys);
+    this.packs = new PostgresPackReads(pool, this.#keys);
   }
 
   readClock(): Awaitable<number> {
@@ -176,53 +173,26 @@ export class PostgresMetadataStore implements MetadataStore {
     return row && nodeFromSql(this.#keys.of(space), row);
   }
 
-  async findNodeWithContent(
-    space: Space,
-    hash: Hash,
-  ): Promise<{ readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined> {
+  async findNodeWithContent(space: Space, hash: Hash): Promise<FoundNode | undefined> {
     const key = this.#keys.of(space);
     const [row] = await this.#read(SQL.findNodeWithContent, [key, hexToBytea(hash)], space);
     return row && { node: nodeFromSql(key, row), content: joinedContentFromSql(key, row) };
   }
 
-  findNodesWithContent(
+  async findNodesWithContent(
     space: Space,
     hashes: readonly Hash[],
-  ): ReturnType<PostgresPackReads['findNodesWithContent']> {
-    return this.#packs.findNodesWithContent(space, hashes);
-  }
-
-  findPack(space: Space, id: PackId): Promise<PackRow | undefined> {
-    return this.#packs.findPack(space, id);
-  }
-
-  findPackVerdicts(space: Space, generation: Generation): Promise<PackVerdicts | undefined> {
-    return this.#packs.findPackVerdicts(space, generation);
-  }
-
-  findPacksToCompact(wanted: CompactionWanted): Promise<readonly CompactablePack[]> {
-    return this.#packs.findPacksToCompact(wanted);
-  }
-
-  readDeadBytes(): Promise<number> {
-    return this.#packs.readDeadBytes();
-  }
-
-  findPackRecords(
-    space: Space,
-    pack: Generation,
-    after: number,
-    limit: number,
-  ): Promise<readonly ContentRow[]> {
-    return this.#packs.findPackRecords(space, pack, after, limit);
-  }
-
-  findSpacesToPack(wanted: SpacesWanted): Promise<readonly SpaceToPack[]> {
-    return this.#packs.findSpacesToPack(wanted);
-  }
-
-  findContentsToPack(space: Space, wanted: ContentsWanted): Promise<readonly ContentRow[]> {
-    return this.#packs.findContentsToPack(space, wanted);
+  ): Promise<readonly (FoundNode | undefined)[]> {
+    const found = new Map<Hash, FoundNode>();
+    const key = this.#keys.of(space);
+    for (let from = 0; from < hashes.length; from += NODES_PER_STATEMENT) {
+      const some = hashes.slice(from, from + NODES_PER_STATEMENT);
+      for (const row of await this.#read(SQL.findNodesWithContent, [key, hashesToSql(some)], space)) {
+        const node = nodeFromSql(key, row);
+        found.set(node.hash, { node, content: joinedContentFromSql(key, row) });
+      }
+    }
+    return hashes.map((hash) => found.get(hash));
   }
 
   async findUpload(space: Space, hash: Hash): Promise<UploadRow | undefined> {

@@ -1,17 +1,8 @@
 /** Converts between the model's rows and PostgreSQL's: bytes for hex, integers for states. No rule lives here. */
-import type { Hash, RejectionCode } from '@holdfast/protocol';
+import type { Hash } from '@holdfast/protocol';
 import { isCollectable } from '../../core/eligibility.ts';
-import type {
-  ContentRow,
-  DiscardRow,
-  NodeRow,
-  NodeRowState,
-  PackCodec,
-  PackPlace,
-  SpaceKey,
-  UploadEvidence,
-  UploadRow,
-} from '../../core/model.ts';
+import type { ContentRow, DiscardRow, NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
+import { rowCodecs, NODE_STATES as STATES, standingNode as standing } from '../rows/codecs.ts';
 import { RowDamaged } from './row-damage.ts';
 import { contentSum, type NodeSums, nodeSums, placeSum, sumOf } from './row-sums.ts';
 import {
@@ -23,7 +14,13 @@ import {
   type SqlValue,
 } from './wire/sql-values.ts';
 
-const STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];
+const codecs = rowCodecs({
+  hexOf: byteaToHex,
+  bytesOf: byteaToBytes,
+  isTrue: (value) => value === true,
+});
+export const { place: placeFromSql, pack: unprovenPackIn, verdicts: unprovenVerdicts } = codecs;
+const { content: readContent, upload: unprovenUpload, discard: unprovenDiscard } = codecs;
 
 /** ms; no URL of an upload is good for longer (docs/operations.md), and some more */
 const UPLOAD_URL_MS_MAX = 8 * 86_400_000;
@@ -38,26 +35,8 @@ export function nodeFromSql(space: SpaceKey, row: SqlRow): NodeRow {
   return countedNodeFromSql(space, row).row;
 }
 
-function unprovenNode(row: SqlRow): NodeRow {
-  return {
-    hash: byteaToHex(row.hash),
-    state: STATES[row.state as number] as NodeRowState,
-    size: row.size as number,
-    canonicalSize: row.canonical_size as number,
-    contentType: row.content_type as string,
-    refs: byteaToBytes(row.refs),
-    generation: byteaToHex(row.generation),
-    storage: row.packed ? 'packed' : row.inline ? 'inline' : 'object',
-    storedSize: (row.stored_size as number | null) ?? (row.canonical_size as number),
-    leaseStartedAt: row.lease_started_at as number,
-    leaseExpiresAt: row.lease_expires_at as number,
-    childRefCount: row.child_ref_count as number,
-    rootRefCount: row.root_ref_count as number,
-    heldDomainCount: row.held_domain_count as number,
-    waitingTouchedAt: row.waiting_touched_at as number,
-    claimHeldUntil: row.claim_held_until as number,
-  };
-}
+const unprovenNode = (row: SqlRow): NodeRow =>
+  codecs.node(row, row.packed ? 'packed' : row.inline ? 'inline' : 'object');
 
 /** A node row, and whether the counter of leases counts it. */
 export interface CountedNode {
@@ -104,14 +83,8 @@ export function countedNodeFromSql(space: SpaceKey, found: SqlRow): CountedNode 
   return { row, isLeaseCounted };
 }
 
-/** The row as it stands, damaged or not: a number that no row has is 0. */
-export function standingNode(found: SqlRow): NodeRow {
-  const row = unprovenNode(found);
-  const numbers = Object.entries(row).flatMap(([name, value]) =>
-    typeof value === 'number' && !(Number.isSafeInteger(value) && value >= 0) ? [[name, 0]] : [],
-  );
-  return { ...row, state: row.state ?? 'rotten', ...Object.fromEntries(numbers) };
-}
+/** The row as it stands, damaged or not. */
+export const standingNode = (found: SqlRow): NodeRow => standing(unprovenNode(found));
 
 export const collectableFlag = (row: NodeRow): string => flag(isCollectable(row));
 export const countedFlag = (node: CountedNode): string => flag(node.isLeaseCounted);
@@ -193,37 +166,6 @@ function uploadSum(space: SpaceKey, row: UploadRow, activeAt: number): number {
 
 const activeUntil = ({ urlExpiresAt, touchedAt }: UploadRow): number => Math.max(urlExpiresAt, touchedAt);
 
-function unprovenUpload(row: SqlRow): UploadRow {
-  const rejectionCode = row.rejection_code as RejectionCode | null;
-  return {
-    hash: byteaToHex(row.hash),
-    generation: byteaToHex(row.generation),
-    createdAt: row.created_at as number,
-    urlExpiresAt: row.url_expires_at as number,
-    touchedAt: row.touched_at as number,
-    rejection:
-      rejectionCode === null ? undefined : { code: rejectionCode, message: row.rejection_message as string },
-    evidence: evidenceFromSql(row),
-    seenBytes: row.verdict === null ? ((row.canonical_size as number | null) ?? undefined) : undefined,
-  };
-}
-
-function evidenceFromSql(row: SqlRow): UploadEvidence | undefined {
-  if (row.verdict === null) return undefined;
-  if (row.verdict === 0) {
-    return { verdict: 'bad', code: row.bad_code as RejectionCode, message: row.bad_message as string };
-  }
-  return {
-    verdict: 'good',
-    canonicalSize: row.canonical_size as number,
-    size: row.size as number,
-    contentType: row.content_type as string,
-    refs: byteaToBytes(row.refs),
-    integrity: byteaToBytes(row.integrity),
-    inline: row.inline as boolean,
-  };
-}
-
 /** In the order of UPLOAD_COLUMNS. */
 export function uploadsToSql(space: SpaceKey, rows: readonly UploadRow[]): Columns {
   const column = (value: (row: UploadRow) => string | number | null | undefined) =>
@@ -284,28 +226,6 @@ export function sumsOfContent(
   return { row: contentSum(space, content), place: placeSum(space, content) };
 }
 
-function readContent(row: SqlRow): ContentRow {
-  return {
-    generation: byteaToHex(row.generation),
-    canonicalSize: row.canonical_size as number,
-    integrity: byteaToBytes(row.integrity),
-    inlineBytes: row.inline_bytes === null ? undefined : byteaToBytes(row.inline_bytes),
-    packed: placeFromSql(row),
-    urlExpiresAt: row.url_expires_at as number,
-  };
-}
-
-/** undefined: the bytes are an object of their own */
-export function placeFromSql(row: SqlRow): PackPlace | undefined {
-  if (row.pack === null) return undefined;
-  return {
-    pack: byteaToHex(row.pack),
-    offset: row.pack_offset as number,
-    storedLength: row.stored_length as number,
-    codec: row.codec as PackCodec,
-  };
-}
-
 /**
  * The content half of a joined row; undefined when the node's generation has none. A record that is damaged proves no byte, so it is none:
  * the node becomes rotten, and the next upload heals it.
@@ -347,12 +267,6 @@ export function contentsToSql(space: SpaceKey, rows: readonly ContentRow[]): Col
 export function findDiscardInSql(space: SpaceKey, row: SqlRow): DiscardRow | undefined {
   return row.row_sum === null || row.row_sum === sumOfDiscard(space, row) ? unprovenDiscard(row) : undefined;
 }
-
-const unprovenDiscard = (row: SqlRow): DiscardRow => ({
-  generation: byteaToHex(row.generation),
-  dueAt: row.due_at as number,
-  urlExpiresAt: row.url_expires_at as number,
-});
 
 export const sumOfDiscard = (space: SpaceKey, row: SqlRow): number => discardSum(space, unprovenDiscard(row));
 

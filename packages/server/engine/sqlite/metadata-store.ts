@@ -15,8 +15,6 @@ import type {
   SpaceCounters,
   UploadRow,
 } from '../../core/model.ts';
-import type { PackId, PackRow, PackVerdicts } from '../../core/packs/pack-model.ts';
-import type { CompactionWanted, ContentsWanted, SpacesWanted } from '../../core/packs/pack-ports.ts';
 import type { Clock, MetadataStore, TransactionBody } from '../../core/ports.ts';
 import { assertNote, type TombstonePage } from '../../core/stray-ports.ts';
 import type { AppTotals, SpaceEntry, SpaceHoldings, SpacePage } from '../../core/tenancy-ports.ts';
@@ -85,7 +83,7 @@ export class SqliteMetadataStore implements MetadataStore {
   readonly #spaces: SpaceDirectory;
   readonly #sweepWalk: SweepWalk;
   readonly #scrubReads: ScrubReads;
-  readonly #packs: SqlitePackReads;
+  readonly packs: SqlitePackReads;
   readonly #writer: RowWriter;
   readonly #clock: Clock;
   readonly #path: string;
@@ -125,7 +123,13 @@ export class SqliteMetadataStore implements MetadataStore {
       });
       this.#sweepWalk = new SweepWalk(this.#reads);
       this.#scrubReads = new ScrubReads(this.#disk, this.#reads, (id) => this.#readSpace(id));
-      this.#packs = new SqlitePackReads(this.#reads);
+      this.packs = new SqlitePackReads({
+        sql: this.#reads,
+        read: (work) => this.#read(work),
+        readAtOneInstant: (work) => this.#readAtOneInstant(work),
+        idOf: (space) => this.#findSpaceId(space) ?? NO_SPACE,
+        readSpace: (id) => this.#readSpace(id),
+      });
     } finally {
       first.close();
     }
@@ -165,35 +169,6 @@ export class SqliteMetadataStore implements MetadataStore {
       if (id === undefined) return hashes.map(() => undefined);
       return this.#nodes.findNodesAndContent(id, hashes);
     });
-  }
-
-  findPack(space: Space, id: PackId): PackRow | undefined {
-    return this.#read(() => this.#packs.findPack(this.#findSpaceId(space) ?? NO_SPACE, id));
-  }
-
-  findPackVerdicts(space: Space, generation: Generation): PackVerdicts | undefined {
-    return this.#read(() => this.#packs.findVerdicts(this.#findSpaceId(space) ?? NO_SPACE, generation));
-  }
-
-  findPacksToCompact(wanted: CompactionWanted) {
-    return this.#read(() => this.#packs.findPacksToCompact(wanted, (id) => this.#readSpace(id)));
-  }
-
-  readDeadBytes(): number {
-    return this.#read(() => this.#packs.readDeadBytes());
-  }
-
-  findPackRecords(space: Space, pack: Generation, after: number, limit: number): readonly ContentRow[] {
-    const id = this.#findSpaceId(space) ?? NO_SPACE;
-    return this.#read(() => this.#packs.findRecords(id, pack, after, limit));
-  }
-
-  findSpacesToPack(wanted: SpacesWanted) {
-    return this.#readAtOneInstant(() => this.#packs.findSpacesToPack(wanted, (id) => this.#readSpace(id)));
-  }
-
-  findContentsToPack(space: Space, wanted: ContentsWanted): readonly ContentRow[] {
-    return this.#read(() => this.#packs.findContentsToPack(this.#findSpaceId(space) ?? NO_SPACE, wanted));
   }
 
   findUpload(space: Space, hash: Hash): UploadRow | undefined {
@@ -290,11 +265,11 @@ export class SqliteMetadataStore implements MetadataStore {
   }
 
   findKnownGenerations(keys: readonly Pick<ObjectKey, 'generation'>[]): ReadonlySet<Generation> {
-    return this.#read(() => findKnownGenerations(this.#reads, this.#packs, keys));
+    return this.#read(() => findKnownGenerations(this.#reads, this.packs, keys));
   }
 
   isFinished(generation: Generation): boolean {
-    return this.#read(() => isFinished(this.#reads, this.#packs, generation));
+    return this.#read(() => isFinished(this.#reads, this.packs, generation));
   }
 
   findTombstones(generations: readonly Generation[]): ReadonlyMap<Generation, number> {

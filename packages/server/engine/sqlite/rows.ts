@@ -1,14 +1,12 @@
 /** Converts between the model's rows and SQLite's: bytes for hex, integers for states. No rule lives here. */
-import type { Hash, RejectionCode } from '@holdfast/protocol';
+import type { Hash } from '@holdfast/protocol';
 import { isCollectable } from '../../core/eligibility.ts';
 import type {
   ContentRow,
-  DiscardRow,
   Generation,
   NodeRow,
   NodeRowState,
   NodeStorage,
-  PackPlace,
   UploadEvidence,
   UploadRow,
 } from '../../core/model.ts';
@@ -16,9 +14,9 @@ import { contentSum, nodeSum } from '../../core/rows/node-sum.ts';
 import { isSum } from '../../core/rows/row-sum.ts';
 import { discardSum, uploadSum } from '../../core/rows/row-sums.ts';
 import { RowDamaged } from '../../core/store-failure.ts';
+import { NODE_STATES, rowCodecs, standingNode } from '../rows/codecs.ts';
 import type { SqlRow } from './statements.ts';
 
-const STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];
 const STATE_CODES: Readonly<Record<NodeRowState, number>> = { waiting: 0, ready: 1, rotten: 2, claimed: 3 };
 
 export function stateCode(state: NodeRowState): number {
@@ -90,54 +88,40 @@ export function damagedRow(kind: string, key: string): RowDamaged {
   return new RowDamaged(message);
 }
 
+const codecs = rowCodecs({
+  hexOf: (value) => bytesToHex(value as Uint8Array),
+  bytesOf: (value) => value as Uint8Array,
+  isTrue: (value) => value === 1,
+});
+export const {
+  discard: discardFromSql,
+  upload: decodeUpload,
+  pack: decodePackIn,
+  verdicts: verdictsIn,
+} = codecs;
+
 /** Without a look at the sum. Undefined: it has values that no row has. */
 export function decodeNode(row: SqlRow, hash?: Hash): NodeRow | undefined {
-  const state = STATES[row.state as number];
   const storage = STORAGES[row.storage as number];
-  if (state === undefined || storage === undefined || !isSoundNode(row)) return undefined;
-  return {
-    hash: hash ?? bytesToHex(row.hash as Uint8Array),
-    state,
-    size: row.size as number,
-    canonicalSize: row.canonical_size as number,
-    contentType: row.content_type as string,
-    refs: row.refs as Uint8Array,
-    generation: bytesToHex(row.generation as Uint8Array),
-    storage,
-    storedSize: row.stored_size as number,
-    leaseStartedAt: row.lease_started_at as number,
-    leaseExpiresAt: row.lease_expires_at as number,
-    childRefCount: row.child_ref_count as number,
-    rootRefCount: row.root_ref_count as number,
-    heldDomainCount: row.held_domain_count as number,
-    waitingTouchedAt: row.waiting_touched_at as number,
-    claimHeldUntil: row.claim_held_until as number,
-  };
+  if (NODE_STATES[row.state as number] === undefined || storage === undefined) return undefined;
+  return isSoundNode(row) ? codecs.node(row, storage, hash) : undefined;
 }
 
-/** The row as it stands, damaged or not: a number that no row has is 0. */
+/** The row as it stands, damaged or not. */
 export function unprovenNode(row: SqlRow, hash: Hash): NodeRow {
-  const number = (value: unknown): number =>
-    Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : 0;
   const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array(0));
-  return {
-    hash,
-    state: STATES[number(row.state)] ?? 'rotten',
-    size: number(row.size),
-    canonicalSize: number(row.canonical_size),
-    contentType: String(row.content_type),
+  const texts = {
+    content_type: String(row.content_type),
     refs: bytes(row.refs),
-    generation: bytesToHex(bytes(row.generation)),
-    storage: STORAGES[number(row.storage)] ?? 'object',
-    storedSize: number(row.stored_size),
-    leaseStartedAt: number(row.lease_started_at),
-    leaseExpiresAt: number(row.lease_expires_at),
-    childRefCount: number(row.child_ref_count),
-    rootRefCount: number(row.root_ref_count),
-    heldDomainCount: number(row.held_domain_count),
-    waitingTouchedAt: number(row.waiting_touched_at),
-    claimHeldUntil: number(row.claim_held_until),
+    generation: bytes(row.generation),
   };
+  const isNumber = (name: string): boolean => typeof row[name] === 'number';
+  const numbers = NODE_NUMBERS.filter((name) => !isNumber(name)).map((name) => [name, 0]);
+  const storage = (isNumber('storage') && STORAGES[row.storage as number]) || 'object';
+  const state = isNumber('state') ? row.state : -1;
+  return standingNode(
+    codecs.node({ ...row, ...texts, state, ...Object.fromEntries(numbers) }, storage, hash),
+  );
 }
 
 export function collectableCode(row: NodeRow): number {
@@ -165,29 +149,17 @@ const PLACE = ['pack', 'pack_offset', 'stored_length', 'codec'];
 
 /** Without a look at the sum. Undefined: it has values that no row has. */
 export function decodeContent(row: SqlRow, generation?: Generation): ContentRow | undefined {
-  const packed = placeFromSql(row);
+  const { pack, pack_offset: offset, stored_length: storedLength, codec } = row;
+  const isPlace =
+    pack instanceof Uint8Array
+      ? typeof offset === 'number' && typeof storedLength === 'number' && (codec === 0 || codec === 1)
+      : PLACE.every((column) => row[column] === null);
   const isWhole =
-    (packed !== undefined || PLACE.every((column) => row[column] === null)) &&
+    isPlace &&
     typeof row.canonical_size === 'number' &&
     typeof row.url_expires_at === 'number' &&
     row.integrity instanceof Uint8Array;
-  if (!isWhole) return undefined;
-  return {
-    generation: generation ?? bytesToHex(row.generation as Uint8Array),
-    canonicalSize: row.canonical_size as number,
-    integrity: row.integrity as Uint8Array,
-    inlineBytes: (row.inline_bytes as Uint8Array | null | undefined) ?? undefined,
-    packed,
-    urlExpiresAt: row.url_expires_at as number,
-  };
-}
-
-function placeFromSql(row: SqlRow): PackPlace | undefined {
-  const { pack, pack_offset: offset, stored_length: storedLength, codec } = row;
-  if (!(pack instanceof Uint8Array)) return undefined;
-  const isSound =
-    typeof offset === 'number' && typeof storedLength === 'number' && (codec === 0 || codec === 1);
-  return isSound ? { pack: bytesToHex(pack), offset, storedLength, codec } : undefined;
+  return isWhole ? codecs.content(row, generation) : undefined;
 }
 
 /** The content half of a joined row; undefined when the node's generation has none in this Space. */
@@ -205,14 +177,6 @@ export function joinedContentFromSql(row: SqlRow, space: number): ContentRow | u
 /** Whether the row is as it was written. */
 export function isDiscardSound(row: SqlRow): boolean {
   return isSum(row.row_sum, discardSum(row.space as number, discardFromSql(row)));
-}
-
-export function discardFromSql(row: SqlRow): DiscardRow {
-  return {
-    generation: bytesToHex(row.generation as Uint8Array),
-    dueAt: row.due_at as number,
-    urlExpiresAt: row.url_expires_at as number,
-  };
 }
 
 /** @throws StoreUnavailable, as damage */
@@ -245,41 +209,6 @@ export function isUploadWhole(row: SqlRow): boolean {
 const WHY_BAD = ['bad_code', 'bad_message'];
 /** An upload that is not judged has a canonical size once its bytes were seen. */
 const FOUND_GOOD = ['size', 'content_type', 'refs', 'integrity', 'inline'];
-
-export function decodeUpload(row: SqlRow, hash?: Hash): UploadRow {
-  const rejectionCode = row.rejection_code as RejectionCode | null;
-  return {
-    hash: hash ?? bytesToHex(row.hash as Uint8Array),
-    generation: bytesToHex(row.generation as Uint8Array),
-    createdAt: row.created_at as number,
-    urlExpiresAt: row.url_expires_at as number,
-    touchedAt: row.touched_at as number,
-    rejection:
-      rejectionCode === null ? undefined : { code: rejectionCode, message: row.rejection_message as string },
-    evidence: evidenceFromSql(row),
-    seenBytes: row.verdict === null ? ((row.canonical_size as number | null) ?? undefined) : undefined,
-  };
-}
-
-function evidenceFromSql(row: SqlRow): UploadEvidence | undefined {
-  if (row.verdict === null) return undefined;
-  if (row.verdict === 0) {
-    return {
-      verdict: 'bad',
-      code: row.bad_code as RejectionCode,
-      message: row.bad_message as string,
-    };
-  }
-  return {
-    verdict: 'good',
-    canonicalSize: row.canonical_size as number,
-    size: row.size as number,
-    contentType: row.content_type as string,
-    refs: row.refs as Uint8Array,
-    integrity: row.integrity as Uint8Array,
-    inline: row.inline === 1,
-  };
-}
 
 export function verdictCode(evidence: UploadEvidence | undefined): number | null {
   if (evidence === undefined) return null;

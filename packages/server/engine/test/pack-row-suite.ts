@@ -34,13 +34,13 @@ function testRows({ subject, within, insert, change, useOf }: PackRowTools): voi
     const row = openPack();
     await insert(row);
     const read = async () => [
-      await subject.store.findPack(SPACE, row.id),
+      await subject.store.packs.findPack(SPACE, row.id),
       await within((packs) => packs.findPack(row.id)),
     ];
     expect(await read()).toEqual([row, row]);
-    expect(await subject.store.findPack(OTHER, row.id)).toBeUndefined();
+    expect(await subject.store.packs.findPack(OTHER, row.id)).toBeUndefined();
     expect(await within((packs) => packs.findPack(row.id), OTHER)).toBeUndefined();
-    expect(await subject.store.findPack(SPACE, newGeneration())).toBeUndefined();
+    expect(await subject.store.packs.findPack(SPACE, newGeneration())).toBeUndefined();
     const steps: Partial<PackRow>[] = [
       { touchedAt: NOW + 5, urlExpiresAt: NOW + 2000 },
       { bytes: 0 },
@@ -64,15 +64,15 @@ function testRows({ subject, within, insert, change, useOf }: PackRowTools): voi
     const there = openPack({ id: here.id });
     await insert(here);
     await within((packs) => packs.insertPack(there), OTHER);
-    expect(await subject.store.findPack(SPACE, here.id)).toEqual(here);
-    expect(await subject.store.findPack(OTHER, here.id)).toEqual(there);
+    expect(await subject.store.packs.findPack(SPACE, here.id)).toEqual(here);
+    expect(await subject.store.packs.findPack(OTHER, here.id)).toEqual(there);
   });
 
   test('verdicts are stored with their pack, replaced, and deleted with it', async () => {
     const row = openPack();
     await insert(row);
     const read = async (space: Space = SPACE) => [
-      await subject.store.findPackVerdicts(space, row.generation),
+      await subject.store.packs.findPackVerdicts(space, row.generation),
       await within((packs) => packs.findVerdicts(row.generation), space),
     ];
     expect(await read()).toEqual([undefined, undefined]);
@@ -102,8 +102,8 @@ function testRows({ subject, within, insert, change, useOf }: PackRowTools): voi
       throw new Error('planted');
     });
     await expect(failing).rejects.toThrow('planted');
-    expect(await subject.store.findPack(SPACE, row.id)).toBeUndefined();
-    expect(await subject.store.findPackVerdicts(SPACE, row.generation)).toBeUndefined();
+    expect(await subject.store.packs.findPack(SPACE, row.id)).toBeUndefined();
+    expect(await subject.store.packs.findPackVerdicts(SPACE, row.generation)).toBeUndefined();
     expect(await useOf(kept)).toEqual(NO_USE);
   });
 }
@@ -156,14 +156,14 @@ function testMoves({ subject, within, insert, insertContents, useOf }: PackRowTo
     const rows = offsets.map((offset) => packedContent(placeIn(pack.generation, offset)));
     await insertContents(...rows);
     const find = async (after: number, limit: number) =>
-      (await subject.store.findPackRecords(SPACE, pack.generation, after, limit)).map(
+      (await subject.store.packs.findPackRecords(SPACE, pack.generation, after, limit)).map(
         ({ packed }) => packed?.offset,
       );
     expect(await find(0, 10)).toEqual([52, 300, 900, 5000]);
     expect(await find(52, 2)).toEqual([300, 900]);
     expect(await find(5000, 2)).toEqual([]);
-    expect(await subject.store.findPackRecords(OTHER, pack.generation, 0, 10)).toEqual([]);
-    expect((await subject.store.findPackRecords(SPACE, pack.generation, 0, 1))[0]).toEqual(
+    expect(await subject.store.packs.findPackRecords(OTHER, pack.generation, 0, 10)).toEqual([]);
+    expect((await subject.store.packs.findPackRecords(SPACE, pack.generation, 0, 1))[0]).toEqual(
       rows[1] as ContentRow,
     );
   });

@@ -72,7 +72,7 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
       }
       for (const { packed, generation } of live.values()) {
         const { pack = '' } = packed ?? {};
-        const found = await subject.store.findPackRecords(SPACE, pack, 0, 100);
+        const found = await subject.store.packs.findPackRecords(SPACE, pack, 0, 100);
         expect(found.map((row) => row.generation)).toContain(generation);
       }
     });
@@ -88,13 +88,13 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
     await insert(whole, partial);
     await insertContents(content(whole, 52), content(whole, 196), content(partial, 52));
     expect((await useOf(partial)).firstDeadAt).toBe(0);
-    expect(await subject.store.readDeadBytes()).toBe(0);
+    expect(await subject.store.packs.readDeadBytes()).toBe(0);
     subject.clock.set(NOW + 7);
     await change(whole, { state: 'judged', publishedCount: 2 });
     await change(partial, { state: 'judged', publishedCount: 1 });
     expect(await useOf(whole)).toEqual({ liveRecords: 2, liveBytes: 200, firstDeadAt: 0 });
     expect(await useOf(partial)).toEqual({ liveRecords: 1, liveBytes: 100, firstDeadAt: NOW + 7 });
-    expect(await subject.store.readDeadBytes()).toBe(50);
+    expect(await subject.store.packs.readDeadBytes()).toBe(50);
     // As compaction fills a pack.
     const filled = judgedPack({ bytes: bytes(2, 0) });
     await insert(filled);
@@ -124,7 +124,7 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
     await insert(emptied, alive);
     await insertContents(packedContent(placeIn(alive.generation, 52, 5000)));
     const find = async (deadSince: number, limit = 10) =>
-      (await subject.store.findPacksToCompact({ deadSince, limit })).map(({ pack }) => pack.generation);
+      (await subject.store.packs.findPacksToCompact({ deadSince, limit })).map(({ pack }) => pack.generation);
     expect(await find(NOW)).toEqual([mostly.generation]);
     expect(await find(NOW + 10)).toEqual([long.generation, mostly.generation]);
     expect(await find(NOW + 60)).toEqual([long.generation, mostly.generation, little.generation]);
@@ -138,7 +138,7 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
       ...{ generation: alive.generation, counted: { liveRecords: 1, liveBytes: 5000 } },
     });
     expect(await inspect(inspected[1]?.id, 2)).toEqual(inspected.slice(2, 4));
-    const [first] = await subject.store.findPacksToCompact({ deadSince: NOW, limit: 1 });
+    const [first] = await subject.store.packs.findPacksToCompact({ deadSince: NOW, limit: 1 });
     const use = { liveRecords: 1, liveBytes: 1000, firstDeadAt: NOW + 50 };
     expect(first).toEqual({ space: SPACE, pack: mostly, use });
     expect(await within((packs) => packs.findUse(mostly.generation))).toEqual(use);

@@ -13,7 +13,6 @@ const PORTS: readonly { readonly file: string; readonly port: string; readonly o
     ['stray-ports', 'StrayPort'],
     ['tenancy-ports', 'SpaceListing'],
     ['upkeep-ports', 'Upkeep'],
-    ['packs/pack-ports', 'PackReads'],
   ].map(([name, port]) => ({
     file: `${CORE}/${name}.ts`,
     port: port as string,
@@ -22,6 +21,7 @@ const PORTS: readonly { readonly file: string; readonly port: string; readonly o
   { file: `${CORE}/ports.ts`, port: 'SpaceTransaction', on: /\btx/ },
   { file: `${CORE}/tenancy-ports.ts`, port: 'PurgeVerbs', on: /\bpurging/ },
   { file: `${CORE}/mend-ports.ts`, port: 'NodeMending', on: /\bmending/ },
+  { file: `${CORE}/packs/pack-ports.ts`, port: 'PackReads', on: /\bstore\.packs/ },
   { file: `${CORE}/packs/pack-ports.ts`, port: 'PackVerbs', on: /\bpacks/ },
   { file: `${CORE}/inspection-ports.ts`, port: 'SpaceSnapshot', on: /\bsnapshot/ },
   { file: `${ENGINE}/transfer-ports.ts`, port: 'DeploymentReader', on: /\brows/ },

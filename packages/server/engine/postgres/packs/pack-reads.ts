@@ -1,15 +1,14 @@
-/** core/packs/pack-ports.ts PackReads on PostgreSQL. */
-import type { Hash } from '@holdfast/protocol';
-import type { ContentRow, Generation, NodeRow, Space, SpaceKey } from '../../../core/model.ts';
+import type { ContentRow, Generation, Space, SpaceKey } from '../../../core/model.ts';
 import type { PackId, PackRow, PackVerdicts } from '../../../core/packs/pack-model.ts';
 import type {
   CompactablePack,
   CompactionWanted,
   ContentsWanted,
+  PackReads,
   SpacesWanted,
   SpaceToPack,
 } from '../../../core/packs/pack-ports.ts';
-import { findProvenContent, hashesToSql, joinedContentFromSql, nodeFromSql } from '../rows.ts';
+import { findProvenContent } from '../rows.ts';
 import type { SpaceKeys } from '../space-keys.ts';
 import { spaceKeyFromSql, spacesFromSql } from '../space-names.ts';
 import { SQL } from '../statements.ts';
@@ -20,38 +19,18 @@ import { isUseProven, packFromSql, readPack, unprovenUse, verdictsFromSql } from
 const READING = 'reading';
 /** before all that there are */
 const NO_SPACE = '0'.repeat(32);
-/** nodes of one statement: each may have 8 KiB of refs, and an answer is in memory whole */
-const NODES_PER_STATEMENT = 1_024;
-
-type FoundNode = { readonly node: NodeRow; readonly content: ContentRow | undefined };
 
 /** Records that are damaged are not moved: check names their nodes. */
 const provenContents = (space: SpaceKey, rows: readonly SqlRow[]): ContentRow[] =>
   rows.map((row) => findProvenContent(space, row)).filter((content) => content !== undefined);
 
-export class PostgresPackReads {
+export class PostgresPackReads implements PackReads {
   readonly #pool: PostgresPool;
   readonly #keys: SpaceKeys;
 
   constructor(pool: PostgresPool, keys: SpaceKeys) {
     this.#pool = pool;
     this.#keys = keys;
-  }
-
-  async findNodesWithContent(
-    space: Space,
-    hashes: readonly Hash[],
-  ): Promise<readonly (FoundNode | undefined)[]> {
-    const found = new Map<Hash, FoundNode>();
-    const key = this.#keys.of(space);
-    for (let from = 0; from < hashes.length; from += NODES_PER_STATEMENT) {
-      const some = hashes.slice(from, from + NODES_PER_STATEMENT);
-      for (const row of await this.#read(space, SQL.findNodesWithContent, [hashesToSql(some)])) {
-        const node = nodeFromSql(key, row);
-        found.set(node.hash, { node, content: joinedContentFromSql(key, row) });
-      }
-    }
-    return hashes.map((hash) => found.get(hash));
   }
 
   async findPack(space: Space, id: PackId): Promise<PackRow | undefined> {

@@ -1,24 +1,13 @@
 /** Converts between the model's rows of packs and PostgreSQL's. */
 import type { Generation, SpaceKey } from '../../../core/model.ts';
-import type {
-  PackRejection,
-  PackRow,
-  PackState,
-  PackUse,
-  PackVerdicts,
-} from '../../../core/packs/pack-model.ts';
+import type { PackRow, PackUse, PackVerdicts } from '../../../core/packs/pack-model.ts';
+import { PACK_STATES as STATES, useOf as unprovenUse } from '../../rows/codecs.ts';
 import { RowDamaged } from '../row-damage.ts';
 import { sumOf, useSum } from '../row-sums.ts';
-import {
-  byteaToBytes,
-  byteaToHex,
-  bytesToBytea,
-  hexToBytea,
-  type SqlRow,
-  type SqlValue,
-} from '../wire/sql-values.ts';
+import { unprovenPackIn, unprovenVerdicts } from '../rows.ts';
+import { byteaToBytes, bytesToBytea, hexToBytea, type SqlRow, type SqlValue } from '../wire/sql-values.ts';
 
-const STATES: readonly PackState[] = ['open', 'judging', 'judged'];
+export { unprovenUse };
 export const NEW_VERSION = 1;
 
 /** @throws RowDamaged */
@@ -56,21 +45,7 @@ function packSum(space: SpaceKey, pack: PackRow, version: number): number {
   );
 }
 
-function unprovenPack(row: SqlRow): PackRow {
-  return {
-    id: byteaToHex(row.id),
-    generation: byteaToHex(row.generation),
-    state: STATES[row.state as number] as PackState,
-    createdAt: row.created_at as number,
-    urlExpiresAt: row.url_expires_at as number,
-    touchedAt: row.touched_at as number,
-    asked: byteaToBytes(row.asked),
-    bytes: (row.bytes as number | null) ?? undefined,
-    publishedCount: row.published_count as number,
-    reserved: { bytes: row.reserved_bytes as number, nodes: row.reserved_nodes as number },
-    isDiscarded: row.discarded as boolean,
-  };
-}
+const unprovenPack = (row: SqlRow): PackRow => unprovenPackIn(row, row.discarded);
 
 /** In the order of PACK_COLUMNS, one array per column. `versions`: which these are then, aligned with `packs`. */
 export function packsToSql(
@@ -119,24 +94,11 @@ export function isUseProven(space: SpaceKey, generation: Generation, row: SqlRow
   return row.use_sum === null || row.use_sum === sum;
 }
 
-export function unprovenUse(row: SqlRow): PackUse {
-  return {
-    liveRecords: row.live_records as number,
-    liveBytes: row.live_bytes as number,
-    firstDeadAt: row.first_dead_at as number,
-  };
-}
-
 /** @throws RowDamaged */
 export function verdictsFromSql(space: SpaceKey, generation: Generation, row: SqlRow): PackVerdicts {
   if (row.row_sum !== null && row.row_sum !== sumOfVerdicts(space, generation, row))
     throw new RowDamaged('pack_verdicts', `pack ${generation}`);
-  const byte = row.broken_byte as number | null;
-  return {
-    hashes: byteaToBytes(row.hashes),
-    rejections: JSON.parse(row.rejections as string) as PackRejection[],
-    broken: byte === null ? undefined : { byte, message: row.broken_message as string },
-  };
+  return unprovenVerdicts(row);
 }
 
 export const sumOfVerdicts = (space: SpaceKey, generation: Generation, row: SqlRow): number =>

@@ -159,7 +159,7 @@ describe('processes at once', () => {
     for (const group of [0, 1]) {
       expect(kinds.map((each) => each[group]).sort()).toEqual(['passed', 'passed', 'published']);
     }
-    expect(await store(0).findPack(SPACE, pack.row.id)).toMatchObject({
+    expect(await store(0).packs.findPack(SPACE, pack.row.id)).toMatchObject({
       ...{ state: 'judged', publishedCount: 2 * GROUP },
     });
   }, 300_000);
@@ -272,7 +272,7 @@ describe('a pack that another transaction changes between reading and commit', (
       }
     });
     expect(runs).toBe(2);
-    const after = await store(0).findPack(SPACE, row.id);
+    const after = await store(0).packs.findPack(SPACE, row.id);
     expect(after).toMatchObject({ publishedCount: 1 });
   });
 
@@ -295,7 +295,7 @@ describe('a pack that another transaction changes between reading and commit', (
     });
     await expect(discard(live)).rejects.toThrow(/kept meeting others/);
     await store(0).transact(SPACE, async (tx) => {
-      for (const { generation } of await store(0).findPackRecords(SPACE, live.generation, 0, 10)) {
+      for (const { generation } of await store(0).packs.findPackRecords(SPACE, live.generation, 0, 10)) {
         await tx.deleteContent(generation);
       }
     });

@@ -1,17 +1,12 @@
 /** Converts between the rows of packs and SQLite's. No rule lives here. */
-import type {
-  PackRejection,
-  PackRow,
-  PackState,
-  PackUse,
-  PackVerdicts,
-} from '../../../core/packs/pack-model.ts';
+import type { PackRow, PackState, PackVerdicts } from '../../../core/packs/pack-model.ts';
 import { isSum } from '../../../core/rows/row-sum.ts';
 import { packSum, packUseSum, verdictsSum } from '../../../core/rows/row-sums.ts';
-import { bytesToHex, damagedRow, hexToBytes } from '../rows.ts';
+import { PACK_STATES as STATES, useOf as useFromSql } from '../../rows/codecs.ts';
+import { bytesToHex, damagedRow, decodePackIn, hexToBytes, verdictsIn } from '../rows.ts';
 import type { SqlRow } from '../statements.ts';
 
-const STATES: readonly PackState[] = ['open', 'judging', 'judged'];
+export { useFromSql };
 
 /** @throws StoreUnavailable, as damage */
 export function packFromSql(row: SqlRow): PackRow {
@@ -31,20 +26,7 @@ export function isPackWhole({ state, is_discarded: isDiscarded }: SqlRow): boole
   return STATES[state as number] !== undefined && (isDiscarded === 0 || isDiscarded === 1);
 }
 
-export function decodePack(row: SqlRow): PackRow {
-  return {
-    id: bytesToHex(row.id as Uint8Array),
-    generation: bytesToHex(row.generation as Uint8Array),
-    ...{ state: stateOf(row), createdAt: row.created_at as number },
-    urlExpiresAt: row.url_expires_at as number,
-    touchedAt: row.touched_at as number,
-    asked: row.asked as Uint8Array,
-    bytes: (row.bytes as number | null) ?? undefined,
-    publishedCount: row.published_count as number,
-    reserved: { bytes: row.reserved_bytes as number, nodes: row.reserved_nodes as number },
-    isDiscarded: row.is_discarded === 1,
-  };
-}
+export const decodePack = (row: SqlRow): PackRow => decodePackIn(row, row.is_discarded);
 
 /** What tells whether the pack may be compacted. */
 export function packFactsFromSql(row: SqlRow): Pick<PackRow, 'state' | 'bytes' | 'isDiscarded'> {
@@ -55,14 +37,6 @@ export function packFactsFromSql(row: SqlRow): Pick<PackRow, 'state' | 'bytes' |
 /** Call it for a row that was looked at: an unknown state must not look like any other. */
 function stateOf({ state }: SqlRow): PackState {
   return STATES[state as number] as PackState;
-}
-
-export function useFromSql(row: SqlRow): PackUse {
-  return {
-    liveRecords: row.live_records as number,
-    liveBytes: row.live_bytes as number,
-    firstDeadAt: row.first_dead_at as number,
-  };
 }
 
 /** Values for the columns state … is_discarded, in the table's order. */
@@ -92,13 +66,8 @@ export function verdictsFromSql(row: SqlRow): PackVerdicts {
 }
 
 export function decodeVerdicts(row: SqlRow): PackVerdicts {
-  const byte = row.broken_byte as number | null;
-  if (byte === null && row.broken_message !== null) throw damagedRow('the verdicts of', 'a pack');
-  return {
-    hashes: row.hashes as Uint8Array,
-    rejections: JSON.parse(row.rejections as string) as PackRejection[],
-    broken: byte === null ? undefined : { byte, message: row.broken_message as string },
-  };
+  if (row.broken_byte === null && row.broken_message !== null) throw damagedRow('the verdicts of', 'a pack');
+  return verdictsIn(row);
 }
 
 /** Values for the columns generation … row_sum, in the table's order. */

@@ -1,0 +1,146 @@
+/** Rows as the model has them, before anybody has looked at their sums. The engines give bytes and truth in kinds of their own. */
+import type { Hash, RejectionCode } from '@holdfast/protocol';
+import type {
+  ContentRow,
+  DiscardRow,
+  Generation,
+  NodeRow,
+  NodeRowState,
+  NodeStorage,
+  PackCodec,
+  PackPlace,
+  UploadEvidence,
+  UploadRow,
+} from '../../core/model.ts';
+import type {
+  PackRejection,
+  PackRow,
+  PackState,
+  PackUse,
+  PackVerdicts,
+} from '../../core/packs/pack-model.ts';
+import type { SqlRow } from './work.ts';
+
+/** Their places are the numbers in the columns. */
+export const NODE_STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];
+export const PACK_STATES: readonly PackState[] = ['open', 'judging', 'judged'];
+
+interface ValueKinds {
+  hexOf(value: unknown): string;
+  bytesOf(value: unknown): Uint8Array;
+  isTrue(value: unknown): boolean;
+}
+
+export function rowCodecs({ hexOf, bytesOf, isTrue }: ValueKinds) {
+  /** `hash` saves a conversion if the caller knows it. */
+  const node = (row: SqlRow, storage: NodeStorage, hash?: Hash): NodeRow => ({
+    hash: hash ?? hexOf(row.hash),
+    state: NODE_STATES[row.state as number] as NodeRowState,
+    size: row.size as number,
+    canonicalSize: row.canonical_size as number,
+    contentType: row.content_type as string,
+    refs: bytesOf(row.refs),
+    generation: hexOf(row.generation),
+    storage,
+    storedSize: (row.stored_size as number | null) ?? (row.canonical_size as number),
+    leaseStartedAt: row.lease_started_at as number,
+    leaseExpiresAt: row.lease_expires_at as number,
+    childRefCount: row.child_ref_count as number,
+    rootRefCount: row.root_ref_count as number,
+    heldDomainCount: row.held_domain_count as number,
+    waitingTouchedAt: row.waiting_touched_at as number,
+    claimHeldUntil: row.claim_held_until as number,
+  });
+  /** undefined: the bytes are an object of their own */
+  const place = (row: SqlRow): PackPlace | undefined =>
+    row.pack === null
+      ? undefined
+      : {
+          pack: hexOf(row.pack),
+          offset: row.pack_offset as number,
+          storedLength: row.stored_length as number,
+          codec: row.codec as PackCodec,
+        };
+  const content = (row: SqlRow, generation?: Generation): ContentRow => ({
+    generation: generation ?? hexOf(row.generation),
+    canonicalSize: row.canonical_size as number,
+    integrity: bytesOf(row.integrity),
+    inlineBytes: (row.inline_bytes ?? null) === null ? undefined : bytesOf(row.inline_bytes),
+    packed: place(row),
+    urlExpiresAt: row.url_expires_at as number,
+  });
+  const discard = (row: SqlRow): DiscardRow => ({
+    generation: hexOf(row.generation),
+    dueAt: row.due_at as number,
+    urlExpiresAt: row.url_expires_at as number,
+  });
+  const upload = uploadCodec({ hexOf, bytesOf, isTrue });
+  const pack = (row: SqlRow, isDiscarded: unknown): PackRow => ({
+    id: hexOf(row.id),
+    generation: hexOf(row.generation),
+    state: PACK_STATES[row.state as number] as PackState,
+    createdAt: row.created_at as number,
+    urlExpiresAt: row.url_expires_at as number,
+    touchedAt: row.touched_at as number,
+    asked: bytesOf(row.asked),
+    bytes: (row.bytes as number | null) ?? undefined,
+    publishedCount: row.published_count as number,
+    reserved: { bytes: row.reserved_bytes as number, nodes: row.reserved_nodes as number },
+    isDiscarded: isTrue(isDiscarded),
+  });
+  /** Throws if the rejections are no JSON. */
+  const verdicts = (row: SqlRow): PackVerdicts => {
+    const byte = row.broken_byte as number | null;
+    return {
+      hashes: bytesOf(row.hashes),
+      rejections: JSON.parse(row.rejections as string) as PackRejection[],
+      broken: byte === null ? undefined : { byte, message: row.broken_message as string },
+    };
+  };
+  return { node, place, content, discard, upload, pack, verdicts };
+}
+
+function uploadCodec({ hexOf, bytesOf, isTrue }: ValueKinds) {
+  const evidence = (row: SqlRow): UploadEvidence | undefined => {
+    if (row.verdict === null) return undefined;
+    if (row.verdict === 0)
+      return { verdict: 'bad', code: row.bad_code as RejectionCode, message: row.bad_message as string };
+    return {
+      verdict: 'good',
+      canonicalSize: row.canonical_size as number,
+      size: row.size as number,
+      contentType: row.content_type as string,
+      refs: bytesOf(row.refs),
+      integrity: bytesOf(row.integrity),
+      inline: isTrue(row.inline),
+    };
+  };
+  return (row: SqlRow, hash?: Hash): UploadRow => {
+    const code = row.rejection_code as RejectionCode | null;
+    return {
+      hash: hash ?? hexOf(row.hash),
+      generation: hexOf(row.generation),
+      createdAt: row.created_at as number,
+      urlExpiresAt: row.url_expires_at as number,
+      touchedAt: row.touched_at as number,
+      rejection: code === null ? undefined : { code, message: row.rejection_message as string },
+      evidence: evidence(row),
+      seenBytes: row.verdict === null ? ((row.canonical_size as number | null) ?? undefined) : undefined,
+    };
+  };
+}
+
+/** of the live records of a pack */
+export const useOf = (row: SqlRow): PackUse => ({
+  liveRecords: row.live_records as number,
+  liveBytes: row.live_bytes as number,
+  firstDeadAt: row.first_dead_at as number,
+});
+
+/** The row as it stands, damaged or not: a number that no row has is 0. */
+export function standingNode(row: NodeRow): NodeRow {
+  const numbers = Object.entries(row).flatMap(([name, value]) =>
+    typeof value === 'number' && !(Number.isSafeInteger(value) && value >= 0) ? [[name, 0]] : [],
+  );
+  return { ...row, state: row.state ?? 'rotten', ...Object.fromEntries(numbers) };
+}
