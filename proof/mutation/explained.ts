@@ -11,8 +11,11 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
   "packages/server/core/edges.ts: assertCount(childRefCount, 'childRefCount'); [0]": SUM_COMES_FIRST,
   "packages/server/core/edges.ts: assertCount(left, 'a count of loose edges'); [0]": SUM_COMES_FIRST,
   "packages/server/core/edges.ts: assertCount(left, 'childRefCount'); [0]": SUM_COMES_FIRST,
+  'packages/server/core/lease-renewal.ts: if (isSameLease(lease, node)) return lease; [0]':
+    'It saves a write that changes nothing.',
   'packages/server/core/packs/compact-packs.ts: if (last === undefined || rows.length < BATCH_RECORDS_MAX) return live; [1]':
     SAVES_TIME,
+  'packages/server/core/packs/judge-pack.ts: if (reader.fault !== undefined) break; [0]': SAVES_TIME,
   "packages/server/core/packs/pack-decision.ts: assertInvariant(pack.state === 'judging' && pack.publishedCount === from, 'records are published in order'); [0]":
     STATES_A_RULE,
   'packages/server/core/packs/pack-small-nodes.ts: if (bytes >= READ_BYTES_MAX || (record !== undefined && !builder.add(record))) return end(); [0]':
@@ -22,13 +25,21 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
   'packages/server/core/purge-space.ts: if ((await findRoom()) === 0) return 0; [0]': SAVES_TIME,
   "packages/server/core/read-nodes.ts: if (packed === undefined) throw new Error('this content is no record of a pack'); [0]":
     'For the type checker: the caller has looked.',
+  "packages/server/core/root-ref-cursor.ts: if (bytes.length !== CURSOR_BYTES || bytes.toString('base64url') !== cursor) throw notOurs(); [0]":
+    'No signature fits another length.',
+  "packages/server/core/read-nodes.ts: if (outcome !== 'changed' || looksLeft === 0) return undefined; [0]":
+    'The next look would find a rotten row, and leave it out too.',
   'packages/server/core/run-gc.ts: if (findRoom() <= 0) return; [0]': SAVES_TIME,
   'packages/server/core/run-gc.ts: if (found.found < limit) return; [0]': SAVES_TIME,
+  "packages/server/core/scrub.ts: if (node.state !== 'ready') return 'as-before'; [0]": SAVES_TIME,
   'packages/server/core/signer.ts: if (this.#taken !== undefined && areEqual(taken, this.#taken)) return; [0]':
     SAVES_TIME,
   'packages/server/core/stray-objects.ts: if (old.length === 0) return []; [0]': SAVES_TIME,
+  'packages/server/core/sweep.ts: if (due.length === 0) return 0; [0]': SAVES_TIME,
   "packages/server/core/update-root-refs.ts: assertInvariant(refusal?.kind !== 'reserve', 'room for a commit is reserved before'); [0]":
     STATES_A_RULE,
   'packages/server/core/upload-token.ts: if (dot <= 0 || token.length > UPLOAD_TOKEN_CHARACTERS_MAX) throw notOurs(); [0]':
     'Without a dot no signature fits.',
+  'packages/server/core/usage-delta.ts: if (before !== undefined && after !== undefined && before.state === after.state) return USAGE_NONE; [0]':
+    SAVES_TIME,
 };

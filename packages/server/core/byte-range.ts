@@ -27,7 +27,6 @@ export function parseByteRange(header: string | undefined, size: number): ByteRa
   }
   const start = Number(first);
   const lastByte = last === '' ? size - 1 : Math.min(Number(last), size - 1);
-  if (start >= size || start > lastByte) return UNSATISFIABLE;
-  if (last !== '' && start > Number(last)) return UNSATISFIABLE;
+  if (start > lastByte) return UNSATISFIABLE;
   return { kind: 'part', start, end: lastByte + 1 };
 }

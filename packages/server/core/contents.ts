@@ -166,7 +166,7 @@ export async function lookAtRecord(
 ): Promise<'sound' | 'bad' | 'unreadable'> {
   try {
     const content = await core.metadata.transact(space, findContentOf, proven.generation);
-    if (content === undefined || content.packed !== undefined) return 'bad';
+    if (content === undefined) return 'bad';
     verifyInlineNode(core, content, proven.hash);
     return 'sound';
   } catch (error) {

@@ -3,9 +3,9 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { MIB_BYTES, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { makeNode } from '../../../test/support/canonical-node.ts';
 import { claimCandidates, findLeftoverClaims } from './collection.ts';
-import { findContentOf } from './contents.ts';
+import { findContentOf, setRotten } from './contents.ts';
 import type { Core } from './core.ts';
-import { assertCount, CounterBroken, InvariantViolation } from './invariant.ts';
+import { assertCount, assertInvariant, CounterBroken, InvariantViolation } from './invariant.ts';
 import { leaseNode } from './lease-node.ts';
 import type { NodeRow } from './model.ts';
 import { leaseRows } from './packs/pack-decision.ts';
@@ -62,7 +62,8 @@ const withBytes = (content: Partial<Core['content']>): Core => ({
 const read = (core: Core, { hash }: { readonly hash: string }, caller = CALLER) =>
   Promise.resolve(readContent(core, SPACE, hash, undefined, caller));
 
-test('a count below 0 is broken', () => {
+test('a count below 0 is broken, and so is a rule that does not hold', () => {
+  expect(() => assertInvariant(false, 'x')).toThrow(InvariantViolation);
   expect(() => assertCount(-1, 'x')).toThrow(CounterBroken);
   expect(assertCount(0, 'x')).toBeUndefined();
 });
@@ -99,6 +100,12 @@ test('a row that cannot be read proves nothing of bytes that can', async () => {
   };
   await expect(read(reading(new RowDamaged('planted: damage')), small)).rejects.toThrow('planted: damage');
   await expect(read(reading(lost), object)).rejects.toThrow('planted: a page');
+  const findNodeWithContent = () => {
+    fault.findNodeWithContent = world.core.metadata.findNodeWithContent.bind(world.core.metadata);
+    return faulty();
+  };
+  const fault: Partial<Core['metadata']> = { findNodeWithContent };
+  await expect(read(withRows(world.core, fault), small)).rejects.toThrow('planted: a fault');
   const later = reading(lost, new Error('planted: a fault'));
   const unread = beforeTransactions(later, findContentOf, damaged);
   await expect(read(unread, small)).rejects.toThrow('planted: a fault');
@@ -152,10 +159,30 @@ test('a record that fails for another reason than rot ends the answer', async ()
   const readRecords = async (): Promise<never> => {
     throw new ContentDamaged('planted: rot');
   };
-  const core = withPacks(world.core, { readRecords, readRecord: async () => faulty() });
-  await expect(new PackClient({ core } as CoreWorld, false).read([small])).rejects.toThrow(
-    'planted: a fault',
-  );
+  for (const core of [
+    withPacks(world.core, { readRecords, readRecord: async () => faulty() }),
+    withPacks(world.core, { readRecords: async () => faulty() }),
+  ])
+    await expect(new PackClient({ core } as CoreWorld, false).read([small])).rejects.toThrow(
+      'planted: a fault',
+    );
+});
+
+test('a record that changes at each look is left out in the end', async () => {
+  const client = new PackClient(world, false);
+  await client.send([small]);
+  const readRecords = async (): Promise<never> => {
+    throw new ContentDamaged('planted: rot');
+  };
+  const count = bounded();
+  const core = withRows(withPacks(world.core, { readRecords, readRecord: readRecords }), {
+    async transact(...given) {
+      if ((given[1] as unknown) !== setRotten) return world.core.metadata.transact(...given);
+      count();
+      return 'changed' as never;
+    },
+  });
+  expect(await new PackClient({ core } as CoreWorld, false).read([small])).toEqual([]);
 });
 
 test('a PUT is the only one if none that came before it is under way', async () => {

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { getUsage } from './get-usage.ts';
+import type { UploadEvidence } from './model.ts';
 import { readContent } from './read-content.ts';
 import { receiveUpload } from './receive-upload.ts';
 import { runGc } from './run-gc.ts';
@@ -18,6 +19,7 @@ import {
   SPACE,
   smallNode,
 } from './test/core-fixture.ts';
+import type { UploadReceiver } from './upload-ports.ts';
 import type { UploadRequest } from './upload-request.ts';
 
 const NODE_BYTES_MAX = 100_000;
@@ -261,4 +263,30 @@ test('a URL works for its own generation alone', async () => {
   expect((await failureOf(world.put(first, a.bytes))).status).toBe(412);
   await world.put(second, a.bytes);
   expect((await world.lease(a)).state).toBe('ready');
+});
+
+test('a PUT whose generation is finished meanwhile is 412, also where a quota is full', async () => {
+  const [node, object] = [smallNode(1), objectNode(2)];
+  const upload = await world.begin(node);
+  const whole = (): Promise<void> =>
+    send(upload, { declaredLength: node.bytes.length, body: async () => node.bytes.slice() });
+  await whole();
+  world.quotas.space = { maxBytes: 0, maxNodes: undefined };
+  expect((await failureOf(whole())).status).toBe(412);
+  world.quotas.space = undefined;
+  const sent = await world.begin(objectNode(3));
+  await world.put(sent, objectNode(3).bytes);
+  expect((await failureOf(send(sent, {}))).status).toBe(412);
+  const begun = await world.begin(object);
+  const { upload: uploads } = world.core.content;
+  if (uploads.kind !== 'server') throw new Error('the server receives here');
+  const evidence = { verdict: 'good', canonicalSize: 1, size: 1, inline: false } as UploadEvidence;
+  const seal = async (): Promise<boolean> => false;
+  const staged = { evidence, inlineBytes: undefined, seal, release: async () => undefined };
+  const receiver = { receive: async () => staged } as unknown as UploadReceiver;
+  const core = { ...world.core, content: { ...world.core.content, upload: { ...uploads, receiver } } };
+  const token = begun.upload.url.slice(`${ORIGIN}/uploads/`.length);
+  const request = { token, contentType: NODE_MEDIA_TYPE, ifNoneMatch: '*', declaredLength: undefined };
+  expect((await failureOf(receiveUpload(core, { ...request, body: null }))).status).toBe(412);
+  expect((await world.core.metadata.findUpload(SPACE, object.hash))?.evidence).toBeUndefined();
 });

@@ -1,14 +1,14 @@
 /** What a transaction finds changed since its caller looked, it leaves as it is. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { makePack, plain } from '../../../test/support/planted-pack.ts';
-import { markRotten, setSound } from './contents.ts';
-import type { Generation, NodeRow } from './model.ts';
+import { findContentOf, markRotten, setSound } from './contents.ts';
+import type { Generation, NodeRow, UploadEvidence } from './model.ts';
 import { beginPack, publishGroup } from './packs/pack-decision.ts';
 import { settlePacks } from './packs/sweep-packs.ts';
 import type { SpaceTransaction } from './ports.ts';
-import { ContentDamaged } from './store-failure.ts';
+import { ContentDamaged, RowDamaged } from './store-failure.ts';
 import { CoreWorld, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-fixture.ts';
-import { PackClient } from './test/pack-fixture.ts';
+import { beforeTransactions, PackClient } from './test/pack-fixture.ts';
 import { dropSeen, noteSeen } from './unseen-uploads.ts';
 
 const OTHER = 'f'.repeat(32) as Generation;
@@ -22,6 +22,9 @@ describe('where the server receives', () => {
     client = new PackClient(world, false);
   });
   afterEach(() => world.close());
+
+  const findDiscards = () =>
+    world.core.metadata.transact(SPACE, (tx) => tx.findDiscards(Number.MAX_SAFE_INTEGER, 10));
 
   test('a row is sound again only by the bytes that it has now, and only if it is rotten', async () => {
     await world.publish(node);
@@ -56,9 +59,9 @@ describe('where the server receives', () => {
         ...{ id, generation: of, bytes: 9, verdicts, hasRecords: false, records: [] },
         ...{ quotas: undefined, uploads: 'server' as const },
       });
-    const publish = (of: Generation) =>
+    const publish = (of: Generation, from = 0) =>
       world.core.metadata.transact(SPACE, publishGroup, {
-        ...{ id, generation: of, from: 0, records: [], isLast: true, durationMs: MINUTE_MS },
+        ...{ id, generation: of, from, records: [], isLast: true, durationMs: MINUTE_MS },
         ...{ uploads: 'server' as const, keepReplacedMs: 0 },
       });
     expect(await begin(OTHER)).toEqual({ kind: 'gone' });
@@ -68,7 +71,32 @@ describe('where the server receives', () => {
     const judged = await client.pack(id);
     expect(await begin(generation)).toEqual({ kind: 'judged' });
     expect(await publish(generation)).toEqual({ kind: 'passed' });
+    expect(await publish(generation, 1)).toEqual({ kind: 'passed' });
     expect(await client.pack(id)).toEqual(judged);
+  });
+
+  test('an upload that nothing came for leaves nothing to delete when a pack brings its node', async () => {
+    await world.begin(node);
+    await client.send([node]);
+    expect(await findDiscards()).toEqual([]);
+  });
+
+  test('an upload that ended without a PUT leaves nothing to delete when another one is begun', async () => {
+    const first = await world.begin(node);
+    world.now = first.upload.expiresAt;
+    const second = await world.begin(node);
+    expect(second.upload.url).not.toBe(first.upload.url);
+    expect(await findDiscards()).toEqual([]);
+  });
+
+  test('a damaged record of bytes in a row is proof, and the row stays at it', async () => {
+    await world.publish(node);
+    const row = (await world.row(node)) as NodeRow;
+    const core = beforeTransactions(world.core, findContentOf, () => {
+      throw new RowDamaged('planted');
+    });
+    expect(await markRotten(core, SPACE, row, new ContentDamaged('planted'))).toBe('marked');
+    expect(await world.row(node)).toEqual({ ...row, state: 'rotten' });
   });
 
   test('the sweep takes no pack with a live record, whatever an index says', async () => {
@@ -111,6 +139,17 @@ describe('where the store receives', () => {
     await drop(OTHER, object);
     expect(await world.core.metadata.findUpload(SPACE, object.hash)).toEqual(upload);
     expect(await note(upload!.generation, object)).toBe(true);
+    const judged: UploadEvidence = { verdict: 'bad', code: 'NODE_DIGEST_MISMATCH', message: 'planted' };
+    const setEvidence = (evidence: UploadEvidence | undefined) =>
+      world.core.metadata.transact(SPACE, async (tx) => {
+        const row = (await tx.findUpload(object.hash))!;
+        await tx.updateUpload(row, { ...row, evidence });
+      });
+    await setEvidence(judged);
+    expect(await note(upload!.generation, object)).toBe(false);
+    await drop(upload!.generation, object);
+    expect(await world.core.metadata.findUpload(SPACE, object.hash)).toMatchObject({ evidence: judged });
+    await setEvidence(undefined);
     await drop(upload!.generation, object);
     expect(await world.core.metadata.findUpload(SPACE, object.hash)).toBeUndefined();
     expect(await note(upload!.generation, object)).toBe(false);

@@ -82,6 +82,12 @@ const FIELDS = ['0'.repeat(32), 'a'.repeat(64), 1, 'app', 'space', ['x', null]] 
 const withField = (index: number, value: unknown): string =>
   JSON.stringify(FIELDS.with(index, value as never));
 
+test('a token in other characters, of the same bytes, is refused', () => {
+  const token = tokenOf(JSON.stringify(FIELDS));
+  for (const other of [`${token}=`, `${token.slice(0, -9)}\n${token.slice(-9)}`])
+    expect(codeOf(() => parseUploadToken(signer, other))).toBe('FORBIDDEN');
+});
+
 test('a signed payload of the right fields is a grant', () => {
   for (const length of [5, 6])
     expect(codeOf(() => parseUploadToken(signer, tokenOf(JSON.stringify(FIELDS.slice(0, length)))))).toBe(
@@ -95,10 +101,23 @@ test.each([
   ...[[JSON.stringify(FIELDS.slice(0, 4))], [JSON.stringify([...FIELDS, 1])]],
   ...[[withField(0, 0)], [withField(0, 'x')], [withField(1, 1)], [withField(1, 'a')]],
   ...[[withField(2, '1')], [withField(2, 1.5)], [withField(3, 1)], [withField(4, null)]],
-  ...[[withField(5, 'xy')], [withField(5, ['x'])], [withField(5, [1, 'x'])], [withField(5, ['x', 1])]],
+  ...[
+    [withField(5, 'xy')],
+    [withField(5, ['x'])],
+    [withField(5, ['x', null, 1])],
+    [withField(5, [1, 'x'])],
+    [withField(5, ['x', 1])],
+  ],
   [withField(3, 'x'.repeat(8192))],
 ])('a signed payload that is no grant is refused: %s', (json) => {
   expect(codeOf(() => parseUploadToken(signer, tokenOf(json)))).toBe('FORBIDDEN');
+});
+
+test('a cursor in other characters, of the same bytes, is refused', () => {
+  const scope = { appId: 'app', spaceId: 'space' };
+  const cursor = formatRootRefCursor(signer, scope, 'docs', { revision: 1, after: 'a'.repeat(64) });
+  for (const other of [`${cursor}=`, `${cursor.slice(0, 9)}\n${cursor.slice(9)}`])
+    expect(codeOf(() => parseRootRefCursor(signer, scope, 'docs', other))).toBe('INVALID_REQUEST');
 });
 
 test('a signed cursor of another version is refused', () => {

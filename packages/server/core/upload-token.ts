@@ -113,7 +113,7 @@ function parsePayload(payload: string): UploadGrant | PackGrant {
   } catch {
     throw notOurs();
   }
-  if (!Array.isArray(fields) || fields.length < 5 || fields.length > 6) throw notOurs();
+  if (!Array.isArray(fields) || fields.length > 6) throw notOurs();
   const [generation, subject, expiresAt, appId, spaceId, digests] = fields as unknown[];
   if (typeof generation !== 'string' || !GENERATION.test(generation)) throw notOurs();
   if (typeof expiresAt !== 'number' || !Number.isSafeInteger(expiresAt)) throw notOurs();
@@ -121,7 +121,7 @@ function parsePayload(payload: string): UploadGrant | PackGrant {
   const holder = digests === undefined ? undefined : parseHolder(digests);
   const grant = { space: { appId, spaceId }, generation, expiresAt, ...(holder && { holder }) };
   if (isPackId(subject)) return { ...grant, pack: subject };
-  if (typeof subject !== 'string' || !isHash(subject)) throw notOurs();
+  if (!isHash(subject)) throw notOurs();
   return { ...grant, hash: subject };
 }
 

@@ -16,7 +16,7 @@ import { isProofOfRot } from '../contents.ts';
 import type { Core } from '../core.ts';
 import type { ContentRow, Generation, PackPlace, Space } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
-import { isDamage, orIfDamaged, StoreUnavailable } from '../store-failure.ts';
+import { orIfDamaged, StoreUnavailable } from '../store-failure.ts';
 import {
   createOwnPackGeneration,
   type GroupOfMoves,
@@ -186,7 +186,7 @@ async function proveRecords(
       }
     }
   } catch (error) {
-    if (isProofOfRot(error) || isDamage(error)) return undefined;
+    if (isProofOfRot(error)) return undefined;
     throw error;
   }
   const nodes = await core.metadata.findNodesWithContent(
