@@ -3,7 +3,7 @@
  * its server answers nothing.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { CHECKOUT_HOLDFAST } from './support/holdfast-command.ts';
+import { type GatewayProcess, startGateway } from './support/gateway-process.ts';
 import { TreeCommands } from './support/tree-commands.ts';
 
 const SPACE = 'webdav-killed';
@@ -17,24 +17,12 @@ beforeAll(async () => {
 });
 afterAll(() => commands.remove());
 
-async function startDoor(serverUrl = commands.running.server.url) {
-  const args = ['gateway', 'webdav', '--listen', '127.0.0.1:0', '--open'];
-  const door = Bun.spawn([CHECKOUT_HOLDFAST, ...args], {
-    env: { PATH: process.env.PATH ?? '', ...commands.environment(SPACE, serverUrl) },
-    stdin: 'ignore',
-    stdout: 'pipe',
-    stderr: 'ignore',
-  });
-  let said = '';
-  for await (const chunk of door.stdout) {
-    said += new TextDecoder().decode(chunk);
-    if (said.includes('\n')) break;
-  }
-  return { door, url: /^holdfast webdav on (\S+)\n/.exec(said)?.[1] ?? '' };
+function startDoor(serverUrl = commands.running.server.url): Promise<GatewayProcess> {
+  return startGateway(commands.environment(SPACE, serverUrl), 'webdav', '--open');
 }
 
 test('kill -9 under writes loses nothing that was answered', async () => {
-  const { door, url } = await startDoor();
+  const { process: door, url } = await startDoor();
   expect((await fetch(`${url}kept`, { method: 'MKCOL' })).status).toBe(201);
   const answered = new Map<string, string>();
   const asked = new Set<string>();
@@ -58,13 +46,12 @@ test('kill -9 under writes loses nothing that was answered', async () => {
   const again = await startDoor();
   for (const [name, body] of answered)
     expect(await (await fetch(`${again.url}kept/${name}`)).text()).toBe(body);
-  again.door.kill('SIGTERM');
-  expect(await again.door.exited).toBe(0);
+  expect(await again.end()).toBe(0);
 });
 
 test('while the server answers nothing, each request is 503 and says when to come again', async () => {
   const silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => undefined } });
-  const { door, url } = await startDoor(`http://127.0.0.1:${silent.port}`);
+  const { url, end } = await startDoor(`http://127.0.0.1:${silent.port}`);
   const answers = await Promise.all([
     fetch(`${url}a`, { method: 'PROPFIND', headers: { depth: '0' } }),
     fetch(`${url}a/b`, { method: 'PUT', body: 'x' }),
@@ -73,7 +60,6 @@ test('while the server answers nothing, each request is 503 and says when to com
   expect(answers.map(({ status, headers }) => [status, headers.get('retry-after')])).toEqual(
     answers.map(() => [503, '2']),
   );
-  door.kill('SIGTERM');
-  expect(await door.exited).toBe(0);
+  expect(await end()).toBe(0);
   silent.stop(true);
 });

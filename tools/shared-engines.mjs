@@ -15,6 +15,7 @@ const DOORS = new Map([
   [join('test', 'support', 'strace.ts'), 'strace'],
   [join('test', 'support', 'fuse.ts'), 'fuse'],
   [join('test', 'support', 'cache-clients.ts'), 'cache-clients'],
+  [join('test', 'support', 'webdav-clients.ts'), 'webdav-clients'],
   [join('proof', 'protocol', 'check-model.ts'), 'spin'],
   [join('test', 'support', 'holdfast-command.ts'), 'holdfast'],
 ]);
@@ -27,10 +28,20 @@ const INSTALLERS = new Map([
   ['strace', join('tools', 'install-strace.mjs')],
   ['fuse', join('tools', 'install-fuse.mjs')],
   ['cache-clients', join('tools', 'install-cache-clients.mjs')],
+  ['webdav-clients', join('tools', 'install-webdav-clients.mjs')],
   ['spin', join('tools', 'install-spin.mjs')],
 ]);
 /** Only installed: each file starts its own. */
-const NOT_KEPT = new Set(['chromium', 'systemd', 'promtool', 'strace', 'fuse', 'cache-clients', 'spin']);
+const NOT_KEPT = new Set([
+  'chromium',
+  'systemd',
+  'promtool',
+  'strace',
+  'fuse',
+  'cache-clients',
+  'webdav-clients',
+  'spin',
+]);
 const KEEPER = join('test', 'support', 'shared-engines.ts');
 const INSTALL_TIMEOUT_MS = 30 * 60 * 1000;
 

@@ -73,14 +73,17 @@ export async function startMount(
 }
 
 /** A program that reads a mount may hang with it: it is never run in this process. */
-export async function runProgram(command: readonly string[]): Promise<{ exitCode: number; output: string }> {
+export async function runProgram(
+  command: readonly string[],
+  environment: Record<string, string> = {},
+): Promise<{ exitCode: number; output: string }> {
   const program = Bun.spawn([...command], {
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'pipe',
     timeout: COMMAND_MS_MAX,
     killSignal: 'SIGKILL',
-    env: { ...process.env, LC_ALL: 'C' },
+    env: { ...process.env, LC_ALL: 'C', ...environment },
   });
   const [out, error] = await Promise.all([
     new Response(program.stdout).text(),

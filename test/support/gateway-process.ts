@@ -7,9 +7,11 @@ export interface GatewayProcess {
   readonly url: string;
   readonly password: string;
   readonly headers: { readonly authorization: string };
+  /** By a signal, as a person does it; the exit code. */
+  end(): Promise<number>;
 }
 
-/** `args`: what follows `gateway`. Resolves when it answers. */
+/** `args`: what follows `gateway`; with `--open` there is no password. Resolves when it answers. */
 export async function startGateway(
   environment: Readonly<Record<string, string>>,
   ...args: readonly string[]
@@ -20,17 +22,22 @@ export async function startGateway(
     stdout: 'pipe',
     stderr: 'pipe',
   });
+  const isOpen = args.includes('--open');
   let said = '';
   for await (const chunk of started.stdout) {
     said += new TextDecoder().decode(chunk);
-    if (/^password: .+\n/m.test(said)) break;
+    if (isOpen || /^password: .+\n/m.test(said)) break;
   }
   const url = /^holdfast \w+ on (\S+)$/m.exec(said)?.[1];
-  const password = /^password: (\S{24,})$/m.exec(said)?.[1];
+  const password = isOpen ? '' : /^password: (\S{24,})$/m.exec(said)?.[1];
   if (url === undefined || password === undefined)
     throw new Error(`the gateway did not start: ${said}${await new Response(started.stderr).text()}`);
   const headers = { authorization: `Basic ${btoa(`holdfast:${password}`)}` };
-  return { process: started, url, password, headers };
+  const end = (): Promise<number> => {
+    started.kill('SIGTERM');
+    return started.exited;
+  };
+  return { process: started, url, password, headers, end };
 }
 
 /** By SIGTERM; its exit code. */
