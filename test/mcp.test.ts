@@ -155,6 +155,10 @@ test('a large file is read in pieces', async () => {
     total: 800_003,
     more: true,
   });
+  // A pattern over so much text must not give up.
+  const base64 = Buffer.alloc(6 * 1024 * 1024, 'holdfast').toString('base64');
+  await agent.call('write', { files: [{ path: 'large/b', base64 }] });
+  expect(await agent.call('read', { path: 'large/b', length: 1 })).toMatchObject({ total: 6 * 1024 * 1024 });
   const control = await agent.call('write', {
     files: [{ path: 'large/c', text: '\u0001'.repeat(1024 * 1024) }],
   });

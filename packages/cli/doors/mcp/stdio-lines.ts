@@ -8,7 +8,7 @@ import { type JSONRPCMessage, parseJSONRPCMessage, type Transport } from '@model
 const LINE_BYTES_MAX = 10 * 1024 * 1024;
 /** Requests that are being answered; further ones stay in the pipe. */
 const OPEN_MAX = 8;
-/** A larger one waits until it is alone, so that memory stays bounded. */
+/** A larger one stays in the pipe until it is alone, so that memory stays bounded. */
 const LARGE_BYTES = 256 * 1024;
 
 const PARSE_ERROR = -32_700;
@@ -68,17 +68,24 @@ export class StdioLines implements Transport {
   async #read(): Promise<void> {
     let line: Uint8Array[] = [];
     let bytes = 0;
+    let isAlone = false;
     for await (const chunk of process.stdin as AsyncIterable<Uint8Array>) {
       for (let start = 0; start < chunk.length; ) {
         const at = chunk.indexOf(NEWLINE, start);
         const piece = chunk.subarray(start, at === -1 ? chunk.length : at);
         bytes += piece.length;
+        if (bytes > LARGE_BYTES && !isAlone) {
+          await this.#untilOpen(0);
+          // What the last call left would be added to what this one takes.
+          Bun.gc(true);
+          isAlone = true;
+        }
         if (bytes > LINE_BYTES_MAX) line = [];
         else line.push(piece);
         start += piece.length + 1;
         if (at === -1) continue;
         await this.#take(bytes, line);
-        [line, bytes] = [[], 0];
+        [line, bytes, isAlone] = [[], 0, false];
       }
       if (this.#isStopped) return;
     }
@@ -90,7 +97,7 @@ export class StdioLines implements Transport {
       const most = `${LINE_BYTES_MAX} bytes at most`;
       return this.#refuse(INVALID_REQUEST, `a line has ${bytes} bytes; ${most} are taken: send less a call`);
     }
-    await this.#untilOpen(bytes > LARGE_BYTES ? 0 : OPEN_MAX - 1);
+    await this.#untilOpen(OPEN_MAX - 1);
     if (this.#isStopped) return;
     const text = Buffer.concat(line).toString().trim();
     if (text !== '') await this.#receive(text);
