@@ -3,7 +3,7 @@
  * its server answers nothing.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { type GatewayProcess, startGateway } from './support/gateway-process.ts';
+import { endGateway, type GatewayProcess, startGateway } from './support/gateway-process.ts';
 import { TreeCommands } from './support/tree-commands.ts';
 
 const SPACE = 'webdav-killed';
@@ -46,12 +46,13 @@ test('kill -9 under writes loses nothing that was answered', async () => {
   const again = await startDoor();
   for (const [name, body] of answered)
     expect(await (await fetch(`${again.url}kept/${name}`)).text()).toBe(body);
-  expect(await again.end()).toBe(0);
+  expect(await endGateway(again)).toBe(0);
 });
 
 test('while the server answers nothing, each request is 503 and says when to come again', async () => {
   const silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => undefined } });
-  const { url, end } = await startDoor(`http://127.0.0.1:${silent.port}`);
+  const silenced = await startDoor(`http://127.0.0.1:${silent.port}`);
+  const { url } = silenced;
   const answers = await Promise.all([
     fetch(`${url}a`, { method: 'PROPFIND', headers: { depth: '0' } }),
     fetch(`${url}a/b`, { method: 'PUT', body: 'x' }),
@@ -60,6 +61,6 @@ test('while the server answers nothing, each request is 503 and says when to com
   expect(answers.map(({ status, headers }) => [status, headers.get('retry-after')])).toEqual(
     answers.map(() => [503, '2']),
   );
-  expect(await end()).toBe(0);
+  expect(await endGateway(silenced)).toBe(0);
   silent.stop(true);
 });

@@ -4,7 +4,7 @@ import { appendFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { directory, file, writePlan } from './support/disk-trees.ts';
 import { ensureFuse, runProgram } from './support/fuse.ts';
-import { type GatewayProcess, startGateway } from './support/gateway-process.ts';
+import { endGateway, type GatewayProcess, startGateway } from './support/gateway-process.ts';
 import { TreeCommands } from './support/tree-commands.ts';
 import { ensureWebdavClients } from './support/webdav-clients.ts';
 
@@ -38,7 +38,7 @@ beforeAll(async () => {
     await fetch(`${gateway.url}${name}`, { method: 'MKCOL' });
 });
 afterAll(async () => {
-  await gateway.end();
+  await endGateway(gateway);
   await commands.remove();
 });
 

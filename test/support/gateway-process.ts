@@ -7,8 +7,6 @@ export interface GatewayProcess {
   readonly url: string;
   readonly password: string;
   readonly headers: { readonly authorization: string };
-  /** By a signal, as a person does it; the exit code. */
-  end(): Promise<number>;
 }
 
 /** `args`: what follows `gateway`; with `--open` there is no password. Resolves when it answers. */
@@ -33,11 +31,7 @@ export async function startGateway(
   if (url === undefined || password === undefined)
     throw new Error(`the gateway did not start: ${said}${await new Response(started.stderr).text()}`);
   const headers = { authorization: `Basic ${btoa(`holdfast:${password}`)}` };
-  const end = (): Promise<number> => {
-    started.kill('SIGTERM');
-    return started.exited;
-  };
-  return { process: started, url, password, headers, end };
+  return { process: started, url, password, headers };
 }
 
 /** By SIGTERM; its exit code. */

@@ -10,7 +10,7 @@ import {
 import { DoorError } from './door.ts';
 
 /** On their way to all clients, so that memory stays bounded however many there are. */
-const SENDING_BYTES_MAX = 32 * 1024 * 1024;
+const SENDING_BYTES_MAX = 16 * 1024 * 1024;
 /** A client that takes nothing for so long must not keep others waiting. */
 const SILENCE_MS_MAX = 60_000;
 const sending = new Semaphore(SENDING_BYTES_MAX);

@@ -39,6 +39,8 @@ const CONTROL_BYTES = 64;
 const CONTROL_HEADER_BYTES = 16;
 const EPERM = 1;
 const POLLIN = 1;
+const F_SETFL = 4;
+const O_NONBLOCK = 0o4000;
 
 /** To wake a thread that waits takes longer than a program takes to ask again. So long it is waited for here. */
 const SOON_NS = 50_000n;
@@ -50,6 +52,7 @@ interface System {
   umount2(target: Uint8Array, flags: number): number;
   socketpair(domain: number, type: number, protocol: number, pair: Int32Array): number;
   recvmsg(socket: number, message: BigUint64Array, flags: number): bigint;
+  fcntl(descriptor: number, command: number, flags: number): number;
   ppoll(polled: Int32Array, count: bigint, timeout: BigInt64Array, mask: null): number;
   __errno_location(): Pointer;
 }
@@ -59,6 +62,7 @@ const findSystem = seekSystemFunctions<System>({
   umount2: { args: ['ptr', 'i32'], returns: 'i32' },
   socketpair: { args: ['i32', 'i32', 'i32', 'ptr'], returns: 'i32' },
   recvmsg: { args: ['i32', 'ptr', 'i32'], returns: 'i64' },
+  fcntl: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
   ppoll: { args: ['ptr', 'u64', 'ptr', 'ptr'], returns: 'i32' },
   __errno_location: { args: [], returns: 'ptr' },
 });
@@ -82,6 +86,7 @@ export class Mount implements FuseDevice {
   readonly #polled: Int32Array;
   readonly #soon = new BigInt64Array([0n, SOON_NS]);
   #soonCount = 0;
+  #isWaiting = true;
 
   /** Throws CliError. */
   constructor(directory: string, isForOthers: boolean) {
@@ -103,6 +108,8 @@ export class Mount implements FuseDevice {
     for (;;) {
       try {
         const isThere = this.#isThere(isSoon);
+        // A request may be given up between the look and the read, which would then hold up this whole process.
+        this.#setWaiting(!isThere);
         const length = isThere ? fs.readSync(this.#descriptor, this.#buffer) : await this.#readLater();
         return this.#buffer.subarray(0, length);
       } catch (error) {
@@ -117,6 +124,13 @@ export class Mount implements FuseDevice {
   #isThere(isSoon: boolean): boolean {
     this.#soonCount = isSoon && this.#soonCount < SOON_MAX ? this.#soonCount + 1 : 0;
     return this.#soonCount > 0 && this.#system.ppoll(this.#polled, 1n, this.#soon, null) > 0;
+  }
+
+  /** Whether a read waits for a request. */
+  #setWaiting(isWaiting: boolean): void {
+    if (isWaiting !== this.#isWaiting)
+      this.#system.fcntl(this.#descriptor, F_SETFL, isWaiting ? 0 : O_NONBLOCK);
+    this.#isWaiting = isWaiting;
   }
 
   #readLater(): Promise<number> {
