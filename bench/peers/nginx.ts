@@ -10,8 +10,12 @@ export interface NginxPeer {
   readonly port: number;
 }
 
-/** Serves `files` (name → bytes) at `/name`. */
-export async function startNginx(bench: Bench, files: ReadonlyMap<string, Uint8Array>): Promise<NginxPeer> {
+/** Serves `files` (name → bytes) at `/name`; `isWritable`: takes more by PUT. */
+export async function startNginx(
+  bench: Bench,
+  files: ReadonlyMap<string, Uint8Array>,
+  { isWritable = false } = {},
+): Promise<NginxPeer> {
   const program = findProgram('nginx');
   if (program === undefined) throw new Error('nginx is not installed.');
   const folder = join(bench.folder, 'nginx');
@@ -20,7 +24,7 @@ export async function startNginx(bench: Bench, files: ReadonlyMap<string, Uint8A
   for (const [name, bytes] of files) writeFileSync(join(root, name), bytes);
   const port = findFreePort();
   const config = join(folder, 'nginx.conf');
-  writeFileSync(config, formatConfig(folder, root, port));
+  writeFileSync(config, formatConfig(folder, root, port, isWritable));
   const command = [program, '-c', config, '-p', folder, '-e', join(folder, 'error.log')];
   const started = await startServer(command, {
     core: bench.cores?.server,
@@ -30,7 +34,7 @@ export async function startNginx(bench: Bench, files: ReadonlyMap<string, Uint8A
   return { process: started, port };
 }
 
-function formatConfig(folder: string, root: string, port: number): string {
+function formatConfig(folder: string, root: string, port: number, isWritable: boolean): string {
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map((name) => `  ${name}_temp_path ${folder}/${name};`)
     .join('\n');
@@ -50,7 +54,7 @@ http {
   open_file_cache max=10000 inactive=1h;
   open_file_cache_valid 1h;
 ${temporary}
-  server { listen 127.0.0.1:${port} reuseport; root ${root}; }
+  server { listen 127.0.0.1:${port} reuseport; root ${root};${isWritable ? ' dav_methods PUT;' : ''} }
 }
 `;
 }

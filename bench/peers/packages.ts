@@ -15,6 +15,7 @@ export const PEER_PACKAGES: readonly PeerPackage[] = [
   { package: 'restic', binary: 'restic' },
   { package: 'borgbackup', binary: 'borg' },
   { package: 'rsync', binary: 'rsync' },
+  { package: 'rclone', binary: 'rclone' },
 ];
 
 const POLICY_FILE = '/usr/sbin/policy-rc.d';

@@ -6,6 +6,7 @@ import { BULK_SCALEOUT_ROW } from './bulk-scaleout.ts';
 import { COMMITS_ROW } from './commits.ts';
 import { COMPACTION_ROW } from './compaction.ts';
 import { CONTENT_ROW } from './content.ts';
+import { COPY_ROW, DOOR_CACHE_ROW, DOOR_MOUNT_ROW, DOOR_WEBDAV_ROW } from './doors.ts';
 import { MEMORY_ROW } from './memory.ts';
 import { METADATA_ROW } from './metadata.ts';
 import { OVERHEAD_ROW } from './overhead.ts';
@@ -34,6 +35,10 @@ export const ROWS: readonly Row[] = [
   MEMORY_ROW,
   PUSH_TREE_ROW,
   PUSH_LARGE_ROW,
+  DOOR_WEBDAV_ROW,
+  DOOR_MOUNT_ROW,
+  DOOR_CACHE_ROW,
+  COPY_ROW,
   SCALEOUT_ROW,
   BULK_SCALEOUT_ROW,
   SCALEOUT_SIZING_ROW,
