@@ -14,7 +14,7 @@ import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
 import { checkDeployment } from '../../packages/server/inspect/check-deployment.ts';
 import type { KnownDeployment, KnownNode } from './deployment.ts';
 import type { DamagedCopy } from './subject.ts';
-import { CALLER, DAY_MS, HOUR_MS, OTHER, SPACE, upload, type World } from './world.ts';
+import { CALLER, DAY_MS, HOUR_MS, type OpenWorld, OTHER, SPACE, upload, type World } from './world.ts';
 
 const STEPS_MAX = 50;
 /** so that a list has several pages */
@@ -37,10 +37,8 @@ const REMEDY = /restore a backup of the folder/;
 type Status = number;
 
 /** Runs everything on it, and leaves it. */
-export async function judge(
-  { open, mayRefuse = false }: Pick<DamagedCopy, 'open' | 'mayRefuse'>,
-  known: KnownDeployment,
-): Promise<Verdict> {
+export async function judge(copy: DamagedCopy, known: KnownDeployment): Promise<Verdict> {
+  const { open, mayRefuse = false, former, refusal } = copy;
   const wrong: string[] = [];
   let world: World;
   try {
@@ -53,8 +51,12 @@ export async function judge(
   let isSeen = false;
   let isWholeAgain = true;
   try {
-    const before = await readAll(world, known, wrong, 'at first');
-    await readRootRefs(world, known, wrong);
+    const found = await readAll(world, known, wrong, 'at first');
+    const before = former === undefined ? found : await readFormer(former, known);
+    lookForLoss(found, known, { before, wrong, when: 'at first' });
+    if (refusal !== undefined) return { wrong, isSeen: true, isWholeAgain: true };
+    const ofLedger = copy.isUnproven === true ? [] : wrong;
+    await readRootRefs(world, known, ofLedger, copy.raisesRevisions === true);
     isSeen = (await check(world, false)) > 0;
     await everything(world, wrong);
     await compare(world, known, { before, wrong, when: 'after collection and sweep' });
@@ -62,7 +64,7 @@ export async function judge(
     world.clock.now += 3 * HOUR_MS;
     await everything(world, wrong);
     const after = await compare(world, known, { before, wrong, when: 'after repair and collection' });
-    await repeatCommits(world, known, wrong);
+    await repeatCommits(world, known, ofLedger);
     isWholeAgain = known.nodes.every((node) => !node.isHeld || after.get(node.hash) === 200);
     if (!isWholeAgain) await healAll(world, known, after, wrong);
   } catch (error) {
@@ -76,12 +78,36 @@ export async function judge(
   return { wrong, isSeen, isWholeAgain };
 }
 
+interface Comparison {
+  readonly before: ReadonlyMap<string, Status>;
+  readonly wrong: string[];
+  readonly when: string;
+}
+
+async function readFormer(open: OpenWorld, known: KnownDeployment): Promise<ReadonlyMap<string, Status>> {
+  const world = await open(known.now, 2);
+  try {
+    return await readAll(world, known, [], 'before');
+  } finally {
+    await world.close();
+  }
+}
+
 async function compare(
   world: World,
   known: KnownDeployment,
-  { before, wrong, when }: { before: ReadonlyMap<string, Status>; wrong: string[]; when: string },
+  comparison: Comparison,
 ): Promise<ReadonlyMap<string, Status>> {
-  const after = await readAll(world, known, wrong, when);
+  const after = await readAll(world, known, comparison.wrong, comparison.when);
+  lookForLoss(after, known, comparison);
+  return after;
+}
+
+function lookForLoss(
+  after: ReadonlyMap<string, Status>,
+  known: KnownDeployment,
+  { before, wrong, when }: Comparison,
+): void {
   for (const { hash, isHeld } of known.nodes) {
     const [was, is] = [before.get(hash), after.get(hash)];
     if (isHeld && was === 200 && is !== 200)
@@ -90,7 +116,6 @@ async function compare(
     else if (isHeld && was === SERVICE_UNAVAILABLE && is === 404)
       wrong.push(`${when}: the held node ${hash} is gone`);
   }
-  return after;
 }
 
 async function readAll(
@@ -140,7 +165,12 @@ async function statusOf(work: () => Promise<unknown>): Promise<Status> {
   }
 }
 
-async function readRootRefs(world: World, { domains }: KnownDeployment, wrong: string[]): Promise<void> {
+async function readRootRefs(
+  world: World,
+  { domains }: KnownDeployment,
+  wrong: string[],
+  areRaised: boolean,
+): Promise<void> {
   for (const [domain, { revision, balances }] of domains) {
     await statusOf(async () => {
       const found = new Map<string, number>();
@@ -152,7 +182,7 @@ async function readRootRefs(world: World, { domains }: KnownDeployment, wrong: s
         cursor = page.nextCursor ?? undefined;
       } while (cursor !== undefined);
       const isRight =
-        at === revision &&
+        (areRaised ? Number(at) >= revision : at === revision) &&
         found.size === balances.size &&
         [...balances].every(([hash, balance]) => found.get(hash) === balance);
       if (!isRight) wrong.push(`the root refs of ${domain} are wrong`);

@@ -1,11 +1,20 @@
 /** A database of PostgreSQL with one wrong value of a row, made by SQL. Its bytes are objects that clients write themselves. */
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { SQL } from 'bun';
 import { DirectStore } from '../../packages/server/core/test/direct-store.ts';
+import type { CopiedDeployment } from '../../packages/server/deployment/deployment.ts';
+import { openDeployment } from '../../packages/server/deployment/open.ts';
+import { PostgresDeploymentRows } from '../../packages/server/engine/postgres/deployment-rows.ts';
 import { PostgresMetadataStore } from '../../packages/server/engine/postgres/metadata-store.ts';
 import { openPostgres } from '../../packages/server/engine/postgres/open-postgres.ts';
+import { openPostgresRegistryStore } from '../../packages/server/engine/postgres/registry-store.ts';
+import { readSigningSecrets } from '../../packages/server/engine/postgres/signing-secrets.ts';
 import { parsePostgresUrl } from '../../packages/server/engine/postgres-url.ts';
+import { copyAll, isRefusal } from './journeys.ts';
 import type { DamagedCopy, Draw, Subject, Wrong } from './subject.ts';
-import { coreOf, MINUTE_MS, type OpenWorld } from './world.ts';
+import { coreOf, MINUTE_MS, type OpenWorld, openFolder } from './world.ts';
 
 const CONNECTIONS_MAX = 4;
 const URL_LIFE_MS = 5 * MINUTE_MS;
@@ -23,11 +32,64 @@ interface Column {
   readonly rows: number;
 }
 
-/** `url`: an empty database */
-export function postgresSubject(url: string): Subject {
+/** `url`: an empty database. With `migratedTo`, an empty folder, each damaged database is migrated there before it is judged. */
+export function postgresSubject(url: string, migratedTo?: string): Subject {
   const clock = { now: 0 };
   const content = new DirectStore(() => clock.now, URL_LIFE_MS);
-  return { open: openRows(url, content, clock), damages: (draw) => damagesOf(url, content, draw) };
+  const through = async (copy: DatabaseCopy): Promise<DamagedCopy> =>
+    migratedTo === undefined ? copy : migrateToFolder(copy, migratedTo);
+  return { open: openRows(url, content, clock), damages: (draw) => damagesOf(url, content, draw, through) };
+}
+
+interface DatabaseCopy extends DamagedCopy {
+  readonly url: string;
+  readonly content: DirectStore;
+}
+
+type Through = (copy: DatabaseCopy) => Promise<DamagedCopy>;
+
+async function migrateToFolder(copy: DatabaseCopy, parent: string): Promise<DamagedCopy> {
+  const dataDir = mkdtempSync(join(parent, 'migrated-'));
+  const remove = async (): Promise<void> => {
+    rmSync(dataDir, { recursive: true });
+    await copy.remove();
+  };
+  try {
+    await using opened = new AsyncDisposableStack();
+    const source = opened.adopt(await openSource(copy), (each) => each.close());
+    const place = { kind: 'folder', dataDir } as const;
+    const made = await openDeployment({ rows: place, bytes: place }, { kind: 'copy' });
+    await copyAll(
+      source,
+      opened.adopt(made, (each) => each.close()),
+    );
+    return { open: openFolder(dataDir), former: copy.open, remove };
+  } catch (error) {
+    if (isRefusal(error)) return { open: copy.open, former: copy.open, refusal: error.message, remove };
+    await remove();
+    throw error;
+  }
+}
+
+async function openSource({ url, content }: DatabaseCopy): Promise<CopiedDeployment> {
+  const pool = await openPostgres({ ...parsePostgresUrl(url, {}), connectionsMax: CONNECTIONS_MAX });
+  const onFatal = (error: Error): never => {
+    throw error;
+  };
+  const metadata = await PostgresMetadataStore.open({ pool, onFatal, clock: undefined });
+  const secret = { read: () => readSigningSecrets(pool) };
+  return {
+    rows: new PostgresDeploymentRows({ pool, metadata }),
+    apps: openPostgresRegistryStore(pool),
+    bytes: content,
+    assertAlone: async () => undefined,
+    close: async () => {
+      await metadata.close();
+      await pool.close();
+    },
+    // Of a source nothing else is asked.
+    ...({ secret } as unknown as Pick<CopiedDeployment, 'secret' | 'intake'>),
+  };
 }
 
 const openRows =
@@ -45,14 +107,23 @@ const openRows =
     return { core: coreOf(rows, content, seed), clock, fatal, close };
   };
 
-async function* damagesOf(url: string, content: DirectStore, draw: Draw): AsyncGenerator<Wrong> {
+async function* damagesOf(
+  url: string,
+  content: DirectStore,
+  draw: Draw,
+  through: Through,
+): AsyncGenerator<Wrong> {
   const columns = await columnsOf(url);
   for (let round = 0; ; round += 1) {
     for (const column of shuffled(columns, draw)) {
       const row = draw(column.rows);
       const value = round % 2 === 0 ? flipped(column, draw) : wrongValue(column, row, draw);
       const name = `${column.table}.${column.column}, row ${row}, ${value}`;
-      yield { name, make: () => copyWith(url, content, { column, row, value }) };
+      const make = async (): Promise<DamagedCopy | undefined> => {
+        const copy = await copyWith(url, content, { column, row, value });
+        return copy && through(copy);
+      };
+      yield { name, make };
     }
   }
 }
@@ -113,7 +184,7 @@ async function copyWith(
   url: string,
   content: DirectStore,
   { column: { table, column }, row, value }: { column: Column; row: number; value: string },
-): Promise<DamagedCopy | undefined> {
+): Promise<DatabaseCopy | undefined> {
   copies += 1;
   const origin = new URL(url).pathname.slice(1);
   const name = `${origin}_copy${copies}`;
@@ -132,14 +203,8 @@ async function copyWith(
     );
     if (count === 1) {
       const clock = { now: 0 };
-      return {
-        open: openRows(
-          copy,
-          content.copy(() => clock.now),
-          clock,
-        ),
-        remove,
-      };
+      const objects = content.copy(() => clock.now);
+      return { open: openRows(copy, objects, clock), url: copy, content: objects, remove };
     }
   } catch (error) {
     if (!REFUSED.test(String((error as { errno?: unknown }).errno))) {

@@ -12,6 +12,8 @@ interface RowRotResult {
   readonly unseen: readonly string[];
   /** damages after which a repair leaves something unreadable */
   readonly unmended: readonly string[];
+  /** ways that a damaged deployment did not go, and what was said */
+  readonly refusals: readonly string[];
 }
 
 interface RowRotWanted {
@@ -28,7 +30,7 @@ export async function runRowRot(wanted: RowRotWanted): Promise<RowRotResult> {
   const { subject, seed, damagesMax, goesOn, onDamage } = wanted;
   const known = await makeDeployment(subject.open);
   const result = { failures: [] as RowRotResult['failures'][number][], unseen: [] as string[] };
-  const unmended: string[] = [];
+  const [unmended, refusals]: [string[], string[]] = [[], []];
   let damages = 0;
   for await (const { name, make } of subject.damages(drawFrom(seed))) {
     if (damages >= damagesMax || goesOn?.() === false) break;
@@ -36,12 +38,13 @@ export async function runRowRot(wanted: RowRotWanted): Promise<RowRotResult> {
     const copy = await make();
     if (copy === undefined) continue;
     damages += 1;
+    if (copy.refusal !== undefined) refusals.push(`${name}: ${copy.refusal}`);
     const { wrong, isSeen, isWholeAgain } = await judgeCopy(copy, known);
     if (wrong.length > 0) result.failures.push({ damage: name, wrong });
     if (!isSeen) result.unseen.push(name);
     if (!isWholeAgain) unmended.push(name);
   }
-  return { seed, damages, unmended, ...result };
+  return { seed, damages, unmended, refusals, ...result };
 }
 
 async function judgeCopy(copy: DamagedCopy, known: KnownDeployment): ReturnType<typeof judge> {

@@ -2,13 +2,15 @@
 import { openPostgres } from '../../test/support/postgres-server.ts';
 import { makeTempFolder } from '../../test/support/temp-folder.ts';
 import type { SectionResult, SectionWork } from '../section.ts';
-import { folderSubject } from './folder.ts';
+import { folderSubject, journeysSubject } from './folder.ts';
 import { pagesSubject } from './pages.ts';
 import { postgresSubject } from './postgres.ts';
 import { runRowRot } from './run.ts';
 import type { Subject } from './subject.ts';
 
 export const rowRotSection = (work: SectionWork): Promise<SectionResult> => rotFolder(folderSubject, work);
+export const journeysSection = (work: SectionWork): Promise<SectionResult> =>
+  rotFolder(journeysSubject, work);
 export const pageRotSection = (work: SectionWork): Promise<SectionResult> => rotFolder(pagesSubject, work);
 
 async function rotFolder(subjectIn: (folder: string) => Subject, work: SectionWork): Promise<SectionResult> {
@@ -32,9 +34,12 @@ export async function postgresRotSection(work: SectionWork): Promise<SectionResu
 /** Damages go round all columns, each time in another row and another way, until the time is over. */
 async function rotUntilOver(subject: Subject, { seed, isOver }: SectionWork): Promise<SectionResult> {
   const wanted = { subject, seed, damagesMax: Number.MAX_SAFE_INTEGER, goesOn: () => !isOver() };
-  const { damages, unseen, unmended, failures } = await runRowRot(wanted);
+  const { damages, unseen, unmended, refusals, failures } = await runRowRot(wanted);
   return {
-    counts: { damages, 'unseen by check': unseen.length, 'not mended by repair': unmended.length },
+    counts: {
+      ...{ damages, 'unseen by check': unseen.length, 'not mended by repair': unmended.length },
+      ...(refusals.length > 0 && { 'refused with a reason': refusals.length }),
+    },
     found: failures.map(({ damage, wrong }) => `${damage}: ${wrong.join('; ')}`),
   };
 }

@@ -20,5 +20,13 @@ export interface DamagedCopy {
   readonly open: OpenWorld;
   /** the damage is of what no row can be read without: a server that says what to do is right not to start */
   readonly mayRefuse?: boolean;
+  /** what went another way before it is judged: as it was damaged, and then read */
+  readonly former?: OpenWorld;
+  /** by a restore */
+  readonly raisesRevisions?: boolean;
+  /** the damage is older than the sums: what bytes do not prove, nothing does */
+  readonly isUnproven?: boolean;
+  /** what the way said that was not gone: `open` is the damaged copy, which may have changed in nothing that is read */
+  readonly refusal?: string;
   remove(): Promise<void>;
 }

@@ -62,4 +62,13 @@ describe('the first of two faults answers', () => {
     const bearer = `Bearer ${await mint(key, scene.world.now())}`;
     expect(await outcome(scene, bearer, { operation: 'listRootRefs' })).toBe('granted');
   });
+
+  test.each([{}, { iss: 'https://other.test' }])(
+    'an App of which a row is damaged is neither served nor said to be unknown: %p',
+    async (claims) => {
+      const scene = await openScene({ status: 'damaged' });
+      const bearer = `Bearer ${await mint(key, scene.world.now(), { claims })}`;
+      expect(await outcome(scene, bearer, { operation: 'listRootRefs' })).toBe('registry_unavailable');
+    },
+  );
 });

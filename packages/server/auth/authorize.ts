@@ -23,7 +23,7 @@ import {
 import { CapabilityCache, digestCredential, type VerifiedCapability } from './capability-cache.ts';
 import { IssuerRegistry, type RegisteredIssuer, type Registration } from './issuer-registry.ts';
 import { findKey, type KeySet } from './key-set.ts';
-import type { AppStatus, RegistryStore } from './registry-store.ts';
+import type { AppState, RegistryStore } from './registry-store.ts';
 import { checkRevocations } from './revocations.ts';
 import { type ParsedToken, parseToken, plainCredential, readBearerToken } from './token.ts';
 
@@ -192,14 +192,20 @@ async function readKeySet(
 async function readRegistered(authorizer: Authorizer, issuer: string): Promise<RegisteredIssuer> {
   const { registry } = authorizer;
   const registered = (await registry.read()).get(issuer) ?? (await registry.readAgain()).get(issuer);
+  if (registered?.status === 'damaged') throw appDamaged();
   if (registered === undefined) {
+    // It may be the issuer that is damaged.
+    if (registry.hasDamage()) throw appDamaged();
     throw unauthorized('unknown_issuer', "the token's issuer is not registered for any App");
   }
   return registered;
 }
 
+const appDamaged = (): ApiError =>
+  registryUnavailable("what is registered of the token's App is damaged; ask the operator to mend it");
+
 /** Row 6, then the second step of row 3. */
-function checkApp(registration: Registration, status: AppStatus, algorithm: Algorithm): void {
+function checkApp(registration: Registration, status: AppState, algorithm: Algorithm): void {
   if (status !== 'active') {
     throw new ApiError('APP_SUSPENDED', "the token's App is suspended; ask the operator to resume it");
   }

@@ -7,7 +7,7 @@ import { REGISTRY_LOOK_AGAIN_MS, REGISTRY_READ_MS_MAX, REGISTRY_RELOAD_MS } from
 import type { AuthWorld } from './auth-world.ts';
 import { type KeySource, StaticKeySource, UrlKeySource } from './jwks-source.ts';
 import { KeySetPlaces } from './key-set-places.ts';
-import type { AppKeys, AppRecord, AppStatus, Quotas, RegistryStore } from './registry-store.ts';
+import type { AppKeys, AppRecord, AppState, Quotas, RegistryStore } from './registry-store.ts';
 import { indexRevocations, type Revocations } from './revocations.ts';
 
 /** What a capability of an App is verified against. The object stays the same while the App's row is unchanged. */
@@ -23,7 +23,7 @@ export interface Registration {
 
 export interface RegisteredIssuer {
   readonly registration: Registration;
-  readonly status: AppStatus;
+  readonly status: AppState;
   readonly revocations: Revocations | undefined;
 }
 
@@ -129,6 +129,11 @@ export class IssuerRegistry {
   /** Whether the App was registered when the rows were last read. Decides nothing: for what is counted by App. */
   isRegistered(appId: string): boolean {
     return this.#apps.has(appId);
+  }
+
+  /** Whether a row was damaged when the rows were last read: until that is mended no issuer is known to be unknown. */
+  hasDamage(): boolean {
+    return this.#records?.some(({ status }) => status === 'damaged') ?? false;
   }
 
   /** ms, by the monotonic clock, since a reading began that did not show the App active; since ever if none has shown it so */

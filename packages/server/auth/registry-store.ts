@@ -3,6 +3,9 @@ import type { Algorithm } from '@holdfast/protocol';
 
 export type AppStatus = 'active' | 'suspended';
 
+/** `damaged`: a row of the App, of its quotas or of its revocations is not as it was written. Nothing of it is believed. */
+export type AppState = AppStatus | 'damaged';
+
 /** Where an App's verification keys come from. */
 export type AppKeys =
   /** a JSON Web Key Set as text, copied in when the App was added */
@@ -38,7 +41,7 @@ export interface AppRecord {
   /** belongs to exactly one App */
   readonly issuer: string;
   readonly audience: string;
-  readonly status: AppStatus;
+  readonly status: AppState;
   readonly keys: AppKeys;
   /** narrower than the supported list; `undefined`: every supported one */
   readonly algorithms: readonly Algorithm[] | undefined;

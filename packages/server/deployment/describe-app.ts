@@ -1,6 +1,6 @@
 /** An App as operators see it. */
 import { ALGORITHMS } from '@holdfast/protocol';
-import type { AppKeys, AppRecord, AppStatus, Quotas } from '../auth/registry-store.ts';
+import type { AppKeys, AppRecord, AppState, Quotas } from '../auth/registry-store.ts';
 import type { AppTotals } from '../core/tenancy-ports.ts';
 
 /** Public facts only: of keys their names or their address, never the keys themselves. */
@@ -8,7 +8,7 @@ export interface DescribedApp {
   readonly appId: string;
   readonly issuer: string;
   readonly audience: string;
-  readonly status: AppStatus;
+  readonly status: AppState;
   readonly keys: DescribedKeys;
   readonly jwksUrl: string | null;
   readonly algorithms: readonly string[];

@@ -114,6 +114,8 @@ export interface DeploymentReader {
   /** Durable when it resolves. */
   setMark(name: MarkName, value: string): Promise<void>;
   readTotals(): Promise<Totals>;
+  /** Tables that have a row which no Space or domain leads to: pages go past it. Nodes are counted instead. */
+  findUnreached(): Promise<readonly string[]>;
   /** In an order that is always the same. */
   listSpaces(after: string | undefined, limit: number): Promise<readonly ListedSpace[]>;
   /** In key order: hashes, domains and request ids by their bytes. Fewer than `limit` only at the end. */

@@ -14,7 +14,7 @@ export const APP_SCHEMA = record({
   appId: TEXT,
   issuer: TEXT,
   audience: TEXT,
-  status: { enum: ['active', 'suspended'] },
+  status: { enum: ['active', 'suspended', 'damaged'] },
   keys: {
     anyOf: [
       record({ kind: { const: 'static' }, kids: listOf(TEXT) }),

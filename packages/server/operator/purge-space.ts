@@ -58,6 +58,12 @@ async function assertStopped({ deployment }: OperationCall, appId: string): Prom
       `the App ${JSON.stringify(appId)} is active: suspend it first (holdfast app suspend), wait 5 s, then purge`,
     );
   }
+  if (app?.status === 'damaged') {
+    throw new OperatorError(
+      'CONFLICT',
+      `what is registered of the App ${JSON.stringify(appId)} is damaged: write it anew with holdfast app add --replace, or remove it`,
+    );
+  }
   const stoppedAt = (await deployment.apps.findStoppedAt(appId)) ?? 0;
   // A folder's registry goes by the wall clock.
   const now = deployment.isClockSteady ? Date.now() : await deployment.rows.readClock();

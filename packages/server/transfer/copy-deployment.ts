@@ -72,6 +72,7 @@ async function beginRun(
   };
   const totals = await source.rows.readTotals();
   const apps = await source.apps.readAll();
+  await assertReached(source, apps);
   tell({ type: 'start', totals: { ...totals, apps: apps.length }, isResumed });
   // The secret comes first: from its first start the target signs as the source does.
   await target.secret.replace(await source.secret.read());
@@ -80,6 +81,21 @@ async function beginRun(
     ...{ source, target, totals, patience, checkpoint, damagedNodes, tell },
     limits: { ...RUN_LIMITS, ...limits },
   };
+}
+
+/** What a walk over Spaces does not come to would be left behind without a word. */
+async function assertReached({ rows }: CopiedDeployment, apps: readonly AppRecord[]): Promise<void> {
+  const damaged = apps.find(({ status }) => status === 'damaged');
+  if (damaged !== undefined) {
+    throw new ServeError(
+      `what the source has registered of the App ${JSON.stringify(damaged.appId)} is damaged: write it anew with holdfast app add --replace, then begin again`,
+    );
+  }
+  const unreached = await rows.findUnreached();
+  if (unreached.length === 0) return;
+  throw new ServeError(
+    `the source is damaged: a row of ${unreached.join(' and one of ')} belongs to no Space or domain; run holdfast check --repair on it, or restore a backup, then begin again`,
+  );
 }
 
 /** Writes the marks before it looks for other processes: a server that starts in between finds the marks. */

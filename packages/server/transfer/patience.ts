@@ -19,7 +19,7 @@ export async function patiently<T>(patience: Patience, step: (attempt: number) =
       return await step(attempt);
     } catch (error) {
       const pauseMs = patience.pausesMs[attempt];
-      if (!(error instanceof StoreUnavailable) || pauseMs === undefined) throw error;
+      if (!(error instanceof StoreUnavailable) || error.isDamage || pauseMs === undefined) throw error;
       patience.onRetry(error, pauseMs);
       await sleep(pauseMs, undefined, { signal: patience.signal }).catch(() => undefined);
     }

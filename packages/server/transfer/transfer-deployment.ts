@@ -85,6 +85,7 @@ async function explainOutage<T>(work: () => Promise<T>): Promise<T> {
     return await work();
   } catch (error) {
     if (!(error instanceof StoreUnavailable)) throw error;
+    if (error.isDamage) throw new ServeError(error.message, { cause: error });
     throw new ServeError(`${error.message}; then run the same command again to go on`, { cause: error });
   }
 }

@@ -15,7 +15,7 @@ export interface App extends Holdings {
   readonly appId: string;
   readonly issuer: string;
   readonly audience: string;
-  readonly status: 'active' | 'suspended';
+  readonly status: 'active' | 'suspended' | 'damaged';
   readonly jwksUrl?: string | null;
   readonly maxTokenLifetimeMs?: number;
   readonly usage?: SpaceUsage | null;

@@ -22,6 +22,14 @@ testDeploymentRows('PostgreSQL', async () => {
     rows: new PostgresDeploymentRows({ pool, metadata: store }),
     metadata: store,
     beginServing: () => beginServing(pool),
+    async loseNames() {
+      const elsewhere = "'00000000-0000-4000-8000-000000000000'";
+      await pool.lend((connection) =>
+        connection.script(
+          `UPDATE loose_edges SET space = ${elsewhere}; UPDATE balances SET domain = 'other'; UPDATE spaces SET space_id = 'tpace'`,
+        ),
+      );
+    },
     destroy: close,
   };
 });

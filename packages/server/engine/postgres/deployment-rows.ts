@@ -98,12 +98,18 @@ export class PostgresDeploymentRows implements DeploymentWriter {
     return { spaces: row?.spaces as number, nodes: row?.nodes as number, bytes: row?.bytes as number };
   }
 
+  async findUnreached(): Promise<readonly string[]> {
+    return (await this.#find('findUnreached', [])).map(({ name }) => name as string);
+  }
+
   async listSpaces(after: string | undefined, limit: number): Promise<readonly ListedSpace[]> {
     const rows = await this.#find('listSpaces', [after ?? BEFORE_ALL_SPACES, limit]);
-    return rows.map((row) => ({
-      space: { appId: row.app_id as string, spaceId: row.space_id as string },
-      position: row.space as string,
-    }));
+    return rows.map((row) => {
+      const space = { appId: row.app_id as string, spaceId: row.space_id as string };
+      if (spaceKeyOf(space) !== (row.space as string).replaceAll('-', ''))
+        throw new RowDamaged('spaces', `the Space ${JSON.stringify(space.spaceId)}`);
+      return { space, position: row.space as string };
+    });
   }
 
   async readPage<K extends EntryKind>(page: PageRequest<K>): Promise<readonly Entries[K][]> {

@@ -28,12 +28,28 @@ export const DEPLOYMENT_SQL = {
   setMark:
     'INSERT INTO copy_marks (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
   removeMark: 'DELETE FROM copy_marks WHERE name = $1',
-  /** For a server that starts: finds an unfinished copy, and removes the other marks because the rows may change now. */
-  beginServing: `WITH gone AS (DELETE FROM copy_marks WHERE name <> 'unfinished')
-    SELECT count(*) AS unfinished FROM copy_marks WHERE name = 'unfinished'`,
+  /**
+   * For a server that starts: finds an unfinished copy, and removes the other marks because the rows may change now. A mark with a wrong
+   * bit in its name may be that of an unfinished copy.
+   */
+  beginServing: `WITH gone AS (DELETE FROM copy_marks WHERE name IN ('epoch', 'finished'))
+    SELECT count(*) AS unfinished FROM copy_marks WHERE name NOT IN ('epoch', 'finished')`,
 
   readTotals: `SELECT (SELECT count(*) FROM spaces) AS spaces, coalesce(sum(node_count), 0)::bigint AS nodes,
     coalesce(sum(ready_stored_bytes + waiting_bytes), 0)::bigint AS bytes FROM usage_counters`,
+  findUnreached: ['loose_edges', 'uploads', 'domains']
+    .map((table) => [table, 'spaces AS o WHERE o.space = t.space'])
+    .concat(
+      ['balances', 'balance_history', 'root_ref_commits'].map((table) => [
+        table,
+        'domains AS o WHERE o.space = t.space AND o.domain = t.domain',
+      ]),
+    )
+    .map(
+      ([table, owner]) =>
+        `SELECT '${table}' AS name WHERE EXISTS (SELECT FROM ${table} AS t WHERE NOT EXISTS (SELECT FROM ${owner}))`,
+    )
+    .join(' UNION ALL '),
   /** $1 after which, $2 limit */
   listSpaces:
     'SELECT space, app_id, space_id FROM spaces WHERE space > $1::uuid ORDER BY space LIMIT $2::bigint',

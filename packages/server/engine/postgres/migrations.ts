@@ -25,6 +25,7 @@ import balanceCounts from './migrations/0013-balance-counts.sql' with { type: 't
 import plans from './migrations/0014-plans.sql' with { type: 'text' };
 import moreSums from './migrations/0015-more-sums.sql' with { type: 'text' };
 import appTotals from './migrations/0016-app-totals.sql' with { type: 'text' };
+import appSums from './migrations/0017-app-sums.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -53,6 +54,7 @@ export const MIGRATIONS: readonly Migration[] = [
   // An older build would leave these sums as they were.
   { sql: moreSums, minCompatible: 15 },
   { sql: appTotals, minCompatible: 15 },
+  { sql: appSums, minCompatible: 17 },
 ];
 
 /** ms that making a new schema may take, and the wait for another process that makes it */

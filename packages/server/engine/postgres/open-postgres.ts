@@ -4,6 +4,7 @@ import { codeOf } from '../../error-code.ts';
 import type { PostgresAddress } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
 import { migrate } from './migrations.ts';
+import { sealApps } from './registry-store.ts';
 import { proveShared } from './sums/fill-sums.ts';
 import { PostgresPool } from './wire/connection-pool.ts';
 import { POSTGRES_LIMITS, type PostgresLimits } from './wire/limits.ts';
@@ -24,6 +25,7 @@ export async function openPostgres(
     await pool.assertOwnSessions();
     await migrate(pool);
     await proveShared(pool);
+    await sealApps(pool);
     return pool;
   } catch (error) {
     await pool.close();

@@ -30,6 +30,11 @@ async function openBench() {
       pools.push(pool);
       return openPostgresRegistryStore(pool);
     },
+    change: async (sql: string) => {
+      await pools[0]?.lend((connection) =>
+        connection.script(`${sql}; UPDATE apps_version SET version = version + 1`),
+      );
+    },
     async destroy() {
       for (const pool of pools) await pool.close();
     },

@@ -1,7 +1,7 @@
 /** The registry of Apps in PostgreSQL, shared by every server and by the command line. */
 import type { RegistryStore } from '../../auth/registry-store.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
-import { RowsRegistry } from '../rows/registry.ts';
+import { FIND_UNSUMMED, RowsRegistry } from '../rows/registry.ts';
 import { type RowWork, runLater } from '../rows/work.ts';
 import { isRepeatable, storageError } from './failure.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
@@ -18,7 +18,15 @@ const WORDS = {
 const LOCK = 'UPDATE apps_version SET version = version + 1 WHERE id = 1';
 
 /** On a migrated database. The caller closes the pool. The verbs throw StoreUnavailable. */
-export function openPostgresRegistryStore(pool: PostgresPool): RegistryStore {
+export const openPostgresRegistryStore = (pool: PostgresPool): RegistryStore => openRegistry(pool);
+
+/** When a server starts: Apps that are older than sums get theirs. */
+export async function sealApps(pool: PostgresPool): Promise<void> {
+  const { rows } = await pool.read('reading the registry', FIND_UNSUMMED, []);
+  if (rows.length > 0) await openRegistry(pool).seal();
+}
+
+function openRegistry(pool: PostgresPool): RowsRegistry {
   return new RowsRegistry({
     ...{ words: WORDS, Failure: StoreUnavailable, close: () => undefined },
     read: (work) =>

@@ -9,39 +9,36 @@ import type {
   RevokedClaim,
   SpaceQuotas,
 } from '../../auth/registry-store.ts';
+import { mixValues } from '../../core/rows/row-sum.ts';
+import { EngineRefused } from '../refused.ts';
 
 /** The column `space_id` of quotas that hold for all Spaces of an App together: no Space has this id. */
 export const WHOLE_APP = '';
 
-export type AppLimits = Pick<AppRecord, 'quotas' | 'spaceQuotas' | 'revocations'>;
+type AppLimits = Pick<AppRecord, 'quotas' | 'spaceQuotas' | 'revocations'>;
 type Row = Readonly<Record<string, unknown>>;
-type FailureClass = new (message: string) => Error;
 
-/** The rows of one App, each kind in the order of its key. A damaged row fails the reading, as in `appFromSql`. */
-export function limitsFromSql(
-  quotaRows: readonly Row[],
-  revocationRows: readonly Row[],
-  Failure: FailureClass,
-): AppLimits {
-  const quotas = quotaRows.map((row): SpaceQuotas => {
-    const limits = [row.max_bytes, row.max_nodes, row.max_commits];
-    const isSound = typeof row.space_id === 'string' && limits.every(isLimit);
-    if (!isSound) throw new Failure('a quota of an App has a damaged row: restore a backup');
-    return { spaceId: row.space_id as string, ...quotasFromSql(row) };
-  });
+/** The rows of one App, each kind in the order of its key. `undefined`: a row that no App can have */
+function limitsFromSql(quotaRows: readonly Row[], revocationRows: readonly Row[]): AppLimits | undefined {
+  if (!quotaRows.every(isQuota) || !revocationRows.every(isRevocation)) return undefined;
+  const quotas = quotaRows.map(
+    (row): SpaceQuotas => ({ spaceId: row.space_id as string, ...quotasFromSql(row) }),
+  );
   const whole = quotas.find(({ spaceId }) => spaceId === WHOLE_APP);
   return {
     quotas: { maxBytes: whole?.maxBytes, maxNodes: whole?.maxNodes, maxCommits: whole?.maxCommits },
     spaceQuotas: quotas.filter((each) => each !== whole),
-    revocations: revocationRows.map((row): Revocation => {
-      const { claim, value, until } = row;
-      const isSound =
-        (claim === 'jti' || claim === 'sub') && typeof value === 'string' && Number.isSafeInteger(until);
-      if (!isSound) throw new Failure('a revocation of an App has a damaged row: restore a backup');
-      return { claim: claim as RevokedClaim, value, until: until as number };
+    revocations: revocationRows.map(({ claim, value, until }): Revocation => {
+      return { claim: claim as RevokedClaim, value: value as string, until: until as number };
     }),
   };
 }
+
+const isQuota = (row: Row): boolean =>
+  isText(row.space_id) && [row.max_bytes, row.max_nodes, row.max_commits].every(isLimit);
+
+const isRevocation = ({ claim, value, until }: Row): boolean =>
+  (claim === 'jti' || claim === 'sub') && isText(value) && Number.isSafeInteger(until);
 
 const isLimit = (value: unknown): boolean => value === null || Number.isSafeInteger(value);
 
@@ -85,30 +82,32 @@ export function appKeysToSql({ keys, algorithms }: AppRecord): [string | null, s
   ];
 }
 
-/**
- * Whatever damage makes of a row: a field that is not there must not turn a check off. `Failure` is what the engine throws for
- * a row that no App can have.
- */
-export function appFromSql(
-  row: Readonly<Record<string, unknown>>,
-  limits: AppLimits,
-  Failure: new (message: string) => Error,
-): AppRecord {
+/** The rows of an App, `row` with the sum over all of them; null: older than sums. */
+export function appFromSql(row: Row, quotaRows: readonly Row[], revocationRows: readonly Row[]): AppRecord {
+  const limits = limitsFromSql(quotaRows, revocationRows);
+  const record = limits && isApp(row) ? soundApp(row, limits) : undefined;
+  if (record === undefined) return damagedApp(row);
+  const isProven = row.record_sum === null || row.record_sum === appSum(record);
+  return isProven ? record : { ...record, status: 'damaged' };
+}
+
+/** A field that is not there must not turn a check off. */
+const isApp = (row: Row): boolean =>
+  [row.app_id, row.issuer, row.audience, row.jwks ?? row.jwks_url].every(isText) &&
+  (row.jwks === null || row.jwks_url === null) &&
+  (row.algorithms === null || (isText(row.algorithms) && row.algorithms.split(',').every(isAlgorithm))) &&
+  (row.status === 'active' || row.status === 'suspended') &&
+  [row.token_lifetime_ms_max, row.created_at, row.updated_at].every(Number.isSafeInteger);
+
+function soundApp(row: Row, limits: AppLimits): AppRecord {
   const { jwks, algorithms } = row;
-  const isSound =
-    [row.app_id, row.issuer, row.audience, jwks ?? row.jwks_url].every(isText) &&
-    (jwks === null || row.jwks_url === null) &&
-    (algorithms === null || isText(algorithms)) &&
-    (row.status === 'active' || row.status === 'suspended') &&
-    [row.token_lifetime_ms_max, row.created_at, row.updated_at].every(Number.isSafeInteger);
-  if (!isSound) throw new Failure('a registered App has a damaged row: restore a backup');
   return {
     appId: row.app_id as string,
     issuer: row.issuer as string,
     audience: row.audience as string,
     status: row.status as AppStatus,
     keys: isText(jwks) ? { kind: 'static', jwks } : { kind: 'url', url: row.jwks_url as string },
-    algorithms: isText(algorithms) ? toAlgorithms(algorithms, Failure) : undefined,
+    algorithms: isText(algorithms) ? (algorithms.split(',') as Algorithm[]) : undefined,
     tokenLifetimeMsMax: row.token_lifetime_ms_max as number,
     ...limits,
     createdAt: row.created_at as number,
@@ -116,12 +115,36 @@ export function appFromSql(
   };
 }
 
-const isText = (value: unknown): value is string => typeof value === 'string';
-
-/** An unknown name fails the reading: leaving it out could widen what an App allows. */
-function toAlgorithms(text: string, Failure: new (message: string) => Error): readonly Algorithm[] {
-  return text.split(',').map((name) => {
-    if (!isAlgorithm(name)) throw new Failure('a registered App names an unknown signature algorithm');
-    return name;
-  });
+/** Of a row that cannot be read as an App: what names it. */
+function damagedApp(row: Row): AppRecord {
+  const textOf = (value: unknown): string => (isText(value) ? value : '');
+  return {
+    ...{ appId: textOf(row.app_id), issuer: textOf(row.issuer), audience: textOf(row.audience) },
+    ...{ status: 'damaged', keys: { kind: 'static', jwks: '{"keys":[]}' }, algorithms: undefined },
+    ...{ tokenLifetimeMsMax: 0, createdAt: 0, updatedAt: 0 },
+    ...{ quotas: NO_QUOTAS, spaceQuotas: [], revocations: [] },
+  };
 }
+
+const NO_QUOTAS: Quotas = { maxBytes: undefined, maxNodes: undefined, maxCommits: undefined };
+
+/** Over the App, its quotas and its revocations: one that is lost is noticed too. */
+export function appSum(app: AppRecord): number {
+  const { appId, issuer, audience, status, tokenLifetimeMsMax, createdAt, updatedAt } = app;
+  const quotas = quotaRowsOf(app).flatMap((each) => [each.spaceId, ...quotaValues(each)]);
+  const revocations = app.revocations.flatMap(({ claim, value, until }) => [claim, value, until]);
+  return mixValues([
+    ...[appId, issuer, audience, status, ...appKeysToSql(app), tokenLifetimeMsMax, createdAt, updatedAt],
+    ...[...quotas, ...revocations],
+  ]);
+}
+
+/** Before a change: it would give rows that are not proven the sum of right ones. @throws EngineRefused */
+export function assertProven({ status, appId }: AppRecord): void {
+  if (status !== 'damaged') return;
+  throw new EngineRefused(
+    `a row of the App ${JSON.stringify(appId)}, of its quotas or of its revocations is damaged: see them with holdfast app list --json; holdfast app add --replace writes the App anew, suspended and without quotas and revocations, which to set again before it is resumed; or restore a backup`,
+  );
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string';

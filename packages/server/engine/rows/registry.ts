@@ -14,8 +14,9 @@ import type { Awaitable } from '../../core/awaitable.ts';
 import {
   appFromSql,
   appKeysToSql,
+  appSum,
+  assertProven,
   changeQuotas,
-  limitsFromSql,
   quotaRowsOf,
   quotasFromSql,
   quotaValues,
@@ -51,6 +52,10 @@ const READINGS_MAX = 20;
 const NOTHING_DONE: readonly unknown[] = ['app-exists', 'app-unknown', 'issuer-taken', 'too-many', false];
 const isDone = (outcome: unknown): boolean => !NOTHING_DONE.includes(outcome);
 
+/** If it finds any, `seal` is to be called. */
+export const FIND_UNSUMMED = 'SELECT app_id FROM apps WHERE record_sum IS NULL';
+const OF_APP = 'WHERE CAST($1 AS text) IS NULL OR app_id = $1';
+
 /** Long texts have a digest in a column of its own, `…_digest`, by which they are found. */
 function statementsOf({ readVersion, now, digestOf }: RegistryWords) {
   const keyOf = (column: string): string => (digestOf ? `${column}_digest` : column);
@@ -61,8 +66,9 @@ function statementsOf({ readVersion, now, digestOf }: RegistryWords) {
   const revoked = `app_id = $1 AND claim = $2 AND ${keyOf('value')} = ${keyValue('$3')}`;
   return {
     readVersion,
-    readAll: 'SELECT * FROM apps ORDER BY app_id',
-    hasApp: 'SELECT 1 AS one FROM apps WHERE app_id = $1',
+    /** $1 App; null: all */
+    readApps: `SELECT * FROM apps ${OF_APP} ORDER BY app_id`,
+    setSum: 'UPDATE apps SET record_sum = $2 WHERE app_id = $1',
     hasIssuerElsewhere: `SELECT 1 AS one FROM apps WHERE ${keyOf('issuer')} = ${keyValue('$1')} AND app_id <> $2`,
     insert: `INSERT INTO apps (app_id, ${bothColumns('issuer')}, audience, status, jwks, jwks_url, algorithms,
         token_lifetime_ms_max, created_at, updated_at)
@@ -71,19 +77,19 @@ function statementsOf({ readVersion, now, digestOf }: RegistryWords) {
         = (${bothValues('$2')}, $3, $4, $5, $6, $7, $8) WHERE app_id = $1`,
     setStatus: 'UPDATE apps SET status = $2, updated_at = $3 WHERE app_id = $1',
     remove: 'DELETE FROM apps WHERE app_id = $1',
-    isActive: "SELECT 1 AS one FROM apps WHERE app_id = $1 AND status = 'active'",
     noteStop: `INSERT INTO app_stops (app_id, stopped_at) VALUES ($1, ${now})
       ON CONFLICT (app_id) DO UPDATE SET stopped_at = excluded.stopped_at`,
     findStop: 'SELECT stopped_at FROM app_stops WHERE app_id = $1',
-    readQuotas:
-      'SELECT app_id, space_id, max_bytes, max_nodes, max_commits FROM quotas ORDER BY app_id, space_id',
+    readQuotas: `SELECT app_id, space_id, max_bytes, max_nodes, max_commits FROM quotas ${OF_APP} ORDER BY app_id, space_id`,
+    removeAllQuotas: 'DELETE FROM quotas WHERE app_id = $1',
     findQuotas: 'SELECT max_bytes, max_nodes, max_commits FROM quotas WHERE app_id = $1 AND space_id = $2',
     countQuotas: "SELECT count(*) AS count FROM quotas WHERE app_id = $1 AND space_id <> ''",
     setQuotas: `INSERT INTO quotas (app_id, space_id, max_bytes, max_nodes, max_commits) VALUES ($1, $2, $3, $4, $5)
       ON CONFLICT (app_id, space_id) DO UPDATE SET max_bytes = excluded.max_bytes,
         max_nodes = excluded.max_nodes, max_commits = excluded.max_commits`,
     removeQuotas: 'DELETE FROM quotas WHERE app_id = $1 AND space_id = $2',
-    readRevocations: 'SELECT app_id, claim, value, until FROM revocations ORDER BY app_id, claim, value',
+    readRevocations: `SELECT app_id, claim, value, until FROM revocations ${OF_APP} ORDER BY app_id, claim, value`,
+    removeAllRevocations: 'DELETE FROM revocations WHERE app_id = $1',
     hasRevocation: `SELECT 1 AS one FROM revocations WHERE ${revoked}`,
     countRevocations: 'SELECT count(*) AS count FROM revocations WHERE app_id = $1',
     setRevocation: `INSERT INTO revocations (app_id, claim, ${bothColumns('value')}, until) VALUES ($1, $2, ${bothValues('$3')}, $4)
@@ -115,26 +121,46 @@ export class RowsRegistry implements RegistryStore {
       const version = (yield* ask(this.#sql.readVersion))[0]?.version;
       if (version === undefined) throw new Failure('the registry has lost its version row: restore it');
       if (this.#known?.version === version) return this.#known.records;
-      const apps = yield* ask(this.#sql.readAll);
-      const quotas = byApp(yield* ask(this.#sql.readQuotas));
-      const revocations = byApp(yield* ask(this.#sql.readRevocations));
+      const records = yield* this.#readApps(null);
       if ((yield* ask(this.#sql.readVersion))[0]?.version !== version) continue;
-      const records = apps.map((row) => {
-        const limits = [quotas, revocations].map((rows) => rows.get(row.app_id) ?? []);
-        const [quotaRows = [], revocationRows = []] = limits;
-        return appFromSql(row, limitsFromSql(quotaRows, revocationRows, Failure), Failure);
-      });
       this.#known = { version, records };
       return records;
     }
     throw new Failure('the registry changes too fast: try again');
   }
 
+  *#readApps(appId: string | null): RowWork<AppRecord[]> {
+    const apps = yield* ask(this.#sql.readApps, appId);
+    const quotas = byApp(yield* ask(this.#sql.readQuotas, appId));
+    const revocations = byApp(yield* ask(this.#sql.readRevocations, appId));
+    return apps.map((row) =>
+      appFromSql(row, quotas.get(row.app_id) ?? [], revocations.get(row.app_id) ?? []),
+    );
+  }
+
+  /** Apps that are older than sums get theirs. */
+  seal(): Awaitable<boolean> {
+    return this.#rows.transact(() => this.#sealUnsummed(), isDone);
+  }
+
+  *#sealUnsummed(): RowWork<boolean> {
+    const found = yield* ask(FIND_UNSUMMED);
+    for (const { app_id } of found) yield* this.#seal(app_id as string);
+    return found.length > 0;
+  }
+
+  /** The sum of what the App is now. */
+  *#seal(appId: string): RowWork<void> {
+    yield* ask(this.#sql.setSum, appId, null);
+    const [app] = yield* this.#readApps(appId);
+    if (app !== undefined && app.status !== 'damaged') yield* ask(this.#sql.setSum, appId, appSum(app));
+  }
+
   insert(record: AppRecord): Awaitable<'inserted' | 'app-exists' | 'issuer-taken'> {
     const { appId, issuer, audience, status, revocations } = record;
     const sql = this.#sql;
-    return this.#change(function* () {
-      if (yield* isThere(sql.hasApp, appId)) return 'app-exists';
+    return this.#write(appId, function* (app) {
+      if (app !== undefined) return 'app-exists';
       if (yield* isThere(sql.hasIssuerElsewhere, issuer, appId)) return 'issuer-taken';
       const times = [record.tokenLifetimeMsMax, record.createdAt, record.updatedAt];
       yield* ask(sql.insert, appId, issuer, audience, status, ...appKeysToSql(record), ...times);
@@ -150,10 +176,14 @@ export class RowsRegistry implements RegistryStore {
   replace(record: AppRecord): Awaitable<'replaced' | 'app-unknown' | 'issuer-taken'> {
     const { appId, issuer, audience } = record;
     const sql = this.#sql;
-    return this.#change(function* () {
-      if (!(yield* isThere(sql.hasApp, appId))) return 'app-unknown';
+    return this.#write(appId, function* (app) {
+      if (app === undefined) return 'app-unknown';
       if (yield* isThere(sql.hasIssuerElsewhere, issuer, appId)) return 'issuer-taken';
       const times = [record.tokenLifetimeMsMax, record.updatedAt];
+      if (app.status === 'damaged') {
+        yield* ask(sql.setStatus, appId, 'suspended', record.updatedAt);
+        for (const each of [sql.removeAllQuotas, sql.removeAllRevocations]) yield* ask(each, appId);
+      }
       yield* ask(sql.replace, appId, issuer, audience, ...appKeysToSql(record), ...times);
       return 'replaced';
     });
@@ -161,9 +191,9 @@ export class RowsRegistry implements RegistryStore {
 
   setStatus(appId: string, status: AppStatus, updatedAt: number): Awaitable<boolean> {
     const sql = this.#sql;
-    return this.#change(function* () {
-      if (!(yield* isThere(sql.hasApp, appId))) return false;
-      if (status !== 'active' && (yield* isThere(sql.isActive, appId))) yield* ask(sql.noteStop, appId);
+    return this.#change(appId, function* (app) {
+      if (app === undefined) return false;
+      if (status !== 'active' && app.status === 'active') yield* ask(sql.noteStop, appId);
       yield* ask(sql.setStatus, appId, status, updatedAt);
       return true;
     });
@@ -171,8 +201,8 @@ export class RowsRegistry implements RegistryStore {
 
   remove(appId: string): Awaitable<boolean> {
     const sql = this.#sql;
-    return this.#change(function* () {
-      if (!(yield* isThere(sql.hasApp, appId))) return false;
+    return this.#write(appId, function* (app) {
+      if (app === undefined) return false;
       yield* ask(sql.noteStop, appId);
       yield* ask(sql.remove, appId);
       return true;
@@ -182,8 +212,8 @@ export class RowsRegistry implements RegistryStore {
   setQuotas(appId: string, spaceId: string | undefined, change: QuotaChange): Awaitable<LimitOutcome> {
     const sql = this.#sql;
     const key = spaceId ?? WHOLE_APP;
-    return this.#change(function* () {
-      if (!(yield* isThere(sql.hasApp, appId))) return 'app-unknown';
+    return this.#change(appId, function* (app) {
+      if (app === undefined) return 'app-unknown';
       const [row] = yield* ask(sql.findQuotas, appId, key);
       const values = changeQuotas(quotasFromSql(row), change);
       if (values.every((value) => value === null)) {
@@ -199,8 +229,8 @@ export class RowsRegistry implements RegistryStore {
 
   revoke(appId: string, { claim, value, until }: Revocation, now: number): Awaitable<LimitOutcome> {
     const sql = this.#sql;
-    return this.#change(function* () {
-      if (!(yield* isThere(sql.hasApp, appId))) return 'app-unknown';
+    return this.#change(appId, function* (app) {
+      if (app === undefined) return 'app-unknown';
       yield* ask(sql.removeExpired, appId, now);
       const isNew = !(yield* isThere(sql.hasRevocation, appId, claim, value));
       if (isNew && (yield* countOf(sql.countRevocations, appId)) >= REVOCATIONS_MAX) return 'too-many';
@@ -210,7 +240,7 @@ export class RowsRegistry implements RegistryStore {
   }
 
   liftRevocation(appId: string, claim: RevokedClaim, value: string): Awaitable<boolean> {
-    return this.#change(() => isThere(this.#sql.removeRevocation, appId, claim, value));
+    return this.#change(appId, () => isThere(this.#sql.removeRevocation, appId, claim, value));
   }
 
   findStoppedAt(appId: string): Awaitable<number | undefined> {
@@ -226,12 +256,30 @@ export class RowsRegistry implements RegistryStore {
     this.#rows.close();
   }
 
-  #change<T>(work: () => RowWork<T>): Awaitable<T> {
+  #change<T>(appId: string, work: AppWork<T>): Awaitable<T> {
+    return this.#write(appId, (app) => {
+      if (app !== undefined) assertProven(app);
+      return work(app);
+    });
+  }
+
+  /** What the App has afterwards gets its sum: `work` proves it, or writes it anew. */
+  #write<T>(appId: string, work: AppWork<T>): Awaitable<T> {
     // The version of SQLite does not change with its own commits.
     this.#known = undefined;
-    return this.#rows.transact(work, isDone);
+    return this.#rows.transact(() => this.#writeSealed(appId, work), isDone);
+  }
+
+  *#writeSealed<T>(appId: string, work: AppWork<T>): RowWork<T> {
+    const [app] = yield* this.#readApps(appId);
+    const outcome = yield* work(app);
+    if (isDone(outcome)) yield* this.#seal(appId);
+    return outcome;
   }
 }
+
+/** `app`: as it was found */
+type AppWork<T> = (app: AppRecord | undefined) => RowWork<T>;
 
 function* isThere(sql: string, ...key: readonly string[]): RowWork<boolean> {
   return (yield* ask(sql, ...key)).length > 0;

@@ -1,3 +1,4 @@
+import { Database } from 'bun:sqlite';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,6 +19,15 @@ testDeploymentRows('embedded', async () => {
   return {
     ...{ rows, metadata },
     beginServing: () => beginServing(metadata, dataDir),
+    async loseNames() {
+      using database = new Database(path);
+      for (const sql of [
+        'UPDATE loose_edges SET space = space + 1024',
+        'UPDATE balances SET domain = domain + 1024',
+        "UPDATE spaces SET space_id = 'tpace'",
+      ])
+        database.run(sql);
+    },
     async destroy() {
       rows.close();
       await metadata.close();

@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite';
 import type { Space, SpaceCounters } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';
 import { contentSum, nodeSum } from '../../core/rows/node-sum.ts';
+import { isSum } from '../../core/rows/row-sum.ts';
 import {
   balanceSum,
   commitSum,
@@ -113,12 +114,18 @@ export class SqliteDeploymentRows implements DeploymentWriter {
     return { spaces: row.spaces as number, nodes: row.nodes as number, bytes: row.bytes as number };
   }
 
+  async findUnreached(): Promise<readonly string[]> {
+    return this.#read(() => this.#sql.findUnreached.all()).map(({ name }) => name as string);
+  }
+
   async listSpaces(after: string | undefined, limit: number): Promise<readonly ListedSpace[]> {
     const rows = this.#read(() => this.#sql.listSpaces.all(Number(after ?? 0), limit));
-    return rows.map((row) => ({
-      space: { appId: row.app_id as string, spaceId: row.space_id as string },
-      position: String(row.id),
-    }));
+    return rows.map((row) => {
+      const space = { appId: row.app_id as string, spaceId: row.space_id as string };
+      if (!isSum(row.name_sum, spaceNameSum(row.id as number, space)))
+        throw damagedRow('the Space', JSON.stringify(space.spaceId));
+      return { space, position: String(row.id) };
+    });
   }
 
   async readPage<K extends EntryKind>(page: PageRequest<K>): Promise<readonly Entries[K][]> {

@@ -16,6 +16,10 @@ describeRegistryStore('embedded', async () => {
   const folder = makeFolder();
   return {
     open: () => openSqliteRegistryStore(folder),
+    async change(sql) {
+      using database = new Database(join(folder, 'registry.db'));
+      database.run(sql);
+    },
     destroy: async () => rmSync(folder, { recursive: true, force: true }),
   };
 });
@@ -47,7 +51,7 @@ describe('the registry file', () => {
     expect(statSync(join(path, 'registry.db')).mode & 0o777).toBe(0o600);
   });
 
-  test('gives all Apps as they were written, or fails, whichever byte of it is damaged', async () => {
+  test('gives all Apps as they were written, or as damaged, or fails, whichever byte of it is damaged', async () => {
     const path = join(folder(), 'registry.db');
     const store = openSqliteRegistryStore(dirname(path));
     const sample: Omit<AppRecord, 'appId' | 'algorithms'> = {
@@ -60,8 +64,10 @@ describe('the registry file', () => {
       ...{ keys: { kind: 'url', url: 'https://one.example/jwks' }, createdAt: 1000, updatedAt: 2000 },
       ...{ quotas: { maxBytes: 5, maxNodes: 6 }, spaceQuotas: [], revocations: [] },
     };
-    await store.insert({ ...sample, appId: 'one', algorithms: ['ES256'] });
-    await store.insert({ ...sample, appId: 'two', issuer: 'https://two.example', algorithms: ['EdDSA'] });
+    const one = { appId: 'one', algorithms: ['ES256'] } as const;
+    const two = { appId: 'two', issuer: 'https://two.example', algorithms: ['EdDSA'] } as const;
+    await store.insert({ ...sample, ...one });
+    await store.insert({ ...sample, ...two });
     await store.close();
     const whole = readFileSync(path);
     let refusals = 0;
@@ -75,15 +81,11 @@ describe('the registry file', () => {
         const opened = openSqliteRegistryStore(dirname(path));
         try {
           const found = await opened.readAll();
-          expect(
-            found.map(({ appId, issuer, status, algorithms }) => [appId, issuer, status, algorithms]),
-          ).toEqual([
-            ['one', 'https://one.example', 'suspended', ['ES256']],
-            ['two', 'https://two.example', 'suspended', ['EdDSA']],
-          ]);
-          for (const { audience, tokenLifetimeMsMax } of found) {
-            expect([typeof audience, tokenLifetimeMsMax > 0]).toEqual(['string', true]);
-          }
+          expect(found.length).toBe(2);
+          const believed = found.filter(({ status }) => status !== 'damaged');
+          if (believed.length < found.length) refusals += 1;
+          for (const app of believed)
+            expect(app).toEqual({ ...sample, ...(app.appId === 'one' ? one : two) });
         } finally {
           await opened.close();
         }

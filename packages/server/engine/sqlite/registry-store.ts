@@ -7,7 +7,7 @@ import { PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import type { RegistryStore } from '../../auth/registry-store.ts';
 import { codeOf } from '../../error-code.ts';
 import { EngineRefused } from '../refused.ts';
-import { RowsRegistry } from '../rows/registry.ts';
+import { FIND_UNSUMMED, RowsRegistry } from '../rows/registry.ts';
 import { type RowWork, runNow } from '../rows/work.ts';
 import type { Migration } from '../schema-version.ts';
 import { assertTableSound, assertWholePages, openWriter } from './database.ts';
@@ -15,6 +15,7 @@ import { migrate } from './migrations.ts';
 import schema0001 from './registry-migrations/0001-apps.sql' with { type: 'text' };
 import schema0002 from './registry-migrations/0002-limits.sql' with { type: 'text' };
 import schema0003 from './registry-migrations/0003-commit-quotas.sql' with { type: 'text' };
+import schema0004 from './registry-migrations/0004-sums.sql' with { type: 'text' };
 import type { SqlRow } from './statements.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
@@ -25,6 +26,8 @@ const MIGRATIONS: readonly Migration[] = [
   { sql: schema0001, minCompatible: 1 },
   { sql: schema0002, minCompatible: 1 },
   { sql: schema0003, minCompatible: 1 },
+  // An older build would leave the sums as they were.
+  { sql: schema0004, minCompatible: 4 },
 ];
 
 /**
@@ -80,7 +83,7 @@ function registryOf(database: Database): RegistryStore {
     runNow(work, (sql, values) =>
       database.query<SqlRow, SQLQueryBindings[]>(sql.replaceAll('$', '?')).all(...values),
     );
-  return new RowsRegistry({
+  const registry = new RowsRegistry({
     ...{ words: WORDS, Failure: Error, read, close: () => database.close() },
     transact(work) {
       try {
@@ -96,4 +99,6 @@ function registryOf(database: Database): RegistryStore {
       }
     },
   });
+  if (database.query(FIND_UNSUMMED).get() !== null) registry.seal();
+  return registry;
 }

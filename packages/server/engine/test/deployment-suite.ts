@@ -15,6 +15,8 @@ export interface DeploymentBench {
   readonly metadata: MetadataStore;
   /** what a server does before it serves */
   beginServing(): Promise<void>;
+  /** Past every rule: one loose edge names another Space, one balance another domain, and the Space has another name. */
+  loseNames(): Promise<void>;
   destroy(): Promise<void>;
 }
 
@@ -142,6 +144,14 @@ export function testDeploymentRows(engine: string, open: () => Promise<Deploymen
       expect((await pageAt(9))?.items).toEqual([{ hash: hashAt(1), balance: 3 }]);
       expect((await pageAt(4))?.items).toEqual([{ hash: hashAt(1), balance: -4 }]);
       expect(await pageAt(1)).toBeUndefined();
+    });
+
+    test('rows and a Space whose names are damaged are not passed over', async () => {
+      await bench.rows.write({ space: SPACE, parts: everything() }, 'mark');
+      expect(await bench.rows.findUnreached()).toEqual([]);
+      await bench.loseNames();
+      expect([...(await bench.rows.findUnreached())].sort()).toEqual(['balances', 'loose_edges']);
+      await expect(bench.rows.listSpaces(undefined, 10)).rejects.toThrow(/damaged|contradicts/);
     });
 
     test('a batch that fails leaves nothing, and the next one is taken', async () => {

@@ -10,6 +10,8 @@ import {
 export interface RegistryStoreBench {
   /** Opens one more connection to the same rows, as another process would. */
   open(): RegistryStore | Promise<RegistryStore>;
+  /** By SQL, past every rule. */
+  change(sql: string): Promise<unknown>;
   /** Closes and deletes everything. */
   destroy(): Promise<void>;
 }
@@ -55,6 +57,7 @@ export function describeRegistryStore(engine: string, openBench: () => Promise<R
     testConnections(subject);
     testLimits(subject);
     testStops(subject);
+    testDamage(subject);
   });
 }
 
@@ -276,5 +279,71 @@ function testStops(subject: Subject): void {
     expect(await store.findStoppedAt('app')).toBe(suspendedAt);
     await store.remove('app');
     expect(await store.findStoppedAt('app')).toBeGreaterThan(suspendedAt);
+  });
+}
+
+function testDamage(subject: Subject): void {
+  const readStates = async () => {
+    const store = await subject.bench.open();
+    const states = (await store.readAll()).map(({ appId, status }) => [appId, status]);
+    await store.close();
+    return states;
+  };
+
+  test.each([
+    "UPDATE apps SET issuer = 'https://other.test' WHERE app_id = 'app'",
+    "UPDATE apps SET audience = 'bud' WHERE app_id = 'app'",
+    "UPDATE apps SET status = 'suspended' WHERE app_id = 'app'",
+    "UPDATE apps SET jwks = replace(jwks, 'k', 'j') WHERE app_id = 'app'",
+    "UPDATE apps SET algorithms = 'ES256,none' WHERE app_id = 'app'",
+    'UPDATE apps SET token_lifetime_ms_max = 9007199254740993',
+    "UPDATE quotas SET max_bytes = 9007199254740993 WHERE app_id = 'app'",
+    "UPDATE quotas SET space_id = 'spaze' WHERE space_id = 'space'",
+    "UPDATE revocations SET value = 'b'",
+    'UPDATE revocations SET until = 2000',
+    "UPDATE revocations SET app_id = 'other'",
+    'DELETE FROM revocations',
+  ])('believes nothing of an App of which a row is damaged: %s', async (sql) => {
+    const { store } = subject;
+    await store.insert(appRecord());
+    const other = appRecord({ appId: 'other', issuer: 'https://other-issuer.test' });
+    if (!sql.includes('max = ')) await store.insert(other);
+    await store.setQuotas('app', 'space', { maxBytes: 5 });
+    await store.revoke('app', { claim: 'jti', value: 'a', until: 1000 }, 0);
+    await subject.bench.change(sql);
+    expect((await readStates())[0]).toEqual(['app', 'damaged']);
+    // No change gives what is damaged the sum of what is right.
+    for (const change of [
+      () => store.setStatus('app', 'active', 1),
+      () => store.setQuotas('app', undefined, { maxBytes: 1 }),
+      () => store.revoke('app', { claim: 'sub', value: 'c', until: 1000 }, 0),
+      () => store.liftRevocation('app', 'jti', 'a'),
+    ])
+      await expect((async () => change())()).rejects.toThrow(/"app".* is damaged/);
+    expect(await store.replace(appRecord({ updatedAt: 5 }))).toBe('replaced');
+    expect((await store.readAll())[0]).toEqual(appRecord({ status: 'suspended', updatedAt: 5 }));
+    expect(await store.setStatus('app', 'active', 6)).toBe(true);
+    expect((await readStates())[0]).toEqual(['app', 'active']);
+  });
+
+  test('of an App whose id is damaged, and of others', async () => {
+    const { store } = subject;
+    await store.insert(appRecord());
+    await store.insert(appRecord({ appId: 'other', issuer: 'https://other.test' }));
+    await subject.bench.change("UPDATE apps SET app_id = 'apq' WHERE app_id = 'app'");
+    expect(await readStates()).toEqual([
+      ['apq', 'damaged'],
+      ['other', 'active'],
+    ]);
+    expect(await store.remove('apq')).toBe(true);
+    expect(await readStates()).toEqual([['other', 'active']]);
+  });
+
+  test('an App that is older than sums gets its sum when it is opened', async () => {
+    await subject.store.insert(appRecord());
+    await subject.bench.change('UPDATE apps SET record_sum = NULL');
+    expect(await readStates()).toEqual([['app', 'active']]);
+    await subject.bench.change("UPDATE apps SET audience = 'bud'");
+    expect(await readStates()).toEqual([['app', 'damaged']]);
   });
 }
