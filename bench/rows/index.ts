@@ -14,6 +14,7 @@ import { PUSH_LARGE_ROW } from './push-large.ts';
 import { PUSH_TREE_ROW } from './push-tree.ts';
 import { RENEWAL_ROW } from './renewal.ts';
 import { SCALE_ROW } from './scale.ts';
+import { SCALE_LARGE_ROW } from './scale-large.ts';
 import { SCALEOUT_ROW } from './scaleout.ts';
 import { SCALEOUT_SIZING_ROW } from './scaleout-sizing.ts';
 import { SLOW_DISK_ROW } from './slow-disk.ts';
@@ -42,4 +43,5 @@ export const ROWS: readonly Row[] = [
   SCALEOUT_ROW,
   BULK_SCALEOUT_ROW,
   SCALEOUT_SIZING_ROW,
+  SCALE_LARGE_ROW,
 ];
