@@ -54,7 +54,7 @@ export async function fillLarge(database: SQL, { nodes, commits }: LargeShape): 
       root_ref_count, waiting_touched_at, claim_held_until, held_domain_count, state, inline, collectable, lease_counted,
       content_type, refs, packed)
     SELECT space, ${node('i')}, ${generation(`'of ' || name || i`)}, ${NODE_BYTES}, ${NODE_BYTES + 100}, ${NOW}, ${NOW} + 3600000,
-      CASE WHEN ${isLoose} OR i = 1 THEN 0 WHEN i % ${TWO_EVERY} = 2 THEN 2 ELSE 1 END, ${isRoot}::integer, 0, 0, ${isRoot}::integer,
+      CASE WHEN ${isLoose} OR i IN (1, nodes) THEN 0 WHEN i % ${TWO_EVERY} = 2 THEN 2 ELSE 1 END, ${isRoot}::integer, 0, 0, ${isRoot}::integer,
       1, false, ${isLoose}, true, 'application/octet-stream',
       CASE WHEN ${isLoose} OR i + 2 > nodes THEN '' WHEN i % ${TWO_EVERY} = 1 THEN ${next('i')} || ${next('i')} ELSE ${next('i')} END, true
     FROM ${each} ORDER BY ${node('i')}`);
