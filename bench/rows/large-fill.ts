@@ -55,7 +55,7 @@ export async function fillLarge(database: SQL, { nodes, commits }: LargeShape): 
       content_type, refs, packed)
     SELECT space, ${node('i')}, ${generation(`'of ' || name || i`)}, ${NODE_BYTES}, ${NODE_BYTES + 100}, ${NOW}, ${NOW} + 3600000,
       CASE WHEN ${isLoose} OR i IN (1, nodes) THEN 0 WHEN i % ${TWO_EVERY} = 2 THEN 2 ELSE 1 END, ${isRoot}::integer, 0, 0, ${isRoot}::integer,
-      1, false, ${isLoose}, true, 'application/octet-stream',
+      1, false, ${isLoose} OR i = nodes, true, 'application/octet-stream',
       CASE WHEN ${isLoose} OR i + 2 > nodes THEN '' WHEN i % ${TWO_EVERY} = 1 THEN ${next('i')} || ${next('i')} ELSE ${next('i')} END, true
     FROM ${each} ORDER BY ${node('i')}`);
   await database.unsafe(`INSERT INTO contents (space, generation, canonical_size, url_expires_at, integrity, pack, pack_offset,

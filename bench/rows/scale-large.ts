@@ -8,7 +8,6 @@ import { openPostgres } from '../../packages/server/engine/postgres/open-postgre
 import { parsePostgresUrl } from '../../packages/server/engine/postgres-url.ts';
 import { type PostgresServer, startPostgres } from '../../test/support/postgres-server.ts';
 import type { Bench, Row, RowResult } from '../bench.ts';
-import { interleave } from '../bench.ts';
 import { median } from '../stats.ts';
 import { COUNTED_APP, DOMAIN, fillLarge, fillSpacesOfApp, LARGE_SPACE, TINY_SPACE } from './large-fill.ts';
 
@@ -28,7 +27,10 @@ interface Side {
 
 async function runScaleLargeRow(bench: Bench): Promise<readonly RowResult[]> {
   const large = bench.quick ? 4_000 : bench.scaleNodes.large;
-  const settings = { shared_buffers: '1GB', max_wal_size: '8GB', checkpoint_timeout: '1h' };
+  const settings = {
+    ...{ shared_buffers: '1GB', full_page_writes: 'on' },
+    ...{ max_wal_size: '8GB', checkpoint_timeout: '1h' },
+  };
   const postgres = await startPostgres({ durable: false, settings });
   try {
     const sides = [
@@ -75,13 +77,12 @@ const commitsOf = (nodes: number): number => Math.round(nodes / 5);
 async function measure(bench: Bench, small: Side, large: Side): Promise<RowResult[]> {
   const results: RowResult[] = [];
   for (const [name, operate] of OPERATIONS) {
-    const at = (side: Side) => () => timePerCall(bench, () => operate(side, LARGE_SPACE, side.nodes / 2));
-    const { a, b } = await interleave(bench, at(large), at(small));
-    results.push(resultOf(`scale-large-${name}`, `${name} among ${large.nodes} nodes`, [a, b], 1.2));
+    const at = (side: Side) => () => operate(side, LARGE_SPACE, side.nodes / 2);
+    const times = await timeInTurn(bench, at(large), at(small));
+    results.push(resultOf(`scale-large-${name}`, `${name} among ${large.nodes} nodes`, times, 1.2));
   }
-  const inSpace = (space: Space, nodes: number) => () =>
-    timePerCall(bench, () => commit(large, space, nodes));
-  const busy = await interleave(
+  const inSpace = (space: Space, nodes: number) => () => commit(large, space, nodes);
+  const busy = await timeInTurn(
     bench,
     inSpace(LARGE_SPACE, large.nodes / 2),
     inSpace(TINY_SPACE, TINY_NODES),
@@ -89,7 +90,7 @@ async function measure(bench: Bench, small: Side, large: Side): Promise<RowResul
   const commits = `a commit in a Space of ${commitsOf(large.nodes)} commits, against one of a few`;
   return [
     ...results,
-    resultOf('scale-large-busy', commits, [busy.a, busy.b], 1.3),
+    resultOf('scale-large-busy', commits, busy, 1.3),
     await measureTotals(bench, large),
     await measureRenewals(bench, large),
   ];
@@ -117,16 +118,26 @@ function commit({ store }: Side, space: Space, nodes: number): Promise<unknown> 
   return store.transact(space, commitRootRefs, { ...reads, deltas: [1], payloadDigest }, reads);
 }
 
-/** ms, the median of what one caller meets */
-async function timePerCall(bench: Bench, call: () => Promise<unknown>): Promise<number> {
-  const times: number[] = [];
-  const until = performance.now() + bench.seconds * 1_000;
-  while (performance.now() < until || times.length < CALLS_MIN) {
-    const from = performance.now();
-    await call();
-    times.push(performance.now() - from);
+/** ms, medians of each round. One call of each in turn: both meet the same machine. */
+async function timeInTurn(
+  bench: Bench,
+  ...calls: readonly (() => Promise<unknown>)[]
+): Promise<readonly [number[], number[]]> {
+  const medians: [number[], number[]] = [[], []];
+  for (let round = 0; round <= bench.rounds; round += 1) {
+    const times: [number[], number[]] = [[], []];
+    const until = performance.now() + bench.seconds * 2_000;
+    while (performance.now() < until || times[0].length < CALLS_MIN) {
+      for (const [index, call] of calls.entries()) {
+        const from = performance.now();
+        await call();
+        times[index]?.push(performance.now() - from);
+      }
+    }
+    // The first warms up.
+    if (round > 0) for (const index of calls.keys()) medians[index]?.push(median(times[index] as number[]));
   }
-  return median(times);
+  return medians;
 }
 
 async function measureTotals(bench: Bench, { database, store }: Side): Promise<RowResult> {
@@ -136,9 +147,7 @@ async function measureTotals(bench: Bench, { database, store }: Side): Promise<R
   const from = performance.now();
   await store.readAppTotals(COUNTED_APP);
   const firstMs = performance.now() - from;
-  const values: number[] = [];
-  for (let round = 0; round < bench.rounds; round += 1)
-    values.push(await timePerCall(bench, () => store.readAppTotals(COUNTED_APP)));
+  const [values] = await timeInTurn(bench, () => store.readAppTotals(COUNTED_APP));
   const notes = [`the first time, when they are counted: ${Math.round(firstMs)} ms`];
   return ownValue('scale-large-app', `the totals of an App of ${spaces} Spaces`, ['ms', values, 5], notes);
 }
