@@ -1,6 +1,7 @@
 /** `holdfast gateway cache` killed under writes, beside another one on the same name, and while the server starts again. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { endGateway, type GatewayProcess, startGateway } from './support/gateway-process.ts';
+import { startTcpProxy } from './support/tcp-proxy.ts';
 import { TreeCommands } from './support/tree-commands.ts';
 
 const SPACE = 'cache-killed';
@@ -51,4 +52,34 @@ test('kill -9 under writes leaves exactly what was answered, and what another ga
   for (const [key, body] of answered)
     expect(await (await fetch(`${url}${key}`, { headers })).text()).toBe(body);
   expect(await endGateway(other)).toBe(0);
+});
+
+test('while the server starts again requests get 503, and what was answered stays', async () => {
+  const portOf = () => Number(new URL(commands.running.server.url).port);
+  const target = { port: portOf() };
+  const proxy = await startTcpProxy(target);
+  const environment = commands.environment('restarted', `http://${proxy.address}`);
+  const door = await startGateway(environment, 'cache');
+  const { url, headers } = door;
+  const put = async (key: string) =>
+    (await fetch(`${url}${key}`, { method: 'PUT', headers, body: key })).status;
+  const answered: string[] = [];
+  let isUp = false;
+  expect(await put('first')).toBe(201);
+  const restarting = commands.running.restart('SIGKILL').then(() => {
+    target.port = portOf();
+    isUp = true;
+  });
+  for (let round = 0; round < ROUNDS_MAX; round += 1) {
+    const key = `k${round}`;
+    const status = await put(key);
+    expect([201, 503]).toContain(status);
+    if (status === 201) answered.push(key);
+    if (status === 201 && isUp) break;
+  }
+  await restarting;
+  for (const key of ['first', ...answered])
+    expect(await (await fetch(`${url}${key}`, { headers })).text()).toBe(key);
+  expect(await endGateway(door)).toBe(0);
+  await proxy.close();
 });

@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
   CHUNK_BYTES_MAX,
+  CHUNK_BYTES_MIN,
   type Hash,
   Semaphore,
   type TreeItem,
@@ -11,9 +12,12 @@ import { DoorError } from './door.ts';
 
 /** On their way to all clients, so that memory stays bounded however many there are. */
 const SENDING_BYTES_MAX = 16 * 1024 * 1024;
+/** Of these, on their way here: they are in memory several times until they are verified. */
+const READING_BYTES_MAX = 8 * 1024 * 1024;
 /** A client that takes nothing for so long must not keep others waiting. */
 const SILENCE_MS_MAX = 60_000;
 const sending = new Semaphore(SENDING_BYTES_MAX);
+const reading = new Semaphore(READING_BYTES_MAX);
 
 export interface SentFile {
   readonly tree: TreeReader;
@@ -59,15 +63,15 @@ export async function sendFile(
   }
   const shown = { start: start + skipped, end: end + skipped };
   // A piece is its whole chunk in memory; only a reader that is alone reads ahead.
-  const weight = Math.min(item.bytes, CHUNK_BYTES_MAX);
+  const weight = item.bytes <= CHUNK_BYTES_MIN ? 0 : Math.min(item.bytes, CHUNK_BYTES_MAX);
   const readAheadNodes = sendingCount === 0 ? undefined : 0;
   const pieces = tree.readFile(item, { range: shown, readAheadNodes });
   sendingCount += 1;
   try {
     for (let isFirst = true; ; isFirst = false) {
-      const release = await sending.take(weight);
+      const release = await take(sending, weight);
       try {
-        const { done, value } = await pieces.next();
+        const { done, value } = await readPiece(pieces, weight);
         // Only now it is known that the server answers.
         if (isFirst) writeHead();
         if (done) break;
@@ -84,6 +88,23 @@ export async function sendFile(
 }
 
 let sendingCount = 0;
+
+/** A small file waits for no large one. */
+async function take(semaphore: Semaphore, weight: number): Promise<() => void> {
+  return weight === 0 ? () => undefined : semaphore.take(weight);
+}
+
+async function readPiece(
+  pieces: AsyncGenerator<Uint8Array, void, undefined>,
+  weight: number,
+): Promise<IteratorResult<Uint8Array, void>> {
+  const release = await take(reading, weight);
+  try {
+    return await pieces.next();
+  } finally {
+    release();
+  }
+}
 
 /** Rejects with DoorError when the client goes, or takes nothing for too long. */
 async function drained(response: ServerResponse): Promise<void> {

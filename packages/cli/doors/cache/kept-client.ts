@@ -21,6 +21,8 @@ const REF_OVERHEAD_BYTES = 96;
 
 export function createKeptClient(client: Client): Client {
   const kept = new Kept<StoredNode>(KEPT_BYTES_MAX);
+  /** on their way: many ask for one folder at once */
+  const coming = new Map<Hash, Promise<StoredNode>>();
   const keep = (hash: Hash, contentType: string, refs: readonly Hash[], content: Uint8Array): void => {
     if (contentType === FILE_CONTENT_TYPE || contentType === CHUNK_CONTENT_TYPE) return;
     // A view would keep the whole answer that it came in.
@@ -62,9 +64,11 @@ export function createKeptClient(client: Client): Client {
       readNodes,
     },
     async getNode(hash, options) {
-      const known = kept.find(hash);
+      const known = kept.find(hash) ?? coming.get(hash);
       if (known !== undefined) return known;
-      const node = await client.getNode(hash, options);
+      const reading = client.getNode(hash, options).finally(() => coming.delete(hash));
+      coming.set(hash, reading);
+      const node = await reading;
       keep(hash, node.metadata.contentType, node.metadata.refs, node.content);
       return node;
     },

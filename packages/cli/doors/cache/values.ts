@@ -45,7 +45,7 @@ export class Values {
     if (length !== undefined && length <= CHUNK_BYTES_MIN - head.length) {
       const body = await readBody(request, length);
       if (sha256 !== undefined) check(createHash('sha256').update(body).digest('hex'));
-      const bytes = Buffer.concat([head, body]);
+      const bytes = head.length === 0 ? body : Buffer.concat([head, body]);
       return { bytes: bytes.length, set: (path) => ({ op: 'set', path, bytes }) };
     }
     const hash = sha256 === undefined ? undefined : createHash('sha256');
