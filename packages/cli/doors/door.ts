@@ -240,7 +240,9 @@ async function listen(server: Server, { host, port }: ListenAddress): Promise<vo
       const isTaken = error.code === 'EADDRINUSE';
       reject(
         new CliError(
-          `${host}:${port} ${isTaken ? 'is taken; choose another --listen' : `cannot be listened on: ${error.message}`}`,
+          isTaken
+            ? `${host}:${port} is taken; choose another --listen`
+            : `cannot listen on ${host}:${port}: ${error.message}`,
         ),
       );
     });
