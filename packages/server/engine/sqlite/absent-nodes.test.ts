@@ -18,6 +18,16 @@ test('of many hashes exactly those without a row are absent, whatever the last s
   }
 });
 
+test('where most hashes have a row, one statement is enough', () => {
+  let asked = 0;
+  const find = (_: number, some: readonly Uint8Array[]) => {
+    asked += 1;
+    return some.slice(1).map((hash) => ({ hash }));
+  };
+  const hashes = Array.from({ length: 100 }, (_, index) => hashAt(index));
+  expect([[...findAbsent(find, 7, hashes)], asked]).toEqual([hashes.slice(0, 1), 1]);
+});
+
 test('few hashes are not asked for together', () => {
   const find = () => {
     throw new Error('nothing is asked');
