@@ -6,7 +6,7 @@ import { CHECKOUT_HOLDFAST } from './holdfast-command.ts';
 import { ROOT } from './server-process.ts';
 
 /** Only ends what hangs. */
-const COMMAND_MS_MAX = 120_000;
+const COMMAND_MS_MAX = 270_000;
 
 /** Seeks the program, and installs it at need. False: this machine lets nobody mount, which is said. */
 export async function ensureFuse(folder: string): Promise<boolean> {
