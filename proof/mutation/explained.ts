@@ -11,6 +11,8 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
   "packages/server/core/edges.ts: assertCount(childRefCount, 'childRefCount'); [0]": SUM_COMES_FIRST,
   "packages/server/core/edges.ts: assertCount(left, 'a count of loose edges'); [0]": SUM_COMES_FIRST,
   "packages/server/core/edges.ts: assertCount(left, 'childRefCount'); [0]": SUM_COMES_FIRST,
+  'packages/server/core/lease-node.ts: if (renewed === undefined) return anew(); [0]':
+    'It saves a turn of the event loop.',
   'packages/server/core/lease-renewal.ts: if (isSameLease(lease, node)) return lease; [0]':
     'It saves a write that changes nothing.',
   'packages/server/core/packs/compact-packs.ts: if (last === undefined || rows.length < BATCH_RECORDS_MAX) return live; [1]':

@@ -5,7 +5,7 @@ import { databasePath } from '../../../test/support/embedded-files.ts';
 import { claimCandidates } from './collection.ts';
 import { getUsage } from './get-usage.ts';
 import { listRootRefs } from './list-root-refs.ts';
-import { purgeSpace } from './purge-space.ts';
+import { purgeSpace, takeRootRefs } from './purge-space.ts';
 import { CoreWorld, failureOf, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-fixture.ts';
 import { updateRootRefs } from './update-root-refs.ts';
 
@@ -101,6 +101,15 @@ test('a purge leaves no row of commits', async () => {
   } finally {
     database.close();
   }
+});
+
+test('root refs of the nodes that are named go alone', async () => {
+  const [one, other] = [smallNode(1), smallNode(2)];
+  await world.publish(one, other);
+  for (const node of [one, other]) await commit('d', node.hash, 1);
+  await world.core.metadata.transact(SPACE, takeRootRefs, { limit: 1, hashes: [one.hash] });
+  const { items } = await listRootRefs(world.core, SPACE, 'd', { limit: 9, cursor: undefined });
+  expect(items.map(({ hash }) => hash)).toEqual([other.hash]);
 });
 
 test('nodes that a killed collection had claimed are purged too', async () => {
