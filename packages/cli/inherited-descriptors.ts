@@ -4,7 +4,7 @@
  * it, and closes all other descriptors when the program is replaced.
  */
 import { ptr } from 'bun:ffi';
-import { fstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { constants, fstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { seekSystemFunctions } from '@holdfast/files/system-library';
 
@@ -13,10 +13,7 @@ const STANDARD_STREAMS = [0, 1, 2] as const;
 const F_SETFD = 2;
 const F_GETFL = 3;
 const F_SETFL = 4;
-const O_RDWR = 0o2;
 const O_ACCMODE = 0o3;
-const O_NOCTTY = 0o400;
-const O_NONBLOCK = 0o4000;
 const O_CLOEXEC = 0o2000000;
 /** Descriptors that the runtime opens for itself. All others that are open when the process starts were inherited. */
 const OWN_KIND = 'anon_inode:';
@@ -121,7 +118,7 @@ function openAnew(system: System, descriptor: number): boolean {
   const flags = system.fcntl(descriptor, F_GETFL, 0);
   if (flags === -1) return false;
   // A pipe whose other end is gone would be waited for.
-  const wanted = (flags & O_ACCMODE) | O_NOCTTY | O_NONBLOCK | O_CLOEXEC;
+  const wanted = (flags & O_ACCMODE) | constants.O_NOCTTY | constants.O_NONBLOCK | O_CLOEXEC;
   const own = system.open(toCString(`/proc/self/fd/${descriptor}`), wanted);
   if (own === -1) return false;
   system.fcntl(own, F_SETFL, flags);
@@ -138,7 +135,7 @@ export function isStdoutMissing(): boolean {
   try {
     const flags = /^flags:\s*(\d+)$/m.exec(readFileSync('/proc/self/fdinfo/1', 'latin1'))?.[1] ?? '0';
     const access = Number.parseInt(flags, 8) & O_ACCMODE;
-    return access === O_RDWR && readlinkSync('/proc/self/fd/1') === '/dev/null';
+    return access === constants.O_RDWR && readlinkSync('/proc/self/fd/1') === '/dev/null';
   } catch {
     // Without /proc it is not known to be.
     return false;

@@ -5,7 +5,7 @@ import { describeFileError } from './files.ts';
 import { saying } from './progress/waits.ts';
 
 /** A node is put together in memory. Far above the default limit of servers, well below what makes this process fail. */
-const INPUT_BYTES_MAX = 1024 * 1024 * 1024;
+export const INPUT_BYTES_MAX = 1024 * 1024 * 1024;
 
 /** All bytes of `path`, or of stdin for `-`. Throws CliError. */
 export async function readInput(path: string): Promise<Uint8Array> {

@@ -2,6 +2,8 @@
 import {
   DATA_DIR_DEFAULT,
   formatDuration,
+  type Hash,
+  isHash,
   isPathId,
   isRefDomain,
   LEASE_DURATION_MS_MAX,
@@ -38,6 +40,11 @@ export function metadataOption(): Option {
 
 export function jsonOption(): Option {
   return new Option('--json', 'print the result as JSON');
+}
+
+/** `--quiet` of a job that shows its progress. */
+export function quietOption(description = 'show warnings and errors only'): Option {
+  return new Option('--quiet', description);
 }
 
 /** Any text but none. */
@@ -77,6 +84,24 @@ export function parseSizeValue(min: number, max: number): (text: string) => numb
 /** `none` lifts a limit. */
 export function orNone(parse: (text: string) => number): (text: string) => number | 'none' {
   return (text) => (text === 'none' ? text : parse(text));
+}
+
+/** A whole number from 1 on. */
+export function parsePositiveValue(max = Number.POSITIVE_INFINITY): (text: string) => number {
+  return (text) => {
+    const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+    if (count >= 1 && count <= max) return count;
+    throw new InvalidArgumentError(
+      max === Number.POSITIVE_INFINITY
+        ? 'It must be an integer of 1 or more.'
+        : `It must be an integer from 1 to ${max}.`,
+    );
+  };
+}
+
+export function parseHashValue(text: string): Hash {
+  if (isHash(text)) return text;
+  throw new InvalidArgumentError('A hash is 64 lowercase hexadecimal characters.');
 }
 
 /** A whole number from `min` on. */

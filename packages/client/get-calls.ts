@@ -7,7 +7,7 @@ import { OrderedNodes } from './bulk/ordered-nodes.ts';
 import type { BulkNode } from './bulk/read-nodes.ts';
 import { isSharedFailure } from './bulk/shared-failure.ts';
 import { VerificationError } from './errors.ts';
-import { GET_NODES_AT_ONCE_MAX, GET_NODES_IN_BULK_MAX } from './limits.ts';
+import { NODES_AT_ONCE_MAX, NODES_IN_BULK_MAX } from './limits.ts';
 import { mapInOrder } from './map-in-order.ts';
 import type { CallOptions } from './operations.ts';
 import type { VerifiedNode } from './verified-read.ts';
@@ -57,7 +57,7 @@ export async function* getNodes(
   checkOptions(GET_NODES, options);
   for await (const batch of distinctBatches(hashes)) {
     if (!bulk.isOffered || batch.length === 1) {
-      yield* mapInOrder(batch, GET_NODES_AT_ONCE_MAX, (hash) => getNode(hash, options));
+      yield* mapInOrder(batch, NODES_AT_ONCE_MAX, (hash) => getNode(hash, options));
       continue;
     }
     const nodes = new OrderedNodes(bulk.readNodes(batch, options), batch);
@@ -91,7 +91,7 @@ async function* distinctBatches(
   for await (const hash of hashes) {
     checkHash(GET_NODES, hash, `hash ${position}`);
     position += 1;
-    if (batch.has(hash) || batch.size === GET_NODES_IN_BULK_MAX) {
+    if (batch.has(hash) || batch.size === NODES_IN_BULK_MAX) {
       yield [...batch];
       batch = new Set();
     }

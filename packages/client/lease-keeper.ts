@@ -18,10 +18,10 @@ import { CasError } from './errors.ts';
 import {
   KEEPER_CLOCK_TOLERANCE_MS,
   KEEPER_CONCURRENCY_DEFAULT,
-  KEEPER_LEASE_DURATION_MS_DEFAULT,
   KEEPER_RETRY_MS_BASE,
   KEEPER_RETRY_MS_MAX,
   KEEPER_TICK_MS,
+  LEASE_DURATION_MS_DEFAULT,
 } from './limits.ts';
 
 export type LeaseKeeperEvent =
@@ -112,7 +112,7 @@ class RunningKeeper implements LeaseKeeper {
   #expectedAt: number;
 
   constructor(options: LeaseKeeperOptions) {
-    const wanted = options.leaseDurationMs ?? KEEPER_LEASE_DURATION_MS_DEFAULT;
+    const wanted = options.leaseDurationMs ?? LEASE_DURATION_MS_DEFAULT;
     this.#client = options.client;
     this.#leaseDurationMs = Math.min(
       LEASE_DURATION_MS_MAX,

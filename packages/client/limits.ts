@@ -56,8 +56,8 @@ export const PUT_ROUNDS_MAX = 6;
 /** How often bytes that were damaged on the way are sent again. */
 export const DAMAGED_UPLOADS_MAX = 2;
 
-/** The lease that `putNode` asks for when not told. */
-export const PUT_LEASE_DURATION_MS_DEFAULT = 60 * MINUTE_MS;
+/** The lease that `putNode`, a keeper, and a push for nodes below its root ask for when not told. */
+export const LEASE_DURATION_MS_DEFAULT = 60 * MINUTE_MS;
 
 /** Contents that `putNode` reads out of Blobs, and that `putNodes` has on their way, at once. A larger one goes alone. */
 export const PUT_BYTES_IN_MEMORY_MAX = 32 * MIB_BYTES;
@@ -68,12 +68,9 @@ export const PUT_CALLS_MAX = 8_192;
 /** Nodes that overlapping calls of `putNode` put by themselves at once, where they cannot travel together. */
 export const PUTS_ALONE_MAX = 32;
 
-/** Nodes that `getNodes` asks for in one request, or reads at once without Bulk. */
-export const GET_NODES_IN_BULK_MAX = 1_024;
-export const GET_NODES_AT_ONCE_MAX = 8;
-
-/** The lease that a keeper asks for when not told. */
-export const KEEPER_LEASE_DURATION_MS_DEFAULT = 60 * MINUTE_MS;
+/** Nodes that a reader asks for in one request, or at once without Bulk. */
+export const NODES_IN_BULK_MAX = 1_024;
+export const NODES_AT_ONCE_MAX = 8;
 
 /** Renewals of one keeper on their way at once, when not told. */
 export const KEEPER_CONCURRENCY_DEFAULT = 4;

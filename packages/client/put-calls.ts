@@ -5,9 +5,9 @@ import { JoinedPuts } from './bulk/joined-puts.ts';
 import { abortable, type Clock } from './deadline.ts';
 import { hashCanonicalBytes } from './digest.ts';
 import {
+  LEASE_DURATION_MS_DEFAULT,
   PUT_BYTES_IN_MEMORY_MAX,
   PUT_CALLS_MAX,
-  PUT_LEASE_DURATION_MS_DEFAULT,
   PUTS_ALONE_MAX,
 } from './limits.ts';
 import { checkNode, encodeNewNode, type HashedNode, type NewNode } from './new-node.ts';
@@ -130,7 +130,7 @@ export async function putNodes(
 
 function checkPutOptions<Options extends PutOptions>(call: CheckedCall, options: Options) {
   checkOptions(call, options);
-  const { leaseDurationMs = PUT_LEASE_DURATION_MS_DEFAULT, signal } = options;
+  const { leaseDurationMs = LEASE_DURATION_MS_DEFAULT, signal } = options;
   checkLeaseDuration(call, leaseDurationMs);
   return { leaseDurationMs, signal };
 }

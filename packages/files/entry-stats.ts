@@ -1,7 +1,7 @@
 /** The attributes of an entry that a push uses; the `Stats` of the runtime fit too. */
 
 import { constants } from 'node:fs';
-import { NS_PER_MS, SECOND_MS } from '@holdfast/protocol';
+import { BIG_NS_PER_S, NS_PER_MS, SECOND_MS } from '@holdfast/protocol';
 
 const { S_IFMT, S_IFREG, S_IFDIR, S_IFLNK, S_IFIFO, S_IFSOCK, S_IFBLK, S_IFCHR } = constants;
 
@@ -53,7 +53,7 @@ export class EntryStats implements FileStats {
   }
 
   get mtimeNs(): bigint {
-    return BigInt(this.#mtimeSeconds) * 1_000_000_000n + BigInt(this.#mtimeNanoseconds);
+    return BigInt(this.#mtimeSeconds) * BIG_NS_PER_S + BigInt(this.#mtimeNanoseconds);
   }
 
   isFile(): boolean {

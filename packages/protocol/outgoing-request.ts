@@ -31,9 +31,6 @@ function isExcepted(hostname: string, port: string, list = ''): boolean {
   });
 }
 
-/** HTTP's status of proxies only */
-const PROXY_WANTS_USER = 407;
-
 /** The code of an error whose message is what `describeProxyAnswer` or `describeProxyFailure` says. */
 export const PROXY_FAILED = 'ERR_PROXY_FAILED';
 
@@ -52,7 +49,7 @@ export function describeProxyAnswer(
   { status, headers }: ProxyAnswer,
 ): string | undefined {
   const type = headers.get('content-type') ?? '';
-  const isOfHost = type === '' ? status < 500 && status !== PROXY_WANTS_USER : /json|xml/.test(type);
+  const isOfHost = type === '' ? status < 500 && status !== 407 : /json|xml/.test(type);
   const isFailure = status >= 400 && !isOfHost;
   const proxy = isFailure && url.startsWith('http:') ? findProxy(url, variables) : undefined;
   return proxy && `${nameOf(proxy)} answered ${status}: ${adviseOn(status, proxy)}`;
@@ -71,7 +68,7 @@ export function describeProxyFailure(url: string, variables: Variables, error: u
 const nameOf = ({ host, variable }: OutgoingProxy): string => `the proxy ${host} (${variable})`;
 
 function adviseOn(status: number | undefined, { variable }: OutgoingProxy): string {
-  if (status === PROXY_WANTS_USER) return `it wants a user and a password, which stand in ${variable}`;
+  if (status === 407) return `it wants a user and a password, which stand in ${variable}`;
   return 'check it, or name the host in NO_PROXY';
 }
 

@@ -1,6 +1,8 @@
 /** Units of time and size. A quantity with a unit is written as a multiple of one of these. */
 
 export const NS_PER_MS = 1_000_000;
+export const BIG_NS_PER_MS = 1_000_000n;
+export const BIG_NS_PER_S = 1_000_000_000n;
 
 export const SECOND_MS = 1000;
 export const MINUTE_MS = 60 * SECOND_MS;

@@ -1,9 +1,9 @@
 /** `holdfast backup`, `backup check` and `restore`: copies of a data folder that a server can begin with again. */
 import { constants, setPriority } from 'node:os';
-import { DATA_DIR_DEFAULT, formatBytes, formatCount } from '@holdfast/protocol';
+import { DATA_DIR_DEFAULT, DAY_MS, formatBytes, formatCount } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
-import { dataOption, jsonOption, parseDurationValue, withForeignOwner } from '../options.ts';
+import { dataOption, jsonOption, parseDurationValue, quietOption, withForeignOwner } from '../options.ts';
 import { formatTime } from '../progress/format-progress.ts';
 import { nowAndThen } from '../progress/waits.ts';
 import { withServer } from '../server-door.ts';
@@ -22,7 +22,7 @@ interface Flags {
 type BackupVerdict = import('@holdfast/server').BackupVerdict;
 type DamagedNode = BackupVerdict['damagedNodes'][number];
 
-const KEEP_GONE_MS_DEFAULT = 30 * 24 * 60 * 60 * 1000;
+const KEEP_GONE_MS_DEFAULT = 30 * DAY_MS;
 
 const HELP_AFTER = `
 Backs up the data folder of the embedded engine, while a server serves it or not. All that was acknowledged before it began is
@@ -53,7 +53,7 @@ export function registerBackupCommand(program: Command): void {
       ).argParser(parseDurationValue),
     )
     .addOption(jsonOption())
-    .addOption(quietOption())
+    .addOption(quietOption('print no progress'))
     .addHelpText('after', HELP_AFTER)
     .action(runBackup);
   backup
@@ -61,7 +61,7 @@ export function registerBackupCommand(program: Command): void {
     .description('open a backup and prove every byte of it; ends with 1 if anything is damaged')
     .argument('<dir>', 'the folder of the backup')
     .addOption(jsonOption())
-    .addOption(quietOption())
+    .addOption(quietOption('print no progress'))
     .action(runCheck);
 }
 
@@ -75,7 +75,7 @@ export function registerRestoreCommand(program: Command): void {
     .option('--data <dir>', 'the new data folder, missing or empty')
     .addOption(contentOption('put back the objects that this bucket lacks, from the backup of a bucket'))
     .addOption(jsonOption())
-    .addOption(quietOption())
+    .addOption(quietOption('print no progress'))
     .addHelpText(
       'after',
       `
@@ -86,7 +86,6 @@ clients have seen. A restore that was interrupted is begun anew by the same comm
 }
 
 const contentOption = (description: string): Option => new Option('--content <url>', description);
-const quietOption = (): Option => new Option('--quiet', 'print no progress');
 
 async function runBackup(dir: string, flags: Flags): Promise<void> {
   sayWhenInterrupted('the former backup is unchanged; run the same command again');

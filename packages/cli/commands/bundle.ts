@@ -19,8 +19,9 @@ import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection, withJob } from '../connection/space-connection.ts';
 import { describeFileError } from '../files.ts';
+import { INPUT_BYTES_MAX } from '../node-input.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
-import { parseSizeValue } from '../options.ts';
+import { parseSizeValue, quietOption } from '../options.ts';
 import { countOf } from '../progress/format-progress.ts';
 import type { JobContext, JobOptions } from '../progress/run-job.ts';
 import { NOTHING_CHANGED } from '../terminal/interruption.ts';
@@ -28,20 +29,13 @@ import { printJson, printLine, printNote } from '../terminal/output.ts';
 import { locateHashes } from '../trees/located-trees.ts';
 import { collectLocations, LOCATION_HELP, requireReadable, type TreeLocation } from '../trees/reference.ts';
 
-interface Flags extends ConnectionFlags {
-  readonly quiet?: true;
-}
-
 export function registerBundleCommand(program: Command): void {
   const bundle = program.command('bundle').description('nodes and all below them as one CAR file');
   registerCreate(bundle);
   registerImport(bundle);
 }
 
-/** A node is held in memory while it is uploaded; more than this would make the process fail instead. */
-const NODE_BYTES_LIMIT = 1024 * 1024 * 1024;
-
-interface CreateFlags extends Flags {
+interface CreateFlags extends ConnectionFlags {
   readonly out?: string;
 }
 
@@ -60,7 +54,7 @@ function registerCreate(bundle: Command): void {
     .description('write nodes and all below them as a CAR file')
     .argument('<locations...>', LOCATION_HELP, collectLocations)
     .option('--out <file>', 'write here instead of stdout')
-    .option('--quiet', 'show warnings and errors only');
+    .addOption(quietOption());
   withConnection(command, CREATE_HELP).action(create);
 }
 
@@ -94,7 +88,7 @@ async function create(locations: readonly TreeLocation[], flags: CreateFlags): P
   if (json) printJson({ roots: roots.map(describeRoot), ...written, file: out });
 }
 
-interface ImportFlags extends Flags {
+interface ImportFlags extends ConnectionFlags {
   readonly check?: true;
   readonly maxNodeBytes?: number;
 }
@@ -117,9 +111,9 @@ function registerImport(bundle: Command): void {
     .option(
       '--max-node-bytes <size>',
       'the largest node taken (default: 64MiB)',
-      parseSizeValue(1, NODE_BYTES_LIMIT),
+      parseSizeValue(1, INPUT_BYTES_MAX),
     )
-    .option('--quiet', 'print the roots only');
+    .addOption(quietOption('print the roots only'));
   withConnection(command, IMPORT_HELP).action(importFile);
 }
 
@@ -204,7 +198,7 @@ function toWeb(stream: Readable): ReadableStream<Uint8Array> {
 
 /** Does `work` under a view of its own, with patience with the network. Throws CliError for what is wrong with a bundle. */
 async function runBundleJob<T>(
-  job: JobOptions & { readonly flags: Flags },
+  job: JobOptions & { readonly flags: ConnectionFlags },
   work: (client: Client, context: JobContext) => Promise<T>,
 ): Promise<T> {
   try {

@@ -3,6 +3,7 @@ import { formatCount } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
+import { quietOption } from '../options.ts';
 import { countOf } from '../progress/format-progress.ts';
 import { printable, printJson, printLine, printNote } from '../terminal/output.ts';
 
@@ -33,7 +34,7 @@ export function registerCheckCommand(program: Command): void {
     .addOption(
       new Option('--rehash <share>', 'also read the bytes: all, or a part such as 10%').argParser(parseShare),
     )
-    .option('--quiet', 'print no progress')
+    .addOption(quietOption('print no progress'))
     .addHelpText('after', HELP_AFTER);
   withOperator(command).action(async (options: CheckOptions) => {
     const { repair, rehash } = options;

@@ -9,6 +9,7 @@ import {
   withJob,
   withSecondClient,
 } from '../connection/space-connection.ts';
+import { quietOption } from '../options.ts';
 import { countOf } from '../progress/format-progress.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
 import { findWanted } from '../trees/copied-snapshots.ts';
@@ -21,7 +22,6 @@ interface Flags extends ConnectionFlags {
   readonly as?: string;
   readonly all?: true;
   readonly prune?: true;
-  readonly quiet?: true;
 }
 
 const HELP = `
@@ -46,7 +46,7 @@ export function registerCopyCommand(program: Command): void {
     .option('--as <name>', 'keep the one LOCATION under this name', parseNameValue)
     .option('--all', 'every snapshot of every name')
     .option('--prune', 'with --all: take away copies that the source does not list any more')
-    .option('--quiet', 'show warnings and errors only');
+    .addOption(quietOption());
   withConnection(command, HELP).action(copy);
 }
 

@@ -10,7 +10,7 @@ import {
   type Snapshot,
   unforgetSnapshot,
 } from '@holdfast/client/internal';
-import { formatBytes, isHash } from '@holdfast/protocol';
+import { formatBytes } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import {
@@ -19,7 +19,7 @@ import {
   withConnection,
   withShortJob,
 } from '../connection/space-connection.ts';
-import { parseDurationValue } from '../options.ts';
+import { parseDurationValue, parseHashValue, parsePositiveValue } from '../options.ts';
 import { countOf } from '../progress/format-progress.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
 import { printJson, printLine, printNote, printTable } from '../terminal/output.ts';
@@ -73,11 +73,23 @@ export function registerForgetCommand(program: Command): void {
         'keepMonthly',
       ]),
     )
-    .option('--keep-last <n>', 'keep the newest N', parseCount)
+    .option('--keep-last <n>', 'keep the newest N', parsePositiveValue())
     .option('--keep-within <duration>', 'keep what is not older than this', parseDurationValue)
-    .option('--keep-daily <n>', 'keep the newest snapshot of each day, for this many days', parseCount)
-    .option('--keep-weekly <n>', 'keep the newest snapshot of each week, for this many weeks', parseCount)
-    .option('--keep-monthly <n>', 'keep the newest snapshot of each month, for this many months', parseCount)
+    .option(
+      '--keep-daily <n>',
+      'keep the newest snapshot of each day, for this many days',
+      parsePositiveValue(),
+    )
+    .option(
+      '--keep-weekly <n>',
+      'keep the newest snapshot of each week, for this many weeks',
+      parsePositiveValue(),
+    )
+    .option(
+      '--keep-monthly <n>',
+      'keep the newest snapshot of each month, for this many months',
+      parsePositiveValue(),
+    )
     .option('--dry-run', 'only say what would be forgotten');
   withConnection(command, HELP).action(forget);
 }
@@ -202,7 +214,7 @@ export function registerUnforgetCommand(program: Command): void {
     .command('unforget')
     .description('take a forgotten snapshot back')
     .argument('<id>', 'the snapshot; 8 digits suffice', parseIdValue)
-    .option('--from <catalog>', 'look in this list too, by its hash', parseCatalog);
+    .option('--from <catalog>', 'look in this list too, by its hash', parseHashValue);
   withConnection(command, UNFORGET_HELP).action(unforget);
 }
 
@@ -223,15 +235,4 @@ async function unforget(id: string, flags: UnforgetFlags): Promise<void> {
 
 function describeUnforgotten({ name, id }: Snapshot, isChanged: boolean): string {
   return isChanged ? `${name}@${id} is kept again` : `${name}@${id} was never forgotten`;
-}
-
-function parseCount(text: string): number {
-  const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
-  if (count >= 1) return count;
-  throw new InvalidArgumentError('It must be an integer of 1 or more.');
-}
-
-function parseCatalog(text: string): Hash {
-  if (!isHash(text)) throw new InvalidArgumentError('A hash is 64 lowercase hexadecimal characters.');
-  return text;
 }

@@ -1,12 +1,13 @@
 /** `holdfast gc`: collection passes. */
 import type { Client, GcResult } from '@holdfast/client/internal';
 import { formatBytes, formatCount, GC_NODES_DEFAULT, GC_NODES_MAX } from '@holdfast/protocol';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { printCollected } from '../collected.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
 import { noteIfUnknown } from '../known-spaces.ts';
 import { type OperatorOptions, runOperation, withOperatorPlace } from '../operator-call.ts';
+import { parsePositiveValue } from '../options.ts';
 import { sayWhenInterrupted } from '../terminal/interruption.ts';
 import { printJson, printLine } from '../terminal/output.ts';
 
@@ -41,7 +42,7 @@ export function registerGcCommand(program: Command): void {
     .option(
       '--max-nodes <n>',
       `candidates per pass, up to ${GC_NODES_MAX} (default: ${GC_NODES_DEFAULT})`,
-      parseMaxNodes,
+      parsePositiveValue(GC_NODES_MAX),
     )
     .option('--all', 'repeat until nothing is left to collect')
     .option('--plan', 'for operators: say what a pass would delete, and delete nothing');
@@ -97,10 +98,4 @@ async function collect(client: Client, flags: GcFlags): Promise<GcResult> {
     // A pass that deleted nothing found only what has become kept again meanwhile.
     if (pass.examined < maxNodes || pass.deleted === 0) return total;
   }
-}
-
-function parseMaxNodes(text: string): number {
-  const maxNodes = /^\d{1,6}$/.test(text) ? Number(text) : 0;
-  if (maxNodes >= 1 && maxNodes <= GC_NODES_MAX) return maxNodes;
-  throw new InvalidArgumentError(`It must be an integer from 1 to ${GC_NODES_MAX}.`);
 }

@@ -5,7 +5,7 @@ import { formatCount } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
-import { withForeignOwner } from '../options.ts';
+import { quietOption, withForeignOwner } from '../options.ts';
 import { formatTime } from '../progress/format-progress.ts';
 import { runShortJob, stderrOutput } from '../progress/run-job.ts';
 import { describeDeployment, TransferView } from '../progress/transfer-view.ts';
@@ -54,7 +54,7 @@ export function registerMigrateCommand(program: Command): void {
     .addOption(new Option('--to-file <file>', 'file that holds the place alone').conflicts('to'))
     .option('--dry-run', 'only say what would be copied')
     .option('--json', 'print the result as JSON, and events on stderr')
-    .option('--quiet', 'print no progress')
+    .addOption(quietOption('print no progress'))
     .addHelpText('after', HELP_AFTER)
     .action(runMigrate);
 }

@@ -7,19 +7,13 @@ import {
   type ProgressReporter,
   watchStream,
 } from '@holdfast/client/internal';
-import {
-  CONTENT_TYPE_BYTES_MAX,
-  encodeNode,
-  formatDuration,
-  isHash,
-  NODE_REFS_MAX,
-} from '@holdfast/protocol';
+import { CONTENT_TYPE_BYTES_MAX, encodeNode, formatDuration, NODE_REFS_MAX } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
 import { readInput } from '../node-input.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
-import { findLeaseWarning, jsonOption, parseDurationValue } from '../options.ts';
+import { findLeaseWarning, jsonOption, parseDurationValue, parseHashValue } from '../options.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
 import { printable, printJson, printLine, printNote } from '../terminal/output.ts';
 import { locateHashes } from '../trees/located-trees.ts';
@@ -135,7 +129,6 @@ function registerGet(node: Command): void {
 
 async function getNode(location: TreeLocation, flags: GetFlags): Promise<void> {
   const { range, out, json } = flags;
-  sayWhenInterrupted(NOTHING_CHANGED);
   if (json && out === undefined)
     throw new UsageError('stdout carries the content; with --json give --out FILE too');
   await withNode(location, flags, async (client, hash, progress) => {
@@ -163,7 +156,6 @@ function registerStat(node: Command): void {
     .description('show the metadata and the state of a node')
     .argument('<location>', LOCATION_HELP, parseLocation);
   withConnection(command).action(async (location: TreeLocation, flags: ConnectionFlags) => {
-    sayWhenInterrupted(NOTHING_CHANGED);
     const description = await withNode(location, flags, (client, hash) => client.readMetadata(hash));
     if (flags.json) printJson(description);
     else printDescription(description);
@@ -257,11 +249,6 @@ function leaseOption(flag: string): Option {
   return new Option(flag, 'how long to protect it; the server keeps it within 1m to 24h')
     .argParser(parseDurationValue)
     .default(LEASE_MS_DEFAULT, formatDuration(LEASE_MS_DEFAULT));
-}
-
-function parseHashValue(text: string): Hash {
-  if (!isHash(text)) throw new InvalidArgumentError('A hash is 64 lowercase hexadecimal characters.');
-  return text;
 }
 
 /** Order and duplicates are kept: both are part of the node. */

@@ -5,6 +5,7 @@ import { createFileWriter, pullToPath } from '@holdfast/files';
 import { formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
+import { quietOption } from '../options.ts';
 import { countOf } from '../progress/format-progress.ts';
 import { printJson, printNote } from '../terminal/output.ts';
 import { resolvePath } from '../trees/given-path.ts';
@@ -12,7 +13,6 @@ import { findLocation, runTreeJob } from '../trees/located-trees.ts';
 import { LOCATION_HELP, parseLocation, parseTreePath, type TreeLocation } from '../trees/reference.ts';
 
 interface PullFlags extends ConnectionFlags {
-  readonly quiet?: true;
   readonly force?: true;
   readonly fsync?: true;
   readonly sparse?: true;
@@ -42,7 +42,7 @@ export function registerPullCommand(program: Command): void {
     .option('--force', 'replace files and links that are in the way')
     .option('--fsync', 'safe against power loss at every step: slower')
     .option('--sparse', 'make holes of blocks of zeros: they take no room on the disk')
-    .option('--quiet', 'show warnings and errors only');
+    .addOption(quietOption());
   withConnection(command, HELP).action(pull);
 }
 

@@ -25,7 +25,7 @@ import {
   TreeStateLostError,
 } from '@holdfast/files';
 import { formatBytes, formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { CliError, LeftOutError, UsageError } from '../cli-error.ts';
 import {
   type ConnectionFlags,
@@ -36,7 +36,13 @@ import {
   withConnection,
 } from '../connection/space-connection.ts';
 import { describeFileError, readTextFile } from '../files.ts';
-import { findLeaseWarning, parseDurationValue, parseGivenValue } from '../options.ts';
+import {
+  findLeaseWarning,
+  parseDurationValue,
+  parseGivenValue,
+  parsePositiveValue,
+  quietOption,
+} from '../options.ts';
 import { countOf } from '../progress/format-progress.ts';
 import { type JobContext, runJob } from '../progress/run-job.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
@@ -61,7 +67,6 @@ interface Flags extends ConnectionFlags {
   readonly jobs: number;
   /** false after --no-cache */
   readonly cache: string | false | undefined;
-  readonly quiet?: true;
 }
 
 const JOBS_MAX = 256;
@@ -119,12 +124,12 @@ export function registerPushCommand(program: Command): void {
     .option('--mtime', 'record modification times (a tree with times has another hash)')
     .addOption(
       new Option('--jobs <n>', 'requests at once, at most')
-        .argParser(parseJobs)
+        .argParser(parsePositiveValue(JOBS_MAX))
         .default(PUSH_PARALLEL_MAX_DEFAULT),
     )
     .option('--cache <dir>', 'where hashes are remembered (default: the cache folder of the user)')
     .option('--no-cache', 'hash every file again, whatever is remembered')
-    .option('--quiet', 'show warnings and errors only');
+    .addOption(quietOption());
   withConnection(command, HELP).action(push);
 }
 
@@ -365,10 +370,4 @@ async function readPatterns(files: readonly string[] | undefined): Promise<strin
 
 function collectFiles(file: string, previous: readonly string[] | undefined): readonly string[] {
   return [...(previous ?? []), parseGivenValue(file)];
-}
-
-function parseJobs(text: string): number {
-  const jobs = /^\d{1,3}$/.test(text) ? Number(text) : 0;
-  if (jobs >= 1 && jobs <= JOBS_MAX) return jobs;
-  throw new InvalidArgumentError(`It must be an integer from 1 to ${JOBS_MAX}.`);
 }

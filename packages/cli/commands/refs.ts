@@ -18,7 +18,8 @@ import {
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
-import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
+import { parsePositiveValue } from '../options.ts';
+import { sayWhenInterrupted } from '../terminal/interruption.ts';
 import { printable, printJson, printLine, printNote } from '../terminal/output.ts';
 import { locateHashes } from '../trees/located-trees.ts';
 import { parseLocation, requireReadable, type TreeLocation } from '../trees/reference.ts';
@@ -50,11 +51,10 @@ function registerList(refs: Command): void {
     .option(
       '--limit <n>',
       `per page, 1 to ${ROOT_REFS_PAGE_MAX} (default: ${ROOT_REFS_PAGE_DEFAULT})`,
-      parseLimit,
+      parsePositiveValue(ROOT_REFS_PAGE_MAX),
     )
     .option('--cursor <cursor>', 'the page after the one that gave this cursor');
   withConnection(command, LIST_HELP).action(async (flags: ListFlags) => {
-    sayWhenInterrupted(NOTHING_CHANGED);
     const page = await withClient(flags, (client) =>
       flags.all ? readAll(client, flags) : readPage(client, flags),
     );
@@ -177,12 +177,6 @@ function collectChange(text: string, previous: readonly Change[] | undefined): r
   }
   // Number('-0') is -0, which JSON writes as 0 but equality would tell apart.
   return [...(previous ?? []), { location: parseLocation(location), delta: delta === 0 ? 0 : delta }];
-}
-
-function parseLimit(text: string): number {
-  const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0;
-  if (limit >= 1 && limit <= ROOT_REFS_PAGE_MAX) return limit;
-  throw new InvalidArgumentError(`It must be an integer from 1 to ${ROOT_REFS_PAGE_MAX}.`);
 }
 
 function parseRequestId(text: string): string {

@@ -2,7 +2,7 @@
 import { findSnapshotsOf, readNames, setPinned } from '@holdfast/client/internal';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection, withShortJob } from '../connection/space-connection.ts';
-import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
+import { sayWhenInterrupted } from '../terminal/interruption.ts';
 import { printJson, printLine, printNote, printTable } from '../terminal/output.ts';
 import {
   describeSnapshotCells,
@@ -50,7 +50,6 @@ export function registerSnapshotsCommand(program: Command): void {
 }
 
 async function list(name: string | undefined, flags: ConnectionFlags): Promise<void> {
-  sayWhenInterrupted(NOTHING_CHANGED);
   await requireNamesReader(flags);
   const { snapshots, unreadable } = await withShortJob(flags, async ({ patient: client }, progress) => {
     const names = await readNames(client);

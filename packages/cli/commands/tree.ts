@@ -9,10 +9,11 @@ import {
   walkTree,
 } from '@holdfast/client/internal';
 import { formatBytes } from '@holdfast/protocol';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
+import { parsePositiveValue } from '../options.ts';
 import { countOf } from '../progress/format-progress.ts';
 import { printNote } from '../terminal/output.ts';
 import { describeItem, describeName, findLocation, withSource } from '../trees/located-trees.ts';
@@ -35,7 +36,7 @@ export function registerTreeCommand(program: Command): void {
     .command('tree')
     .description('show a directory of a tree with all below it')
     .argument('<location>', LOCATION_HELP, parseLocation)
-    .option('--depth <n>', 'limit the depth', parseDepth);
+    .option('--depth <n>', 'limit the depth', parsePositiveValue());
   withConnection(command, HELP).action(draw);
 }
 
@@ -78,10 +79,4 @@ function depthOf(path: TreePath): number {
   let depth = 0;
   for (let at: TreePath | undefined = path; at !== undefined; at = at.parent) depth += 1;
   return depth;
-}
-
-function parseDepth(text: string): number {
-  const depth = /^\d{1,6}$/.test(text) ? Number(text) : 0;
-  if (depth >= 1) return depth;
-  throw new InvalidArgumentError('It must be an integer of 1 or more.');
 }

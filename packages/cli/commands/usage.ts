@@ -4,7 +4,6 @@ import type { SpaceUsage } from '@holdfast/client/internal';
 import { formatBytes, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
-import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
 import { printJson, printTable } from '../terminal/output.ts';
 
 const MEANINGS: Readonly<Record<keyof SpaceUsage, string>> = {
@@ -19,7 +18,6 @@ const MEANINGS: Readonly<Record<keyof SpaceUsage, string>> = {
 export function registerUsageCommand(program: Command): void {
   const command = program.command('usage').description('show what a Space holds, exact and current');
   withConnection(command).action(async (flags: ConnectionFlags) => {
-    sayWhenInterrupted(NOTHING_CHANGED);
     const usage = await withClient(flags, (client) => client.getUsage());
     if (flags.json) return printJson(usage);
     const names = Object.keys(MEANINGS) as (keyof SpaceUsage)[];

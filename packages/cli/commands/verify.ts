@@ -5,15 +5,12 @@ import { formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
+import { quietOption } from '../options.ts';
 import { countOf } from '../progress/format-progress.ts';
 import { NOTHING_CHANGED } from '../terminal/interruption.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
 import { describeName, findHash, runTreeJob } from '../trees/located-trees.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../trees/reference.ts';
-
-interface VerifyFlags extends ConnectionFlags {
-  readonly quiet?: true;
-}
 
 /** Faults that are kept for --json; all are counted, and shown as they are found without it. */
 const FAULTS_KEPT_MAX = 10_000;
@@ -32,11 +29,11 @@ export function registerVerifyCommand(program: Command): void {
     .command('verify')
     .description('check every byte of a tree')
     .argument('<location>', LOCATION_HELP, parseLocation)
-    .option('--quiet', 'show only what is wrong');
+    .addOption(quietOption('show only what is wrong'));
   withConnection(command, HELP).action(verify);
 }
 
-async function verify(location: TreeLocation, flags: VerifyFlags): Promise<void> {
+async function verify(location: TreeLocation, flags: ConnectionFlags): Promise<void> {
   const faults: TreeFault[] = [];
   const whenInterrupted = `${NOTHING_CHANGED}; run the same command again: it begins anew`;
   const job = { job: 'verify', subject: location.text, flags, whenInterrupted } as const;

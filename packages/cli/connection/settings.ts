@@ -11,6 +11,8 @@ export interface ConnectionFlags {
   readonly profile?: string;
   /** of every command with a connection, though it says nothing of it */
   readonly json?: true;
+  /** of every job */
+  readonly quiet?: true;
 }
 
 /** A token that the server refused may have been replaced by now. */

@@ -23,6 +23,7 @@ import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { jsonOption, parsePathIdValue } from '../options.ts';
 import { type JobContext, type JobOptions, runJob, runShortJob } from '../progress/run-job.ts';
+import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
 import { explainCasError } from './advice.ts';
 import { fetchOutside, findProxyFailure } from './outgoing-fetch.ts';
 import { parseProfileName } from './profiles.ts';
@@ -36,9 +37,12 @@ The server, App, Space and token come from flags, then from the profile that --p
 HOLDFAST_URL, HOLDFAST_APP, HOLDFAST_SPACE and HOLDFAST_TOKEN, then from the profile of HOLDFAST_PROFILE or the default one
 (holdfast login). A token is never an argument: other users could read it in the list of processes.`;
 
-/** Adds the flags that every client command has; `help` is what the command says of itself. */
+/**
+ * Adds the flags that every client command has; `help` is what the command says of itself. A command that changes something says
+ * by `sayWhenInterrupted` what is kept from then on.
+ */
 export function withConnection(command: Command, help?: string): Command {
-  command.addOption(jsonOption());
+  command.addOption(jsonOption()).hook('preAction', () => sayWhenInterrupted(NOTHING_CHANGED));
   if (help !== undefined) command.addHelpText('after', help);
   return command
     .option('--url <url>', 'address of the server (or HOLDFAST_URL)')

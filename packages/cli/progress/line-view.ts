@@ -15,7 +15,7 @@ import {
   type Stall,
 } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
-import { isSaidWhenQuiet, type ProgressView, type ViewOutput } from './view.ts';
+import { isSaidWhenQuiet, LINE_INTERVAL_MS, type ProgressView, type ViewOutput } from './view.ts';
 
 /** A phase that follows so soon is not worth a line. */
 const PHASE_MS_MIN = 1_000;
@@ -79,7 +79,7 @@ export class LineView implements ProgressView {
     const rates = this.#rates.add(event.at, event);
     const isNewPhase = event.phase !== this.#phase && this.#phase !== undefined;
     this.#phase = event.phase;
-    if (event.at - this.#saidAt < (isNewPhase ? PHASE_MS_MIN : 5_000)) return;
+    if (event.at - this.#saidAt < (isNewPhase ? PHASE_MS_MIN : LINE_INTERVAL_MS)) return;
     this.#saidAt = event.at;
     const parts = [
       describeAmounts(this.#job, event),

@@ -11,7 +11,7 @@ import {
   shortenHashes,
 } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
-import type { ProgressView, ViewOutput } from './view.ts';
+import { COLUMNS_MIN, type ProgressView, type ViewOutput } from './view.ts';
 
 const HIDE_CURSOR = '\u001b[?25l';
 const SHOW_CURSOR = '\u001b[?25h';
@@ -184,7 +184,7 @@ export class LiveView implements ProgressView {
 
   /** A line that wrapped could not be erased. */
   #columns(): number {
-    return Math.max(20, this.#output.columns) - 1;
+    return Math.max(COLUMNS_MIN, this.#output.columns) - 1;
   }
 
   #fit(line: string): string {

@@ -5,7 +5,7 @@ import { printable } from '../terminal/output.ts';
 import { countOf, describeRates, formatTime } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
 import type { ViewOptions } from './progress-view.ts';
-import type { ViewOutput } from './view.ts';
+import { COLUMNS_MIN, LINE_INTERVAL_MS, type ViewOutput } from './view.ts';
 
 type Progress = Extract<TransferEvent, { type: 'progress' }>;
 
@@ -74,7 +74,7 @@ export class TransferView {
     });
     if (this.#isBehind) this.#isBehind = this.#output.jobControl?.isInBackground() === true;
     if (this.#isBehind) return;
-    const columns = Math.max(20, this.#output.columns) - 1;
+    const columns = Math.max(COLUMNS_MIN, this.#output.columns) - 1;
     this.#output.write(`${ERASE_LINE}${printable(line).slice(0, columns)}`);
     this.#isLineOpen = true;
   }
@@ -84,7 +84,7 @@ export class TransferView {
     if (isNewPhase) this.#rates = new JobRates();
     this.#phase = event.phase;
     const rates = describeRates(this.#rates.add(event.at, toSnapshot(event)));
-    const interval = this.#isLive ? 100 : 5_000;
+    const interval = this.#isLive ? 100 : LINE_INTERVAL_MS;
     if (!isNewPhase && event.at - this.#saidAt < interval) return;
     this.#saidAt = event.at;
     const amounts = [describeAmounts(event), rates].filter((part) => part !== '').join(', ');

@@ -27,6 +27,11 @@ export function isSaidWhenQuiet(event: ProgressEvent): boolean {
   return event.type === 'warning';
 }
 
+/** Between two lines that say how far a job is. */
+export const LINE_INTERVAL_MS = 5_000;
+/** A narrower terminal gets lines of this width. */
+export const COLUMNS_MIN = 20;
+
 /** Every event as one line of JSON. */
 export class JsonView implements ProgressView {
   readonly #output: ViewOutput;

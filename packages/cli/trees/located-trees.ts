@@ -22,7 +22,6 @@ import {
   withShortJob,
 } from '../connection/space-connection.ts';
 import type { JobContext, JobOptions } from '../progress/run-job.ts';
-import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
 import { type LocatedTree, locateTrees, requireReadable, type TreeLocation } from './reference.ts';
 
 /**
@@ -38,7 +37,6 @@ export async function withSource<T, const L extends readonly TreeLocation[]>(
     progress: ProgressReporter,
   ) => Promise<T>,
 ): Promise<T> {
-  sayWhenInterrupted(NOTHING_CHANGED);
   await requireReadable(flags, locations);
   try {
     return await withShortJob(flags, async ({ client, patient }, progress) => {

@@ -3,13 +3,10 @@ import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import { OrderedNodes } from '../bulk/ordered-nodes.ts';
 import type { BulkNode } from '../bulk/read-nodes.ts';
 import type { Client } from '../client.ts';
+import { NODES_AT_ONCE_MAX, NODES_IN_BULK_MAX } from '../limits.ts';
 import { mapInOrder } from '../map-in-order.ts';
 import { type LoadedNode, type LoadOptions, loadNode } from './load-node.ts';
 
-/** Nodes that are read at once without Bulk; with HELD_CONTENT_BYTES_MAX each they take at most 32 MiB. */
-const READ_AHEAD_NODES = 8;
-/** Nodes of one request of Bulk. */
-const BULK_NODES_MAX = 1024;
 /** Content of nodes that came before their turn. */
 const EARLY_BYTES_MAX = 8 * 1024 * 1024;
 
@@ -31,14 +28,14 @@ export class NodeLoader {
     upcoming: () => readonly Hash[],
   ): AsyncGenerator<LoadedNode, void, undefined> {
     if (!this.#client.bulk.isOffered) return yield* this.#loadSingly(hashes);
-    for (let start = 0; start < hashes.length; start += BULK_NODES_MAX) {
-      const batch = hashes.slice(start, start + BULK_NODES_MAX);
-      yield* this.#loadBatch(batch, start + BULK_NODES_MAX < hashes.length ? () => [] : upcoming);
+    for (let start = 0; start < hashes.length; start += NODES_IN_BULK_MAX) {
+      const batch = hashes.slice(start, start + NODES_IN_BULK_MAX);
+      yield* this.#loadBatch(batch, start + NODES_IN_BULK_MAX < hashes.length ? () => [] : upcoming);
     }
   }
 
   #loadSingly(hashes: readonly Hash[]): AsyncGenerator<LoadedNode, void, undefined> {
-    return mapInOrder(hashes, READ_AHEAD_NODES, (hash) => loadNode(this.#client, hash, this.#options));
+    return mapInOrder(hashes, NODES_AT_ONCE_MAX, (hash) => loadNode(this.#client, hash, this.#options));
   }
 
   async *#loadBatch(
@@ -70,7 +67,7 @@ export class NodeLoader {
     const asked = new Set<Hash>();
     for (const hash of hashes) {
       if (!this.#early.has(hash)) asked.add(hash);
-      if (asked.size === BULK_NODES_MAX) break;
+      if (asked.size === NODES_IN_BULK_MAX) break;
     }
     return [...asked];
   }

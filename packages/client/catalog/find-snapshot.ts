@@ -3,7 +3,7 @@ import { CatalogError } from './catalog-error.ts';
 import { isSnapshotName, type Snapshot } from './catalog-format.ts';
 
 /** Digits of an id that suffice. */
-const SNAPSHOT_ID_DIGITS_MIN = 8;
+export const PREFIX_DIGITS_MIN = 8;
 const CANDIDATES_NAMED_MAX = 5;
 const ID_PREFIX = /^[0-9a-f]{8,16}$/;
 
@@ -26,7 +26,7 @@ export function checkSnapshotId(idPrefix: string): string {
   if (isSnapshotIdPrefix(idPrefix)) return idPrefix;
   throw new CatalogError(
     'INVALID_ARGUMENT',
-    `${JSON.stringify(idPrefix)} is no id of a snapshot: it has 16 hexadecimal digits, of which ${SNAPSHOT_ID_DIGITS_MIN} suffice`,
+    `${JSON.stringify(idPrefix)} is no id of a snapshot: it has 16 hexadecimal digits, of which ${PREFIX_DIGITS_MIN} suffice`,
   );
 }
 

@@ -7,7 +7,7 @@ import type { Client } from '../client.ts';
 import { type Clock, sleep, systemClock } from '../deadline.ts';
 import { CasError } from '../errors.ts';
 import { findInBulk, getAlone } from '../get-alone.ts';
-import { CATALOGS_BYTES_MAX, ROOT_REFS_HELD_MAX } from '../limits.ts';
+import { CATALOGS_BYTES_MAX, NODES_AT_ONCE_MAX, ROOT_REFS_HELD_MAX } from '../limits.ts';
 import { mapInOrder } from '../map-in-order.ts';
 import type { CallOptions } from '../operations.ts';
 import { planBackoff, RETRY_POLICY_DEFAULT } from '../retry.ts';
@@ -108,7 +108,7 @@ async function readOnce(
   const standing = list.rootRefs.filter(({ refCount }) => refCount > 0);
   // Where nothing but one catalog stands, which is usual, that is one request.
   const isLikely = standing.length === 1;
-  const reads = mapInOrder(standing, 8, async (item) => ({
+  const reads = mapInOrder(standing, NODES_AT_ONCE_MAX, async (item) => ({
     ...item,
     found: await findCatalog(client, item.hash, { ...options, isLikely }),
   }));

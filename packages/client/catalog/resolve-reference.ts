@@ -9,6 +9,7 @@ import {
   isSnapshotIdPrefix,
   joinSome,
   nameSome,
+  PREFIX_DIGITS_MIN,
 } from './find-snapshot.ts';
 import { type CatalogOptions, type CatalogReader, type DomainNames, readNames } from './read-catalogs.ts';
 
@@ -27,7 +28,6 @@ export interface ResolvedReference {
   readonly snapshot: Snapshot | undefined;
 }
 
-const HASH_PREFIX_DIGITS_MIN = 8;
 const HASH_PREFIX = /^[0-9a-f]{8,63}$/;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
@@ -52,7 +52,7 @@ export function parseReference(text: string): TreeReference {
   }
   throw new CatalogError(
     'INVALID_ARGUMENT',
-    `${JSON.stringify(text)} is neither a hash (64 lowercase hexadecimal characters, or the first ${HASH_PREFIX_DIGITS_MIN} or more) nor a name, NAME@DAY or NAME@ID`,
+    `${JSON.stringify(text)} is neither a hash (64 lowercase hexadecimal characters, or the first ${PREFIX_DIGITS_MIN} or more) nor a name, NAME@DAY or NAME@ID`,
   );
 }
 

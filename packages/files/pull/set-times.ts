@@ -3,6 +3,7 @@
  * point, which is exact to a quarter of a microsecond; Bun can call the system itself.
  */
 import { lutimesSync } from 'node:fs';
+import { BIG_NS_PER_S } from '@holdfast/protocol';
 import { seekSystemFunctions } from '../system-library.ts';
 
 interface SystemFunctions {
@@ -12,7 +13,6 @@ interface SystemFunctions {
 /** `utimensat`: paths count from the working folder; a link itself gets the time, not what it points at. */
 const FROM_WORKING_FOLDER = process.platform === 'darwin' ? -2 : -100;
 const NO_FOLLOW = process.platform === 'darwin' ? 0x20 : 0x100;
-const NS_PER_SECOND = 1_000_000_000n;
 /** The largest error of a time in floating point that the runtime then cuts to microseconds. */
 const LOST_NS_MAX = 2_000n;
 
@@ -29,8 +29,8 @@ export function isTime(foundNs: bigint, mtimeNs: bigint): boolean {
 
 /** Sets access and modification time of what stands at `path`, a link itself. Throws what the system says. */
 export function setTimes(path: Buffer, mtimeNs: bigint): void {
-  const nanoseconds = ((mtimeNs % NS_PER_SECOND) + NS_PER_SECOND) % NS_PER_SECOND;
-  const seconds = (mtimeNs - nanoseconds) / NS_PER_SECOND;
+  const nanoseconds = ((mtimeNs % BIG_NS_PER_S) + BIG_NS_PER_S) % BIG_NS_PER_S;
+  const seconds = (mtimeNs - nanoseconds) / BIG_NS_PER_S;
   const times = BigInt64Array.of(seconds, nanoseconds, seconds, nanoseconds);
   const text = Buffer.concat([path, Buffer.of(0)]);
   if (findCalls()?.utimensat(FROM_WORKING_FOLDER, text, times, NO_FOLLOW) === 0) return;

@@ -1,4 +1,5 @@
 /** The kernel's protocol for file systems in a process (FUSE, version 7), as far as reading needs it. */
+import { BIG_NS_PER_S } from '@holdfast/protocol';
 
 export const OPCODES = {
   lookup: 1,
@@ -33,7 +34,6 @@ const ENTRY_BYTES = 40 + ATTRIBUTES_BYTES;
 const DIRENT_BYTES = 24;
 const ALIGNED_BYTES = 8;
 const TWO_TO_32 = 2 ** 32;
-const NS_PER_S = 1_000_000_000n;
 
 const FLAG_ASYNC_READ = 2 ** 0;
 const FLAG_READDIRPLUS = 2 ** 13;
@@ -251,8 +251,8 @@ let split = { mtimeNs: 0n, seconds: 0n, ns: 0 };
 
 function splitTime(mtimeNs: bigint): typeof split {
   if (split.mtimeNs !== mtimeNs) {
-    const ns = ((mtimeNs % NS_PER_S) + NS_PER_S) % NS_PER_S;
-    split = { mtimeNs, seconds: (mtimeNs - ns) / NS_PER_S, ns: Number(ns) };
+    const ns = ((mtimeNs % BIG_NS_PER_S) + BIG_NS_PER_S) % BIG_NS_PER_S;
+    split = { mtimeNs, seconds: (mtimeNs - ns) / BIG_NS_PER_S, ns: Number(ns) };
   }
   return split;
 }

@@ -1,5 +1,6 @@
 /** Names as folders, above the trees of their snapshots: `NAME/TIME`, and `NAME/latest`, which is a link to the newest of them. */
 import { type NodeSource, openTree, type Snapshot, type TreeItem } from '@holdfast/client/internal';
+import { BIG_NS_PER_MS } from '@holdfast/protocol';
 import type { KnownNames, NamesRead } from '../known-names.ts';
 import { nameTimes } from '../snapshot-times.ts';
 import { FuseError } from './fuse-session.ts';
@@ -7,7 +8,6 @@ import { type Attributes, ERRNO, type NamedNode } from './fuse-wire.ts';
 import { MountedTree } from './mounted-tree.ts';
 import { TreeParts } from './tree-parts.ts';
 
-const NS_PER_MS = 1_000_000n;
 const S_IFDIR = 0o040000;
 const S_IFLNK = 0o120000;
 const FOLDER_MODE = S_IFDIR | 0o555;
@@ -61,7 +61,7 @@ export class MountedTrees {
     const next = base + 1 + root.entryCount;
     if (next > NAMES_BASE) throw new RangeError(`${root.hash} has more entries than can be numbered`);
     this.#next = next;
-    this.#trees.push({ base, tree: new MountedTree(this.parts, root, BigInt(timeMs) * NS_PER_MS) });
+    this.#trees.push({ base, tree: new MountedTree(this.parts, root, BigInt(timeMs) * BIG_NS_PER_MS) });
     return base;
   }
 
@@ -167,5 +167,5 @@ function entry(name: string, mode: number): Pick<NamedNode, 'name' | 'mode'> {
 
 function describe(node: number, target: string | undefined, timeMs = 0): Attributes {
   const mode = target === undefined ? FOLDER_MODE : LINK_MODE;
-  return { node, bytes: target?.length ?? 0, mode, mtimeNs: BigInt(timeMs) * NS_PER_MS };
+  return { node, bytes: target?.length ?? 0, mode, mtimeNs: BigInt(timeMs) * BIG_NS_PER_MS };
 }

@@ -10,6 +10,7 @@ import { abortable, type Clock, systemClock } from '../../deadline.ts';
 import type { NodeDigest } from '../../digest.ts';
 import { CasError } from '../../errors.ts';
 import { findNodeUpTo } from '../../leaf-first-read.ts';
+import { NODES_IN_BULK_MAX } from '../../limits.ts';
 import { ROT_EVIDENCE_MIN, readUnlessRotten } from '../../rotten-node.ts';
 import { Semaphore } from '../../semaphore.ts';
 import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from '../format/tree-format.ts';
@@ -47,8 +48,6 @@ export interface PatientSourceOptions {
 const MEASURED_BYTES_MAX = 64 * 1024;
 /** Larger content is asked for by itself. */
 const BULK_CONTENT_BYTES_MAX = 512 * 1024;
-/** With Bulk: two requests that are on their way, and as many nodes that wait to be asked for. */
-const BULK_NODES_AT_ONCE = 1024;
 
 /** The Space has no ready node with this hash. `code` is NOT_FOUND. */
 export class MissingNodeError extends CasError {
@@ -133,7 +132,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
 
   return {
     get nodesAtOnce() {
-      return client.bulk?.isOffered === true ? BULK_NODES_AT_ONCE : undefined;
+      return client.bulk?.isOffered === true ? NODES_IN_BULK_MAX : undefined;
     },
     async readNode(hash, call = {}) {
       const kept = cache.find(hash);

@@ -9,7 +9,7 @@ import {
 import type { Client } from '../../client.ts';
 import { hashCanonicalBytes } from '../../digest.ts';
 import { CasError } from '../../errors.ts';
-import { DAMAGED_UPLOADS_MAX, PUT_ROUNDS_MAX } from '../../limits.ts';
+import { DAMAGED_UPLOADS_MAX, LEASE_DURATION_MS_DEFAULT, PUT_ROUNDS_MAX } from '../../limits.ts';
 import { unsettledUpload } from '../../upload-instruction.ts';
 import type { MemoryBudget } from '../jobs/memory-budget.ts';
 import type { ProgressReporter } from '../jobs/progress.ts';
@@ -39,9 +39,6 @@ export interface SingleNodesOptions<Node extends PushNode> {
   readonly onRootLease: (lease: ReadyLease) => void;
 }
 
-/** Nodes below the root live by the edges of their parents; their own lease only covers what goes wrong in between. */
-const INNER_LEASE_MS = 60 * 60_000;
-
 export class SingleNodes<Node extends PushNode> {
   readonly #options: SingleNodesOptions<Node>;
   readonly #leaseDurationMs: number;
@@ -62,8 +59,9 @@ export class SingleNodes<Node extends PushNode> {
     return this.#uploadedBytes;
   }
 
+  /** Nodes below the root live by the edges of their parents. Their own lease only covers what goes wrong in between. */
   get innerLeaseMs(): number {
-    return Math.min(this.#leaseDurationMs, INNER_LEASE_MS);
+    return Math.min(this.#leaseDurationMs, LEASE_DURATION_MS_DEFAULT);
   }
 
   leaseDurationOf(node: Node): number {

@@ -1,7 +1,7 @@
 /** The last lines of the audit log: who did what, and what was refused. */
 import { useState } from 'preact/hooks';
 import { CommandLine } from '../parts/command.tsx';
-import { useLoaded } from '../parts/loaded.ts';
+import { REFRESH_MS, useLoaded } from '../parts/loaded.ts';
 import { Empty, Shown } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
 import { Scroll } from '../parts/scroll.tsx';
@@ -10,7 +10,6 @@ import type { AuditLine } from './shapes.ts';
 
 const LINES = 500;
 const COLUMNS = ['time', 'status', 'operation', 'app', 'space', 'sub', 'peer', 'error'] as const;
-const REFUSED = 400;
 
 export function Audit() {
   const [filter, setFilter] = useState('');
@@ -18,10 +17,10 @@ export function Audit() {
   const loaded = useLoaded(
     'audit',
     (signal) => read<{ enabled: boolean; lines: readonly AuditLine[] }>('audit', { limit: LINES }, signal),
-    { everyMs: 5_000 },
+    { everyMs: REFRESH_MS },
   );
   const isShown = (line: AuditLine): boolean =>
-    (!isRefusedOnly || Number(line.status) >= REFUSED) &&
+    (!isRefusedOnly || Number(line.status) >= 400) &&
     JSON.stringify(line).toLowerCase().includes(filter.toLowerCase());
   return (
     <>
@@ -90,7 +89,7 @@ function Lines({ lines, total }: { readonly lines: readonly AuditLine[]; readonl
               {COLUMNS.map((name) => (
                 <td
                   key={name}
-                  class={name === 'status' && Number(line.status) >= REFUSED ? 'bad-text' : undefined}
+                  class={name === 'status' && Number(line.status) >= 400 ? 'bad-text' : undefined}
                 >
                   <bdi>{line[name] === undefined ? '' : printable(String(line[name]))}</bdi>
                 </td>

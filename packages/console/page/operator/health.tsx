@@ -1,6 +1,6 @@
 /** The probes, as a load balancer or Kubernetes sees them, in words. */
 import { CommandLine } from '../parts/command.tsx';
-import { useLoaded } from '../parts/loaded.ts';
+import { REFRESH_MS, useLoaded } from '../parts/loaded.ts';
 import { Empty, Notice, Shown } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
 import { parseChecks } from './check-lines.ts';
@@ -10,7 +10,7 @@ const WORDS = { ok: 'good', warn: 'warning', bad: 'failed' } as const;
 
 export function HealthView() {
   const loaded = useLoaded('health', (signal) => readText('/readyz?verbose', signal), {
-    everyMs: 5_000,
+    everyMs: REFRESH_MS,
   });
   return (
     <>

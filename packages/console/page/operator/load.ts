@@ -2,12 +2,11 @@
 import { SECOND_MS } from '@holdfast/protocol';
 import { signal } from '@preact/signals';
 import { OperatorError } from '../parts/describe-error.ts';
+import { REFRESH_MS } from '../parts/loaded.ts';
 import { parseMetrics, type Sample, type Scrape, sumOf } from './metrics-text.ts';
 import { operatorAccess, readText } from './operator-api.ts';
 
-const EVERY_MS = 5_000;
-const KEPT = (60 * 60_000) / EVERY_MS;
-const FAILED = 500;
+const KEPT = (60 * 60_000) / REFRESH_MS;
 
 /** Counters as they stood. */
 interface Reading {
@@ -39,14 +38,14 @@ let timer: ReturnType<typeof setInterval> | undefined;
 /** Goes on for as long as the page is there: looking at another view leaves no gap in the plots. */
 export function watchLoad(): void {
   if (timer !== undefined) return;
-  timer = setInterval(() => document.hidden || void readOnce(), EVERY_MS);
+  timer = setInterval(() => document.hidden || void readOnce(), REFRESH_MS);
   void readOnce();
 }
 
 export async function readOnce(): Promise<void> {
   if (operatorAccess.value === 'refused') return;
   try {
-    const { status, text } = await readText('/metrics', AbortSignal.timeout(2 * EVERY_MS));
+    const { status, text } = await readText('/metrics', AbortSignal.timeout(2 * REFRESH_MS));
     if (status === 401) operatorAccess.value = 'refused';
     if (status !== 200) throw new OperatorError(status, `The server answered ${status} for its metrics.`);
     const scrape = parseMetrics(text);
@@ -70,8 +69,8 @@ function readCounters(scrape: Scrape, at: number): Reading {
   return {
     at,
     requests: requests(() => true),
-    refused: requests((status) => status >= 400 && status < FAILED),
-    failed: requests((status) => status >= FAILED),
+    refused: requests((status) => status >= 400 && status < 500),
+    failed: requests((status) => status >= 500),
     sentBytes: sumOf(scrape, 'holdfast_sent_bytes_total'),
     receivedBytes: sumOf(scrape, 'holdfast_received_bytes_total'),
   };

@@ -9,7 +9,7 @@ import {
   formatSpan,
   formatThings,
 } from '../parts/format.ts';
-import { type Loaded, useLoaded } from '../parts/loaded.ts';
+import { type Loaded, REFRESH_MS, useLoaded } from '../parts/loaded.ts';
 import { Failure, Loading, Notice } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
 import { hrefTo } from '../route.ts';
@@ -21,7 +21,7 @@ import type { Status } from './shapes.ts';
 
 export function Overview() {
   useEffect(watchLoad, []);
-  const status = useLoaded('status', (signal) => read<Status>('status', {}, signal), { everyMs: 5_000 });
+  const status = useLoaded('status', (signal) => read<Status>('status', {}, signal), { everyMs: REFRESH_MS });
   const { scrape, rates, error } = load.value;
   if (scrape === undefined) {
     return error === undefined ? (

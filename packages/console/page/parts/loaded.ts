@@ -1,6 +1,9 @@
 /** Data of a view from a server: not there yet, there, or failed; loaded again after a while. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 
+/** Between two looks of a view that shows what happens now. */
+export const REFRESH_MS = 5_000;
+
 export interface Loaded<T> {
   /** the last that came; stays while it is asked for again */
   readonly data: T | undefined;

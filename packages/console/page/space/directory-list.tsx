@@ -1,5 +1,6 @@
 /** A directory like a file manager shows it. Only the rows in sight are in the page, so that a list of any length stays quick. */
 import { type DirectoryEntry, formatName, type TreeItem } from '@holdfast/client';
+import { BIG_NS_PER_MS } from '@holdfast/protocol';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { formatBytes, formatCount, formatInstant, formatThings } from '../parts/format.ts';
 import { KindIcon } from '../parts/icons.tsx';
@@ -199,7 +200,7 @@ function Row({ index, entry, href, isActive, onOpen }: RowProps) {
           : kind === 'symlink'
             ? 'link'
             : ''}
-        {mtimeNs === undefined ? '' : ` ${formatInstant(Number(mtimeNs / 1_000_000n))}`}
+        {mtimeNs === undefined ? '' : ` ${formatInstant(Number(mtimeNs / BIG_NS_PER_MS))}`}
       </span>
       <span role="gridcell" class="row-size number" title={`${bytes} bytes`}>
         {formatBytes(bytes)}

@@ -1,6 +1,6 @@
 /** A directory of a tree as a tar: every file is read and verified, one after another. */
 import type { TreeItem, TreeReader } from '@holdfast/client/internal';
-import { concatBytes } from '@holdfast/protocol';
+import { BIG_NS_PER_S, concatBytes } from '@holdfast/protocol';
 import { tarEnd, tarHead, tarPadding } from './tar.ts';
 
 const SLASH = Uint8Array.of(0x2f);
@@ -29,7 +29,7 @@ export async function* tarFolder(
     const target = item.kind === 'symlink' ? await tree.readSymlink(item, { signal }) : undefined;
     yield tarHead({
       ...{ path, kind: item.kind, bytes: item.bytes, isExecutable: item.isExecutable },
-      mtime: Number((item.mtimeNs ?? 0n) / 1_000_000_000n),
+      mtime: Number((item.mtimeNs ?? 0n) / BIG_NS_PER_S),
       ...(target === undefined ? {} : { target }),
     });
     entries += 1;

@@ -7,6 +7,7 @@ import {
   type Snapshot,
   type TreeItem,
 } from '@holdfast/client/internal';
+import { BIG_NS_PER_MS } from '@holdfast/protocol';
 import { HashText } from '../parts/command.tsx';
 import { formatBytes, formatInstant, formatThings, shellWord } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
@@ -134,7 +135,7 @@ function Facts({ item }: ItemProps) {
         : 'file',
     formatBytes(bytes),
     ...(isExecutable ? ['executable'] : []),
-    ...(mtimeNs === undefined ? [] : [`changed ${formatInstant(Number(mtimeNs / 1_000_000n))}`]),
+    ...(mtimeNs === undefined ? [] : [`changed ${formatInstant(Number(mtimeNs / BIG_NS_PER_MS))}`]),
   ];
   return (
     <p class="facts-line">
