@@ -26,6 +26,8 @@ const DESCRIBE = `SELECT string_agg(line, E'\\n' ORDER BY line) AS schema FROM (
     UNION ALL SELECT format('%s %s', indisvalid, pg_get_indexdef(indexrelid)) FROM pg_index JOIN pg_class ON oid = indexrelid
       WHERE relnamespace = 'public'::regnamespace
     UNION ALL SELECT format('%s %s', conrelid::regclass, pg_get_constraintdef(oid)) FROM pg_constraint WHERE conrelid <> 0
+    UNION ALL SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal
+    UNION ALL SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
     UNION ALL SELECT format('%s %s', relname, reloptions) FROM pg_class WHERE relnamespace = 'public'::regnamespace
     UNION ALL SELECT format('%s %s %s %s', version, min_compatible_version, step, place) FROM holdfast_schema) AS all_of_it (line)`;
 
