@@ -62,8 +62,8 @@ export class CacheTree {
   #commits = 0;
   #waiting: Write[] = [];
   #running: Promise<void> | undefined;
-  /** what follows commits, in their turn: eviction */
-  onCommit: (() => Promise<void>) | undefined;
+  /** asks for what follows commits: eviction */
+  onCommit: (() => void) | undefined;
 
   constructor(client: Client, name: string) {
     this.#client = createKeptClient(client);
@@ -124,15 +124,17 @@ export class CacheTree {
   write(path: string, edits: readonly TreeEdit[], bytes: number): Promise<undefined> {
     const settle = Promise.withResolvers<undefined>();
     this.#waiting.push({ path, edits, bytes, settle });
+    // One commit a turn: writes that never pause must not keep others from theirs.
     void this.inTurn(async () => {
+      if (this.#waiting.length === 0) return;
       await Bun.sleep(GATHER_MS);
-      while (this.#waiting.length > 0) await this.#commit(this.#take());
-      await this.onCommit?.();
+      await this.#commit(this.#take());
+      this.onCommit?.();
     });
     return settle.promise;
   }
 
-  /** Does `work` when no commit is under way. What follows commits is done in one turn with them. */
+  /** Does `work` when no commit is under way. */
   inTurn(work: () => Promise<void>): Promise<void> {
     const turn = (this.#running ?? Promise.resolve()).then(async () => {
       await work();

@@ -34,7 +34,7 @@ export function createCache(client: Client, settings: CacheSettings): Cache {
   const { name, lfsName, isReadOnly, bytesMax } = settings;
   const tree = new CacheTree(client, name);
   const lfsTree = new CacheTree(client, lfsName);
-  const uses = new Uses(tree);
+  const uses = new Uses(tree, isReadOnly);
   const common = { tree, uses, actions: new Actions(tree), values: new Values(client), bytesMax };
   const offered: Handlers = isReadOnly ? READING : { ...READING, ...WRITING };
   const allow = ['OPTIONS', ...Object.keys(offered)].join(', ');

@@ -29,6 +29,8 @@ export class Eviction {
   /** The least lately used values when the tree was gone through; all others were used later. The last goes first. */
   #candidates: Candidate[] = [];
   #timer: NodeJS.Timeout | undefined;
+  /** of the timer */
+  #nextAt = Number.POSITIVE_INFINITY;
 
   constructor(tree: CacheTree, uses: Uses, limits: CacheLimits) {
     this.#tree = tree;
@@ -36,17 +38,16 @@ export class Eviction {
     this.#limits = limits;
   }
 
-  /** Looks now, and after each commit. */
+  /** Looks now, and soon after commits. */
   start(): void {
     const { bytesMax, ageMsMax } = this.#limits;
     if (bytesMax === undefined && ageMsMax === undefined) return;
-    this.#tree.onCommit = () => this.#look();
+    this.#tree.onCommit = () => this.#lookIn(LOOK_MS_MIN);
     void this.#tree.inTurn(() => this.#look());
   }
 
   /** In the turn of the commits. */
   async #look(): Promise<void> {
-    clearTimeout(this.#timer);
     let nextMs = LOOK_MS_MAX;
     try {
       nextMs = await this.#evict();
@@ -55,8 +56,19 @@ export class Eviction {
         tellAway(error instanceof Error ? error.message : String(error), 'nothing is evicted meanwhile');
       nextMs = LOOK_MS_MIN;
     }
-    const look = (): void => void this.#tree.inTurn(() => this.#look());
-    const waitMs = Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, nextMs));
+    this.#lookIn(Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, nextMs)));
+  }
+
+  /** At the latest: commits that follow each other share one look. */
+  #lookIn(waitMs: number): void {
+    const at = performance.now() + waitMs;
+    if (at >= this.#nextAt) return;
+    clearTimeout(this.#timer);
+    this.#nextAt = at;
+    const look = (): void => {
+      this.#nextAt = Number.POSITIVE_INFINITY;
+      void this.#tree.inTurn(() => this.#look());
+    };
     this.#timer = setTimeout(look, waitMs).unref();
   }
 

@@ -16,17 +16,26 @@ const NS_PER_MS = 1_000_000n;
 export class Uses {
   readonly #tree: CacheTree;
   readonly #used = new Map<string, number>();
+  readonly #isReadOnly: boolean;
   #timer: NodeJS.Timeout | undefined;
+  /** too many were to be kept, and are not yet */
+  #isFull = false;
 
-  constructor(tree: CacheTree) {
+  /** `isReadOnly`: nothing is noted. */
+  constructor(tree: CacheTree, isReadOnly: boolean) {
     this.#tree = tree;
+    this.#isReadOnly = isReadOnly;
   }
 
   /** All of them at once. */
   note(paths: Iterable<string>): void {
+    if (this.#isReadOnly) return;
     const now = Date.now();
     for (const path of paths) this.#used.set(path, now);
-    if (this.#used.size > USED_MAX) void this.keep();
+    if (this.#used.size > USED_MAX && !this.#isFull) {
+      this.#isFull = true;
+      void this.keep();
+    }
     this.#timer ??= setTimeout(() => void this.keep(), KEEP_MS).unref();
   }
 
@@ -54,6 +63,7 @@ export class Uses {
         return;
       }
     }
+    this.#isFull = false;
   }
 
   async #keepSome(some: readonly (readonly [string, number])[]): Promise<void> {
