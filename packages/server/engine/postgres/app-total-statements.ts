@@ -48,6 +48,8 @@ export const APP_TOTAL_STATEMENTS = {
     UPDATE app_totals SET counting_since = 0, ${listOf((column, index) => `${column} = $${index + 3}::bigint`)},
       row_sum = ${sumFor('app_id', '0', (_, index) => `$${index + 3}::bigint`)}
     WHERE app_id = $1 COLLATE "C" AND counting_since = $2::bigint AND counting_since > ${NOW} - ${KEPT_FOR_COUNT_MS}`,
+  /** $1 App, $2 since when it is counted */
+  endAppCount: 'DELETE FROM app_totals WHERE app_id = $1 COLLATE "C" AND counting_since = $2::bigint',
   /**
    * $1 App from which on, $2 rows. Changes of an App that nobody has counted are no longer needed; of one that somebody counts they are. A row
    * is in one part of its table only, so its place names it.

@@ -1,6 +1,7 @@
 /** What is kept of an App is what its Spaces say, whoever writes, counts and adds up at once, and nothing of it is believed unproven. */
 import { beforeEach, expect, test } from 'bun:test';
 import { makeNode } from '../../../../test/support/canonical-node.ts';
+import { until } from '../../../../test/support/until.ts';
 import type { Core } from '../../core/core.ts';
 import { leaseNode } from '../../core/lease-node.ts';
 import { runGc } from '../../core/run-gc.ts';
@@ -18,6 +19,8 @@ import {
 const TEST_MS_MAX = 120_000;
 const APP = 'counted';
 const ROUNDS = 12;
+const WAITING = `SELECT count(*) AS count FROM pg_stat_activity
+  WHERE datname = current_database() AND wait_event_type = 'Lock'`;
 
 let instances: StoreInstance[];
 let url: string;
@@ -88,6 +91,28 @@ test(
     expect(counted).toMatchObject({ spaces: 5, commitRows: 2 * ROUNDS });
     expect(kept ?? counted).toEqual(counted);
     expect(await readAppTotals((instances[0] as StoreInstance).pool, APP)).toEqual(counted);
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'a count that cannot be kept is begun anew by the next who asks',
+  async () => {
+    const [{ pool }] = instances as [StoreInstance];
+    await write(coreOf(instances[0] as StoreInstance, content), 1);
+    const { counted } = await compareAppTotals(pool, APP);
+    // As one who adds up and looked before the count began.
+    await sql`BEGIN`;
+    await sql`DELETE FROM app_changes`;
+    const reading = readAppTotals(pool, APP);
+    await until(async () => {
+      const { rows } = await pool.read('looking who waits', WAITING, []);
+      return (rows[0]?.count as number) > 0;
+    });
+    await sql`COMMIT`;
+    expect(await reading).toEqual(counted);
+    expect(await readAppTotals(pool, APP)).toEqual(counted);
+    expect((await compareAppTotals(pool, APP)).kept).toEqual(counted);
   },
   TEST_MS_MAX,
 );

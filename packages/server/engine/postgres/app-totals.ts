@@ -9,7 +9,7 @@ import { isRepeatable, storageError } from './failure.ts';
 import { SQL } from './statements.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
-import type { SqlRow } from './wire/sql-values.ts';
+import type { SqlRow, SqlValue } from './wire/sql-values.ts';
 
 /** Spaces of one statement */
 const SPACES_AT_ONCE = 1_000;
@@ -48,24 +48,35 @@ export async function readHoldings(pool: PostgresPool, space: SpaceKey): Promise
 }
 
 /**
- * Changes are kept from before the snapshot on, so what it does not see is added later. If another process counts already, or something
- * is in the way, what was counted is kept by nobody.
+ * Changes are kept from before the snapshot on, so what it does not see is added later. If another process counts already, what was
+ * counted is kept by nobody. If something is in the way, as changes that were added up meanwhile, the next who asks counts anew.
  */
 async function countApp(pool: PostgresPool, appId: string, spacesAtOnce: number): Promise<AppTotals> {
   const { rows } = await pool.run('counting an App', SQL.beginAppCount, [appId]);
-  const since = rows[0]?.since ?? null;
-  return inSnapshot(pool, async (connection) => {
-    const sums = await sumSpaces(connection, appId, spacesAtOnce);
-    if (since !== null) {
-      try {
-        await connection.query(SQL.keepAppCount, [appId, since as number, ...sums.columns]);
-        await connection.script('COMMIT');
-      } catch (error) {
-        if (!isRepeatable(error)) throw error;
-      }
-    }
-    return sums.totals;
-  });
+  const since = (rows[0]?.since as number | undefined) ?? null;
+  let isKept = false;
+  try {
+    return await inSnapshot(pool, async (connection) => {
+      const sums = await sumSpaces(connection, appId, spacesAtOnce);
+      if (since !== null) isKept = await keepCount(connection, [appId, since, ...sums.columns]);
+      return sums.totals;
+    });
+  } finally {
+    // A count that nobody finishes would keep others from theirs until it is given up.
+    if (since !== null && !isKept)
+      await pool.run('counting an App', SQL.endAppCount, [appId, since]).catch(() => undefined);
+  }
+}
+
+async function keepCount(connection: PostgresConnection, values: readonly SqlValue[]): Promise<boolean> {
+  try {
+    await connection.query(SQL.keepAppCount, [...values]);
+    await connection.script('COMMIT');
+    return true;
+  } catch (error) {
+    if (!isRepeatable(error)) throw error;
+    return false;
+  }
 }
 
 /** `kept`: undefined where nothing is kept, or somebody counts */
