@@ -318,3 +318,18 @@ describe('transactions that lock the same rows in opposite orders', () => {
     });
   });
 });
+
+test('a process that writes the names of a Space again does not wait for one that holds them', async () => {
+  await leaseFor(core(0), newNode());
+  const { pool } = instances[1] as StoreInstance;
+  await pool.lend(async (session) => {
+    await session.script(
+      'BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; SELECT FROM spaces FOR UPDATE',
+    );
+    try {
+      expect(await leaseFor(core(2), newNode())).toHaveProperty('upload');
+    } finally {
+      await session.script('ROLLBACK');
+    }
+  });
+}, 300_000);

@@ -193,9 +193,11 @@ export const SPACE_STATEMENTS = {
 
   /**
    * $2 appId, $3 spaceId: names are written with the first row of a Space. They never change, because the key is their digest: others
-   * than these are damaged.
+   * than these are damaged. Right ones are left alone by the SELECT: a conflict locks a row, whatever the last WHERE says, and each process
+   * writes the names once, so that two of them would wait for each other.
    */
-  insertSpace: `INSERT INTO spaces (space, app_id, space_id) VALUES ($1, $2, $3) ON CONFLICT (space)
+  insertSpace: `INSERT INTO spaces (space, app_id, space_id) SELECT $1::uuid, $2, $3
+      WHERE NOT EXISTS (SELECT FROM spaces WHERE space = $1::uuid AND (app_id, space_id) IS NOT DISTINCT FROM ($2, $3)) ON CONFLICT (space)
     DO UPDATE SET app_id = excluded.app_id, space_id = excluded.space_id
     WHERE spaces.app_id <> excluded.app_id OR spaces.space_id <> excluded.space_id`,
   /** The permits from $2 to $3, in this order; made where there are none. */
