@@ -181,6 +181,8 @@ export class RowsRegistry implements RegistryStore {
       if (yield* isThere(sql.hasIssuerElsewhere, issuer, appId)) return 'issuer-taken';
       const times = [record.tokenLifetimeMsMax, record.updatedAt];
       if (app.status === 'damaged') {
+        // Servers may still have it as active.
+        yield* ask(sql.noteStop, appId);
         yield* ask(sql.setStatus, appId, 'suspended', record.updatedAt);
         for (const each of [sql.removeAllQuotas, sql.removeAllRevocations]) yield* ask(each, appId);
       }

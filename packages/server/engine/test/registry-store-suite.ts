@@ -320,7 +320,9 @@ function testDamage(subject: Subject): void {
       () => store.liftRevocation('app', 'jti', 'a'),
     ])
       await expect((async () => change())()).rejects.toThrow(/"app".* is damaged/);
+    expect(await store.findStoppedAt('app')).toBeUndefined();
     expect(await store.replace(appRecord({ updatedAt: 5 }))).toBe('replaced');
+    expect(await store.findStoppedAt('app')).toBeNumber();
     expect((await store.readAll())[0]).toEqual(appRecord({ status: 'suspended', updatedAt: 5 }));
     expect(await store.setStatus('app', 'active', 6)).toBe(true);
     expect((await readStates())[0]).toEqual(['app', 'active']);
