@@ -101,26 +101,36 @@ export async function readChunk(
  * part of its whole node; only nodes that hold bytes of the range are read. Throws TreeFormatError, and RangeError for a
  * range that is none.
  */
-export async function* readFilePieces(
+export function readFilePieces(
   source: NodeSource,
   file: FileRef,
   { range = WHOLE_FILE, ...options }: FileReadOptions,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const { start, end } = range;
+  const width = 1 + (options.readAheadNodes ?? READ_AHEAD_NODES_DEFAULT);
+  // A generator around this one would keep each piece until it is asked for the next.
+  return mapInOrder(walkPieces(source, file, options, range), width, async (piece) => {
+    if (piece instanceof Uint8Array) return piece;
+    const content = await readChunk(source, piece, options);
+    return content.subarray(Math.max(0, start - piece.offset), end - piece.offset);
+  });
+}
+
+/** The one piece of a whole file, if it has bytes, or where each is. */
+async function* walkPieces(
+  source: NodeSource,
+  file: FileRef,
+  options: CallOptions,
+  range: ByteRange,
+): AsyncGenerator<Uint8Array | ChunkPlace, void, undefined> {
+  const { start, end } = range;
   if (!(start >= 0 && start <= end && Number.isInteger(start))) {
     throw new RangeError(`the range from ${start} to ${end} is none; 0 <= start <= end`);
   }
   const opened = await openFile(source, file, options, range);
-  if (opened.type === 'whole') {
-    const piece = opened.content.subarray(start, end);
-    if (piece.length > 0) yield piece;
-    return;
-  }
-  const width = 1 + (options.readAheadNodes ?? READ_AHEAD_NODES_DEFAULT);
-  yield* mapInOrder(opened.chunks, width, async (chunk) => {
-    const content = await readChunk(source, chunk, options);
-    return content.subarray(Math.max(0, start - chunk.offset), end - chunk.offset);
-  });
+  if (opened.type === 'chunks') return yield* opened.chunks;
+  const piece = opened.content.subarray(start, end);
+  if (piece.length > 0) yield piece;
 }
 
 export async function readFilePart(

@@ -1,3 +1,4 @@
+import { heapStats } from 'bun:jsc';
 import { describe, expect, test } from 'bun:test';
 import { MIB_BYTES } from '@holdfast/protocol';
 import fc from 'fast-check';
@@ -110,6 +111,24 @@ describe('finding', () => {
 });
 
 describe('reading', () => {
+  test('a piece is held no longer than its reader uses it', async () => {
+    const nodes = new MemoryNodes();
+    const file = await buildFile(nodes, [noise(4, 10 * MIB_BYTES)]);
+    const countPieces = (): number => {
+      Bun.gc(true);
+      return heapStats().objectTypeCounts.Uint8Array ?? 0;
+    };
+    const readers = Array.from({ length: 100 }, () => nodes.open().readFile(file, { readAheadNodes: 0 }));
+    const before = countPieces();
+    const lengths = await Promise.all(
+      readers.map(async (reader) => (await reader.next()).value?.length ?? 0),
+    );
+    expect(Math.min(...lengths)).toBeGreaterThan(0);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(countPieces() - before).toBeLessThan(readers.length / 2);
+    for (const reader of readers) await reader.return();
+  });
+
   test('a range touches only the nodes that hold it', async () => {
     const nodes = new MemoryNodes();
     const content = noise(2, 20 * MIB_BYTES);
