@@ -4,6 +4,7 @@ import { testDeploymentRows } from '../test/deployment-suite.ts';
 import { ManualClock } from '../test/samples.ts';
 import { assertNoServer, beginServing, holdDeployment } from './deployment-lock.ts';
 import { PostgresDeploymentRows } from './deployment-rows.ts';
+import { DEPLOYMENT_SQL } from './deployment-statements.ts';
 import { openDatabases, openInstance } from './test/postgres-fixture.ts';
 
 let databases: TestDatabases;
@@ -32,6 +33,22 @@ testDeploymentRows('PostgreSQL', async () => {
     },
     destroy: close,
   };
+});
+
+test('what no Space leads to is looked for from Space to Space, not from row to row', async () => {
+  const { pool, close } = await openInstance(await databases.createDatabase());
+  await pool.lend((connection) =>
+    connection.script(`INSERT INTO loose_edges (space, hash, count)
+      SELECT '00000000-0000-4000-8000-000000000000', sha256(number::text::bytea), 1 FROM generate_series(1, 5000) AS number;
+      INSERT INTO spaces (space, app_id, space_id) VALUES ('00000000-0000-4000-8000-000000000000', 'app', 'space')`),
+  );
+  const explaining = `EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) ${DEPLOYMENT_SQL.findUnreached}`;
+  const [row] = (await pool.read('explaining', explaining, [])).rows as unknown as [
+    { 'QUERY PLAN': [{ Plan: { 'Shared Hit Blocks': number; 'Shared Read Blocks': number } }] },
+  ];
+  const plan = row['QUERY PLAN'][0].Plan;
+  expect(plan['Shared Hit Blocks'] + plan['Shared Read Blocks']).toBeLessThan(500);
+  await close();
 });
 
 /** Long enough for a first look to be over. */

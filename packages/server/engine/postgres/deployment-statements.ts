@@ -14,6 +14,17 @@ const NOW_MS = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 const { insertSpace, insertNodes, insertContents, insertUploads, setLooseEdges, addCounters } =
   SPACE_STATEMENTS;
 
+/** The key of an owner leads the primary key of its table: from each to the next is one look, however many rows have it. */
+function unreachedIn(table: string, owners: string, key: readonly string[]): string {
+  const list = (of: string): string => key.map((column) => `${of}.${column}`).join(', ');
+  const next = (after: string): string =>
+    `(SELECT ${list('t')} FROM ${table} AS t ${after} ORDER BY ${list('t')} LIMIT 1)`;
+  return `SELECT '${table}' AS name WHERE EXISTS (
+    WITH RECURSIVE met AS (${next('')} UNION ALL
+      SELECT further.* FROM met CROSS JOIN LATERAL ${next(`WHERE (${list('t')}) > (${list('met')})`)} AS further)
+    SELECT FROM met WHERE NOT EXISTS (SELECT FROM ${owners} AS o WHERE (${list('o')}) = (${list('met')}) OFFSET 0))`;
+}
+
 export const DEPLOYMENT_SQL = {
   nameSession: `SET application_name = '${SESSION_NAME}'`,
   tryLock: `SELECT pg_try_advisory_lock(${LOCK}) AS locked`,
@@ -37,19 +48,12 @@ export const DEPLOYMENT_SQL = {
 
   readTotals: `SELECT (SELECT count(*) FROM spaces) AS spaces, coalesce(sum(node_count), 0)::bigint AS nodes,
     coalesce(sum(ready_stored_bytes + waiting_bytes), 0)::bigint AS bytes FROM usage_counters`,
-  findUnreached: ['loose_edges', 'uploads', 'domains']
-    .map((table) => [table, 'spaces AS o WHERE o.space = t.space'])
-    .concat(
-      ['balances', 'balance_history', 'root_ref_commits'].map((table) => [
-        table,
-        'domains AS o WHERE o.space = t.space AND o.domain = t.domain',
-      ]),
-    )
-    .map(
-      ([table, owner]) =>
-        `SELECT '${table}' AS name WHERE EXISTS (SELECT FROM ${table} AS t WHERE NOT EXISTS (SELECT FROM ${owner}))`,
-    )
-    .join(' UNION ALL '),
+  findUnreached: [
+    ...['loose_edges', 'uploads', 'domains'].map((table) => unreachedIn(table, 'spaces', ['space'])),
+    ...['balances', 'balance_history', 'root_ref_commits'].map((table) =>
+      unreachedIn(table, 'domains', ['space', 'domain']),
+    ),
+  ].join(' UNION ALL '),
   /** $1 after which, $2 limit */
   listSpaces:
     'SELECT space, app_id, space_id FROM spaces WHERE space > $1::uuid ORDER BY space LIMIT $2::bigint',
