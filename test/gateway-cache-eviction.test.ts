@@ -68,6 +68,19 @@ test('an output goes only with the last entry that names it', async () => {
   expect(await endGateway(door)).toBe(0);
 });
 
+test('an output that was there before an entry waits with it for the rest', async () => {
+  const door = await startGateway(commands.environment('later'), 'cache', '--max-size', `${LIMIT}`);
+  const entry = `ac/${sha256('later')}`;
+  await put(door, `cas/${sha256(value(1))}`, value(1));
+  await put(door, 'other', value(2));
+  await put(door, entry, actionResult(['late'], [6, digest(value(1))]));
+  await put(door, `cas/${sha256('late')}`, 'late');
+  for (const key of ['more', 'most']) await put(door, key, value(3));
+  await until(async () => (await sizeOf('later')) <= LIMIT);
+  expect([await get(door, entry), await get(door, 'other')]).toEqual([200, 404]);
+  expect(await endGateway(door)).toBe(0);
+});
+
 test('what was not used for so long goes', async () => {
   const door = await startGateway(commands.environment('age'), 'cache', '--max-age', '2s');
   await put(door, 'old', value(1));

@@ -53,14 +53,21 @@ test('while the server answers nothing, each request is 503 and says when to com
   const silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => undefined } });
   const silenced = await startDoor(`http://127.0.0.1:${silent.port}`);
   const { url } = silenced;
+  const cache = await startGateway(
+    commands.environment(SPACE, `http://127.0.0.1:${silent.port}`),
+    'cache',
+    '--open',
+  );
   const answers = await Promise.all([
     fetch(`${url}a`, { method: 'PROPFIND', headers: { depth: '0' } }),
     fetch(`${url}a/b`, { method: 'PUT', body: 'x' }),
     fetch(`${url}a/b`),
+    fetch(url, { method: 'OPTIONS' }),
+    ...['OPTIONS', 'HEAD', 'MKCOL'].map((method) => fetch(`${cache.url}a`, { method })),
   ]);
   expect(answers.map(({ status, headers }) => [status, headers.get('retry-after')])).toEqual(
     answers.map(() => [503, '2']),
   );
-  expect(await endGateway(silenced)).toBe(0);
+  expect(await Promise.all([endGateway(silenced), endGateway(cache)])).toEqual([0, 0]);
   silent.stop(true);
 });

@@ -32,26 +32,30 @@ export class Actions {
     const digests = kept ?? (await this.#collect(parseActionResult(await readEntry())));
     if (digests === undefined) return undefined;
     if (kept === undefined) this.#outputs.keep(entry.hash, digests, 1 + digests.length);
-    return this.#findAll(digests);
+    const { outputs, isWhole } = await this.#findAll(digests);
+    return isWhole ? outputs : undefined;
   }
 
-  /** For an entry that is not there yet. Throws ProtobufError. */
-  async findOutputsOf(message: Uint8Array): Promise<Outputs | undefined> {
-    const digests = await this.#collect(parseActionResult(message));
-    return digests && this.#findAll(digests);
+  /** Those that are there, for an entry that is not there yet: the others may come after it. Throws ProtobufError. */
+  async findOutputsOf(message: Uint8Array): Promise<Outputs> {
+    const named = parseActionResult(message);
+    const digests = await this.#collect(named);
+    const { files, trees, directories } = named;
+    return (await this.#findAll(digests ?? [...files, ...trees, ...directories])).outputs;
   }
 
-  async #findAll(digests: readonly Digest[]): Promise<Outputs | undefined> {
+  async #findAll(digests: readonly Digest[]): Promise<{ outputs: Outputs; isWhole: boolean }> {
+    let isWhole = true;
     const outputs = new Map<string, TreeItem>();
     for (const digest of digests) {
       // Clients neither send nor ask for nothing.
       if (digest.bytes === 0) continue;
       const path = pathOf(digest);
       const item = outputs.get(path) ?? (await this.#tree.find(path));
-      if (item === undefined || item.bytes !== digest.bytes) return undefined;
-      outputs.set(path, item);
+      if (item?.bytes === digest.bytes) outputs.set(path, item);
+      else isWhole = false;
     }
-    return outputs;
+    return { outputs, isWhole };
   }
 
   /** Undefined when a Tree or Directory is missing. */

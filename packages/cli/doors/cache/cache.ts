@@ -42,7 +42,10 @@ export function createCache(client: Client, settings: CacheSettings): Cache {
 
   const handle: DoorHandler = async (request, response) => {
     const { method = '' } = request;
-    if (method === 'OPTIONS') return void response.writeHead(200, { allow, 'content-length': 0 }).end();
+    if (method === 'OPTIONS') {
+      await tree.head(HEAD_MS_FRESH);
+      return void response.writeHead(200, { allow, 'content-length': 0 }).end();
+    }
     const address = parseAddress(request.url ?? '/');
     if (isLfs(address.path))
       return serveLfs({ tree: lfsTree, values: common.values, isReadOnly, request, response, address });

@@ -85,8 +85,8 @@ async function putAction(call: CacheCall, { path }: CacheKey): Promise<void> {
   const there = await tree.find(path);
   // As the tree has it, an entry is never later than its outputs; what was used since comes into the tree together.
   const now = Date.now();
-  const kept = [...(outputs?.values() ?? [])].map((item) => msOf(item.mtimeNs));
-  uses.note([path, ...(outputs?.keys() ?? [])]);
+  const kept = [...outputs.values()].map((item) => msOf(item.mtimeNs));
+  uses.note([path, ...outputs.keys()]);
   const value = { op: 'set', path, bytes } as const;
   await tree.write(path, [value, timeEdit(path, Math.min(now, ...kept))], bytes.length);
   response.writeHead(there === undefined ? 201 : 200, { 'content-length': 0 }).end();
