@@ -110,7 +110,8 @@ async function strikeOnce(
 
 async function expectPurged(purge: Purge, nodes: number): Promise<void> {
   const { exitCode, stdout, stderr } = await purge.end();
-  expect([exitCode, stderr]).toEqual([0, '']);
+  // On a busy machine it says for what it waits.
+  expect([exitCode, stderr]).toEqual([0, expect.not.stringContaining('holdfast:')]);
   expect(JSON.parse(stdout)).toEqual({ app: APP, space: SPACE, nodes });
 }
 
