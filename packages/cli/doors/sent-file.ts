@@ -22,10 +22,17 @@ const reading = new Semaphore(READING_BYTES_MAX);
 export interface SentFile {
   readonly tree: TreeReader;
   readonly item: TreeItem;
-  readonly headers: Readonly<Record<string, string>>;
+  /** beside those of every file */
+  readonly headers?: Readonly<Record<string, string>>;
   /** bytes at the beginning that nobody gets */
   readonly skipped?: number;
 }
+
+/** A file of a stranger is no page of the gateway's. */
+export const SAFE_FILE = {
+  'content-security-policy': "default-src 'none'; sandbox",
+  'x-content-type-options': 'nosniff',
+};
 
 export function tagOf(hash: Hash): string {
   return `"${Buffer.from(hash, 'hex').toString('base64url')}"`;
@@ -38,12 +45,12 @@ export function listTags(header: string | undefined): readonly string[] | undefi
 /** Throws DoorError 412, 416. */
 export async function sendFile(
   { request, response }: { readonly request: IncomingMessage; readonly response: ServerResponse },
-  { tree, item, headers: given, skipped = 0 }: SentFile,
+  { tree, item, headers: given = {}, skipped = 0 }: SentFile,
 ): Promise<void> {
   const tag = tagOf(item.hash);
   const bytes = item.bytes - skipped;
   const type = 'application/octet-stream';
-  const headers = { etag: tag, 'accept-ranges': 'bytes', 'content-type': type, ...given };
+  const headers = { ...SAFE_FILE, etag: tag, 'accept-ranges': 'bytes', 'content-type': type, ...given };
   const fits = (name: 'if-match' | 'if-none-match') =>
     listTags(request.headers[name])?.some((each) => each === '*' || each === tag);
   if (fits('if-match') === false) throw new DoorError(412, 'what is there is not what the request says');

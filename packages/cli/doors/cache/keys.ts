@@ -1,5 +1,6 @@
 /** Keys of the cache: what an address stands for, and where in the tree of the name its value lies. */
 import { createHash } from 'node:crypto';
+import { decodePart, requireShort } from '../address-part.ts';
 import { DoorError } from '../door.ts';
 
 /** The folders of the tree. */
@@ -20,7 +21,6 @@ export interface CacheAddress {
   readonly query: URLSearchParams;
 }
 
-const TARGET_BYTES_MAX = 16 * 1024;
 const KEY_BYTES_MAX = 1024;
 /** Of a name in a tree that every file system takes. */
 const NAME_BYTES_MAX = 255;
@@ -33,27 +33,17 @@ export function isSha256(text: string): boolean {
 
 /** Throws DoorError 400, 414. */
 export function parseAddress(target: string): CacheAddress {
-  if (target.length > TARGET_BYTES_MAX) throw new DoorError(414, 'the address is too long');
+  requireShort(target);
   const [, raw, query = ''] = /^(?:https?:\/\/[^/?#]*)?\/([^?#]*)(?:\?([^#]*))?$/.exec(target) ?? [];
   if (raw === undefined)
     throw new DoorError(400, 'the address does not begin with a slash, or has a fragment');
   const isFolder = raw === '' || raw.endsWith('/');
   const parts = isFolder ? raw.slice(0, -1) : raw;
-  const path = raw === '' ? '' : parts.split('/').map(decodePart).join('/');
+  const path = raw === '' ? '' : parts.split('/').map(decodeKeyPart).join('/');
   return { path, isFolder, query: new URLSearchParams(query) };
 }
 
-function decodePart(part: string): string {
-  let text: string;
-  try {
-    text = decodeURIComponent(part);
-  } catch {
-    throw new DoorError(400, 'the address is no UTF-8');
-  }
-  if (text === '' || text === '.' || text === '..' || text.includes('/') || /\p{Cc}/u.test(text))
-    throw new DoorError(400, 'a part of the address can be in no key');
-  return text;
-}
+const decodeKeyPart = (part: string): string => decodePart(part, 'a part of the address can be in no key');
 
 /** Throws DoorError 400, 414. */
 export function parseKey({ path, isFolder, query }: CacheAddress): CacheKey {

@@ -108,11 +108,7 @@ async function answerObject(
 async function download({ tree, request, response }: LfsCall, oid: string): Promise<void> {
   const item = await tree.find(pathOf(oid), request.method === 'HEAD' ? HEAD_MS_FRESH : undefined);
   if (item === undefined) throw new DoorError(404, 'the object is not here');
-  const headers = {
-    'content-security-policy': "default-src 'none'; sandbox",
-    'x-content-type-options': 'nosniff',
-  };
-  await sendFile({ request, response }, { tree: tree.reader, item, headers });
+  await sendFile({ request, response }, { tree: tree.reader, item });
 }
 
 async function upload({ tree, values, isReadOnly, request, response }: LfsCall, oid: string): Promise<void> {

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TreeItem } from '@holdfast/client/internal';
 import { DoorError } from '../door.ts';
 import { readBody } from '../received-body.ts';
-import { sendFile } from '../sent-file.ts';
+import { SAFE_FILE, sendFile } from '../sent-file.ts';
 import { type Actions, MESSAGE_BYTES_MAX, readWhole } from './actions.ts';
 import { readArtifactHead, writeArtifactHead } from './artifacts.ts';
 import { type CacheTree, HEAD_MS_FRESH } from './cache-tree.ts';
@@ -23,10 +23,6 @@ export interface CacheCall {
   readonly address: CacheAddress;
 }
 
-const SAFE = {
-  'content-security-policy': "default-src 'none'; sandbox",
-  'x-content-type-options': 'nosniff',
-};
 const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 
 export async function read(call: CacheCall): Promise<void> {
@@ -40,13 +36,13 @@ export async function read(call: CacheCall): Promise<void> {
   const head = key.kind === 'artifacts' ? await readArtifactHead(tree, item) : undefined;
   if (key.kind === 'artifacts' && head === undefined) throw new DoorError(404, 'there is no such artifact');
   uses.note([key.path, ...outputs]);
-  const headers = { ...SAFE, ...head?.headers };
-  await sendFile(call, { tree: tree.reader, item, headers, skipped: head?.bytes ?? 0 });
+  const { headers, bytes: skipped } = head ?? {};
+  await sendFile(call, { tree: tree.reader, item, ...(headers && { headers }), skipped: skipped ?? 0 });
 }
 
 async function sendEmpty({ tree, response }: CacheCall): Promise<void> {
   await tree.head(HEAD_MS_FRESH);
-  response.writeHead(200, { ...SAFE, 'content-length': 0 }).end();
+  response.writeHead(200, { ...SAFE_FILE, 'content-length': 0 }).end();
 }
 
 /** The paths of what the entry names. Throws DoorError 404. */

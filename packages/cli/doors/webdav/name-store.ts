@@ -16,13 +16,14 @@ import {
   type TreeReader,
 } from '@holdfast/client/internal';
 import { printable, printNote } from '../../terminal/output.ts';
+import { canShow } from '../address-part.ts';
 import { DoorError } from '../door.ts';
 import { createKeptSource } from '../kept-source.ts';
 import { EMPTY_FOLDER, KnownNames, NAMES_UNREADABLE } from '../known-names.ts';
 import { nameTimes } from '../snapshot-times.ts';
 import { StoredValues } from '../stored-values.ts';
 import { Checksums } from './checksums.ts';
-import { canShow, type DavPlace } from './places.ts';
+import type { DavPlace } from './places.ts';
 
 /** Edits that come within so long become one commit; if no file is on its way, nothing is waited for. */
 const GATHER_MS = 50;

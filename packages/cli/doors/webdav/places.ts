@@ -1,5 +1,6 @@
 /** Where an address of WebDAV leads: the list of names, a name, what is below it, or an old snapshot. */
 import { isSnapshotName, parseEditPath } from '@holdfast/client/internal';
+import { decodePart, requireShort } from '../address-part.ts';
 import { DoorError } from '../door.ts';
 
 /** `key` is the whole decoded path; `isOld` is whether it is in `/.snapshots`. */
@@ -10,39 +11,26 @@ export interface DavPlace {
 }
 
 const OLD = '.snapshots';
-const TARGET_BYTES_MAX = 16 * 1024;
 const PART_BYTES_MAX = 255;
 
 /** Throws DoorError 400, 403, 414. */
 export function parsePlace(target: string): DavPlace {
-  if (target.length > TARGET_BYTES_MAX) throw new DoorError(414, 'the address is too long');
+  requireShort(target);
   const [raw = ''] = target.replace(/^https?:\/\/[^/]*/, '').split('?');
   if (!raw.startsWith('/') || raw.includes('#'))
     throw new DoorError(400, 'the address does not begin with /, or has a fragment');
   const inner = raw.replace(/^\/|\/$/g, '');
-  const parts = inner === '' && raw.length < 2 ? [] : inner.split('/').map(decodePart);
+  const parts = inner === '' && raw.length < 2 ? [] : inner.split('/').map(decodeName);
   const isOld = parts[0] === OLD;
   return { key: parts.join('/'), parts, isOld };
 }
 
 /** Throws DoorError 400. */
-function decodePart(part: string): string {
-  let text: string;
-  try {
-    text = decodeURIComponent(part);
-  } catch {
-    throw new DoorError(400, 'the address is no UTF-8');
-  }
-  const isLong = Buffer.byteLength(text) > PART_BYTES_MAX;
-  if (text === '' || text === '.' || text === '..' || text.includes('/') || !canShow(text) || isLong) {
-    throw new DoorError(400, 'a part of the address can be no name');
-  }
-  return text;
-}
-
-/** A name with control characters cannot be asked for, so it is not listed. */
-export function canShow(name: string): boolean {
-  return !/\p{Cc}/u.test(name);
+function decodeName(part: string): string {
+  const refusal = 'a part of the address can be no name';
+  const name = decodePart(part, refusal);
+  if (Buffer.byteLength(name) > PART_BYTES_MAX) throw new DoorError(400, refusal);
+  return name;
 }
 
 export function refuseOld(): DoorError {

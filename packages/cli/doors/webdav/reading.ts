@@ -7,7 +7,6 @@ import { formatPlace } from './places.ts';
 import { escapeXml } from './xml.ts';
 
 const SAFE = { 'x-content-type-options': 'nosniff' };
-const FILE_POLICY = { 'content-security-policy': "default-src 'none'; sandbox" };
 /** A page in a sandbox could download nothing. */
 const PAGE_POLICY = {
   'content-security-policy':
@@ -19,7 +18,7 @@ export async function read(call: Call): Promise<void> {
   const found = await getFound(call, place);
   const { item } = found;
   if (item.kind === 'directory') return showPage(call, found);
-  const headers = { ...SAFE, ...FILE_POLICY, 'last-modified': modifiedOf(found) };
+  const headers = { 'last-modified': modifiedOf(found) };
   await sendFile({ request, response }, { tree: store.tree, item, headers });
 }
 
