@@ -39,7 +39,6 @@ const ENGINE_PORTS = [
 /** Copying deployments. */
 const TRANSFER = 'packages/server/transfer/';
 
-/** Metrics and shares, which every room of the server above the rules may use. */
 const METRICS = 'packages/server/metrics/';
 const SHARES = 'packages/server/shares/';
 const TRACES = 'packages/server/traces/';
@@ -378,23 +377,24 @@ export const COMPOSITION_ROOT = 'packages/server/deployment/open.ts';
  * come before its rooms.
  */
 export const FLOORS: readonly RegExp[] = [
-  /^packages\/server\/runtime\//,
-  /^packages\/server\/(?:(?:error-code|errors|log|log-output|log-repeats|secret-file|standard-stream)\.ts|package\.json)$/,
-  /^packages\/server\/metrics\//,
-  /^packages\/server\/traces\//,
-  /^packages\/server\/shares\//,
-  /^packages\/server\/core\//,
-  /^packages\/server\/auth\//,
-  /^packages\/server\/engine\/[^/]+$/,
-  CONCRETE_ENGINE,
-  /^packages\/server\/background\//,
-  /^packages\/server\/deployment\//,
-  /^packages\/server\/transfer\//,
-  /^packages\/server\/inspect\//,
-  /^packages\/server\/backup\//,
-  /^packages\/server\/audit\//,
-  /^packages\/server\/http\//,
-  /^packages\/server\/operator\//,
-  /^packages\/server\/serve\//,
-  /^packages\/server\/index\.ts$/,
-];
+  'runtime/',
+  '(?:(?:error-code|errors|log|log-output|log-repeats|secret-file|standard-stream)\\.ts|package\\.json)$',
+  'metrics/',
+  'traces/',
+  'shares/',
+  'core/(?!transactions)[^/]+$',
+  ...['rows/', 'read/', 'refs/', 'collect/', 'lease/', 'packs/', ''].map((verb) => `core/${verb}`),
+  'auth/',
+  'engine/[^/]+$',
+  'engine/',
+  'background/',
+  'deployment/',
+  'transfer/',
+  'inspect/',
+  'backup/',
+  'audit/',
+  'http/',
+  'operator/',
+  'serve/',
+  'index\\.ts$',
+].map((floor) => new RegExp(`^packages/server/${floor}`));

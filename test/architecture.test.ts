@@ -123,6 +123,13 @@ describe('planted violations are found', () => {
       /a floor above/,
     ],
     ['log → serve', 'packages/server/log.ts', `import type { z } from './serve/config.ts';`, /a floor above/],
+    ['model → lease', 'packages/server/core/model.ts', `import { z } from './lease/z.ts';`, /a floor above/],
+    [
+      'lease → packs, type only',
+      'packages/server/core/lease/a.ts',
+      `import type { z } from '../packs/z.ts';`,
+      /a floor above/,
+    ],
     [
       'what engines share → an engine',
       'packages/server/engine/address.ts',

@@ -2,7 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { SQL as Database } from 'bun';
 import type { Space } from '../../packages/server/core/model.ts';
-import { commitRootRefs } from '../../packages/server/core/update-root-refs.ts';
+import { commitRootRefs } from '../../packages/server/core/refs/update-root-refs.ts';
 import { PostgresMetadataStore } from '../../packages/server/engine/postgres/metadata-store.ts';
 import { openPostgres } from '../../packages/server/engine/postgres/open-postgres.ts';
 import { parsePostgresUrl } from '../../packages/server/engine/postgres-url.ts';

@@ -2,20 +2,20 @@
 
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import type { LeaseResponse } from '@holdfast/protocol';
-import type { ContentCaller } from '../../packages/server/core/content-caller.ts';
+import { runGc } from '../../packages/server/core/collect/run-gc.ts';
 import type { Core } from '../../packages/server/core/core.ts';
-import { getUsage } from '../../packages/server/core/get-usage.ts';
-import { leaseNode } from '../../packages/server/core/lease-node.ts';
-import { listRootRefs } from '../../packages/server/core/list-root-refs.ts';
+import { leaseNode } from '../../packages/server/core/lease/lease-node.ts';
 import { PackJudgements } from '../../packages/server/core/packs/judge-pack.ts';
 import { NO_QUOTAS } from '../../packages/server/core/quotas.ts';
-import { readContent } from '../../packages/server/core/read-content.ts';
-import { readMetadata } from '../../packages/server/core/read-metadata.ts';
+import type { ContentCaller } from '../../packages/server/core/read/content-caller.ts';
+import { getUsage } from '../../packages/server/core/read/get-usage.ts';
+import { readContent } from '../../packages/server/core/read/read-content.ts';
+import { readMetadata } from '../../packages/server/core/read/read-metadata.ts';
+import { listRootRefs } from '../../packages/server/core/refs/list-root-refs.ts';
+import { updateRootRefs } from '../../packages/server/core/refs/update-root-refs.ts';
 import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
-import { runGc } from '../../packages/server/core/run-gc.ts';
 import { createSigner } from '../../packages/server/core/signer.ts';
 import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
-import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
 import { parseS3Url } from '../../packages/server/engine/address.ts';
 import { PostgresMetadataStore } from '../../packages/server/engine/postgres/metadata-store.ts';
 import { openPostgres } from '../../packages/server/engine/postgres/open-postgres.ts';

@@ -15,7 +15,7 @@ import { walkZstdFrame } from '../../packages/protocol/pack/zstd-frame.ts';
 import { parseUpdateRootRefsRequest } from '../../packages/protocol/requests.ts';
 import { parseStrictJson } from '../../packages/protocol/strict-json.ts';
 import { parseToken } from '../../packages/server/auth/token.ts';
-import { parseByteRange } from '../../packages/server/core/byte-range.ts';
+import { parseByteRange } from '../../packages/server/core/read/byte-range.ts';
 import {
   MessageReader,
   parseColumns,

@@ -19,7 +19,7 @@ export interface Guard {
 }
 
 /** Where the rules decide what goes, and the statements that carry it out. */
-const RULES = 'packages/server/core/{*,packs/*}.ts';
+const RULES = 'packages/server/core/{*,{read,refs,collect,lease,packs}/*}.ts';
 const STATEMENTS = 'packages/server/engine/sqlite/{statements,packs/pack-statements}.ts';
 const DISK = 'packages/server/engine/disk/*.ts';
 

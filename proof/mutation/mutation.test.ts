@@ -4,7 +4,7 @@ import { listGuards } from './guards.ts';
 import { openMutants } from './take-out.ts';
 
 /** Their own tests are quick. */
-const FILE = 'packages/server/core/byte-range.ts';
+const FILE = 'packages/server/core/read/byte-range.ts';
 const GUARDS = 3;
 const TEST_MS_MAX = 600_000;
 

@@ -1,7 +1,7 @@
 /** Nodes that must be there, byte for byte, and a check that finds nothing. */
 import type { Space } from '../../packages/server/core/model.ts';
-import { readContent } from '../../packages/server/core/read-content.ts';
-import { readMetadata } from '../../packages/server/core/read-metadata.ts';
+import { readContent } from '../../packages/server/core/read/read-content.ts';
+import { readMetadata } from '../../packages/server/core/read/read-metadata.ts';
 import { checkDeployment } from '../../packages/server/inspect/check-deployment.ts';
 import type { CanonicalNode } from '../../test/support/canonical-node.ts';
 import type { KnownDeployment } from '../row-rot/deployment.ts';

@@ -1,11 +1,11 @@
 /** The product on what a power loss left: all that was acknowledged by then must be there, and nothing may be half there. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { listRootRefs } from '../../packages/server/core/list-root-refs.ts';
+import { runGc } from '../../packages/server/core/collect/run-gc.ts';
+import { sweep } from '../../packages/server/core/collect/sweep.ts';
 import { leasePack } from '../../packages/server/core/packs/lease-pack.ts';
-import { runGc } from '../../packages/server/core/run-gc.ts';
-import { sweep } from '../../packages/server/core/sweep.ts';
-import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
+import { listRootRefs } from '../../packages/server/core/refs/list-root-refs.ts';
+import { updateRootRefs } from '../../packages/server/core/refs/update-root-refs.ts';
 import { openRegistry } from '../../packages/server/deployment/registry.ts';
 import type { CanonicalNode } from '../../test/support/canonical-node.ts';
 import { recount } from '../../test/support/embedded-recount.ts';

@@ -1,9 +1,9 @@
 /** A small deployment with a row of every kind, and what is true of it. */
 import type { Hash } from '@holdfast/protocol';
+import { runGc } from '../../packages/server/core/collect/run-gc.ts';
+import { sweep } from '../../packages/server/core/collect/sweep.ts';
 import type { Space } from '../../packages/server/core/model.ts';
-import { runGc } from '../../packages/server/core/run-gc.ts';
-import { sweep } from '../../packages/server/core/sweep.ts';
-import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
+import { updateRootRefs } from '../../packages/server/core/refs/update-root-refs.ts';
 import { type CanonicalNode, makeNode } from '../../test/support/canonical-node.ts';
 import {
   BEGIN_MS,

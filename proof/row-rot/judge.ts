@@ -1,16 +1,16 @@
 /** What a damaged deployment answers, against what is true of it, before and after everything that may delete. */
 import { ApiError } from '@holdfast/protocol';
-import { listRootRefs } from '../../packages/server/core/list-root-refs.ts';
+import { runGc } from '../../packages/server/core/collect/run-gc.ts';
+import { scrub } from '../../packages/server/core/collect/scrub.ts';
+import { sweep } from '../../packages/server/core/collect/sweep.ts';
 import type { Space } from '../../packages/server/core/model.ts';
 import { compactPacks } from '../../packages/server/core/packs/compact-packs.ts';
 import { packSmallNodes } from '../../packages/server/core/packs/pack-small-nodes.ts';
-import { readContent } from '../../packages/server/core/read-content.ts';
-import { readMetadata } from '../../packages/server/core/read-metadata.ts';
-import { runGc } from '../../packages/server/core/run-gc.ts';
-import { scrub } from '../../packages/server/core/scrub.ts';
+import { readContent } from '../../packages/server/core/read/read-content.ts';
+import { readMetadata } from '../../packages/server/core/read/read-metadata.ts';
+import { listRootRefs } from '../../packages/server/core/refs/list-root-refs.ts';
+import { updateRootRefs } from '../../packages/server/core/refs/update-root-refs.ts';
 import { StoreUnavailable } from '../../packages/server/core/store-failure.ts';
-import { sweep } from '../../packages/server/core/sweep.ts';
-import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
 import { checkDeployment } from '../../packages/server/inspect/check-deployment.ts';
 import type { KnownDeployment, KnownNode } from './deployment.ts';
 import type { DamagedCopy } from './subject.ts';

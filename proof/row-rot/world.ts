@@ -7,15 +7,15 @@ import {
   PACK_MEDIA_TYPE,
   UPLOAD_TTL_MS_DEFAULT,
 } from '@holdfast/protocol';
-import type { ContentCaller } from '../../packages/server/core/content-caller.ts';
 import type { Core } from '../../packages/server/core/core.ts';
-import { leaseNode } from '../../packages/server/core/lease-node.ts';
-import { leaseNodes } from '../../packages/server/core/lease-nodes.ts';
+import { leaseNode } from '../../packages/server/core/lease/lease-node.ts';
 import type { Space } from '../../packages/server/core/model.ts';
 import { PackJudgements } from '../../packages/server/core/packs/judge-pack.ts';
+import { leaseNodes } from '../../packages/server/core/packs/lease-nodes.ts';
 import { leasePack } from '../../packages/server/core/packs/lease-pack.ts';
+import { receiveUpload } from '../../packages/server/core/packs/receive-upload.ts';
 import type { Signer } from '../../packages/server/core/ports.ts';
-import { receiveUpload } from '../../packages/server/core/receive-upload.ts';
+import type { ContentCaller } from '../../packages/server/core/read/content-caller.ts';
 import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
 import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
 import { DirectStore } from '../../packages/server/core/test/direct-store.ts';

@@ -1,15 +1,15 @@
 /** The operations of clients, and everything that runs beside them: each may be the one that is cut in two, or what runs between. */
 import { type Hash, PACK_MEDIA_TYPE } from '@holdfast/protocol';
+import { purgeSpace } from '../../packages/server/core/collect/purge-space.ts';
+import { runGc } from '../../packages/server/core/collect/run-gc.ts';
+import { scrub } from '../../packages/server/core/collect/scrub.ts';
+import { sweep } from '../../packages/server/core/collect/sweep.ts';
 import type { Core } from '../../packages/server/core/core.ts';
-import { leaseNodes } from '../../packages/server/core/lease-nodes.ts';
 import { compactPacks } from '../../packages/server/core/packs/compact-packs.ts';
+import { leaseNodes } from '../../packages/server/core/packs/lease-nodes.ts';
 import { leasePack } from '../../packages/server/core/packs/lease-pack.ts';
 import { packSmallNodes } from '../../packages/server/core/packs/pack-small-nodes.ts';
-import { purgeSpace } from '../../packages/server/core/purge-space.ts';
-import { readNodes } from '../../packages/server/core/read-nodes.ts';
-import { runGc } from '../../packages/server/core/run-gc.ts';
-import { scrub } from '../../packages/server/core/scrub.ts';
-import { sweep } from '../../packages/server/core/sweep.ts';
+import { readNodes } from '../../packages/server/core/read/read-nodes.ts';
 import type { CanonicalNode } from '../../test/support/canonical-node.ts';
 import { makePack, plain, takeApart } from '../../test/support/planted-pack.ts';
 import { HOUR_MS, MINUTE_MS } from '../row-rot/world.ts';

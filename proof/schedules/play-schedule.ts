@@ -1,9 +1,10 @@
 /** Plays one schedule: an operation is cut in two before one of its port calls, or several, and whole others run there. */
+
+import { runGc } from '../../packages/server/core/collect/run-gc.ts';
+import { sweep } from '../../packages/server/core/collect/sweep.ts';
 import type { Core } from '../../packages/server/core/core.ts';
-import { listRootRefs } from '../../packages/server/core/list-root-refs.ts';
-import { runGc } from '../../packages/server/core/run-gc.ts';
-import { sweep } from '../../packages/server/core/sweep.ts';
-import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
+import { listRootRefs } from '../../packages/server/core/refs/list-root-refs.ts';
+import { updateRootRefs } from '../../packages/server/core/refs/update-root-refs.ts';
 import { checkDeployment } from '../../packages/server/inspect/check-deployment.ts';
 import { HOUR_MS } from '../row-rot/world.ts';
 import { ACTORS, untilDone } from './actors.ts';

@@ -1,13 +1,13 @@
 /** One schedule: a Space of its own, what was acknowledged in it, and what must therefore hold. */
 import { ApiError, type Hash, type LeaseResponse, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from '../../packages/server/core/core.ts';
-import { leaseNode } from '../../packages/server/core/lease-node.ts';
-import { listRootRefs } from '../../packages/server/core/list-root-refs.ts';
+import { leaseNode } from '../../packages/server/core/lease/lease-node.ts';
 import type { Space } from '../../packages/server/core/model.ts';
-import { readContent } from '../../packages/server/core/read-content.ts';
-import { readMetadata } from '../../packages/server/core/read-metadata.ts';
-import { receiveUpload } from '../../packages/server/core/receive-upload.ts';
-import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
+import { receiveUpload } from '../../packages/server/core/packs/receive-upload.ts';
+import { readContent } from '../../packages/server/core/read/read-content.ts';
+import { readMetadata } from '../../packages/server/core/read/read-metadata.ts';
+import { listRootRefs } from '../../packages/server/core/refs/list-root-refs.ts';
+import { updateRootRefs } from '../../packages/server/core/refs/update-root-refs.ts';
 import type { CanonicalNode } from '../../test/support/canonical-node.ts';
 import { CALLER, MINUTE_MS } from '../row-rot/world.ts';
 import type { ScheduleWorld } from './world.ts';

@@ -1,6 +1,7 @@
 /** What a schedule begins with: the target in each state that it may be in, with its bytes in each place where they may be. */
+
+import { runGc } from '../../packages/server/core/collect/run-gc.ts';
 import { setRotten } from '../../packages/server/core/contents.ts';
-import { runGc } from '../../packages/server/core/run-gc.ts';
 import { StoreUnavailable } from '../../packages/server/core/store-failure.ts';
 import { HOUR_MS, MINUTE_MS } from '../row-rot/world.ts';
 import { ACTORS, uploadPack } from './actors.ts';

@@ -1,10 +1,10 @@
 /** Reads, rot, collection and time on the real engine, each answer judged by the model. */
 import { expect } from 'bun:test';
-import type { ContentAnswer } from '../../packages/server/core/read-content.ts';
-import { readContent } from '../../packages/server/core/read-content.ts';
-import { runGc } from '../../packages/server/core/run-gc.ts';
-import { scrub } from '../../packages/server/core/scrub.ts';
-import { sweep } from '../../packages/server/core/sweep.ts';
+import { runGc } from '../../packages/server/core/collect/run-gc.ts';
+import { scrub } from '../../packages/server/core/collect/scrub.ts';
+import { sweep } from '../../packages/server/core/collect/sweep.ts';
+import type { ContentAnswer } from '../../packages/server/core/read/read-content.ts';
+import { readContent } from '../../packages/server/core/read/read-content.ts';
 import { CALLER } from '../../packages/server/core/test/core-fixture.ts';
 import { endPut, lease, leaseTogether, makeBody, put } from './apply-upload-step.ts';
 import { getPoolNode, type PoolNode } from './node-pool.ts';

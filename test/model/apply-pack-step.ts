@@ -1,8 +1,8 @@
 /** Packs of the real engine: leases, PUTs, reads and compaction, each answer judged by the model. */
 import { expect } from 'bun:test';
 import { type BulkLeaseResponse, PACK_MEDIA_TYPE, type PackLeaseResponse } from '@holdfast/protocol';
-import { leaseNodes } from '../../packages/server/core/lease-nodes.ts';
 import { compactPacks, moveLive } from '../../packages/server/core/packs/compact-packs.ts';
+import { leaseNodes } from '../../packages/server/core/packs/lease-nodes.ts';
 import { leasePack } from '../../packages/server/core/packs/lease-pack.ts';
 import { publishGroup } from '../../packages/server/core/packs/pack-decision.ts';
 import {
@@ -10,8 +10,8 @@ import {
   type PackingWalk,
   packSmallNodes,
 } from '../../packages/server/core/packs/pack-small-nodes.ts';
-import { readNodes } from '../../packages/server/core/read-nodes.ts';
-import { receiveUpload } from '../../packages/server/core/receive-upload.ts';
+import { receiveUpload } from '../../packages/server/core/packs/receive-upload.ts';
+import { readNodes } from '../../packages/server/core/read/read-nodes.ts';
 import { beforeTransactions } from '../../packages/server/core/test/pack-fixture.ts';
 import { makePack, type PlantedRecord, packed, plain, takeApart } from '../support/planted-pack.ts';
 import { putPackDirectly } from './apply-direct-put.ts';

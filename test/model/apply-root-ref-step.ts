@@ -1,8 +1,8 @@
 /** Commits and pages of the real engine, each answer judged by the model. */
 import { expect } from 'bun:test';
 import type { RootRefPage } from '@holdfast/protocol';
-import { listRootRefs } from '../../packages/server/core/list-root-refs.ts';
-import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
+import { listRootRefs } from '../../packages/server/core/refs/list-root-refs.ts';
+import { updateRootRefs } from '../../packages/server/core/refs/update-root-refs.ts';
 import { MODEL_SETTINGS } from './reference-rules.ts';
 import type { RootRefStep } from './steps.ts';
 import { type Answer, at, DOMAINS, type KnownCursor, type KnownRequest, type World } from './world.ts';

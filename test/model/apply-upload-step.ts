@@ -1,8 +1,8 @@
 /** Leases and PUTs of the real engine, each answer judged by the model. */
 import { expect } from 'bun:test';
 import { type LeaseResponse, NODE_MEDIA_TYPE } from '@holdfast/protocol';
-import { leaseNode } from '../../packages/server/core/lease-node.ts';
-import { receiveUpload } from '../../packages/server/core/receive-upload.ts';
+import { leaseNode } from '../../packages/server/core/lease/lease-node.ts';
+import { receiveUpload } from '../../packages/server/core/packs/receive-upload.ts';
 import { beginPutDirectly, endPutDirectly, putDirectly, putDirectlyForged } from './apply-direct-put.ts';
 import { POOL, type PoolNode } from './node-pool.ts';
 import { MODEL_SETTINGS } from './reference-rules.ts';

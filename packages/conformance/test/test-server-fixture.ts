@@ -3,7 +3,7 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { sweep } from '../../server/core/sweep.ts';
+import { sweep } from '../../server/core/collect/sweep.ts';
 import { openRegistry, parseServeConfig } from '../../server/index.ts';
 import { openLog } from '../../server/log.ts';
 import { listen } from '../../server/serve/listener.ts';

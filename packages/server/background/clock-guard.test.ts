@@ -1,10 +1,10 @@
 /** Clocks that disagree stop collection and the sweep, over the real embedded engine, and nothing else. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { seededBytes } from '../../../test/support/canonical-node.ts';
+import { runGc } from '../core/collect/run-gc.ts';
+import { sweep } from '../core/collect/sweep.ts';
 import type { Core } from '../core/core.ts';
-import { readMetadata } from '../core/read-metadata.ts';
-import { runGc } from '../core/run-gc.ts';
-import { sweep } from '../core/sweep.ts';
+import { readMetadata } from '../core/read/read-metadata.ts';
 import { type HandlerWorld, openHandlerWorld } from '../http/test/handler-fixture.ts';
 import { METRICS } from '../metrics/server-metrics.ts';
 import { ComparedClocks, SteadyRows } from './clock-guard.ts';

@@ -3,10 +3,10 @@
  * that time. Suspended Apps are left alone, and so are the Spaces of Apps that are not registered.
  */
 import type { RegistryStore } from '../auth/registry-store.ts';
+import { runGc } from '../core/collect/run-gc.ts';
 import type { Core } from '../core/core.ts';
 import type { Space } from '../core/model.ts';
 import { pagesOf } from '../core/pages-of.ts';
-import { runGc } from '../core/run-gc.ts';
 import type { SpaceEntry } from '../core/tenancy-ports.ts';
 import type { Log } from '../log.ts';
 import { noteCollection } from '../metrics/note-collection.ts';

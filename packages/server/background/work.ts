@@ -3,13 +3,13 @@
  * the one that has the turn does the sweep, the scrub and the compaction.
  */
 import type { RegistryStore } from '../auth/registry-store.ts';
+import { SCRUB_NODES_MIN, scrub } from '../core/collect/scrub.ts';
+import { sweep } from '../core/collect/sweep.ts';
 import type { Core } from '../core/core.ts';
-import { heldBytesOfApp } from '../core/get-usage.ts';
-import { SCRUB_NODES_MIN, scrub } from '../core/scrub.ts';
+import { UnseenUploads } from '../core/lease/unseen-uploads.ts';
+import { heldBytesOfApp } from '../core/read/get-usage.ts';
 import { EPOCH_INTERVAL_MS, explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-epoch.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
-import { sweep } from '../core/sweep.ts';
-import { UnseenUploads } from '../core/unseen-uploads.ts';
 import type { Log } from '../log.ts';
 import {
   SCRUB_LAST_SUCCESS,

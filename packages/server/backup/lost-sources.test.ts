@@ -4,8 +4,8 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync
 import { join } from 'node:path';
 import { objectsFolder } from '../../../test/support/embedded-files.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
-import { runGc } from '../core/run-gc.ts';
-import { scrub } from '../core/scrub.ts';
+import { runGc } from '../core/collect/run-gc.ts';
+import { scrub } from '../core/collect/scrub.ts';
 import { CoreWorld, MINUTE_MS, objectNode, SPACE } from '../core/test/core-fixture.ts';
 import { PackClient } from '../core/test/pack-fixture.ts';
 import { makeBackup } from './make-backup.ts';

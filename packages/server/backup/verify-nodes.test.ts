@@ -3,7 +3,7 @@ import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { databasePath, nextTurn } from '../../../test/support/embedded-files.ts';
-import { scrub } from '../core/scrub.ts';
+import { scrub } from '../core/collect/scrub.ts';
 import { isDamage } from '../core/store-failure.ts';
 import { CoreWorld, smallNode } from '../core/test/core-fixture.ts';
 import type { ScrubPosition } from '../core/upkeep-ports.ts';

@@ -1,10 +1,10 @@
 /** Proves every node of a folder that was taken out of a backup: the database as a whole, then the bytes of each node by its hash. */
 import { formatCount, type Hash } from '@holdfast/protocol';
+import { verifyStored } from '../core/collect/scrub.ts';
 import { isProofOfRot, setRotten } from '../core/contents.ts';
 import { makeGenerationDigits } from '../core/generation.ts';
 import type { Space } from '../core/model.ts';
 import type { ContentStore, MetadataStore } from '../core/ports.ts';
-import { verifyStored } from '../core/scrub.ts';
 import { isDamage, orIfDamaged } from '../core/store-failure.ts';
 import type { ScrubItem, ScrubPosition } from '../core/upkeep-ports.ts';
 

@@ -5,7 +5,7 @@
 
 import type { ClockGuard } from './clock-guard.ts';
 import type { FreeSpace } from './free-space.ts';
-import type { PackJudge } from './packs/pack-ports.ts';
+import type { PackJudge } from './pack-ports.ts';
 import type { ContentStore, MetadataStore, Randomness, Signer } from './ports.ts';
 import type { Quotas } from './quotas.ts';
 import type { RottenNodes } from './rotten-nodes.ts';

@@ -2,22 +2,23 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { MIB_BYTES, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { makeNode } from '../../../test/support/canonical-node.ts';
-import { claimCandidates, findLeftoverClaims } from './collection.ts';
+import { claimCandidates, findLeftoverClaims } from './collect/collection.ts';
+import { planGc, planPass } from './collect/plan-gc.ts';
+import { purgeSpace, takeRootRefs } from './collect/purge-space.ts';
+import { runGc } from './collect/run-gc.ts';
+import { scrub } from './collect/scrub.ts';
+import { sweep } from './collect/sweep.ts';
 import { findContentOf, setRotten } from './contents.ts';
 import type { Core } from './core.ts';
 import { assertCount, assertInvariant, CounterBroken, InvariantViolation } from './invariant.ts';
-import { leaseNode } from './lease-node.ts';
+import { leaseNode } from './lease/lease-node.ts';
+import { ReceiptRoom } from './lease/receipt-room.ts';
 import type { NodeRow } from './model.ts';
 import { leaseRows } from './packs/pack-decision.ts';
-import { planGc, planPass } from './plan-gc.ts';
-import { purgeSpace, takeRootRefs } from './purge-space.ts';
-import { readContent } from './read-content.ts';
-import { ReceiptRoom } from './receipt-room.ts';
-import { receiveUpload } from './receive-upload.ts';
-import { runGc } from './run-gc.ts';
-import { scrub } from './scrub.ts';
+import { receiveUpload } from './packs/receive-upload.ts';
+import { readContent } from './read/read-content.ts';
+import { updateRootRefs } from './refs/update-root-refs.ts';
 import { ContentDamaged, RowDamaged, StoreUnavailable } from './store-failure.ts';
-import { sweep } from './sweep.ts';
 import {
   CALLER,
   CoreWorld,
@@ -29,7 +30,6 @@ import {
   smallNode,
 } from './test/core-fixture.ts';
 import { beforeTransactions, PackClient, statesOf, withPacks, withRows } from './test/pack-fixture.ts';
-import { updateRootRefs } from './update-root-refs.ts';
 
 /** Only ends what would go on for ever. */
 const CALLS_MAX = 100;

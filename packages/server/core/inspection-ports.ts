@@ -2,7 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { Generation, NodeRow, PackPlace, RootRefBalance, Space } from './model.ts';
-import type { PackId, PackUse } from './packs/pack-model.ts';
+import type { PackId, PackUse } from './pack-model.ts';
 import type { UsageDelta } from './usage-delta.ts';
 
 /** The record of a node's content, without inline bytes. */

@@ -2,11 +2,11 @@
 import { describe, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { packed } from '../../../test/support/planted-pack.ts';
+import { purgeSpace } from './collect/purge-space.ts';
+import { runGc } from './collect/run-gc.ts';
+import { scrub } from './collect/scrub.ts';
 import { compactPacks } from './packs/compact-packs.ts';
 import { PACKING_RULES, type PackingWalk, packSmallNodes } from './packs/pack-small-nodes.ts';
-import { purgeSpace } from './purge-space.ts';
-import { runGc } from './run-gc.ts';
-import { scrub } from './scrub.ts';
 import { acceptStrays, TOMBSTONE_MS } from './stray-watch.ts';
 import { type CoreWorld, DAY_MS, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-fixture.ts';
 import { manyNodes, PACK_RECEIVERS, type PackClient, usePackWorld } from './test/pack-fixture.ts';

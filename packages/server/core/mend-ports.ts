@@ -1,4 +1,4 @@
-/** What a damaged row of a node is put right by, within one transaction (core/mend-node.ts). */
+/** What a damaged row of a node is put right by, within one transaction (core/lease/mend-node.ts). */
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { NodeRow } from './model.ts';

@@ -20,7 +20,7 @@ import type {
   UploadEvidence,
   UploadRow,
 } from './model.ts';
-import type { PackReads, PackStore, PackVerbs } from './packs/pack-ports.ts';
+import type { PackReads, PackStore, PackVerbs } from './pack-ports.ts';
 import type { Stored } from './quotas.ts';
 import type { FindKnown, StrayPort, WalkKeeper } from './stray-ports.ts';
 import type { PurgeVerbs, SpaceHoldings, SpaceListing } from './tenancy-ports.ts';
@@ -140,7 +140,7 @@ export interface SpaceTransaction {
   findDiscards(dueAtOrBefore: number, limit: number): Awaitable<readonly DiscardRow[]>;
 
   /**
-   * Eligible rows (core/eligibility.ts) with leaseExpiresAt <= `expiredAt` (now if left out), oldest expiry first, then hash. A store may
+   * Eligible rows (core/collect/eligibility.ts) with leaseExpiresAt <= `expiredAt` (now if left out), oldest expiry first, then hash. A store may
    * pass over those with leaseExpiresAt < `from`.
    */
   findCandidates(limit: number, expiredAt?: number, from?: number): Awaitable<readonly NodeRow[]>;
@@ -210,7 +210,7 @@ export interface ContentStore {
    */
   delete(space: Space, generations: readonly Generation[]): Promise<DeletedObjects>;
   /**
-   * Removes leftovers of interrupted or late uploads, and strays (core/stray-objects.ts); `now` by the metadata store's clock,
+   * Removes leftovers of interrupted or late uploads, and strays (core/collect/stray-objects.ts); `now` by the metadata store's clock,
    * ms; bounded work per call.
    */
   sweep(findKnown: FindKnown, now: number, walk?: WalkKeeper): Promise<void>;

@@ -2,9 +2,10 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
-import { getUsage } from './get-usage.ts';
+import { runGc } from './collect/run-gc.ts';
 import { judgeQuotas, NOTHING_STORED, type QuotaInput, type QuotaLimits, type Stored } from './quotas.ts';
-import { runGc } from './run-gc.ts';
+import { getUsage } from './read/get-usage.ts';
+import { updateRootRefs } from './refs/update-root-refs.ts';
 import {
   CoreWorld,
   DAY_MS,
@@ -15,7 +16,6 @@ import {
   smallNode,
 } from './test/core-fixture.ts';
 import { PackClient } from './test/pack-fixture.ts';
-import { updateRootRefs } from './update-root-refs.ts';
 
 let world: CoreWorld;
 beforeEach(async () => {

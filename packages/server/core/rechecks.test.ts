@@ -1,15 +1,15 @@
 /** What a transaction finds changed since its caller looked, it leaves as it is. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { makePack, plain } from '../../../test/support/planted-pack.ts';
+import { settlePacks } from './collect/sweep-packs.ts';
 import { findContentOf, markRotten, setSound } from './contents.ts';
+import { dropSeen, noteSeen } from './lease/unseen-uploads.ts';
 import type { Generation, NodeRow, UploadEvidence } from './model.ts';
 import { beginPack, publishGroup } from './packs/pack-decision.ts';
-import { settlePacks } from './packs/sweep-packs.ts';
 import type { SpaceTransaction } from './ports.ts';
 import { ContentDamaged, RowDamaged } from './store-failure.ts';
 import { CoreWorld, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-fixture.ts';
 import { beforeTransactions, PackClient } from './test/pack-fixture.ts';
-import { dropSeen, noteSeen } from './unseen-uploads.ts';
 
 const OTHER = 'f'.repeat(32) as Generation;
 const node = smallNode(1);

@@ -5,7 +5,7 @@ import { openTemporaryEngine, type TemporaryEngine } from '../deployment/test/em
 import { judgedPack, packedContent, placeIn } from '../engine/test/pack-samples.ts';
 import { NOW, newGeneration, SPACE } from '../engine/test/samples.ts';
 import type { Generation } from './model.ts';
-import { createPackGeneration, recordGeneration } from './packs/pack-generations.ts';
+import { createPackGeneration, recordGeneration } from './pack-generations.ts';
 import { spaceKeyOf } from './space-key.ts';
 import { isBehind, moveEpoch, readEpochs } from './store-epoch.ts';
 import { acceptStrays, StraysSuspicious, StrayWatch, TOMBSTONE_MS } from './stray-watch.ts';

@@ -5,7 +5,7 @@
  */
 import { DAY_MS } from '@holdfast/protocol';
 import type { Generation, ObjectKey } from './model.ts';
-import { packOf } from './packs/pack-generations.ts';
+import { packOf } from './pack-generations.ts';
 import type { MetadataStore } from './ports.ts';
 import { StoreUnavailable } from './store-failure.ts';
 

@@ -3,10 +3,24 @@
  * transaction and its input alone.
  */
 import type { Awaitable } from './awaitable.ts';
-import { claimCandidates, claimNodes, findLeftoverClaims, leaveContent, settleClaims } from './collection.ts';
+import {
+  claimCandidates,
+  claimNodes,
+  findLeftoverClaims,
+  leaveContent,
+  settleClaims,
+} from './collect/collection.ts';
+import { planPass } from './collect/plan-gc.ts';
+import { finishPurge, hastenDiscards, removeHistory, takeRootRefs } from './collect/purge-space.ts';
+import { repairCounts } from './collect/repair-counts.ts';
+import { giveSum } from './collect/scrub.ts';
+import { findAbandoned, findDueDiscards, forgetAbandoned, settleDiscards } from './collect/sweep.ts';
+import { findOpenPacks, settlePacks } from './collect/sweep-packs.ts';
 import { findContentOf, setRotten, setSound } from './contents.ts';
-import { decideLease } from './lease-decision.ts';
-import { findStanding, mendRow } from './mend-node.ts';
+import { decideLease } from './lease/lease-decision.ts';
+import { findStanding, mendRow } from './lease/mend-node.ts';
+import { finishUpload } from './lease/receive-node.ts';
+import { dropSeen, noteSeen } from './lease/unseen-uploads.ts';
 import { moveLive } from './packs/compact-packs.ts';
 import {
   beginPack,
@@ -17,16 +31,8 @@ import {
   touchPack,
 } from './packs/pack-decision.ts';
 import { moveSmall } from './packs/pack-small-nodes.ts';
-import { findOpenPacks, settlePacks } from './packs/sweep-packs.ts';
-import { planPass } from './plan-gc.ts';
 import type { SpaceTransaction } from './ports.ts';
-import { finishPurge, hastenDiscards, removeHistory, takeRootRefs } from './purge-space.ts';
-import { finishUpload } from './receive-upload.ts';
-import { repairCounts } from './repair-counts.ts';
-import { giveSum } from './scrub.ts';
-import { findAbandoned, findDueDiscards, forgetAbandoned, settleDiscards } from './sweep.ts';
-import { dropSeen, noteSeen } from './unseen-uploads.ts';
-import { commitRootRefs } from './update-root-refs.ts';
+import { commitRootRefs } from './refs/update-root-refs.ts';
 
 export const TRANSACTIONS = {
   beginPack,

@@ -3,7 +3,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { ContentRow, Generation, NodeRow, ObjectKey, Space } from './model.ts';
-import type { PackId } from './packs/pack-model.ts';
+import type { PackId } from './pack-model.ts';
 
 export interface SpacesToSweep {
   readonly spaces: readonly Space[];

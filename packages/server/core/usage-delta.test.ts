@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { isCollectable, isEligible } from './eligibility.ts';
+import { isCollectable, isEligible } from './collect/eligibility.ts';
 import type { NodeRow } from './model.ts';
 import { addUsage, totalUsage, USAGE_NONE, usageDelta, usageOf } from './usage-delta.ts';
 

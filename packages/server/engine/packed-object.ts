@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { zstdDecompress } from 'node:zlib';
 import { bytesToHash, findFrameFault, type Hash, walkZstdFrame, ZstdFrameError } from '@holdfast/protocol';
 import type { PackPlace } from '../core/model.ts';
-import type { PackStore } from '../core/packs/pack-ports.ts';
+import type { PackStore } from '../core/pack-ports.ts';
 import type { StoredObject } from '../core/ports.ts';
 import { sha256 } from '../core/sha256.ts';
 import { ContentDamaged } from '../core/store-failure.ts';

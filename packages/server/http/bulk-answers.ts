@@ -8,9 +8,9 @@ import {
   parseLeaseRequest,
 } from '@holdfast/protocol';
 import type { Awaitable } from '../core/awaitable.ts';
-import { leaseNodes } from '../core/lease-nodes.ts';
+import { leaseNodes } from '../core/packs/lease-nodes.ts';
 import { leasePack } from '../core/packs/lease-pack.ts';
-import { READ_AHEAD_BYTES_MAX, readNodes } from '../core/read-nodes.ts';
+import { READ_AHEAD_BYTES_MAX, readNodes } from '../core/read/read-nodes.ts';
 import { SENT_BYTES } from '../metrics/server-metrics.ts';
 import { askCollector, releaseBytes } from '../runtime/release-bytes.ts';
 import { type AuthorizedCall, dispatch, refuseQuery, tellRot, waitingUpTo } from './authorized-call.ts';

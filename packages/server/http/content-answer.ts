@@ -1,5 +1,5 @@
 /** Answers of readContent (docs/api.md). */
-import type { ContentAnswer } from '../core/read-content.ts';
+import type { ContentAnswer } from '../core/read/read-content.ts';
 import { corsHeaders, type HeaderFields, OPEN_CORS_HEADERS } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 

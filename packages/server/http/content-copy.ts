@@ -1,7 +1,8 @@
 /** One object's content in a private file that grows piece by piece. Each piece is proven and written once. */
-import type { CopySource } from '../core/content-caller.ts';
+
 import type { Generation } from '../core/model.ts';
 import { CONTENT_PIECE_BYTES } from '../core/ports.ts';
+import type { CopySource } from '../core/read/content-caller.ts';
 import { closePrivateFile, createPrivateFile, type PrivateFile, writeAll } from '../runtime/private-file.ts';
 import { discardSpare, type SpareFile, type SpareFiles } from '../runtime/spare-files.ts';
 import type { FairShares, Hold } from '../shares/fair-shares.ts';

@@ -1,7 +1,8 @@
 /** A request for content, and what it holds: of the shares until its answer is sent, of the slots until the answer is made. */
-import type { ContentCaller, CopySource } from '../core/content-caller.ts';
+
 import type { Space } from '../core/model.ts';
 import type { ReadAids } from '../core/ports.ts';
+import type { ContentCaller, CopySource } from '../core/read/content-caller.ts';
 import { askCollector } from '../runtime/release-bytes.ts';
 import type { Hold } from '../shares/fair-shares.ts';
 import type { ContentCopies } from './content-copies.ts';

@@ -12,14 +12,14 @@ import {
 } from '@holdfast/protocol';
 import type { Awaitable } from '../core/awaitable.ts';
 import { after } from '../core/awaitable.ts';
-import { getUsage } from '../core/get-usage.ts';
-import { type LeaseOptions, leaseNode } from '../core/lease-node.ts';
-import { listRootRefs } from '../core/list-root-refs.ts';
+import { runGc } from '../core/collect/run-gc.ts';
+import { type LeaseOptions, leaseNode } from '../core/lease/lease-node.ts';
 import type { NodeRow } from '../core/model.ts';
-import { readContent } from '../core/read-content.ts';
-import { describeNode, readMetadata } from '../core/read-metadata.ts';
-import { runGc } from '../core/run-gc.ts';
-import { updateRootRefs } from '../core/update-root-refs.ts';
+import { getUsage } from '../core/read/get-usage.ts';
+import { readContent } from '../core/read/read-content.ts';
+import { describeNode, readMetadata } from '../core/read/read-metadata.ts';
+import { listRootRefs } from '../core/refs/list-root-refs.ts';
+import { updateRootRefs } from '../core/refs/update-root-refs.ts';
 import { noteCollection } from '../metrics/note-collection.ts';
 import {
   type AuthorizedCall,

@@ -8,8 +8,8 @@ import { seededBytes } from '../../../test/support/canonical-node.ts';
 import { mountSmallDisk } from '../../../test/support/small-disk.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { until } from '../../../test/support/until.ts';
-import type { CopySource } from '../core/content-caller.ts';
 import type { ReadAids } from '../core/ports.ts';
+import type { CopySource } from '../core/read/content-caller.ts';
 import { SpareFiles } from '../runtime/spare-files.ts';
 import { ContentCopies, type CopyWatch } from './content-copies.ts';
 

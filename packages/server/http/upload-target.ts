@@ -2,11 +2,11 @@
 import { ApiError } from '@holdfast/protocol';
 import type { Awaitable } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
+import { TOO_MANY_PUTS, UPLOADS_OF_GENERATION_MAX } from '../core/lease/upload-judge.ts';
+import type { PackGrant, UploadGrant } from '../core/lease/upload-token.ts';
 import type { Generation } from '../core/model.ts';
-import { receiveUpload } from '../core/receive-upload.ts';
-import { TOO_MANY_PUTS, UPLOADS_OF_GENERATION_MAX } from '../core/upload-judge.ts';
+import { receiveUpload } from '../core/packs/receive-upload.ts';
 import type { UploadBody } from '../core/upload-ports.ts';
-import type { PackGrant, UploadGrant } from '../core/upload-token.ts';
 import { UPLOADS_IN_FLIGHT } from '../metrics/server-metrics.ts';
 import { exhausted } from '../shares/exhausted.ts';
 import type { WatchedBody } from './body-watch.ts';

@@ -1,6 +1,6 @@
 /** Looks for the bytes of every row of a Space: presence and length, or with `isRead` the bytes themselves. */
 import { bytesToHash, type Hash } from '@holdfast/protocol';
-import { compareRow, headLength, RowContradicted } from '../core/compare-row.ts';
+import { compareRow, headLength, RowContradicted } from '../core/collect/compare-row.ts';
 import { findContentOf, isProofOfRot, markRotten, markSound, verifyInlineNode } from '../core/contents.ts';
 import type { Core } from '../core/core.ts';
 import type { ContentFacts, InspectedNode, NodesAround } from '../core/inspection-ports.ts';

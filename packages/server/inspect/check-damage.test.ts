@@ -5,7 +5,7 @@ import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { databasePath, nextTurn } from '../../../test/support/embedded-files.ts';
 import { packed, plain } from '../../../test/support/planted-pack.ts';
 import { changeRows } from '../../../test/support/reseal-rows.ts';
-import { repairCounts } from '../core/repair-counts.ts';
+import { repairCounts } from '../core/collect/repair-counts.ts';
 import { isDamage } from '../core/store-failure.ts';
 import { CoreWorld, objectNode, SPACE, smallNode } from '../core/test/core-fixture.ts';
 import { PackClient } from '../core/test/pack-fixture.ts';

@@ -4,10 +4,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { databasePath, nextTurn } from '../../../test/support/embedded-files.ts';
 import { changeRows } from '../../../test/support/reseal-rows.ts';
-import { purgeSpace } from '../core/purge-space.ts';
-import { runGc } from '../core/run-gc.ts';
+import { purgeSpace } from '../core/collect/purge-space.ts';
+import { runGc } from '../core/collect/run-gc.ts';
+import { updateRootRefs } from '../core/refs/update-root-refs.ts';
 import { CoreWorld, objectNode, SPACE, smallNode } from '../core/test/core-fixture.ts';
-import { updateRootRefs } from '../core/update-root-refs.ts';
 import { checkDeployment } from './check-deployment.ts';
 import { type Recount, recountSpace } from './recount-space.ts';
 

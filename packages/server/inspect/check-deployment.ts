@@ -3,10 +3,10 @@
  * instant, then the bytes of every row. It may repair what a recount proves. It deletes nothing.
  */
 import { formatCount, type Hash } from '@holdfast/protocol';
+import { type CountRepairs, repairCounts } from '../core/collect/repair-counts.ts';
 import type { Core } from '../core/core.ts';
 import type { PageDamage, RowDamage, RowLook } from '../core/inspection-ports.ts';
 import type { Space } from '../core/model.ts';
-import { type CountRepairs, repairCounts } from '../core/repair-counts.ts';
 import { orIfDamaged } from '../core/store-failure.ts';
 import { checkContents, type FoundFault } from './check-contents.ts';
 import { checkUploads } from './check-uploads.ts';

@@ -1,6 +1,6 @@
 /** The second look of a recount: what is wrong about the hashes whose counts do not agree, in words and as repairs. */
 import type { Hash } from '@holdfast/protocol';
-import type { CountRepairs } from '../core/repair-counts.ts';
+import type { CountRepairs } from '../core/collect/repair-counts.ts';
 import type { Fault } from './fault.ts';
 import type { CountTaker, KeptCounts } from './walk-counts.ts';
 

@@ -1,8 +1,8 @@
 /** What keeps a node: itself, or by the shortest way up, whatever else there is. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
+import { updateRootRefs } from '../core/refs/update-root-refs.ts';
 import { CoreWorld, DAY_MS, MINUTE_MS, SPACE, smallNode } from '../core/test/core-fixture.ts';
-import { updateRootRefs } from '../core/update-root-refs.ts';
 import { explainNode } from './explain-node.ts';
 
 let world: CoreWorld;

@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { makeNode } from '../../../test/support/canonical-node.ts';
 import type { TestDatabases } from '../../../test/support/postgres-server.ts';
+import { scrub } from '../core/collect/scrub.ts';
+import { sweep } from '../core/collect/sweep.ts';
 import type { Core } from '../core/core.ts';
-import { scrub } from '../core/scrub.ts';
+import { updateRootRefs } from '../core/refs/update-root-refs.ts';
 import { spaceKeyOf } from '../core/space-key.ts';
-import { sweep } from '../core/sweep.ts';
-import { updateRootRefs } from '../core/update-root-refs.ts';
 import type { ScrubPosition } from '../core/upkeep-ports.ts';
 import { BACKGROUND_STATEMENTS } from '../engine/postgres/statements.ts';
 import {

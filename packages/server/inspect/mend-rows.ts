@@ -1,12 +1,12 @@
 /** Puts damaged rows of nodes right by the bytes that they lead to, for a check that repairs. */
 import type { Hash } from '@holdfast/protocol';
-import { headLength, parseHead } from '../core/compare-row.ts';
+import { headLength, parseHead } from '../core/collect/compare-row.ts';
 import { findContentOf, isProofOfRot, storedObject, verifyInlineNode } from '../core/contents.ts';
 import type { Core } from '../core/core.ts';
 import type { RowDamage } from '../core/inspection-ports.ts';
-import { findStanding, mendRow } from '../core/mend-node.ts';
+import { findStanding, mendRow } from '../core/lease/mend-node.ts';
+import type { NewContent } from '../core/lease/publication.ts';
 import type { Space } from '../core/model.ts';
-import type { NewContent } from '../core/publication.ts';
 import { isDamage } from '../core/store-failure.ts';
 
 /** Those that cannot be put right now stay as they are: an upload of the node does it. */

@@ -3,9 +3,9 @@
  * with what is there.
  */
 import type { Hash } from '@holdfast/protocol';
+import type { CountRepairs } from '../core/collect/repair-counts.ts';
 import type { KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';
 import { pagesOf } from '../core/pages-of.ts';
-import type { CountRepairs } from '../core/repair-counts.ts';
 import { CountDetails } from './count-details.ts';
 import { CountParts } from './count-parts.ts';
 import { CountScreen } from './count-screen.ts';

@@ -8,19 +8,19 @@ import { HOUR_MS } from '@holdfast/protocol';
 import { SQL } from 'bun';
 import { type CanonicalNode, makeNode } from '../../../test/support/canonical-node.ts';
 import { openPostgres, type TestDatabases } from '../../../test/support/postgres-server.ts';
+import { runGc } from '../core/collect/run-gc.ts';
+import { scrub } from '../core/collect/scrub.ts';
+import { sweep } from '../core/collect/sweep.ts';
 import type { Core } from '../core/core.ts';
-import { leaseNode } from '../core/lease-node.ts';
+import { leaseNode } from '../core/lease/lease-node.ts';
 import type { Space } from '../core/model.ts';
 import { packSmallNodes } from '../core/packs/pack-small-nodes.ts';
-import { readContent } from '../core/read-content.ts';
-import { readMetadata } from '../core/read-metadata.ts';
-import { runGc } from '../core/run-gc.ts';
-import { scrub } from '../core/scrub.ts';
+import { readContent } from '../core/read/read-content.ts';
+import { readMetadata } from '../core/read/read-metadata.ts';
+import { updateRootRefs } from '../core/refs/update-root-refs.ts';
 import { spaceKeyOf } from '../core/space-key.ts';
-import { sweep } from '../core/sweep.ts';
 import { CALLER } from '../core/test/core-fixture.ts';
 import type { DirectStore } from '../core/test/direct-store.ts';
-import { updateRootRefs } from '../core/update-root-refs.ts';
 import {
   coreOf,
   makeContent,

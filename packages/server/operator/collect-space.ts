@@ -1,8 +1,8 @@
 /** `space gc`: the collection of one Space, by the same passes as runGc of the Space API. */
 import { GC_NODES_MAX, type GcResult } from '@holdfast/protocol';
+import { runGc } from '../core/collect/run-gc.ts';
 import type { Core } from '../core/core.ts';
 import type { Space } from '../core/model.ts';
-import { runGc } from '../core/run-gc.ts';
 import { noteCollection } from '../metrics/note-collection.ts';
 
 /** Duration of each pass when all is to be collected: long enough to be efficient, short enough to notice soon that a caller went away. */

@@ -1,6 +1,6 @@
 /** The operation that says what a collection would delete. */
 import { GC_NODES_MAX } from '@holdfast/protocol';
-import { planGc } from '../core/plan-gc.ts';
+import { planGc } from '../core/collect/plan-gc.ts';
 import { APP, integer, optional, SPACE } from './fields.ts';
 import { nameOf } from './naming-damage.ts';
 import { operation } from './operation.ts';

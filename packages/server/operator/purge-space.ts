@@ -1,7 +1,7 @@
 /** `space purge`: everything in a Space of an App that is not served any more. */
 import { REGISTRY_STALE_MS_MAX } from '@holdfast/protocol';
+import { purgeSpace } from '../core/collect/purge-space.ts';
 import type { Space } from '../core/model.ts';
-import { purgeSpace } from '../core/purge-space.ts';
 import { APP, SPACE } from './fields.ts';
 import { namingDamage } from './naming-damage.ts';
 import { type OperationCall, operation } from './operation.ts';

@@ -2,10 +2,10 @@
 import { GC_NODES_MAX } from '@holdfast/protocol';
 import type { AppRecord, Quotas } from '../auth/registry-store.ts';
 import type { Core } from '../core/core.ts';
-import { pendingBytesOf, usageOf } from '../core/get-usage.ts';
 import { NO_HOLDINGS } from '../core/holdings.ts';
 import type { Space, SpaceCounters } from '../core/model.ts';
 import { pagesOf } from '../core/pages-of.ts';
+import { pendingBytesOf, usageOf } from '../core/read/get-usage.ts';
 import type { SpaceEntry } from '../core/tenancy-ports.ts';
 import { describeQuotas } from '../deployment/describe-app.ts';
 import { collectSpace } from './collect-space.ts';

@@ -3,7 +3,7 @@
 import { resolve } from 'node:path';
 import type { AuditLine } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
-import { readTotalsOf } from '../core/get-usage.ts';
+import { readTotalsOf } from '../core/read/get-usage.ts';
 import { Opened } from '../deployment/deployment.ts';
 import { administer } from '../deployment/registry.ts';
 import { isLoopbackHost } from '../engine/address.ts';

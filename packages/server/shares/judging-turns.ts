@@ -47,7 +47,7 @@ export class JudgingTurns {
     await this.#places.take(appId, spaceId, isAgain);
     let used = 0;
     return {
-      /** core/packs/pack-ports.ts JudgingPlace. Everything else has its turn between. */
+      /** core/pack-ports.ts JudgingPlace. Everything else has its turn between. */
       nextTurn: async (cost: number): Promise<boolean> => {
         used += cost;
         const isLong = used > LONG_BYTES;

@@ -4,11 +4,12 @@ import { Readable } from 'node:stream';
 import { PACK_RECORDS_MAX } from '@holdfast/protocol';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
 import { packed, plain } from '../../../../test/support/planted-pack.ts';
+import { runGc } from '../collect/run-gc.ts';
 import type { Core } from '../core.ts';
-import { getUsage } from '../get-usage.ts';
-import { readContent } from '../read-content.ts';
-import { readNodes } from '../read-nodes.ts';
-import { runGc } from '../run-gc.ts';
+import type { PackReads } from '../pack-ports.ts';
+import { getUsage } from '../read/get-usage.ts';
+import { readContent } from '../read/read-content.ts';
+import { readNodes } from '../read/read-nodes.ts';
 import { StoreUnavailable } from '../store-failure.ts';
 import { TOMBSTONE_MS } from '../stray-watch.ts';
 import { CALLER, type CoreWorld, DAY_MS, MINUTE_MS, SPACE, smallNode } from '../test/core-fixture.ts';
@@ -23,7 +24,6 @@ import {
   withRows,
 } from '../test/pack-fixture.ts';
 import { compactPacks, moveLive } from './compact-packs.ts';
-import type { PackReads } from './pack-ports.ts';
 
 const STEPS_MAX = 20;
 /** More than the engine takes to walk over all its folders. */

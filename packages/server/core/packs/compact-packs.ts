@@ -15,6 +15,8 @@ import { batchesOf } from '../batches.ts';
 import { isProofOfRot } from '../contents.ts';
 import type { Core } from '../core.ts';
 import type { ContentRow, Generation, PackPlace, Space } from '../model.ts';
+import type { PackRow } from '../pack-model.ts';
+import type { RecordMove } from '../pack-ports.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { orIfDamaged, StoreUnavailable } from '../store-failure.ts';
 import {
@@ -24,8 +26,6 @@ import {
   moveInGroups,
   takesRecords,
 } from './own-packs.ts';
-import type { PackRow } from './pack-model.ts';
-import type { RecordMove } from './pack-ports.ts';
 
 /** Dead bytes leave the store so long after they died, however much of their pack is live. A day of it is for the work itself. */
 const DEAD_FOR_MS_MAX = 7 * DAY_MS;

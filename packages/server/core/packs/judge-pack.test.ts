@@ -5,9 +5,9 @@ import { HASH_BYTES, MIB_BYTES, NODE_REFS_MAX, PACK_REFS_MAX } from '@holdfast/p
 import { makeNode } from '../../../../test/support/canonical-node.ts';
 import { makePack, packed, plain } from '../../../../test/support/planted-pack.ts';
 import { unzstd } from '../../engine/unzstd.ts';
+import type { JudgedPack, JudgingTurns, PackObject, PackStore } from '../pack-ports.ts';
 import { SPACE } from '../test/core-fixture.ts';
 import { PackJudgements } from './judge-pack.ts';
-import type { JudgedPack, JudgingTurns, PackObject, PackStore } from './pack-ports.ts';
 
 const PACK = `${'0'.repeat(11)}1${'0'.repeat(20)}`;
 const LIMITS = { nodeBytesMax: 8 * MIB_BYTES };

@@ -15,10 +15,7 @@ import {
 } from '@holdfast/protocol';
 import { askCollector, releaseBytes } from '../../runtime/release-bytes.ts';
 import type { Generation, PackCodec, Space } from '../model.ts';
-import { childrenFirst } from '../order-nodes.ts';
-import { sha256Hex } from '../sha256.ts';
-import { ContentDamaged } from '../store-failure.ts';
-import type { PackRejection } from './pack-model.ts';
+import type { PackRejection } from '../pack-model.ts';
 import type {
   JudgedPack,
   JudgedRecord,
@@ -28,7 +25,10 @@ import type {
   PackObject,
   PackStore,
   SizeRule,
-} from './pack-ports.ts';
+} from '../pack-ports.ts';
+import { sha256Hex } from '../sha256.ts';
+import { ContentDamaged } from '../store-failure.ts';
+import { childrenFirst } from './order-nodes.ts';
 
 /** Fewer bytes may stand in memory that the runtime shares out. */
 const OWN_MEMORY_BYTES_MIN = 64 * 1024;

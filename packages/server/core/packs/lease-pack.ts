@@ -10,16 +10,16 @@ import {
 } from '@holdfast/protocol';
 import { replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
-import { findRows } from '../find-rows.ts';
-import { leaseInGroups, limitChildHashes, restAfterLeases, toResult } from '../lease-nodes.ts';
-import { changesRefused } from '../lease-renewal.ts';
+import { changesRefused } from '../lease/lease-renewal.ts';
+import { refuse } from '../lease/refused-bytes.ts';
 import { clampLeaseDuration } from '../lease-state.ts';
 import type { Space } from '../model.ts';
+import type { PackId, PackRejection, PackRow, PackVerdicts } from '../pack-model.ts';
+import { type JudgedPack, type JudgedRecord, PACK_GROUP_RECORDS, type SizeRule } from '../pack-ports.ts';
 import { QuotaRoom } from '../quota-room.ts';
-import { refuse } from '../refused-bytes.ts';
+import { findRows } from '../read/find-rows.ts';
+import { leaseInGroups, limitChildHashes, restAfterLeases, toResult } from './lease-nodes.ts';
 import { beginPack, packNotFound, publishGroup, type RecordOutcome, touchPack } from './pack-decision.ts';
-import type { PackId, PackRejection, PackRow, PackVerdicts } from './pack-model.ts';
-import { type JudgedPack, type JudgedRecord, PACK_GROUP_RECORDS, type SizeRule } from './pack-ports.ts';
 
 /** Room in the quota of an App is asked for once, and again if the Space has changed meanwhile. */
 const ROUNDS_MAX = 4;

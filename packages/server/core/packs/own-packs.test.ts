@@ -2,11 +2,12 @@
 import { describe, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../../test/support/canonical-node.ts';
 import { packed } from '../../../../test/support/planted-pack.ts';
+import { runGc } from '../collect/run-gc.ts';
+import { sweep } from '../collect/sweep.ts';
 import type { Core } from '../core.ts';
 import { InvariantViolation } from '../invariant.ts';
-import { runGc } from '../run-gc.ts';
+import { PACK_GROUP_RECORDS } from '../pack-ports.ts';
 import { StoreUnavailable } from '../store-failure.ts';
-import { sweep } from '../sweep.ts';
 import { type CoreWorld, DAY_MS, MINUTE_MS, objectNode, SPACE, smallNode } from '../test/core-fixture.ts';
 import {
   beforeTransactions,
@@ -17,7 +18,6 @@ import {
   withPacks,
 } from '../test/pack-fixture.ts';
 import { compactPacks, moveLive } from './compact-packs.ts';
-import { PACK_GROUP_RECORDS } from './pack-ports.ts';
 import { moveSmall, PACKING_RULES, type PackingWalk, packSmallNodes } from './pack-small-nodes.ts';
 import { changeUse, UNUSED } from './pack-use.ts';
 

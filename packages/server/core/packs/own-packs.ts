@@ -3,13 +3,13 @@ import { PACK_ID_BYTES } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
 import { makeGenerationDigits } from '../generation.ts';
 import type { Generation, Space } from '../model.ts';
+import { createPackGeneration } from '../pack-generations.ts';
+import type { PackRow } from '../pack-model.ts';
+import { PACK_GROUP_RECORDS } from '../pack-ports.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { NOTHING_STORED } from '../quotas.ts';
 import { sha256 } from '../sha256.ts';
 import { hasWrittenNothing } from '../store-failure.ts';
-import { createPackGeneration } from './pack-generations.ts';
-import type { PackRow } from './pack-model.ts';
-import { PACK_GROUP_RECORDS } from './pack-ports.ts';
 
 export function createOwnPackGeneration(core: Core, now: number): Generation {
   return createPackGeneration(now, makeGenerationDigits(core.random));

@@ -3,13 +3,10 @@ import { ApiError, type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
 import { closeContent, closeContentOf, type ReplacementRules, urlExpiryOf } from '../contents.ts';
 import { findChildren } from '../edges.ts';
-import { type FoundNode, findNodeOrDamage, findNodesOrDamage, stateOf } from '../find-nodes.ts';
 import { noRoom } from '../free-space.ts';
 import { assertInvariant } from '../invariant.ts';
-import { moveLease } from '../lease-renewal.ts';
-import { mendNode, settleMended } from '../mend-node.ts';
-import type { Generation, UploadRow } from '../model.ts';
-import type { SpaceTransaction } from '../ports.ts';
+import { moveLease } from '../lease/lease-renewal.ts';
+import { mendNode, settleMended } from '../lease/mend-node.ts';
 import {
   CONTRADICTION,
   contradicts,
@@ -18,13 +15,16 @@ import {
   publishNode,
   restoreNode,
   settleWaiting,
-} from '../publication.ts';
+} from '../lease/publication.ts';
+import { tooManyUploads, type UploadRules, urlExpiryFrom } from '../lease/upload-rules.ts';
+import type { Generation, UploadRow } from '../model.ts';
+import { createPackGeneration, recordGeneration } from '../pack-generations.ts';
+import type { PackId, PackRejection, PackRow, PackVerdicts } from '../pack-model.ts';
+import type { JudgedRecord } from '../pack-ports.ts';
+import type { SpaceTransaction } from '../ports.ts';
 import { judgeQuotas, NOTHING_STORED, type QuotaInput, type QuotaRefusal, type Stored } from '../quotas.ts';
+import { type FoundNode, findNodeOrDamage, findNodesOrDamage, stateOf } from '../read/find-nodes.ts';
 import type { UploadKind } from '../upload-ports.ts';
-import { tooManyUploads, type UploadRules, urlExpiryFrom } from '../upload-rules.ts';
-import { createPackGeneration, recordGeneration } from './pack-generations.ts';
-import type { PackId, PackRejection, PackRow, PackVerdicts } from './pack-model.ts';
-import type { JudgedRecord } from './pack-ports.ts';
 
 export type RowOutcome = Publication | { readonly kind: 'absent'; readonly hash: Hash };
 

@@ -4,14 +4,14 @@ import { type CanonicalNode, makeNode } from '../../../../test/support/canonical
 import { makePack, plain } from '../../../../test/support/planted-pack.ts';
 import { unzstd } from '../../engine/unzstd.ts';
 import { JudgingTurns } from '../../shares/judging-turns.ts';
+import { runGc } from '../collect/run-gc.ts';
 import type { Core } from '../core.ts';
-import { getUsage } from '../get-usage.ts';
-import { runGc } from '../run-gc.ts';
+import type { PackStore } from '../pack-ports.ts';
+import { getUsage } from '../read/get-usage.ts';
 import { CoreWorld, DAY_MS, failureOf, MINUTE_MS, SPACE, smallNode } from '../test/core-fixture.ts';
 import { beforeTransactions, manyNodes, PackClient, statesOf, withPacks } from '../test/pack-fixture.ts';
 import { PackJudgements } from './judge-pack.ts';
 import { beginPack, publishGroup } from './pack-decision.ts';
-import type { PackStore } from './pack-ports.ts';
 
 const GROUP = 256;
 const COUNT = 2 * GROUP + 88;

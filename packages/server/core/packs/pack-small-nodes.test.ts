@@ -1,11 +1,12 @@
 /** Compaction of small nodes: which ones it moves, and what it must never lose or double (core/packs/README.md). */
 import { describe, expect, test } from 'bun:test';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
+import { runGc } from '../collect/run-gc.ts';
+import { scrub } from '../collect/scrub.ts';
 import type { Core } from '../core.ts';
-import { getUsage } from '../get-usage.ts';
-import { readContent } from '../read-content.ts';
-import { runGc } from '../run-gc.ts';
-import { scrub } from '../scrub.ts';
+import { PACK_GROUP_RECORDS } from '../pack-ports.ts';
+import { getUsage } from '../read/get-usage.ts';
+import { readContent } from '../read/read-content.ts';
 import { StoreUnavailable } from '../store-failure.ts';
 import { TOMBSTONE_MS } from '../stray-watch.ts';
 import {
@@ -18,7 +19,6 @@ import {
   smallNode,
 } from '../test/core-fixture.ts';
 import { beforeTransactions, PACK_RECEIVERS, type PackClient, usePackWorld } from '../test/pack-fixture.ts';
-import { PACK_GROUP_RECORDS } from './pack-ports.ts';
 import { moveSmall, PACKING_RULES, type PackingWalk, packSmallNodes } from './pack-small-nodes.ts';
 
 const STEPS_MAX = 50;

@@ -24,6 +24,8 @@ import {
 import type { Core } from '../core.ts';
 import { createGeneration } from '../generation.ts';
 import type { ContentRow, Generation, NodeRow, PackPlace, Space } from '../model.ts';
+import { recordGeneration } from '../pack-generations.ts';
+import { SMALL_NODE_BYTES_MAX, type SpaceToPack } from '../pack-ports.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { sha256Hex } from '../sha256.ts';
 import { StoreUnavailable } from '../store-failure.ts';
@@ -35,8 +37,6 @@ import {
   moveInGroups,
   takesRecords,
 } from './own-packs.ts';
-import { recordGeneration } from './pack-generations.ts';
-import { SMALL_NODE_BYTES_MAX, type SpaceToPack } from './pack-ports.ts';
 
 const RANDOM_DIGITS = 20;
 const FIRST_GENERATION = createGeneration(0, '0'.repeat(RANDOM_DIGITS));

@@ -1,6 +1,6 @@
 /** How the use of a pack follows from what happens to its records. Pure. */
 import { assertInvariant } from '../invariant.ts';
-import type { PackRow, PackUse } from './pack-model.ts';
+import type { PackRow, PackUse } from '../pack-model.ts';
 
 /** bytes before the first record of a pack */
 const PACK_HEADER_BYTES = 8;

@@ -15,10 +15,11 @@ import {
   plain,
   recordBytes,
 } from '../../../../test/support/planted-pack.ts';
-import { getUsage } from '../get-usage.ts';
-import { readContent } from '../read-content.ts';
-import { readMetadata } from '../read-metadata.ts';
-import { runGc } from '../run-gc.ts';
+import { runGc } from '../collect/run-gc.ts';
+import type { PackStore } from '../pack-ports.ts';
+import { getUsage } from '../read/get-usage.ts';
+import { readContent } from '../read/read-content.ts';
+import { readMetadata } from '../read/read-metadata.ts';
 import {
   CALLER,
   type CoreWorld,
@@ -30,7 +31,6 @@ import {
   smallNode,
 } from '../test/core-fixture.ts';
 import { PACK_RECEIVERS, type PackClient, statesOf, usePackWorld, withPacks } from '../test/pack-fixture.ts';
-import type { PackStore } from './pack-ports.ts';
 
 const NODE_BYTES_MAX = 128 * 1024;
 

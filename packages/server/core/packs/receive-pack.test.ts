@@ -3,11 +3,11 @@ import { PACK_BYTES_MAX, type PackInstruction } from '@holdfast/protocol';
 import { makePack, plain } from '../../../../test/support/planted-pack.ts';
 import type { Core } from '../core.ts';
 import type { Generation } from '../model.ts';
-import { receiveUpload } from '../receive-upload.ts';
+import type { StagedPack } from '../pack-ports.ts';
+import { receiveUpload } from '../packs/receive-upload.ts';
 import { CoreWorld, failureOf, ORIGIN, SPACE, smallNode } from '../test/core-fixture.ts';
 import { PackClient, statesOf, usePackWorld } from '../test/pack-fixture.ts';
 import type { UploadReceiver } from '../upload-ports.ts';
-import type { StagedPack } from './pack-ports.ts';
 
 test('a PUT to a pack keeps the rules of the upload target', async () => {
   const world = await CoreWorld.open();

@@ -2,18 +2,18 @@
 import { ApiError, PACK_BYTES_MAX, PACK_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
 import { checkRoom } from '../free-space.ts';
-import { ReceiptRoom } from '../receipt-room.ts';
-import type { Admit } from '../receiving.ts';
+import { ReceiptRoom } from '../lease/receipt-room.ts';
 import {
   alreadyFinished,
   checkUploadHeaders,
   checkUrlExpiry,
   getReceiver,
   type UploadRequest,
-} from '../upload-request.ts';
-import type { PackGrant } from '../upload-token.ts';
+} from '../lease/upload-request.ts';
+import type { PackGrant } from '../lease/upload-token.ts';
+import type { StagedPack } from '../pack-ports.ts';
+import type { Admit } from '../receiving.ts';
 import { finishPack, type ReceivedPack } from './pack-decision.ts';
-import type { StagedPack } from './pack-ports.ts';
 
 /** Resolves when the pack is durable. Throws FORBIDDEN (403), CONFLICT (412), PAYLOAD_TOO_LARGE (413). */
 export async function receivePack(core: Core, request: UploadRequest, grant: PackGrant): Promise<void> {

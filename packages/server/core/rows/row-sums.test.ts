@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
 import type { UploadRow } from '../model.ts';
-import type { PackRow } from '../packs/pack-model.ts';
+import type { PackRow } from '../pack-model.ts';
 import {
   balanceSum,
   commitSum,

@@ -1,7 +1,7 @@
 /** The sums of all other rows, as node-sum.ts. `space` and `domain`: what the engine knows the Space or the domain of the row by. */
 import type { KeptCounters } from '../inspection-ports.ts';
 import type { DiscardRow, RootRefCommit, UploadRow } from '../model.ts';
-import type { PackRow, PackUse, PackVerdicts } from '../packs/pack-model.ts';
+import type { PackRow, PackUse, PackVerdicts } from '../pack-model.ts';
 import { mixStart, mixValues, type SumValue } from './row-sum.ts';
 
 /** Of values that change: odd and distinct. */

@@ -12,15 +12,15 @@ import {
   readPackedNode,
   verifyPackedNode,
 } from '../../engine/packed-object.ts';
+import { findStrays, STRAY_AGE_MS } from '../collect/stray-objects.ts';
+import { tooLarge, UploadJudge } from '../lease/upload-judge.ts';
 import type { Generation, ObjectKey, Space } from '../model.ts';
-import type { PackedRecord, PackStore } from '../packs/pack-ports.ts';
+import type { PackedRecord, PackStore } from '../pack-ports.ts';
 import type { ContentStore, DeletedObjects, StoredObject } from '../ports.ts';
 import { sha256 } from '../sha256.ts';
 import { spaceKeyOf } from '../space-key.ts';
 import { ContentDamaged, ContentLost } from '../store-failure.ts';
-import { findStrays, STRAY_AGE_MS } from '../stray-objects.ts';
 import type { FindKnown, WalkKeeper } from '../stray-ports.ts';
-import { tooLarge, UploadJudge } from '../upload-judge.ts';
 import type { NodeLimits, UploadUrlLife } from '../upload-ports.ts';
 
 interface DirectObject {

@@ -10,14 +10,14 @@ import type { CanonicalNode } from '../../../../test/support/canonical-node.ts';
 import { nextTurn } from '../../../../test/support/embedded-files.ts';
 import { makePack, type PlantedRecord, plain, takeApart } from '../../../../test/support/planted-pack.ts';
 import type { Core, CoreSettings } from '../core.ts';
-import { leaseNodes } from '../lease-nodes.ts';
 import type { ContentRow, PackPlace } from '../model.ts';
+import type { PackRow } from '../pack-model.ts';
+import type { PackStore, PackVerbs } from '../pack-ports.ts';
+import { leaseNodes } from '../packs/lease-nodes.ts';
 import { leasePack } from '../packs/lease-pack.ts';
-import type { PackRow } from '../packs/pack-model.ts';
-import type { PackStore, PackVerbs } from '../packs/pack-ports.ts';
+import { receiveUpload } from '../packs/receive-upload.ts';
 import type { SpaceTransaction } from '../ports.ts';
-import { readNodes } from '../read-nodes.ts';
-import { receiveUpload } from '../receive-upload.ts';
+import { readNodes } from '../read/read-nodes.ts';
 import { CoreWorld, failureOf, MINUTE_MS, ORIGIN, SPACE, smallNode } from './core-fixture.ts';
 
 interface LeaseWanted {

@@ -1,5 +1,6 @@
 /** core/ports.ts ContentStore on local disk. Every byte is proven by its block's checksum before it leaves. */
 import type { Hash } from '@holdfast/protocol';
+import { tooLarge, UploadJudge } from '../../core/lease/upload-judge.ts';
 import type { ContentRow, Generation, Space } from '../../core/model.ts';
 import type {
   ContentStore,
@@ -10,7 +11,6 @@ import type {
 } from '../../core/ports.ts';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
 import type { FindKnown, WalkKeeper } from '../../core/stray-ports.ts';
-import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import type { ContentUploads, NodeLimits } from '../../core/upload-ports.ts';
 import { codeOf } from '../../error-code.ts';
 import { storageError } from '../local-failure.ts';

@@ -1,9 +1,9 @@
 /**
- * core/packs/pack-ports.ts PackStore on the content folder. A pack is a file like any other object; it is opened for each read, as the file
+ * core/pack-ports.ts PackStore on the content folder. A pack is a file like any other object; it is opened for each read, as the file
  * of one node is, or for the small reads of one turn of the event loop, so that a file that is gone is noticed.
  */
 import type { Generation, Space } from '../../core/model.ts';
-import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/packs/pack-ports.ts';
+import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/pack-ports.ts';
 import { ContentDamaged, ContentLost } from '../../core/store-failure.ts';
 import { releaseBytes } from '../../runtime/release-bytes.ts';
 import { storageError } from '../local-failure.ts';

@@ -1,6 +1,6 @@
 /** Receives packs: bytes are staged as they come, and judged only by a lease. */
 import type { Generation } from '../../core/model.ts';
-import type { StagedPack } from '../../core/packs/pack-ports.ts';
+import type { StagedPack } from '../../core/pack-ports.ts';
 import { storageError } from '../local-failure.ts';
 import { BLOCK_BYTES } from './block-integrity.ts';
 import type { BlockPool } from './block-pool.ts';

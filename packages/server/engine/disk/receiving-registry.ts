@@ -1,8 +1,9 @@
 /** Which generations are being received right now, and how many bytes they reserve per Space. */
+
+import { UPLOADS_OF_GENERATION_MAX } from '../../core/lease/upload-judge.ts';
 import type { Generation, Space } from '../../core/model.ts';
 import type { Receiving } from '../../core/receiving.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
-import { UPLOADS_OF_GENERATION_MAX } from '../../core/upload-judge.ts';
 
 export interface ReceivingRegistry {
   /** `undefined`: as many are being received of the generation as may be, by all processes together. */

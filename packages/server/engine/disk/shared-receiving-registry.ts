@@ -4,9 +4,9 @@
  */
 import { Database, type Statement } from 'bun:sqlite';
 import { rmSync } from 'node:fs';
+import { UPLOADS_OF_GENERATION_MAX } from '../../core/lease/upload-judge.ts';
 import type { Generation, Space } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
-import { UPLOADS_OF_GENERATION_MAX } from '../../core/upload-judge.ts';
 import { isProcessAlive } from './process-alive.ts';
 import {
   pauseReceiving,

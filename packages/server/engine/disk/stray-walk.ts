@@ -1,10 +1,10 @@
 /**
- * Walks over all objects of the content folder in bounded steps, and deletes strays (core/stray-objects.ts): a crash leaves one
+ * Walks over all objects of the content folder in bounded steps, and deletes strays (core/collect/stray-objects.ts): a crash leaves one
  * if it comes after an object was sealed and before its record was written.
  */
-import type { Generation } from '../../core/model.ts';
 
-import { findStrays, STRAY_AGE_MS } from '../../core/stray-objects.ts';
+import { findStrays, STRAY_AGE_MS } from '../../core/collect/stray-objects.ts';
+import type { Generation } from '../../core/model.ts';
 import type { FindKnown, WalkKeeper } from '../../core/stray-ports.ts';
 import { type DurableNamesOptions, removeObject } from './durable-names.ts';
 import { ANY_SPACE, isGeneration } from './object-layout.ts';

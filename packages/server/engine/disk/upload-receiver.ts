@@ -6,10 +6,10 @@
  */
 import type { Hash } from '@holdfast/protocol';
 import { readPieces } from '../../core/byte-stream.ts';
+import { TOO_MANY_PUTS, tooLarge, UploadJudge } from '../../core/lease/upload-judge.ts';
 import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
-import type { StagedPack } from '../../core/packs/pack-ports.ts';
+import type { StagedPack } from '../../core/pack-ports.ts';
 import type { Admit } from '../../core/receiving.ts';
-import { TOO_MANY_PUTS, tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import type { NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/upload-ports.ts';
 import { askCollector, releasePiece } from '../../runtime/release-bytes.ts';
 import { exhausted } from '../../shares/exhausted.ts';

@@ -2,10 +2,10 @@
 import { beforeEach, expect, test } from 'bun:test';
 import { makeNode } from '../../../../test/support/canonical-node.ts';
 import { until } from '../../../../test/support/until.ts';
+import { runGc } from '../../core/collect/run-gc.ts';
 import type { Core } from '../../core/core.ts';
-import { leaseNode } from '../../core/lease-node.ts';
-import { runGc } from '../../core/run-gc.ts';
-import { updateRootRefs } from '../../core/update-root-refs.ts';
+import { leaseNode } from '../../core/lease/lease-node.ts';
+import { updateRootRefs } from '../../core/refs/update-root-refs.ts';
 import { compareAppTotals, foldAppChanges, readAppTotals } from './app-totals.ts';
 import { checkAppTotals } from './sums/check-totals.ts';
 import {

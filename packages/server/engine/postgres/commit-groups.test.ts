@@ -3,10 +3,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { ApiError } from '@holdfast/protocol';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
 import type { Core } from '../../core/core.ts';
-import { leaseNode } from '../../core/lease-node.ts';
+import { leaseNode } from '../../core/lease/lease-node.ts';
 import type { MetadataStore, RootRefReads, SpaceTransaction } from '../../core/ports.ts';
+import { updateRootRefs } from '../../core/refs/update-root-refs.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
-import { updateRootRefs } from '../../core/update-root-refs.ts';
 import { hashAt, insertNodes, readyNode, SPACE } from '../test/samples.ts';
 import { ALONE_AT_ONCE_MAX, type Body, CommitGroups, type Outcome } from './commit-groups.ts';
 import {

@@ -6,7 +6,7 @@
  */
 import { assertInvariant } from '../../core/invariant.ts';
 import type { ContentRow, Generation, PackPlace, SpaceKey } from '../../core/model.ts';
-import type { PackId, PackRow, PackVerdicts } from '../../core/packs/pack-model.ts';
+import type { PackId, PackRow, PackVerdicts } from '../../core/pack-model.ts';
 import type { Stored } from '../../core/quotas.ts';
 import { NEW_VERSION, newPacksToSql, packsToSql, verdictsToSql } from './packs/pack-rows.ts';
 import { contentsToSql, hashesToSql } from './rows.ts';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { SQL } from 'bun';
 import { makeNode } from '../../../../test/support/canonical-node.ts';
 import { type PostgresServer, startPostgres } from '../../../../test/support/postgres-server.ts';
-import { leaseNode } from '../../core/lease-node.ts';
+import { leaseNode } from '../../core/lease/lease-node.ts';
 import type { Space } from '../../core/model.ts';
 import type { SpaceEntry } from '../../core/tenancy-ports.ts';
 import { administer } from '../../deployment/registry.ts';

@@ -6,11 +6,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type PostgresServer, startPostgres } from '../../../../test/support/postgres-server.ts';
 import { recountScaleout } from '../../../../test/support/scaleout-recount.ts';
 import { startTcpProxy, type TcpProxy } from '../../../../test/support/tcp-proxy.ts';
-import { getUsage } from '../../core/get-usage.ts';
 import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
 import type { SpaceTransaction } from '../../core/ports.ts';
+import { getUsage } from '../../core/read/get-usage.ts';
+import { updateRootRefs } from '../../core/refs/update-root-refs.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
-import { updateRootRefs } from '../../core/update-root-refs.ts';
 import { EngineRefused } from '../refused.ts';
 import { hashAt, insertNodes, readNode, readyNode, SPACE } from '../test/samples.ts';
 import { openPostgres } from './open-postgres.ts';

@@ -5,13 +5,13 @@
 import { describe, expect, test } from 'bun:test';
 import type { ApiError, LeaseResponse } from '@holdfast/protocol';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
+import { runGc } from '../../core/collect/run-gc.ts';
+import { sweep } from '../../core/collect/sweep.ts';
 import type { Core } from '../../core/core.ts';
-import { listRootRefs } from '../../core/list-root-refs.ts';
 import type { MetadataStore, SpaceTransaction } from '../../core/ports.ts';
-import { runGc } from '../../core/run-gc.ts';
-import { sweep } from '../../core/sweep.ts';
+import { listRootRefs } from '../../core/refs/list-root-refs.ts';
+import { updateRootRefs } from '../../core/refs/update-root-refs.ts';
 import type { DirectStore } from '../../core/test/direct-store.ts';
-import { updateRootRefs } from '../../core/update-root-refs.ts';
 import { hashAt, insertNodes, readyNode, SPACE } from '../test/samples.ts';
 import {
   bring,

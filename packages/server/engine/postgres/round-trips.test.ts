@@ -2,13 +2,13 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
+import { runGc } from '../../core/collect/run-gc.ts';
 import type { Core } from '../../core/core.ts';
-import { getUsage } from '../../core/get-usage.ts';
-import { listRootRefs } from '../../core/list-root-refs.ts';
-import { readMetadata } from '../../core/read-metadata.ts';
-import { runGc } from '../../core/run-gc.ts';
+import { getUsage } from '../../core/read/get-usage.ts';
+import { readMetadata } from '../../core/read/read-metadata.ts';
+import { listRootRefs } from '../../core/refs/list-root-refs.ts';
+import { updateRootRefs } from '../../core/refs/update-root-refs.ts';
 import type { DirectStore } from '../../core/test/direct-store.ts';
-import { updateRootRefs } from '../../core/update-root-refs.ts';
 import { hashAt, insertNodes, readyNode, SPACE } from '../test/samples.ts';
 import {
   bring,

@@ -1,6 +1,6 @@
 /** Converts between the model's rows and PostgreSQL's: bytes for hex, integers for states. No rule lives here. */
 import type { Hash } from '@holdfast/protocol';
-import { isCollectable } from '../../core/eligibility.ts';
+import { isCollectable } from '../../core/collect/eligibility.ts';
 import type { ContentRow, DiscardRow, NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
 import { rowCodecs, NODE_STATES as STATES, standingNode as standing } from '../rows/codecs.ts';
 import { RowDamaged } from './row-damage.ts';

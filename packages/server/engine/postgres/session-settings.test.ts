@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { makeNode } from '../../../../test/support/canonical-node.ts';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
-import { getUsage } from '../../core/get-usage.ts';
-import { readMetadata } from '../../core/read-metadata.ts';
-import { runGc } from '../../core/run-gc.ts';
-import { updateRootRefs } from '../../core/update-root-refs.ts';
+import { runGc } from '../../core/collect/run-gc.ts';
+import { getUsage } from '../../core/read/get-usage.ts';
+import { readMetadata } from '../../core/read/read-metadata.ts';
+import { updateRootRefs } from '../../core/refs/update-root-refs.ts';
 import { SPACE } from '../test/samples.ts';
 import {
   coreOf,

@@ -11,7 +11,7 @@ import type {
   SpaceSnapshot,
 } from '../../core/inspection-ports.ts';
 import type { ContentRow, NodeRow, SpaceKey } from '../../core/model.ts';
-import type { PackId } from '../../core/packs/pack-model.ts';
+import type { PackId } from '../../core/pack-model.ts';
 import { isDamage } from '../../core/store-failure.ts';
 import { COUNTER_SUMS } from './counter-statements.ts';
 import { LocatedDamage, locateDamage } from './damage.ts';

@@ -12,13 +12,7 @@ import type {
   UploadEvidence,
   UploadRow,
 } from '../../core/model.ts';
-import type {
-  PackRejection,
-  PackRow,
-  PackState,
-  PackUse,
-  PackVerdicts,
-} from '../../core/packs/pack-model.ts';
+import type { PackRejection, PackRow, PackState, PackUse, PackVerdicts } from '../../core/pack-model.ts';
 import type { SqlRow } from './work.ts';
 
 /** Their places are the numbers in the columns. */

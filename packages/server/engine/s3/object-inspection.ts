@@ -1,8 +1,8 @@
 /** Looks for the object of a generation and validates it, streaming it once (docs/api.md, leaseNode). */
 import type { Hash } from '@holdfast/protocol';
+import { tooLarge, UploadJudge } from '../../core/lease/upload-judge.ts';
 import type { Space } from '../../core/model.ts';
 import type { InspectedObject } from '../../core/ports.ts';
-import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import type { NodeLimits } from '../../core/upload-ports.ts';
 import { askCollector } from '../../runtime/release-bytes.ts';
 import { type AnswerBody, wrongLength } from './answer-body.ts';

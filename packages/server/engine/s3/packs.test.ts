@@ -1,7 +1,7 @@
 /** Packs in a store that does what the real one will not do on demand (core/packs/README.md). */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { PACK_MEDIA_TYPE } from '@holdfast/protocol';
-import type { PackedRecord } from '../../core/packs/pack-ports.ts';
+import type { PackedRecord } from '../../core/pack-ports.ts';
 import type { ContentStore } from '../../core/ports.ts';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
 import { makePack, putPack, type SampleRecord } from '../test/pack-samples.ts';

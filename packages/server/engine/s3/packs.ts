@@ -1,12 +1,12 @@
 /**
- * core/packs/pack-ports.ts PackStore on S3. A pack is streamed once while it is judged, and the ETag of that answer becomes part of the
+ * core/pack-ports.ts PackStore on S3. A pack is streamed once while it is judged, and the ETag of that answer becomes part of the
  * integrity record of each of its records. A record is read by a range of the object that still has that ETag, and proven by its
  * own checksum.
  */
 import { PACK_MEDIA_TYPE } from '@holdfast/protocol';
 import { toByteStream } from '../../core/byte-stream.ts';
 import type { Generation, Space } from '../../core/model.ts';
-import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/packs/pack-ports.ts';
+import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/pack-ports.ts';
 import { ContentDamaged, StoreUnavailable } from '../../core/store-failure.ts';
 import { askCollector } from '../../runtime/release-bytes.ts';
 import { isRecordIntact, makeRecordIntegrity, RECORD_INTEGRITY_BYTES } from '../packed-object.ts';

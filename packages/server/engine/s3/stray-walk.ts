@@ -1,11 +1,11 @@
 /**
- * Walks over all keys of the bucket, one page per step, and deletes strays (core/stray-objects.ts): late uploads of closed
+ * Walks over all keys of the bucket, one page per step, and deletes strays (core/collect/stray-objects.ts): late uploads of closed
  * generations, uploads sent again after a collection, and leftovers of probes.
  */
-import { createdAtOf } from '../../core/generation.ts';
 
+import { findStrays, STRAY_AGE_MS } from '../../core/collect/stray-objects.ts';
+import { createdAtOf } from '../../core/generation.ts';
 import type { StoreUnavailable } from '../../core/store-failure.ts';
-import { findStrays, STRAY_AGE_MS } from '../../core/stray-objects.ts';
 import type { FindKnown, WalkKeeper } from '../../core/stray-ports.ts';
 import { deleteKeys } from './batch-delete.ts';
 import { RequestRefused } from './failure.ts';

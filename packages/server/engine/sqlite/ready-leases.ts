@@ -1,6 +1,6 @@
 /** Renews ready rows: many renewals are one body of a batch, so that each costs little more than its statement. */
 import type { Hash } from '@holdfast/protocol';
-import { renewReadyRow } from '../../core/lease-renewal.ts';
+import { renewReadyRow } from '../../core/lease/lease-renewal.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';
 import type { Space } from '../../core/model.ts';
 import { SqliteSpaceTransaction } from './space-transaction.ts';

@@ -1,6 +1,6 @@
 /** Converts between the model's rows and SQLite's: bytes for hex, integers for states. No rule lives here. */
 import type { Hash } from '@holdfast/protocol';
-import { isCollectable } from '../../core/eligibility.ts';
+import { isCollectable } from '../../core/collect/eligibility.ts';
 import type {
   ContentRow,
   Generation,

@@ -13,7 +13,7 @@ import type {
   SpaceSnapshot,
 } from '../../core/inspection-ports.ts';
 import type { NodeRow, Space } from '../../core/model.ts';
-import type { PackId } from '../../core/packs/pack-model.ts';
+import type { PackId } from '../../core/pack-model.ts';
 import { isDamage } from '../../core/store-failure.ts';
 import { storageError } from '../local-failure.ts';
 import { openReader } from './database.ts';

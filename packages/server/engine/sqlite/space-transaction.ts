@@ -1,6 +1,6 @@
 /** The row verbs of core/ports.ts SpaceTransaction on SQLite. All of them are synchronous, which the port allows. */
 import type { Hash } from '@holdfast/protocol';
-import { isCollectable } from '../../core/eligibility.ts';
+import { isCollectable } from '../../core/collect/eligibility.ts';
 import { NO_HOLDINGS } from '../../core/holdings.ts';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
 import type {

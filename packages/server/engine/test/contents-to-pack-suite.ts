@@ -1,7 +1,7 @@
-/** How small nodes are found whose bytes are objects of their own (core/packs/pack-ports.ts). */
+/** How small nodes are found whose bytes are objects of their own (core/pack-ports.ts). */
 import { expect, test } from 'bun:test';
 import type { ContentRow, Space } from '../../core/model.ts';
-import { SMALL_NODE_BYTES_MAX, type SpaceToPack } from '../../core/packs/pack-ports.ts';
+import { SMALL_NODE_BYTES_MAX, type SpaceToPack } from '../../core/pack-ports.ts';
 import { OTHER, type PackRowTools } from './pack-row-tools.ts';
 import { judgedPack, packedContent, placeIn } from './pack-samples.ts';
 import { newGeneration, SPACE } from './samples.ts';

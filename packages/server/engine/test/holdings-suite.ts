@@ -1,7 +1,7 @@
 /** What a Space holds beside what its counters count: bytes that are not judged, and commits (core/tenancy-ports.ts). */
 import { expect, test } from 'bun:test';
 import type { Space, UploadRow } from '../../core/model.ts';
-import type { PackRow } from '../../core/packs/pack-model.ts';
+import type { PackRow } from '../../core/pack-model.ts';
 import { openPack } from './pack-samples.ts';
 import { hashAt, insertNodes, NOW, newGeneration, openUpload, readyNode, SPACE } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';

@@ -1,7 +1,7 @@
-/** Receiving packs (core/packs/pack-ports.ts PackReceiver), where the store has a receiver of its own. */
+/** Receiving packs (core/pack-ports.ts PackReceiver), where the store has a receiver of its own. */
 import { expect, test } from 'bun:test';
 import type { Generation } from '../../core/model.ts';
-import type { StagedPack } from '../../core/packs/pack-ports.ts';
+import type { StagedPack } from '../../core/pack-ports.ts';
 import type { UploadBody, UploadReceiver } from '../../core/upload-ports.ts';
 import type { ContentUnderTest } from './content-under-test.ts';
 import { NOW, newGeneration, SPACE } from './samples.ts';

@@ -1,7 +1,7 @@
-/** Rows of packs, and the content rows that name them (core/packs/pack-ports.ts). */
+/** Rows of packs, and the content rows that name them (core/pack-ports.ts). */
 import { expect, test } from 'bun:test';
 import type { ContentRow, Space } from '../../core/model.ts';
-import type { PackRow } from '../../core/packs/pack-model.ts';
+import type { PackRow } from '../../core/pack-model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { testContentsToPack } from './contents-to-pack-suite.ts';
 import { NO_USE, OTHER, type PackRowTools, packRowTools } from './pack-row-tools.ts';

@@ -1,8 +1,8 @@
 /** What the suites of packs do with the rows of a store. */
 import type { Awaitable } from '../../core/awaitable.ts';
 import type { ContentRow, Space } from '../../core/model.ts';
-import type { PackRow, PackUse } from '../../core/packs/pack-model.ts';
-import type { PackVerbs } from '../../core/packs/pack-ports.ts';
+import type { PackRow, PackUse } from '../../core/pack-model.ts';
+import type { PackVerbs } from '../../core/pack-ports.ts';
 import { SPACE } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 

@@ -1,7 +1,7 @@
 /** Rows of packs and objects with records, for the engines' contract suites. */
 import type { ContentRow, Generation, PackCodec, PackPlace } from '../../core/model.ts';
-import type { PackRow } from '../../core/packs/pack-model.ts';
-import type { PackedRecord } from '../../core/packs/pack-ports.ts';
+import type { PackRow } from '../../core/pack-model.ts';
+import type { PackedRecord } from '../../core/pack-ports.ts';
 import type { ContentStore, StoredObject } from '../../core/ports.ts';
 import type { ContentUnderTest } from './content-under-test.ts';
 import { NOW, newGeneration, SPACE, sampleNode } from './samples.ts';

@@ -1,4 +1,4 @@
-/** The bytes of packs (core/packs/pack-ports.ts PackStore), and of nodes that are records of one. */
+/** The bytes of packs (core/pack-ports.ts PackStore), and of nodes that are records of one. */
 
 import { expect, test } from 'bun:test';
 import { MIB_BYTES } from '@holdfast/protocol';

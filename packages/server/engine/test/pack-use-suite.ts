@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
 import type { ContentRow, Generation } from '../../core/model.ts';
-import type { PackRow, PackUse } from '../../core/packs/pack-model.ts';
+import type { PackRow, PackUse } from '../../core/pack-model.ts';
 import type { PackRowTools } from './pack-row-tools.ts';
 import {
   judgedPack,

@@ -1,5 +1,5 @@
 import type { ContentRow, Generation, Space, SpaceKey } from '../../../core/model.ts';
-import type { PackId, PackRow, PackVerdicts } from '../../../core/packs/pack-model.ts';
+import type { PackId, PackRow, PackVerdicts } from '../../../core/pack-model.ts';
 import type {
   CompactablePack,
   CompactionWanted,
@@ -7,7 +7,7 @@ import type {
   PackReads,
   SpacesWanted,
   SpaceToPack,
-} from '../../../core/packs/pack-ports.ts';
+} from '../../../core/pack-ports.ts';
 import { findProvenContent } from '../rows.ts';
 import type { SpaceKeys } from '../space-keys.ts';
 import { spaceKeyFromSql, spacesFromSql } from '../space-names.ts';

@@ -1,6 +1,6 @@
 /** Converts between the model's rows of packs and PostgreSQL's. */
 import type { Generation, SpaceKey } from '../../../core/model.ts';
-import type { PackRow, PackUse, PackVerdicts } from '../../../core/packs/pack-model.ts';
+import type { PackRow, PackUse, PackVerdicts } from '../../../core/pack-model.ts';
 import { PACK_STATES as STATES, useOf as unprovenUse } from '../../rows/codecs.ts';
 import { RowDamaged } from '../row-damage.ts';
 import { sumOf, useSum } from '../row-sums.ts';

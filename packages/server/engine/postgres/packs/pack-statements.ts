@@ -1,6 +1,6 @@
 /** SQL about packs and about contents, which packs count. `$1` is the Space, except in statements of background work. */
 import { PACK_HEADER_BYTES, RECORD_HEADER_BYTES } from '@holdfast/protocol';
-import { SMALL_NODE_BYTES_MAX } from '../../../core/packs/pack-ports.ts';
+import { SMALL_NODE_BYTES_MAX } from '../../../core/pack-ports.ts';
 import { sumOfUse } from '../row-sums.ts';
 import { given, isGiven, nowOr, spaceNamesOf, unlessChanged } from '../sql-fragments.ts';
 

@@ -1,9 +1,9 @@
-/** core/packs/pack-ports.ts PackVerbs on PostgreSQL. */
+/** core/pack-ports.ts PackVerbs on PostgreSQL. */
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../../core/awaitable.ts';
 import type { Generation, UploadRow } from '../../../core/model.ts';
-import type { PackId, PackRow, PackUse, PackVerdicts } from '../../../core/packs/pack-model.ts';
-import type { PackVerbs, RecordMove, SweptPack } from '../../../core/packs/pack-ports.ts';
+import type { PackId, PackRow, PackUse, PackVerdicts } from '../../../core/pack-model.ts';
+import type { PackVerbs, RecordMove, SweptPack } from '../../../core/pack-ports.ts';
 import type { ContentChanges } from '../content-changes.ts';
 import { placeSum } from '../row-sums.ts';
 import { byteaToHex, hexToBytea, type SqlRow } from '../wire/sql-values.ts';

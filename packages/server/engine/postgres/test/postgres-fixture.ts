@@ -9,7 +9,7 @@ import {
 } from '../../../../../test/support/postgres-server.ts';
 import { recountScaleout } from '../../../../../test/support/scaleout-recount.ts';
 import type { Core, CoreSettings } from '../../../core/core.ts';
-import { leaseNode } from '../../../core/lease-node.ts';
+import { leaseNode } from '../../../core/lease/lease-node.ts';
 import { PackJudgements } from '../../../core/packs/judge-pack.ts';
 import type { Clock } from '../../../core/ports.ts';
 import { NO_QUOTAS } from '../../../core/quotas.ts';

@@ -1,6 +1,6 @@
-/** core/packs/pack-ports.ts PackReads on SQLite, by the integer ids of Spaces. */
+/** core/pack-ports.ts PackReads on SQLite, by the integer ids of Spaces. */
 import type { ContentRow, Generation, Space } from '../../../core/model.ts';
-import type { PackId, PackRow, PackVerdicts } from '../../../core/packs/pack-model.ts';
+import type { PackId, PackRow, PackVerdicts } from '../../../core/pack-model.ts';
 import type {
   CompactablePack,
   CompactionWanted,
@@ -8,7 +8,7 @@ import type {
   PackReads,
   SpacesWanted,
   SpaceToPack,
-} from '../../../core/packs/pack-ports.ts';
+} from '../../../core/pack-ports.ts';
 import { contentFromSql, hexToBytes, isContentSound } from '../rows.ts';
 import type { ReadStatements } from '../statements.ts';
 import { isPackSound, packFromSql, useFromSql, verdictsFromSql } from './pack-codecs.ts';

@@ -1,8 +1,8 @@
-/** core/packs/pack-ports.ts PackVerbs on SQLite, and the content rows whose live records they count. */
+/** core/pack-ports.ts PackVerbs on SQLite, and the content rows whose live records they count. */
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, PackPlace, UploadRow } from '../../../core/model.ts';
-import type { PackId, PackRow, PackUse, PackVerdicts } from '../../../core/packs/pack-model.ts';
-import type { PackVerbs, RecordMove, SweptPack } from '../../../core/packs/pack-ports.ts';
+import type { PackId, PackRow, PackUse, PackVerdicts } from '../../../core/pack-model.ts';
+import type { PackVerbs, RecordMove, SweptPack } from '../../../core/pack-ports.ts';
 import { changeUse, countBytesToCompact, UNUSED, type UseChange } from '../../../core/packs/pack-use.ts';
 import { contentSum } from '../../../core/rows/node-sum.ts';
 import { packSum, packUseSum } from '../../../core/rows/row-sums.ts';

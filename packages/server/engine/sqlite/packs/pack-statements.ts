@@ -1,5 +1,5 @@
 /** SQL of packs (statements.ts prepares it). `?1` is the Space's integer id unless the name says otherwise. */
-import { SMALL_NODE_BYTES_MAX } from '../../../core/packs/pack-ports.ts';
+import { SMALL_NODE_BYTES_MAX } from '../../../core/pack-ports.ts';
 
 const PACK_COLUMNS =
   'generation, space, id, state, created_at, url_expires_at, touched_at, asked, bytes, published_count, reserved_bytes, reserved_nodes, is_discarded';

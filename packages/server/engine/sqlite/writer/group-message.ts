@@ -4,8 +4,8 @@
  */
 import { concatBytes, HASH_BYTES } from '@holdfast/protocol';
 import type { Generation, PackCodec } from '../../../core/model.ts';
+import type { JudgedRecord } from '../../../core/pack-ports.ts';
 import type { PackGroup } from '../../../core/packs/pack-decision.ts';
-import type { JudgedRecord } from '../../../core/packs/pack-ports.ts';
 
 const HASH_DIGITS = 2 * HASH_BYTES;
 const NO_REFS = new Uint8Array(0);

@@ -1,7 +1,7 @@
 /** Carries errors between threads with their class, which decides the answer and which a plain copy would lose. */
 import { ApiError } from '@holdfast/protocol';
+import { OnlyPlanned } from '../../../core/collect/plan-gc.ts';
 import { CounterBroken, InvariantViolation } from '../../../core/invariant.ts';
-import { OnlyPlanned } from '../../../core/plan-gc.ts';
 import { RowDamaged, StoreUnavailable } from '../../../core/store-failure.ts';
 
 /** The classes that callers tell apart. Other errors arrive as plain errors with their name. */

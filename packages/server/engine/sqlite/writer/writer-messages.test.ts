@@ -2,8 +2,8 @@
 import { expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import { CounterBroken, InvariantViolation } from '../../../core/invariant.ts';
+import type { JudgedRecord } from '../../../core/pack-ports.ts';
 import type { PackGroup } from '../../../core/packs/pack-decision.ts';
-import type { JudgedRecord } from '../../../core/packs/pack-ports.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
 import { isDamageMet } from '../../local-failure.ts';
 import { fromGroupMessage, type GroupMessage } from './group-message.ts';

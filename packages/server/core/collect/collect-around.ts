@@ -1,0 +1,102 @@
+/**
+ * Work on the nodes of a Space with damaged rows. Those that may go cannot be asked for, because one damaged row fails the whole
+ * query. So all nodes are read in the order of their hashes, around those that cannot be read, and what is wanted of them is worked
+ * on by hash, few in a transaction.
+ */
+import { type Hash, refsToHashes } from '@holdfast/protocol';
+import type { Awaitable } from '../awaitable.ts';
+import type { Core } from '../core.ts';
+import type { NodeRow, Space } from '../model.ts';
+import { orIfDamaged } from '../store-failure.ts';
+import { isEligible } from './eligibility.ts';
+
+/** Few, so that damage fails few of them. */
+const NODES_PER_TRANSACTION = 8;
+
+export interface WalkAround {
+  isWanted(row: NodeRow, now: number): boolean;
+  /** where the walk begins, to go on from the first node to there; left out: at the first node */
+  readonly start?: Hash;
+  /** left out: all */
+  readonly pagesMax?: number;
+}
+
+/** What a collection may take, or has claimed before. */
+export const mayGo: WalkAround['isWanted'] = (row, now) => row.state === 'claimed' || isEligible(row, now);
+
+export interface PageAround {
+  /** the wanted nodes of the page */
+  readonly rows: readonly NodeRow[];
+  /** its nodes that cannot be read */
+  readonly unreadable: readonly Hash[];
+}
+
+/** Reads the nodes of a Space page by page. Rejects with damage if that leaves no way on. */
+export async function* findAround(
+  core: Core,
+  space: Space,
+  { isWanted, start, pagesMax = Number.POSITIVE_INFINITY }: WalkAround,
+): AsyncGenerator<PageAround, void> {
+  let after = start;
+  let isLastPart = start === undefined;
+  for (let page = 0; page < pagesMax; page += 1) {
+    const from = after;
+    const { next, ...found } = await core.metadata.inspect(space, async (snapshot) => {
+      const { nodes, unreadable, next } = await snapshot.readNodesAround(from, 500);
+      const rows = nodes.map(({ row }) => row).filter((row) => isWanted(row, snapshot.now));
+      return { rows, unreadable: hashesOf(unreadable), next };
+    });
+    yield found;
+    if (isLastPart && (next === undefined || (start !== undefined && next >= start))) return;
+    isLastPart ||= next === undefined;
+    after = next;
+  }
+}
+
+/**
+ * Takes nodes, and then the children of those that `take` says are gone, since these may be free now. `findRoom` says how many more
+ * may be tried; at 0 it ends.
+ */
+export async function takeDown(
+  hashes: readonly Hash[],
+  findRoom: () => Awaitable<number>,
+  take: (few: readonly Hash[]) => Promise<readonly NodeRow[]>,
+): Promise<void> {
+  const left = hashes.toReversed();
+  while (left.length > 0) {
+    const room = Math.min(await findRoom(), 100);
+    if (room <= 0) return;
+    const some = new Set(left.splice(-room).reverse());
+    for (const { refs } of await forFew([...some], take)) left.push(...refsToHashes(refs));
+  }
+}
+
+/** Does `work` for a few of `hashes` at a time. Where it meets damage it is done for each alone, and left undone for the damaged. */
+export async function forFew<T>(
+  hashes: readonly Hash[],
+  work: (few: readonly Hash[]) => Promise<readonly T[]>,
+): Promise<readonly T[]> {
+  const done: T[] = [];
+  for (let start = 0; start < hashes.length; start += NODES_PER_TRANSACTION) {
+    done.push(...(await orOneByOne(hashes.slice(start, start + NODES_PER_TRANSACTION), work)));
+  }
+  return done;
+}
+
+async function orOneByOne<T>(
+  hashes: readonly Hash[],
+  work: (few: readonly Hash[]) => Promise<readonly T[]>,
+): Promise<readonly T[]> {
+  return orIfDamaged(
+    () => work(hashes),
+    async () => {
+      if (hashes.length <= 1) return [];
+      const done: T[] = [];
+      for (const hash of hashes) done.push(...(await orOneByOne([hash], work)));
+      return done;
+    },
+  );
+}
+
+export const hashesOf = (rows: readonly { readonly hash: Hash }[]): readonly Hash[] =>
+  rows.map(({ hash }) => hash);

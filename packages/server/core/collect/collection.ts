@@ -1,0 +1,258 @@
+/**
+ * Collecting one node: claim (transaction, rechecked there) → delete its bytes (outside any) → forget (transaction).
+ * A crash at any instant leaves a claimed row. It does not read as ready, and its edges still protect its children. The next pass
+ * or sweep finishes it, or a lease revives it (docs/design.md, Collection). Inline bytes are rows themselves, so they and their
+ * node go in one transaction.
+ *
+ * Any number of passes may work on one claim: one of them forgets the row and reports it. Only the sweep leaves a claim for a
+ * while to the pass that works on it, so that the answer of a pass does not depend on when the sweep runs.
+ */
+import type { Hash } from '@holdfast/protocol';
+import { findUrlExpiries, lookAtRecord } from '../contents.ts';
+import type { Core } from '../core.ts';
+import { removeNodesWithEdges } from '../edges.ts';
+import { createGeneration, makeGenerationDigits } from '../generation.ts';
+import type { Generation, NodeRow, Space } from '../model.ts';
+import type { SpaceTransaction } from '../ports.ts';
+import { isDamage, orIfDamaged } from '../store-failure.ts';
+import type { UploadKind } from '../upload-ports.ts';
+import { isEligible } from './eligibility.ts';
+
+export interface Claims {
+  /** how many rows were looked at */
+  readonly found: number;
+  /** rows that are already deleted, with their bytes */
+  readonly forgotten: readonly NodeRow[];
+  /** claimed rows whose objects are now to be deleted */
+  readonly claimed: readonly Claim[];
+  /** ms; the rows of `claimed` were claimed at this instant or before */
+  readonly claimedAt: number;
+  /** `from` of the next claim, as far as this one decides */
+  readonly next: number;
+}
+
+type Claim = Pick<NodeRow, 'hash' | 'generation' | 'storage'>;
+
+/** ms; deleting the objects of one transaction's claims takes less. */
+const CLAIM_HOLD_MS = 10_000;
+
+export interface ClaimsWanted {
+  readonly limit: number;
+  readonly uploads: UploadKind;
+  /** claims nodes without an object of their own too, to forget them one by one: a damaged row fails every transaction that deletes it */
+  readonly isDamaged: boolean;
+  /** a purge: leases do not protect */
+  readonly withLeased?: boolean;
+  /** ms; candidates whose lease ended before it may be passed over */
+  readonly from: number;
+}
+
+export async function claimCandidates(
+  tx: SpaceTransaction,
+  { limit, uploads, isDamaged, withLeased = false, from }: ClaimsWanted,
+): Promise<Claims> {
+  const expiredAt = withLeased ? Number.MAX_SAFE_INTEGER : undefined;
+  const found = await tx.findCandidates(limit, expiredAt, from);
+  // What an index says of a row is not believed: a wrong bit of it takes no node.
+  const candidates = found.filter((row) => isEligible(row, expiredAt ?? tx.now));
+  // No candidate is another's child: each has no edges.
+  const forgotten = candidates.filter((row) => row.storage !== 'object' && !isDamaged);
+  const freed = await forgetAll(tx, forgotten, tx.now, uploads);
+  const claimed = candidates.filter((row) => row.storage === 'object' || isDamaged);
+  await holdAll(tx, claimed);
+  // Of rows that are all passed over the next claim would find the same.
+  const last = found.length < limit || candidates.length === 0 ? undefined : found.at(-1);
+  const next = Math.min(freed, last?.leaseExpiresAt ?? 0);
+  return { found: candidates.length, forgotten, claimed: claimed.map(toClaim), claimedAt: tx.now, next };
+}
+
+export interface LeftoversWanted {
+  readonly limit: number;
+  /** also claims that a pass may be working on */
+  readonly withHeld: boolean;
+}
+
+/** Claims that were not finished, the longest untried first. */
+export async function findLeftoverClaims(
+  tx: SpaceTransaction,
+  { limit, withHeld }: LeftoversWanted,
+): Promise<Claims> {
+  const rows = await tx.findClaimed(withHeld ? Number.MAX_SAFE_INTEGER : tx.now, limit);
+  await holdAll(tx, rows);
+  return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now, next: 0 };
+}
+
+export interface NodesWanted {
+  readonly hashes: readonly Hash[];
+  /** as of ClaimsWanted */
+  readonly withLeased?: boolean;
+}
+
+/**
+ * Claims those of `hashes` that may go, or were claimed before, for a Space whose candidates cannot be asked for. Nodes without an
+ * object of their own are claimed too, as with `isDamaged`.
+ */
+export async function claimNodes(
+  tx: SpaceTransaction,
+  { hashes, withLeased = false }: NodesWanted,
+): Promise<Claims> {
+  const expiredAt = withLeased ? Number.MAX_SAFE_INTEGER : tx.now;
+  const rows: NodeRow[] = [];
+  for (const row of await tx.findNodes(hashes)) {
+    if (row !== undefined && (row.state === 'claimed' || isEligible(row, expiredAt))) rows.push(row);
+  }
+  await holdAll(tx, rows);
+  return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now, next: 0 };
+}
+
+const toClaim = ({ hash, generation, storage }: NodeRow): Claim => ({ hash, generation, storage });
+
+async function holdAll(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<void> {
+  for (const row of rows) {
+    await tx.updateNode(row, { ...row, state: 'claimed', claimHeldUntil: tx.now + CLAIM_HOLD_MS });
+  }
+}
+
+export interface FinishedClaims {
+  /** rows that this call forgot */
+  readonly forgotten: readonly NodeRow[];
+  /** how many rows other passes had finished before this call could forget them */
+  readonly gone: number;
+  /** as of Claims: children that were freed may have an earlier lease than all that was claimed */
+  readonly next: number;
+  /** how many claims could not be finished; their rows stay claimed */
+  readonly failed: number;
+  /** the reason of one of the failed claims */
+  readonly failure: unknown;
+}
+
+/** Deletes the objects of claims and forgets their rows. An object that cannot be deleted does not hold up the others. */
+export async function finishClaims(
+  core: Core,
+  space: Space,
+  { claimed, claimedAt }: Pick<Claims, 'claimed' | 'claimedAt'>,
+): Promise<FinishedClaims> {
+  if (claimed.length === 0)
+    return { forgotten: [], gone: 0, next: Number.MAX_SAFE_INTEGER, failed: 0, failure: undefined };
+  const objects = claimed.filter(({ storage }) => storage === 'object').map(({ generation }) => generation);
+  const { deleted, failure } = await core.content.delete(space, objects);
+  const uploads = core.content.upload.kind;
+  const settle = async (claims: readonly Claim[]): Promise<FinishedClaims> => {
+    const settled = await core.metadata.transact(space, settleClaims, {
+      claims,
+      claimedAt,
+      deleted,
+      uploads,
+    });
+    const failed = claims.filter(
+      ({ storage, generation }) => storage === 'object' && !deleted.has(generation),
+    ).length;
+    return { ...settled, failed, failure };
+  };
+  return orIfDamaged(
+    () => settle(claimed),
+    () => settleOneByOne(core, space, claimed, settle),
+  );
+}
+
+/** Settles each claim in a transaction of its own, so that a damaged row fails alone. */
+async function settleOneByOne(
+  core: Core,
+  space: Space,
+  claimed: readonly Claim[],
+  settle: (claims: readonly Claim[]) => Promise<FinishedClaims>,
+): Promise<FinishedClaims> {
+  const forgotten: NodeRow[] = [];
+  const sum = { gone: 0, next: Number.MAX_SAFE_INTEGER, failed: 0, failure: undefined as unknown };
+  for (const claim of claimed) {
+    try {
+      const settled = await settle([claim]).catch(async (error) => {
+        const left = isDamage(error) ? await leaveUnreadable(core, space, claim) : undefined;
+        if (left === undefined) throw error;
+        return settle([left]);
+      });
+      forgotten.push(...settled.forgotten);
+      sum.gone += settled.gone;
+      sum.next = Math.min(sum.next, settled.next);
+      sum.failed += settled.failed;
+      if (settled.failed > 0) sum.failure ??= settled.failure;
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      sum.failed += 1;
+      sum.failure ??= error;
+    }
+  }
+  return { forgotten, ...sum };
+}
+
+/**
+ * A record of content that cannot be read cannot be deleted either. The row then leaves it for a new generation that has none, as a
+ * rotten row does (contents.ts), so that it can be forgotten or revived. `undefined`: it is not that.
+ */
+async function leaveUnreadable(core: Core, space: Space, claim: Claim): Promise<Claim | undefined> {
+  if (claim.storage === 'object' || (await lookAtRecord(core, space, claim)) !== 'unreadable')
+    return undefined;
+  return core.metadata.transact(space, leaveContent, { claim, instead: makeGenerationDigits(core.random) });
+}
+
+interface LeftContent {
+  readonly claim: Claim;
+  /** digits of the new generation */
+  readonly instead: string;
+}
+
+export async function leaveContent(
+  tx: SpaceTransaction,
+  { claim, instead }: LeftContent,
+): Promise<Claim | undefined> {
+  const row = await tx.findNode(claim.hash);
+  if (row?.state !== 'claimed' || row.generation !== claim.generation) return undefined;
+  const generation = createGeneration(tx.now, instead);
+  await tx.updateNode(row, { ...row, generation });
+  return { ...claim, generation };
+}
+
+interface SettledClaims extends Pick<Claims, 'claimedAt'> {
+  readonly claims: readonly Claim[];
+  /** generations whose objects are deleted */
+  readonly deleted: ReadonlySet<Generation>;
+  readonly uploads: UploadKind;
+}
+
+/** Forgets the rows whose objects are gone. The sweep may try the others again, after those that have waited longer. */
+export async function settleClaims(
+  tx: SpaceTransaction,
+  { claims, claimedAt, deleted, uploads }: SettledClaims,
+): Promise<Pick<FinishedClaims, 'forgotten' | 'gone' | 'next'>> {
+  const rows = await tx.findNodes(claims.map(({ hash }) => hash));
+  const forgotten: NodeRow[] = [];
+  for (const [index, { generation, storage }] of claims.entries()) {
+    const row = rows[index];
+    // A lease revived the row, or another pass finished it.
+    if (row?.state !== 'claimed' || row.generation !== generation) continue;
+    if (storage !== 'object' || deleted.has(generation)) forgotten.push(row);
+    else await tx.updateNode(row, { ...row, claimHeldUntil: tx.now });
+  }
+  const next = await forgetAll(tx, forgotten, claimedAt, uploads);
+  return { forgotten, gone: rows.filter((row) => row === undefined).length, next };
+}
+
+/**
+ * `deletedAfter`: ms; the objects were deleted at this instant or later. Resolves with the first expiry of a lease of children that are free now.
+ */
+async function forgetAll(
+  tx: SpaceTransaction,
+  rows: readonly NodeRow[],
+  deletedAfter: number,
+  uploads: UploadKind,
+): Promise<number> {
+  const expiries = await findUrlExpiries(tx, rows, uploads);
+  for (const [index, { generation }] of rows.entries()) {
+    const urlExpiresAt = expiries[index] ?? 0;
+    // A URL that was valid at that instant may have written the object again since, or still may.
+    if (urlExpiresAt > deletedAfter) await tx.setDiscard({ generation, dueAt: urlExpiresAt, urlExpiresAt });
+    await tx.deleteContent(generation);
+  }
+  const freed = await removeNodesWithEdges(tx, rows);
+  return Math.min(Number.MAX_SAFE_INTEGER, ...freed.map(({ leaseExpiresAt }) => leaseExpiresAt));
+}

@@ -1,0 +1,215 @@
+/** runGc: one bounded pass over one Space (docs/api.md, runGc). */
+import { ApiError, type GcResult, HASH_BYTES, type Hash } from '@holdfast/protocol';
+import type { Core } from '../core.ts';
+import type { NodeRow, Space } from '../model.ts';
+import { isDamage, orIfDamaged } from '../store-failure.ts';
+import { findAround, hashesOf, mayGo, takeDown } from './collect-around.ts';
+import {
+  type Claims,
+  claimCandidates,
+  claimNodes,
+  type FinishedClaims,
+  findLeftoverClaims,
+  finishClaims,
+  type LeftoversWanted,
+} from './collection.ts';
+
+/** One transaction claims at most this many, so that a large pass never holds the writer for long. */
+const CLAIMS_PER_TRANSACTION_MAX = 100;
+/** Claims per transaction after a failure: the store is probably away, and a claimed node cannot be read any more. */
+const CLAIMS_PER_TRIAL_MAX = 8;
+
+const STORAGE_RETRY_AFTER_SECONDS = 2;
+
+/**
+ * `maxNodes` is positive and already within its limit. Leftover claims come first, then the oldest expired leases. An object that
+ * cannot be deleted does not hold up the others: the pass goes on and throws 503 at its end. It stops if nothing can be deleted.
+ */
+export async function runGc(core: Core, space: Space, maxNodes: number): Promise<GcResult> {
+  await core.clocks?.assertAgree();
+  return new Pass(new Collection(core, space), maxNodes).run();
+}
+
+/** Pages of a Space with damaged rows that one pass walks. It begins anywhere, so that all have their turn. */
+const PAGES_AROUND_MAX = 200;
+
+/** What a pass does to rows and objects; a plan (plan-gc.ts) does the same to rows alone, and then undoes it. */
+export interface PassSteps {
+  findLeftovers(wanted: LeftoversWanted): Promise<Claims>;
+  /** `from`: as of ClaimsWanted */
+  claim(limit: number, from: number): Promise<Claims>;
+  finish(claims: Claims): Promise<FinishedClaims>;
+  /** for a Space with damaged rows; a plan has none, because damage ends its only transaction */
+  readonly around?: Around;
+}
+
+interface Around {
+  /** hashes of nodes that may go, page by page */
+  find(): AsyncIterable<readonly Hash[]>;
+  claim(hashes: readonly Hash[]): Promise<Claims>;
+}
+
+/** The steps of a real pass. */
+class Collection implements PassSteps {
+  readonly #core: Core;
+  readonly #space: Space;
+
+  readonly around: Around;
+
+  constructor(core: Core, space: Space) {
+    this.#core = core;
+    this.#space = space;
+    this.around = {
+      find: async function* () {
+        const start = Buffer.from(core.random.bytes(HASH_BYTES)).toString('hex');
+        const walk = { isWanted: mayGo, start, pagesMax: PAGES_AROUND_MAX };
+        for await (const { rows } of findAround(core, space, walk)) yield hashesOf(rows);
+      },
+      claim: (hashes) => core.metadata.transact(space, claimNodes, { hashes }),
+    };
+  }
+
+  findLeftovers(wanted: LeftoversWanted): Promise<Claims> {
+    return this.#core.metadata.transact(this.#space, findLeftoverClaims, wanted);
+  }
+
+  claim(limit: number, from: number): Promise<Claims> {
+    const claim = (isDamaged: boolean): Promise<Claims> => {
+      const wanted = { limit, uploads: this.#core.content.upload.kind, isDamaged, from };
+      return this.#core.metadata.transact(this.#space, claimCandidates, wanted);
+    };
+    return orIfDamaged(
+      () => claim(false),
+      () => claim(true),
+    );
+  }
+
+  finish(claims: Claims): Promise<FinishedClaims> {
+    return finishClaims(this.#core, this.#space, claims);
+  }
+}
+
+export class Pass {
+  readonly #steps: PassSteps;
+  readonly #maxNodes: number;
+  readonly #onForgotten: (rows: readonly NodeRow[]) => void;
+  #examined = 0;
+  #deleted = 0;
+  #reclaimedContentBytes = 0;
+  #failed = 0;
+  #failure: unknown;
+  /** whether the last objects that were to be deleted all stayed */
+  #isStuck = false;
+  /** rows of the Space could not be read */
+  #damage: unknown;
+
+  constructor(
+    steps: PassSteps,
+    maxNodes: number,
+    onForgotten: (rows: readonly NodeRow[]) => void = () => undefined,
+  ) {
+    this.#steps = steps;
+    this.#maxNodes = maxNodes;
+    this.#onForgotten = onForgotten;
+  }
+
+  async run(): Promise<GcResult> {
+    try {
+      await this.#finishLeftovers();
+      await this.#takeCandidates();
+    } catch (error) {
+      if (!isDamage(error) || this.#steps.around === undefined) throw error;
+      this.#damage = error;
+      await this.#takeAround(this.#steps.around);
+    }
+    return this.#end();
+  }
+
+  async #takeAround({ find, claim }: Around): Promise<void> {
+    this.#isStuck = false;
+    const findRoom = (): number => (this.#isStuck ? 0 : this.#maxNodes - this.#examined);
+    for await (const hashes of find()) {
+      await takeDown(hashes, findRoom, async (few) => {
+        const claims = await claim(few);
+        const { forgotten, gone } = await this.#finish(claims);
+        this.#examined += claims.found - gone;
+        return forgotten;
+      });
+      if (findRoom() <= 0) return;
+    }
+  }
+
+  /** Counts the claims that this pass finishes. It tries a claim that it cannot finish once, and does not count it. */
+  async #finishLeftovers(): Promise<void> {
+    const tried = new Set<Hash>();
+    while (tried.size < this.#maxNodes && !this.#isStuck) {
+      const limit = Math.min(this.#maxNodes - tried.size, CLAIMS_PER_TRANSACTION_MAX);
+      const found = await this.#steps.findLeftovers({ limit, withHeld: true });
+      const claimed = found.claimed.filter(({ hash }) => !tried.has(hash));
+      if (claimed.length === 0) return;
+      for (const { hash } of claimed) tried.add(hash);
+      const { forgotten } = await this.#finish({ ...found, claimed });
+      this.#examined += forgotten.length;
+      if (found.found < limit) return;
+    }
+  }
+
+  async #takeCandidates(): Promise<void> {
+    let claimsMax = this.#isStuck ? CLAIMS_PER_TRIAL_MAX : CLAIMS_PER_TRANSACTION_MAX;
+    this.#isStuck = false;
+    // A database may keep what was collected in its index for a while: each claim begins where the one before it ended.
+    let from = 0;
+    while (!this.#isStuck && this.#examined < this.#maxNodes) {
+      const claims = await this.#steps.claim(Math.min(this.#maxNodes - this.#examined, claimsMax), from);
+      if (claims.found === 0 && from === 0) return;
+      this.#count(claims.forgotten);
+      const { gone, next } = await this.#finish(claims);
+      from = Math.min(claims.next, next);
+      // Another pass reports the claims that it finished.
+      this.#examined += claims.found - gone;
+      claimsMax = this.#isStuck ? CLAIMS_PER_TRIAL_MAX : CLAIMS_PER_TRANSACTION_MAX;
+      // Small nodes need no deletion: while there are some the pass goes on, with few objects at a time.
+      if (claims.forgotten.length > 0) this.#isStuck = false;
+    }
+  }
+
+  #end(): GcResult {
+    if (isDamage(this.#failure)) this.#damage ??= this.#failure;
+    if (this.#damage !== undefined) {
+      const message = `rows of this Space cannot be read; ${this.#deleted} other nodes were collected: the operator's check names what is damaged`;
+      throw new ApiError('SERVICE_UNAVAILABLE', message, {
+        retryAfterSeconds: STORAGE_RETRY_AFTER_SECONDS,
+        cause: this.#damage,
+      });
+    }
+    if (this.#failure === undefined) {
+      return {
+        examined: this.#examined,
+        deleted: this.#deleted,
+        reclaimedContentBytes: this.#reclaimedContentBytes,
+      };
+    }
+    const message = `the bytes of ${this.#failed} nodes could not be deleted; ${this.#deleted} nodes were collected: run the collection again`;
+    throw new ApiError('SERVICE_UNAVAILABLE', message, {
+      retryAfterSeconds: STORAGE_RETRY_AFTER_SECONDS,
+      cause: this.#failure,
+    });
+  }
+
+  async #finish(claims: Claims): Promise<FinishedClaims> {
+    const finished = await this.#steps.finish(claims);
+    this.#count(finished.forgotten);
+    this.#failed += finished.failed;
+    this.#failure ??= finished.failure;
+    // Damage is no sign that the store is away.
+    const isAllFailed = finished.failed === claims.claimed.length && !isDamage(finished.failure);
+    if (claims.claimed.length > 0) this.#isStuck = isAllFailed;
+    return finished;
+  }
+
+  #count(forgotten: readonly NodeRow[]): void {
+    this.#deleted += forgotten.length;
+    for (const { size } of forgotten) this.#reclaimedContentBytes += size;
+    this.#onForgotten(forgotten);
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * Puts the damaged row of a node right. Its canonical bytes prove type, size and refs. The sum that the row carries proves the rest, if
+ * no more than a state or counts are wrong beside them. Where nothing proves them, counts only rise, and the node is leased for a day.
+ */
+import { type Hash, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
+import { closeContent } from '../contents.ts';
+import { findChildren } from '../edges.ts';
+import type { NodeHolders, UnprovenNode } from '../mend-ports.ts';
+import type { ContentRow, Generation, NodeRow, NodeRowState } from '../model.ts';
+import type { SpaceTransaction } from '../ports.ts';
+import { findNodeOrDamage } from '../read/find-nodes.ts';
+import { isReadable } from '../read/read-metadata.ts';
+import { orIfDamaged } from '../store-failure.ts';
+import { type NewContent, type Publication, settleWaiting } from './publication.ts';
+
+const STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];
+/** A larger count is damage. */
+const COUNT_MAX = 2 ** 40;
+
+/**
+ * The row as it is written now. `isExact`: it is the row that was damaged, with the bytes that it had. Else it has `content`, and is ready
+ * if its children are or were, or a domain holds it.
+ */
+interface MendedNode {
+  readonly row: NodeRow;
+  readonly isExact: boolean;
+  /** which bytes the damaged row named */
+  readonly former: Generation;
+}
+
+/** `content`: what proven bytes say. undefined: there is no row */
+export async function mendNode(tx: SpaceTransaction, content: NewContent): Promise<MendedNode | undefined> {
+  const { hash } = content;
+  const found = await tx.mending.findUnproven(hash);
+  if (found === undefined) return undefined;
+  const holders = await tx.mending.countHolders(hash);
+  const exact = findExact(found, content, holders);
+  const row = exact ?? (await makeSafe(tx, found.row, content, holders));
+  await tx.mending.replaceNode(found.row, row);
+  return { row, isExact: exact !== undefined, former: found.row.generation };
+}
+
+/** The values of the row as it was, by the sum that it carries. */
+function findExact(
+  { row, hasSumOf }: UnprovenNode,
+  content: NewContent,
+  holders: NodeHolders,
+): NodeRow | undefined {
+  const { size, canonicalSize, contentType, refs } = content;
+  const proven = { ...row, size, canonicalSize, contentType, refs };
+  for (const placed of [proven, { ...proven, storedSize: canonicalSize }, { ...proven, ...content }]) {
+    for (const counted of [placed, { ...placed, ...holders }]) {
+      for (const state of [row.state, ...STATES]) {
+        if (hasSumOf({ ...counted, state })) return { ...counted, state };
+      }
+    }
+  }
+  return undefined;
+}
+
+async function makeSafe(
+  tx: SpaceTransaction,
+  stands: NodeRow,
+  content: NewContent,
+  holders: NodeHolders,
+): Promise<NodeRow> {
+  const rise = (name: keyof NodeHolders): number =>
+    Math.max(stands[name] <= COUNT_MAX ? stands[name] : 0, holders[name]);
+  const { counts, rows } = await findChildren(tx, [content.refs]);
+  // Only a node that was ready takes root refs, and a child that is rotten was ready: the sweep takes what waits, whoever holds it.
+  const isReady =
+    holders.heldDomainCount > 0 || [...counts.keys()].every((child) => isReadable(rows.get(child)));
+  const isStarted = stands.leaseStartedAt > 0 && stands.leaseStartedAt <= tx.now;
+  return {
+    ...content,
+    state: isReady ? 'ready' : 'waiting',
+    leaseStartedAt: !isReady ? 0 : isStarted ? stands.leaseStartedAt : tx.now,
+    // No lease is longer, so none that was given ends later.
+    leaseExpiresAt: isReady ? tx.now + LEASE_DURATION_MS_MAX : 0,
+    childRefCount: rise('childRefCount'),
+    rootRefCount: rise('rootRefCount'),
+    heldDomainCount: rise('heldDomainCount'),
+    waitingTouchedAt: isReady ? 0 : tx.now,
+    claimHeldUntil: 0,
+  };
+}
+
+/** The answer to who has uploaded the bytes that a row was mended by. */
+export async function settleMended(
+  tx: SpaceTransaction,
+  row: NodeRow,
+  durationMs: number,
+): Promise<Publication> {
+  if (row.state !== 'ready') return settleWaiting(tx, row, durationMs);
+  const { hash, leaseStartedAt, leaseExpiresAt } = row;
+  return { kind: 'ready', hash, leaseStartedAt, leaseExpiresAt };
+}
+
+/**
+ * Discards the bytes that the damaged row named, if their own record proves that they are those of the node: the same length, and the same
+ * integrity as the bytes that took their place.
+ */
+export async function closeFormer(
+  tx: SpaceTransaction,
+  former: Generation,
+  { generation, canonicalSize, integrity }: Pick<ContentRow, 'generation' | 'canonicalSize' | 'integrity'>,
+  keptMs: number,
+): Promise<void> {
+  if (former === generation) return;
+  const found = await findContentOrDamage(tx, former);
+  if (found === undefined || found.packed !== undefined || found.canonicalSize !== canonicalSize) return;
+  if (Buffer.compare(found.integrity, integrity) !== 0) return;
+  const storage = found.inlineBytes === undefined ? 'object' : 'inline';
+  await closeContent(tx, { generation: former, storage, urlExpiresAt: found.urlExpiresAt, keptMs });
+}
+
+/** A record that is damaged proves nothing. */
+const findContentOrDamage = (tx: SpaceTransaction, generation: Generation): Promise<ContentRow | undefined> =>
+  orIfDamaged(
+    async () => tx.findContent(generation),
+    () => undefined,
+  );
+
+/** The row as it stands, damaged or not. */
+export async function findStanding(tx: SpaceTransaction, hash: Hash): Promise<NodeRow | undefined> {
+  return (await tx.mending.findUnproven(hash))?.row;
+}
+
+/** By bytes of the node that its own content row leads to. Resolves false if the row is as it was written, or gone. */
+export async function mendRow(tx: SpaceTransaction, content: NewContent): Promise<boolean> {
+  const isDamaged = (await findNodeOrDamage(tx, content.hash)) === 'damaged';
+  return isDamaged && (await mendNode(tx, content)) !== undefined;
+}

@@ -1,0 +1,92 @@
+/**
+ * The room that quotas leave for one PUT to our own upload target: what was received counts before it is judged, so that nothing fills
+ * the disk past a quota (docs/design.md, Quotas). Without quotas it costs one look.
+ */
+import type { Core } from '../core.ts';
+import type { Space } from '../model.ts';
+import {
+  type Excess,
+  findExcess,
+  QuotaExceeded,
+  type QuotaLimits,
+  type Reservation,
+  storedOf,
+} from '../quotas.ts';
+import type { Receiving } from '../receiving.ts';
+
+/** Looks again while PUTs that began earlier are in the way: one that has just ended counts twice for a moment. */
+const LOOKS_MAX = 6;
+
+interface Wanted {
+  /** the declared length, or the most that may come */
+  readonly bytes: number;
+  /** Healing is never refused. Asked only if the quota would be exceeded; `isOnly`: nothing else of the Space is pending. */
+  mayHeal(isOnly: boolean): Promise<boolean>;
+}
+
+export class ReceiptRoom {
+  readonly #core: Core;
+  readonly #space: Space;
+  readonly #wanted: Wanted;
+  #reservation: Reservation | undefined;
+
+  constructor(core: Core, space: Space, wanted: Wanted) {
+    this.#core = core;
+    this.#space = space;
+    this.#wanted = wanted;
+  }
+
+  /**
+   * Resolves if there is room, and keeps it until `settle`. The PUT counts as being received by now, so of several PUTs the later one
+   * sees the earlier. Rejects with RESOURCE_EXHAUSTED.
+   */
+  async admit(receiving: Receiving): Promise<void> {
+    const found = this.#core.quotas.find(this.#space);
+    if (found === undefined) return;
+    const { bytes, mayHeal } = this.#wanted;
+    let excess: Excess | undefined;
+    let isOnly = true;
+    if (found.space?.maxBytes !== undefined) {
+      ({ excess, isOnly } = await this.#lookAtSpace(found.space, receiving));
+    }
+    if (excess === undefined && found.isAppLimited) {
+      const reserved = await this.#core.quotas.reserveReceipt(this.#space, bytes);
+      if ('settle' in reserved) this.#reservation = reserved;
+      else {
+        excess = reserved;
+        isOnly = await this.#isOnly(receiving);
+      }
+    }
+    if (excess !== undefined && !(await mayHeal(isOnly))) throw new QuotaExceeded(excess);
+  }
+
+  /** Call once: how many bytes are received durably now; undefined: none. */
+  settle(received: number | undefined): void {
+    this.#reservation?.settle(received !== undefined, { bytes: received ?? 0, nodes: 0 });
+    this.#reservation = undefined;
+  }
+
+  async #lookAtSpace(
+    limits: QuotaLimits,
+    receiving: Receiving,
+  ): Promise<{ readonly excess: Excess | undefined; readonly isOnly: boolean }> {
+    for (let looks = 1; ; looks += 1) {
+      // Those that are being received are looked at first: what they finish meanwhile counts twice, and nothing is missed.
+      const earlier = receiving.heldBefore();
+      const [counters, { pendingBytes }] = await Promise.all([
+        this.#core.metadata.readCounters(this.#space),
+        this.#core.metadata.readHoldings(this.#space),
+      ]);
+      const stored = { bytes: storedOf(counters).bytes + pendingBytes + earlier, nodes: 0 };
+      const excess = findExcess('Space', limits, stored, { bytes: this.#wanted.bytes, nodes: 0 });
+      const isFinal = excess === undefined || earlier === 0 || looks === LOOKS_MAX;
+      if (isFinal) return { excess, isOnly: earlier === 0 && pendingBytes === 0 };
+      await receiving.pause();
+    }
+  }
+
+  async #isOnly(receiving: Receiving): Promise<boolean> {
+    if (receiving.heldBefore() > 0) return false;
+    return (await this.#core.metadata.readHoldings(this.#space)).pendingBytes === 0;
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * What clients wrote to a store that takes uploads itself, and no lease has judged: counts it for quotas, and deletes at once what one
+ * refuses (docs/operations.md, Quotas).
+ */
+import type { Hash } from '@holdfast/protocol';
+import { closeContent } from '../contents.ts';
+import type { Core } from '../core.ts';
+import type { Generation, Space } from '../model.ts';
+import type { PackId } from '../pack-model.ts';
+import type { SpaceTransaction } from '../ports.ts';
+import { QuotaExceeded } from '../quotas.ts';
+import type { Receiving } from '../receiving.ts';
+import type { UnseenUpload } from '../upkeep-ports.ts';
+import { PUT_DURATION_MS_MAX } from '../upload-ports.ts';
+import { ReceiptRoom } from './receipt-room.ts';
+import { refuse } from './refused-bytes.ts';
+
+/** Each costs the store a request. */
+const UPLOADS_PER_LOOK_MAX = 512;
+const REQUESTS_AT_ONCE = 16;
+
+/** The store judges each PUT by itself: none is known before it has ended. */
+const NOTHING_RECEIVING: Receiving = { heldBefore: () => 0, pause: async () => undefined };
+
+export class UnseenUploads {
+  readonly #core: Core;
+  #after: string | undefined;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /** One bounded step of a walk that begins again at its end. One upload that cannot be counted does not hold up the others. */
+  async look(): Promise<void> {
+    const { content, metadata } = this.#core;
+    const { upload } = content;
+    if (upload.kind !== 'direct') return;
+    const urlsEndAfter = (await metadata.readClock()) - PUT_DURATION_MS_MAX;
+    const walk = { after: this.#after, urlsEndAfter, limit: UPLOADS_PER_LOOK_MAX };
+    const { items, next } = await metadata.findUnseenUploads(walk);
+    this.#after = next;
+    const failures: unknown[] = [];
+    for (let at = 0; at < items.length; at += REQUESTS_AT_ONCE) {
+      const some = items.slice(at, at + REQUESTS_AT_ONCE);
+      const sizes = await Promise.allSettled(
+        some.map(({ space, generation }) => upload.findBytes(space, generation)),
+      );
+      for (const [index, size] of sizes.entries()) {
+        if (size.status === 'rejected') failures.push(size.reason);
+        else if (size.value !== undefined)
+          await this.#count(some[index] as UnseenUpload, size.value).catch((error) => failures.push(error));
+      }
+    }
+    if (failures.length > 0) throw failures[0];
+  }
+
+  async #count({ space, generation, of }: UnseenUpload, bytes: number): Promise<void> {
+    const { metadata } = this.#core;
+    const room = new ReceiptRoom(this.#core, space, {
+      bytes,
+      mayHeal: (isOnly) => this.#mayHeal(space, of, isOnly),
+    });
+    try {
+      await room.admit(NOTHING_RECEIVING);
+    } catch (error) {
+      if (!(error instanceof QuotaExceeded)) throw error;
+      await metadata.transact(space, dropSeen, { generation, of });
+      await refuse(this.#core, space, error.excess);
+      return;
+    }
+    let isNoted = false;
+    try {
+      isNoted = await metadata.transact(space, noteSeen, { generation, of, bytes });
+    } finally {
+      room.settle(isNoted ? bytes : undefined);
+    }
+  }
+
+  /** Only the lease of a pack can tell what it heals: one such pack at a time. */
+  async #mayHeal(space: Space, of: UnseenUpload['of'], isOnly: boolean): Promise<boolean> {
+    const { metadata, rottenNodes } = this.#core;
+    if ('pack' in of) return isOnly && rottenNodes.countIn(space) > 0;
+    return (await metadata.findNode(space, of.hash))?.state === 'rotten';
+  }
+}
+
+interface SeenUpload {
+  readonly generation: Generation;
+  readonly of: { readonly hash: Hash } | { readonly pack: PackId };
+}
+
+/** Resolves false if a lease was faster. */
+export async function noteSeen(
+  tx: SpaceTransaction,
+  { generation, of, bytes }: SeenUpload & { readonly bytes: number },
+): Promise<boolean> {
+  if ('pack' in of) {
+    const pack = await tx.packs.findPack(of.pack);
+    if (pack?.generation !== generation || pack.state !== 'open') return false;
+    await tx.packs.updatePack(pack, { ...pack, bytes });
+    return true;
+  }
+  const upload = await tx.findUpload(of.hash);
+  if (upload?.generation !== generation || upload.evidence !== undefined) return false;
+  await tx.updateUpload(upload, { ...upload, seenBytes: bytes });
+  return true;
+}
+
+/** Closes the upload with its bytes: the next lease opens a new one. */
+export async function dropSeen(tx: SpaceTransaction, { generation, of }: SeenUpload): Promise<void> {
+  const close = (urlExpiresAt: number) => closeContent(tx, { generation, storage: 'object', urlExpiresAt });
+  if ('pack' in of) {
+    const pack = await tx.packs.findPack(of.pack);
+    if (pack?.generation !== generation || pack.state !== 'open') return;
+    await tx.packs.deletePack(pack);
+    return close(pack.urlExpiresAt);
+  }
+  const upload = await tx.findUpload(of.hash);
+  if (upload?.generation !== generation || upload.evidence !== undefined) return;
+  await tx.deleteUpload(upload);
+  await close(upload.urlExpiresAt);
+}

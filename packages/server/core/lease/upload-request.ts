@@ -1,0 +1,51 @@
+/** What every PUT to the embedded upload target is checked for, whatever it brings (docs/api.md, The upload target). */
+import { ApiError } from '@holdfast/protocol';
+import type { Awaitable } from '../awaitable.ts';
+import { after } from '../awaitable.ts';
+import type { Core } from '../core.ts';
+import type { UploadBody, UploadReceiver } from '../upload-ports.ts';
+import type { PackGrant, UploadGrant } from './upload-token.ts';
+
+export interface UploadRequest {
+  /** the part of the path after /uploads/ */
+  readonly token: string;
+  readonly contentType: string | undefined;
+  readonly ifNoneMatch: string | undefined;
+  /** bytes, from Content-Length */
+  readonly declaredLength: number | undefined;
+  readonly body: UploadBody | null;
+  /** Called once the token has proved to be ours: what it throws refuses the upload. */
+  readonly onGrant?: (grant: UploadGrant | PackGrant) => Awaitable<void>;
+  /** Called before anything is read for an upload that may be received: what it throws refuses the upload. */
+  readonly admit?: (grant: UploadGrant | PackGrant) => Promise<void>;
+}
+
+/** Throws or rejects with FORBIDDEN. A clock that is no promise is not awaited: that would cost a turn of the event loop. */
+export function checkUrlExpiry(
+  { metadata }: Core,
+  { expiresAt }: Pick<UploadGrant, 'expiresAt'>,
+): Awaitable<void> {
+  return after(metadata.readClock(), (now) => {
+    if (expiresAt > now) return;
+    throw new ApiError('FORBIDDEN', 'this upload URL has expired; repeat the lease request for a new one');
+  });
+}
+
+export function getReceiver(core: Core): UploadReceiver {
+  if (core.content.upload.kind === 'server') return core.content.upload.receiver;
+  throw new ApiError(
+    'NOT_FOUND',
+    'this server takes no uploads itself; use the upload URL of the lease answer',
+  );
+}
+
+export function checkUploadHeaders(request: UploadRequest, mediaType: string): void {
+  if (request.ifNoneMatch === '*' && request.contentType === mediaType) return;
+  throw new ApiError(
+    'FORBIDDEN',
+    `send the upload headers exactly as the lease returned them: content-type ${mediaType}, if-none-match *`,
+  );
+}
+
+export const alreadyFinished = (): ApiError =>
+  new ApiError('CONFLICT', 'this upload is already finished; repeat the lease request', { status: 412 });

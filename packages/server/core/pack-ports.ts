@@ -1,0 +1,240 @@
+/** What packs need of rows and of the store of bytes, beside what single nodes need (core/ports.ts; core/packs/README.md). */
+import type { Hash } from '@holdfast/protocol';
+import type { Awaitable } from './awaitable.ts';
+import type { ContentRow, Generation, PackCodec, PackPlace, Space, UploadRow } from './model.ts';
+import type { PackId, PackRejection, PackRow, PackUse, PackVerdicts } from './pack-model.ts';
+import type { Admit } from './receiving.ts';
+
+/** Records or rows of one transaction: it holds other tenants up no longer than that takes. */
+export const PACK_GROUP_RECORDS = 256;
+
+/** Canonical bytes of a node that is small: it lies better in a pack than in an object of its own (core/packs/README.md). */
+export const SMALL_NODE_BYTES_MAX = 64 * 1024;
+
+/** Reads outside transactions. */
+export interface PackReads {
+  findPack(space: Space, id: PackId): Awaitable<PackRow | undefined>;
+  findPackVerdicts(space: Space, generation: Generation): Awaitable<PackVerdicts | undefined>;
+  /**
+   * Judged packs with live and with dead records, of all Spaces: first those with a record that has been dead for long, the longest
+   * first, then those that are mostly dead, most dead bytes first.
+   */
+  findPacksToCompact(wanted: CompactionWanted): Awaitable<readonly CompactablePack[]>;
+  /** Bytes of judged packs that no row names, of all Spaces. */
+  readDeadBytes(): Awaitable<number>;
+  /** The content rows that name the pack, by their offset, after `after`. */
+  findPackRecords(
+    space: Space,
+    pack: Generation,
+    after: number,
+    limit: number,
+  ): Awaitable<readonly ContentRow[]>;
+  /**
+   * Up to `limit` Spaces with content of small nodes that is an object of its own, in an order of the engine's own. It reads an index of
+   * such contents alone.
+   */
+  findSpacesToPack(wanted: SpacesWanted): Awaitable<readonly SpaceToPack[]>;
+  /** Such contents of one Space, by their generations, after `after`. Some may belong to no node that is ready. */
+  findContentsToPack(space: Space, wanted: ContentsWanted): Awaitable<readonly ContentRow[]>;
+}
+
+export interface ContentsWanted {
+  readonly after: Generation;
+  /** contents of this generation and later ones do not count */
+  readonly before: Generation;
+  readonly limit: number;
+}
+
+export interface SpacesWanted {
+  /** undefined: from the first one on */
+  readonly after: SpaceToPack['position'] | undefined;
+  /** as ContentsWanted's */
+  readonly before: Generation;
+  /** a Space with so many contents is worth packing */
+  readonly contentsMin: number;
+  readonly limit: number;
+}
+
+export interface SpaceToPack {
+  readonly space: Space;
+  readonly isWorthPacking: boolean;
+  /** opaque: the `after` of the next call */
+  readonly position: string;
+}
+
+export interface CompactionWanted {
+  /** a pack with a record that died at this instant or before is wanted, whatever is live in it; ms */
+  readonly deadSince: number;
+  readonly limit: number;
+}
+
+export interface CompactablePack {
+  readonly space: Space;
+  readonly pack: PackRow;
+  readonly use: PackUse;
+}
+
+/**
+ * Rows of packs, within one transaction. The engine keeps the live records of a pack (`PackUse`) true, from the content rows that
+ * are inserted, deleted and moved; it locks the row of a pack after all rows of nodes.
+ */
+export interface PackVerbs {
+  findPack(id: PackId): Awaitable<PackRow | undefined>;
+  /** The pack that was opened for the same hashes last, is open, and whose URL is good; whether bytes came is not looked at. */
+  findOpenPack(asked: Uint8Array): Awaitable<PackRow | undefined>;
+  /** Makes the row, with no live record. */
+  insertPack(row: PackRow): Awaitable<void>;
+  /** `before` is the row as read in this transaction. */
+  updatePack(before: PackRow, after: PackRow): Awaitable<void>;
+  /** Deletes the row with its verdicts. */
+  deletePack(before: PackRow): Awaitable<void>;
+  /** The upload rows of these hashes, aligned with them. */
+  findUploads(hashes: readonly Hash[]): Awaitable<readonly (UploadRow | undefined)[]>;
+  findUse(generation: Generation): Awaitable<PackUse>;
+  findVerdicts(generation: Generation): Awaitable<PackVerdicts | undefined>;
+  /** Replaces the earlier ones. */
+  setVerdicts(generation: Generation, verdicts: PackVerdicts): Awaitable<void>;
+  /** Moves each record whose content row still names `from`. Returns how many. */
+  moveRecords(moves: readonly RecordMove[]): Awaitable<number>;
+  /**
+   * Up to `limit` packs, without order, that the sweep has something to do with: not judged and with
+   * max(touchedAt, urlExpiresAt) at `abandonedAt` or before; judged, not discarded and without a live record; judged, discarded,
+   * without a live record, and touched at `abandonedAt` or before.
+   */
+  findPacksToSweep(abandonedAt: number, limit: number): Awaitable<readonly SweptPack[]>;
+}
+
+export interface SweptPack {
+  readonly pack: PackRow;
+  readonly use: PackUse;
+}
+
+export interface RecordMove {
+  /** of the content row */
+  readonly generation: Generation;
+  readonly from: PackPlace;
+  readonly to: PackPlace;
+  readonly integrity: Uint8Array;
+}
+
+/** Packs in the store of bytes. Their objects lie under write-once keys like all others, and `ContentStore.delete` deletes them. */
+export interface PackStore {
+  /**
+   * Calls `judge` with the complete object of a generation, again from the beginning if reading it fails on the way. Resolves
+   * `undefined` if a healthy store has no such object.
+   */
+  inspect<T>(
+    space: Space,
+    generation: Generation,
+    judge: (object: PackObject) => Promise<T>,
+  ): Promise<T | undefined>;
+  /** The stored bytes of a record, proven by the integrity record. Errors as of `ContentStore.read`. */
+  readRecord(space: Space, record: PackedRecord): Promise<Uint8Array>;
+  /**
+   * The stored bytes of many records of one pack, in order of offset, of `READ_AHEAD_BYTES_MAX` bytes at most together: near ones are
+   * read at once.
+   */
+  readRecords(space: Space, records: readonly PackedRecord[]): Promise<readonly Uint8Array[]>;
+  /**
+   * Makes a pack of the server's own durable under its key, of pieces of any size.
+   */
+  write(space: Space, generation: Generation, pieces: AsyncIterable<Uint8Array>): Promise<WrittenPack>;
+}
+
+export interface WrittenPack {
+  /** of the whole object */
+  readonly bytes: number;
+  /** The integrity record, in this object, of stored bytes that have `integrity` in another. */
+  integrityFrom(integrity: Uint8Array): Uint8Array;
+  /** The integrity record, in this object, of these stored bytes. */
+  integrityOf(stored: Uint8Array): Uint8Array;
+}
+
+export interface PackedRecord {
+  readonly place: PackPlace;
+  readonly integrity: Uint8Array;
+}
+
+/** One complete object of a pack. */
+export interface PackObject {
+  /** of the whole object */
+  readonly bytes: number;
+  /** From the first byte, once. A piece is good until the next is asked for. */
+  read(): AsyncIterable<Uint8Array>;
+  /** The integrity record of one record of this object, by its stored bytes. */
+  integrityOf(stored: Uint8Array): Uint8Array;
+}
+
+/** Receives packs in this server. */
+export interface PackReceiver {
+  /**
+   * Streams `body` once to a staged file, or calls it for all bytes at once. Stops behind `bytesMax`. Rejects and leaves nothing if
+   * the body breaks off. Meanwhile the generation counts as being received, with `declaredLength` reserved bytes.
+   */
+  receivePack(
+    target: { readonly space: Space; readonly generation: Generation },
+    body: ReadableStream<Uint8Array> | Uint8Array | (() => Promise<Uint8Array>),
+    declaredLength: number | undefined,
+    bytesMax: number,
+    admit?: Admit,
+  ): Promise<StagedPack>;
+}
+
+export interface StagedPack {
+  /** `undefined`: it has more than `bytesMax`, and nothing is staged */
+  readonly bytes: number | undefined;
+  /** as `StagedUpload.seal` */
+  seal(): Promise<boolean>;
+  /** as `StagedUpload.release` */
+  release(): Promise<void>;
+}
+
+/** A record that was judged good. Plain data. */
+export interface JudgedRecord {
+  /** in the pack, from 0 */
+  readonly index: number;
+  readonly hash: Hash;
+  readonly size: number;
+  readonly canonicalSize: number;
+  readonly contentType: string;
+  readonly refs: Uint8Array;
+  readonly place: PackPlace;
+  /** of the stored bytes */
+  readonly integrity: Uint8Array;
+}
+
+/** What judging the object of a pack found. */
+export interface JudgedPack {
+  /** of the object */
+  readonly bytes: number;
+  readonly verdicts: PackVerdicts;
+  /** those that are good, children before parents */
+  readonly records: readonly JudgedRecord[];
+}
+
+/** Which records are too large: by this server's limit, or, once verdicts are kept, exactly those that they name. */
+export type SizeRule =
+  | { readonly nodeBytesMax: number }
+  | { readonly tooLarge: ReadonlyMap<number, PackRejection> };
+
+export interface PackJudge {
+  /** Resolves `undefined` if a healthy store has no such object. */
+  judge(packs: PackStore, space: Space, pack: Generation, sizes: SizeRule): Promise<JudgedPack | undefined>;
+  /** The digest of the canonical bytes of a record. Throws ContentDamaged if `stored` does not unpack to so many. */
+  digestOf(codec: PackCodec, canonicalSize: number, stored: Uint8Array): Hash;
+}
+
+/** Shares out the judging of packs. */
+export interface JudgingTurns {
+  /** Resolves when a pack of this Space may be judged. Rejects with RESOURCE_EXHAUSTED or SERVICE_UNAVAILABLE. `isAgain`: it gave way before. */
+  enter(space: Space, isAgain: boolean): Promise<JudgingPlace>;
+}
+
+export interface JudgingPlace {
+  /**
+   * Resolves when it is this pack's turn again, after work that had this cost: bytes. False: it has had much, and an App that has no
+   * place waits. Then leave, and enter again.
+   */
+  nextTurn(cost: number): Promise<boolean>;
+  leave(): void;
+}
