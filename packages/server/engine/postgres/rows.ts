@@ -2,7 +2,13 @@
 import type { Hash } from '@holdfast/protocol';
 import { isCollectable } from '../../core/collect/eligibility.ts';
 import type { ContentRow, DiscardRow, NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
-import { rowCodecs, NODE_STATES as STATES, standingNode as standing } from '../rows/codecs.ts';
+import {
+  hasNoOtherPlace,
+  isUploadWhole,
+  rowCodecs,
+  NODE_STATES as STATES,
+  standingNode as standing,
+} from '../rows/codecs.ts';
 import { RowDamaged } from './row-damage.ts';
 import { contentSum, type NodeSums, nodeSums, placeSum, sumOf } from './row-sums.ts';
 import {
@@ -144,7 +150,8 @@ export function uploadFromSql(space: SpaceKey, row: SqlRow): UploadRow {
 
 /** undefined: the row is damaged */
 export function findProvenUpload(space: SpaceKey, row: SqlRow): UploadRow | undefined {
-  return row.row_sum === null || row.row_sum === sumOfUpload(space, row) ? unprovenUpload(row) : undefined;
+  const isProven = row.row_sum === null || (isUploadWhole(row) && row.row_sum === sumOfUpload(space, row));
+  return isProven ? unprovenUpload(row) : undefined;
 }
 
 export const sumOfUpload = (space: SpaceKey, row: SqlRow): number =>
@@ -215,7 +222,7 @@ export function findProvenContent(space: SpaceKey, row: SqlRow): ContentRow | un
 export function isContentProven(space: SpaceKey, row: SqlRow, content: ContentRow): boolean {
   const { row_sum: sum, place_sum: place } = row;
   if (sum === null) return place === null;
-  return sum === contentSum(space, content) && place === placeSum(space, content);
+  return hasNoOtherPlace(row) && sum === contentSum(space, content) && place === placeSum(space, content);
 }
 
 export function sumsOfContent(

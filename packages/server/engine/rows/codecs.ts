@@ -138,3 +138,24 @@ export function standingNode(row: NodeRow): NodeRow {
   );
   return { ...row, state: row.state ?? 'rotten', ...Object.fromEntries(numbers) };
 }
+
+const PLACE = ['pack_offset', 'stored_length', 'codec'];
+const WHY_BAD = ['bad_code', 'bad_message'];
+/** An upload that is not judged has a canonical size once its bytes were seen. */
+const FOUND_GOOD = ['size', 'content_type', 'refs', 'integrity', 'inline'];
+const areNull = (row: SqlRow, columns: readonly string[]): boolean =>
+  columns.every((column) => (row[column] ?? null) === null);
+
+/** What is in no pack has no place in one: a sum does not have values that mean nothing. */
+export const hasNoOtherPlace = (row: SqlRow): boolean => (row.pack ?? null) !== null || areNull(row, PLACE);
+
+/** Whether an upload has only values that a row can have. */
+export function isUploadWhole(row: SqlRow): boolean {
+  const { verdict, inline } = row;
+  const hasReason = row.rejection_code !== null || row.rejection_message === null;
+  const isFlag = inline === 0 || inline === 1 || typeof inline === 'boolean';
+  if (verdict === 1) return isFlag && areNull(row, WHY_BAD) && hasReason;
+  if (verdict !== null && verdict !== 0) return false;
+  const isBare = verdict === null ? areNull(row, WHY_BAD) : row.canonical_size === null;
+  return isBare && areNull(row, FOUND_GOOD) && hasReason;
+}

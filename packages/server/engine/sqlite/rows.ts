@@ -14,7 +14,7 @@ import { contentSum, nodeSum } from '../../core/rows/node-sum.ts';
 import { isSum } from '../../core/rows/row-sum.ts';
 import { discardSum, uploadSum } from '../../core/rows/row-sums.ts';
 import { RowDamaged } from '../../core/store-failure.ts';
-import { NODE_STATES, rowCodecs, standingNode } from '../rows/codecs.ts';
+import { hasNoOtherPlace, isUploadWhole, NODE_STATES, rowCodecs, standingNode } from '../rows/codecs.ts';
 import type { SqlRow } from './statements.ts';
 
 const STATE_CODES: Readonly<Record<NodeRowState, number>> = { waiting: 0, ready: 1, rotten: 2, claimed: 3 };
@@ -145,15 +145,13 @@ function hasContentSum(row: SqlRow, content: ContentRow): boolean {
   return isSum(row.row_sum, contentSum(row.space as number, content));
 }
 
-const PLACE = ['pack', 'pack_offset', 'stored_length', 'codec'];
-
 /** Without a look at the sum. Undefined: it has values that no row has. */
 export function decodeContent(row: SqlRow, generation?: Generation): ContentRow | undefined {
   const { pack, pack_offset: offset, stored_length: storedLength, codec } = row;
   const isPlace =
     pack instanceof Uint8Array
       ? typeof offset === 'number' && typeof storedLength === 'number' && (codec === 0 || codec === 1)
-      : PLACE.every((column) => row[column] === null);
+      : row.pack === null && hasNoOtherPlace(row);
   const isWhole =
     isPlace &&
     typeof row.canonical_size === 'number' &&
@@ -194,21 +192,6 @@ export function isUploadSound(row: SqlRow): boolean {
 function hasUploadSum(row: SqlRow, upload: UploadRow): boolean {
   return isUploadWhole(row) && isSum(row.row_sum, uploadSum(row.space as number, upload));
 }
-
-/** Whether it has only values that a row can have. */
-export function isUploadWhole(row: SqlRow): boolean {
-  const { verdict, inline } = row;
-  const areNull = (columns: readonly string[]): boolean => columns.every((column) => row[column] === null);
-  const hasReason = row.rejection_code !== null || row.rejection_message === null;
-  if (verdict === 1) return (inline === 0 || inline === 1) && areNull(WHY_BAD) && hasReason;
-  if (verdict !== null && verdict !== 0) return false;
-  const isBare = verdict === null ? areNull(WHY_BAD) : row.canonical_size === null;
-  return isBare && areNull(FOUND_GOOD) && hasReason;
-}
-
-const WHY_BAD = ['bad_code', 'bad_message'];
-/** An upload that is not judged has a canonical size once its bytes were seen. */
-const FOUND_GOOD = ['size', 'content_type', 'refs', 'integrity', 'inline'];
 
 export function verdictCode(evidence: UploadEvidence | undefined): number | null {
   if (evidence === undefined) return null;

@@ -1,7 +1,7 @@
 /** A wrong bit of what all processes share: it is refused, named by a check, and put right by the next start. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import type { TestDatabases } from '../../../../../test/support/postgres-server.ts';
-import { newGeneration } from '../../test/samples.ts';
+import { hashAt, newGeneration, openUpload, readyNode, SPACE } from '../../test/samples.ts';
 import { findOrCreateSecret, findSecret } from '../secrets.ts';
 import { openDatabases, openInstance, type StoreInstance } from '../test/postgres-fixture.ts';
 
@@ -63,5 +63,38 @@ test('a tombstone that is damaged proves no age, and begins anew', async () => {
   await pool.run('damaging', 'UPDATE tombstones SET seen_at = 9223372036854775807', []);
   await settle(AT + 2);
   expect([...(await store.findTombstones([damaged, sound])).values()]).toEqual([AT + 2, AT + 2]);
+  await instance.close();
+});
+
+test('a value where a row has none', async () => {
+  const instance = await openInstance(await databases.createDatabase());
+  const { store, pool } = instance;
+  const [node, upload] = [readyNode(hashAt(1), { storage: 'object' }), openUpload(hashAt(2))];
+  await store.transact(SPACE, async (tx) => {
+    await tx.insertNode(node);
+    await tx.insertContent({
+      ...{ generation: node.generation, canonicalSize: 134, integrity: new Uint8Array(1) },
+      ...{ inlineBytes: undefined, packed: undefined, urlExpiresAt: 0 },
+    });
+    await tx.insertUpload(upload);
+  });
+  const isContentBelieved = async () =>
+    (await store.findNodeWithContent(SPACE, node.hash))?.content !== undefined;
+  for (const column of ['codec', 'pack_offset', 'stored_length']) {
+    await pool.run('damaging', `UPDATE contents SET ${column} = 1`, []);
+    expect([column, await isContentBelieved()]).toEqual([column, false]);
+    await pool.run('putting back', `UPDATE contents SET ${column} = NULL`, []);
+    expect(await isContentBelieved()).toBe(true);
+  }
+  for (const [column, value] of [
+    ['rejection_message', "'no'"],
+    ['bad_code', "'NO'"],
+    ['size', '8'],
+  ] as const) {
+    await pool.run('damaging', `UPDATE uploads SET ${column} = ${value}`, []);
+    expect([column, (await check(instance)).length]).toEqual([column, 1]);
+    await pool.run('putting back', `UPDATE uploads SET ${column} = NULL`, []);
+    expect(await check(instance)).toEqual([]);
+  }
   await instance.close();
 });

@@ -1,5 +1,6 @@
 /** All tables whose rows carry sums, and how a row of each is judged. */
 import { spaceKeyOf } from '../../../core/space-key.ts';
+import { hasNoOtherPlace, isUploadWhole } from '../../rows/codecs.ts';
 import { sumOfVerdicts, sumsOfPack } from '../packs/pack-rows.ts';
 import {
   balanceSum,
@@ -122,6 +123,7 @@ export const CONTENTS: SummedTable = {
     const sums = sumsOfContent(keyOf(row), row);
     return { row_sum: sums.row, place_sum: sums.place };
   },
+  isSound: hasNoOtherPlace,
   isProtecting: false,
 };
 
@@ -149,6 +151,7 @@ const STORED: readonly SummedTable[] = [
       ...{ ...texts('bad_message', 'content_type'), ...bytes('integrity', 'refs') },
     },
     sumsOf: (row) => ({ row_sum: sumOfUpload(keyOf(row), row) }),
+    isSound: isUploadWhole,
     isProtecting: false,
   },
   {

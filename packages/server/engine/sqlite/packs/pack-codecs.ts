@@ -66,7 +66,8 @@ export function verdictsFromSql(row: SqlRow): PackVerdicts {
 }
 
 export function decodeVerdicts(row: SqlRow): PackVerdicts {
-  if (row.broken_byte === null && row.broken_message !== null) throw damagedRow('the verdicts of', 'a pack');
+  if ((row.broken_byte === null) !== (row.broken_message === null))
+    throw damagedRow('the verdicts of', 'a pack');
   return verdictsIn(row);
 }
 

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ManualClock } from '../../test/samples.ts';
 import { SqliteMetadataStore } from '../metadata-store.ts';
+import { decodeVerdicts } from '../packs/pack-codecs.ts';
 
 const onFatal = (error: Error) => {
   throw error;
@@ -41,4 +42,9 @@ test.each([
   expect(await check(store)).toEqual([]);
   await store.close();
   await rm(folder, { recursive: true });
+});
+
+test('the verdicts of a pack that is broken at a byte, and says nothing', () => {
+  const row = { hashes: new Uint8Array(0), rejections: '[]', broken_byte: 1, broken_message: null };
+  expect(() => decodeVerdicts(row)).toThrow(/verdicts/);
 });

@@ -13,6 +13,7 @@ import {
   uploadSum,
   verdictsSum,
 } from '../../../core/rows/row-sums.ts';
+import { isUploadWhole } from '../../rows/codecs.ts';
 import {
   balanceSumOf,
   commitSumOf,
@@ -35,7 +36,6 @@ import {
   decodeNode,
   decodeUpload,
   discardFromSql,
-  isUploadWhole,
 } from '../rows.ts';
 import { countersFromSql, countersSumOf } from '../space-counters.ts';
 import { spaceNameSum } from '../space-directory.ts';
