@@ -14,7 +14,7 @@ import {
   setPinned,
   type TreeEdit,
 } from '../packages/client/index.ts';
-import type { FetchFunction } from '../packages/client/internal.ts';
+import type { FetchFunction, NamesHolder } from '../packages/client/internal.ts';
 import { pushFolder } from '../packages/files/sdk.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
@@ -144,6 +144,32 @@ test('a catalog that another domain holds too is not taken twice', async () => {
   expect(await editName(client, 'tree', [put('last', 'x')])).toMatchObject({ entries: 4 });
   const { rootRefs } = await readNames(client);
   expect(rootRefs.filter(({ refCount }) => refCount < 0)).toEqual([]);
+});
+
+test('a process that remembers the names does not read them for an edit, and is corrected where others changed them', async () => {
+  const asked: string[] = [];
+  const client = connect('holder', {
+    fetch: (url, init) => {
+      asked.push(`${init.method} ${new URL(url).pathname.split('/').at(-1)}`);
+      return fetch(url, init);
+    },
+  });
+  const names: NamesHolder = { names: undefined };
+  await editName(client, 'work', [put('a', 'a')], { names });
+  asked.length = 0;
+  const second = await editName(client, 'work', [put('b', 'b')], { names });
+  expect(second.entries).toBe(2);
+  expect(asked.filter((each) => each === 'GET root-refs')).toEqual([]);
+  const other = await editName(connect('holder'), 'work', [put('x', 'x')]);
+  const check = (head: { readonly root: string } | undefined): void => {
+    if (head?.root !== other.root) throw new Error('this is not the head');
+  };
+  const third = await editName(client, 'work', [put('c', 'c')], { names, check });
+  expect(third.entries).toBe(4);
+  await editName(connect('holder'), 'work', [put('c', 'others')]);
+  const fourth = await editName(client, 'work', [{ op: 'remove', path: 'x' }], { names });
+  expect(fourth.entries).toBe(3);
+  expect(await rootsOf(client)).toContain(fourth.root);
 });
 
 test('amend takes the place of the own last snapshot while that is young, the latest and not pinned', async () => {

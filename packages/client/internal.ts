@@ -19,7 +19,7 @@ export {
   checkMessage,
   isSnapshotName,
 } from './catalog/catalog-format.ts';
-export { changeNames } from './catalog/change-names.ts';
+export { changeNames, type NamesHolder } from './catalog/change-names.ts';
 export { checkSnapshotId, checkSnapshotName, findSnapshotsOf } from './catalog/find-snapshot.ts';
 export type { CatalogMemory, CatalogReader, DomainNames } from './catalog/read-catalogs.ts';
 export type { TreeReference } from './catalog/resolve-reference.ts';

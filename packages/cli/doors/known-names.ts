@@ -2,6 +2,8 @@
 import {
   type CatalogMemory,
   type CatalogReader,
+  type DomainNames,
+  type NamesHolder,
   readNames,
   type Snapshot,
   type TreeItem,
@@ -32,23 +34,49 @@ export const EMPTY_FOLDER: TreeItem = {
 /** Why a door answers a failure where `find` knows nothing. */
 export const NAMES_UNREADABLE = 'a list of snapshots cannot be read, so that names may be missing';
 
-export class KnownNames {
+/** As a holder it gives an edit the names, and keeps what the edit made of them. */
+export class KnownNames implements NamesHolder {
   readonly memory: CatalogMemory = new Map();
   readonly #client: CatalogReader;
   #read: { readonly at: number; readonly names: Promise<NamesRead> } | undefined;
+  /** for an edit; undefined while one is under way, or after it failed */
+  #names: DomainNames | undefined;
+  /** when an edit read them itself */
+  #editReadAt = 0;
 
   constructor(client: CatalogReader) {
     this.#client = client;
   }
 
   read(): Promise<NamesRead> {
-    const now = Date.now();
-    if (this.#read === undefined || Math.abs(now - this.#read.at) > NAMES_MS_MAX) {
-      const names = this.#readNow();
-      this.#read = { at: now, names };
-      names.catch(() => this.forget());
-    }
-    return this.#read.names;
+    if (this.#read !== undefined && isFresh(this.#read.at)) return this.#read.names;
+    if (this.memory.size > REMEMBERED_MAX) this.memory.clear();
+    const reading = readNames(this.#client, { memory: this.memory });
+    const read = { at: Date.now(), names: reading.then(groupNames) };
+    this.#read = read;
+    reading.then(
+      (names) => {
+        if (this.#read === read) this.#names = names;
+      },
+      () => this.forget(),
+    );
+    return read.names;
+  }
+
+  get names(): DomainNames | undefined {
+    if (this.#read !== undefined && isFresh(this.#read.at)) return this.#names;
+    this.#editReadAt = Date.now();
+    return undefined;
+  }
+
+  set names(names: DomainNames | undefined) {
+    this.#names = names;
+    if (names === undefined) return;
+    // What others do beside them is looked for as often as before.
+    this.#read = {
+      at: Math.max(this.#read?.at ?? 0, this.#editReadAt),
+      names: Promise.resolve(groupNames(names)),
+    };
   }
 
   /**
@@ -67,11 +95,14 @@ export class KnownNames {
   /** They changed, or could not be read. */
   forget(): void {
     this.#read = undefined;
+    this.#names = undefined;
   }
+}
 
-  async #readNow(): Promise<NamesRead> {
-    if (this.memory.size > REMEMBERED_MAX) this.memory.clear();
-    const { snapshots, unreadable } = await readNames(this.#client, { memory: this.memory });
-    return { names: Map.groupBy(snapshots, ({ name }) => name), isWhole: unreadable.length === 0 };
-  }
+function groupNames({ snapshots, unreadable }: DomainNames): NamesRead {
+  return { names: Map.groupBy(snapshots, ({ name }) => name), isWhole: unreadable.length === 0 };
+}
+
+function isFresh(at: number): boolean {
+  return Math.abs(Date.now() - at) <= NAMES_MS_MAX;
 }

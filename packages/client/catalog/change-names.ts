@@ -11,7 +11,7 @@ import { sleep, systemClock } from '../deadline.ts';
 import { CasError } from '../errors.ts';
 import { planBackoff } from '../retry.ts';
 import { CatalogError } from './catalog-error.ts';
-import type { Snapshot } from './catalog-format.ts';
+import { mergeSnapshots, type Snapshot } from './catalog-format.ts';
 import { joinSome } from './find-snapshot.ts';
 import { randomHex } from './random-hex.ts';
 import {
@@ -28,7 +28,14 @@ import { findLost, findOverdrawn, nameCommit, takeWhole, withoutCatalog } from '
 /** The calls of a client that changing names uses: those for reading, and `cas:nodes:lease` and `cas:root-refs:update`. */
 export type CatalogWriter = CatalogReader & Pick<Client, 'putNode' | 'leaseNode' | 'updateRootRefs'>;
 
+/** The names as a process that often changes them knows them, which needs no request. Undefined: they are read. */
+export interface NamesHolder {
+  names: DomainNames | undefined;
+}
+
 export interface ChangeOptions extends CatalogOptions {
+  /** The first attempt begins with these names, and leaves the new ones. If they are old it fails, and the second one reads. */
+  readonly names?: NamesHolder | undefined;
   /** How often it is tried while others are faster; 100 when left out. */
   readonly attemptsMax?: number | undefined;
 }
@@ -79,26 +86,60 @@ export async function changeNames(
   const { signal, clock = systemClock, random = Math.random } = options;
   const withMemory = { ...options, memory: options.memory ?? new Map() };
   const attemptsMax = options.attemptsMax ?? ATTEMPTS_MAX_DEFAULT;
+  const known: NamesHolder = options.names ?? { names: undefined };
   let lost: Hash | undefined;
+  let readings = 0;
   for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
-    const read = await readNames(client, withMemory);
+    const assumed = known.names;
+    known.names = undefined;
+    if (assumed === undefined) readings += 1;
+    const read = assumed ?? (await readNames(client, withMemory));
     const before = lost === undefined ? read : withoutCatalog(read, lost);
-    const changed = await change(before.snapshots, before);
-    // A catalog that lost is taken away in any case.
-    const wanted = changed ?? (before === read ? undefined : before.snapshots);
-    if (wanted === undefined) return { before, commit: undefined };
-    // A balance that cannot be brought back, of a damaged node, must not hold up every attempt.
-    const isRestoring = attempt === 1 || lost !== undefined;
-    const restored = isRestoring ? await findOverdrawn(client, read, withMemory) : [];
-    const commit = await tryCommit(client, { before: read, wanted, restored }, withMemory);
-    lost = commit && (await findLost(client, commit, read, withMemory));
-    if (commit !== undefined && lost === undefined) return { before, commit };
-    await sleep(clock, planBackoff(attempt, CONTENTION_POLICY, random), signal);
+    try {
+      const changed = await change(before.snapshots, before);
+      // A catalog that lost is taken away in any case.
+      const wanted = changed ?? (before === read ? undefined : before.snapshots);
+      if (wanted === undefined) return { before, commit: undefined };
+      // A balance that cannot be brought back, of a damaged node, must not hold up every attempt.
+      const isRestoring = readings <= 1 || lost !== undefined;
+      const restored = isRestoring ? await findOverdrawn(client, read, withMemory) : [];
+      const commit = await tryCommit(client, { before: read, wanted, restored }, withMemory);
+      lost = commit && (await findLost(client, commit, read, withMemory));
+      if (commit !== undefined && lost === undefined) {
+        known.names = restored.length === 0 ? namesAfter(read, commit, withMemory) : undefined;
+        return { before, commit };
+      }
+    } catch (error) {
+      if (assumed === undefined || !mayBeOld(error, signal)) throw error;
+      continue;
+    }
+    if (assumed === undefined) await sleep(clock, planBackoff(attempt, CONTENTION_POLICY, random), signal);
   }
   throw new CatalogError(
     'CONTENDED',
     `the list of snapshots was changed by others ${attemptsMax} times while it was being changed here; nothing was changed, try again`,
   );
+}
+
+/** Whether names that others changed since explain the failure: of a condition, or of a node that a collection took. */
+function mayBeOld(error: unknown, signal: AbortSignal | undefined): boolean {
+  return !signal?.aborted && (!(error instanceof CasError) || error.code === 'NOT_FOUND');
+}
+
+/** The names after a commit that took the place of all catalogs, if nobody else committed meanwhile. */
+function namesAfter(
+  read: DomainNames,
+  { revision, catalog: hash, replaced }: NamesCommit,
+  { memory }: ChangeOptions,
+): DomainNames | undefined {
+  const catalog = hash === undefined ? undefined : memory?.get(hash);
+  if (hash === undefined || catalog === undefined || catalog === 'other') return undefined;
+  if (revision !== read.revision + 1 || replaced.length < read.catalogs.length) return undefined;
+  for (const each of replaced) memory?.delete(each);
+  const standing = read.rootRefs.filter((item) => !replaced.includes(item.hash));
+  const rootRefs = [...standing, { hash, refCount: 1 }];
+  const snapshots = mergeSnapshots([catalog.snapshots]);
+  return { ...read, revision, snapshots, catalogs: [{ hash, refCount: 1, catalog }], rootRefs };
 }
 
 interface Attempt {
@@ -125,7 +166,11 @@ async function tryCommit(
     const others = Object.assign({}, ...replaced.map(({ catalog }) => catalog.others));
     const catalog = { random: randomHex(RANDOM_BYTES), previous, snapshots: plan.snapshots, others };
     const stored = await storeCatalog(client, catalog, options);
-    if (stored.state === 'ready') return commitPlan(client, plan, stored.hash, options);
+    if (stored.state === 'ready') {
+      const commit = await commitPlan(client, plan, stored.hash, options);
+      if (commit !== undefined) options.memory?.set(stored.hash, catalog);
+      return commit;
+    }
     const unready = new Set(stored.unready);
     blocked = plan.snapshots.filter(({ root }) => unready.has(root));
     // This happens only when a collection took an index node between two requests.

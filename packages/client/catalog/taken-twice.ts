@@ -76,6 +76,8 @@ export async function findLost(
   options: CatalogOptions,
 ): Promise<Hash | undefined> {
   if (catalog === undefined || replaced.length === 0) return undefined;
+  // Nobody committed between the reading and this commit.
+  if (revision === before.revision + 1) return undefined;
   const list = await listRootRefs(client, options, false);
   const overdrawn = list?.rootRefs.filter(({ hash, refCount }) => refCount < 0 && replaced.includes(hash));
   if (overdrawn === undefined || overdrawn.length === 0) return undefined;

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Client } from '@holdfast/client/internal';
 import { DoorError, type DoorHandler, type DoorOptions, drained } from '../door.ts';
 import { readBody } from '../received-body.ts';
+import { ReceivedValues } from '../received-values.ts';
 import { Actions } from './actions.ts';
 import { CacheTree, HEAD_MS_FRESH } from './cache-tree.ts';
 import { type CacheLimits, Eviction } from './eviction.ts';
@@ -10,7 +11,6 @@ import { parseAddress } from './keys.ts';
 import { formatLfsError, isLfs, serveLfs } from './lfs.ts';
 import { type CacheCall, describe, makeFolder, put, read, remove } from './serving.ts';
 import { Uses } from './uses.ts';
-import { Values } from './values.ts';
 
 export interface CacheSettings extends CacheLimits {
   readonly name: string;
@@ -35,7 +35,13 @@ export function createCache(client: Client, settings: CacheSettings): Cache {
   const tree = new CacheTree(client, name);
   const lfsTree = new CacheTree(client, lfsName);
   const uses = new Uses(tree, isReadOnly);
-  const common = { tree, uses, actions: new Actions(tree), values: new Values(client), bytesMax };
+  const common = {
+    tree,
+    uses,
+    actions: new Actions(tree),
+    values: new ReceivedValues(tree.client),
+    bytesMax,
+  };
   const offered: Handlers = isReadOnly ? READING : { ...READING, ...WRITING };
   const allow = ['OPTIONS', ...Object.keys(offered)].join(', ');
   if (!isReadOnly) new Eviction(tree, uses, settings).start();

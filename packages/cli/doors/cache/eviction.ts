@@ -43,7 +43,7 @@ export class Eviction {
     const { bytesMax, ageMsMax } = this.#limits;
     if (bytesMax === undefined && ageMsMax === undefined) return;
     this.#tree.onCommit = () => this.#lookIn(LOOK_MS_MIN);
-    void this.#tree.inTurn(() => this.#look());
+    void this.#tree.edits.inTurn(() => this.#look());
   }
 
   /** In the turn of the commits. */
@@ -67,7 +67,7 @@ export class Eviction {
     this.#nextAt = at;
     const look = (): void => {
       this.#nextAt = Number.POSITIVE_INFINITY;
-      void this.#tree.inTurn(() => this.#look());
+      void this.#tree.edits.inTurn(() => this.#look());
     };
     this.#timer = setTimeout(look, waitMs).unref();
   }

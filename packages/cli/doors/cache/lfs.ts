@@ -2,14 +2,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { DoorError } from '../door.ts';
 import { readBody } from '../received-body.ts';
+import { isSmall, type ReceivedValues, weighValue } from '../received-values.ts';
 import { sendFile } from '../sent-file.ts';
 import { type CacheTree, HEAD_MS_FRESH } from './cache-tree.ts';
 import { type CacheAddress, isSha256 } from './keys.ts';
-import type { Values } from './values.ts';
+import { takeValue } from './values.ts';
 
 export interface LfsCall {
   readonly tree: CacheTree;
-  readonly values: Values;
+  readonly values: ReceivedValues;
   readonly isReadOnly: boolean;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -113,10 +114,12 @@ async function download({ tree, request, response }: LfsCall, oid: string): Prom
 
 async function upload({ tree, values, isReadOnly, request, response }: LfsCall, oid: string): Promise<void> {
   if (isReadOnly) throw new DoorError(403, 'this gateway only reads');
-  const value = await values.take(request, { sha256: oid, mismatchStatus: 422 });
   const path = pathOf(oid);
-  if ((await tree.find(path, HEAD_MS_FRESH)) === undefined)
-    await tree.write(path, [value.set(path)], value.bytes);
+  await tree.edits.addSoon(isSmall(request.headers['content-length']), async () => {
+    const value = await takeValue(values, request, { sha256: oid, mismatchStatus: 422 });
+    if ((await tree.find(path, HEAD_MS_FRESH)) !== undefined) return undefined;
+    return { paths: [path], edits: [{ op: 'set', path, ...value }], bytes: weighValue(value) };
+  });
   response.writeHead(200, { 'content-length': 0 }).end();
 }
 

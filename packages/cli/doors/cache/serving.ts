@@ -2,7 +2,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TreeItem } from '@holdfast/client/internal';
 import { DoorError } from '../door.ts';
+import type { QueuedEdit } from '../edit-queue.ts';
 import { readBody } from '../received-body.ts';
+import { isSmall, type ReceivedValue, type ReceivedValues, weighValue } from '../received-values.ts';
 import { SAFE_FILE, sendFile } from '../sent-file.ts';
 import { type Actions, MESSAGE_BYTES_MAX, readWhole } from './actions.ts';
 import { readArtifactHead, writeArtifactHead } from './artifacts.ts';
@@ -10,13 +12,13 @@ import { type CacheTree, HEAD_MS_FRESH } from './cache-tree.ts';
 import { type CacheAddress, type CacheKey, parseKey } from './keys.ts';
 import { ProtobufError } from './protobuf.ts';
 import { msOf, timeEdit, type Uses } from './uses.ts';
-import type { Values } from './values.ts';
+import { takeValue } from './values.ts';
 
 export interface CacheCall {
   readonly tree: CacheTree;
   readonly uses: Uses;
   readonly actions: Actions;
-  readonly values: Values;
+  readonly values: ReceivedValues;
   readonly bytesMax: number | undefined;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -57,18 +59,26 @@ export async function put(call: CacheCall): Promise<void> {
   const key = parseKey(address);
   if (key.kind === 'ac') return putAction(call, key);
   const head = key.kind === 'artifacts' ? writeArtifactHead(request) : undefined;
-  const value = await values.take(request, { bytesMax, sha256: key.sha256, head });
-  if (key.kind === 'cas') uses.note([key.path]);
-  const there = await tree.find(key.path, HEAD_MS_FRESH);
-  // The same bytes are there, and clients that build send them again and again.
-  if (there === undefined || key.kind !== 'cas')
-    await tree.write(key.path, [value.set(key.path), timeEdit(key.path, Date.now())], value.bytes);
+  let there: TreeItem | undefined;
+  await tree.edits.addSoon(isSmall(request.headers['content-length']), async () => {
+    const value = await takeValue(values, request, { bytesMax, sha256: key.sha256, head });
+    if (key.kind === 'cas') uses.note([key.path]);
+    there = await tree.find(key.path, HEAD_MS_FRESH);
+    // The same bytes are there, and clients that build send them again and again.
+    const isKnown = there !== undefined && key.kind === 'cas';
+    return isKnown ? undefined : setValue(key.path, value, Date.now());
+  });
   const body = key.kind === 'artifacts' ? '{"urls":[]}' : '';
   response.writeHead(there === undefined ? 201 : 200, {
     ...(body === '' ? {} : { 'content-type': 'application/json' }),
     'content-length': body.length,
   });
   response.end(body);
+}
+
+function setValue(path: string, value: ReceivedValue, usedAt: number): QueuedEdit {
+  const edits = [{ op: 'set', path, ...value } as const, timeEdit(path, usedAt)];
+  return { paths: [path], edits, bytes: weighValue(value) };
 }
 
 async function putAction(call: CacheCall, { path }: CacheKey): Promise<void> {
@@ -83,8 +93,7 @@ async function putAction(call: CacheCall, { path }: CacheKey): Promise<void> {
   const now = Date.now();
   const kept = [...outputs.values()].map((item) => msOf(item.mtimeNs));
   uses.note([path, ...outputs.keys()]);
-  const value = { op: 'set', path, bytes } as const;
-  await tree.write(path, [value, timeEdit(path, Math.min(now, ...kept))], bytes.length);
+  await tree.edits.add(setValue(path, { bytes }, Math.min(now, ...kept)));
   response.writeHead(there === undefined ? 201 : 200, { 'content-length': 0 }).end();
 }
 
@@ -101,7 +110,7 @@ async function findOutputsOf(actions: Actions, bytes: Uint8Array) {
 export async function remove({ tree, uses, response, address }: CacheCall): Promise<void> {
   const { path } = parseKey(address);
   if ((await tree.find(path)) === undefined) throw new DoorError(404, 'there is no such key');
-  await tree.write(path, [{ op: 'remove', path }], 0);
+  await tree.edits.add({ paths: [path], edits: [{ op: 'remove', path }], bytes: 0 });
   uses.forget(path);
   response.writeHead(204).end();
 }

@@ -7,12 +7,13 @@ const MANY = Array.from({ length: 50_001 }, (_, index) => `keys/${index}`);
 /** Counts how often it is asked to keep something. */
 function fakeTree(inTurn: () => Promise<void>) {
   let asked = 0;
-  const tree = {
+  const edits = {
     inTurn() {
       asked += 1;
       return inTurn();
     },
   };
+  const tree = { edits };
   return { tree: tree as unknown as CacheTree, asked: () => asked };
 }
 

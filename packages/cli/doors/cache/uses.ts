@@ -57,7 +57,7 @@ export class Uses {
     for (let at = 0; at < all.length; at += EDITS_MAX) {
       const some = all.slice(at, at + EDITS_MAX);
       try {
-        await this.#tree.inTurn(() => this.#keepSome(some));
+        await this.#tree.edits.inTurn(() => this.#keepSome(some));
       } catch {
         this.#timer ??= setTimeout(() => void this.keep(), KEEP_MS).unref();
         return;

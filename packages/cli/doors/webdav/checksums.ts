@@ -6,7 +6,7 @@ import { DoorError } from '../door.ts';
 const KNOWN_MAX = 50_000;
 
 interface WatchedBody {
-  readonly stream: ReadableStream<Uint8Array>;
+  readonly chunks: AsyncGenerator<Uint8Array, void, undefined>;
   /** Throws DoorError 400 where the client says another checksum. */
   finish(hash: Hash, said: string | string[] | undefined): void;
 }
@@ -18,18 +18,18 @@ export class Checksums {
     return this.#known.get(hash);
   }
 
-  watch(stream: ReadableStream<Uint8Array>, isWanted: boolean): WatchedBody {
-    if (!isWanted) return { stream, finish: () => undefined };
+  watch(chunks: AsyncGenerator<Uint8Array, void, undefined>, isWanted: boolean): WatchedBody {
+    if (!isWanted) return { chunks, finish: () => undefined };
     const [sha1, md5] = [createHash('sha1'), createHash('md5')];
-    const watching = new TransformStream<Uint8Array, Uint8Array>({
-      transform(chunk, controller) {
+    const watching = async function* (): AsyncGenerator<Uint8Array, void, undefined> {
+      for await (const chunk of chunks) {
         sha1.update(chunk);
         md5.update(chunk);
-        controller.enqueue(chunk);
-      },
-    });
+        yield chunk;
+      }
+    };
     return {
-      stream: stream.pipeThrough(watching),
+      chunks: watching(),
       finish: (hash, said) => {
         const is: Readonly<Record<string, string>> = { SHA1: sha1.digest('hex'), MD5: md5.digest('hex') };
         for (const [, kind = '', digits = ''] of String(said ?? '').matchAll(/(\w+):([0-9a-fA-F]+)/g)) {

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import {
   CasError,
   type Client,
-  EditError,
+  createNodeSource,
   editName,
   findText,
   type Hash,
@@ -18,28 +18,21 @@ import {
 import { printable, printNote } from '../../terminal/output.ts';
 import { canShow } from '../address-part.ts';
 import { DoorError } from '../door.ts';
-import { createKeptSource } from '../kept-source.ts';
+import { EditQueue, type QueuedEdit } from '../edit-queue.ts';
+import { createKeptClient } from '../kept-client.ts';
 import { EMPTY_FOLDER, KnownNames, NAMES_UNREADABLE } from '../known-names.ts';
+import { ReceivedValues } from '../received-values.ts';
 import { nameTimes } from '../snapshot-times.ts';
-import { StoredValues } from '../stored-values.ts';
 import { Checksums } from './checksums.ts';
 import type { DavPlace } from './places.ts';
 
-/** Edits that come within so long become one commit; if no file is on its way, nothing is waited for. */
-const GATHER_MS = 50;
 /** Heads that are looked at together. */
 const HEADS_AT_ONCE = 64;
 /** A folder in use does not leave a snapshot for every save. */
 const AMEND_MS = 10 * 60_000;
+const KEPT_BYTES_MAX = 8 * 1024 * 1024;
 
 export type Check = (item: TreeItem | undefined) => void;
-
-interface Waiting {
-  readonly paths: readonly string[];
-  readonly edits: readonly TreeEdit[];
-  readonly check: (head: Snapshot | undefined) => Promise<void>;
-  readonly settle: PromiseWithResolvers<undefined>;
-}
 
 export interface Found {
   readonly parts: readonly string[];
@@ -62,20 +55,17 @@ export class NameStore {
   readonly #client: Client;
   readonly #given: readonly string[];
   readonly #known: KnownNames;
-  readonly #values: StoredValues;
+  readonly values: ReceivedValues;
   readonly checksums = new Checksums();
   readonly #told = new Set<string>();
-  readonly #waiting = new Map<string, Waiting[]>();
-  /** small files that are received or stored */
-  #coming = 0;
-  #allCame = Promise.withResolvers<void>();
+  readonly #edits = new Map<string, EditQueue>();
 
   constructor(client: Client, given: readonly string[]) {
-    this.#client = client;
+    this.#client = createKeptClient(client, KEPT_BYTES_MAX);
     this.#given = given;
     this.#known = new KnownNames(client);
-    this.#values = new StoredValues(client);
-    this.tree = openTree(createKeptSource(client));
+    this.values = new ReceivedValues(this.#client);
+    this.tree = openTree(createNodeSource(this.#client));
   }
 
   /**
@@ -160,29 +150,22 @@ export class NameStore {
     }
   }
 
-  /** Stores a file, to be set by an edit. Edits wait for small ones, to become one commit. */
-  async store(bytes: ReadableStream<Uint8Array>, isLarge: boolean): Promise<TreeItem> {
-    if (isLarge) return this.#values.store(bytes, { isLarge });
-    this.#coming += 1;
-    try {
-      return await this.#values.store(bytes, { isLarge });
-    } finally {
-      this.#coming -= 1;
-      if (this.#coming === 0) {
-        this.#allCame.resolve();
-        this.#allCame = Promise.withResolvers<void>();
-      }
-    }
-  }
-
   /** Throws DoorError 409. */
   async requireName(name: string): Promise<void> {
     if (!(await this.#names(name)).has(name)) throw noName(name);
   }
 
   /** Settles once the edits are committed. `check` judges what is at `path` of the head that they are done on. */
-  edit({ name, path, also = [] }: EditedPlace, edits: readonly TreeEdit[], check: Check): Promise<void> {
-    const settle = Promise.withResolvers<undefined>();
+  async edit(place: EditedPlace, edits: readonly TreeEdit[], check: Check): Promise<void> {
+    await this.editsOf(place.name).add(this.toQueued(place, edits, check));
+  }
+
+  toQueued(
+    { name, path, also = [] }: EditedPlace,
+    edits: readonly TreeEdit[],
+    check: Check,
+    bytes = 0,
+  ): QueuedEdit {
     const judge = async (head: Snapshot | undefined): Promise<void> => {
       if (head === undefined && path !== '' && !this.#given.includes(name)) throw noName(name);
       if (head !== undefined && (await this.tree.readItem(head.root)).kind !== 'directory')
@@ -190,78 +173,20 @@ export class NameStore {
       const rest = path === '' ? [] : path.split('/');
       check((await this.#findIn(head, [name, ...rest], rest))?.item);
     };
-    const one = { paths: [path, ...also], edits, check: judge, settle };
-    const waiting = this.#waiting.get(name);
-    if (waiting !== undefined) waiting.push(one);
-    else {
-      this.#waiting.set(name, [one]);
-      void this.#commitAll(name);
-    }
-    return settle.promise;
+    return { paths: [path, ...also], edits, bytes, check: judge };
   }
 
-  /** One commit of a name at a time. Edits that come meanwhile become the next. */
-  async #commitAll(name: string): Promise<void> {
-    for (;;) {
-      await this.#gather();
-      const all = this.#waiting.get(name) ?? [];
-      if (all.length === 0) return void this.#waiting.delete(name);
-      this.#waiting.set(name, []);
-      await this.#commit(name, all);
-    }
-  }
-
-  async #gather(): Promise<void> {
-    // Requests that have come are begun first.
-    await new Promise<void>((resolve) => setImmediate(resolve));
-    if (this.#coming === 0) return;
-    const over = new Promise<void>((resolve) => setTimeout(resolve, GATHER_MS));
-    await Promise.race([over, this.#allCame.promise]);
-  }
-
-  /** `edits` of each, together if that can be. */
-  async #commit(name: string, all: readonly Waiting[]): Promise<void> {
-    if (all.length > 1 && (await this.#tryTogether(name, all))) return;
-    for (const one of all) {
-      try {
-        await this.#apply(name, [one]);
-        one.settle.resolve(undefined);
-      } catch (error) {
-        one.settle.reject(error);
-      }
-    }
-  }
-
-  /** False where one of them cannot be, or two are of one path and so judge each other's result: each then goes alone. */
-  async #tryTogether(name: string, all: readonly Waiting[]): Promise<boolean> {
-    const paths = all.flatMap((each) => each.paths);
-    if (new Set(paths).size < paths.length) return false;
-    try {
-      await this.#apply(name, all);
-    } catch (error) {
-      if (error instanceof EditError || error instanceof DoorError) return false;
-      for (const { settle } of all) settle.reject(error);
-      return true;
-    }
-    for (const { settle } of all) settle.resolve(undefined);
-    return true;
-  }
-
-  async #apply(name: string, all: readonly Waiting[]): Promise<void> {
-    const amend = { within: AMEND_MS };
-    const options = { amend, host: hostname().toWellFormed(), path: 'webdav', memory: this.#known.memory };
-    await editName(
-      this.#client,
-      name,
-      all.flatMap(({ edits }) => edits),
-      {
-        ...options,
-        check: async (head) => {
-          for (const { check } of all) await check(head);
-        },
-      },
-    );
-    this.#known.forget();
+  /** Of a name: one commit at a time. */
+  editsOf(name: string): EditQueue {
+    const known = this.#edits.get(name);
+    if (known !== undefined) return known;
+    const options = { host: hostname().toWellFormed(), path: 'webdav', amend: { within: AMEND_MS } };
+    const { memory } = this.#known;
+    const made = new EditQueue(async (edits, check) => {
+      await editName(this.#client, name, edits, { ...options, memory, names: this.#known, check });
+    });
+    this.#edits.set(name, made);
+    return made;
   }
 
   /** Once for a name. */

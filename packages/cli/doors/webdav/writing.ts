@@ -2,15 +2,14 @@
 import type { IncomingMessage } from 'node:http';
 import type { TreeEdit, TreeItem } from '@holdfast/client/internal';
 import { DoorError } from '../door.ts';
-import { readBody, receive, toStream } from '../received-body.ts';
+import { readBody, receive } from '../received-body.ts';
+import { hashValue, isSmall, weighValue } from '../received-values.ts';
 import { tagOf } from '../sent-file.ts';
 import { type Call, conditionOf, findReplaced, getFound } from './call.ts';
 import { judge } from './name-store.ts';
 import { type DavPlace, isWithin, parsePlace, requireEntry, requireName } from './places.ts';
 
 const NS_PER_S = 1_000_000_000;
-/** A file up to this size waits for no other. */
-const SMALL_BYTES_MAX = 256 * 1024;
 
 export async function put(call: Call): Promise<void> {
   const { store, request, response, place } = call;
@@ -22,18 +21,23 @@ export async function put(call: Call): Promise<void> {
   if (there?.item.kind === 'directory') throw new DoorError(405, 'a folder is there');
   const check = await conditionOf(call, [{ key: place.key, listed: there === undefined }]);
   check(there?.item);
-  const isLarge = !(Number(headers['content-length']) <= SMALL_BYTES_MAX);
   const isOwnCloud = headers['oc-checksum'] !== undefined || headers['x-oc-mtime'] !== undefined;
-  const body = store.checksums.watch(toStream(receive(request)), isOwnCloud);
-  const node = await store.store(body.stream, isLarge);
-  body.finish(node.hash, headers['oc-checksum']);
+  const body = store.checksums.watch(receive(request), isOwnCloud);
   const mtimeNs = parseTime(headers['x-oc-mtime']);
-  const edits: TreeEdit[] = [{ op: 'set', path, node, executable: 'kept' }];
-  if (mtimeNs !== undefined) edits.push({ op: 'time', path, mtimeNs });
-  await store.edit({ name, path }, edits, check);
+  const said = headers['content-length'];
+  const length = said === undefined ? undefined : Number(said);
+  let hash = '';
+  await store.editsOf(name).addSoon(isSmall(length), async () => {
+    const value = await store.values.take(body.chunks, length);
+    hash = await hashValue(value);
+    body.finish(hash, headers['oc-checksum']);
+    const edits: TreeEdit[] = [{ op: 'set', path, ...value, executable: 'kept' }];
+    if (mtimeNs !== undefined) edits.push({ op: 'time', path, mtimeNs });
+    return store.toQueued({ name, path }, edits, check, weighValue(value));
+  });
   response
     .writeHead(there === undefined ? 201 : 204, {
-      etag: tagOf(node.hash),
+      etag: tagOf(hash),
       ...(mtimeNs === undefined ? {} : { 'x-oc-mtime': 'accepted' }),
     })
     .end();

@@ -14,13 +14,12 @@ import {
 type StoredNode = Awaited<ReturnType<Client['getNode']>>;
 type BulkNode = ReturnType<Bulk['readNodes']> extends AsyncGenerator<infer Node> ? Node : never;
 
-const KEPT_BYTES_MAX = 24 * 1024 * 1024;
 /** Memory beside the content, and of each ref. */
 const NODE_OVERHEAD_BYTES = 512;
 const REF_OVERHEAD_BYTES = 96;
 
-export function createKeptClient(client: Client): Client {
-  const kept = new Kept<StoredNode>(KEPT_BYTES_MAX);
+export function createKeptClient(client: Client, keptBytesMax: number): Client {
+  const kept = new Kept<StoredNode>(keptBytesMax);
   /** on their way: many ask for one folder at once */
   const coming = new Map<Hash, Promise<StoredNode>>();
   const keep = (hash: Hash, contentType: string, refs: readonly Hash[], content: Uint8Array): void => {

@@ -1,0 +1,63 @@
+/** Files that come to a door: small ones in memory, others stored on the way. Either is what an edit sets. */
+import {
+  CHUNK_BYTES_MIN,
+  type Client,
+  createNodeSource,
+  editTree,
+  FILE_CONTENT_TYPE,
+  type Hash,
+  hashNode,
+  openTree,
+  Semaphore,
+  type TreeItem,
+} from '@holdfast/client/internal';
+import { LEASE_DURATION_MS_MAX, LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
+import { toStream } from './received-body.ts';
+
+export type ReceivedValue = { readonly bytes: Uint8Array } | { readonly node: TreeItem };
+
+/** Files that are stored at once; each is on its way with some MiB, of which two took 190 MiB and more. */
+const LARGE_AT_ONCE = 1;
+/** It is here before its lease ends. */
+const SOON_BYTES_MAX = 64 * 1024 * 1024;
+const PATH = 'file';
+
+/** What is not small waits for others, so that memory stays bounded. `length`: undefined where nobody knows. */
+export function isSmall(length: number | string | undefined): boolean {
+  return Number(length) <= CHUNK_BYTES_MIN;
+}
+
+export class ReceivedValues {
+  readonly #client: Client;
+  readonly #large = new Semaphore(LARGE_AT_ONCE);
+
+  constructor(client: Client) {
+    this.#client = client;
+  }
+
+  async take(
+    chunks: AsyncGenerator<Uint8Array, void, undefined>,
+    length: number | undefined,
+  ): Promise<ReceivedValue> {
+    if (isSmall(length)) return { bytes: Buffer.concat(await Array.fromAsync(chunks)) };
+    const release = await this.#large.take();
+    const isSoon = length !== undefined && length <= SOON_BYTES_MAX;
+    const leaseDurationMs = isSoon ? LEASE_DURATION_MS_MIN : LEASE_DURATION_MS_MAX;
+    const edits = [{ op: 'set', path: PATH, bytes: toStream(chunks) } as const];
+    const { root } = await editTree(this.#client, undefined, edits, { leaseDurationMs }).finally(release);
+    const tree = openTree(createNodeSource(this.#client));
+    return { node: await tree.resolvePath(root, [new TextEncoder().encode(PATH)]) };
+  }
+}
+
+/** Of the file that it becomes. */
+export async function hashValue(value: ReceivedValue): Promise<Hash> {
+  return 'node' in value
+    ? value.node.hash
+    : hashNode({ contentType: FILE_CONTENT_TYPE, content: value.bytes });
+}
+
+/** In memory until the commit. */
+export function weighValue(value: ReceivedValue): number {
+  return 'node' in value ? 0 : value.bytes.length;
+}
