@@ -71,7 +71,10 @@ async function migrateToFolder(copy: DatabaseCopy, parent: string): Promise<Dama
   }
 }
 
-async function openSource({ url, content }: DatabaseCopy): Promise<CopiedDeployment> {
+export async function openSource({
+  url,
+  content,
+}: Pick<DatabaseCopy, 'url' | 'content'>): Promise<CopiedDeployment> {
   const pool = await openPostgres({ ...parsePostgresUrl(url, {}), connectionsMax: CONNECTIONS_MAX });
   const onFatal = (error: Error): never => {
     throw error;

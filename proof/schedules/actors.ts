@@ -12,50 +12,45 @@ import { packSmallNodes } from '../../packages/server/core/packs/pack-small-node
 import { readNodes } from '../../packages/server/core/read/read-nodes.ts';
 import type { CanonicalNode } from '../../test/support/canonical-node.ts';
 import { makePack, plain, takeApart } from '../../test/support/planted-pack.ts';
-import { HOUR_MS, MINUTE_MS } from '../row-rot/world.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../row-rot/world.ts';
 import { backUp } from './back-up.ts';
+import { migrate } from './migrate.ts';
 import { ORIGIN, type Play } from './play.ts';
+import { untilDone } from './settle.ts';
 
 /** Runs whole, unless a turn of `core` cuts it in two. */
 export type Actor = (play: Play, core: Core) => Promise<unknown>;
 
 const NODES_PER_GC = 100;
-const STEPS_MAX = 50;
 /** of as few nodes as a schedule has, young ones too */
 const PACKING = { nodesMin: 2, ageMs: 0 };
-
-export async function untilDone(step: () => Promise<boolean>): Promise<void> {
-  for (let steps = 0; await step(); steps += 1) {
-    if (steps > STEPS_MAX) throw new Error('this never ends');
-  }
-}
 
 const everyone = (play: Play): CanonicalNode[] => [play.cast.target, ...play.cast.siblings];
 
 async function leaseMany(play: Play, core: Core, nodes: readonly CanonicalNode[], pack: boolean) {
   const request = { hashes: nodes.map(({ hash }) => hash), pack, leaseDurationMs: MINUTE_MS };
   const options = { renewsOnly: false, uploadOrigin: ORIGIN };
+  const until = play.world.clock.now + MINUTE_MS;
   const answer = await play.ask('leases', [], () => leaseNodes(core, play.space, request, options));
-  noteResults(play, answer?.results ?? []);
+  noteResults(play, answer?.results ?? [], until);
   return answer?.pack;
 }
 
-function noteResults(
-  play: Play,
-  results: readonly { state: string; hash: Hash; leaseExpiresAt?: number }[],
-): void {
-  for (const { state, hash, leaseExpiresAt = 0 } of results)
-    if (state === 'ready') play.noteLease(hash, leaseExpiresAt);
+type Results = readonly { readonly state: string; readonly hash: Hash }[];
+
+function noteResults(play: Play, results: Results, until: number): void {
+  for (const { state, hash } of results) if (state === 'ready') play.noteLease(hash, until);
 }
 
 export async function uploadPack(play: Play, core: Core, nodes: readonly CanonicalNode[]): Promise<void> {
   const pack = await leaseMany(play, core, nodes, true);
   if (pack === undefined) return;
   const isSent = await play.put(core, pack.url, makePack(nodes.map(plain)), PACK_MEDIA_TYPE);
+  const until = play.world.clock.now + MINUTE_MS;
   const answer = await play.ask('the lease of a pack', isSent ? [] : [404, 409], () =>
     leasePack(core, play.space, pack.id, MINUTE_MS, { renewsOnly: false }),
   );
-  noteResults(play, (answer?.results ?? []) as never);
+  noteResults(play, answer?.results ?? [], until);
   for (const { hash, state } of answer?.results ?? [])
     if (isSent && state === 'ready') play.lost.delete(hash);
 }
@@ -108,6 +103,13 @@ async function passTime(play: Play, ms: number): Promise<void> {
   play.isAccepted = false;
 }
 
+/** For longer than a server leaves between two looks at its clocks. */
+async function setClock(play: Play, core: Core, aheadMs: number): Promise<void> {
+  play.world.clock.aheadMs = aheadMs;
+  play.isClockSet = true;
+  await play.ask('a look at the clocks', [], async () => core.clocks?.assertAgree());
+}
+
 export const ACTORS = {
   lease: (play, core) => play.lease(core, play.cast.target),
   'long lease': (play, core) => play.lease(core, play.cast.target, 10 * MINUTE_MS),
@@ -131,6 +133,12 @@ export const ACTORS = {
   compaction: (play, core) => play.ask('compaction', [], () => compactPacks(core, new Set())),
   purge,
   backup: backUp,
+  migrate,
   'two minutes': (play) => passTime(play, 2 * MINUTE_MS),
   'two hours': (play) => passTime(play, 2 * HOUR_MS),
+  'clock two days ahead': (play, core) => setClock(play, core, 2 * DAY_MS),
+  'clock two days back': (play, core) => setClock(play, core, -2 * DAY_MS),
+  // Less than clocks may differ.
+  'clock 90 s ahead': (play, core) => setClock(play, core, 90_000),
+  'clock put right': (play, core) => setClock(play, core, 0),
 } satisfies Readonly<Record<string, Actor>> as Readonly<Record<string, Actor>>;

@@ -1,16 +1,11 @@
 /** Plays one schedule: an operation is cut in two before one of its port calls, or several, and whole others run there. */
-
-import { runGc } from '../../packages/server/core/collect/run-gc.ts';
-import { sweep } from '../../packages/server/core/collect/sweep.ts';
 import type { Core } from '../../packages/server/core/core.ts';
-import { listRootRefs } from '../../packages/server/core/refs/list-root-refs.ts';
-import { updateRootRefs } from '../../packages/server/core/refs/update-root-refs.ts';
 import { checkDeployment } from '../../packages/server/inspect/check-deployment.ts';
-import { HOUR_MS } from '../row-rot/world.ts';
-import { ACTORS, untilDone } from './actors.ts';
+import { ACTORS } from './actors.ts';
 import { CASTS } from './cast.ts';
-import { DOMAINS, Play } from './play.ts';
+import { Play } from './play.ts';
 import { SCENES } from './scenes.ts';
+import { settle } from './settle.ts';
 import { withTurns } from './turns.ts';
 import type { ScheduleWorld } from './world.ts';
 
@@ -34,12 +29,6 @@ export interface Played {
   readonly wrong: readonly string[];
 }
 
-/** Longer than an abandoned upload, an unclaimed pack, a late PUT or a tombstone is kept. */
-const SETTLED_HOURS = 24 * 9;
-const SETTLING_ROUNDS = 3;
-const NODES_PER_GC = 1000;
-const ROOT_REFS_MAX = 100;
-
 let spaces = 0;
 
 export async function playSchedule(world: ScheduleWorld, schedule: Schedule): Promise<Played> {
@@ -58,17 +47,29 @@ export async function playSchedule(world: ScheduleWorld, schedule: Schedule): Pr
       await ACTORS[each.by]?.(play, core);
     }
   };
-  const core: Core = withTurns(world.core, turn);
+  const clocks = world.makeGuard();
   await scene.prepare(play);
+  await clocks.assertAgree();
+  const core: Core = withTurns({ ...world.core, clocks }, turn);
   const isPrepared = play.wrong.length === 0;
   await operation(play, core);
+  if (play.isClockSet) await putClockRight(play, { ...world.core, clocks });
   const { wrong } = play;
   await play.verify(world.core);
   wrong.push(...(await findFaults(play)));
-  await settle(play);
+  wrong.push(...(await settle(world, play.space)));
   if (!isPrepared) wrong.unshift('the scene itself is wrong');
   wrong.push(...world.fatal.map(({ message }) => `the process would end: ${message}`));
   return { calls, preempted, wrong };
+}
+
+/** What a wrong clock has left behind must not mislead a collection, neither before the clock is put right nor after. */
+async function putClockRight(play: Play, core: Core): Promise<void> {
+  for (const aheadMs of [play.world.clock.aheadMs, 0]) {
+    play.world.clock.aheadMs = aheadMs;
+    await ACTORS.collection?.(play, core);
+    await ACTORS.sweep?.(play, core);
+  }
 }
 
 /** Without the look at pages: no schedule damages one. */
@@ -93,30 +94,18 @@ async function findFaults({ space, world }: Play): Promise<string[]> {
 /** A rotten node is part of some scenes. */
 const isFault = ({ kind }: { readonly kind: string }): boolean => kind !== 'rotten';
 
-/** Once everything is given back, nothing stays: no row, no object. */
-async function settle(play: Play): Promise<void> {
-  const { world, space, wrong } = play;
-  const { core, clock } = world;
-  try {
-    for (const domain of DOMAINS) {
-      const { items } = await listRootRefs(core, space, domain, { limit: ROOT_REFS_MAX });
-      const changes = items.map(({ hash, refCount }) => ({ hash, delta: -refCount }));
-      if (changes.length > 0) await updateRootRefs(core, space, domain, { requestId: 'the last', changes });
-    }
-    for (let round = 0; round < SETTLING_ROUNDS && !(await isEmpty(play)); round += 1) {
-      clock.now += SETTLED_HOURS * HOUR_MS;
-      await untilDone(async () => (await runGc(core, space, NODES_PER_GC)).deleted > 0);
-      await untilDone(async () => (await sweep(core)).moreToDo);
-    }
-    if (!(await isEmpty(play))) wrong.push(`nodes or objects stay: ${world.objects().join(', ')}`);
-  } catch (error) {
-    wrong.push(`it does not settle: ${error instanceof Error ? error.stack : String(error)}`);
-  }
-}
-
-async function isEmpty({ world, space }: Play): Promise<boolean> {
-  const { nodeCount } = await world.core.metadata.readCounters(space);
-  return nodeCount === 0 && world.objects().length === 0;
+/** What `describe` says. */
+export function parseSchedule(text: string): Schedule {
+  const [, scene = '', operation = '', rest = ''] =
+    /^\[([^\]]+)\] ([^|]+?)((?: \| \d+: [^|]+)*)$/.exec(text) ?? [];
+  const preemptions = rest
+    .split(' | ')
+    .slice(1)
+    .map((each) => {
+      const [at = '', by = ''] = each.split(': ');
+      return { at: Number(at), by };
+    });
+  return { scene, operation, preemptions };
 }
 
 export function describe({ scene, operation, preemptions }: Schedule): string {

@@ -46,6 +46,8 @@ export class Play {
   openUpload: Upload | undefined;
   /** the PUT of the target was acknowledged, and no time has passed nor a purge since */
   isAccepted = false;
+  /** the wall clock was set: collection may wait */
+  isClockSet = false;
   #leases = new Map<Hash, number>();
   #balances = new Map<string, number>();
   #ready = new Set<Hash>();
@@ -90,7 +92,9 @@ export class Play {
       return isQuiet() ? answer : undefined;
     } catch (error) {
       const known = typeof allowed === 'function' ? allowed() : allowed;
-      const isRefusal = error instanceof ApiError && (known.includes(error.status) || !isQuiet());
+      const isRefusal =
+        (error instanceof ApiError && (known.includes(error.status) || !isQuiet())) ||
+        (this.isClockSet && error instanceof Error && error.name === 'ClocksDisagree');
       if (!isRefusal)
         this.wrong.push(`${what} fails: ${error instanceof Error ? error.stack : String(error)}`);
       return undefined;
@@ -99,13 +103,15 @@ export class Play {
 
   async lease(core: Core, node: CanonicalNode, durationMs = MINUTE_MS): Promise<LeaseResponse | undefined> {
     const { space } = this;
+    const askedAt = this.world.clock.now;
     const answer = await this.ask('a lease', [], () =>
       leaseNode(core, space, node.hash, durationMs, () => ORIGIN),
     );
-    if (answer?.state === 'ready') this.noteLease(node.hash, answer.leaseExpiresAt);
+    if (answer?.state === 'ready') this.noteLease(node.hash, askedAt + durationMs);
     return answer;
   }
 
+  /** `until`: by what really elapses */
   noteLease(hash: Hash, until: number): void {
     this.#leases.set(hash, Math.max(this.#leases.get(hash) ?? 0, until));
     this.#ready.add(hash);
@@ -212,6 +218,15 @@ export class Play {
   /** Nothing acknowledged is lost: leases, root refs, commits, an accepted upload. */
   async verify(core: Core): Promise<void> {
     for (const node of this.nodes) await this.read(core, node, 'afterwards');
+    await this.repeatCommits(core);
+    if (this.#purges === 0) await this.#verifyBalances(core);
+    if (!this.isAccepted) return;
+    const answer = await this.lease(core, this.cast.target);
+    if (answer !== undefined && 'upload' in answer)
+      this.wrong.push('an acknowledged upload is asked for again');
+  }
+
+  async repeatCommits(core: Core): Promise<void> {
     for (const { domain, requestId, changes, revision } of this.#commits) {
       const again = await this.ask('a commit sent again', [], () =>
         updateRootRefs(core, this.space, domain, { requestId, changes }),
@@ -219,11 +234,6 @@ export class Play {
       if (again !== undefined && (!again.idempotent || again.revision !== revision))
         this.wrong.push(`${requestId} of ${domain} was made again`);
     }
-    if (this.#purges === 0) await this.#verifyBalances(core);
-    if (!this.isAccepted) return;
-    const answer = await this.lease(core, this.cast.target);
-    if (answer !== undefined && 'upload' in answer)
-      this.wrong.push('an acknowledged upload is asked for again');
   }
 
   async #verifyBalances(core: Core): Promise<void> {

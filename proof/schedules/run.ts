@@ -20,8 +20,6 @@ export interface SchedulesWanted {
 }
 
 const DEPTH_MAX = 3;
-/** One world grows slower with each Space that it has had. */
-const SCHEDULES_OF_A_WORLD = 200;
 const NAMES = Object.keys(ACTORS);
 
 /** A walk over the operations in all scenes. */
@@ -61,14 +59,15 @@ export class Schedules {
   }
 
   async #play(schedule: Schedule): Promise<Played> {
-    this.#world ??= await this.#wanted.open();
-    const played = await playSchedule(this.#world, schedule);
+    const world = this.#world ?? (await this.#wanted.open());
+    this.#world = world;
+    const played = await playSchedule(world, schedule);
     this.schedules += 1;
     this.#played += 1;
     if (played.preempted > 0) this.preempted += 1;
     if (played.wrong.length > 0) this.found.push(`${describe(schedule)}: ${played.wrong.join('; ')}`);
     // What one schedule left must not be found again in the next.
-    if (played.wrong.length > 0 || this.#played === SCHEDULES_OF_A_WORLD) await this.close();
+    if (played.wrong.length > 0 || this.#played === world.schedulesMax) await this.close();
     return played;
   }
 

@@ -1,6 +1,8 @@
 /** What schedules run on: the rules over real rows, with a clock of the proof's own, and either kind of upload. */
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { ComparedClocks, SteadyRows } from '../../packages/server/background/clock-guard.ts';
+import type { ClockGuard } from '../../packages/server/core/clock-guard.ts';
 import type { Core } from '../../packages/server/core/core.ts';
 import { PackJudgements } from '../../packages/server/core/packs/judge-pack.ts';
 import type { ContentStore, MetadataStore } from '../../packages/server/core/ports.ts';
@@ -12,6 +14,7 @@ import { openEmbeddedEngine } from '../../packages/server/deployment/test/embedd
 import { PostgresMetadataStore } from '../../packages/server/engine/postgres/metadata-store.ts';
 import { openPostgres } from '../../packages/server/engine/postgres/open-postgres.ts';
 import { parsePostgresUrl } from '../../packages/server/engine/postgres-url.ts';
+import { SteadyClock } from '../../packages/server/engine/steady-clock.ts';
 import { unzstd } from '../../packages/server/engine/unzstd.ts';
 import { JudgingTurns } from '../../packages/server/shares/judging-turns.ts';
 import { objectsFolder } from '../../test/support/embedded-files.ts';
@@ -21,15 +24,35 @@ import { BEGIN_MS, HOUR_MS, MINUTE_MS, signer } from '../row-rot/world.ts';
 const DAY_MS = 24 * HOUR_MS;
 const UPLOAD_TTL_MS = 5 * MINUTE_MS;
 const NODE_BYTES_MAX = 1024 * 1024;
+const SKEW_MS_MAX = 2 * MINUTE_MS;
+
+/** What really elapses, and the wall clock of the machine, which anyone may set. */
+export class ScheduleClock {
+  /** ms; the proof alone moves it */
+  now = BEGIN_MS;
+  /** how far the wall clock is ahead of it */
+  aheadMs = 0;
+
+  get wall(): number {
+    return this.now + this.aheadMs;
+  }
+}
 
 export interface ScheduleWorld {
+  /** without a guard of clocks */
   readonly core: Core;
-  readonly clock: { now: number };
+  readonly clock: ScheduleClock;
+  /** what a server that starts now compares its clocks by */
+  makeGuard(): ClockGuard;
   /** where clients write to the store of bytes themselves */
   readonly direct: DirectStore | undefined;
   /** undefined: the rows are not in a folder */
   readonly dataDir: string | undefined;
+  /** undefined: the rows are not in PostgreSQL */
+  readonly url: string | undefined;
   readonly fatal: readonly Error[];
+  /** It grows slower with each Space that it has had, and what copies it copies them all. */
+  readonly schedulesMax: number;
   /** names of all stored objects */
   objects(): readonly string[];
   close(): Promise<void>;
@@ -63,16 +86,18 @@ export async function openFolderWorld(isDirect: boolean): Promise<ScheduleWorld>
   const folder = makeTempFolder('schedules', { fast: true });
   const dataDir = join(folder.path, 'data');
   mkdirSync(dataDir);
-  const clock = { now: BEGIN_MS };
+  const clock = new ScheduleClock();
   const fatal: Error[] = [];
   const engine = await openEmbeddedEngine({
     ...{ dataDir, workers: 1, onFatal: (error) => fatal.push(error) },
-    clock: { now: () => clock.now },
+    clock: new SteadyClock(BEGIN_MS, { elapsed: () => clock.now - BEGIN_MS }),
   });
-  const direct = isDirect ? new DirectStore(() => clock.now, UPLOAD_TTL_MS) : undefined;
+  const direct = isDirect ? new DirectStore(() => clock.wall, UPLOAD_TTL_MS) : undefined;
+  const core = coreOf(engine.metadata, direct ?? engine.content, isDirect ? DAY_MS : 0);
+  const sources = { rows: core.metadata, bytes: core.content, now: () => clock.wall };
   return {
-    ...{ clock, direct, dataDir, fatal },
-    core: coreOf(engine.metadata, direct ?? engine.content, isDirect ? DAY_MS : 0),
+    ...{ core, clock, direct, dataDir, fatal, url: undefined, schedulesMax: 60 },
+    makeGuard: () => new SteadyRows({ ...sources, skewMsMax: SKEW_MS_MAX, onClockSet: () => undefined }),
     objects: () => direct?.generations ?? listObjects(dataDir),
     async close() {
       await engine.close();
@@ -81,18 +106,21 @@ export async function openFolderWorld(isDirect: boolean): Promise<ScheduleWorld>
   };
 }
 
-/** `url`: of an empty database. */
+/** `url`: of an empty database. Its machine, the server's and that of the objects are one: their clocks are set together. */
 export async function openPostgresWorld(url: string): Promise<ScheduleWorld> {
-  const clock = { now: BEGIN_MS };
+  const clock = new ScheduleClock();
   const fatal: Error[] = [];
   const pool = await openPostgres({ ...parsePostgresUrl(url, {}), connectionsMax: 8 });
   const metadata = await PostgresMetadataStore.open({
     ...{ pool, onFatal: (error: Error) => fatal.push(error) },
-    clock: { now: () => clock.now },
+    clock: { now: () => clock.wall },
   });
-  const direct = new DirectStore(() => clock.now, UPLOAD_TTL_MS);
+  const direct = new DirectStore(() => clock.wall, UPLOAD_TTL_MS);
+  const core = coreOf(metadata, direct, DAY_MS);
+  const sources = { rows: core.metadata, bytes: core.content, now: () => clock.wall };
   return {
-    ...{ core: coreOf(metadata, direct, DAY_MS), clock, direct, dataDir: undefined, fatal },
+    ...{ core, clock, direct, dataDir: undefined, url, fatal, schedulesMax: 200 },
+    makeGuard: () => new ComparedClocks({ ...sources, elapsed: () => clock.now, skewMsMax: SKEW_MS_MAX }),
     objects: () => direct.generations,
     async close() {
       await metadata.close();
@@ -101,7 +129,7 @@ export async function openPostgresWorld(url: string): Promise<ScheduleWorld> {
   };
 }
 
-const listObjects = (dataDir: string): string[] =>
+export const listObjects = (dataDir: string): string[] =>
   readdirSync(objectsFolder(dataDir), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => entry.name);

@@ -93,6 +93,11 @@ test('wall clocks that jump together are found out by the monotonic clock, until
   // Backwards ends no lease; what was given then would end early once the clock is put right.
   expect(await at(26 * HOUR_MS, -HOUR_MS)).toBe(false);
   expect(await at(27 * HOUR_MS, HOUR_MS)).toBe(true);
+  // What jumps by less than clocks may differ ends no lease early: it is taken off the instant by which leases are judged.
+  [elapsedMs, jumpedMs] = [52 * HOUR_MS, HOUR_MS];
+  expect(await guard.assertAgree()).toBe(NOW + elapsedMs + jumpedMs);
+  jumpedMs += 90_000;
+  expect(await guard.assertAgree()).toBe(NOW + elapsedMs + HOUR_MS);
   // A clock of another rate does not jump.
   for (let hours = 60; hours < 90; hours += 1) expect(await at(hours * HOUR_MS, hours * 1500)).toBe(false);
 });

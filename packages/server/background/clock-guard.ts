@@ -24,14 +24,15 @@ export interface ClockSources {
 }
 
 /**
- * How far the rows' clock has gone ahead of what really elapsed, while leases that may still run were given. One machine may hold the
- * database and this server: then their wall clocks jump together, and only the monotonic clock tells.
+ * How far the rows' clock is ahead of what really elapsed, at its lowest while leases that may still run were given. One machine may
+ * hold the database and this server: then their wall clocks jump together, and only the monotonic clock tells.
  */
-class RowsGain {
+class RowsLow {
   /** each the lowest from its instant on, and higher than the one before */
   readonly #lows: { readonly from: number; readonly aheadMs: number }[] = [];
 
-  measure(aheadMs: number, at: number): number {
+  /** `aheadMs`: not less than it is. Returns the lowest. */
+  note(aheadMs: number, at: number): number {
     const lows = this.#lows;
     let from = at;
     while ((lows.at(-1)?.aheadMs ?? Number.NEGATIVE_INFINITY) > aheadMs) from = lows.pop()?.from ?? from;
@@ -39,7 +40,7 @@ class RowsGain {
     if (aheadMs - (lows.at(-1)?.aheadMs ?? Number.NEGATIVE_INFINITY) >= GAIN_STEP_MS)
       lows.push({ from, aheadMs });
     while ((lows[1]?.from ?? at) < at - LEASE_DURATION_MS_MAX) lows.shift();
-    return aheadMs - (lows[0]?.aheadMs ?? aheadMs);
+    return lows[0]?.aheadMs ?? aheadMs;
   }
 }
 
@@ -47,29 +48,30 @@ const GAIN_STEP_MS = 1000;
 
 export class ComparedClocks implements ClockGuard {
   readonly #sources: ClockSources;
-  readonly #gain = new RowsGain();
+  readonly #low = new RowsLow();
 
   constructor(sources: ClockSources) {
     this.#sources = sources;
   }
 
-  async assertAgree(): Promise<void> {
+  async assertAgree(): Promise<number> {
     const { rows, bytes, now, elapsed, skewMsMax } = this.#sources;
     const before = now();
     const elapsedBefore = elapsed();
     const rowsNow = await rows.readClock();
     const elapsedNow = elapsed();
-    const gainMs = this.#gain.measure(rowsNow - (elapsedBefore + elapsedNow) / 2, elapsedNow);
-    // The answer was made at some time between.
+    // The answer was made at some time between. How long it took is no jump.
+    const steadyNow = Math.min(rowsNow, this.#low.note(rowsNow - elapsedBefore, elapsedNow) + elapsedNow);
     const rowsMs = rowsNow - (before + now()) / 2;
     const bytesMs = await bytes.readClockSkew?.();
     const problems = [
       this.#judge('the database', 'rows', rowsMs),
       this.#judge('the object store', 'bytes', bytesMs),
-      gainMs <= skewMsMax ? undefined : JUMPED,
+      rowsNow - steadyNow <= skewMsMax ? undefined : JUMPED,
     ];
     const problem = problems.find((each) => each !== undefined);
     if (problem !== undefined) throw new ClocksDisagree(problem);
+    return steadyNow;
   }
 
   #judge(owner: string, source: string, skewMs: number | undefined): string | undefined {
@@ -101,18 +103,20 @@ export class SteadyRows implements ClockGuard {
     this.#sources = sources;
   }
 
-  async assertAgree(): Promise<void> {
+  async assertAgree(): Promise<number> {
     const { rows, bytes, now, skewMsMax, onClockSet } = this.#sources;
-    const skewMs = (await rows.readClock()) - now();
+    const rowsNow = await rows.readClock();
+    const skewMs = rowsNow - now();
     CLOCK_SKEW.set({ source: 'rows' }, skewMs / 1000);
     // No deletion rests on the clock of the store.
     const bytesMs = await bytes.readClockSkew?.();
     if (bytesMs !== undefined) CLOCK_SKEW.set({ source: 'bytes' }, bytesMs / 1000);
     const wasSet = this.#isSet;
     this.#isSet = Math.abs(skewMs) > skewMsMax;
-    if (!this.#isSet || wasSet) return;
+    if (!this.#isSet || wasSet) return rowsNow;
     onClockSet(
       `the machine's clock was set: it is more than ${formatDuration(skewMsMax)} ${skewMs > 0 ? 'behind' : 'ahead of'} the time of this server, by which leases go on and keep their length; a restart takes the new time over`,
     );
+    return rowsNow;
   }
 }

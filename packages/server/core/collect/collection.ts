@@ -43,18 +43,20 @@ export interface ClaimsWanted {
   readonly isDamaged: boolean;
   /** a purge: leases do not protect */
   readonly withLeased?: boolean;
+  /** ms; as of ClockGuard: what ends later protects, also if the rows' clock has jumped since; left out: there is no guard */
+  readonly judgedAt?: number | undefined;
   /** ms; candidates whose lease ended before it may be passed over */
   readonly from: number;
 }
 
 export async function claimCandidates(
   tx: SpaceTransaction,
-  { limit, uploads, isDamaged, withLeased = false, from }: ClaimsWanted,
+  { limit, uploads, isDamaged, withLeased = false, judgedAt, from }: ClaimsWanted,
 ): Promise<Claims> {
-  const expiredAt = withLeased ? Number.MAX_SAFE_INTEGER : undefined;
-  const found = await tx.findCandidates(limit, expiredAt, from);
+  const found = await tx.findCandidates(limit, withLeased ? Number.MAX_SAFE_INTEGER : judgedAt, from);
+  const endsAt = judgeLeasesAt(tx, { withLeased, judgedAt });
   // What an index says of a row is not believed: a wrong bit of it takes no node.
-  const candidates = found.filter((row) => isEligible(row, expiredAt ?? tx.now));
+  const candidates = found.filter((row) => isEligible(row, endsAt));
   // No candidate is another's child: each has no edges.
   const forgotten = candidates.filter((row) => row.storage !== 'object' && !isDamaged);
   const freed = await forgetAll(tx, forgotten, tx.now, uploads);
@@ -64,6 +66,14 @@ export async function claimCandidates(
   const last = found.length < limit || candidates.length === 0 ? undefined : found.at(-1);
   const next = Math.min(freed, last?.leaseExpiresAt ?? 0);
   return { found: candidates.length, forgotten, claimed: claimed.map(toClaim), claimedAt: tx.now, next };
+}
+
+/** A clock that was set back gives leases that end before the instant of the guard. */
+function judgeLeasesAt(
+  tx: SpaceTransaction,
+  { withLeased = false, judgedAt = Number.MAX_SAFE_INTEGER }: Pick<ClaimsWanted, 'withLeased' | 'judgedAt'>,
+): number {
+  return withLeased ? Number.MAX_SAFE_INTEGER : Math.min(judgedAt, tx.now);
 }
 
 export interface LeftoversWanted {
@@ -82,24 +92,19 @@ export async function findLeftoverClaims(
   return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now, next: 0 };
 }
 
-export interface NodesWanted {
+export interface NodesWanted extends Pick<ClaimsWanted, 'withLeased' | 'judgedAt'> {
   readonly hashes: readonly Hash[];
-  /** as of ClaimsWanted */
-  readonly withLeased?: boolean;
 }
 
 /**
  * Claims those of `hashes` that may go, or were claimed before, for a Space whose candidates cannot be asked for. Nodes without an
  * object of their own are claimed too, as with `isDamaged`.
  */
-export async function claimNodes(
-  tx: SpaceTransaction,
-  { hashes, withLeased = false }: NodesWanted,
-): Promise<Claims> {
-  const expiredAt = withLeased ? Number.MAX_SAFE_INTEGER : tx.now;
+export async function claimNodes(tx: SpaceTransaction, { hashes, ...leases }: NodesWanted): Promise<Claims> {
+  const endsAt = judgeLeasesAt(tx, leases);
   const rows: NodeRow[] = [];
   for (const row of await tx.findNodes(hashes)) {
-    if (row !== undefined && (row.state === 'claimed' || isEligible(row, expiredAt))) rows.push(row);
+    if (row !== undefined && (row.state === 'claimed' || isEligible(row, endsAt))) rows.push(row);
   }
   await holdAll(tx, rows);
   return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now, next: 0 };

@@ -26,8 +26,8 @@ const STORAGE_RETRY_AFTER_SECONDS = 2;
  * cannot be deleted does not hold up the others: the pass goes on and throws 503 at its end. It stops if nothing can be deleted.
  */
 export async function runGc(core: Core, space: Space, maxNodes: number): Promise<GcResult> {
-  await core.clocks?.assertAgree();
-  return new Pass(new Collection(core, space), maxNodes).run();
+  const judgedAt = await core.clocks?.assertAgree();
+  return new Pass(new Collection(core, space, judgedAt), maxNodes).run();
 }
 
 /** Pages of a Space with damaged rows that one pass walks. It begins anywhere, so that all have their turn. */
@@ -53,19 +53,22 @@ interface Around {
 class Collection implements PassSteps {
   readonly #core: Core;
   readonly #space: Space;
+  readonly #judgedAt: number | undefined;
 
   readonly around: Around;
 
-  constructor(core: Core, space: Space) {
+  /** `judgedAt`: as of ClaimsWanted */
+  constructor(core: Core, space: Space, judgedAt: number | undefined) {
     this.#core = core;
     this.#space = space;
+    this.#judgedAt = judgedAt;
     this.around = {
       find: async function* () {
         const start = Buffer.from(core.random.bytes(HASH_BYTES)).toString('hex');
         const walk = { isWanted: mayGo, start, pagesMax: PAGES_AROUND_MAX };
         for await (const { rows } of findAround(core, space, walk)) yield hashesOf(rows);
       },
-      claim: (hashes) => core.metadata.transact(space, claimNodes, { hashes }),
+      claim: (hashes) => core.metadata.transact(space, claimNodes, { hashes, judgedAt }),
     };
   }
 
@@ -75,7 +78,8 @@ class Collection implements PassSteps {
 
   claim(limit: number, from: number): Promise<Claims> {
     const claim = (isDamaged: boolean): Promise<Claims> => {
-      const wanted = { limit, uploads: this.#core.content.upload.kind, isDamaged, from };
+      const uploads = this.#core.content.upload.kind;
+      const wanted = { limit, uploads, isDamaged, judgedAt: this.#judgedAt, from };
       return this.#core.metadata.transact(this.#space, claimCandidates, wanted);
     };
     return orIfDamaged(

@@ -28,8 +28,7 @@ type Attempt = (part: () => Promise<boolean>) => Promise<boolean>;
 
 /** One bounded step. A failed part does not stop the others; the first failure is thrown at the end. */
 export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }> {
-  await core.clocks?.assertAgree();
-  const now = await core.metadata.readClock();
+  const now = (await core.clocks?.assertAgree()) ?? (await core.metadata.readClock());
   const { abandonedAfterMs, rootRefHistoryMs } = core.settings;
   const cutoffs: SweepCutoffs = {
     now,
@@ -84,7 +83,7 @@ async function sweepSpace(
   const parts: readonly (() => Promise<number>)[] = [
     () => dropAbandoned(core, space, cutoffs),
     () => sweepPacks(core, space, cutoffs.abandonedAt),
-    () => deleteDiscards(core, space),
+    () => deleteDiscards(core, space, cutoffs.now),
     () => finishLeftovers(core, space),
   ];
   let moreToDo = false;
@@ -162,9 +161,12 @@ async function findWaiting(tx: SpaceTransaction, hashes: readonly Hash[]): Promi
   return rows.filter((row) => row !== undefined).filter(({ state }) => state === 'waiting');
 }
 
-/** Deletes objects outside any transaction, then forgets the discards whose objects are gone for good. */
-export async function deleteDiscards(core: Core, space: Space): Promise<number> {
-  const { now, due } = await core.metadata.transact(space, findDueDiscards);
+/**
+ * Deletes objects outside any transaction, then forgets the discards whose objects are gone for good. `judgedAt`: ms; what is due later
+ * is left, also if the rows' clock has jumped since; left out: now.
+ */
+export async function deleteDiscards(core: Core, space: Space, judgedAt?: number): Promise<number> {
+  const { now, due } = await core.metadata.transact(space, findDueDiscards, judgedAt);
   if (due.length === 0) return 0;
   const { deleted, failure } = await core.content.delete(
     space,
@@ -177,8 +179,10 @@ export async function deleteDiscards(core: Core, space: Space): Promise<number> 
 
 export async function findDueDiscards(
   tx: SpaceTransaction,
+  judgedAt = Number.MAX_SAFE_INTEGER,
 ): Promise<{ readonly now: number; readonly due: readonly DiscardRow[] }> {
-  return { now: tx.now, due: await tx.findDiscards(tx.now, ROWS_PER_TRANSACTION_MAX) };
+  const now = Math.min(judgedAt, tx.now);
+  return { now, due: await tx.findDiscards(now, ROWS_PER_TRANSACTION_MAX) };
 }
 
 interface DeletedDiscards {
