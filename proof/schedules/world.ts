@@ -27,7 +27,7 @@ const NODE_BYTES_MAX = 1024 * 1024;
 const SKEW_MS_MAX = 2 * MINUTE_MS;
 
 /** What really elapses, and the wall clock of the machine, which anyone may set. */
-export class ScheduleClock {
+class ScheduleClock {
   /** ms; the proof alone moves it */
   now = BEGIN_MS;
   /** how far the wall clock is ahead of it */
