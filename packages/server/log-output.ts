@@ -5,10 +5,6 @@
 import { openStreamOutput, type StreamOutput } from './standard-stream.ts';
 
 const QUEUE_BYTES_MAX = 1024 * 1024;
-/** ms between attempts at a stream that takes nothing now */
-const AGAIN_MS = 50;
-/** ms; the longest wait for a reader at the end of the process */
-const END_MS_MAX = 1000;
 
 export interface LogOutputOptions {
   /** descriptor */
@@ -50,7 +46,8 @@ export class LogOutput {
   writeAtExit(): void {
     clearTimeout(this.#timer);
     if (this.#beingWritten !== undefined) this.#take(this.#beingWritten);
-    const endsAt = performance.now() + END_MS_MAX;
+    // A reader at the end of the process gets a second.
+    const endsAt = performance.now() + 1000;
     try {
       const output = this.#open();
       while (this.#queue.length > 0) {
@@ -121,7 +118,7 @@ export class LogOutput {
     );
   }
 
-  #pumpLater(delayMs = AGAIN_MS): void {
+  #pumpLater(delayMs = 50): void {
     this.#timer = setTimeout(() => this.#pump(), delayMs).unref();
   }
 

@@ -3,11 +3,6 @@
  * how many there were. So neither a full disk nor a disk full of damage fills the log of a busy server.
  */
 
-/** Of a family of kinds so many are told apart in one window; what comes beyond is of one kind. */
-const FAMILY_KINDS_MAX = 20;
-/** Kinds remembered at once; past it the oldest is forgotten, and its next line is written at once. */
-const KINDS_MAX = 1000;
-
 export interface RepeatsWorld {
   /** ms that only grow */
   now(): number;
@@ -40,7 +35,7 @@ export class LogRepeats {
   readonly #families = new Map<string, { readonly startedAt: number; readonly kinds: number }>();
   #isScheduled = false;
 
-  constructor(windowMs: number, world: RepeatsWorld = REAL_WORLD, familyKindsMax = FAMILY_KINDS_MAX) {
+  constructor(windowMs: number, world: RepeatsWorld = REAL_WORLD, familyKindsMax = 20) {
     this.#windowMs = windowMs;
     this.#world = world;
     this.#familyKindsMax = familyKindsMax;
@@ -83,7 +78,8 @@ export class LogRepeats {
     this.#kinds.delete(name);
     this.#kinds.set(name, kind);
     const [oldest] = this.#kinds;
-    if (oldest !== undefined && this.#kinds.size > KINDS_MAX) {
+    // The next line of a forgotten kind is written at once.
+    if (oldest !== undefined && this.#kinds.size > 1000) {
       writeCounted(oldest[1]);
       this.#kinds.delete(oldest[0]);
     }

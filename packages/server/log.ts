@@ -9,8 +9,6 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export type Log = Logger;
 
 const STDERR = 2;
-/** In this time one line of a kind is written, with the number of such lines since the last one. */
-const REPEAT_WINDOW_MS = 10_000;
 
 /**
  * Lines are written at once if stderr takes them. Lines that repeat are counted. A reader that does not read loses lines and holds
@@ -21,7 +19,7 @@ export function openLog(
   fields: Readonly<Record<string, unknown>> = {},
   noteDropped: (lines: number) => void = () => undefined,
 ): Log {
-  const repeats = new LogRepeats(REPEAT_WINDOW_MS);
+  const repeats = new LogRepeats(10_000);
   const output = new LogOutput({
     fd: STDERR,
     noteDropped,

@@ -26,7 +26,6 @@ export interface StreamOutput {
 
 /** What a pipe takes in one piece. */
 const PIPE_BYTES_MAX = 4096;
-const FILE_BYTES_MAX = 64 * 1024;
 /** A description of our own: its flags are nobody else's. One that nobody reads is refused instead of waited for. */
 const OWN_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK | constants.O_NOCTTY;
 
@@ -44,7 +43,7 @@ export function openOwnDescription(fd: number): number | undefined {
 export function openStreamOutput(fd: number): StreamOutput {
   const stats = fstatSync(fd);
   // The system takes bytes for a file whenever its disk does: that may take a while, and is not this thread's wait.
-  if (stats.isFile()) return fileOutput(fd, FILE_BYTES_MAX);
+  if (stats.isFile()) return fileOutput(fd, 64 * 1024);
   const own = openOwnDescription(fd);
   if (own !== undefined) return ownOutput(own);
   return sharedOutput(fd, stats);
@@ -84,8 +83,6 @@ const POLLERR = 0x8;
 const POLLHUP = 0x10;
 const RWF_NOWAIT = 0x8;
 const AT_POSITION = -1;
-/** Refusals in a row after which a stream that says it has room counts as one that cannot be asked this way. */
-const REFUSALS_MAX = 20;
 
 interface System {
   poll(descriptors: Uint8Array, count: number, timeoutMs: number): number;
@@ -103,7 +100,8 @@ function sharedOutput(fd: number, stats: Stats): StreamOutput {
   });
   const other = fileOutput(fd, PIPE_BYTES_MAX);
   let refusals = 0;
-  const isAskable = (): boolean => refusals < REFUSALS_MAX && (stats.isFIFO() || stats.isSocket());
+  // A stream that says it has room and refuses so often cannot be asked this way.
+  const isAskable = (): boolean => refusals < 20 && (stats.isFIFO() || stats.isSocket());
   const writeNow = (bytes: Uint8Array): WriteResult => {
     if (system === undefined || !hasRoom(system, fd)) return 'full';
     // What has room takes some bytes without a wait, unless another process is faster.

@@ -17,14 +17,9 @@ import {
   writeTo,
 } from './sink-file.ts';
 
-/** Lines that wait for a moment are written together. */
-const GATHER_MS = 20;
 /** A file that takes nothing for so long has failed, until it takes a line. */
 const STUCK_MS_MAX = 2000;
-/** between attempts at a file that takes no more for now, and at one that has failed */
-const AGAIN_MS = 50;
 const PROBE_MS = 1000;
-const QUEUE_BYTES_MAX = 1024 * 1024;
 const LINE_FEED = 0x0a;
 const UNFIT_CODES: ReadonlySet<string | undefined> = new Set([
   'EACCES',
@@ -93,7 +88,7 @@ export class AuditSink {
   /** `line` ends with a line feed. */
   push(line: string): void {
     this.#taken += 1;
-    if (this.#isStuck || this.#isClosed || this.#queuedBytes + line.length > QUEUE_BYTES_MAX) {
+    if (this.#isStuck || this.#isClosed || this.#queuedBytes + line.length > 1024 * 1024) {
       this.#lose(1);
       // Lines before this one may still be queued, so nobody who waits is told more than they must be.
       this.#settleWaiters(this.#taken, false);
@@ -171,7 +166,8 @@ export class AuditSink {
 
   async #gather(): Promise<void> {
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, GATHER_MS);
+      // Lines that come within 20 ms are written together.
+      const timer = setTimeout(resolve, 20);
       this.#hurry = () => {
         clearTimeout(timer);
         resolve();
@@ -234,7 +230,8 @@ export class AuditSink {
         this.#torn = bytes[offset - 1] === LINE_FEED ? undefined : file;
       } catch (error) {
         if (codeOf(error) !== 'EAGAIN' || performance.now() >= endsAt) throw error;
-        await Bun.sleep(AGAIN_MS);
+        // The file takes no more for now, or has failed.
+        await Bun.sleep(50);
       }
     }
   }

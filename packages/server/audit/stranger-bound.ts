@@ -6,13 +6,6 @@ import { SECOND_MS } from '@holdfast/protocol';
 import type { RepeatsWorld } from '../log-repeats.ts';
 import { AUDIT_SUPPRESSED } from '../metrics/server-metrics.ts';
 
-/** Of one server, over all its processes. */
-const BYTES_PER_SECOND = 16 * 1024;
-/** What may come at once, after a time without strangers: so many bytes' seconds are saved. */
-const BURST_SECONDS = 8;
-/** Every line is written within a second. */
-const SUMMARY_MS = 500;
-
 export class StrangerBound {
   readonly #world: RepeatsWorld;
   readonly #bytesPerMs: number;
@@ -27,9 +20,11 @@ export class StrangerBound {
   constructor(processes: number, summarize: (suppressed: number) => void, world: RepeatsWorld) {
     this.#world = world;
     this.#summarize = summarize;
-    const bytesPerSecond = BYTES_PER_SECOND / processes;
+    // All processes of a server share this bound.
+    const bytesPerSecond = (16 * 1024) / processes;
     this.#bytesPerMs = bytesPerSecond / SECOND_MS;
-    this.#burstBytes = bytesPerSecond * BURST_SECONDS;
+    // After a time without strangers, 8 seconds of them may come at once.
+    this.#burstBytes = bytesPerSecond * 8;
     this.#leftBytes = this.#burstBytes;
     this.#filledAt = world.now();
   }
@@ -48,10 +43,11 @@ export class StrangerBound {
     this.#suppressed += events;
     if (!this.#isScheduled) {
       this.#isScheduled = true;
+      // Every line is written within a second.
       this.#world.schedule(() => {
         this.#isScheduled = false;
         this.flush();
-      }, SUMMARY_MS);
+      }, 500);
     }
     return false;
   }

@@ -15,9 +15,6 @@ export interface GivenUpload {
   isHeldBy(claim: RevokedClaim, value: string): boolean;
 }
 
-/** Holders whose revocations are remembered, of one App. */
-const HOLDERS_MAX = 10_000;
-
 /** Until when each holder is revoked, ms; 0: not. The registry keeps the revocations of an App while nothing has changed. */
 const revokedUntil = new WeakMap<Revocations, Map<string, number>>();
 
@@ -44,7 +41,7 @@ function isRevoked({ revocations }: RegisteredIssuer, upload: GivenUpload, now: 
   let until = known.get(upload.holder);
   if (until === undefined) {
     until = findEnd(revocations, upload);
-    if (known.size >= HOLDERS_MAX) known.clear();
+    if (known.size >= 10_000) known.clear();
     known.set(upload.holder, until);
   }
   // A URL that ends before the revocation stays refused, whatever the clocks say.

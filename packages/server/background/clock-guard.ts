@@ -37,14 +37,11 @@ class RowsLow {
     let from = at;
     while ((lows.at(-1)?.aheadMs ?? Number.NEGATIVE_INFINITY) > aheadMs) from = lows.pop()?.from ?? from;
     // Clocks differ in rate too.
-    if (aheadMs - (lows.at(-1)?.aheadMs ?? Number.NEGATIVE_INFINITY) >= GAIN_STEP_MS)
-      lows.push({ from, aheadMs });
+    if (aheadMs - (lows.at(-1)?.aheadMs ?? Number.NEGATIVE_INFINITY) >= 1000) lows.push({ from, aheadMs });
     while ((lows[1]?.from ?? at) < at - LEASE_DURATION_MS_MAX) lows.shift();
     return lows[0]?.aheadMs ?? aheadMs;
   }
 }
-
-const GAIN_STEP_MS = 1000;
 
 export class ComparedClocks implements ClockGuard {
   readonly #sources: ClockSources;

@@ -17,8 +17,6 @@ export interface LoopOptions {
   readonly retryMs: number;
 }
 
-/** The longest wait for the end of a step: its engine may not answer. */
-const STOP_MS_MAX = 2_000;
 /** Delays vary by this share, so that processes started together do not work in step. */
 const JITTER = 0.2;
 
@@ -61,7 +59,8 @@ export function startLoop({ name, log, step, retryMs }: LoopOptions): Background
     async stop() {
       isStopped = true;
       clearTimeout(timer);
-      await Promise.race([underWay, Bun.sleep(STOP_MS_MAX)]);
+      // The engine of the last step may not answer.
+      await Promise.race([underWay, Bun.sleep(2_000)]);
     },
   };
 }

@@ -24,12 +24,6 @@ const SUM_STALE_MS = 4_000;
 /** The same, as so many times as long as the last reading took. */
 const FRESH_READINGS = 4;
 const STALE_READINGS = 8;
-/** A refusal rests on a sum that is no older than this. */
-const SUM_JUST_READ_MS = 250;
-/** Apps whose sums are remembered. */
-const SUMS_MAX = 10_000;
-/** Looks at sums that may count something twice, before the room is given: the sum may be as old as that anyway. */
-const LOOKS_MAX = 8;
 
 interface Limits {
   readonly space: QuotaLimits | undefined;
@@ -117,8 +111,10 @@ export class QuotaWatch implements Quotas {
     else if (age > Math.max(SUM_FRESH_MS, FRESH_READINGS * sum.tookMs))
       this.#read(sum, reader).catch(() => undefined);
     const judge = (stored: Stored) => findExcess('App', this.#findLimits(space)?.app, stored, more);
-    for (let looks = 0; looks < LOOKS_MAX && judge(sum.atMost) !== undefined; looks += 1) {
-      if (this.#monotonicNow() - sum.readAt > SUM_JUST_READ_MS) await this.#read(sum, reader);
+    // A sum may count something twice: after eight looks the room is given, because the sum may be as old as that anyway.
+    for (let looks = 0; looks < 8 && judge(sum.atMost) !== undefined; looks += 1) {
+      // A refusal rests on a sum that was just read.
+      if (this.#monotonicNow() - sum.readAt > 250) await this.#read(sum, reader);
       const excess = judge(sum.surely);
       if (excess !== undefined) return excess;
       // What is counted perhaps twice would refuse what fits.
@@ -162,7 +158,7 @@ export class QuotaWatch implements Quotas {
 function sumOf(sums: Map<string, AppSum>, appId: string): AppSum {
   const known = sums.get(appId);
   if (known !== undefined) return known;
-  if (sums.size >= SUMS_MAX) sums.delete(sums.keys().next().value as string);
+  if (sums.size >= 10_000) sums.delete(sums.keys().next().value as string);
   const sum = new AppSum();
   sums.set(appId, sum);
   return sum;

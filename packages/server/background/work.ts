@@ -81,15 +81,6 @@ export const S3_PACE: BackgroundPace = {
   scrubAgeMsMin: 30_000,
 };
 
-/** between comparisons of clocks */
-const CLOCK_LOOK_MS = 10_000;
-
-/** between sweeps while there is more to do */
-const SWEEP_BUSY_INTERVAL_MS = 50;
-
-/** After a look for rot the loop rests this many times as long as the look took. */
-const LOOK_REST_FACTOR = 20;
-
 interface BackgroundOptions {
   readonly core: Core;
   readonly turns: BackgroundTurns;
@@ -167,7 +158,8 @@ async function sweepOnce(
     const [swept, seen] = await Promise.allSettled([sweepNow(core, lag), unseen.look()]);
     if (seen.status === 'rejected') throw seen.reason;
     if (swept.status === 'rejected') throw swept.reason;
-    return swept.value ? SWEEP_BUSY_INTERVAL_MS : pace.sweepIntervalMs;
+    // While there is more to do the next sweep comes soon.
+    return swept.value ? 50 : pace.sweepIntervalMs;
   } finally {
     STRAY_WALK_STOPPED.set(core.strays.stopped === undefined ? 0 : 1);
   }
@@ -244,12 +236,13 @@ function makeEpochGuard(intervalMs: number): (core: Core) => Promise<void> {
 /** Keeps the metric current, and says in the log why nothing is collected. */
 async function compareClocks({ clocks }: Core): Promise<number> {
   await clocks?.assertAgree();
-  return CLOCK_LOOK_MS;
+  return 10_000;
 }
 
 /** Looks less often where a look takes long because there is much rot. */
 async function lookForRot({ core, pace }: BackgroundOptions): Promise<number> {
   const startedAt = performance.now();
   await core.rottenNodes.look(core.metadata);
-  return Math.max(pace.rotLookMs, (performance.now() - startedAt) * LOOK_REST_FACTOR);
+  // The loop rests 20 times as long as a look for rot takes.
+  return Math.max(pace.rotLookMs, (performance.now() - startedAt) * 20);
 }

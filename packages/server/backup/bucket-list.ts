@@ -22,8 +22,6 @@ export const LISTS = 'lists';
 export const INCOMING = 'incoming';
 /** More than any manifest has. */
 const MANIFEST_BYTES_MAX = 64 * 1024;
-/** A line of a list has less. */
-const LINE_BYTES_MAX = 256;
 const PIECE_BYTES = 256 * 1024;
 
 /** Keys are spread over as many parts: one is looked at after the other, so that memory does not grow with the bucket. */
@@ -235,7 +233,8 @@ class BucketListReader {
       const lines = (this.#rest + this.#piece.toString('latin1', 0, bytes)).split('\n');
       const rest = lines.pop() ?? '';
       if (this.#isAtEnd && rest !== '') lines.push(rest);
-      this.#rest = this.#isAtEnd ? '' : rest.slice(0, LINE_BYTES_MAX);
+      // A line of a list has fewer bytes.
+      this.#rest = this.#isAtEnd ? '' : rest.slice(0, 256);
       this.#lines = lines.reverse();
     }
     return this.#lines.pop();

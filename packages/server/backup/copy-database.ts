@@ -6,12 +6,6 @@ import type { Pace } from './pace.ts';
 import { makePageSum, PageMap } from './page-map.ts';
 import type { Repository } from './repository.ts';
 
-const CHUNK_BYTES = 1024 * 1024;
-/** ms of work before there is a rest: a shorter one would be mostly timers */
-const BUSY_MS_MIN = 2;
-/** From here on the packs with the fewest pages in use are copied anew, into one. */
-const PACKS_MAX = 48;
-
 /** What an earlier backup into the same folder has of the database. */
 export interface FormerDatabase {
   readonly entry: DatabaseEntry;
@@ -74,7 +68,7 @@ export class DatabaseCopies {
     const { pace } = this.#copy;
     this.#beginWith(pageBytes);
     const map = PageMap.make(pageCount);
-    const chunkPages = Math.floor(CHUNK_BYTES / pageBytes);
+    const chunkPages = Math.floor((1024 * 1024) / pageBytes);
     const chunk = Buffer.alloc(chunkPages * pageBytes);
     const before = this.#written;
     let startedAt = performance.now();
@@ -86,7 +80,8 @@ export class DatabaseCopies {
       this.#write(changed);
       if (isRated) rated += changed.length;
       const busyMs = performance.now() - startedAt;
-      if (busyMs < BUSY_MS_MIN) continue;
+      // A rest after less work would be mostly timers.
+      if (busyMs < 2) continue;
       await pace.rest(busyMs, rated);
       startedAt = performance.now();
       rated = 0;
@@ -153,7 +148,8 @@ function findKeptPacks(
         repository.folder.sizeOf(repository.packName(name, sequence)) === pages * pageBytes,
     );
   const byUse = useful.toSorted((a, b) => b.live - a.live);
-  const kept = byUse.length > PACKS_MAX ? byUse.slice(0, 24) : byUse;
+  // Beyond 48 packs those with the fewest pages in use are copied anew, into one.
+  const kept = byUse.length > 48 ? byUse.slice(0, 24) : byUse;
   return new Set(kept.map(({ sequence }) => sequence));
 }
 

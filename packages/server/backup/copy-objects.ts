@@ -18,8 +18,6 @@ const syncFile = promisify(fsync);
 const COPIES_IN_FLIGHT = 8;
 /** Larger objects are copied piece by piece, with rests in between. */
 const PIECE_BYTES = 4 * 1024 * 1024;
-/** Signals and timers get their turn. */
-const LOOKS_BETWEEN_TURNS = 1000;
 
 interface ObjectCopyOptions {
   readonly dataDir: string;
@@ -94,7 +92,8 @@ export class ObjectCopies {
         this.#sizes.delete(generation);
         missing.push(generation);
       }
-      if (++looks % LOOKS_BETWEEN_TURNS === 0) await new Promise((resolve) => setImmediate(resolve));
+      // Signals and timers get their turn.
+      if (++looks % 1000 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
     return { kept, lost, missing };
   }

@@ -2,9 +2,6 @@
 import { closeSync, fchownSync, fdatasyncSync, fsyncSync, read, writeSync } from 'node:fs';
 import type { HeldFolder } from '../deployment/held-folder.ts';
 
-/** An fsync of much at once holds up everybody who writes to the disk. */
-const SYNC_BYTES = 4 * 1024 * 1024;
-
 /** A new file that is written from its beginning to its end. */
 export class GrowingFile {
   readonly #fd: number;
@@ -17,7 +14,8 @@ export class GrowingFile {
   append(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; ) at += writeSync(this.#fd, bytes, at, bytes.length - at);
     this.#unsynced += bytes.length;
-    if (this.#unsynced < SYNC_BYTES) return;
+    // An fsync of much at once holds up everybody who writes to the disk.
+    if (this.#unsynced < 4 * 1024 * 1024) return;
     fdatasyncSync(this.#fd);
     this.#unsynced = 0;
   }

@@ -4,8 +4,6 @@ import { HeldFolder, readOwnFile } from '../deployment/held-folder.ts';
 import { replaceDurably } from './durable-files.ts';
 
 const LAST_BACKUP = 'last-backup';
-/** More than a time has. */
-const BYTES_MAX = 64;
 const TIME = /^\d{1,16}\n?$/;
 
 /** Durable when it returns. The backup is made, so a data folder that takes no files, such as a read-only one, is no failure. */
@@ -25,7 +23,7 @@ export function noteBackup(dataDir: string, at: number): void {
 /** ms; 0: never, or nobody knows */
 export function readLastBackup(dataDir: string): number {
   try {
-    const text = readOwnFile(join(dataDir, LAST_BACKUP), BYTES_MAX)?.toString() ?? '';
+    const text = readOwnFile(join(dataDir, LAST_BACKUP), 64)?.toString() ?? '';
     return TIME.test(text) ? Number.parseInt(text, 10) : 0;
   } catch {
     return 0;

@@ -43,8 +43,6 @@ export interface BackupRun {
 const PASS_MS_MAX = LEASE_DURATION_MS_MIN / 2;
 /** Of pages that are to be written, this much may be left for the time that the write-ahead log is pinned. */
 const PINNED_BYTES_MAX = 16 * 1024 * 1024;
-/** If what the rows name is missing so often, the data folder has lost it. */
-const PINS_MAX = 6;
 
 /** Rejects with ServeError. An interrupted one leaves the former backup of the folder as it was. */
 export async function makeBackup(request: BackupRequest, run: BackupRun): Promise<BackupResult> {
@@ -219,7 +217,8 @@ class BackupJob {
       const objects = await copies.prove(pinned.flatMap(({ snapshot }) => [...snapshot.findNamed()]));
       if (objects.missing.length === 0) return { pinned, objects };
       for (const { snapshot } of pinned) snapshot.release();
-      if (pins === PINS_MAX) throw this.#lacks(objects.missing);
+      // If what the rows name is missing so often, the data folder has lost it.
+      if (pins === 6) throw this.#lacks(objects.missing);
     }
   }
 

@@ -10,9 +10,6 @@ const [ROWS_NAME] = DATABASE_NAMES;
 /** of SQLite */
 const PAGE_BYTES_MIN = 512;
 const PAGE_BYTES_MAX = 65_536;
-const PAGES_MAX = 2 ** 32 - 2;
-/** A sequence has 32 bits in a map of pages. */
-const SEQUENCE_MAX = 2 ** 32 - 1;
 const DEPLOYMENT = /^[0-9A-Za-z-]{1,64}$/;
 const SEED = /^[0-9a-f]{16}$/;
 
@@ -90,14 +87,15 @@ export function parseManifest(bytes: Uint8Array, path: string): Manifest | undef
   return takeShape<Manifest>(manifest, MANIFEST);
 }
 
-const isSequence = (value: unknown): boolean => isCount(value) && value >= 1 && value <= SEQUENCE_MAX;
+// A sequence has 32 bits in a map of pages.
+const isSequence = (value: unknown): boolean => isCount(value) && value >= 1 && value <= 2 ** 32 - 1;
 
 const FILE: Shape<FileEntry> = { sequence: isSequence, sha256: isDigest };
 const PACK: Shape<PackEntry> = { sequence: isSequence, pages: isCount, live: isCount };
 const DATABASE: Shape<DatabaseEntry> = {
   name: (value) => DATABASE_NAMES.some((name) => name === value),
   pageBytes: isPageBytes,
-  pageCount: (value) => isCount(value) && value <= PAGES_MAX,
+  pageCount: (value) => isCount(value) && value <= 2 ** 32 - 2,
   map: (value) => takeShape(value, FILE) !== undefined,
   packs: (value) => isListOf(value, PACK, 1000),
 };

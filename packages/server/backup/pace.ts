@@ -23,8 +23,6 @@ export const OBJECTS_PACE: PaceLimits = {
 
 /** ms of copying at that rate that need no rest if there is a former backup: what changed since yesterday is often no more */
 export const REPEAT_BURST_MS = 2000;
-/** ms of one piece of work that count: a disk that hangs, or a core that others have, is no work of ours */
-const BUSY_MS_MAX = 100;
 
 export class Pace {
   readonly #limits: PaceLimits;
@@ -70,7 +68,8 @@ export function planFilledMs(limits: PaceLimits, { busyMs, bytes, othersMs }: Pi
   const { quietBytesPerSecond, crowdedBytesPerSecond, crowdedShare } = limits;
   const quietMs = (bytes * 1000) / quietBytesPerSecond;
   const crowdedMs = Math.max(
-    Math.min(busyMs, BUSY_MS_MAX) / crowdedShare,
+    // A disk that hangs, or a core that others have, is no work of ours.
+    Math.min(busyMs, 100) / crowdedShare,
     (bytes * 1000) / crowdedBytesPerSecond,
   );
   return Math.min(crowdedMs, quietMs + othersMs);

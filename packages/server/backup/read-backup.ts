@@ -14,8 +14,6 @@ import { makePageSum, PageMap } from './page-map.ts';
 import { PagePack, type Repository } from './repository.ts';
 
 const RUN_PAGES_MAX = 256;
-/** To mend a page, in one database: each takes up to a second. */
-const TRIES_MAX = 32;
 const syncFile = promisify(fsync);
 
 /** Takes what is damaged, for a person. */
@@ -114,7 +112,8 @@ class DatabaseReading {
       const sum = map.sumOf(page);
       if (this.#sumOf(found) === sum) continue;
       this.#onDamage(`page ${page + 1} of ${name} (${this.#pathOf(pack)})`);
-      const mend = (bytes: Buffer): boolean => this.#tries++ < TRIES_MAX && mendPage(bytes, sum, this.#sumOf);
+      // Each try to mend a page takes up to a second.
+      const mend = (bytes: Buffer): boolean => this.#tries++ < 32 && mendPage(bytes, sum, this.#sumOf);
       // Of a page that was cut off or lost, more than one byte is wrong.
       const isMendable = at + pageBytes <= bytes && found.some((byte) => byte !== 0);
       if (!isMendable || (isStructure(found, page) && mend(found))) continue;

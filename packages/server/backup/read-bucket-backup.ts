@@ -14,7 +14,6 @@ import type { BackupVerdict, CheckRun } from './verdict.ts';
 
 const PUTS_IN_FLIGHT = 8;
 const NAMED_MAX = 5;
-const PIECE_BYTES = 1024 * 1024;
 /** How the list itself is named where damage is. */
 const LIST = 'the list of objects';
 
@@ -149,7 +148,7 @@ async function isWhole(target: BucketFolder, entry: BucketEntry): Promise<boolea
   try {
     fd = target.folder.openToRead(target.fileOf(entry));
     if (fd === undefined) return false;
-    const piece = Buffer.alloc(PIECE_BYTES);
+    const piece = Buffer.alloc(1024 * 1024);
     for (let bytes = 1; bytes > 0; size += bytes) {
       bytes = await readPiece(fd, piece, size);
       hasher.update(piece.subarray(0, bytes));

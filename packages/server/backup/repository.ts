@@ -31,8 +31,6 @@ const LISTS = 'lists';
 const MANIFEST_BYTES_MAX = 1024 * 1024;
 /** What is kept in the folders of databases and lists. */
 const OWN_FILE = /^(?:(?:holdfast|registry)\.db\.)?\d+\.(?:pages|map|objects)$/;
-/** of 24 bytes an object: far more than a folder holds */
-const LIST_BYTES_MAX = 2 ** 31;
 
 const folderOf = (database: string): string => `databases/${database}`;
 const mapOf = (database: string, sequence: number): string => `${folderOf(database)}/${sequence}.map`;
@@ -165,7 +163,8 @@ export class Repository {
   /** `undefined`: it is gone or damaged. */
   findList({ objects }: Manifest): ObjectSizes | undefined {
     if (objects === null) return new Map();
-    const bytes = this.#tryRead(listOf(objects.list.sequence), LIST_BYTES_MAX);
+    // An object takes 24 bytes: a folder holds far fewer.
+    const bytes = this.#tryRead(listOf(objects.list.sequence), 2 ** 31);
     return bytes !== undefined && digestOf(bytes) === objects.list.sha256
       ? decodeObjectList(bytes)
       : undefined;

@@ -6,9 +6,6 @@ export interface FreeSpace {
   isLowFor(bytes: number): boolean;
 }
 
-/** An operator has to make room, which takes a while. */
-const NO_ROOM_RETRY_AFTER_SECONDS = 30;
-
 /** `freeSpace` is undefined where nothing is kept on a disk of ours. Throws SERVICE_UNAVAILABLE. */
 export function checkRoom(freeSpace: FreeSpace | undefined, bytes: number): void {
   if (freeSpace?.isLowFor(bytes)) throw noRoom();
@@ -18,5 +15,6 @@ export const noRoom = (): ApiError =>
   new ApiError(
     'SERVICE_UNAVAILABLE',
     "no space, or no inodes, left on the server's disk but the part it keeps free: reads work and nothing is lost; try again when its operator has made room",
-    { retryAfterSeconds: NO_ROOM_RETRY_AFTER_SECONDS },
+    // An operator has to make room, which takes a while.
+    { retryAfterSeconds: 30 },
   );

@@ -11,14 +11,10 @@ import { StoreUnavailable } from './store-failure.ts';
 
 /** From the tombstone of an object to its end. */
 export const TOMBSTONE_MS = 7 * DAY_MS;
-/** Tombstones of objects that no walk finds any more are forgotten. */
-const TOMBSTONE_KEPT_MS = 30 * DAY_MS;
 /** A walk may give tombstones to this share of what it has come across. */
 const SHARE_MAX = 0.01;
 /** So many strays are no sign of anything in a small store. */
 const STRAYS_MIN = 16;
-/** What an operator accepted holds so long: younger objects become old meanwhile. */
-const ACCEPTED_MS = 3 * DAY_MS;
 
 const ACCEPTED_NOTE = 'strays-accepted-until';
 
@@ -59,7 +55,8 @@ export class StrayWatch {
     await this.#assertFew(rows, fresh.length, keys.length, now);
     const risen = generations.filter((generation) => known.has(generation) && tombstones.has(generation));
     if (unknown.length + risen.length > 0) {
-      await rows.settleTombstones({ unknown, known: risen, now, seenSince: now - TOMBSTONE_KEPT_MS });
+      // Tombstones of objects that no walk has found for 30 days are forgotten.
+      await rows.settleTombstones({ unknown, known: risen, now, seenSince: now - 30 * DAY_MS });
     }
     this.#buried += fresh.length;
     this.#stopped = undefined;
@@ -126,5 +123,6 @@ function neighboursOf(hex: string): string[] {
 
 /** What no row knows gets tombstones from now on, however much it is. */
 export async function acceptStrays(rows: Pick<MetadataStore, 'setNote'>, now: number): Promise<void> {
-  await rows.setNote(ACCEPTED_NOTE, String(now + ACCEPTED_MS));
+  // Younger objects become old meanwhile.
+  await rows.setNote(ACCEPTED_NOTE, String(now + 3 * DAY_MS));
 }

@@ -160,9 +160,6 @@ function openLock(dataDir: string, take: (database: Database) => void): Database
   }
 }
 
-/** A server or a command may leave the folder between two looks at the lock, but hardly so often. */
-const LOOKS_AT_LOCK = 5;
-
 /**
  * Each worker holds a read transaction. So an exclusive transaction proves that no worker is left. An immediate one lets workers
  * join.
@@ -171,7 +168,8 @@ function takeAlone(dataDir: string, database: Database, withWorkers: boolean): v
   for (let looks = 1; !tryExclusive(database); looks += 1) {
     // If an immediate transaction begins, no server holds the folder: workers stand in the way, or who held it has just left.
     database.run('BEGIN IMMEDIATE');
-    if (looks === LOOKS_AT_LOCK) {
+    // A server or a command may leave the folder between two looks at the lock, but hardly so often.
+    if (looks === 5) {
       throw new FolderInUse(
         `workers of a server that was killed still use the data folder ${dataDir}: they end by themselves within seconds, so start again then; one that hangs has to be killed`,
       );

@@ -5,8 +5,6 @@ import type { FreeSpace } from '../core/free-space.ts';
 /** Kept free unless the operator says otherwise: the smaller of these. */
 const MIN_FREE_BYTES_DEFAULT = 1024 * 1024 * 1024;
 const MIN_FREE_PART_DEFAULT = 0.05;
-/** Inodes that are kept free, or that part of them if it is less: rows and their journal need some too. */
-const MIN_FREE_INODES = 1000;
 
 export class DiskSpace implements FreeSpace {
   readonly #folder: string;
@@ -47,7 +45,8 @@ export class DiskSpace implements FreeSpace {
       this.#keptFreeBytes = this.#minFreeBytes ?? Math.min(MIN_FREE_BYTES_DEFAULT, part);
       this.#spareBytes = bavail * bsize - this.#keptFreeBytes;
       // A file system that makes inodes as it needs them says that it has none at all.
-      this.#hasInodes = files === 0 || ffree > Math.min(MIN_FREE_INODES, files * MIN_FREE_PART_DEFAULT);
+      // Rows and their journal need some inodes too.
+      this.#hasInodes = files === 0 || ffree > Math.min(1000, files * MIN_FREE_PART_DEFAULT);
     } catch {
       // A folder that cannot be looked at fails the writes themselves, which say why.
       this.#spareBytes = Number.POSITIVE_INFINITY;

@@ -60,9 +60,6 @@ export interface CopyPurpose {
 
 type Purpose = ServePurpose | CopyPurpose;
 
-/** ms; a copy may wait long, and counts the rows of large tables */
-const COPY_STATEMENT_MS = 120_000;
-
 /** What both stores of rows provide. */
 interface OpenRows {
   readonly metadata: MetadataStore;
@@ -312,7 +309,8 @@ async function openPostgresRows(
   // A copy needs one connection more: its lock occupies one while the copy runs.
   const copied = { ...address, connectionsMax: address.connectionsMax + 1 };
   const pool = await (log === undefined
-    ? postgres.openPostgres(copied, { statementMs: COPY_STATEMENT_MS })
+    ? // A copy may wait long, and counts the rows of large tables.
+      postgres.openPostgres(copied, { statementMs: 120_000 })
     : attemptStart({ name, open: () => postgres.openPostgres(address), log }));
   const control = log === undefined ? pool : postgres.openControlPool(address);
   // Both close at the same time, because each may have to wait for a server that does not answer.

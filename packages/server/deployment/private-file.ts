@@ -8,12 +8,9 @@ import { ServeError } from '../errors.ts';
 import { readSecretFile } from '../secret-file.ts';
 import { assertOwnFile, NotOurs, readOwnFile } from './held-folder.ts';
 
-/** Far more than any of them has. */
-const BYTES_MAX = 1024 * 1024;
-
 /** @throws NotOurs if something else than a file stands there, such as a pipe that nobody writes to */
 async function findPrivateFile(path: string): Promise<Uint8Array | undefined> {
-  return readOwnFile(path, BYTES_MAX);
+  return readOwnFile(path, 1024 * 1024);
 }
 
 /** As `findPrivateFile`, of a secret: rejects with ConfigError if others can use the file. `what` names its role. */

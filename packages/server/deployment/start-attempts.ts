@@ -3,10 +3,6 @@ import { StoreUnavailable } from '../core/store-failure.ts';
 import type { Log } from '../log.ts';
 
 export const START_ATTEMPTS_MAX = 6;
-/** No try begins later than this. */
-const START_PATIENCE_MS = 30_000;
-/** A try that takes so long is told of before it ends: an engine that hangs says nothing. */
-const SILENT_MS_MAX = 7000;
 
 export interface StartAttempt<T> {
   /** the engine, in a log line */
@@ -23,7 +19,8 @@ export async function attemptStart<T>({
   open,
   log,
   pause = Bun.sleep,
-  silentMsMax = SILENT_MS_MAX,
+  // A try that takes so long is told of before it ends: an engine that hangs says nothing.
+  silentMsMax = 7000,
 }: StartAttempt<T>): Promise<T> {
   const startedAt = performance.now();
   for (let attempt = 1; ; attempt += 1) {
@@ -35,7 +32,7 @@ export async function attemptStart<T>({
       return await open();
     } catch (error) {
       const pauseMs = Math.min(500 * 2 ** (attempt - 1), 5000);
-      const isLate = performance.now() - startedAt + pauseMs > START_PATIENCE_MS;
+      const isLate = performance.now() - startedAt + pauseMs > 30_000;
       if (!(error instanceof StoreUnavailable) || attempt === START_ATTEMPTS_MAX || isLate) throw error;
       const reason = error instanceof Error ? error.message : String(error);
       log.warn({ engine: name, attempt, pauseMs, reason }, 'an engine cannot be used yet; trying again');

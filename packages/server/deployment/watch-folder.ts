@@ -9,8 +9,6 @@ import { LOCK_NAME } from './data-folder.ts';
 
 /** of SQLite's rows, as the folder has it */
 const ROWS_FILE = 'holdfast.db';
-/** Several looks in the 20 s within which nothing may be acknowledged any more. */
-const LOOK_MS = 3000;
 /** What each server has from its start to its end. */
 const WATCHED = ['', LOCK_NAME, ROWS_FILE];
 /** The last of several workers that closes the database removes its log, and the next one makes it anew. */
@@ -45,7 +43,8 @@ export async function watchFolder(
     }
     isLooking = false;
   };
-  const timer = setInterval(() => void look(), LOOK_MS).unref();
+  // Several looks fall within the 20 s after which nothing may be acknowledged any more.
+  const timer = setInterval(() => void look(), 3000).unref();
   return () => clearInterval(timer);
 }
 

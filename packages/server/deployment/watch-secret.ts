@@ -3,9 +3,6 @@ import type { RotatingSigner } from '../core/signer.ts';
 import type { Log } from '../log.ts';
 import type { SharedSecret } from './deployment.ts';
 
-/** Less than half of the 5 s within which every process has the secret, which begins to sign after 10 s. */
-const SECRET_LOOK_MS = 2000;
-
 /** Resolves, once stopped, when no look is under way. While the secret cannot be read the server goes on with what it has. */
 export function watchSecret(secret: SharedSecret, signer: RotatingSigner, log: Log): () => Promise<void> {
   let looking: Promise<void> | undefined;
@@ -23,9 +20,10 @@ export function watchSecret(secret: SharedSecret, signer: RotatingSigner, log: L
       looking = undefined;
     }
   };
+  // Every process must have the secret within 5 s. It begins to sign after 10 s.
   const timer = setInterval(() => {
     looking ??= look();
-  }, SECRET_LOOK_MS).unref();
+  }, 2000).unref();
   return async () => {
     clearInterval(timer);
     await looking;

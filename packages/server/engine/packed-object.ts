@@ -20,9 +20,6 @@ const CHECKSUM_AT = 1;
 /** bytes of an integrity record, whatever the length of what it proves */
 export const RECORD_INTEGRITY_BYTES = 9;
 
-/** Frames of larger nodes are unpacked in another thread. */
-const UNPACKED_HERE_BYTES_MAX = 64 * 1024;
-
 const unpackElsewhere = promisify(zstdDecompress) as (
   frame: Uint8Array,
   options: { readonly maxOutputLength: number; readonly chunkSize: number },
@@ -125,7 +122,8 @@ async function unpackFrame(
   const walk = walkZstdFrame(frame, canonicalSize);
   if (walk.fault !== undefined) throw damaged(object, `holds no frame: ${walk.fault}`);
   try {
-    if (canonicalSize <= UNPACKED_HERE_BYTES_MAX) return unzstd(frame, canonicalSize, walk.frame);
+    // Larger nodes are unpacked in another thread.
+    if (canonicalSize <= 64 * 1024) return unzstd(frame, canonicalSize, walk.frame);
     // One chunk that is never full: several would be copied together.
     return await unpackElsewhere(frame, { maxOutputLength: canonicalSize, chunkSize: canonicalSize + 1 });
   } catch (error) {

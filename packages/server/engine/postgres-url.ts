@@ -20,8 +20,6 @@ const PORT_DEFAULT = '5432';
 const HOSTS_MAX = 8;
 const CONNECTIONS_DEFAULT = 16;
 const CONNECTIONS_MAX = 500;
-/** s; as in PostgreSQL's own tools */
-const CONNECT_SECONDS_MIN = 2;
 const CONNECT_SECONDS_MAX = 3600;
 /** Stands where the URL names no host: a URL with a user must have one. */
 const NO_HOST = 'none.invalid';
@@ -183,7 +181,8 @@ function parseConnectTimeout({ flag, find }: Given): number | undefined {
       `the parameter connect_timeout of ${flag} must be seconds, an integer from 0 to ${CONNECT_SECONDS_MAX}`,
     );
   }
-  return Number(text) === 0 ? undefined : Math.max(Number(text), CONNECT_SECONDS_MIN) * 1000;
+  // PostgreSQL's own tools wait at least 2 s too.
+  return Number(text) === 0 ? undefined : Math.max(Number(text), 2) * 1000;
 }
 
 function parseConnections({ flag, find }: Given): number {

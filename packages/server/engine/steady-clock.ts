@@ -20,10 +20,6 @@ export interface MachineTime {
 const CLOCK_ID = process.platform === 'darwin' ? 6 : 7;
 const WORD = 2 ** 32;
 
-/** Longer than a millisecond, so that the wall clock goes to the next one meanwhile. */
-const ORIGIN_LOOK_MS = 3;
-const ORIGIN_LOOKS_MAX = 20_000;
-
 /** The machine's own clocks. If the system has no such call, the wall clock stands for both. */
 export function openMachineTime(): MachineTime {
   const wall = (): number => Date.now();
@@ -59,9 +55,10 @@ function openSystemClock(): (() => number) | undefined {
  * a few times: the greatest difference is right to some microseconds, and never too great.
  */
 export function takeTimeOrigin(time: MachineTime = openMachineTime()): number {
-  const endsAt = time.elapsed() + ORIGIN_LOOK_MS;
+  // The wall clock goes on to its next millisecond meanwhile.
+  const endsAt = time.elapsed() + 3;
   let origin = Number.NEGATIVE_INFINITY;
-  for (let looks = 0; looks < ORIGIN_LOOKS_MAX; looks += 1) {
+  for (let looks = 0; looks < 20_000; looks += 1) {
     const wall = time.wall();
     const elapsed = time.elapsed();
     origin = Math.max(origin, wall - elapsed);

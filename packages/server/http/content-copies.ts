@@ -47,11 +47,7 @@ const IDLE_MS_MAX = 5_000;
 const IDLE_IN_SPARE_MS_MAX = 1_000;
 /** the runtime opens a copy in the turn in which the answer is handed over; until then it stays */
 const OPENABLE_MS_MIN = 250;
-/** between looks at who still reads; the cost of a look grows with the open files of the process */
-const LOOK_MS = 500;
 const MEMORY_FOLDER = '/dev/shm';
-/** how long an answer waits for its share, and between looks */
-const SHARE_WAIT_MS_MAX = 1000;
 
 class CallerGone extends Error {
   override readonly name = 'CallerGone';
@@ -125,7 +121,7 @@ export class ContentCopies {
   async take(source: CopySource, start: number, end: number, watch: CopyWatch): Promise<Blob> {
     const version = await source.getVersion();
     const pieces = piecesOf(source, start, end);
-    const patienceEndsAt = performance.now() + SHARE_WAIT_MS_MAX;
+    const patienceEndsAt = performance.now() + 1000;
     for (;;) {
       let failure: unknown = noRoom();
       for (const place of this.#places) {
@@ -276,7 +272,8 @@ export class ContentCopies {
     const now = performance.now();
     const isIdle = ({ isBusy, usedAt }: ContentCopy): boolean => !isBusy && now - usedAt >= idleMs;
     const idle = [...this.#copies].filter((copy) => isMeant(copy) && isIdle(copy));
-    if (idle.length === 0 || now - this.#lookedAt < LOOK_MS) return;
+    // The cost of a look grows with the open files of the process.
+    if (idle.length === 0 || now - this.#lookedAt < 500) return;
     this.#lookedAt = now;
     const openings = countOpenings();
     for (const copy of idle) if (!copy.hasReaders(openings)) this.#forget(copy, false);

@@ -70,8 +70,6 @@ function plainAddress(address: string): string {
   return isIPv4(mapped) ? mapped : address;
 }
 
-const NETWORK_GROUPS = 4;
-
 /** Whom a share belongs to before a capability is verified: whoever has one IPv6 address usually has its whole network. */
 export function peerShareOf(peer: string | undefined): string {
   if (peer === undefined) return 'peer';
@@ -81,7 +79,7 @@ export function peerShareOf(peer: string | undefined): string {
   const after = tail === undefined || tail === '' ? [] : tail.split(':');
   while (tail !== undefined && groups.length + after.length < 8) groups.push('0');
   return `peer ${[...groups, ...after]
-    .slice(0, NETWORK_GROUPS)
+    .slice(0, 4)
     .map((group) => Number.parseInt(group, 16).toString(16))
     .join(':')}::/64`;
 }

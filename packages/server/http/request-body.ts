@@ -20,8 +20,6 @@ export interface BodyOwner {
 
 const NO_BYTES = new Uint8Array(0);
 const DIGITS = /^[0-9]{1,15}$/;
-/** Who sends less than this in the time allowed for the slowest pace is too slow: no need to look at the pieces. */
-const UNPACED_BYTES_MAX = BODY_BYTES_PER_SECOND_MIN * BODY_PACE_SECONDS;
 
 /** The declared length of a body in bytes; undefined when the body is chunked or there is none. */
 export function declaredLengthOf(request: Request): number | undefined {
@@ -164,7 +162,8 @@ export async function readWhole(
   overflow: () => ApiError,
 ): Promise<Uint8Array> {
   const declaredLength = declaredLengthOf(request);
-  if (declaredLength !== undefined && declaredLength <= UNPACED_BYTES_MAX) {
+  // A body that takes longer is too slow anyway: no need to look at its pieces.
+  if (declaredLength !== undefined && declaredLength <= BODY_BYTES_PER_SECOND_MIN * BODY_PACE_SECONDS) {
     const bytes = new Uint8Array(await watched.bring(request.arrayBuffer()));
     if (bytes.length > bytesMax) throw overflow();
     return bytes;

@@ -118,14 +118,13 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
 
 /** The answer of each row: a store that keeps rows in memory gives the same object until the row changes. */
 const metadataTexts = new WeakMap<NodeRow, string>();
-/** The text of more refs would take more memory than the row. */
-const REMEMBERED_REFS_BYTES_MAX = 4 * HASH_BYTES;
 
 function metadataText(node: NodeRow): string {
   const known = metadataTexts.get(node);
   if (known !== undefined) return known;
   const text = JSON.stringify(describeNode(node));
-  if (node.refs.length <= REMEMBERED_REFS_BYTES_MAX) metadataTexts.set(node, text);
+  // The text of more refs would take more memory than the row.
+  if (node.refs.length <= 4 * HASH_BYTES) metadataTexts.set(node, text);
   return text;
 }
 

@@ -41,11 +41,10 @@ export interface TenantShareOptions {
 
 /** A request that waits here has sent bytes that the runtime keeps in memory meanwhile. */
 const WAITERS_WITH_BODIES_MAX = 64;
-/** Few processes of many may meet all the requests of one moment. */
-const PROCESSES_DIVIDED_MAX = 4;
 
 export function makeTenantShares(options: TenantShareOptions = {}): TenantShares {
-  const processes = Math.min(options.processes ?? 1, PROCESSES_DIVIDED_MAX);
+  // Few processes of many may meet all the requests of one moment.
+  const processes = Math.min(options.processes ?? 1, 4);
   const waitMsMax = options.waitMsMax ?? 250;
   const part = (whole: number): number => Math.ceil(whole / processes);
   const waitersMax = part(WAITERS_WITH_BODIES_MAX);

@@ -46,8 +46,6 @@ export interface CheckWanted {
 /** A finding about the list of Spaces is about none of them. */
 const NO_SPACE: Space = { appId: '', spaceId: '' };
 const SPACES_PER_PAGE = 100;
-/** A count that writers change meanwhile is corrected by one of these rounds. */
-const REPAIR_ROUNDS_MAX = 5;
 const REPAIRS_PER_TRANSACTION = 200;
 const PERCENT = 100;
 const SAMPLE_DIGITS = 6;
@@ -186,7 +184,8 @@ async function recount(
   let left: readonly Fault[] = first.faults;
   if (isRepaired) {
     let last = first;
-    for (let round = 0; round < REPAIR_ROUNDS_MAX && isWrong(last.repairs); round += 1) {
+    // A count that writers change meanwhile is corrected by one of these rounds.
+    for (let round = 0; round < 5 && isWrong(last.repairs); round += 1) {
       await applyRepairs(core, space, last.repairs);
       last = await look();
     }

@@ -10,8 +10,6 @@ import type { CountTaker, KeptCounts } from './walk-counts.ts';
 
 /** by the first byte of the hash */
 const PARTS = 256;
-/** bytes of all parts in memory */
-const MEMORY_BYTES_MAX = 64 * 1024 * 1024;
 const PART_BYTES_MIN = 4 * 1024;
 
 const [ROW, EDGE, READY_EDGE, LOOSE, BALANCE] = [0, 1, 2, 3, 4] as const;
@@ -36,7 +34,7 @@ export class CountParts implements CountTaker {
   #file: FileHandle | undefined;
   #fileLength = 0;
 
-  constructor(memoryBytesMax = MEMORY_BYTES_MAX) {
+  constructor(memoryBytesMax = 64 * 1024 * 1024) {
     this.#memoryBytesMax = memoryBytesMax;
   }
 

@@ -25,9 +25,6 @@ export interface Explanation {
   readonly chain: readonly { readonly hash: Hash; readonly keptBy: readonly Keeper[] }[];
 }
 
-/** Parents that are named one by one. */
-const PARENTS_NAMED_MAX = 1_000;
-
 /** `undefined`: the Space has no such node. Each step up the ancestors walks over all rows of the Space. */
 export function explainNode(core: Core, space: Space, hash: Hash): Promise<Explanation | undefined> {
   const { abandonedAfterMs } = core.settings;
@@ -73,7 +70,7 @@ class Explaining {
       state: row.state,
       keptBy: [
         ...(await this.#keepersOf(row)),
-        ...directParents.slice(0, PARENTS_NAMED_MAX).map((hash) => ({ kind: 'parent' as const, hash })),
+        ...directParents.slice(0, 1_000).map((hash) => ({ kind: 'parent' as const, hash })),
       ],
       collectableAt: held === undefined ? endsAt : null,
       chain: await this.#chainTo(held ?? leased),

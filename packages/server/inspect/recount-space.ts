@@ -18,8 +18,6 @@ export interface Recount {
   readonly repairs: CountRepairs;
 }
 
-/** Hashes in memory at a time, in less than 100 bytes each. */
-const HASHES_AT_ONCE_MAX = 1_000_000;
 /** of a hash; those before them name its part */
 const TURN_DIGITS = [2, 8] as const;
 
@@ -38,7 +36,8 @@ interface Counted {
 }
 
 export async function recountSpace(snapshot: SpaceSnapshot, options: RecountOptions = {}): Promise<Recount> {
-  const { onCounted, hashesAtOnceMax = HASHES_AT_ONCE_MAX } = options;
+  // A hash takes less than 100 bytes of memory.
+  const { onCounted, hashesAtOnceMax = 1_000_000 } = options;
   const kept = await snapshot.readKeptCounters();
   const onRows = (rows: number): void => onCounted?.(rows, kept.nodeCount);
   const found = await countAll(snapshot, { hashesMax: hashesAtOnceMax, onRows });

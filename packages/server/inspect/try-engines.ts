@@ -14,9 +14,6 @@ import {
 import { describeChecksums, type RowsTrial } from '../engine/store-trial.ts';
 import { ServeError } from '../errors.ts';
 
-/** ms; tokens, upload URLs and signatures of requests to S3 are judged by clocks that agree better than this. */
-const CLOCK_DIFFERENCE_MS_MAX = 60_000;
-
 export interface EngineFindings {
   /** each is one line: what cannot be used, and what to do */
   readonly problems: readonly string[];
@@ -85,7 +82,8 @@ function describeRows(name: string, { isServed, version }: RowsTrial): string {
 }
 
 function judgeClock(name: string, aheadMs: number | undefined, problems: string[]): void {
-  if (aheadMs === undefined || Math.abs(aheadMs) <= CLOCK_DIFFERENCE_MS_MAX) return;
+  // Tokens, upload URLs and requests to S3 are judged by clocks that agree better than this.
+  if (aheadMs === undefined || Math.abs(aheadMs) <= 60_000) return;
   const seconds = Math.round(Math.abs(aheadMs) / 1000);
   const direction = aheadMs > 0 ? 'ahead of' : 'behind';
   problems.push(`${name}: its clock is ${seconds} s ${direction} this machine's; set both by NTP`);

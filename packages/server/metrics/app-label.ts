@@ -1,7 +1,5 @@
 /** The value of the label `app`: bounded, whatever callers name. */
 
-/** Apps with series of their own in one process; all others are `other`. */
-const APPS_LABELLED_MAX = 1000;
 export const OTHER_APP = 'other';
 
 /** The label for a registered App: its own id as long as there is room. */
@@ -10,7 +8,7 @@ export class AppLabels {
 
   labelOf(appId: string): string {
     if (this.#known.has(appId)) return appId;
-    if (this.#known.size >= APPS_LABELLED_MAX) return OTHER_APP;
+    if (this.#known.size >= 1000) return OTHER_APP;
     this.#known.add(appId);
     return appId;
   }

@@ -76,8 +76,6 @@ interface Readable {
 
 export type Labels<Name extends string> = Readonly<Record<Name, string>>;
 
-/** A label that something outside can choose must be bounded by its caller; this is only the last bound on memory. */
-const CHILDREN_MAX = 50_000;
 const OVERFLOW_VALUE = 'other';
 const SEPARATOR = '\u0000';
 
@@ -97,7 +95,8 @@ export class Family<Child extends Readable, Name extends string> {
     const key = values.join(SEPARATOR);
     const known = this.#children.get(key);
     if (known !== undefined) return known.child;
-    if (this.#children.size >= CHILDREN_MAX) return this.#overflow();
+    // A label that something outside can choose must be bounded by its caller; this is only the last bound on memory.
+    if (this.#children.size >= 50_000) return this.#overflow();
     return this.#add(key, values);
   }
 

@@ -4,7 +4,6 @@ import { MIB_BYTES } from '@holdfast/protocol';
 
 /** A list of 200,000 Spaces, or one line with as many findings. */
 export const ANSWER_BYTES_MAX = 64 * MIB_BYTES;
-const TICK_MS = 5_000;
 
 /** An answer that no server of operators gives. `message` is one line without the address. */
 export class AnswerRefused extends Error {
@@ -20,7 +19,7 @@ export class Silence {
   #silentTicks = 0;
   #refusal: AnswerRefused | undefined;
 
-  constructor(caller: AbortSignal, silenceMsMax: number, tickMs = Math.min(TICK_MS, silenceMsMax)) {
+  constructor(caller: AbortSignal, silenceMsMax: number, tickMs = Math.min(5_000, silenceMsMax)) {
     this.signal = AbortSignal.any([caller, this.#ending.signal]);
     this.#timer = setInterval(() => {
       this.#silentTicks += 1;

@@ -12,9 +12,6 @@ export type AnswerLine =
   | { readonly output: unknown }
   | { readonly problem: Problem };
 
-/** ms between two lines of progress, or empty ones; the first comes after one */
-const PROGRESS_MS = 2_000;
-
 export function wantsLines(request: Request): boolean {
   return request.headers.get('accept')?.includes(LINES_MEDIA_TYPE) ?? false;
 }
@@ -37,7 +34,7 @@ export function answerInLines(
         if (latest === undefined) write('');
         else send({ progress: latest });
         latest = undefined;
-      }, PROGRESS_MS);
+      }, 2_000);
       try {
         send({
           output: await work((progress) => {

@@ -8,7 +8,6 @@ import { OperatorError } from './problem.ts';
 import { COUNT, listOf, orNull, QUOTAS, record, TEXT, TIMESTAMP } from './schemas.ts';
 
 const TEXT_LENGTH_MAX = 2048;
-const KEY_SET_LENGTH_MAX = 256 * 1024;
 
 export const APP_SCHEMA = record({
   appId: TEXT,
@@ -88,7 +87,7 @@ export const addApp = partOperation('apps', {
     jwks: optional(
       text(
         'The text of a public JSON Web Key Set to copy into the registry. Give this or jwksUrl.',
-        KEY_SET_LENGTH_MAX,
+        256 * 1024,
       ),
     ),
     jwksUrl: optional(

@@ -10,8 +10,6 @@ import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 
 const CHANNEL_NAME = 'operator.sock';
-/** The longest path that the system takes as the address of a socket, bytes: 108 with the byte that ends it. */
-const ADDRESS_BYTES_MAX = 107;
 
 /** A path by which the socket can be bound or reached, however deep the folder lies. */
 export interface SocketPath {
@@ -23,7 +21,8 @@ export interface SocketPath {
 /** Throws the error of the system if the folder cannot be opened. */
 function openSocketPath(dataDir: string): SocketPath {
   const plain = join(dataDir, CHANNEL_NAME);
-  if (Buffer.byteLength(plain) <= ADDRESS_BYTES_MAX) return { path: plain, close: () => undefined };
+  // The system takes 108 bytes as the address of a socket, with the one that ends it.
+  if (Buffer.byteLength(plain) <= 107) return { path: plain, close: () => undefined };
   // The system resolves this short path to the folder that is open.
   const folder = openSync(dataDir, constants.O_RDONLY | constants.O_DIRECTORY);
   return { path: `/proc/self/fd/${folder}/${CHANNEL_NAME}`, close: () => closeSync(folder) };

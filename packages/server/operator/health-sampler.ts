@@ -8,8 +8,6 @@ import type { ServedDeployment } from '../deployment/deployment.ts';
 import { EngineRefused } from '../engine/refused.ts';
 import { type Check, type CheckResult, ENGINES_CHECK, OK } from './readiness.ts';
 
-/** ms from the end of one look to the next */
-const LOOK_MS = 3_000;
 /** ms; a store that has not answered by then counts as away */
 const ANSWER_MS_MAX = 5_000;
 const NO_GENERATION = '0'.repeat(32);
@@ -33,7 +31,7 @@ export class HealthSampler {
   async start(): Promise<void> {
     await this.#look();
     if (this.#isStopped) return;
-    this.#timer = setTimeout(() => void this.start(), LOOK_MS);
+    this.#timer = setTimeout(() => void this.start(), 3_000);
     this.#timer.unref();
   }
 

@@ -6,11 +6,6 @@ import { HOUR_MS, MINUTE_MS } from '@holdfast/protocol';
 import type { SampleValue } from '../metrics/metric.ts';
 import type { MetricsSnapshot, Samples } from '../metrics/registry.ts';
 
-const MINUTES_MAX = 24 * 60;
-const HOURS_MAX = 90 * 24;
-/** Of a point; the busiest. Each App of each point takes memory. */
-const APPS_MAX = 10;
-
 export type Resolution = 'minute' | 'hour';
 
 interface AppLoad {
@@ -58,9 +53,9 @@ export class LoadHistory {
   async take(now: number): Promise<void> {
     const current = await this.#readMetrics();
     const last = this.#last ?? { minute: {}, hour: {}, hourAt: now };
-    push(this.#minutes, comparePoints(now, last.minute, current), MINUTES_MAX);
+    push(this.#minutes, comparePoints(now, last.minute, current), 24 * 60);
     const isHourOver = now - last.hourAt >= HOUR_MS;
-    if (isHourOver) push(this.#hours, comparePoints(now, last.hour, current), HOURS_MAX);
+    if (isHourOver) push(this.#hours, comparePoints(now, last.hour, current), 90 * 24);
     this.#last = {
       minute: current,
       hour: isHourOver ? current : last.hour,
@@ -96,7 +91,8 @@ function comparePoints(at: number, before: MetricsSnapshot, now: MetricsSnapshot
   const busiest = [...apps]
     .map(([app, load]) => ({ app, ...load }))
     .toSorted((one, other) => other.requests - one.requests)
-    .slice(0, APPS_MAX);
+    // Each App of each point takes memory.
+    .slice(0, 10);
   const grown = (name: string): number => Math.max(0, sumOf(now[name]) - sumOf(before[name]));
   return {
     ...{ at, requests, errors, apps: busiest },

@@ -8,8 +8,6 @@ import { readSecretFile, versionOf } from '../secret-file.ts';
 import type { Operator } from './rights.ts';
 import { digestOf, parseTokenLines, type TokenEntry } from './token-lines.ts';
 
-/** ms; a new token holds after this at the latest */
-const LOOK_MS = 1000;
 const WHAT = "the operators' token file";
 
 /** The data by which a process judges tokens: no token is in it. */
@@ -52,7 +50,8 @@ export class OperatorTokens {
 
   /** Takes a time that says nothing of the tokens. */
   async judge(given: string): Promise<TokenVerdict> {
-    if (performance.now() - this.#lookedAt > LOOK_MS) await this.#look();
+    // A new token holds after a second.
+    if (performance.now() - this.#lookedAt > 1000) await this.#look();
     const digest = Buffer.from(digestOf(given));
     let found: TokenEntry | undefined;
     for (const entry of this.#loaded.entries) {

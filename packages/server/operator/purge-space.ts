@@ -9,9 +9,6 @@ import { OperatorError } from './problem.ts';
 import { COUNT, record } from './schemas.ts';
 import { spacesOf } from './spaces.ts';
 
-/** One call works no longer: whoever wants it finished calls again, and can tell how far it has come. */
-const CALL_MS_MAX = 3_000;
-
 export const purge = operation({
   method: 'POST',
   path: 'spaces/purge',
@@ -35,7 +32,8 @@ export const purge = operation({
     const stoppedMs = await assertStopped(call, app);
     await assertKnown(call, space);
     await outwaitCopies(call, app, stoppedMs);
-    const endsAt = performance.now() + CALL_MS_MAX;
+    // A caller who wants it finished calls again, and can tell how far it has come.
+    const endsAt = performance.now() + 3_000;
     const mayGoOn = async (isAround: boolean): Promise<boolean> => {
       if (call.signal.aborted || (!isAround && performance.now() > endsAt)) return false;
       await assertStopped(call, app);

@@ -34,9 +34,6 @@ export type OperatorWhere =
   /** on a deployment: by the server that holds its folder, else here */
   | { readonly kind: 'place'; readonly place: DeploymentPlace };
 
-/** ms; a server that starts or ends holds the folder for a while without answering on its channel */
-const SERVER_WAIT_MS = 15_000;
-
 /** Rejects with ServeError, whose message is one line for the operator. */
 export async function runOperation<N extends OperationName>(
   where: OperatorWhere,
@@ -66,7 +63,8 @@ async function runOnFolder<N extends OperationName>(
       `the data folder ${dataDir} does not exist: name the one that the server serves with --data`,
     );
   }
-  const endsAt = performance.now() + SERVER_WAIT_MS;
+  // A server that starts or ends holds the folder for a while without answering on its channel.
+  const endsAt = performance.now() + 15_000;
   for (;;) {
     try {
       return await callHolder(dataDir, name, input, caller);

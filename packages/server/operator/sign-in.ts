@@ -10,8 +10,6 @@ import { digestOf } from './token-lines.ts';
 /** ms */
 const CODE_LIFE_MS = 15 * 60 * 1000;
 export const CODE_LIFE_MINUTES = CODE_LIFE_MS / 60_000;
-/** The oldest gives way. */
-const CODES_MAX = 16;
 /** ms; as long as the demo's token is good */
 const SESSION_LIFE_MS = 24 * 60 * 60 * 1000;
 
@@ -58,7 +56,7 @@ export class ConsoleSignIn {
 
   makeLink(): { readonly url: string; readonly expiresAt: number } {
     const { code, expiresAt } = makeSignInCode();
-    keep(this.#codes, code, expiresAt, CODES_MAX);
+    keep(this.#codes, code, expiresAt, 16);
     return { url: nameLink(this.#parts.nameUrl(), code), expiresAt };
   }
 

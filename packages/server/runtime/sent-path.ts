@@ -9,15 +9,13 @@
 /** Of a route, decoded by the router. */
 export type Params = Readonly<Record<string, string>>;
 
-const HASH_CHARACTERS = 64;
-
 /**
  * Nearly every request: nothing in it is encoded and nothing can have been tidied, so that `params` are the segments as they
  * were sent. Ids of dots are left: the handler knows that they make no route.
  */
 export function isPlain(url: string, { appId, spaceId, hash }: Params): boolean {
   if (url.includes('%') || appId?.includes('\\') || spaceId?.includes('\\')) return false;
-  return hash === undefined || hash.length === HASH_CHARACTERS;
+  return hash === undefined || hash.length === 64;
 }
 
 /** Whether the encoded `segments` of the URL are the ones that the router saw. */

@@ -29,12 +29,6 @@ interface SpareFilesOptions {
   readonly unwantedMsMax?: number;
 }
 
-/** Spare files that lie ready, if there is room. */
-const READY_MAX = 2;
-/** Without a large read for this long, spares are given back. */
-const UNWANTED_MS_MAX = 60_000;
-/** One access makes the system map so much. */
-const MAPPED_AT_ONCE_BYTES = 64 * 1024;
 /** Between its steps others may work. */
 const STEP_BYTES = 2 * 1024 * 1024;
 
@@ -85,8 +79,7 @@ export class SpareFiles {
 
   /** Gives all memory back if nothing large has been read for a while. */
   tidy(): void {
-    if (performance.now() - this.#wantedAt >= (this.#options.unwantedMsMax ?? UNWANTED_MS_MAX))
-      this.#giveBack();
+    if (performance.now() - this.#wantedAt >= (this.#options.unwantedMsMax ?? 60_000)) this.#giveBack();
   }
 
   close(): void {
@@ -99,7 +92,7 @@ export class SpareFiles {
     const bytes = this.#wantedBytes;
     const tooSmall = this.#ready.findIndex(({ memory }) => memory.length < bytes);
     if (tooSmall !== -1) this.#ready.splice(tooSmall, 1).forEach(discardSpare);
-    if (this.#isClosed || bytes === 0 || this.#ready.length >= READY_MAX) return false;
+    if (this.#isClosed || bytes === 0 || this.#ready.length >= 2) return false;
     return bytes <= bytesMax - copiedBytes() - this.readyBytes && hasRoom(this.readyBytes + bytes);
   }
 
@@ -114,7 +107,8 @@ export class SpareFiles {
         if (this.#isClosed || this.#wantedBytes === 0) throw new Error('the spare is not wanted any more');
       }
       const memory = Bun.mmap(file.path, { shared: true });
-      for (let at = 0; at < bytes; at += MAPPED_AT_ONCE_BYTES) {
+      // One access makes the system map so much.
+      for (let at = 0; at < bytes; at += 64 * 1024) {
         if (memory[at] !== 0) throw new Error('a new file in memory is not empty');
         if (at % STEP_BYTES === 0) await Bun.sleep(0);
       }

@@ -8,9 +8,6 @@
 import { findListening } from './listening-sockets.ts';
 import { openSystemFunctions } from './system-library.ts';
 
-/** The system cuts it down to `net.core.somaxconn`. */
-const BACKLOG = 4096;
-
 interface System {
   listen(socket: number, backlog: number): number;
 }
@@ -20,5 +17,6 @@ export function widenBacklog(port: number): void {
   const sockets = findListening(port);
   if (sockets.length === 0) return;
   const system = openSystemFunctions<System>({ listen: { args: ['i32', 'i32'], returns: 'i32' } });
-  for (const socket of sockets) system?.listen(socket, BACKLOG);
+  // The system cuts it down to `net.core.somaxconn`.
+  for (const socket of sockets) system?.listen(socket, 4096);
 }

@@ -17,7 +17,6 @@ const REF_DOMAIN = 'demo';
 const ISSUER = 'https://holdfast-dev.invalid';
 const AUDIENCE = 'holdfast';
 const ALGORITHM = 'ES256';
-const TOKEN_LIFETIME_SECONDS = 24 * 60 * 60;
 const KEY_NAME = 'dev-key.jwk';
 
 export interface DevApp {
@@ -114,7 +113,7 @@ async function mintToken(key: JWK): Promise<string> {
     iss: ISSUER,
     aud: AUDIENCE,
     iat: issuedAt,
-    exp: issuedAt + TOKEN_LIFETIME_SECONDS,
+    exp: issuedAt + 24 * 60 * 60,
     spaceId: SPACE_ID,
     permissions: [...AUTHORITIES],
     refDomain: REF_DOMAIN,

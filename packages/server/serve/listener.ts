@@ -8,9 +8,6 @@ import { AcceptThrottle } from '../runtime/accept-throttle.ts';
 import { widenBacklog } from '../runtime/widen-backlog.ts';
 import type { ServeConfig } from './config.ts';
 
-/** Requests in flight get this long after the drain begins; docs/operations.md promises 10 s. */
-const DRAIN_MS_MAX = 12_000;
-
 export interface Listener {
   readonly port: number;
   /** Takes no more connections, closes idle ones at once, waits for requests in flight, then closes what is left. */
@@ -70,7 +67,8 @@ function noting(handler: Handler, note: () => void): Handler {
 }
 
 async function drain(server: Bun.Server<undefined>): Promise<void> {
-  const endsAt = performance.now() + DRAIN_MS_MAX;
+  // docs/operations.md promises 10 s.
+  const endsAt = performance.now() + 12_000;
   // Stops listening now. Resolves when every connection is closed; the loop below closes them.
   void server.stop();
   while (server.pendingRequests > 0 && performance.now() < endsAt) {

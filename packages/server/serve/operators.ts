@@ -28,9 +28,6 @@ import { grantDevAccess } from './dev-app.ts';
 import { nameLocalUrl } from './local-address.ts';
 import type { OpenServer } from './server.ts';
 
-/** ms; the server is to have ended within 15 s */
-const DRAIN_MS_MAX = 12_000;
-
 export interface Operators {
   /** undefined: there is no listener */
   readonly port: number | undefined;
@@ -169,7 +166,8 @@ function openSignIn(
 
 /** Resolves when no request is under way, or when a drain may take no longer. */
 async function awaitIdle(sockets: readonly { pending(): number }[]): Promise<void> {
-  const endsAt = performance.now() + DRAIN_MS_MAX;
+  // The server is to have ended within 15 s.
+  const endsAt = performance.now() + 12_000;
   while (sockets.some((socket) => socket.pending() > 0) && performance.now() < endsAt) {
     await Bun.sleep(25);
   }

@@ -15,10 +15,6 @@ import type { FromWorker, ToWorker } from './worker-messages.ts';
 import { WorkerMetrics } from './worker-metrics.ts';
 
 const RESTART_MS_MIN = 200;
-/** After serving this long a worker counts as healthy: its next restart waits only the shortest time again. */
-const HEALTHY_MS = 60_000;
-/** Longer than the workers' own drain: they also close their stores. */
-const END_MS_MAX = 14_000;
 
 type ProgramCommand = readonly [string, ...string[]];
 
@@ -154,7 +150,8 @@ function startWorker(
         );
         return;
       }
-      const wasHealthy = performance.now() - listeningAt > HEALTHY_MS;
+      // The next restart of a healthy worker waits only the shortest time again.
+      const wasHealthy = performance.now() - listeningAt > 60_000;
       restartLater(supervision, worker, wasHealthy ? RESTART_MS_MIN : restartMs, signalCode ?? exitCode);
     },
   });
@@ -201,9 +198,10 @@ async function endWorkers(supervision: Supervision): Promise<void> {
   for (const timer of supervision.timers) clearTimeout(timer);
   const children = [...supervision.running.values()];
   for (const child of children) tellToDrain(child);
+  // Longer than the workers' own drain: they also close their stores.
   const killTimer = setTimeout(() => {
     for (const child of children) child.kill('SIGKILL');
-  }, END_MS_MAX);
+  }, 14_000);
   await Promise.all(children.map((child) => child.exited));
   clearTimeout(killTimer);
 }

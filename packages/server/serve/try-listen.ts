@@ -9,8 +9,6 @@ interface ListenFindings {
   readonly found: readonly string[];
 }
 
-/** ms a server has to say that it is one */
-const ANSWER_MS_MAX = 2_000;
 /** Signs of a server of ours, on either listener. */
 const SIGNS = {
   '--listen': { path: HEALTH_PATH, answer: '{"status":"ok"}' },
@@ -52,7 +50,7 @@ async function isHoldfast(flag: keyof typeof SIGNS, host: string, port: number):
   const reached = ANY_ADDRESS[host] ?? host;
   try {
     const response = await fetch(`http://${formatAuthority(reached, port)}${path}`, {
-      signal: AbortSignal.timeout(ANSWER_MS_MAX),
+      signal: AbortSignal.timeout(2_000),
       redirect: 'manual',
     });
     return (await response.text()).trim() === answer;

@@ -58,13 +58,10 @@ export function findUnknownVariables(
     .map((name) => ({ name, meant: findNearest(name, known) }));
 }
 
-/** Letters that may differ between a mistyped name and the one that was meant. */
-const TYPOS_MAX = 3;
-
 function findNearest(name: string, known: readonly string[]): string | undefined {
   const near = known.map((each) => ({ each, distance: countEdits(name, each) }));
   const [best] = near.toSorted((left, right) => left.distance - right.distance);
-  return best !== undefined && best.distance <= TYPOS_MAX ? best.each : undefined;
+  return best !== undefined && best.distance <= 3 ? best.each : undefined;
 }
 
 /** How many letters must be put in, left out or replaced to get from one text to the other. */

@@ -16,9 +16,6 @@ import {
 import serverPackage from '../package.json' with { type: 'json' };
 import type { ServeConfig } from './config.ts';
 
-/** Between looks for a backup of the bucket; each is a request. */
-const BACKUP_LOOK_MS = 60_000;
-
 /** Returns what ends it. `isFirst`: of the processes of this server, this one asks the stores. */
 export function watchServer(
   { place, dataDir }: ServeConfig,
@@ -51,7 +48,8 @@ function watchBucketBackup({ content: { lastBackup } }: Core, log: Log) {
   let at = 0;
   const step = async (): Promise<number> => {
     at = (await lastBackup.read()) ?? 0;
-    return BACKUP_LOOK_MS;
+    // Each look is a request.
+    return 60_000;
   };
   const { stop } = startLoop({ name: 'backups', log, step, retryMs: 5_000 });
   return { readAt: () => at, stop };

@@ -2,9 +2,6 @@
 import type { Subprocess } from 'bun';
 import type { ToWorker } from './worker-messages.ts';
 
-/** A worker that is busy for longer is left out. */
-const ANSWER_MS_MAX = 1000;
-
 /** Ask again only when the answers are there: a worker says nothing of the question that it answers. */
 export class WorkerAnswers<T> {
   readonly #waiting = new Map<Subprocess, (answer: T | undefined) => void>();
@@ -26,7 +23,8 @@ export class WorkerAnswers<T> {
 
   async #askOne(worker: Subprocess, question: ToWorker): Promise<T | undefined> {
     const { promise, resolve } = Promise.withResolvers<T | undefined>();
-    const timer = setTimeout(() => resolve(undefined), ANSWER_MS_MAX);
+    // A worker that is busy for longer is left out.
+    const timer = setTimeout(() => resolve(undefined), 1000);
     this.#waiting.set(worker, resolve);
     try {
       worker.send(question);

@@ -6,9 +6,6 @@
 import { QUEUE_WAIT, REJECTIONS } from '../metrics/server-metrics.ts';
 import { shareUsedUp } from './exhausted.ts';
 
-/** By default one place of so many is kept. */
-const PLACES_PER_KEPT = 8;
-
 export interface FairPlacesOptions {
   /** names the resource in metrics */
   readonly resource: string;
@@ -55,7 +52,7 @@ export class FairPlaces {
 
   constructor(options: FairPlacesOptions) {
     this.#options = options;
-    this.#kept = options.keptMax ?? Math.floor(options.placesMax / PLACES_PER_KEPT);
+    this.#kept = options.keptMax ?? Math.floor(options.placesMax / 8);
     this.#waits = QUEUE_WAIT.with({ resource: options.resource });
   }
 

@@ -19,9 +19,6 @@ interface Flow<W> {
   readonly waiting: W;
 }
 
-/** Shares that have nothing waiting now; beyond this number those that were served least are forgotten. */
-const RESTING_MAX = 1024;
-
 /** Flows by the virtual time of their next work: a binary heap. */
 class VirtualTimes<W> {
   readonly #heap: Flow<W>[] = [];
@@ -79,7 +76,7 @@ class VirtualTimes<W> {
       return;
     }
     if (flow.startsAt <= this.#now) return;
-    if (this.#resting.size >= RESTING_MAX) this.#forget();
+    if (this.#resting.size >= 1024) this.#forget();
     this.#resting.set(flow.key, flow.startsAt);
   }
 

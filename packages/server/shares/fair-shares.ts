@@ -16,12 +16,6 @@ import { ShareHold } from './hold.ts';
 
 /** Beyond an equal share an App may hold at most this many times what stays free: alone 3/4 of all, and who comes next finds room. */
 const BORROWED_TO_FREE_MAX = 3;
-/** Up to this part of the capacity even one Space that holds all that is held may borrow more: 9/16 of all by the rule above. */
-const PLENTY_SHARE = 2;
-/** The longest wait for room, ms: a caller that hears "later" soon can do something else. */
-const WAIT_MS_MAX_DEFAULT = 1000;
-/** Callers that may wait at once, shared by the Apps that are there. */
-const WAITERS_MAX_DEFAULT = 1024;
 
 const REFUSAL_REASONS = ['too-large', 'queue-full', 'waited', 'reclaimed'] as const;
 type RefusalReason = (typeof REFUSAL_REASONS)[number];
@@ -91,8 +85,9 @@ export class FairShares {
 
   constructor({ resource, capacity, waitMsMax, waitersMax }: FairSharesOptions) {
     this.#capacity = capacity;
-    this.#waitMsMax = waitMsMax ?? WAIT_MS_MAX_DEFAULT;
-    this.#waitersMax = waitersMax ?? WAITERS_MAX_DEFAULT;
+    // A caller that hears "later" soon can do something else.
+    this.#waitMsMax = waitMsMax ?? 1000;
+    this.#waitersMax = waitersMax ?? 1024;
     this.#wait = QUEUE_WAIT.with({ resource });
     this.#waitingGauge = SHARE_WAITING.with({ resource });
     SHARE_LIMIT.with({ resource }).set(capacity);
@@ -106,7 +101,8 @@ export class FairShares {
 
   /** Whoever asks for one unit now gets it at once. */
   get hasPlenty(): boolean {
-    return this.#waiting === 0 && this.#used <= this.#capacity / PLENTY_SHARE;
+    // Even one Space that holds all that is held may borrow more: 9/16 of all.
+    return this.#waiting === 0 && this.#used <= this.#capacity / 2;
   }
 
   get capacity(): number {

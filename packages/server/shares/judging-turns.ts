@@ -11,8 +11,6 @@ import { FairRounds } from './fair-rounds.ts';
 const PACKS_AT_ONCE_MAX = 4;
 /** Of these, kept for Apps that have no pack judged. */
 const PLACES_KEPT = 1;
-/** A large pack takes seconds. */
-const WAIT_MS_MAX = 30_000;
 /**
  * Once a pack has cost so many bytes, everything else has the process for a moment after each of its turns, and it gives its place to
  * an App, or to a Space of its App, that holds none. More than it costs to come back to where it stopped.
@@ -30,7 +28,8 @@ export class JudgingTurns {
     placesMax: PACKS_AT_ONCE_MAX,
     keptMax: PLACES_KEPT,
     waitingMax: 256,
-    waitMsMax: WAIT_MS_MAX,
+    // A large pack takes seconds.
+    waitMsMax: 30_000,
     inVain: () =>
       new ApiError('SERVICE_UNAVAILABLE', 'too many packs are being judged; repeat the same request', {
         retryAfterSeconds: 5,

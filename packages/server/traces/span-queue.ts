@@ -2,7 +2,6 @@
 import { TRACE_SPANS_DROPPED } from '../metrics/server-metrics.ts';
 import type { OtlpSpan } from './span.ts';
 
-const QUEUED_SPANS_MAX = 8192;
 const BATCH_SPANS_MAX = 512;
 /** The longest that the end of a server waits for its last spans. */
 const LAST_SPANS_MS_MAX = 2000;
@@ -34,7 +33,7 @@ export class SpanQueue {
 
   /** Takes all spans of one request, or none. */
   add(spans: readonly OtlpSpan[]): void {
-    if (this.#isClosed || this.#spans.length + spans.length > QUEUED_SPANS_MAX) {
+    if (this.#isClosed || this.#spans.length + spans.length > 8192) {
       TRACE_SPANS_DROPPED.add({ reason: 'no_room' }, spans.length);
       return;
     }

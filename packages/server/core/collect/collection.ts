@@ -33,9 +33,6 @@ export interface Claims {
 
 type Claim = Pick<NodeRow, 'hash' | 'generation' | 'storage'>;
 
-/** ms; deleting the objects of one transaction's claims takes less. */
-const CLAIM_HOLD_MS = 10_000;
-
 export interface ClaimsWanted {
   readonly limit: number;
   readonly uploads: UploadKind;
@@ -114,7 +111,8 @@ const toClaim = ({ hash, generation, storage }: NodeRow): Claim => ({ hash, gene
 
 async function holdAll(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<void> {
   for (const row of rows) {
-    await tx.updateNode(row, { ...row, state: 'claimed', claimHeldUntil: tx.now + CLAIM_HOLD_MS });
+    // Deleting the objects of one transaction takes less than 10 s.
+    await tx.updateNode(row, { ...row, state: 'claimed', claimHeldUntil: tx.now + 10_000 });
   }
 }
 

@@ -30,9 +30,6 @@ export async function runGc(core: Core, space: Space, maxNodes: number): Promise
   return new Pass(new Collection(core, space, judgedAt), maxNodes).run();
 }
 
-/** Pages of a Space with damaged rows that one pass walks. It begins anywhere, so that all have their turn. */
-const PAGES_AROUND_MAX = 200;
-
 /** What a pass does to rows and objects; a plan (plan-gc.ts) does the same to rows alone, and then undoes it. */
 export interface PassSteps {
   findLeftovers(wanted: LeftoversWanted): Promise<Claims>;
@@ -65,7 +62,8 @@ class Collection implements PassSteps {
     this.around = {
       find: async function* () {
         const start = Buffer.from(core.random.bytes(HASH_BYTES)).toString('hex');
-        const walk = { isWanted: mayGo, start, pagesMax: PAGES_AROUND_MAX };
+        // The walk begins anywhere, so that in time all pages have their turn.
+        const walk = { isWanted: mayGo, start, pagesMax: 200 };
         for await (const { rows } of findAround(core, space, walk)) yield hashesOf(rows);
       },
       claim: (hashes) => core.metadata.transact(space, claimNodes, { hashes, judgedAt }),

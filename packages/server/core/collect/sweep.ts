@@ -18,10 +18,6 @@ import { sweepPacks } from './sweep-packs.ts';
 const SPACES_PER_SWEEP_MAX = 32;
 const WALK_NOTE = 'stray-walk';
 export const ROWS_PER_TRANSACTION_MAX = 100;
-/** ms; by a URL that is still good the store takes the object of a closed generation again: it is deleted again as often */
-const DELETE_AGAIN_MS = 15_000;
-/** ms; history is dated by the start of a commit, and until the commit ends walks still begin at the revision before it */
-const COMMIT_DURATION_MS_MAX = 60_000;
 
 /** Runs a part of the step and keeps its failure for the end. Resolves true when more is left to do. */
 type Attempt = (part: () => Promise<boolean>) => Promise<boolean>;
@@ -33,7 +29,8 @@ export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }>
   const cutoffs: SweepCutoffs = {
     now,
     abandonedAt: now - abandonedAfterMs,
-    historyAt: now - rootRefHistoryMs - COMMIT_DURATION_MS_MAX,
+    // History is dated by the start of a commit. Until the commit ends, walks still begin at the revision before it.
+    historyAt: now - rootRefHistoryMs - 60_000,
   };
   const failures: unknown[] = [];
   const attempt: Attempt = async (part) => {
@@ -205,6 +202,7 @@ export async function settleDiscards(
     if (current.get(row.generation)?.dueAt !== row.dueAt) continue;
     if (!deleted.has(row.generation)) await tx.setDiscard({ ...row, dueAt: tx.now });
     else if (row.urlExpiresAt <= deletedAfter) await tx.removeDiscard(row.generation);
-    else await tx.setDiscard({ ...row, dueAt: Math.min(row.urlExpiresAt, tx.now + DELETE_AGAIN_MS) });
+    // As long as a URL is good, the store takes the object again: it is deleted again and again.
+    else await tx.setDiscard({ ...row, dueAt: Math.min(row.urlExpiresAt, tx.now + 15_000) });
   }
 }

@@ -12,9 +12,6 @@ import { refuse } from './refused-bytes.ts';
 import { uploadRulesOf } from './upload-rules.ts';
 import { signUploadToken, type UploadHolder } from './upload-token.ts';
 
-/** A further round is needed only if another request replaced the generation that was just inspected. */
-const INSPECTION_ROUNDS_MAX = 4;
-
 export interface LeaseOptions {
   /** Called if the node was ready already: nothing but its lease changed. */
   readonly onRenewal?: () => void;
@@ -98,7 +95,8 @@ async function decide(
 ): Promise<FinalDecision> {
   const rules = uploadRulesOf(core);
   let inspection: Inspection | undefined;
-  for (let inspections = 0; inspections < INSPECTION_ROUNDS_MAX; ) {
+  // A further round is needed only if another request replaced the generation that was just inspected.
+  for (let inspections = 0; inspections < 4; ) {
     const fresh = makeGenerationDigits(core.random);
     const input = { request, inspection, fresh, rules, quotas: room.input };
     const decision = await core.metadata.transact(space, decideLease, input);

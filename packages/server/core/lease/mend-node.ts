@@ -14,8 +14,6 @@ import { orIfDamaged } from '../store-failure.ts';
 import { type NewContent, type Publication, settleWaiting } from './publication.ts';
 
 const STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];
-/** A larger count is damage. */
-const COUNT_MAX = 2 ** 40;
 
 /**
  * The row as it is written now. `isExact`: it is the row that was damaged, with the bytes that it had. Else it has `content`, and is ready
@@ -65,7 +63,8 @@ async function makeSafe(
   holders: NodeHolders,
 ): Promise<NodeRow> {
   const rise = (name: keyof NodeHolders): number =>
-    Math.max(stands[name] <= COUNT_MAX ? stands[name] : 0, holders[name]);
+    // A larger count is damage.
+    Math.max(stands[name] <= 2 ** 40 ? stands[name] : 0, holders[name]);
   const { counts, rows } = await findChildren(tx, [content.refs]);
   // Only a node that was ready takes root refs, and a child that is rotten was ready: the sweep takes what waits, whoever holds it.
   const isReady =

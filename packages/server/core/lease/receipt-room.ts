@@ -14,9 +14,6 @@ import {
 } from '../quotas.ts';
 import type { Receiving } from '../receiving.ts';
 
-/** Looks again while PUTs that began earlier are in the way: one that has just ended counts twice for a moment. */
-const LOOKS_MAX = 6;
-
 interface Wanted {
   /** the declared length, or the most that may come */
   readonly bytes: number;
@@ -79,7 +76,8 @@ export class ReceiptRoom {
       ]);
       const stored = { bytes: storedOf(counters).bytes + pendingBytes + earlier, nodes: 0 };
       const excess = findExcess('Space', limits, stored, { bytes: this.#wanted.bytes, nodes: 0 });
-      const isFinal = excess === undefined || earlier === 0 || looks === LOOKS_MAX;
+      // PUTs that began earlier are in the way: one that has just ended counts twice for a moment.
+      const isFinal = excess === undefined || earlier === 0 || looks === 6;
       if (isFinal) return { excess, isOnly: earlier === 0 && pendingBytes === 0 };
       await receiving.pause();
     }

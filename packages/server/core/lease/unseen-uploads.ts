@@ -15,8 +15,6 @@ import { PUT_DURATION_MS_MAX } from '../upload-ports.ts';
 import { ReceiptRoom } from './receipt-room.ts';
 import { refuse } from './refused-bytes.ts';
 
-/** Each costs the store a request. */
-const UPLOADS_PER_LOOK_MAX = 512;
 const REQUESTS_AT_ONCE = 16;
 
 /** The store judges each PUT by itself: none is known before it has ended. */
@@ -36,7 +34,8 @@ export class UnseenUploads {
     const { upload } = content;
     if (upload.kind !== 'direct') return;
     const urlsEndAfter = (await metadata.readClock()) - PUT_DURATION_MS_MAX;
-    const walk = { after: this.#after, urlsEndAfter, limit: UPLOADS_PER_LOOK_MAX };
+    // Each upload costs the store a request.
+    const walk = { after: this.#after, urlsEndAfter, limit: 512 };
     const { items, next } = await metadata.findUnseenUploads(walk);
     this.#after = next;
     const failures: unknown[] = [];

@@ -12,9 +12,6 @@ export interface UploadRules extends ReplacementRules {
   readonly isDiskFull: boolean;
 }
 
-/** A content store that takes direct uploads counts the life of a URL in whole seconds, so rows and answers do too. */
-const DIRECT_EXPIRY_STEP_MS = 1000;
-
 export function uploadRulesOf(core: Core): UploadRules {
   const { activeUploadsMax, uploadTtlMs } = core.settings;
   const isDiskFull = core.freeSpace?.isLowFor(0) ?? false;
@@ -31,5 +28,6 @@ export const tooManyUploads = (activeUploadsMax: number): ApiError =>
 /** Never before `earlier`, when an earlier URL of the same generation expires. */
 export function urlExpiryFrom({ uploads, uploadTtlMs }: UploadRules, now: number, earlier = 0): number {
   const expiresAt = Math.max(earlier, now + uploadTtlMs);
-  return uploads === 'server' ? expiresAt : expiresAt - (expiresAt % DIRECT_EXPIRY_STEP_MS);
+  // A content store that takes direct uploads counts the life of a URL in whole seconds, so rows and answers do too.
+  return uploads === 'server' ? expiresAt : expiresAt - (expiresAt % 1000);
 }

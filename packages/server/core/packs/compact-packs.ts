@@ -29,13 +29,6 @@ import {
 
 /** Dead bytes leave the store so long after they died, however much of their pack is live. A day of it is for the work itself. */
 const DEAD_FOR_MS_MAX = 7 * DAY_MS;
-const CANDIDATES_MAX = 64;
-/** Packs that are passed over until all others were looked at. */
-const STUCK_MAX = 10_000;
-/** Several packs become one only up to this size, so that a step stays short. */
-const MERGED_BYTES_MAX = 16 * 1024 * 1024;
-/** What is read at once, and hashed before requests have their turn, unless one record has more. */
-const BATCH_BYTES_MAX = 256 * 1024;
 const BATCH_RECORDS_MAX = 64;
 
 export interface CompactionStep {
@@ -53,7 +46,8 @@ interface Placed {
 /** Each batch is of one pack. */
 const NEAR = {
   itemsMax: BATCH_RECORDS_MAX,
-  bytesMax: BATCH_BYTES_MAX,
+  // A batch is hashed before requests have their turn.
+  bytesMax: 256 * 1024,
   bytesOf: ({ place }: Placed): number => place.storedLength,
   fits: (first: Placed, { place }: Placed): boolean => place.pack === first.place.pack,
 };
@@ -71,11 +65,12 @@ export async function compactPacks(core: Core, stuck: Set<Generation>): Promise<
   // What the pack was is kept for a while. A record is dead for a day before it moves others.
   const waitMs = Math.max(DAY_MS, DEAD_FOR_MS_MAX - DAY_MS - core.settings.keepReplacedMs);
   const deadSince = now - waitMs;
-  const limit = CANDIDATES_MAX + stuck.size;
+  const limit = 64 + stuck.size;
   const found = await core.metadata.packs.findPacksToCompact({ deadSince, limit });
   const candidates = found.filter(({ pack }) => !stuck.has(pack.generation));
   const [first] = candidates;
-  if (first === undefined || stuck.size >= STUCK_MAX) {
+  // The packs that are passed over have their turn when all others were looked at.
+  if (first === undefined || stuck.size >= 10_000) {
     stuck.clear();
     return { bytes: 0, moved: 0 };
   }
@@ -139,7 +134,8 @@ async function gather(
   let bytes = PACK_HEADER_BYTES;
   for (const { pack, use } of packs) {
     const more = use.liveBytes + use.liveRecords * RECORD_HEADER_BYTES;
-    const isFull = bytes + more > MERGED_BYTES_MAX || gathered.length + use.liveRecords > PACK_RECORDS_MAX;
+    // Several packs become one only up to this size, so that a step stays short.
+    const isFull = bytes + more > 16 * 1024 * 1024 || gathered.length + use.liveRecords > PACK_RECORDS_MAX;
     if (isFull && gathered.length > 0) continue;
     const live = await orStuck(pack.generation, stuck, () => proveLive(core, space, pack.generation));
     lookedAtBytes += more;

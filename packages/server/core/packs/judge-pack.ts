@@ -30,12 +30,6 @@ import { sha256Hex } from '../sha256.ts';
 import { ContentDamaged } from '../store-failure.ts';
 import { childrenFirst } from './order-nodes.ts';
 
-/** Fewer bytes may stand in memory that the runtime shares out. */
-const OWN_MEMORY_BYTES_MIN = 64 * 1024;
-/** Canonical bytes that are judged before others have their turn: a small pack may unpack to very many. */
-const TURN_BYTES = 4 * 1024 * 1024;
-/** Judgements that gave way keep some MiB each; beyond so many they begin anew. */
-const RESTING_MAX = 16;
 const NOTHING = new Uint8Array(0);
 /** What a record costs beside its bytes, in bytes that are judged in the same time. */
 const RECORD_COST_BYTES = 8 * 1024;
@@ -91,7 +85,8 @@ export class PackJudgements implements PackJudge {
       // A reading that fails begins anew.
       left = undefined;
       const judged = await judgeObject(object, sorter, place);
-      if (judged === 'gave way' && this.#resting < RESTING_MAX) left = sorter;
+      // Judgements that gave way keep some MiB each: beyond 16 they begin anew.
+      if (judged === 'gave way' && this.#resting < 16) left = sorter;
       return judged;
     };
     for (let isAgain = false; ; isAgain = true) {
@@ -130,7 +125,8 @@ async function judgeObject(
       // What came with several pieces is the reader's copy, else a view of this one.
       if (record.stored.buffer !== piece.buffer) releaseOwn(record.stored);
       turnBytes += isNew ? record.canonicalLength + RECORD_COST_BYTES : RECORD_COST_BYTES;
-      if (turnBytes < TURN_BYTES) continue;
+      // A small pack may unpack to very many bytes: others have their turn every 4 MiB.
+      if (turnBytes < 4 * 1024 * 1024) continue;
       askCollector(turnBytes);
       if (!(await place.nextTurn(turnBytes))) return 'gave way';
       turnBytes = 0;
@@ -143,7 +139,8 @@ async function judgeObject(
 
 function releaseOwn(bytes: Uint8Array): void {
   const isAlone = bytes.length === bytes.buffer.byteLength;
-  if (isAlone || bytes.length >= OWN_MEMORY_BYTES_MIN) releaseBytes(bytes);
+  // Fewer bytes may stand in memory that the runtime shares out.
+  if (isAlone || bytes.length >= 64 * 1024) releaseBytes(bytes);
 }
 
 /** Sorts the records of one object, which may be read several times, into good ones and rejected ones. */

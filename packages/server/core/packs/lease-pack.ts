@@ -21,10 +21,6 @@ import { findRows } from '../read/find-rows.ts';
 import { leaseInGroups, limitChildHashes, restAfterLeases, toResult } from './lease-nodes.ts';
 import { beginPack, packNotFound, publishGroup, type RecordOutcome, touchPack } from './pack-decision.ts';
 
-/** Room in the quota of an App is asked for once, and again if the Space has changed meanwhile. */
-const ROUNDS_MAX = 4;
-const BUSY_RETRY_AFTER_SECONDS = 1;
-
 export interface PackLeaseOptions {
   /** refuse what would be more than renewals */
   readonly renewsOnly: boolean;
@@ -171,7 +167,8 @@ async function begin(
   const { bytes, verdicts } = judged;
   const uploads = core.content.upload.kind;
   const hasRecords = judged.records.length > 0;
-  for (let round = 0; round < ROUNDS_MAX; round += 1) {
+  // Room in the quota of an App is asked for again if the Space has changed meanwhile.
+  for (let round = 0; round < 4; round += 1) {
     const quotas = room.input;
     const records = quotas === undefined ? [] : judged.records.map(roomOf);
     const input = { id, generation, bytes, verdicts, hasRecords, records, quotas, uploads };
@@ -187,7 +184,7 @@ async function begin(
     await room.reserve(decision.more);
   }
   throw new ApiError('SERVICE_UNAVAILABLE', 'the nodes of this pack keep changing; repeat the same request', {
-    retryAfterSeconds: BUSY_RETRY_AFTER_SECONDS,
+    retryAfterSeconds: 1,
   });
 }
 

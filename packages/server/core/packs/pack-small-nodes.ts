@@ -42,15 +42,10 @@ const RANDOM_DIGITS = 20;
 const FIRST_GENERATION = createGeneration(0, '0'.repeat(RANDOM_DIGITS));
 /** Spaces that one step looks at for one that is worth packing */
 const SPACES_MAX = 64;
-/** One step reads no more and makes no larger pack, so that it stays short. */
-const READ_BYTES_MAX = 16 * 1024 * 1024;
-const PACK_BYTES_MAX = 8 * 1024 * 1024;
 const RECORDS_MAX = 4096;
 const PIECE_BYTES = 256 * 1024;
 /** objects that are read at the same time */
 const READS_AT_ONCE = 8;
-/** Fewer bytes never become a tenth smaller. */
-const COMPRESSED_BYTES_MIN = 96;
 /** What reading and deleting an object costs beside its bytes, in bytes that compaction moves in the same time. */
 const OBJECT_COST_BYTES = 16 * 1024;
 
@@ -155,7 +150,7 @@ interface Gathered {
  * scrub finds out whose it is.
  */
 async function gather(core: Core, space: Space, found: readonly ContentRow[]): Promise<Gathered> {
-  const builder = new PackBuilder({ bytesMax: PACK_BYTES_MAX, recordsMax: RECORDS_MAX });
+  const builder = new PackBuilder({ bytesMax: 8 * 1024 * 1024, recordsMax: RECORDS_MAX });
   const nodes = new Map<Hash, GatheredNode>();
   let looked = 0;
   let bytes = 0;
@@ -170,7 +165,8 @@ async function gather(core: Core, space: Space, found: readonly ContentRow[]): P
     }
     for (const [index, content] of batch.entries()) {
       const record = read[index];
-      if (bytes >= READ_BYTES_MAX || (record !== undefined && !builder.add(record))) return end();
+      // A step stays short.
+      if (bytes >= 16 * 1024 * 1024 || (record !== undefined && !builder.add(record))) return end();
       looked += 1;
       bytes += content.canonicalSize;
       if (record !== undefined && !nodes.has(record.hash)) nodes.set(record.hash, { content, record });
@@ -209,9 +205,8 @@ async function readSound(core: Core, space: Space, content: ContentRow): Promise
 }
 
 function compress(bytes: Uint8Array): Uint8Array | undefined {
-  return bytes.length < COMPRESSED_BYTES_MIN
-    ? undefined
-    : Bun.zstdCompressSync(bytes as Uint8Array<ArrayBuffer>);
+  // Fewer bytes never become a tenth smaller.
+  return bytes.length < 96 ? undefined : Bun.zstdCompressSync(bytes as Uint8Array<ArrayBuffer>);
 }
 
 /** Those whose row is ready with the object that was read. Others wait for children, are rotten, or have changed. */

@@ -14,8 +14,6 @@ const TWO_POW_32 = 2 ** 32;
 const SECOND_LANE_MASK = 0x1fff;
 const FIRST_FACTOR = 0x9e3779b1;
 const SECOND_FACTOR = 0x85ebca6b;
-const FIRST_SHIFT = 15;
-const SECOND_SHIFT = 13;
 const BYTES_PER_WORD = 4;
 
 /** before each value, so that values of different types or lengths are told apart */
@@ -46,9 +44,9 @@ export function mixStart(values: readonly SumValue[], start = START): Readonly<L
 
 function mixWord(lanes: Lanes, word: number): void {
   const first = Math.imul(lanes.first ^ word, FIRST_FACTOR);
-  lanes.first = first ^ (first >>> FIRST_SHIFT);
+  lanes.first = first ^ (first >>> 15);
   const second = Math.imul(lanes.second + word, SECOND_FACTOR);
-  lanes.second = second ^ (second >>> SECOND_SHIFT);
+  lanes.second = second ^ (second >>> 13);
 }
 
 function mixValue(lanes: Lanes, value: SumValue): void {

@@ -12,8 +12,6 @@ import { ContentDamaged } from '../../core/store-failure.ts';
 
 const VERSION = 1;
 const BLOCK_BYTES_LOG2 = 18;
-/** A block is held in memory: no record names a larger one. */
-const BLOCK_BYTES_LOG2_MAX = 24;
 const HEADER_BYTES = 2;
 const CHECKSUM_BYTES = 8;
 
@@ -61,7 +59,8 @@ export class BlockIntegrity {
     const isRecord =
       isBytes &&
       record[0] === VERSION &&
-      log2 <= BLOCK_BYTES_LOG2_MAX &&
+      // A block is held in memory: no record names one of more than 16 MiB.
+      log2 <= 24 &&
       record.length === HEADER_BYTES + CHECKSUM_BYTES * blocks;
     if (!isRecord) throw new ContentDamaged('the integrity record does not fit the object');
     this.#view = new DataView(record.buffer, record.byteOffset, record.byteLength);

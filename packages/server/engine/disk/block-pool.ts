@@ -1,8 +1,6 @@
 /** Buffers of one block that are used again, so that parallel uploads allocate little memory. */
 import { BLOCK_BYTES } from './block-integrity.ts';
 
-const KEPT_MAX = 64;
-
 export class BlockPool {
   readonly #free: Uint8Array[] = [];
 
@@ -13,6 +11,6 @@ export class BlockPool {
 
   /** The caller keeps no view of it. */
   give(block: Uint8Array): void {
-    if (block.length === BLOCK_BYTES && this.#free.length < KEPT_MAX) this.#free.push(block);
+    if (block.length === BLOCK_BYTES && this.#free.length < 64) this.#free.push(block);
   }
 }

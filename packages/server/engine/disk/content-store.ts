@@ -34,9 +34,6 @@ import { DiskStrayWalk } from './stray-walk.ts';
 import { TurnFiles } from './turn-files.ts';
 import { DiskUploadReceiver } from './upload-receiver.ts';
 
-/** Canonical bytes of a node that is read at once: handing such a read to another thread costs several times the read. */
-const READ_NOW_BYTES_MAX = 32 * 1024;
-
 interface ContentStoreOptions {
   /** the content folder */
   readonly root: string;
@@ -109,7 +106,8 @@ export class DiskContentStore implements ContentStore {
 
   /** Small records of packs, as small nodes of their own are read from the database: at once. */
   findNow(object: StoredObject, start: number, end: number): Uint8Array | undefined {
-    if (!isPacked(object) || object.canonicalSize > READ_NOW_BYTES_MAX) return undefined;
+    // Canonical bytes of a node that is read at once: handing such a read to another thread costs several times the read.
+    if (!isPacked(object) || object.canonicalSize > 32 * 1024) return undefined;
     const { packed, integrity } = object;
     const stored = this.packs.findRecordNow({ place: packed, integrity });
     return stored && findCanonicalNow(stored, object)?.subarray(start, end);

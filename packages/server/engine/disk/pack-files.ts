@@ -12,13 +12,6 @@ import type { OpenFile } from './files.ts';
 import type { StagedFiles } from './staged-files.ts';
 import type { TurnFiles } from './turn-files.ts';
 
-/** what a stream of a pack reads at once */
-const PIECE_BYTES = 1024 * 1024;
-/** Reading so many bytes that nobody wants costs less than another read. */
-const GAP_BYTES_MAX = 32 * 1024;
-/** what one read of several records holds in memory, gaps included */
-const SPAN_BYTES_MAX = 4 * 1024 * 1024;
-
 interface PackFilesOptions {
   readonly now: TurnFiles;
   readonly staged: StagedFiles;
@@ -113,7 +106,7 @@ export class PackFiles implements PackStore {
 
 /** All pieces are in the same memory, one after the other. */
 async function* readAll(file: OpenFile, bytes: number): AsyncGenerator<Uint8Array> {
-  const memory = new Uint8Array(Math.min(PIECE_BYTES, bytes));
+  const memory = new Uint8Array(Math.min(1024 * 1024, bytes));
   try {
     for (let position = 0; position < bytes; ) {
       const piece = memory.subarray(0, bytes - position);
@@ -134,8 +127,10 @@ function* spansOf(records: readonly PackedRecord[]): Generator<Span> {
   let end = 0;
   for (const record of records) {
     const { offset, storedLength } = record.place;
-    const isNear = offset >= end && offset <= end + GAP_BYTES_MAX;
-    if (near.length > 0 && !(isNear && offset + storedLength - start <= SPAN_BYTES_MAX)) {
+    // Reading so many bytes that nobody wants costs less than another read.
+    const isNear = offset >= end && offset <= end + 32 * 1024;
+    // One read of several records holds so much in memory, gaps included.
+    if (near.length > 0 && !(isNear && offset + storedLength - start <= 4 * 1024 * 1024)) {
       yield { start, end, records: near };
       near = [];
     }

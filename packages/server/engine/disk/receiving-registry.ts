@@ -34,10 +34,8 @@ interface Entry extends ReceivedBytes {
   readonly appId: string;
 }
 
-/** ms; most PUTs take less */
-const PAUSE_MS = 25;
-
-export const pauseReceiving = (): Promise<void> => Bun.sleep(PAUSE_MS);
+// Most PUTs take less.
+export const pauseReceiving = (): Promise<void> => Bun.sleep(25);
 
 /** For one process. */
 export class LocalReceivingRegistry implements ReceivingRegistry {

@@ -15,9 +15,6 @@ import {
   type ReceivingRegistry,
 } from './receiving-registry.ts';
 
-/** ms; every write here takes microseconds */
-const BUSY_TIMEOUT_MS = 2_000;
-
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS receiving (
     id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, generation TEXT NOT NULL, app TEXT NOT NULL, space TEXT NOT NULL,
@@ -177,7 +174,8 @@ function openOrReplace(path: string): Database {
 function openDatabase(path: string): Database {
   const database = new Database(path, { create: true, readwrite: true });
   try {
-    database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    // Every write here takes microseconds.
+    database.run('PRAGMA busy_timeout = 2000');
     database.run('PRAGMA journal_mode = WAL');
     database.run('PRAGMA synchronous = OFF');
     database.run(SCHEMA);

@@ -10,9 +10,6 @@ import type { OpenFile } from './files.ts';
 import { ANY_SPACE, parseStagedName, type StagedName } from './object-layout.ts';
 import { isProcessAlive } from './process-alive.ts';
 
-/** leftovers resolved by one sweep */
-const LEFTOVERS_PER_SWEEP_MAX = 256;
-
 interface StagedFilesOptions extends DurableNamesOptions {
   /** whether the PUT of this generation was recorded as complete */
   readonly isFinished: (generation: Generation) => boolean;
@@ -84,7 +81,7 @@ export class StagedFiles {
   async #findNextLeftovers(): Promise<readonly Leftover[]> {
     const found = (await this.#findLeftovers(false)).sort((one, other) => (one.path < other.path ? -1 : 1));
     const start = found.findIndex(({ path }) => path > this.#sweptTo);
-    const leftovers = found.slice(Math.max(start, 0), Math.max(start, 0) + LEFTOVERS_PER_SWEEP_MAX);
+    const leftovers = found.slice(Math.max(start, 0), Math.max(start, 0) + 256);
     this.#sweptTo = leftovers.at(-1)?.path ?? '';
     return leftovers;
   }

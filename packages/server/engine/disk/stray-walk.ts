@@ -11,10 +11,6 @@ import { ANY_SPACE, isGeneration } from './object-layout.ts';
 
 /** objects whose records one step looks for */
 const OBJECTS_PER_STEP_MAX = 256;
-/** folders that one step lists, unless they hold enough objects earlier */
-const FOLDERS_PER_STEP_MAX = 16;
-/** from the start of one walk to the start of the next */
-const WALK_INTERVAL_MS = 3_600_000;
 
 interface StrayWalkOptions extends DurableNamesOptions {
   /** rejects unless the folder belongs to these rows: in another one every object looks like a stray */
@@ -43,7 +39,8 @@ export class DiskStrayWalk {
       this.#resume(await walk.readPlace());
     }
     if (this.#isOver()) {
-      if (Math.abs(now - this.#startedAt) < WALK_INTERVAL_MS) return;
+      // A walk begins an hour after the one before it began.
+      if (Math.abs(now - this.#startedAt) < 3_600_000) return;
       this.#startedAt = now;
       this.#foldersListed = 0;
     }
@@ -80,7 +77,7 @@ export class DiskStrayWalk {
   }
 
   async #list(): Promise<void> {
-    const last = this.#foldersListed + FOLDERS_PER_STEP_MAX;
+    const last = this.#foldersListed + 16;
     while (this.#listed.length < OBJECTS_PER_STEP_MAX && this.#foldersListed < last) {
       const folder = this.#folders[this.#foldersListed];
       if (folder === undefined) return;

@@ -5,9 +5,6 @@
 import type { Generation } from '../../core/model.ts';
 import type { FileNow } from './files.ts';
 
-/** of one turn */
-const FILES_OPEN_MAX = 64;
-
 export class TurnFiles {
   readonly #openNow: (generation: Generation) => FileNow;
   readonly #files = new Map<Generation, FileNow>();
@@ -27,7 +24,7 @@ export class TurnFiles {
   };
 
   #open(generation: Generation): FileNow {
-    if (this.#files.size >= FILES_OPEN_MAX) this.endTurn();
+    if (this.#files.size >= 64) this.endTurn();
     const file = this.#openNow(generation);
     if (this.#files.size === 0) setImmediate(this.endTurn);
     this.#files.set(generation, file);

@@ -20,9 +20,6 @@ import { PackSink, stagedPack } from './pack-receiver.ts';
 import type { ReceivingEntry, ReceivingRegistry } from './receiving-registry.ts';
 import type { StagedFile, StagedFiles } from './staged-files.ts';
 
-/** How long a PUT waits for those of other processes, ms, and between looks. */
-const BEGIN_WAIT_MS_MAX = 500;
-
 interface Target {
   readonly space: Space;
   readonly generation: Generation;
@@ -132,7 +129,7 @@ export class DiskUploadReceiver implements UploadReceiver {
 
 /** Other processes receive as much of the generation as may be. Rejects with RESOURCE_EXHAUSTED if they go on. */
 async function waitToBegin(begin: () => ReceivingEntry | undefined): Promise<ReceivingEntry> {
-  const endsAt = performance.now() + BEGIN_WAIT_MS_MAX;
+  const endsAt = performance.now() + 500;
   while (performance.now() < endsAt) {
     await Bun.sleep(25);
     const receiving = begin();

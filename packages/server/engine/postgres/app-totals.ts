@@ -14,11 +14,7 @@ import type { SqlRow, SqlValue } from './wire/sql-values.ts';
 /** Spaces of one statement */
 const SPACES_AT_ONCE = 1_000;
 const BEFORE_ALL_SPACES = '00000000-0000-0000-0000-000000000000';
-/** a large App takes seconds */
-const COUNT_MS_MAX = 30 * 60_000;
 const CHANGES_AT_ONCE = 5_000;
-/** more are added up by whoever meets them */
-const CHANGES_LEFT_MAX = 1_000;
 /** `BEGIN` of a snapshot that may write */
 const BEGIN = 'BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL enable_seqscan = off';
 
@@ -30,7 +26,7 @@ export async function readAppTotals(
   const { rows } = await pool.read('reading what an App stores', SQL.findAppTotals, [appId]);
   const [found] = rows;
   if (found?.is_known !== true) return countApp(pool, appId, spacesAtOnce);
-  if ((found.changes as number) > CHANGES_LEFT_MAX) await foldAppChanges(pool);
+  if ((found.changes as number) > 1_000) await foldAppChanges(pool);
   return totalsOf(found);
 }
 
@@ -97,7 +93,8 @@ async function inSnapshot<T>(
 ): Promise<T> {
   try {
     return await pool.lend((connection) =>
-      connection.withPatience(COUNT_MS_MAX, async () => {
+      // A large App takes seconds.
+      connection.withPatience(30 * 60_000, async () => {
         await connection.script(BEGIN);
         try {
           return await work(connection);

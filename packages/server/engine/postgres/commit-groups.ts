@@ -36,20 +36,16 @@ interface Job extends GroupedCommit {
   reject(error: unknown): void;
 }
 
-/** changes of one group: a larger one would hold its rows for long */
-const CHANGES_MAX = 2_000;
-const COMMITS_MAX = 64;
 /** commits that run alone at the same time when their group could not commit: each takes a connection that others need */
 export const ALONE_AT_ONCE_MAX = 4;
-/** ms a commit waits to begin, each time. The commits before it have given up by then, so the store is in trouble. */
-const WAIT_MS_MAX = 10_000;
 
 export class CommitGroups {
   /** the commits that wait for the next group, by Space; a Space is here while one of its commits is under way */
   readonly #waiting = new Map<SpaceKey, Job[]>();
   readonly #waitMs: number;
 
-  constructor(waitMs = WAIT_MS_MAX) {
+  // The commits before it have given up by then, so the store is in trouble.
+  constructor(waitMs = 10_000) {
     this.#waitMs = waitMs;
   }
 
@@ -101,7 +97,8 @@ function takeGroup(waiting: Job[]): Job[] {
   const end = waiting.findIndex((job, index) => {
     changes += job.reads.hashes.length;
     if (isAlone) return !job.isAlone || index >= ALONE_AT_ONCE_MAX;
-    return index > 0 && (changes > CHANGES_MAX || index >= COMMITS_MAX);
+    // A larger group would hold its rows for long.
+    return index > 0 && (changes > 2_000 || index >= 64);
   });
   const group = waiting.splice(0, end === -1 ? waiting.length : end);
   for (const { timer } of group) clearTimeout(timer);

@@ -9,11 +9,8 @@ import { isRepeatable } from './failure.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
-/** Longer than PostgreSQL waits before it ends an autovacuum that is in the way (deadlock_timeout, 1 s). */
-const LOCK_MS_MAX = 1_500;
 /** between two tries of a step, and two looks at what another process does */
 const PAUSE_MS = 1_000;
-const STEP_TRIES_MAX = 500;
 /** An index of a large table takes hours. */
 const STEP_MS_MAX = 7 * 86_400_000;
 /** The lock of the process that migrates. The digits are the ASCII of `holdfast`, and one. */
@@ -100,7 +97,7 @@ async function runStep(
           step = ${isLast ? 0 : step}${isAgain ? '' : ', place = NULL'}`;
       });
     } catch (error) {
-      if (!isRepeatable(error) || tries === STEP_TRIES_MAX) throw error;
+      if (!isRepeatable(error) || tries === 500) throw error;
       await sleep(PAUSE_MS * (0.5 + Math.random()));
     }
   }
@@ -112,7 +109,8 @@ async function inTransaction(
   { version, step }: Place,
   work: () => Promise<string>,
 ): Promise<void> {
-  await connection.script(`BEGIN; SET LOCAL lock_timeout = ${LOCK_MS_MAX}`);
+  // Longer than PostgreSQL waits before it ends an autovacuum that is in the way (deadlock_timeout, 1 s).
+  await connection.script('BEGIN; SET LOCAL lock_timeout = 1500');
   try {
     const { rows } = await connection.script(`${READ_VERSION} FOR UPDATE`);
     const now = rows[0] as unknown as Place;

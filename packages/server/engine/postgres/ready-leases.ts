@@ -28,9 +28,6 @@ export type RenewRows = (
   durationsMs: readonly number[],
 ) => Promise<readonly SqlRow[]>;
 
-/** renewals in one statement: a larger one would hold its rows and its callers for long */
-const MERGED_MAX = 512;
-
 export class ReadyLeases {
   readonly #renew: RenewRows;
   readonly #waitMs: number;
@@ -98,7 +95,8 @@ export class ReadyLeases {
   /** Sends one statement, and the next when that is answered, until nobody waits. */
   async #send(space: SpaceKey): Promise<void> {
     const waiting = this.#waiting.get(space) ?? [];
-    if (waiting.length > 0) await this.#renewTogether(space, waiting.splice(0, MERGED_MAX));
+    // A larger statement would hold its rows and its callers for long.
+    if (waiting.length > 0) await this.#renewTogether(space, waiting.splice(0, 512));
     if (waiting.length === 0) this.#waiting.delete(space);
     else this.#plan(space);
   }

@@ -6,9 +6,6 @@ import { type RowWork, runLater } from '../rows/work.ts';
 import { isRepeatable, storageError } from './failure.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
-/** Changes are rare and made by people, so two of them conflict a few times at most. */
-const ATTEMPTS_MAX = 20;
-
 const WORDS = {
   readVersion: 'SELECT version FROM apps_version WHERE id = 1',
   now: 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint',
@@ -37,8 +34,8 @@ function openRegistry(pool: PostgresPool): RowsRegistry {
         try {
           return await transactOnce(pool, work(), isDone);
         } catch (error) {
-          if (!isRepeatable(error) || attempt === ATTEMPTS_MAX)
-            throw storageError(error, 'changing the registry');
+          // People make the changes, so two of them conflict a few times at most.
+          if (!isRepeatable(error) || attempt === 20) throw storageError(error, 'changing the registry');
         }
         await Bun.sleep(50 * Math.random());
       }

@@ -28,9 +28,6 @@ const codecs = rowCodecs({
 export const { place: placeFromSql, pack: unprovenPackIn, verdicts: unprovenVerdicts } = codecs;
 const { content: readContent, upload: unprovenUpload, discard: unprovenDiscard } = codecs;
 
-/** ms; no URL of an upload is good for longer (docs/operations.md), and some more */
-const UPLOAD_URL_MS_MAX = 8 * 86_400_000;
-
 /** One array per column, for `unnest`. */
 type Columns = (string | number | null)[][];
 
@@ -209,7 +206,8 @@ export function contentFromSql(space: SpaceKey, row: SqlRow, now: number): Conte
   if (isContentProven(space, row, content)) return content;
   if (content.packed !== undefined || content.inlineBytes !== undefined)
     throw new RowDamaged('contents', `the content ${content.generation}`);
-  return { ...content, urlExpiresAt: now + UPLOAD_URL_MS_MAX };
+  // No URL of an upload is good for more than 7 days (docs/operations.md).
+  return { ...content, urlExpiresAt: now + 8 * 86_400_000 };
 }
 
 /** undefined: the row is damaged */

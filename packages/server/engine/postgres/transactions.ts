@@ -15,21 +15,13 @@ import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { NowUnknown, RunAgain, TransactionWire } from './wire/transaction-wire.ts';
 
-/** ms after which no try begins */
-const REPEAT_MS_MAX = 8_000;
-const ATTEMPTS_MAX = 12;
-const PAUSE_MS_MIN = 2;
-const PAUSE_MS_MAX = 250;
 /**
  * After a deadlock: PostgreSQL finds one only after a second and then ends nearly all who are in it at once, so that those who begin
  * again together meet again.
  */
 const DEADLOCK_PAUSE_MS_MIN = 50;
-const DEADLOCK_PAUSE_MS_MAX = 1000;
 /** A lost connection is tried again once: the server may just have restarted. */
 const LOST_ATTEMPTS_MAX = 2;
-/** Remembered Spaces whose names are in the database: one that is forgotten costs two statements more. */
-const SPACES_KNOWN_MAX = 100_000;
 
 interface TransactionsOptions {
   readonly pool: PostgresPool;
@@ -44,7 +36,8 @@ type FindClock = () => number | null;
 
 export class Transactions {
   readonly #options: TransactionsOptions;
-  readonly #known = new SpaceMap<true>(SPACES_KNOWN_MAX);
+  // A Space that is forgotten costs two statements more.
+  readonly #known = new SpaceMap<true>(100_000);
   readonly #groups = new CommitGroups();
   #isClosed = false;
 
@@ -185,7 +178,7 @@ async function outcomeOf(work: () => Awaitable<unknown>): Promise<Outcome> {
  * StoreUnavailable when it lost the connection during a commit.
  */
 export async function repeatWhereSafe<T>(doing: string, work: () => Promise<T>): Promise<T> {
-  const giveUpAt = performance.now() + REPEAT_MS_MAX;
+  const giveUpAt = performance.now() + 8_000;
   let lost = 0;
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -195,10 +188,10 @@ export async function repeatWhereSafe<T>(doing: string, work: () => Promise<T>):
       const mayRepeat =
         error instanceof RunAgain || isRepeatable(error) || (isLostAlone(error) && lost < LOST_ATTEMPTS_MAX);
       if (!mayRepeat) throw storageError(error, doing);
-      if (attempt === ATTEMPTS_MAX || performance.now() > giveUpAt) throw outOfAttempts(doing, error);
-      if (isDeadlock(error)) await pause(attempt, DEADLOCK_PAUSE_MS_MIN, DEADLOCK_PAUSE_MS_MAX);
+      if (attempt === 12 || performance.now() > giveUpAt) throw outOfAttempts(doing, error);
+      if (isDeadlock(error)) await pause(attempt, DEADLOCK_PAUSE_MS_MIN, 1000);
       // At once the first time: by then most transactions that met are past each other.
-      else if (attempt > 1) await pause(attempt, PAUSE_MS_MIN, PAUSE_MS_MAX);
+      else if (attempt > 1) await pause(attempt, 2, 250);
     }
   }
 }

@@ -8,17 +8,13 @@ import { randomInt } from 'node:crypto';
 import type { SpaceKey } from '../../core/model.ts';
 import type { TransactionWire } from './wire/transaction-wire.ts';
 
-/** ms for which a Space that came close to its limit still counts as close */
-const CLOSE_MS = 5_000;
-const SPACES_MAX = 10_000;
 /** permits of one Space: this many transactions can open uploads there at once */
 const PERMITS_MAX = 64;
-/** Permits are at most this share of the limit, so that most uploads are opened side by side. */
-const PERMITS_SHARE = 1 / 4;
 
 /** The same in every process, because it depends only on the limit. */
 const permitsOf = (atMost: number): number =>
-  Math.max(1, Math.min(PERMITS_MAX, Math.floor(atMost * PERMITS_SHARE)));
+  // Most uploads are opened side by side: few have to wait for a permit.
+  Math.max(1, Math.min(PERMITS_MAX, Math.floor(atMost / 4)));
 
 export class UploadLimit {
   readonly #closeUntil = new Map<SpaceKey, number>();
@@ -45,8 +41,8 @@ export class UploadLimit {
   /** Returns whether `count`, made with one permit, is too close to the limit to be relied on. */
   noteCount(space: SpaceKey, count: number, atMost: number): boolean {
     if (count + permitsOf(atMost) <= atMost) return false;
-    if (this.#closeUntil.size >= SPACES_MAX) this.#closeUntil.clear();
-    this.#closeUntil.set(space, performance.now() + CLOSE_MS);
+    if (this.#closeUntil.size >= 10_000) this.#closeUntil.clear();
+    this.#closeUntil.set(space, performance.now() + 5_000);
     return true;
   }
 }

@@ -3,10 +3,6 @@ import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
 import type { RootRefBalance } from '../../core/model.ts';
 
-/** rows of each table that one step reads; it has to skip rows of later revisions */
-const STEP_ROWS_MAX = 1_000;
-const STEP_ROWS_MIN = 256;
-
 export interface BalancePageRequest {
   readonly revision: number | 'current';
   readonly after: Hash | undefined;
@@ -45,10 +41,11 @@ export interface BalanceReads {
 export async function readBalancePage(
   reads: BalanceReads,
   page: BalancePageRequest,
-  stepRowsMax: number = STEP_ROWS_MAX,
+  // A step has to skip rows of later revisions.
+  stepRowsMax: number = 1_000,
 ): Promise<BalancePage | undefined> {
   const items: RootRefBalance[] = [];
-  const rowsMax = Math.min(stepRowsMax, Math.max(STEP_ROWS_MIN, page.limit));
+  const rowsMax = Math.min(stepRowsMax, Math.max(256, page.limit));
   let { revision, after } = page;
   for (;;) {
     const step = await reads.readStep({ revision, after, limit: page.limit }, rowsMax);

@@ -46,9 +46,6 @@ export interface RegistryRows {
   close(): void;
 }
 
-/** Changes are rare and made by people, so two readings are enough nearly always. */
-const READINGS_MAX = 20;
-
 const NOTHING_DONE: readonly unknown[] = ['app-exists', 'app-unknown', 'issuer-taken', 'too-many', false];
 const isDone = (outcome: unknown): boolean => !NOTHING_DONE.includes(outcome);
 
@@ -117,7 +114,8 @@ export class RowsRegistry implements RegistryStore {
   /** Reads again what another process changed meanwhile, so that no App comes with the limits of another version. */
   *#readAll(): RowWork<readonly AppRecord[]> {
     const { Failure } = this.#rows;
-    for (let attempt = 0; attempt < READINGS_MAX; attempt += 1) {
+    // Changes are rare and made by people, so two readings are enough nearly always.
+    for (let attempt = 0; attempt < 20; attempt += 1) {
       const version = (yield* ask(this.#sql.readVersion))[0]?.version;
       if (version === undefined) throw new Failure('the registry has lost its version row: restore it');
       if (this.#known?.version === version) return this.#known.records;

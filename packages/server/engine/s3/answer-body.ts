@@ -14,9 +14,6 @@ interface AnswerBodyOptions {
   readonly onEnd: () => void;
 }
 
-/** A slower body is read in pieces, because each piece shows that the store is still sending. */
-const BYTES_PER_MS_MIN = 512;
-
 export class AnswerBody {
   readonly #options: AnswerBodyOptions;
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
@@ -52,7 +49,8 @@ export class AnswerBody {
     const { response, stallMsMax } = this.#options;
     try {
       if (response.headers.get('content-length') !== String(length)) return undefined;
-      const bytes = await this.#inTime(() => response.bytes(), stallMsMax + length / BYTES_PER_MS_MIN);
+      // A slower body is read in pieces, because each piece shows that the store is still sending.
+      const bytes = await this.#inTime(() => response.bytes(), stallMsMax + length / 512);
       this.#end();
       return bytes.length === length ? bytes : undefined;
     } catch (error) {

@@ -15,8 +15,6 @@ import { explainOpening } from './open-s3-content-store.ts';
 import { S3Client } from './s3-client.ts';
 
 const MD5_ETAG = /^"([0-9a-f]{32})"$/;
-/** The slowest rate of sending that is waited for. */
-const BYTES_PER_MS_MIN = 256;
 
 /** Rejects with EngineRefused or StoreUnavailable; so do the calls. */
 export async function openBucketObjects(address: S3Address): Promise<BucketObjects> {
@@ -91,7 +89,8 @@ class S3BucketObjects implements BucketObjects {
       headers: { 'content-type': NODE_MEDIA_TYPE, 'if-none-match': '*' },
       body,
       doing: 'restoring an object',
-      headMsMax: S3_LIMITS.headMsMax + body.length / BYTES_PER_MS_MIN,
+      // The store may take 256 bytes a millisecond.
+      headMsMax: S3_LIMITS.headMsMax + body.length / 256,
     } as const;
     await this.#client.send(call, async ({ status }) => {
       if (status === 200 || status === 409 || status === 412) return;

@@ -10,10 +10,6 @@ export interface Credentials {
 /** Looks for credentials; rejects if there are none. */
 export type CredentialProvider = () => Promise<Credentials>;
 
-/** New credentials are asked for this long before the old ones expire. */
-const RENEW_BEFORE_MS = 5 * 60_000;
-/** between two renewals that fail, or that follow a refusal by the store */
-const RENEW_INTERVAL_MS = 10_000;
 const PROVIDE_MS_MAX = 15_000;
 
 /** Loads the provider only when it is needed: it is large, and a server without S3 does not need it. */
@@ -42,7 +38,7 @@ export class CredentialSource {
     const current = this.#current;
     const leftMs = leftOf(current, this.#now());
     if (current === undefined || leftMs <= 0) return this.#renew();
-    if (leftMs < RENEW_BEFORE_MS && this.#mayRenew()) {
+    if (leftMs < 5 * 60_000 && this.#mayRenew()) {
       // The old credentials are still valid. If the renewal fails, the next request tries again.
       this.#renew().catch(() => undefined);
     }
@@ -58,7 +54,8 @@ export class CredentialSource {
   }
 
   #mayRenew(): boolean {
-    return this.#now() - this.#renewedAt >= RENEW_INTERVAL_MS;
+    // Renewals that fail, or that follow a refusal by the store, are 10 s apart.
+    return this.#now() - this.#renewedAt >= 10_000;
   }
 
   #renew(): Promise<Credentials> {

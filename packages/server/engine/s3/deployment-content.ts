@@ -14,9 +14,6 @@ import { AttemptFailed } from './failure.ts';
 import { inspectObject } from './object-inspection.ts';
 import type { S3Answer, S3Call } from './s3-client.ts';
 
-/** The slowest rate of sending that is waited for: the time for the body at this rate is added to the time for the head. */
-const BYTES_PER_MS_MIN = 256;
-
 type IntakeParts = Pick<S3ContentStoreParts, 'client' | 'keys' | 'marker' | 'limits'>;
 
 export class S3ContentIntake implements ContentIntake {
@@ -38,7 +35,8 @@ export class S3ContentIntake implements ContentIntake {
       headers: { 'content-type': NODE_MEDIA_TYPE, 'if-none-match': '*' },
       body: sending,
       doing: 'copying content',
-      headMsMax: limits.headMsMax + canonicalSize / BYTES_PER_MS_MIN,
+      // The store may take 256 bytes a millisecond.
+      headMsMax: limits.headMsMax + canonicalSize / 256,
     };
     let etag: string | undefined;
     try {

@@ -6,9 +6,6 @@ import { findStrongEtag } from './etag.ts';
 import { AttemptFailed, RecordContradicted } from './failure.ts';
 import type { S3Answer, S3Client } from './s3-client.ts';
 
-/** A break before this is a failed attempt, and they are counted. */
-const PROGRESS_BYTES_MIN = 64 * 1024;
-
 interface Range {
   readonly start: number;
   /** exclusive */
@@ -65,7 +62,8 @@ export async function gatherRange(
   while (filled < bytes.length) {
     const rest = bytes.subarray(filled);
     const left = { start: start + filled, end };
-    filled += await ask(left, (body) => body.readInto(rest, PROGRESS_BYTES_MIN));
+    // A break before this is a failed attempt, and they are counted.
+    filled += await ask(left, (body) => body.readInto(rest, 64 * 1024));
   }
   return bytes;
 }

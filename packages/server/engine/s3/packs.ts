@@ -20,14 +20,8 @@ import type { S3Answer, S3Call } from './s3-client.ts';
 
 type PackParts = Pick<S3ContentStoreParts, 'client' | 'keys' | 'marker' | 'limits'>;
 
-/** Records with fewer bytes between them are read in one range: to skip those would cost a request. */
-const GAP_BYTES_MAX = 16 * 1024;
-/** of one range with several records */
-const RANGE_BYTES_MAX = 2 * 1024 * 1024;
 /** ranges that are read at the same time for one caller */
 const RANGES_AT_ONCE = 4;
-/** The slowest rate of sending that is waited for: the time for the body at this rate is added to the time for the head. */
-const BYTES_PER_MS_MIN = 256;
 
 /** Records of one object, near each other. */
 interface RecordRange {
@@ -95,7 +89,8 @@ export class S3PackStore implements PackStore {
       method: 'PUT',
       ...{ key, space, doing: 'writing a pack', body: sending },
       headers: { 'content-type': PACK_MEDIA_TYPE, 'if-none-match': '*' },
-      headMsMax: limits.headMsMax + sending.length / BYTES_PER_MS_MIN,
+      // The store may take 256 bytes a millisecond.
+      headMsMax: limits.headMsMax + sending.length / 256,
     };
     const written = await client.send(call, async (answer) => etagOfPut(answer));
     const etag = written ?? (await this.#recognise(space, generation, sending));
@@ -128,8 +123,9 @@ export class S3PackStore implements PackStore {
         last.recorded.key === recorded.key &&
         last.recorded.etag === recorded.etag &&
         start >= last.end &&
-        start - last.end <= GAP_BYTES_MAX &&
-        end - last.start <= RANGE_BYTES_MAX;
+        // Records with fewer bytes between them are read in one range: to skip those would cost a request.
+        start - last.end <= 16 * 1024 &&
+        end - last.start <= 2 * 1024 * 1024;
       if (isNear) {
         last.end = end;
         last.records.push({ record, index });

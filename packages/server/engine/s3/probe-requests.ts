@@ -11,7 +11,6 @@ import type { UploadUrls } from './upload-urls.ts';
 import { parseErrorCode } from './xml-answers.ts';
 
 const PROBE_URL_MS = 60_000;
-const PROBE_BYTES_MAX = 64 * 1024;
 
 export interface ProbeParts {
   readonly client: S3Client;
@@ -91,7 +90,7 @@ export class ProbeRequests {
     return this.#parts.client.send({ method: 'GET', key, doing: 'probing the bucket' }, async (answer) => {
       if (answer.status === 404) return undefined;
       if (answer.status !== 200) throw new AttemptFailed(`a read was answered ${answer.status}`);
-      const length = Math.min(PROBE_BYTES_MAX, Number(answer.headers.get('content-length')));
+      const length = Math.min(64 * 1024, Number(answer.headers.get('content-length')));
       return { bytes: await answer.body.readAll(length), etag: answer.headers.get('etag') };
     });
   }

@@ -10,7 +10,6 @@ import { findStrongEtag } from './etag.ts';
 import { type ProbeParts, ProbeRequests, withoutQuery } from './probe-requests.ts';
 
 const RACERS = 32;
-const RACES_MAX = 3;
 const EVERYONE = 'uri="http://acs.amazonaws.com/groups/global/AllUsers"';
 
 /**
@@ -117,7 +116,7 @@ async function checkWriteOnce(probe: ProbeRequests): Promise<void> {
       throw notWriteOnce(`let ${winners.length} of ${RACERS} writers that raced for one key win`);
     const [winner] = winners;
     if (winner === undefined) {
-      if (race < RACES_MAX) continue;
+      if (race < 3) continue;
       throw notWriteOnce(`let none of ${RACERS} writers that raced for one key win`);
     }
     await checkTaken(probe, key, winner);

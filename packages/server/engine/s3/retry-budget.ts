@@ -3,13 +3,12 @@
  * one. In good times every request may be repeated; in an outage the load grows by a tenth, not by a multiple.
  */
 const TOKENS_MAX = 100;
-const TOKENS_PER_SUCCESS = 0.1;
 
 export class RetryBudget {
   #tokens = TOKENS_MAX;
 
   noteSuccess(): void {
-    this.#tokens = Math.min(TOKENS_MAX, this.#tokens + TOKENS_PER_SUCCESS);
+    this.#tokens = Math.min(TOKENS_MAX, this.#tokens + 0.1);
   }
 
   /** Whether a repetition may be sent. */

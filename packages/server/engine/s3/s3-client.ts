@@ -66,8 +66,6 @@ const CREDENTIAL_CODES: ReadonlySet<string> = new Set([
   'InvalidAccessKeyId',
 ]);
 const SKEW_CODE = 'RequestTimeTooSkewed';
-/** An answer says whole seconds, and was on its way. */
-const SKEW_UNSEEN_MS = 10 * SECOND_MS;
 /** Compression would change the meaning of lengths and ranges. */
 const UNSIGNED_HEADERS = { 'accept-encoding': 'identity' };
 
@@ -126,7 +124,8 @@ export class S3Client {
   /** ms, whole seconds, by which the store was ahead of our clock at its last answer; 0: by no more than an answer can tell */
   get storeAheadMs(): number {
     const ms = this.#ahead?.ms ?? this.#skewMs;
-    return Math.abs(ms) <= SKEW_UNSEEN_MS ? 0 : Math.floor(ms / SECOND_MS) * SECOND_MS;
+    // An answer says whole seconds, and was on its way.
+    return Math.abs(ms) <= 10 * SECOND_MS ? 0 : Math.floor(ms / SECOND_MS) * SECOND_MS;
   }
 
   /** ms since the epoch by the store's clock, as far as it is known */

@@ -5,14 +5,9 @@ import { assertInvariant } from '../../core/invariant.ts';
 import { isBusy } from '../local-failure.ts';
 
 const PAGE_BYTES = 4096;
-const WRITER_CACHE_BYTES = 32 * 1024 * 1024;
 export const READER_CACHE_BYTES = 16 * 1024 * 1024;
-/** ms SQLite itself waits for another process's lock before it returns SQLITE_BUSY; short, because this blocks the process */
-const BUSY_TIMEOUT_MS = 2;
 /** ms to wait for another process's lock while opening */
 const OPEN_BUSY_TIMEOUT_MS = 10_000;
-/** bytes the log file is cut back to after a checkpoint */
-const LOG_BYTES_KEPT = 64 * 1024 * 1024;
 
 /** The database does not hold what was written. The code is the one that SQLite uses for damage. */
 export class DatabaseDamaged extends Error {
@@ -70,10 +65,11 @@ export function openWriter(path: string, pagesMax: number | undefined): Database
     database.run('PRAGMA temp_store = MEMORY');
     database.run('PRAGMA cell_size_check = ON');
     database.run('PRAGMA trusted_schema = OFF');
-    database.run(`PRAGMA cache_size = -${WRITER_CACHE_BYTES / 1024}`);
+    database.run('PRAGMA cache_size = -32768');
     // The writer makes checkpoints between commits: see write-ahead-log.ts.
     database.run('PRAGMA wal_autocheckpoint = 0');
-    database.run(`PRAGMA journal_size_limit = ${LOG_BYTES_KEPT}`);
+    // A checkpoint cuts the log file back to this.
+    database.run(`PRAGMA journal_size_limit = ${64 * 1024 * 1024}`);
     if (pagesMax !== undefined) database.run(`PRAGMA max_page_count = ${pagesMax}`);
     assertPragma(database, 'journal_mode', 'wal');
     assertPragma(database, 'synchronous', 2);
@@ -100,7 +96,8 @@ function waitWhileBusy(work: () => void): void {
 
 /** While serving, group-commit.ts waits for other processes without blocking. */
 export function shortenBusyTimeout(database: Database): void {
-  database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+  // Waiting for another process's lock blocks this process.
+  database.run('PRAGMA busy_timeout = 2');
 }
 
 /**

@@ -10,9 +10,6 @@ import type { Database } from 'bun:sqlite';
 import { letGoOfPages, openReader } from './database.ts';
 import { endReading, finalize, prepareReads, type ReadStatements } from './statements.ts';
 
-/** pages of one turn */
-const TURN_CACHE_BYTES = 1024 * 1024;
-
 export class DiskReads {
   readonly #database: Database;
   readonly #sql: ReadStatements;
@@ -21,7 +18,7 @@ export class DiskReads {
 
   constructor(path: string, isShared: boolean) {
     this.#isShared = isShared;
-    this.#database = openReader(path, isShared ? 0 : TURN_CACHE_BYTES);
+    this.#database = openReader(path, isShared ? 0 : 1024 * 1024);
     this.#sql = prepareReads(this.#database);
   }
 

@@ -7,10 +7,6 @@ import { USAGE_NONE } from '../../core/usage-delta.ts';
 import { isHistorySound } from './ledger-rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
-/** Spaces whose watermark one step looks at */
-const SPACES_PER_STEP = 128;
-/** leases that one move of a watermark passes, except for equal expiries */
-const LEASES_PER_MOVE = 2_000;
 const HISTORY_ROWS_PER_STEP = 1_000;
 
 /** Where the walk over Spaces goes on; only in memory, so a restart begins a new round. */
@@ -28,7 +24,7 @@ interface WatermarkStep {
 /** A round visits every Space that has counted leases once. */
 export function moveWatermarks(scope: WriteScope, walk: WatermarkWalk, now: number): WatermarkStep {
   let broken: CounterBroken | undefined;
-  for (let visited = 0; visited < SPACES_PER_STEP; visited++) {
+  for (let visited = 0; visited < 128; visited++) {
     const row = scope.find(scope.sql.nextSpaceLeased, walk.afterSpace);
     if (row === undefined) {
       walk.afterSpace = 0;
@@ -67,7 +63,7 @@ function moveWatermark(scope: WriteScope, id: number, watermark: number, now: nu
 function findTarget(scope: WriteScope, id: number, watermark: number, now: number): number {
   let target = now;
   for (const collectable of [0, 1]) {
-    const row = scope.find(scope.sql.findLeaseAt, id, collectable, watermark, target, LEASES_PER_MOVE);
+    const row = scope.find(scope.sql.findLeaseAt, id, collectable, watermark, target, 2_000);
     if (row !== undefined) target = row.lease_expires_at as number;
   }
   return target;

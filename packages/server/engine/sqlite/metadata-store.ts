@@ -61,9 +61,6 @@ import {
 } from './writer/row-writer.ts';
 import { ThreadRowWriter } from './writer/thread-row-writer.ts';
 
-/** Larger nodes get a file of their own. */
-const INLINE_BYTES_MAX = 32 * 1024;
-
 const COMMIT_DURATION = FSYNC_DURATION.with({ kind: 'database' });
 
 interface MetadataStoreOptions extends Omit<RowWriterSettings, 'lastCommit'> {
@@ -75,7 +72,8 @@ interface MetadataStoreOptions extends Omit<RowWriterSettings, 'lastCommit'> {
 }
 
 export class SqliteMetadataStore implements MetadataStore {
-  readonly inlineBytesMax = INLINE_BYTES_MAX;
+  // Larger nodes get a file of their own.
+  readonly inlineBytesMax = 32 * 1024;
   readonly #reader: Database;
   readonly #reads: ReadStatements;
   readonly #disk: DiskReads;

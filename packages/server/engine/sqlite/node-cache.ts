@@ -7,9 +7,6 @@ import type { Hash } from '@holdfast/protocol';
 import type { NodeRow, PackPlace } from '../../core/model.ts';
 import { isLeaseChangeOnly } from './row-changes.ts';
 
-const CACHE_BYTES_MAX = 24 * 1024 * 1024;
-/** of a cache that is full */
-const KEPT_SHARE = 7 / 8;
 /** bytes of an entry besides its refs and other buffers; measured, rounded up: 400 of them are the answer kept of the row */
 const ENTRY_BYTES = 1200;
 
@@ -71,7 +68,7 @@ export class NodeCache {
   #bytes = 0;
   #moves = 0;
 
-  constructor(bytesMax = CACHE_BYTES_MAX) {
+  constructor(bytesMax = 24 * 1024 * 1024) {
     this.#bytesMax = bytesMax;
   }
 
@@ -94,7 +91,7 @@ export class NodeCache {
 
   /** Many leave at once: finding the oldest entry costs more, the more have left one by one before. */
   #shrink(): void {
-    const bytes = this.#bytesMax * KEPT_SHARE;
+    const bytes = this.#bytesMax * (7 / 8);
     for (const oldest of this.#entries.keys()) {
       if (this.#bytes <= bytes) break;
       this.delete(oldest);

@@ -10,8 +10,6 @@ import { REGISTRY_FILE } from './registry-store.ts';
 import { ROWS_FILE } from './rows-file.ts';
 import { PROTECTING_TABLES } from './sums/tables.ts';
 
-/** Pages are read once and in order: a larger cache would help nothing. */
-const CACHE_BYTES = 1024 * 1024;
 /** What SQLite says of pages that are damaged, or that the disk does not give. */
 const DAMAGE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR)/;
 const REMEDY = 'check the disk and restore a backup of the folder';
@@ -35,7 +33,8 @@ export function* checkPages(dataDir: string, isRepaired: boolean): Generator<Pag
     const path = join(dataDir, file);
     if (!existsSync(path)) continue;
     try {
-      const database = openReader(path, CACHE_BYTES);
+      // Pages are read once and in order: a larger cache would help nothing.
+      const database = openReader(path, 1024 * 1024);
       try {
         const names = readNames(database);
         for (const table of names.tables) {

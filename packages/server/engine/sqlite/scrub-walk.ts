@@ -3,7 +3,6 @@ import type { ScrubPosition } from '../../core/upkeep-ports.ts';
 
 /** In the first 32 bits of a hash: a 4096th of a Space. If the damage goes on, the steps grow. */
 const FIRST_STEP = 2 ** 20;
-const HASH_STARTS = 2 ** 32;
 
 /** From where on rows are read. */
 export interface Place {
@@ -48,7 +47,7 @@ export class ScrubWalk {
     const step = (hash === '' ? undefined : this.#find(after)?.step) ?? FIRST_STEP;
     const start = Number.parseInt(hash.slice(0, 8).padEnd(8, '0'), 16) + step;
     const to =
-      start < HASH_STARTS ? { space, hash: start.toString(16).padStart(8, '0') } : this.#startAfter(space);
+      start < 2 ** 32 ? { space, hash: start.toString(16).padStart(8, '0') } : this.#startAfter(space);
     this.#skipped = { after, to, step: step * 2 };
   }
 

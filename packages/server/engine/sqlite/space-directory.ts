@@ -6,8 +6,6 @@ import { SpaceMap } from '../../core/space-map.ts';
 import { damagedRow } from './rows.ts';
 import type { SqlRow } from './statements.ts';
 
-const SPACES_REMEMBERED_MAX = 20_000;
-
 /** The sum of what never changes in the row of a Space. */
 export function spaceNameSum(id: number, { appId, spaceId }: Space): number {
   return mixValues([id, appId, spaceId]);
@@ -33,7 +31,7 @@ export class SpaceDirectory extends SpaceMap<number> {
   readonly #lost: LostNames;
 
   constructor(lost: LostNames = NONE_LOST) {
-    super(SPACES_REMEMBERED_MAX);
+    super(20_000);
     this.#lost = lost;
   }
 

@@ -30,9 +30,6 @@ import {
 import { countersFromSql } from './space-counters.ts';
 import { NO_SPACE, type SqlRow, UPLOAD_COLUMNS } from './statements.ts';
 
-/** small: pages are read once */
-const CACHE_BYTES = 4 * 1024 * 1024;
-
 const INSPECTED = `SELECT ${JOINED_NODE_COLUMNS}, contents.generation AS content_generation,
     contents.space AS content_space, contents.canonical_size AS content_canonical_size,
     contents.pack, contents.pack_offset, contents.stored_length, contents.codec,
@@ -82,7 +79,8 @@ export async function inspectSpace<T>(
   now: number,
   work: (snapshot: SpaceSnapshot) => Promise<T>,
 ): Promise<T> {
-  const database = openReader(path, CACHE_BYTES);
+  // The cache is small, because pages are read once.
+  const database = openReader(path, 4 * 1024 * 1024);
   try {
     database.run('BEGIN');
     return await work(new SqliteSpaceSnapshot(database, space, now));

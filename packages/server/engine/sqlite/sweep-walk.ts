@@ -4,9 +4,6 @@ import type { SweepCutoffs } from '../../core/upkeep-ports.ts';
 import { isSpaceSound, spaceOf } from './space-directory.ts';
 import type { ReadStatements } from './statements.ts';
 
-/** index seeks of one kind in one call */
-const SEEKS_PER_KIND_MAX = 1_024;
-
 const KINDS = [
   'nextSpaceWaiting',
   'nextSpaceClaimed',
@@ -57,7 +54,7 @@ export class SweepWalk {
   #collect(kind: Kind, cutoffs: SweepCutoffs, ids: Set<number>, limit: number): void {
     const start = this.#after[kind];
     let hasWrapped = false;
-    for (let seeks = 0; seeks < SEEKS_PER_KIND_MAX && ids.size < limit; seeks++) {
+    for (let seeks = 0; seeks < 1_024 && ids.size < limit; seeks++) {
       const row = this.#sql[kind].get(this.#after[kind]);
       if (row === null) {
         this.#after[kind] = 0;

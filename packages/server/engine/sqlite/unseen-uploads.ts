@@ -4,9 +4,6 @@ import { bytesToHex, hexToBytes } from './rows.ts';
 import { isSpaceSound, spaceOf } from './space-directory.ts';
 import type { ReadStatements, SqlRow } from './statements.ts';
 
-/** Spaces that one page looks at */
-const SPACES_MAX = 1_024;
-
 const KINDS = [
   { next: 'nextSpaceUploading', find: 'findUnseenUploads', key: 'hash' },
   { next: 'nextSpaceUnjudged', find: 'findUnseenPacks', key: 'generation' },
@@ -29,7 +26,7 @@ export function findUnseenUploads(
 ): UnseenPage {
   const items: UnseenUpload[] = [];
   let place = after === undefined ? FIRST : (JSON.parse(after) as Place);
-  for (let spaces = 0; spaces < SPACES_MAX && items.length < limit; spaces += 1) {
+  for (let spaces = 0; spaces < 1_024 && items.length < limit; spaces += 1) {
     const kind = KINDS[place.kind];
     if (kind === undefined) return { items, next: undefined };
     const wanted = limit - items.length;

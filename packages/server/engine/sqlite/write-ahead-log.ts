@@ -4,12 +4,8 @@
  */
 import type { Database } from 'bun:sqlite';
 
-/** pages in the log from which on it is copied back, so that the next commits begin it anew */
-const CHECKPOINT_PAGES = 4000;
 /** pages; a shorter log takes little room, and the next look of the background work is soon enough for it */
 const EMPTIED_SOON_PAGES = 64;
-/** Writers wait while `emptyNow` empties the log. It then does nothing for this many times as long as that took. */
-const EMPTY_NOW_REST_FACTOR = 4;
 
 interface Checkpoint {
   /** a reader or another process was in the way */
@@ -41,7 +37,8 @@ export class WriteAheadLog {
   copyBackWhenLong(): void {
     if (this.#writer.inTransaction) return;
     const { log, checkpointed } = this.#checkpoint('NOOP');
-    if (log >= CHECKPOINT_PAGES && checkpointed < log) this.#checkpoint('PASSIVE');
+    // The next commits begin the log anew.
+    if (log >= 4000 && checkpointed < log) this.#checkpoint('PASSIVE');
   }
 
   #checkpoint(mode: 'NOOP' | 'PASSIVE' | 'TRUNCATE'): Checkpoint {
@@ -57,7 +54,8 @@ export class WriteAheadLog {
     if (this.#checkpoint('NOOP').log < EMPTIED_SOON_PAGES) return;
     if (this.#checkpoint('TRUNCATE').busy === 0) this.#emptied = this.#readChanges();
     const endedAt = readClock();
-    this.#restsUntil = endedAt + (endedAt - startedAt) * EMPTY_NOW_REST_FACTOR;
+    // Writers waited meanwhile, so it rests four times as long.
+    this.#restsUntil = endedAt + (endedAt - startedAt) * 4;
   }
 
   /**

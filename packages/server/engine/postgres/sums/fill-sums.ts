@@ -33,8 +33,6 @@ async function fillRow(pool: PostgresPool, table: SummedTable, row: StoredRow): 
 /** The value once all rows have their sums; until then it says where the walk over them is: a table and a key. */
 const FILLED_NOTE = 'sums-filled';
 const FILLED = 'all';
-/** looked at in one step */
-const ROWS_PER_STEP = 10_000;
 
 interface Place {
   readonly table: number;
@@ -63,7 +61,7 @@ export class SumFill {
         await this.#note('end');
         break;
       }
-      const look = { after, condition: lackOf(table), rows: ROWS_PER_STEP };
+      const look = { after, condition: lackOf(table), rows: 10_000 };
       const { lacking, next } = await readLacking(this.#pool, table, look);
       let isWhole = true;
       for (const row of lacking) isWhole = (await fillRow(this.#pool, table, row)) && isWhole;

@@ -15,8 +15,6 @@ import type { PostgresLimits } from './limits.ts';
 import { assertOwnSessions } from './own-sessions.ts';
 import type { SqlResult, SqlValue } from './sql-values.ts';
 
-/** Between looks for silent and aged connections */
-const WATCH_MS_MAX = 500;
 /** ms between looks whether a pooler in transaction mode is still in between */
 const POOLED_LOOK_MS = 5_000;
 
@@ -63,7 +61,7 @@ export class PostgresPool {
       waitMsMax: limits.admissionMs,
       inVain: () => this.#exhausted(),
     });
-    this.#watch = setInterval(() => this.#look(), Math.min(WATCH_MS_MAX, limits.silenceMs));
+    this.#watch = setInterval(() => this.#look(), Math.min(500, limits.silenceMs));
     this.#watch.unref();
     this.#stopCounting = METRICS.readBefore(countAll);
     POOLS.add(this);

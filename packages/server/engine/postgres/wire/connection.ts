@@ -53,9 +53,6 @@ const STALE: Readonly<Record<string, string>> = {
 /** The server's state when it is ready and in no transaction. */
 const IDLE = 'I'.charCodeAt(0);
 
-/** ms the server has to close the connection after we said that we end */
-const END_MS_MAX = 1_000;
-
 let connectionsOpened = 0;
 
 export class PostgresConnection {
@@ -240,7 +237,8 @@ export class PostgresConnection {
     const socket = this.#socket;
     if (this.#lost !== undefined || socket === undefined) return;
     this.#lost = Object.assign(new Error('the connection has ended'), { code: 'CONNECTION_ENDED' });
-    const timer = setTimeout(() => socket.destroy(), END_MS_MAX);
+    // The server has a second to close the connection.
+    const timer = setTimeout(() => socket.destroy(), 1_000);
     const ended = new Promise<void>((resolve) => socket.once('close', () => resolve()));
     socket.end(this.#writer.terminate().take());
     await ended;

@@ -4,8 +4,6 @@ import { connectTimedOut, SWITCHED } from '../failure.ts';
 import { PostgresConnection } from './connection.ts';
 import type { PostgresLimits } from './limits.ts';
 
-/** A pooler that hands its sessions out in turn, or at random, shows within a few looks. */
-const LOOKS = 12;
 /** Tells these sessions from those of servers. */
 const LOOKER = 'holdfast-check';
 /** A pooler in statement mode refuses a transaction as a violation of the protocol. */
@@ -30,7 +28,8 @@ export async function assertOwnSessions(address: PostgresAddress, limits: Postgr
   try {
     const first = await open(address.hosts);
     const session = await sessionOf(first);
-    for (let looks = 1; looks < LOOKS; looks += 1) assertSame(session, await sessionOf(first));
+    // A pooler that hands its sessions out in turn, or at random, shows within a few looks.
+    for (let looks = 1; looks < 12; looks += 1) assertSame(session, await sessionOf(first));
     const second = await open([first.host]);
     await beginOn(second);
     try {

@@ -9,9 +9,6 @@ export interface Prepared {
   columns: readonly Column[];
 }
 
-/** PostgreSQL tells names apart by their first 63 bytes. */
-const DIGEST_DIGITS = 40;
-
 export class PreparedStatements {
   readonly #byText = new Map<string, Prepared>();
 
@@ -33,5 +30,6 @@ export class PreparedStatements {
 
 /** By its text, so that a session which another process has used never runs another statement of the same name. */
 function nameOf(text: string): string {
-  return `h${createHash('sha256').update(text).digest('hex').slice(0, DIGEST_DIGITS)}`;
+  // PostgreSQL tells names apart by their first 63 bytes.
+  return `h${createHash('sha256').update(text).digest('hex').slice(0, 40)}`;
 }

@@ -3,8 +3,6 @@ import type { SqlValue } from './sql-values.ts';
 
 const PROTOCOL_VERSION = 196_608;
 const SSL_REQUEST_CODE = 80_877_103;
-/** More than a row of ours can have; a greater length is not a valid message. */
-const MESSAGE_BYTES_MAX = 256 * 1024 * 1024;
 const HEAD_BYTES = 5;
 
 /** Gathers messages that are sent together. */
@@ -193,7 +191,8 @@ export class MessageReader {
     this.#needed = HEAD_BYTES;
     while (bytes.length - at >= HEAD_BYTES) {
       const length = bytes.readInt32BE(at + 1);
-      if (length < 4 || length > MESSAGE_BYTES_MAX) throw new Error('not a message of PostgreSQL');
+      // More than a row of ours can have; a greater length is not a valid message.
+      if (length < 4 || length > 256 * 1024 * 1024) throw new Error('not a message of PostgreSQL');
       if (bytes.length - at < length + 1) {
         this.#needed = length + 1;
         break;

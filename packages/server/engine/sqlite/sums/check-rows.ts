@@ -11,8 +11,6 @@ import type { SqlRow } from '../statements.ts';
 import { type DamagedRow, damagedOf, pagesOfTable, type StoredRow, toSqlRow } from './damaged-rows.ts';
 import { PROTECTING_TABLES, SUMMED_TABLES, type SummedTable } from './tables.ts';
 
-const CACHE_BYTES = 1024 * 1024;
-
 /** `path`: the database file */
 export async function checkRows(path: string, look: RowLook): Promise<readonly RowDamage[]> {
   const database = openRows(path);
@@ -31,7 +29,7 @@ export async function checkRows(path: string, look: RowLook): Promise<readonly R
 
 function openRows(path: string): Database {
   try {
-    return openReader(path, CACHE_BYTES);
+    return openReader(path, 1024 * 1024);
   } catch (error) {
     throw storageError(error, 'opening the rows');
   }

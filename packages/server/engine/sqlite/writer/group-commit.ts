@@ -15,14 +15,6 @@ import { SpaceLedger } from '../space-ledger.ts';
 import type { Statements } from '../statements.ts';
 import { type Batch, WriteScope } from '../write-scope.ts';
 
-const BATCH_BODIES_MAX = 512;
-const BATCH_MS_MAX = 20;
-/** Batches with savepoints after a body has spoiled one: what fails again and again makes few batches run twice. */
-const GUARDED_BATCHES = 64;
-/** ms between tries while another process holds the write lock */
-const BUSY_RETRY_MS = 1;
-const BUSY_MS_MAX = 5_000;
-
 type Body = (scope: WriteScope) => unknown;
 
 interface Job {
@@ -160,14 +152,15 @@ export class GroupCommit {
    */
   #leaveOut({ job, value }: Outcome, others: readonly Outcome[]): void {
     if (this.#options.database.inTransaction) this.#rollback();
-    this.#guarded = GUARDED_BATCHES;
+    // What fails again and again makes few batches run twice.
+    this.#guarded = 64;
     this.#queue.unshift(...others.map((other) => other.job));
     job.reject(value);
   }
 
   /** Takes the write lock; waits without blocking while another process holds it. */
   async #begin(): Promise<unknown> {
-    const giveUpAt = performance.now() + (this.#options.busyMsMax ?? BUSY_MS_MAX);
+    const giveUpAt = performance.now() + (this.#options.busyMsMax ?? 5_000);
     for (;;) {
       try {
         this.#options.sql.begin.run();
@@ -180,16 +173,17 @@ export class GroupCommit {
           });
         }
       }
-      await new Promise((resolve) => setTimeout(resolve, BUSY_RETRY_MS));
+      // Another process holds the write lock.
+      await new Promise((resolve) => setTimeout(resolve, 1));
     }
   }
 
   async #runBodies(batch: Batch): Promise<Outcome[]> {
     const outcomes: Outcome[] = [];
-    const stopAt = performance.now() + (this.#options.batchMsMax ?? BATCH_MS_MAX);
+    const stopAt = performance.now() + (this.#options.batchMsMax ?? 20);
     const watch = new ForeignAwaitWatch();
     // Bodies that arrive while earlier ones run still belong to this turn: the loop reads the live queue.
-    const bodiesMax = this.#alone > 0 ? 1 : BATCH_BODIES_MAX;
+    const bodiesMax = this.#alone > 0 ? 1 : 512;
     this.#alone = Math.max(0, this.#alone - 1);
     for (let index = 0; index < this.#queue.length && index < bodiesMax; index++) {
       const job = this.#queue[index] as Job;

@@ -8,16 +8,10 @@ import { exhausted } from '../../../shares/exhausted.ts';
 import { FairQueue } from '../../../shares/fair-queue.ts';
 import type { Order } from './writer-messages.ts';
 
-/** Cost, about rows, that the thread works on at once: as much as the largest commit of root refs, and a little more. */
-const WORK_COST_MAX = 1_100;
-/** Cost that waits. Beyond it the share that has most waiting loses its oldest order. */
-const WAITING_COST_MAX = 100_000;
 /** ms that the oldest order may wait in the share that has most waiting, while others wait too, and while none does */
 const WAIT_MS_MAX = 5_000;
 const WAIT_ALONE_MS_MAX = 30_000;
 const RESOURCE = 'transactions';
-/** Bytes of content in a row cost as much as a small row. */
-const BYTES_PER_COST = 4_096;
 
 /** Orders of the store itself, such as its background work. */
 const OWN: Space = { appId: '', spaceId: '' };
@@ -42,7 +36,7 @@ export class OrderQueue {
   push(order: Order, space: Space | undefined, cost: number, refuse: (error: Error) => void): void {
     const { appId, spaceId } = space ?? OWN;
     this.#queue.push(appId, spaceId, cost, { order, cost, since: performance.now(), refuse });
-    while (this.#queue.cost > WAITING_COST_MAX && this.#queue.length > 1) this.#refuseOldest('full');
+    while (this.#queue.cost > 100_000 && this.#queue.length > 1) this.#refuseOldest('full');
   }
 
   /** Takes the orders that come next, while the thread works on `workingCost`, and calls `taken` with each order's cost. */
@@ -51,7 +45,8 @@ export class OrderQueue {
     const now = performance.now();
     let cost = workingCost;
     for (let next = this.#queue.peek(); next !== undefined; next = this.#queue.peek()) {
-      if (cost > 0 && cost + next.cost > WORK_COST_MAX) break;
+      // The largest commit of root refs costs a little less.
+      if (cost > 0 && cost + next.cost > 1_100) break;
       cost += next.cost;
       const { order, since } = next.item;
       this.#queue.shift();
@@ -83,9 +78,6 @@ export class OrderQueue {
 
 type CostOf = (input: never) => number;
 
-/** A node that a pack brings is a row, a content row, and a count of its parent's. */
-const ROWS_PER_RECORD = 3;
-
 /** About how many rows a transaction reads or writes, where its input says that they are many. */
 const ROWS: Readonly<Record<string, CostOf>> = {
   commitRootRefs: ({ hashes }: { hashes: readonly unknown[] }) => hashes.length,
@@ -96,10 +88,12 @@ const ROWS: Readonly<Record<string, CostOf>> = {
   leaseRows: ({ hashes }: { hashes: readonly unknown[] }) => hashes.length,
   beginPack: ({ records, quotas }: { records: readonly unknown[]; quotas: unknown }) =>
     quotas === undefined ? 0 : records.length,
-  publishGroup: ({ records }: { records: readonly unknown[] }) => records.length * ROWS_PER_RECORD,
+  // A node that a pack brings is a row, a content row, and a count of its parent's.
+  publishGroup: ({ records }: { records: readonly unknown[] }) => records.length * 3,
   moveLive: ({ moves }: { moves: readonly unknown[] }) => moves.length,
   finishUpload: ({ inlineBytes }: { inlineBytes?: Uint8Array | undefined }) =>
-    (inlineBytes?.length ?? 0) / BYTES_PER_COST,
+    // 4 KiB of content in a row cost as much as a small row.
+    (inlineBytes?.length ?? 0) / 4_096,
 };
 
 /** `name`: of core's named transactions. */

@@ -28,7 +28,6 @@ const NAMES = new Map<unknown, string>(Object.entries(TRANSACTIONS).map(([name, 
 
 /** So that more orders can join, the next message waits for this share of the last commit's time, and a bounded number of ms. */
 const REST_SHARE = 0.1;
-const REST_MS_MAX = 3;
 /** the shortest time of a timer */
 const TIMER_MS = 1;
 
@@ -206,7 +205,7 @@ export class ThreadRowWriter implements RowWriter {
     const isCrowd = answers > 1 || this.#orders.length > 0;
     this.#expected = answers + this.#orders.length;
     this.#workMs = now - this.#sentAt;
-    this.#restUntil = isCrowd ? now + Math.min(this.#workMs * REST_SHARE, REST_MS_MAX) : 0;
+    this.#restUntil = isCrowd ? now + Math.min(this.#workMs * REST_SHARE, 3) : 0;
     if (this.#waiting.size === 0) this.#idle?.();
     else this.#sendSoon();
   }
