@@ -34,7 +34,6 @@ export interface BucketBackupRequest {
 }
 
 const FETCHES_IN_FLIGHT = 8;
-const LOST_AND_FOUND = 'lost+found';
 const LIST_FILE = /^\d+\.bucket$/;
 
 export interface BucketBackupWatch {
@@ -88,7 +87,7 @@ function assertOwn(target: BucketFolder, storeId: string): BucketManifest | unde
     throw new ServeError(`${root} holds the backup of another deployment's bucket: choose another folder`);
   }
   if (former !== undefined) return former;
-  const names = folder.list().filter((name) => ![LOCK_NAME, LOST_AND_FOUND, ...FOLDER_MARKS].includes(name));
+  const names = folder.list().filter((name) => ![LOCK_NAME, 'lost+found', ...FOLDER_MARKS].includes(name));
   // An interrupted first backup has made this, and its files are told by their digests.
   if (names.length === 0 || names.includes(INCOMING)) return undefined;
   throw new ServeError(`${root} is not empty and holds no backup of a bucket: give an empty folder`);

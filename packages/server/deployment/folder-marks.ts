@@ -17,7 +17,6 @@ import { isOwnName } from './folder-modes.ts';
 
 /** What each says of the folder in the syntax that both files share: nothing in it counts. */
 export const FOLDER_MARKS: readonly string[] = ['.holdfastignore', '.gitignore'];
-const NOTHING = '*\n';
 
 /** Unless it holds things of others too, whose ignored files are not ours to choose. */
 export function markDataFolder(dataDir: string): void {
@@ -42,7 +41,7 @@ export function markFolder(folder: string): void {
 function writeMark(folder: string, path: string): void {
   const file = openSync(path, 'wx', PRIVATE_FILE_MODE);
   try {
-    writeSync(file, NOTHING);
+    writeSync(file, '*\n');
     fsyncSync(file);
   } finally {
     closeSync(file);

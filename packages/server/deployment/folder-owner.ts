@@ -13,7 +13,6 @@ import { parseSwitch } from './parse-switch.ts';
 /** The permission of this process and of those that it starts; the flag of the command line sets it. */
 const VARIABLE = 'HOLDFAST_ALLOW_FOREIGN_OWNER';
 const ROOT = 0;
-const USERS_FILE = '/etc/passwd';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -73,7 +72,7 @@ function nameUser(uid: number): string {
 /** Undefined: the users of this machine are elsewhere, or it has none of this number. */
 function findUserName(uid: number): string | undefined {
   try {
-    const lines = readFileSync(USERS_FILE, 'utf8').split('\n');
+    const lines = readFileSync('/etc/passwd', 'utf8').split('\n');
     const name = lines.map((line) => line.split(':')).find((fields) => fields[2] === String(uid))?.[0];
     // A terminal shows the name.
     return name !== undefined && /^[\w.-]+$/.test(name) ? name : undefined;

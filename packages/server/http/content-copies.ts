@@ -47,7 +47,6 @@ const IDLE_MS_MAX = 5_000;
 const IDLE_IN_SPARE_MS_MAX = 1_000;
 /** the runtime opens a copy in the turn in which the answer is handed over; until then it stays */
 const OPENABLE_MS_MIN = 250;
-const MEMORY_FOLDER = '/dev/shm';
 
 class CallerGone extends Error {
   override readonly name = 'CallerGone';
@@ -77,7 +76,7 @@ export class ContentCopies {
     folder: string,
     {
       bytesMax = COPIED_BYTES_MAX,
-      memoryFolder = MEMORY_FOLDER,
+      memoryFolder = '/dev/shm',
       processes = 1,
       keptFreeBytes = (): number => 0,
     } = {},

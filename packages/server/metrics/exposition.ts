@@ -9,9 +9,6 @@ const CONTENT_TYPES: Readonly<Record<ExpositionFormat, string>> = {
   openmetrics: 'application/openmetrics-text; version=1.0.0; charset=utf-8',
 };
 
-const OPENMETRICS_TYPE = 'application/openmetrics-text';
-const PLAIN_TYPES: ReadonlySet<string> = new Set(['text/plain', 'text/*', '*/*']);
-
 /** The answer to a scrape; `accept`: its header. */
 export function renderScrape(
   accept: string | null,
@@ -30,8 +27,8 @@ function chooseFormat(accept: string | null): ExpositionFormat {
     const [type = '', ...parameters] = range.split(';').map((part) => part.trim());
     const quality = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2);
     const weight = quality === undefined ? 1 : Number(quality) || 0;
-    if (type === OPENMETRICS_TYPE) openMetrics = Math.max(openMetrics, weight);
-    else if (PLAIN_TYPES.has(type)) plain = Math.max(plain, weight);
+    if (type === 'application/openmetrics-text') openMetrics = Math.max(openMetrics, weight);
+    else if (['text/plain', 'text/*', '*/*'].includes(type)) plain = Math.max(plain, weight);
   }
   return openMetrics > 0 && openMetrics >= plain ? 'openmetrics' : 'text';
 }

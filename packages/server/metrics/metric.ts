@@ -76,7 +76,6 @@ interface Readable {
 
 export type Labels<Name extends string> = Readonly<Record<Name, string>>;
 
-const OVERFLOW_VALUE = 'other';
 const SEPARATOR = '\u0000';
 
 /** One metric with labels. `with` finds the child of some label values, and makes it: keep the child where it is used often. */
@@ -111,7 +110,7 @@ export class Family<Child extends Readable, Name extends string> {
   }
 
   #overflow(): Child {
-    const values = this.#names.map(() => OVERFLOW_VALUE);
+    const values = this.#names.map(() => 'other');
     const key = values.join(SEPARATOR);
     return this.#children.get(key)?.child ?? this.#add(key, values);
   }

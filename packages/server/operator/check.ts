@@ -6,7 +6,6 @@ import { operation } from './operation.ts';
 import { COUNT, listOf, orNull, record, TEXT } from './schemas.ts';
 
 const PERCENT_MAX = 100;
-const ALL = 'all';
 
 const SHARE_TEXT = /^(?:all|[0-9]{1,3}%)$/;
 
@@ -25,7 +24,7 @@ const SHARE: Field<string> = {
   },
 };
 
-const percentOf = (share: string): number => (share === ALL ? PERCENT_MAX : parseInt(share, 10));
+const percentOf = (share: string): number => (share === 'all' ? PERCENT_MAX : parseInt(share, 10));
 
 export const check = operation({
   method: 'POST',

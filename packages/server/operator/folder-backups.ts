@@ -19,8 +19,6 @@ export interface RunningBackup {
   readonly progress: string;
 }
 
-const PREFIX = /^holdfast: /;
-
 export class FolderBackups {
   readonly #program: readonly string[];
   readonly dataDir: string;
@@ -66,7 +64,7 @@ export class FolderBackups {
       ]);
       if (code === 0) return JSON.parse(answer) as BackupOutcome;
       if (this.#isStopped) throw drains();
-      throw new OperatorError('CONFLICT', said.replace(PREFIX, '') || `the backup ended with ${code}`);
+      throw new OperatorError('CONFLICT', said.replace(/^holdfast: /, '') || `the backup ended with ${code}`);
     } finally {
       this.#running = undefined;
       this.#child = undefined;

@@ -22,15 +22,13 @@ interface Guesser {
   lastAt: number;
 }
 
-const REAL_WORLD: ThrottleWorld = { now: () => performance.now(), sleep: (ms) => Bun.sleep(ms) };
-
 export class GuessThrottle {
   readonly #world: ThrottleWorld;
   /** the one that guessed last comes last */
   readonly #guessers = new Map<string, Guesser>();
   #waiting = 0;
 
-  constructor(world: ThrottleWorld = REAL_WORLD) {
+  constructor(world: ThrottleWorld = { now: () => performance.now(), sleep: (ms) => Bun.sleep(ms) }) {
     this.#world = world;
   }
 

@@ -28,8 +28,6 @@ export interface OperatorHandlerParts {
 
 type Sender = Omit<RequestCaller, 'operator'>;
 
-const METRICS_PATH = '/metrics';
-
 /** No answer may be framed, sniffed, or used by a page of another origin. The console's pages replace the policy by their own. */
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy':
@@ -78,7 +76,7 @@ async function answer(parts: OperatorHandlerParts, request: Request, caller: Sen
     const mayKnow = isLoopback || mayRead(await findIdentity(gatekeepers, request));
     return readyAnswer(live.checks, url, mayKnow);
   }
-  const isScrape = isRead && url.pathname === METRICS_PATH;
+  const isScrape = isRead && url.pathname === '/metrics';
   if (isScrape && isLoopback) return scrapeAnswer(parts, request);
   const page = isRead ? await findConsoleAnswer(parts.consoleReach, request, url) : undefined;
   if (page !== undefined) return page;

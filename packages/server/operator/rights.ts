@@ -20,11 +20,9 @@ export interface RequestCaller {
   readonly requestId: string;
 }
 
-const FOLDER_OWNER: Operator = { name: 'owner', rights: ['all'] };
-
 /** The owner of a data folder, through the channel in it. */
 export function makeOwnerCaller(): RequestCaller {
-  return { operator: FOLDER_OWNER, peer: undefined, requestId: crypto.randomUUID() };
+  return { operator: { name: 'owner', rights: ['all'] }, peer: undefined, requestId: crypto.randomUUID() };
 }
 
 /** `needed`: of the operation; a GET may also be called by who may read. */

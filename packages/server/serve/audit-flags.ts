@@ -9,8 +9,6 @@ export interface AuditFlags {
   readonly auditRequired?: boolean | undefined;
 }
 
-const STDOUT = '-';
-
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** `undefined`: there is no audit log. Throws ConfigError. */
@@ -24,6 +22,6 @@ export function parseAudit(flags: AuditFlags, env: Environment): AuditOptions | 
     throw new ConfigError(`${name} needs an audit log: give --audit-log FILE, or - for stdout`);
   }
   if (path === '') throw new ConfigError('--audit-log is empty: give a file, or - for stdout');
-  const target = path === STDOUT ? ({ kind: 'stdout' } as const) : ({ kind: 'file', path } as const);
+  const target = path === '-' ? ({ kind: 'stdout' } as const) : ({ kind: 'file', path } as const);
   return { target, withReads, isRequired };
 }

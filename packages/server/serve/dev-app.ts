@@ -13,11 +13,9 @@ import { CODE_LIFE_MINUTES, type SpaceAccess } from '../operator/sign-in.ts';
 
 const APP_ID = 'demo';
 const SPACE_ID = 'home';
-const REF_DOMAIN = 'demo';
 const ISSUER = 'https://holdfast-dev.invalid';
 const AUDIENCE = 'holdfast';
 const ALGORITHM = 'ES256';
-const KEY_NAME = 'dev-key.jwk';
 
 export interface DevApp {
   /**
@@ -116,7 +114,7 @@ async function mintToken(key: JWK): Promise<string> {
     exp: issuedAt + 24 * 60 * 60,
     spaceId: SPACE_ID,
     permissions: [...AUTHORITIES],
-    refDomain: REF_DOMAIN,
+    refDomain: 'demo',
   };
   return new SignJWT(claims)
     .setProtectedHeader({
@@ -128,7 +126,7 @@ async function mintToken(key: JWK): Promise<string> {
 }
 
 async function openKey(dataDir: string): Promise<JWK> {
-  const path = join(dataDir, KEY_NAME);
+  const path = join(dataDir, 'dev-key.jwk');
   let text: string;
   try {
     text = Buffer.from((await findKey(path)) ?? (await createKey(path))).toString();

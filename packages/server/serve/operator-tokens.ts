@@ -11,7 +11,6 @@ import { type LoadedTokens, loadTokens } from '../operator/operator-tokens.ts';
 import { digestOf, LONE_NAME } from '../operator/token-lines.ts';
 import type { ServeConfig } from './config.ts';
 
-const TOKEN_NAME = 'operator-token';
 const FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT']);
 
 /** `undefined`: no file was given. Rejects with ConfigError. */
@@ -22,7 +21,7 @@ export async function loadGivenTokens({ operators }: ServeConfig): Promise<Loade
 /** A new token in the data folder, which the caller holds if rows lie in it. Rejects with ServeError. */
 export async function makeToken({ dataDir }: ServeConfig, log: Log): Promise<LoadedTokens> {
   const token = randomBytes(32).toString('hex');
-  const path = join(dataDir, TOKEN_NAME);
+  const path = join(dataDir, 'operator-token');
   try {
     makeDataFolder(dataDir);
     markDataFolder(dataDir);

@@ -70,10 +70,8 @@ export async function openServer(options: OpenServerOptions): Promise<OpenServer
   }
 }
 
-const REAL_CLOCK: Clock = { now: () => Date.now() };
-
 async function openParts(
-  { config, log, onFatal, worker, clock = REAL_CLOCK }: OpenServerOptions,
+  { config, log, onFatal, worker, clock = { now: () => Date.now() } }: OpenServerOptions,
   deployment: ServedDeployment,
   opened: Opened,
 ): Promise<OpenServer> {

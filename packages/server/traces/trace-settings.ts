@@ -18,7 +18,6 @@ export interface TraceSettings {
 const COMPRESSIONS = ['none', 'gzip'] as const;
 type Compression = (typeof COMPRESSIONS)[number];
 
-const SERVICE_NAME_DEFAULT = 'holdfast';
 const DURATION_MS_MAX = 600_000;
 
 /** Throws ConfigError, which never shows a value that may hold a secret. */
@@ -31,7 +30,7 @@ export function parseTraceSettings(env: Environment): TraceSettings {
     headers: parsePairs('OTEL_EXPORTER_OTLP_HEADERS', own('HEADERS')),
     resource: {
       ...resource,
-      'service.name': env.OTEL_SERVICE_NAME || resource['service.name'] || SERVICE_NAME_DEFAULT,
+      'service.name': env.OTEL_SERVICE_NAME || resource['service.name'] || 'holdfast',
     },
     sampler: parseSampler(env),
     batchMs: parseMs('OTEL_BSP_SCHEDULE_DELAY', env.OTEL_BSP_SCHEDULE_DELAY, 5000),

@@ -16,7 +16,6 @@ import { LocalReceivingRegistry } from './receiving-registry.ts';
 import { removeReceivingRegistry, SharedReceivingRegistry } from './shared-receiving-registry.ts';
 
 export const CONTENT_FOLDER = 'content';
-const RECEIVING_FILE = 'live.db';
 
 interface DiskContentStoreConfig {
   /** the folder exists, and the caller holds it */
@@ -44,7 +43,7 @@ export async function openDiskContentStore(
   const { dataDir, identity, rows, workers, isAlone, onFatal, files = diskFiles } = config;
   const { assertSound = () => undefined } = config;
   const layout = new ObjectLayout(join(dataDir, CONTENT_FOLDER));
-  const receiving = join(dataDir, RECEIVING_FILE);
+  const receiving = join(dataDir, 'live.db');
   if (isAlone) removeReceivingRegistry(receiving);
   await claimFolder(files, layout, identity);
   const content = new DiskContentStore({

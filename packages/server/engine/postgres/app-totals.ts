@@ -13,7 +13,6 @@ import type { SqlRow, SqlValue } from './wire/sql-values.ts';
 
 /** Spaces of one statement */
 const SPACES_AT_ONCE = 1_000;
-const BEFORE_ALL_SPACES = '00000000-0000-0000-0000-000000000000';
 const CHANGES_AT_ONCE = 5_000;
 /** `BEGIN` of a snapshot that may write */
 const BEGIN = 'BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL enable_seqscan = off';
@@ -111,7 +110,7 @@ async function inSnapshot<T>(
 /** In pages, because no statement sums a large App in its time. */
 async function sumSpaces(connection: PostgresConnection, appId: string, spacesAtOnce: number) {
   let sums: Record<string, number> = {};
-  for (let after: string | null = BEFORE_ALL_SPACES; after !== null; ) {
+  for (let after: string | null = '00000000-0000-0000-0000-000000000000'; after !== null; ) {
     const { rows } = await connection.query(SQL.sumCounters, [appId, after, spacesAtOnce]);
     const { last, ...page } = rows[0] as Record<string, number> & { last: string | null };
     sums = Object.fromEntries(Object.entries(page).map(([name, sum]) => [name, (sums[name] ?? 0) + sum]));

@@ -9,7 +9,6 @@ import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 
-const BEFORE_ALL = '\\x';
 const DOING = 'reading root refs';
 
 /** `firstRevision`: of a domain without a commit. `share`: whose share of the connections is used. */
@@ -144,4 +143,4 @@ function passedThen({ space, domain, revision }: At, rows: readonly SqlRow[]): P
     });
 }
 
-const startOf = (after: Hash | undefined): string => (after === undefined ? BEFORE_ALL : hexToBytea(after));
+const startOf = (after: Hash | undefined): string => (after === undefined ? '\\x' : hexToBytea(after));

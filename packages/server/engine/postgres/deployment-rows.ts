@@ -56,7 +56,6 @@ import {
 
 type Write = readonly [statement: DeploymentStatement, parameters: readonly SqlValue[]];
 
-const BEFORE_ALL_SPACES = '00000000-0000-0000-0000-000000000000';
 const COUNTER_SLOT = 0;
 const DOING = 'copying';
 
@@ -103,7 +102,7 @@ export class PostgresDeploymentRows implements DeploymentWriter {
   }
 
   async listSpaces(after: string | undefined, limit: number): Promise<readonly ListedSpace[]> {
-    const rows = await this.#find('listSpaces', [after ?? BEFORE_ALL_SPACES, limit]);
+    const rows = await this.#find('listSpaces', [after ?? '00000000-0000-0000-0000-000000000000', limit]);
     return rows.map((row) => {
       const space = { appId: row.app_id as string, spaceId: row.space_id as string };
       if (spaceKeyOf(space) !== (row.space as string).replaceAll('-', ''))

@@ -66,7 +66,6 @@ const SLOTS = 16;
 const KEYS_PER_STATEMENT = 1_000;
 /** nodes of one statement: each may have 8 KiB of refs, and an answer is in memory whole */
 const NODES_PER_STATEMENT = 1_024;
-const READING = 'reading';
 
 type FoundNode = { readonly node: NodeRow; readonly content: ContentRow | undefined };
 
@@ -339,7 +338,7 @@ export class PostgresMetadataStore implements MetadataStore {
   }
 
   async #read(statement: string, parameters: readonly SqlValue[], space?: Space): Promise<readonly SqlRow[]> {
-    return (await this.#pool.read(READING, statement, parameters, space)).rows;
+    return (await this.#pool.read('reading', statement, parameters, space)).rows;
   }
 
   #slotOf(connection: PostgresConnection): number {

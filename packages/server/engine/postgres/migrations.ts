@@ -66,7 +66,6 @@ const CREATE_TABLE = `CREATE TABLE IF NOT EXISTS holdfast_schema (
   id smallint PRIMARY KEY CHECK (id = 1), version integer NOT NULL, min_compatible_version integer NOT NULL DEFAULT 0,
   step integer NOT NULL DEFAULT 0, place text
 )`;
-const CREATE_ROW = 'INSERT INTO holdfast_schema (id, version) VALUES (1, 0) ON CONFLICT DO NOTHING';
 const HAS_COLUMNS = `SELECT 1 AS one FROM pg_attribute
   WHERE attrelid = 'holdfast_schema'::regclass AND attname = 'place'`;
 /** Tables of builds that did not record these lack the columns. */
@@ -177,7 +176,7 @@ async function makeVersionRow(connection: PostgresConnection): Promise<void> {
   await connection.script(CREATE_TABLE);
   const { rows } = await connection.script(HAS_COLUMNS);
   if (rows.length === 0) await connection.script(ADD_COLUMNS);
-  await connection.script(CREATE_ROW);
+  await connection.script('INSERT INTO holdfast_schema (id, version) VALUES (1, 0) ON CONFLICT DO NOTHING');
 }
 
 async function findVersion(connection: PostgresConnection): Promise<SchemaVersion | undefined> {

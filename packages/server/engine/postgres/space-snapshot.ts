@@ -29,7 +29,6 @@ const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
   SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off`;
 const COMMITS_AT_ONCE = 10_000;
 const SAVEPOINT = 'SAVEPOINT page';
-const ROLLBACK_TO_SAVEPOINT = 'ROLLBACK TO SAVEPOINT page';
 
 /** `$1` is the Space. */
 const INSPECTED = `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, contents.generation AS found_generation,
@@ -136,7 +135,7 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
       return { ...this.#believe(rows), next };
     } catch (error) {
       if (!isDamage(error)) throw error;
-      await this.#connection.query(ROLLBACK_TO_SAVEPOINT);
+      await this.#connection.query('ROLLBACK TO SAVEPOINT page');
       return this.#readBeforeDamage(after, limit, await locateDamage(this.#connection, error));
     }
   }

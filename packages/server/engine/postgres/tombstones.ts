@@ -11,7 +11,6 @@ import { byteaToHex, hexToBytea } from './wire/sql-values.ts';
 const FIRST_REVISION_NOTE = 'first-revision';
 /** The Space and the domain up to which revisions are raised, while that is under way. */
 const RAISED_NOTE = 'revisions-raised-to';
-const NO_DOMAIN = '00000000-0000-0000-0000-000000000000 ';
 /** domains of one statement */
 const RAISED_AT_ONCE = 5_000;
 export const FIND_NOTE = 'SELECT value FROM notes WHERE name = $1';
@@ -87,7 +86,7 @@ export class PostgresTombstones implements StrayPort {
   /** Goes on where an earlier call was cut off: no domain is raised twice for it. */
   async raiseRevisions(step: number): Promise<void> {
     for (let place = await this.findNote(RAISED_NOTE); ; ) {
-      const [space = '', ...domain] = (place ?? NO_DOMAIN).split(' ');
+      const [space = '', ...domain] = (place ?? '00000000-0000-0000-0000-000000000000 ').split(' ');
       const parameters = [step, space, domain.join(' '), this.#raisedAtOnce];
       const { rows } = await this.#pool.run(RAISING, SQL.raiseSome, parameters);
       if (rows.length === 0) break;

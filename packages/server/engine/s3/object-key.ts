@@ -9,9 +9,6 @@ import { spaceKeyOf } from '../../core/space-key.ts';
 
 const NODES = 'nodes/';
 const PROBES = 'probe/';
-const MARKER = 'holdfast-store';
-const EPOCH = 'holdfast-epoch';
-const LAST_BACKUP = 'holdfast-last-backup';
 
 const OBJECT_NAME = /^([0-9a-f]{2})\/([0-9a-f]{32})\/([0-9a-f]{32})$/;
 const PROBE_NAME = /^[0-9a-f]{32}$/;
@@ -24,15 +21,15 @@ export class ObjectKeys {
   }
 
   get marker(): string {
-    return this.#prefix + MARKER;
+    return `${this.#prefix}holdfast-store`;
   }
 
   get epoch(): string {
-    return this.#prefix + EPOCH;
+    return `${this.#prefix}holdfast-epoch`;
   }
 
   get lastBackup(): string {
-    return this.#prefix + LAST_BACKUP;
+    return `${this.#prefix}holdfast-last-backup`;
   }
 
   get nodesPrefix(): string {

@@ -38,7 +38,6 @@ export interface UnsignedRequest {
 }
 
 const ALGORITHM = 'AWS4-HMAC-SHA256';
-const SERVICE = 's3';
 const EMPTY_BODY_DIGEST = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 /**
  * letters, digits, `.`, `_`, `-` between single `/`, no `.` or `..` segment: such a key is the same in an address and a
@@ -143,7 +142,7 @@ function canonicalRequest(
 }
 
 function scopeOf(date: string, region: string): string {
-  return `${date.slice(0, 8)}/${region}/${SERVICE}/aws4_request`;
+  return `${date.slice(0, 8)}/${region}/s3/aws4_request`;
 }
 
 function sign(credentials: Credentials, scope: string, date: string, canonical: string): string {

@@ -65,7 +65,6 @@ const CREDENTIAL_CODES: ReadonlySet<string> = new Set([
   'InvalidToken',
   'InvalidAccessKeyId',
 ]);
-const SKEW_CODE = 'RequestTimeTooSkewed';
 /** Compression would change the meaning of lengths and ranges. */
 const UNSIGNED_HEADERS = { 'accept-encoding': 'identity' };
 
@@ -251,7 +250,7 @@ export class S3Client {
       const isReplaced = await this.#options.credentials.replace(credentials).catch(() => false);
       return isReplaced ? new AttemptFailed(said, { cause: refused }) : refused;
     }
-    if (code === SKEW_CODE) {
+    if (code === 'RequestTimeTooSkewed') {
       const storeNow = Date.parse(headers.get('date') ?? '');
       if (!Number.isFinite(storeNow)) return refused;
       this.#skewMs = storeNow - this.#options.now();

@@ -8,10 +8,8 @@ import { storageError } from '../local-failure.ts';
 import { appTotalsFromSql, NO_COUNTERS } from './space-counters.ts';
 import { type SqlRow, SUM_COUNTERS, SUM_HOLDINGS } from './statements.ts';
 
-const FILE_NAME = 'holdfast.db';
-
 export function readSqliteAppTotals(dataDir: string, appId: string): AppTotals {
-  const path = join(dataDir, FILE_NAME);
+  const path = join(dataDir, 'holdfast.db');
   const { leasedNodeCount: _, ...none } = NO_COUNTERS;
   if (!existsSync(path)) return { spaces: 0, ...none, ...NO_HOLDINGS };
   try {

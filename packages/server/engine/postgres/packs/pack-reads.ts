@@ -16,7 +16,6 @@ import type { PostgresPool } from '../wire/connection-pool.ts';
 import { hexToBytea, type SqlRow, type SqlValue } from '../wire/sql-values.ts';
 import { isUseProven, packFromSql, readPack, unprovenUse, verdictsFromSql } from './pack-rows.ts';
 
-const READING = 'reading';
 /** before all that there are */
 const NO_SPACE = '0'.repeat(32);
 
@@ -96,6 +95,6 @@ export class PostgresPackReads implements PackReads {
   }
 
   async #read(space: Space, sql: string, parameters: readonly SqlValue[]): Promise<readonly SqlRow[]> {
-    return (await this.#pool.read(READING, sql, [this.#keys.of(space), ...parameters], space)).rows;
+    return (await this.#pool.read('reading', sql, [this.#keys.of(space), ...parameters], space)).rows;
   }
 }

@@ -6,7 +6,6 @@ import type { PostgresPool } from '../wire/connection-pool.ts';
 import { byteaToHex, type SqlRow } from '../wire/sql-values.ts';
 import type { StoredValues } from './stored-rows.ts';
 
-const COUNTING = 'recounting a row';
 const FIND_RECORDS = `SELECT generation, canonical_size, url_expires_at, integrity, NULL::bytea AS inline_bytes, pack, pack_offset,
     stored_length, codec, row_sum, place_sum FROM contents WHERE space = $1 AND pack = $2`;
 
@@ -14,7 +13,7 @@ const FIND_RECORDS = `SELECT generation, canonical_size, url_expires_at, integri
 export async function findPackMend(pool: PostgresPool, row: SqlRow): Promise<StoredValues | undefined> {
   const space = spaceKeyFromSql(row.space);
   const generation = byteaToHex(row.generation);
-  const { rows } = await pool.read(COUNTING, FIND_RECORDS, [space, row.generation as string]);
+  const { rows } = await pool.read('recounting a row', FIND_RECORDS, [space, row.generation as string]);
   const records = rows.map((found) => findProvenContent(space, found));
   if (records.includes(undefined)) return undefined;
   const bytes = records.reduce((sum, record) => sum + (record?.packed?.storedLength ?? 0), 0);

@@ -6,7 +6,6 @@ import { codeOf } from '../../../error-code.ts';
 import type { PostgresAddress, PostgresHost } from '../../address.ts';
 import { unusableFile } from '../failure.ts';
 
-const ANY = '*';
 /** So the file calls the folders of sockets where PostgreSQL's own tools look by themselves. */
 const LOCAL = 'localhost';
 const USUAL_FOLDERS: ReadonlySet<string> = new Set(['/var/run/postgresql', '/run/postgresql', '/tmp']);
@@ -24,7 +23,7 @@ export async function findPassword(
     const fields = fieldsOf(line);
     const password = fields.splice(wanted.length).join(':');
     const isMeant =
-      fields.length === wanted.length && fields.every((each, at) => each === ANY || each === wanted[at]);
+      fields.length === wanted.length && fields.every((each, at) => each === '*' || each === wanted[at]);
     if (isMeant && password !== '') return password;
   }
   return undefined;
