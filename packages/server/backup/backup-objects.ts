@@ -2,11 +2,10 @@
 import { constants } from 'node:fs';
 import { copyFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { isGeneration } from '../core/generation.ts';
 import type { Generation } from '../core/model.ts';
 import { type HeldFolder, NotOurs } from '../deployment/held-folder.ts';
 import type { ObjectFiles } from '../engine/backup-ports.ts';
-
-const GENERATION = /^[0-9a-f]{32}$/;
 
 export class BackupObjects {
   readonly folder: HeldFolder;
@@ -32,7 +31,7 @@ export class BackupObjects {
   /** @throws NotOurs */
   list(): Generation[] {
     return this.#files.folderNames.flatMap((name) =>
-      this.folder.list(`${this.#prefix}${name}`).filter((each) => GENERATION.test(each)),
+      this.folder.list(`${this.#prefix}${name}`).filter(isGeneration),
     );
   }
 

@@ -7,7 +7,6 @@ export type Shape<T extends object> = Readonly<
 
 /** The last instant that a Date can have, ms. */
 const TIME_MAX = 8.64e15;
-const DIGEST = /^[0-9a-f]{64}$/;
 
 /** The value, if it has this shape. */
 export function takeShape<T extends object>(value: unknown, shape: Shape<T>): T | undefined {
@@ -22,4 +21,5 @@ export const isCount = (value: unknown): value is number =>
   Number.isSafeInteger(value) && (value as number) >= 0;
 export const isTime = (value: unknown): boolean => isCount(value) && value <= TIME_MAX;
 /** sha256, hex */
-export const isDigest = (value: unknown): boolean => typeof value === 'string' && DIGEST.test(value);
+export const isDigest = (value: unknown): boolean =>
+  typeof value === 'string' && /^[0-9a-f]{64}$/.test(value);

@@ -14,6 +14,9 @@ export function createGeneration(now: number, randomDigits: string): Generation 
   return now.toString(16).padStart(TIME_DIGITS, '0') + randomDigits;
 }
 
+/** Whether an object can have this name. A file with any other name is not ours. */
+export const isGeneration = (name: string): boolean => /^[0-9a-f]{32}$/.test(name);
+
 /** ms; when the generation was created */
 export function createdAtOf(generation: Generation): number {
   return Number.parseInt(generation.slice(0, TIME_DIGITS), 16);

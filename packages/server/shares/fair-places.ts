@@ -5,6 +5,7 @@
  */
 import { QUEUE_WAIT, REJECTIONS } from '../metrics/server-metrics.ts';
 import { shareUsedUp } from './exhausted.ts';
+import { type AppShare, ShareTree, type SpaceShare } from './share-tree.ts';
 
 export interface FairPlacesOptions {
   /** names the resource in metrics */
@@ -27,28 +28,16 @@ interface Waiter {
   readonly reject: (error: Error) => void;
 }
 
-interface SpaceHolder {
-  readonly spaceId: string;
-  held: number;
-  readonly waiting: Set<Waiter>;
-}
-
-interface AppHolder {
-  readonly appId: string;
-  held: number;
-  waiting: number;
-  readonly spaces: Map<string, SpaceHolder>;
-}
+type SpaceHolder = SpaceShare<Waiter, undefined>;
+type AppHolder = AppShare<Waiter, undefined>;
 
 export class FairPlaces {
   readonly #options: FairPlacesOptions;
   readonly #kept: number;
   readonly #waits;
-  readonly #apps = new Map<string, AppHolder>();
+  readonly #tree = new ShareTree<Waiter>(() => undefined);
   /** Apps of which something waits, by turns */
   readonly #crowd = new Set<AppHolder>();
-  #taken = 0;
-  #waiting = 0;
 
   constructor(options: FairPlacesOptions) {
     this.#options = options;
@@ -57,41 +46,35 @@ export class FairPlaces {
   }
 
   get taken(): number {
-    return this.#taken;
+    return this.#tree.held;
   }
 
   get waiting(): number {
-    return this.#waiting;
+    return this.#tree.waiting;
   }
 
   /** `undefined`: there is a place at once. Throws or rejects with RESOURCE_EXHAUSTED, or with what `inVain` makes. */
   take(appId: string, spaceId: string, isPatient = false): Promise<void> | undefined {
-    const app = this.#appOf(appId);
-    const space = spaceOf(app, spaceId);
-    if (this.#mayTake(app, space)) {
-      this.#hold(app, space);
+    const space = this.#tree.spaceOf(appId, spaceId);
+    if (this.#mayTake(space)) {
+      this.#tree.count(space, 1, 1);
       return undefined;
     }
-    if (this.#waiting >= this.#options.waitingMax) this.#makeRoomFor(app, space);
+    if (this.#tree.waiting >= this.#options.waitingMax) this.#makeRoomFor(space);
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => this.#refuse(app, space, waiter, 'waited'), this.#options.waitMsMax);
+      const timer = setTimeout(() => this.#refuse(space, waiter, 'waited'), this.#options.waitMsMax);
       const waiter: Waiter = { since: performance.now(), isPatient, timer, resolve, reject };
-      space.waiting.add(waiter);
-      app.waiting += 1;
-      this.#waiting += 1;
-      this.#crowd.add(app);
+      this.#tree.enqueue(space, waiter);
+      this.#crowd.add(space.app);
     });
   }
 
   /** Gives a place back that was taken for this Space. */
   leave(appId: string, spaceId: string): void {
-    const app = this.#appOf(appId);
-    const space = spaceOf(app, spaceId);
-    space.held -= 1;
-    app.held -= 1;
-    this.#taken -= 1;
+    const space = this.#tree.spaceOf(appId, spaceId);
+    this.#tree.count(space, -1, -1);
     this.#admit();
-    this.#forgetIdle(app, space);
+    this.#tree.forgetIdle(space);
   }
 
   /**
@@ -99,12 +82,12 @@ export class FairPlaces {
    * Another App that holds none counts too, if no App holds more than this one.
    */
   isOwed(appId: string, spaceId: string): boolean {
-    const app = this.#apps.get(appId);
+    const app = this.#tree.apps.get(appId);
     const space = app?.spaces.get(spaceId);
     if (app === undefined || space === undefined) return false;
     for (const other of app.spaces.values()) if (other.held > space.held) return false;
     for (const other of app.spaces.values()) if (other.held === 0 && hasImpatient(other)) return true;
-    for (const other of this.#apps.values()) if (other.held > app.held) return false;
+    for (const other of this.#tree.apps.values()) if (other.held > app.held) return false;
     for (const other of this.#crowd) {
       if (other.held > 0) continue;
       for (const each of other.spaces.values()) if (hasImpatient(each)) return true;
@@ -117,38 +100,32 @@ export class FairPlaces {
     for (const app of [...this.#crowd]) {
       for (const space of [...app.spaces.values()]) {
         for (const waiter of [...space.waiting]) {
-          this.#endWait(app, space, waiter);
+          this.#endWait(space, waiter);
           waiter.reject(error);
         }
       }
     }
   }
 
-  #mayTake(app: AppHolder, space: SpaceHolder): boolean {
-    const free = this.#options.placesMax - this.#taken;
+  #mayTake({ app, held }: SpaceHolder): boolean {
+    const free = this.#options.placesMax - this.#tree.held;
     if (free > this.#kept) return true;
     if (free <= 0) return false;
     // The last place of all is for an App that holds none, and not for any number of Spaces of one App.
-    return app.held === 0 || (space.held === 0 && free > 1);
-  }
-
-  #hold(app: AppHolder, space: SpaceHolder): void {
-    space.held += 1;
-    app.held += 1;
-    this.#taken += 1;
+    return app.held === 0 || (held === 0 && free > 1);
   }
 
   #admit(): void {
     for (let app = this.#nextApp(); app !== undefined; app = this.#nextApp()) {
       const space = nextSpace(app);
       const [waiter] = space?.waiting ?? [];
-      if (space === undefined || waiter === undefined || !this.#mayTake(app, space)) return;
-      this.#hold(app, space);
-      this.#endWait(app, space, waiter);
+      if (space === undefined || waiter === undefined || !this.#mayTake(space)) return;
+      this.#tree.count(space, 1, 1);
+      this.#endWait(space, waiter);
       // Its turn is over: among equals the others come first.
       if (this.#crowd.delete(app) && app.waiting > 0) this.#crowd.add(app);
-      app.spaces.delete(space.spaceId);
-      app.spaces.set(space.spaceId, space);
+      app.spaces.delete(space.id);
+      app.spaces.set(space.id, space);
       this.#waits.observe((performance.now() - waiter.since) / 1000);
       waiter.resolve();
     }
@@ -163,20 +140,19 @@ export class FairPlaces {
     return next;
   }
 
-  #endWait(app: AppHolder, space: SpaceHolder, waiter: Waiter): void {
+  #endWait(space: SpaceHolder, waiter: Waiter): void {
     clearTimeout(waiter.timer);
-    space.waiting.delete(waiter);
-    app.waiting -= 1;
-    this.#waiting -= 1;
-    if (app.waiting === 0) this.#crowd.delete(app);
-    this.#forgetIdle(app, space);
+    this.#tree.dequeue(space, waiter);
+    if (space.app.waiting === 0) this.#crowd.delete(space.app);
+    this.#tree.forgetIdle(space);
   }
 
   /**
    * Of the App that has most waiting, the Space that has most waiting gives way: the newcomer if that is its Space, else the one of
    * the other Space that waited longest.
    */
-  #makeRoomFor(newcomer: AppHolder, space: SpaceHolder): void {
+  #makeRoomFor(space: SpaceHolder): void {
+    const { app: newcomer } = space;
     let crowding = newcomer;
     for (const app of this.#crowd) if (app.waiting > crowding.waiting) crowding = app;
     let longest = crowding === newcomer ? space : undefined;
@@ -185,16 +161,16 @@ export class FairPlaces {
     }
     if (longest === space) {
       const error = this.#refusal(newcomer, 'full');
-      this.#forgetIdle(newcomer, space);
+      this.#tree.forgetIdle(space);
       throw error;
     }
     const [oldest] = longest?.waiting ?? [];
-    if (longest !== undefined && oldest !== undefined) this.#refuse(crowding, longest, oldest, 'full');
+    if (longest !== undefined && oldest !== undefined) this.#refuse(longest, oldest, 'full');
   }
 
-  #refuse(app: AppHolder, space: SpaceHolder, waiter: Waiter, reason: string): void {
-    const error = this.#refusal(app, reason);
-    this.#endWait(app, space, waiter);
+  #refuse(space: SpaceHolder, waiter: Waiter, reason: string): void {
+    const error = this.#refusal(space.app, reason);
+    this.#endWait(space, waiter);
     waiter.reject(error);
   }
 
@@ -202,33 +178,10 @@ export class FairPlaces {
   #refusal({ held, waiting }: AppHolder, reason: string): Error {
     const { resource, placesMax, inVain } = this.#options;
     REJECTIONS.add({ resource, reason }, 1);
-    const isOver = this.#apps.size > 1 && held + waiting > placesMax / this.#apps.size;
+    const apps = this.#tree.apps.size;
+    const isOver = apps > 1 && held + waiting > placesMax / apps;
     return isOver ? shareUsedUp(resource) : inVain();
   }
-
-  #appOf(appId: string): AppHolder {
-    let app = this.#apps.get(appId);
-    if (app === undefined) {
-      app = { appId, held: 0, waiting: 0, spaces: new Map() };
-      this.#apps.set(appId, app);
-    }
-    return app;
-  }
-
-  #forgetIdle(app: AppHolder, space: SpaceHolder): void {
-    if (space.held > 0 || space.waiting.size > 0) return;
-    app.spaces.delete(space.spaceId);
-    if (app.spaces.size === 0) this.#apps.delete(app.appId);
-  }
-}
-
-function spaceOf(app: AppHolder, spaceId: string): SpaceHolder {
-  let space = app.spaces.get(spaceId);
-  if (space === undefined) {
-    space = { spaceId, held: 0, waiting: new Set() };
-    app.spaces.set(spaceId, space);
-  }
-  return space;
 }
 
 function hasImpatient({ waiting }: SpaceHolder): boolean {

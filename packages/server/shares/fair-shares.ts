@@ -13,6 +13,7 @@ import {
 } from '../metrics/server-metrics.ts';
 import { shareUsedUp } from './exhausted.ts';
 import { ShareHold } from './hold.ts';
+import { ShareTree, type SpaceShare as Space } from './share-tree.ts';
 
 /** Beyond an equal share an App may hold at most this many times what stays free: alone 3/4 of all, and who comes next finds room. */
 const BORROWED_TO_FREE_MAX = 3;
@@ -39,26 +40,10 @@ export interface ClaimOptions {
   readonly onReclaim?: (() => void) | undefined;
 }
 
-export type Hold = ShareHold<SpaceShare>;
-
-/** What one Space holds and waits for. A share without either is forgotten. */
-interface SpaceShare {
-  readonly app: AppShare;
-  readonly name: string;
-  held: number;
-  /** claims that are not released, also those that hold nothing now */
-  holds: number;
-  readonly waiting: Waiter[];
-  /** claims that can be called back, oldest first */
-  readonly reclaimable: Set<Hold>;
-}
-
-interface AppShare {
-  readonly name: string;
-  held: number;
-  waiting: number;
-  readonly spaces: Map<string, SpaceShare>;
-}
+/** `own`: claims that can be called back, oldest first */
+type SpaceShare = Space<Waiter, Set<Hold>>;
+type AppShare = SpaceShare['app'];
+export interface Hold extends ShareHold<SpaceShare> {}
 
 interface Waiter {
   readonly amount: number;
@@ -71,15 +56,13 @@ export class FairShares {
   readonly #capacity: number;
   readonly #waitMsMax: number;
   readonly #waitersMax: number;
-  readonly #apps = new Map<string, AppShare>();
+  readonly #tree = new ShareTree<Waiter, Set<Hold>>(() => new Set());
   readonly #wait: Histogram;
   readonly #waitingGauge: Gauge;
   readonly #inUse: Gauge;
   readonly #refusals: ReadonlyMap<RefusalReason, Counter>;
   /** one for all: whoever is refused thousands of times a second must cost as little as can be */
   readonly #refused: ApiError;
-  #used = 0;
-  #waiting = 0;
   /** asked back and not released yet */
   #reclaiming = 0;
 
@@ -102,7 +85,7 @@ export class FairShares {
   /** Whoever asks for one unit now gets it at once. */
   get hasPlenty(): boolean {
     // Even one Space that holds all that is held may borrow more: 9/16 of all.
-    return this.#waiting === 0 && this.#used <= this.#capacity / 2;
+    return this.#tree.waiting === 0 && this.#tree.held <= this.#capacity / 2;
   }
 
   get capacity(): number {
@@ -110,52 +93,31 @@ export class FairShares {
   }
 
   get used(): number {
-    return this.#used;
+    return this.#tree.held;
   }
 
   /** For tests: a share that neither holds nor waits leaves nothing behind. */
   get appCount(): number {
-    return this.#apps.size;
+    return this.#tree.apps.size;
   }
 
   /** A hold at once, or `undefined`: then a caller within its share would have to wait. */
   tryAcquire(app: string, space: string, amount: number, options?: ClaimOptions): Hold | undefined {
-    const share = this.#shareOf(app, space);
-    if (share.waiting.length === 0 && this.#fits(share, amount)) return this.#take(share, amount, options);
-    this.#forgetIdle(share);
+    const share = this.#tree.spaceOf(app, space);
+    if (share.waiting.size === 0 && this.#fits(share, amount)) return this.#take(share, amount, options);
+    this.#tree.forgetIdle(share);
     return undefined;
   }
 
   /** A hold, at once or after a wait. Throws or rejects with ApiError RESOURCE_EXHAUSTED, or with the signal's reason. */
   acquire(app: string, space: string, amount: number, options: ClaimOptions = {}): Hold | Promise<Hold> {
-    const share = this.#shareOf(app, space);
-    if (share.waiting.length === 0 && this.#fits(share, amount)) return this.#take(share, amount, options);
-    if (amount > this.#capacity || share.app.waiting >= this.#waitersMax / this.#apps.size) {
-      this.#forgetIdle(share);
+    const share = this.#tree.spaceOf(app, space);
+    if (share.waiting.size === 0 && this.#fits(share, amount)) return this.#take(share, amount, options);
+    if (amount > this.#capacity || share.app.waiting >= this.#waitersMax / this.#tree.apps.size) {
+      this.#tree.forgetIdle(share);
       throw this.#refusal(amount > this.#capacity ? 'too-large' : 'queue-full');
     }
     return this.#waitFor(share, amount, options);
-  }
-
-  #shareOf(appName: string, spaceName: string): SpaceShare {
-    let app = this.#apps.get(appName);
-    if (app === undefined) {
-      app = { name: appName, held: 0, waiting: 0, spaces: new Map() };
-      this.#apps.set(appName, app);
-    }
-    let space = app.spaces.get(spaceName);
-    if (space === undefined) {
-      space = { app, name: spaceName, held: 0, holds: 0, waiting: [], reclaimable: new Set() };
-      app.spaces.set(spaceName, space);
-    }
-    return space;
-  }
-
-  #forgetIdle(space: SpaceShare): void {
-    if (space.holds > 0 || space.waiting.length > 0) return;
-    const { app } = space;
-    app.spaces.delete(space.name);
-    if (app.spaces.size === 0) this.#apps.delete(app.name);
   }
 
   /** An equal part among all Apps that are there, and of that an equal part among the App's Spaces. */
@@ -164,60 +126,58 @@ export class FairShares {
   }
 
   #shareOfSpaceIn({ spaces }: AppShare): number {
-    return this.#capacity / this.#apps.size / spaces.size;
+    return this.#capacity / this.#tree.apps.size / spaces.size;
   }
 
   #fits(space: SpaceShare, amount: number): boolean {
-    const free = this.#capacity - this.#used;
+    const free = this.#capacity - this.#tree.held;
     if (amount > free) return false;
-    if (this.#used === 0) return true;
+    if (this.#tree.held === 0) return true;
     const left = this.#leftTo(space.app, free);
     // Whoever borrows never overtakes those who wait.
-    if (this.#waiting === 0 && mayBorrow(space, amount, left)) return true;
+    if (this.#tree.waiting === 0 && mayBorrow(space, amount, left)) return true;
     return amount <= left && this.#isEntitled(space, amount);
   }
 
   /** What the App may still take: up to its equal share, or by borrowing. */
   #leftTo({ held }: AppShare, free: number): number {
     const borrowed = (BORROWED_TO_FREE_MAX * free - held) / (BORROWED_TO_FREE_MAX + 1);
-    return this.#apps.size === 1 ? borrowed : Math.max(borrowed, this.#capacity / this.#apps.size - held);
+    return this.#tree.apps.size === 1
+      ? borrowed
+      : Math.max(borrowed, this.#capacity / this.#tree.apps.size - held);
   }
 
   /** With nobody to share with, an equal share is everything; but somebody may come. */
   #isAlone({ app }: SpaceShare): boolean {
-    return this.#apps.size === 1 && app.spaces.size === 1;
+    return this.#tree.apps.size === 1 && app.spaces.size === 1;
   }
 
   #take(share: SpaceShare, amount: number, options: ClaimOptions | undefined): Hold {
-    this.#count(share, amount);
-    share.holds += 1;
+    this.#count(share, amount, 1);
     const hold = new ShareHold(this.#endOf, this.#grow, share, amount, options?.onReclaim);
-    if (options?.onReclaim !== undefined) share.reclaimable.add(hold);
+    if (options?.onReclaim !== undefined) share.own.add(hold);
     return hold;
   }
 
-  #count(share: SpaceShare, amount: number): void {
-    share.held += amount;
-    share.app.held += amount;
-    this.#used += amount;
-    this.#inUse.set(this.#used);
+  #count(share: SpaceShare, amount: number, claims: number): void {
+    this.#tree.count(share, amount, claims);
+    this.#inUse.set(this.#tree.held);
   }
 
   readonly #grow = (hold: Hold, share: SpaceShare, more: number): boolean => {
     if (hold.isReclaimed || !this.#fits(share, more)) return false;
-    this.#count(share, more);
+    this.#count(share, more, 0);
     return true;
   };
 
   readonly #endOf = (hold: Hold, share: SpaceShare, amount: number, isOver: boolean): void => {
-    this.#count(share, -amount);
+    this.#count(share, -amount, isOver ? -1 : 0);
     if (hold.isReclaimed) this.#reclaiming -= amount;
     if (isOver) {
-      share.holds -= 1;
-      share.reclaimable.delete(hold);
-      this.#forgetIdle(share);
+      share.own.delete(hold);
+      this.#tree.forgetIdle(share);
     }
-    if (this.#waiting > 0) this.#grantWaiting();
+    if (this.#tree.waiting > 0) this.#grantWaiting();
   };
 
   #waitFor(share: SpaceShare, amount: number, options: ClaimOptions): Promise<Hold> {
@@ -225,7 +185,7 @@ export class FairShares {
     const { signal } = options;
     const giveUp = (reason: unknown): void => {
       this.#leave(share, waiter);
-      this.#forgetIdle(share);
+      this.#tree.forgetIdle(share);
       reject(reason);
       // Somebody may have waited behind this one only.
       this.#grantWaiting();
@@ -245,9 +205,8 @@ export class FairShares {
         resolve(hold);
       },
     };
-    share.waiting.push(waiter);
-    share.app.waiting += 1;
-    this.#noteWaiting(1);
+    this.#tree.enqueue(share, waiter);
+    this.#waitingGauge.set(this.#tree.waiting);
     if (signal?.aborted === true) queueMicrotask(onAbort);
     else signal?.addEventListener('abort', onAbort, { once: true });
     if (this.#isEntitled(share, amount)) this.#callBack(share, amount);
@@ -255,22 +214,14 @@ export class FairShares {
   }
 
   #leave(share: SpaceShare, waiter: Waiter): void {
-    const place = share.waiting.indexOf(waiter);
-    if (place === -1) return;
-    share.waiting.splice(place, 1);
-    share.app.waiting -= 1;
-    this.#noteWaiting(-1);
-  }
-
-  #noteWaiting(change: number): void {
-    this.#waiting += change;
-    this.#waitingGauge.set(this.#waiting);
+    this.#tree.dequeue(share, waiter);
+    this.#waitingGauge.set(this.#tree.waiting);
   }
 
   /** Gives room to those who hold least, first in first out within a Space, as long as somebody fits. */
   #grantWaiting(): void {
     for (let share = this.#nextToGrant(); share !== undefined; share = this.#nextToGrant()) {
-      const waiter = share.waiting[0] as Waiter;
+      const waiter = firstOf(share) as Waiter;
       this.#leave(share, waiter);
       this.#wait.observe((performance.now() - waiter.startedAt) / 1000);
       waiter.grant(this.#take(share, waiter.amount, waiter.options));
@@ -279,14 +230,14 @@ export class FairShares {
 
   /** If somebody within a share waits for more room than there is, nobody borrows meanwhile. */
   #nextToGrant(): SpaceShare | undefined {
-    const free = this.#capacity - this.#used;
+    const free = this.#capacity - this.#tree.held;
     let entitled: SpaceShare | undefined;
     let borrower: SpaceShare | undefined;
-    for (const app of this.#apps.values()) {
+    for (const app of this.#tree.apps.values()) {
       if (app.waiting === 0) continue;
       const left = this.#leftTo(app, free);
       for (const space of app.spaces.values()) {
-        const first = space.waiting[0];
+        const first = firstOf(space);
         if (first === undefined) continue;
         if (this.#isEntitled(space, first.amount) && first.amount <= left) {
           if (entitled === undefined || holdsLess(space, entitled)) entitled = space;
@@ -296,12 +247,12 @@ export class FairShares {
       }
     }
     if (entitled === undefined) return borrower;
-    return (entitled.waiting[0] as Waiter).amount <= free ? entitled : undefined;
+    return (firstOf(entitled) as Waiter).amount <= free ? entitled : undefined;
   }
 
   /** Asks back what is held beyond equal shares: of the Space that holds most beyond its own, its oldest claims first. */
   #callBack(claimant: SpaceShare, amount: number): void {
-    const free = this.#capacity - this.#used;
+    const free = this.#capacity - this.#tree.held;
     let missing = amount - Math.min(free, this.#leftTo(claimant.app, free)) - this.#reclaiming;
     const tried = new Set([claimant]);
     while (missing > 0) {
@@ -309,7 +260,7 @@ export class FairShares {
       if (space === undefined) return;
       tried.add(space);
       let excess = space.held - this.#shareOfSpaceIn(space.app);
-      for (const hold of space.reclaimable) {
+      for (const hold of space.own) {
         if (missing <= 0 || excess <= 0) break;
         if (hold.isReclaimed) continue;
         missing -= hold.amount;
@@ -325,8 +276,8 @@ export class FairShares {
   #mostOver(claimant: SpaceShare, tried: ReadonlySet<SpaceShare>): SpaceShare | undefined {
     let most: SpaceShare | undefined;
     let mostBeyond = 0;
-    for (const app of this.#apps.values()) {
-      if (app !== claimant.app && app.held <= this.#capacity / this.#apps.size) continue;
+    for (const app of this.#tree.apps.values()) {
+      if (app !== claimant.app && app.held <= this.#capacity / this.#tree.apps.size) continue;
       for (const space of app.spaces.values()) {
         const beyond = space.held - this.#shareOfSpaceIn(app);
         if (beyond <= mostBeyond || tried.has(space)) continue;
@@ -342,6 +293,8 @@ export class FairShares {
     return this.#refused;
   }
 }
+
+const firstOf = ({ waiting }: SpaceShare): Waiter | undefined => waiting.values().next().value;
 
 /** The rule by which Apps borrow from what is free, for a Space in what its App may still take. */
 function mayBorrow({ held }: SpaceShare, amount: number, left: number): boolean {

@@ -4,6 +4,7 @@
  * reaches it, and the URL does not say it.
  */
 import { ApiError, type Hash, isHash, isPackId } from '@holdfast/protocol';
+import { isGeneration } from '../generation.ts';
 import type { Generation, Space } from '../model.ts';
 import type { PackId } from '../pack-model.ts';
 import type { Signer } from '../ports.ts';
@@ -36,7 +37,6 @@ type HolderDigests = { readonly [Claim in keyof UploadHolder]: string | null };
 
 /** Two ids of 256 code points, base64 of JSON, with room. */
 const UPLOAD_TOKEN_CHARACTERS_MAX = 8192;
-const GENERATION = /^[0-9a-f]{32}$/;
 
 export function signUploadToken(
   signer: Signer,
@@ -115,7 +115,7 @@ function parsePayload(payload: string): UploadGrant | PackGrant {
   }
   if (!Array.isArray(fields) || fields.length > 6) throw notOurs();
   const [generation, subject, expiresAt, appId, spaceId, digests] = fields as unknown[];
-  if (typeof generation !== 'string' || !GENERATION.test(generation)) throw notOurs();
+  if (typeof generation !== 'string' || !isGeneration(generation)) throw notOurs();
   if (typeof expiresAt !== 'number' || !Number.isSafeInteger(expiresAt)) throw notOurs();
   if (typeof appId !== 'string' || typeof spaceId !== 'string') throw notOurs();
   const holder = digests === undefined ? undefined : parseHolder(digests);

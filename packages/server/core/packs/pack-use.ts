@@ -1,11 +1,7 @@
 /** How the use of a pack follows from what happens to its records. Pure. */
+import { PACK_HEADER_BYTES, RECORD_HEADER_BYTES } from '@holdfast/protocol';
 import { assertInvariant } from '../invariant.ts';
 import type { PackRow, PackUse } from '../pack-model.ts';
-
-/** bytes before the first record of a pack */
-const PACK_HEADER_BYTES = 8;
-/** bytes of a record besides its stored bytes */
-const RECORD_HEADER_BYTES = 44;
 
 export const UNUSED: PackUse = { liveRecords: 0, liveBytes: 0, firstDeadAt: 0 };
 

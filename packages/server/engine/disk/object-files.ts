@@ -1,9 +1,10 @@
 /** engine/backup-ports.ts ObjectFiles: the content folder as files, without its records. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { isGeneration } from '../../core/generation.ts';
 import { codeOf } from '../../error-code.ts';
 import type { ObjectFiles } from '../backup-ports.ts';
-import { isGeneration, ObjectLayout } from './object-layout.ts';
+import { ObjectLayout } from './object-layout.ts';
 import { CONTENT_FOLDER } from './open-disk-content-store.ts';
 
 export function findObjectFiles(dataDir: string): ObjectFiles {

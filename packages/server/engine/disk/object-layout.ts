@@ -17,7 +17,6 @@ import type { Files } from './files.ts';
 export const ANY_SPACE = '';
 
 const SHARD_DIGITS = 2;
-const OBJECT_NAME = /^[0-9a-f]{32}$/;
 const STAGED_NAME = /^([0-9a-f]{32})\.((\d+)-[0-9a-f]+)\.\d+$/;
 
 export class ObjectLayout {
@@ -52,11 +51,6 @@ export class ObjectLayout {
   stagedPath(generation: Generation, processToken: string, counter: number): string {
     return join(this.incoming, `${generation}.${processToken}.${counter}`);
   }
-}
-
-/** Whether an object can have this name. A file with any other name is not ours. */
-export function isGeneration(name: string): boolean {
-  return OBJECT_NAME.test(name);
 }
 
 export interface StagedName {

@@ -4,10 +4,11 @@
  */
 
 import { findStrays, STRAY_AGE_MS } from '../../core/collect/stray-objects.ts';
+import { isGeneration } from '../../core/generation.ts';
 import type { Generation } from '../../core/model.ts';
 import type { FindKnown, WalkKeeper } from '../../core/stray-ports.ts';
 import { type DurableNamesOptions, removeObject } from './durable-names.ts';
-import { ANY_SPACE, isGeneration } from './object-layout.ts';
+import { ANY_SPACE } from './object-layout.ts';
 
 /** objects whose records one step looks for */
 const OBJECTS_PER_STEP_MAX = 256;

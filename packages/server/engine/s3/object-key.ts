@@ -3,6 +3,7 @@
  * names its Space and generation, so that a walk that lists it can look for its records. Pure.
  */
 import { bytesToHash } from '@holdfast/protocol';
+import { isGeneration } from '../../core/generation.ts';
 import type { Generation, ObjectKey, Space } from '../../core/model.ts';
 import { sha256 } from '../../core/sha256.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
@@ -11,7 +12,6 @@ const NODES = 'nodes/';
 const PROBES = 'probe/';
 
 const OBJECT_NAME = /^([0-9a-f]{2})\/([0-9a-f]{32})\/([0-9a-f]{32})$/;
-const PROBE_NAME = /^[0-9a-f]{32}$/;
 
 export class ObjectKeys {
   readonly #prefix: string;
@@ -66,7 +66,7 @@ export class ObjectKeys {
   findProbe(key: string): Generation | undefined {
     if (!key.startsWith(this.probesPrefix)) return undefined;
     const name = key.slice(this.probesPrefix.length);
-    return PROBE_NAME.test(name) ? name : undefined;
+    return isGeneration(name) ? name : undefined;
   }
 }
 
