@@ -3,6 +3,7 @@ import {
   ACTIVE_UPLOADS_MAX_DEFAULT,
   CLOCK_SKEW_MS_MAX_DEFAULT,
   DATA_DIR_DEFAULT,
+  DAY_MS,
   formatDuration,
   KEEP_REPLACED_MS_DEFAULT,
   LISTEN_DEFAULT,
@@ -75,24 +76,12 @@ export interface ServeConfig extends ShareConfig {
   readonly logLevel: LogLevel;
 }
 
-/** The smallest node: a header and one character of content type. Above the maximum, integrity records would become too large. */
-const NODE_BYTES_MIN = 25;
-const NODE_BYTES_MAX = 16 * 1024 * 1024 * 1024;
-const ACTIVE_UPLOADS_MAX = 1_000_000;
-const UPLOAD_TTL_MS_MIN = 1;
-const UPLOAD_TTL_MS_MAX = 7 * 24 * 60 * 60 * 1000;
-const GC_EVERY_MS_MAX = 365 * 24 * 60 * 60 * 1000;
-/** Stores date their answers to the second. */
-const CLOCK_SKEW_MS_MIN = 5000;
-const CLOCK_SKEW_MS_MAX = 365 * 24 * 60 * 60 * 1000;
+const YEAR_MS = 365 * DAY_MS;
 /**
  * The runtime bounds the head of a later request on a connection by this too, and a head has 60 s (docs/api.md). Behind a
  * balancer that keeps connections for longer an operator gives more than it keeps them.
  */
 const IDLE_MS_DEFAULT = 55_000;
-const IDLE_MS_MIN = 5000;
-/** The runtime counts to 255 s. */
-const IDLE_MS_MAX = 240_000;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -118,32 +107,37 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
     place,
     isForeignOwnerAllowed: flags.allowForeignOwner ?? isForeignOwnerAllowed(env),
     publicUrl: publicUrl && parseWebAddress('--public-url', publicUrl, 'https://cas.example.org'),
-    nodeBytesMax: parseByteCount('--max-node-bytes', read(flags.maxNodeBytes, 'HOLDFAST_MAX_NODE_BYTES'), {
-      min: NODE_BYTES_MIN,
-      max: NODE_BYTES_MAX,
-      otherwise: NODE_BYTES_MAX_DEFAULT,
-    }),
-    activeUploadsMax: parseInteger(
-      '--max-active-uploads',
-      read(flags.maxActiveUploads, 'HOLDFAST_MAX_ACTIVE_UPLOADS'),
-      { min: 1, max: ACTIVE_UPLOADS_MAX, otherwise: ACTIVE_UPLOADS_MAX_DEFAULT },
-    ),
-    uploadTtlMs: parseUploadTtl(read(flags.uploadTtl, 'HOLDFAST_UPLOAD_TTL')),
-    gcEveryMs: parseGcEvery(read(flags.gcEvery, 'HOLDFAST_GC_EVERY')),
+    // The smallest node has a header and one character of content type. Above the maximum, integrity records would become too large.
+    nodeBytesMax:
+      parseBytes('--max-node-bytes', read(flags.maxNodeBytes, 'HOLDFAST_MAX_NODE_BYTES'), 25, 2 ** 34) ??
+      NODE_BYTES_MAX_DEFAULT,
+    activeUploadsMax:
+      parseInteger(
+        '--max-active-uploads',
+        read(flags.maxActiveUploads, 'HOLDFAST_MAX_ACTIVE_UPLOADS'),
+        1_000_000,
+      ) ?? ACTIVE_UPLOADS_MAX_DEFAULT,
+    uploadTtlMs:
+      parseMs('--upload-ttl', read(flags.uploadTtl, 'HOLDFAST_UPLOAD_TTL'), 1, 7 * DAY_MS, '5m') ??
+      UPLOAD_TTL_MS_DEFAULT,
+    gcEveryMs: parseMs('--gc-every', read(flags.gcEvery, 'HOLDFAST_GC_EVERY'), 1000, YEAR_MS, '24h'),
     keepReplacedMs:
-      parseKeepReplaced(read(flags.keepReplaced, 'HOLDFAST_KEEP_REPLACED')) ??
+      parseMs('--keep-replaced', read(flags.keepReplaced, 'HOLDFAST_KEEP_REPLACED'), 0, YEAR_MS, '24h') ??
       KEEP_REPLACED_MS_DEFAULT[place.bytes.kind],
-    clockSkewMsMax: parseClockSkew(read(flags.maxClockSkew, 'HOLDFAST_MAX_CLOCK_SKEW')),
+    // Stores date their answers to the second.
+    clockSkewMsMax:
+      parseMs('--max-clock-skew', read(flags.maxClockSkew, 'HOLDFAST_MAX_CLOCK_SKEW'), 5000, YEAR_MS, '2m') ??
+      CLOCK_SKEW_MS_MAX_DEFAULT,
     ...parseShareFlags(
       read(flags.minFree, 'HOLDFAST_MIN_FREE'),
       read(flags.trustedProxy, 'HOLDFAST_TRUSTED_PROXY'),
     ),
-    idleSeconds: parseIdleTimeout(read(flags.idleTimeout, 'HOLDFAST_IDLE_TIMEOUT')),
-    workers: parseInteger('--workers', read(flags.workers, 'HOLDFAST_WORKERS'), {
-      min: 1,
-      max: 64,
-      otherwise: 1,
-    }),
+    // The runtime counts to 255 s.
+    idleSeconds: Math.ceil(
+      (parseMs('--idle-timeout', read(flags.idleTimeout, 'HOLDFAST_IDLE_TIMEOUT'), 5000, 240_000, '75s') ??
+        IDLE_MS_DEFAULT) / 1000,
+    ),
+    workers: parseInteger('--workers', read(flags.workers, 'HOLDFAST_WORKERS'), 64) ?? 1,
     isDev,
     operators: parseOperatorListen(
       read(flags.operatorListen, 'HOLDFAST_OPERATOR_LISTEN'),
@@ -168,81 +162,43 @@ function assertLocal(host: string): void {
   );
 }
 
-function parseInteger(
+/** `undefined`: nothing was given. `form`: what it must be, for the message. */
+function parseWithin(
   name: string,
   text: string | undefined,
-  range: { readonly min: number; readonly max: number; readonly otherwise: number },
-): number {
-  if (text === undefined) return range.otherwise;
-  const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(value >= range.min && value <= range.max)) {
-    throw new ConfigError(`${name} ${quote(text)} must be an integer from ${range.min} to ${range.max}`);
-  }
-  return value;
-}
-
-function parseByteCount(
-  name: string,
-  text: string | undefined,
-  range: { readonly min: number; readonly max: number; readonly otherwise: number },
-): number {
-  if (text === undefined) return range.otherwise;
-  let bytes = Number.NaN;
-  try {
-    bytes = parseSize(text);
-  } catch {
-    // Judged with the range.
-  }
-  if (!(bytes >= range.min && bytes <= range.max)) {
-    throw new ConfigError(
-      `${name} ${quote(text)} must be a size from ${range.min} to ${range.max} bytes, such as 64MiB`,
-    );
-  }
-  return bytes;
-}
-
-function parseUploadTtl(text: string | undefined): number {
-  const range = { min: UPLOAD_TTL_MS_MIN, max: UPLOAD_TTL_MS_MAX };
-  return parseDurationWithin('--upload-ttl', text, range, '5m') ?? UPLOAD_TTL_MS_DEFAULT;
-}
-
-function parseGcEvery(text: string | undefined): number | undefined {
-  return parseDurationWithin('--gc-every', text, { min: 1000, max: GC_EVERY_MS_MAX }, '24h');
-}
-
-function parseKeepReplaced(text: string | undefined): number | undefined {
-  return parseDurationWithin('--keep-replaced', text, { min: 0, max: GC_EVERY_MS_MAX }, '24h');
-}
-
-function parseClockSkew(text: string | undefined): number {
-  const range = { min: CLOCK_SKEW_MS_MIN, max: CLOCK_SKEW_MS_MAX };
-  return parseDurationWithin('--max-clock-skew', text, range, '2m') ?? CLOCK_SKEW_MS_MAX_DEFAULT;
-}
-
-function parseIdleTimeout(text: string | undefined): number {
-  const range = { min: IDLE_MS_MIN, max: IDLE_MS_MAX };
-  return Math.ceil((parseDurationWithin('--idle-timeout', text, range, '75s') ?? IDLE_MS_DEFAULT) / 1000);
-}
-
-/** `undefined`: nothing was given. */
-function parseDurationWithin(
-  name: string,
-  text: string | undefined,
-  range: { readonly min: number; readonly max: number },
-  example: string,
+  [min, max]: readonly [number, number],
+  parse: (text: string) => number,
+  form: string,
 ): number | undefined {
   if (text === undefined) return undefined;
-  let durationMs = Number.NaN;
+  let value = Number.NaN;
   try {
-    durationMs = parseDuration(text);
+    value = parse(text);
   } catch {
     // Judged with the range.
   }
-  if (durationMs >= range.min && durationMs <= range.max) return durationMs;
-  const [min, max] = [range.min, range.max].map(formatDuration);
-  throw new ConfigError(
-    `${name} ${quote(text)} must be a duration from ${min} to ${max}, such as ${example}`,
-  );
+  if (value >= min && value <= max) return value;
+  throw new ConfigError(`${name} ${quote(text)} must be ${form}`);
+}
+
+function parseInteger(name: string, text: string | undefined, max: number): number | undefined {
+  const parse = (digits: string): number => (/^[0-9]{1,15}$/.test(digits) ? Number(digits) : Number.NaN);
+  return parseWithin(name, text, [1, max], parse, `an integer from 1 to ${max}`);
+}
+
+function parseBytes(name: string, text: string | undefined, min: number, max: number): number | undefined {
+  return parseWithin(name, text, [min, max], parseSize, `a size from ${min} to ${max} bytes, such as 64MiB`);
+}
+
+function parseMs(
+  name: string,
+  text: string | undefined,
+  min: number,
+  max: number,
+  example: string,
+): number | undefined {
+  const form = `a duration from ${formatDuration(min)} to ${formatDuration(max)}, such as ${example}`;
+  return parseWithin(name, text, [min, max], parseDuration, form);
 }
 
 function parseCorsOrigins(text: string | undefined): '*' | readonly string[] {

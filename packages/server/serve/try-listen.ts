@@ -3,6 +3,7 @@ import { createServer } from 'node:net';
 import { HEALTH_PATH } from '@holdfast/protocol';
 import { formatAuthority } from '../engine/address.ts';
 import type { ServeConfig } from './config.ts';
+import { nameLocalUrl } from './local-address.ts';
 
 interface ListenFindings {
   readonly problems: readonly string[];
@@ -14,8 +15,6 @@ const SIGNS = {
   '--listen': { path: HEALTH_PATH, answer: '{"status":"ok"}' },
   '--operator-listen': { path: '/livez', answer: 'ok' },
 } as const;
-/** Who listens on all addresses listens on this one. */
-const ANY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 
 /** `isServed`: a server runs on the same engines, so it may well be the one that has the ports. */
 export async function tryAddresses(
@@ -47,9 +46,8 @@ async function tryListen(
 
 async function isHoldfast(flag: keyof typeof SIGNS, host: string, port: number): Promise<boolean> {
   const { path, answer } = SIGNS[flag];
-  const reached = ANY_ADDRESS[host] ?? host;
   try {
-    const response = await fetch(`http://${formatAuthority(reached, port)}${path}`, {
+    const response = await fetch(`${nameLocalUrl(host, port)}${path}`, {
       signal: AbortSignal.timeout(2_000),
       redirect: 'manual',
     });
