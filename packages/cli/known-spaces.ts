@@ -4,16 +4,13 @@ import { printNote } from './terminal/output.ts';
 
 export type ListedSpace = import('@holdfast/server').OperatorOutput<'listSpaces'>['spaces'][number];
 
-/** of one answer */
-const PAGE_SPACES = 1_000;
-
 /** Lists the Spaces of one App, or of all. */
 export async function readSpaces(options: OperatorOptions, app?: string): Promise<readonly ListedSpace[]> {
   const spaces: ListedSpace[] = [];
   let after: string | undefined;
   do {
     const input = {
-      limit: PAGE_SPACES,
+      limit: 1_000,
       ...(app === undefined ? {} : { app }),
       ...(after === undefined ? {} : { after }),
     };

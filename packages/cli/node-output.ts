@@ -54,11 +54,9 @@ async function lookAt(path: string): Promise<Stats | undefined> {
   throw new CliError(`${path} cannot be written: it is a link that leads nowhere; name a file`);
 }
 
-/** A longer name leaves no room for the suffix. */
-const NAME_START_CHARACTERS_MAX = 50;
-
 function partialStart(target: string): string {
-  return join(dirname(target), basename(target).slice(0, NAME_START_CHARACTERS_MAX));
+  // A longer name leaves no room for the suffix.
+  return join(dirname(target), basename(target).slice(0, 50));
 }
 
 /** The suffix of a file that is being written: the process that writes it, and a name of its own. */

@@ -8,13 +8,11 @@ export interface Clock {
   startTimer(ms: number, onFire: () => void): () => void;
 }
 
-/** Timers of runtimes fire at once if they are given more. */
-const TIMER_MS_MAX = 2 ** 31 - 1;
-
 export const systemClock: Clock = {
   now: () => Date.now(),
   startTimer: (ms, onFire) => {
-    const timer = setTimeout(onFire, Math.min(ms, TIMER_MS_MAX));
+    // Timers of runtimes fire at once if they are given more.
+    const timer = setTimeout(onFire, Math.min(ms, 2 ** 31 - 1));
     return () => clearTimeout(timer);
   },
 };

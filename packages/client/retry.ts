@@ -48,14 +48,12 @@ export function planRetry(
   return error.retryAfterMs + random() * policy.delayMsBase;
 }
 
-/** Longest `Retry-After` in seconds that is still taken for a number; anything beyond is no sane answer. */
-const RETRY_AFTER_DIGITS_MAX = 9;
-
 /** `Retry-After` as ms from `now` (RFC 9110: seconds or a date); undefined when absent or unreadable. */
 export function parseRetryAfter(header: string | null, now: number): number | undefined {
   if (header === null) return undefined;
   const value = header.trim();
-  if (/^\d+$/.test(value)) return value.length > RETRY_AFTER_DIGITS_MAX ? undefined : Number(value) * 1_000;
+  // A number with more digits is no sane answer.
+  if (/^\d+$/.test(value)) return value.length > 9 ? undefined : Number(value) * 1_000;
   // Only the form with a weekday: Date.parse reads many other things as dates.
   const at = /^[A-Z][a-z]{2}, /.test(value) ? Date.parse(value) : Number.NaN;
   return Number.isNaN(at) ? undefined : Math.max(0, at - now);

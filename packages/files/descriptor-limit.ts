@@ -4,12 +4,11 @@ import { readFileSync } from 'node:fs';
 const LIMITS = '/proc/self/limits';
 /** The limit of systems that do not tell it in a file: the least that is common. */
 const LIMIT_UNKNOWN = 256;
-const SHARE_MIN = 8;
 
 /** A share of the limit, as `1 / part`, but no more than `most`. */
 export function shareOfDescriptors(part: number, most: number): number {
   limit ??= findLimit();
-  return Math.max(SHARE_MIN, Math.min(most, Math.floor(limit / part)));
+  return Math.max(8, Math.min(most, Math.floor(limit / part)));
 }
 
 /** It does not change while the process runs. */

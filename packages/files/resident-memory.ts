@@ -1,13 +1,7 @@
 /** Keeps the process of a long job small: garbage is collected before there is much of it. */
 
-/** Passed through memory between two looks. */
-const LOOK_EVERY_BYTES = 16 * 1024 * 1024;
-/** Garbage of one node besides its bytes: request, answer, promises. */
-const NODE_OVERHEAD_BYTES = 8 * 1024;
 /** Resident bytes from which on the collector is called. A job needs about 100 MiB, and is to stay below 200. */
 const COLLECT_FROM_BYTES = 152 * 1024 * 1024;
-/** Growth since the last collection after which the next is called: the rest was in use. */
-const GROWTH_BYTES_MAX = 16 * 1024 * 1024;
 
 /**
  * Left alone, the collector lets bytes from the network pile up while the cores are busy: a pull of 10,000 files took up to
@@ -19,12 +13,14 @@ export class ResidentMemory {
 
   /** To be called for every node, with its bytes. */
   passed(bytes: number): void {
-    this.#passedBytes += bytes + NODE_OVERHEAD_BYTES;
-    if (this.#passedBytes < LOOK_EVERY_BYTES) return;
+    // A node leaves garbage besides its bytes: request, answer, promises.
+    this.#passedBytes += bytes + 8 * 1024;
+    if (this.#passedBytes < 16 * 1024 * 1024) return;
     this.#passedBytes = 0;
     if (process.memoryUsage.rss() < this.#collectFromBytes) return;
     collectGarbage();
-    this.#collectFromBytes = Math.max(COLLECT_FROM_BYTES, process.memoryUsage.rss() + GROWTH_BYTES_MAX);
+    // The rest was in use.
+    this.#collectFromBytes = Math.max(COLLECT_FROM_BYTES, process.memoryUsage.rss() + 16 * 1024 * 1024);
   }
 }
 

@@ -15,9 +15,6 @@ const WORD_DIGITS = 8;
 const SHARD_DIGITS = 2;
 const CODE_OF_0 = 48;
 const CODE_OF_A = 97;
-const SLOTS_MIN = 16;
-/** Above this share of filled slots a table doubles. */
-const FILL_MAX = 0.75;
 
 interface Shard {
   slots: Uint32Array;
@@ -33,7 +30,7 @@ export class HashTable {
   constructor(kind: 'set' | 'numbers' = 'set') {
     this.#words = kind === 'set' ? KEY_WORDS : KEY_WORDS + 1;
     this.#shards = Array.from({ length: SHARDS }, () => ({
-      slots: new Uint32Array(SLOTS_MIN * this.#words),
+      slots: new Uint32Array(16 * this.#words),
       count: 0,
     }));
   }
@@ -75,7 +72,8 @@ export class HashTable {
     shard.slots.set(entry, at);
     shard.count += 1;
     this.#size += 1;
-    if (shard.count > (shard.slots.length / this.#words) * FILL_MAX) this.#grow(shard);
+    // Above this share of filled slots a table doubles.
+    if (shard.count > (shard.slots.length / this.#words) * 0.75) this.#grow(shard);
   }
 
   #shardOf(hash: Hash): Shard {

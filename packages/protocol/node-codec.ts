@@ -205,15 +205,14 @@ function readHeaderLength(head: Uint8Array): number {
   );
 }
 
-/** The last content type of each length up to this one: nodes that come one after another have few, and making text takes long. */
-const KEPT_CONTENT_TYPE_BYTES_MAX = 128;
 const lastContentTypes: { readonly bytes: Uint8Array; readonly text: string }[] = [];
 
 function readContentType(head: Uint8Array, end: number): string {
   const last = lastContentTypes[end - NODE_FIXED_HEADER_BYTES];
   if (last !== undefined && isSameAt(head, NODE_FIXED_HEADER_BYTES, last.bytes)) return last.text;
   const text = decodeContentType(head, end);
-  if (text.length <= KEPT_CONTENT_TYPE_BYTES_MAX) {
+  // Nodes that come one after another have few content types, and making text takes long.
+  if (text.length <= 128) {
     lastContentTypes[text.length] = {
       bytes: new Uint8Array(head.subarray(NODE_FIXED_HEADER_BYTES, end)),
       text,

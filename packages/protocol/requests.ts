@@ -39,8 +39,6 @@ export type QueryParameters = Iterable<readonly [string, string]>;
 
 const encoder = new TextEncoder();
 const LEASE_PREFIX = encoder.encode('{"leaseDurationMs":');
-/** Longer bodies are odd enough for the general parser. */
-const PLAIN_LEASE_BYTES_MAX = 64;
 const DIGIT_0 = 0x30;
 const DIGIT_9 = 0x39;
 const SPACE = 0x20;
@@ -103,7 +101,8 @@ export function parseNoQuery(query: QueryParameters): void {
 function findPlainLeaseDuration(bytes: Uint8Array): number | undefined {
   const prefixLength = LEASE_PREFIX.length;
   const end = bytes.length - 1;
-  if (end <= prefixLength || end >= PLAIN_LEASE_BYTES_MAX || bytes[end] !== CLOSE_BRACE) return undefined;
+  // Longer bodies are odd enough for the general parser.
+  if (end <= prefixLength || end >= 64 || bytes[end] !== CLOSE_BRACE) return undefined;
   for (let index = 0; index < prefixLength; index++) {
     if (bytes[index] !== LEASE_PREFIX[index]) return undefined;
   }

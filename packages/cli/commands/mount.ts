@@ -33,9 +33,6 @@ Examples:
   holdfast mount notes ./notes
   diff -r ./notes ./all/notes/latest/`;
 
-/** Nothing succeeds for so long: then a read fails. The kernel asks twice. */
-const PATIENCE_MS = 15_000;
-
 export function registerMountCommand(program: Command): void {
   const command = program
     .command('mount')
@@ -53,7 +50,8 @@ async function mount(first: string, second: string | undefined, flags: Flags): P
   else await requireReadable(flags, [location]);
   const { createMountHandler, runMount } = await import('../doors/mount/mount.ts');
   const serve = async (client: Client): Promise<void> => {
-    const settings = { patienceMs: PATIENCE_MS, progress: SILENT_PROGRESS };
+    // A read fails after that. The kernel asks twice.
+    const settings = { patienceMs: 15_000, progress: SILENT_PROGRESS };
     const patient = createPatientClient(client, settings);
     const source = openSpaceSource(client, { ...settings, parallelMax: 8 });
     const mounted = location === undefined ? { names: patient } : await find(location);

@@ -12,9 +12,6 @@ import { printJson, printLine, printNote } from '../terminal/output.ts';
 import { describeName, findHash, runTreeJob } from '../trees/located-trees.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../trees/reference.ts';
 
-/** Faults that are kept for --json; all are counted, and shown as they are found without it. */
-const FAULTS_KEPT_MAX = 10_000;
-
 const HELP = `
 Reads every node of the tree and checks it against its hash and against what the nodes above say of it. Names
 each node that is missing, damaged or not part of a tree, with its path, and then fails (1). Heal them from the original:
@@ -42,7 +39,8 @@ async function verify(location: TreeLocation, flags: ConnectionFlags): Promise<v
     const verified = await verifyTree(source, root, {
       ...context,
       onFault: (fault) => {
-        if (faults.length < FAULTS_KEPT_MAX) faults.push(fault);
+        // They are kept for --json. Without it each is shown as it is found.
+        if (faults.length < 10_000) faults.push(fault);
         if (!flags.json) printLine(`${formatPath(fault.path)}: ${fault.message}`);
       },
     });

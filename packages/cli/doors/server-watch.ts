@@ -3,8 +3,6 @@ import type { FetchFunction } from '@holdfast/client/internal';
 
 /** A server that answers nothing of what it was asked for so long is away. */
 export const SILENT_MS_MAX = 15_000;
-/** While a body is sent, the server is asked for something small this often: a slow line is no silence. */
-const PROBE_MS = 5_000;
 
 export class ServerWatch {
   /** when each request was sent that has no answer yet */
@@ -12,8 +10,8 @@ export class ServerWatch {
   #heardAt = Number.NEGATIVE_INFINITY;
   #isProbing = false;
 
-  /** `send`, watched. */
-  over(send: FetchFunction, probeMs = PROBE_MS): FetchFunction {
+  /** `send`, watched. While a body is sent, the server is asked for something small every `probeMs`: a slow line is no silence. */
+  over(send: FetchFunction, probeMs = 5_000): FetchFunction {
     return async (url, init) => {
       const asking = {};
       this.#asked.set(asking, performance.now());

@@ -1,8 +1,6 @@
 /** The names of snapshots as folders. */
 import type { Snapshot } from '@holdfast/client/internal';
 
-const ID_DIGITS = 8;
-
 /** By the second that a snapshot was made in; where several share one, digits of the ID follow. */
 export function nameTimes(snapshots: readonly Snapshot[]): ReadonlyMap<string, Snapshot> {
   const seconds = Map.groupBy(snapshots, ({ time }) => {
@@ -13,7 +11,7 @@ export function nameTimes(snapshots: readonly Snapshot[]): ReadonlyMap<string, S
     return `${text.slice(0, text.indexOf('.')).replaceAll(':', '-')}Z`;
   });
   const named = [...seconds].flatMap(([second, all]) =>
-    all.map((each) => [all.length > 1 ? `${second}-${each.id.slice(0, ID_DIGITS)}` : second, each] as const),
+    all.map((each) => [all.length > 1 ? `${second}-${each.id.slice(0, 8)}` : second, each] as const),
   );
   return new Map(named);
 }

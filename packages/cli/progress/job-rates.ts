@@ -1,13 +1,6 @@
 /** How fast a job goes, from its own counters over the last seconds, and how long it may still take. Pure. */
 import type { ProgressSnapshot, ProgressTotals } from '@holdfast/client/internal';
 
-/** Rates are taken over this window. */
-const WINDOW_MS = 8_000;
-/** A new estimate takes so long to replace the one that is shown, which counts down meanwhile: a number that jumps tells nothing. */
-const SETTLING_MS = 4_000;
-/** A longer estimate only shows one slow moment, such as small files before a large one, so none is given. */
-const REMAINING_MS_MAX = 99 * 3_600_000;
-
 interface Sample {
   readonly at: number;
   readonly files: number;
@@ -42,7 +35,7 @@ export class JobRates {
       bytes: phase === 'scan' ? done.bytes : counters.bytes - counters.deduplicatedBytes,
     };
     this.#samples.push(sample);
-    while ((this.#samples[0] as Sample).at < at - WINDOW_MS) this.#samples.shift();
+    while ((this.#samples[0] as Sample).at < at - 8_000) this.#samples.shift();
     const first = this.#samples[0] as Sample;
     const seconds = (at - first.at) / 1_000;
     if (seconds < 1 || phase === 'commit' || isAllRead(snapshot))
@@ -63,9 +56,11 @@ export class JobRates {
     const shown = this.#shown;
     const isFirst = shown === undefined || estimateMs === 0;
     const expectedMs = isFirst ? estimateMs : Math.max(0, shown.remainingMs - (at - shown.at));
-    const weight = isFirst ? 1 : Math.min(1, (at - shown.at) / SETTLING_MS);
+    // The estimate that is shown counts down meanwhile: a number that jumps tells nothing.
+    const weight = isFirst ? 1 : Math.min(1, (at - shown.at) / 4_000);
     const remainingMs = expectedMs + (estimateMs - expectedMs) * weight;
-    this.#shown = remainingMs <= REMAINING_MS_MAX ? { at, remainingMs } : undefined;
+    // A longer estimate only shows one slow moment, such as small files before a large one, so none is given.
+    this.#shown = remainingMs <= 99 * 3_600_000 ? { at, remainingMs } : undefined;
     return this.#shown?.remainingMs;
   }
 }

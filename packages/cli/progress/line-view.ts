@@ -17,8 +17,6 @@ import {
 import { JobRates } from './job-rates.ts';
 import { isSaidWhenQuiet, LINE_INTERVAL_MS, type ProgressView, type ViewOutput } from './view.ts';
 
-/** A phase that follows so soon is not worth a line. */
-const PHASE_MS_MIN = 1_000;
 /** A path may have thousands; its end says where the job is. */
 const ITEM_CHARACTERS_MAX = 200;
 
@@ -79,7 +77,8 @@ export class LineView implements ProgressView {
     const rates = this.#rates.add(event.at, event);
     const isNewPhase = event.phase !== this.#phase && this.#phase !== undefined;
     this.#phase = event.phase;
-    if (event.at - this.#saidAt < (isNewPhase ? PHASE_MS_MIN : LINE_INTERVAL_MS)) return;
+    // A phase that follows so soon is not worth a line.
+    if (event.at - this.#saidAt < (isNewPhase ? 1_000 : LINE_INTERVAL_MS)) return;
     this.#saidAt = event.at;
     const parts = [
       describeAmounts(this.#job, event),

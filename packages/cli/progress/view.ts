@@ -18,12 +18,10 @@ export interface ViewOutput {
   write(text: string): void;
 }
 
-/** A stall as short as this is not said where the user asked for quiet. */
-const QUIET_STALL_MS_MAX = 60_000;
-
 /** The view with `--quiet`. */
 export function isSaidWhenQuiet(event: ProgressEvent): boolean {
-  if (event.type === 'stall') return event.at - event.sinceAt >= QUIET_STALL_MS_MAX;
+  // A short stall is not said where the user asked for quiet.
+  if (event.type === 'stall') return event.at - event.sinceAt >= 60_000;
   return event.type === 'warning';
 }
 

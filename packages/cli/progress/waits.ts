@@ -5,9 +5,6 @@ import { formatCount } from '@holdfast/protocol';
 import { printNote } from '../terminal/output.ts';
 import { runShortJob } from './run-job.ts';
 
-/** ms between two lines of progress */
-const PROGRESS_MS = 3_000;
-
 /** Waits for `work`; says on stderr what it waits for when that lasts. `cause` completes "stalled for 8 s: …". */
 export function saying<T>(cause: string, work: (progress: ProgressReporter) => Promise<T>): Promise<T> {
   return runShortJob({}, async (progress) => {
@@ -25,7 +22,7 @@ export function nowAndThen(say: (line: string) => void): (line: string) => void 
   let saidAt = performance.now();
   return (line) => {
     const now = performance.now();
-    if (now - saidAt < PROGRESS_MS) return;
+    if (now - saidAt < 3_000) return;
     saidAt = now;
     say(line);
   };

@@ -10,11 +10,6 @@ import { printable, printNote } from './output.ts';
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 type EndingSignal = (typeof SIGNALS)[number];
 
-/** Work under way has this long to clean up after the signal. */
-const TIDY_MS_MAX = 1_000;
-/** Written output has so long to reach its reader: a pipe that nobody reads must not delay the end. */
-const FLUSH_MS_MAX = 300;
-
 export const NOTHING_CHANGED = 'nothing was changed';
 const KEPT_DEFAULT = 'what was done until now is kept, and the same command can be run again';
 
@@ -85,8 +80,10 @@ export async function untilInterrupted<T>(command: Promise<T>, flush: () => Prom
   );
   const signal = await Promise.race([settled, first]);
   if (signal === undefined && !interruption.aborted) return command;
-  if (isTidying) await atMost(TIDY_MS_MAX, settled);
-  await atMost(FLUSH_MS_MAX, flush());
+  // Work under way has this long to clean up after the signal.
+  if (isTidying) await atMost(1_000, settled);
+  // A pipe that nobody reads must not delay the end.
+  await atMost(300, flush());
   return endBySignal(await first);
 }
 

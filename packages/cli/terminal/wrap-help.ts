@@ -38,15 +38,13 @@ function joinParagraphs(lines: readonly string[], columns: number): string[] {
   return joined;
 }
 
-/** Beside a list's first column there must be room for words. */
-const SECOND_COLUMN_MIN = 24;
-
 function wrapLine(line: string, columns: number): string {
   const indent = /^ */.exec(line)?.[0] ?? '';
   const column = /^ *\S.*? {2,}/.exec(line)?.[0].length ?? 0;
   // An example can still be pasted, and the second column of a list stays one.
   if (/^ *holdfast /.test(line) && column === 0) return fill(line, columns, `${indent}    `, CONTINUATION);
-  const isList = column > 0 && column <= columns - SECOND_COLUMN_MIN;
+  // Beside a list's first column there must be room for words.
+  const isList = column > 0 && column <= columns - 24;
   return fill(line, columns, isList ? ' '.repeat(column) : indent, '');
 }
 

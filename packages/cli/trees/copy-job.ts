@@ -16,11 +16,6 @@ import type { JobContext } from '../progress/run-job.ts';
 import { listLacking, type Wanted } from './copied-snapshots.ts';
 import { warnOfUnreadable } from './reference.ts';
 
-/** Sent before the snapshots are listed: from then on no lease keeps their trees, and no interruption loses them. */
-const LISTED_AFTER_BYTES = 64 * 1024 * 1024;
-/** Copies of every byte in memory: as read, as a node, as sent. */
-const COPIES_OF_BYTES = 3;
-
 interface LeftOut {
   readonly name?: string;
   readonly id?: string;
@@ -59,7 +54,8 @@ export class CopyJob {
     for (const snapshot of listLacking(wanted, names.snapshots)) {
       if (await this.#copyTree(snapshot, spaces)) copied.push(snapshot);
       if (this.#sourceFailure !== undefined) break;
-      if (this.sentBytes - listedBytes < LISTED_AFTER_BYTES) continue;
+      // Once the snapshots are listed no lease keeps their trees, and no interruption loses them.
+      if (this.sentBytes - listedBytes < 64 * 1024 * 1024) continue;
       await this.#list(copied, spaces, false);
       listedBytes = this.sentBytes;
       copied = [];
@@ -81,7 +77,8 @@ export class CopyJob {
       const bytes = next.nodeBytes - done.nodeBytes;
       const nodes = next.uploadedNodes - done.uploadedNodes;
       const sentBytes = next.uploadedBytes - done.uploadedBytes;
-      this.#memory.passed(bytes * COPIES_OF_BYTES);
+      // Every byte is in memory three times: as read, as a node, as sent.
+      this.#memory.passed(bytes * 3);
       this.sentNodes += nodes;
       this.sentBytes += sentBytes;
       progress.count({

@@ -11,11 +11,6 @@ import { defaultCacheFolder, makeCacheFolder } from '@holdfast/files';
 import { PRIVATE_FILE_MODE } from '@holdfast/protocol';
 import { removeFile } from '../files.ts';
 
-/** The last ones: what was forgotten long ago is collected. */
-const SNAPSHOTS_KEPT_MAX = 1_000;
-/** A larger file is none of ours. */
-const BYTES_MAX = 64 * 1024 * 1024;
-
 const FORGOTTEN_PART = 'forgotten';
 
 /** None where nothing was remembered, or it cannot be read: it is a hint. `scope` names server, Space and refDomain. */
@@ -35,7 +30,8 @@ export function rememberForgotten(scope: string, forgotten: readonly Snapshot[])
   if (folder === undefined) return false;
   const file = fileOf(folder, scope);
   const byId = new Map([...findForgotten(scope), ...forgotten].map((snapshot) => [snapshot.id, snapshot]));
-  const snapshots = [...byId.values()].slice(-SNAPSHOTS_KEPT_MAX);
+  // The trees of older ones are collected.
+  const snapshots = [...byId.values()].slice(-1_000);
   const part = `${file}.${randomUUID()}.part`;
   try {
     makeCacheFolder(folder, FORGOTTEN_PART);
@@ -53,7 +49,8 @@ function readOwnFile(path: string): Uint8Array {
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
   try {
     const stats = fstatSync(file);
-    if (!stats.isFile() || stats.size > BYTES_MAX) throw new Error('it is no file of ours');
+    // A larger file is none of ours.
+    if (!stats.isFile() || stats.size > 64 * 1024 * 1024) throw new Error('it is no file of ours');
     return readFileSync(file);
   } finally {
     closeSync(file);

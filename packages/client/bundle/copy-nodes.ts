@@ -21,9 +21,6 @@ import type { BundleNode } from './read-bundle.ts';
 import { type ImportProgress, Storing } from './storing.ts';
 import { walkChildrenFirst } from './walk-children-first.ts';
 
-/** Nodes that are asked about at once without Bulk. */
-const ASKED_SINGLY_MAX = 8;
-
 /** Reading failed; `cause` says why. Any other error is one of the target. */
 export class CopySourceError extends Error {
   override readonly name = 'CopySourceError';
@@ -123,7 +120,7 @@ class TargetNodes {
   /** Asks without a lease first: a lease of a node that is missing would open an upload. */
   async #findSingly(hashes: readonly Hash[]): Promise<readonly Hash[]> {
     const ready: Hash[] = [];
-    const answers = mapInOrder(hashes, ASKED_SINGLY_MAX, async (hash) => {
+    const answers = mapInOrder(hashes, 8, async (hash) => {
       if ((await findReady(this.#client, hash, this.#options)) === undefined) return undefined;
       const lease = { leaseDurationMs: LEASE_DURATION_MS_MAX };
       const { state } = await this.#client.leaseNode(hash, lease, this.#options);

@@ -9,9 +9,6 @@ import { type CanonicalParts, readLargeNode, withHash } from './load-node.ts';
 import { encodeVarint } from './varint.ts';
 import { type WalkOptions, walkChildrenFirst } from './walk-children-first.ts';
 
-/** Content up to this is written in one chunk with its header. */
-const JOINED_CONTENT_BYTES_MAX = 64 * 1024;
-
 export interface CreateBundleOptions extends Omit<WalkOptions, 'skip'> {
   /** Called after each node with the totals so far. */
   readonly onNode?: ((written: { readonly nodes: number; readonly bytes: number }) => void) | undefined;
@@ -77,6 +74,7 @@ async function* writeBundle(
 
 /** A block as one chunk, or its content by itself where copying would cost more than another chunk. */
 function joinSmall(prefix: Uint8Array, { header, content }: CanonicalParts): Uint8Array[] {
-  if (content.length <= JOINED_CONTENT_BYTES_MAX) return [concatBytes([prefix, header, content])];
+  // Small content is written in one chunk with its header.
+  if (content.length <= 64 * 1024) return [concatBytes([prefix, header, content])];
   return [concatBytes([prefix, header]), content];
 }

@@ -6,9 +6,6 @@ import { findNodeUpTo, type LeafFirstNode, type LeafFirstOptions } from '../leaf
 import type { CallOptions } from '../operations.ts';
 import { BundleError } from './bundle-error.ts';
 
-/** Content up to this is held in memory while its turn comes; larger content is streamed when it does. */
-const HELD_CONTENT_BYTES_MAX = 4 * 1024 * 1024;
-
 /** The canonical bytes: all before the content, and the content. */
 export type CanonicalParts = Pick<LeafFirstNode, 'header' | 'content'>;
 
@@ -28,7 +25,8 @@ export interface LoadedNode {
  * of it is used before. Throws CasError; BundleError for a node that is lost.
  */
 export async function loadNode(client: Client, hash: Hash, options: LoadOptions): Promise<LoadedNode> {
-  const node = await findNodeUpTo(client, hash, HELD_CONTENT_BYTES_MAX, options).catch((error: unknown) => {
+  // Larger content is streamed when its turn comes.
+  const node = await findNodeUpTo(client, hash, 4 * 1024 * 1024, options).catch((error: unknown) => {
     throw withHash(hash, error);
   });
   if (node === undefined) return loadLargeNode(client, hash, options);

@@ -7,9 +7,6 @@ import { NODES_AT_ONCE_MAX, NODES_IN_BULK_MAX } from '../limits.ts';
 import { mapInOrder } from '../map-in-order.ts';
 import { type LoadedNode, type LoadOptions, loadNode } from './load-node.ts';
 
-/** Content of nodes that came before their turn. */
-const EARLY_BYTES_MAX = 8 * 1024 * 1024;
-
 export class NodeLoader {
   readonly #client: Client;
   readonly #options: LoadOptions;
@@ -81,7 +78,7 @@ export class NodeLoader {
   }
 
   async #takeRest(nodes: OrderedNodes | undefined): Promise<void> {
-    while (this.#earlyBytes < EARLY_BYTES_MAX) {
+    while (this.#earlyBytes < 8 * 1024 * 1024) {
       const next = await nodes?.next();
       if (next === undefined) return;
       const node = toLoaded(next);

@@ -7,7 +7,6 @@ import { NodeLoader } from './node-loader.ts';
 
 /** Nodes of one walk: what the set of those that are done can hold. */
 const WALKED_NODES_MAX = HASH_TABLE_MAX;
-const MEMORY_BYTES_MAX_DEFAULT = 16 * 1024 * 1024;
 
 export interface WalkOptions extends LoadOptions {
   /** Bytes of parents that wait for their children; 16 MiB when left out. Further ones are read a second time. */
@@ -40,7 +39,7 @@ export async function* walkChildrenFirst(
   roots: readonly Hash[],
   options: WalkOptions,
 ): AsyncGenerator<LoadedNode, void, undefined> {
-  const memoryBytesMax = options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT;
+  const memoryBytesMax = options.memoryBytesMax ?? 16 * 1024 * 1024;
   const done = new HashTable();
   let heldBytes = 0;
   const loader = new NodeLoader(client, options);

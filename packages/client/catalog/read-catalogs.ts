@@ -61,9 +61,6 @@ export interface DomainNames {
   readonly rootRefs: readonly RootRefItem[];
 }
 
-/** Another writer may replace a catalog, and a collection take it, after it was listed and before it is read. Then all is read again. */
-const READ_ATTEMPTS_MAX = 8;
-
 /**
  * Reads all names of the domain. Unreadable catalogs are told of beside the others. Throws CatalogError OTHER_VERSION, CasError,
  * or the signal's reason.
@@ -75,7 +72,8 @@ export async function readNames(client: CatalogReader, options: CatalogOptions =
   const { signal, clock = systemClock, random = Math.random } = options;
   const memory: CatalogMemory = options.memory ?? new Map();
   for (let attempt = 1; ; attempt += 1) {
-    const isLast = attempt === READ_ATTEMPTS_MAX;
+    // Another writer may replace a catalog, and a collection take it, after it was listed and before it is read.
+    const isLast = attempt === 8;
     const room = { bytes: CATALOGS_BYTES_MAX };
     const names = await readOnce(client, { ...options, clock, memory, room }, isLast);
     if (names !== undefined) return names;

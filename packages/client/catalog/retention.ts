@@ -28,9 +28,6 @@ export interface Retention {
   readonly forgotten: readonly JudgedSnapshot[];
 }
 
-/** Clocks of two machines may differ by this much. A snapshot that is further ahead stops a policy. */
-const CLOCK_TOLERANCE_MS = 60_000;
-
 /**
  * Judges `snapshots`, which are those of one name. Days, weeks and months are those of UTC; ones without a snapshot are not
  * counted. While a count of `last`, `daily`, `weekly` or `monthly` is not reached, the oldest snapshot is kept too, so that the
@@ -44,7 +41,8 @@ export function decideRetention(
 ): Retention {
   checkPolicy(policy);
   const newestFirst = [...snapshots].sort(compareSnapshots).reverse();
-  const ahead = newestFirst.find(({ time }) => time > now + CLOCK_TOLERANCE_MS);
+  // The clocks of two machines may differ by a minute.
+  const ahead = newestFirst.find(({ time }) => time > now + 60_000);
   if (ahead !== undefined) {
     throw new CatalogError(
       'TIME_IN_FUTURE',

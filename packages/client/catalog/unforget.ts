@@ -16,9 +16,6 @@ import {
 import type { JudgedSnapshot } from './retention.ts';
 import type { ChangedSnapshot } from './snapshots.ts';
 
-/** How many former lists are looked through. */
-const FORMER_CATALOGS_MAX = 1_000;
-
 /** Where to look besides the lists that the standing ones took the place of: none stands once the last snapshot is forgotten. */
 interface UnforgetOptions extends ChangeOptions {
   /** hashes of catalogs */
@@ -67,7 +64,7 @@ async function findFormer(
   const queue = [...names.catalogs.flatMap(({ catalog }) => catalog.previous), ...(options.former ?? [])];
   for (const hash of queue) {
     if (met.has(hash)) continue;
-    if (met.size === FORMER_CATALOGS_MAX) break;
+    if (met.size === 1_000) break;
     met.add(hash);
     const catalog = await findCatalog(client, hash, options);
     if (catalog?.snapshots.some(({ id }) => id.startsWith(idPrefix))) {

@@ -37,9 +37,6 @@ import {
 } from './state-rows.ts';
 import { seal, unseal } from './state-sum.ts';
 
-/** Work is saved this often, so a kill costs at most so much of it. */
-const SAVE_INTERVAL_MS = 1_000;
-
 /** Staged pages of a directory stand under the negative of its id. */
 const staged = (directory: number): number => -directory;
 
@@ -160,7 +157,8 @@ export class TreeState implements FolderState {
   }
 
   saveSometimes(): void {
-    if (performance.now() - this.#savedAt > SAVE_INTERVAL_MS) this.save();
+    // A kill costs at most a second of work.
+    if (performance.now() - this.#savedAt > 1_000) this.save();
   }
 
   forgetEntries(): void {

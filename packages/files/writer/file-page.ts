@@ -8,8 +8,6 @@ import type { SmallFile } from '../pull/small-file.ts';
 import { folderOf } from '../pull/target-folder.ts';
 
 export const PAGE_BYTES = 512 * 1024;
-/** Few, because each file may keep the descriptor of its folder open. */
-const PAGE_FILES_MAX = 64;
 
 /**
  * Lengths of content, partial name, name, the node's header and hash; canonical length; descriptor of the folder; flags; modification
@@ -52,7 +50,8 @@ export class FilePage {
     const { header, hash } = unproven ?? NO_NODE;
     const lengths = [bytes.length, partialName.length, name.length, header.length, hash.length];
     const length = lengths.reduce((sum, part) => sum + part, HEADER_BYTES);
-    const hasRoom = this.#count < PAGE_FILES_MAX && this.#length + length <= PAGE_BYTES;
+    // Each file may keep the descriptor of its folder open.
+    const hasRoom = this.#count < 64 && this.#length + length <= PAGE_BYTES;
     if (!hasRoom || folder.descriptor === undefined) return false;
     let at = this.#length;
     const canonicalLength = unproven?.record.canonicalLength ?? 0;

@@ -52,9 +52,6 @@ export function encodeRecord(hash: Hash, canonical: Uint8Array, compress?: Compr
   return record;
 }
 
-/** A pack in the making has at least so much memory, and twice as much each time that is full. */
-const MEMORY_BYTES_MIN = 64 * 1024;
-
 /** One pack in the making. Records are copied into it as they come. */
 export class PackBuilder {
   readonly #bytesMax: number;
@@ -68,7 +65,8 @@ export class PackBuilder {
   /** Limits above those of the format count as them. The pack is made in `memory` as far as that reaches. */
   constructor(
     limits: PackLimits = { bytesMax: PACK_BYTES_MAX, recordsMax: PACK_RECORDS_MAX },
-    memory: ArrayBuffer = new ArrayBuffer(MEMORY_BYTES_MIN),
+    // The memory doubles each time that it is full.
+    memory: ArrayBuffer = new ArrayBuffer(64 * 1024),
   ) {
     this.#bytesMax = Math.min(limits.bytesMax, PACK_BYTES_MAX);
     this.#recordsMax = Math.min(limits.recordsMax, PACK_RECORDS_MAX);

@@ -7,10 +7,6 @@ import { Items } from './reading.ts';
 
 const MATCHES_DEFAULT = 100;
 const ENTRIES_MAX = 50_000;
-const READ_BYTES_MAX = 64 * 1024 * 1024;
-const SEARCH_MS_MAX = 20_000;
-/** Files that are read at once. */
-const FILES_AT_ONCE = 8;
 const SHOWN_CHARACTERS_MAX = 300;
 const SHOWN_BEFORE = 100;
 /** A longer line is searched in pieces. */
@@ -43,8 +39,8 @@ class Search {
   readonly #wanted: SearchArguments;
   readonly #place: Place;
   readonly #signal: AbortSignal;
-  readonly #endAt = performance.now() + SEARCH_MS_MAX;
-  #leftBytes = READ_BYTES_MAX;
+  readonly #endAt = performance.now() + 20_000;
+  #leftBytes = 64 * 1024 * 1024;
 
   constructor(names: McpNames, wanted: SearchArguments, signal: AbortSignal) {
     this.#names = names;
@@ -69,7 +65,7 @@ class Search {
       const path = textBelow(this.#place, step.path);
       if (path === undefined || !this.#isWanted(path, step.entry)) continue;
       together.push({ path, item: step.entry });
-      if (together.length < FILES_AT_ONCE) continue;
+      if (together.length < 8) continue;
       if (!(await this.#look(together))) return false;
       together = [];
     }

@@ -48,8 +48,6 @@ export interface TreeEdited {
 }
 
 const EDIT_TREE: CheckedCall = { name: 'editTree', requestOperation: 'uploadNode' };
-/** Paths that are looked up at once. */
-const PATHS_AT_ONCE = 64;
 
 /**
  * The tree `root` (undefined: an empty folder) with `edits` done in their order, ready and leased. Its hash is the one that a push of the
@@ -157,7 +155,7 @@ export class TreeEditor {
   async #readAhead(tree: EditedTree): Promise<void> {
     if (this.#edits.length < 2) return;
     const paths = this.#edits.flatMap((edit) => ('path' in edit ? [edit.path] : [edit.from, edit.to]));
-    const looks = mapInOrder(paths, PATHS_AT_ONCE, (path) => tree.look(parseEditPath(path, 0)));
+    const looks = mapInOrder(paths, 64, (path) => tree.look(parseEditPath(path, 0)));
     for await (const _ of looks);
   }
 }

@@ -13,11 +13,6 @@ import type { TreeNode } from '../format/tree-format.ts';
 
 export type NodePutter = Pick<Client, 'putNode' | 'leaseNode'> & Partial<Pick<Client, 'bulk'>>;
 
-/** Held until the end, so that a small edit is one request for leases and one pack. */
-const HELD_BYTES_MAX = 1024 * 1024;
-/** On their way at once. */
-const SENDING_BYTES_MAX = 8 * 1024 * 1024;
-
 export interface SentNodes {
   readonly last: PutResult | undefined;
   /** nodes of which something below is not there */
@@ -32,7 +27,7 @@ export interface NodeSenderOptions extends CallOptions {
 export class NodeSender implements NodeSink {
   readonly #client: NodePutter;
   readonly #options: NodeSenderOptions;
-  readonly #memory = new Semaphore(SENDING_BYTES_MAX);
+  readonly #memory = new Semaphore(8 * 1024 * 1024);
   readonly #held = new Map<Hash, NewNode>();
   #heldBytes = 0;
   readonly #sent = new Set<Hash>();
@@ -53,7 +48,8 @@ export class NodeSender implements NodeSink {
     if (this.#failure !== undefined) throw this.#failure.error;
     if (this.#held.has(hash) || this.#sent.has(hash)) return undefined;
     const node = { contentType, refs: [...refs], content };
-    if (this.#heldBytes + content.length > HELD_BYTES_MAX) return this.#sendEarly(hash, node);
+    // A small edit is one request for leases and one pack.
+    if (this.#heldBytes + content.length > 1024 * 1024) return this.#sendEarly(hash, node);
     this.#heldBytes += content.length;
     this.#held.set(hash, { ...node, content: new Uint8Array(content) });
     return undefined;

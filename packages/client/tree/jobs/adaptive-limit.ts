@@ -9,8 +9,6 @@ export interface AdaptiveLimitOptions {
   readonly max: number;
 }
 
-const OVERLOAD_FACTOR = 0.5;
-const SLOW_FACTOR = 0.9;
 /** An answer this slow, and this many times slower than the fastest, says that requests queue up. */
 const SLOW_ANSWER_MS_MIN = 400;
 const SLOW_ANSWER_FACTOR = 4;
@@ -45,13 +43,13 @@ export class AdaptiveLimit {
       this.#smoothedMs === undefined ? ms : this.#smoothedMs + LATENCY_WEIGHT * (ms - this.#smoothedMs);
     const isSlow =
       this.#smoothedMs > SLOW_ANSWER_MS_MIN && this.#smoothedMs > SLOW_ANSWER_FACTOR * this.#fastestMs;
-    if (isSlow) this.#decrease(SLOW_FACTOR);
+    if (isSlow) this.#decrease(0.9);
     else this.#limit = Math.min(this.#max, this.#limit + (this.#isStarting ? 1 : 1 / this.#limit));
   }
 
   /** The server shed load, or an answer never came. */
   onOverload(): void {
-    this.#decrease(OVERLOAD_FACTOR);
+    this.#decrease(0.5);
   }
 
   #decrease(factor: number): void {

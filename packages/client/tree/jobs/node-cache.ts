@@ -7,8 +7,6 @@ import { Kept } from './kept.ts';
 const SMALL_CONTENT_BYTES_MAX = 64 * 1024;
 const KEPT_SMALL_BYTES_MAX = 4 * 1024 * 1024;
 const KEPT_LARGE_BYTES_MAX = CHUNK_BYTES_MAX + 2 * 1024 * 1024;
-/** Most nodes come once, so a node is kept only when it comes a second time. Hashes that are remembered to know that. */
-const MET_MAX = 8192;
 /** Memory of a node beside its content, and of each of its refs; rounded up. */
 const NODE_OVERHEAD_BYTES = 512;
 const REF_OVERHEAD_BYTES = 96;
@@ -46,7 +44,7 @@ export class NodeCache {
   #note(hash: Hash): void {
     this.#met.add(hash);
     const [oldest] = this.#met;
-    if (this.#met.size > MET_MAX && oldest !== undefined) this.#met.delete(oldest);
+    if (this.#met.size > 8192 && oldest !== undefined) this.#met.delete(oldest);
   }
 }
 

@@ -1,8 +1,5 @@
 /** The time in which this process did not run, because it was stopped (Ctrl-Z) or its machine slept. */
 
-/** A tick that is so late tells of it. A busy process is late by less. */
-const LATE_MS_MIN = 2_000;
-
 /** Learns of it from ticks that should come every `intervalMs`. Nothing else tells: a process is not asked before it is stopped. */
 export class StoppedTime {
   readonly #intervalMs: number;
@@ -22,7 +19,8 @@ export class StoppedTime {
   upTo(at: number): number {
     const lateMs = at - this.#ranAt - this.#intervalMs;
     this.#ranAt = at;
-    if (lateMs >= LATE_MS_MIN) {
+    // A busy process is late by less.
+    if (lateMs >= 2_000) {
       this.#totalMs += lateMs;
       this.#onStop(lateMs);
     }

@@ -15,9 +15,6 @@ export interface RenameOptions extends Omit<DiffOptions, 'isShallow'> {
   readonly entriesMax?: number | undefined;
 }
 
-/** About 100 MiB when all are there. */
-const ENTRIES_MAX = 100_000;
-
 /** As `diffTrees`, with renames. It keeps the added and removed entries in memory, up to a bound. */
 export async function* diffWithRenames(
   source: NodeSource,
@@ -55,7 +52,8 @@ async function findRenames(
   after: TreeItem,
   options: RenameOptions,
 ): Promise<Renames | undefined> {
-  const { entriesMax = ENTRIES_MAX } = options;
+  // They take about 100 MiB when all are there.
+  const { entriesMax = 100_000 } = options;
   const tops: Difference[] = [];
   for await (const difference of diffTrees(source, before, after, { ...options, isShallow: true })) {
     if (tops.push(difference) > entriesMax) return undefined;

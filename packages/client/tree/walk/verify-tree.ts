@@ -35,13 +35,6 @@ export interface VerifyResult {
   readonly faults: number;
 }
 
-/** Nodes that are read at once; how many requests that makes is the source's matter. */
-const READING_MAX = 16;
-/** Where many nodes come with one request, bytes of them are what counts. */
-const READING_BYTES_MAX = 24 * 1024 * 1024;
-/** The size assumed for a directory or an index. */
-const PARENT_BYTES = 16 * 1024;
-
 /** One node to be read, and what is expected of it. */
 type Step =
   | {
@@ -144,8 +137,10 @@ class Verification {
   }
 
   #mayReadOn(): boolean {
-    const { nodesAtOnce = READING_MAX } = this.#source;
-    return this.#reading.size < nodesAtOnce && this.#readingBytes < READING_BYTES_MAX;
+    // The source decides how many requests that makes.
+    const { nodesAtOnce = 16 } = this.#source;
+    // Where many nodes come with one request, bytes of them are what counts.
+    return this.#reading.size < nodesAtOnce && this.#readingBytes < 24 * 1024 * 1024;
   }
 
   /** Reads the kind of the root; its node is read, and counted, once more when it is visited. */
@@ -249,7 +244,8 @@ function countEntries(step: Step): number {
 
 function countNodeBytes(step: Step): number {
   if (step.type === 'symlink') return step.bytes;
-  return (step.type === 'file' ? countContentBytes(step.expected) : undefined) ?? PARENT_BYTES;
+  // A directory or an index counts as 16 KiB.
+  return (step.type === 'file' ? countContentBytes(step.expected) : undefined) ?? 16 * 1024;
 }
 
 /** The node and all that is expected of it: the same page may be right in one place and wrong in another. */

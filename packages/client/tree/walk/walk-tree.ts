@@ -39,9 +39,6 @@ interface Level {
   nextOrdinal: number;
 }
 
-/** The root stands before its first entry. */
-const ROOT_ORDINAL = -1;
-
 /** Throws what reading throws; TreeFormatError where nodes do not make one tree. */
 export async function* walkTree(
   source: NodeSource,
@@ -59,7 +56,8 @@ export async function* walkTree(
     entries: readDirectoryEntries(ahead.open(directory, path, ordinal), directory, options),
     nextOrdinal: ordinal + 1,
   });
-  const levels: Level[] = [open(root, options.rootPath, ROOT_ORDINAL)];
+  // The root stands before its first entry.
+  const levels: Level[] = [open(root, options.rootPath, -1)];
   const slice = new TimeSlice();
   try {
     for (let level = levels.at(-1); level !== undefined; level = levels.at(-1)) {

@@ -5,8 +5,6 @@ import { keep, readKept } from '../parts/kept.ts';
 
 const API_PATH = '/operator/v1/';
 const TIMEOUT_MS = 30_000;
-/** Checks, collections and backups take as long as they take. */
-const LONG_TIMEOUT_MS = 60 * 60_000;
 
 const KEPT_NAME = 'holdfast-operator-token';
 
@@ -53,7 +51,8 @@ export async function change<T>(
       ...(onProgress === undefined ? {} : { accept: 'application/jsonl, application/json' }),
     },
   };
-  const answer = await send(`${API_PATH}${path}`, init, AbortSignal.timeout(LONG_TIMEOUT_MS));
+  // Checks, collections and backups take as long as they take.
+  const answer = await send(`${API_PATH}${path}`, init, AbortSignal.timeout(60 * 60_000));
   const isLines = answer.headers.get('content-type')?.startsWith('application/jsonl') === true;
   return onProgress !== undefined && isLines ? readLines<T>(answer, onProgress) : answer.json();
 }

@@ -20,7 +20,6 @@ interface PlotProps {
 }
 
 const HEIGHT_PX = 170;
-const AXIS_PX = 78;
 
 /** A colour as the canvas needs it: the style sheet's depends on the theme. */
 function colorOf(element: HTMLElement, name: string): string {
@@ -57,7 +56,7 @@ function describeOptions({ lines, format }: PlotProps, place: HTMLElement): uPlo
     scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [
       { stroke: soft, grid, ticks, space: 70, values: (_, times) => formatTimes(times) },
-      { stroke: soft, grid, ticks, size: AXIS_PX, values: (_, values) => values.map(format) },
+      { stroke: soft, grid, ticks, size: 78, values: (_, values) => values.map(format) },
     ],
     series: [
       {},

@@ -18,9 +18,6 @@ import type { Connection } from './connection.ts';
 import { SpaceCommand } from './space-command.tsx';
 import { treeHref } from './tree-address.ts';
 
-/** shown; all are counted */
-const SHOWN_MAX = 1000;
-
 type Change = Difference | Rename;
 
 export function CompareView({ space }: { readonly space: Connection }) {
@@ -175,7 +172,8 @@ async function compare(
     const isFile = (change.after ?? change.before)?.kind !== 'directory';
     if (isFile && change.type !== 'renamed')
       bytes += (change.after?.bytes ?? 0) - (change.before?.bytes ?? 0);
-    if (changes.length < SHOWN_MAX) changes.push(change);
+    // All are counted, and a thousand shown.
+    if (changes.length < 1000) changes.push(change);
     if (performance.now() - saidAt > 150) {
       saidAt = performance.now();
       tell(false);

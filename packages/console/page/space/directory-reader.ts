@@ -10,8 +10,6 @@ export interface DirectoryReader {
   stop(): void;
 }
 
-const BUNCH = 256;
-
 export function readDirectoryLazily(tree: TreeReader, directory: TreeItem): DirectoryReader {
   const ending = new AbortController();
   const entries: DirectoryEntry[] = [];
@@ -25,7 +23,7 @@ export function readDirectoryLazily(tree: TreeReader, directory: TreeItem): Dire
       const { done, value } = await coming.next();
       if (done === true) isComplete = true;
       else entries.push(value);
-      if (isComplete || entries.length % BUNCH === 0) onMore();
+      if (isComplete || entries.length % 256 === 0) onMore();
     }
     onMore();
   }

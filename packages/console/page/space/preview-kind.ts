@@ -13,9 +13,6 @@ const MAGIC: readonly (readonly [mediaType: string, offset: number, bytes: reado
   ['image/webp', 8, [0x57, 0x45, 0x42, 0x50]],
   ['image/avif', 4, [0x66, 0x74, 0x79, 0x70, 0x61, 0x76, 0x69, 0x66]],
 ];
-/** A character that is cut at the end of a part. */
-const CUT_BYTES_MAX = 3;
-const CONTROLS_PART_MAX = 0.02;
 
 /** By the first bytes of the content. */
 export function findPreviewKind(bytes: Uint8Array): PreviewKind {
@@ -34,11 +31,12 @@ function looksLikeText(bytes: Uint8Array): boolean {
     if (byte < 0x20 && byte !== 0x09 && byte !== 0x0a && byte !== 0x0d && byte !== 0x1b && byte !== 0x0c)
       controls += 1;
   }
-  return controls <= bytes.length * CONTROLS_PART_MAX && isUtf8(bytes);
+  return controls <= bytes.length * 0.02 && isUtf8(bytes);
 }
 
 function isUtf8(bytes: Uint8Array): boolean {
-  for (let cut = 0; cut <= Math.min(CUT_BYTES_MAX, bytes.length); cut += 1) {
+  // A character may be cut at the end of a part.
+  for (let cut = 0; cut <= Math.min(3, bytes.length); cut += 1) {
     try {
       new TextDecoder('utf-8', { fatal: true }).decode(bytes.subarray(0, bytes.length - cut));
       return true;
