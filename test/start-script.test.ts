@@ -10,6 +10,27 @@ import { makeTempFolder } from './support/temp-folder.ts';
 const folder = makeTempFolder('start-script');
 afterAll(() => folder.remove());
 
+const OWN = 'node_modules/bun/bin/bun.exe';
+
+/** A package whose name is `name`, with the launcher and without a runtime; returns its folder. */
+function installed(name: string): string {
+  const root = join(folder.path, name, 'inner', 'node_modules', 'holdfast');
+  mkdirSync(join(root, 'bin'), { recursive: true });
+  mkdirSync(join(root, 'lib'));
+  copyFileSync(join(ROOT, 'bin', 'holdfast'), join(root, 'bin', 'holdfast'));
+  writeFileSync(join(root, 'lib', 'start.js'), '');
+  return root;
+}
+
+/** A runtime that runs `script` of a shell. */
+function placeRuntime(path: string, script: string): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, `#!/bin/sh\n${script}\n`);
+  chmodSync(path, 0o755);
+}
+
+const SAY_WORDS = `printf '%s|' "$0" "$@"`;
+
 describe('settings of the runtime', () => {
   const S3 = 's3://bucket?endpoint=http://127.0.0.1:1';
   const FTL = { BUN_JSC_thresholdForFTLOptimizeAfterWarmUp: '1000000' };
@@ -38,6 +59,25 @@ describe('settings of the runtime', () => {
     expect(planRuntimeSettings(args, env)).toEqual(settings);
   });
 
+  const COMMANDS = ['push', 'pull', 'gateway', 'mount', 'mcp', 'serve', 'app', undefined];
+  const CONTENTS = [{}, { HOLDFAST_CONTENT: S3 }, { MIMALLOC_PURGE_DELAY: '', UV_THREADPOOL_SIZE: '5' }];
+  test.each(COMMANDS.flatMap((command) => CONTENTS.map((given) => ({ command, given }))))(
+    'are set by bin/holdfast: $command with $given',
+    ({ command, given }) => {
+      const root = installed(`settings-${command}-${Object.keys(given).length}`);
+      placeRuntime(join(root, OWN), 'env');
+      const env = { PATH: process.env.PATH ?? '', HOME: '/', ...given };
+      const args = command === undefined ? [] : [command, 'a b'];
+      const { stdout } = Bun.spawnSync([join(root, 'bin', 'holdfast'), ...args], { env });
+      const variables = stdout.toString().trim().split('\n');
+      const seen = Object.fromEntries(variables.map((line) => line.split(/=(.*)/s).slice(0, 2)));
+      expect(seen).toMatchObject({ ...env, ...planRuntimeSettings(args, env) });
+      const isSet = (name: string): boolean => /^(?:BUN|MIMALLOC|UV)_/.test(name) && !(name in given);
+      const wanted = Object.keys(planRuntimeSettings(args, {}));
+      expect(Object.keys(seen).filter((name) => isSet(name) && !wanted.includes(name))).toEqual([]);
+    },
+  );
+
   test('reach the started process, and those of its user are kept', async () => {
     const environment = { UV_THREADPOOL_SIZE: '5' };
     const server = await startServer({
@@ -54,25 +94,11 @@ describe('settings of the runtime', () => {
 });
 
 describe('bin/holdfast in an installed package', () => {
-  const installed = (name: string): string => {
-    const root = join(folder.path, name, 'inner', 'node_modules', 'holdfast');
-    mkdirSync(join(root, 'bin'), { recursive: true });
-    mkdirSync(join(root, 'lib'));
-    copyFileSync(join(ROOT, 'bin', 'holdfast'), join(root, 'bin', 'holdfast'));
-    writeFileSync(join(root, 'lib', 'start.js'), '');
-    return root;
-  };
-  const placeRuntime = (path: string): void => {
-    mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(path, `#!/bin/sh\nprintf '%s|' "$0" "$@"\n`);
-    chmodSync(path, 0o755);
-  };
   const run = (script: string) => {
     const { PATH = '' } = process.env;
     const done = Bun.spawnSync([script, 'a', 'b c'], { env: { PATH } });
     return { code: done.exitCode, out: done.stdout.toString(), err: done.stderr.toString() };
   };
-  const OWN = 'node_modules/bun/bin/bun.exe';
 
   test.each<[string, string]>([
     ['in the package itself, as of a global install', OWN],
@@ -85,8 +111,8 @@ describe('bin/holdfast in an installed package', () => {
   ])('finds the runtime %s', (name, place) => {
     const root = installed(name);
     const runtime = join(root, place);
-    if (place.includes('@oven')) placeRuntime(join(root, OWN));
-    placeRuntime(runtime);
+    if (place.includes('@oven')) placeRuntime(join(root, OWN), SAY_WORDS);
+    placeRuntime(runtime, SAY_WORDS);
     const link = join(folder.path, `${name}.link`);
     symlinkSync(join(root, 'bin', 'holdfast'), link);
     const own = [`--config=${root}/bin/bunfig.toml`, `--tsconfig-override=${root}/bin/tsconfig.json`];

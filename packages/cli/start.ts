@@ -1,6 +1,7 @@
 /**
  * Where every process of `holdfast` begins, whether from a checkout, an npm package or the executable. It loads little, because
- * a process that lacks settings of the runtime replaces itself: the same process, with the same signals and exit codes.
+ * a process that lacks settings of the runtime, as the executable does, replaces itself: the same process, with the same signals
+ * and exit codes.
  */
 import { ownStandardStreams, replaceProcess } from './inherited-descriptors.ts';
 import { findOwnProgram, WORKER_ARGUMENT } from './own-program.ts';
