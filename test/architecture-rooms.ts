@@ -15,10 +15,12 @@ export interface Room {
 const PROTOCOL = '@holdfast/protocol';
 const CLIENT = '@holdfast/client';
 /** The SDK's door for the packages of this repository. */
-export const CLIENT_INTERNAL = '@holdfast/client/internal';
+const CLIENT_INTERNAL = '@holdfast/client/internal';
 const FILES = '@holdfast/files';
-/** The C library, by itself: a command line that starts loads no more. */
-export const SYSTEM_LIBRARY = '@holdfast/files/system-library';
+/** A command that starts loads no more than it needs: the C library, the counting of progress, pushes, each by itself. */
+const SYSTEM_LIBRARY = '@holdfast/files/system-library';
+const NARROW = ['@holdfast/client/progress', '@holdfast/files/push'];
+export const NARROW_DOORS: readonly string[] = [CLIENT_INTERNAL, SYSTEM_LIBRARY, ...NARROW];
 const SERVER = '@holdfast/server';
 
 /** The local state of pushes by the command line. */
@@ -101,10 +103,7 @@ export const ROOMS: readonly Room[] = [
   {
     folder: 'packages/cli/',
     folders: ['packages/cli/'],
-    packages: [
-      ...[PROTOCOL, CLIENT, CLIENT_INTERNAL, FILES, SYSTEM_LIBRARY, SERVER],
-      ...['commander', 'jose', 'bun:ffi'],
-    ],
+    packages: [...[PROTOCOL, CLIENT, FILES, SERVER, ...NARROW_DOORS], ...['commander', 'jose', 'bun:ffi']],
     nodeModules: true,
     reason: 'the command line uses the SDK and the door of the server, never its inside',
   },
@@ -332,21 +331,22 @@ function filesRooms(): Room[] {
   const pull = 'packages/files/pull/';
   const writer = 'packages/files/writer/';
   const inside = 'packages/files/';
-  const doors = ['packages/files/index.ts', 'packages/files/sdk.ts'];
+  const doors = ['packages/files/index.ts', 'packages/files/push.ts', 'packages/files/sdk.ts'];
   const room = (folder: string, exceptFolders: readonly string[], reason: string): Room => {
     const packages = [PROTOCOL, CLIENT, CLIENT_INTERNAL, ...(folder === push ? ['ignore'] : [])];
     return { folder, folders: [inside], exceptFolders, packages, nodeModules: true, reason };
   };
-  const [commandLine = '', sdk = ''] = doors;
+  const [commandLine = '', pushes = '', sdk = ''] = doors;
   return [
     {
       ...room(FILES_STATE, [pull, ...doors], 'the state of pushes is SQLite behind a port of push'),
       packages: [PROTOCOL, CLIENT, CLIENT_INTERNAL, 'bun:sqlite'],
     },
-    room(commandLine, [sdk], 'the door of files for the command line names what files has'),
+    room(commandLine, [push, pushes, sdk], 'the door of files for the command line names what files has'),
+    room(pushes, [pull, writer, commandLine, sdk], 'the door to pushes loads nothing else'),
     room(
       sdk,
-      [FILES_STATE, writer, commandLine],
+      [FILES_STATE, writer, commandLine, pushes],
       'the door of the SDK runs on Node too: never the state on SQLite',
     ),
     room(

@@ -4,14 +4,13 @@
  */
 
 import {
-  CLIENT_INTERNAL,
   COMPOSITION_ROOT,
   CONCRETE_ENGINE,
   FILES_STATE,
   FLOORS,
+  NARROW_DOORS,
   ROOMS,
   type Room,
-  SYSTEM_LIBRARY,
 } from './architecture-rooms.ts';
 
 /** A file of the repository: `path` is relative to its root with forward slashes. */
@@ -156,7 +155,7 @@ function isAllowed(room: Room, target: string): boolean {
 
 /** Relative paths stay inside their package; deep imports by package name are no door either. */
 function reachesIntoPackage(path: string, target: string): boolean {
-  if (/^@holdfast\/[^/]+\/./.test(target)) return target !== CLIENT_INTERNAL && target !== SYSTEM_LIBRARY;
+  if (/^@holdfast\/[^/]+\/./.test(target)) return !NARROW_DOORS.includes(target);
   const own = /^packages\/[^/]+\//.exec(path)?.[0];
   return own !== undefined && target.startsWith('packages/') && !target.startsWith(own);
 }

@@ -9,7 +9,8 @@ import {
   SILENT_PROGRESS,
   verifyTree,
 } from '../packages/client/internal.ts';
-import { openSpaceSource, pullToPath, ScanError, TreeBusyError } from '../packages/files/index.ts';
+import { openSpaceSource, pullToPath } from '../packages/files/index.ts';
+import { ScanError, TreeBusyError } from '../packages/files/push.ts';
 import { buildPlan, directory, file, makeLargePlans, type Plan, writePlan } from './support/disk-trees.ts';
 import { PushWorld } from './support/push-world.ts';
 

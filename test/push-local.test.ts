@@ -11,7 +11,7 @@ import {
   ScanError,
   TreeBusyError,
   TreeState,
-} from '../packages/files/index.ts';
+} from '../packages/files/push.ts';
 import { buildPlan, contentOf, directory, file, type Plan, plans, writePlan } from './support/disk-trees.ts';
 import { PushWorld } from './support/push-world.ts';
 

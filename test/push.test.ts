@@ -4,7 +4,7 @@ import { appendFileSync, linkSync, renameSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { createNodeSource, openTree } from '../packages/client/index.ts';
-import { planFolder } from '../packages/files/index.ts';
+import { planFolder } from '../packages/files/push.ts';
 import {
   buildPlan,
   contentOf,

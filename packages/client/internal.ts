@@ -61,7 +61,6 @@ export { Kept } from './tree/jobs/kept.ts';
 export { requestPatiently } from './tree/jobs/patient-requests.ts';
 export type { PatientSourceOptions, ReadingClient } from './tree/jobs/patient-source.ts';
 export {
-  type JobHangError,
   type ProgressCounters,
   type ProgressJob,
   type ProgressPhase,

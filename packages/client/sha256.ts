@@ -37,11 +37,18 @@ function fractionBits(n: number, root: 2 | 3): number {
   return Number(BigInt.asIntN(32, low));
 }
 
-const ROUND_CONSTANTS = Int32Array.from(firstPrimes(ROUNDS), (prime) => fractionBits(prime, 3));
-const INITIAL_STATE = Int32Array.from(firstPrimes(8), (prime) => fractionBits(prime, 2));
+/** Filled by the first digest: a program that hashes by its platform need not compute them when it starts. */
+const ROUND_CONSTANTS = new Int32Array(ROUNDS);
+const INITIAL_STATE = new Int32Array(8);
+
+function fillConstants(): void {
+  ROUND_CONSTANTS.set(firstPrimes(ROUNDS).map((prime) => fractionBits(prime, 3)));
+  INITIAL_STATE.set(firstPrimes(8).map((prime) => fractionBits(prime, 2)));
+}
 
 /** Starts a digest. Memory: a few hundred bytes, whatever the length. */
 export function createSha256(): Sha256 {
+  if (INITIAL_STATE[0] === 0) fillConstants();
   const state = Int32Array.from(INITIAL_STATE);
   const schedule = new Int32Array(ROUNDS);
   const pending = new Uint8Array(BLOCK_BYTES);

@@ -15,7 +15,6 @@ export * from './limits.ts';
 export * from './listen-address.ts';
 export * from './node-codec.ts';
 export { judgeNodeBytes, type NodeJudgement } from './node-judgement.ts';
-export * from './openapi.ts';
 export * from './operations.ts';
 export * from './outgoing-request.ts';
 export * from './pack/judge-record.ts';

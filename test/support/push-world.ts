@@ -1,15 +1,15 @@
 /** What the tests of pushing share: a server behind a counting proxy, folders to push, states that are closed. */
 import { join } from 'node:path';
 import { type Client, createClient, SILENT_PROGRESS } from '../../packages/client/internal.ts';
+import { findZstd } from '../../packages/files/index.ts';
 import {
   type FolderState,
-  findZstd,
   MemoryState,
   type PushedFolder,
   type PushFolderOptions,
   pushFolder,
   TreeState,
-} from '../../packages/files/index.ts';
+} from '../../packages/files/push.ts';
 import { type CountingProxy, startCountingProxy } from './counting-proxy.ts';
 import { APP, type RunningServer, startFreshServer } from './running-server.ts';
 import { makeTempFolder } from './temp-folder.ts';

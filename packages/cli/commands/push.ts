@@ -23,7 +23,7 @@ import {
   type SnapshotTarget,
   TreeBusyError,
   TreeStateLostError,
-} from '@holdfast/files';
+} from '@holdfast/files/push';
 import { formatBytes, formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { CliError, LeftOutError, UsageError } from '../cli-error.ts';

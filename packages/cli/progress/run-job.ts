@@ -5,7 +5,7 @@ import {
   type ProgressJob,
   type ProgressReporter,
   startProgress,
-} from '@holdfast/client/internal';
+} from '@holdfast/client/progress';
 import { CliError } from '../cli-error.ts';
 import { beforeInterruptionLine, interruption, sayWhenInterrupted } from '../terminal/interruption.ts';
 import { jobControl } from '../terminal/job-control.ts';

@@ -20,7 +20,7 @@ import {
   pushFolder,
   ScanError,
   TreeBusyError,
-} from '@holdfast/files';
+} from '@holdfast/files/push';
 import {
   isJsonObject,
   type JsonValue,

@@ -1,13 +1,13 @@
 /** The state of a push as the command line keeps it. It is a hint that may be lost, except where a commit needs it. */
+import { defaultCacheFolder } from '@holdfast/files';
 import {
-  defaultCacheFolder,
   type FolderState,
   MemoryState,
   openTemporaryState,
   openTreeState,
   TreeStateBusyError,
   type TreeStateLostError,
-} from '@holdfast/files';
+} from '@holdfast/files/push';
 import { CliError } from '../cli-error.ts';
 import { describeFileError } from '../files.ts';
 import { resolvePath } from './given-path.ts';
