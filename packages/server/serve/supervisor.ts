@@ -1,5 +1,6 @@
 /** `--workers N`: several server processes on one port, started again when they die. */
 import type { Subprocess } from 'bun';
+import type { AuditLine } from '../audit/audit-event.ts';
 import { takeTimeOrigin } from '../engine/steady-clock.ts';
 import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -9,9 +10,9 @@ import type { LoadedTokens } from '../operator/operator-tokens.ts';
 import type { SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
 import { assertPortIsFree } from './listener.ts';
+import { Questions, withinSecond } from './questions.ts';
 import type { ServingProcess } from './serving-process.ts';
-import { WorkerAudit } from './worker-audit.ts';
-import type { FromWorker, ToWorker } from './worker-messages.ts';
+import type { AskMessage, FromWorker, ToWorker } from './worker-messages.ts';
 import { WorkerMetrics } from './worker-metrics.ts';
 
 const RESTART_MS_MIN = 200;
@@ -45,8 +46,8 @@ interface Supervision {
   isEnding: boolean;
   readonly running: Map<number, Subprocess>;
   readonly timers: Set<Timer>;
+  readonly questions: Questions<Subprocess>;
   readonly metrics: WorkerMetrics;
-  readonly audit: WorkerAudit;
 }
 
 /** Resolves when every worker listens. Throws ServeError. */
@@ -57,6 +58,7 @@ export async function startSupervising(
   operators: SupervisedOperators,
 ): Promise<ServingProcess> {
   assertPortIsFree(config.host, config.port);
+  const questions = new Questions<Subprocess>();
   const supervision: Supervision = {
     config,
     log,
@@ -68,8 +70,8 @@ export async function startSupervising(
     isEnding: false,
     running: new Map(),
     timers: new Set(),
-    metrics: new WorkerMetrics(),
-    audit: new WorkerAudit(),
+    questions,
+    metrics: new WorkerMetrics(questions),
   };
   try {
     // The first worker picks the port and prepares the data folder. The others use both.
@@ -116,19 +118,10 @@ function startWorker(
       supervision.metrics.add(child);
       supervision.operatorPort ??= message.operatorPort;
       resolve(message.port);
-    } else if (message.kind === 'metrics') {
-      supervision.metrics.note(child, message.snapshot);
-    } else if (message.kind === 'sum-metrics') {
-      void answer(supervision, child, async () => {
-        return { kind: 'summed-metrics', snapshot: await supervision.metrics.read() };
-      });
-    } else if (message.kind === 'audit') {
-      supervision.audit.note(child, message.lines);
-    } else if (message.kind === 'gather-audit') {
-      void answer(supervision, child, async () => {
-        const { audit, running } = supervision;
-        return { kind: 'gathered-audit', lines: await audit.read(() => running.values(), message.limit) };
-      });
+    } else if (message.kind === 'ask') {
+      void answer(supervision, child, message);
+    } else if (message.kind === 'answer') {
+      supervision.questions.take(message);
     } else {
       reject(new ServeError(message.message));
     }
@@ -139,7 +132,7 @@ function startWorker(
     ipc: onMessage,
     onExit: (ended, exitCode, signalCode) => {
       supervision.metrics.remove(ended);
-      supervision.audit.remove(ended);
+      supervision.questions.drop(ended);
       supervision.running.delete(worker);
       if (supervision.isEnding) return;
       if (listeningAt === undefined) {
@@ -161,17 +154,35 @@ function startWorker(
 
 /** A worker that asked and ended meanwhile gets no answer. */
 async function answer(
-  { running }: Supervision,
+  supervision: Supervision,
   child: Subprocess,
-  read: () => Promise<ToWorker>,
+  { id, question }: AskMessage,
 ): Promise<void> {
-  const message = await read();
+  const { metrics, running } = supervision;
+  const read = question.kind === 'metrics' ? metrics.read() : gatherAudit(supervision, question.limit);
+  const message: ToWorker = { kind: 'answer', id, answer: await read };
   if (![...running.values()].includes(child)) return;
   try {
     child.send(message);
   } catch {
     // The supervisor learns of its end by itself.
   }
+}
+
+/** The newest lines of the audit log, of all workers: each keeps its own in memory, the newest first. */
+async function gatherAudit(
+  { questions, running }: Supervision,
+  limit: number,
+): Promise<readonly AuditLine[]> {
+  const lists = await Promise.all(
+    [...running.values()].map((worker) =>
+      withinSecond(questions.ask<readonly AuditLine[]>(worker, { kind: 'audit', limit })),
+    ),
+  );
+  return lists
+    .flatMap((lines) => lines ?? [])
+    .toSorted((one, other) => (one.time < other.time ? 1 : one.time > other.time ? -1 : 0))
+    .slice(0, limit);
 }
 
 function restartLater(

@@ -24,23 +24,31 @@ export type ToWorker =
       /** of the clock that all workers share */
       readonly timeOrigin: number;
     }
-  | { readonly kind: 'read-metrics' }
-  /** the answer to `sum-metrics` */
-  | { readonly kind: 'summed-metrics'; readonly snapshot: MetricsSnapshot }
-  | { readonly kind: 'read-audit'; readonly limit: number }
-  /** the answer to `gather-audit` */
-  | { readonly kind: 'gathered-audit'; readonly lines: readonly AuditLine[] }
+  | AskMessage
+  | AnswerMessage
   | { readonly kind: 'reopen-audit' }
   | { readonly kind: 'drain' };
 
 export type FromWorker =
   | { readonly kind: 'ready' }
-  | { readonly kind: 'metrics'; readonly snapshot: MetricsSnapshot }
   | { readonly kind: 'listening'; readonly port: number; readonly operatorPort: number | undefined }
-  /** asks what all workers have counted */
-  | { readonly kind: 'sum-metrics' }
-  | { readonly kind: 'audit'; readonly lines: readonly AuditLine[] }
-  /** asks for the newest lines of all workers */
-  | { readonly kind: 'gather-audit'; readonly limit: number }
   /** the worker did not start; `message` is one line for the user */
-  | { readonly kind: 'failed'; readonly message: string };
+  | { readonly kind: 'failed'; readonly message: string }
+  | AskMessage
+  | AnswerMessage;
+
+/** The counts, or the newest lines of the audit log: a worker is asked for its own, the supervisor for those of all. */
+export type Question = { readonly kind: 'metrics' } | { readonly kind: 'audit'; readonly limit: number };
+
+export interface AskMessage {
+  readonly kind: 'ask';
+  readonly id: number;
+  readonly question: Question;
+}
+
+export interface AnswerMessage {
+  readonly kind: 'answer';
+  /** of the question */
+  readonly id: number;
+  readonly answer: MetricsSnapshot | readonly AuditLine[] | undefined;
+}

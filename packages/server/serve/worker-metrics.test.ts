@@ -3,14 +3,15 @@ import type { Subprocess } from 'bun';
 import { until } from '../../../test/support/until.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { METRICS } from '../metrics/server-metrics.ts';
+import { Questions } from './questions.ts';
 import { WorkerMetrics } from './worker-metrics.ts';
 
 /** A process that answers with one more request each time it is asked, until it is killed. */
 const COUNTING = `
   let count = 0;
-  process.on('message', () => {
+  process.on('message', ({ id }) => {
     count += 1;
-    process.send({ kind: 'metrics', snapshot: { holdfast_sent_bytes_total: new Map([['', count]]), holdfast_workers: new Map([['', 1]]) } });
+    process.send({ kind: 'answer', id, answer: { holdfast_sent_bytes_total: new Map([['', count]]), holdfast_workers: new Map([['', 1]]) } });
   });
   process.send({ kind: 'ready' });
 `;
@@ -21,13 +22,22 @@ afterAll(() => {
   for (const child of children) child.kill('SIGKILL');
 });
 
-async function startChild(metrics: WorkerMetrics, program: string): Promise<Subprocess> {
+function makeSummed() {
+  const questions = new Questions<Subprocess>();
+  return { questions, metrics: new WorkerMetrics(questions) };
+}
+
+type Summed = ReturnType<typeof makeSummed>;
+
+async function startChild({ questions, metrics }: Summed, program: string): Promise<Subprocess> {
   const ready = Promise.withResolvers<void>();
   const child = Bun.spawn([process.execPath, '-e', program], {
     stdio: ['ignore', 'ignore', 'inherit'],
-    ipc: (message, from) =>
-      message.kind === 'metrics' ? metrics.note(from, message.snapshot) : ready.resolve(),
-    onExit: (ended) => metrics.remove(ended),
+    ipc: (message) => (message.kind === 'answer' ? questions.take(message) : ready.resolve()),
+    onExit: (ended) => {
+      metrics.remove(ended);
+      questions.drop(ended);
+    },
   });
   children.push(child);
   await ready.promise;
@@ -51,10 +61,10 @@ async function readOf(workers: number, read: () => Promise<MetricsSnapshot>): Pr
 }
 
 test('metrics of workers are summed, and the death of one takes nothing back', async () => {
-  const metrics = new WorkerMetrics();
-  const first = await startChild(metrics, COUNTING);
-  await startChild(metrics, COUNTING);
-  const read = () => metrics.read();
+  const summed = makeSummed();
+  const first = await startChild(summed, COUNTING);
+  await startChild(summed, COUNTING);
+  const read = () => summed.metrics.read();
   // Each reading adds one to the count of each: without the first one's, the sum would be lower for many more.
   for (let count = 0; count < 20; count += 1) await read();
   const before = countIn(await readOf(2, read), 'holdfast_sent_bytes_total');
@@ -66,9 +76,10 @@ test('metrics of workers are summed, and the death of one takes nothing back', a
 });
 
 test('a worker that does not answer delays no scrape, and concurrent scrapes share a reading', async () => {
-  const metrics = new WorkerMetrics();
-  await startChild(metrics, SILENT);
-  await startChild(metrics, COUNTING);
+  const summed = makeSummed();
+  const { metrics } = summed;
+  await startChild(summed, SILENT);
+  await startChild(summed, COUNTING);
   await readOf(1, async () => {
     const [one, two] = await Promise.all([metrics.read(), metrics.read()]);
     expect(one).toBe(two);

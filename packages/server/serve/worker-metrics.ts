@@ -3,23 +3,21 @@ import type { Subprocess } from 'bun';
 import { mergeSnapshots, withoutGauges } from '../metrics/merge.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { METRICS } from '../metrics/server-metrics.ts';
-import { WorkerAnswers } from './worker-answers.ts';
+import { type Questions, withinSecond } from './questions.ts';
 
 export class WorkerMetrics {
-  readonly #answers = new WorkerAnswers<MetricsSnapshot>();
+  readonly #questions: Questions<Subprocess>;
   /** with what each counted when it last answered */
   readonly #workers = new Map<Subprocess, MetricsSnapshot>();
   #ended: MetricsSnapshot = {};
   #reading: Promise<MetricsSnapshot> | undefined;
 
-  add(worker: Subprocess): void {
-    this.#workers.set(worker, {});
+  constructor(questions: Questions<Subprocess>) {
+    this.#questions = questions;
   }
 
-  note(worker: Subprocess, snapshot: MetricsSnapshot): void {
-    if (!this.#workers.has(worker)) return;
-    this.#workers.set(worker, snapshot);
-    this.#answers.note(worker, snapshot);
+  add(worker: Subprocess): void {
+    this.#workers.set(worker, {});
   }
 
   remove(worker: Subprocess): void {
@@ -28,7 +26,6 @@ export class WorkerMetrics {
     this.#workers.delete(worker);
     const definitions = METRICS.definitions();
     this.#ended = mergeSnapshots(definitions, [this.#ended, withoutGauges(definitions, last)]);
-    this.#answers.drop(worker);
   }
 
   /** Scrapes at the same time share one reading. */
@@ -40,9 +37,14 @@ export class WorkerMetrics {
   }
 
   async #read(): Promise<MetricsSnapshot> {
-    await this.#answers.ask(this.#workers.keys(), { kind: 'read-metrics' });
+    await Promise.all([...this.#workers.keys()].map((worker) => withinSecond(this.#ask(worker))));
     // A worker that is busy for longer is counted as it was when it last answered.
     const snapshots = this.#workers.values();
     return mergeSnapshots(METRICS.definitions(), [METRICS.snapshot(), this.#ended, ...snapshots]);
+  }
+  /** An answer that comes late counts for the next reading. */
+  async #ask(worker: Subprocess): Promise<void> {
+    const snapshot = await this.#questions.ask<MetricsSnapshot>(worker, { kind: 'metrics' });
+    if (snapshot !== undefined && this.#workers.has(worker)) this.#workers.set(worker, snapshot);
   }
 }

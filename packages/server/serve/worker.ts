@@ -6,8 +6,9 @@ import { ServeError } from '../errors.ts';
 import { openLog } from '../log.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { LOG_DROPPED } from '../metrics/server-metrics.ts';
+import { Questions } from './questions.ts';
 import { type OneServingProcess, startServing } from './serving-process.ts';
-import type { FromWorker, ToWorker } from './worker-messages.ts';
+import type { AskMessage, FromWorker, ToWorker } from './worker-messages.ts';
 
 let serving: OneServingProcess | undefined;
 /** The supervisor's process id: a supervisor that gives an order was alive when this process began. */
@@ -35,41 +36,20 @@ async function start(order: Extract<ToWorker, { kind: 'start' }>): Promise<void>
   }
 }
 
-/** A worker that does not serve yet has nothing to tell; its supervisor does not wait long. */
-async function readMetrics(): Promise<void> {
-  const snapshot = await serving?.readMetrics();
-  if (snapshot !== undefined) tell({ kind: 'metrics', snapshot });
+/** A worker that does not serve yet has nothing to tell. */
+async function answer({ id, question }: AskMessage): Promise<void> {
+  const own = question.kind === 'metrics' ? serving?.readMetrics() : serving?.readAudit(question.limit);
+  tell({ kind: 'answer', id, answer: await own });
 }
 
-function readAudit(limit: number): void {
-  tell({ kind: 'audit', lines: serving?.readAudit(limit) ?? [] });
-}
+const questions = new Questions();
+const supervisor = { send: tell };
 
-/** Callers that asked one after another: the answers come in the same order. */
-const gathering: ((lines: readonly AuditLine[]) => void)[] = [];
+const gatherAudit = async (limit: number): Promise<readonly AuditLine[]> =>
+  (await questions.ask<readonly AuditLine[]>(supervisor, { kind: 'audit', limit })) ?? [];
 
-function gatherAudit(limit: number): Promise<readonly AuditLine[]> {
-  const { promise, resolve } = Promise.withResolvers<readonly AuditLine[]>();
-  gathering.push(resolve);
-  tell({ kind: 'gather-audit', limit });
-  return promise;
-}
-
-/** Callers that ask at the same time share one answer. */
-let sum: PromiseWithResolvers<MetricsSnapshot> | undefined;
-
-function readSum(): Promise<MetricsSnapshot> {
-  if (sum === undefined) {
-    sum = Promise.withResolvers();
-    tell({ kind: 'sum-metrics' });
-  }
-  return sum.promise;
-}
-
-function takeSum(snapshot: MetricsSnapshot): void {
-  sum?.resolve(snapshot);
-  sum = undefined;
-}
+const readSum = async (): Promise<MetricsSnapshot> =>
+  (await questions.ask<MetricsSnapshot>(supervisor, { kind: 'metrics' })) ?? {};
 
 async function drain(): Promise<void> {
   await serving?.end();
@@ -80,10 +60,8 @@ async function drain(): Promise<void> {
 export function runWorker(): void {
   process.on('message', (message: ToWorker) => {
     if (message.kind === 'start') void start(message);
-    else if (message.kind === 'read-metrics') void readMetrics();
-    else if (message.kind === 'summed-metrics') takeSum(message.snapshot);
-    else if (message.kind === 'read-audit') readAudit(message.limit);
-    else if (message.kind === 'gathered-audit') gathering.shift()?.(message.lines);
+    else if (message.kind === 'ask') void answer(message);
+    else if (message.kind === 'answer') questions.take(message);
     else if (message.kind === 'reopen-audit') serving?.reopenAudit();
     else void drain();
   });
