@@ -20,7 +20,7 @@ function tap(stream, keep) {
   stream.on('data', (bytes) => keep(decoder.decode(bytes, { stream: true })));
 }
 
-/** Sees to it that `close` comes soon after `exit`, whoever still holds the output. */
+/** Makes `close` follow soon after `exit`, even if another process still holds the output. */
 function endOutputAfterExit(child) {
   child.on('exit', () => {
     const timer = setTimeout(() => {

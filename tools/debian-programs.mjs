@@ -63,7 +63,7 @@ function apt(...args) {
 function run(command, args) {
   console.error(`holdfast: ${command} ${args.join(' ')}`);
   const result = spawnSync(command, args, {
-    // stdout belongs to whoever called; progress and complaints go to stderr.
+    // stdout belongs to the caller; progress and complaints go to stderr.
     stdio: ['ignore', 2, 2],
     timeout: 10 * 60 * 1000,
     env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },

@@ -29,7 +29,7 @@ function readPackages(path) {
 }
 
 function run(command, args) {
-  // stdout belongs to whoever called; progress and complaints go to stderr.
+  // stdout belongs to the caller; progress and complaints go to stderr.
   const result = spawnSync(command, args, {
     cwd: root,
     stdio: ['ignore', 2, 2],

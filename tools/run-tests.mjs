@@ -283,7 +283,7 @@ function showAgain(broken) {
   console.log(`\nnot good: ${sorted.map(({ name }) => name).join(', ')}`);
 }
 
-/** Ctrl-C, or whoever runs us, ends all that was started, and then us. */
+/** A signal ends everything that was started, and then this process. */
 function endOnSignals(run, reportFolder) {
   for (const [signal, exitCode] of Object.entries(STOP_SIGNALS)) {
     process.once(signal, () => {

@@ -11,7 +11,7 @@ export const PUBLIC_FILE_MODE = 0o644;
 /** `what` names the file's role in a message, such as "the key set". Throws CliError. */
 export async function readTextFile(path: string, what: string): Promise<string> {
   try {
-    // Never while the process stands still: a pipe may give nothing for long.
+    // Never by a call that blocks the process: a pipe may give nothing for long.
     return await saying(`${what} ${path} gives no bytes yet`, () => readFile(path, 'utf8'));
   } catch (error) {
     throw new CliError(`${what} ${path} cannot be read: ${describeFileError(error)}`);

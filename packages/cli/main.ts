@@ -22,7 +22,7 @@ const ENDING_ITSELF: ReadonlySet<string> = new Set([
   'holdfast mcp',
 ]);
 
-/** Whose action has begun. */
+/** The command whose action has begun. */
 let running: Command | undefined;
 
 async function run(args: readonly string[]): Promise<ExitCode> {

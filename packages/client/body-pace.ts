@@ -17,7 +17,7 @@ export class BodyPace {
   /** 0: nothing is known yet, or a body did not come in time */
   #bytesPerMs = 0;
 
-  /** Whether a body of so many bytes is expected so soon that nobody waits in vain, if it is given up after `idleMs`. */
+  /** Whether a body of `bytes` should be complete before it is given up after `idleMs`. */
   comesAtOnce(bytes: number, idleMs: number): boolean {
     return bytes <= WHOLE_BYTES_MAX && bytes <= this.#bytesPerMs * idleMs * EXPECTED_SHARE_MAX;
   }

@@ -3,7 +3,7 @@ import type { ContentMemory } from './content-memory.ts';
 import type { Answer } from './transport.ts';
 
 /**
- * Which bytes of the content, as HTTP counts them: from `first` up to and including `last` (or the end), or the final
+ * A range of the content, as HTTP counts it: from `first` up to and including `last` (or the end), or the final
  * `suffix` bytes.
  */
 export type ContentRange = { readonly first: number; readonly last?: number } | { readonly suffix: number };

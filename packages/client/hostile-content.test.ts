@@ -1,4 +1,4 @@
-/** What a hostile server says of content, or how it sends it, neither fills memory nor keeps the caller. */
+/** A hostile server cannot fill memory or hold the caller by what it claims of content or how it sends it. */
 
 import { expect, test } from 'bun:test';
 import { SECOND_MS } from '@holdfast/protocol';

@@ -102,7 +102,7 @@ describe('putNode', () => {
     const space = new FakeSpace();
     space.plant('lease', () => undefined, rejected('INVALID_CANONICAL_NODE'));
     space.plant('upload', () => failure(412, 'CONFLICT'));
-    // Whoever judged the other bytes has made a new generation: the next PUT meets it.
+    // Judging the other bytes has made a new generation: the next PUT meets it.
     expect((await space.client().putNode(NODE)).state).toBe('ready');
   });
 

@@ -3,7 +3,7 @@ import type { RootRefPage } from '@holdfast/protocol';
 import type { CasError } from './errors.ts';
 import { FakeSpace, failure, json, rejection } from './test/fake-space-fixture.ts';
 
-/** Of one item, whose hash is as far in the order as the cursors that lead to it. */
+/** A page of one item, whose hash is as far in the order as the cursors that lead to it. */
 function page(nextCursor: string | null, more: Partial<RootRefPage> = {}): () => Response {
   const digit = { one: 'a', two: 'b' }[nextCursor ?? ''] ?? 'c';
   const items = [{ hash: digit.repeat(64), refCount: 1 }];

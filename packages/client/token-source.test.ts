@@ -37,7 +37,7 @@ function startIssuer(lifeMs: number, options: { readonly aheadMs?: number } = {}
   return { ...issuer, issuer, source: createTokenSource({ renew, clock, onRenewalFailed }) };
 }
 
-/** Which of the tokens it gave. */
+/** The number of the token that was given. */
 async function ask(source: TokenSource, made: readonly string[], refused?: string): Promise<number> {
   return made.indexOf(await source(refused));
 }

@@ -1,4 +1,4 @@
-/** A capability that is renewed before it ends: one renewal at a time, whoever asks. */
+/** A capability that is renewed before it ends: one renewal at a time for all callers. */
 import { checkFunction, checkObject } from './arguments.ts';
 import { TokenRenewalError, type TokenSource } from './authorization.ts';
 import { type Clock, sleep, systemClock } from './deadline.ts';
@@ -10,7 +10,7 @@ import {
 } from './limits.ts';
 
 export interface TokenSourceOptions {
-  /** Gets a new token from whoever signs them. Never called while it runs; a call of more than 30 s counts as failed. */
+  /** Gets a new token from the service that signs tokens. Never called while it runs; a call of more than 30 s counts as failed. */
   readonly renew: () => string | Promise<string>;
   /** Hears of renewals that failed while the token at hand was still good: nobody else does. */
   readonly onRenewalFailed?: ((error: unknown) => void) | undefined;

@@ -317,7 +317,7 @@ export class Answer {
     }
   }
 
-  /** A byte now and then would keep a reader for ever. Only what the caller waits for counts. Throws CasError TIMED_OUT. */
+  /** Bounds a body that sends a byte now and then. Only time that the caller waits counts. Throws CasError TIMED_OUT. */
   #checkPace(bytes: number, waitedMs: number, idleMs: number): void {
     // A clock that was set, or a machine that slept, is no slow server.
     this.#pace.ms += Math.min(Math.max(0, waitedMs), idleMs);

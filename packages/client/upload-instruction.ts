@@ -102,7 +102,7 @@ function isSuperseded({ status, storeCode }: CasError): boolean {
   return SUPERSEDED_STATUSES.has(status) || (status === 400 && storeCode === SIGNER_EXPIRED);
 }
 
-/** Why the target refused the PUT of an instruction that is over. Another lease tells more, unless it is refused for ever. */
+/** Why the target refused the PUT of an instruction that is over. Another lease tells more, unless the refusal is final. */
 const refusals = new WeakMap<UploadInstruction, CasError>();
 
 /**

@@ -170,7 +170,7 @@ class ContentSource {
         return value;
       } catch (error) {
         this.#reader = undefined;
-        // A server that sends a byte and breaks off would keep its reader for ever.
+        // A server that sends a byte and breaks off would keep its reader forever.
         const enough = Math.min(RESUMED_BYTES_MIN, this.#metadata.size * RESUMED_SHARE_MIN);
         this.#breaks = this.#broughtBytes > 0 && this.#broughtBytes >= enough ? 1 : this.#breaks + 1;
         this.#broughtBytes = 0;

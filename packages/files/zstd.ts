@@ -89,7 +89,7 @@ const SAMPLED_BYTES_MIN = 512;
 const GLANCES = 32;
 /** Among 32 random bytes, fewer, or more than the rest, have it once in 400,000 times. Text hardly ever has it. */
 const HIGH_BITS_MIN = 4;
-/** Then bytes are counted in so many places, so many in each. */
+/** The number of samples, and the bytes counted in each. */
 const SAMPLES = 4;
 const SAMPLE_BYTES = 256;
 /**

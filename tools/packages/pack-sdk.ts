@@ -137,7 +137,7 @@ async function bundle({ source, file, target }: Door, folder: string): Promise<s
   });
 }
 
-/** Whose code is passed on is named with the licence it is passed on under. */
+/** The authors of bundled code, each with the licence it is passed on under. */
 async function writeLicenses(names: ReadonlySet<string>, folder: string): Promise<void> {
   if (names.size === 0) return;
   const texts: string[] = [];

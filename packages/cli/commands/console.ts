@@ -5,7 +5,7 @@ import { NOTHING_CHANGED } from '../terminal/interruption.ts';
 import { printJson, printLine } from '../terminal/output.ts';
 
 const HELP_AFTER = `
-The link works once, within 15 minutes; whoever opens it may do everything that an operator may. The server needs
+The link works once, within 15 minutes; the person who opens it may do everything that an operator may. The server needs
 --operator-listen, or --dev. From another machine open a way to the address first: ssh -L 8421:127.0.0.1:8421 HOST`;
 
 export function registerConsoleCommand(program: Command): void {

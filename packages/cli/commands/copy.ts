@@ -27,7 +27,7 @@ interface Flags extends ConnectionFlags {
 const HELP = `
 Copies snapshots with their trees to the Space of a profile (holdfast login): NAME the latest, NAME@ID that one, --all every snapshot of
 the token's refDomain. Each keeps its id, name, time, host, path and message, and says where it was copied from. A hash, or a path in a
-tree, becomes a new snapshot of --as NAME. What the target has does not travel, and a snapshot that it lists is not added again.
+tree, becomes a new snapshot of --as NAME. Nodes that the target has are not sent, and a snapshot that it lists is not added again.
 Interrupted, the same command goes on where it stopped. A tree that cannot be read whole is named and left out (3).
 
 --prune takes away what was copied from this App and Space and is not listed there now. Pinned snapshots stay.

@@ -84,7 +84,7 @@ const SAID_EVERY_MS = 10_000;
 /** Folders and differences. No folder on a disk has so many; a few nodes that stand in many places can. */
 const COMPARED_MAX = 100_000_000;
 
-/** Two trees of few nodes may differ in more entries than anyone can wait for: whoever waits is told, and it ends. */
+/** Two trees of few nodes may differ in more entries than anyone can wait for: the command then fails with a message. */
 export class ComparedSoFar {
   readonly #progress: Pick<ProgressReporter, 'warn'>;
   readonly #most: number;

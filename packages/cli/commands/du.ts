@@ -11,7 +11,7 @@ import { LOCATION_HELP, parseLocation, type TreeLocation } from '../trees/refere
 
 const HELP = `
 For each tree: the bytes of its files as they are pulled; the stored bytes of the nodes that none of the other trees given
-has (OWN), and of those that another has too (SHARED). What is stored once counts once. Removing one of the trees can free
+has (OWN), and of those that another has too (SHARED). A node in several places counts once. Removing one of the trees can free
 no more than its OWN bytes.
 
 Examples:

@@ -22,7 +22,7 @@ interface CacheFlags extends Flags {
 }
 
 const HELP = `
-Each NAME is a folder (all names of the token's refDomain if none is given). What is written becomes a snapshot of the name. A password
+Each NAME is a folder (all names of the token's refDomain if none is given). Each change becomes a snapshot of the name. A password
 is made at each start and printed once. /.snapshots/NAME/TIME/ has every snapshot, read only.
 
 Examples:

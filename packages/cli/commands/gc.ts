@@ -21,7 +21,7 @@ type Plan = import('@holdfast/server').OperatorOutput<'planCollection'>;
 
 /** Duration of each pass with --all: long enough to be efficient, short enough to answer soon. */
 const PASS_NODES_OF_ALL = 1_000;
-/** No Space has so much to collect: a server that always says that there is more would be asked for ever. */
+/** No Space has so much to collect: without a limit, a server that always answers "more" would be asked forever. */
 const PASSES_OF_ALL_MAX = 1_000_000;
 
 const HELP_AFTER = `

@@ -38,7 +38,7 @@ interface LoginFlags {
 const LOGIN_HELP = `
 What no flag and no variable (HOLDFAST_URL, HOLDFAST_APP, HOLDFAST_SPACE) says is asked on the terminal. The token is read
 from stdin where that is no terminal, else taken from HOLDFAST_TOKEN, else asked for without being shown; with --token-file
-the profile keeps the path, so that whoever renews the file renews the profile. Profiles are kept in
+the profile keeps the path, so that renewing the file renews the profile. Profiles are kept in
 $XDG_CONFIG_HOME/holdfast/profiles.json or ~/.config/holdfast/profiles.json, which you alone can read. The first one becomes
 the default.
 

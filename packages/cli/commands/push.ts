@@ -83,7 +83,7 @@ push under a name adds one, and "holdfast forget" takes them away. A tree that h
 a token made with --ref-domain and cas:root-refs:update, --name also cas:root-refs:read and cas:nodes:read.
 
 Names are stored byte for byte, links as they are and never followed, one bit of the mode (executable), no times unless
---mtime. What cannot be read, keeps changing or goes away meanwhile is left out and named, and so are sockets, pipes and
+--mtime. Files that cannot be read, keep changing or go away meanwhile are left out and named, and so are sockets, pipes and
 devices; all the rest is stored, and the exit code is 3. --skip-special leaves the last three out without a word. --strict
 sends nothing if anything would be left out, and fails. A file that only grows is taken to the length that it had.
 

@@ -5,7 +5,7 @@ import { jsonOption } from '../options.ts';
 import { printJson, printLine } from '../terminal/output.ts';
 
 const HELP_AFTER = `
-Servers that run take the new secret up by themselves; after 10 s they sign with it. What the former one signed stays good
+Servers that run take the new secret up by themselves; after 10 s they sign with it. URLs signed by the former one stay valid
 for 8 days, longer than any upload URL lives. The secret itself is never shown.`;
 
 export function registerSecretCommand(program: Command): void {

@@ -87,7 +87,7 @@ const PURGE_INTERRUPTED = 'what was removed is gone; run the same command again 
 function registerPurge(space: Command): void {
   const command = space
     .command('purge')
-    .description('remove everything in a Space of a suspended or removed App, for ever')
+    .description('remove everything in a Space of a suspended or removed App, forever')
     .argument('<app>', 'the App, suspended or removed at least 5 s ago', parsePathIdValue)
     .argument('<space>', 'the Space', parsePathIdValue)
     .option('--confirm <space>', "the Space's name again; on a terminal it is asked for")

@@ -176,7 +176,7 @@ test.concurrent(
       const stall = events.find(({ type }) => type === 'stall');
       expect(stall.cause).toContain('planted (SERVICE_UNAVAILABLE); trying again');
     }
-    // Of commands that are short by nature nothing but the stall is said.
+    // Short commands print nothing but the stall.
     expect(told[0]?.stderr.trimEnd().split('\n')).toHaveLength(1);
   },
   TOLD_AFTER_MS_MAX * 2,

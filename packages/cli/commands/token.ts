@@ -36,7 +36,7 @@ interface TokenOptions {
 
 const HELP_AFTER = `
 Permissions: ${AUTHORITIES.join(', ')}.
-The token is a secret: whoever holds it may do what it says until it expires. An example:
+The token is a secret: its holder may use its permissions until it expires. An example:
   export HOLDFAST_TOKEN=$(holdfast token --key private.jwk --issuer https://issuer.example \\
     --audience holdfast --space home --permission cas:nodes:read,cas:usage:read --ttl 1h)`;
 

@@ -21,7 +21,7 @@ beforeAll(() => {
 });
 afterAll(() => place.remove());
 
-/** What bash offers for each of these command lines, whose last word is being typed. */
+/** The words that bash offers for each of these command lines, whose last word is being typed. */
 async function complete(lines: readonly (readonly string[])[]): Promise<string[][]> {
   const quoted = lines.map((words) => words.map((word) => `'${word}'`).join(' '));
   const script = [

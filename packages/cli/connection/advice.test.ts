@@ -25,7 +25,7 @@ function explain(code: CasErrorCode, message: string, claims: object | undefined
     NOW,
   );
   expect(line).not.toContain('secret');
-  // What the SDK calls it is nothing that a person has typed.
+  // The SDK's name for it is nothing that a person has typed.
   expect(line).not.toContain('getUsage');
   return line;
 }

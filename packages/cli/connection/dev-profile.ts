@@ -1,4 +1,4 @@
-/** The profile of `serve --dev`: whoever tries Holdfast out on one machine needs no variables. */
+/** The profile of `serve --dev`: a first trial on one machine needs no variables. */
 import { type Profile, readProfiles, writeProfiles } from './profiles.ts';
 import { findClaims } from './token-claims.ts';
 

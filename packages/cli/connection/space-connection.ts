@@ -148,7 +148,7 @@ export async function findSpace(
   return { app: appId, space: spaceId };
 }
 
-/** Does `work` for someone who waits: few attempts, and a word only when it stands still. Throws as `withClient` does. */
+/** Does `work` for someone who waits: few attempts, and a message only when it stalls. Throws as `withClient` does. */
 export function withShortJob<T>(
   flags: ConnectionFlags,
   work: (clients: JobClients, progress: ProgressReporter) => Promise<T>,

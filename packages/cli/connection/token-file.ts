@@ -11,7 +11,7 @@ export const TOKEN_FILE = 'the token file';
 const TOKEN_REREAD_MS = 1_000;
 
 /**
- * A job may outlive its token: whoever writes a new one into the file keeps it going. A token that the server refused is looked
+ * A job may outlive its token: a new token in the file keeps it going. A token that the server refused is looked
  * for in the file at once. `now`: ms of a clock that never steps back.
  */
 export function rereadToken(

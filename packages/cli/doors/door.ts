@@ -1,5 +1,5 @@
 /**
- * What every gateway has: an address that it says, a password, and an end. A gateway is a client like any other. While the server cannot
+ * Shared by all gateways: the address that is printed, the password, and the end. A gateway is a client like any other. While the server cannot
  * be reached or answers nothing, requests get 503, and the gateway goes on. Other doors share the last lines of it.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
@@ -57,7 +57,7 @@ const PASSWORD_BYTES = 24;
 /** An address that is too long gets its own answer. */
 const HEADER_BYTES_MAX = 256 * 1024;
 const USER_DEFAULT = 'holdfast';
-/** What is being received has so long to be finished after a signal. */
+/** After a signal, requests that are being received have this long to finish. */
 const DRAIN_MS_MAX = 10_000;
 const RETRY_AFTER_S = 2;
 const LOOK_MS = 1_000;
@@ -222,7 +222,7 @@ function describe(error: unknown): DoorError {
   return new DoorError(500, 'the gateway failed');
 }
 
-/** What went away for so long and comes again is said again. */
+/** A failure is reported again if it comes back after this time. */
 const TOLD_MS = 60_000;
 let told = { text: '', at: 0 };
 
@@ -256,7 +256,7 @@ export function untilSignal(...more: readonly 'SIGHUP'[]): Promise<void> {
   });
 }
 
-/** What is being done is finished, for a while. */
+/** Waits for the requests under way, for a bounded time. */
 export async function drained(idle: Promise<void>): Promise<void> {
   const late = new Promise<void>((resolve) => setTimeout(resolve, DRAIN_MS_MAX).unref());
   await Promise.race([idle, late]);

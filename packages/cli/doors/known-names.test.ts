@@ -3,7 +3,7 @@ import { CasError, type Client } from '@holdfast/client/internal';
 import { McpNames } from './mcp/mcp-names.ts';
 import { NameStore } from './webdav/name-store.ts';
 
-/** Whose domain holds one list, which cannot be read; or none. */
+/** A reader whose domain holds one list that cannot be read, or none. */
 function clientWith(lists: number): Client {
   const rootRefs = Array.from({ length: lists }, () => ({ hash: '1'.repeat(64), refCount: 1 }));
   const fake: Partial<Client> = {

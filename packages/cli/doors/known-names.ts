@@ -9,7 +9,7 @@ import {
   type TreeItem,
 } from '@holdfast/client/internal';
 
-/** What others committed shows after so long. */
+/** Commits of others become visible within this time. */
 const NAMES_MS_MAX = 2_000;
 /** Each change of the names is another list. */
 const REMEMBERED_MAX = 1_000;

@@ -1,4 +1,4 @@
-/** What a gateway is sent: bounded whole, or as a stream of which nothing is read ahead. */
+/** Request bodies: whole and bounded, or as a stream that reads nothing ahead. */
 import type { IncomingMessage } from 'node:http';
 import { DoorError } from './door.ts';
 

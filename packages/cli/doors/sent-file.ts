@@ -12,7 +12,7 @@ import { DoorError } from './door.ts';
 
 /** On their way to all clients, so that memory stays bounded however many there are. */
 const SENDING_BYTES_MAX = 16 * 1024 * 1024;
-/** Of these, on their way here: they are in memory several times until they are verified. */
+/** The part of them that is on its way from the server: such bytes are held several times until they are verified. */
 const READING_BYTES_MAX = 8 * 1024 * 1024;
 /** A client that takes nothing for so long must not keep others waiting. */
 const SILENCE_MS_MAX = 60_000;

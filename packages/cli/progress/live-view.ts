@@ -1,4 +1,4 @@
-/** One place on the terminal that always shows where the job is: a bar, amounts, the current item, why it stands still. */
+/** One place on the terminal that always shows where the job is: a bar, amounts, the current item, why it stalls. */
 import type { ProgressEvent, ProgressJob } from '@holdfast/client/internal';
 import { printable } from '../terminal/output.ts';
 import {

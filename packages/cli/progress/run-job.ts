@@ -74,7 +74,7 @@ export async function runJob<T>(
   }
 }
 
-/** Does `work`, which should be short: what it waits for is said only once it stands still. */
+/** Does `work`, which should be short: waits are shown only when it stalls. */
 export async function runShortJob<T>(
   { json, quiet }: JobFlags,
   work: (progress: ProgressReporter) => Promise<T>,

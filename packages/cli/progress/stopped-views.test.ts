@@ -1,4 +1,4 @@
-/** What the live views leave to a shell that stops their job, and what they draw when it goes on. */
+/** The live views of a job that a shell stops: the lines they leave, and the lines they draw when it goes on. */
 import { describe, expect, test } from 'bun:test';
 import type { ProgressEvent } from '@holdfast/client';
 import type { JobControl } from '../terminal/job-control.ts';

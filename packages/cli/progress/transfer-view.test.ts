@@ -1,4 +1,4 @@
-/** What a person, a log and a program are told of a copy. */
+/** The progress of a copy as a person, a log and a program see it. */
 import { describe, expect, test } from 'bun:test';
 import type { TransferEvent } from '@holdfast/server';
 import type { ViewOptions } from './progress-view.ts';

@@ -7,7 +7,7 @@ import { CHECKOUT_HOLDFAST } from '../../../test/support/holdfast-command.ts';
 import { Workplace } from '../test/run-holdfast-fixture.ts';
 
 const HASH = 'a'.repeat(64);
-/** What is promised, and what a busy machine may add. A command that misses the signal goes on for minutes. */
+/** The promised time and a margin for a busy machine. A command that misses the signal goes on for minutes. */
 const END_MS_MAX = 2_000 + 43_000;
 const TIMEOUT_MS = 300_000;
 /** Only ends what hangs. */

@@ -15,7 +15,7 @@ const CTRL_Z = '\u001a';
 const HIDE_CURSOR = '\u001b[?25l';
 const SHOW_CURSOR = '\u001b[?25h';
 const ERASE = '\u001b[J';
-/** Of the view; the command as it was typed has all of the hash. */
+/** The start of the view; only the typed command has the whole hash. */
 const BLOCK = 'pull aaaaaaaaaaaa…: ';
 
 const place = new Workplace(CHECKOUT_HOLDFAST);
@@ -71,7 +71,7 @@ class Shell {
     this.#child.terminal?.write(text);
   }
 
-  /** What is shown from the last wait on, to the end of `text`. */
+  /** The output since the last wait, up to the end of `text`. */
   async until(text: string): Promise<string> {
     const endsAt = performance.now() + GIVE_UP_MS;
     for (;;) {
@@ -87,14 +87,14 @@ class Shell {
     }
   }
 
-  /** What a command of the shell shows. */
+  /** The output of a command of the shell. */
   async run(command: string): Promise<string> {
     this.type(`${command}\n`);
     await this.until(`${command}\r\n`);
     return (await this.until(PROMPT)).slice(0, -PROMPT.length);
   }
 
-  /** Of the job that the shell has stopped last. */
+  /** The process of the job that the shell stopped last. */
   async pidOfJob(): Promise<number> {
     return Number((await this.run('jobs -p')).trim());
   }

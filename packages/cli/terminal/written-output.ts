@@ -1,7 +1,7 @@
 /** Waits until all output on a standard stream is written, or has failed, before the process ends. */
 
 /**
- * Follows every write on `stream` by whoever does it, to its own end: neither the end of a later write nor an `error` event
+ * Follows every write on `stream` to its own end: neither the end of a later write nor an `error` event
  * says that the earlier ones are out.
  */
 export class WrittenOutput {

@@ -1,6 +1,6 @@
 /** A small terminal. */
 
-/** What a terminal shows in the end, colours apart: lines, cursor up, clear below. */
+/** The final text of a terminal, without colours: lines, cursor up, clear below. */
 export function screenAfter(text: string): string[] {
   const lines: string[] = [];
   let row = 0;

@@ -5,7 +5,7 @@ import { parseLocation, parseTreePath } from './reference.ts';
 
 const HASH = 'a'.repeat(64);
 const name = fc.string({ minLength: 1 }).filter((text) => !text.includes('/') && text !== '.');
-/** What a person may write between names without meaning another place. */
+/** Separators that a person may write between names without meaning another place. */
 const joint = fc.constantFrom('/', '//', '/./', '/././');
 
 function textsOf(names: readonly Uint8Array[]): string[] {

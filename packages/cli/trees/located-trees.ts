@@ -97,7 +97,7 @@ export async function findLocation(
   }
 }
 
-/** The hash at a location. That of a whole tree is not read: whoever asks may want to know what is wrong with it. */
+/** The hash at a location. The root of a whole tree is not read, because the caller may want to find its damage. */
 export async function findHash(source: NodeSource, tree: LocatedTree): Promise<Hash> {
   return tree.names.length === 0 ? tree.root : (await findLocation(source, tree)).hash;
 }

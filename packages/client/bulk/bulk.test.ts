@@ -194,7 +194,7 @@ describe('the instruction for a pack', () => {
 });
 
 describe('a server without Bulk', () => {
-  // What an older server, and a proxy that knows /v1 alone, answer.
+  // The answers of an older server, and of a proxy that knows /v1 alone.
   test.each([() => failure(404, 'NOT_FOUND'), () => new Response('<html>', { status: 404 })])(
     'is asked once, and after a pause again',
     async (answer) => {

@@ -50,7 +50,7 @@ export interface PackDeliveriesOptions<Node extends Passenger> {
   readonly clock: Clock;
   /** The lease of every node of a pack. */
   readonly leaseDurationMs: number;
-  /** The server has taken a pack of so many bytes. */
+  /** The server has taken a pack of `bytes`. */
   readonly onSent: (packBytes: number) => void;
   /** How long the server took to take a pack, ms. */
   readonly onSpeed: (sendingMs: number) => void;
@@ -66,7 +66,7 @@ export interface PackDeliveriesOptions<Node extends Passenger> {
 
 /** Packs that are sent at once. Beside them one is made, and one is opened and waits for its place: each holds memory. */
 const SENT_MAX = 2;
-/** Packs that are judged at once. A pack that finds so many before it keeps its memory and its place until its turn. */
+/** Packs that are judged at once. Others keep their memory and their place until their turn. */
 const JUDGED_MAX = 3;
 /** An instruction is not used so shortly before it expires, ms. */
 const EXPIRY_MARGIN_MS = 30_000;

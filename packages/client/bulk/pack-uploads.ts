@@ -34,7 +34,7 @@ export interface PackUploadsOptions {
   readonly clock: Clock;
   /** The lease of every node of a pack. */
   readonly leaseDurationMs: number;
-  /** A pack of so many bytes was taken by the server. */
+  /** The server has taken a pack of `bytes`. */
   readonly onSent: (packBytes: number) => void;
   /** All nodes given so far are in packs, and the last pack has room. */
   readonly onIdle: () => void;

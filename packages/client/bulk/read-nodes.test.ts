@@ -27,7 +27,7 @@ import {
 import type { Zstd } from './bulk.ts';
 import type { BulkNode } from './read-nodes.ts';
 
-/** What came before the end or the error. */
+/** The nodes that came before the end or the error. */
 async function readAll(
   space: FakeSpace,
   hashes: readonly Hash[] = HASHES,
@@ -59,7 +59,7 @@ describe('reading in bulk', () => {
     const { nodes, error } = await readAll(space, HASHES, compressed ? ZSTD : undefined);
     expect(error).toBeUndefined();
     expect(nodes.map(plain)).toEqual(NODES.map(withoutCanonical));
-    // What was unpacked has memory of its own. The rest lies beside others in the answer.
+    // Unpacked nodes have memory of their own. The others lie side by side in the answer.
     const memories = nodes.map(({ memory }) => memory && Buffer.from(memory));
     expect(memories).toEqual(NODES.map(({ canonical }) => (compressed ? Buffer.from(canonical) : undefined)));
     expect(asked(space)).toEqual([{ hashes: HASHES, ...(compressed ? { codecs: ['zstd'] } : {}) }]);

@@ -192,7 +192,7 @@ export class Storing {
   }
 }
 
-/** The bytes in the file of a node of so many canonical bytes. */
+/** The bytes that a node takes in the file. */
 function blockBytesOf(nodeBytes: number): number {
   const length = CID_BYTES + nodeBytes;
   return encodeVarint(length).length + length;

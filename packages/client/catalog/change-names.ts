@@ -40,7 +40,7 @@ export interface ChangeOptions extends CatalogOptions {
   readonly attemptsMax?: number | undefined;
 }
 
-/** If so many writers change one list at once, each of them succeeds within this many rounds. */
+/** This many writers of one list at once each succeed within as many rounds. */
 const ATTEMPTS_MAX_DEFAULT = 100;
 const RANDOM_BYTES = 16;
 /** How often no catalog has stood in one domain. */

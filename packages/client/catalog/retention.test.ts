@@ -1,4 +1,4 @@
-/** Which snapshots a policy keeps. */
+/** The snapshots that a policy keeps. */
 
 import { describe, expect, test } from 'bun:test';
 import { DAY_MS } from '@holdfast/protocol';

@@ -25,7 +25,7 @@ export interface EditNameOptions extends Omit<EditTreeOptions, 'leaseDurationMs'
   readonly path?: string | undefined;
   /**
    * The new snapshot takes the place of the last one of this process if that is the latest of the name, is not pinned, and its first edit is
-   * younger than `within`, ms. `latest`: in any case but the pin, whoever made it.
+   * younger than `within`, ms. `latest`: any latest snapshot that is not pinned, made by anyone.
    */
   readonly amend?: { readonly within: number } | 'latest' | undefined;
   /** Judges the head before the edits are done on it, again on each newer one; what it throws ends the call. */

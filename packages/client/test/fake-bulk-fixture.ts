@@ -28,7 +28,7 @@ interface Store {
   /** canonical bytes of ready nodes */
   readonly nodes: ReadonlyMap<Hash, Uint8Array>;
   now(): number;
-  /** What a lease answers of a node that is ready or waits; undefined for any other. */
+  /** The answer of a lease for a node that is ready or waits; undefined for any other. */
   find(hash: Hash): PackLeaseResult | undefined;
   publish(hash: Hash, canonical: Uint8Array): void;
 }
@@ -44,7 +44,7 @@ interface FakePack {
 
 export class FakeBulk {
   readonly packs = new Map<string, FakePack>();
-  /** so many records an answer of `reads` holds at most */
+  /** the most records in one answer of `reads` */
   recordsPerAnswer = PACK_RECORDS_MAX;
   readonly #store: Store;
 

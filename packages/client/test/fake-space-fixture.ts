@@ -187,7 +187,7 @@ export class FakeSpace {
     return json({ hash, state, rejection, upload: this.#instruct(hash) });
   }
 
-  /** Of a node that is ready or waits. What waits becomes ready when its children are. */
+  /** The result for a node that is ready or waits. A waiting node becomes ready when its children are. */
   #find(hash: string): PackLeaseResult | undefined {
     const waiting = this.#waiting.get(hash);
     const refs = waiting === undefined ? [] : refsToHashes(decodeNode(waiting).refs);

@@ -26,7 +26,7 @@ afterAll(() => folder.remove());
 const fresh = freshPaths(folder.path);
 
 const FILE_BYTES_MAX = 12_000_000;
-/** Of one tree, so that a run stays short. */
+/** The limit of one tree, so that a run stays short. */
 const TREE_BYTES_MAX = 40_000_000;
 
 interface Room {
@@ -56,7 +56,7 @@ async function checkAllJobs(sizes: readonly number[], { memoryBytesMax, parallel
   expect(new Set(copy.nodes.keys())).toEqual(new Set(space.nodes.keys()));
 }
 
-/** What the command line takes; whoever still looks at what was given back sees other bytes. */
+/** The memory that the command line uses, but bytes that were given back are overwritten at once. */
 class SpoiltMemory extends ChunkMemory {
   readonly #taken = new WeakSet<Uint8Array>();
 

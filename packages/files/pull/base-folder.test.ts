@@ -1,4 +1,4 @@
-/** What stands at the place that a pull was given, and when it gives way. */
+/** An entry that stands where a pull is to write, and when the pull may replace it. */
 import { afterAll, expect, test } from 'bun:test';
 import {
   existsSync,
@@ -50,7 +50,7 @@ test.each(bases)(
     make(target);
     expect(await failureOf(pullToPath(source, root, target))).toMatch(reason);
     expect(lstatSync(target).isDirectory()).toBe(false);
-    // What was asked for is not there: nothing is touched.
+    // The path is not in the tree: nothing is touched.
     const missing = pullToPath(source, root, target, { force: true, paths: [[Buffer.from('none')]] });
     await expect(missing).rejects.toThrow('does not exist');
     expect(lstatSync(target).isDirectory()).toBe(false);

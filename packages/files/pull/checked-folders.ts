@@ -12,7 +12,7 @@ import { folderOf, pathOf, type TargetFolder } from './target-folder.ts';
 
 /** Descriptors that are kept open; folders beyond it are opened again when needed. */
 const FOLDERS_OPEN_MAX = 128;
-/** The part of the process's descriptors that folders may hold: one in so many. */
+/** Folders may hold one in this many of the process's descriptors. */
 const FOLDERS_SHARE = 8;
 const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const SLASH = Buffer.from('/');

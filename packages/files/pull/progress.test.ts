@@ -1,4 +1,4 @@
-/** What a pull and a verification say of how far they are: of how many entries, and all of them in the end. */
+/** The progress of a pull and a verification: the number of entries, and all of them at the end. */
 import { afterAll, expect, test } from 'bun:test';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

@@ -19,13 +19,13 @@ test('a disk too small for what the tree promises says so before anything is wri
     expect(refusal).toContain('the tree has 4.8 MiB that are not in');
     expect(refusal).toContain('no file was written');
     expect(readdirSync(target)).toEqual([]);
-    // What an interrupted pull left may be taken up again: that is tried.
+    // An interrupted pull may have left parts that can be used: the pull tries.
     const left = join(target, `.holdfast-${'0'.repeat(16)}-1999999999-00000000.part`);
     disk.empty();
     writeFileSync(left, Buffer.alloc(1_500_000));
     disk.fill(4_000_000);
     expect(await failureOf(pullToPath(source, root, target), Error)).toContain('the disk is full');
-    // What stands there already needs no room. The pull that failed may have left parts in its own target.
+    // Files that are there already need no room. The pull that failed may have left parts in its own target.
     disk.empty();
     rmSync(target, { recursive: true });
     const other = join(disk.path, 'other');

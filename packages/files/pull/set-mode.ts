@@ -2,7 +2,7 @@
 import { closeSync, fchmodSync, fstatSync, openSync } from 'node:fs';
 import { READ_FLAGS } from './local-entries.ts';
 
-/** Makes a file executable by whoever may read it, or by nobody. Throws what the system says, also of a link. */
+/** Makes a file executable by everyone who may read it, or by nobody. Throws what the system says, also of a link. */
 export function setExecutable(at: Buffer, isExecutable: boolean): void {
   const descriptor = openSync(at, READ_FLAGS);
   try {

@@ -1,4 +1,4 @@
-/** What stands there with the right content gets the time of the tree, and nothing else of it changes. */
+/** A file with the right content gets the time of the tree, and nothing else of it changes. */
 import { afterAll, describe, expect, test } from 'bun:test';
 import {
   type BigIntStats,

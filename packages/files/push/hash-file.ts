@@ -34,7 +34,7 @@ const ATTEMPTS_MAX = 4;
 /** The attempt that comes before the first. */
 const UNCOUNTED = -1;
 const RETRY_DELAYS_MS: readonly number[] = [20, 200, 1_000];
-/** After so many reads in a row that gave another number of bytes than the unchanged length, the length means nothing. */
+/** After this many reads in a row that differ from the unchanged length, the length is not trusted. */
 const LIES_MAX = 2;
 
 /** A file that was read, and what it was then. One that only grew meanwhile has more bytes than were read. */

@@ -14,7 +14,7 @@ interface Layer {
   tests: number;
 }
 
-/** The library remembers every path it was asked about, so it is made anew after so many. */
+/** The library remembers every path, so a new instance replaces it after this many. */
 const TESTS_MAX = 20_000;
 
 /** The rules that hold in one folder. Immutable: `enter` gives those of a folder below. */

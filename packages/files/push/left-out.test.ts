@@ -1,4 +1,4 @@
-/** What cannot be stored is left out and named, and whatever happens to paths meanwhile, nothing outside the tree is read. */
+/** Entries that cannot be stored are left out and named, and whatever happens to paths meanwhile, nothing outside the tree is read. */
 import { afterEach, describe, expect, test } from 'bun:test';
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -80,7 +80,7 @@ export interface PlannedFolder extends PushPlan {
 
 /** How often one entry may change while the tree is pushed: each time the tree is taken up from the start. */
 const CHANGES_PER_ENTRY_MAX = 4;
-/** After so many rounds a change is enough: a tree in which something else changes each time does not keep a push for ever. */
+/** The push ends after this many rounds, because a tree that changes in each round would keep it forever. */
 const PATIENT_ROUNDS_MAX = 20;
 const ROUNDS_MAX = 100;
 const BUSY = 'it changed each time it was read';

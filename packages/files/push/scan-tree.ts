@@ -70,7 +70,7 @@ const LARGE_FILES_MAX = 2;
  * yet.
  */
 const TURN_MS = 5;
-/** A survey is worth its time only after so many bytes: reading them takes as long as looking at some thousands of entries. */
+/** A survey pays only above this size: reading it takes as long as looking at some thousands of entries. */
 const UNSURVEYED_BYTES_MAX = 16 * 1024 * 1024;
 
 const NO_FINGERPRINT: Fingerprint = { size: 0, mtimeMs: 0, ctimeMs: 0, inode: 0 };

@@ -12,7 +12,7 @@ import { listNames, type NameList } from './name-list.ts';
 
 /** Descriptors that are kept open; folders beyond it are opened again when they are needed. */
 const FOLDERS_OPEN_MAX = 64;
-/** The part of the process's descriptors that folders may hold: one in so many. */
+/** Folders may hold one in this many of the process's descriptors. */
 const FOLDERS_SHARE = 8;
 const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 /** A link, device or pipe that takes the place of a file is never followed, nor waited for. */

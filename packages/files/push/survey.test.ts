@@ -1,4 +1,4 @@
-/** What cannot be stored is told before gigabytes are read; what can is stored as ever. */
+/** Entries that cannot be stored are reported before gigabytes are read; all others are stored. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -32,7 +32,7 @@ beforeEach(async () => {
     mkdirSync(join(folder, name));
     for (const file of ['one', 'two']) writeFileSync(join(folder, name, file), `${name} ${file}`);
   }
-  // What was changed a moment ago is not kept.
+  // A folder that changed a moment ago is not kept.
   await Bun.sleep(SETTLED_MS);
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));

@@ -29,7 +29,7 @@ export class SurveyedFolders {
     this.#entriesMax = entriesMax;
   }
 
-  /** Whether there is room for so many entries of a folder, which is kept until `put` and `take`. */
+  /** Reserves room for `count` entries of a folder until `put` and `take`; false if there is none. */
   reserve(path: ByteString, entryCount: number): boolean {
     if (this.#entryCount + entryCount > this.#entriesMax || !this.#isAhead(path)) return false;
     this.#entryCount += entryCount;

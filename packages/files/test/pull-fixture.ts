@@ -66,7 +66,7 @@ export async function failureOf(
   return (error as Error).message;
 }
 
-/** What stands at a path, comparable by `toEqual`; names are strings of raw bytes. */
+/** The entries below a path, comparable by `toEqual`; names are strings of raw bytes. */
 export type Standing =
   | { readonly kind: 'file'; readonly digest: string; readonly size: number; readonly isExecutable: boolean }
   | { readonly kind: 'symlink'; readonly target: string }

@@ -1,4 +1,4 @@
-/** What crosses to the thread that makes files comes out as it went in, and never more than fits. */
+/** Files reach the writing thread unchanged, and never more than fit. */
 import { expect, test } from 'bun:test';
 import type { UnprovenFile } from '@holdfast/client/internal';
 import { RECORD_CODEC_NONE, RECORD_CODEC_ZSTD } from '@holdfast/protocol';

@@ -126,14 +126,14 @@ function entryOf(name: string, rest: Omit<DirectoryEntry, 'name' | 'isExecutable
   return { ...rest, name: new TextEncoder().encode(name), isExecutable: false };
 }
 
-/** What this process holds open in or below `path`. */
+/** The descriptors of this process in or below `path`. */
 function listOpenBelow(path: string): string[] {
   return readdirSync('/proc/self/fd').flatMap((descriptor) => {
     try {
       const target = readlinkSync(`/proc/self/fd/${descriptor}`);
       return target.startsWith(path) ? [target] : [];
     } catch {
-      // Of the listing itself.
+      // The descriptor of the listing itself.
       return [];
     }
   });

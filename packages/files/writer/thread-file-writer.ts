@@ -30,7 +30,7 @@ const PAGES_AHEAD = 2;
  * systems let a process have 1,024 descriptors.
  */
 export const WAITING_FOLDERS_MAX = 256;
-/** The part of the process's descriptors that folders may hold: one in so many. */
+/** Folders may hold one in this many of the process's descriptors. */
 const FOLDERS_SHARE = 4;
 /** A thread takes some 20 ms and 20 MiB: as long as a few hundred files. */
 const FILES_BEFORE_THREAD = 200;

@@ -51,7 +51,7 @@ class UnprovenSource extends PlanSource {
     };
     const release = (): void => {
       this.released += 1;
-      // Whoever looked at it after this would see it.
+      // A later look at the file would find it.
       record.stored.fill(0);
     };
     return { record, prove, release };

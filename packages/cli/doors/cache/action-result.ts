@@ -1,4 +1,4 @@
-/** What an ActionResult of the Remote Execution API names, and the Tree and Directory messages that it leads to. */
+/** The digests that an ActionResult of the Remote Execution API names, and its Tree and Directory messages. */
 import { isSha256 } from './keys.ts';
 import { ProtobufError, readFields } from './protobuf.ts';
 

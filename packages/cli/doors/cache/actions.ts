@@ -11,7 +11,7 @@ import {
 import type { CacheTree } from './cache-tree.ts';
 import { ProtobufError } from './protobuf.ts';
 
-/** Of an entry, and of a Tree or Directory that it names. */
+/** The size limit of an entry, and of a Tree or Directory that it names. */
 export const MESSAGE_BYTES_MAX = 16 * 1024 * 1024;
 /** Digests of entries that were looked at lately; some hundred bytes each. */
 const KEPT_DIGESTS_MAX = 100_000;
@@ -26,7 +26,7 @@ export class Actions {
     this.#tree = tree;
   }
 
-  /** What the entry names, by paths in the tree; undefined when something of it is missing. Throws ProtobufError. */
+  /** The outputs that the entry names, by paths in the tree; undefined if one is missing. Throws ProtobufError. */
   async findOutputs(entry: TreeItem, readEntry: () => Promise<Uint8Array>): Promise<Outputs | undefined> {
     const kept = this.#outputs.find(entry.hash);
     const digests = kept ?? (await this.#collect(parseActionResult(await readEntry())));

@@ -31,7 +31,7 @@ export class HeadMovedError extends Error {
   override readonly name = 'HeadMovedError';
 }
 
-/** What others committed shows after so long. */
+/** Commits of others become visible within this time. */
 const HEAD_MS_MAX = 2_000;
 /** For an answer that needs nothing else of the server: it must not tell that all is well when the server is away. */
 export const HEAD_MS_FRESH = 100;

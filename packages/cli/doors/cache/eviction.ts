@@ -1,4 +1,4 @@
-/** What is over the size or the age goes, least lately used first, by one edit. */
+/** Removes values over the size or the age by one edit, the least recently used first. */
 import { type DirectoryEntry, findText, type TreeEdit } from '@holdfast/client/internal';
 import { tellAway } from '../door.ts';
 import { type CacheTree, type Head, HeadMovedError } from './cache-tree.ts';

@@ -22,7 +22,7 @@ export interface CacheAddress {
 }
 
 const KEY_BYTES_MAX = 1024;
-/** Of a name in a tree that every file system takes. */
+/** The longest name that every file system takes. */
 const NAME_BYTES_MAX = 255;
 const ARTIFACTS = 'v8/artifacts/';
 const SHA256 = /^[0-9a-f]{64}$/;

@@ -138,7 +138,7 @@ async function readJson(request: IncomingMessage): Promise<Readonly<Record<strin
     const value: unknown = JSON.parse(body.toString());
     if (isObject(value)) return value;
   } catch {
-    // What is no JSON is refused as what is no object.
+    // A body that is no JSON is refused below, as one that is no object.
   }
   throw new DoorError(400, 'the body is no JSON object');
 }

@@ -48,7 +48,7 @@ export class Uses {
     this.#used.delete(path);
   }
 
-  /** Puts them into the tree. What cannot be kept now is kept later. */
+  /** Puts them into the tree. Uses that cannot be kept now are kept later. */
   async keep(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;

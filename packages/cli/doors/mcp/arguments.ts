@@ -1,6 +1,6 @@
 /** The arguments of tools: the part of JSON Schema that they are described by, and its check. */
 
-/** What an agent gets told as it stands. */
+/** A failure whose message is for the agent, word for word. */
 export class ToolError extends Error {
   override readonly name = 'ToolError';
 }

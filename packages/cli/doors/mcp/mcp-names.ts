@@ -1,4 +1,4 @@
-/** What the tools work on: paths that begin with a name, trees of its snapshots, and edits that become one snapshot each. */
+/** The names that the tools work on: paths begin with a name, and each edit becomes one snapshot. */
 import { hostname } from 'node:os';
 import {
   CatalogError,
@@ -31,7 +31,7 @@ export interface Place {
 }
 
 export const PATH_BYTES_MAX = 4096;
-/** What a tool reads or writes whole. */
+/** The largest file that a tool reads or writes whole. */
 export const WHOLE_BYTES_MAX = 8 * 1024 * 1024;
 
 /** Throws ToolError, CatalogError, EditError. */
@@ -59,7 +59,7 @@ export function textBelow(place: Place, path: TreePath | undefined): string | un
   return text === '' ? place.text : text && `${place.text}/${text}`;
 }
 
-/** What a call that writes says of itself. */
+/** How a call that writes describes its change. */
 export interface Step {
   readonly message?: string | undefined;
   readonly signal: AbortSignal;
@@ -154,7 +154,7 @@ export class McpNames {
     return done.finally(() => this.forget());
   }
 
-  /** What was read of the names is no longer so. */
+  /** Forgets the names that were read: they have changed. */
   forget(): void {
     this.#known.forget();
   }

@@ -12,7 +12,7 @@ const MOVES_MAX = 10_000;
 /** A text that grows more than this as JSON goes as base64: an answer must stay below the 10 MiB that clients take. */
 const GROWTH_MAX = 3;
 
-/** What fits into one answer. */
+/** Collects the items that fit into one answer. */
 export class Items<T> {
   readonly all: T[] = [];
   readonly #most: number;

@@ -76,7 +76,7 @@ export class StdioLines implements Transport {
         bytes += piece.length;
         if (bytes > LARGE_BYTES && !isAlone) {
           await this.#untilOpen(0);
-          // What the last call left would be added to what this one takes.
+          // Free the garbage of the last call before this one takes memory.
           Bun.gc(true);
           isAlone = true;
         }

@@ -1,4 +1,4 @@
-/** What the methods of WebDAV share: a call, its conditions, and the words of its answers. */
+/** Shared by the methods of WebDAV: a call, its conditions, and the headers of its answers. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { DoorError } from '../door.ts';
 import { listTags, tagOf } from '../sent-file.ts';
@@ -30,7 +30,7 @@ export async function getFound({ store }: Pick<Call, 'store'>, place: DavPlace):
   return found;
 }
 
-/** What a write would replace. Throws DoorError 409. */
+/** The entry that a write would replace. Throws DoorError 409. */
 export async function findReplaced(
   { store }: Pick<Call, 'store'>,
   place: DavPlace,

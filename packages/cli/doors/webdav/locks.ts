@@ -20,7 +20,7 @@ export interface Lock {
 const MEMORY_BYTES_MAX = 1024 * 1024;
 const LOCK_BYTES = 256;
 
-/** What clients made the door remember, in bytes. */
+/** Counts the bytes that clients made the door remember. */
 export class DoorMemory {
   #bytes = 0;
 
@@ -36,7 +36,7 @@ export class DoorMemory {
   }
 }
 
-/** What a request changes: a place, with all below it or not, and the list of the folder it is in or not. */
+/** The place that a request changes. `below`: all below it changes too; `listed`: the list of its folder does. */
 export interface Change {
   readonly key: string;
   readonly below?: boolean;
@@ -74,7 +74,7 @@ export class Locks {
     if (lock !== undefined && this.#locks.delete(token)) this.#memory.give(sizeOf(lock));
   }
 
-  /** What was there is gone. */
+  /** Drops the locks of a place that was removed. */
   forget(key: string): void {
     for (const lock of this.#standing()) if (isWithin(lock.key, key)) this.remove(lock);
   }

@@ -78,7 +78,7 @@ export class NameStore {
     return names;
   }
 
-  /** What is at a place, a link too; undefined when nothing is. */
+  /** The entry at a place, also a link; undefined if there is none. */
   async find({ parts, isOld }: Pick<DavPlace, 'parts' | 'isOld'>): Promise<Found | undefined> {
     const [name, ...rest] = isOld ? parts.slice(1) : parts;
     if (name === undefined) {
@@ -112,7 +112,7 @@ export class NameStore {
     }
   }
 
-  /** What a folder has in it; undefined stands for each entry that a client cannot show. */
+  /** The entries of a folder; undefined stands for each one that a client cannot show. */
   async *list({ parts, item, at, list }: Found): AsyncGenerator<Found | undefined, void, undefined> {
     if (list === undefined) {
       if (item.hash === '') return;
@@ -140,7 +140,7 @@ export class NameStore {
     });
   }
 
-  /** What is damaged is shown as a folder, because nothing may be missing in a listing. */
+  /** A damaged entry is shown as a folder, because a listing must not leave anything out. */
   async #readHead(root: Hash): Promise<TreeItem> {
     try {
       return await this.tree.readItem(root);

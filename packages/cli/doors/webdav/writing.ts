@@ -43,7 +43,7 @@ export async function put(call: Call): Promise<void> {
     .end();
 }
 
-/** Seconds. What is no time is passed over. */
+/** Reads seconds since the epoch; returns undefined for anything else. */
 function parseTime(header: string | string[] | undefined): bigint | undefined {
   const text = String(header ?? '');
   if (!/^\d{1,10}(?:\.\d{1,9})?$/.test(text)) return undefined;

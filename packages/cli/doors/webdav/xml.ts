@@ -17,7 +17,7 @@ interface XmlAttribute {
 type Scope = ReadonlyMap<string, string>;
 
 const LEVELS_MAX = 32;
-/** What is answered repeats names and namespaces. */
+/** Limits a request, because its answer repeats names and namespaces. */
 const ELEMENTS_MAX = 10_000;
 const NAMESPACE_LENGTH_MAX = 1_024;
 const NAME = '[\\p{L}_][\\p{L}\\p{N}_.\\u00b7-]*';

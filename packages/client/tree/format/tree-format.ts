@@ -33,7 +33,7 @@ export const CHUNK_BYTES_MAX = 4 * MIB_BYTES;
 /** Children of a page or index: a split is possible from the minimum on and forced at the maximum. */
 export const CHILDREN_MIN = 32;
 export const CHILDREN_MAX = NODE_REFS_MAX;
-/** The highest level of an index. With 32 children each, so many levels hold more than the largest file or directory. */
+/** The highest level of an index. With 32 children each, these levels hold more than the largest file or directory. */
 export const INDEX_LEVEL_MAX = 12;
 
 /** One name of a path. */
@@ -44,7 +44,7 @@ export const SYMLINK_TARGET_BYTES_MAX = 4096;
 export const MTIME_NS_MIN = -(2n ** 63n);
 export const MTIME_NS_MAX = 2n ** 63n - 1n;
 
-/** All fields of a directory's entry without its name take at most so many bytes. */
+/** The most bytes of a directory's entry without its name. */
 const ENTRY_FIELDS_BYTES_MAX = 32;
 /** The largest content of a tree node: what a reader must be ready to hold. */
 export const TREE_NODE_CONTENT_BYTES_MAX = Math.max(
@@ -183,7 +183,7 @@ export function checkIndexShape(level: number, refCount: number): void {
   checkChildCount(refCount);
 }
 
-/** Throws TreeFormatError when one node cannot have so many children. */
+/** Throws TreeFormatError if the children are too many for one node. */
 export function checkChildCount(count: number): void {
   if (count > CHILDREN_MAX)
     throw new TreeFormatError(`${count} children are too many; at most ${CHILDREN_MAX}`);

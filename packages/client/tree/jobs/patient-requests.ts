@@ -10,7 +10,7 @@ import type { AdaptiveLimit } from './adaptive-limit.ts';
 import { PATIENCE_MS_DEFAULT } from './job-limits.ts';
 import type { ProgressReporter } from './progress.ts';
 
-/** One request may take so many times the patience, while others succeed. */
+/** The longest time of one request while others succeed, as a multiple of the patience. */
 const REQUEST_PATIENCE_FACTOR = 6;
 
 /** Between two tries, unless the server asks for more. */
@@ -103,7 +103,7 @@ export class PatientRequests {
     const { random = Math.random, patienceMs = PATIENCE_MS_DEFAULT, attemptsMax } = this.#options;
     const now = this.#ranUntil();
     if (now - this.#succeededAt > patienceMs) return undefined;
-    // Others may succeed all the while: a server that never answers this one would keep the job for ever.
+    // Others may succeed all the while: a server that never answers this one would keep the job forever.
     if (now - begunAt > REQUEST_PATIENCE_FACTOR * patienceMs) return undefined;
     const policy = {
       ...RETRY_POLICY_DEFAULT,

@@ -117,7 +117,7 @@ test('what came twice a short while ago, or is on its way, is not fetched again'
   const source = open(space);
   const [first, second] = await Promise.all([source.readNode(small), source.readNode(small)]);
   expect(first).toBe(second);
-  // What comes a second time is kept.
+  // A node that is read twice is kept.
   for (let round = 0; round < 5; round += 1) expect(await source.readNode(small)).toEqual(first);
   for (let round = 0; round < 5; round += 1) await source.readNode(large);
   const fetched = (): number => space.kinds().filter((kind) => kind === 'content').length;
@@ -148,7 +148,7 @@ test('content is taken back from whoever has it alone, once, and pieces when the
   expect(released).toEqual([first.content]);
   // Several callers have it.
   const both = await Promise.all([source.readNode(shared), source.readNode(shared)]);
-  // What comes a second time is kept for a third.
+  // A node that is read twice is kept for a third read.
   const kept = [await source.readNode(alone), await source.readNode(alone)];
   released.length = 0;
   for (const { content } of [...both, ...kept]) source.giveBack?.(content);

@@ -227,7 +227,7 @@ function createBulkReader(
     givesUnproven: (contentBytes) => bulk.readRecords !== undefined && isInBulk(contentBytes),
     async findUnproven(hash, callSignal) {
       const node = await abortable(leaves.readRecord(hash), callSignal);
-      // It came verified, because somebody else waits for it: that one keeps it for whoever asks next.
+      // It came verified, because somebody else waits for it: that one keeps it for the next reader.
       if (node === undefined || isProven(node)) return undefined;
       return { record: node.record, release: node.release, prove: async () => takeLeaf(await node.prove()) };
     },

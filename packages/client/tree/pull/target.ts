@@ -83,7 +83,7 @@ export interface PullTarget {
   makeLink(path: TreePath, target: Uint8Array, file: Omit<NewFile, 'isExecutable'>): void;
   /** Writes a small file whole: at once, or beside the pull; `content` is not needed any more when it returns. */
   writeFile(path: TreePath, content: Uint8Array, file: NewFile): void | Promise<void>;
-  /** Files of up to so many bytes may be given unproven; none when left out. */
+  /** The largest file that may be given unproven, bytes; none when left out. */
   readonly unprovenBytesMax?: number | undefined;
   /**
    * Verifies the node beside the pull, and writes the file whole. Resolves with false if the node is not what its hash says: then

@@ -13,8 +13,8 @@ export interface FoundFile extends UnprovenFile {
 }
 
 /**
- * The node of a whole file as it came, if the target takes such and the source gives it. What could not be that node is left to who
- * reads it in the usual way.
+ * The node of a whole file as it came, if the target takes such nodes and the source has it. Undefined if the bytes cannot be that
+ * node: the usual read then finds out why.
  */
 export async function findUnprovenFile(
   source: NodeSource,

@@ -155,7 +155,7 @@ describe('what was sent', () => {
       for (let at = lane; at < nodes.length; at += 6) {
         const bytes = memory[at] as Uint8Array;
         await early.add((nodes[at] as Made).hash, bytes, { files: 0, bytes: bytes.length });
-        // What is no longer looked at may be used again.
+        // A buffer that nothing reads any more may be used again.
         bytes.fill(0);
       }
     });

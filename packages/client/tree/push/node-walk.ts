@@ -18,7 +18,7 @@ export interface NodeWalkOptions<Node> {
   visit(node: Node, round: number): Promise<VisitResult<Node>>;
   /** How much the visits that run may weigh together; asked often. One more is let in while it is not reached. */
   limit(): number;
-  /** The weight of a visit of the node; 1 when left out. Its children are held in memory, so many of them weigh more. */
+  /** The weight of a visit of the node; 1 when left out. A node with many children weighs more, because they are held in memory. */
   weigh?(node: Node): number;
   /** A node was reached whose twin is at work or was done a short while ago. */
   onTwin(node: Node): void;

@@ -71,7 +71,7 @@ const KEEP_WAITING_MS = 6 * 60 * 60_000;
 const VISITS_MAX = 12;
 /** Nodes at work at once by Bulk: those of one request for leases, and as many that are in packs meanwhile. */
 const BULK_VISITS_MAX = 2 * BULK_HASHES_MAX;
-/** A parent with more entries below it weighs no more: a node has at most so many children. */
+/** The largest weight of a parent: a node has at most this many children. */
 const VISIT_WEIGHT_MAX = 256;
 
 /**

@@ -1,4 +1,4 @@
-/** What a walk asks for before its turn: many directories with one request, in the order of the walk, and no more than there is room for. */
+/** A walk reads ahead: many directories with one request, in the order of the walk, and no more than there is room for. */
 import { describe, expect, test } from 'bun:test';
 import type { Hash } from '@holdfast/protocol';
 import fc from 'fast-check';
@@ -12,7 +12,7 @@ import { walkTree } from './walk-tree.ts';
 
 type Built = { readonly hash: Hash } & TreeTotals;
 
-/** What is asked for in one turn of the event loop is one request. Its nodes come in the turns after that, one in each. */
+/** All that one turn of the event loop asks for is one request. Each later turn gives one of its nodes. */
 class BatchingSource implements NodeSource {
   readonly nodesAtOnce = 1024;
   requestCount = 0;

@@ -21,7 +21,7 @@ export type EnterDirectory = (path: TreePath, entry: DirectoryEntry, ordinal: nu
 
 /** Bytes of nodes that have come, or were asked for, and that the walk has not taken yet. */
 const HELD_BYTES_MAX = 6 * 1024 * 1024;
-/** Where each node is a request of its own, so many are held. */
+/** Nodes held if each is a request of its own. */
 const HELD_NODES_MAX = 32;
 /** With less room than this nothing is asked for, unless the walk waits: else each directory taken would be a request. */
 const ROOM_BYTES_MIN = HELD_BYTES_MAX / 4;
