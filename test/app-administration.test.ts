@@ -7,7 +7,7 @@ import { addApp, runHoldfast, type ServerProcess, startServer } from './support/
 import { makeTempFolder } from './support/temp-folder.ts';
 
 const EFFECT_MS_MAX = 5000;
-/** What a busy machine may add. A change that is never read again has no effect for ever. */
+/** The margin for a busy machine. A change that the server never reads again never takes effect. */
 const BUSY_MS = 60_000;
 const TEST_MS_MAX = 300_000;
 /** Fresh connections in a row that must agree: with two processes on one port both have answered. */

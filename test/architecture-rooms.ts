@@ -1,6 +1,6 @@
 /** The rooms of the house and what each may import. */
 
-/** What one room may import: prefixes of resolved paths (`packages/…`) and exact names of packages. */
+/** The imports that one room may have: prefixes of resolved paths (`packages/…`) and exact names of packages. */
 export interface Room {
   readonly folder: string;
   readonly folders: readonly string[];
@@ -368,7 +368,7 @@ function filesRooms(): Room[] {
   ];
 }
 
-/** One file alone may name a concrete engine: it opens deployments. What all engines share lies beside their folders. */
+/** One file alone may name a concrete engine: it opens deployments. Code that all engines share lies beside their folders. */
 export const CONCRETE_ENGINE = /^packages\/server\/engine\/[^/]+\//;
 export const COMPOSITION_ROOT = 'packages/server/deployment/open.ts';
 

@@ -24,13 +24,13 @@ export const FUNCTION_LINES_MAX = 70;
 
 /** Names that would bind a portable package to one runtime. */
 const RUNTIME_GLOBALS = /(?<![\w.'"])(?:Bun|process|Buffer|Deno|__dirname|require)(?=[.([])/;
-/** What only one runtime has. */
+/** Names that only one runtime has. */
 const BUN_GLOBAL = /(?<![\w.'"])Bun(?=[.([])/;
 /** Names by which rules would reach clock, randomness or network without a port. */
 const WORLD_GLOBALS =
   /(?<![\w.'"])(?:Date\.now|new Date|Math\.random|setTimeout|setInterval|fetch|console|Bun\.(?:file|write|serve)|process)\b/;
 
-/** What the head of a workaround of the runtime says. */
+/** The parts that the head of a workaround of the runtime must have. */
 const WORKAROUND_HEAD = ['Why: ', 'Since: ', 'Without it: ', 'Goes when: '];
 
 const KEBAB_CASE = /^(?:[a-z0-9]+(?:-[a-z0-9]+)*)(?:\.(?:test|bench|d))?\.(?:ts|tsx|mjs|sql)$/;

@@ -14,7 +14,7 @@ import { makeTempFolder } from './support/temp-folder.ts';
 /** More than the rows keep inline. */
 const LARGE_BYTES = 300_000;
 /** By each writer, so that the rest of a test does not grow with the speed of the server. */
-const WRITES_MAX = 500;
+const WRITES_MAX = 150;
 
 let running: RunningServer;
 const folder = makeTempFolder('backup');
@@ -94,7 +94,7 @@ describe('a backup', () => {
     };
     const writers = Array.from({ length: 4 }, (_, writer) => write(writer));
     const known: CanonicalNode[][] = [];
-    for (let round = 0; round < 4; round += 1) {
+    for (let round = 0; round < 3; round += 1) {
       known.push([...acknowledged]);
       await backUp(dir);
       cpSync(dir, at(`busy-${round}`), { recursive: true });
@@ -114,7 +114,7 @@ describe('a backup', () => {
     const dir = at('killed');
     await backUp(dir);
     const client = running.client('killed');
-    for (let round = 0; round < 8; round += 1) {
+    for (let round = 0; round < 6; round += 1) {
       for (let index = 0; index < 20; index += 1) {
         await client.store(makeNode(new Uint8Array(60_000).fill(round * 20 + index + 1)));
       }
@@ -256,7 +256,7 @@ describe('a restore', () => {
     const dir = at('whole-again');
     await backUp(dir);
     let isUnfinishedSeen = false;
-    for (let round = 0; round < 6; round += 1) {
+    for (let round = 0; round < 4; round += 1) {
       const data = at(`killed-${round}`);
       const child = Bun.spawn([HOLDFAST, 'restore', dir, '--data', data], {
         stdout: 'ignore',

@@ -162,7 +162,7 @@ describe('a page with the SDK', () => {
           isExecutable: true,
           linkTarget: 'large',
           damageCode: 'VERIFICATION_FAILED',
-          // Of bytes the browser makes copies on the page's thread, and stands still meanwhile.
+          // The browser copies bytes on the page's thread, which blocks it meanwhile.
           uploadBodies: ['[object Blob]'],
           fileHash: (await buildFile({ emit: () => undefined }, [makeNoise()])).hash,
           fileBytes: [SHAPE.largeBytes, SHAPE.largeBytes, SHAPE.largeBytes],

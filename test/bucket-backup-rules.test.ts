@@ -1,4 +1,4 @@
-/** What the backup of a bucket refuses, and what it proves: each rule by the one case that breaks it, on a real Ceph. */
+/** The rules of a backup of a bucket, each by the one case that breaks it, on a real Ceph. */
 
 import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
@@ -68,7 +68,7 @@ const backUp = (at: TestBucket, endpoint?: string) =>
 const restore = (at: TestBucket) => run(at, ['restore', dir, '--content', formatContentUrl(at)]);
 const check = () => run(bucket, ['backup', 'check', dir]);
 
-/** Whose object the first line of a list is. */
+/** The object that the first line of a list names. */
 function parsePath(lines: string) {
   const [, spaceKey = '', generation = ''] = /^..\/([0-9a-f]+)\/([0-9a-f]+) /.exec(lines) ?? [];
   return { spaceKey, generation };

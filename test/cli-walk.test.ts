@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { CHECKOUT_HOLDFAST } from './support/holdfast-command.ts';
+import { CHECKOUT_HOLDFAST, HOLDFAST } from './support/holdfast-command.ts';
 import { findDifferences, readSteps } from './support/readme-steps.ts';
 import { ROOT, type ServerProcess, startServer } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
@@ -44,7 +44,7 @@ function makeNpx(page: string): string {
     '#!/bin/sh',
     `if mkdir '${bin}/used' 2>/dev/null; then exec '${Bun.which('npx')}' "$@"; fi`,
     '[ "$1" = holdfast ] && shift || exit 127',
-    `exec '${CHECKOUT_HOLDFAST}' "$@"`,
+    `exec '${HOLDFAST}' "$@"`,
   ];
   writeFileSync(join(bin, 'npx'), `${lines.join('\n')}\n`, { mode: 0o755 });
   return bin;

@@ -219,7 +219,7 @@ describe('the SDK and the server', () => {
   });
 });
 
-/** What a program of a user does, in JavaScript, on Node. Prints one line of JSON. */
+/** A program of a user, in JavaScript, on Node. Prints one line of JSON. */
 const PROGRAM = `
 import { CasError, createClient } from '@holdfast/client';
 const { HOLDFAST_URL: baseUrl, HOLDFAST_APP: appId, HOLDFAST_SPACE: spaceId } = process.env;

@@ -14,7 +14,7 @@ const OFF_MS = 1_800_000;
 
 const engines = await openEngines();
 const clock = await openDatabaseClock(engines.metadataUrl);
-// Of two servers the second has a clock of its own that is half an hour ahead.
+// Two servers; the clock of the second is half an hour ahead.
 const cluster = await startCluster(engines, {
   processes: 2,
   clockOffsetsMs: [0, OFF_MS],

@@ -19,8 +19,8 @@ type Victim = 'server' | 'postgres' | 'gateway' | 'store';
 
 /** In this order. */
 const VICTIMS: readonly Victim[] = [
-  ...(['server', 'postgres', 'server', 'gateway', 'server', 'postgres', 'server', 'server'] as const),
-  ...(['postgres', 'server', 'gateway', 'server', 'store', 'server', 'postgres', 'server'] as const),
+  ...(['server', 'postgres', 'server', 'gateway', 'server'] as const),
+  ...(['postgres', 'server', 'store', 'server', 'postgres'] as const),
 ];
 const CLOCK_OFFSETS_MS = [30_000, -30_000, 0];
 const WORK_MS_MAX = 400;

@@ -14,7 +14,7 @@ import type { ProxyMode, TcpProxy } from './support/tcp-proxy.ts';
 
 /** The longest any request may take, whatever the network does. */
 const REQUEST_MS_MAX = 40_000;
-/** What an undisturbed server takes at most, on a busy machine. */
+/** The longest answer of an undisturbed server on a busy machine. */
 const UNDISTURBED_MS_MAX = 30_000;
 const RECOVERY_MS_MAX = 120_000;
 const LEASE_OVER_MS = 61_000;

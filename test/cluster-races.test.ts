@@ -46,7 +46,7 @@ function makeTrees(): readonly CanonicalNode[] {
   return [...leaves, ...parents, ...tops];
 }
 
-/** What was acknowledged: only facts of answered requests. */
+/** The acknowledged facts: only those of answered requests. */
 class RaceFacts {
   /** ms by the database's clock */
   readonly leasedUntil = new Map<string, number>();

@@ -1,4 +1,4 @@
-/** What container images are made of, and what stays out of them: read from the files, as no container engine runs here. */
+/** The files inside container images, and those kept out: read from the build files, as no container engine runs here. */
 import { expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

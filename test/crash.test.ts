@@ -8,8 +8,8 @@ import { CrashRun, WORK_MS_MAX } from './support/crash-run.ts';
 import { recount } from './support/embedded-recount.ts';
 import { findDescendants, type ServerProcess } from './support/server-process.ts';
 
-const KILLS = 50;
-const WORKER_KILLS = 8;
+const KILLS = 24;
+const WORKER_KILLS = 5;
 /** Only ends what hangs. */
 const WELL_MS_MAX = 180_000;
 

@@ -164,7 +164,7 @@ describe('npm run dist', () => {
   });
 });
 
-/** Of all packages that the command is made of, from their manifests. */
+/** The names of all packages in the command, from their manifests. */
 function readRuntimeDependencies(): Record<string, string> {
   const paths = ['.', ...['cli', 'client', 'files', 'protocol', 'server'].map((name) => `packages/${name}`)];
   const all = paths.map(
@@ -272,7 +272,7 @@ describe.each(Object.entries(programs))('holdfast as %s', (kind, program) => {
     expect([nowhere.exitCode, nowhere.stdout, nowhere.stderr.split('\n').length]).toEqual([1, '', 2]);
     const wrong = await run([program, 'no-such-command'], { cwd: hostile });
     expect([wrong.exitCode, wrong.stdout]).toEqual([2, '']);
-    // What makes a process a worker is no command.
+    // No command makes a process a worker.
     const worker = await run([program, 'serve-worker'], { cwd: hostile });
     expect([worker.exitCode, worker.stdout]).toEqual([2, '']);
   });

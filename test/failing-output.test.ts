@@ -1,4 +1,4 @@
-/** What the runner shows once more of a file that failed (tools/failing-output.mjs). */
+/** The output of a failed file that the runner shows once more (tools/failing-output.mjs). */
 import { expect, test } from 'bun:test';
 import { cutMiddle, findFailingOutput } from '../tools/failing-output.mjs';
 

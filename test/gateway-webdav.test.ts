@@ -1,7 +1,7 @@
 /** `holdfast gateway webdav` over a real server: what is written, what is refused, and how it ends. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { directory, file, writePlan } from './support/disk-trees.ts';
-import { CHECKOUT_HOLDFAST } from './support/holdfast-command.ts';
+import { HOLDFAST } from './support/holdfast-command.ts';
 import { TreeCommands } from './support/tree-commands.ts';
 import { until } from './support/until.ts';
 
@@ -24,7 +24,7 @@ beforeAll(async () => {
     }),
   );
   await commands.runWell(SPACE, 'push', source, '--name', 'tree', '--quiet');
-  door = Bun.spawn([CHECKOUT_HOLDFAST, 'gateway', 'webdav', '--listen', '127.0.0.1:0'], {
+  door = Bun.spawn([HOLDFAST, 'gateway', 'webdav', '--listen', '127.0.0.1:0'], {
     env: { PATH: process.env.PATH ?? '', ...commands.environment(SPACE) },
     stdin: 'ignore',
     stdout: 'pipe',
@@ -212,7 +212,7 @@ test('a name may be a file; a page links to what is there and may download', asy
   const source = commands.fresh('file');
   writePlan(source, file(5, 1));
   await commands.runWell(SPACE, 'push', source, '--name', 'alone', '--quiet');
-  // What others did shows within seconds.
+  // Changes of others become visible within seconds.
   await until(async () => (await statusOf('HEAD', 'alone')) === 200);
   const page = await send('GET', '');
   expect(await page.text()).toContain('<a href="/alone">alone</a></li>');

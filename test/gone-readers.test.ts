@@ -1,4 +1,4 @@
-/** Whoever reads what a command says goes away (`| head -1`, `less` and q): the exit code stays true. */
+/** The reader of a command closes the pipe (`| head -1`, `less` and q): the exit code stays true. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -98,7 +98,7 @@ test('memory stays within bounds, whatever a pack holds', async () => {
   const wrong = large.map((node, index) => ({ ...plain(node), hash: hashAt(index) }));
   expect(codesOf(await judge(makePack(wrong)))).toEqual(large.map(() => 'NODE_DIGEST_MISMATCH'));
   expect(readPeakBytes() - before).toBeLessThan(MEMORY_MAX);
-  // What follows is small on its way in, and takes 900 MiB once it is unpacked or read.
+  // The rest is small on its way in, and takes 900 MiB once it is unpacked or read.
   const received = readPeakBytes();
   const answer = await judge(makePack(zeros.map(packed)));
   expect(answer.results).toHaveLength(12);

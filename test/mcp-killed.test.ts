@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { CHECKOUT_HOLDFAST } from './support/holdfast-command.ts';
+import { HOLDFAST } from './support/holdfast-command.ts';
 import { TreeCommands } from './support/tree-commands.ts';
 
 const SPACE = 'mcp-killed';
@@ -18,7 +18,7 @@ afterAll(() => commands.remove());
 
 test('kill -9 under writes loses no version that was answered, and leaves none half', async () => {
   const transport = new StdioClientTransport({
-    command: CHECKOUT_HOLDFAST,
+    command: HOLDFAST,
     args: ['mcp', 'kept'],
     env: { PATH: process.env.PATH ?? '', ...commands.environment(SPACE) },
     stderr: 'ignore',

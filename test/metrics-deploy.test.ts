@@ -1,4 +1,4 @@
-/** What deploy/ says about metrics, against a real scrape of a real server. */
+/** The metrics that deploy/ names, against a real scrape of a real server. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ const DEPLOY = join(ROOT, 'deploy');
 const ALERTS = join(DEPLOY, 'prometheus', 'alerts.yaml');
 /** Labels that Prometheus adds to what it scrapes. */
 const ADDED_LABELS = ['job', 'instance', 'le'];
-/** Of one request each, whichever worker had it. */
+/** The counts of one request each, on any worker. */
 const COUNTED = [
   /^holdfast_requests_total\{operation="upload",status="200",app="app"\} 1$/m,
   /^holdfast_request_duration_seconds_count\{operation="readMetadata"\} 1$/m,

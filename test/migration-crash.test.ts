@@ -127,7 +127,7 @@ function eventOf(line: string) {
   return line.startsWith('{') ? JSON.parse(line) : { type: line };
 }
 
-/** Kills the run some milliseconds after it has told of so many steps; early: at a random time before it tells of any. */
+/** Kills the run some milliseconds after it has reported `steps` steps; early: at a random time before it tells of any. */
 async function runAndKill(from: Place, to: Place, untilSteps: number, isEarly: boolean): Promise<KilledRun> {
   const { args, environment } = places.command(from, to);
   const child = Bun.spawn([HOLDFAST, ...args, '--json'], {

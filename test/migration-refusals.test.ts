@@ -1,4 +1,4 @@
-/** What a copy refuses, and says; what bad bytes in the source become; that a dry run changes nothing. */
+/** The refusals of a copy and their messages; bad bytes in the source; a dry run, which changes nothing. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { existsSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';

@@ -52,7 +52,7 @@ describe('a data folder with rows of every kind', () => {
   const listApps = async ({ data, engines }: Place): Promise<Record<string, unknown>[]> => {
     const place = engines === undefined ? ['--data', data] : ['--metadata', engines.metadataUrl];
     const { stdout } = await runHoldfast(['app', 'list', '--json', ...place]);
-    // What a store that takes PUTs itself has received is not known before a lease looks.
+    // PUTs that the store takes itself become known only by the next lease.
     return (JSON.parse(stdout) as Record<string, unknown>[]).map(({ usage, pendingBytes, ...app }) => app);
   };
 

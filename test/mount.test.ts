@@ -36,7 +36,7 @@ async function mount(args: readonly string[], more: Record<string, string> = {})
   return each;
 }
 
-/** What a machine where nothing can be mounted says of it. */
+/** The message on a machine where nothing can be mounted. */
 async function isRefused(): Promise<boolean> {
   if (canMount) return false;
   const folder = commands.fresh('refused');

@@ -153,16 +153,17 @@ describe('there and back', () => {
     expect(peak).toBeLessThan(MEMORY_BYTES_MAX);
     // Reads the same bytes in half the time: what is not collected piles up faster.
     expect(await runAndWatch('real', 'verify', root, '--quiet')).toBeLessThan(MEMORY_BYTES_MAX);
-    await expectFromHalf(source, root);
+    const part = join(source, 'a');
+    await expectFromHalf(part, await commands.push('real', part));
   }, 900_000);
 });
 
 /** Pushes half of `source`, then all of it, and pulls that: from a Space that had half, the same tree comes back. */
 async function expectFromHalf(source: string, root: string): Promise<void> {
-  const names = readdirSync(join(source, 'a'));
+  const names = readdirSync(source);
   const half = commands.fresh('half');
   for (const name of names.slice(0, names.length / 2)) {
-    cpSync(join(source, 'a', name), join(half, name), { recursive: true, verbatimSymlinks: true });
+    cpSync(join(source, name), join(half, name), { recursive: true, verbatimSymlinks: true });
   }
   await commands.push('half', half);
   expect(await commands.push('half', source)).toBe(root);

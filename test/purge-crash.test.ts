@@ -199,7 +199,7 @@ test(
 
     const strike = async (purge: Purge): Promise<void> => {
       await purge.kill();
-      // What the proxy still holds is lost with it; what PostgreSQL has begun, it ends.
+      // Bytes that the proxy still holds are lost; PostgreSQL ends what it has begun.
       proxy.setMode({ kind: 'reset' });
       await until(async () => {
         const busy = await sql.unsafe(`SELECT 1 FROM pg_stat_activity

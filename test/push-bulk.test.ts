@@ -27,18 +27,20 @@ afterEach(() => {
 
 const FOLDERS = 40;
 const FILES = 50;
-const plan = directory(
-  Object.fromEntries(
-    Array.from({ length: FOLDERS }, (_, at) => [
-      `d${at}`,
-      directory(
-        Object.fromEntries(
-          Array.from({ length: FILES }, (_, n) => [`f${n}`, file(300 + 9 * n, at * FILES + n + 1)]),
+const makePlan = (folders: number): Plan =>
+  directory(
+    Object.fromEntries(
+      Array.from({ length: folders }, (_, at) => [
+        `d${at}`,
+        directory(
+          Object.fromEntries(
+            Array.from({ length: FILES }, (_, n) => [`f${n}`, file(300 + 9 * n, at * FILES + n + 1)]),
+          ),
         ),
-      ),
-    ]),
-  ),
-);
+      ]),
+    ),
+  );
+const plan = makePlan(FOLDERS);
 const TEST_MS_MAX = 300_000;
 
 async function pulled(space: string, root: string, expected: Plan): Promise<string[]> {
@@ -61,7 +63,7 @@ test(
     const pushed = await world.push(path);
     expect([pushed.root, pushed.uploadedNodes]).toEqual([root, tree.nodes.size]);
     expect(pushed.requests.length).toBeLessThanOrEqual(0.02 * tree.nodes.size);
-    // Of the first pack, and of the root: nothing is remembered of the first push.
+    // One for the first pack and one for the root: nothing is remembered of the first push.
     expect((await world.push(path, { space: pushed.space })).requests.map(({ kind }) => kind)).toEqual([
       'leases',
       'leases',
@@ -93,7 +95,7 @@ test('an unchanged tree takes one request, though it has a folder of many entrie
       ['leases'],
     ]);
   };
-  // What is older than the clock's grain is believed from now on.
+  // Times older than the clock's grain are trusted from now on.
   await Bun.sleep(150);
   await world.push(path, { state, space });
   await expectOneRequest(0);
@@ -108,7 +110,7 @@ test('an unchanged tree takes one request, though it has a folder of many entrie
 
 /** More than is read before the first pack has arrived. */
 const LARGE_BYTES = 40 * 1024 * 1024;
-/** Of all packs that carry so much, and what comes before and after them. */
+/** The requests of all packs of such a file, and those before and after them. */
 const LARGE_REQUESTS_MAX = 30;
 
 test(
@@ -197,8 +199,9 @@ test(
   'after a push that stopped at any request the next one sends only what is missing',
   async () => {
     const path = world.fresh('stopped');
-    writePlan(path, plan);
-    const { root, tree } = await buildPlan(plan);
+    const few = makePlan(10);
+    writePlan(path, few);
+    const { root, tree } = await buildPlan(few);
     for (const stopAt of ['leases', 'pack-upload', 'pack-lease']) {
       const stop = new AbortController();
       const space = `stopped-${stopAt}`;

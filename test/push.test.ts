@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => world.end());
 afterEach(() => world.closeStates());
 
-/** What the Space holds below `hash`, as a plan would describe it. */
+/** Compares the tree that the Space holds at `root` with a plan. */
 async function expectStored(space: string, root: string, plan: Plan): Promise<void> {
   const reader = openTree(createNodeSource(world.connect(space)));
   const compare = async (hash: string, expected: Plan): Promise<void> => {
@@ -69,7 +69,7 @@ describe('any tree', () => {
         expect(pushed.requests.length).toBeLessThanOrEqual(4 * tree.nodes.size);
         rmSync(path, { recursive: true });
       }),
-      { numRuns: 20 },
+      { numRuns: 12 },
     );
   });
 

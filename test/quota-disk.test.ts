@@ -45,7 +45,7 @@ async function pendingOfApp(): Promise<number> {
   );
 }
 
-/** Of objects, and of what is being received. */
+/** The bytes of objects, and of uploads under way. */
 function storedFiles(): string[] {
   return [objectsFolder(running.data), incomingFolder(running.data)].flatMap((folder) => {
     if (!existsSync(folder)) return [];
@@ -71,7 +71,7 @@ const putChunked = ({ url, headers }: { url: string; headers: Record<string, str
     }),
   });
 
-/** Every worker has read the quota. What is sent to see it are not the bytes of the node, so nothing of them is kept. */
+/** Every worker has read the quota. The probe sends wrong bytes, so none of them is kept. */
 async function untilInForce(bytes: number): Promise<void> {
   const token = running.issuer.token(SPACE);
   // A connection for each request: so both workers are asked.

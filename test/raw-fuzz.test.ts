@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { exchange, statusesOf } from './support/raw-connection.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
 
-/** What the runtime's parser says to HTTP/1.0 and to no version at all. */
+/** The answers of the runtime's parser to HTTP/1.0 and to a line without a version. */
 const VERSION_NOT_SUPPORTED = 505;
 
 let running: RunningServer;

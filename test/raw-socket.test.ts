@@ -15,7 +15,7 @@ import type { SpaceClient } from './support/space-client.ts';
 import { until } from './support/until.ts';
 
 const MIB = 1024 * 1024;
-/** What the whole of this file may add to the own memory of a warm server. */
+/** The most memory that this file may add to a warm server. */
 const GROWTH_BYTES_MAX = 64 * MIB;
 const LARGE_BYTES = 24 * MIB;
 /** Memory that the server shares with the system for copies of large content: one that is sent, one made ahead, and one more. */
@@ -359,7 +359,7 @@ describe('load no honest client makes', () => {
 test('the process has not grown after all of it', async () => {
   await expectHealthy();
   expect(running.server.pid).toBe(pid);
-  // What the last tests left to the collector goes within seconds; what is lost stays.
+  // The collector frees the garbage of the last tests within seconds; a leak stays.
   await until(() => readMemory().own - ownBefore < GROWTH_BYTES_MAX);
   expect(readMemory().copies).toBeLessThanOrEqual(COPIES_BYTES_MAX);
   expect(running.server.log()).not.toMatch(/INTERNAL_ERROR|uncaught|unhandled/i);

@@ -96,7 +96,7 @@ describe('looking at trees', () => {
     );
     const json = JSON.parse(await commands.runWell('looking', 'diff', other, root, '--json'));
     expect(json).toMatchObject({ added: 3, removed: 2, modified: 2 });
-    // What differs in mode alone adds no bytes: of the files that are told, all but README.md.
+    // A file that differs in mode alone adds no bytes: all listed files but README.md count.
     const told: { path: string; type: string; before?: { kind: string; bytes: number } }[] = json.differences;
     const gone = told.filter(({ before, path }) => before?.kind === 'file' && path !== 'README.md');
     expect(json.removedBytes).toBe(gone.reduce((sum, { before }) => sum + (before?.bytes ?? 0), 0));

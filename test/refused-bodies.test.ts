@@ -15,8 +15,8 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => running.remove());
 
-const headOf = (bytes: number): string =>
-  `POST ${PATH} HTTP/1.1\r\nHost: x\r\ncontent-type: application/json\r\ncontent-length: ${bytes}\r\n\r\n`;
+const headOf = (bytes: number, more = ''): string =>
+  `POST ${PATH} HTTP/1.1\r\nHost: x\r\n${more}content-type: application/json\r\ncontent-length: ${bytes}\r\n\r\n`;
 
 test('a refused body that has not come closes its connection', async () => {
   const connection = await openConnection(running.server.port);
@@ -63,6 +63,28 @@ test('a client that is refused while it sends hears the answer, not a broken con
     );
     expect(new Set(statuses)).toEqual(new Set([401]));
   }
+}, 300_000);
+
+test('a body that brings less than 1 KiB/s is cut off', async () => {
+  const authorization = `Bearer ${running.issuer.token(SPACE)}`;
+  const connections = await Promise.all(
+    [1000, 100_000].map(async (bytes) => {
+      const connection = await openConnection(running.server.port);
+      connection.write(headOf(bytes, `authorization: ${authorization}\r\n`));
+      return connection;
+    }),
+  );
+  const drip = setInterval(() => {
+    for (const connection of connections) connection.write(' ');
+  }, 500);
+  try {
+    for (const connection of connections)
+      await connection.wait((text) => statusesOf(text).length > 0, ANSWER_MS_MAX);
+  } finally {
+    clearInterval(drip);
+    for (const connection of connections) connection.destroy();
+  }
+  expect(connections.map((connection) => statusesOf(connection.received()))).toEqual([[400], [400]]);
 }, 300_000);
 
 /** Connections to `port` that wait to be accepted. */

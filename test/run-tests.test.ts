@@ -306,7 +306,7 @@ test('a file that fails is run once more, alone, and passes as flaky if it is go
     expect(lines).toContain('flaky: a/2.test.ts');
     expect(exitCode).toBe(1);
   });
-  // Whoever asks for one file wants to see how it fails.
+  // A run of one file shows how it fails.
   await withFiles({ 'once.test.ts': FAILS_ONCE }, async (folder) => {
     const { exitCode, lines } = await runIn(folder, { filters: ['once'] });
     expect(lines.slice(-1)).toEqual(['1 passed, 1 failed']);

@@ -19,7 +19,7 @@ const TEST_MS_MAX = 300_000;
 /** docs/operations.md: a change of an App is in force everywhere after 5 s. A busy machine may add some. */
 const EFFECT_MS_MAX = 5_000 + 60_000;
 const SLOW_READERS = 100;
-/** Only an answer with content of an object has so many bytes. */
+/** Only an answer with content of an object has this many bytes. */
 const BEGUN_BYTES = 60_000;
 
 const engines = await openEngines();

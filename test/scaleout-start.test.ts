@@ -21,7 +21,7 @@ import { makeSpaceClient, type SpaceClient } from './support/space-client.ts';
 import { startTcpProxy } from './support/tcp-proxy.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
-/** What a server that keeps its rows in a database has in its data folder. */
+/** The data folder of a server that keeps its rows in a database. */
 const OF_DEV = ['.gitignore', '.holdfastignore', 'dev-key.jwk', 'operator-token'];
 const TEST_MS_MAX = 300_000;
 const KNOWN_MS_MAX = 180_000;

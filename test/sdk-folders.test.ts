@@ -50,7 +50,7 @@ for (const [source, target] of JSON.parse(process.argv[2])) {
 console.log(JSON.stringify(results));
 `;
 
-/** What the SDK throws is what its doors export, and nothing is left half done. */
+/** The SDK throws only errors that its doors export, and leaves nothing half done. */
 const FAILURES = `
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -125,7 +125,7 @@ test('@holdfast/client/node needs nothing but Node and its own package', () => {
   );
 });
 
-/** Whoever installs the packages may have any of these. */
+/** A project that installs the packages may use any of these. */
 const PROJECTS: readonly [name: string, options: Record<string, unknown>][] = [
   ['nodenext in a browser', { module: 'nodenext', lib: ['es2022', 'dom'] }],
   ['node16 in a browser', { module: 'node16', lib: ['es2022', 'dom'] }],

@@ -50,7 +50,7 @@ async function expectOverlap(
   const { signsFromAt, formerGoodUntilAt } = JSON.parse(rotated.stdout);
   expect(formerGoodUntilAt - signsFromAt).toBe(8 * 24 * 60 * 60 * 1000);
 
-  // What one process signs another one verifies, at every moment of the change.
+  // Each process verifies what another signs, at every moment of the change.
   let count = 0;
   let usedSinceSigning = 0;
   await waitFor('the new secret signs', async () => {

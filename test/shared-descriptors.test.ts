@@ -1,4 +1,4 @@
-/** What a command shares with the shell around it: standard streams keep their flags, and descriptors that it is given stay open. */
+/** A command shares descriptors with its shell: standard streams keep their flags, and given descriptors stay open. */
 import { describe, expect, test } from 'bun:test';
 import { CHECKOUT_HOLDFAST, HOLDFAST } from './support/holdfast-command.ts';
 

@@ -32,7 +32,7 @@ function makeBomb(): Buffer {
   return makePack(records);
 }
 
-/** Has bombs judged, so many at once, until it is stopped. */
+/** Has several bombs judged at once, until it is stopped. */
 function attack(): { begun(): number; stop(): Promise<void> } {
   const bomb = makeBomb();
   let isOver = false;
@@ -44,7 +44,7 @@ function attack(): { begun(): number; stop(): Promise<void> } {
       const pack = await bulk.open([makeNode(`bomb ${index} ${count}`).hash]);
       await bulk.put(pack, bomb);
       begun += 1;
-      // What waits too long for its turn is refused.
+      // A request that waits too long for its turn is refused.
       await bulk.lease(pack.id);
     }
   });

@@ -42,7 +42,7 @@ const SPAN_KEYS =
   /^(?:traceId|spanId|parentSpanId|flags|name|kind|startTimeUnixNano|endTimeUnixNano|attributes|status)$/;
 const keysOf = (value: object): string => Object.keys(value).toSorted().join();
 
-/** What is wrong with a span. */
+/** The faults of a span. */
 function* faultsOf(span: Span): Generator<string> {
   for (const key of Object.keys(span)) if (!SPAN_KEYS.test(key)) yield `key ${key}`;
   if (!/^(?!0+$)[0-9a-f]{32}$/.test(span.traceId)) yield `traceId ${span.traceId}`;

@@ -1,4 +1,4 @@
-/** What docs/troubleshooting.md quotes from the log is what the server writes there. */
+/** The log lines that docs/troubleshooting.md quotes are those the server writes. */
 import { expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

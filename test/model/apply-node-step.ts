@@ -136,7 +136,7 @@ async function damage(world: World, space: number, node: PoolNode, how: 'flipped
   const packed = await findPlace(world, space, node);
   // There any change of a pack is one of all its records: its tag is another.
   if (packed !== undefined && world.engine.direct !== undefined) return;
-  // Of a pack one record is spoilt, so that its neighbours stay what they are.
+  // One record of a pack is spoilt; its neighbours stay as they are.
   const spoilt = packed === undefined ? how : 'flipped';
   await world.engine.damage(world.space(space), await getRow(world, space, node), spoilt, packed);
   row.bytes = spoilt;
@@ -160,7 +160,7 @@ async function getRow(world: World, space: number, node: PoolNode) {
   return row;
 }
 
-/** `failAfter`: so many content deletes succeed, then the store fails. */
+/** `failAfter`: the number of content deletes that succeed before the store fails. */
 async function collect(
   world: World,
   space: number,
@@ -200,14 +200,14 @@ async function collect(
     world.see('gc: took a freed child');
   if (gone.size > 0) world.see(gone.size === maxNodes ? 'gc: met its bound' : 'gc: took all');
   expect(gone.size).toBeLessThanOrEqual(maxNodes);
-  // What is claimed now an earlier pass left, and the bound of this one left it again.
+  // A node that is claimed now was left by an earlier pass, and by the bound of this one.
   const leftBefore = before.filter(({ state }) => state === 'claimed').map(({ hash }) => hash);
   expect([...claimed].filter((hash) => !leftBefore.includes(hash))).toEqual([]);
   if (gone.size < maxNodes) expect(model.findEligible(world.now)).toEqual([]);
   expectOldestFirst(eligible, gone);
 }
 
-/** Which rows a pass deleted, and which it left claimed. */
+/** The rows that a pass deleted, and those it left claimed. */
 async function findTaken(world: World, space: number, before: readonly ModelNode[]) {
   const gone = new Set<string>();
   const claimed = new Set<string>();
@@ -219,7 +219,7 @@ async function findTaken(world: World, space: number, before: readonly ModelNode
   return { gone, claimed };
 }
 
-/** Of the candidates there were when the pass began, none left behind has an older lease than one taken. */
+/** No candidate that the pass left has an older lease than one that it took. */
 function expectOldestFirst(eligible: readonly ModelNode[], gone: ReadonlySet<string>): void {
   const age = ({ state, leaseExpiresAt }: ModelNode): number => (state === 'claimed' ? -1 : leaseExpiresAt);
   const taken = eligible.filter(({ hash }) => gone.has(hash)).map(age);

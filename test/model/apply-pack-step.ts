@@ -177,7 +177,7 @@ async function leaseKnown(
   expect(broken !== undefined).toBe(expected.isBroken);
 }
 
-/** What is damaged is left out, and its row becomes rotten. */
+/** A damaged node is left out, and its row becomes rotten. */
 async function read(world: World, { space, nodes, acceptsZstd }: Of<'readNodes'>): Promise<void> {
   const hashes = chosen(world, nodes).map(({ hash }) => hash);
   const model = world.model(space);

@@ -281,7 +281,7 @@ export async function endPut(world: World, pick: number, how: 'finish' | 'abort'
   expectPut(world, answer, 'CONFLICT');
 }
 
-/** What the planted break looks like to the server; coming back out of `receiveUpload` it is no failure of the test. */
+/** The planted break as the server sees it; `receiveUpload` may throw it without failing the test. */
 class BrokenOff extends Error {
   override readonly name = 'BrokenOff';
 }

@@ -1,5 +1,5 @@
 /**
- * What the model test needs of an engine. A new engine joins by implementing this in a few lines and calling
+ * The engine as the model test needs it. A new engine joins by implementing this in a few lines and calling
  * `describeModel`; everything else speaks to core through its ports.
  */
 import type { NodeRow, PackPlace, Space } from '../../packages/server/core/model.ts';
@@ -25,7 +25,7 @@ export interface EngineUnderTest {
   damage(space: Space, node: NodeRow, how: 'flipped' | 'lost', packed?: PackPlace): Promise<void>;
   /** Puts back what `damage` took from this generation. */
   mend(space: Space, node: NodeRow, packed?: PackPlace): Promise<void>;
-  /** What a recount of the rows says against the kept counts. */
+  /** The differences between a recount of the rows and the kept counts. */
   findProblems?(): readonly string[];
   /** Removes all data. */
   destroy(): Promise<void>;

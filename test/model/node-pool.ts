@@ -24,7 +24,7 @@ function makePool(): readonly PoolNode[] {
   const grand = makeNode('grand', { refs: [wide.hash, twice.hash, leafA.hash, twice.hash] });
   const garbage = new TextEncoder().encode('these bytes are no canonical node');
   const invalid = { ...leafA, hash: sha256Hex(garbage), bytes: garbage };
-  const orphan = makeNode('waits for ever', { refs: [invalid.hash, leafA.hash] });
+  const orphan = makeNode('waits forever', { refs: [invalid.hash, leafA.hash] });
   const named: [string, CanonicalNode][] = [
     ['leafA', leafA],
     ['leafB', leafB],

@@ -6,5 +6,6 @@ describeModel('the embedded engine, with packs,', () => makeEmbeddedUnderTest(1,
   stepsMax: 60,
   timeoutMs: 900_000,
   seenMin: 3,
+  auditEvery: 2,
   hasPacks: true,
 });

@@ -151,7 +151,7 @@ export class ReferencePacks {
     return { results, isBroken };
   }
 
-  /** What was settled last decides: children count before their parents, wherever they stand. */
+  /** The last settled state decides: children count before their parents, in any order. */
   #leaseRows(now: number, hashes: readonly string[], leaseMs: number): ExpectedResult[] {
     const { nodes } = this.#space;
     for (let isChanging = true; isChanging; ) {

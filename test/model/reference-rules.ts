@@ -1,4 +1,4 @@
-/** What all parts of the reference model go by. */
+/** The rules that all parts of the reference model share. */
 import { sha256Hex } from '../support/canonical-node.ts';
 import { getPoolNode, NODE_BYTES_MAX } from './node-pool.ts';
 

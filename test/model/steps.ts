@@ -1,5 +1,5 @@
 /**
- * What a random sequence is made of: plain data, so that a failing run shrinks well and prints as it is. Numbers that
+ * The steps of a random sequence: plain data, so that a failing run shrinks well and prints as it is. Numbers that
  * pick (`space`, `node`, `pick`) are taken modulo what there is when the step runs; a step with nothing to pick does
  * nothing.
  */

@@ -50,7 +50,7 @@ function open(): void {
     const status = chunk.toString('latin1', STATUS_AT, STATUS_AT + 3);
     statuses[status] = (statuses[status] ?? 0) + 1;
     if (stalls && status.startsWith('2')) socket.pause();
-    // Whoever was refused tries again, as attackers do.
+    // A refused connection tries again, as attackers do.
     else if (again) socket.destroy();
   });
   socket.on('error', () => undefined);

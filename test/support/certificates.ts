@@ -8,7 +8,7 @@ export interface ServerCertificate {
 }
 
 export interface TestAuthority {
-  /** PEM; whoever trusts it trusts what it issues */
+  /** PEM; to trust it is to trust what it issues */
   readonly certificate: string;
   /** for these names and IPv4 addresses of a server */
   issue(names: readonly string[], addresses: readonly string[]): ServerCertificate;

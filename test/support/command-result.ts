@@ -1,4 +1,4 @@
-/** What a command that ran to its end left behind. */
+/** The outcome of a command that ran to its end. */
 export interface CommandResult {
   readonly exitCode: number;
   readonly stdout: string;

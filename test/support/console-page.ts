@@ -56,7 +56,7 @@ export async function openWatchedPage(
   return { page, incidents, close: () => context.close() };
 }
 
-/** What keeps people out, as axe finds it; empty when nothing does. */
+/** The barriers for disabled people that axe finds; empty when there are none. */
 export async function findBarriers(page: Page): Promise<readonly string[]> {
   await page.evaluate(AXE);
   return page.evaluate(async () => {

@@ -1,4 +1,4 @@
-/** What a server has acknowledged, and what must therefore be true of it ever after. */
+/** The facts that a server has acknowledged, which must stay true. */
 import { expect } from 'bun:test';
 import type { BulkClient } from './bulk-client.ts';
 import type { CanonicalNode } from './canonical-node.ts';
@@ -79,7 +79,7 @@ export class CrashFacts {
   }
 }
 
-/** What the lease of a pack answered is true from then on. */
+/** Notes the answer of the lease of a pack, which stays true. */
 export function notePack(
   facts: CrashFacts,
   pack: PackFact,

@@ -13,6 +13,8 @@ import { makeSpaceClient, type SpaceClient } from './space-client.ts';
 export const CRASH_APP = 'app';
 export const CRASH_SPACE = 'space';
 const WAIT_MS_MAX = 300_000;
+/** A look reads the rows and lists all files, and several servers are looked at together. */
+const LOOK_MS = 250;
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 /** what no row names is noted from a day on, and goes a week later */
@@ -118,7 +120,7 @@ export async function until(holds: () => boolean, what: string): Promise<void> {
   const deadline = performance.now() + WAIT_MS_MAX;
   while (!holds()) {
     if (performance.now() > deadline) throw new Error(`after ${WAIT_MS_MAX} ms ${what} is not so`);
-    await Bun.sleep(50);
+    await Bun.sleep(LOOK_MS);
   }
 }
 

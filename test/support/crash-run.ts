@@ -63,8 +63,9 @@ export class CrashRun {
     return Date.now() + this.offsetMs;
   }
 
-  client(): SpaceClient {
-    return makeSpaceClient(this.#url(), APP, SPACE, this.#token(), false);
+  /** `keepalive`: only while no server is killed, because fetch repeats a request whose connection breaks. */
+  client(keepalive = false): SpaceClient {
+    return makeSpaceClient(this.#url(), APP, SPACE, this.#token(), keepalive);
   }
 
   bulk(): BulkClient {
@@ -113,7 +114,7 @@ export class CrashRun {
 
   /** Every fact over HTTP, then the second opinion of the rows themselves. */
   async check(): Promise<void> {
-    const client = this.client();
+    const client = this.client(true);
     await checkFacts(this.facts, client, this.now(), this.bulk());
     await this.checkRows(client);
   }
@@ -138,7 +139,7 @@ export class CrashRun {
   /** A generation that is still open may have an object to be found by its next lease; a day later none is open. */
   async outliveUploads(): Promise<void> {
     await this.#restartLater(ABANDONED_AFTER_MS);
-    // What no row names is a stray: it has a tombstone now, and goes a week later.
+    // An object that no row names has a tombstone now, and goes a week later.
     await this.#waitUntilTidy((seen) => ({ ...seen, orphans: seen.unburied }));
   }
 
@@ -156,14 +157,16 @@ export class CrashRun {
 
   async #waitUntilTidy(pick: (seen: Leftovers) => Leftovers): Promise<void> {
     const tidy = { orphans: [], unburied: [], missing: [], incoming: [], claimed: [] };
-    const look = () => ({
-      ...pick(findLeftovers(this.data)),
-      claimed: recount(this.data).hashes(APP, SPACE, 3),
-    });
+    // The recount reads every row, so it waits until the files are tidy.
+    const look = () => {
+      const left = pick(findLeftovers(this.data));
+      const isTidy = Object.values(left).every((names) => names.length === 0);
+      return { ...left, claimed: isTidy ? recount(this.data).hashes(APP, SPACE, 3) : undefined };
+    };
     const deadline = Date.now() + SWEEP_MS_MAX;
     let seen = look();
     while (Date.now() < deadline && !Bun.deepEquals(seen, tidy)) {
-      await Bun.sleep(200);
+      await Bun.sleep(500);
       seen = look();
     }
     expect(seen).toEqual(tidy);

@@ -117,7 +117,7 @@ async function upload(workload: Workload): Promise<void> {
 async function uploadPack(workload: Workload): Promise<void> {
   const { facts, random, bulk } = workload;
   if (bulk === undefined) return;
-  const isLarge = random.chance(0.2);
+  const isLarge = random.chance(0.1);
   const count = isLarge ? LARGE_PACK_NODES : 1 + random.below(PACK_NODES_MAX);
   const nodes = Array.from({ length: count }, () =>
     isLarge ? makeNode(`${workload.nextNumber()} of many`) : makeNextNode(workload),

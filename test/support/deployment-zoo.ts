@@ -223,7 +223,7 @@ async function walkRoots(client: SpaceClient, query: string): Promise<unknown[]>
   return pages;
 }
 
-/** What the leases of unfinished uploads and waiting parents answer, then a collection: they change what they find. */
+/** The answers of leases for unfinished uploads and waiting parents, then a collection; all of these change rows. */
 export async function finishZoo(
   clientOf: ClientOf,
   zoo: Zoo,

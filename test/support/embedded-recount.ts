@@ -187,7 +187,7 @@ function findPackProblems(packs: readonly Row[], contents: Iterable<Row>): strin
   return [...problems, ...[...records.keys()].map((generation) => `pack ${generation} has no row`)];
 }
 
-/** What the content folder holds and should not, or should hold and does not; empty lists when it is tidy. */
+/** The differences between the content folder and the rows; empty lists when it is tidy. */
 export interface Leftovers {
   /** objects that no record speaks of */
   readonly orphans: readonly string[];

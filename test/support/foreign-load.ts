@@ -19,7 +19,7 @@ export function watchForeignLoad(): () => number {
   };
 }
 
-/** Clock ticks of all CPUs. What another guest of the same hardware took is busy too. */
+/** Clock ticks of all CPUs. Time that another guest of the hardware took counts as busy. */
 function readMachine(): { readonly all: number; readonly busy: number } {
   const line = readFileSync('/proc/stat', 'utf8').split('\n', 1)[0] ?? '';
   const [user = 0, nice = 0, system = 0, idle = 0, wait = 0, irq = 0, soft = 0, steal = 0] = line
@@ -30,7 +30,7 @@ function readMachine(): { readonly all: number; readonly busy: number } {
   return { all: busy + idle + wait, busy };
 }
 
-/** Of this process, its descendants, and those of them that have ended. */
+/** Clock ticks of this process and its descendants, also of those that have ended. */
 function readOwn(): number {
   return [process.pid, ...findDescendants(process.pid)].reduce((sum, pid) => sum + readTicks(pid), 0);
 }

@@ -1,5 +1,5 @@
 /** A gateway of the command line as a process. */
-import { CHECKOUT_HOLDFAST } from './holdfast-command.ts';
+import { HOLDFAST } from './holdfast-command.ts';
 
 export interface GatewayProcess {
   readonly process: Bun.Subprocess<'ignore', 'pipe', 'pipe'>;
@@ -14,7 +14,7 @@ export async function startGateway(
   environment: Readonly<Record<string, string>>,
   ...args: readonly string[]
 ): Promise<GatewayProcess> {
-  const started = Bun.spawn([CHECKOUT_HOLDFAST, 'gateway', ...args, '--listen', '127.0.0.1:0'], {
+  const started = Bun.spawn([HOLDFAST, 'gateway', ...args, '--listen', '127.0.0.1:0'], {
     env: { PATH: process.env.PATH ?? '', ...environment },
     stdin: 'ignore',
     stdout: 'pipe',

@@ -117,7 +117,7 @@ function serveOptions(place: Place, clockOffsetMs?: number) {
   return { data, arguments: urls, environment };
 }
 
-/** What a server prints that must not start. */
+/** The message of a server that must not start. */
 export async function failToServe(place: Place): Promise<string> {
   const outcome = await tryStartServer(serveOptions(place));
   if (!('url' in outcome)) return `${outcome.exitCode}: ${outcome.stderr}`;

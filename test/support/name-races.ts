@@ -41,7 +41,7 @@ function isCommit(url: string, init: RequestInit): boolean {
 }
 
 export function describeNameRaces(connect: Connect): void {
-  describe('whoever changes names at once loses nothing', () => {
+  describe('writers that change names at once lose nothing', () => {
     testWriters(connect);
     testOvertaken(connect);
     testPolicy(connect);

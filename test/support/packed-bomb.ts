@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 const PIECE_BYTES = 16 * 1024 * 1024;
-/** What a brotli compressor makes of 16 MiB of zeros: the first piece, each further piece, and the end. */
+/** The output of a brotli compressor for 16 MiB of zeros: the first piece, each further piece, and the end. */
 const FIRST = Buffer.from('cfffff7f002400e2b14072efff0d', 'hex');
 const FURTHER = Buffer.from('fcffff074002200e0b40f7fedf00', 'hex');
 const END = Buffer.from('03', 'hex');

@@ -246,7 +246,7 @@ async function start(prepared: PreparedServer, port: number): Promise<EngineProc
     logPath: join(prepared.folder.path, 'log'),
     user: prepared.user,
   });
-  // What pg_ctl waits for: the last line of the lock file of this very process.
+  // As pg_ctl does: wait for the last line of the lock file of this very process.
   const lockFile = join(prepared.data, 'postmaster.pid');
   const isReady = (): boolean => {
     if (!existsSync(lockFile)) return false;

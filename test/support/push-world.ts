@@ -1,4 +1,4 @@
-/** What the tests of pushing share: a server behind a counting proxy, folders to push, states that are closed. */
+/** Shared by the tests of pushing: a server behind a counting proxy, folders to push, states that are closed. */
 import { join } from 'node:path';
 import { type Client, createClient, SILENT_PROGRESS } from '../../packages/client/internal.ts';
 import { findZstd } from '../../packages/files/index.ts';

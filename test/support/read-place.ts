@@ -1,4 +1,4 @@
-/** Which generation holds a node's bytes in the embedded engine, asked behind its back. */
+/** The generation that holds a node's bytes, read from the rows of the embedded engine. */
 import { Database } from 'bun:sqlite';
 import { databasePath, type Place } from './embedded-files.ts';
 

@@ -52,7 +52,7 @@ export async function findDifferences(
   });
   let rest = await new Response(child.stdout).text();
   return steps.flatMap(({ command, output }, index) => {
-    // What each command printed is cut out between marks.
+    // The output of each command lies between two marks.
     const [printed = '', after = ''] = rest.split(`${mark(index)}\n`);
     rest = after;
     const settled = printed.replaceAll(PROGRESS_LINE, '').trimEnd();

@@ -21,11 +21,11 @@ import { basename, join } from 'node:path';
 import type { SeededRandom } from './seeded-random.ts';
 import { ROOT } from './server-process.ts';
 
-/** What a copy takes of a folder, at most: a test is to end. */
+/** The most that a copy takes of a folder, so that a test ends. */
 const COPIED_BYTES_MAX = 16 * 1024 * 1024;
 const COPIED_ENTRIES_MAX = 500;
 
-/** Of this project, so that there always are some; the others where the machine has them. */
+/** Folders of this project, which are always there; others only if the machine has them. */
 const OWN_FOLDERS = [join(ROOT, '.git'), join(ROOT, 'node_modules')];
 const MACHINE_FOLDERS = ['/etc'];
 

@@ -1,4 +1,4 @@
-/** What most system tests begin with: a fresh data folder, one App, a real server, a client for one Space. */
+/** The start of most system tests: a fresh data folder, one App, a real server, a client for one Space. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Issuer, makeIssuer } from './issuer.ts';

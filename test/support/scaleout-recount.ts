@@ -261,7 +261,7 @@ function findPackProblems({ packs, contents }: Tables): string[] {
   return [...problems, ...[...named.keys()].map((pack) => `pack ${pack} is named and has no row`)];
 }
 
-/** What the bucket holds and should not, or should hold and does not; empty lists when it is tidy. */
+/** The differences between the bucket and the rows; empty lists when it is tidy. */
 export interface BucketLeftovers {
   /** objects no row and no upload points at */
   readonly orphans: readonly string[];

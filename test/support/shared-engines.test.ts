@@ -1,4 +1,4 @@
-/** Which files of a run need which engine, and that a shared engine ends with whoever asked for it, however that ended. */
+/** The engines that each file of a run needs, and the end of a shared engine with the process that asked for it. */
 import { expect, test } from 'bun:test';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

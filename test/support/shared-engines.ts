@@ -1,7 +1,7 @@
 /**
  * Run by tools/test.mjs as a process of its own: starts or builds what its arguments name (`postgres`, `ceph`, `holdfast`),
  * prints where each is as one line of JSON (environment variables of the test files), keeps them until its standard input
- * ends, and then ends and removes them. The input ends also when whoever holds the other side is killed, so nothing is left behind.
+ * ends, and then ends and removes them. The input ends also when the process at the other end is killed, so nothing is left behind.
  */
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

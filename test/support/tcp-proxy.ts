@@ -1,6 +1,6 @@
 /**
  * A TCP proxy on loopback that is as bad as networks are: it passes, hangs (swallows what comes and says nothing), resets,
- * slows (bytes/s, delay before each chunk) or cuts a connection off after so many bytes. What it does may change at any
+ * slows (bytes/s, delay before each chunk) or cuts a connection off after N bytes. The mode may change at any
  * time, for all connections or for the next ones alone, and connections that are open follow.
  */
 import { connect as connectTo, createServer, type Server, type Socket } from 'node:net';
@@ -14,7 +14,7 @@ export type ProxyMode =
   /** in each direction of each connection */
   | { readonly kind: 'slow'; readonly bytesPerSecond: number; readonly delayMs: number }
   /**
-   * Each connection passes so many bytes of answers more and is reset a moment after the last of them. Other mode that
+   * Each connection passes this many bytes of answers more and is reset a moment after the last of them. Other mode that
    * comes before the reset calls it off, and the connection follows.
    */
   | { readonly kind: 'cut'; readonly afterBytes: number };
@@ -115,7 +115,7 @@ class Link {
   readonly #onAnswer: (bytes: number) => void;
   #mode: ProxyMode = PASS;
   #answerBytesLeft = Number.POSITIVE_INFINITY;
-  /** called when the mode changes: whoever holds bytes back looks again */
+  /** called when the mode changes: connections that hold bytes back look again */
   readonly #wakes = new Set<() => void>();
   #isReset = false;
 

@@ -19,7 +19,7 @@ export const HONEST = 'honest';
 /** shares/README.md; of a machine that does nothing else */
 const HONEST_P99_MS_MAX = 500;
 const SERVER_BYTES_MAX = 512 * 1024 * 1024;
-/** Measurements on a machine that others use too: the best of so many rounds counts. */
+/** Measurements on a machine that others use too: the best of these rounds counts. */
 const ROUNDS_MAX = 4;
 const REQUESTS_PER_ROUND = 120;
 
@@ -117,7 +117,7 @@ export async function askHonestly(
   return { ...best, refused, serverBytes };
 }
 
-/** What the requests would have taken if nobody else had used the machine. */
+/** The time the requests would have taken on a machine of their own. */
 function ownP99Ms({ p99Ms, foreignShare }: HonestRound): number {
   return p99Ms * (1 - foreignShare);
 }

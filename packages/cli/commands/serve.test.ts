@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync 
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import type { CommandResult } from '../../../test/support/command-result.ts';
-import { CHECKOUT_HOLDFAST } from '../../../test/support/holdfast-command.ts';
+import { CHECKOUT_HOLDFAST, HOLDFAST } from '../../../test/support/holdfast-command.ts';
 import { makeIssuer } from '../../../test/support/issuer.ts';
 import {
   addApp,
@@ -33,7 +33,7 @@ function makeFolder(): string {
 
 async function start(options: Partial<ServerOptions> = {}): Promise<ServerProcess> {
   const server = await startServer({
-    program: CHECKOUT_HOLDFAST,
+    program: HOLDFAST,
     data: join(makeFolder(), 'data'),
     ...options,
   });
@@ -277,7 +277,7 @@ describe('the end', () => {
     ];
     const request = open(server.port, `${head.join('\r\n')}\r\n\r\n`);
     await until(() => request.state.isSent);
-    // What a server is asked it takes up in turn: with these answers it has let in what was sent before.
+    // A server takes requests in turn: these answers show that it has taken the earlier one.
     for (let times = 0; times < 3; times += 1) {
       expect((await fetch(`${server.url}/health`, { keepalive: false })).status).toBe(200);
     }
