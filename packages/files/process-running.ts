@@ -1,9 +1,23 @@
 /** Whether a process of this machine runs, ours to signal or not. */
+import { readFileSync } from 'node:fs';
+
 export function isProcessRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    return true;
   } catch (error) {
     return !(error instanceof Error && 'code' in error && error.code === 'ESRCH');
+  }
+  return !isZombie(pid);
+}
+
+/** A process that has ended keeps its id until its parent reads its exit code, which may never happen. */
+function isZombie(pid: number): boolean {
+  if (process.platform !== 'linux') return false;
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // The name before the state is in parentheses and may contain any character.
+    return 'ZX'.includes(stat.charAt(stat.lastIndexOf(')') + 2));
+  } catch {
+    return false;
   }
 }
