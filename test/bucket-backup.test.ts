@@ -16,7 +16,7 @@ import { until } from './support/until.ts';
 const TEST_MS_MAX = 300_000;
 const NODES = 12;
 const BYTES = 300_000;
-const KILLS = 8;
+const KILLS = 5;
 const folder = makeTempFolder('bucket-backup');
 const dir = join(folder.path, 'backup');
 const engines = await openEngines();

@@ -16,7 +16,7 @@ import { makeSpaceClient, type SpaceClient } from './support/space-client.ts';
 const SPACE = 'races';
 const DOMAINS = ['alpha', 'beta'] as const;
 const CLOCK_OFFSETS_MS = [30_000, -30_000, 0];
-const ROUNDS = 14;
+const ROUNDS = 9;
 const CLIENTS = 12;
 const OPERATIONS_EACH = 14;
 /** Longer than any request of this test takes. */

@@ -13,7 +13,7 @@ import { makeRandom } from './support/seeded-random.ts';
 import { startTcpProxy } from './support/tcp-proxy.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
-const KILLS = 32;
+const KILLS = 20;
 const ENDS_MS_MAX = 240_000;
 /** How far a server lets the times in a token be off. */
 const CLOCK_TOLERANCE_SECONDS = 30;

@@ -37,7 +37,7 @@ describe('what is remembered', () => {
         expect(root).toBe((await buildPlan(after)).root);
         rmSync(path, { recursive: true });
       }),
-      { numRuns: 15 },
+      { numRuns: 8 },
     );
   });
 

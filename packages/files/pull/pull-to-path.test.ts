@@ -56,7 +56,7 @@ describe('what was pulled is the tree', () => {
         expect([again.writtenFiles, again.writtenBytes]).toEqual([0, 0]);
         rmSync(target, { recursive: true });
       }),
-      { numRuns: 15 },
+      { numRuns: 8 },
     );
   });
 
@@ -78,7 +78,7 @@ describe('what was pulled is the tree', () => {
         expect(readStanding(target)).toEqual(standingOf(plan));
         rmSync(target, { recursive: true });
       }),
-      { numRuns: 5 },
+      { numRuns: 3 },
     );
   });
 

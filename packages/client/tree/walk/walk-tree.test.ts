@@ -85,7 +85,7 @@ describe('a walk', () => {
         const some = await walkAll(nodes, root, (path) => choose(formatPath(path)));
         for (const { path, ordinal } of some) expect(formatPath(all[ordinal]!.path)).toBe(formatPath(path));
       }),
-      { numRuns: 60 },
+      { numRuns: 30 },
     );
   });
 
@@ -177,7 +177,7 @@ describe('a diff', () => {
         );
         expect(found.map(describeOne).toSorted()).toEqual(expected.toSorted());
       }),
-      { numRuns: 100 },
+      { numRuns: 50 },
     );
   });
 
@@ -232,7 +232,7 @@ describe('verifying', () => {
         // The same file may be expected with and without a mode or time, never with another size: once each.
         expect(result.nodes).toBe(nodes.nodes.size);
       }),
-      { numRuns: 60 },
+      { numRuns: 30 },
     );
   });
 
@@ -252,7 +252,7 @@ describe('verifying', () => {
         for (const { path } of faults) expect(places).toContain(formatPath(path));
         expect(faults.length).toBeGreaterThan(0);
       }),
-      { numRuns: 60 },
+      { numRuns: 30 },
     );
   });
 
@@ -306,7 +306,7 @@ test('usage: own and shared bytes add up to what is stored', async () => {
         expect(usage.sharedBytes).toBe(sum([...own].filter((hash) => others.includes(hash))));
       }
     }),
-    { numRuns: 60 },
+    { numRuns: 30 },
   );
 });
 
