@@ -2,6 +2,7 @@
 
 import { dirname } from 'node:path';
 import { PRIVATE_UMASK } from '@holdfast/protocol';
+import { mapSome } from '../core/map-some.ts';
 import { holdDataFolder, LOCK_NAME } from '../deployment/data-folder.ts';
 import { FOLDER_MARKS, markFolder } from '../deployment/folder-marks.ts';
 import { HeldFolder, makeNamedFolder } from '../deployment/held-folder.ts';
@@ -33,7 +34,6 @@ export interface BucketBackupRequest {
   readonly keepGoneMs: number;
 }
 
-const FETCHES_IN_FLIGHT = 8;
 const LIST_FILE = /^\d+\.bucket$/;
 
 export interface BucketBackupWatch {
@@ -151,13 +151,11 @@ class BucketCopy {
     for await (const page of this.#options.bucket.list(part)) {
       for (const path of page) listed.add(path);
       const missing = page.filter((path) => !files.has(path));
-      for (let at = 0; at < missing.length; at += FETCHES_IN_FLIGHT) {
-        const batch = missing.slice(at, at + FETCHES_IN_FLIGHT);
-        for (const entry of await Promise.all(batch.map((path) => this.#fetch(path)))) {
-          if (entry !== undefined) files.set(entry.path, entry);
-        }
+      await mapSome(missing, 8, async (path) => {
+        const entry = await this.#fetch(path);
+        if (entry !== undefined) files.set(entry.path, entry);
         this.#options.onProgress(`copying objects: part ${part} of ff`, this.copiedBytes);
-      }
+      });
     }
     this.#syncFolders(part);
     const goneAtOf = new Map(known.map(({ path, goneAt }) => [path, goneAt]));

@@ -10,9 +10,9 @@
  */
 import { closeSync, readSync } from 'node:fs';
 import { join } from 'node:path';
+import { isCount, isDigest, isTime, type Shape, takeShape } from '../core/closed-shape.ts';
 import type { HeldFolder } from '../deployment/held-folder.ts';
 import { ServeError } from '../errors.ts';
-import { isCount, isDigest, isTime, type Shape, takeShape } from './closed-shape.ts';
 import { replaceDurably } from './durable-files.ts';
 
 const FORMAT = 1;

@@ -1,7 +1,7 @@
 /** What the manifest of a data folder's backup says. Nothing in it is believed that has not the one form that Holdfast writes. */
 import { createHash } from 'node:crypto';
+import { isCount, isDigest, isTime, type Shape, takeShape } from '../core/closed-shape.ts';
 import { ServeError } from '../errors.ts';
-import { isCount, isDigest, isTime, type Shape, takeShape } from './closed-shape.ts';
 
 const FORMAT = 1;
 /** Their files in a data folder, and the names of their folders in a backup. */

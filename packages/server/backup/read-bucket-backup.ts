@@ -1,6 +1,7 @@
 /** Proves the backup of a bucket, and puts what a bucket lacks back into it. */
 import { closeSync } from 'node:fs';
 import { join } from 'node:path';
+import { mapSome } from '../core/map-some.ts';
 import { NotOurs } from '../deployment/held-folder.ts';
 import { withBucket } from '../deployment/open.ts';
 import { nameBucket, type S3Place } from '../deployment/place.ts';
@@ -12,7 +13,6 @@ import { explainDiskError } from './explain-disk.ts';
 import { holdFolder, type RestoreResult, type RestoreRun } from './restore-backup.ts';
 import type { BackupVerdict, CheckRun } from './verdict.ts';
 
-const PUTS_IN_FLIGHT = 8;
 const NAMED_MAX = 5;
 /** How the list itself is named where damage is. */
 const LIST = 'the list of objects';
@@ -103,15 +103,11 @@ async function putMissing(
     const there = new Set<string>();
     for await (const page of bucket.list(part)) for (const path of page) there.add(path);
     const missing = reader.take(part).filter(({ path }) => !there.has(path));
-    for (let at = 0; at < missing.length; at += PUTS_IN_FLIGHT) {
-      await Promise.all(
-        missing.slice(at, at + PUTS_IN_FLIGHT).map(async (entry) => {
-          if (await putBack(bucket, target, entry)) restored += 1;
-          else damaged.push(entry.path);
-        }),
-      );
+    await mapSome(missing, 8, async (entry) => {
+      if (await putBack(bucket, target, entry)) restored += 1;
+      else damaged.push(entry.path);
       onProgress(`restoring objects: ${restored}`);
-    }
+    });
   }
   if (!reader.isListed) damaged.push(LIST);
   return restored;

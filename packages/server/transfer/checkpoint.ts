@@ -1,4 +1,5 @@
 /** How far a copy has come. It is kept with the target's rows, in the transaction that writes them. */
+import { isCount, type Shape, takeShape } from '../core/closed-shape.ts';
 import { USAGE_NONE, type UsageDelta } from '../core/usage-delta.ts';
 import { DOMAIN_KINDS, SPACE_KINDS, SPACE_START, type SpacePlace } from './walk-space.ts';
 
@@ -60,51 +61,34 @@ export function parseCheckpoint(text: string): Checkpoint | undefined {
   } catch {
     return undefined;
   }
-  if (!isRecord(value) || value.version !== VERSION) return undefined;
-  const { epoch, phase, completeUntil, place, counts, tally, damagedNodes } = value;
-  const isRight =
-    typeof epoch === 'string' &&
-    (phase === 'copy' || phase === 'verify') &&
-    isOptionalText(completeUntil) &&
-    isPlace(place) &&
-    isRecordOfCounts<CopyCounts>(counts, COUNTS_NONE) &&
-    isRecordOfCounts<UsageDelta>(tally, USAGE_NONE) &&
-    isCount(damagedNodes);
-  if (!isRight) return undefined;
-  return {
-    epoch,
-    phase,
-    completeUntil,
-    place: { kind: place.kind, domain: place.domain, after: place.after },
-    counts,
-    tally,
-    damagedNodes,
-  };
+  const parsed = takeShape<Checkpoint & { readonly version: number }>(value, SHAPE);
+  if (parsed === undefined) return undefined;
+  const { version: _, ...checkpoint } = parsed;
+  return checkpoint;
 }
 
-function isPlace(value: unknown): value is SpacePlace {
-  if (!isRecord(value)) return false;
-  const { kind, domain, after } = value;
-  return (
-    typeof kind === 'string' && KINDS.includes(kind) && typeof domain === 'string' && isOptionalText(after)
-  );
-}
+const isText = (value: unknown): boolean => typeof value === 'string';
+const isOptionalText = (value: unknown): boolean => value === undefined || isText(value);
 
-/** Whether `value` has the same names as `sample`, each with a count. */
-function isRecordOfCounts<T extends object>(value: unknown, sample: T): value is T {
-  if (!isRecord(value)) return false;
-  const names = Object.keys(sample);
-  return Object.keys(value).length === names.length && names.every((name) => isCount(value[name]));
-}
+/** Whether a value has the same names as `sample`, each with a count. */
+const areCounts = (sample: CopyCounts | UsageDelta) => {
+  const shape = Object.fromEntries(Object.keys(sample).map((name) => [name, isCount]));
+  return (value: unknown): boolean => takeShape(value, shape) !== undefined;
+};
 
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
-}
+const PLACE: Shape<SpacePlace> = {
+  kind: (value) => KINDS.some((kind) => kind === value),
+  domain: isText,
+  after: isOptionalText,
+};
 
-function isOptionalText(value: unknown): value is string | undefined {
-  return value === undefined || typeof value === 'string';
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
+const SHAPE: Shape<Checkpoint & { readonly version: number }> = {
+  version: (value) => value === VERSION,
+  epoch: isText,
+  phase: (value) => value === 'copy' || value === 'verify',
+  completeUntil: isOptionalText,
+  place: (value) => takeShape(value, PLACE) !== undefined,
+  counts: areCounts(COUNTS_NONE),
+  tally: areCounts(USAGE_NONE),
+  damagedNodes: isCount,
+};

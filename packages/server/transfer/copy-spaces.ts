@@ -1,10 +1,11 @@
 /** The first phase: copies every row and its bytes, batch by batch. Each batch is written with the checkpoint after it. */
+import { mapSome } from '../core/map-some.ts';
 import type { Space } from '../core/model.ts';
 import type { BatchPart, ListedSpace } from '../engine/transfer-ports.ts';
 import { type Arrival, type Carrier, carryNode, carryUpload } from './carry.ts';
 import { type Checkpoint, formatCheckpoint } from './checkpoint.ts';
 import { advance, type CopyRun, countNodes, type SpaceVisit, tellProgress, visitSpaces } from './copy-run.ts';
-import { mapSome, patiently } from './patience.ts';
+import { patiently } from './patience.ts';
 import type { WalkedPage } from './walk-space.ts';
 
 export async function copySpaces(run: CopyRun): Promise<void> {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test';
+import { mapSome } from '../core/map-some.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
-import { mapSome, type Patience, patiently } from './patience.ts';
+import { type Patience, patiently } from './patience.ts';
 
 function makePatience(pausesMs: readonly number[], signal = new AbortController().signal) {
   const retries: [string, number][] = [];

@@ -4,6 +4,7 @@
  */
 import { bytesToHash, type Hash } from '@holdfast/protocol';
 import { isProofOfRot, storedObject } from '../core/contents.ts';
+import { mapSome } from '../core/map-some.ts';
 import type { ContentRow } from '../core/model.ts';
 import { sha256 } from '../core/sha256.ts';
 import { addUsage, totalUsage, USAGE_NONE, type UsageDelta } from '../core/usage-delta.ts';
@@ -20,7 +21,7 @@ import {
   tellProgress,
   visitSpaces,
 } from './copy-run.ts';
-import { mapSome, patiently } from './patience.ts';
+import { patiently } from './patience.ts';
 import type { WalkedPage } from './walk-space.ts';
 
 export async function verifySpaces(run: CopyRun): Promise<void> {
