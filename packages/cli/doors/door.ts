@@ -99,8 +99,8 @@ export async function runDoor(
   }
   if (password === undefined) printNote('there is no password: anyone on this machine may read and write');
   await untilSignal();
-  await drain(server);
-  await options.onEnd?.();
+  await drained(closed(server).then(() => options.onEnd?.()));
+  server.closeAllConnections();
 }
 
 interface Password {
@@ -192,10 +192,14 @@ function watchServer(signal: AbortSignal): Promise<never> {
   });
 }
 
-function away(reason: string, retryAfterMs = RETRY_AFTER_S * 1_000): DoorError {
+function away(
+  reason: string,
+  retryAfterMs = RETRY_AFTER_S * 1_000,
+  message = 'the server cannot be reached, or refuses',
+): DoorError {
   tellAway(reason, 'requests get 503 meanwhile');
   const seconds = Math.max(1, Math.ceil(retryAfterMs / 1_000));
-  return new DoorError(503, 'the server cannot be reached, or refuses', { 'retry-after': `${seconds}` });
+  return new DoorError(503, message, { 'retry-after': `${seconds}` });
 }
 
 const EDIT_STATUSES: Readonly<Record<EditError['code'], number>> = {
@@ -216,7 +220,8 @@ function describe(error: unknown): DoorError {
       error.code === ('QUOTA_EXCEEDED' as string) ||
       (error.status === 429 && error.retryAfterMs === undefined);
     if (isQuota) return new DoorError(507, error.reason);
-    return away(error.reason, error.retryAfterMs);
+    // What the server itself says of its state, such as a full disk, is worth telling.
+    return away(error.reason, error.retryAfterMs, error.status === 503 ? error.reason : undefined);
   }
   printNote(`holdfast: ${printable(error instanceof Error ? error.message : String(error))}`);
   return new DoorError(500, 'the gateway failed');
@@ -256,19 +261,17 @@ export function untilSignal(...more: readonly 'SIGHUP'[]): Promise<void> {
   });
 }
 
-/** Waits for the requests under way, for a bounded time. */
-export async function drained(idle: Promise<void>): Promise<void> {
+/** Waits for the work under way, for a bounded time. */
+export async function drained(done: Promise<void>): Promise<void> {
   const late = new Promise<void>((resolve) => setTimeout(resolve, DRAIN_MS_MAX).unref());
-  await Promise.race([idle, late]);
+  await Promise.race([done, late]);
 }
 
-/** Connections that wait are closed. */
-async function drain(server: Server): Promise<void> {
+/** Settles when the last request is answered. Connections that wait are closed. */
+function closed(server: Server): Promise<void> {
   server.close();
-  const idle = new Promise<void>((resolve) => {
+  return new Promise((resolve) => {
     onIdle = resolve;
     if (active === 0) resolve();
   });
-  await drained(idle);
-  server.closeAllConnections();
 }

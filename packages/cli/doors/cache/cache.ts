@@ -1,7 +1,7 @@
 /** `holdfast gateway cache`: a map from keys to bytes for programs that build, and the objects of git-lfs. */
 import type { IncomingMessage } from 'node:http';
 import type { Client } from '@holdfast/client/internal';
-import { DoorError, type DoorHandler, type DoorOptions, drained } from '../door.ts';
+import { DoorError, type DoorHandler, type DoorOptions } from '../door.ts';
 import { readBody } from '../received-body.ts';
 import { ReceivedValues } from '../received-values.ts';
 import { Actions } from './actions.ts';
@@ -70,7 +70,7 @@ export function createCache(client: Client, settings: CacheSettings): Cache {
   };
 
   const onEnd = async (): Promise<void> => {
-    if (!isReadOnly) await drained(uses.keep());
+    if (!isReadOnly) await uses.keep();
   };
   return { handle, options: { takesBearer: true, formatError, onEnd } };
 }
