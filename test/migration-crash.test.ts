@@ -147,7 +147,8 @@ async function runAndKill(from: Place, to: Place, untilSteps: number, isEarly: b
     for (const line of lines) {
       const event = eventOf(line);
       if (event.type === 'progress') told.push(event);
-      else if (!['start', 'done', 'retry'].includes(event.type)) throw new Error(`it said: ${line}`);
+      else if (!['start', 'done', 'retry', 'stall', 'resumed'].includes(event.type))
+        throw new Error(`it said: ${line}`);
     }
     if (told.length === 0) continue;
     if (isEarly) child.kill('SIGKILL');
