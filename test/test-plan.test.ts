@@ -1,12 +1,10 @@
-/** How `npm test` chooses which files run side by side, and how it estimates the time left. */
+/** How `npm test` chooses which files run side by side. */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { formatDuration, formatProgress, makeScreen } from '../tools/progress.mjs';
 import {
-  estimateLeftMs,
   findGroupTimes,
   findNext,
-  findPace,
   groupShort,
   makePlanned,
   orderPlanned,
@@ -163,43 +161,13 @@ describe('the plan', () => {
       }),
     );
   });
-
-  test('the estimate is right if every file takes the time it took before', () => {
-    fc.assert(
-      fc.property(anyTasks, anyLimits, (tasks, limits) => {
-        const end = Math.max(0, ...play(tasks, limits).map(({ to }) => to));
-        const cpuMs = tasks.reduce((sum, { ms, share }) => sum + ms * share, 0);
-        const estimate = estimateLeftMs(orderPlanned(tasks), [], limits);
-        expect(estimate).toBeCloseTo(Math.max(end, cpuMs / limits.cores), 3);
-      }),
-    );
-  });
 });
 
-describe('the estimate', () => {
-  test('subtracts files that have run, and never counts a late file as over', () => {
-    const task = plan('long', 60_000, 600);
-    expect(estimateLeftMs([], [{ ...task, ranMs: 20_000 }], LIMITS)).toBe(40_000);
-    expect(estimateLeftMs([], [{ ...task, ranMs: 600_000 }], LIMITS)).toBe(120_000);
-    expect(estimateLeftMs([], [{ ...plan('short', 10, 10), ranMs: 20 }], LIMITS)).toBe(1000);
-    expect(estimateLeftMs([], [], LIMITS)).toBe(0);
-  });
-
-  test('follows the pace of the run, more so the longer it runs', () => {
-    const task = plan('next', 60_000, 600);
-    expect(findPace([])).toBe(1);
-    expect(findPace([{ ms: 10, tookMs: 100 }])).toBeLessThan(1.01);
-    const pace = findPace([{ ms: 600_000, tookMs: 1_200_000 }]);
-    expect(pace).toBeGreaterThan(1.9);
-    expect(estimateLeftMs([task], [], LIMITS, pace)).toBeCloseTo(60_000 * pace);
-  });
-});
-
-test('progress is one line: files done, time taken, time left, and what runs', () => {
-  const state = { done: 37, all: 190, tookMs: 250_000, leftMs: 290_000, failed: 0, names: [] };
-  expect(formatProgress(state)).toBe('37 of 190 files, 4 min 10 s, about 5 min left');
-  expect(formatProgress({ ...state, failed: 2, leftMs: 12_000, names: ['a', 'b'] })).toBe(
-    '37 of 190 files, 2 not good, 4 min 10 s, about 10 s left; now a, b',
+test('progress is one line: files done, time taken, and what runs', () => {
+  const state = { done: 37, all: 190, tookMs: 250_000, failed: 0, names: [] };
+  expect(formatProgress(state)).toBe('37 of 190 files, 4 min 10 s');
+  expect(formatProgress({ ...state, failed: 2, names: ['a', 'b'] })).toBe(
+    '37 of 190 files, 2 not good, 4 min 10 s; now a, b',
   );
   expect([999, 59_600, 61_000].map((ms) => formatDuration(ms))).toEqual(['1 s', '1 min 0 s', '1 min 1 s']);
 });

@@ -1,9 +1,8 @@
-export function formatDuration(ms: number, options?: { readonly about?: boolean }): string;
+export function formatDuration(ms: number): string;
 export function formatProgress(state: {
   readonly done: number;
   readonly all: number;
   readonly tookMs: number;
-  readonly leftMs: number;
   readonly failed: number;
   readonly names: readonly string[];
 }): string;

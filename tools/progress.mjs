@@ -4,21 +4,18 @@
 const COLUMNS_UNKNOWN = 80;
 const CLEAR_LINE = '\r\x1b[2K';
 
-/** "48 s", "4 min 10 s"; of what is only estimated `about` leaves the seconds out. */
-export function formatDuration(ms, { about = false } = {}) {
+/** "48 s", "4 min 10 s". */
+export function formatDuration(ms) {
   const seconds = Math.round(ms / 1000);
-  if (about && seconds >= 90) return `${Math.round(seconds / 60)} min`;
-  if (about && seconds >= 10) return `${Math.round(seconds / 10) * 10} s`;
   if (seconds < 60) return `${seconds} s`;
   return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
 
-/** @param {{done: number, all: number, tookMs: number, leftMs: number, failed: number, names: string[]}} state */
-export function formatProgress({ done, all, tookMs, leftMs, failed, names }) {
+/** @param {{done: number, all: number, tookMs: number, failed: number, names: string[]}} state */
+export function formatProgress({ done, all, tookMs, failed, names }) {
   const bad = failed > 0 ? `, ${failed} not good` : '';
-  const left = `about ${formatDuration(leftMs, { about: true })} left`;
   const now = names.length > 0 ? `; now ${names.join(', ')}` : '';
-  return `${done} of ${all} files${bad}, ${formatDuration(tookMs)}, ${left}${now}`;
+  return `${done} of ${all} files${bad}, ${formatDuration(tookMs)}${now}`;
 }
 
 /** A CI may give us a terminal, and keeps what is drawn on it as a log. */

@@ -11,15 +11,7 @@ import { opensNothing } from './imports.mjs';
 import { formatDuration, formatProgress, makeScreen } from './progress.mjs';
 import { findNeededEngines, makeSharedEngines } from './shared-engines.mjs';
 import { findTestFiles, readOrder, readTimes, writeTimes } from './test-files.mjs';
-import {
-  estimateLeftMs,
-  findGroupTimes,
-  findNext,
-  findPace,
-  groupShort,
-  makePlanned,
-  orderPlanned,
-} from './test-plan.mjs';
+import { findGroupTimes, findNext, groupShort, makePlanned, orderPlanned } from './test-plan.mjs';
 
 /** One file may take so long; more means it hangs. */
 const FILE_TIMEOUT_MS = 20 * 60 * 1000;
@@ -168,15 +160,11 @@ class TestRun {
   formatProgress() {
     const now = Date.now();
     const running = this.running.map((task) => ({ ...task, ranMs: now - task.startedAt }));
-    const late = running
-      .filter(({ ms, ranMs }) => ranMs > ms)
-      .map(({ ms, ranMs }) => ({ ms, tookMs: ranMs }));
     return formatProgress({
       done: countFiles(this.done),
       all: this.all,
       failed: this.broken.length,
       tookMs: now - this.startedAt,
-      leftMs: estimateLeftMs(this.waiting, running, this.options.limits, findPace([...this.done, ...late])),
       names: running.sort((a, b) => b.ranMs - a.ranMs).map(({ name }) => name.split('/').at(-1)),
     });
   }

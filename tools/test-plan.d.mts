@@ -24,13 +24,6 @@ export function findNext(
   running: readonly Planned[],
   limits: Limits,
 ): Planned | undefined;
-export function estimateLeftMs(
-  waiting: readonly Planned[],
-  running: readonly (Planned & { readonly ranMs: number })[],
-  limits: Limits,
-  pace?: number,
-): number;
-export function findPace(done: readonly { readonly ms: number; readonly tookMs: number }[]): number;
 export interface PlannedFile {
   readonly name: string;
   readonly times?: { readonly ms: number; readonly cpuMs: number } | undefined;

@@ -1,4 +1,4 @@
-// Plans which test files and checks run side by side, in which order, and how long the rest may take. Pure: no clock, no process.
+// Plans which test files and checks run side by side, and in which order. Pure: no clock, no process.
 
 /** The times of a file that nobody timed: the median of those that were. */
 const UNKNOWN_TIMES = { ms: 2000, cpuMs: 1000 };
@@ -6,16 +6,12 @@ const UNKNOWN_TIMES = { ms: 2000, cpuMs: 1000 };
 const CORES_SHARE_MAX = 1.25;
 /** Even what only waits costs something. */
 const SHARE_MIN = 0.1;
-/** A late task is expected to take this share of its time so far once more. */
-const LATE_SHARE = 0.2;
 /** A longer file gains little by sharing a process, and one that fails is found sooner in one of its own. */
 const SHORT_MS_MAX = 2000;
 /** As long as its files would take by themselves: longer groups would be what is waited for at the end. */
 const GROUP_MS_MAX = 15_000;
 /** The time of a group, as a share of what its files would take by themselves. */
 const GROUPED_SHARE = 0.5;
-/** The pace of a run is little known until this much of it was expected to be over. */
-const PACE_KNOWN_AFTER_MS = 30_000;
 
 /**
  * One check or test file. `share`: how many cores it keeps busy while it runs.
@@ -82,43 +78,4 @@ export function findNext(waiting, running, { cores, tasksMax }) {
   const fits = (task) =>
     running.length === 0 || (!task.isAlone && used + Math.min(task.share, cores) <= cores * CORES_SHARE_MAX);
   return waiting.find(fits);
-}
-
-/** Nobody knows how long a late task still takes; the longer it is late, the longer it may be. */
-function findLeftMs({ ms, ranMs }, pace) {
-  return Math.max(ms * pace - ranMs, LATE_SHARE * ranMs, 1000);
-}
-
-/**
- * Plays the rest through: how long it takes when everything takes as long as it did before, times `pace`.
- * @param {{ranMs: number}[]} running tasks, and how long each has run
- */
-export function estimateLeftMs(waiting, running, limits, pace = 1) {
-  const open = [...waiting];
-  let under = running.map((task) => ({ task, left: findLeftMs(task, pace) }));
-  const atOnce = under.reduce((sum, { task, left }) => sum + left * task.share, 0);
-  const cpuLeft = open.reduce((sum, { ms, share }) => sum + ms * pace * share, atOnce);
-  let atMs = 0;
-  for (;;) {
-    for (;;) {
-      const tasks = under.map(({ task }) => task);
-      const next = findNext(open, tasks, limits);
-      if (next === undefined) break;
-      open.splice(open.indexOf(next), 1);
-      under.push({ task: next, left: next.ms * pace });
-    }
-    if (under.length === 0) break;
-    const step = Math.min(...under.map(({ left }) => left));
-    atMs += step;
-    under = under.map(({ task, left }) => ({ task, left: left - step })).filter(({ left }) => left > 0);
-  }
-  return Math.max(atMs, cpuLeft / limits.cores);
-}
-
-/** How slow this run is, by what is over: 2 where everything takes twice as long as it was written down. */
-export function findPace(done) {
-  const expected = done.reduce((sum, { ms }) => sum + ms, 0);
-  const took = done.reduce((sum, { tookMs }) => sum + tookMs, 0);
-  // Little by little, so that the first files do not throw the estimate about.
-  return (took + PACE_KNOWN_AFTER_MS) / (expected + PACE_KNOWN_AFTER_MS);
 }
