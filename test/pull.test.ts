@@ -242,7 +242,7 @@ describe('killed at any moment', () => {
       await child.exited;
       if (child.signalCode === 'SIGKILL') killed += 1;
       else expect([child.exitCode, await new Response(child.stderr).text()]).toEqual([0, '']);
-      // Whatever the machine's speed: somewhere between its start and its end.
+      // At any speed of the machine: somewhere between the start and the end.
       delayMs *= child.signalCode === 'SIGKILL' ? 1.2 : 0.6;
       if (!existsSync(target)) continue;
       expectOnlyWhole(target, source);

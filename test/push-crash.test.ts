@@ -315,7 +315,7 @@ describe('a push goes on', () => {
     const { stdout, stderr } = await push.ended;
     expect([push.child.signalCode, stdout]).toEqual(['SIGINT', '']);
     expect(stderr.trimEnd().split('\n').at(-1)).toBe(
-      'holdfast: interrupted; what was uploaded is kept under its lease; run the same command again: it continues where it stopped',
+      'holdfast: interrupted; uploaded nodes are kept under their lease; run the same command again: it continues where it stopped',
     );
     expect((await startPush(path, 'interrupted').ended).exitCode).toBe(0);
   });

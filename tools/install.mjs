@@ -52,7 +52,7 @@ export function ensureInstalled({ isForServing = false } = {}) {
       );
     }
   }
-  // Where npm was told to run no install scripts, bun is still a placeholder; its own script puts the binary in place.
+  // If npm was told to run no install scripts, bun is still a placeholder; its own script puts the binary in place.
   if (!bunRuns()) run(process.execPath, [join(root, 'node_modules', 'bun', 'install.js')]);
   if (!bunRuns()) {
     throw new Error(

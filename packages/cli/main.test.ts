@@ -174,7 +174,7 @@ describe('holdfast', () => {
   test.each(['--help', '--version', 'app list --json', 'key new --out k --jwks p'])(
     'fails with a line when the result of %p cannot be written',
     async (command) => {
-      // Where the list of Apps is.
+      // The folder that has the list of Apps.
       mkdirSync(place.path('holdfast-data'));
       const { exitCode, stderr } = await place.runScript(`holdfast ${command} >/dev/full`);
       expect([exitCode, stderr]).toEqual([

@@ -1,5 +1,5 @@
 /**
- * Where every process of `holdfast` begins, whether from a checkout, an npm package or the executable. It loads little, because
+ * The start of every process of `holdfast`, whether from a checkout, an npm package or the executable. It loads little, because
  * a process that lacks settings of the runtime, as the executable does, replaces itself: the same process, with the same signals
  * and exit codes.
  */

@@ -3,7 +3,7 @@ import type { BulkOperationName, OperationName } from '@holdfast/protocol';
 import { startAuthorization, type TokenSource } from './authorization.ts';
 import type { RequestPlan } from './transport.ts';
 
-/** Where requests go and on whose authority. */
+/** The address and the authority of requests. */
 export interface Target {
   /** without a trailing slash */
   readonly baseUrl: string;

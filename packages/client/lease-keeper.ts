@@ -108,7 +108,7 @@ class RunningKeeper implements LeaseKeeper {
   readonly #running = new Map<Root, Promise<void>>();
   readonly #stopping = new AbortController();
   #stopTimer: (() => void) | undefined;
-  /** Where the clock should be when the timer fires. */
+  /** The time that the clock should show when the timer fires. */
   #expectedAt: number;
 
   constructor(options: LeaseKeeperOptions) {

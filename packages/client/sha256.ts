@@ -12,7 +12,7 @@ export interface Sha256 {
 
 const BLOCK_BYTES = 64;
 const ROUNDS = 64;
-/** Where the 8-byte bit length begins in the last block. */
+/** The offset of the 8-byte bit length in the last block. */
 const LENGTH_OFFSET = BLOCK_BYTES - 8;
 
 /** The first `count` primes: the constants below are made from them, as the standard defines them. */

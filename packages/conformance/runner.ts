@@ -57,7 +57,7 @@ function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** Of the packs, each second upload of a mixed run; a run of single uploads has none. */
+/** Counts packs: each second upload of a mixed run; none in a run of single uploads. */
 function findUpload({ uploads = 'single' }: ConformanceOptions): Wire['upload'] {
   if (uploads === 'single') return undefined;
   let count = 0;

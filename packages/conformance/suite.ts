@@ -1,4 +1,4 @@
-/** What a check is and what it is given. */
+/** A check, and the tools that it is given. */
 import type { SpaceClient } from './space-client.ts';
 import type { Need, Target } from './target.ts';
 

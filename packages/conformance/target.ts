@@ -62,7 +62,7 @@ const ANSWER_TIMEOUT_MS = 60_000;
 const CLOCK_SKEW_MS_MIN = 2_000;
 
 /**
- * What a target must offer for a check to say anything. Where it does not, the check is `not applicable`, never passed.
+ * A feature that a check needs. If the target lacks it, the check is `not applicable`, never passed.
  * - `socket`: a real TCP listener, for raw bytes
  * - `embedded-upload`, `direct-upload`: who receives the PUT
  * - `store-expiry`: a store that takes the PUT judges the URL by its own clock: real time that must pass

@@ -42,7 +42,7 @@ function give(memory: ArrayBuffer & { transfer?(length: number): ArrayBuffer }):
   memory.transfer?.(0);
 }
 
-/** Collects garbage now. Where the runtime offers no way to ask for that, its own judgement stands. */
+/** Collects garbage now. Does nothing if the runtime offers no way to ask for it. */
 export function collectGarbage(): void {
   const { Bun: bun, gc } = globalThis as Collectors;
   if (bun === undefined) gc?.();

@@ -40,7 +40,7 @@ test('values are counted, those within others too', () => {
   }
 });
 
-/** What the platform's parser would have made of it. */
+/** The value that the platform's parser reads. */
 function toPlain(value: JsonValue): unknown {
   if (isJsonObject(value)) {
     const entries = [...value].map(([name, member]) => [name, toPlain(member)]);

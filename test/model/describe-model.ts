@@ -109,7 +109,7 @@ const SITUATIONS = [
   'page: of an older revision',
   'page: cursor too old',
 ] as const;
-/** Where packs are sent too. */
+/** The further situations of runs that send packs. */
 const PACK_SITUATIONS = [
   'leases: ready',
   'leases: absent',

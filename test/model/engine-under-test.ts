@@ -6,7 +6,7 @@ import type { NodeRow, PackPlace, Space } from '../../packages/server/core/model
 import type { Clock, ContentStore, MetadataStore } from '../../packages/server/core/ports.ts';
 
 export interface EngineUnderTest {
-  /** Where the store takes the PUT itself, by the URLs of its instructions; absent: the server does. */
+  /** Present if the store takes the PUT itself, by the URLs of its instructions; absent: the server does. */
   readonly direct?: {
     /** the instant a run begins at, ms: such a store judges URLs by the real time, and lets those of the future pass */
     startsAt(): number;

@@ -1,4 +1,4 @@
-/** The packs of one Space of the reference model, written from docs/bulk.md alone. Where a record lies is nothing that can be seen. */
+/** The packs of one Space of the reference model, written from docs/bulk.md alone. The place of a record cannot be observed. */
 import { getPoolNode } from './node-pool.ts';
 import { clampMs, judge, MODEL_SETTINGS, type ModelNode } from './reference-rules.ts';
 

@@ -14,7 +14,7 @@ import { makeSpaceClient, type SpaceClient } from './space-client.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 import { makeTempFolder } from './temp-folder.ts';
 
-/** Where rows and bytes are, as the tests reach them: never through a proxy. */
+/** The addresses of rows and bytes as the tests reach them: never through a proxy. */
 export interface ClusterEngines {
   readonly metadataUrl: string;
   readonly bucket: TestBucket;

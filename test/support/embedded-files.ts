@@ -1,4 +1,4 @@
-/** Where the embedded engine keeps its bytes: tests know it on purpose, to spoil them behind the engine's back. */
+/** The paths of bytes in the embedded engine: tests know it on purpose, to spoil them behind the engine's back. */
 import { Database } from 'bun:sqlite';
 import { cpSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Where the embedded engine keeps packs: tests know it on purpose, to spoil them behind the engine's back. */
+/** The paths of packs in the embedded engine: tests know it on purpose, to spoil them behind the engine's back. */
 import { Database } from 'bun:sqlite';
 import { databasePath } from './embedded-files.ts';
 

@@ -37,7 +37,7 @@ export interface MountedFolder {
   readonly process: Bun.Subprocess<'ignore', 'pipe', 'pipe'>;
   /** what it says on stderr until it ends */
   readonly said: Promise<string>;
-  /** Whatever became of it. */
+  /** Ends it in any state. */
   remove(): Promise<void>;
 }
 

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 
-/** Where tools/shared-engines.mjs says that the executable is. */
+/** The variable in which tools/shared-engines.mjs names the executable. */
 export const BUILT_HOLDFAST_VARIABLE = 'HOLDFAST_TEST_EXECUTABLE';
 /** For tests of what is the checkout's own: its launcher, and that its sources run as they stand. */
 export const CHECKOUT_HOLDFAST = join(import.meta.dir, '..', '..', 'bin', 'holdfast');

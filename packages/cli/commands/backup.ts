@@ -210,7 +210,7 @@ async function runRestore(dir: string, flags: Flags): Promise<void> {
 }
 
 async function restoreIntoBucket(dir: string, content: string, flags: Flags): Promise<void> {
-  sayWhenInterrupted('what was restored stays; run the same command again');
+  sayWhenInterrupted('restored files stay; run the same command again');
   const say = makeProgress(flags);
   const result = await withServer((server) =>
     server.restoreBucket(

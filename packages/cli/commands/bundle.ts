@@ -122,7 +122,7 @@ async function importFile(path: string, flags: ImportFlags): Promise<void> {
     throw new UsageError('name the file of the bundle, or pipe one in: holdfast bundle import x.car');
   }
   const whenInterrupted =
-    'what was uploaded is kept under its lease; run the same command again: it goes on where it stopped';
+    'uploaded nodes are kept under their lease; run the same command again: it goes on where it stopped';
   const job = { job: 'bundle-import' as const, subject: path, flags, whenInterrupted };
   const result = await runBundleJob(job, async (client, { progress, signal }) => {
     progress.phase('transfer');

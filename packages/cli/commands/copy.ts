@@ -59,7 +59,7 @@ async function copy(locations: readonly TreeLocation[] = [], flags: Flags): Prom
   else await requireReadable(flags, locations);
   await requireNamesWriter(target);
   const whenInterrupted =
-    'what was sent is kept under its lease; run the same command again: it goes on where it stopped';
+    'sent nodes are kept under their lease; run the same command again: it goes on where it stopped';
   const subject = flags.all
     ? `all names to ${flags.to}`
     : `${locations.map(({ text }) => text).join(' ')} to ${flags.to}`;

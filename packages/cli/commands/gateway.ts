@@ -53,10 +53,10 @@ export function registerGatewayCommand(program: Command): void {
     .option('--lfs-name <name>', 'where objects of git-lfs lie', parseNameValue, 'lfs')
     .option(
       '--max-size <size>',
-      'evict what was used least lately above it',
+      'above it, evict the least recently used values',
       parseSizeValue(1, Number.MAX_SAFE_INTEGER),
     )
-    .option('--max-age <duration>', 'evict what was not used for so long', parseDurationValue);
+    .option('--max-age <duration>', 'evict values that were not used for this time', parseDurationValue);
   withConnection(withGateway(cache, '127.0.0.1:8431'), CACHE_HELP).action(serveCache);
 }
 

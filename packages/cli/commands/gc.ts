@@ -70,7 +70,7 @@ async function plan(flags: GcFlags): Promise<void> {
   if (planned.examined === 0) await noteIfUnknown(flags, app, space);
   if (planned.damage === null) return;
   throw new CliError(
-    `rows of this Space cannot be read: the plan leaves out what is damaged, and what that keeps (${planned.damage})`,
+    `rows of this Space cannot be read: the plan leaves out damaged nodes, and nodes that they keep (${planned.damage})`,
   );
 }
 

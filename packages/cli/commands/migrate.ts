@@ -75,7 +75,7 @@ async function migrate(server: Server, places: Transfer, flags: MigrateFlags): P
     environment: process.env,
     output,
   });
-  sayWhenInterrupted('what was copied is kept; run the same command again to go on');
+  sayWhenInterrupted('the copied part is kept; run the same command again to go on');
   const forget = beforeInterruptionLine(() => view.close());
   try {
     const copy = (progress: ProgressReporter): Promise<TransferResult> => {

@@ -86,7 +86,7 @@ function registerPut(node: Command): void {
 }
 
 async function putNode(file: string, flags: PutFlags): Promise<void> {
-  sayWhenInterrupted('what was uploaded is kept under its lease; run the same command again to go on');
+  sayWhenInterrupted('uploaded nodes are kept under their lease; run the same command again to go on');
   warnOfLease('--lease', flags.lease);
   await withClient(flags, async (client) => {
     const { contentType, ref: refs, lease: leaseDurationMs } = flags;

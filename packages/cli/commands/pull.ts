@@ -49,7 +49,8 @@ export function registerPullCommand(program: Command): void {
 async function pull(location: TreeLocation, directory: string, flags: PullFlags): Promise<void> {
   // A path that cannot be followed fails before anything is read.
   resolvePath(directory, { isMadeFolder: true });
-  const whenInterrupted = 'what was written is kept; run the same command again: it goes on where it stopped';
+  const whenInterrupted =
+    'the written files are kept; run the same command again: it goes on where it stopped';
   const job = { job: 'pull', subject: location.text, flags, whenInterrupted } as const;
   const result = await runTreeJob(job, location, async (source, tree, context) =>
     pullToPath(source, await findLocation(source, tree), directory, {

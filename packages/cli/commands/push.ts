@@ -71,7 +71,7 @@ interface Flags extends ConnectionFlags {
 
 const JOBS_MAX = 256;
 const CONTINUE = 'run the same command again: it continues where it stopped';
-const KEPT = `what was uploaded is kept under its lease; ${CONTINUE}`;
+const KEPT = `uploaded nodes are kept under their lease; ${CONTINUE}`;
 
 const HELP = `
 Prints the hash of the tree as the last line on stdout; everything else goes to stderr. Only what the Space lacks is
@@ -114,7 +114,7 @@ export function registerPushCommand(program: Command): void {
         .argParser(parseDurationValue)
         .default(LEASE_DURATION_MS_MAX, formatDuration(LEASE_DURATION_MS_MAX)),
     )
-    .option('--check', 'lease every node instead of trusting a ready one, and upload again what was lost')
+    .option('--check', 'lease every node instead of trusting a ready one, and upload lost nodes again')
     .option('--dry-run', 'only say what would be uploaded')
     .option('--ignore-file <file>', 'more patterns of what to leave out; may be repeated', collectFiles)
     .option('--gitignore', 'honour .gitignore files in the tree too')
@@ -332,7 +332,7 @@ function explainFailure(error: unknown): unknown {
     return new CliError(error.message, { cause: error });
   if (error instanceof TreeStateLostError) {
     const advice = 'check the disk, or choose another folder with --cache DIR';
-    return new CliError(`what is remembered of this path cannot be used (${error.message}); ${advice}`, {
+    return new CliError(`the state remembered of this path cannot be used (${error.message}); ${advice}`, {
       cause: error,
     });
   }

@@ -13,9 +13,7 @@ export function registerSecretCommand(program: Command): void {
     .command('secret')
     .description('the secret that signs upload URLs and cursors')
     .command('rotate')
-    .description(
-      'sign with a new secret; what was signed before stays good for 8 days; works while servers run',
-    )
+    .description('sign with a new secret; earlier URLs stay valid for 8 days; works while servers run')
     .addHelpText('after', HELP_AFTER);
   withRowsPlace(command).addOption(jsonOption()).action(rotate);
 }
@@ -31,5 +29,5 @@ async function rotate(options: PartOptions): Promise<void> {
   const [from, until] = [rotation.signsFromAt, rotation.formerGoodUntilAt].map((at) =>
     new Date(at).toISOString(),
   );
-  printLine(`rotated: the new secret signs from ${from}; what was signed before stays good until ${until}`);
+  printLine(`rotated: the new secret signs from ${from}; earlier URLs stay valid until ${until}`);
 }

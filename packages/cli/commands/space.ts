@@ -82,7 +82,7 @@ interface PurgeOptions extends OperatorOptions {
   readonly confirm?: string;
 }
 
-const PURGE_INTERRUPTED = 'what was removed is gone; run the same command again to go on';
+const PURGE_INTERRUPTED = 'removed nodes are gone; run the same command again to go on';
 
 function registerPurge(space: Command): void {
   const command = space

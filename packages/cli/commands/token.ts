@@ -150,7 +150,7 @@ function publicHalf({ kty, crv, x, y, n, e }: JWK): JWK {
   return Object.fromEntries(parts);
 }
 
-/** Where the curve leaves one algorithm. */
+/** The algorithm of a key whose curve allows only one. */
 function inferAlgorithm(jwk: object): string | undefined {
   const curve = 'crv' in jwk ? jwk.crv : undefined;
   if (curve === 'P-256') return 'ES256';

@@ -53,7 +53,7 @@ test.each<[string, CasErrorCode, string, object | undefined, string]>([
     'shorter --ttl',
   ],
   ['another key', 'invalid_token', 'its signature does not match', CLAIMS, 'sign it with the private key'],
-  ['no token', 'invalid_token', 'no', undefined, 'what was given is no token'],
+  ['no token', 'invalid_token', 'no', undefined, 'the given text is no token'],
   [
     'another Space',
     'resource_scope_mismatch',

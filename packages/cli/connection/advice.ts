@@ -72,7 +72,7 @@ function adviseOnAddress({ baseUrl }: UsedConnection): string {
 }
 
 function adviseOnToken(error: CasError, claims: TokenClaims | undefined, now: number): string {
-  if (claims === undefined) return `what was given is no token: ${RENEW}`;
+  if (claims === undefined) return `the given text is no token: ${RENEW}`;
   const expiresAt = findExpiry(claims);
   if (expiresAt !== undefined && expiresAt <= now) {
     return `the token expired ${formatTime(now - expiresAt)} ago: ${RENEW}`;

@@ -1,4 +1,4 @@
-/** Where the four parts of a connection come from: a flag, a profile that a flag names, a variable, any other profile. */
+/** The sources of the four parts of a connection, in order: a flag, a profile that a flag names, a variable, any other profile. */
 import { readSecretText } from '../files.ts';
 import { getProfile, type Profile, readProfiles } from './profiles.ts';
 import { rereadToken, TOKEN_FILE } from './token-file.ts';

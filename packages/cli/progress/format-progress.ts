@@ -44,7 +44,7 @@ export function describePhase(job: ProgressJob, snapshot: ProgressSnapshot): str
   switch (snapshot.phase) {
     case 'scan':
       if (job !== 'push') return 'looking';
-      return isAllRead(snapshot) ? 'sending what was read' : 'reading';
+      return isAllRead(snapshot) ? 'sending the rest' : 'reading';
     case 'negotiate':
       return 'asking what is missing';
     case 'transfer':

@@ -128,7 +128,7 @@ describe('the live view', () => {
     expect(known[2]).toBe('  1.4 MiB/s, 5 s left');
     const read = { files: 10, bytes: 12_000_000, ...all };
     const sending = shown(reading({ files: 5, bytes: 6_000_000, ...all }), reading(read, AT + 2_000));
-    expect(sending[0]).toMatch(/^push .*: sending what was read /);
+    expect(sending[0]).toMatch(/^push .*: sending the rest /);
     expect(sending.join()).not.toMatch(/\/s|left/);
     const grown = shown(reading({ files: 12, bytes: 13_000_000, ...all }));
     // All of it is read, and most is still to be sent.

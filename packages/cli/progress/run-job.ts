@@ -32,7 +32,7 @@ export interface JobOptions {
   readonly flags: JobFlags;
   /** Completes "interrupted; …": what is kept of the job and how to resume it. */
   readonly whenInterrupted: string;
-  /** Where the view is shown; stderr when left out. */
+  /** The output of the view; stderr when left out. */
   readonly output?: ViewOutput | undefined;
 }
 

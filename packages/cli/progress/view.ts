@@ -8,7 +8,7 @@ export interface ProgressView {
   close(): void;
 }
 
-/** Where a view writes: stderr, or a test's memory. */
+/** The output of a view: stderr, or a test's memory. */
 export interface ViewOutput {
   readonly isTTY: boolean;
   /** of the terminal */

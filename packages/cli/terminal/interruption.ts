@@ -11,7 +11,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 type EndingSignal = (typeof SIGNALS)[number];
 
 export const NOTHING_CHANGED = 'nothing was changed';
-const KEPT_DEFAULT = 'what was done until now is kept, and the same command can be run again';
+const KEPT_DEFAULT = 'the work done so far is kept, and the same command can be run again';
 
 let kept = KEPT_DEFAULT;
 const controller = new AbortController();

@@ -1,6 +1,6 @@
 /** Help in the width of the terminal. The library wraps the lists of options; what is written by hand is wrapped here. Pure. */
 
-/** Where nobody says how wide it is: a file, a pipe. */
+/** The width of an output without one: a file, a pipe. */
 const COLUMNS_DEFAULT = 80;
 /** Narrower is not readable whatever is wrapped. */
 const COLUMNS_MIN = 40;

@@ -54,7 +54,7 @@ export class PushState {
     this.#losses += 1;
     if (this.#losses > LOSSES_MAX) {
       throw new CliError(
-        `what is remembered of this path is lost again and again (${error.message}); choose another folder for it with --cache DIR`,
+        `the state remembered of this path is lost again and again (${error.message}); choose another folder for it with --cache DIR`,
         { cause: error },
       );
     }
@@ -75,7 +75,7 @@ export class PushState {
   #beginAnew(error: TreeStateLostError): void {
     const commits = this.#state.discard();
     this.#options.warn(
-      `what was remembered of this path is damaged (${error.message}) and is thrown away: the push begins anew`,
+      `the state remembered of this path is damaged (${error.message}) and is thrown away: the push begins anew`,
     );
     this.#state = this.#open();
     if (commits === undefined) this.#warnOfCommit();
@@ -124,7 +124,7 @@ export class PushState {
   #warnOfCommit(): void {
     if (this.#options.commitScope === undefined) return;
     this.#options.warn(
-      'what was remembered of this path could not be read: if a push of it with --root-ref or --name was interrupted, its root ref or snapshot may be there twice now; look with: holdfast refs list, or holdfast snapshots',
+      'the state remembered of this path could not be read: if a push of it with --root-ref or --name was interrupted, its root ref or snapshot may be there twice now; look with: holdfast refs list, or holdfast snapshots',
     );
   }
 }

@@ -55,7 +55,7 @@ interface BulkLease {
 }
 
 /**
- * All reject with CasError. Where the server has no Bulk the code is `BULK_UNAVAILABLE`: do the same with single nodes. For a while
+ * All reject with CasError. If the server has no Bulk, the code is `BULK_UNAVAILABLE`: do the same with single nodes. For a while
  * then nothing is sent; later the next call asks again.
  */
 export interface Bulk {

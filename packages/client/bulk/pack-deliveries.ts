@@ -76,7 +76,7 @@ export class PackDeliveries<Node extends Passenger> {
   readonly #places = new Semaphore(SENT_MAX);
   readonly #judgements = new Semaphore(JUDGED_MAX);
   readonly #underWay = new Set<Promise<void>>();
-  /** Where the next pack goes, if a lease of nodes has told already. */
+  /** The upload of the next pack, if a lease of nodes has given it. */
   #instruction: PackInstruction | undefined;
 
   constructor(options: PackDeliveriesOptions<Node>) {
@@ -180,7 +180,7 @@ export class PackDeliveries<Node extends Passenger> {
     if (left.size > 0) this.#options.onLeft([...left.values()]);
   }
 
-  /** Where the pack of these nodes goes. Those that the server has meanwhile leave `left`. Undefined when there is no Bulk any more. */
+  /** The upload for the pack of these nodes. Those that the server has meanwhile leave `left`. Undefined when there is no Bulk any more. */
   async #findInstruction(left: Map<Hash, Node>): Promise<PackInstruction | undefined> {
     const { bulk, send, signal, leaseDurationMs, onRot } = this.#options;
     const spare = this.#instruction;

@@ -1,7 +1,7 @@
 /**
  * Changes the list of snapshots without a lock. One commit gives a new catalog a balance of 1 and takes the whole balance from the
  * catalogs that it replaces. If two writers replace the same catalog, the server refuses the second: the balance is gone (409), or
- * the node itself is (404). The second then reads everything again, so no change is ever lost. Where no catalog stands nothing is taken,
+ * the node itself is (404). The second then reads everything again, so no change is ever lost. If there is no catalog, nothing is taken,
  * so the first commits exclude each other by their request ids. Two may take the balance of a catalog that another domain holds too:
  * the change reads that back, and the later one is done again.
  */
@@ -232,7 +232,7 @@ async function commitPlan(
 }
 
 /**
- * Where no catalog stands nothing is taken, and only a request id can exclude. All who come first use the same ids in the same order: the
+ * If there is no catalog, nothing is taken, and only a request id can exclude. All who come first use the same ids in the same order: the
  * next one only after the one before was used and still, or again, none stands.
  */
 async function commitFirst(

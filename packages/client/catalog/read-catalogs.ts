@@ -104,7 +104,7 @@ async function readOnce(
   const catalogs: StandingCatalog[] = [];
   const unreadable: UnreadableCatalog[] = [];
   const standing = list.rootRefs.filter(({ refCount }) => refCount > 0);
-  // Where nothing but one catalog stands, which is usual, that is one request.
+  // Usually there is only one catalog: then this is one request.
   const isLikely = standing.length === 1;
   const reads = mapInOrder(standing, NODES_AT_ONCE_MAX, async (item) => ({
     ...item,

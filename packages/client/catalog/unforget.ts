@@ -16,7 +16,7 @@ import {
 import type { JudgedSnapshot } from './retention.ts';
 import type { ChangedSnapshot } from './snapshots.ts';
 
-/** Where to look besides the lists that the standing ones took the place of: none stands once the last snapshot is forgotten. */
+/** More lists to look at, besides those that the current lists replaced: there is no current list once the last snapshot is forgotten. */
 interface UnforgetOptions extends ChangeOptions {
   /** hashes of catalogs */
   readonly former?: readonly Hash[] | undefined;

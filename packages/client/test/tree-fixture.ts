@@ -12,7 +12,7 @@ import {
 import type { NodeSource } from '../tree/read/node-source.ts';
 import { openTree, type TreeReader } from '../tree/read/open-tree.ts';
 
-/** Where built nodes are kept, and read from again. Counts how often each was read. */
+/** Keeps built nodes and gives them back. Counts how often each was read. */
 export class MemoryNodes implements NodeSink, NodeSource {
   readonly nodes = new Map<Hash, NodeParts>();
   /** hashes in the order they were emitted or read */

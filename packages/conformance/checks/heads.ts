@@ -11,7 +11,7 @@ const HEAD = 'Routes and ids: HEAD is allowed wherever GET is';
 /** Sent in another way than what is small, as from a file. */
 const LARGE_BYTES = 512 * 1024;
 
-/** Of the connection, or of this one answer. */
+/** Headers of the connection, or of this one answer. */
 const OWN_TO_EACH: readonly string[] = [
   'connection',
   'content-length',

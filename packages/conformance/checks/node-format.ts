@@ -36,7 +36,7 @@ function readVectors(): { name: string; node: SampleNode; canonicalHex: string |
   });
 }
 
-/** What came back is the node: fields, content, and canonical bytes rebuilt from both. */
+/** The answer is the node: fields, content, and canonical bytes rebuilt from both. */
 async function expectReadBack(client: SpaceClient, node: SampleNode, what: string): Promise<void> {
   const { metadata } = await client.describe(node.hash);
   const expected = {

@@ -1,4 +1,4 @@
-/** What arrives on the wire when no well-behaved client sends it. Needs a socket. */
+/** Bytes on the wire that no well-behaved client sends. Needs a socket. */
 import { expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
 import { makeNode, makeNodeOfCanonicalSize } from '../node-bytes.ts';
 import { openRaw, parseAnswers, type RawAnswer, sendRaw } from '../raw-connection.ts';

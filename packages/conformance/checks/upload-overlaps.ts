@@ -55,7 +55,7 @@ export async function pause(ms: number): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** What a server is asked it takes up in turn: with these answers it has the head of what was sent before. */
+/** A server takes requests in turn: after these answers it has the head of the earlier request. */
 async function arrival(client: SpaceClient): Promise<void> {
   for (let asked = 0; asked < 3; asked += 1) await client.usage();
   await pause(ARRIVAL_MS);

@@ -66,7 +66,7 @@ export function otherStatus(from: number, to: number, only: readonly string[], c
   );
 }
 
-/** What a server would say that does not see the error at all. */
+/** The answer of a server that does not see the error at all. */
 function accepts(
   status: number,
   code: string,

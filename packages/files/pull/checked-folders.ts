@@ -96,7 +96,7 @@ class HeldFolders implements FolderAccess {
   }
 }
 
-/** Where descriptors have no paths. A link that is put in place between the look and the use is not noticed. */
+/** For systems whose descriptors have no paths. A link that is put in place between the look and the use is not noticed. */
 export class CheckedFolders implements FolderAccess {
   readonly #base: string;
 

@@ -16,7 +16,7 @@ import type { SeenEntries } from './seen-entries.ts';
 import type { SourceFolder } from './source-tree.ts';
 import { isSameFingerprint, type SeenEntry } from './stat-pages.ts';
 
-/** Where an entry is read. */
+/** The place at which an entry is read. */
 export interface SourceEntry {
   readonly folder: SourceFolder;
   readonly name: ByteString;

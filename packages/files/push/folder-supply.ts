@@ -20,7 +20,7 @@ import type { ScannedRoot } from './scan-tree.ts';
 import type { SourceFolder, SourceTree } from './source-tree.ts';
 import { TreeStateLostError } from './state-failure.ts';
 
-/** Where a node of the tree comes from. Paths are relative to the root; '' is the root itself. */
+/** The source of a node of the tree. Paths are relative to the root; '' is the root itself. */
 type Place =
   /** a directory, or a page or index of it */
   | { readonly kind: 'directory'; readonly directory: number; readonly path: ByteString }

@@ -98,9 +98,7 @@ describe('what cannot be read', () => {
       if (step === 'openFile' && path.endsWith('.holdfastignore')) fail('EACCES');
     };
     const scanned = await scan({ tree: new HookedTree(hook) });
-    expect(said(scanned)).toEqual([
-      'b: its .holdfastignore, which says what is not to be stored, cannot be read (permission denied)',
-    ]);
+    expect(said(scanned)).toEqual(['b: its ignore file .holdfastignore cannot be read (permission denied)']);
     expect(scanned.entryCount).toBe(2);
     write('.holdfastignore');
     await expect(scan({ tree: new HookedTree(hook) })).rejects.toThrow('.holdfastignore (permission denied)');

@@ -99,7 +99,7 @@ export function forget({
     if (!(error instanceof TreeStateLostError)) throw error;
     state.discard();
     progress.warn(
-      `what was remembered of this path is gone, because it could not be written: ${error.message}`,
+      `the state remembered of this path is gone, because it could not be written: ${error.message}`,
     );
   }
 }

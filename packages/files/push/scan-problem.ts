@@ -34,7 +34,7 @@ export class PatternFileError extends ScanError {
   /** Why the folder is left out. */
   get why(): string {
     const [{ path, reason } = { path: '', reason: '' }] = this.problems;
-    return `its ${path}, which says what is not to be stored, cannot be read (${reason})`;
+    return `its ignore file ${path} cannot be read (${reason})`;
   }
 }
 

@@ -163,7 +163,7 @@ class HeldFolder implements SourceFolder {
   }
 }
 
-/** Where descriptors have no paths. A link that is put in place between the look and the use is not noticed. */
+/** For systems whose descriptors have no paths. A link that is put in place between the look and the use is not noticed. */
 class CheckedFolder implements SourceFolder {
   readonly #base: ByteString;
   readonly #path: ByteString;

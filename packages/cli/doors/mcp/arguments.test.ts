@@ -1,4 +1,4 @@
-/** Whatever an agent sends is taken or refused by a sentence. */
+/** Any input of an agent is taken, or refused by a sentence. */
 import { expect, test } from 'bun:test';
 import { CatalogError, EditError } from '@holdfast/client/internal';
 import fc from 'fast-check';

@@ -22,7 +22,7 @@ import {
 import { EMPTY_FOLDER, KnownNames, NAMES_UNREADABLE } from '../known-names.ts';
 import { ToolError } from './arguments.ts';
 
-/** Where something is: `NAME` or `NAME/a/b`. */
+/** A place: `NAME` or `NAME/a/b`. */
 export interface Place {
   readonly text: string;
   readonly name: string;
@@ -133,10 +133,12 @@ export class McpNames {
   /** Throws ToolError. */
   async findFile(place: Place, version: string | undefined): Promise<TreeItem> {
     const item = await this.find(place, version);
-    if (item.kind === 'directory') throw new ToolError(`${place.text} is a folder; list shows what is in it`);
+    if (item.kind === 'directory') throw new ToolError(`${place.text} is a folder; list shows its entries`);
     if (item.kind === 'symlink') {
       const target = findText(await this.tree.readSymlink(item));
-      throw new ToolError(`${place.text} is a link to ${JSON.stringify(target ?? 'what is no UTF-8')}`);
+      throw new ToolError(
+        `${place.text} is a link to ${JSON.stringify(target ?? 'a path that is not UTF-8')}`,
+      );
     }
     return item;
   }
@@ -188,7 +190,7 @@ export class McpNames {
     throw new CatalogError('NOT_FOUND', `${name} is none of the names that this door was started with`);
   }
 
-  /** Where snapshots come from, as lists show it. */
+  /** The origin of snapshots, as lists show it. */
   origin(): { readonly host: string; readonly path: string } {
     return { host: hostname().toWellFormed(), path: 'mcp' };
   }

@@ -35,7 +35,7 @@ const SOCK_STREAM = 1;
 const SOCK_CLOEXEC = 0o2000000;
 const MSG_CMSG_CLOEXEC = 0x40000000;
 const CONTROL_BYTES = 64;
-/** Where the descriptor lies, behind the length and the two words of a control message. */
+/** The offset of the descriptor, behind the length and the two words of a control message. */
 const CONTROL_HEADER_BYTES = 16;
 const EPERM = 1;
 const POLLIN = 1;

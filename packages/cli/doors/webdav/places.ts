@@ -1,4 +1,4 @@
-/** Where an address of WebDAV leads: the list of names, a name, what is below it, or an old snapshot. */
+/** The target of a WebDAV address: the list of names, a name, a path below it, or an old snapshot. */
 import { isSnapshotName, parseEditPath } from '@holdfast/client/internal';
 import { decodePart, requireShort } from '../address-part.ts';
 import { DoorError } from '../door.ts';

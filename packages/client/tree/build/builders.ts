@@ -25,7 +25,7 @@ import {
 import { encodeChunk, encodeFile, encodeFileIndex, encodeSymlink } from '../format/tree-node.ts';
 import { LevelStack } from './level-stack.ts';
 
-/** Where built nodes go. */
+/** Takes the built nodes. */
 export interface NodeSink {
   /** WebCrypto, or the built-in SHA-256, when left out. */
   readonly digest?: NodeDigest | undefined;

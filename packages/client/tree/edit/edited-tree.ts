@@ -9,7 +9,7 @@ import type { StoredDirectory } from './paged-directory.ts';
 import type { RememberedParts } from './remembered-parts.ts';
 import { type EditPath, parseEditPath, type StoredItem, type TreeEdit } from './tree-edit.ts';
 
-/** Where an edit takes place. */
+/** The place of an edit. */
 interface Place {
   readonly folder: EditedFolder;
   readonly name: Uint8Array;

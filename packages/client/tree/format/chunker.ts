@@ -26,7 +26,7 @@ function getGearTable(): Int32Array {
 }
 
 /**
- * Where the chunk that begins at `start` of `bytes` ends. `isLast`: the data ends with `bytes`. Undefined when more bytes
+ * The end of the chunk that begins at `start` of `bytes`. `isLast`: the data ends with `bytes`. Undefined when more bytes
  * are needed to tell, never so when there are CHUNK_BYTES_MAX from `start` on. A later call with more bytes may pass in
  * `scannedEnd` the length that `bytes` had, so that nothing is looked at twice.
  */

@@ -51,7 +51,7 @@ export interface PullResult {
 }
 
 const MEMORY_BYTES_MAX_DEFAULT = 8 * 1024 * 1024;
-/** Where many files come with one request. */
+/** The limit if many files come with one request. */
 const MEMORY_BYTES_MAX_IN_BATCHES = 24 * 1024 * 1024;
 /** Files at work; how many requests they send is the source's matter. */
 const FILES_MAX = 48;

@@ -1,4 +1,4 @@
-/** Where a pull writes: what a folder of a disk, or of a browser, must be able to do. Nothing here ever follows a link. */
+/** The target of a pull: the abilities of a folder on a disk or in a browser. Nothing here ever follows a link. */
 import type { Hash } from '@holdfast/protocol';
 import type { UnprovenRecord } from '../read/node-source.ts';
 import type { TreePath } from '../walk/tree-path.ts';

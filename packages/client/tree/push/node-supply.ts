@@ -1,4 +1,4 @@
-/** Where a push takes its nodes from: files on disk, or a tree in memory. The push asks only for nodes that it sends. */
+/** The nodes of a push: from files on disk, or a tree in memory. The push asks only for nodes that it sends. */
 import type { Hash } from '@holdfast/protocol';
 
 /** One node of the tree that is pushed, and what stands below it. */

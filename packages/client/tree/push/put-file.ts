@@ -81,7 +81,7 @@ export async function putFile(
   return { hash: root, bytes: supply.root.bytes, leaseExpiresAt, uploadedNodes, uploadedBytes };
 }
 
-/** Where the bytes of a node are in the file. */
+/** The range of the file that a node holds. */
 interface Place {
   readonly contentType: string;
   readonly start: number;

@@ -1,11 +1,11 @@
-/** Where the nodes of a tree come from, and reading one of them. */
+/** The source of the nodes of a tree, and reading one of them. */
 import type { Hash, PackRecord } from '@holdfast/protocol';
 import { checkHash } from '../../arguments.ts';
 import type { CallOptions } from '../../operations.ts';
 import { type NodeParts, TreeFormatError, type TreeTotals } from '../format/tree-format.ts';
 import { type ParsedNode, parseTreeNode } from '../format/tree-node.ts';
 
-/** Where nodes come from: a Space, a bundle, a folder of them. */
+/** A source of nodes: a Space, a bundle, a folder of them. */
 export interface NodeSource {
   /** How many nodes to ask for at once where that makes few requests of many; undefined when each is a request of its own. */
   readonly nodesAtOnce?: number | undefined;

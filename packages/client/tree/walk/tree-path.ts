@@ -1,4 +1,4 @@
-/** Where an entry is in a tree: a chain of raw names, as long as the tree is deep. */
+/** The place of an entry in a tree: a chain of raw names, as long as the tree is deep. */
 import { concatBytes, spellUnsafe } from '@holdfast/protocol';
 
 const SLASH = Uint8Array.of(0x2f);

@@ -139,7 +139,7 @@ class Verification {
   #mayReadOn(): boolean {
     // The source decides how many requests that makes.
     const { nodesAtOnce = 16 } = this.#source;
-    // Where many nodes come with one request, bytes of them are what counts.
+    // If many nodes come with one request, their bytes are counted.
     return this.#reading.size < nodesAtOnce && this.#readingBytes < 24 * 1024 * 1024;
   }
 

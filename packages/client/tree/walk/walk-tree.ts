@@ -28,7 +28,7 @@ export interface LeftDirectory {
 export interface WalkOptions extends CallOptions {
   /** Whether to go into a directory; asked a little ahead. Always when left out. */
   readonly enter?: EnterDirectory | undefined;
-  /** Where the root stands; its entries then have longer paths. */
+  /** The path of the root; its entries then have longer paths. */
   readonly rootPath?: TreePath | undefined;
 }
 

@@ -23,7 +23,7 @@ export function HealthView() {
                 <p>
                   {status === 200
                     ? 'Ready: this process takes requests.'
-                    : 'Not ready: this process should get no requests. What failed is below.'}
+                    : 'Not ready: this process should get no requests. The failures are below.'}
                 </p>
               </Notice>
               {checks.length === 0 ? (

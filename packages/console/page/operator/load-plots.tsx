@@ -74,7 +74,7 @@ function Remembered({ resolution }: { readonly resolution: 'minute' | 'hour' }) 
       {rates.length < POINTS_MIN ? (
         <Collecting
           since={points[0]?.at ?? openedAt}
-          next={`There is a point a ${resolution}, and two make a line. What happens now is under “Now”.`}
+          next={`There is a point a ${resolution}, and two make a line. The current load is under “Now”.`}
         />
       ) : (
         <Plots rates={rates} />

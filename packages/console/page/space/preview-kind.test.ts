@@ -1,4 +1,4 @@
-/** What is shown as what. */
+/** The kind of preview for each type of file. */
 import { describe, expect, test } from 'bun:test';
 import { findPreviewKind, formatHex } from './preview-kind.ts';
 

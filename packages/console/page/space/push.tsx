@@ -140,7 +140,7 @@ function Prepared({ space, folder }: { readonly space: Connection; readonly fold
             type="button"
             onClick={() =>
               ending.current?.abort(
-                new Error('The push was stopped. What was sent stays; push again to go on.'),
+                new Error('The push was stopped. Uploaded files stay; push again to go on.'),
               )
             }
           >

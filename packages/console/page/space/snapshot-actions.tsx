@@ -71,7 +71,7 @@ function ForgetDialog({ space, snapshot: { id, name, time }, onDone, onClose }: 
       }}
     >
       <p>
-        The list no longer names it. What no other snapshot holds is deleted by the next collection. Until
+        The list no longer names it. The next collection deletes the nodes that no other snapshot holds. Until
         then the command line brings it back:
       </p>
       <p>
