@@ -142,7 +142,7 @@ describe('a copy', () => {
     ],
     ['a missing upload', 'DELETE FROM uploads', /uploads: 0 rows arrived of 3/],
     ['a revision', 'UPDATE domains SET revision = revision + 1', /domains .* are not the same/],
-    ['a floor', 'UPDATE domains SET history_floor = 1', /domains .* are not the same/],
+    ['a floor', 'UPDATE domains SET history_floor = history_floor + 1', /domains .* are not the same/],
     ['a balance', 'UPDATE balances SET balance = balance * 2', /balances of the domain .* are not the same/],
     ['a missing balance', 'DELETE FROM balances', /balances: 0 rows arrived of \d/],
     [

@@ -3,6 +3,7 @@ import type { Hash } from '@holdfast/protocol';
 import { runGc } from '../../packages/server/core/collect/run-gc.ts';
 import { sweep } from '../../packages/server/core/collect/sweep.ts';
 import type { Space } from '../../packages/server/core/model.ts';
+import { listRootRefs } from '../../packages/server/core/refs/list-root-refs.ts';
 import { updateRootRefs } from '../../packages/server/core/refs/update-root-refs.ts';
 import { type CanonicalNode, makeNode } from '../../test/support/canonical-node.ts';
 import {
@@ -126,6 +127,8 @@ async function commitAll(world: World, nodes: Nodes): Promise<KnownCommit[]> {
     [middle, 1],
     [rooted, 3],
   ]);
+  // Of a walk that has begun, so that the next commit keeps history.
+  await listRootRefs(world.core, SPACE, 'main', { limit: 1 });
   await commit('main', [
     [packedParent, 1],
     [rootedObject, 2],

@@ -9,7 +9,7 @@ import { judge } from './judge.ts';
 import { openFolder } from './world.ts';
 
 const UNSUMMED_SCHEMA = { version: 9, minCompatible: 6 };
-const COLUMNS_SINCE = /^(row_sum|name_sum|request_key|balance_count)$/;
+const COLUMNS_SINCE = /^(row_sum|name_sum|request_key|balance_count|walked_from|walked_until)$/;
 const INLINE = 'generation IN (SELECT generation FROM contents WHERE inline_bytes IS NOT NULL)';
 const FIRST_INLINE = `hash = (SELECT min(hash) FROM nodes WHERE ${INLINE} AND length(refs) > 0)`;
 const TEST_MS_MAX = 600_000;

@@ -76,10 +76,17 @@ export interface MetadataStore extends SpaceListing, SpaceInspection, StrayPort,
     space: Space,
     domain: string,
     page: { readonly revision: number | 'current'; readonly after: Hash | undefined; readonly limit: number },
-  ): Awaitable<{ readonly revision: number; readonly items: readonly RootRefBalance[] } | undefined>;
+  ): Awaitable<BalancesAt | undefined>;
   /** Much was written, and no more is on its way: where a log takes room, this is the time to empty it. Nobody waits for that. */
   rest?(): void;
   close(): Promise<void>;
+}
+
+export interface BalancesAt {
+  readonly revision: number;
+  readonly items: readonly RootRefBalance[];
+  /** of core/root-ref-walks.ts, in the transaction that read the revision */
+  readonly walkedUntil: number;
 }
 
 export type TransactionBody<T, I> = (tx: SpaceTransaction, input: I) => Awaitable<T>;
@@ -160,7 +167,9 @@ export interface SpaceTransaction {
   findRevision(domain: string): Awaitable<number>;
   /** Aligned with `hashes`; 0 when absent. */
   findBalances(domain: string, hashes: readonly Hash[]): Awaitable<readonly number[]>;
-  /** Records the commit and makes its revision the latest; writes the new balances, keeping the old as history. */
+  /** Commits keep history from now on for a while (core/root-ref-walks.ts). */
+  noteWalk(domain: string): Awaitable<void>;
+  /** Records the commit and makes its revision the latest; writes the new balances, and the old as history if a walk may need them. */
   insertRootRefCommit(
     domain: string,
     commit: RootRefCommit,

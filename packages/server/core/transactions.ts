@@ -32,6 +32,7 @@ import {
 } from './packs/pack-decision.ts';
 import { moveSmall } from './packs/pack-small-nodes.ts';
 import type { SpaceTransaction } from './ports.ts';
+import { noteWalk } from './refs/list-root-refs.ts';
 import { commitRootRefs } from './refs/update-root-refs.ts';
 
 export const TRANSACTIONS = {
@@ -59,6 +60,7 @@ export const TRANSACTIONS = {
   moveLive,
   moveSmall,
   noteSeen,
+  noteWalk,
   openPack,
   planPass,
   publishGroup,

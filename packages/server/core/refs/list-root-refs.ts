@@ -2,6 +2,9 @@
 import { ApiError, type RootRefPage } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
 import type { Space } from '../model.ts';
+import type { SpaceTransaction } from '../ports.ts';
+import { isWalkNoted } from '../root-ref-walks.ts';
+import { StoreUnavailable } from '../store-failure.ts';
 import { formatRootRefCursor, parseRootRefCursor } from './root-ref-cursor.ts';
 
 export interface RootRefsQuery {
@@ -20,11 +23,17 @@ export async function listRootRefs(
   const position =
     cursor === undefined ? undefined : parseRootRefCursor(core.signer, space, refDomain, cursor);
   // One balance more than the page holds tells whether another page follows.
-  const found = await core.metadata.findBalancesAt(space, refDomain, {
-    revision: position?.revision ?? 'current',
-    after: position?.after,
+  const page = {
+    ...{ revision: position?.revision ?? ('current' as const), after: position?.after },
     limit: limit + 1,
-  });
+  };
+  let found = await core.metadata.findBalancesAt(space, refDomain, page);
+  const walkedUntil = position === undefined && (found?.items.length ?? 0) > limit && found?.walkedUntil;
+  if (typeof walkedUntil === 'number' && !isWalkNoted(walkedUntil, await core.metadata.readClock())) {
+    // A commit between the note and the page does no harm, one between the page and the note would.
+    if (await tryNote(core, space, refDomain))
+      found = await core.metadata.findBalancesAt(space, refDomain, page);
+  }
   if (found === undefined) {
     throw new ApiError(
       'CONFLICT',
@@ -39,4 +48,19 @@ export async function listRootRefs(
     ? formatRootRefCursor(core.signer, space, refDomain, { revision, after: last.hash })
     : null;
   return { refDomain, revision, items, nextCursor };
+}
+
+/** On a full disk, which takes no commits either, a cursor without a note is as good. */
+async function tryNote(core: Core, space: Space, domain: string): Promise<boolean> {
+  try {
+    await core.metadata.transact(space, noteWalk, domain);
+    return true;
+  } catch (error) {
+    if (error instanceof StoreUnavailable && core.freeSpace?.isLowFor(0)) return false;
+    throw error;
+  }
+}
+
+export async function noteWalk(tx: SpaceTransaction, domain: string): Promise<void> {
+  await tx.noteWalk(domain);
 }

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../../test/support/canonical-node.ts';
 import { runGc } from '../collect/run-gc.ts';
+import { StoreUnavailable } from '../store-failure.ts';
 import {
   CoreWorld,
   DAY_MS,
@@ -272,6 +273,48 @@ test('a cursor is good in its own domain for 24 h of later commits, then 409', a
   const otherSpace = { ...SPACE, spaceId: 'Space' };
   const foreign = listRootRefs(world.core, otherSpace, 'domain', { limit: 2, cursor: nextCursor! });
   expect(await failureOf(foreign)).toMatchObject({ code: 'INVALID_REQUEST' });
+});
+
+test('every walk has its 24 h, also one that begins when the note of another has nearly ended', async () => {
+  const [a, b, c] = threeNodes();
+  await world.publish(a, b, c);
+  for (const node of [a, b, c]) await world.lease(node, 7 * DAY_MS);
+  await commit('one', [
+    [a, 1],
+    [b, 1],
+    [c, 1],
+  ]);
+  for (let walk = 1; walk <= 4; walk += 1) {
+    const { nextCursor } = await page();
+    world.now += DAY_MS - 1;
+    await commit(`walk ${walk}`, [[c, 1]]);
+    await world.sweepAll();
+    expect((await page(nextCursor!)).items).toEqual([{ hash: c.hash, refCount: walk }]);
+  }
+  const { nextCursor } = await page();
+  world.now += 2 * DAY_MS;
+  await commit('later', [[c, 1]]);
+  expect(await failureOf(page(nextCursor!))).toMatchObject({ code: 'CONFLICT', status: 409 });
+});
+
+test('a list is answered on a full disk, which takes no note of its walk', async () => {
+  const [a, b, c] = threeNodes();
+  await world.publish(a, b, c);
+  await commit('one', [
+    [a, 1],
+    [b, 1],
+    [c, 1],
+  ]);
+  const transact = () => Promise.reject(new StoreUnavailable('the disk is full'));
+  const metadata = new Proxy(world.core.metadata, {
+    get: (target, name) => (name === 'transact' ? transact : Reflect.get(target, name).bind(target)),
+  });
+  const list = (isLow: boolean) =>
+    listRootRefs({ ...world.core, metadata, freeSpace: { isLowFor: () => isLow } }, SPACE, 'domain', {
+      limit: 2,
+    });
+  expect((await list(true)).items).toHaveLength(2);
+  await expect(list(false)).rejects.toThrow('the disk is full');
 });
 
 test('a commit that protects and a collection that takes cannot both have their way', async () => {

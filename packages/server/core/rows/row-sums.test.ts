@@ -46,11 +46,24 @@ test('each value of each kind of row is in its sum', () => {
   expectDistinct(
     [{}, { requestId: 's' }, { revision: 2 }].map((change) => commitSum(1, { ...commit, ...change })),
   );
-  const domain = { revision: 5, historyFloor: 1, commitCount: 2, balanceCount: 3 };
+  const domain = {
+    revision: 5,
+    historyFloor: 1,
+    commitCount: 2,
+    balanceCount: 3,
+    walkedFrom: 0,
+    walkedUntil: 0,
+  };
   expectDistinct(
-    [{}, { revision: 4 }, { historyFloor: 2 }, { commitCount: 3 }, { balanceCount: 4 }].map((change) =>
-      domainSum(['d'], { ...domain, ...change }),
-    ),
+    [
+      {},
+      { revision: 4 },
+      { historyFloor: 2 },
+      { commitCount: 3 },
+      { balanceCount: 4 },
+      { walkedFrom: 1 },
+      { walkedUntil: 1 },
+    ].map((change) => domainSum(['d'], { ...domain, ...change })),
   );
   const before = domainSum(['d'], { ...domain, revision: 4 });
   expect(domainSum(['d'], domain)).toBe(before + DOMAIN_WEIGHTS.revision);

@@ -2,6 +2,7 @@
 import type { KeptCounters } from '../inspection-ports.ts';
 import type { DiscardRow, RootRefCommit, UploadRow } from '../model.ts';
 import type { PackRow, PackUse, PackVerdicts } from '../pack-model.ts';
+import { WALK_UNKNOWN, type WalkState } from '../root-ref-walks.ts';
 import { mixStart, mixValues, type SumValue } from './row-sum.ts';
 
 /** Of values that change: odd and distinct. */
@@ -43,12 +44,16 @@ export function commitSum(domain: SumValue, { requestId, payloadDigest, revision
 }
 
 /** Added to the sum of a domain for each 1 that these rise by. */
-export const DOMAIN_WEIGHTS = { revision: W1, historyFloor: W2, commitCount: W3, balanceCount: W4 } as const;
+export const DOMAIN_WEIGHTS = {
+  ...{ revision: W1, historyFloor: W2, commitCount: W3, balanceCount: W4 },
+  ...{ walkedFrom: W5, walkedUntil: W6 },
+} as const;
 
 /** Of more balances than this, the end of a list takes no count: it would hold up the list. A check does. */
 export const BALANCES_COUNTED_MAX = 1_000_000;
 
-export interface DomainNumbers {
+/** Walks of rows that are older than the rule of core/root-ref-walks.ts add nothing. */
+export interface DomainNumbers extends WalkState {
   readonly revision: number;
   readonly historyFloor: number;
   /** commits that are kept */
@@ -64,7 +69,9 @@ export function domainSum(names: readonly SumValue[], row: DomainNumbers): numbe
     DOMAIN_WEIGHTS.revision * row.revision +
     DOMAIN_WEIGHTS.historyFloor * row.historyFloor +
     DOMAIN_WEIGHTS.commitCount * row.commitCount +
-    DOMAIN_WEIGHTS.balanceCount * row.balanceCount
+    DOMAIN_WEIGHTS.balanceCount * row.balanceCount +
+    DOMAIN_WEIGHTS.walkedFrom * row.walkedFrom +
+    DOMAIN_WEIGHTS.walkedUntil * (row.walkedUntil - WALK_UNKNOWN)
   );
 }
 

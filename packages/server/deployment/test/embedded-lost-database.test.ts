@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { NEVER_WALKED } from '../../core/root-ref-walks.ts';
 import { orIfDamaged } from '../../core/store-failure.ts';
 import { EngineRefused } from '../../engine/refused.ts';
 import { DatabaseDamaged } from '../../engine/sqlite/database.ts';
@@ -107,7 +108,7 @@ test('one wrong bit in the name of a Space or domain, or in an index of them, ma
   const name = 'of a Space and of a domain';
   const space = { appId: 'app', spaceId: name };
   const page = { revision: 'current', after: undefined, limit: 10 } as const;
-  const items = [{ hash: hashAt(1), balance: 2 }];
+  const expected = { revision: 1, walkedUntil: NEVER_WALKED, items: [{ hash: hashAt(1), balance: 2 }] };
   const first = await open();
   const commit = { requestId: 'one', payloadDigest: new Uint8Array(32), revision: 1 };
   const changes = [{ hash: hashAt(1), before: 0, after: 2 }];
@@ -124,10 +125,7 @@ test('one wrong bit in the name of a Space or domain, or in an index of them, ma
       async () => engine.metadata.findBalancesAt(space, name, page),
       () => 'damaged',
     );
-    expect([places, found === 'damaged' ? { revision: 1, items } : found]).toEqual([
-      places,
-      { revision: 1, items },
-    ]);
+    expect([places, found === 'damaged' ? expected : found]).toEqual([places, expected]);
     await engine.close();
   }
   expect(places).toBe(4);

@@ -1,10 +1,19 @@
 /** engine/rows/balance-page.ts on PostgreSQL. */
 import type { Hash } from '@holdfast/protocol';
 import type { Space, SpaceKey } from '../../core/model.ts';
+import { WALK_UNKNOWN } from '../../core/root-ref-walks.ts';
 import { BALANCES_COUNTED_MAX } from '../../core/rows/row-sums.ts';
 import type { BalanceReads, BalanceStep, Passed } from '../rows/balance-page.ts';
 import { damagedDomain, RowDamaged } from './row-damage.ts';
-import { balanceSum, domainCountSum, domainSum, historySum, withSuperseded } from './row-sums.ts';
+import {
+  balanceSum,
+  type DomainState,
+  domainCountSum,
+  domainStateFromSql,
+  domainSum,
+  historySum,
+  withSuperseded,
+} from './row-sums.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
@@ -28,7 +37,10 @@ export function balanceReads(
       const known = rows.find(({ kind }) => kind === -1);
       const at = { space, domain, revision, firstRevision };
       if (isCovered(at, known))
-        return { revision, current: passedNow(at, rows), history: passedThen(at, rows), isKnown: true };
+        return {
+          ...{ revision, walkedUntil: WALK_UNKNOWN, isKnown: true },
+          ...{ current: passedNow(at, rows), history: passedThen(at, rows) },
+        };
       if (known === undefined) await assertNoRests(pool, space, domain, share);
       return undefined;
     },
@@ -48,9 +60,13 @@ async function findLatest(
   const [first] = rows;
   if (first?.has_rests === true) throw damagedDomain(domain);
   if (first === undefined || first.revision === null)
-    return { revision: firstRevision, current: [], history: [], isKnown: false };
+    return {
+      ...{ revision: firstRevision, walkedUntil: WALK_UNKNOWN },
+      ...{ current: [], history: [], isKnown: false },
+    };
   const revision = first.revision as number;
-  assertDomain(space, domain, [revision, first.history_floor as number], first.domain_sum);
+  const state = domainStateFromSql(first);
+  assertDomain(space, domain, [revision, state], first.domain_sum);
   const current = rows
     .filter(({ hash }) => hash !== null)
     .map((row) => {
@@ -59,7 +75,7 @@ async function findLatest(
       assertBalance(hash, domain, row.row_sum, sum);
       return { hash, balance };
     });
-  return { revision, current, history: [], isKnown: true };
+  return { revision, walkedUntil: state.walkedUntil, current, history: [], isKnown: true };
 }
 
 /** At the end of a walk: a balance whose row says another domain or Space is met by none of its pages. */
@@ -93,10 +109,10 @@ async function assertNoRests(
 function assertDomain(
   space: SpaceKey,
   domain: string,
-  [revision, floor]: readonly [number, number],
+  [revision, state]: readonly [number, DomainState],
   sum: unknown,
 ): void {
-  if (sum !== null && sum !== domainSum(space, domain, revision, floor)) throw damagedDomain(domain);
+  if (sum !== null && sum !== domainSum(space, domain, revision, state)) throw damagedDomain(domain);
 }
 
 function assertBalance(hash: Hash, domain: string, kept: unknown, sum: number): void {
@@ -115,9 +131,10 @@ interface At {
 /** A domain without a row is at its first revision. */
 function isCovered({ space, domain, revision, firstRevision }: At, known: SqlRow | undefined): boolean {
   if (known === undefined) return revision === firstRevision;
-  const [latest, floor] = [known.balance as number, known.since as number];
-  assertDomain(space, domain, [latest, floor], known.row_sum);
-  return revision <= latest && revision >= floor;
+  const [latest, floor, walkedFrom] = [known.balance, known.since, known.until] as number[];
+  const state = { floor, walkedFrom, walkedUntil: known.superseded_at } as DomainState;
+  assertDomain(space, domain, [latest as number, state], known.row_sum);
+  return revision <= (latest as number) && revision >= Math.max(state.floor, state.walkedFrom);
 }
 
 function passedNow({ space, domain, revision }: At, rows: readonly SqlRow[]): Passed[] {

@@ -1,6 +1,7 @@
 /** engine/transfer-ports.ts on PostgreSQL. A copy holds a lock of its own, and refuses to begin beside servers. */
 import type { Space, SpaceCounters, SpaceKey } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';
+import { WALK_UNKNOWN } from '../../core/root-ref-walks.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
@@ -26,6 +27,7 @@ import {
   commitSum,
   countersSum,
   domainCountSum,
+  domainStateFromSql,
   domainSum,
   historySum,
   requestSum,
@@ -199,9 +201,9 @@ const ENTRIES_FROM_SQL: { readonly [K in EntryKind]: (row: SqlRow, at: At) => En
   uploads: (row, { space }): UploadEntry => ({ row: uploadFromSql(space, row), content: undefined }),
   domains: (row, { space }) => {
     const [domain, revision] = [row.domain as string, row.revision as number];
-    const historyFloor = row.history_floor as number;
-    if (isOther(row, domainSum(space, domain, revision, historyFloor))) throw damagedDomain(domain);
-    return { domain, revision, historyFloor };
+    const state = domainStateFromSql(row);
+    if (isOther(row, domainSum(space, domain, revision, state))) throw damagedDomain(domain);
+    return { domain, revision, historyFloor: Math.max(state.floor, state.walkedFrom) };
   },
   balances: (row, { space, domain }) => {
     const [hash, balance, fromRevision] = balanceOf(row);
@@ -263,7 +265,9 @@ function writesOf(space: SpaceKey, part: BatchPart): Write[] {
       const { entries } = part;
       const columns = [entries.map((each) => each.domain), entries.map(({ revision }) => revision)];
       const floors = entries.map(({ historyFloor }) => historyFloor);
-      const sums = entries.map((each) => domainSum(space, each.domain, each.revision, each.historyFloor));
+      const sums = entries.map(({ domain, revision, historyFloor: floor }) =>
+        domainSum(space, domain, revision, { floor, walkedFrom: 0, walkedUntil: WALK_UNKNOWN }),
+      );
       const countSums = entries.map((each) => domainCountSum(space, each.domain, 0, null));
       return [['insertDomains', [space, ...columns, floors, sums, countSums]]];
     }

@@ -63,7 +63,7 @@ export const DEPLOYMENT_SQL = {
   looseEdges:
     'SELECT hash, count, row_sum FROM loose_edges WHERE space = $1 AND hash > $2 ORDER BY hash LIMIT $3::bigint',
   uploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash > $2 ORDER BY hash LIMIT $3::bigint`,
-  domains: `SELECT domain, revision, history_floor, row_sum FROM domains WHERE space = $1 AND domain > $2
+  domains: `SELECT domain, revision, history_floor, walked_from, walked_until, row_sum FROM domains WHERE space = $1 AND domain > $2
     ORDER BY domain LIMIT $3::bigint`,
   /** $2 domain in all below */
   balances: `SELECT hash, balance, from_revision, row_sum FROM balances WHERE space = $1 AND domain = $2 AND hash > $3

@@ -26,6 +26,7 @@ import plans from './migrations/0014-plans.sql' with { type: 'text' };
 import moreSums from './migrations/0015-more-sums.sql' with { type: 'text' };
 import appTotals from './migrations/0016-app-totals.sql' with { type: 'text' };
 import appSums from './migrations/0017-app-sums.sql' with { type: 'text' };
+import walks from './migrations/0018-walks.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -55,6 +56,8 @@ export const MIGRATIONS: readonly Migration[] = [
   { sql: moreSums, minCompatible: 15 },
   { sql: appTotals, minCompatible: 15 },
   { sql: appSums, minCompatible: 17 },
+  // An older build would not note its walks, and compare other sums.
+  { sql: walks, minCompatible: 18 },
 ];
 
 /** ms that making a new schema may take, and the wait for another process that makes it */

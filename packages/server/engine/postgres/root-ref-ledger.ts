@@ -6,11 +6,13 @@ import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { RootRefCommit, SpaceKey } from '../../core/model.ts';
 import type { RootRefReads } from '../../core/ports.ts';
+import { afterCommit, afterNote, NEVER_WALKED } from '../../core/root-ref-walks.ts';
 import { damagedDomain, RowDamaged } from './row-damage.ts';
 import {
   balanceSum,
   commitSum,
   domainCountSum,
+  domainStateFromSql,
   domainSum,
   historySum,
   requestSum,
@@ -44,6 +46,9 @@ interface Domain {
   /** the latest revision in the database; undefined: no commit yet, so no row */
   stored: number | undefined;
   revision: number;
+  floor: number;
+  walkedFrom: number;
+  walkedUntil: number;
   /** why its row is not believed */
   damage: RowDamaged | undefined;
   /** its commits and balances that are not believed, by request id or hash */
@@ -83,6 +88,9 @@ export class RootRefLedger {
           locked: Promise.resolve(),
           stored: undefined,
           revision: this.#firstRevision,
+          floor: this.#firstRevision,
+          walkedFrom: this.#firstRevision,
+          walkedUntil: NEVER_WALKED,
           damage: undefined,
           damaged: new Set(),
           commits: new Map(),
@@ -92,8 +100,9 @@ export class RootRefLedger {
       const locked = this.#wire.send('lockDomains', [this.#space, unknown]).then(({ rows }) => {
         for (const row of rows) {
           const state = this.#domain(row.domain as string);
-          const { domain, revision, history_floor: floor, row_sum: sum } = row;
-          const found = domainSum(this.#space, domain as string, revision as number, floor as number);
+          const { domain, revision, row_sum: sum } = row;
+          Object.assign(state, domainStateFromSql(row));
+          const found = domainSum(this.#space, domain as string, revision as number, state);
           if (sum !== null && sum !== found) state.damage = damagedDomain(domain as string);
           state.stored = revision as number;
           state.revision = state.stored;
@@ -219,11 +228,13 @@ export class RootRefLedger {
     );
     const { revision } = commit;
     assertInvariant(revision === state.revision + 1, 'revisions grow by 1');
+    const { keepsHistory, ...walk } = afterCommit(state, revision, this.#now);
+    Object.assign(state, walk);
     for (const { hash, before, after } of changes) {
       const known = state.balances.get(hash);
       assertInvariant((known?.current?.balance ?? 0) === before, 'a balance is as it was read');
       if (known === undefined) continue;
-      if (known.current !== undefined)
+      if (keepsHistory && known.current !== undefined)
         this.#history.push({ domain, hash, ...known.current, until: revision });
       known.current = after === 0 ? undefined : { balance: after, since: revision };
     }
@@ -231,6 +242,21 @@ export class RootRefLedger {
     state.revision = revision;
     state.commits.set(commit.requestId, commit);
     this.#commits.push({ domain, commit });
+  }
+
+  async noteWalk(domain: string): Promise<void> {
+    await this.#lock([domain]);
+    const state = this.#sound(domain);
+    if (state.stored === undefined) return;
+    state.walkedUntil = afterNote(state.walkedUntil, this.#now);
+    await this.#wire.send('noteWalk', [this.#space, domain, state.walkedUntil]);
+  }
+
+  /** Known, because a domain was locked before. */
+  get #now(): number {
+    const { now } = this.#wire;
+    assertInvariant(now !== undefined, 'the instant is known once a domain is locked');
+    return now;
   }
 
   takeWrites(): Statement[] {
@@ -275,7 +301,7 @@ export class RootRefLedger {
     const writes: Statement[] = [];
     if (made.length > 0) {
       const first = this.#firstRevision;
-      const sums = made.map(([domain, { revision }]) => domainSum(this.#space, domain, revision, first));
+      const sums = made.map(([domain, state]) => domainSum(this.#space, domain, state.revision, state));
       const counts = made.map(([, state]) => countMore(state));
       const countSums = made.map(([domain, { revision }], index) =>
         domainCountSum(this.#space, domain, revision - first, counts[index] as number),
@@ -287,7 +313,11 @@ export class RootRefLedger {
       const since = advanced.map(([, { stored = 0 }]) => stored);
       const columns = [names(advanced), since, revisions(advanced)];
       const more = advanced.map(([, state]) => countMore(state));
-      writes.push(['advanceRevisions', [this.#space, ...columns, advanced.length, more]]);
+      const walks = [
+        advanced.map(([, { walkedFrom }]) => walkedFrom),
+        advanced.map(([, { walkedUntil }]) => walkedUntil),
+      ];
+      writes.push(['advanceRevisions', [this.#space, ...columns, advanced.length, more, ...walks]]);
     }
     for (const [, state] of [...made, ...advanced]) state.stored = state.revision;
     return writes;

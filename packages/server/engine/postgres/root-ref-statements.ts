@@ -1,4 +1,5 @@
 /** SQL about root refs: domains, commits, balances and their history. `$1` is the Space. */
+import { NEVER_WALKED } from '../../core/root-ref-walks.ts';
 import { sumOfCounts, sumOfDomain, sumWithSuperseded } from './row-sums.ts';
 import { columnsOf, given, guarded, isGiven, nowOr } from './sql-fragments.ts';
 
@@ -22,23 +23,28 @@ const COMMIT_COLUMNS = columnsOf(
 export const ROOT_REF_STATEMENTS = {
   /** Root refs of one transaction, or of several commits that share one: every array has an element per row. */
   lockDomains: `WITH ${given('domain', '$2::text[]')}
-    SELECT domains.domain, revision, history_floor, row_sum FROM given JOIN domains ON ${isGiven('domains', 'domain')}
+    SELECT domains.domain, revision, history_floor, walked_from, walked_until, row_sum FROM given JOIN domains ON ${isGiven('domains', 'domain')}
     ORDER BY domains.domain FOR UPDATE OF domains`,
   /** $4 sums, $5 the revision before their first one, $6 how many balances, $7 sums of the numbers of commits and balances */
-  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, commit_count, row_sum, balance_count, count_sum)
-    SELECT $1::uuid, domain, revision, $5::bigint, revision - $5::bigint, sum + ${MISSED_DOMAIN}, balances, count_sum
+  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, walked_from, walked_until, commit_count, row_sum, balance_count, count_sum)
+    SELECT $1::uuid, domain, revision, $5::bigint, revision, ${NEVER_WALKED}, revision - $5::bigint, sum + ${MISSED_DOMAIN}, balances, count_sum
     FROM unnest($2::text[], $3::bigint[], $4::bigint[], $6::bigint[], $7::bigint[])
       AS given (domain, revision, sum, balances, count_sum)
     ORDER BY domain`,
-  /** $3 from which revision, $4 to which, $5 how many, $6 by how many balances more */
+  /** $3 from which revision, $4 to which, $5 how many, $6 by how many balances more, $7 and $8 walked from where until when */
   advanceRevisions: guarded(
-    `WITH ${given('domain, since, until, more', '$2::text[], $3::bigint[], $4::bigint[], $6::bigint[]')}
+    `WITH ${given('domain, since, until, more, walked_from, walked_until', '$2::text[], $3::bigint[], $4::bigint[], $6::bigint[], $7::bigint[], $8::bigint[]')}
      UPDATE domains SET revision = given.until, commit_count = domains.commit_count + given.until - given.since,
-       balance_count = domains.balance_count + given.more, row_sum = ${sumOfDomain('given.until')},
+       balance_count = domains.balance_count + given.more, walked_from = given.walked_from,
+       walked_until = given.walked_until,
+       row_sum = ${sumOfDomain('given.until', undefined, ['given.walked_from', 'given.walked_until'])},
        count_sum = ${sumOfCounts('given.until - given.since', 'given.more')} FROM given
      WHERE ${isGiven('domains', 'domain')} AND domains.revision = given.since`,
     '$5::bigint',
   ),
+  /** $2 domain, $3 until when */
+  noteWalk: `UPDATE domains SET walked_until = $3::bigint, row_sum = ${sumOfDomain('domains.revision', undefined, ['domains.walked_from', '$3::bigint'])}
+    WHERE space = $1 AND domain = $2`,
   /**
    * $2 domains, $3 request ids, $4 their sums: by it a commit is found whose Space, domain or request id is damaged, and perhaps one of
    * another Space that has the same sum.
@@ -78,7 +84,7 @@ export const ROOT_REF_STATEMENTS = {
   /** Whether there is what only a domain with a row has. */
   findRestsOfDomain: `SELECT ${hasRests('$2')} AS has`,
   /** $3 after, $4 limit: the page of the latest revision. One row without a hash when it is empty; `has_rests`: its domain is damaged. */
-  findLatestBalances: `SELECT domains.revision, domains.history_floor, domains.row_sum AS domain_sum, page.*,
+  findLatestBalances: `SELECT domains.revision, domains.history_floor, domains.walked_from, domains.walked_until, domains.row_sum AS domain_sum, page.*,
       CASE WHEN domains.domain IS NULL THEN ${hasRests('$2')} ELSE false END AS has_rests
     FROM (VALUES (1)) AS one LEFT JOIN domains ON domains.space = $1 AND domains.domain = $2 LEFT JOIN LATERAL (
       SELECT hash, balance, from_revision, row_sum FROM balances WHERE space = $1 AND domain = $2 AND hash > $3 ORDER BY hash LIMIT $4) AS page ON true`,
@@ -87,14 +93,14 @@ export const ROOT_REF_STATEMENTS = {
    * the last that began at the revision or before (kind 1), with one seek per hash however long its history is. `since` NULL: none.
    */
   findBalancesAt: `WITH RECURSIVE known AS MATERIALIZED (
-      SELECT revision, history_floor, row_sum FROM domains WHERE space = $1 AND domain = $2),
+      SELECT revision, history_floor, walked_from, walked_until, row_sum FROM domains WHERE space = $1 AND domain = $2),
     walk (hash, step) AS (
       (SELECT hash, 1 FROM balance_history WHERE space = $1 AND domain = $2 AND hash > $3 ORDER BY hash LIMIT 1)
       UNION ALL
       SELECT next.hash, step + 1 FROM walk CROSS JOIN LATERAL (
         SELECT hash FROM balance_history WHERE space = $1 AND domain = $2 AND hash > walk.hash ORDER BY hash LIMIT 1) AS next
       WHERE step < $5)
-    SELECT -1 AS kind, NULL::bytea AS hash, revision AS balance, history_floor AS since, NULL::bigint AS until, NULL::bigint AS superseded_at,
+    SELECT -1 AS kind, NULL::bytea AS hash, revision AS balance, history_floor AS since, walked_from AS until, walked_until AS superseded_at,
       row_sum FROM known
     UNION ALL
     (SELECT 0, hash, balance, from_revision, NULL, NULL, row_sum FROM balances

@@ -5,7 +5,9 @@
  */
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, NodeRow, RootRefCommit, SpaceKey } from '../../core/model.ts';
+import { WALK_UNKNOWN, type WalkState } from '../../core/root-ref-walks.ts';
 import { mixValues, type SumValue } from '../../core/rows/row-sum.ts';
+import type { SqlRow } from './wire/sql-values.ts';
 
 /** Root refs count further than a weight leaves room for: the digits behind this have their own. */
 const ROOT_REF_HALF = 2 ** 40;
@@ -121,20 +123,45 @@ export const sumOfUse = (records: string, bytes: string, firstDeadAt: string): s
   `packs.use_sum + ${USE_WEIGHTS.live_records} * ${records} + ${USE_WEIGHTS.live_bytes} * ${bytes}
           + ${USE_WEIGHTS.first_dead_at} * ((${firstDeadAt}) - packs.first_dead_at)`;
 
-const DOMAIN_WEIGHTS = { revision: 3, history_floor: 5 } as const;
+const DOMAIN_WEIGHTS = { revision: 3, history_floor: 5, walked_from: 7, walked_until: 11 } as const;
 
-export function domainSum(space: SpaceKey, domain: string, revision: number, historyFloor: number): number {
+export interface DomainState extends WalkState {
+  /** pages of revisions below this are gone */
+  readonly floor: number;
+}
+
+/** What it is by a row of `domains`. */
+export const domainStateFromSql = (row: SqlRow): DomainState => ({
+  floor: row.history_floor as number,
+  walkedFrom: row.walked_from as number,
+  walkedUntil: row.walked_until as number,
+});
+
+export function domainSum(
+  space: SpaceKey,
+  domain: string,
+  revision: number,
+  { floor, walkedFrom, walkedUntil }: DomainState,
+): number {
   return (
     mixValues([space, domain]) +
     DOMAIN_WEIGHTS.revision * revision +
-    DOMAIN_WEIGHTS.history_floor * historyFloor
+    DOMAIN_WEIGHTS.history_floor * floor +
+    DOMAIN_WEIGHTS.walked_from * walkedFrom +
+    DOMAIN_WEIGHTS.walked_until * (walkedUntil - WALK_UNKNOWN)
   );
 }
 
 /** The sum of a row of `domains` that a statement gives these values. */
-export const sumOfDomain = (revision: string, historyFloor = 'domains.history_floor'): string =>
+export const sumOfDomain = (
+  revision: string,
+  historyFloor = 'domains.history_floor',
+  [walkedFrom, walkedUntil] = ['domains.walked_from', 'domains.walked_until'],
+): string =>
   `domains.row_sum + ${DOMAIN_WEIGHTS.revision} * (${revision} - domains.revision)
-      + ${DOMAIN_WEIGHTS.history_floor} * (${historyFloor} - domains.history_floor)`;
+      + ${DOMAIN_WEIGHTS.history_floor} * (${historyFloor} - domains.history_floor)
+      + ${DOMAIN_WEIGHTS.walked_from} * (${walkedFrom} - domains.walked_from)
+      + ${DOMAIN_WEIGHTS.walked_until} * (${walkedUntil} - domains.walked_until)`;
 
 const DOMAIN_COUNT_WEIGHTS = { commit_count: 3, balance_count: 5 } as const;
 

@@ -307,6 +307,11 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return this.#rootRefs.findBalances(domain, hashes);
   }
 
+  noteWalk(domain: string): Promise<void> {
+    this.#hasFlushed = true;
+    return this.#rootRefs.noteWalk(domain);
+  }
+
   insertRootRefCommit(
     domain: string,
     commit: RootRefCommit,

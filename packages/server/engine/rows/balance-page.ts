@@ -2,16 +2,12 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
 import type { RootRefBalance } from '../../core/model.ts';
+import type { BalancesAt } from '../../core/ports.ts';
 
 export interface BalancePageRequest {
   readonly revision: number | 'current';
   readonly after: Hash | undefined;
   readonly limit: number;
-}
-
-interface BalancePage {
-  readonly revision: number;
-  readonly items: RootRefBalance[];
 }
 
 /** What one table says of a hash; `balance` null: the table has no balance at that revision. Every row is proven. */
@@ -23,6 +19,7 @@ export interface Passed {
 /** Rows of one bounded read, in hash order. */
 export interface BalanceStep {
   readonly revision: number;
+  readonly walkedUntil: number;
   readonly current: readonly Passed[];
   /** without rows at the latest revision */
   readonly history: readonly Passed[];
@@ -43,7 +40,7 @@ export async function readBalancePage(
   page: BalancePageRequest,
   // A step has to skip rows of later revisions.
   stepRowsMax: number = 1_000,
-): Promise<BalancePage | undefined> {
+): Promise<BalancesAt | undefined> {
   const items: RootRefBalance[] = [];
   const rowsMax = Math.min(stepRowsMax, Math.max(256, page.limit));
   let { revision, after } = page;
@@ -54,11 +51,12 @@ export async function readBalancePage(
     for (const { hash, balance } of passed) {
       if (balance === null) continue;
       items.push({ hash, balance });
-      if (items.length === page.limit) return { revision: step.revision, items };
+      if (items.length === page.limit)
+        return { revision: step.revision, walkedUntil: step.walkedUntil, items };
     }
     if (resumeAfter === undefined) {
       if (step.isKnown) await reads.assertAllThere();
-      return { revision: step.revision, items };
+      return { revision: step.revision, walkedUntil: step.walkedUntil, items };
     }
     revision = step.revision;
     after = resumeAfter;

@@ -35,6 +35,7 @@ for (let revision = 1; revision <= 12; revision++) {
       changes,
     ),
   );
+  if (revision === 1) await store.transact(SPACE, (tx) => tx.noteWalk('d'));
   revisions.push(new Map(changes.filter(({ after }) => after !== 0).map(({ hash, after }) => [hash, after])));
 }
 const reader = openReader(path, 0);
@@ -49,7 +50,7 @@ afterAll(async () => {
 
 test.each([1, 2, 3, 5, 100])('steps of %i rows', async (rowsMax) => {
   const reads = { sql, spaces: new SpaceDirectory() };
-  for (const [revision, expected] of revisions.entries()) {
+  for (const [revision, expected] of [...revisions.entries()].slice(1)) {
     const page = await readBalancePage(
       {
         readStep: (step, rows) => readBalanceStep(reads, 1, 'd', step, rows),

@@ -1,5 +1,6 @@
 /** engine/rows/balance-page.ts on SQLite. */
 import type { Hash } from '@holdfast/protocol';
+import { WALK_UNKNOWN } from '../../core/root-ref-walks.ts';
 import { BALANCES_COUNTED_MAX } from '../../core/rows/row-sums.ts';
 import type { BalancePageRequest, BalanceStep, Passed } from '../rows/balance-page.ts';
 import { firstRevisionOf, isBalanceSound, isDomainSound, isHistorySound } from './ledger-rows.ts';
@@ -30,16 +31,17 @@ export function readBalanceStep(
   const revision = page.revision === 'current' ? latest : page.revision;
   if (row === null) {
     spaces.assertNoneLost(spaceId, domain);
-    return { revision, current: [], history: [], isKnown: false };
+    return { revision, walkedUntil: WALK_UNKNOWN, current: [], history: [], isKnown: false };
   }
   if (!isDomainSound(row)) throw damagedRow('the domain', JSON.stringify(domain));
-  if (revision > latest || revision < (row.history_floor as number)) return undefined;
+  const floor = Math.max(row.history_floor as number, row.walked_from as number);
+  if (revision > latest || revision < floor) return undefined;
   const id = row.id as number;
   const after: After = page.after === undefined ? BEFORE_ALL : hexToBytes(page.after);
   const isLatest = revision === latest;
   const current = readCurrent(sql, id, revision, after, isLatest ? page.limit : rowsMax);
   const history = isLatest ? [] : walkHistory(sql, id, revision, after, rowsMax);
-  return { revision, current, history, isKnown: true };
+  return { revision, walkedUntil: row.walked_until as number, current, history, isKnown: true };
 }
 
 /** Call inside one read transaction. @throws StoreUnavailable, as damage */

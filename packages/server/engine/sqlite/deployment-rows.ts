@@ -5,6 +5,7 @@
 import type { Database } from 'bun:sqlite';
 import type { Space, SpaceCounters } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';
+import { WALK_UNKNOWN } from '../../core/root-ref-walks.ts';
 import { contentSum, nodeSum } from '../../core/rows/node-sum.ts';
 import { isSum } from '../../core/rows/row-sum.ts';
 import {
@@ -175,7 +176,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
       whole(this.#sql.domains.all(space, after ?? '', limit), isDomainSound).map((row) => ({
         domain: row.domain as string,
         revision: row.revision as number,
-        historyFloor: row.history_floor as number,
+        historyFloor: Math.max(row.history_floor as number, row.walked_from as number),
       })),
     balances: (space, { domain, after, limit }) =>
       whole(this.#sql.balances.all(space, domain, hexToBytes(after ?? ''), limit), isBalanceSound).map(
@@ -226,7 +227,16 @@ export class SqliteDeploymentRows implements DeploymentWriter {
           const id = this.#sql.insertDomain.get(space, name, revision, historyFloor)?.id as number;
           this.#sql.sealDomain.run(
             id,
-            domainSum([id, space, name], { revision, historyFloor, commitCount: 0, balanceCount: 0 }),
+            domainSum([id, space, name], {
+              ...{
+                revision,
+                historyFloor,
+                commitCount: 0,
+                balanceCount: 0,
+                walkedFrom: 0,
+                walkedUntil: WALK_UNKNOWN,
+              },
+            }),
           );
         }
         break;

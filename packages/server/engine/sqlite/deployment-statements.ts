@@ -3,7 +3,7 @@ import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import { JOINED_CONTENT_COLUMNS, JOINED_NODE_COLUMNS, WRITTEN_NODE_COLUMNS } from './node-columns.ts';
 import { CONTENT_COLUMNS } from './packs/pack-statements.ts';
 import type { SqlRow } from './statements.ts';
-import { SET_STORE_VALUE } from './statements.ts';
+import { DOMAIN_COLUMNS, SET_STORE_VALUE } from './statements.ts';
 
 const UPLOAD_COLUMNS =
   'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline, row_sum';
@@ -43,8 +43,7 @@ const SQL = {
   uploads: `SELECT space, ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3`,
   /** ?1 generation */
   findContent: `SELECT ${CONTENT_COLUMNS} FROM contents WHERE generation = ?1`,
-  domains:
-    'SELECT id, space, domain, revision, history_floor, commit_count, balance_count, row_sum FROM domains WHERE space = ?1 AND domain > ?2 ORDER BY domain LIMIT ?3',
+  domains: `SELECT ${DOMAIN_COLUMNS} FROM domains WHERE space = ?1 AND domain > ?2 ORDER BY domain LIMIT ?3`,
   balances: `SELECT domain, hash, balance, from_revision, row_sum FROM balances WHERE domain = ${DOMAIN} AND hash > ?3 ORDER BY hash LIMIT ?4`,
   history: `SELECT domain, hash, from_revision, to_revision, balance, superseded_at, row_sum FROM balance_history WHERE domain = ${DOMAIN} AND (hash, from_revision) > (?3, ?4) ORDER BY hash, from_revision LIMIT ?5`,
   commits: `SELECT domain, CAST(request_id AS BLOB) AS request_bytes, request_id, payload_digest, revision, row_sum FROM root_ref_commits WHERE domain = ${DOMAIN} AND request_id > CAST(?3 AS TEXT) ORDER BY request_id LIMIT ?4`,

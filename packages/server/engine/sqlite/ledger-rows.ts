@@ -28,6 +28,8 @@ export function domainSumOf(row: SqlRow): number {
     historyFloor: row.history_floor as number,
     commitCount: row.commit_count as number,
     balanceCount: row.balance_count as number,
+    walkedFrom: row.walked_from as number,
+    walkedUntil: row.walked_until as number,
   });
 }
 

@@ -15,6 +15,7 @@ import packsDying from './migrations/0008-packs-dying.sql' with { type: 'text' }
 import pending from './migrations/0009-pending.sql' with { type: 'text' };
 import rowSums from './migrations/0010-row-sums.sql' with { type: 'text' };
 import storeSums from './migrations/0011-store-sums.sql' with { type: 'text' };
+import walks from './migrations/0012-walks.sql' with { type: 'text' };
 import { fillSums } from './sums/fill-sums.ts';
 
 interface SqliteMigration extends Migration {
@@ -35,6 +36,7 @@ const MIGRATIONS: readonly SqliteMigration[] = [
   { sql: pending, minCompatible: 6 },
   { sql: rowSums, minCompatible: 10, fill: fillSums },
   { sql: storeSums, minCompatible: 11 },
+  { sql: walks, minCompatible: 12 },
 ];
 
 const CREATE_TABLE =
@@ -53,10 +55,10 @@ export function migrate(
   try {
     const found = readVersion(database);
     if (decideMigration(path, found, migrations)) {
-      for (const { sql, fill } of migrations.slice(found.version)) {
-        database.run(sql);
-        fill?.(database);
-      }
+      const missing = migrations.slice(found.version);
+      for (const { sql } of missing) database.run(sql);
+      // Sums are over the columns of this build.
+      for (const { fill } of missing) fill?.(database);
       writeVersion(database, versionAfter(migrations));
     }
     database.run('COMMIT');

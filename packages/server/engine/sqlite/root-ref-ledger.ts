@@ -2,6 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { RootRefCommit } from '../../core/model.ts';
+import { afterCommit, afterNote, NEVER_WALKED, type WalkState } from '../../core/root-ref-walks.ts';
 import { isSum } from '../../core/rows/row-sum.ts';
 import {
   balanceStart,
@@ -33,13 +34,19 @@ interface Balance {
   readonly start: ReturnType<typeof balanceStart>;
 }
 
+interface Domain extends WalkState {
+  readonly key: string;
+  readonly id: number;
+  readonly revision: number;
+}
+
 export class RootRefLedger {
   readonly #scope: WriteScope;
   /** What this transaction has read of one domain: a commit reads its balances first, and then writes them. */
   readonly #found = new Map<Hash, Balance>();
   #foundIn: number | undefined;
   /** the domain as it was read last; undefined: it has changed since, or none was read */
-  #domain: { readonly key: string; readonly id: number; readonly revision: number } | undefined;
+  #domain: Domain | undefined;
 
   constructor(scope: WriteScope) {
     this.#scope = scope;
@@ -73,23 +80,45 @@ export class RootRefLedger {
 
   insertCommit(spaceId: number, domain: string, commit: RootRefCommit, changes: readonly Change[]): void {
     const { sql } = this.#scope;
-    const id = this.#findDomain(spaceId, domain)?.id ?? this.#insertDomain(spaceId, domain);
+    const found = this.#findDomain(spaceId, domain) ?? this.#insertDomain(spaceId, domain);
+    const { id } = found;
     const { revision } = commit;
+    const { walkedFrom, walkedUntil, keepsHistory } = afterCommit(found, revision, this.#scope.now);
     const more = changes.reduce(
       (sum, { before, after }) => sum + Number(after !== 0) - Number(before !== 0),
       0,
     );
-    const sum = DOMAIN_WEIGHTS.revision + DOMAIN_WEIGHTS.commitCount + DOMAIN_WEIGHTS.balanceCount * more;
-    this.#scope.writeOne('revisions grow by 1', sql.advanceRevision, id, revision, more, sum);
+    const sum =
+      DOMAIN_WEIGHTS.revision +
+      DOMAIN_WEIGHTS.commitCount +
+      DOMAIN_WEIGHTS.balanceCount * more +
+      DOMAIN_WEIGHTS.walkedFrom * (walkedFrom - found.walkedFrom) +
+      DOMAIN_WEIGHTS.walkedUntil * (walkedUntil - found.walkedUntil);
+    const numbers = [revision, more, walkedFrom, walkedUntil, sum] as const;
+    this.#scope.writeOne('revisions grow by 1', sql.advanceRevision, id, ...numbers);
     const key = requestKey(id, commit.requestId);
     const values = [id, commit.requestId, commit.payloadDigest, revision, key] as const;
     this.#scope.write(sql.insertCommit, ...values, commitSum(id, commit));
-    for (const change of changes) if (change.before !== change.after) this.#change(id, revision, change);
+    for (const change of changes) {
+      if (change.before !== change.after) this.#change(id, revision, change, keepsHistory);
+    }
     this.#found.clear();
     this.#domain = undefined;
   }
 
-  #change(id: number, revision: number, { hash, before, after }: Change): void {
+  noteWalk(spaceId: number, domain: string): void {
+    const found = this.#findDomain(spaceId, domain);
+    if (found === undefined) return;
+    this.#scope.writeOne(
+      'a domain stays',
+      this.#scope.sql.noteWalk,
+      found.id,
+      afterNote(found.walkedUntil, this.#scope.now),
+    );
+    this.#domain = undefined;
+  }
+
+  #change(id: number, revision: number, { hash, before, after }: Change, keepsHistory: boolean): void {
     const { sql, now } = this.#scope;
     const { key, from, start } = this.#findBalance(id, hash);
     const sum = balanceSum(id, hash, after, revision, start);
@@ -100,6 +129,7 @@ export class RootRefLedger {
     // These are single-row statements, because SQLite would journal every page of an INSERT … SELECT.
     if (after === 0) this.#scope.writeOne(AS_READ, sql.deleteBalance, id, key, before, from);
     else this.#scope.writeOne(AS_READ, sql.updateBalance, id, key, after, revision, before, from, sum);
+    if (!keepsHistory) return;
     const ended = { fromRevision: from, toRevision: revision, balance: before, supersededAt: now };
     const endedSum = historySum(id, hash, ended, start);
     this.#scope.write(sql.insertHistory, id, key, from, revision, before, now, endedSum);
@@ -123,13 +153,19 @@ export class RootRefLedger {
     return balance;
   }
 
-  #findDomain(spaceId: number, domain: string): { id: number; revision: number } | undefined {
+  #findDomain(spaceId: number, domain: string): Domain | undefined {
     const key = `${spaceId} ${domain}`;
     if (this.#domain?.key === key) return this.#domain;
     const row = this.#scope.find(this.#scope.sql.findDomain, spaceId, domain);
     if (row === undefined) this.#scope.ledger.assertNoneLost(spaceId, domain);
     else if (!isDomainSound(row)) throw damagedRow('the domain', JSON.stringify(domain));
-    this.#domain = row && { key, id: row.id as number, revision: row.revision as number };
+    this.#domain = row && {
+      key,
+      id: row.id as number,
+      revision: row.revision as number,
+      walkedFrom: row.walked_from as number,
+      walkedUntil: row.walked_until as number,
+    };
     return this.#domain;
   }
 
@@ -137,16 +173,24 @@ export class RootRefLedger {
     return firstRevisionOf(this.#scope.find(this.#scope.sql.readFirstRevision));
   }
 
-  #insertDomain(spaceId: number, domain: string): number {
+  #insertDomain(spaceId: number, domain: string): Omit<Domain, 'key'> {
     this.#scope.beginWriting();
     const first = this.#readFirstRevision();
-    const row = this.#scope.find(this.#scope.sql.insertDomain, spaceId, domain, first);
+    const walkedUntil = NEVER_WALKED;
+    const row = this.#scope.find(this.#scope.sql.insertDomain, spaceId, domain, first, walkedUntil);
     assertInvariant(row !== undefined, 'an inserted domain has an id');
     const id = row.id as number;
     const sum = domainSum([id, spaceId, domain], {
-      ...{ revision: first, historyFloor: first, commitCount: 0, balanceCount: 0 },
+      ...{
+        revision: first,
+        historyFloor: first,
+        commitCount: 0,
+        balanceCount: 0,
+        walkedFrom: 0,
+        walkedUntil,
+      },
     });
     this.#scope.writeOne('a domain is sealed', this.#scope.sql.sealDomain, id, sum);
-    return id;
+    return { id, revision: first, walkedFrom: 0, walkedUntil };
   }
 }

@@ -28,7 +28,7 @@ import {
   uploadFromSql,
 } from './rows.ts';
 import { countersFromSql } from './space-counters.ts';
-import { NO_SPACE, type SqlRow, UPLOAD_COLUMNS } from './statements.ts';
+import { DOMAIN_COLUMNS, NO_SPACE, type SqlRow, UPLOAD_COLUMNS } from './statements.ts';
 
 const INSPECTED = `SELECT ${JOINED_NODE_COLUMNS}, contents.generation AS content_generation,
     contents.space AS content_space, contents.canonical_size AS content_canonical_size,
@@ -52,10 +52,10 @@ const SQL = {
     WHERE space = ?1 AND verdict = 1 AND hash > ?2 ORDER BY hash LIMIT ?3`,
   looseEdges:
     'SELECT space, hash, count, row_sum FROM loose_edges WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
-  domains: `SELECT id, space, domain, revision, history_floor, commit_count, balance_count, floor, row_sum,
+  domains: `SELECT known.*,
       (SELECT count(*) FROM root_ref_commits AS c WHERE c.domain = known.id AND c.revision > floor) AS commits,
       (SELECT coalesce(max(revision), 0) FROM root_ref_commits AS c WHERE c.domain = known.id) AS last_revision
-    FROM (SELECT id, space, domain, revision, history_floor, commit_count, balance_count, row_sum, CASE WHEN history_floor > 1 THEN history_floor ELSE 0 END AS floor
+    FROM (SELECT ${DOMAIN_COLUMNS}, CASE WHEN history_floor > 1 THEN history_floor ELSE 0 END AS floor
       FROM domains WHERE space = ?1) AS known ORDER BY domain`,
   packs: `SELECT id, generation, live_records, live_bytes,
       (SELECT count(*) FROM contents WHERE pack = packs.generation) AS counted_records,

@@ -148,13 +148,8 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   deleteNode(before: NodeRow): void {
     this.#newNodes.flush();
     const id = this.#write();
-    this.#scope.writeOne(
-      AS_READ,
-      this.#scope.sql.deleteNode,
-      id,
-      hexToBytes(before.hash),
-      ...guardsOf(before),
-    );
+    const key = [id, hexToBytes(before.hash)] as const;
+    this.#scope.writeOne(AS_READ, this.#scope.sql.deleteNode, ...key, ...guardsOf(before));
     this.#changed(id, before.hash, before, undefined);
   }
 
@@ -344,6 +339,10 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   findBalances(domain: string, hashes: readonly Hash[]): readonly number[] {
     if (this.#id === undefined) return hashes.map(() => 0);
     return this.#rootRefs.findBalances(this.#id, domain, hashes);
+  }
+
+  noteWalk(domain: string): void {
+    this.#rootRefs.noteWalk(this.#id ?? NO_SPACE, domain);
   }
 
   insertRootRefCommit(

@@ -5,6 +5,8 @@ import { FIND_KNOWN_NODES } from './absent-nodes.ts';
 import { JOINED_CONTENT_COLUMNS, JOINED_NODE_COLUMNS, NODE_COLUMNS } from './node-columns.ts';
 import { CONTENT_COLUMNS, PACK_READ_STATEMENTS, PACK_WRITE_STATEMENTS } from './packs/pack-statements.ts';
 
+export const DOMAIN_COLUMNS =
+  'id, space, domain, revision, history_floor, commit_count, balance_count, walked_from, walked_until, row_sum';
 export const UPLOAD_COLUMNS =
   'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline, row_sum';
 /** ?1 App */
@@ -58,8 +60,7 @@ const READ_STATEMENTS = {
   findInlineBytes: 'SELECT inline_bytes FROM contents WHERE id = ?1 AND generation = ?2',
   /** what a domain without a row begins with: 0, but for rows that were restored from a backup */
   readFirstRevision: "SELECT name, value, row_sum FROM store WHERE name = 'first-revision'",
-  findDomain:
-    'SELECT id, space, domain, revision, history_floor, commit_count, balance_count, row_sum FROM domains WHERE space = ?1 AND domain = ?2',
+  findDomain: `SELECT ${DOMAIN_COLUMNS} FROM domains WHERE space = ?1 AND domain = ?2`,
   /** ?1 domain, ?2 after, ?3 limit */
   findBalances:
     'SELECT domain, hash, balance, from_revision, row_sum FROM balances WHERE domain = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
@@ -191,12 +192,14 @@ const WRITE_STATEMENTS = {
   findAbandonedWaiting: `SELECT ${NODE_COLUMNS} FROM nodes WHERE state = 0 AND space = ?1 AND waiting_touched_at <= ?2 ORDER BY waiting_touched_at, hash LIMIT ?3`,
   findAbandonedUploads: `SELECT space, ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 ORDER BY url_expires_at, touched_at, hash LIMIT ?3`,
 
-  /** ?3 the revision that it begins with */
+  /** ?3 the revision that it begins with, ?4 until when it is walked */
   insertDomain:
-    'INSERT INTO domains (space, domain, revision, history_floor) VALUES (?1, ?2, ?3, ?3) RETURNING id',
+    'INSERT INTO domains (space, domain, revision, history_floor, walked_until) VALUES (?1, ?2, ?3, ?3, ?4) RETURNING id',
   sealDomain: 'UPDATE domains SET row_sum = ?2 WHERE id = ?1',
   /** ?1 domain in all below */
-  advanceRevision: `UPDATE domains SET revision = ?2, commit_count = commit_count + 1, balance_count = balance_count + ?3, row_sum = row_sum + ?4 WHERE id = ?1 AND revision = ?2 - 1`,
+  advanceRevision:
+    'UPDATE domains SET revision = ?2, commit_count = commit_count + 1, balance_count = balance_count + ?3, walked_from = ?4, walked_until = ?5, row_sum = row_sum + ?6 WHERE id = ?1 AND revision = ?2 - 1',
+  noteWalk: `UPDATE domains SET walked_until = ?2, row_sum = row_sum + ${DOMAIN_WEIGHTS.walkedUntil} * (?2 - walked_until) WHERE id = ?1`,
   /** Nearly every request is new: neither the table nor the index has it. As `findCommit` */
   mayKnowCommit:
     'SELECT 1 AS known WHERE EXISTS (SELECT 1 FROM root_ref_commits WHERE domain = ?1 AND request_id = ?2) OR EXISTS (SELECT 1 FROM root_ref_commits INDEXED BY root_ref_commits_by_key WHERE request_key = ?3)',

@@ -45,6 +45,7 @@ export function testInspection(subject: StoreUnderTest): void {
       await tx.insertContent(content);
     });
     await commit(DOMAIN, [[1, 0, 2]]);
+    await subject.store.transact(SPACE, (tx) => tx.noteWalk(DOMAIN));
     await commit(DOMAIN, [
       [1, 2, 3],
       [2, 0, -1],

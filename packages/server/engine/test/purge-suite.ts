@@ -28,6 +28,7 @@ export function testPurge(subject: StoreUnderTest): void {
     for (const each of [space, other]) {
       await insertNodes(store, each, [readyNode(hashAt(1)), readyNode(hashAt(2))]);
       await commit(each, 'a', 1, hashAt(1), 0, 3);
+      await store.transact(each, (tx) => tx.noteWalk('a'));
       await commit(each, 'a', 2, hashAt(2), 0, 1);
       await commit(each, 'a', 3, hashAt(2), 1, 2);
       await commit(each, 'b', 1, hashAt(1), 0, -2);

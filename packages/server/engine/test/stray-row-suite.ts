@@ -86,6 +86,7 @@ export function testStrayRows(subject: StoreUnderTest): void {
     await commit(SPACE, 'a', 0);
     await commit(SPACE, 'a', 1);
     await commit(other, 'b', 0);
+    await subject.store.transact(SPACE, (tx) => tx.noteWalk('a'));
     await subject.store.raiseRevisions(STEP);
     await subject.store.raiseRevisions(STEP);
     for (const isReopened of [false, true]) {
@@ -93,18 +94,19 @@ export function testStrayRows(subject: StoreUnderTest): void {
       expect(await revisionOf(SPACE, 'a')).toBe(2 * STEP + 2);
       expect(await revisionOf(other, 'b')).toBe(2 * STEP + 1);
       expect(await revisionOf(SPACE, 'new')).toBe(2 * STEP);
-      expect(await pageAt(SPACE, 'a', 'current')).toEqual({
+      expect(await pageAt(SPACE, 'a', 'current')).toMatchObject({
         revision: 2 * STEP + 2,
         items: [{ hash: hashAt(1), balance: 2 }],
       });
-      expect(await pageAt(SPACE, 'new', 'current')).toEqual({ revision: 2 * STEP, items: [] });
-      expect(await pageAt(SPACE, 'new', 2 * STEP)).toEqual({ revision: 2 * STEP, items: [] });
+      expect(await pageAt(SPACE, 'new', 'current')).toMatchObject({ revision: 2 * STEP, items: [] });
+      expect(await pageAt(SPACE, 'new', 2 * STEP)).toMatchObject({ revision: 2 * STEP, items: [] });
       for (const revision of [1, 2, STEP + 2]) expect(await pageAt(SPACE, 'a', revision)).toBeUndefined();
       const known = await subject.store.transact(SPACE, (tx) => tx.findRootRefCommit('a', 'r2'));
       expect(known?.revision).toBe(2);
     }
     expect(await commit(SPACE, 'a', 2)).toBe(2 * STEP + 3);
     expect(await commit(SPACE, 'new', 0)).toBe(2 * STEP + 1);
+    await subject.store.transact(SPACE, (tx) => tx.noteWalk('new'));
     expect(await commit(SPACE, 'new', 1)).toBe(2 * STEP + 2);
     expect((await pageAt(SPACE, 'a', 2 * STEP + 2))?.items).toEqual([{ hash: hashAt(1), balance: 2 }]);
     expect((await pageAt(SPACE, 'new', 2 * STEP + 1))?.items).toEqual([{ hash: hashAt(1), balance: 1 }]);

@@ -8,6 +8,7 @@ import {
   commitSum,
   countersSum,
   domainCountSum,
+  domainStateFromSql,
   domainSum,
   historySum,
   PURGED_SUM,
@@ -168,13 +169,14 @@ export const DOMAINS: SummedTable = {
   key: ['space', 'domain'],
   columns: {
     ...integers('row_sum', 'count_sum', 'revision', 'history_floor', 'commit_count', 'balance_count'),
+    ...integers('walked_from', 'walked_until'),
     ...DOMAIN,
   },
   sumsOf: (row) => {
     const [space, domain] = [keyOf(row), textOf(row, 'domain')];
     const balances = row.balance_count as number | null;
     return {
-      row_sum: domainSum(space, domain, numberOf(row, 'revision'), numberOf(row, 'history_floor')),
+      row_sum: domainSum(space, domain, numberOf(row, 'revision'), domainStateFromSql(row)),
       count_sum: domainCountSum(space, domain, numberOf(row, 'commit_count'), balances),
     };
   },

@@ -1,6 +1,7 @@
 /** All tables whose rows carry sums: what is in the sum of a row, and what else follows from the row. */
 import type { Database } from 'bun:sqlite';
 import { countBytesToCompact } from '../../../core/packs/pack-use.ts';
+import { WALK_UNKNOWN } from '../../../core/root-ref-walks.ts';
 import { contentSum, nodeSum } from '../../../core/rows/node-sum.ts';
 import {
   DOMAIN_WEIGHTS,
@@ -201,13 +202,18 @@ function recountDomain(database: Database, row: SqlRow): Record<string, number> 
   return {
     ...{ revision: number(revision), commit_count: number(commit_count) },
     ...{ balance_count: number(balance_count), history_floor: isFloor ? floor : 0 },
+    // No page of an earlier revision is sure to be whole.
+    ...{ walked_from: number(revision), walked_until: WALK_UNKNOWN },
   };
 }
 
 const ROOT_REFS: readonly SummedTable[] = [
   {
     ...{ name: 'domains', key: ['id'], sumColumn: 'row_sum', spaceBy: 'space' },
-    columns: ['id', 'space', 'domain', 'revision', 'history_floor', 'commit_count', 'balance_count'],
+    columns: [
+      ...['id', 'space', 'domain', 'revision', 'history_floor', 'commit_count', 'balance_count'],
+      ...['walked_from', 'walked_until'],
+    ],
     sumOf: domainSumOf,
     recount: recountDomain,
   },
