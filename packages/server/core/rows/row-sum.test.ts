@@ -102,6 +102,13 @@ describe('sums of rows', () => {
     }
   });
 
+  test('the same values have the sum that rows on disks carry', () => {
+    const bytes = Uint8Array.from({ length: 67 }, (_, index) => index * 3);
+    expect(mixValues([7, 'ab'.repeat(32), 'text/plain', null, bytes, 2 ** 40 + 5, 'é€😀'])).toBe(
+      14_651_196_179_800,
+    );
+  });
+
   test('values of different types and lengths are told apart', () => {
     const sums = [
       [null],
