@@ -13,7 +13,6 @@ const SPACES = ['space', 'ä/💾 %2F', '..x'] as const;
 const DOMAINS = ['test', 'app:drafts'] as const;
 const [HOME] = SPACES;
 
-const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 /** so long that it still runs in a deployment that was filled two hours ago */
 const LEASE_MS = 6 * HOUR_MS;
@@ -81,7 +80,7 @@ export async function fillZoo(clientOf: ClientOf, seed: number): Promise<Zoo> {
   const waiting = makeNode(`waiting ${seed}`, { refs: [missing.hash, file.hash, missing.hash] });
   const home = clientOf(HOME);
   for (const node of [small, file, large, empty, parent, ...rotten]) await home.store(node, LEASE_MS);
-  await home.store(lone, MINUTE_MS);
+  await home.store(lone, LEASE_MS / 2);
   const state = (await home.store(waiting)).json.state;
   expect(state).toBe('validated_awaiting_children');
 
