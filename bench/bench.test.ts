@@ -361,7 +361,7 @@ describe('load', () => {
 });
 
 describe('tools in turn', () => {
-  test('whoever goes first in one round goes last in the next, at every step', async () => {
+  test('the first tool of one round is the last of the next, at every step', async () => {
     const input = makeManyFiles(join(folder, 'turns'), 3);
     const order: string[] = [];
     const run: ToolRun = { elapsedMs: 1, cpuMs: 1, peakMiB: 1 };

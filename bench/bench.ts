@@ -1,4 +1,4 @@
-/** What every row is given: how long, on which cores, in which folder, and where raw output goes. */
+/** The settings of every row: how long, on which cores, in which folder, and where raw output goes. */
 import { type Cores, pinSelf } from './machine.ts';
 
 export interface Bench {

@@ -1,4 +1,4 @@
-/** What the numbers were measured on, and which core serves and which loads. */
+/** The machine of the numbers, and the cores that serve and that load. */
 import { readFileSync } from 'node:fs';
 import { availableParallelism, cpus, release, totalmem } from 'node:os';
 

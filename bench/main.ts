@@ -102,7 +102,7 @@ interface Place {
   readonly notRun: Bench['notRun'];
 }
 
-/** What one row is given to measure with. */
+/** The tools that one row measures with. */
 function makeBench(options: Options, row: Row, { cores, folder, out, progress, notRun }: Place): Bench {
   const raw = join(out, `${row.name}.txt`);
   return {

@@ -1,4 +1,4 @@
-/** What one connection does in one step, per kind of load. A step resolves with the body bytes received, or throws. */
+/** The step of one connection, per kind of load. A step resolves with the body bytes received, or throws. */
 import {
   encodePackHeader,
   encodeRecord,
@@ -164,7 +164,7 @@ function createPutObjectsFlow(flow: FlowOf<'put-objects'>, spec: LoadSpec): Runn
   return { step, runsOnce: false };
 }
 
-/** What the bytes of a request without a counter are. */
+/** The bytes of a request without a counter. */
 function toBytes({ before }: RequestTemplate): Buffer {
   return Buffer.from(before, 'latin1');
 }

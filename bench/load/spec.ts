@@ -1,4 +1,4 @@
-/** What a load generator is told and what it answers; both travel as JSON files between processes. */
+/** The task of a load generator and its answer; both travel as JSON files between processes. */
 
 /**
  * One request as it goes over the wire, Latin-1. When `after` is there, a 12-digit counter unique to the run is sent

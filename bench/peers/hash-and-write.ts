@@ -1,4 +1,4 @@
-/** What one core and this disk need at least: SHA-256 of a file, and writing the same bytes with an fsync. */
+/** The least that one core and this disk need: SHA-256 of a file, and writing the same bytes with an fsync. */
 import { closeSync, fsyncSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
 
 const PIECE_BYTES = 4 * 1024 * 1024;

@@ -16,7 +16,7 @@ export interface StoredObject {
   readonly bytes: number;
 }
 
-/** What our servers have stored. */
+/** The objects that our servers have stored. */
 export async function listStoredObjects(bucket: TestBucket): Promise<StoredObject[]> {
   const found: StoredObject[] = [];
   let after = '';

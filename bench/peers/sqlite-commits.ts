@@ -2,7 +2,7 @@
  * The same row changes as a root-ref commit, hand-written: one process, one prepared statement per change, one
  * transaction with its own fsync per commit, no HTTP, no JSON, no authorization. Same schema, same pragmas as the engine.
  *
- * What one commit of n deltas changes, here and there: the domain's revision, one row for the request, and per delta the
+ * The rows that one commit of n deltas changes on both sides: the domain's revision, one row for the request, and per delta the
  * node's aggregate, the superseded balance kept as history, and the balance itself.
  */
 import { Database } from 'bun:sqlite';

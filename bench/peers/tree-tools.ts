@@ -82,7 +82,7 @@ function createRsync(program: string, folder: string): TreeTool {
       copy = join(folder, `copy-${++count}`);
       mkdirSync(copy, { recursive: true });
     },
-    // So many files are removed when the bench ends: see pulledFolder.
+    // Files of this number are removed when the bench ends: see pulledFolder.
     end: async () => undefined,
     push: (input) => runCommand([program, '-a', `${input}/`, `${copy}/`]),
     pull: (target) => runCommand([program, '-a', `${copy}/`, `${target}/`]),

@@ -1,5 +1,5 @@
 /**
- * What a server loses while a full backup of its folder is made: new durable nodes per second, with one running and without. And how
+ * The loss of a server while a full backup of its folder is made: new durable nodes per second, with one running and without. And how
  * long the next backup takes once one node in a hundred is new.
  */
 import { rmSync } from 'node:fs';

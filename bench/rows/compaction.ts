@@ -18,7 +18,7 @@ export const COMPACTION_ROW: Row = {
   run: runCompactionRow,
 };
 
-/** Of the records of a worn pack, so many of ten are live. */
+/** The live records of a worn pack, of each ten. */
 const LIVE_OF_TEN = 4;
 /** worn packs for each second of a load: more than compaction gets done in it */
 const PACKS_PER_SECOND = 2;

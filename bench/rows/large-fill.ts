@@ -7,12 +7,12 @@ export const LARGE_SPACE = { appId: APP, spaceId: 'large' };
 /** it has one commit */
 export const TINY_SPACE = { appId: APP, spaceId: 'tiny' };
 export const DOMAIN = 'documents';
-/** of which each Space has so many, but for the large one */
 export const COUNTED_APP = 'counted';
+/** in each Space but the large one */
 const SPACE_NODES = 10_000;
 const PACK_NODES = 1_000;
 const NODE_BYTES = 3_000;
-/** one node in so many is in no tree, and has two children instead of one */
+/** one in this many nodes is in no tree, and has two children instead of one */
 const LOOSE_EVERY = 20;
 const TWO_EVERY = 10;
 const SLOTS = 16;

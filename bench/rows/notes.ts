@@ -1,4 +1,4 @@
-/** What every row of requests per second says about itself. */
+/** The notes of every row of requests per second. */
 import type { LoadSample } from '../load/run-load.ts';
 import { formatNumber, median } from '../stats.ts';
 

@@ -1,4 +1,4 @@
-/** What metrics and shares cost readMetadata: the same server with and without them, by the CPU time of each request. */
+/** The cost of metrics and shares in readMetadata: the same server with and without them, by the CPU time of each request. */
 import { join } from 'node:path';
 import { atLeast, type Bench, interleave, type Row, type RowResult } from '../bench.ts';
 import { ROOT, startHoldfast } from '../holdfast.ts';

@@ -1,4 +1,4 @@
-/** What requests cost among a million nodes (`--large`) against a tenth of that, and in a busy Space against a tiny one: PostgreSQL alone. */
+/** The cost of requests among a million nodes (`--large`) against a tenth of that, and in a busy Space against a tiny one: PostgreSQL alone. */
 import { createHash, randomUUID } from 'node:crypto';
 import { SQL as Database } from 'bun';
 import type { Space } from '../../packages/server/core/model.ts';

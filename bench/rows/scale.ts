@@ -1,4 +1,4 @@
-/** What a Space of a million nodes costs against one of a thousand: usage, a GC pass, a lease, a page of roots. */
+/** The cost of a Space of a million nodes against one of a thousand: usage, a GC pass, a lease, a page of roots. */
 import { type Bench, interleave, type Row, type RowResult } from '../bench.ts';
 import { fillSpaces } from '../fill.ts';
 import { call, type EnteredSpace, type Holdfast, startHoldfast } from '../holdfast.ts';

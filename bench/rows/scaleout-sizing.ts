@@ -10,7 +10,7 @@ export const SCALEOUT_SIZING_ROW: Row = { name: 'scaleout-sizing', packages: [],
 
 const SPACES = 100;
 const REFS_PER_NODE = 4;
-/** One node in so many is held by a root ref, and was by one commit of its own. */
+/** One in this many nodes is held by a root ref, made by a commit of its own. */
 const NODES_PER_ROOT = 100;
 
 async function runSizingRow(bench: Bench): Promise<readonly RowResult[]> {

@@ -1,4 +1,4 @@
-/** What the rows of the scale-out engine share: engines, a deployment with nodes in it, peers over the same engines. */
+/** Shared by the rows of the scale-out engine: engines, a deployment with nodes in it, peers over the same engines. */
 import { ROOT_REF_CHANGES_MAX } from '@holdfast/protocol';
 import type { Bench, RowResult } from '../bench.ts';
 import { call, type EnteredSpace, type Holdfast, putNodes } from '../holdfast.ts';
@@ -21,10 +21,10 @@ import { countTrips, type OperationTrips } from './scaleout-trips.ts';
 export const SPACES = 8;
 /** As many as one commit may change. */
 const NODES_PER_SPACE = ROOT_REF_CHANGES_MAX;
-/** Rows of single nodes draw from so many of a Space, on our side as on the peers'. */
+/** Rows of single nodes draw from this many of a Space, on our side as on the peers'. */
 const NODES_DRAWN = 100;
 const QUICK_NODES = 8;
-/** Of work that takes long: 64 answers of 8 MiB, or commits of 1000, at once would measure the queue. */
+/** Connections for work that takes long: 64 answers of 8 MiB, or commits of 1000, at once would measure the queue. */
 export const HEAVY_CONNECTIONS = 16;
 
 export interface Stage {
@@ -113,7 +113,7 @@ async function choosePeers(
   };
 }
 
-/** What a script leaves out: the question for the database's time, of which it makes no use. */
+/** The statement that a script leaves out: it does not use the database's time. */
 const NOT_IN_SCRIPTS: ReadonlySet<string> = new Set(['readNow']);
 
 /** Throws where the server has come to send something else than the peer does. */
@@ -141,7 +141,7 @@ export function formatEach(
   ).flat();
 }
 
-/** Of all that were counted, unless named. */
+/** Covers all that were counted, unless named. */
 export function describeTrips({ trips }: Stage, ...operations: readonly string[]): string {
   const named = operations.length === 0 ? [...trips.keys()] : operations;
   const lines = named.map((operation) => {

@@ -1,4 +1,4 @@
-/** What each operation costs where engines are a network away: round trips to PostgreSQL and requests to S3, counted. */
+/** The cost of each operation if engines are a network away: round trips to PostgreSQL and requests to S3, counted. */
 
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import type { LeaseResponse } from '@holdfast/protocol';
@@ -144,7 +144,7 @@ async function newHash(): Promise<string> {
   return createHash('sha256').update(randomUUID()).digest('hex');
 }
 
-/** What the operations are given: nodes on their way in, and commits. */
+/** The input of the operations: nodes on their way in, and commits. */
 class TripWork {
   readonly #core: Core;
   readonly #next = createNodeSource(4096, `trips-${randomUUID()}`);

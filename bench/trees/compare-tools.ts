@@ -39,12 +39,12 @@ export const REQUESTS_PER_NODE_MAX = 4;
 /** Each of its steps takes long. */
 export const TREE_ROUNDS = 2;
 
-/** Whoever goes first in one round goes last in the next: what comes before a tool may slow it down. */
+/** The first tool of one round is the last of the next, because the tool before may slow it down. */
 function orderOf(tools: readonly TreeTool[], round: number): readonly TreeTool[] {
   return round % 2 === 1 ? tools : tools.toReversed();
 }
 
-/** Step by step, tool after tool, round after round. What we pull is compared with the input, byte by byte. */
+/** Step by step, tool after tool, round after round. Our pulls are compared with the input, byte by byte. */
 export async function compareTools(bench: Bench, options: CompareOptions): Promise<Compared> {
   const { input, tools, rounds = bench.rounds } = options;
   const runs = new Map(tools.map((tool) => [tool, emptyRuns()]));
@@ -101,7 +101,7 @@ async function runStep(
   { input, round }: StepPlace,
 ): Promise<ToolRun> {
   if (!bench.quick) {
-    // What others have written is on the disk before the next begins, and each finds memory that the machine has.
+    // The writes of one tool are on the disk before the next begins, and each finds free memory.
     await runCommand(['sync']);
     await runCommand(childCommand('touch-memory'));
   }
@@ -116,13 +116,13 @@ async function runStep(
 
 /**
  * Where what was pulled stays until the bench ends. For up to six minutes after many files were removed, ext4 passes over their
- * inodes one by one for each new file, and whoever comes next would pay for it.
+ * inodes one by one for each new file, and the next tool would pay for it.
  */
 export function pulledFolder(input: TreeInput): string {
   return `${input.folder}-pulled`;
 }
 
-/** What a folder takes on the disk. */
+/** The bytes of a folder on the disk. */
 export async function diskBytesOf(folder: string): Promise<number> {
   const { stdout } = await runCommand(['du', '--summarize', '--block-size=1', folder]);
   return Number.parseInt(stdout, 10);
@@ -189,7 +189,7 @@ function atMost(bound: number | undefined, text: string): RowResult['target'] {
     : { figure: 'ratio', sense: 'at most', bound, text: `≤ ${bound} × ${text}` };
 }
 
-/** What the first push leaves on the disk, against each peer. */
+/** The bytes on the disk after the first push, against each peer. */
 export function describeDisk(row: string, workload: string, { ours, tools }: Compared): RowResult {
   const side = (label: string, runs: StepRuns): Side => ({
     label,

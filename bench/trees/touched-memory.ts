@@ -1,6 +1,6 @@
 /**
  * Memory that a command finds ready. A host gives a virtual machine its memory when that is touched, and may take back what is
- * free: then whoever runs next pays for it, and writing a file takes up to five times as long.
+ * free: then the next program pays for it, and writing a file takes up to five times as long.
  */
 import { readFileSync } from 'node:fs';
 

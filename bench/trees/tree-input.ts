@@ -1,4 +1,4 @@
-/** What is pushed: a folder of many files, or one large file; the same bytes in every run, and one small change to make. */
+/** The input of a push: a folder of many files, or one large file; the same bytes in every run, and one small change to make. */
 import { createCipheriv } from 'node:crypto';
 import {
   closeSync,

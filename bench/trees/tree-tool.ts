@@ -1,4 +1,4 @@
-/** What keeps trees, ours or a peer's, as the rows use it. */
+/** A tool that keeps trees, ours or a peer's, as the rows use it. */
 import type { CommandRun } from './run-command.ts';
 
 export interface ToolRun extends Omit<CommandRun, 'stdout' | 'stderr'> {
