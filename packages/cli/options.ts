@@ -120,6 +120,13 @@ export function parseTimeValue(text: string): number {
   throw new InvalidArgumentError('It must be a time in RFC 3339, such as 2026-12-31T23:59:59Z.');
 }
 
+/** How long the server protects what a command stores. */
+export function leaseOption(flag: string, defaultMs: number): Option {
+  return new Option(flag, 'how long to protect it; the server keeps it within 1m to 24h')
+    .argParser(parseDurationValue)
+    .default(defaultMs, formatDuration(defaultMs));
+}
+
 /** The warning where the service protects for another time than was asked for; undefined: none. */
 export function findLeaseWarning(flag: string, durationMs: number): string | undefined {
   const given = Math.min(LEASE_DURATION_MS_MAX, Math.max(LEASE_DURATION_MS_MIN, durationMs));

@@ -7,13 +7,13 @@ import {
   type ProgressReporter,
   watchStream,
 } from '@holdfast/client/internal';
-import { CONTENT_TYPE_BYTES_MAX, encodeNode, formatDuration, NODE_REFS_MAX } from '@holdfast/protocol';
+import { CONTENT_TYPE_BYTES_MAX, encodeNode, NODE_REFS_MAX } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
 import { readInput } from '../node-input.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
-import { findLeaseWarning, jsonOption, parseDurationValue, parseHashValue } from '../options.ts';
+import { findLeaseWarning, jsonOption, leaseOption, parseHashValue } from '../options.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
 import { printable, printJson, printLine, printNote } from '../terminal/output.ts';
 import { locateHashes } from '../trees/located-trees.ts';
@@ -81,7 +81,7 @@ async function hashNode(file: string, flags: Omit<PutFlags, 'lease'>): Promise<v
 function registerPut(node: Command): void {
   const command = describedNode(
     node.command('put').description('store one node: a file, its content type and its children'),
-  ).addOption(leaseOption('--lease <duration>'));
+  ).addOption(leaseOption('--lease <duration>', LEASE_MS_DEFAULT));
   withConnection(command, PUT_HELP).action(putNode);
 }
 
@@ -197,7 +197,7 @@ function registerLease(node: Command): void {
     .command('lease')
     .description('renew the lease of a ready node')
     .argument('<location>', LOCATION_HELP, parseLocation)
-    .addOption(leaseOption('--duration <duration>'));
+    .addOption(leaseOption('--duration <duration>', LEASE_MS_DEFAULT));
   withConnection(command, LEASE_HELP).action(leaseNode);
 }
 
@@ -243,12 +243,6 @@ async function withNode<T>(
 function warnOfLease(flag: string, durationMs: number): void {
   const warning = findLeaseWarning(flag, durationMs);
   if (warning !== undefined) printNote(`warning: ${warning}`);
-}
-
-function leaseOption(flag: string): Option {
-  return new Option(flag, 'how long to protect it; the server keeps it within 1m to 24h')
-    .argParser(parseDurationValue)
-    .default(LEASE_MS_DEFAULT, formatDuration(LEASE_MS_DEFAULT));
 }
 
 /** Order and duplicates are kept: both are part of the node. */

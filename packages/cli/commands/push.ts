@@ -24,7 +24,7 @@ import {
   TreeBusyError,
   TreeStateLostError,
 } from '@holdfast/files/push';
-import { formatBytes, formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
+import { formatBytes, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { CliError, LeftOutError, UsageError } from '../cli-error.ts';
 import {
@@ -38,7 +38,7 @@ import {
 import { describeFileError, readTextFile } from '../files.ts';
 import {
   findLeaseWarning,
-  parseDurationValue,
+  leaseOption,
   parseGivenValue,
   parsePositiveValue,
   quietOption,
@@ -109,11 +109,7 @@ export function registerPushCommand(program: Command): void {
         "give the tree a root ref in the token's refDomain, unless it has one",
       ).conflicts('name'),
     )
-    .addOption(
-      new Option('--lease <duration>', 'how long the tree is protected; the server keeps it within 1m to 24h')
-        .argParser(parseDurationValue)
-        .default(LEASE_DURATION_MS_MAX, formatDuration(LEASE_DURATION_MS_MAX)),
-    )
+    .addOption(leaseOption('--lease <duration>', LEASE_DURATION_MS_MAX))
     .option('--check', 'lease every node instead of trusting a ready one, and upload lost nodes again')
     .option('--dry-run', 'only say what would be uploaded')
     .option('--ignore-file <file>', 'more patterns of what to leave out; may be repeated', collectFiles)
