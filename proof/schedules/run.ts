@@ -21,6 +21,10 @@ export interface SchedulesWanted {
 
 const DEPTH_MAX = 3;
 const NAMES = Object.keys(ACTORS);
+/** Each opens two deployments more. Where not all are played, they come as seldom as they are dear. */
+const DEAR = new Set(['backup', 'migrate']);
+const DEAR_SHARE = 0.2;
+const CHEAP = NAMES.filter((name) => !DEAR.has(name));
 
 /** A walk over the operations in all scenes. */
 export class Schedules {
@@ -51,11 +55,22 @@ export class Schedules {
     const pair = this.#isOver ? undefined : this.#left.pop();
     if (pair === undefined) return false;
     const { calls } = await this.#play({ ...pair, preemptions: [] });
-    const chosen = shuffle(this.#random, listPreemptions(calls)).slice(0, this.#wanted.shallowMax);
+    const { shallowMax } = this.#wanted;
+    const all = shuffle(this.#random, listPreemptions(calls));
+    const chosen = shallowMax === undefined ? all : all.map((each) => this.#spare(each)).slice(0, shallowMax);
     for (let count = 0; count < this.#wanted.deep && calls > 0; count += 1)
-      chosen.push(drawDeep(this.#random, calls));
+      chosen.push(this.#spare(drawDeep(this.#random, calls)));
     for (const preemptions of chosen) if (!this.#isOver) await this.#play({ ...pair, preemptions });
     return true;
+  }
+
+  /** With most of what is dear replaced. */
+  #spare(preemptions: Preemptions): Preemptions {
+    const isKept = (by: string): boolean => !DEAR.has(by) || this.#random.chance(DEAR_SHARE);
+    return preemptions.map(({ at, by }) => ({
+      at,
+      by: isKept(by) ? by : (this.#random.pick(CHEAP) as string),
+    }));
   }
 
   async #play(schedule: Schedule): Promise<Played> {

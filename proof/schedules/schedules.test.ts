@@ -35,8 +35,8 @@ test.each(Object.entries(PLACES))('what once was lost is kept: %s', async (place
 });
 
 test.each([
-  ['a data folder', 1_000],
-  ['rows in a folder, uploads to the store', 850],
+  ['a data folder', 600],
+  ['rows in a folder, uploads to the store', 1_250],
   ['PostgreSQL', 150],
 ] as const)('nothing that runs between two steps of another loses anything: %s', async (place, schedules) => {
   const isOver = (played: number): boolean => played >= schedules;
