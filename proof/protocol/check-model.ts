@@ -1,16 +1,15 @@
-/** Checks the model of rows and bytes with Spin: as it is nothing may be wrong, and with a rule left out something must be. */
+/** Checks the models of rows and bytes with Spin: as it is nothing may be wrong, and with a rule left out something must be. */
 import { execFileSync } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { runEngineCommand } from '../../test/support/engine-process.ts';
 import { ROOT } from '../../test/support/server-process.ts';
 import { makeTempFolder } from '../../test/support/temp-folder.ts';
+import type { Model, Scope } from './scopes.ts';
 
-const MODEL = join(import.meta.dir, 'protocol.pml');
+const MODELS: readonly Model[] = ['protocol', 'tree'];
 const COMPILER_FLAGS = ['-O2', '-DSAFETY', '-DCOLLAPSE', '-DVECTORSZ=2048'];
 const CHECKER_FLAGS = ['-m20000', '-w20', '-n'];
-
-/** Processes beside the client and its PUTs, as the bits of OTHERS in the model. */
-type Others = number;
 
 interface Checked {
   readonly states: number;
@@ -18,26 +17,30 @@ interface Checked {
 }
 
 export interface Checker {
-  check(others: Others, mutant: number): Promise<Checked>;
+  check(scope: Scope, mutant: number): Promise<Checked>;
   remove(): void;
 }
 
-/** Compiles the model. */
+/** Compiles the models. */
 export async function openChecker(): Promise<Checker> {
   await runEngineCommand(['node', join(ROOT, 'tools', 'install-spin.mjs')]);
   const folder = makeTempFolder('protocol');
   try {
-    const options = { cwd: folder.path, stdio: 'pipe' } as const;
-    execFileSync('spin', ['-a', MODEL], options);
-    execFileSync('gcc', [...COMPILER_FLAGS, '-o', 'pan', 'pan.c'], options);
+    for (const model of MODELS) {
+      const cwd = join(folder.path, model);
+      mkdirSync(cwd);
+      execFileSync('spin', ['-a', join(import.meta.dir, `${model}.pml`)], { cwd, stdio: 'pipe' });
+      execFileSync('gcc', [...COMPILER_FLAGS, '-o', 'pan', 'pan.c'], { cwd, stdio: 'pipe' });
+    }
   } catch (error) {
     folder.remove();
     throw error;
   }
   return {
-    async check(others, mutant) {
-      const child = Bun.spawn([join(folder.path, 'pan'), ...CHECKER_FLAGS], {
-        ...{ cwd: folder.path, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
+    async check({ model, others }, mutant) {
+      const cwd = join(folder.path, model);
+      const child = Bun.spawn([join(cwd, 'pan'), ...CHECKER_FLAGS], {
+        ...{ cwd, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
         env: { ...process.env, MUTANT: String(mutant), OTHERS: String(others) },
       });
       const said = await new Response(child.stdout).text();

@@ -1,4 +1,4 @@
-/** The model of rows and bytes holds, and no rule of it can be left out. */
+/** The models of rows and bytes hold, and no rule of them can be left out. */
 import { afterAll, expect, test } from 'bun:test';
 import { openChecker } from './check-model.ts';
 import { MUTANTS, SCOPES } from './scopes.ts';
@@ -8,8 +8,8 @@ afterAll(() => checker.remove());
 
 test('no ready node is without its bytes, and no object stays that no row knows', async () => {
   let all = 0;
-  for (const scope of [SCOPES.collect, SCOPES.rooted, SCOPES.walk, SCOPES.recover]) {
-    const { states, isViolated } = await checker.check(scope, 0);
+  for (const scope of ['collect', 'rooted', 'walk', 'recover', 'family', 'epoch', 'older'] as const) {
+    const { states, isViolated } = await checker.check(SCOPES[scope], 0);
     expect([scope, isViolated]).toEqual([scope, false]);
     all += states;
   }

@@ -1,14 +1,30 @@
-/** What runs beside the client and its PUTs, as the bits of OTHERS in the model, and where each mutant is noticed. */
+/** What runs beside the clients in each model, as the bits of OTHERS there, and where each mutant is noticed. */
 const [COMMIT, COLLECT, PACK, SWEEP, WALK, TIME, RESTORE] = [1, 2, 4, 8, 16, 32, 64];
+const TREE = { COMMIT: 1, COLLECT: 2, WALK: 4, MOVE: 8, TIME: 16, OPERATOR: 32, RESTART: 64 };
+
+export type Model = 'protocol' | 'tree';
+
+export interface Scope {
+  readonly model: Model;
+  readonly others: number;
+}
+
+const protocol = (others: number): Scope => ({ model: 'protocol', others });
+const tree = (others: number): Scope => ({ model: 'tree', others });
 
 export const SCOPES = {
-  collect: COLLECT + TIME,
-  rooted: COMMIT + COLLECT + TIME,
-  sweep: SWEEP + TIME,
-  walk: PACK + WALK + TIME,
-  pack: PACK + SWEEP + TIME,
-  heal: COLLECT + SWEEP + TIME,
-  recover: PACK + SWEEP + RESTORE,
+  collect: protocol(COLLECT + TIME),
+  rooted: protocol(COMMIT + COLLECT + TIME),
+  sweep: protocol(SWEEP + TIME),
+  walk: protocol(PACK + WALK + TIME),
+  pack: protocol(PACK + SWEEP + TIME),
+  heal: protocol(COLLECT + SWEEP + TIME),
+  recover: protocol(PACK + SWEEP + RESTORE),
+  family: tree(TREE.COMMIT + TREE.COLLECT + TREE.TIME),
+  epoch: tree(TREE.MOVE + TREE.TIME + TREE.RESTART),
+  older: tree(TREE.WALK + TREE.MOVE + TREE.OPERATOR),
+  'older for long': tree(TREE.WALK + TREE.MOVE + TREE.TIME + TREE.OPERATOR),
+  strays: tree(TREE.COMMIT + TREE.COLLECT + TREE.WALK + TREE.MOVE + TREE.TIME),
 } as const;
 
 export const MUTANTS: readonly (readonly [mutant: number, scope: keyof typeof SCOPES])[] = [
@@ -18,4 +34,7 @@ export const MUTANTS: readonly (readonly [mutant: number, scope: keyof typeof SC
   ...([25, 26, 29, 30] as const).map((mutant) => [mutant, 'walk'] as const),
   [27, 'sweep'],
   [28, 'pack'],
+  ...([31, 32, 33, 34, 35, 36, 37, 38, 39] as const).map((mutant) => [mutant, 'family'] as const),
+  ...([40, 41] as const).map((mutant) => [mutant, 'epoch'] as const),
+  [42, 'older'],
 ];

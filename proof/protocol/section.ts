@@ -1,4 +1,4 @@
-/** The section: the model as it is, then each of its mutants. It is the same in each run, and ends when all is checked. */
+/** The section: the models as they are, then each of their mutants. It is the same in each run, and ends when all is checked. */
 import type { SectionResult, SectionWork } from '../section.ts';
 import { openChecker } from './check-model.ts';
 import { MUTANTS, SCOPES } from './scopes.ts';
@@ -9,17 +9,17 @@ export async function protocolSection({ isOver }: SectionWork): Promise<SectionR
   if (isOver()) return { counts, found };
   const checker = await openChecker();
   try {
-    for (const scope of Object.values(SCOPES)) {
+    for (const [name, scope] of Object.entries(SCOPES)) {
       if (isOver()) break;
       const { states, isViolated } = await checker.check(scope, 0);
       counts.states += states;
-      if (isViolated) found.push(`the model itself is wrong, OTHERS=${scope}`);
+      if (isViolated) found.push(`the model itself is wrong: ${name}`);
     }
     for (const [mutant, scope] of MUTANTS) {
       if (isOver()) break;
       counts.mutants += 1;
       const { isViolated } = await checker.check(SCOPES[scope], mutant);
-      if (!isViolated) found.push(`nothing is wrong with MUTANT=${mutant} OTHERS=${SCOPES[scope]}`);
+      if (!isViolated) found.push(`nothing is wrong with MUTANT=${mutant}: ${scope}`);
     }
   } finally {
     checker.remove();
