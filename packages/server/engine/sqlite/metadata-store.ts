@@ -48,7 +48,7 @@ import { inspectSpace } from './space-snapshot.ts';
 import { findPageDamage } from './start-page-check.ts';
 import { endReading, finalize, NO_SPACE, prepareReads, type ReadStatements } from './statements.ts';
 import { checkRows } from './sums/check-rows.ts';
-import { findLostNames } from './sums/lost-names.ts';
+import { findLostNames, lookForLostNames } from './sums/lost-names.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { timed } from './timed.ts';
 import { findTombstones } from './tombstones.ts';
@@ -95,7 +95,7 @@ export class SqliteMetadataStore implements MetadataStore {
     try {
       this.#reader = openReader(path, READER_CACHE_BYTES);
       const lostNames = findLostNames(this.#reader);
-      this.#spaces = new SpaceDirectory(lostNames);
+      this.#spaces = new SpaceDirectory(lostNames, { look: () => lookForLostNames(this.#reader) });
       this.#disk = new DiskReads(path, isShared);
       this.#reads = prepareReads(this.#reader);
       const lastCommit = new BigInt64Array(new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT));

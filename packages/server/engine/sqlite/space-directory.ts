@@ -1,7 +1,6 @@
 /** The integer ids of Spaces. An id is given by the first write of a Space and never changes, so it may be remembered. */
 import type { Space } from '../../core/model.ts';
 import { isSum, mixValues } from '../../core/rows/row-sum.ts';
-import { spaceKeyOf } from '../../core/space-key.ts';
 import { SpaceMap } from '../../core/space-map.ts';
 import { damagedRow } from './rows.ts';
 import type { SqlRow } from './statements.ts';
@@ -11,35 +10,59 @@ export function spaceNameSum(id: number, { appId, spaceId }: Space): number {
   return mixValues([id, appId, spaceId]);
 }
 
-/** What damaged rows were the rows of. */
+/** What damaged rows were the rows of. It can be copied to a thread. */
 export interface LostNames {
-  /** by `spaceKeyOf` */
-  readonly spaces: ReadonlySet<string>;
-  /** the id of the Space, a space, and the domain */
-  readonly domains: ReadonlySet<string>;
-  /** there are rows that may have been those of any name */
+  readonly spaces: readonly LostSpace[];
+  readonly domains: readonly LostDomain[];
+  /** the table or its index cannot be read: any name may have a row that is not found */
   readonly isSpaceUnknown: boolean;
   readonly isDomainUnknown: boolean;
 }
 
-const NONE_LOST: LostNames = {
-  ...{ spaces: new Set(), domains: new Set(), isSpaceUnknown: false, isDomainUnknown: false },
-};
+/** `isProven`: it has this name. Else one of the two is wrong, and nobody knows which. */
+export interface LostSpace extends Space {
+  readonly isProven: boolean;
+}
+
+export interface LostDomain {
+  readonly spaceId: number;
+  readonly domain: string;
+  readonly isProven: boolean;
+}
+
+const NONE_LOST: LostNames = { spaces: [], domains: [], isSpaceUnknown: false, isDomainUnknown: false };
+/** Unless the file changed, a look waits until this many times its own duration has passed since the last one. */
+const REST_LOOKS = 100;
+/** A look that took longer is the last one: it would hold up too much. */
+const LOOK_MS_MAX = 50;
+
+export interface NameLook {
+  look(): LostNames;
+  /** changes if somebody else changes the file; left out: others do so all the time */
+  findVersion?(): number;
+}
 
 /** Holds only ids that are committed. */
 export class SpaceDirectory extends SpaceMap<number> {
-  readonly #lost: LostNames;
+  #lost: LostNames;
+  readonly #again: NameLook | undefined;
+  #version: number | undefined;
+  #nextLookAt = 0;
 
-  constructor(lost: LostNames = NONE_LOST) {
+  /** `lost`: as they were when the database was opened */
+  constructor(lost: LostNames = NONE_LOST, again?: NameLook) {
     super(20_000);
     this.#lost = lost;
+    this.#again = again;
   }
 
   /** What a row says. `null`: there is none. @throws StoreUnavailable, as damage, if there is one that is damaged */
   idOf(space: Space, row: SqlRow | null): number | undefined {
     if (row === null) {
-      const { isSpaceUnknown, spaces } = this.#lost;
-      if (isSpaceUnknown || spaces.has(spaceKeyOf(space))) throw damagedSpace(space);
+      const { isSpaceUnknown, spaces } = this.#findLost();
+      const isLost = ({ appId, spaceId, isProven }: LostSpace): boolean =>
+        isOneOf(isProven, appId === space.appId, spaceId === space.spaceId);
+      if (isSpaceUnknown || spaces.some(isLost)) throw damagedSpace(space);
       return undefined;
     }
     const id = row.id as number;
@@ -49,11 +72,34 @@ export class SpaceDirectory extends SpaceMap<number> {
 
   /** Call if a domain has no row. @throws StoreUnavailable, as damage, if its row is there with another name */
   assertNoneLost(spaceId: number, domain: string): void {
-    const { isDomainUnknown, domains } = this.#lost;
-    if (isDomainUnknown || (domains.size > 0 && domains.has(`${spaceId} ${domain}`)))
-      throw damagedRow('the domain', JSON.stringify(domain));
+    const { isDomainUnknown, domains } = this.#findLost();
+    const isLost = (lost: LostDomain): boolean =>
+      isOneOf(lost.isProven, lost.spaceId === spaceId, lost.domain === domain);
+    if (isDomainUnknown || domains.some(isLost)) throw damagedRow('the domain', JSON.stringify(domain));
+  }
+
+  /** A value may have become wrong since the database was opened. */
+  #findLost(): LostNames {
+    if (this.#again === undefined) return this.#lost;
+    const startedAt = performance.now();
+    const version = this.#again.findVersion?.();
+    if (version === this.#version && startedAt < this.#nextLookAt) return this.#lost;
+    this.#version = version;
+    const { isSpaceUnknown, isDomainUnknown } = this.#lost;
+    const found = this.#again.look();
+    this.#lost = {
+      ...found,
+      isSpaceUnknown: isSpaceUnknown || found.isSpaceUnknown,
+      isDomainUnknown: isDomainUnknown || found.isDomainUnknown,
+    };
+    const tookMs = performance.now() - startedAt;
+    this.#nextLookAt = tookMs > LOOK_MS_MAX ? Number.POSITIVE_INFINITY : startedAt + REST_LOOKS * tookMs;
+    return this.#lost;
   }
 }
+
+const isOneOf = (isProven: boolean, first: boolean, second: boolean): boolean =>
+  isProven ? first && second : first || second;
 
 const damagedSpace = ({ spaceId }: Space) => damagedRow('the Space', JSON.stringify(spaceId));
 

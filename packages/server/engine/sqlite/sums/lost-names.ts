@@ -1,41 +1,58 @@
 /**
- * A Space or a domain is found by its name. If one bit of that name is wrong in its row, the name has no row, and all that belongs to it
- * would look absent. So these rows are looked at once, when the database is opened.
+ * A Space or a domain is found by its name. If that name is wrong in its row, the name has no row, and all that belongs to it would look
+ * absent. So these rows are looked at when the database is opened, and again when a name has no row.
  */
 import type { Database } from 'bun:sqlite';
-import { spaceKeyOf } from '../../../core/space-key.ts';
 import { isDamageMet } from '../../local-failure.ts';
 import { findFault, letGoOfPages } from '../database.ts';
 import type { LostNames } from '../space-directory.ts';
 import { findDamagedRows, type StoredRow } from './damaged-rows.ts';
 import { DOMAINS, SPACE_NAMES, type SummedTable } from './tables.ts';
 
+/** When the database is opened: indexes are looked at too. */
 export function findLostNames(database: Database): LostNames {
-  const spaces = findMended(database, SPACE_NAMES);
-  const domains = findMended(database, DOMAINS);
+  const found = lookForLostNames(database);
+  const isFaulty = ({ name }: SummedTable): boolean => {
+    try {
+      return findFault(database, name) !== undefined;
+    } catch (error) {
+      if (!isDamageMet(error)) throw error;
+      return true;
+    }
+  };
+  const isSpaceUnknown = found.isSpaceUnknown || isFaulty(SPACE_NAMES);
+  const isDomainUnknown = found.isDomainUnknown || isFaulty(DOMAINS);
   // What is read next asks the disk: a page that is damaged by then is met.
   letGoOfPages(database);
+  return { ...found, isSpaceUnknown, isDomainUnknown };
+}
+
+export function lookForLostNames(database: Database): LostNames {
+  const spaces = findNames(database, SPACE_NAMES, ({ app_id, space_id }) => ({
+    ...{ appId: String(app_id), spaceId: String(space_id) },
+  }));
+  const domains = findNames(database, DOMAINS, ({ space, domain }) => ({
+    ...{ spaceId: Number(space), domain: String(domain) },
+  }));
   return {
-    spaces: new Set(
-      spaces.rows.map((row) => spaceKeyOf({ appId: String(row.app_id), spaceId: String(row.space_id) })),
-    ),
-    domains: new Set(domains.rows.map((row) => `${row.space} ${row.domain}`)),
-    ...{ isSpaceUnknown: spaces.isMore, isDomainUnknown: domains.isMore },
+    ...{ spaces: spaces.names, isSpaceUnknown: spaces.isUnknown },
+    ...{ domains: domains.names, isDomainUnknown: domains.isUnknown },
   };
 }
 
-/** Damaged rows as they were. `isMore`: of others nobody knows what they were, or whether they are there. */
-function findMended(database: Database, table: SummedTable): { rows: StoredRow[]; isMore: boolean } {
-  const rows: StoredRow[] = [];
-  let isMore = false;
+/** Those of damaged rows, as they were if that is known. */
+function findNames<T>(
+  database: Database,
+  table: SummedTable,
+  nameOf: (row: StoredRow) => T,
+): { readonly names: readonly (T & { readonly isProven: boolean })[]; readonly isUnknown: boolean } {
+  const names: (T & { readonly isProven: boolean })[] = [];
   try {
-    for (const { mended } of findDamagedRows(database, table)) {
-      if (mended === undefined) isMore = true;
-      else rows.push(mended);
-    }
-    return { rows, isMore: isMore || findFault(database, table.name) !== undefined };
+    for (const { row, mended } of findDamagedRows(database, table))
+      names.push({ ...nameOf(mended ?? row), isProven: mended !== undefined });
+    return { names, isUnknown: false };
   } catch (error) {
     if (!isDamageMet(error)) throw error;
-    return { rows, isMore: true };
+    return { names, isUnknown: true };
   }
 }

@@ -192,8 +192,12 @@ const PACKS: readonly SummedTable[] = [
 const COUNT_DOMAIN = `SELECT (SELECT count(*) FROM balances WHERE domain = ?1) AS balance_count, count(*) AS commit_count,
   coalesce(max(revision), 0) AS revision FROM root_ref_commits WHERE domain = ?1`;
 
-/** Whatever is left of the sum must be the floor. */
+/** One Space gives the row its sum, or whatever is left of the sum must be the floor. */
 function recountDomain(database: Database, row: SqlRow): Record<string, number> {
+  using spaces = database.prepare<{ id: number }, []>('SELECT id FROM spaces');
+  for (const { id: space } of spaces.iterate()) {
+    if (domainSumOf({ ...row, space }) === row.row_sum) return { space };
+  }
   using statement = database.prepare<Record<string, number>, [number]>(COUNT_DOMAIN);
   const counted = { ...row, ...statement.get(number(row.id)), history_floor: 0 };
   const floor = (number(row.row_sum) - domainSumOf(counted)) / DOMAIN_WEIGHTS.historyFloor;

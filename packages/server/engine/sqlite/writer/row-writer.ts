@@ -22,6 +22,7 @@ import { hexToBytes } from '../rows.ts';
 import { type LostNames, SpaceDirectory } from '../space-directory.ts';
 import { SqliteSpaceTransaction } from '../space-transaction.ts';
 import { finalize, prepareAll, type Statements } from '../statements.ts';
+import { lookForLostNames } from '../sums/lost-names.ts';
 import { WriteAheadLog } from '../write-ahead-log.ts';
 import type { WriteScope } from '../write-scope.ts';
 import { GroupCommit } from './group-commit.ts';
@@ -92,7 +93,10 @@ export class LocalRowWriter implements RowWriter {
     this.#commits = new GroupCommit({
       database: this.#database,
       sql: this.#sql,
-      spaces: new SpaceDirectory(lostNames),
+      spaces: new SpaceDirectory(lostNames, {
+        look: () => lookForLostNames(this.#database),
+        ...(!isShared && { findVersion: versionOf(this.#database) }),
+      }),
       cache: isShared ? undefined : new NodeCache(),
       clock,
       onFatal: events.onFatal,
@@ -234,4 +238,12 @@ export class LocalRowWriter implements RowWriter {
       return error;
     }
   }
+}
+
+/** Changes with each commit of another connection. */
+function versionOf(database: Database): () => number {
+  return () => {
+    using statement = database.prepare<{ data_version: number }, []>('PRAGMA data_version');
+    return statement.get()?.data_version ?? 0;
+  };
 }
