@@ -80,12 +80,12 @@ export class SpaceDirectory extends SpaceMap<number> {
 
   /** A value may have become wrong since the database was opened. */
   #findLost(): LostNames {
-    if (this.#again === undefined) return this.#lost;
+    const { isSpaceUnknown, isDomainUnknown } = this.#lost;
+    if (this.#again === undefined || (isSpaceUnknown && isDomainUnknown)) return this.#lost;
     const startedAt = performance.now();
     const version = this.#again.findVersion?.();
     if (version === this.#version && startedAt < this.#nextLookAt) return this.#lost;
     this.#version = version;
-    const { isSpaceUnknown, isDomainUnknown } = this.#lost;
     const found = this.#again.look();
     this.#lost = {
       ...found,

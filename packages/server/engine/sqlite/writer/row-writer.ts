@@ -13,7 +13,7 @@ import { StoreUnavailable } from '../../../core/store-failure.ts';
 import type { TombstonePage } from '../../../core/stray-ports.ts';
 import type { SweepCutoffs } from '../../../core/upkeep-ports.ts';
 import { isBusy, isSurelyNotCommitted, storageError } from '../../local-failure.ts';
-import { openWriter, shortenBusyTimeout } from '../database.ts';
+import { openReader, openWriter, READER_CACHE_BYTES, shortenBusyTimeout } from '../database.ts';
 import { storeSum, storeValueOf } from '../ledger-rows.ts';
 import { moveWatermarks, pruneHistory } from '../maintenance.ts';
 import { type Committed, NodeCache } from '../node-cache.ts';
@@ -94,7 +94,7 @@ export class LocalRowWriter implements RowWriter {
       database: this.#database,
       sql: this.#sql,
       spaces: new SpaceDirectory(lostNames, {
-        look: () => lookForLostNames(this.#database),
+        look: () => lookApart(path),
         ...(!isShared && { findVersion: versionOf(this.#database) }),
       }),
       cache: isShared ? undefined : new NodeCache(),
@@ -246,4 +246,14 @@ function versionOf(database: Database): () => number {
     using statement = database.prepare<{ data_version: number }, []>('PRAGMA data_version');
     return statement.get()?.data_version ?? 0;
   };
+}
+
+/** By a connection of its own: SQLite ends a transaction that meets a damaged page at its commit. */
+function lookApart(path: string): LostNames {
+  try {
+    using database = openReader(path, READER_CACHE_BYTES);
+    return lookForLostNames(database);
+  } catch (error) {
+    throw storageError(error, 'looking for names');
+  }
 }
