@@ -1,7 +1,7 @@
 /** A wrong bit of what all processes share: it is refused, named by a check, and put right by the next start. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import type { TestDatabases } from '../../../../../test/support/postgres-server.ts';
-import { hashAt, newGeneration, openUpload, readyNode, SPACE } from '../../test/samples.ts';
+import { hashAt, insertNodes, newGeneration, openUpload, readyNode, SPACE } from '../../test/samples.ts';
 import { findOrCreateSecret, findSecret } from '../secrets.ts';
 import { openDatabases, openInstance, type StoreInstance } from '../test/postgres-fixture.ts';
 
@@ -96,5 +96,17 @@ test('a value where a row has none', async () => {
     await pool.run('putting back', `UPDATE uploads SET ${column} = NULL`, []);
     expect(await check(instance)).toEqual([]);
   }
+  await instance.close();
+});
+
+test('a row that cannot be put right holds up no other', async () => {
+  const instance = await openInstance(await databases.createDatabase());
+  const { store, pool } = instance;
+  await store.transact(SPACE, async (tx) => tx.insertUpload(openUpload(hashAt(1))));
+  await insertNodes(store, SPACE, [readyNode(hashAt(2))]);
+  await pool.run('damaging', 'UPDATE usage_counters SET leased_count = 9223372036854775807', []);
+  await pool.run('damaging', 'UPDATE uploads SET touched_at = touched_at # 4', []);
+  expect(await check(instance, true)).toHaveLength(2);
+  expect((await check(instance)).filter((message) => message.startsWith('the row of uploads'))).toEqual([]);
   await instance.close();
 });

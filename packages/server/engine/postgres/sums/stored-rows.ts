@@ -111,7 +111,10 @@ function plainOf(value: StoredValue, kind: ColumnKind): unknown {
   return kind === 'uuid' ? value.toHex() : bytesToBytea(value);
 }
 
-/** Writes these columns, if the row is as it was read. Resolves whether it did; a key that it has to have may be taken meanwhile. */
+/** Another row has its key; a rule of the schema; the sum of its values has no room. */
+const UNMENDABLE: ReadonlySet<unknown> = new Set(['23505', '23514', '22003']);
+
+/** Writes these columns, if the row is as it was read. Resolves whether it did: one row that cannot be written holds up no other. */
 export async function mendRow(
   pool: PostgresPool,
   { name, columns }: SummedTable,
@@ -128,7 +131,7 @@ export async function mendRow(
     return (await pool.run('mending a row', sql, [...version, ...values])).count === 1;
   } catch (error) {
     const code = (error as { cause?: { code?: unknown } }).cause?.code;
-    if (code === '23505' || code === '23514') return false;
+    if (UNMENDABLE.has(code)) return false;
     throw error;
   }
 }
