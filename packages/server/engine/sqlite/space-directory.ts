@@ -20,11 +20,11 @@ export interface LostNames {
 }
 
 /** `isProven`: it has this name. Else one of the two is wrong, and nobody knows which. */
-export interface LostSpace extends Space {
+interface LostSpace extends Space {
   readonly isProven: boolean;
 }
 
-export interface LostDomain {
+interface LostDomain {
   readonly spaceId: number;
   readonly domain: string;
   readonly isProven: boolean;

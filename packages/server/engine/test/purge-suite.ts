@@ -53,19 +53,6 @@ export function testPurge(subject: StoreUnderTest): void {
     expect((await read(other, 2))?.items).toHaveLength(2);
   });
 
-  test('a purge leaves the history of commits that came after it had taken the balances', async () => {
-    const { store } = subject;
-    await insertNodes(store, space, [readyNode(hashAt(1)), readyNode(hashAt(2))]);
-    await commit(space, 'a', 1, hashAt(1), 0, 3);
-    await store.transact(space, (tx) => tx.purging.takeBalances(10));
-    const next = 1 + (await store.transact(space, (tx) => tx.findRevision('a')));
-    await commit(space, 'a', next, hashAt(2), 0, 1);
-    await commit(space, 'a', next + 1, hashAt(2), 1, 2);
-    while ((await store.transact(space, (tx) => tx.purging.removeHistory(10))) > 0);
-    const page = await store.findBalancesAt(space, 'a', { revision: next, after: undefined, limit: 10 });
-    expect(page?.items).toEqual([{ hash: hashAt(2), balance: 1 }]);
-  });
-
   test('a purge takes the balances of given hashes alone', async () => {
     const { store } = subject;
     await insertNodes(store, space, [readyNode(hashAt(1)), readyNode(hashAt(2))]);
