@@ -98,6 +98,9 @@ test('wall clocks that jump together are found out by the monotonic clock, until
   expect(await guard.assertAgree()).toBe(NOW + elapsedMs + jumpedMs);
   jumpedMs += 90_000;
   expect(await guard.assertAgree()).toBe(NOW + elapsedMs + HOUR_MS);
+  // Rows keep whole milliseconds: a database refuses a fraction.
+  elapsedMs += 0.5;
+  expect(Number.isInteger(await guard.assertAgree())).toBe(true);
   // A clock of another rate does not jump.
   for (let hours = 60; hours < 90; hours += 1) expect(await at(hours * HOUR_MS, hours * 1500)).toBe(false);
 });
