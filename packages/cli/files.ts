@@ -1,6 +1,6 @@
 /** Files the command line reads and writes, with failures a person can act on. */
 import { rmSync, writeFileSync } from 'node:fs';
-import { open, readFile } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import { describeExposure, findExposure } from '@holdfast/protocol';
 import { CliError } from './cli-error.ts';
 import { saying } from './progress/waits.ts';
@@ -8,11 +8,21 @@ import { saying } from './progress/waits.ts';
 /** Readable by everyone. */
 export const PUBLIC_FILE_MODE = 0o644;
 
+/** Far more than keys, tokens and certificates have: a path such as /dev/zero would give bytes without an end. */
+const TEXT_BYTES_MAX = 4 * 1024 * 1024;
+
 /** `what` names the file's role in a message, such as "the key set". Throws CliError. */
 export async function readTextFile(path: string, what: string): Promise<string> {
   try {
     // Never by a call that blocks the process: a pipe may give nothing for long.
-    return await saying(`${what} ${path} gives no bytes yet`, () => readFile(path, 'utf8'));
+    return await saying(`${what} ${path} gives no bytes yet`, async () => {
+      const file = await open(path, 'r');
+      try {
+        return await readBounded(file);
+      } finally {
+        await file.close();
+      }
+    });
   } catch (error) {
     throw new CliError(`${what} ${path} cannot be read: ${describeFileError(error)}`);
   }
@@ -26,7 +36,7 @@ export async function readSecretText(path: string, what: string): Promise<string
       const file = await open(path, 'r');
       try {
         const exposure = findExposure(path, await file.stat(), process.geteuid?.());
-        return { exposure, text: exposure === undefined ? await file.readFile('utf8') : '' };
+        return { exposure, text: exposure === undefined ? await readBounded(file) : '' };
       } finally {
         await file.close();
       }
@@ -36,6 +46,18 @@ export async function readSecretText(path: string, what: string): Promise<string
   }
   if (read.exposure !== undefined) throw new CliError(describeExposure(what, path, read.exposure));
   return read.text;
+}
+
+async function readBounded(file: FileHandle): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  for (;;) {
+    const { bytesRead, buffer } = await file.read(new Uint8Array(64 * 1024), 0, 64 * 1024, null);
+    if (bytesRead === 0) return Buffer.concat(pieces).toString('utf8');
+    length += bytesRead;
+    if (length > TEXT_BYTES_MAX) throw new Error(`it has more than ${TEXT_BYTES_MAX} bytes; check the path`);
+    pieces.push(buffer.subarray(0, bytesRead));
+  }
 }
 
 /** Never overwrites: an existing file is a failure. Throws CliError. */

@@ -4,7 +4,7 @@ import type { ProgressReporter } from '@holdfast/client/internal';
 import { formatCount } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
-import { readTextFile } from '../files.ts';
+import { readSecretText } from '../files.ts';
 import { quietOption, withForeignOwner } from '../options.ts';
 import { formatTime } from '../progress/format-progress.ts';
 import { runShortJob, stderrOutput } from '../progress/run-job.ts';
@@ -109,7 +109,8 @@ async function readPlaces(server: Server, flags: MigrateFlags): Promise<Transfer
     file: string | undefined,
     variable: string,
   ) => {
-    const text = file === undefined ? (flag ?? process.env[variable]) : await readTextFile(file, 'the place');
+    const text =
+      file === undefined ? (flag ?? process.env[variable]) : await readSecretText(file, 'the place');
     if (text === undefined || text.trim() === '') {
       throw new UsageError(`${name} is missing; give ${name} or ${name}-file: ${PLACE}`);
     }

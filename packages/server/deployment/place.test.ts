@@ -82,6 +82,16 @@ describe('the file that HOLDFAST_METADATA_FILE names', () => {
     writer.kill();
   });
 
+  test('is not read without an end', () => {
+    expect(() => parse({ HOLDFAST_METADATA_FILE: '/dev/zero' })).toThrow(/more than 65536 bytes/);
+  });
+
+  test('may be a pipe that nobody writes to: it is given up', () => {
+    const pipe = `${folder.path}/silent`;
+    Bun.spawnSync(['mkfifo', '-m', '600', pipe]);
+    expect(() => parse({ HOLDFAST_METADATA_FILE: pipe })).toThrow(/gave nothing/);
+  });
+
   test.each<[string, string | undefined, number, Record<string, string>, RegExp]>([
     ['others can read', 'postgres://u:hush@h/d', 0o644, {}, /others can use.*chmod 600/],
     ['is empty', ' \n', 0o600, {}, /empty/],

@@ -1,5 +1,5 @@
 /** Where a deployment lies, as it is written in flags, variables and files. */
-import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { DATA_DIR_DEFAULT, describeExposure, findExposure } from '@holdfast/protocol';
 import { formatDatabase, type PostgresAddress, parseS3Url, type S3Address } from '../engine/address.ts';
 import { parsePostgresUrl } from '../engine/postgres-url.ts';
@@ -52,6 +52,13 @@ export function readMetadataUrl(env: Environment): string | undefined {
   return readUrlFile(path);
 }
 
+/** Far more than any URL has: a path such as /dev/zero would give bytes without an end. */
+const URL_FILE_BYTES_MAX = 64 * 1024;
+
+/** This thread waits for a pipe, and a signal waits with it. */
+const PIPE_WAIT_MS = 8_000;
+const PIPE_POLL_MS = 20;
+
 /** What a pipe gave: it gives its bytes once, and a configuration is read several times. */
 const GIVEN_BY_PIPES = new Map<string, string>();
 
@@ -61,12 +68,13 @@ function readUrlFile(path: string): string {
   if (given !== undefined) return given;
   let file: number | undefined;
   try {
-    file = openSync(path, 'r');
+    // A pipe that nobody writes to would hold up the opening, and signals with it.
+    file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const stats = fstatSync(file);
     const mode = findExposure(path, stats, process.getuid?.());
     if (mode !== undefined)
       throw new ConfigError(describeExposure('the file of HOLDFAST_METADATA_FILE', path, mode));
-    const url = readFileSync(file, 'utf8').trim();
+    const url = readBounded(file, path, stats.isFIFO()).trim();
     if (!stats.isFile() && url !== '') GIVEN_BY_PIPES.set(path, url);
     if (url !== '') return url;
     throw new ConfigError(`HOLDFAST_METADATA_FILE names ${path}, which is empty; put postgres://… in it`);
@@ -77,6 +85,40 @@ function readUrlFile(path: string): string {
     );
   } finally {
     if (file !== undefined) closeSync(file);
+  }
+}
+
+function readBounded(file: number, path: string, isPipe: boolean): string {
+  const url = Buffer.alloc(URL_FILE_BYTES_MAX + 1);
+  const until = performance.now() + PIPE_WAIT_MS;
+  let length = 0;
+  for (;;) {
+    const read = readNow(file, url.subarray(length));
+    length += read ?? 0;
+    if (length > URL_FILE_BYTES_MAX) {
+      throw new ConfigError(
+        `HOLDFAST_METADATA_FILE names ${path}, which has more than ${URL_FILE_BYTES_MAX} bytes: check the path`,
+      );
+    }
+    // A pipe reads as ended until its writer has opened it.
+    if (read === 0 && (length > 0 || !isPipe)) return url.toString('utf8', 0, length);
+    if (read !== undefined && read > 0) continue;
+    if (performance.now() > until) {
+      throw new ConfigError(
+        `HOLDFAST_METADATA_FILE names ${path}, which gave nothing for ${PIPE_WAIT_MS} ms; put postgres://… in it`,
+      );
+    }
+    Bun.sleepSync(PIPE_POLL_MS);
+  }
+}
+
+/** undefined: there is nothing to read yet. */
+function readNow(file: number, into: Uint8Array): number | undefined {
+  try {
+    return readSync(file, into);
+  } catch (error) {
+    if (codeOf(error) === 'EAGAIN') return undefined;
+    throw error;
   }
 }
 

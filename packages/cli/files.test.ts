@@ -1,0 +1,11 @@
+import { expect, test } from 'bun:test';
+import { readSecretText, readTextFile } from './files.ts';
+
+test('a file of text is not read without an end', async () => {
+  for (const read of [readTextFile, readSecretText]) {
+    expect(await read('/dev/zero', 'the key set').catch(String)).toMatch(
+      /^CliError: the key set \/dev\/zero cannot be read: it has more than 4194304 bytes; check the path$/,
+    );
+    expect(await read('/dev/null', 'the key set')).toBe('');
+  }
+});
