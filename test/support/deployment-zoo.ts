@@ -80,7 +80,7 @@ export async function fillZoo(clientOf: ClientOf, seed: number): Promise<Zoo> {
   const waiting = makeNode(`waiting ${seed}`, { refs: [missing.hash, file.hash, missing.hash] });
   const home = clientOf(HOME);
   for (const node of [small, file, large, empty, parent, ...rotten]) await home.store(node, LEASE_MS);
-  await home.store(lone, LEASE_MS / 2);
+  await home.store(lone, HOUR_MS);
   const state = (await home.store(waiting)).json.state;
   expect(state).toBe('validated_awaiting_children');
 
