@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { WALK_UNKNOWN } from '../../../core/root-ref-walks.ts';
 import { hashAt, ManualClock, SPACE } from '../../test/samples.ts';
 import { SqliteMetadataStore } from '../metadata-store.ts';
 import { SpaceDirectory } from '../space-directory.ts';
@@ -65,6 +66,18 @@ test.each([
   const look = { signal: new AbortController().signal, onTable: () => undefined, isRepaired: true };
   expect((await store.findRowDamage(look)).map(({ repaired }) => repaired)).toEqual([true]);
   expect(await list()).toEqual(before);
+});
+
+test('of a domain: wrong counts are counted again, also after a walk', async () => {
+  await commit();
+  await store.transact(SPACE, (tx) => tx.noteWalk('side'));
+  const { items } = (await list()) ?? {};
+  change("UPDATE domains SET revision = 6, commit_count = 9 WHERE domain = 'side'");
+  expect(await outcomeOf(list)).toContain('the domain "side"');
+  const look = { signal: new AbortController().signal, onTable: () => undefined, isRepaired: true };
+  expect((await store.findRowDamage(look)).map(({ repaired }) => repaired)).toEqual([true]);
+  expect(await store.findRowDamage(look)).toEqual([]);
+  expect(await list()).toEqual({ revision: 1, items: items ?? [], walkedUntil: WALK_UNKNOWN });
 });
 
 test('of a domain: nobody knows which it was', async () => {

@@ -199,16 +199,14 @@ function recountDomain(database: Database, row: SqlRow): Record<string, number> 
     if (domainSumOf({ ...row, space }) === row.row_sum) return { space };
   }
   using statement = database.prepare<Record<string, number>, [number]>(COUNT_DOMAIN);
-  const counted = { ...row, ...statement.get(number(row.id)), history_floor: 0 };
+  const counts = statement.get(number(row.id)) ?? {};
+  const counted = { ...row, ...counts, history_floor: 0 };
   const floor = (number(row.row_sum) - domainSumOf(counted)) / DOMAIN_WEIGHTS.historyFloor;
-  const { revision, commit_count, balance_count } = counted as unknown as Record<string, number>;
-  const isFloor = Number.isInteger(floor) && floor >= 0 && floor <= number(revision);
-  return {
-    ...{ revision: number(revision), commit_count: number(commit_count) },
-    ...{ balance_count: number(balance_count), history_floor: isFloor ? floor : 0 },
-    // No page of an earlier revision is sure to be whole.
-    ...{ walked_from: number(revision), walked_until: WALK_UNKNOWN },
-  };
+  const revision = number(counts.revision);
+  if (!Number.isInteger(floor) || floor < 0 || floor > revision) return {};
+  // No page of an earlier revision is sure to be whole.
+  const safe = { ...counts, history_floor: floor, walked_from: revision, walked_until: WALK_UNKNOWN };
+  return { ...safe, row_sum: domainSumOf({ ...row, ...safe }) };
 }
 
 const ROOT_REFS: readonly SummedTable[] = [
