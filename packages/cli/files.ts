@@ -28,15 +28,19 @@ export async function readTextFile(path: string, what: string): Promise<string> 
   }
 }
 
-/** As `readTextFile`, of a file with a secret: one that others can use is refused. */
-export async function readSecretText(path: string, what: string): Promise<string> {
+/** As `readTextFile`, of a file with a secret: one that others can use is refused. `isSecret`: not every such file holds one. */
+export async function readSecretText(
+  path: string,
+  what: string,
+  isSecret = (_text: string) => true,
+): Promise<string> {
   let read: { readonly text: string; readonly exposure: string | undefined };
   try {
     read = await saying(`${what} ${path} gives no bytes yet`, async () => {
       const file = await open(path, 'r');
       try {
         const exposure = findExposure(path, await file.stat(), process.geteuid?.());
-        return { exposure, text: exposure === undefined ? await readBounded(file) : '' };
+        return { exposure, text: await readBounded(file) };
       } finally {
         await file.close();
       }
@@ -44,7 +48,8 @@ export async function readSecretText(path: string, what: string): Promise<string
   } catch (error) {
     throw new CliError(`${what} ${path} cannot be read: ${describeFileError(error)}`);
   }
-  if (read.exposure !== undefined) throw new CliError(describeExposure(what, path, read.exposure));
+  if (read.exposure !== undefined && isSecret(read.text))
+    throw new CliError(describeExposure(what, path, read.exposure));
   return read.text;
 }
 

@@ -50,7 +50,7 @@ export function openMigrationPlaces(purpose: string): MigrationPlaces {
   const nextPath = (name: string): string => join(folder.path, `${name}-${made++}`);
   const command: MigrationPlaces['command'] = (from, to) => {
     const file = nextPath('to');
-    writeFileSync(file, `${placeText(to)}\n`);
+    writeFileSync(file, `${placeText(to)}\n`, { mode: 0o600 });
     return {
       args: ['migrate', '--to-file', file],
       environment: { ...environmentOf(from, to), HOLDFAST_MIGRATE_FROM: placeText(from) },

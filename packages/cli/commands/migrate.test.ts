@@ -6,7 +6,7 @@ import { Workplace } from '../test/run-holdfast-fixture.ts';
 const place = new Workplace();
 afterAll(() => place.remove());
 
-test('a file with a place is a secret: one that others can use is refused', async () => {
+test('a file with a password is a secret: one that others can use is refused', async () => {
   const file = place.path('place.url');
   writeFileSync(file, 'postgres://u:sesame@127.0.0.1:1/d,s3://bucket', { mode: 0o644 });
   for (const flags of [
@@ -18,4 +18,12 @@ test('a file with a place is a secret: one that others can use is refused', asyn
     expect(stderr).toMatch(/others can use it \(mode 644\)/);
     expect(stderr).not.toContain('sesame');
   }
+});
+
+test('a file without a password may be read by anyone', async () => {
+  const file = place.path('folder');
+  writeFileSync(file, place.path('nothing-here'), { mode: 0o644 });
+  const { exitCode, stderr } = await place.run('migrate', '--from-file', file, '--to', place.path('there'));
+  expect(exitCode).toBe(1);
+  expect(stderr).not.toContain('others can use it');
 });

@@ -102,6 +102,11 @@ async function migrate(server: Server, places: Transfer, flags: MigrateFlags): P
   }
 }
 
+/** The place of a folder, or of a database that asks for none, may be read by anyone. */
+function holdsPassword(place: string): boolean {
+  return /:\/\/[^/@\s]*:[^@\s]*@|[?&]password=/.test(place);
+}
+
 async function readPlaces(server: Server, flags: MigrateFlags): Promise<Transfer> {
   const read = async (
     name: '--from' | '--to',
@@ -110,7 +115,9 @@ async function readPlaces(server: Server, flags: MigrateFlags): Promise<Transfer
     variable: string,
   ) => {
     const text =
-      file === undefined ? (flag ?? process.env[variable]) : await readSecretText(file, 'the place');
+      file === undefined
+        ? (flag ?? process.env[variable])
+        : await readSecretText(file, 'the place', holdsPassword);
     if (text === undefined || text.trim() === '') {
       throw new UsageError(`${name} is missing; give ${name} or ${name}-file: ${PLACE}`);
     }
