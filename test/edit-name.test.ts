@@ -14,7 +14,7 @@ import {
   setPinned,
   type TreeEdit,
 } from '../packages/client/index.ts';
-import type { FetchFunction, NamesHolder } from '../packages/client/internal.ts';
+import type { DomainNames, FetchFunction, NamesHolder } from '../packages/client/internal.ts';
 import { pushFolder } from '../packages/files/sdk.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
@@ -154,7 +154,17 @@ test('a process that remembers the names does not read them for an edit, and is 
       return fetch(url, init);
     },
   });
-  const names: NamesHolder = { names: undefined };
+  let held: DomainNames | undefined;
+  const names: NamesHolder = {
+    take: () => {
+      const taken = held;
+      held = undefined;
+      return taken;
+    },
+    give: (made) => {
+      held = made;
+    },
+  };
   await editName(client, 'work', [put('a', 'a')], { names });
   asked.length = 0;
   const second = await editName(client, 'work', [put('b', 'b')], { names });

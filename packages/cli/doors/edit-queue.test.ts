@@ -58,6 +58,20 @@ test('edits that come together are one commit, without those that cannot be', as
   ]);
 });
 
+test('what an older head said of an edit is no answer when the commit fails', async () => {
+  const away = new Error('the server is away');
+  const queue = new EditQueue(async (_edits, check) => {
+    await check(undefined).catch(() => undefined);
+    throw away;
+  });
+  const refused = (): Promise<void> => Promise.reject(new Error('another version is there'));
+  const outcomes = await Promise.allSettled([
+    queue.add({ ...put('a'), check: refused }),
+    queue.add(put('b')),
+  ]);
+  expect(outcomes.map((each) => each.status === 'rejected' && each.reason)).toEqual([away, away]);
+});
+
 test('a commit waits for a small body that is on its way, and for no large one', async () => {
   const commits: (readonly unknown[])[] = [];
   const queue = new EditQueue(async (edits) => {

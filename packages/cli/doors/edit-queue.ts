@@ -127,6 +127,8 @@ export class EditQueue {
         for (const { settle } of edits) settle.resolve(undefined);
         return;
       } catch (error) {
+        // A judgement of an older head says nothing where the commit failed for another reason.
+        if (![...failed.values()].includes(error)) failed.clear();
         const owners = edits.flatMap((each) => each.edits.map(() => each));
         const owner = error instanceof EditError ? owners[error.index] : undefined;
         if (failed.size === 0) for (const each of owner ? [owner] : edits) failed.set(each, error);

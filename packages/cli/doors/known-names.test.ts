@@ -1,13 +1,15 @@
 import { expect, test } from 'bun:test';
 import { CasError, type Client } from '@holdfast/client/internal';
+import { KnownNames } from './known-names.ts';
 import { McpNames } from './mcp/mcp-names.ts';
 import { NameStore } from './webdav/name-store.ts';
 
 /** A reader whose domain holds one list that cannot be read, or none. */
-function clientWith(lists: number): Client {
+function clientWith(lists: number, onRead = (): void => undefined): Client {
   const rootRefs = Array.from({ length: lists }, () => ({ hash: '1'.repeat(64), refCount: 1 }));
   const fake: Partial<Client> = {
     rootRefs: async function* () {
+      onRead();
       yield { refDomain: 'd', revision: 1, items: rootRefs, nextCursor: undefined } as never;
     },
     getNode: () => Promise.reject(new Error('nothing is read here')),
@@ -40,4 +42,27 @@ test('nor is it for an agent', async () => {
     await expect(names.names()).rejects.toThrow('cannot be read');
     expect((await new McpNames(clientWith(0), given).names()).size).toBe(given.length);
   }
+});
+
+test('names are read again after a commit that left none, or older ones', async () => {
+  let readings = 0;
+  const known = new KnownNames(
+    clientWith(0, () => {
+      readings += 1;
+    }),
+  );
+  const made = { refDomain: 'd', snapshots: [], catalogs: [], unreadable: [], rootRefs: [] };
+  await known.read();
+  known.give({ ...made, revision: 3 });
+  await known.read();
+  expect([readings, known.take()?.revision]).toEqual([1, 3]);
+  known.give(undefined);
+  await known.read();
+  expect(readings).toBe(2);
+  known.give({ ...made, revision: 3 });
+  // The answer to an earlier commit comes later.
+  known.give({ ...made, revision: 2 });
+  expect(known.take()).toBeUndefined();
+  await known.read();
+  expect(readings).toBe(3);
 });

@@ -41,6 +41,8 @@ export class KnownNames implements NamesHolder {
   #read: { readonly at: number; readonly names: Promise<NamesRead> } | undefined;
   /** for an edit; undefined while one is under way, or after it failed */
   #names: DomainNames | undefined;
+  /** of the newest names that were seen */
+  #revision = 0;
   /** when an edit read them itself */
   #editReadAt = 0;
 
@@ -56,22 +58,31 @@ export class KnownNames implements NamesHolder {
     this.#read = read;
     reading.then(
       (names) => {
-        if (this.#read === read) this.#names = names;
+        if (this.#read !== read) return;
+        this.#names = names;
+        this.#revision = names.revision;
       },
       () => this.forget(),
     );
     return read.names;
   }
 
-  get names(): DomainNames | undefined {
-    if (this.#read !== undefined && isFresh(this.#read.at)) return this.#names;
+  take(): DomainNames | undefined {
+    const names = this.#names;
+    this.#names = undefined;
+    if (this.#read !== undefined && isFresh(this.#read.at)) return names;
     this.#editReadAt = Date.now();
     return undefined;
   }
 
-  set names(names: DomainNames | undefined) {
+  give(names: DomainNames | undefined): void {
+    // Answers may come in another order than the commits. In either case all is read again, what was just committed too.
+    if (names === undefined || names.revision < this.#revision) {
+      this.forget();
+      return;
+    }
+    this.#revision = names.revision;
     this.#names = names;
-    if (names === undefined) return;
     // What others do beside them is looked for as often as before.
     this.#read = {
       at: Math.max(this.#read?.at ?? 0, this.#editReadAt),

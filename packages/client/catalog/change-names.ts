@@ -28,9 +28,12 @@ import { findLost, findOverdrawn, nameCommit, takeWhole, withoutCatalog } from '
 /** The calls of a client that changing names uses: those for reading, and `cas:nodes:lease` and `cas:root-refs:update`. */
 export type CatalogWriter = CatalogReader & Pick<Client, 'putNode' | 'leaseNode' | 'updateRootRefs'>;
 
-/** The names as a process that often changes them knows them, which needs no request. Undefined: they are read. */
+/** The names as a process that often changes them knows them, which needs no request. */
 export interface NamesHolder {
-  names: DomainNames | undefined;
+  /** Undefined: they are read. A change that takes them leaves none until it gives others. */
+  take(): DomainNames | undefined;
+  /** After a commit; undefined where what it made of the names is not known. */
+  give(names: DomainNames | undefined): void;
 }
 
 export interface ChangeOptions extends CatalogOptions {
@@ -86,12 +89,10 @@ export async function changeNames(
   const { signal, clock = systemClock, random = Math.random } = options;
   const withMemory = { ...options, memory: options.memory ?? new Map() };
   const attemptsMax = options.attemptsMax ?? ATTEMPTS_MAX_DEFAULT;
-  const known: NamesHolder = options.names ?? { names: undefined };
   let lost: Hash | undefined;
   let readings = 0;
   for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
-    const assumed = known.names;
-    known.names = undefined;
+    const assumed = options.names?.take();
     if (assumed === undefined) readings += 1;
     const read = assumed ?? (await readNames(client, withMemory));
     const before = lost === undefined ? read : withoutCatalog(read, lost);
@@ -106,7 +107,7 @@ export async function changeNames(
       const commit = await tryCommit(client, { before: read, wanted, restored }, withMemory);
       lost = commit && (await findLost(client, commit, read, withMemory));
       if (commit !== undefined && lost === undefined) {
-        known.names = restored.length === 0 ? namesAfter(read, commit, withMemory) : undefined;
+        options.names?.give(restored.length === 0 ? namesAfter(read, commit, withMemory) : undefined);
         return { before, commit };
       }
     } catch (error) {
