@@ -81,7 +81,9 @@ export class PackUploads {
   /** Memory of packs that were sent: left to the garbage collector it would pile up. */
   readonly #memories: ArrayBuffer[] = [];
   #making: Entry[] = [];
-  #builder = makeBuilder(PACK_TARGET_BYTES_START);
+  /** of the pack that is being made; made with its first record */
+  #builder: PackBuilder | undefined;
+  #hasClosed = false;
   #targetBytes = PACK_TARGET_BYTES_START;
   #isMaking = false;
 
@@ -177,16 +179,22 @@ export class PackUploads {
 
   /** Copies the record into the pack that is being made. A frame's memory is given back then, and nowhere else. */
   #addRecord(record: EncodedRecord): boolean {
-    if (!this.#builder.add(record) && !this.#addAlone(record)) return false;
+    this.#builder ??= makeBuilder(this.#targetBytes, this.#takeMemory());
+    if (!this.#builder.add(record) && !this.#addAlone(record, this.#builder)) return false;
     if (record.codec === RECORD_CODEC_ZSTD) this.#options.bulk.zstd?.release?.(record.stored);
     return true;
   }
 
+  /** A single small pack grows as it must: the memory of a large one takes a millisecond. Others take over the memory of one before. */
+  #takeMemory(): ArrayBuffer | undefined {
+    return this.#memories.pop() ?? (this.#hasClosed ? new ArrayBuffer(PACK_TARGET_BYTES_MAX) : undefined);
+  }
+
   /** However small packs are on a slow line, each has room for one record. */
-  #addAlone(record: EncodedRecord): boolean {
+  #addAlone(record: EncodedRecord, builder: PackBuilder): boolean {
     if (this.#making.length > 0) return false;
     const bytesMax = PACK_HEADER_BYTES + RECORD_HEADER_BYTES + record.storedLength;
-    this.#builder = makeBuilder(bytesMax, this.#builder.toBytes().buffer);
+    this.#builder = makeBuilder(bytesMax, builder.toBytes().buffer);
     return this.#builder.add(record);
   }
 
@@ -211,9 +219,10 @@ export class PackUploads {
   async close(): Promise<void> {
     const entries = this.#making;
     if (entries.length === 0) return;
-    const builder = this.#builder;
+    const builder = this.#builder as PackBuilder;
     this.#making = [];
-    this.#builder = makeBuilder(this.#targetBytes, this.#memories.pop());
+    this.#builder = undefined;
+    this.#hasClosed = true;
     await this.#deliveries.start(builder, entries);
   }
 
@@ -237,10 +246,6 @@ export class PackUploads {
   }
 }
 
-/** Its memory has room for the largest pack, so that any other takes it over; what of it is never written to costs nothing. */
-function makeBuilder(
-  bytesMax: number,
-  memory: ArrayBuffer = new ArrayBuffer(PACK_TARGET_BYTES_MAX),
-): PackBuilder {
+function makeBuilder(bytesMax: number, memory: ArrayBuffer | undefined): PackBuilder {
   return new PackBuilder({ bytesMax, recordsMax: 1024 }, memory);
 }
