@@ -36,7 +36,7 @@ export interface ClientOptions {
   readonly contentBytesMax?: number | undefined;
   /** A faster incremental SHA-256 than the built-in one, where the runtime has one. */
   readonly createSha256?: (() => Sha256) | undefined;
-  /** A faster digest of what is in memory than WebCrypto, for nodes that are read in bulk. */
+  /** A faster digest of what is in memory than WebCrypto, for small nodes and those that are read in bulk. */
   readonly digest?: NodeDigest | undefined;
   /** Zstandard, where the runtime has it. Without it nodes travel in packs as they are. */
   readonly zstd?: Zstd | undefined;

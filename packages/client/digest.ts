@@ -16,7 +16,18 @@ export async function hashCanonicalBytes(bytes: Uint8Array): Promise<Hash> {
   return bytesToHash(sha256.digest());
 }
 
+/** Another thread costs more than it takes off this one. */
+const AT_ONCE_BYTES_MAX = 64 * 1024;
+
+/** By `digest` where a node is small, else by the runtime on another thread. */
+export function digestBySize(digest: NodeDigest | undefined): NodeDigest {
+  return (header, content) =>
+    digest !== undefined && header.length + content.length <= AT_ONCE_BYTES_MAX
+      ? digest(header, content)
+      : digestNode(header, content);
+}
+
 /** `hashCanonicalBytes` of both pieces, one after the other. */
 export async function digestNode(header: Uint8Array, content: Uint8Array): Promise<Hash> {
-  return hashCanonicalBytes(concatBytes([header, content]));
+  return hashCanonicalBytes(content.length === 0 ? header : concatBytes([header, content]));
 }

@@ -3,7 +3,7 @@ import { type CheckedCall, checkIterable, checkLeaseDuration, checkOptions, isBl
 import type { Bulk } from './bulk/bulk.ts';
 import { JoinedPuts } from './bulk/joined-puts.ts';
 import { abortable, type Clock } from './deadline.ts';
-import { hashCanonicalBytes } from './digest.ts';
+import { digestBySize, type NodeDigest } from './digest.ts';
 import {
   LEASE_DURATION_MS_DEFAULT,
   PUT_BYTES_IN_MEMORY_MAX,
@@ -15,6 +15,7 @@ import type { PutOptions, PutResult } from './put-node.ts';
 import { Semaphore } from './semaphore.ts';
 
 const PUT_NODE: CheckedCall = { name: 'putNode', requestOperation: 'uploadNode' };
+const NO_BYTES = new Uint8Array();
 const PUT_NODES: CheckedCall = { name: 'putNodes', requestOperation: 'uploadNode' };
 
 export type PutSingly = (
@@ -25,6 +26,7 @@ export type PutSingly = (
 export class PutCalls {
   readonly #putSingly: PutSingly;
   readonly #joined: JoinedPuts;
+  readonly #digest: NodeDigest;
   /** contents of Blobs, which are in no memory before */
   readonly #blobs = new Semaphore(PUT_BYTES_IN_MEMORY_MAX);
   readonly #singles = new Semaphore(PUTS_ALONE_MAX);
@@ -33,6 +35,7 @@ export class PutCalls {
 
   constructor(putSingly: PutSingly, bulk: Bulk, clock: Clock) {
     this.#putSingly = putSingly;
+    this.#digest = digestBySize(bulk.digest);
     this.#joined = new JoinedPuts({ bulk, clock, isMoreComing: () => this.#hashing > 0 });
   }
 
@@ -61,7 +64,7 @@ export class PutCalls {
     const bytes = await abortable(encodeNewNode(PUT_NODE, node), signal);
     this.#hashing += 1;
     try {
-      return { hash: await hashCanonicalBytes(bytes), bytes, refCount: node.refs?.length ?? 0 };
+      return { hash: await this.#digest(bytes, NO_BYTES), bytes, refCount: node.refs?.length ?? 0 };
     } finally {
       this.#hashing -= 1;
       if (this.#hashing === 0) this.#joined.sendSoon();

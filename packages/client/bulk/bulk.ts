@@ -62,6 +62,8 @@ export interface Bulk {
   /** False while it is known that the server has no Bulk. True says only that a call is worth trying. */
   readonly isOffered: boolean;
   readonly zstd: Zstd | undefined;
+  /** that the client was given */
+  readonly digest?: NodeDigest | undefined;
   /**
    * Leases 1 to 4,096 distinct nodes, one result for each. With `pack`, and if any is absent, the answer says where one pack goes;
    * the same hashes again, before it arrived, get the same one.
@@ -137,6 +139,7 @@ export function createBulk(transport: Transport, target: Target, { digest, zstd 
 
   return {
     zstd,
+    digest,
     get isOffered() {
       return offer.stands;
     },

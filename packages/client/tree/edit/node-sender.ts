@@ -4,6 +4,7 @@
  */
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import type { Client } from '../../client.ts';
+import { digestBySize, type NodeDigest } from '../../digest.ts';
 import type { NewNode } from '../../new-node.ts';
 import type { CallOptions } from '../../operations.ts';
 import type { PutResult } from '../../put-node.ts';
@@ -25,6 +26,7 @@ export interface NodeSenderOptions extends CallOptions {
 }
 
 export class NodeSender implements NodeSink {
+  readonly digest: NodeDigest;
   readonly #client: NodePutter;
   readonly #options: NodeSenderOptions;
   readonly #memory = new Semaphore(8 * 1024 * 1024);
@@ -39,6 +41,7 @@ export class NodeSender implements NodeSink {
   sentBytes = 0;
 
   constructor(client: NodePutter, options: NodeSenderOptions) {
+    this.digest = digestBySize(client.bulk?.digest);
     this.#client = client;
     this.#options = options;
   }
