@@ -55,7 +55,7 @@ export {
   SYMLINK_CONTENT_TYPE,
   type TreeNode,
 } from './tree/format/tree-format.ts';
-export { parseTreeNode } from './tree/format/tree-node.ts';
+export { type ParsedNode, parseTreeNode } from './tree/format/tree-node.ts';
 export { PUSH_PARALLEL_MAX_DEFAULT } from './tree/jobs/job-limits.ts';
 export { Kept } from './tree/jobs/kept.ts';
 export { requestPatiently } from './tree/jobs/patient-requests.ts';
@@ -85,7 +85,7 @@ export type { PushPlan } from './tree/push/plan-push.ts';
 export type { PushResult } from './tree/push/push-tree.ts';
 export { type ExpectedDirectoryPart, expectChild, readDirectoryPart } from './tree/read/directory-parts.ts';
 export { type ExpectedFilePart, readFilePart } from './tree/read/file-parts.ts';
-export type { UnprovenRecord } from './tree/read/node-source.ts';
+export type { FolderKeeper, UnprovenRecord } from './tree/read/node-source.ts';
 export type { TreeReader } from './tree/read/open-tree.ts';
 export { diffWithRenames, type Rename } from './tree/walk/diff-renames.ts';
 export type { Difference } from './tree/walk/diff-trees.ts';

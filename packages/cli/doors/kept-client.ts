@@ -7,8 +7,10 @@ import {
   CHUNK_CONTENT_TYPE,
   type Client,
   FILE_CONTENT_TYPE,
+  type FolderKeeper,
   type Hash,
   Kept,
+  type ParsedNode,
 } from '@holdfast/client/internal';
 
 type StoredNode = Awaited<ReturnType<Client['getNode']>>;
@@ -17,8 +19,10 @@ type BulkNode = ReturnType<Bulk['readNodes']> extends AsyncGenerator<infer Node>
 /** Memory beside the content, and of each ref. */
 const NODE_OVERHEAD_BYTES = 512;
 const REF_OVERHEAD_BYTES = 96;
+/** Folders that are looked into again and again are not parsed each time. */
+const PARSED_BYTES_MAX = 16 * 1024 * 1024;
 
-export function createKeptClient(client: Client, keptBytesMax: number): Client {
+export function createKeptClient(client: Client, keptBytesMax: number): Client & FolderKeeper {
   const kept = new Kept<StoredNode>(keptBytesMax);
   /** on their way: many ask for one folder at once */
   const coming = new Map<Hash, Promise<StoredNode>>();
@@ -55,6 +59,7 @@ export function createKeptClient(client: Client, keptBytesMax: number): Client {
 
   return {
     ...client,
+    parsedFolders: new Kept<ParsedNode>(PARSED_BYTES_MAX),
     bulk: {
       ...client.bulk,
       get isOffered() {

@@ -40,7 +40,7 @@ const KEPT_BYTES_MAX = 24 * 1024 * 1024;
 export class CacheTree {
   readonly reader: TreeReader;
   /** keeps folders */
-  readonly client: Client;
+  readonly client: ReturnType<typeof createKeptClient>;
   readonly #name: string;
   readonly #known: KnownNames;
   #head: (Head & { readonly at: number }) | undefined;

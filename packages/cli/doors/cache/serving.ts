@@ -63,7 +63,8 @@ export async function put(call: CacheCall): Promise<void> {
   await tree.edits.addSoon(isSmall(request.headers['content-length']), async () => {
     const value = await takeValue(values, request, { bytesMax, sha256: key.sha256, head });
     if (key.kind === 'cas') uses.note([key.path]);
-    there = await tree.find(key.path, HEAD_MS_FRESH);
+    // Only where nothing is committed the answer depends on it.
+    there = await tree.find(key.path, key.kind === 'cas' ? HEAD_MS_FRESH : undefined);
     // The same bytes are there, and clients that build send them again and again.
     const isKnown = there !== undefined && key.kind === 'cas';
     return isKnown ? undefined : setValue(key.path, value, Date.now());

@@ -14,6 +14,7 @@ import { mapInOrder } from '../../map-in-order.ts';
 import type { CallOptions } from '../../operations.ts';
 import { type BuiltFile, buildFile, buildSmallFile, buildSymlink } from '../build/builders.ts';
 import { CHUNK_BYTES_MIN } from '../format/tree-format.ts';
+import type { FolderKeeper } from '../read/node-source.ts';
 import { EditedTree } from './edited-tree.ts';
 import { type NodePutter, NodeSender } from './node-sender.ts';
 import { RememberedParts } from './remembered-parts.ts';
@@ -27,7 +28,7 @@ import {
 } from './tree-edit.ts';
 
 /** The client that edits need: `cas:nodes:read` and `cas:nodes:lease`. */
-export type EditClient = AloneReader & NodePutter;
+export type EditClient = AloneReader & NodePutter & FolderKeeper;
 
 export interface EditTreeOptions extends CallOptions {
   /** Makes folders that a path is in and that are missing; a folder that is to be made may then be there. */

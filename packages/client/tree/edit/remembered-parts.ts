@@ -8,15 +8,17 @@ import {
   type ExpectedDirectoryPart,
   readDirectoryPart,
 } from '../read/directory-parts.ts';
-import type { NodeSource } from '../read/node-source.ts';
+import type { FolderKeeper, NodeSource } from '../read/node-source.ts';
 
 export class RememberedParts implements NodeSource {
+  readonly parsedFolders: FolderKeeper['parsedFolders'];
   readonly #client: AloneReader;
   readonly #options: CallOptions;
   readonly #parts = new Map<Hash, Promise<DirectoryPart>>();
   #active = 0;
 
-  constructor(client: AloneReader, options: CallOptions) {
+  constructor(client: AloneReader & FolderKeeper, options: CallOptions) {
+    this.parsedFolders = client.parsedFolders;
     this.#client = client;
     this.#options = options;
   }

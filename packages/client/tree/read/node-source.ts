@@ -5,8 +5,19 @@ import type { CallOptions } from '../../operations.ts';
 import { type NodeParts, TreeFormatError, type TreeTotals } from '../format/tree-format.ts';
 import { type ParsedNode, parseTreeNode } from '../format/tree-node.ts';
 
+/** Who reads the same folders again and again keeps them parsed. */
+export interface FolderKeeper {
+  readonly parsedFolders?:
+    | {
+        find(hash: Hash): ParsedNode | undefined;
+        /** `weight`: memory, about */
+        keep(hash: Hash, folder: ParsedNode, weight: number): void;
+      }
+    | undefined;
+}
+
 /** A source of nodes: a Space, a bundle, a folder of them. */
-export interface NodeSource {
+export interface NodeSource extends FolderKeeper {
   /** How many nodes to ask for at once where that makes few requests of many; undefined when each is a request of its own. */
   readonly nodesAtOnce?: number | undefined;
   /** The node, verified against `hash`. Rejects when there is none, or it does not match. */
@@ -50,6 +61,9 @@ export interface ReadOptions extends CallOptions {
   readonly readAheadNodes?: number | undefined;
 }
 
+/** Memory of a parsed entry or child, rounded up. */
+const PARSED_REF_BYTES = 512;
+
 export const READ_AHEAD_NODES_DEFAULT = 3;
 
 /** Throws CasError INVALID_ARGUMENT for what names no node. */
@@ -65,8 +79,13 @@ export async function readTreeNode(
   hash: Hash,
   { signal, expectsRefs, contentBytes }: ReadNodeOptions,
 ): Promise<ParsedNode> {
+  const kept = source.parsedFolders?.find(hash);
+  if (kept !== undefined) return kept;
   const node = await source.readNode(hash, { signal, expectsRefs, contentBytes });
-  return atNode(hash, () => parseTreeNode(node));
+  const parsed = atNode(hash, () => parseTreeNode(node));
+  if (parsed.type === 'directory' || parsed.type === 'directory-index')
+    source.parsedFolders?.keep(hash, parsed, node.content.length + (1 + node.refs.length) * PARSED_REF_BYTES);
+  return parsed;
 }
 
 /** Runs `check`; a TreeFormatError it throws then names the node `hash`. */

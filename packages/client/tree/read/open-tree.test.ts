@@ -20,6 +20,7 @@ import {
   encodeSymlink,
   parseTreeNode,
 } from '../format/tree-node.ts';
+import { Kept } from '../jobs/kept.ts';
 import { createNodeSource, openTree, TreePathError } from './open-tree.ts';
 
 async function rejection(promise: Promise<unknown>): Promise<Error> {
@@ -54,6 +55,20 @@ describe('finding', () => {
     );
     expect(await tree.findEntry(root, utf8('!'))).toBeUndefined();
     expect(await tree.findEntry(root, utf8('x'))).toBeUndefined();
+  });
+
+  test('who keeps parsed folders reads each once, and every file again', async () => {
+    const nodes = new MemoryNodes();
+    const file = await buildFile(nodes, [utf8('text')]);
+    const root = await buildDirectory(nodes, [...numbered.slice(0, 300), fileEntry('z', file)]);
+    const tree = openTree({
+      parsedFolders: new Kept(MIB_BYTES),
+      readNode: (hash) => nodes.readNode(hash),
+    });
+    for (let round = 0; round < 2; round += 1)
+      await collect(tree.readFile(await tree.resolvePath(root.hash, [utf8('z')])));
+    expect(nodes.reads.filter((hash) => hash === file.hash)).toHaveLength(2);
+    expect(new Set(nodes.reads).size).toBe(nodes.reads.length - 1);
   });
 
   test('paths lead through directories, never through links or files', async () => {

@@ -14,6 +14,7 @@ import {
   atNode,
   type DirectoryRef,
   type FileRef,
+  type FolderKeeper,
   hashOf,
   type NodeSource,
   type ReadOptions,
@@ -76,9 +77,10 @@ export function openTree(source: NodeSource): TreeReader {
 }
 
 /** The nodes of a Space, each verified against its hash. */
-export function createNodeSource(client: Pick<Client, 'getNode'>): NodeSource {
+export function createNodeSource(client: Pick<Client, 'getNode'> & FolderKeeper): NodeSource {
   checkMethod({ name: 'createNodeSource', requestOperation: 'readNodes' }, 'client', client, 'getNode');
   return {
+    parsedFolders: client.parsedFolders,
     async readNode(hash, options) {
       const { metadata, content } = await client.getNode(hash, options);
       return { contentType: metadata.contentType, refs: metadata.refs, content };
