@@ -18,13 +18,18 @@ export type ReceivedValue = { readonly bytes: Uint8Array } | { readonly node: Tr
 
 /** Files that are stored at once; each is on its way with some MiB, of which two took 190 MiB and more. */
 const LARGE_AT_ONCE = 1;
-/** It is here before its lease ends. */
-const SOON_BYTES_MAX = 64 * 1024 * 1024;
+/** A slower body may lose to a collection what it has stored. */
+const SLOWEST_BYTES_PER_MS = 32;
 const PATH = 'file';
 
 /** What is not small waits for others, so that memory stays bounded. `length`: undefined where nobody knows. */
 export function isSmall(length: number | string | undefined): boolean {
   return Number(length) <= CHUNK_BYTES_MIN;
+}
+
+/** Until the whole body is here, and for its commit. No longer than needed, because what is evicted soon is then freed soon. */
+export function findLeaseMs(length = Number.POSITIVE_INFINITY): number {
+  return Math.min(LEASE_DURATION_MS_MAX, LEASE_DURATION_MS_MIN + Math.ceil(length / SLOWEST_BYTES_PER_MS));
 }
 
 export class ReceivedValues {
@@ -41,8 +46,7 @@ export class ReceivedValues {
   ): Promise<ReceivedValue> {
     if (isSmall(length)) return { bytes: Buffer.concat(await Array.fromAsync(chunks)) };
     const release = await this.#large.take();
-    const isSoon = length !== undefined && length <= SOON_BYTES_MAX;
-    const leaseDurationMs = isSoon ? LEASE_DURATION_MS_MIN : LEASE_DURATION_MS_MAX;
+    const leaseDurationMs = findLeaseMs(length);
     const edits = [{ op: 'set', path: PATH, bytes: toStream(chunks) } as const];
     const { root } = await editTree(this.#client, undefined, edits, { leaseDurationMs }).finally(release);
     const tree = openTree(createNodeSource(this.#client));
