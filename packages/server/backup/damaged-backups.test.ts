@@ -18,6 +18,7 @@ import { join } from 'node:path';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { CoreWorld, objectNode, smallNode } from '../core/test/core-fixture.ts';
+import { holdDataFolder, tryDataFolder } from '../deployment/data-folder.ts';
 import { checkBackup } from './check-backup.ts';
 import { makeBackup } from './make-backup.ts';
 import { restoreBackup } from './restore-backup.ts';
@@ -295,4 +296,13 @@ test('the former backup is taken as the message about a damaged one says', async
   expect(Bun.spawnSync(words.split(' ')).exitCode).toBe(0);
   expect(await restore()).toMatchObject({ nodes: SMALL + OBJECTS, damagedNodes: [], damagedFiles: [] });
   expect(countReady()).toBe(SMALL + OBJECTS);
+});
+
+test('a backup is no data folder, and none is made in it', async () => {
+  const inner = join(backup, 'inner');
+  const restored = restoreBackup({ folder: backup, dataDir: inner }, { onProgress: () => undefined });
+  expect(await restored.catch(String)).toContain(`${inner} is inside the backup ${backup}`);
+  expect(() => holdDataFolder(backup)).toThrow(/holds a backup and is no data folder/);
+  expect(() => tryDataFolder(backup)).toThrow(/holds a backup and is no data folder/);
+  expect(readdirSync(backup).sort()).toEqual(readdirSync(whole).sort());
 });

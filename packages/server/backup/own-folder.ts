@@ -25,7 +25,10 @@ export interface HeldBackupFolder {
 
 /** Makes the folder if it is missing. One that is refused is left as it was. @throws ServeError, or the error of the disk */
 export function holdBackupFolder(path: string, source: Source): HeldBackupFolder {
-  assertApart(path, source.dataDir);
+  assertApart(
+    { inner: path, outer: source.dataDir },
+    `${path} is inside the data folder ${source.dataDir}: a backup belongs on another disk`,
+  );
   const stood = statSync(path, { throwIfNoEntry: false });
   if (stood?.isDirectory() === false) throw new ServeError(`${path} is no folder: choose another path`);
   if (stood === undefined) makeNamedFolder(path);
@@ -48,11 +51,13 @@ export function holdBackupFolder(path: string, source: Source): HeldBackupFolder
   }
 }
 
-/** A backup inside the data folder would be lost with it. */
-function assertApart(folder: string, dataDir: string): void {
-  const way = relative(realPathOf(dataDir), realPathOf(folder));
-  if (way.startsWith('..') || isAbsolute(way)) return;
-  throw new ServeError(`${folder} is inside the data folder ${dataDir}: a backup belongs on another disk`);
+/** A backup inside the data folder would be lost with it, and so would a data folder inside a backup. */
+export function assertApart(
+  { inner, outer }: { readonly inner: string; readonly outer: string },
+  message: string,
+): void {
+  const way = relative(realPathOf(outer), realPathOf(inner));
+  if (way !== '..' && !way.startsWith('../') && !isAbsolute(way)) throw new ServeError(message);
 }
 
 /** Also of what does not exist yet: links in the path are followed as far as it does. */

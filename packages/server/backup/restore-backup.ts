@@ -13,6 +13,7 @@ import { BackupObjects } from './backup-objects.ts';
 import { writeDurably } from './durable-files.ts';
 import { explainDiskError, isOfDatabase } from './explain-disk.ts';
 import type { Manifest } from './manifest.ts';
+import { assertApart } from './own-folder.ts';
 import { type DamagedPage, findObjects, writeDatabases, writeObjects } from './read-backup.ts';
 import { Repository } from './repository.ts';
 import { type DamagedNode, describeVerified, makeRotten, verifyNodes } from './verify-nodes.ts';
@@ -60,6 +61,10 @@ export async function restoreBackup(
   const repository = new Repository(holdFolder(folder));
   try {
     const manifest = repository.getManifest();
+    assertApart(
+      { inner: dataDir, outer: folder },
+      `${dataDir} is inside the backup ${folder}: choose another --data`,
+    );
     const { target, madeFrom } = beginTarget(dataDir, manifest);
     try {
       const damage = await new Restoration(repository, manifest, target, onProgress).run();

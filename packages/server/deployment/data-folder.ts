@@ -18,6 +18,8 @@ import { assertFolderOwner } from './folder-owner.ts';
 import { assertOwnFile, makeNamedFolder } from './held-folder.ts';
 
 export const LOCK_NAME = 'lock.db';
+const ROWS_NAME = 'holdfast.db';
+const BACKUP_MANIFESTS: readonly string[] = ['BACKUP', 'BUCKET'];
 /** Linux' O_TMPFILE, which the runtime does not name */
 const UNNAMED_FILE = 0o20000000 | constants.O_DIRECTORY;
 
@@ -67,10 +69,21 @@ export function makeDataFolder(dataDir: string, { isBackup = false } = {}): void
     makeNamedFolder(dataDir);
     if (!statSync(dataDir).isDirectory()) throw notAFolder(dataDir);
     accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
-    if (!isBackup) assertFolderOwner(dataDir);
+    if (isBackup) return;
+    assertFolderOwner(dataDir);
+    assertNoBackup(dataDir);
   } catch (error) {
     throw explainFolderError(dataDir, error);
   }
+}
+
+/** A server would start empty in a backup and mix its files into it. One that did so before has rows there, and keeps them. */
+function assertNoBackup(dataDir: string): void {
+  const has = (name: string): boolean => existsSync(join(dataDir, name));
+  if (!has(LOCK_NAME) || !BACKUP_MANIFESTS.some(has) || has(ROWS_NAME)) return;
+  throw new ServeError(
+    `${dataDir} holds a backup and is no data folder: make one from it with holdfast restore, or choose another --data`,
+  );
 }
 
 /** What a look at a data folder tells. */
@@ -89,6 +102,7 @@ export function tryDataFolder(dataDir: string): FolderTrial {
     if (!statSync(folder).isDirectory()) throw notAFolder(dataDir);
     accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
     if (stands) assertFolderOwner(dataDir);
+    assertNoBackup(dataDir);
     const { bavail, bsize, blocks } = statfsSync(folder);
     // The system may let root write anywhere, and a file system of the kernel, such as /proc, takes no files all the same.
     if (blocks === 0 && !takesFiles(folder)) {
