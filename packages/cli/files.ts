@@ -13,19 +13,7 @@ const TEXT_BYTES_MAX = 4 * 1024 * 1024;
 
 /** `what` names the file's role in a message, such as "the key set". Throws CliError. */
 export async function readTextFile(path: string, what: string): Promise<string> {
-  try {
-    // Never by a call that blocks the process: a pipe may give nothing for long.
-    return await saying(`${what} ${path} gives no bytes yet`, async () => {
-      const file = await open(path, 'r');
-      try {
-        return await readBounded(file);
-      } finally {
-        await file.close();
-      }
-    });
-  } catch (error) {
-    throw new CliError(`${what} ${path} cannot be read: ${describeFileError(error)}`);
-  }
+  return (await readGivenFile(path, what)).text;
 }
 
 /** As `readTextFile`, of a file with a secret: one that others can use is refused. `isSecret`: not every such file holds one. */
@@ -34,9 +22,16 @@ export async function readSecretText(
   what: string,
   isSecret = (_text: string) => true,
 ): Promise<string> {
-  let read: { readonly text: string; readonly exposure: string | undefined };
+  const { text, exposure } = await readGivenFile(path, what);
+  if (exposure !== undefined && isSecret(text)) throw new CliError(describeExposure(what, path, exposure));
+  return text;
+}
+
+/** `exposure`: how others can use the file. */
+async function readGivenFile(path: string, what: string) {
   try {
-    read = await saying(`${what} ${path} gives no bytes yet`, async () => {
+    // Never by a call that blocks the process: a pipe may give nothing for long.
+    return await saying(`${what} ${path} gives no bytes yet`, async () => {
       const file = await open(path, 'r');
       try {
         const exposure = findExposure(path, await file.stat(), process.geteuid?.());
@@ -48,9 +43,6 @@ export async function readSecretText(
   } catch (error) {
     throw new CliError(`${what} ${path} cannot be read: ${describeFileError(error)}`);
   }
-  if (read.exposure !== undefined && isSecret(read.text))
-    throw new CliError(describeExposure(what, path, read.exposure));
-  return read.text;
 }
 
 async function readBounded(file: FileHandle): Promise<string> {
