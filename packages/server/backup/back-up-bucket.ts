@@ -3,7 +3,7 @@
 import { dirname } from 'node:path';
 import { PRIVATE_UMASK } from '@holdfast/protocol';
 import { mapSome } from '../core/map-some.ts';
-import { holdDataFolder, LOCK_NAME } from '../deployment/data-folder.ts';
+import { assertNotNested, holdDataFolder, LOCK_NAME } from '../deployment/data-folder.ts';
 import { FOLDER_MARKS, markFolder } from '../deployment/folder-marks.ts';
 import { HeldFolder, makeNamedFolder } from '../deployment/held-folder.ts';
 import { withBucket } from '../deployment/open.ts';
@@ -57,6 +57,7 @@ export async function backUpBucket(
       );
     }
     try {
+      assertNotNested(folder);
       makeNamedFolder(folder);
       const target = new BucketFolder(HeldFolder.hold(folder));
       // Before anything is made there, and again with the lock.

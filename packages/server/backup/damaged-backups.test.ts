@@ -298,11 +298,33 @@ test('the former backup is taken as the message about a damaged one says', async
   expect(countReady()).toBe(SMALL + OBJECTS);
 });
 
-test('a backup is no data folder, and none is made in it', async () => {
-  const inner = join(backup, 'inner');
-  const restored = restoreBackup({ folder: backup, dataDir: inner }, { onProgress: () => undefined });
-  expect(await restored.catch(String)).toContain(`${inner} is inside the backup ${backup}`);
+test('neither a backup nor a data folder is made inside a backup or a data folder, and a backup is no data folder', async () => {
+  const [served, link] = [join(folder.path, 'served'), join(folder.path, 'link')];
+  holdDataFolder(served).release();
+  writeFileSync(join(served, 'secret.key'), '');
+  symlinkSync(served, link);
+  const namesIn = () => [backup, served].map((each) => readdirSync(each).sort());
+  const stood = namesIn();
+  const refusal = async (act: () => unknown): Promise<string> =>
+    String(await Promise.resolve().then(act).catch(String));
+  for (const [outer, kind] of [
+    [backup, 'the backup'],
+    [served, 'the data folder'],
+    [link, 'the data folder'],
+  ] as const) {
+    const inner = join(outer, 'a', 'inner');
+    const told = `${inner} is inside ${kind} `;
+    const onProgress = (): void => undefined;
+    expect(await refusal(() => restoreBackup({ folder: whole, dataDir: inner }, { onProgress }))).toContain(
+      told,
+    );
+    expect(
+      await refusal(() => makeBackup({ dataDir: world.dataDir, folder: inner }, { onProgress })),
+    ).toContain(told);
+    expect(await refusal(() => holdDataFolder(inner))).toContain(told);
+    expect(await refusal(() => tryDataFolder(inner))).toContain(told);
+  }
   expect(() => holdDataFolder(backup)).toThrow(/holds a backup and is no data folder/);
   expect(() => tryDataFolder(backup)).toThrow(/holds a backup and is no data folder/);
-  expect(readdirSync(backup).sort()).toEqual(readdirSync(whole).sort());
+  expect(namesIn()).toEqual(stood);
 });

@@ -1,7 +1,7 @@
 /** What a backup looks at before it writes into a folder: that the folder is for it, and that the data is that of the former backup. */
-import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
-import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
-import { holdDataFolder, LOCK_NAME } from '../deployment/data-folder.ts';
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { assertNotNested, holdDataFolder, LOCK_NAME } from '../deployment/data-folder.ts';
 import { FOLDER_MARKS, markFolder } from '../deployment/folder-marks.ts';
 import { HeldFolder, makeNamedFolder } from '../deployment/held-folder.ts';
 import type { FolderFormat } from '../engine/backup-ports.ts';
@@ -25,10 +25,7 @@ export interface HeldBackupFolder {
 
 /** Makes the folder if it is missing. One that is refused is left as it was. @throws ServeError, or the error of the disk */
 export function holdBackupFolder(path: string, source: Source): HeldBackupFolder {
-  assertApart(
-    { inner: path, outer: source.dataDir },
-    `${path} is inside the data folder ${source.dataDir}: a backup belongs on another disk`,
-  );
+  assertNotNested(path);
   const stood = statSync(path, { throwIfNoEntry: false });
   if (stood?.isDirectory() === false) throw new ServeError(`${path} is no folder: choose another path`);
   if (stood === undefined) makeNamedFolder(path);
@@ -49,22 +46,6 @@ export function holdBackupFolder(path: string, source: Source): HeldBackupFolder
     folder.close();
     throw error;
   }
-}
-
-/** A backup inside the data folder would be lost with it, and so would a data folder inside a backup. */
-export function assertApart(
-  { inner, outer }: { readonly inner: string; readonly outer: string },
-  message: string,
-): void {
-  const way = relative(realPathOf(outer), realPathOf(inner));
-  if (way !== '..' && !way.startsWith('../') && !isAbsolute(way)) throw new ServeError(message);
-}
-
-/** Also of what does not exist yet: links in the path are followed as far as it does. */
-function realPathOf(path: string): string {
-  let known = resolve(path);
-  while (!existsSync(known) && dirname(known) !== known) known = dirname(known);
-  return resolve(realpathSync(known), relative(known, resolve(path)));
 }
 
 function holdLock(root: string): ReturnType<typeof holdDataFolder> {

@@ -2,7 +2,7 @@
 import { closeSync, fsyncSync, readdirSync, readSync, rmdirSync, statSync, writeSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { formatCount, PRIVATE_UMASK } from '@holdfast/protocol';
-import { explainFolderError, holdDataFolder } from '../deployment/data-folder.ts';
+import { assertNotNested, explainFolderError, holdDataFolder } from '../deployment/data-folder.ts';
 import { folderSecret } from '../deployment/folder-secret.ts';
 import { HeldFolder, makeNamedFolder } from '../deployment/held-folder.ts';
 import { loadFolderFormat, openRestoredFolder } from '../deployment/open.ts';
@@ -13,7 +13,6 @@ import { BackupObjects } from './backup-objects.ts';
 import { writeDurably } from './durable-files.ts';
 import { explainDiskError, isOfDatabase } from './explain-disk.ts';
 import type { Manifest } from './manifest.ts';
-import { assertApart } from './own-folder.ts';
 import { type DamagedPage, findObjects, writeDatabases, writeObjects } from './read-backup.ts';
 import { Repository } from './repository.ts';
 import { type DamagedNode, describeVerified, makeRotten, verifyNodes } from './verify-nodes.ts';
@@ -61,10 +60,7 @@ export async function restoreBackup(
   const repository = new Repository(holdFolder(folder));
   try {
     const manifest = repository.getManifest();
-    assertApart(
-      { inner: dataDir, outer: folder },
-      `${dataDir} is inside the backup ${folder}: choose another --data`,
-    );
+    assertNotNested(dataDir);
     const { target, madeFrom } = beginTarget(dataDir, manifest);
     try {
       const damage = await new Restoration(repository, manifest, target, onProgress).run();

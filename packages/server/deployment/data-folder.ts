@@ -10,7 +10,7 @@ import {
   statfsSync,
   statSync,
 } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 import { markDataFolder } from './folder-marks.ts';
@@ -19,6 +19,7 @@ import { assertOwnFile, makeNamedFolder } from './held-folder.ts';
 
 export const LOCK_NAME = 'lock.db';
 const ROWS_NAME = 'holdfast.db';
+const DATA_NAMES: readonly string[] = [ROWS_NAME, 'registry.db', 'secret.key'];
 const BACKUP_MANIFESTS: readonly string[] = ['BACKUP', 'BUCKET'];
 /** Linux' O_TMPFILE, which the runtime does not name */
 const UNNAMED_FILE = 0o20000000 | constants.O_DIRECTORY;
@@ -66,6 +67,8 @@ export function joinDataFolder(dataDir: string): HeldDataFolder {
 /** Makes the folder if it is missing, private to its owner. Throws ServeError. */
 export function makeDataFolder(dataDir: string, { isBackup = false } = {}): void {
   try {
+    // One that was made so before is served on, because its rows are needed.
+    if (!existsSync(join(dataDir, ROWS_NAME))) assertNotNested(dataDir);
     makeNamedFolder(dataDir);
     if (!statSync(dataDir).isDirectory()) throw notAFolder(dataDir);
     accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
@@ -79,11 +82,36 @@ export function makeDataFolder(dataDir: string, { isBackup = false } = {}): void
 
 /** A server would start empty in a backup and mix its files into it. One that did so before has rows there, and keeps them. */
 function assertNoBackup(dataDir: string): void {
-  const has = (name: string): boolean => existsSync(join(dataDir, name));
-  if (!has(LOCK_NAME) || !BACKUP_MANIFESTS.some(has) || has(ROWS_NAME)) return;
+  if (existsSync(join(dataDir, ROWS_NAME)) || describeOwn(dataDir) !== 'the backup') return;
   throw new ServeError(
     `${dataDir} holds a backup and is no data folder: make one from it with holdfast restore, or choose another --data`,
   );
+}
+
+/**
+ * Called before a data folder or a backup is made at `path`. Inside another one it would be lost with that one, be taken for a part
+ * of it, or fill its disk. Links in the path are followed as far as it exists. Throws ServeError.
+ */
+export function assertNotNested(path: string): void {
+  let stands = resolve(path);
+  while (!existsSync(stands) && dirname(stands) !== stands) stands = dirname(stands);
+  const rest = relative(stands, resolve(path));
+  for (let above = dirname(join(realpathSync(stands), rest)); ; above = dirname(above)) {
+    const kind = describeOwn(above);
+    if (kind !== undefined) {
+      throw new ServeError(`${path} is inside ${kind} ${above}: choose a folder outside of it`);
+    }
+    if (above === dirname(above)) return;
+  }
+}
+
+function describeOwn(folder: string): 'the content folder' | 'the data folder' | 'the backup' | undefined {
+  const has = (name: string): boolean => existsSync(join(folder, name));
+  // Its disk may be another than that of the rows.
+  if (has('STORE') && has('objects')) return 'the content folder';
+  if (!has(LOCK_NAME)) return undefined;
+  if (DATA_NAMES.some(has)) return 'the data folder';
+  return BACKUP_MANIFESTS.some(has) ? 'the backup' : undefined;
 }
 
 /** What a look at a data folder tells. */
@@ -102,6 +130,7 @@ export function tryDataFolder(dataDir: string): FolderTrial {
     if (!statSync(folder).isDirectory()) throw notAFolder(dataDir);
     accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
     if (stands) assertFolderOwner(dataDir);
+    else assertNotNested(dataDir);
     assertNoBackup(dataDir);
     const { bavail, bsize, blocks } = statfsSync(folder);
     // The system may let root write anywhere, and a file system of the kernel, such as /proc, takes no files all the same.
