@@ -38,6 +38,12 @@ const ENGINE_PORTS = [
   'packages/server/engine/entry-keys.ts',
 ];
 
+/** What lies right in `engine/` for all stores. */
+const ENGINE_FILES = [
+  ...['address', 'given-file', 'local-failure', 'packed-object', 'refused', 'schema-version', 'steady-clock'],
+  ...['store-identity', 'store-trial', 'unzstd'],
+];
+
 /** Copying deployments. */
 const TRANSFER = 'packages/server/transfer/';
 
@@ -213,16 +219,8 @@ function engineRoom(store: string, packages: readonly string[], reason: string):
     folder,
     ...ENGINE_PORTS,
     'packages/server/error-code.ts',
-    'packages/server/engine/address.ts',
     'packages/server/engine/rows/',
-    'packages/server/engine/local-failure.ts',
-    'packages/server/engine/packed-object.ts',
-    'packages/server/engine/unzstd.ts',
-    'packages/server/engine/refused.ts',
-    'packages/server/engine/schema-version.ts',
-    'packages/server/engine/steady-clock.ts',
-    'packages/server/engine/store-identity.ts',
-    'packages/server/engine/store-trial.ts',
+    ...ENGINE_FILES.map((name) => `packages/server/engine/${name}.ts`),
     'packages/server/core/',
     METRICS,
     RUNTIME,

@@ -1,5 +1,5 @@
 /** Files the command line reads and writes, with failures a person can act on. */
-import { rmSync, writeFileSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { describeExposure, findExposure } from '@holdfast/protocol';
 import { CliError } from './cli-error.ts';
@@ -10,6 +10,7 @@ export const PUBLIC_FILE_MODE = 0o644;
 
 /** Far more than keys, tokens and certificates have: a path such as /dev/zero would give bytes without an end. */
 const TEXT_BYTES_MAX = 4 * 1024 * 1024;
+const TOO_LONG = `it has more than ${TEXT_BYTES_MAX} bytes; check the path`;
 
 /** `what` names the file's role in a message, such as "the key set". Throws CliError. */
 export async function readTextFile(path: string, what: string): Promise<string> {
@@ -45,6 +46,25 @@ async function readGivenFile(path: string, what: string) {
   }
 }
 
+/**
+ * As `readSecretText`, without a turn of the event loop; undefined: it is no file. Throws CliError for one that others can use or that
+ * is too long, and the error of the system.
+ */
+export function readSecretNow(path: string, what: string): string | undefined {
+  // Opening a pipe waits for a writer.
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const stats = fstatSync(file);
+    if (!stats.isFile()) return undefined;
+    const exposure = findExposure(path, stats, process.geteuid?.());
+    if (exposure !== undefined) throw new CliError(describeExposure(what, path, exposure));
+    if (stats.size > TEXT_BYTES_MAX) throw new CliError(`${what} ${path} cannot be read: ${TOO_LONG}`);
+    return readFileSync(file, 'utf8');
+  } finally {
+    closeSync(file);
+  }
+}
+
 async function readBounded(file: FileHandle): Promise<string> {
   const pieces: Uint8Array[] = [];
   let length = 0;
@@ -52,7 +72,7 @@ async function readBounded(file: FileHandle): Promise<string> {
     const { bytesRead, buffer } = await file.read(new Uint8Array(64 * 1024), 0, 64 * 1024, null);
     if (bytesRead === 0) return Buffer.concat(pieces).toString('utf8');
     length += bytesRead;
-    if (length > TEXT_BYTES_MAX) throw new Error(`it has more than ${TEXT_BYTES_MAX} bytes; check the path`);
+    if (length > TEXT_BYTES_MAX) throw new Error(TOO_LONG);
     pieces.push(buffer.subarray(0, bytesRead));
   }
 }

@@ -1,8 +1,7 @@
 /** `fetch` of the client commands: it tells a proxy that fails from the server, and trusts the authority of a store. */
-import { readFile } from 'node:fs/promises';
 import type { FetchFunction } from '@holdfast/client/internal';
 import { describeProxyAnswer, describeProxyFailure, PROXY_FAILED } from '@holdfast/protocol';
-import { describeFileError } from '../files.ts';
+import { readTextFile } from '../files.ts';
 
 /** PEM; read at the first upload to a store. */
 let storeAuthorities: Promise<string | undefined> | undefined;
@@ -38,10 +37,9 @@ function proxyFailed(message: string): Error {
 async function readAuthorities(): Promise<string | undefined> {
   const { AWS_CA_BUNDLE: bundle, NODE_EXTRA_CA_CERTS: extra } = process.env;
   if (!bundle) return undefined;
-  const texts = [bundle, ...(extra ? [extra] : [])].map((file) =>
-    readFile(file, 'utf8').catch((error: unknown) => {
-      throw new Error(`the authorities in ${file} cannot be read: ${describeFileError(error)}`);
-    }),
+  const files = { AWS_CA_BUNDLE: bundle, ...(extra ? { NODE_EXTRA_CA_CERTS: extra } : {}) };
+  const texts = Object.entries(files).map(([name, file]) =>
+    readTextFile(file, `the authorities of ${name} in`),
   );
   return (await Promise.all(texts)).join('\n');
 }

@@ -1,11 +1,11 @@
 /** Connections kept under a name, in one file that its owner alone can read. */
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { describeExposure, findExposure, PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
+import { PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';
-import { describeFileError, removeFile } from '../files.ts';
+import { describeFileError, readSecretNow, removeFile } from '../files.ts';
 
 /** Either the token itself, or the file that others keep it in. */
 export interface Profile {
@@ -47,20 +47,16 @@ function findPath({ XDG_CONFIG_HOME: config, HOME: home }: Environment): string 
 export function readProfiles(environment: Environment = process.env): Profiles {
   const path = findPath(environment);
   if (path === undefined) return NONE;
-  let text: string;
+  let text: string | undefined;
   try {
-    const found = statSync(path);
-    // Reading a pipe waits for a writer.
-    if (!found.isFile())
-      throw new CliError(`${path} is no file: move it away and log in again: holdfast login`);
-    const mode = findExposure(path, found, process.geteuid?.());
-    if (mode !== undefined) throw new CliError(describeExposure('the file of profiles', path, mode));
-    text = readFileSync(path, 'utf8');
+    text = readSecretNow(path, 'the file of profiles');
   } catch (error) {
     if (error instanceof CliError) throw error;
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return NONE;
     throw new CliError(`the profiles in ${path} cannot be read: ${describeFileError(error)}`);
   }
+  if (text === undefined)
+    throw new CliError(`${path} is no file: move it away and log in again: holdfast login`);
   return parseProfiles(text, path);
 }
 

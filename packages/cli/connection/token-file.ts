@@ -1,8 +1,7 @@
 /** The token alone in a file, which may be written anew while a job runs. */
-import { closeSync, fstatSync, openSync, readFileSync, statSync } from 'node:fs';
-import { describeExposure, findExposure } from '@holdfast/protocol';
+import { statSync } from 'node:fs';
 import { CliError } from '../cli-error.ts';
-import { describeFileError } from '../files.ts';
+import { describeFileError, readSecretNow } from '../files.ts';
 
 /** Its role in messages. */
 export const TOKEN_FILE = 'the token file';
@@ -31,20 +30,13 @@ export function rereadToken(
 }
 
 function findNewToken(path: string): string | undefined {
-  let exposure: string | undefined;
   try {
-    // A pipe, such as that of <(holdfast token …), gives its token once.
+    // A pipe, such as that of <(holdfast token …), gives its token once: it is not opened again.
     if (!statSync(path).isFile()) return undefined;
-    const file = openSync(path, 'r');
-    try {
-      exposure = findExposure(path, fstatSync(file), process.geteuid?.());
-      // A shell empties the file (`holdfast token … > FILE`) before there is a new one to write: until then the old one is good.
-      if (exposure === undefined) return readFileSync(file, 'utf8').trim() || undefined;
-    } finally {
-      closeSync(file);
-    }
+    // A shell empties the file (`holdfast token … > FILE`) before there is a new one to write: until then the old one is good.
+    return readSecretNow(path, TOKEN_FILE)?.trim() || undefined;
   } catch (error) {
+    if (error instanceof CliError) throw error;
     throw new CliError(`${TOKEN_FILE} ${path} cannot be read: ${describeFileError(error)}`);
   }
-  throw new CliError(describeExposure(TOKEN_FILE, path, exposure));
 }

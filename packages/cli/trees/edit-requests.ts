@@ -30,7 +30,7 @@ import {
 } from '@holdfast/protocol';
 import { CliError, UsageError } from '../cli-error.ts';
 import { describeFileError } from '../files.ts';
-import { readInput } from '../node-input.ts';
+import { readLines } from '../node-input.ts';
 import { resolvePath } from './given-path.ts';
 
 export type EditRequest =
@@ -63,18 +63,16 @@ export function parseEditWords([op = '', ...values]: readonly string[]): EditReq
 
 /** All edits of a file of JSON lines. Throws UsageError, which names the line, and CliError when it cannot be read. */
 export async function parseEditLines(file: string): Promise<readonly EditRequest[]> {
-  const text = new TextDecoder('utf-8', { fatal: false }).decode(await readInput(file));
-  const lines = text.split('\n');
-  if (lines.at(-1) === '') lines.pop();
-  if (lines.length === 0) throw new UsageError('there is no edit to do');
-  const requests = lines.map(parseLine);
+  const requests: EditRequest[] = [];
+  await readLines(file, (line) => requests.push(parseLine(line, requests.length)));
+  if (requests.length === 0) throw new UsageError('there is no edit to do');
   const at = requests.findIndex((request) => request.op === 'put' && request.file === '-');
   if (file === '-' && at !== -1)
     throw new UsageError(`line ${at + 1}: stdin has the edits, so no file can come from it`);
   return requests;
 }
 
-function parseLine(line: string, index: number): EditRequest {
+function parseLine(line: Uint8Array, index: number): EditRequest {
   const where = `line ${index + 1}: `;
   const fields = parseJson(line, where);
   const op = isJsonObject(fields) ? fields.get('op') : undefined;
@@ -89,9 +87,9 @@ function parseLine(line: string, index: number): EditRequest {
   return checked(Object.fromEntries(fields) as unknown as EditRequest, where);
 }
 
-function parseJson(line: string, where: string): JsonValue {
+function parseJson(line: Uint8Array, where: string): JsonValue {
   try {
-    return parseStrictJson(new TextEncoder().encode(line));
+    return parseStrictJson(line);
   } catch (error) {
     if (!(error instanceof StrictJsonError)) throw error;
     throw new UsageError(`${where}this is no JSON: ${error.message}`);

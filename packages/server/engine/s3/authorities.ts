@@ -1,5 +1,6 @@
 /** The authorities that may have signed the store's certificate, where AWS_CA_BUNDLE names them as for every AWS tool. */
-import { readFile } from 'node:fs/promises';
+import { codeOf } from '../../error-code.ts';
+import { readPlainFile } from '../given-file.ts';
 import { EngineRefused } from '../refused.ts';
 
 /** PEM; undefined: those that the runtime trusts. Rejects with EngineRefused. */
@@ -11,10 +12,17 @@ export async function readAuthorities(variables = process.env): Promise<string |
   return (await Promise.all(Object.entries(names).map(readCertificates))).join('\n');
 }
 
-async function readCertificates([name, file]: [string, string]): Promise<string> {
-  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
-    throw new EngineRefused(`${name} names ${file}, which cannot be read`, { cause });
-  });
+async function readCertificates([name, path]: [string, string]): Promise<string> {
+  const text = await readPlainFile(`${name} names a path that cannot be used:`, path).catch(
+    (cause: unknown) => {
+      const message = codeOf(cause) === undefined ? (cause as Error).message : undefined;
+      throw new EngineRefused(message ?? `${name} names ${path}, which cannot be read: check its rights`, {
+        cause,
+      });
+    },
+  );
+  if (text === undefined)
+    throw new EngineRefused(`${name} names ${path}, which does not exist: check the path`);
   if (text.includes('-----BEGIN CERTIFICATE-----')) return text;
-  throw new EngineRefused(`${name} names ${file}, which holds no certificate in PEM`);
+  throw new EngineRefused(`${name} names ${path}, which holds no certificate in PEM`);
 }

@@ -116,7 +116,10 @@ test('a certificate of an unknown authority is refused as such, and taken from o
     expect(refused).toBeInstanceOf(EngineRefused);
     expect(String(refused)).toMatch(/certificate.*is not accepted.*AWS_CA_BUNDLE/);
     process.env.AWS_CA_BUNDLE = file;
-    expect(String(await failureOf({}, changes))).toContain(`${file}, which cannot be read`);
+    expect(String(await failureOf({}, changes))).toContain(`${file}, which does not exist`);
+    process.env.AWS_CA_BUNDLE = '/dev/zero';
+    expect(String(await failureOf({}, changes))).toContain('/dev/zero is no file');
+    process.env.AWS_CA_BUNDLE = file;
     await writeFile(file, authority.certificate);
     expect(String(await failureOf({}, changes))).toContain('(501)');
   } finally {

@@ -1,9 +1,7 @@
 /** A password from a file as PostgreSQL's own tools read it: lines of `HOST:PORT:DATABASE:USER:PASSWORD`. */
-import { constants, type Stats } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
-import { describeExposure, findExposure } from '@holdfast/protocol';
 import { codeOf } from '../../../error-code.ts';
 import type { PostgresAddress, PostgresHost } from '../../address.ts';
+import { readSecret } from '../../given-file.ts';
 import { unusableFile } from '../failure.ts';
 
 /** So the file calls the folders of sockets where PostgreSQL's own tools look by themselves. */
@@ -45,39 +43,4 @@ function fieldsOf(line: string): string[] {
   return (line.match(/(?:^|:)(?:\\.|[^:\\])*/g) ?? []).map((field, at) =>
     (at === 0 ? field : field.slice(1)).replace(/\\(.)/g, '$1'),
   );
-}
-
-/** As `readPlainFile`; rejects too if others can use the file. */
-export function readSecret(what: string, path: string): Promise<string | undefined> {
-  return readPlainFile(what, path, (stats) => {
-    const mode = findExposure(path, stats, process.getuid?.());
-    if (mode !== undefined) throw new Error(describeExposure(what, path, mode));
-  });
-}
-
-/**
- * `undefined`: there is no such file. Rejects if it cannot be read. Each connection reads it anew, so a pipe is refused, as libpq does:
- * it gives its bytes once, or never.
- */
-export async function readPlainFile(
-  what: string,
-  path: string,
-  check: (stats: Stats) => void = () => undefined,
-): Promise<string | undefined> {
-  let file: FileHandle;
-  try {
-    // A pipe that nobody writes to would hold up the opening.
-    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined;
-    throw error;
-  }
-  try {
-    const stats = await file.stat();
-    check(stats);
-    if (!stats.isFile()) throw new Error(`${what} ${path} is no file: each connection reads it anew`);
-    return await file.readFile('utf8');
-  } finally {
-    await file.close();
-  }
 }

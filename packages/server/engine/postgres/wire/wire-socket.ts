@@ -3,9 +3,9 @@ import { createConnection, isIP, type Socket } from 'node:net';
 import { connect as connectTls, TLSSocket } from 'node:tls';
 import { codeOf } from '../../../error-code.ts';
 import { formatAuthority, type PostgresAddress, type PostgresHost } from '../../address.ts';
+import { readPlainFile, readSecret } from '../../given-file.ts';
 import { unusableFile } from '../failure.ts';
 import { endPointOf } from './channel-binding.ts';
-import { readPlainFile, readSecret } from './pass-file.ts';
 import { MessageWriter } from './wire-messages.ts';
 
 const SPEAKS_TLS = 'S';

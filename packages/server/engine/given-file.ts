@@ -1,0 +1,44 @@
+/** Files that a setting of an engine names: keys, certificates, passwords. */
+import { constants, type Stats } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { describeExposure, findExposure } from '@holdfast/protocol';
+import { codeOf } from '../error-code.ts';
+
+/** Far more than certificates and passwords have. */
+const BYTES_MAX = 4 * 1024 * 1024;
+
+/** As `readPlainFile`; rejects too if others can use the file. */
+export function readSecret(what: string, path: string): Promise<string | undefined> {
+  return readPlainFile(what, path, (stats) => {
+    const mode = findExposure(path, stats, process.getuid?.());
+    if (mode !== undefined) throw new Error(describeExposure(what, path, mode));
+  });
+}
+
+/**
+ * `undefined`: there is no such file. Rejects with the error of the system, or with a message for the operator. Files are read anew for
+ * each connection, so a pipe is refused, as libpq does: it gives its bytes once, or never. A device may give them without an end.
+ */
+export async function readPlainFile(
+  what: string,
+  path: string,
+  check: (stats: Stats) => void = () => undefined,
+): Promise<string | undefined> {
+  // A pipe that nobody writes to would hold up the opening.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error: unknown) => {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  });
+  if (file === undefined) return undefined;
+  try {
+    const stats = await file.stat();
+    check(stats);
+    if (!stats.isFile())
+      throw new Error(`${what} ${path} is no file, and is read more than once: check the path`);
+    if (stats.size > BYTES_MAX)
+      throw new Error(`${what} ${path} has more than ${BYTES_MAX} bytes: check the path`);
+    return await file.readFile('utf8');
+  } finally {
+    await file.close();
+  }
+}
