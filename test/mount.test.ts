@@ -136,4 +136,5 @@ test('what is no folder, is not there or not empty is refused', async () => {
   if (await isRefused()) return;
   expect(await commands.runBadly(1, SPACE, 'mount', 'tree', folder)).toContain('is not empty');
   expect(await commands.runBadly(1, SPACE, 'mount', 'tree', join(folder, 'b'))).toContain('mkdir');
+  expect(await commands.runBadly(1, SPACE, 'mount', 'tree', join(folder, 'a'))).toContain('it is no folder');
 });

@@ -4,6 +4,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { describeExposure, findExposure } from '@holdfast/protocol';
 import { CliError } from './cli-error.ts';
 import { saying } from './progress/waits.ts';
+import { nameGivenFile } from './terminal/hide-secrets.ts';
 
 /** Readable by everyone. */
 export const PUBLIC_FILE_MODE = 0o644;
@@ -42,7 +43,7 @@ async function readGivenFile(path: string, what: string) {
       }
     });
   } catch (error) {
-    throw new CliError(`${what} ${path} cannot be read: ${describeFileError(error)}`);
+    throw new CliError(`${what} ${nameGivenFile(path)} cannot be read: ${describeFileError(error)}`);
   }
 }
 

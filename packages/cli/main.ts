@@ -7,7 +7,7 @@ import { isStdoutMissing } from './inherited-descriptors.ts';
 import { buildProgram, expandHelp, separateVariadicValues } from './program.ts';
 import { sayingWhileRead } from './progress/waits.ts';
 import { interruption, untilInterrupted, watchForInterruption } from './terminal/interruption.ts';
-import { lastPrintedLine, printable, printNote } from './terminal/output.ts';
+import { lastPrintedLine, printable, printFailure } from './terminal/output.ts';
 import { WrittenOutput } from './terminal/written-output.ts';
 import { nameOf } from './usage-words.ts';
 
@@ -48,7 +48,7 @@ async function run(args: readonly string[]): Promise<ExitCode> {
     const advice = error instanceof CliError ? '' : adviceFor(error);
     const pointer =
       error instanceof UsageError && running !== undefined ? `; see ${nameOf(running)} --help` : '';
-    printNote(`holdfast: ${printable(message)}${advice}${pointer}`);
+    printFailure(`${message}${advice}${pointer}`);
     return error instanceof CliError ? error.exitCode : 1;
   }
 }

@@ -1,5 +1,6 @@
 /** Explains a wrong command line in the words of a person instead of those of the parser. */
 import type { Command } from 'commander';
+import { hideSecrets } from './terminal/hide-secrets.ts';
 import { printable } from './terminal/output.ts';
 
 /** One line for what the parser of `command` says, which ends with where to look. */
@@ -10,7 +11,7 @@ export function explainUsage(text: string, command: Command): string {
   const ours = word === undefined ? undefined : OTHER_WORDS[word];
   if (ours !== undefined) return printable(`${what}: ${ours}; see holdfast --help`);
   const hint = rest.map((line) => ` ${line}`).join('');
-  return printable(`${reword(what)}${hint}; see ${nameOf(command)} --help`);
+  return hideSecrets(printable(`${reword(what)}${hint}; see ${nameOf(command)} --help`));
 }
 
 /** As it is typed: `holdfast bundle create`. */

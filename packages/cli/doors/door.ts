@@ -9,7 +9,7 @@ import { CasError, CatalogError, EditError } from '@holdfast/client';
 import { type ListenAddress, parseListenAddress } from '@holdfast/protocol';
 import { CliError, UsageError } from '../cli-error.ts';
 import { readSecretText } from '../files.ts';
-import { printable, printLine, printNote } from '../terminal/output.ts';
+import { printFailure, printLine, printNote } from '../terminal/output.ts';
 import { SILENT_MS_MAX, serverWatch } from './server-watch.ts';
 
 export interface DoorFlags {
@@ -223,7 +223,7 @@ function describe(error: unknown): DoorError {
     // What the server itself says of its state, such as a full disk, is worth telling.
     return away(error.reason, error.retryAfterMs, error.status === 503 ? error.reason : undefined);
   }
-  printNote(`holdfast: ${printable(error instanceof Error ? error.message : String(error))}`);
+  printFailure(error instanceof Error ? error.message : String(error));
   return new DoorError(500, 'the gateway failed');
 }
 
@@ -233,10 +233,10 @@ let told = { text: '', at: 0 };
 
 /** Once, not for every request. */
 export function tellAway(reason: string, meanwhile: string): void {
-  const text = `holdfast: ${printable(reason)}; ${meanwhile}`;
+  const text = `${reason}; ${meanwhile}`;
   const isTold = text === told.text && Date.now() - told.at < TOLD_MS;
   told = { text, at: Date.now() };
-  if (!isTold) printNote(text);
+  if (!isTold) printFailure(text);
 }
 
 async function listen(server: Server, { host, port }: ListenAddress): Promise<void> {

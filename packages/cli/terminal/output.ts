@@ -1,5 +1,6 @@
 /** Output of the command line. stdout carries results only; everything said to a person goes to stderr. */
 import { spellUnsafe } from '@holdfast/protocol';
+import { hideSecrets } from './hide-secrets.ts';
 
 /** Text of others, safe to show on one line of a terminal. */
 export { spellUnsafe as printable };
@@ -20,6 +21,11 @@ export function lastPrintedLine(): string {
 /** The machine-readable result of a command: one JSON value, indented, on stdout. */
 export function printJson(value: unknown): void {
   printLine(JSON.stringify(value, undefined, 2));
+}
+
+/** The one line of a failure on stderr. */
+export function printFailure(message: string): void {
+  printNote(`holdfast: ${hideSecrets(spellUnsafe(message))}`);
 }
 
 /** One line to the person on stderr. */

@@ -26,9 +26,11 @@ export async function loadTokens(path: string): Promise<LoadedTokens> {
     return { entries, file: version === undefined ? undefined : { path, version } };
   } catch (error) {
     if (error instanceof ConfigError) throw error;
-    throw new ConfigError(`${WHAT} ${path} cannot be read (${codeOf(error)}): check --operator-token-file`, {
-      cause: error,
-    });
+    // Without the path: it may be a token that was given in the place of its file.
+    throw new ConfigError(
+      `${WHAT} cannot be read (${codeOf(error)}): check the path and the rights of --operator-token-file`,
+      { cause: error },
+    );
   }
 }
 

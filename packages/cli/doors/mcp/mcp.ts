@@ -17,7 +17,7 @@ import {
   Server,
 } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
-import { printable, printNote } from '../../terminal/output.ts';
+import { printFailure } from '../../terminal/output.ts';
 import { drained, tellAway, untilSignal } from '../door.ts';
 import { checkArguments, ToolError } from './arguments.ts';
 import { McpNames } from './mcp-names.ts';
@@ -147,5 +147,5 @@ function describe(error: unknown): string {
 }
 
 function tell(error: unknown): void {
-  printNote(`holdfast: ${printable(error instanceof Error ? error.message : String(error))}`);
+  printFailure(error instanceof Error ? error.message : String(error));
 }

@@ -9,6 +9,7 @@ import * as fs from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { seekSystemFunctions } from '@holdfast/files/system-library';
 import { CliError } from '../../cli-error.ts';
+import { describeFileError } from '../../files.ts';
 
 /** A request at a time, and answers; `undefined` when it is unmounted. */
 export interface FuseDevice {
@@ -251,13 +252,19 @@ function findPath(directory: string): string {
   try {
     const inFolder = resolve(fs.realpathSync(dirname(path)), basename(path));
     return isStale(inFolder) ? inFolder : fs.realpathSync(inFolder);
-  } catch {
-    throw notThere(directory);
+  } catch (error) {
+    throw unusable(directory, error);
   }
 }
 
-function notThere(directory: string): CliError {
-  return new CliError(`${directory} is no folder that can be read; make it: mkdir ${directory}`);
+function unusable(directory: string, error: unknown): CliError {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (code === 'ENOENT' && fs.lstatSync(directory, { throwIfNoEntry: false }) === undefined) {
+    return new CliError(`${directory} does not exist; make it: mkdir -p ${directory}`);
+  }
+  const words = { ENOENT: 'it is a link that leads nowhere', ENOTDIR: 'it is no folder' };
+  const reason = words[code as keyof typeof words] ?? describeFileError(error);
+  return new CliError(`${directory} cannot be mounted on: ${reason}; give an empty folder`);
 }
 
 function isStale(path: string): boolean {
@@ -274,8 +281,8 @@ function requireEmpty(directory: string): void {
   let names: readonly string[];
   try {
     names = fs.readdirSync(directory);
-  } catch {
-    throw notThere(directory);
+  } catch (error) {
+    throw unusable(directory, error);
   }
   if (names.length > 0) throw new CliError(`${directory} is not empty; mount on an empty folder`);
 }
