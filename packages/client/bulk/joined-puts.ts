@@ -2,15 +2,14 @@
  * Calls of `putNode` that are made while others are under way: their nodes are leased and sent together. Nothing that happens to one
  * of them is another's: what the server refuses here is put by itself, which tells why.
  */
-import type { BulkLeaseResult, Hash } from '@holdfast/protocol';
+import type { Hash, ReadyLease, ValidatedAwaitingChildren } from '@holdfast/protocol';
 import { abortable, type Clock } from '../deadline.ts';
 import type { HashedNode } from '../new-node.ts';
 import type { PutResult } from '../put-node.ts';
 import type { Bulk } from './bulk.ts';
-import { BulkStore, PACKED_NODE_BYTES_MAX } from './bulk-store.ts';
+import { Delivery } from './delivery.ts';
+import { PACKED_NODE_BYTES_MAX } from './packs.ts';
 import { isSharedFailure } from './shared-failure.ts';
-
-type Stored = Exclude<BulkLeaseResult, { readonly state: 'absent' }>;
 
 export interface JoinedPutsOptions {
   readonly bulk: Bulk;
@@ -76,22 +75,19 @@ export class JoinedPuts {
 
 /** Nodes of one lease duration. It lives while a call waits for it. */
 class Group {
-  readonly #leaseDurationMs: number;
-  readonly #store: BulkStore;
+  readonly #delivery: Delivery;
   readonly #ending = new AbortController();
   readonly #joined = new Map<Hash, Joined>();
   #waiters = 0;
 
   constructor({ bulk, clock, isMoreComing }: JoinedPutsOptions, leaseDurationMs: number) {
-    this.#leaseDurationMs = leaseDurationMs;
-    this.#store = new BulkStore({
+    this.#delivery = new Delivery({
       bulk,
       // The client sends each request as often as its policy says.
       send: (_what, request) => request(),
       signal: this.#ending.signal,
       clock,
-      packLeaseDurationMs: leaseDurationMs,
-      onSent: () => undefined,
+      leaseDurationMs,
       isMoreComing,
     });
   }
@@ -106,7 +102,7 @@ class Group {
   }
 
   sendSoon(): void {
-    this.#store.sendSoon();
+    this.#delivery.sendSoon();
   }
 
   async put(node: HashedNode, signal: AbortSignal | undefined): Promise<JoinedPut> {
@@ -142,17 +138,13 @@ class Group {
   async #settle(joined: Joined): Promise<JoinedPut> {
     const { hash, bytes, refCount } = joined.node;
     try {
-      const asked = { leaseDurationMs: this.#leaseDurationMs, isPackable: true };
-      const lease = await this.#store.lease(hash, asked);
-      if (lease === undefined) return BY_ITSELF;
-      if (lease.state !== 'absent') return describe(lease, false, refCount);
       const make = async (): Promise<Uint8Array> => {
         if (joined.waiters > 0) return bytes;
         // A later put of the node begins anew.
         this.#forget(joined);
         throw new Error('every call that waited for this node was given up');
       };
-      const outcome = await this.#store.upload({ hash, make, release: () => undefined });
+      const outcome = await this.#delivery.deliver({ hash, make });
       if (outcome.kind !== 'leased') return BY_ITSELF;
       return describe(outcome.lease, outcome.uploadedBytes !== undefined, refCount);
     } catch (error) {
@@ -162,7 +154,11 @@ class Group {
   }
 }
 
-function describe(lease: Stored, uploaded: boolean, refCount: number): JoinedPut {
+function describe(
+  lease: ReadyLease | ValidatedAwaitingChildren,
+  uploaded: boolean,
+  refCount: number,
+): JoinedPut {
   // A long answer names only the first of the children that a node waits for.
   const isCutShort =
     lease.state === 'validated_awaiting_children' && lease.childHashes.length === 1 && refCount > 1;

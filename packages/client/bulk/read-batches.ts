@@ -1,7 +1,8 @@
 /** Reads gathered into requests of Bulk: what is asked for while one is on its way goes with the next. */
-import { BULK_HASHES_MAX, type Hash } from '@holdfast/protocol';
+import type { Hash } from '@holdfast/protocol';
 import { VerificationError } from '../errors.ts';
 import type { Bulk } from './bulk.ts';
+import { type Batch, Gathered } from './gathered.ts';
 import type { BulkNode, ReadRecordsOptions, UnprovenNode } from './read-nodes.ts';
 import { describeReading, isBulkUnavailable, type SendRequest } from './send-request.ts';
 
@@ -17,103 +18,57 @@ export interface ReadBatchesOptions {
   readonly onIdle?: (() => void) | undefined;
 }
 
-type Waiting = WaitingForNode | WaitingForRecord;
-
-interface WaitingForNode {
-  readonly takesUnproven: false;
-  readonly settle: (node: BulkNode | undefined) => void;
-  readonly fail: (error: unknown) => void;
-}
-
-interface WaitingForRecord {
-  readonly takesUnproven: true;
+interface Waiting {
+  readonly takesUnproven: boolean;
   readonly settle: (node: BulkNode | UnprovenNode | undefined) => void;
   readonly fail: (error: unknown) => void;
 }
 
-/** Requests at once: one is answered while the other is on its way. */
-const REQUESTS_MAX = 2;
-/** A batch of this many nodes does not wait for more. */
-const GATHERED_NODES_MIN = 256;
-
 export class ReadBatches {
   readonly #options: ReadBatchesOptions;
-  readonly #waiting = new Map<Hash, Waiting[]>();
-  #running = 0;
-  #isFlushSoon = false;
+  readonly #gathered: Gathered<Waiting>;
 
   constructor(options: ReadBatchesOptions) {
     this.#options = options;
+    const { isMoreComing, onIdle } = options;
+    // One request is answered while the other is on its way.
+    this.#gathered = new Gathered({ send: (batch) => this.#run(batch), besideMin: 1, isMoreComing, onIdle });
   }
 
   /** The node, verified; undefined when it does not come by Bulk: asked for by itself it comes, or tells why not. */
-  read(hash: Hash): Promise<BulkNode | undefined> {
-    return new Promise((settle, fail) => this.#wait(hash, { takesUnproven: false, settle, fail }));
+  async read(hash: Hash): Promise<BulkNode | undefined> {
+    return (await this.#ask(hash, false)) as BulkNode | undefined;
   }
 
   /** The same, for a caller that has it verified elsewhere. It comes verified all the same if somebody else waits for it too. */
   readRecord(hash: Hash): Promise<BulkNode | UnprovenNode | undefined> {
-    return new Promise((settle, fail) => this.#wait(hash, { takesUnproven: true, settle, fail }));
+    return this.#ask(hash, true);
   }
 
-  #wait(hash: Hash, waiting: Waiting): void {
-    const others = this.#waiting.get(hash);
-    if (others === undefined) this.#waiting.set(hash, [waiting]);
-    else others.push(waiting);
-    this.#flushSoon();
+  #ask(hash: Hash, takesUnproven: boolean): Promise<BulkNode | UnprovenNode | undefined> {
+    return new Promise((settle, fail) => this.#gathered.ask(hash, { takesUnproven, settle, fail }));
   }
 
   get isBusy(): boolean {
-    return this.#running > 0 || this.#waiting.size > 0;
+    return !this.#gathered.isIdle;
   }
 
   /** Sends what waits, if nothing more comes for it: to be called when `isMoreComing` may have changed. */
   flushSoon(): void {
-    if (this.#waiting.size > 0) this.#flushSoon();
+    this.#gathered.flushSoon();
   }
 
-  /** After this turn of the event loop: until then others may ask too. */
-  #flushSoon(): void {
-    if (this.#isFlushSoon) return;
-    this.#isFlushSoon = true;
-    setTimeout(() => {
-      this.#isFlushSoon = false;
-      while (this.#waiting.size > 0 && this.#running < REQUESTS_MAX && !this.#mayGather()) {
-        void this.#run(this.#takeBatch());
-      }
-      if (!this.isBusy) this.#options.onIdle?.();
-    }, 0);
-  }
-
-  #mayGather(): boolean {
-    return this.#waiting.size < GATHERED_NODES_MIN && this.#options.isMoreComing?.() === true;
-  }
-
-  #takeBatch(): Map<Hash, Waiting[]> {
-    const batch = new Map<Hash, Waiting[]>();
-    for (const [hash, waiting] of this.#waiting) {
-      batch.set(hash, waiting);
-      this.#waiting.delete(hash);
-      if (batch.size === BULK_HASHES_MAX) break;
-    }
-    return batch;
-  }
-
-  async #run(batch: Map<Hash, Waiting[]>): Promise<void> {
-    this.#running += 1;
+  async #run(batch: Batch<Waiting>): Promise<void> {
     try {
       await this.#options.send(describeReading([...batch.keys()]), () => this.#readSome(batch));
       this.#settleAll(batch);
     } catch (error) {
       this.#fail(batch, error);
-    } finally {
-      this.#running -= 1;
-      this.#flushSoon();
     }
   }
 
   /** Those that come leave `batch`: sent again, the request asks for the others only. */
-  async #readSome(batch: Map<Hash, Waiting[]>): Promise<void> {
+  async #readSome(batch: Batch<Waiting>): Promise<void> {
     const { onNode } = this.#options;
     if (batch.size === 0) return;
     for await (const node of this.#read(batch)) {
@@ -122,16 +77,11 @@ export class ReadBatches {
       onNode(node);
       // The memory of a node that several readers have is nobody's to give back.
       const shared = isProven(node) && waiting.length > 1 ? { ...node, memory: undefined } : node;
-      for (const each of waiting) {
-        if (each.takesUnproven) each.settle(shared);
-        else if (isProven(shared)) each.settle(shared);
-      }
+      for (const { settle } of waiting) settle(shared);
     }
   }
 
-  #read(
-    batch: ReadonlyMap<Hash, readonly Waiting[]>,
-  ): AsyncGenerator<BulkNode | UnprovenNode, void, undefined> {
+  #read(batch: Batch<Waiting>): AsyncGenerator<BulkNode | UnprovenNode, void, undefined> {
     const { bulk, signal, memory } = this.#options;
     const hashes = [...batch.keys()];
     const isLeftUnproven = (hash: Hash): boolean => {
@@ -143,20 +93,19 @@ export class ReadBatches {
     );
   }
 
-  #fail(batch: Map<Hash, Waiting[]>, error: unknown): void {
+  #fail(batch: Batch<Waiting>, error: unknown): void {
     const isGone = isBulkUnavailable(error);
     if (isGone) this.#settleAll(batch);
     const wrong = error instanceof VerificationError ? error.hash : undefined;
     for (const [hash, waiting] of isGone ? [] : batch) {
       if (wrong !== undefined && hash !== wrong) {
         // Only one record was wrong; what came behind it was not read.
-        const others = this.#waiting.get(hash) ?? [];
-        this.#waiting.set(hash, [...others, ...waiting]);
+        this.#gathered.ask(hash, ...waiting);
       } else for (const { fail } of waiting) fail(error);
     }
   }
 
-  #settleAll(batch: ReadonlyMap<Hash, Waiting[]>): void {
+  #settleAll(batch: Batch<Waiting>): void {
     for (const waiting of batch.values()) for (const { settle } of waiting) settle(undefined);
   }
 }

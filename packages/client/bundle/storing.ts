@@ -1,10 +1,10 @@
 /** The nodes of a bundle on their way into the Space, many at once. */
 import { type Hash, LEASE_DURATION_MS_MAX, type Rejection } from '@holdfast/protocol';
-import { BulkStore, PACKED_NODE_BYTES_MAX } from '../bulk/bulk-store.ts';
+import { Delivery } from '../bulk/delivery.ts';
+import { PACKED_NODE_BYTES_MAX } from '../bulk/packs.ts';
 import type { Client } from '../client.ts';
 import { systemClock } from '../deadline.ts';
 import { CasError } from '../errors.ts';
-import { PUT_ROUNDS_MAX } from '../limits.ts';
 import type { CallOptions } from '../operations.ts';
 import { CID_BYTES } from './cid.ts';
 import type { BundleNode, BundleReader, ReadBundleOptions } from './read-bundle.ts';
@@ -49,7 +49,7 @@ export class Storing {
   readonly #options: ImportBundleOptions;
   readonly #isVerifyingOnly: boolean;
   readonly #wanted: ReadonlySet<Hash>;
-  readonly #store: BulkStore;
+  readonly #delivery: Delivery;
   readonly #running = new Map<Hash, Promise<void>>();
   #runningBytes = 0;
   /** The file is not read on until something has arrived. */
@@ -68,14 +68,13 @@ export class Storing {
     this.#options = options;
     this.#isVerifyingOnly = isVerifyingOnly;
     this.#wanted = new Set(bundle.roots);
-    this.#store = new BulkStore({
+    this.#delivery = new Delivery({
       bulk: client.bulk,
       // The client of an import has the patience itself.
       send: (_what, request) => request(),
       signal: options.signal,
       clock: systemClock,
-      packLeaseDurationMs: LEASE_DURATION_MS_MAX,
-      onSent: () => undefined,
+      leaseDurationMs: LEASE_DURATION_MS_MAX,
       isMoreComing: () => !this.#isWaiting,
     });
     // Nothing but the header has been read.
@@ -125,7 +124,7 @@ export class Storing {
 
   async #waitFor(work: () => Promise<unknown>): Promise<void> {
     this.#isWaiting = true;
-    this.#store.sendSoon();
+    this.#delivery.sendSoon();
     try {
       await work();
     } finally {
@@ -158,26 +157,14 @@ export class Storing {
     children: readonly Promise<void>[],
   ): Promise<boolean | undefined> {
     if (bytes.length > PACKED_NODE_BYTES_MAX) return undefined;
-    const asked = { leaseDurationMs: LEASE_DURATION_MS_MAX, isPackable: true };
-    let uploaded = false;
-    for (let round = 1; round <= PUT_ROUNDS_MAX; round += 1) {
-      let lease = await this.#store.lease(hash, asked);
-      if (lease === undefined) return undefined;
-      if (lease.state === 'absent') {
-        const outcome = await this.#store.upload({ hash, make: async () => bytes, release: () => undefined });
-        if (outcome.kind === 'unsettled') continue;
-        if (outcome.kind === 'rejected') throw rejected(hash, outcome.rejection);
-        if (outcome.kind !== 'leased') return undefined;
-        uploaded ||= outcome.uploadedBytes !== undefined;
-        lease = outcome.lease;
-      }
-      if (lease.state === 'validated_awaiting_children' && children.length > 0) {
-        await Promise.all(children);
-        await this.#store.lease(hash, asked);
-      }
-      return uploaded;
+    const outcome = await this.#delivery.deliver({ hash, make: async () => bytes });
+    if (outcome.kind === 'rejected') throw rejected(hash, outcome.rejection);
+    if (outcome.kind === 'alone') return undefined;
+    if (outcome.lease.state === 'validated_awaiting_children' && children.length > 0) {
+      await Promise.all(children);
+      await this.#delivery.lease(hash, LEASE_DURATION_MS_MAX);
     }
-    return undefined;
+    return outcome.uploadedBytes !== undefined;
   }
 
   #count({ bytes }: BundleNode, uploaded: boolean): void {

@@ -1,13 +1,12 @@
 /**
- * Nodes of a push by Bulk: leases are asked for in batches, and what is absent and small travels in packs. A parent does not wait
- * for its pack: its children are visited meanwhile, and go into the same pack or into later ones.
+ * Nodes of a push by Bulk. A parent does not wait for its pack: its children are visited meanwhile, and go into the same pack or into
+ * later ones.
  */
 import type { Hash } from '@holdfast/protocol';
 import type { Bulk } from '../../bulk/bulk.ts';
-import { BulkStore, PACKED_NODE_BYTES_MAX } from '../../bulk/bulk-store.ts';
-import type { PackedNode } from '../../bulk/pack-uploads.ts';
+import { Delivery } from '../../bulk/delivery.ts';
+import { PACKED_NODE_BYTES_MAX } from '../../bulk/packs.ts';
 import type { Clock } from '../../deadline.ts';
-import { DAMAGED_UPLOADS_MAX, PUT_ROUNDS_MAX } from '../../limits.ts';
 import { Semaphore } from '../../semaphore.ts';
 import type { NodeSupply, PushNode } from './node-supply.ts';
 import { type SettledNode, type SingleNodes, type SingleNodesOptions, unsettled } from './single-nodes.ts';
@@ -26,10 +25,10 @@ export class BulkNodes<Node extends PushNode> {
   readonly #options: BulkNodesOptions<Node>;
   readonly #single: SingleNodes<Node>;
   readonly #supply: NodeSupply<Node>;
-  readonly #store: BulkStore;
+  readonly #delivery: Delivery;
   readonly #singles: Semaphore;
   /** parents that are on their way while their children are visited */
-  readonly #underWay = new Map<Hash, Promise<SettledNode | undefined>>();
+  readonly #underWay = new Map<Hash, Promise<SettledNode>>();
 
   constructor(options: BulkNodesOptions<Node>) {
     const { bulk, single, supply, signal, clock, send, onRot, progress } = options;
@@ -37,12 +36,12 @@ export class BulkNodes<Node extends PushNode> {
     this.#single = single;
     this.#supply = supply;
     this.#singles = new Semaphore(options.singlesMax);
-    this.#store = new BulkStore({
+    this.#delivery = new Delivery({
       bulk,
       send: (what, request) => send(what, false, request),
       signal,
       clock,
-      packLeaseDurationMs: single.innerLeaseMs,
+      leaseDurationMs: single.innerLeaseMs,
       onSent: (packBytes) => progress.count({ transferredBytes: packBytes }),
       onRot,
     });
@@ -50,29 +49,64 @@ export class BulkNodes<Node extends PushNode> {
 
   /** The state of the node on the server. `under-way`: it has nothing yet of this parent, which is on its way; ask again when its children are done. */
   async settle(node: Node): Promise<SettledNode | 'under-way'> {
-    const arrived = await this.#takeArrived(node);
-    if (arrived !== undefined && !this.#single.isRoot(node)) return arrived;
-    for (let round = 1; round <= PUT_ROUNDS_MAX; round += 1) {
-      if (!this.#options.bulk.isOffered) return this.#settleAlone(node);
-      const leaseDurationMs = this.#single.leaseDurationOf(node);
-      const isPackable = this.#supply.sizeOf(node) <= PACKED_NODE_BYTES_MAX;
-      const lease = await this.#store.lease(node.hash, { leaseDurationMs, isPackable });
-      if (lease === undefined) return this.#settleAlone(node);
-      if (lease.state !== 'absent') {
-        if (lease.state === 'ready' && this.#single.isRoot(node)) this.#options.onRootLease(lease);
-        return describe(lease, arrived?.isUploaded ?? false);
-      }
-      if (!isPackable) return this.#settleAlone(node);
-      const upload = this.#upload(node);
-      if (!node.isLeaf && round === 1) {
-        upload.catch((error: unknown) => this.#options.onFailure(error));
-        this.#underWay.set(node.hash, upload);
-        return 'under-way';
-      }
-      const settled = await upload;
-      if (settled !== undefined && !this.#single.isRoot(node)) return settled;
+    const sent = await this.#underWay.get(node.hash);
+    this.#underWay.delete(node.hash);
+    // The children of one that is not ready were not when its pack was judged, and are now.
+    if (sent?.lease.state === 'ready' && !this.#single.isRoot(node)) return sent;
+    const settled = await this.#begin(node, sent === undefined && !node.isLeaf);
+    if (settled === 'under-way') return settled;
+    return { ...settled, isUploaded: settled.isUploaded || sent?.isUploaded === true };
+  }
+
+  /** Leases the node once more while it waits for its children. */
+  async renew(node: Node): Promise<void> {
+    const lease = await this.#delivery.lease(node.hash, this.#single.leaseDurationOf(node));
+    if (lease === undefined) await this.#single.lease(node);
+  }
+
+  #begin(node: Node, mayBeUnderWay: boolean): Promise<SettledNode | 'under-way'> {
+    return new Promise((resolve, reject) => {
+      const settling = this.#deliver(node, () => {
+        if (!mayBeUnderWay) return;
+        settling.catch((error: unknown) => this.#options.onFailure(error));
+        this.#underWay.set(node.hash, settling);
+        resolve('under-way');
+      });
+      settling.then(resolve, reject);
+    });
+  }
+
+  async #deliver(node: Node, onAbsent: () => void): Promise<SettledNode> {
+    const leaseDurationMs = this.#single.leaseDurationOf(node);
+    const { hash } = node;
+    if (this.#supply.sizeOf(node) > PACKED_NODE_BYTES_MAX) {
+      const lease = await this.#delivery.lease(hash, leaseDurationMs);
+      if (lease === undefined || lease.state === 'absent') return this.#settleAlone(node);
+      return this.#describe(node, lease, false);
     }
-    throw unsettled(`${PUT_ROUNDS_MAX} packs with ${this.#supply.nameOf(node)} settled nothing`);
+    const outcome = await this.#delivery.deliver({
+      hash,
+      leaseDurationMs,
+      make: (isSuspect) => this.#single.make(node, isSuspect),
+      release: (bytes) => this.#supply.releaseNode?.(bytes),
+      onAbsent,
+    });
+    if (outcome.kind === 'alone') return this.#settleAlone(node);
+    if (outcome.kind === 'rejected') throw this.#single.rejected(node, outcome.rejection);
+    const { lease, uploadedBytes } = outcome;
+    if (uploadedBytes === undefined) return this.#describe(node, lease, false);
+    this.#single.countUpload(uploadedBytes);
+    this.#options.progress.count({ transferredNodes: 1 });
+    return this.#describe(node, await this.#leaseRoot(node, lease), true);
+  }
+
+  /** A pack gave the root the lease of the others. */
+  async #leaseRoot(node: Node, packed: SettledNode['lease']): Promise<SettledNode['lease']> {
+    if (!this.#single.isRoot(node)) return packed;
+    const lease = await this.#delivery.lease(node.hash, this.#single.leaseDurationOf(node));
+    if (lease === undefined) return packed;
+    if (lease.state === 'absent') throw unsettled('the root went away after it was sent');
+    return lease;
   }
 
   async #settleAlone(node: Node): Promise<SettledNode> {
@@ -84,62 +118,10 @@ export class BulkNodes<Node extends PushNode> {
     }
   }
 
-  /** Leases the node once more while it waits for its children. */
-  async renew(node: Node): Promise<void> {
-    const leaseDurationMs = this.#single.leaseDurationOf(node);
-    const lease = await this.#store.lease(node.hash, { leaseDurationMs, isPackable: false });
-    if (lease === undefined) await this.#single.lease(node);
+  #describe(node: Node, lease: SettledNode['lease'], isUploaded: boolean): SettledNode {
+    if (lease.state === 'ready' && this.#single.isRoot(node)) this.#options.onRootLease(lease);
+    // A long answer names only the first of the children that a node waits for.
+    const isCutShort = lease.state === 'validated_awaiting_children' && lease.childHashes.length === 1;
+    return { lease, isUploaded, isCutShort };
   }
-
-  async #takeArrived({ hash }: Node): Promise<SettledNode | undefined> {
-    const upload = this.#underWay.get(hash);
-    this.#underWay.delete(hash);
-    const settled = await upload;
-    // Its children were not ready when its pack was judged, and are now.
-    return settled?.lease.state === 'ready' ? settled : undefined;
-  }
-
-  /** Undefined when only another lease tells. */
-  async #upload(node: Node): Promise<SettledNode | undefined> {
-    let damagedCount = 0;
-    for (;;) {
-      const outcome = await this.#store.upload(this.#packed(node, damagedCount > 0));
-      switch (outcome.kind) {
-        case 'leased': {
-          const { lease, uploadedBytes } = outcome;
-          if (uploadedBytes !== undefined) this.#countUpload(uploadedBytes);
-          return describe(lease, uploadedBytes !== undefined);
-        }
-        case 'rejected':
-          if (outcome.rejection.code !== 'NODE_DIGEST_MISMATCH' || damagedCount === DAMAGED_UPLOADS_MAX) {
-            throw this.#single.rejected(node, outcome.rejection);
-          }
-          damagedCount += 1;
-          break;
-        case 'alone':
-          return this.#settleAlone(node);
-        case 'unsettled':
-          return undefined;
-      }
-    }
-  }
-
-  #packed(node: Node, isSuspect: boolean): PackedNode {
-    return {
-      hash: node.hash,
-      make: () => this.#single.make(node, isSuspect),
-      release: (bytes) => this.#supply.releaseNode?.(bytes),
-    };
-  }
-
-  #countUpload(canonicalBytes: number): void {
-    this.#single.countUpload(canonicalBytes);
-    this.#options.progress.count({ transferredNodes: 1 });
-  }
-}
-
-/** A long answer names only the first of the children that a node waits for. */
-function describe(lease: SettledNode['lease'], isUploaded: boolean): SettledNode {
-  const isCutShort = lease.state === 'validated_awaiting_children' && lease.childHashes.length === 1;
-  return { lease, isUploaded, isCutShort };
 }

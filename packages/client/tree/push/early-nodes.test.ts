@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test';
 import { randomBytes } from 'node:crypto';
 import { encodeNode, type Hash, ROTTEN_NODES_HEADER } from '@holdfast/protocol';
-import { PACKED_NODE_BYTES_MAX } from '../../bulk/bulk-store.ts';
+import { PACKED_NODE_BYTES_MAX } from '../../bulk/packs.ts';
 import { hashCanonicalBytes } from '../../digest.ts';
 import { ZSTD } from '../../test/fake-bulk-fixture.ts';
 import { type Call, FakeSpace, type Fault, failure, json } from '../../test/fake-space-fixture.ts';

@@ -10,9 +10,7 @@ import {
   HashTable,
   type ReadyLease,
 } from '@holdfast/protocol';
-import { PACKED_NODE_BYTES_MAX } from '../../bulk/bulk-store.ts';
-import type { PackOutcome } from '../../bulk/pack-deliveries.ts';
-import { PackUploads } from '../../bulk/pack-uploads.ts';
+import { PACKED_NODE_BYTES_MAX, type PackedNode, type PackOutcome, Packs } from '../../bulk/packs.ts';
 import { isBulkUnavailable } from '../../bulk/send-request.ts';
 import type { Client } from '../../client.ts';
 import { type Clock, systemClock } from '../../deadline.ts';
@@ -24,6 +22,8 @@ export interface EarlyNodeContent {
   readonly files: number;
   readonly bytes: number;
 }
+
+type EarlyNode = PackedNode & EarlyNodeContent;
 
 /** Counts of nodes that arrived before the push began, or were there. */
 export interface EarlyCounts {
@@ -59,7 +59,7 @@ export class EarlyNodes {
   readonly #options: EarlyNodesOptions;
   readonly #progress: ProgressReporter;
   readonly #requests: PatientRequests;
-  readonly #packs: PackUploads | undefined;
+  readonly #packs: Packs<EarlyNode> | undefined;
   readonly #ending = new AbortController();
   readonly #onCallerAbort: () => void;
   readonly #added = new HashTable();
@@ -94,14 +94,15 @@ export class EarlyNodes {
     this.#isStopped = client.bulk?.isOffered !== true;
     this.#packs =
       client.bulk &&
-      new PackUploads({
+      new Packs({
         bulk: client.bulk,
         send: (what, request) => requests.send(what, false, request),
         signal,
         clock,
         leaseDurationMs,
         onSent: (packBytes) => this.#progress.count({ transferredBytes: packBytes }),
-        onIdle: () => undefined,
+        onOutcome: (node, outcome) => this.#take(node, outcome),
+        onFailure: (_, error) => this.#fail(error),
         onRot: (rottenNodes) => {
           this.#rottenNodes = rottenNodes;
         },
@@ -130,19 +131,15 @@ export class EarlyNodes {
     if (!this.#added.add(hash)) return this.#count(content, content.bytes);
     this.#lastAdded = hash;
     const record = packs.encodeAside(hash, canonical);
-    if (!(record instanceof Promise)) return this.#put(packs, record, content);
-    return record.then((encoded) => this.#put(packs, encoded, content));
+    const node = { hash, canonicalLength: canonical.length, files: content.files, bytes: content.bytes };
+    if (!(record instanceof Promise)) return this.#put(packs, record, node);
+    return record.then((encoded) => this.#put(packs, encoded, node));
   }
 
-  #put(packs: PackUploads, record: EncodedRecord, content: EarlyNodeContent): void | Promise<void> {
+  #put(packs: Packs<EarlyNode>, record: EncodedRecord, node: EarlyNode): void | Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error;
-    if (this.#isStopped) return undefined;
-    const end = {
-      settle: (outcome: PackOutcome) => this.#take(outcome, content, record.canonicalLength),
-      fail: (error: unknown) => this.#fail(error),
-    };
-    if (packs.put(record, end)) return undefined;
-    return this.#putIntoNext(packs, () => packs.put(record, end));
+    if (this.#isStopped || packs.put(record, node)) return undefined;
+    return this.#putIntoNext(packs, () => packs.put(record, node));
   }
 
   /**
@@ -166,7 +163,7 @@ export class EarlyNodes {
   }
 
   /** Several may wait for this. One closes the pack, and until that has its place nobody closes the next. */
-  async #putIntoNext(packs: PackUploads, put: () => boolean): Promise<void> {
+  async #putIntoNext(packs: Packs<EarlyNode>, put: () => boolean): Promise<void> {
     await this.#options.beforeSending();
     this.#hasBegun = true;
     for (;;) {
@@ -203,7 +200,7 @@ export class EarlyNodes {
     if (lease.hash === this.#lastAdded) this.#lastLease = lease;
   }
 
-  #take(outcome: PackOutcome, content: EarlyNodeContent, canonicalBytes: number): void {
+  #take(node: EarlyNode, outcome: PackOutcome): void {
     // The push meets what is wrong with a node, and tells.
     if (outcome.kind !== 'leased') {
       this.#stop();
@@ -214,15 +211,15 @@ export class EarlyNodes {
     else if (this.#waiting.length <= BULK_HASHES_MAX) this.#waiting.push(lease.hash);
     if (uploadedBytes === undefined) {
       this.#foundNodes += 1;
-      this.#foundBytes += canonicalBytes;
+      this.#foundBytes += node.canonicalLength;
       const saysMuch = this.#foundNodes >= FOUND_NODES_MIN || this.#foundBytes >= FOUND_BYTES_MIN;
       if (saysMuch && this.#foundNodes > FOUND_SHARE_MAX * this.#added.size) this.#stop();
-      this.#count(content, content.bytes);
+      this.#count(node, node.bytes);
       return;
     }
     this.#counts.uploadedNodes += 1;
     this.#counts.uploadedBytes += uploadedBytes;
-    this.#count(content, 0, 1);
+    this.#count(node, 0, 1);
   }
 
   #count({ files, bytes }: EarlyNodeContent, deduplicatedBytes: number, transferredNodes = 0): void {

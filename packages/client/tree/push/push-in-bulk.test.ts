@@ -1,6 +1,6 @@
 /** The push engine over Bulk, against one Space in memory: requests, packs, and what it does about faults. */
 import { describe, expect, test } from 'bun:test';
-import { PACKED_NODE_BYTES_MAX } from '../../bulk/bulk-store.ts';
+import { PACKED_NODE_BYTES_MAX } from '../../bulk/packs.ts';
 import { ZSTD } from '../../test/fake-bulk-fixture.ts';
 import { expectCasError, FakeSpace, failure, json } from '../../test/fake-space-fixture.ts';
 import { buildSmallFile, DirectoryBuilder } from '../build/builders.ts';

@@ -3,8 +3,8 @@
  * have; what remains is merged name by name.
  */
 import type { CallOptions } from '../../operations.ts';
+import { TimeSlice } from '../../time-slice.ts';
 import { compareNames, type DirectoryEntry } from '../format/tree-format.ts';
-import { TimeSlice } from '../jobs/time-slice.ts';
 import { readDirectoryPart } from '../read/directory-parts.ts';
 import type { NodeSource } from '../read/node-source.ts';
 import { openTree, type TreeItem } from '../read/open-tree.ts';

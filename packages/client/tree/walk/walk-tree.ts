@@ -1,8 +1,8 @@
 /** Every entry of a tree in the order of its paths, parents first. Memory: a page of entries for each level that is open, and what is read ahead. */
 
 import type { CallOptions } from '../../operations.ts';
+import { TimeSlice } from '../../time-slice.ts';
 import type { DirectoryEntry, TreeTotals } from '../format/tree-format.ts';
-import { TimeSlice } from '../jobs/time-slice.ts';
 import { readDirectoryEntries } from '../read/directory-parts.ts';
 import type { NodeSource } from '../read/node-source.ts';
 import { type EnterDirectory, ReadAhead } from './read-ahead.ts';

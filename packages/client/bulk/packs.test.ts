@@ -4,8 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { encodeNode, type Hash } from '@holdfast/protocol';
 import { hashCanonicalBytes } from '../digest.ts';
 import { FakeSpace, type Fault, failure } from '../test/fake-space-fixture.ts';
-import type { PackOutcome } from './pack-deliveries.ts';
-import { PackUploads } from './pack-uploads.ts';
+import { type PackedNode, type PackOutcome, Packs } from './packs.ts';
 
 interface Made {
   readonly hash: Hash;
@@ -17,40 +16,35 @@ async function makeDense(bytes: number): Promise<Made> {
   return { hash: await hashCanonicalBytes(canonical), canonical };
 }
 
-function start(): { space: FakeSpace; packs: PackUploads } {
+function start() {
   const space = new FakeSpace();
   space.offersBulk = true;
   const { bulk } = space.client({ retry: { attemptsMax: 1 } });
-  const packs = new PackUploads({
+  const outcomes: PackOutcome[] = [];
+  const failures: unknown[] = [];
+  const packs = new Packs<PackedNode>({
     bulk,
     send: (_, request) => request(),
     signal: undefined,
     clock: space.clock,
     leaseDurationMs: 600_000,
-    onSent: () => undefined,
-    onIdle: () => undefined,
+    onOutcome: (_, outcome) => void outcomes.push(outcome),
+    onFailure: (_, error) => void failures.push(error),
   });
-  return { space, packs };
-}
-
-/** Puts each into a pack of its own, and tells of those that have their place. */
-function sendEach(packs: PackUploads, nodes: readonly Made[]) {
-  const outcomes: PackOutcome[] = [];
-  const failures: unknown[] = [];
-  const end = {
-    settle: (outcome: PackOutcome) => void outcomes.push(outcome),
-    fail: (error: unknown) => void failures.push(error),
+  /** Puts each into a pack of its own, and tells of those that have their place. */
+  const sendEach = (nodes: readonly Made[]) => {
+    let placed = 0;
+    const done = (async () => {
+      for (const { hash, canonical } of nodes) {
+        packs.put(packs.encode(hash, canonical), { hash, canonicalLength: canonical.length });
+        await packs.close();
+        placed += 1;
+      }
+      await packs.settled();
+    })();
+    return { outcomes, failures, done, placed: () => placed };
   };
-  let placed = 0;
-  const done = (async () => {
-    for (const { hash, canonical } of nodes) {
-      packs.put(packs.encode(hash, canonical), end);
-      await packs.close();
-      placed += 1;
-    }
-    await packs.settled();
-  })();
-  return { outcomes, failures, done, placed: () => placed };
+  return { space, sendEach };
 }
 
 /** Holds the answers to requests of a kind until `answer` is called. */
@@ -75,9 +69,9 @@ const makeTwelve = (): Promise<Made[]> => Promise.all(Array.from({ length: 12 },
 
 describe('packs at once', () => {
   test('are two that are sent, and one that is opened meanwhile', async () => {
-    const { space, packs } = start();
+    const { space, sendEach } = start();
     const { answer } = hold(space, 'pack-upload');
-    const sending = sendEach(packs, await makeTwelve());
+    const sending = sendEach(await makeTwelve());
     await turns();
     expect([sending.placed(), countOf(space, 'leases'), countOf(space, 'pack-upload')]).toEqual([2, 3, 2]);
     answer();
@@ -86,9 +80,9 @@ describe('packs at once', () => {
   });
 
   test('are three that are judged, while two more are taken', async () => {
-    const { space, packs } = start();
+    const { space, sendEach } = start();
     const { answer } = hold(space, 'pack-lease');
-    const sending = sendEach(packs, await makeTwelve());
+    const sending = sendEach(await makeTwelve());
     await turns();
     expect([countOf(space, 'pack-upload'), countOf(space, 'pack-lease')]).toEqual([5, 3]);
     answer();
@@ -98,9 +92,9 @@ describe('packs at once', () => {
 });
 
 test('a pack that waited for its place until its instruction was over is opened again, and sent once', async () => {
-  const { space, packs } = start();
+  const { space, sendEach } = start();
   const { answer } = hold(space, 'pack-upload');
-  const sending = sendEach(packs, await Promise.all(Array.from({ length: 3 }, () => makeDense(100))));
+  const sending = sendEach(await Promise.all(Array.from({ length: 3 }, () => makeDense(100))));
   await turns();
   // Time passes.
   space.clock.startTimer(299_000, () => undefined)();
@@ -113,9 +107,9 @@ test('a pack that waited for its place until its instruction was over is opened 
 
 describe('a pack whose lease says nothing', () => {
   test('leaves the question to another lease, if its bytes were taken and given up', async () => {
-    const { space, packs } = start();
+    const { space, sendEach } = start();
     space.plant('pack-lease', () => failure(404, 'NOT_FOUND'));
-    const sending = sendEach(packs, [await makeDense(100)]);
+    const sending = sendEach([await makeDense(100)]);
     await sending.done;
     await turns();
     expect(sending.outcomes).toEqual([{ kind: 'unsettled' }]);
@@ -123,28 +117,28 @@ describe('a pack whose lease says nothing', () => {
   });
 
   test('is sent again as it is, if nobody knows that its bytes were taken', async () => {
-    const { space, packs } = start();
+    const { space, sendEach } = start();
     space.plant('pack-upload', () => failure(403, 'FORBIDDEN'));
     space.plant('pack-lease', () => failure(409, 'CONFLICT'));
-    const sending = sendEach(packs, [await makeDense(100)]);
+    const sending = sendEach([await makeDense(100)]);
     await sending.done;
     expect(sending.outcomes.map(({ kind }) => kind)).toEqual(['leased']);
     expect(countOf(space, 'pack-upload')).toBe(2);
   });
 
   test('fails its nodes, if its lease fails', async () => {
-    const { space, packs } = start();
+    const { space, sendEach } = start();
     space.plant('pack-lease', () => failure(403, 'FORBIDDEN'));
-    const sending = sendEach(packs, await makeTwelve());
+    const sending = sendEach(await makeTwelve());
     await sending.done;
     expect(sending.failures).toHaveLength(1);
     expect(sending.outcomes).toHaveLength(11);
   });
 
   test('and lets the next be judged, however many fail', async () => {
-    const { space, packs } = start();
+    const { space, sendEach } = start();
     space.plant('pack-lease', ...Array.from({ length: 12 }, () => () => failure(403, 'FORBIDDEN')));
-    const sending = sendEach(packs, await makeTwelve());
+    const sending = sendEach(await makeTwelve());
     await sending.done;
     expect([sending.failures.length, sending.outcomes.length]).toEqual([12, 0]);
   });

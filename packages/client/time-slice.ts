@@ -4,7 +4,7 @@
  */
 
 /** How long a loop may keep the process to itself. */
-const SLICE_MS = 50;
+const SLICE_MS = 20;
 
 export class TimeSlice {
   #endsAt = performance.now() + SLICE_MS;
