@@ -5,14 +5,13 @@
  * memory can then always finish and give it back, and the next in line goes on. So work whose parts need memory of their own gives
  * its own back first. `hold` throws when the rule is broken, even if there is room.
  */
+import { Semaphore } from '../../semaphore.ts';
 
 export class MemoryBudget {
-  readonly #bytesMax: number;
-  readonly #waiting: { readonly bytes: number; readonly admit: () => void }[] = [];
-  #usedBytes = 0;
+  readonly #room: Semaphore;
 
   constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax;
+    this.#room = new Semaphore(bytesMax);
   }
 
   /**
@@ -25,31 +24,11 @@ export class MemoryBudget {
     work: (held: HeldMemory) => Promise<T>,
   ): Promise<T> {
     if (whole?.isAnyHeld() === true) throw new MemoryOrderError();
-    const wanted = Math.min(bytes, this.#bytesMax);
-    await this.#acquire(wanted);
-    const held = new HeldMemory(whole, () => this.#release(wanted));
+    const held = new HeldMemory(whole, await this.#room.take(bytes));
     try {
       return await work(held);
     } finally {
       held.release();
-    }
-  }
-
-  async #acquire(bytes: number): Promise<void> {
-    if (this.#waiting.length === 0 && this.#usedBytes + bytes <= this.#bytesMax) {
-      this.#usedBytes += bytes;
-      return;
-    }
-    await new Promise<void>((resolve) => this.#waiting.push({ bytes, admit: resolve }));
-  }
-
-  #release(bytes: number): void {
-    this.#usedBytes -= bytes;
-    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
-      if (this.#usedBytes + next.bytes > this.#bytesMax) return;
-      this.#waiting.shift();
-      this.#usedBytes += next.bytes;
-      next.admit();
     }
   }
 }

@@ -20,7 +20,6 @@ import type { CallOptions } from '../../operations.ts';
 import { Semaphore } from '../../semaphore.ts';
 import { AdaptiveLimit } from '../jobs/adaptive-limit.ts';
 import { PARALLEL_START, PUSH_PARALLEL_MAX_DEFAULT } from '../jobs/job-limits.ts';
-import { MemoryBudget } from '../jobs/memory-budget.ts';
 import { PatientRequests } from '../jobs/patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from '../jobs/progress.ts';
 import { BulkNodes } from './bulk-nodes.ts';
@@ -164,7 +163,7 @@ class Push<Node extends PushNode> {
     return {
       client: this.#client,
       supply: this.#supply,
-      memory: new MemoryBudget(options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT),
+      memory: new Semaphore(options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT),
       progress: this.#progress,
       signal,
       leaseDurationMs: options.leaseDurationMs,

@@ -10,8 +10,8 @@ import type { Client } from '../../client.ts';
 import { hashCanonicalBytes } from '../../digest.ts';
 import { CasError } from '../../errors.ts';
 import { DAMAGED_UPLOADS_MAX, LEASE_DURATION_MS_DEFAULT, PUT_ROUNDS_MAX } from '../../limits.ts';
+import type { Semaphore } from '../../semaphore.ts';
 import { unsettledUpload } from '../../upload-instruction.ts';
-import type { MemoryBudget } from '../jobs/memory-budget.ts';
 import type { ProgressReporter } from '../jobs/progress.ts';
 import { type NodeSupply, type PushNode, SourceChangedError } from './node-supply.ts';
 
@@ -26,7 +26,8 @@ export interface SettledNode {
 export interface SingleNodesOptions<Node extends PushNode> {
   readonly client: Pick<Client, 'leaseNode' | 'uploadNode'>;
   readonly supply: NodeSupply<Node>;
-  readonly memory: MemoryBudget;
+  /** bytes of nodes */
+  readonly memory: Semaphore;
   readonly progress: ProgressReporter;
   readonly signal: AbortSignal;
   /** Lease of the root; 24 h when left out. */
@@ -136,14 +137,13 @@ export class SingleNodes<Node extends PushNode> {
   /** Whether the bytes were accepted; otherwise the next lease tells what became of the instruction. */
   async #upload(node: Node, upload: UploadInstruction, isSuspect: boolean): Promise<boolean> {
     const { supply, memory } = this.#options;
-    return memory.hold(supply.sizeOf(node), undefined, async () => {
+    const done = await memory.take(supply.sizeOf(node));
+    try {
       const bytes = await this.make(node, isSuspect);
-      try {
-        return await this.#send(node, upload, bytes);
-      } finally {
-        supply.releaseNode?.(bytes);
-      }
-    });
+      return await this.#send(node, upload, bytes).finally(() => supply.releaseNode?.(bytes));
+    } finally {
+      done();
+    }
   }
 
   async #send(node: Node, upload: UploadInstruction, bytes: Uint8Array): Promise<boolean> {
