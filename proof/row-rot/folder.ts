@@ -3,6 +3,7 @@ import { cpSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { damagesOf, makeDamage, nameOf } from './damages.ts';
 import { isRefusal, JOURNEYS, type Journey } from './journeys.ts';
+import { RenewedCopy } from './renewed-copy.ts';
 import type { DamagedCopy, Subject, Wrong } from './subject.ts';
 import { openFolder } from './world.ts';
 
@@ -46,26 +47,23 @@ async function goThrough(
 
 /** A data folder below `folder`, which is empty, and one wrong value of a row. */
 export function folderSubject(folder: string): Subject {
-  const origin = join(folder, 'origin');
+  const [origin, copy] = [join(folder, 'origin'), join(folder, 'copy')];
   mkdirSync(origin);
+  const renewed = new RenewedCopy(origin);
   return {
     open: openFolder(origin),
     *damages(draw) {
       for (const damage of damagesOf(join(origin, 'holdfast.db'), draw)) {
         yield {
           name: nameOf(damage),
-          make: async () => copyFolder(folder, (copy) => makeDamage(join(copy, 'holdfast.db'), damage)),
+          make: async () => {
+            renewed.make(copy);
+            return makeDamage(join(copy, 'holdfast.db'), damage)
+              ? { open: openFolder(copy), remove: async () => undefined }
+              : undefined;
+          },
         };
       }
     },
   };
-}
-
-function copyFolder(folder: string, damage: (copy: string) => boolean): DamagedCopy | undefined {
-  const copy = join(folder, 'copy');
-  cpSync(join(folder, 'origin'), copy, { recursive: true });
-  const remove = async (): Promise<void> => rmSync(copy, { recursive: true });
-  if (damage(copy)) return { open: openFolder(copy), remove };
-  rmSync(copy, { recursive: true });
-  return undefined;
 }

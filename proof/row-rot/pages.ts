@@ -1,9 +1,9 @@
 /** A data folder with one wrong bit in a leaf page of its rows: the bit was wrong before it is opened, or comes to be while it is open. */
 import { Database } from 'bun:sqlite';
-import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { readFailures } from '../failures.ts';
+import { RenewedCopy } from './renewed-copy.ts';
 import type { DamagedCopy, Draw, Subject } from './subject.ts';
 import { openFolder } from './world.ts';
 
@@ -35,14 +35,15 @@ interface Flip {
 
 /** `folder` is empty. The faults that were found come first, then leaf after leaf. */
 export function pagesSubject(folder: string): Subject {
-  const origin = join(folder, 'origin');
+  const [origin, copy] = [join(folder, 'origin'), join(folder, 'copy')];
   mkdirSync(origin);
+  const renewed = new RenewedCopy(origin);
   return {
     open: openFolder(origin),
     *damages(draw) {
       const leaves = listLeaves(join(origin, ROWS));
       for (const flip of flipsOf(leaves, draw))
-        yield { name: nameOf(flip), make: async () => copyWith(folder, flip) };
+        yield { name: nameOf(flip), make: async () => copyWith(renewed, copy, flip) };
     },
   };
 }
@@ -71,11 +72,13 @@ function* flipsOf(leaves: readonly Leaf[], draw: Draw): Generator<Flip> {
   }
 }
 
-function copyWith(folder: string, { leaf, byte, bit, isLive }: Flip): DamagedCopy {
-  const copy = join(folder, 'copy');
-  cpSync(join(folder, 'origin'), copy, { recursive: true });
-  const flip = (): void =>
-    writeByte(join(copy, ROWS), leaf.at + byte, (leaf.bytes[byte] as number) ^ (1 << bit));
+function copyWith(renewed: RenewedCopy, copy: string, { leaf, byte, bit, isLive }: Flip): DamagedCopy {
+  renewed.make(copy);
+  // It stays open until SQLite has closed the file, whose locks end when a process closes any descriptor of it.
+  const file = openSync(join(copy, ROWS), 'r+');
+  const flip = (): void => {
+    writeSync(file, Buffer.of((leaf.bytes[byte] as number) ^ (1 << bit)), 0, 1, leaf.at + byte);
+  };
   if (!isLive) flip();
   return {
     async open(now, seed) {
@@ -84,14 +87,8 @@ function copyWith(folder: string, { leaf, byte, bit, isLive }: Flip): DamagedCop
       return world;
     },
     mayRefuse: UNREADABLE_WITHOUT.has(leaf.name),
-    remove: async () => rmSync(copy, { recursive: true }),
+    remove: async () => closeSync(file),
   };
-}
-
-/** By another process: the locks of SQLite end when the process that has them closes any descriptor of the file. */
-function writeByte(path: string, at: number, byte: number): void {
-  const args = [`of=${path}`, 'bs=1', `seek=${at}`, 'count=1', 'conv=notrunc'];
-  execFileSync('dd', args, { input: Buffer.of(byte), stdio: ['pipe', 'ignore', 'ignore'] });
 }
 
 function listLeaves(path: string): Leaf[] {

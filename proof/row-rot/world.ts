@@ -8,6 +8,7 @@ import {
   UPLOAD_TTL_MS_DEFAULT,
 } from '@holdfast/protocol';
 import type { Core } from '../../packages/server/core/core.ts';
+import type { PageDamage, RowLook } from '../../packages/server/core/inspection-ports.ts';
 import { leaseNode } from '../../packages/server/core/lease/lease-node.ts';
 import type { Space } from '../../packages/server/core/model.ts';
 import { PackJudgements } from '../../packages/server/core/packs/judge-pack.ts';
@@ -20,6 +21,7 @@ import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
 import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
 import { DirectStore } from '../../packages/server/core/test/direct-store.ts';
 import { openDeployment } from '../../packages/server/deployment/open.ts';
+import { checkPages } from '../../packages/server/engine/sqlite/page-check.ts';
 import { unzstd } from '../../packages/server/engine/unzstd.ts';
 import { openLog } from '../../packages/server/log.ts';
 import { JudgingTurns } from '../../packages/server/shares/judging-turns.ts';
@@ -59,8 +61,14 @@ export const openFolder =
     const clock = { now };
     const fatal: Error[] = [];
     const { rows, bytes, close } = await openEmbedded(dataDir, clock, fatal);
+    // A thread takes longer to start than all the rest of a judgement.
+    rows.findPageDamage = (look) => findPageDamage(dataDir, look);
     return { core: coreOf(rows, bytes, seed), clock, fatal, close };
   };
+
+async function findPageDamage(dataDir: string, { isRepaired }: RowLook): Promise<readonly PageDamage[]> {
+  return [...checkPages(dataDir, isRepaired)].flatMap(({ damage }) => damage);
+}
 
 function openEmbedded(dataDir: string, clock: { readonly now: number }, fatal: Error[]) {
   const folder = { kind: 'folder', dataDir } as const;

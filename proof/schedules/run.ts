@@ -5,7 +5,7 @@ import { makeRandom, type SeededRandom } from '../../test/support/seeded-random.
 import { ACTORS } from './actors.ts';
 import { describe, type Played, playSchedule, type Schedule } from './play-schedule.ts';
 import { SCENES } from './scenes.ts';
-import type { ScheduleWorld } from './world.ts';
+import { listObjects, type ScheduleWorld } from './world.ts';
 
 export interface SchedulesWanted {
   readonly seed: number;
@@ -95,7 +95,13 @@ export class Schedules {
     const wanted = { isRepaired: false, rehashPercent: 100, signal: new AbortController().signal };
     const { findings } = await checkDeployment(world.core, { ...wanted, report: () => undefined });
     this.found.push(...findings.map(({ kind, message }) => `after the last of a world: ${kind} ${message}`));
-    if (world.dataDir !== undefined) this.found.push(...recount(world.dataDir).problems);
+    if (world.dataDir !== undefined) {
+      const apart = listObjects(world.dataDir).filter((name) => !world.objects().includes(name));
+      this.found.push(
+        ...recount(world.dataDir).problems,
+        ...apart.map((name) => `${name} lies where nobody looks`),
+      );
+    }
     await world.close();
   }
 }

@@ -39,12 +39,14 @@ export async function settle({ core, clock, objects }: Settled, space: Space): P
       const changes = items.map(({ hash, refCount }) => ({ hash, delta: -refCount }));
       if (changes.length > 0) await updateRootRefs(core, space, domain, { requestId: 'the last', changes });
     }
-    for (let round = 0; round < SETTLING_ROUNDS && !(await isEmpty()); round += 1) {
+    let isSettled = await isEmpty();
+    for (let round = 0; round < SETTLING_ROUNDS && !isSettled; round += 1) {
       clock.now += SETTLED_HOURS * HOUR_MS;
       await untilDone(async () => (await runGc(core, space, NODES_PER_GC)).deleted > 0);
       await untilDone(async () => (await sweep(core)).moreToDo);
+      isSettled = await isEmpty();
     }
-    return (await isEmpty()) ? [] : [`nodes or objects stay: ${objects().join(', ')}`];
+    return isSettled ? [] : [`nodes or objects stay: ${objects().join(', ')}`];
   } catch (error) {
     return [`it does not settle: ${error instanceof Error ? error.stack : String(error)}`];
   }

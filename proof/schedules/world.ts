@@ -24,6 +24,8 @@ import { BEGIN_MS, HOUR_MS, MINUTE_MS, signer } from '../row-rot/world.ts';
 const DAY_MS = 24 * HOUR_MS;
 const UPLOAD_TTL_MS = 5 * MINUTE_MS;
 const NODE_BYTES_MAX = 1024 * 1024;
+/** of all generations */
+const LAST_BYTE = '00';
 const SKEW_MS_MAX = 2 * MINUTE_MS;
 
 /** What really elapses, and the wall clock of the machine, which anyone may set. */
@@ -64,11 +66,11 @@ function coreOf(metadata: MetadataStore, content: ContentStore, keepReplacedMs: 
   return {
     ...{ metadata, content, signer, quotas: NO_QUOTAS },
     random: {
-      // Never the same twice.
+      // Never the same twice. All end alike, and the end names the folder of an object: one of 256 has to be listed.
       bytes(count) {
         drawn += 1;
         const made = Buffer.alloc(count);
-        made.writeUIntBE(drawn, count - 6, 6);
+        made.writeUIntBE(drawn, count - 7, 6);
         return made;
       },
     },
@@ -98,7 +100,7 @@ export async function openFolderWorld(isDirect: boolean): Promise<ScheduleWorld>
   return {
     ...{ core, clock, direct, dataDir, fatal, url: undefined, schedulesMax: 60 },
     makeGuard: () => new SteadyRows({ ...sources, skewMsMax: SKEW_MS_MAX, onClockSet: () => undefined }),
-    objects: () => direct?.generations ?? listObjects(dataDir),
+    objects: () => direct?.generations ?? readdirSync(join(objectsFolder(dataDir), LAST_BYTE)),
     async close() {
       await engine.close();
       folder.remove();

@@ -18,6 +18,9 @@ const NUMBER_BYTES = 8;
 const NUMBERS = [3, 0, 0, 1, 1] as const;
 const HEAD_BYTES = 1 + HASH_BYTES;
 
+/** Most parts of a small Space have nothing. */
+const NO_BYTES = Buffer.alloc(0);
+
 interface Part {
   entries: number;
   bytes: Buffer;
@@ -28,7 +31,7 @@ interface Part {
 export class CountParts implements CountTaker {
   readonly #memoryBytesMax: number;
   readonly #parts: Part[] = Array.from({ length: PARTS }, () => ({
-    ...{ entries: 0, bytes: Buffer.alloc(PART_BYTES_MIN), length: 0, inFile: [] },
+    ...{ entries: 0, bytes: NO_BYTES, length: 0, inFile: [] },
   }));
   #inMemory = 0;
   #file: FileHandle | undefined;
@@ -58,7 +61,7 @@ export class CountParts implements CountTaker {
     const part = this.#parts[parseInt(hash.slice(0, 2), 16)] as Part;
     const size = HEAD_BYTES + numbers.length * NUMBER_BYTES;
     if (part.length + size > part.bytes.length) {
-      part.bytes = Buffer.concat([part.bytes], 2 * part.bytes.length);
+      part.bytes = Buffer.concat([part.bytes], Math.max(PART_BYTES_MIN, 2 * part.bytes.length));
     }
     let at = part.bytes.writeUInt8(kind, part.length);
     at += part.bytes.write(hash, at, 'hex');
