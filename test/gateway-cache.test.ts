@@ -82,6 +82,8 @@ test('sccache finds what it asks for', async () => {
   expect(await statusOf('MKCOL', 'sc/new/')).toBe(201);
   expect([await statusOf('PROPFIND', 'sc/none'), await statusOf('PROPFIND', 'sc/')]).toEqual([404, 207]);
   expect(await textOf('PROPFIND', 'sc/x')).toContain('<D:getcontentlength>1</D:getcontentlength>');
+  const bomb = '<!DOCTYPE a [<!ENTITY b "c">]><propfind xmlns="DAV:"><allprop/></propfind>';
+  expect(await statusOf('PROPFIND', 'sc/x', { body: bomb })).toBe(400);
 });
 
 test('cas/ takes only bytes of its SHA-256, whatever stands before it', async () => {

@@ -1,7 +1,9 @@
 /** `holdfast gateway webdav` over a real server: what is written, what is refused, and how it ends. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { directory, file, writePlan } from './support/disk-trees.ts';
+import { endGateway, startGateway } from './support/gateway-process.ts';
 import { HOLDFAST } from './support/holdfast-command.ts';
+import { exchange, statusesOf } from './support/raw-connection.ts';
 import { TreeCommands } from './support/tree-commands.ts';
 import { until } from './support/until.ts';
 
@@ -240,6 +242,9 @@ test('addresses that can be nothing here are refused', async () => {
   expect(await statusOf('MKCOL', '%20')).toBe(403);
   const headers = { 'content-range': 'bytes 0-0/2' };
   expect(await statusOf('PUT', 'notes/x', { headers, body: 'x' })).toBe(400);
+  const { port, host } = new URL(url);
+  const endless = `PUT /notes/x HTTP/1.1\r\nHost: ${host}\r\nAuthorization: ${authorization}\r\n\r\n`;
+  expect(statusesOf(await exchange(Number(port), endless, 0, 1))).toEqual([411]);
 });
 
 test('times and checksums of ownCloud are kept', async () => {
@@ -254,6 +259,27 @@ test('times and checksums of ownCloud are kept', async () => {
   expect(await found.text()).toContain('SHA1:11f6ad8ec52a2984abaafd7c3b516503785c2072 MD5:');
   const time = (await send('HEAD', 'oc/f')).headers.get('last-modified');
   expect(time).toBe('Sun, 09 Sep 2001 01:46:40 GMT');
+});
+
+test('a gateway that was started with names changes no others', async () => {
+  const given = await startGateway(commands.environment(SPACE), 'webdav', 'mine', '--open');
+  const status = async (method: string, path: string, headers = {}, body: string | null = null) =>
+    (await fetch(`${given.url}${path}`, { method, headers, body })).status;
+  expect(await status('PUT', 'mine/a', {}, 'x')).toBe(201);
+  const lock =
+    '<lockinfo xmlns="DAV:"><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>';
+  const statuses = [
+    await status('PUT', 'tree/x', {}, 'x'),
+    await status('MKCOL', 'fresh'),
+    await status('COPY', 'mine/a', { destination: `${given.url}tree/x` }),
+    await status('MOVE', 'mine/a', { destination: `${given.url}tree/x` }),
+    await status('LOCK', 'tree/x', {}, lock),
+  ];
+  expect(statuses).toEqual([403, 403, 403, 403, 403]);
+  expect(await status('GET', 'mine/a', { 'if-none-match': `W/"${'x'.repeat(43)}"` })).toBe(200);
+  const { headers } = await fetch(`${given.url}mine/a`);
+  expect(await status('GET', 'mine/a', { 'if-none-match': `W/${headers.get('etag')}` })).toBe(304);
+  expect(await endGateway(given)).toBe(0);
 });
 
 test('a signal ends it well, and it said once what it left out', async () => {

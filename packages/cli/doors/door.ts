@@ -198,8 +198,12 @@ function away(
   message = 'the server cannot be reached, or refuses',
 ): DoorError {
   tellAway(reason, 'requests get 503 meanwhile');
+  return later(503, retryAfterMs, message);
+}
+
+function later(status: 429 | 503, retryAfterMs = RETRY_AFTER_S * 1_000, message: string): DoorError {
   const seconds = Math.max(1, Math.ceil(retryAfterMs / 1_000));
-  return new DoorError(503, message, { 'retry-after': `${seconds}` });
+  return new DoorError(status, message, { 'retry-after': `${seconds}` });
 }
 
 const EDIT_STATUSES: Readonly<Record<EditError['code'], number>> = {
@@ -220,6 +224,7 @@ function describe(error: unknown): DoorError {
       error.code === ('QUOTA_EXCEEDED' as string) ||
       (error.status === 429 && error.retryAfterMs === undefined);
     if (isQuota) return new DoorError(507, error.reason);
+    if (error.status === 429) return later(429, error.retryAfterMs, error.reason);
     // What the server itself says of its state, such as a full disk, is worth telling.
     return away(error.reason, error.retryAfterMs, error.status === 503 ? error.reason : undefined);
   }

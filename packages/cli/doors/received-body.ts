@@ -6,6 +6,15 @@ import { DoorError } from './door.ts';
 const SILENCE_MS_MAX = 60_000;
 const BODY_BYTES_MAX = 1024 * 1024;
 
+/** Of a file that is put; undefined where it comes in pieces. Throws DoorError 400, 411. */
+export function lengthOf({ headers }: IncomingMessage): number | undefined {
+  if (headers['content-range'] !== undefined) throw new DoorError(400, 'parts of a file cannot be put');
+  const length = headers['content-length'];
+  if (length !== undefined) return Number(length);
+  if (headers['transfer-encoding'] !== undefined) return undefined;
+  throw new DoorError(411, 'say the length of the body (Content-Length)');
+}
+
 /** The body whole. Throws DoorError 413. */
 export async function readBody(request: IncomingMessage, bytesMax = BODY_BYTES_MAX): Promise<Buffer> {
   const parts: Buffer[] = [];

@@ -3,9 +3,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TreeItem } from '@holdfast/client/internal';
 import { DoorError } from '../door.ts';
 import type { QueuedEdit } from '../edit-queue.ts';
-import { readBody } from '../received-body.ts';
+import { lengthOf, readBody } from '../received-body.ts';
 import { isSmall, type ReceivedValue, type ReceivedValues, weighValue } from '../received-values.ts';
 import { SAFE_FILE, sendFile } from '../sent-file.ts';
+import { parseXml } from '../webdav/xml.ts';
 import { type Actions, MESSAGE_BYTES_MAX, readWhole } from './actions.ts';
 import { readArtifactHead, writeArtifactHead } from './artifacts.ts';
 import { type CacheTree, HEAD_MS_FRESH } from './cache-tree.ts';
@@ -84,9 +85,7 @@ function setValue(path: string, value: ReceivedValue, usedAt: number): QueuedEdi
 
 async function putAction(call: CacheCall, { path }: CacheKey): Promise<void> {
   const { tree, uses, actions, request, response } = call;
-  const { headers } = request;
-  if (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined)
-    throw new DoorError(411, 'say the length of the value (Content-Length)');
+  lengthOf(request);
   const bytes = await readBody(request, MESSAGE_BYTES_MAX);
   const outputs = await findOutputsOf(actions, bytes);
   const there = await tree.find(path);
@@ -124,7 +123,8 @@ export async function makeFolder({ tree, request, response }: CacheCall): Promis
 }
 
 export async function describe({ tree, request, response, address }: CacheCall): Promise<void> {
-  await readBody(request);
+  const body = await readBody(request);
+  if (body.length > 0) parseXml(body);
   const item = address.isFolder ? undefined : await tree.find(parseKey(address).path, HEAD_MS_FRESH);
   if (address.isFolder) await tree.head(HEAD_MS_FRESH);
   else if (item === undefined) throw new DoorError(404, 'there is no such key');

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { DoorError } from '../door.ts';
-import { receive } from '../received-body.ts';
+import { lengthOf, receive } from '../received-body.ts';
 import type { ReceivedValue, ReceivedValues } from '../received-values.ts';
 
 export interface ValueRules {
@@ -42,13 +42,4 @@ export async function takeValue(
   const is = sha256 === undefined ? undefined : hash.digest('hex');
   if (is !== sha256) throw new DoorError(rules.mismatchStatus ?? 400, `the SHA-256 of what came is ${is}`);
   return value;
-}
-
-/** Undefined where the body comes in pieces. Throws DoorError 400, 411. */
-function lengthOf({ headers }: IncomingMessage): number | undefined {
-  if (headers['content-range'] !== undefined) throw new DoorError(400, 'parts of a value cannot be put');
-  const length = headers['content-length'];
-  if (length !== undefined) return Number(length);
-  if (headers['transfer-encoding'] !== undefined) return undefined;
-  throw new DoorError(411, 'say the length of the value (Content-Length)');
 }

@@ -150,8 +150,15 @@ export class NameStore {
     }
   }
 
-  /** Throws DoorError 409. */
+  /** Throws DoorError 403. */
+  #requireGiven(name: string): void {
+    if (this.#given.length > 0 && !this.#given.includes(name))
+      throw new DoorError(403, `${name} is none of the names that this gateway was started with`);
+  }
+
+  /** Throws DoorError 403, 409. */
   async requireName(name: string): Promise<void> {
+    this.#requireGiven(name);
     if (!(await this.#names(name)).has(name)) throw noName(name);
   }
 
@@ -166,6 +173,7 @@ export class NameStore {
     check: Check,
     bytes = 0,
   ): QueuedEdit {
+    this.#requireGiven(name);
     const judge = async (head: Snapshot | undefined): Promise<void> => {
       if (head === undefined && path !== '' && !this.#given.includes(name)) throw noName(name);
       if (head !== undefined && (await this.tree.readItem(head.root)).kind !== 'directory')

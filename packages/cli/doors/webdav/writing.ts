@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { TreeEdit, TreeItem } from '@holdfast/client/internal';
 import { DoorError } from '../door.ts';
-import { readBody, receive } from '../received-body.ts';
+import { lengthOf, readBody, receive } from '../received-body.ts';
 import { hashValue, isSmall, weighValue } from '../received-values.ts';
 import { tagOf } from '../sent-file.ts';
 import { type Call, conditionOf, findReplaced, getFound } from './call.ts';
@@ -15,7 +15,7 @@ export async function put(call: Call): Promise<void> {
   const { store, request, response, place } = call;
   const { name, path } = requireEntry(place);
   const { headers } = request;
-  if (headers['content-range'] !== undefined) throw new DoorError(400, 'parts of a file cannot be put');
+  const length = lengthOf(request);
   const there = await findReplaced(call, place);
   if (there === undefined) await store.requireName(name);
   if (there?.item.kind === 'directory') throw new DoorError(405, 'a folder is there');
@@ -24,8 +24,6 @@ export async function put(call: Call): Promise<void> {
   const isOwnCloud = headers['oc-checksum'] !== undefined || headers['x-oc-mtime'] !== undefined;
   const body = store.checksums.watch(receive(request), isOwnCloud);
   const mtimeNs = parseTime(headers['x-oc-mtime']);
-  const said = headers['content-length'];
-  const length = said === undefined ? undefined : Number(said);
   let hash = '';
   await store.editsOf(name).addSoon(isSmall(length), async () => {
     const value = await store.values.take(body.chunks, length);
