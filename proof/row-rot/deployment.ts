@@ -162,7 +162,7 @@ async function leaveUnfinished(world: World, nodes: Nodes): Promise<void> {
     tx.setDiscard({ generation: 'ee'.repeat(16), dueAt: tx.now + 300 * DAY_MS, urlExpiresAt: 0 }),
   );
   await uploadPack(world, [text('in an open pack')], { isLeased: false });
-  await core.metadata.settleTombstones({
+  await core.metadata.settle('tombstones', {
     ...{ unknown: ['dd'.repeat(16)], known: [], now: world.clock.now, seenSince: 0 },
   });
 }

@@ -80,7 +80,7 @@ async function findFaults({ space, world }: Play): Promise<string[]> {
     metadata: new Proxy(metadata, {
       get(target, name) {
         if (name === 'findPageDamage' || name === 'findRowDamage') return undefined;
-        if (name === 'listSpaces') return () => [{ space, position: '' }];
+        if (name === 'page') return () => [{ space, position: '' }];
         const value: unknown = Reflect.get(target, name, target);
         return typeof value === 'function' ? value.bind(target) : value;
       },

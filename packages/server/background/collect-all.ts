@@ -77,7 +77,7 @@ function restOf({ startedAt, everyMs }: Round, now: number): number {
 async function beginRound({ core, everyMs }: CollectAllOptions, startedAt: number): Promise<Round> {
   let spaces = 0;
   const pages = pagesOf(
-    (after, limit) => core.metadata.listSpaces({ after, limit }),
+    (after, limit) => core.metadata.page('spaces', { after, limit }),
     ({ position }) => position,
     PAGE_SPACES,
   );
@@ -124,7 +124,7 @@ async function findNext(
   const active = new Set(
     (await apps.readAll()).filter(({ status }) => status === 'active').map(({ appId }) => appId),
   );
-  const page = await core.metadata.listSpaces({ after, limit: PAGE_SPACES });
+  const page = await core.metadata.page('spaces', { after, limit: PAGE_SPACES });
   let before = after;
   for (const entry of page) {
     if (active.has(entry.space.appId) && mayHaveCandidates(entry)) return { entry, after: before };

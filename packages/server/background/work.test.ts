@@ -5,7 +5,7 @@ import { seededBytes } from '../../../test/support/canonical-node.ts';
 import { until } from '../../../test/support/until.ts';
 import type { Core } from '../core/core.ts';
 import type { ContentRow, Generation } from '../core/model.ts';
-import type { ScrubPosition } from '../core/upkeep-ports.ts';
+import type { ScrubPosition, Walk } from '../core/upkeep-ports.ts';
 import { type HandlerWorld, openHandlerWorld } from '../http/test/handler-fixture.ts';
 import type { BackgroundTask, BackgroundTurns } from './turns.ts';
 import { NO_TURNS } from './turns.ts';
@@ -31,8 +31,8 @@ function watchedCore() {
       const value = Reflect.get(target, name, target) as unknown;
       if (typeof value !== 'function') return value;
       return (...args: unknown[]) => {
-        if (name === 'findNodesToScrub') walks.push(args[0] as ScrubPosition | undefined);
-        if (name === 'findSpacesToSweep') sweeps += 1;
+        if (name === 'page' && args[0] === 'nodesToScrub') walks.push((args[1] as Walk).after);
+        if (name === 'page' && args[0] === 'spacesToSweep') sweeps += 1;
         return (value as (...given: unknown[]) => unknown).apply(target, args);
       };
     },
@@ -166,7 +166,7 @@ test(
     await until(() => bucket >= 3 && before.sweeps() >= 2);
     await sound.stop();
 
-    await world.core.metadata.setNote('store-epoch', '1');
+    await world.core.metadata.settle('note', { name: 'store-epoch', value: '1' });
     const lines: string[] = [];
     const told = pino({ level: 'error' }, { write: (line: string) => void lines.push(line) });
     const behind = withEpoch();

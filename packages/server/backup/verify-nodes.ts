@@ -62,7 +62,7 @@ export async function verifyNodes({
 /** `undefined`: these rows cannot be read; the next call for the same place goes on behind them. */
 const readPage = (metadata: MetadataStore, after: ScrubPosition | undefined) =>
   orIfDamaged(
-    () => metadata.findNodesToScrub(after, 64),
+    () => metadata.page('nodesToScrub', { after, limit: 64 }),
     () => undefined,
   );
 

@@ -1,7 +1,7 @@
 /** What packs need of rows and of the store of bytes, beside what single nodes need (core/ports.ts; core/packs/README.md). */
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
-import type { ContentRow, Generation, PackCodec, PackPlace, Space, UploadRow } from './model.ts';
+import type { Generation, PackCodec, PackPlace, Space, UploadRow } from './model.ts';
 import type { PackId, PackRejection, PackRow, PackUse, PackVerdicts } from './pack-model.ts';
 import type { Admit } from './receiving.ts';
 
@@ -15,30 +15,19 @@ export const SMALL_NODE_BYTES_MAX = 64 * 1024;
 export interface PackReads {
   findPack(space: Space, id: PackId): Awaitable<PackRow | undefined>;
   findPackVerdicts(space: Space, generation: Generation): Awaitable<PackVerdicts | undefined>;
-  /**
-   * Judged packs with live and with dead records, of all Spaces: first those with a record that has been dead for long, the longest
-   * first, then those that are mostly dead, most dead bytes first.
-   */
-  findPacksToCompact(wanted: CompactionWanted): Awaitable<readonly CompactablePack[]>;
   /** Bytes of judged packs that no row names, of all Spaces. */
   readDeadBytes(): Awaitable<number>;
-  /** The content rows that name the pack, by their offset, after `after`. */
-  findPackRecords(
-    space: Space,
-    pack: Generation,
-    after: number,
-    limit: number,
-  ): Awaitable<readonly ContentRow[]>;
-  /**
-   * Up to `limit` Spaces with content of small nodes that is an object of its own, in an order of the engine's own. It reads an index of
-   * such contents alone.
-   */
-  findSpacesToPack(wanted: SpacesWanted): Awaitable<readonly SpaceToPack[]>;
-  /** Such contents of one Space, by their generations, after `after`. Some may belong to no node that is ready. */
-  findContentsToPack(space: Space, wanted: ContentsWanted): Awaitable<readonly ContentRow[]>;
+}
+
+export interface RecordsWanted {
+  readonly space: Space;
+  readonly pack: Generation;
+  readonly after: number;
+  readonly limit: number;
 }
 
 export interface ContentsWanted {
+  readonly space: Space;
   readonly after: Generation;
   /** contents of this generation and later ones do not count */
   readonly before: Generation;

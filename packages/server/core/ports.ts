@@ -22,8 +22,8 @@ import type {
 } from './model.ts';
 import type { PackReads, PackStore, PackVerbs } from './pack-ports.ts';
 import type { Stored } from './quotas.ts';
-import type { FindKnown, StrayPort, WalkKeeper } from './stray-ports.ts';
-import type { PurgeVerbs, SpaceHoldings, SpaceListing } from './tenancy-ports.ts';
+import type { FindKnown, WalkKeeper } from './stray-ports.ts';
+import type { PurgeVerbs, SpaceHoldings, TenantReads } from './tenancy-ports.ts';
 import type { Upkeep } from './upkeep-ports.ts';
 import type { ContentUploads, NodeLimits } from './upload-ports.ts';
 
@@ -36,7 +36,7 @@ import type { ContentUploads, NodeLimits } from './upload-ports.ts';
  * decides by `tx` and `input` alone, and both `input` and what it returns are plain data that can be copied.
  * The read verbs see only committed state, durable or about to be, and never wait for a writer.
  */
-export interface MetadataStore extends SpaceListing, SpaceInspection, StrayPort, Upkeep {
+export interface MetadataStore extends TenantReads, SpaceInspection, Upkeep {
   readonly packs: PackReads;
   /** The largest canonical node, bytes, that may be kept as a row by `insertContent` with inlineBytes; 0 = never. */
   readonly inlineBytesMax: number;

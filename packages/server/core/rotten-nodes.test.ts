@@ -1,16 +1,16 @@
 import { expect, test } from 'bun:test';
 import { type RotReport, RottenNodes } from './rotten-nodes.ts';
-import type { RottenSpace } from './upkeep-ports.ts';
+import type { RottenSpace, Walk } from './upkeep-ports.ts';
 
 const HASH = 'a'.repeat(64);
 const SPACE = { appId: 'app', spaceId: 'space' };
 const OTHER = { appId: 'app', spaceId: 'other' };
 
 const rowsOf = (...rows: readonly RottenSpace[]) => ({
-  findRottenSpaces: (after: string | undefined, limit: number) => {
+  page: ((_kind: string, { after, limit }: Walk) => {
     const from = rows.findIndex(({ position }) => position === after) + 1;
     return rows.slice(from, from + limit);
-  },
+  }) as never,
 });
 const row = (spaceId: string, nodes: number): RottenSpace => ({
   space: { appId: 'app', spaceId },
@@ -50,7 +50,7 @@ test('a reading of the store brings what other processes found in any number of 
 test('a node found rotten during a reading is not lost to it', async () => {
   const rot = new RottenNodes(() => undefined);
   const read = Promise.withResolvers<readonly RottenSpace[]>();
-  const looking = rot.look({ findRottenSpaces: () => read.promise });
+  const looking = rot.look({ page: (() => read.promise) as never });
   rot.noteRotten(SPACE, HASH, new Error('lost'));
   read.resolve([row('other', 2)]);
   await looking;
@@ -60,7 +60,7 @@ test('a node found rotten during a reading is not lost to it', async () => {
 test('a reading that fails leaves what is known', async () => {
   const rot = new RottenNodes(() => undefined);
   await rot.look(rowsOf(row('space', 3)));
-  const failing = { findRottenSpaces: () => Promise.reject(new Error('away')) };
+  const failing = { page: () => Promise.reject(new Error('away')) };
   await expect(rot.look(failing)).rejects.toThrow('away');
   expect(rot.countIn(SPACE)).toBe(3);
 });

@@ -76,11 +76,11 @@ export class RottenNodes {
   }
 
   /** Reads the rows. Rejects with the store's error; what was known stays. */
-  async look(metadata: Pick<MetadataStore, 'findRottenSpaces'>): Promise<void> {
+  async look(metadata: Pick<MetadataStore, 'page'>): Promise<void> {
     this.#noted.clear();
     const counts: Counts = new Map();
     for (let after: RottenSpace['position'] | undefined; ; ) {
-      const found = await metadata.findRottenSpaces(after, SPACES_PER_LOOK);
+      const found = await metadata.page('rottenSpaces', { after, limit: SPACES_PER_LOOK });
       for (const { space, nodes } of found) setCount(counts, space, nodes);
       if (found.length < SPACES_PER_LOOK) break;
       after = found.at(-1)?.position;

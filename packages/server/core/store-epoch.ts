@@ -17,7 +17,7 @@ export const EPOCH_INTERVAL_MS = 3_600_000;
 export const REVISION_STEP = 2 ** 40;
 
 type Stores = {
-  readonly metadata: Pick<MetadataStore, 'findNote' | 'raiseNote'>;
+  readonly metadata: Pick<MetadataStore, 'page' | 'settle'>;
   readonly content: Pick<ContentStore, 'epoch'>;
 };
 
@@ -32,7 +32,7 @@ export async function readEpochs({ metadata, content }: Stores): Promise<Epochs 
   if (epoch === undefined) return undefined;
   // The store first: another server may move both on meanwhile, and the rows are never behind.
   const store = (await epoch.read()) ?? 0;
-  return { rows: Number((await metadata.findNote(EPOCH_NOTE)) ?? 0), store };
+  return { rows: Number((await metadata.page('note', EPOCH_NOTE)) ?? 0), store };
 }
 
 export const isBehind = (epochs: Epochs | undefined): boolean =>
@@ -44,7 +44,7 @@ export const isBehind = (epochs: Epochs | undefined): boolean =>
  */
 export async function moveEpoch({ metadata, content }: Stores, { rows, store }: Epochs): Promise<void> {
   const next = Math.max(rows, store) + 1;
-  await metadata.raiseNote(EPOCH_NOTE, next);
+  await metadata.settle('note', { name: EPOCH_NOTE, value: next });
   await content.epoch?.write(next);
 }
 

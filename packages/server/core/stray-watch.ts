@@ -23,10 +23,7 @@ export class StraysSuspicious extends StoreUnavailable {
   override readonly name = 'StraysSuspicious';
 }
 
-type Rows = Pick<
-  MetadataStore,
-  'findKnownGenerations' | 'findTombstones' | 'settleTombstones' | 'findNote' | 'setNote'
->;
+type Rows = Pick<MetadataStore, 'page' | 'settle'>;
 
 export class StrayWatch {
   #looked = 0;
@@ -46,17 +43,17 @@ export class StrayWatch {
 
   /** Which of `keys` must stay. @throws StraysSuspicious */
   async findKept(rows: Rows, keys: readonly ObjectKey[], now: number): Promise<ReadonlySet<Generation>> {
-    const known = await rows.findKnownGenerations(keys);
+    const known = await rows.page('knownGenerations', keys);
     const generations = keys.map(({ generation }) => generation);
     const unknown = generations.filter((generation) => !known.has(generation));
-    const tombstones = await rows.findTombstones(generations);
+    const tombstones = await rows.page('tombstones', generations);
     this.#looked += keys.length;
     const fresh = unknown.filter((generation) => !tombstones.has(generation));
     await this.#assertFew(rows, fresh.length, keys.length, now);
     const risen = generations.filter((generation) => known.has(generation) && tombstones.has(generation));
     if (unknown.length + risen.length > 0) {
       // Tombstones of objects that no walk has found for 30 days are forgotten.
-      await rows.settleTombstones({ unknown, known: risen, now, seenSince: now - 30 * DAY_MS });
+      await rows.settle('tombstones', { unknown, known: risen, now, seenSince: now - 30 * DAY_MS });
     }
     this.#buried += fresh.length;
     this.#stopped = undefined;
@@ -70,7 +67,7 @@ export class StrayWatch {
 
   async #assertFew(rows: Rows, fresh: number, looked: number, now: number): Promise<void> {
     if (this.#buried + fresh <= Math.max(STRAYS_MIN, this.#looked * SHARE_MAX)) return;
-    if (Number((await rows.findNote(ACCEPTED_NOTE)) ?? 0) > now) return;
+    if (Number((await rows.page('note', ACCEPTED_NOTE)) ?? 0) > now) return;
     this.#looked -= looked;
     this.#stopped = `the rows do not know ${this.#buried + fresh} of the first ${this.#looked + looked} objects of the store: nothing more is deleted; if the database was restored on purpose, run holdfast accept-restore, else restore the right one`;
     throw new StraysSuspicious(this.#stopped);
@@ -100,7 +97,8 @@ async function findNearOf(rows: Rows, keys: readonly ObjectKey[]): Promise<reado
     spaceKeys: neighboursOf(spaceKey),
     spaceKey,
   }));
-  const known = await rows.findKnownGenerations(
+  const known = await rows.page(
+    'knownGenerations',
     near.flatMap(({ spaceKey, generation, others, spaceKeys }) => [
       ...others.map((other) => ({ spaceKey, generation: other })),
       ...spaceKeys.map((other) => ({ spaceKey: other, generation })),
@@ -122,7 +120,7 @@ function neighboursOf(hex: string): string[] {
 }
 
 /** What no row knows gets tombstones from now on, however much it is. */
-export async function acceptStrays(rows: Pick<MetadataStore, 'setNote'>, now: number): Promise<void> {
+export async function acceptStrays(rows: Pick<MetadataStore, 'settle'>, now: number): Promise<void> {
   // Younger objects become old meanwhile.
-  await rows.setNote(ACCEPTED_NOTE, String(now + 3 * DAY_MS));
+  await rows.settle('note', { name: ACCEPTED_NOTE, value: String(now + 3 * DAY_MS) });
 }

@@ -38,14 +38,7 @@ export interface AppTotals extends Omit<SpaceCounters, 'leasedNodeCount'>, Space
   readonly spaces: number;
 }
 
-export interface SpaceListing {
-  /**
-   * Every Space that was ever written, also of Apps that are not registered any more, in an order of the engine's own that never
-   * changes. Fewer than `limit` only at the end. Damage to what is counted in one Space hides no other.
-   */
-  listSpaces(page: SpacePage): Awaitable<readonly SpaceEntry[]>;
-  /** Rotten nodes of the Space, at most `limit` of them, in no order. */
-  listRottenNodes(space: Space, limit: number): Awaitable<readonly Hash[]>;
+export interface TenantReads {
   readAppTotals(appId: string): Awaitable<AppTotals>;
   readHoldings(space: Space): Awaitable<SpaceHoldings>;
 }

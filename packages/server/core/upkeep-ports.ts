@@ -4,6 +4,16 @@ import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { ContentRow, Generation, NodeRow, ObjectKey, Space } from './model.ts';
 import type { PackId } from './pack-model.ts';
+import type {
+  CompactablePack,
+  CompactionWanted,
+  ContentsWanted,
+  RecordsWanted,
+  SpacesWanted,
+  SpaceToPack,
+} from './pack-ports.ts';
+import type { Note, TombstonePage } from './stray-ports.ts';
+import type { SpaceEntry, SpacePage } from './tenancy-ports.ts';
 
 export interface SpacesToSweep {
   readonly spaces: readonly Space[];
@@ -11,47 +21,113 @@ export interface SpacesToSweep {
   readonly failure: unknown;
 }
 
-/** Verbs of `MetadataStore` (ports.ts). */
-export interface Upkeep {
-  /** Up to `limit` Spaces that have something for the sweep at `now`, `cutoffs` applied; order free, fair over calls. */
-  findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): Awaitable<SpacesToSweep>;
-  /** Advances lease watermarks and prunes root-ref history in bounded steps; returns true when more is left to do. */
-  maintain(cutoffs: SweepCutoffs): Promise<boolean>;
-  /** Bounded walk over all node rows that have content, for the scrub. `after` resumes; `undefined` result = end. */
-  findNodesToScrub(
-    after: ScrubPosition | undefined,
-    limit: number,
-  ): Awaitable<{ readonly items: readonly ScrubItem[]; readonly next: ScrubPosition | undefined }>;
+/**
+ * What the work beside requests reads, a bounded page at a time: what a page of each kind is asked for, and what it holds. `after`
+ * resumes a walk; left out, the walk begins.
+ */
+export interface Pages {
   /**
-   * Up to `limit` Spaces with rotten rows, after `after` in an order of the engine's own. Each comes with its number of rotten
-   * rows, counted up to `ROTTEN_COUNT_MAX`. The engine has an index of rotten rows alone, because every process asks every few
-   * seconds.
+   * Every Space that was ever written, also of Apps that are not registered any more, in an order of the engine's own that never
+   * changes. Fewer than `limit` only at the end. Damage to what is counted in one Space hides no other.
    */
-  findRottenSpaces(
-    after: RottenSpace['position'] | undefined,
-    limit: number,
-  ): Awaitable<readonly RottenSpace[]>;
+  readonly spaces: Paged<SpacePage, readonly SpaceEntry[]>;
+  /** Up to `limit` Spaces that have something for the sweep at `now`, `cutoffs` applied; order free, fair over calls. */
+  readonly spacesToSweep: Paged<SweepWanted, SpacesToSweep>;
+  /** Bounded walk over all node rows that have content, for the scrub. */
+  readonly nodesToScrub: Paged<Walk, Step<ScrubItem>>;
+  /**
+   * Up to `limit` Spaces with rotten rows, in an order of the engine's own. Each comes with its number of rotten rows, counted up to
+   * `ROTTEN_COUNT_MAX`. The engine has an index of rotten rows alone, because every process asks every few seconds.
+   */
+  readonly rottenSpaces: Paged<Walk, readonly RottenSpace[]>;
+  /** Rotten nodes of the Space, at most `limit` of them, in no order. */
+  readonly rottenNodes: Paged<{ readonly space: Space; readonly limit: number }, readonly Hash[]>;
   /**
    * A bounded walk over the uploads and open packs of all Spaces whose bytes nobody has seen, and whose URLs end after that instant.
    * Asked only where the store takes uploads itself.
    */
-  findUnseenUploads(walk: UnseenWalk): Awaitable<UnseenPage>;
-  /** Which generations among `keys` still have a record (upload, content, pack, or discard), or are packs that a content names. */
-  findKnownGenerations(keys: readonly ObjectKey[]): Awaitable<ReadonlySet<Generation>>;
+  readonly unseenUploads: Paged<UnseenWalk, Step<UnseenUpload>>;
+  /**
+   * Judged packs with live and with dead records, of all Spaces: first those with a record that has been dead for long, the longest
+   * first, then those that are mostly dead, most dead bytes first.
+   */
+  readonly packsToCompact: Paged<CompactionWanted, readonly CompactablePack[]>;
+  /** The content rows that name the pack, by their offset, after `after`. */
+  readonly packRecords: Paged<RecordsWanted, readonly ContentRow[]>;
+  /**
+   * Up to `limit` Spaces with content of small nodes that is an object of its own, in an order of the engine's own. It reads an index of
+   * such contents alone.
+   */
+  readonly spacesToPack: Paged<SpacesWanted, readonly SpaceToPack[]>;
+  /** Such contents of one Space, by their generations, after `after`. Some may belong to no node that is ready. */
+  readonly contentsToPack: Paged<ContentsWanted, readonly ContentRow[]>;
+  /** Which generations among them still have a record (upload, content, pack, or discard), or are packs that a content names. */
+  readonly knownGenerations: Paged<readonly ObjectKey[], ReadonlySet<Generation>>;
+  /** When each of them was first found without a record, ms. */
+  readonly tombstones: Paged<readonly Generation[], ReadonlyMap<Generation, number>>;
+  /** A short text that is kept with the rows under this name, as it was set last. */
+  readonly note: Paged<string, string | undefined>;
 }
 
-export interface UnseenWalk {
-  /** opaque: the `next` of the last page; undefined: from the start */
+interface Paged<Wanted, Page> {
+  readonly wanted: Wanted;
+  readonly page: Page;
+}
+
+/** One function for each kind of page. */
+export type PageReads = {
+  readonly [K in keyof Pages]: (wanted: Pages[K]['wanted']) => Awaitable<Pages[K]['page']>;
+};
+
+/** What the work beside requests writes. */
+export interface Settlements {
+  /**
+   * Notes that a walk found them without a record: the first such instant stays. Forgets that of those that have one again, and
+   * whatever no walk has come across for long. A generation in both lists has a record.
+   */
+  readonly tombstones: TombstonePage;
+  /**
+   * Raises the revisions of all domains by this step, also what a domain without a commit begins at, and makes no page of an earlier
+   * revision readable. Balances and commits stay. Call while no server runs.
+   */
+  readonly revisions: number;
+  /**
+   * Keeps a text with the rows, any that `assertNote` takes, also an empty one, in place of the earlier one. A whole number is only
+   * raised: a larger one stays. Where several servers share the rows, this is one step.
+   */
+  readonly note: Note;
+}
+
+/** Verbs of `MetadataStore` (ports.ts). */
+export interface Upkeep {
+  page<K extends keyof Pages>(kind: K, wanted: Pages[K]['wanted']): Awaitable<Pages[K]['page']>;
+  /** Durable when it resolves. */
+  settle<K extends keyof Settlements>(kind: K, rows: Settlements[K]): Promise<void>;
+  /** Advances lease watermarks and prunes root-ref history in bounded steps; returns true when more is left to do. */
+  maintain(cutoffs: SweepCutoffs): Promise<boolean>;
+}
+
+export interface Walk {
+  /** opaque: where the page before ended */
   readonly after: string | undefined;
-  /** ms */
-  readonly urlsEndAfter: number;
   readonly limit: number;
 }
 
-export interface UnseenPage {
-  readonly items: readonly UnseenUpload[];
+/** A page of a walk. */
+export interface Step<Item> {
+  readonly items: readonly Item[];
   /** undefined: that was the end */
   readonly next: string | undefined;
+}
+
+export interface UnseenWalk extends Walk {
+  /** ms */
+  readonly urlsEndAfter: number;
+}
+
+interface SweepWanted {
+  readonly cutoffs: SweepCutoffs;
+  readonly limit: number;
 }
 
 export interface UnseenUpload {

@@ -117,7 +117,7 @@ test(
     let position: ScrubPosition | undefined;
     for (let isOver = false; !isOver; ) {
       try {
-        const { items, next } = await instance.store.findNodesToScrub(position, 8);
+        const { items, next } = await instance.store.page('nodesToScrub', { after: position, limit: 8 });
         for (const { node, content } of items) {
           expect(content).toBeDefined();
           found.add(node.hash);

@@ -126,7 +126,7 @@ test('revisions that an accepted restore or a purge skipped are no finding, but 
   const always = async () => true;
   const commit = (requestId: string, delta: number) =>
     updateRootRefs(world.core, SPACE, 'domain', { requestId, changes: [{ hash: parent.hash, delta }] });
-  await world.core.metadata.raiseRevisions(1000);
+  await world.core.metadata.settle('revisions', 1000);
   expect(await check()).toEqual(CLEAN);
   await commit('r2', 1);
   await commit('r3', 1);

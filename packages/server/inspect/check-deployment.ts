@@ -66,7 +66,7 @@ export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<
   for (let after: string | undefined; !wanted.signal.aborted; ) {
     const from = after;
     const listed = await orDamage(
-      async () => core.metadata.listSpaces({ after: from, limit: SPACES_PER_PAGE }),
+      async () => core.metadata.page('spaces', { after: from, limit: SPACES_PER_PAGE }),
       'so the other Spaces were not looked at',
     );
     if (listed.fault !== undefined) findings.push(toFinding(NO_SPACE, listed.fault));

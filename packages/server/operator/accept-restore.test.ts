@@ -32,8 +32,8 @@ function makeCall(failing?: string): OperationCall {
       const value = Reflect.get(target, name, target) as unknown;
       if (typeof value !== 'function') return value;
       return async (...args: unknown[]) => {
-        if (name === 'raiseRevisions' || name === 'setNote' || name === 'raiseNote')
-          step(name === 'raiseRevisions' ? name : `note ${args[0]}`);
+        const [kind, rows] = args as [string, { readonly name: string }];
+        if (name === 'settle') step(kind === 'note' ? `note ${rows.name}` : kind);
         return (value as (...given: unknown[]) => unknown).apply(target, args);
       };
     },
@@ -52,7 +52,7 @@ function makeCall(failing?: string): OperationCall {
 
 const accept = (failing?: string) => acceptRestore.run(makeCall(failing), {});
 const isRefused = async () => isBehind(await readEpochs(makeCall().core));
-const STEPS = ['secret', 'raiseRevisions', 'note strays-accepted-until', 'note store-epoch', 'bucket'];
+const STEPS = ['secret', 'revisions', 'note strays-accepted-until', 'note store-epoch', 'bucket'];
 
 async function buryAll(): Promise<void> {
   const keys = Array.from({ length: STRAYS }, () => ({
@@ -64,7 +64,7 @@ async function buryAll(): Promise<void> {
 }
 
 test('a call that fails before the rows have the epoch leaves them behind their bucket, and the next does every step', async () => {
-  await engine.metadata.setNote('store-epoch', '3');
+  await engine.metadata.settle('note', { name: 'store-epoch', value: '3' });
   bucket = 5;
   for (const failing of STEPS.slice(0, 4)) {
     done = [];
@@ -79,17 +79,17 @@ test('a call that fails before the rows have the epoch leaves them behind their 
 });
 
 test('rows that are not behind keep secrets, revisions and epoch, and what they do not know gets tombstones', async () => {
-  await engine.metadata.setNote('store-epoch', '5');
+  await engine.metadata.settle('note', { name: 'store-epoch', value: '5' });
   bucket = 5;
   await expect(buryAll()).rejects.toThrow('accept-restore');
   expect(await accept()).toEqual({ wasBehind: false });
   expect(done).toEqual(['note strays-accepted-until']);
-  expect([await engine.metadata.findNote('store-epoch'), bucket]).toEqual(['5', 5]);
+  expect([await engine.metadata.page('note', 'store-epoch'), bucket]).toEqual(['5', 5]);
   await buryAll();
 });
 
 test('what a restored database does not know gets tombstones', async () => {
-  await engine.metadata.setNote('store-epoch', '3');
+  await engine.metadata.settle('note', { name: 'store-epoch', value: '3' });
   bucket = 5;
   await expect(buryAll()).rejects.toThrow('accept-restore');
   await accept();

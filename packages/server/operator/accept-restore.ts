@@ -22,7 +22,7 @@ export const acceptRestore = operation({
     // above all that clients have seen.
     if (wasBehind) {
       await deployment.secret.replace(onlySecret(randomBytes(SECRET_BYTES)));
-      await metadata.raiseRevisions(REVISION_STEP);
+      await metadata.settle('revisions', REVISION_STEP);
     }
     await acceptStrays(metadata, await metadata.readClock());
     if (wasBehind && epochs !== undefined) await moveEpoch(core, epochs);

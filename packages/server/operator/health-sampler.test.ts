@@ -12,17 +12,12 @@ test('a walk over all objects that stopped is a warning with its reason until it
   const look = checks.find(({ name }) => name === 'strays')?.look;
   expect(look?.()).toEqual({ status: 'ok' });
   const keys = Array.from({ length: 40 }, () => ({ space: 's', generation: newGeneration() }));
-  const rows = {
-    findKnownGenerations: async () => new Set(),
-    findTombstones: async () => new Map(),
-    findNote: async () => undefined,
-    settleTombstones: async () => undefined,
-    setNote: async () => undefined,
-  };
+  const pages: Record<string, unknown> = { knownGenerations: new Set(), tombstones: new Map() };
+  const rows = { page: async (kind: string) => pages[kind], settle: async () => undefined };
   const walk = () => strays.findKept(rows as never, keys as never, Date.now());
   await expect(walk()).rejects.toBeInstanceOf(StraysSuspicious);
   expect(look?.()).toEqual({ status: 'warn', message: expect.stringContaining('accept-restore') });
-  Object.assign(rows, { findNote: async () => String(Date.now() + 60_000) });
+  pages.note = String(Date.now() + 60_000);
   await walk();
   expect(look?.()).toEqual({ status: 'ok' });
 });
@@ -31,7 +26,7 @@ test('a damaged page is a warning, as the rest is served; a store that is away i
   let failure: Error | undefined;
   const core = {
     metadata: {
-      listSpaces: async () => {
+      page: async () => {
         if (failure !== undefined) throw failure;
         return [];
       },

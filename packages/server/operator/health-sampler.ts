@@ -53,7 +53,7 @@ export class HealthSampler {
     const core = this.#core;
     const [rows, bytes, schema] = await Promise.all([
       findFailure(async () => {
-        const [entry] = await core.metadata.listSpaces({ after: undefined, limit: 1 });
+        const [entry] = await core.metadata.page('spaces', { after: undefined, limit: 1 });
         if (entry?.damage !== undefined) throw entry.damage;
       }),
       findFailure(() =>

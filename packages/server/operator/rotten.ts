@@ -25,7 +25,7 @@ export const listRotten = operation({
     const nodes: RottenNode[] = [];
     let total = 0;
     const pages = pagesOf(
-      (after, limit) => metadata.findRottenSpaces(after, limit),
+      (after, limit) => metadata.page('rottenSpaces', { after, limit }),
       ({ position }) => position,
       100,
     );
@@ -34,7 +34,7 @@ export const listRotten = operation({
         total += count;
         if (nodes.length >= NODES_MAX) continue;
         const { appId: app, spaceId } = space;
-        const hashes = await metadata.listRottenNodes(space, NODES_MAX - nodes.length);
+        const hashes = await metadata.page('rottenNodes', { space, limit: NODES_MAX - nodes.length });
         nodes.push(...hashes.map((hash) => ({ app, space: spaceId, hash })));
       }
     }

@@ -58,7 +58,7 @@ export const listSpaces = operation({
       quotas: describeQuotas(quotas.get(space.appId)?.get(space.spaceId)),
     });
     const isBeyondRows = after?.startsWith(UNWRITTEN) ?? false;
-    const entries = isBeyondRows ? [] : await core.metadata.listSpaces({ appId: app, after, limit });
+    const entries = isBeyondRows ? [] : await core.metadata.page('spaces', { appId: app, after, limit });
     const written = entries.filter(({ isPurged }) => !isPurged).map(describe);
     if (entries.length === limit) return { spaces: written, next: entries.at(-1)?.position ?? null };
     // The rows are at their end: Spaces follow that only have a quota.
@@ -79,7 +79,7 @@ type Described = Omit<SpaceEntry, 'position' | 'isPurged'>;
 /** All Spaces of the App that were ever written, page by page. */
 export const spacesOf = (core: Core, appId: string): AsyncIterable<readonly SpaceEntry[]> =>
   pagesOf(
-    (after, limit) => core.metadata.listSpaces({ appId, after, limit }),
+    (after, limit) => core.metadata.page('spaces', { appId, after, limit }),
     ({ position }) => position,
     SPACES_PAGE_MAX,
   );

@@ -42,7 +42,7 @@ export async function scrub(
   youngSince = Number.POSITIVE_INFINITY,
   nodesMax = SCRUB_NODES_MIN,
 ): Promise<ScrubStep> {
-  const { items, next } = await core.metadata.findNodesToScrub(after, nodesMax);
+  const { items, next } = await core.metadata.page('nodesToScrub', { after, limit: nodesMax });
   let bytes = 0;
   let young = 0;
   let foundRotten = 0;

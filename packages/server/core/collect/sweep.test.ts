@@ -227,7 +227,7 @@ test('a node that the scrub made ready again outlives the healing upload it was 
 });
 
 test('the place of the walk over all objects is kept with the rows, and the next walk is judged by itself', async () => {
-  const place = () => world.core.metadata.findNote('stray-walk');
+  const place = () => world.core.metadata.page('note', 'stray-walk');
   const begun = spyOn(world.core.strays, 'begin');
   world.now += 2 * DAY_MS;
   await sweep(world.core);

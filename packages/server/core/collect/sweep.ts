@@ -42,7 +42,10 @@ export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }>
     }
   };
   let moreToDo = await attempt(async () => {
-    const { spaces, failure } = await core.metadata.findSpacesToSweep(cutoffs, SPACES_PER_SWEEP_MAX);
+    const { spaces, failure } = await core.metadata.page('spacesToSweep', {
+      cutoffs,
+      limit: SPACES_PER_SWEEP_MAX,
+    });
     if (failure !== undefined) failures.push(failure);
     let isMoreLeft = spaces.length === SPACES_PER_SWEEP_MAX;
     for (const space of spaces) {
@@ -51,7 +54,11 @@ export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }>
     return isMoreLeft;
   });
   await attempt(async () => {
-    await core.content.sweep((keys) => core.metadata.findKnownGenerations(keys), now, keeperOf(core, now));
+    await core.content.sweep(
+      (keys) => core.metadata.page('knownGenerations', keys),
+      now,
+      keeperOf(core, now),
+    );
     return false;
   });
   moreToDo = (await attempt(() => core.metadata.maintain(cutoffs))) || moreToDo;
@@ -63,10 +70,10 @@ export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }>
 function keeperOf({ metadata, strays }: Core, now: number): WalkKeeper {
   return {
     findKept: (keys) => strays.findKept(metadata, keys, now),
-    readPlace: async () => (await metadata.findNote(WALK_NOTE)) || undefined,
+    readPlace: async () => (await metadata.page('note', WALK_NOTE)) || undefined,
     notePlace: async (place) => {
       if (place === undefined) strays.begin();
-      await metadata.setNote(WALK_NOTE, place ?? '');
+      await metadata.settle('note', { name: WALK_NOTE, value: place ?? '' });
     },
   };
 }

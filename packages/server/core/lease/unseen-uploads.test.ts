@@ -106,7 +106,7 @@ test('one that cannot be looked at, or not be noted, holds up no other, and keep
     },
     metadata: {
       readClock: () => metadata.readClock(),
-      findUnseenUploads: (walk) => metadata.findUnseenUploads(walk),
+      page: (...given) => metadata.page(...given),
       transact: (space, name, input) => {
         notes += 1;
         if (notes === 1) throw new Error('planted: no note');

@@ -36,7 +36,7 @@ export class UnseenUploads {
     const urlsEndAfter = (await metadata.readClock()) - PUT_DURATION_MS_MAX;
     // Each upload costs the store a request.
     const walk = { after: this.#after, urlsEndAfter, limit: 512 };
-    const { items, next } = await metadata.findUnseenUploads(walk);
+    const { items, next } = await metadata.page('unseenUploads', walk);
     this.#after = next;
     const failures: unknown[] = [];
     for (let at = 0; at < items.length; at += REQUESTS_AT_ONCE) {

@@ -6,7 +6,7 @@ import { type CanonicalNode, makeNode } from '../../../../test/support/canonical
 import { packed, plain } from '../../../../test/support/planted-pack.ts';
 import { runGc } from '../collect/run-gc.ts';
 import type { Core } from '../core.ts';
-import type { PackReads } from '../pack-ports.ts';
+import type { CompactablePack } from '../pack-ports.ts';
 import { getUsage } from '../read/get-usage.ts';
 import { readContent } from '../read/read-content.ts';
 import { readNodes } from '../read/read-nodes.ts';
@@ -23,6 +23,7 @@ import {
   withPacks,
   withRows,
 } from '../test/pack-fixture.ts';
+import type { Pages } from '../upkeep-ports.ts';
 import { compactPacks, moveLive } from './compact-packs.ts';
 
 const STEPS_MAX = 20;
@@ -148,16 +149,14 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
   test('a pack that no longer fits beside the others is left to the next step', async () => {
     const live = manyNodes(2);
     for (const [index, node] of live.entries()) await wornPack([node], manyNodes(30, 10 + index));
-    const { packs } = world.core.metadata;
-    const findPacksToCompact: PackReads['findPacksToCompact'] = async (wanted) => {
-      const found = await packs.findPacksToCompact(wanted);
-      return found.map((each) => ({ ...each, use: { ...each.use, liveRecords: PACK_RECORDS_MAX } }));
-    };
-    const full: PackReads = new Proxy(packs, {
-      get: (of, name) =>
-        name === 'findPacksToCompact' ? findPacksToCompact : Reflect.get(of, name).bind(of),
-    });
-    const core = withRows(world.core, { packs: full });
+    const { metadata } = world.core;
+    const page = (async (kind: keyof Pages, wanted: never) => {
+      const found = await metadata.page(kind, wanted);
+      if (kind !== 'packsToCompact') return found;
+      const packs = found as readonly CompactablePack[];
+      return packs.map((each) => ({ ...each, use: { ...each.use, liveRecords: PACK_RECORDS_MAX } }));
+    }) as typeof metadata.page;
+    const core = withRows(world.core, { page });
     expect(await compactPacks(core, new Set())).toMatchObject({ moved: 1 });
     await expectWhole(live);
   });

@@ -66,7 +66,7 @@ export async function compactPacks(core: Core, stuck: Set<Generation>): Promise<
   const waitMs = Math.max(DAY_MS, DEAD_FOR_MS_MAX - DAY_MS - core.settings.keepReplacedMs);
   const deadSince = now - waitMs;
   const limit = 64 + stuck.size;
-  const found = await core.metadata.packs.findPacksToCompact({ deadSince, limit });
+  const found = await core.metadata.page('packsToCompact', { deadSince, limit });
   const candidates = found.filter(({ pack }) => !stuck.has(pack.generation));
   const [first] = candidates;
   // The packs that are passed over have their turn when all others were looked at.
@@ -154,7 +154,7 @@ async function proveLive(core: Core, space: Space, pack: Generation): Promise<Li
   const live: LiveRecord[] = [];
   for (let after = -1; ; ) {
     const rows = await orIfDamaged(
-      () => core.metadata.packs.findPackRecords(space, pack, after, BATCH_RECORDS_MAX),
+      () => core.metadata.page('packRecords', { space, pack, after, limit: BATCH_RECORDS_MAX }),
       () => undefined,
     );
     if (rows === undefined) return undefined;

@@ -98,8 +98,8 @@ export async function packSmallNodes(
   const { after, within } = walk;
   if (within === undefined) return findSpace(core, after, before, rules.nodesMin);
   const { space } = within;
-  const found = await core.metadata.packs.findContentsToPack(space, {
-    ...{ after: within.after, before, limit: RECORDS_MAX },
+  const found = await core.metadata.page('contentsToPack', {
+    ...{ space, after: within.after, before, limit: RECORDS_MAX },
   });
   if (found.length < rules.nodesMin) return { ...NOTHING, next: { after, within: undefined } };
   const { builder, nodes, looked, bytes, failure } = await gather(core, space, found);
@@ -125,7 +125,7 @@ async function findSpace(
   contentsMin: number,
 ): Promise<PackingStep> {
   const wanted = { after, before, contentsMin, limit: SPACES_MAX };
-  const spaces = await core.metadata.packs.findSpacesToPack(wanted);
+  const spaces = await core.metadata.page('spacesToPack', wanted);
   const worth = spaces.find(({ isWorthPacking }) => isWorthPacking);
   const last = worth ?? spaces.at(-1);
   const isAtEnd = worth === undefined && spaces.length < SPACES_MAX;

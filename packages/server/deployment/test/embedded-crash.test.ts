@@ -61,7 +61,7 @@ test('a sealed object whose record failed can be taken over by the same PUT, rep
   await staged.seal();
   await staged.release();
   expect(await incoming()).toHaveLength(1);
-  await engine.content.sweep((keys) => engine.metadata.findKnownGenerations(keys), NOW);
+  await engine.content.sweep((keys) => engine.metadata.page('knownGenerations', keys), NOW);
   expect(await isObjectThere(generation)).toBe(true);
   const target = { space: SPACE, generation, hash };
   const again = await receiverOf(engine.content).receive(target, node, node.length, LIMITS);
@@ -71,7 +71,7 @@ test('a sealed object whose record failed can be taken over by the same PUT, rep
     const upload = await tx.findUpload(hash);
     if (upload !== undefined) await tx.deleteUpload(upload);
   });
-  await engine.content.sweep((keys) => engine.metadata.findKnownGenerations(keys), NOW);
+  await engine.content.sweep((keys) => engine.metadata.page('knownGenerations', keys), NOW);
   expect(await isObjectThere(generation)).toBe(false);
   expect(await incoming()).toEqual([]);
 });

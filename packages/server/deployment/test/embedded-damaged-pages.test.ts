@@ -138,7 +138,7 @@ test('the scrub reports a damaged page and continues behind it', async () => {
   let position: ScrubPosition | undefined;
   for (let steps = 0; steps < 200; steps += 1) {
     try {
-      const { items, next } = await engine.metadata.findNodesToScrub(position, 8);
+      const { items, next } = await engine.metadata.page('nodesToScrub', { after: position, limit: 8 });
       for (const { node } of items) found.add(node.hash);
       position = next;
       if (next === undefined) break;
@@ -280,7 +280,7 @@ test('Spaces whose counts are on a damaged page are listed all the same', async 
   }
   await engine.reopen();
   damagePageOf('other space 177', [TABLE_LEAF]);
-  const list = (after?: string) => engine.metadata.listSpaces({ after, limit: 30 });
+  const list = (after?: string) => engine.metadata.page('spaces', { after, limit: 30 });
   const found: SpaceEntry[] = [];
   do found.push(...(await list(found.at(-1)?.position)));
   while (found.length % 30 === 0);
@@ -290,7 +290,7 @@ test('Spaces whose counts are on a damaged page are listed all the same', async 
   for (const { damage } of unread)
     expect((damage as Error).message).toContain('a page of the database is damaged');
   for (const { counters } of found) expect(counters?.nodeCount ?? 1).toBeGreaterThan(0);
-  const ofApp = await engine.metadata.listSpaces({ appId: 'nobody', after: undefined, limit: 30 });
+  const ofApp = await engine.metadata.page('spaces', { appId: 'nobody', after: undefined, limit: 30 });
   expect(ofApp).toEqual([]);
 });
 

@@ -39,7 +39,7 @@ async function start(identity: StoreIdentity, files: Files = diskFiles): Promise
     rows: {
       inlineBytesMax: 1000,
       isFinished: () => false,
-      findKnownGenerations: () => new Set(),
+      page: () => new Set() as never,
       readClock: () => 0,
     },
     onFatal: () => undefined,

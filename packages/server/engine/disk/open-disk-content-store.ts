@@ -21,7 +21,7 @@ interface DiskContentStoreConfig {
   /** the folder exists, and the caller holds it */
   readonly dataDir: string;
   readonly identity: StoreIdentity;
-  readonly rows: Pick<MetadataStore, 'inlineBytesMax' | 'findKnownGenerations' | 'readClock'> & {
+  readonly rows: Pick<MetadataStore, 'inlineBytesMax' | 'page' | 'readClock'> & {
     /** whether the PUT of this generation was recorded as complete */
     isFinished(generation: Generation): boolean;
   };
@@ -57,7 +57,7 @@ export async function openDiskContentStore(
   });
   try {
     if (isAlone) await content.resolveInterrupted();
-    else await content.sweep((keys) => rows.findKnownGenerations(keys), await rows.readClock());
+    else await content.sweep((keys) => rows.page('knownGenerations', keys), await rows.readClock());
   } catch (error) {
     await content.close();
     throw error;

@@ -46,7 +46,7 @@ async function prepare(clock: { at: number; now(): number }): Promise<string> {
 async function listAll({ store }: StoreInstance, appId?: string): Promise<readonly SpaceEntry[]> {
   const found: SpaceEntry[] = [];
   for (let after: string | undefined; ; ) {
-    const page = await store.listSpaces({ appId, after, limit: PAGE_SPACES });
+    const page = await store.page('spaces', { appId, after, limit: PAGE_SPACES });
     found.push(...page);
     after = page.at(-1)?.position;
     if (page.length < PAGE_SPACES) return found;

@@ -5,16 +5,7 @@ import type { Awaitable } from '../../core/awaitable.ts';
 import type { RowDamage, RowLook, SpaceSnapshot } from '../../core/inspection-ports.ts';
 import { InvariantViolation, namingSpace } from '../../core/invariant.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';
-import type {
-  ContentRow,
-  Generation,
-  NodeRow,
-  ObjectKey,
-  Space,
-  SpaceCounters,
-  SpaceKey,
-  UploadRow,
-} from '../../core/model.ts';
+import type { ContentRow, NodeRow, Space, SpaceCounters, SpaceKey, UploadRow } from '../../core/model.ts';
 import type {
   Clock,
   MetadataStore,
@@ -22,55 +13,36 @@ import type {
   SpaceTransaction,
   TransactionBody,
 } from '../../core/ports.ts';
-import { isDamage } from '../../core/store-failure.ts';
-import type { TombstonePage } from '../../core/stray-ports.ts';
-import type { AppTotals, SpaceEntry, SpaceHoldings, SpacePage } from '../../core/tenancy-ports.ts';
-import {
-  ROTTEN_COUNT_MAX,
-  type RottenSpace,
-  type ScrubItem,
-  type ScrubPosition,
-  type SpacesToSweep,
-  type SweepCutoffs,
-  type UnseenPage,
-  type UnseenWalk,
-} from '../../core/upkeep-ports.ts';
+import type { AppTotals, SpaceHoldings } from '../../core/tenancy-ports.ts';
+import type { PageReads, Pages, Settlements, SweepCutoffs } from '../../core/upkeep-ports.ts';
 import { type BalancePageRequest, readBalancePage } from '../rows/balance-page.ts';
 import { foldAppChanges, readAppTotals, readHoldings } from './app-totals.ts';
 import { balanceReads } from './balance-page.ts';
 import { countersFromSql } from './counters.ts';
-import { listSpaces } from './list-spaces.ts';
 import { Maintenance } from './maintenance.ts';
 import { PostgresPackReads } from './packs/pack-reads.ts';
+import { makePages } from './pages.ts';
 import { ReadyLeases } from './ready-leases.ts';
 import { slotSum } from './row-sums.ts';
 import { hashesToSql, joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
-import { findNodesAround, scrubItemFromSql } from './scrub-around.ts';
 import { SpaceKeys } from './space-keys.ts';
-import { spaceKeyFromSql, spacesFromSql } from './space-names.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { SQL } from './statements.ts';
 import { checkRows } from './sums/check-rows.ts';
 import { SumFill } from './sums/fill-sums.ts';
-import { SweepWalk } from './sweep-walk.ts';
-import { type DomainStart, PostgresTombstones, readDomainStart } from './tombstones.ts';
+import { type DomainStart, readDomainStart, SETTLING } from './tombstones.ts';
 import { repeatWhereSafe, Transactions } from './transactions.ts';
-import { findUnseenUploads } from './unseen-uploads.ts';
 import { UploadLimit } from './upload-limit.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
-import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
+import { hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 
 /** rows of usage_counters per Space: this many transactions can count at once without waiting for each other */
 const SLOTS = 16;
-const KEYS_PER_STATEMENT = 1_000;
 /** nodes of one statement: each may have 8 KiB of refs, and an answer is in memory whole */
 const NODES_PER_STATEMENT = 1_024;
 
 type FoundNode = { readonly node: NodeRow; readonly content: ContentRow | undefined };
-
-/** before all that there are */
-const NO_SPACE = '0'.repeat(32);
 
 interface OpenOptions {
   /** on a migrated database; the caller closes it */
@@ -94,13 +66,10 @@ export class PostgresMetadataStore implements MetadataStore {
   readonly #keys = new SpaceKeys();
   readonly #transactions: Transactions;
   readonly #leases: ReadyLeases;
-  readonly #sweepWalk: SweepWalk;
   readonly #maintenance: Maintenance;
   readonly #sumFill: SumFill;
-  readonly #tombstones: PostgresTombstones;
+  readonly #pages: PageReads;
   readonly packs: PostgresPackReads;
-  /** where a step of the scrub met damage */
-  #damagedAt: ScrubPosition | undefined;
   /** random, so that processes begin at different slots */
   readonly #firstSlot = randomInt(SLOTS);
   readonly #domainStart: DomainStart;
@@ -122,10 +91,9 @@ export class PostgresMetadataStore implements MetadataStore {
       slotOf: (connection) => this.#slotOf(connection),
     });
     this.#leases = new ReadyLeases((...batch) => this.#renewRows(...batch), pool.admissionMs);
-    this.#sweepWalk = new SweepWalk(pool);
     this.#maintenance = new Maintenance(pool);
     this.#sumFill = new SumFill(pool);
-    this.#tombstones = new PostgresTombstones(pool, domainStart);
+    this.#pages = makePages(pool, this.#keys, () => this.#clockParameter);
     this.packs = new PostgresPackReads(pool, this.#keys);
   }
 
@@ -205,10 +173,6 @@ export class PostgresMetadataStore implements MetadataStore {
     return countersFromSql(row);
   }
 
-  listSpaces(page: SpacePage): Promise<readonly SpaceEntry[]> {
-    return listSpaces(this.#pool, page, this.#clockParameter);
-  }
-
   readAppTotals(appId: string): Promise<AppTotals> {
     return readAppTotals(this.#pool, appId);
   }
@@ -229,12 +193,12 @@ export class PostgresMetadataStore implements MetadataStore {
     );
   }
 
-  findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): Promise<SpacesToSweep> {
-    return this.#sweepWalk.findSpaces(cutoffs, limit);
+  page<K extends keyof Pages>(kind: K, wanted: Pages[K]['wanted']): Awaitable<Pages[K]['page']> {
+    return this.#pages[kind](wanted);
   }
 
-  findUnseenUploads(walk: UnseenWalk): Promise<UnseenPage> {
-    return findUnseenUploads((parameters) => this.#read(SQL.findUnseenUploads, parameters), walk);
+  settle<K extends keyof Settlements>(kind: K, rows: Settlements[K]): Promise<void> {
+    return SETTLING[kind](this.#pool, rows, this.#domainStart);
   }
 
   async maintain(cutoffs: SweepCutoffs): Promise<boolean> {
@@ -249,82 +213,8 @@ export class PostgresMetadataStore implements MetadataStore {
     return parts.some((part) => part.status === 'fulfilled' && part.value);
   }
 
-  async findNodesToScrub(
-    after: ScrubPosition | undefined,
-    limit: number,
-  ): Promise<{ items: readonly ScrubItem[]; next: ScrubPosition | undefined }> {
-    const [key = '', hash = ''] = (after ?? `${NO_SPACE}.`).split('.');
-    try {
-      const rows = await this.#read(SQL.findNodesToScrub, [key, hexToBytea(hash), limit]);
-      const items = spacesFromSql(rows).map(({ space, row }): ScrubItem => {
-        const at = spaceKeyFromSql(row.space);
-        return scrubItemFromSql(space, at, row);
-      });
-      const last = rows.length < limit ? undefined : rows.at(-1);
-      return { items, next: last && `${spaceKeyFromSql(last.space)}.${byteaToHex(last.hash)}` };
-    } catch (error) {
-      if (!isDamage(error)) throw error;
-      // It is said once, and the next step goes around it.
-      const isSaid = this.#damagedAt === `${key}.${hash}`;
-      this.#damagedAt = `${key}.${hash}`;
-      if (!isSaid) throw error;
-      return findNodesAround(this.#pool, { key, hash }, limit, this.#clockParameter);
-    }
-  }
-
-  async findRottenSpaces(after = NO_SPACE, limit: number): Promise<readonly RottenSpace[]> {
-    const rows = await this.#read(SQL.findRottenSpaces, [after, limit, ROTTEN_COUNT_MAX]);
-    return spacesFromSql(rows).map(({ space, row }) => ({
-      space,
-      nodes: row.count as number,
-      position: spaceKeyFromSql(row.space),
-    }));
-  }
-
-  async listRottenNodes(space: Space, limit: number): Promise<readonly Hash[]> {
-    const rows = await this.#read(SQL.listRottenNodes, [this.#keys.of(space), limit]);
-    return rows.map(({ hash }) => byteaToHex(hash));
-  }
-
-  async findKnownGenerations(keys: readonly ObjectKey[]): Promise<ReadonlySet<Generation>> {
-    const known = new Set<Generation>();
-    for (let from = 0; from < keys.length; from += KEYS_PER_STATEMENT) {
-      const some = keys.slice(from, from + KEYS_PER_STATEMENT);
-      const rows = await this.#read(SQL.findKnownGenerations, [
-        some.map(({ spaceKey }) => spaceKey),
-        some.map(({ generation }) => hexToBytea(generation)),
-      ]);
-      for (const row of rows) known.add(byteaToHex(row.generation));
-    }
-    return known;
-  }
-
   findRowDamage(look: RowLook): Promise<readonly RowDamage[]> {
     return checkRows(this.#pool, look);
-  }
-
-  findTombstones(generations: readonly Generation[]): Promise<ReadonlyMap<Generation, number>> {
-    return this.#tombstones.findTombstones(generations);
-  }
-
-  settleTombstones(page: TombstonePage): Promise<void> {
-    return this.#tombstones.settleTombstones(page);
-  }
-
-  raiseRevisions(step: number): Promise<void> {
-    return this.#tombstones.raiseRevisions(step);
-  }
-
-  findNote(name: string): Promise<string | undefined> {
-    return this.#tombstones.findNote(name);
-  }
-
-  setNote(name: string, value: string): Promise<void> {
-    return this.#tombstones.setNote(name, value);
-  }
-
-  raiseNote(name: string, value: number): Promise<void> {
-    return this.#tombstones.raiseNote(name, value);
   }
 
   /** Leaves the pool open, because it may serve other stores: the caller closes it. */

@@ -84,7 +84,7 @@ test.each(['DATABASE', 'ROLE'])('set for a %s', async (kind) => {
   const usage = await getUsage(core, SPACE);
   expect(usage).toMatchObject({ nodeCount: 2, leasedNodeCount: 2, notReadyNodeCount: 0 });
   expect(await runGc(core, SPACE, 10)).toMatchObject({ examined: 0 });
-  const { items } = await instance.store.findNodesToScrub(undefined, 10);
+  const { items } = await instance.store.page('nodesToScrub', { after: undefined, limit: 10 });
   expect(items.map(({ node }) => node.hash).sort()).toEqual([child.hash, parent.hash].sort());
   expect(instance.fatal).toEqual([]);
   await instance.close();

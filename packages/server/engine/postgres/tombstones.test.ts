@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
 import { openDatabases, openInstance } from './test/postgres-fixture.ts';
-import { PostgresTombstones } from './tombstones.ts';
+import { raiseRevisions } from './tombstones.ts';
 
 const START_MS_MAX = 300_000;
 const STEP = 1_000;
@@ -24,7 +24,7 @@ test('revisions that were raised in part are raised to the end, none of them twi
   const refuse = `ALTER TABLE domains ADD CONSTRAINT refused CHECK (revision <> ${(middle?.revision as number) + STEP})`;
   await pool.run('refusing', refuse, []);
   const start = { revision: 0 };
-  const raise = () => new PostgresTombstones(pool, start, 10).raiseRevisions(STEP);
+  const raise = () => raiseRevisions(pool, STEP, start, 10);
   const countRaised = async () => {
     const sql = `SELECT count(*) AS count FROM domains WHERE revision BETWEEN ${STEP + 1} AND ${STEP + 100}
       AND history_floor = revision AND revision - ${STEP} = substr(domain, 8)::bigint`;

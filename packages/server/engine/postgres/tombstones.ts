@@ -1,6 +1,7 @@
-/** core/stray-ports.ts on PostgreSQL. Every statement of a walk finds its rows by a key. */
+/** What the walk over all objects keeps with the rows. Every statement of a walk finds its rows by a key. */
 import type { Generation } from '../../core/model.ts';
-import { assertNote, type StrayPort, type TombstonePage } from '../../core/stray-ports.ts';
+import { assertNote } from '../../core/stray-ports.ts';
+import type { Settlements } from '../../core/upkeep-ports.ts';
 import { RowDamaged } from './row-damage.ts';
 import { SETTLED_TOMBSTONE, sharedSum, sumOfDomain, tombstoneSum } from './row-sums.ts';
 import { arraysOf, isGiven } from './sql-fragments.ts';
@@ -55,63 +56,65 @@ export async function readDomainStart(pool: PostgresPool): Promise<DomainStart> 
   return { revision: Number(rows[0]?.value ?? 0) };
 }
 
-export class PostgresTombstones implements StrayPort {
-  readonly #pool: PostgresPool;
-  readonly #domainStart: DomainStart;
-  readonly #raisedAtOnce: number;
+export async function findTombstones(
+  pool: PostgresPool,
+  generations: readonly Generation[],
+): Promise<ReadonlyMap<Generation, number>> {
+  const { rows } = await pool.read('looking for tombstones', SQL.find, [generations.map(hexToBytea)]);
+  const found = rows.map((row) => [byteaToHex(row.generation), row.noted_at as number, row] as const);
+  // One that is damaged proves no age: its object is kept, and it begins anew.
+  const proven = found.filter(
+    ([generation, notedAt, row]) => row.row_sum === tombstoneSum(generation, notedAt, row.seen_at as number),
+  );
+  return new Map(proven.map(([generation, notedAt]) => [generation, notedAt]));
+}
 
-  constructor(pool: PostgresPool, domainStart: DomainStart, raisedAtOnce = RAISED_AT_ONCE) {
-    this.#raisedAtOnce = raisedAtOnce;
-    this.#pool = pool;
-    this.#domainStart = domainStart;
-  }
+export async function findNote(pool: PostgresPool, name: string): Promise<string | undefined> {
+  const { rows } = await pool.read('reading a note', SQL.findNote, [name]);
+  if (rows[0] === undefined) return undefined;
+  const { value, row_sum: sum } = rows[0];
+  if (sum !== null && sum !== sharedSum(name, value as string))
+    throw new RowDamaged('notes', `the note ${name}`);
+  return value as string;
+}
 
-  async findTombstones(generations: readonly Generation[]): Promise<ReadonlyMap<Generation, number>> {
-    const { rows } = await this.#pool.read('looking for tombstones', SQL.find, [generations.map(hexToBytea)]);
-    const found = rows.map((row) => [byteaToHex(row.generation), row.noted_at as number, row] as const);
-    // One that is damaged proves no age: its object is kept, and it begins anew.
-    const proven = found.filter(
-      ([generation, notedAt, row]) =>
-        row.row_sum === tombstoneSum(generation, notedAt, row.seen_at as number),
-    );
-    return new Map(proven.map(([generation, notedAt]) => [generation, notedAt]));
-  }
-
-  async settleTombstones({ unknown, known, now, seenSince }: TombstonePage): Promise<void> {
+/** What the work beside requests writes (core/upkeep-ports.ts). */
+export const SETTLING: {
+  readonly [K in keyof Settlements]: (
+    pool: PostgresPool,
+    rows: Settlements[K],
+    domainStart: DomainStart,
+  ) => Promise<void>;
+} = {
+  tombstones: async (pool, { unknown, known, now, seenSince }) => {
     const sums = unknown.map((generation) => tombstoneSum(generation, now, now));
     const parameters = [unknown.map(hexToBytea), known.map(hexToBytea), now, seenSince, sums];
-    await this.#pool.run('noting strays', SQL.settle, parameters);
-  }
-
-  /** Goes on where an earlier call was cut off: no domain is raised twice for it. */
-  async raiseRevisions(step: number): Promise<void> {
-    for (let place = await this.findNote(RAISED_NOTE); ; ) {
-      const [space = '', ...domain] = (place ?? '00000000-0000-0000-0000-000000000000 ').split(' ');
-      const parameters = [step, space, domain.join(' '), this.#raisedAtOnce];
-      const { rows } = await this.#pool.run(RAISING, SQL.raiseSome, parameters);
-      if (rows.length === 0) break;
-      place = rows[0]?.value as string;
-    }
-    await this.#pool.run(RAISING, SQL.raiseFirst, [step]);
-    this.#domainStart.revision = (await readDomainStart(this.#pool)).revision;
-  }
-
-  async findNote(name: string): Promise<string | undefined> {
-    const { rows } = await this.#pool.read('reading a note', SQL.findNote, [name]);
-    if (rows[0] === undefined) return undefined;
-    const { value, row_sum: sum } = rows[0];
-    if (sum !== null && sum !== sharedSum(name, value as string))
-      throw new RowDamaged('notes', `the note ${name}`);
-    return value as string;
-  }
-
-  async setNote(name: string, value: string): Promise<void> {
-    assertNote(name, value);
-    await this.#pool.run('keeping a note', SQL.setNote, [name, value, sharedSum(name, value)]);
-  }
-
-  async raiseNote(name: string, value: number): Promise<void> {
+    await pool.run('noting strays', SQL.settle, parameters);
+  },
+  revisions: raiseRevisions,
+  note: async (pool, note) => {
+    assertNote(note);
+    const { name, value } = note;
     const text = String(value);
-    await this.#pool.run('raising a note', SQL.raiseNote, [name, text, sharedSum(name, text)]);
+    const statement = typeof value === 'number' ? SQL.raiseNote : SQL.setNote;
+    await pool.run('keeping a note', statement, [name, text, sharedSum(name, text)]);
+  },
+};
+
+/** Goes on where an earlier call was cut off: no domain is raised twice for it. */
+export async function raiseRevisions(
+  pool: PostgresPool,
+  step: number,
+  domainStart: DomainStart,
+  raisedAtOnce = RAISED_AT_ONCE,
+): Promise<void> {
+  for (let place = await findNote(pool, RAISED_NOTE); ; ) {
+    const [space = '', ...domain] = (place ?? '00000000-0000-0000-0000-000000000000 ').split(' ');
+    const parameters = [step, space, domain.join(' '), raisedAtOnce];
+    const { rows } = await pool.run(RAISING, SQL.raiseSome, parameters);
+    if (rows.length === 0) break;
+    place = rows[0]?.value as string;
   }
+  await pool.run(RAISING, SQL.raiseFirst, [step]);
+  domainStart.revision = (await readDomainStart(pool)).revision;
 }

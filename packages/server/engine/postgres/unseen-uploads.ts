@@ -1,5 +1,5 @@
 /** Walks over uploads and open packs that nobody has seen bytes of, by the end of their URLs: those that have ended are not read. */
-import type { UnseenPage, UnseenUpload, UnseenWalk } from '../../core/upkeep-ports.ts';
+import type { Step, UnseenUpload, UnseenWalk } from '../../core/upkeep-ports.ts';
 import { spaceKeyFromSql, spacesFromSql } from './space-names.ts';
 import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 
@@ -8,7 +8,7 @@ const NO_KEY = '00000000000000000000000000000000';
 export async function findUnseenUploads(
   read: (parameters: readonly SqlValue[]) => Promise<readonly SqlRow[]>,
   { after, urlsEndAfter, limit }: UnseenWalk,
-): Promise<UnseenPage> {
+): Promise<Step<UnseenUpload>> {
   const [endsAt = 0, space = NO_KEY, generation = NO_KEY] = after?.split('.') ?? [];
   const isPast = Number(endsAt) <= urlsEndAfter;
   const place = isPast

@@ -4,7 +4,7 @@ import type { RootRefCommit } from '../../core/model.ts';
 import { isSum, mixValues } from '../../core/rows/row-sum.ts';
 import { balanceSum, commitSum, domainSum, historySum, looseEdgesSum } from '../../core/rows/row-sums.ts';
 import { bytesToHex, damagedRow } from './rows.ts';
-import type { SqlRow } from './statements.ts';
+import type { ReadStatements, SqlRow } from './statements.ts';
 
 /** The second key of a commit. It holds the domain, so that a row whose domain is wrong is found too. */
 export function requestKey(domain: number, requestId: string): number {
@@ -59,6 +59,17 @@ export function storeValueOf({ name, value, row_sum: sum }: SqlRow): string {
   if (sum !== null && !isSum(sum, storeSum(name as string, value as string)))
     throw damagedRow('the value', String(name));
   return value as string;
+}
+
+/** The name under which the text of a note is kept. */
+export const noteKey = (name: string): string => `note-${name}`;
+
+export function findStoreValue(
+  sql: Pick<ReadStatements, 'findStoreValue'>,
+  name: string,
+): string | undefined {
+  const row = sql.findStoreValue.get(name);
+  return row === null ? undefined : storeValueOf(row);
 }
 
 /** What a domain without a row is at. */

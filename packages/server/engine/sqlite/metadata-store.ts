@@ -6,53 +6,34 @@ import { SECOND_MS } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
 import type { PageDamage, RowDamage, RowLook, SpaceSnapshot } from '../../core/inspection-ports.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';
-import type {
-  ContentRow,
-  Generation,
-  NodeRow,
-  ObjectKey,
-  Space,
-  SpaceCounters,
-  UploadRow,
-} from '../../core/model.ts';
+import type { ContentRow, Generation, NodeRow, Space, SpaceCounters, UploadRow } from '../../core/model.ts';
 import type { Clock, MetadataStore, TransactionBody } from '../../core/ports.ts';
-import { assertNote, type TombstonePage } from '../../core/stray-ports.ts';
-import type { AppTotals, SpaceEntry, SpaceHoldings, SpacePage } from '../../core/tenancy-ports.ts';
-import type {
-  RottenSpace,
-  ScrubItem,
-  ScrubPosition,
-  SpacesToSweep,
-  SweepCutoffs,
-  UnseenPage,
-  UnseenWalk,
-} from '../../core/upkeep-ports.ts';
+import { assertNote } from '../../core/stray-ports.ts';
+import type { AppTotals, SpaceHoldings } from '../../core/tenancy-ports.ts';
+import type { Pages, Settlements, SweepCutoffs } from '../../core/upkeep-ports.ts';
 import { FSYNC_DURATION, GROUP_COMMIT_SIZE } from '../../metrics/server-metrics.ts';
 import { storageError } from '../local-failure.ts';
 import { type BalancePageRequest, readBalancePage } from '../rows/balance-page.ts';
 import { assertBalancesThere, readBalanceStep } from './balance-page.ts';
 import { openReader, READER_CACHE_BYTES } from './database.ts';
 import { DiskReads } from './disk-reads.ts';
-import { findKnownGenerations, isFinished } from './known-generations.ts';
-import { storeValueOf } from './ledger-rows.ts';
+import { isFinished } from './known-generations.ts';
+import { findStoreValue } from './ledger-rows.ts';
 import { NodeCache } from './node-cache.ts';
 import { NodeReads } from './node-reads.ts';
 import { openSound } from './open-sound.ts';
-import { SqlitePackReads } from './packs/pack-reads.ts';
-import { findRottenSpaces } from './rotten-spaces.ts';
-import { bytesToHex, damagedRow, hexToBytes, uploadFromSql } from './rows.ts';
+import { type PageSources, SqlitePackReads, type SqlitePages } from './packs/pack-reads.ts';
+import { makePages } from './pages.ts';
+import { damagedRow, hexToBytes, uploadFromSql } from './rows.ts';
 import { ScrubReads } from './scrub-reads.ts';
-import { listSpaces, NO_COUNTERS, readAppTotals, readCountersOf, readHoldingsOf } from './space-counters.ts';
+import { NO_COUNTERS, readAppTotals, readCountersOf, readHoldingsOf } from './space-counters.ts';
 import { SpaceDirectory, spaceOf } from './space-directory.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { findPageDamage } from './start-page-check.ts';
 import { endReading, finalize, NO_SPACE, prepareReads, type ReadStatements } from './statements.ts';
 import { checkRows } from './sums/check-rows.ts';
 import { findLostNames, lookForLostNames } from './sums/lost-names.ts';
-import { SweepWalk } from './sweep-walk.ts';
 import { timed } from './timed.ts';
-import { findTombstones } from './tombstones.ts';
-import { findUnseenUploads } from './unseen-uploads.ts';
 import {
   LocalRowWriter,
   type RowWriter,
@@ -79,8 +60,7 @@ export class SqliteMetadataStore implements MetadataStore {
   readonly #disk: DiskReads;
   readonly #nodes: NodeReads;
   readonly #spaces: SpaceDirectory;
-  readonly #sweepWalk: SweepWalk;
-  readonly #scrubReads: ScrubReads;
+  readonly #pages: SqlitePages;
   readonly packs: SqlitePackReads;
   readonly #writer: RowWriter;
   readonly #clock: Clock;
@@ -119,15 +99,16 @@ export class SqliteMetadataStore implements MetadataStore {
         cache,
         lastCommit: () => Number(Atomics.load(lastCommit, 0)),
       });
-      this.#sweepWalk = new SweepWalk(this.#reads);
-      this.#scrubReads = new ScrubReads(this.#disk, this.#reads, (id) => this.#readSpace(id));
-      this.packs = new SqlitePackReads({
+      const sources: PageSources = {
         sql: this.#reads,
-        read: (work) => this.#read(work),
-        readAtOneInstant: (work) => this.#readAtOneInstant(work),
-        idOf: (space) => this.#findSpaceId(space) ?? NO_SPACE,
-        readSpace: (id) => this.#readSpace(id),
-      });
+        read: <T>(work: () => T): T => this.#read(work),
+        readAtOneInstant: <T>(work: () => T): T => this.#readAtOneInstant(work),
+        idOf: (space: Space): number => this.#findSpaceId(space) ?? NO_SPACE,
+        readSpace: (id: number): Space => this.#readSpace(id),
+      };
+      this.packs = new SqlitePackReads(sources);
+      const scrub = new ScrubReads(this.#disk, this.#reads, sources.readSpace);
+      this.#pages = makePages(sources, clock, scrub);
     } finally {
       first.close();
     }
@@ -189,10 +170,6 @@ export class SqliteMetadataStore implements MetadataStore {
     });
   }
 
-  listSpaces(page: SpacePage): readonly SpaceEntry[] {
-    return this.#readAtOneInstant(() => listSpaces(this.#reads, page, this.#clock.now()));
-  }
-
   readAppTotals(appId: string): AppTotals {
     return this.#readAtOneInstant(() => readAppTotals(this.#reads, appId));
   }
@@ -226,12 +203,13 @@ export class SqliteMetadataStore implements MetadataStore {
     return findPageDamage(this.#path, look);
   }
 
-  findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): SpacesToSweep {
-    return { spaces: this.#read(() => this.#sweepWalk.findSpaces(cutoffs, limit)), failure: undefined };
+  page<K extends keyof Pages>(kind: K, wanted: Pages[K]['wanted']): Pages[K]['page'] {
+    return this.#read(() => this.#pages[kind](wanted));
   }
 
-  findUnseenUploads(walk: UnseenWalk): UnseenPage {
-    return this.#read(() => findUnseenUploads(this.#reads, walk));
+  async settle<K extends keyof Settlements>(kind: K, rows: Settlements[K]): Promise<void> {
+    if (typeof rows === 'object' && 'name' in rows) assertNote(rows);
+    return this.#writer.settle(kind, rows);
   }
 
   maintain(cutoffs: SweepCutoffs): Promise<boolean> {
@@ -243,64 +221,12 @@ export class SqliteMetadataStore implements MetadataStore {
     this.#writer.emptyLog().catch(() => undefined);
   }
 
-  findNodesToScrub(
-    after: ScrubPosition | undefined,
-    limit: number,
-  ): { items: readonly ScrubItem[]; next: ScrubPosition | undefined } {
-    return this.#read(() => this.#scrubReads.find(after, limit));
-  }
-
-  findRottenSpaces(after: string | undefined, limit: number): readonly RottenSpace[] {
-    return this.#read(() => findRottenSpaces(this.#reads, after, limit));
-  }
-
-  listRottenNodes(space: Space, limit: number): readonly Hash[] {
-    return this.#read(() => {
-      const id = this.#findSpaceId(space);
-      const rows = id === undefined ? [] : this.#reads.listRotten.all(id, limit);
-      return rows.map(({ hash }) => bytesToHex(hash as Uint8Array));
-    });
-  }
-
-  findKnownGenerations(keys: readonly Pick<ObjectKey, 'generation'>[]): ReadonlySet<Generation> {
-    return this.#read(() => findKnownGenerations(this.#reads, this.packs, keys));
-  }
-
   isFinished(generation: Generation): boolean {
-    return this.#read(() => isFinished(this.#reads, this.packs, generation));
-  }
-
-  findTombstones(generations: readonly Generation[]): ReadonlyMap<Generation, number> {
-    return this.#read(() => findTombstones(this.#reads, generations));
-  }
-
-  settleTombstones(page: TombstonePage): Promise<void> {
-    return this.#writer.settleTombstones(page);
-  }
-
-  raiseRevisions(step: number): Promise<void> {
-    return this.#writer.raiseRevisions(step);
-  }
-
-  findNote(name: string): string | undefined {
-    return this.findStoreValue(`note-${name}`);
-  }
-
-  async setNote(name: string, value: string): Promise<void> {
-    assertNote(name, value);
-    await this.#writer.setStoreValue(`note-${name}`, value);
-  }
-
-  /** One process alone moves a number of a data folder on. */
-  async raiseNote(name: string, value: number): Promise<void> {
-    if (Number(this.findNote(name) ?? -1) < value) await this.setNote(name, String(value));
+    return this.#read(() => isFinished(this.#reads, generation));
   }
 
   findStoreValue(name: string): string | undefined {
-    return this.#read(() => {
-      const row = this.#reads.findStoreValue.get(name);
-      return row === null ? undefined : storeValueOf(row);
-    });
+    return this.#read(() => findStoreValue(this.#reads, name));
   }
 
   /** Resolves with the value that is stored: the first one inserted. */

@@ -36,7 +36,7 @@ test('of schema 1, claims become leftovers, discards are due, and content has no
   };
   const store = new SqliteMetadataStore({ path, clock: new ManualClock(), onFatal: fail, isShared: false });
   const cutoffs = { now: NOW, abandonedAt: 0, historyAt: 0 };
-  expect(store.findSpacesToSweep(cutoffs, 10).spaces).toEqual([SPACE]);
+  expect(store.page('spacesToSweep', { cutoffs, limit: 10 }).spaces).toEqual([SPACE]);
   await store.transact(SPACE, async (tx) => {
     expect(await tx.findClaimed(NOW, 10)).toMatchObject([
       { hash: hashAt(1), claimHeldUntil: 0, storage: 'object', storedSize: 134 },

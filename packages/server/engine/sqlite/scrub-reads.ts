@@ -1,17 +1,14 @@
 /** The scrub's reads: node rows in order, each with its content, from the disk. */
 import type { ContentRow, NodeRow, Space } from '../../core/model.ts';
 import { isDamage } from '../../core/store-failure.ts';
-import type { ScrubItem, ScrubPosition } from '../../core/upkeep-ports.ts';
+import type { ScrubItem, ScrubPosition, Step } from '../../core/upkeep-ports.ts';
 import { isDamageMet } from '../local-failure.ts';
 import type { DiskReads } from './disk-reads.ts';
 import { bytesToHex, contentFromSql, hexToBytes, isNodeSound, nodeFromSql } from './rows.ts';
 import { type Place, ScrubWalk } from './scrub-walk.ts';
 import type { ReadStatements } from './statements.ts';
 
-interface ScrubPage {
-  readonly items: readonly ScrubItem[];
-  readonly next: ScrubPosition | undefined;
-}
+type ScrubPage = Step<ScrubItem>;
 
 /** Nothing can be read up to the end: the walk is complete. */
 const NO_MORE: ScrubPage = { items: [], next: undefined };

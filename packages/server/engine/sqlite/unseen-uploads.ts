@@ -1,5 +1,5 @@
 /** Walks over uploads and open packs that nobody has seen bytes of, Space by Space: in each those whose URLs have ended are not read. */
-import type { UnseenPage, UnseenUpload, UnseenWalk } from '../../core/upkeep-ports.ts';
+import type { Step, UnseenUpload, UnseenWalk } from '../../core/upkeep-ports.ts';
 import { bytesToHex, hexToBytes } from './rows.ts';
 import { isSpaceSound, spaceOf } from './space-directory.ts';
 import type { ReadStatements, SqlRow } from './statements.ts';
@@ -23,7 +23,7 @@ const FIRST: Place = { kind: 0, space: 0, endsAt: 0, touchedAt: 0, key: '' };
 export function findUnseenUploads(
   sql: ReadStatements,
   { after, urlsEndAfter, limit }: UnseenWalk,
-): UnseenPage {
+): Step<UnseenUpload> {
   const items: UnseenUpload[] = [];
   let place = after === undefined ? FIRST : (JSON.parse(after) as Place);
   for (let spaces = 0; spaces < 1_024 && items.length < limit; spaces += 1) {

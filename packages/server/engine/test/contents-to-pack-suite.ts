@@ -22,9 +22,9 @@ export function testContentsToPack({ subject, insert }: PackRowTools): void {
       for (const row of rows) await tx.insertContent(row);
     });
   const find = (space: Space, after: string, before: string, limit = 10) =>
-    subject.store.packs.findContentsToPack(space, { after, before, limit });
+    subject.store.page('contentsToPack', { space, after, before, limit });
   const spaces = (before: string, contentsMin: number, after?: string, limit = 10) =>
-    subject.store.packs.findSpacesToPack({ after, before, contentsMin, limit });
+    subject.store.page('spacesToPack', { after, before, contentsMin, limit });
 
   test('contents that are small objects are found by their age, in their Space', async () => {
     const pack = judgedPack();

@@ -73,7 +73,7 @@ export function testHoldings(subject: StoreUnderTest): void {
       const found: string[] = [];
       let after: string | undefined;
       for (let pages = 0; pages < 100; pages += 1) {
-        const { items, next } = await store.findUnseenUploads({ after, urlsEndAfter, limit });
+        const { items, next } = await store.page('unseenUploads', { after, urlsEndAfter, limit });
         found.push(...items.map(({ space, of }) => `${space.spaceId} ${'pack' in of ? of.pack : of.hash}`));
         after = next;
         if (next === undefined) return found.sort();
@@ -141,7 +141,7 @@ export function testHoldings(subject: StoreUnderTest): void {
     expect([(await holdings()).commitRows, (await holdings(OTHER)).commitRows]).toEqual([4, 1]);
     expect(await store.readAppTotals(SPACE.appId)).toMatchObject({ commitRows: 5 });
     const listed = async () => {
-      const entries = await store.listSpaces({ after: undefined, limit: 10 });
+      const entries = await store.page('spaces', { after: undefined, limit: 10 });
       return Object.fromEntries(
         entries.map(({ space, isPurged, holdings: held }) => [space.spaceId, [isPurged, held?.commitRows]]),
       );

@@ -19,7 +19,9 @@ const CUTOFFS = { now: NOW, abandonedAt: NOW - 100, historyAt: 0 };
 export function testMaintenance(subject: StoreUnderTest): void {
   const inSpace = (spaceId: string): Space => ({ appId: 'sweep', spaceId });
   const names = async (limit: number) =>
-    (await subject.store.findSpacesToSweep(CUTOFFS, limit)).spaces.map(({ spaceId }) => spaceId).sort();
+    (await subject.store.page('spacesToSweep', { cutoffs: CUTOFFS, limit })).spaces
+      .map(({ spaceId }) => spaceId)
+      .sort();
 
   test('a Space is to be swept when it has abandoned rows, claims or discards, and only then', async () => {
     expect(await names(10)).toEqual([]);
@@ -75,7 +77,7 @@ export function testMaintenance(subject: StoreUnderTest): void {
       const found: Record<string, number> = {};
       for (let after: string | undefined, pages = 0; ; pages++) {
         expect(pages).toBeLessThan(10);
-        const page = await subject.store.findRottenSpaces(after, limit);
+        const page = await subject.store.page('rottenSpaces', { after, limit });
         expect(page.length).toBeLessThanOrEqual(limit);
         for (const { space, nodes } of page) found[`${space.appId} ${space.spaceId}`] = nodes;
         after = page.at(-1)?.position;
@@ -97,11 +99,11 @@ export function testMaintenance(subject: StoreUnderTest): void {
     }
     const expected = Object.fromEntries([1, 2, 3, 4, 5].map((count) => [`sweep rotten-${count}`, count]));
     for (const limit of [1, 2, 5, 10]) expect(await look(limit)).toEqual(expected);
-    const listed = await subject.store.listRottenNodes(inSpace('rotten-3'), 10);
+    const listed = await subject.store.page('rottenNodes', { space: inSpace('rotten-3'), limit: 10 });
     expect(listed.toSorted()).toEqual([0, 1, 2].map(hashAt));
-    expect(await subject.store.listRottenNodes(inSpace('rotten-3'), 2)).toHaveLength(2);
-    expect(await subject.store.listRottenNodes(inSpace('sound'), 10)).toEqual([]);
-    expect(await subject.store.listRottenNodes(inSpace('nowhere'), 10)).toEqual([]);
+    expect(await subject.store.page('rottenNodes', { space: inSpace('rotten-3'), limit: 2 })).toHaveLength(2);
+    expect(await subject.store.page('rottenNodes', { space: inSpace('sound'), limit: 10 })).toEqual([]);
+    expect(await subject.store.page('rottenNodes', { space: inSpace('nowhere'), limit: 10 })).toEqual([]);
     await subject.store.transact(inSpace('rotten-1'), async (tx) => {
       const row = await tx.findNode(hashAt(0));
       if (row !== undefined) await tx.updateNode(row, { ...row, state: 'ready' });
@@ -135,7 +137,7 @@ export function testMaintenance(subject: StoreUnderTest): void {
     let after: ScrubPosition | undefined;
     for (let pages = 0; ; pages++) {
       expect(pages).toBeLessThan(50);
-      const page = await subject.store.findNodesToScrub(after, 4);
+      const page = await subject.store.page('nodesToScrub', { after, limit: 4 });
       expect(page.items.length).toBeLessThanOrEqual(4);
       items.push(...page.items);
       if (page.next === undefined) break;

@@ -141,7 +141,7 @@ function testMoves({ subject, within, insert, insertContents, useOf }: PackRowTo
     expect(await within((packs) => packs.moveRecords([move(packed)]))).toBe(0);
     expect(await useOf(from)).toEqual({ ...NO_USE, firstDeadAt: NOW });
     expect(await useOf(to)).toMatchObject({ liveRecords: 1, liveBytes: 100 });
-    const { items } = await subject.store.findNodesToScrub(undefined, 10);
+    const { items } = await subject.store.page('nodesToScrub', { after: undefined, limit: 10 });
     expect(items).toEqual([{ space: SPACE, node, content: moved }]);
     const inspected = await subject.store.inspect(SPACE, async (snapshot) =>
       snapshot.readNodes(undefined, 10),
@@ -156,16 +156,20 @@ function testMoves({ subject, within, insert, insertContents, useOf }: PackRowTo
     const rows = offsets.map((offset) => packedContent(placeIn(pack.generation, offset)));
     await insertContents(...rows);
     const find = async (after: number, limit: number) =>
-      (await subject.store.packs.findPackRecords(SPACE, pack.generation, after, limit)).map(
+      (await subject.store.page('packRecords', { space: SPACE, pack: pack.generation, after, limit })).map(
         ({ packed }) => packed?.offset,
       );
     expect(await find(0, 10)).toEqual([52, 300, 900, 5000]);
     expect(await find(52, 2)).toEqual([300, 900]);
     expect(await find(5000, 2)).toEqual([]);
-    expect(await subject.store.packs.findPackRecords(OTHER, pack.generation, 0, 10)).toEqual([]);
-    expect((await subject.store.packs.findPackRecords(SPACE, pack.generation, 0, 1))[0]).toEqual(
-      rows[1] as ContentRow,
-    );
+    expect(
+      await subject.store.page('packRecords', { space: OTHER, pack: pack.generation, after: 0, limit: 10 }),
+    ).toEqual([]);
+    expect(
+      (
+        await subject.store.page('packRecords', { space: SPACE, pack: pack.generation, after: 0, limit: 1 })
+      )[0],
+    ).toEqual(rows[1] as ContentRow);
   });
 
   test('many nodes are read with their content, in the order of the request', async () => {
@@ -234,7 +238,9 @@ function testFinding({ subject, within, insert, insertContents, change }: PackRo
     const AT = NOW - 100;
     const spaces = async () => {
       const cutoffs = { now: NOW, abandonedAt: AT, historyAt: 0 };
-      return (await subject.store.findSpacesToSweep(cutoffs, 10)).spaces.map(({ spaceId }) => spaceId);
+      return (await subject.store.page('spacesToSweep', { cutoffs, limit: 10 })).spaces.map(
+        ({ spaceId }) => spaceId,
+      );
     };
     const sweep = async (limit = 10) =>
       (await within((packs) => packs.findPacksToSweep(AT, limit))).map(({ pack }) => pack.generation).sort();
@@ -286,7 +292,7 @@ function testFinding({ subject, within, insert, insertContents, change }: PackRo
     const gone = judgedPack({ isDiscarded: true });
     await insert(pack, gone);
     const keys = [pack, gone].map(({ generation }) => ({ spaceKey: spaceKeyOf(SPACE), generation }));
-    expect([...(await subject.store.findKnownGenerations(keys))]).toEqual([pack.generation]);
+    expect([...(await subject.store.page('knownGenerations', keys))]).toEqual([pack.generation]);
   });
 }
 

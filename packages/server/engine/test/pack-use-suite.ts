@@ -72,7 +72,7 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
       }
       for (const { packed, generation } of live.values()) {
         const { pack = '' } = packed ?? {};
-        const found = await subject.store.packs.findPackRecords(SPACE, pack, 0, 100);
+        const found = await subject.store.page('packRecords', { space: SPACE, pack, after: 0, limit: 100 });
         expect(found.map((row) => row.generation)).toContain(generation);
       }
     });
@@ -124,7 +124,7 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
     await insert(emptied, alive);
     await insertContents(packedContent(placeIn(alive.generation, 52, 5000)));
     const find = async (deadSince: number, limit = 10) =>
-      (await subject.store.packs.findPacksToCompact({ deadSince, limit })).map(({ pack }) => pack.generation);
+      (await subject.store.page('packsToCompact', { deadSince, limit })).map(({ pack }) => pack.generation);
     expect(await find(NOW)).toEqual([mostly.generation]);
     expect(await find(NOW + 10)).toEqual([long.generation, mostly.generation]);
     expect(await find(NOW + 60)).toEqual([long.generation, mostly.generation, little.generation]);
@@ -138,7 +138,7 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
       ...{ generation: alive.generation, counted: { liveRecords: 1, liveBytes: 5000 } },
     });
     expect(await inspect(inspected[1]?.id, 2)).toEqual(inspected.slice(2, 4));
-    const [first] = await subject.store.packs.findPacksToCompact({ deadSince: NOW, limit: 1 });
+    const [first] = await subject.store.page('packsToCompact', { deadSince: NOW, limit: 1 });
     const use = { liveRecords: 1, liveBytes: 1000, firstDeadAt: NOW + 50 };
     expect(first).toEqual({ space: SPACE, pack: mostly, use });
     expect(await within((packs) => packs.findUse(mostly.generation))).toEqual(use);

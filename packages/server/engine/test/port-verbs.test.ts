@@ -10,8 +10,7 @@ const PORTS: readonly { readonly file: string; readonly port: string; readonly o
   ...[
     ['ports', 'MetadataStore'],
     ['inspection-ports', 'SpaceInspection'],
-    ['stray-ports', 'StrayPort'],
-    ['tenancy-ports', 'SpaceListing'],
+    ['tenancy-ports', 'TenantReads'],
     ['upkeep-ports', 'Upkeep'],
   ].map(([name, port]) => ({
     file: `${CORE}/${name}.ts`,
@@ -47,15 +46,33 @@ function verbsOf(file: string, port: string): readonly string[] {
   return [...body.matchAll(/^ {2}(\w+)\??(?:<.*>)?\(/gm)].map(([, verb]) => verb as string);
 }
 
-/** Verbs that the text calls nowhere. */
+/** What `page` reads and `settle` writes. */
+const KINDS = [
+  ['Pages', 'page'],
+  ['Settlements', 'settle'],
+] as const;
+
+function kindsOf(port: string): readonly string[] {
+  const text = readFileSync(`${CORE}/upkeep-ports.ts`, 'utf8');
+  const body = new RegExp(`^export interface ${port} \\{\\n(.*?)^\\}`, 'ms').exec(text)?.[1] ?? '';
+  return [...body.matchAll(/^ {2}readonly (\w+):/gm)].map(([, kind]) => kind as string);
+}
+
+/** Verbs that the text calls nowhere, and kinds of rows that it calls none with. */
 function findUncalled(text: string): readonly string[] {
-  return PORTS.flatMap(({ file, port, on }) =>
+  const verbs = PORTS.flatMap(({ file, port, on }) =>
     verbsOf(file, port)
       .filter(
         (verb) => verb !== CLOSING && !new RegExp(`${on.source}\\s*\\.${verb}(?:\\?\\.)?[(<]`).test(text),
       )
       .map((verb) => `${port}.${verb}`),
   );
+  const kinds = KINDS.flatMap(([port, verb]) =>
+    kindsOf(port)
+      .filter((kind) => !new RegExp(`\\.${verb}\\(\\s*'${kind}'`).test(text))
+      .map((kind) => `${port}.${kind}`),
+  );
+  return [...verbs, ...kinds];
 }
 
 const suitesOfEngine = (engine: string): ReadonlySet<string> =>
@@ -74,5 +91,6 @@ test('the verbs are found in their ports, and one that nobody calls is told', ()
   expect(findUncalled(calls.replaceAll('.correctCounters(', '.other('))).toEqual([
     'SpaceTransaction.correctCounters',
   ]);
-  expect(findUncalled(calls.replaceAll('.raiseRevisions(', '.other('))).toEqual(['StrayPort.raiseRevisions']);
+  const without = calls.replaceAll(".settle('revisions'", ".settle('other'");
+  expect(findUncalled(without)).toEqual(['Settlements.revisions']);
 });

@@ -11,7 +11,7 @@ export function testSpaceListing(subject: StoreUnderTest): void {
     const found: SpaceEntry[] = [];
     for (let after: string | undefined, pages = 0; ; pages++) {
       expect(pages).toBeLessThan(30);
-      const page = await subject.store.listSpaces({ appId, after, limit });
+      const page = await subject.store.page('spaces', { appId, after, limit });
       found.push(...page);
       if (page.length < limit) return found;
       after = page.at(-1)?.position;

@@ -12,18 +12,18 @@ export function testStrayRows(subject: StoreUnderTest): void {
     unknown: readonly Generation[],
     known: readonly Generation[] = [],
     seenSince = 0,
-  ) => subject.store.settleTombstones({ unknown, known, now, seenSince });
+  ) => subject.store.settle('tombstones', { unknown, known, now, seenSince });
 
   test('a tombstone keeps the first instant, and goes when its generation has a record', async () => {
     const [first, second, both] = [newGeneration(), newGeneration(), newGeneration()] as const;
     const all = [first, second, both];
-    expect(await subject.store.findTombstones(all)).toEqual(new Map());
+    expect(await subject.store.page('tombstones', all)).toEqual(new Map());
     await settle(NOW, [first, first, second]);
     await settle(NOW + 5, [first, both], [second, both]);
-    expect(await subject.store.findTombstones(all)).toEqual(new Map([[first, NOW]]));
+    expect(await subject.store.page('tombstones', all)).toEqual(new Map([[first, NOW]]));
     await settle(NOW + 6, [second], [newGeneration()]);
     const store = await subject.reopen();
-    expect(await store.findTombstones([...all, first])).toEqual(
+    expect(await store.page('tombstones', [...all, first])).toEqual(
       new Map([
         [first, NOW],
         [second, NOW + 6],
@@ -36,7 +36,7 @@ export function testStrayRows(subject: StoreUnderTest): void {
     await settle(NOW, [gone, found, risen, seen] as Generation[]);
     await settle(NOW + 10, [seen] as Generation[]);
     await settle(NOW + 20, [found] as Generation[], [risen] as Generation[], NOW + 10);
-    const kept = await subject.store.findTombstones([gone, found, risen, seen] as Generation[]);
+    const kept = await subject.store.page('tombstones', [gone, found, risen, seen] as Generation[]);
     expect(kept).toEqual(
       new Map([
         [found as Generation, NOW],
@@ -44,30 +44,32 @@ export function testStrayRows(subject: StoreUnderTest): void {
       ]),
     );
     await settle(NOW + 30, [], [], NOW + 20);
-    expect([...(await subject.store.findTombstones([found, seen] as Generation[])).keys()]).toEqual([
+    expect([...(await subject.store.page('tombstones', [found, seen] as Generation[])).keys()]).toEqual([
       found as Generation,
     ]);
   });
 
   test('a note is the text that was set last, and no other name has it', async () => {
-    expect(await subject.store.findNote('place')).toBeUndefined();
+    expect(await subject.store.page('note', 'place')).toBeUndefined();
     for (const text of ['', 'first', '\\u0000 \\\\ \' " ünequal 💾\n', '0012', ' 12 ', '1e3']) {
-      await subject.store.setNote('place', text);
-      expect(await subject.store.findNote('place')).toBe(text);
+      await subject.store.settle('note', { name: 'place', value: text });
+      expect(await subject.store.page('note', 'place')).toBe(text);
     }
-    await subject.store.setNote('Place', 'other');
+    await subject.store.settle('note', { name: 'Place', value: 'other' });
     for (const text of ['a\0b', '\ud800']) {
-      expect(await subject.store.setNote('place', text).catch((error) => error)).toBeInstanceOf(RangeError);
+      expect(
+        await subject.store.settle('note', { name: 'place', value: text }).catch((error) => error),
+      ).toBeInstanceOf(RangeError);
     }
     const store = await subject.reopen();
-    expect(await store.findNote('place')).toBe('1e3');
-    expect(await store.findNote('Place')).toBe('other');
-    expect(await store.findNote('plac')).toBeUndefined();
+    expect(await store.page('note', 'place')).toBe('1e3');
+    expect(await store.page('note', 'Place')).toBe('other');
+    expect(await store.page('note', 'plac')).toBeUndefined();
   });
 
   test('a number in a note is raised only', async () => {
-    for (const value of [9, 11, 10, 3]) await subject.store.raiseNote('number', value);
-    expect(await subject.store.findNote('number')).toBe('11');
+    for (const value of [9, 11, 10, 3]) await subject.store.settle('note', { name: 'number', value });
+    expect(await subject.store.page('note', 'number')).toBe('11');
   });
 
   test('raised revisions are those of all domains, also of new ones, and of no earlier page', async () => {
@@ -87,8 +89,8 @@ export function testStrayRows(subject: StoreUnderTest): void {
     await commit(SPACE, 'a', 1);
     await commit(other, 'b', 0);
     await subject.store.transact(SPACE, (tx) => tx.noteWalk('a'));
-    await subject.store.raiseRevisions(STEP);
-    await subject.store.raiseRevisions(STEP);
+    await subject.store.settle('revisions', STEP);
+    await subject.store.settle('revisions', STEP);
     for (const isReopened of [false, true]) {
       if (isReopened) await subject.reopen();
       expect(await revisionOf(SPACE, 'a')).toBe(2 * STEP + 2);

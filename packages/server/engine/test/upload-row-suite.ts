@@ -98,9 +98,11 @@ export function testUploadRows(subject: StoreUnderTest): void {
     });
     await subject.store.transact(OTHER, (tx) => tx.setDiscard(discardOf(discard)));
     const here = [upload.generation, content, unknown].map((generation) => keyOf(SPACE, generation));
-    const known = await subject.store.findKnownGenerations([...here, keyOf(OTHER, discard)]);
+    const known = await subject.store.page('knownGenerations', [...here, keyOf(OTHER, discard)]);
     expect([...known].sort()).toEqual([upload.generation, content, discard].sort());
     await subject.store.transact(SPACE, (tx) => tx.deleteUpload(upload));
-    expect([...(await subject.store.findKnownGenerations([keyOf(SPACE, upload.generation)]))]).toEqual([]);
+    expect([...(await subject.store.page('knownGenerations', [keyOf(SPACE, upload.generation)]))]).toEqual(
+      [],
+    );
   });
 }

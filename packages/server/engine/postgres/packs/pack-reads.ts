@@ -1,13 +1,7 @@
 import type { ContentRow, Generation, Space, SpaceKey } from '../../../core/model.ts';
 import type { PackId, PackRow, PackVerdicts } from '../../../core/pack-model.ts';
-import type {
-  CompactablePack,
-  CompactionWanted,
-  ContentsWanted,
-  PackReads,
-  SpacesWanted,
-  SpaceToPack,
-} from '../../../core/pack-ports.ts';
+import type { PackReads } from '../../../core/pack-ports.ts';
+import type { PageReads } from '../../../core/upkeep-ports.ts';
 import { findProvenContent } from '../rows.ts';
 import type { SpaceKeys } from '../space-keys.ts';
 import { spaceKeyFromSql, spacesFromSql } from '../space-names.ts';
@@ -42,59 +36,52 @@ export class PostgresPackReads implements PackReads {
     return row && verdictsFromSql(this.#keys.of(space), generation, row);
   }
 
-  async findPacksToCompact({ deadSince, limit }: CompactionWanted): Promise<readonly CompactablePack[]> {
-    const { rows } = await this.#pool.read('looking for packs to compact', SQL.findPacksToCompact, [
-      deadSince,
-      limit,
-    ]);
-    // Those that are damaged are passed over: check names them.
-    return spacesFromSql(rows).flatMap(({ space, row }) => {
-      const key = spaceKeyFromSql(row.space);
-      const { pack, isProven } = readPack(key, row);
-      const found = isProven && isUseProven(key, pack.generation, row);
-      return found ? [{ space, pack, use: unprovenUse(row) }] : [];
-    });
-  }
-
   async readDeadBytes(): Promise<number> {
     const { rows } = await this.#pool.read('counting dead bytes of packs', SQL.readDeadBytes, []);
     return (rows[0]?.bytes as number | undefined) ?? 0;
   }
 
-  async findPackRecords(
-    space: Space,
-    pack: Generation,
-    after: number,
-    limit: number,
-  ): Promise<readonly ContentRow[]> {
-    const rows = await this.#read(space, SQL.findPackRecords, [hexToBytea(pack), after, limit]);
-    return provenContents(this.#keys.of(space), rows);
-  }
-
-  async findSpacesToPack({
-    after,
-    before,
-    contentsMin,
-    limit,
-  }: SpacesWanted): Promise<readonly SpaceToPack[]> {
-    const parameters = [after ?? NO_SPACE, limit, hexToBytea(before), contentsMin - 1];
-    const { rows } = await this.#pool.read('looking for small nodes', SQL.findSpacesToPack, parameters);
-    return spacesFromSql(rows).map(({ space, row }) => ({
-      space,
-      isWorthPacking: row.is_worth_packing as boolean,
-      position: row.space as string,
-    }));
-  }
-
-  async findContentsToPack(
-    space: Space,
-    { after, before, limit }: ContentsWanted,
-  ): Promise<readonly ContentRow[]> {
-    const range = [hexToBytea(after), hexToBytea(before), limit];
-    return provenContents(this.#keys.of(space), await this.#read(space, SQL.findContentsToPack, range));
-  }
-
   async #read(space: Space, sql: string, parameters: readonly SqlValue[]): Promise<readonly SqlRow[]> {
     return (await this.#pool.read('reading', sql, [this.#keys.of(space), ...parameters], space)).rows;
   }
+}
+
+export function packPages(
+  pool: PostgresPool,
+  keys: SpaceKeys,
+): Pick<PageReads, 'packsToCompact' | 'packRecords' | 'spacesToPack' | 'contentsToPack'> {
+  const findContents = async (
+    space: Space,
+    sql: string,
+    range: readonly SqlValue[],
+  ): Promise<ContentRow[]> => {
+    const { rows } = await pool.read('reading', sql, [keys.of(space), ...range], space);
+    return provenContents(keys.of(space), rows);
+  };
+  return {
+    packsToCompact: async ({ deadSince, limit }) => {
+      const values = [deadSince, limit];
+      const { rows } = await pool.read('looking for packs to compact', SQL.findPacksToCompact, values);
+      // Those that are damaged are passed over: check names them.
+      return spacesFromSql(rows).flatMap(({ space, row }) => {
+        const key = spaceKeyFromSql(row.space);
+        const { pack, isProven } = readPack(key, row);
+        const found = isProven && isUseProven(key, pack.generation, row);
+        return found ? [{ space, pack, use: unprovenUse(row) }] : [];
+      });
+    },
+    packRecords: ({ space, pack, after, limit }) =>
+      findContents(space, SQL.findPackRecords, [hexToBytea(pack), after, limit]),
+    spacesToPack: async ({ after, before, contentsMin, limit }) => {
+      const parameters = [after ?? NO_SPACE, limit, hexToBytea(before), contentsMin - 1];
+      const { rows } = await pool.read('looking for small nodes', SQL.findSpacesToPack, parameters);
+      return spacesFromSql(rows).map(({ space, row }) => ({
+        space,
+        isWorthPacking: row.is_worth_packing as boolean,
+        position: row.space as string,
+      }));
+    },
+    contentsToPack: ({ space, after, before, limit }) =>
+      findContents(space, SQL.findContentsToPack, [hexToBytea(after), hexToBytea(before), limit]),
+  };
 }

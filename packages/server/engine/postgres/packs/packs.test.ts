@@ -295,7 +295,12 @@ describe('a pack that another transaction changes between reading and commit', (
     });
     await expect(discard(live)).rejects.toThrow(/kept meeting others/);
     await store(0).transact(SPACE, async (tx) => {
-      for (const { generation } of await store(0).packs.findPackRecords(SPACE, live.generation, 0, 10)) {
+      for (const { generation } of await store(0).page('packRecords', {
+        space: SPACE,
+        pack: live.generation,
+        after: 0,
+        limit: 10,
+      })) {
         await tx.deleteContent(generation);
       }
     });

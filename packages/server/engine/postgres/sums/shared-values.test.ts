@@ -24,19 +24,21 @@ const check = async ({ store }: StoreInstance, isRepaired = false) =>
 test('notes and secrets', async () => {
   const url = await databases.createDatabase();
   let instance = await openInstance(url);
-  await instance.store.setNote('epoch', '5');
+  await instance.store.settle('note', { name: 'epoch', value: '5' });
   await findOrCreateSecret(instance.pool, 'store', () => Buffer.from('one'));
   expect(await check(instance)).toEqual([]);
   await instance.pool.run('damaging', "UPDATE notes SET value = '7' WHERE name = 'epoch'", []);
   await instance.pool.run('damaging', "UPDATE secrets SET name = 'rtore' WHERE name = 'store'", []);
-  expect(await instance.store.findNote('epoch').catch((error) => error.message)).toContain('note epoch');
+  expect(
+    await Promise.resolve(instance.store.page('note', 'epoch')).catch((error) => error.message),
+  ).toContain('note epoch');
   expect(await check(instance)).toEqual([
     'the row of notes name "epoch" has one wrong bit in value: check --repair puts it right',
     'the row of secrets name "store" has one wrong bit in name: check --repair puts it right',
   ]);
   await instance.close();
   instance = await openInstance(url);
-  expect(await instance.store.findNote('epoch')).toBe('5');
+  expect(await instance.store.page('note', 'epoch')).toBe('5');
   expect(await findSecret(instance.pool, 'store')).toEqual(new TextEncoder().encode('one'));
   expect(await check(instance)).toEqual([]);
   await instance.close();
@@ -47,13 +49,13 @@ test('a tombstone that is damaged proves no age, and begins anew', async () => {
   const { store, pool } = instance;
   const [damaged, sound] = [newGeneration(), newGeneration()];
   const settle = (now: number) =>
-    store.settleTombstones({ unknown: [damaged, sound], known: [], now, seenSince: 0 });
+    store.settle('tombstones', { unknown: [damaged, sound], known: [], now, seenSince: 0 });
   await settle(AT);
   await pool.run('damaging', 'UPDATE tombstones SET noted_at = 0 WHERE generation = $1', [`\\x${damaged}`]);
-  expect(await store.findTombstones([damaged, sound])).toEqual(new Map([[sound, AT]]));
+  expect(await store.page('tombstones', [damaged, sound])).toEqual(new Map([[sound, AT]]));
   expect((await check(instance)).join()).toContain(`the row of tombstones generation ${damaged}`);
   await settle(AT + 1);
-  expect(await store.findTombstones([damaged, sound])).toEqual(
+  expect(await store.page('tombstones', [damaged, sound])).toEqual(
     new Map([
       [damaged, AT + 1],
       [sound, AT],
@@ -62,7 +64,7 @@ test('a tombstone that is damaged proves no age, and begins anew', async () => {
   expect(await check(instance)).toEqual([]);
   await pool.run('damaging', 'UPDATE tombstones SET seen_at = 9223372036854775807', []);
   await settle(AT + 2);
-  expect([...(await store.findTombstones([damaged, sound])).values()]).toEqual([AT + 2, AT + 2]);
+  expect([...(await store.page('tombstones', [damaged, sound])).values()]).toEqual([AT + 2, AT + 2]);
   await instance.close();
 });
 

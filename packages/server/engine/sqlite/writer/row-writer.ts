@@ -8,17 +8,15 @@ import type { Awaitable } from '../../../core/awaitable.ts';
 import type { LeaseWindow } from '../../../core/lease-state.ts';
 import type { Space } from '../../../core/model.ts';
 import type { Clock, TransactionBody } from '../../../core/ports.ts';
-import { tombstoneSum } from '../../../core/rows/row-sums.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
-import type { TombstonePage } from '../../../core/stray-ports.ts';
-import type { SweepCutoffs } from '../../../core/upkeep-ports.ts';
+import type { Settlements, SweepCutoffs } from '../../../core/upkeep-ports.ts';
 import { isBusy, isSurelyNotCommitted, storageError } from '../../local-failure.ts';
 import { openReader, openWriter, READER_CACHE_BYTES, shortenBusyTimeout } from '../database.ts';
 import { storeSum, storeValueOf } from '../ledger-rows.ts';
 import { moveWatermarks, pruneHistory } from '../maintenance.ts';
 import { type Committed, NodeCache } from '../node-cache.ts';
 import { type Renewal, renewReadyRows } from '../ready-leases.ts';
-import { hexToBytes } from '../rows.ts';
+import { SETTLING } from '../settling.ts';
 import { type LostNames, SpaceDirectory } from '../space-directory.ts';
 import { SqliteSpaceTransaction } from '../space-transaction.ts';
 import { finalize, prepareAll, type Statements } from '../statements.ts';
@@ -42,9 +40,7 @@ export interface RowWriter {
   /** Resolves with the value that stands: the first one inserted. */
   insertStoreValue(name: string, value: string): Promise<string>;
   removeStoreValue(name: string): Promise<void>;
-  setStoreValue(name: string, value: string): Promise<void>;
-  settleTombstones(page: TombstonePage): Promise<void>;
-  raiseRevisions(step: number): Promise<void>;
+  settle<K extends keyof Settlements>(kind: K, rows: Settlements[K]): Promise<void>;
   /** Resolves when everything is answered. Nothing is accepted afterwards. */
   drain(): Promise<void>;
   /** Call after `drain`. If no other connection is open, this copies the log back into the database. */
@@ -182,27 +178,8 @@ export class LocalRowWriter implements RowWriter {
     await this.#commits.submit((scope) => scope.write(scope.sql.deleteStoreValue, name));
   }
 
-  async setStoreValue(name: string, value: string): Promise<void> {
-    const sum = storeSum(name, value);
-    await this.#commits.submit((scope) => scope.write(scope.sql.setStoreValue, name, value, sum));
-  }
-
-  async settleTombstones({ unknown, known, now, seenSince }: TombstonePage): Promise<void> {
-    await this.#commits.submit((scope) => {
-      for (const generation of unknown) {
-        const sum = tombstoneSum(generation, now, now);
-        scope.write(scope.sql.noteTombstone, hexToBytes(generation), now, sum);
-      }
-      for (const generation of known) scope.write(scope.sql.deleteTombstone, hexToBytes(generation));
-      scope.write(scope.sql.deleteOldTombstones, seenSince);
-    });
-  }
-
-  async raiseRevisions(step: number): Promise<void> {
-    await this.#commits.submit((scope) => {
-      scope.write(scope.sql.raiseFirstRevision, step);
-      scope.write(scope.sql.raiseRevisions, step);
-    });
+  async settle<K extends keyof Settlements>(kind: K, rows: Settlements[K]): Promise<void> {
+    await this.#commits.submit((scope) => SETTLING[kind](scope, rows));
   }
 
   async drain(): Promise<void> {

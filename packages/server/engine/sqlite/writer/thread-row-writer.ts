@@ -7,9 +7,8 @@ import type { LeaseWindow } from '../../../core/lease-state.ts';
 import type { Space } from '../../../core/model.ts';
 import type { TransactionBody } from '../../../core/ports.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
-import type { TombstonePage } from '../../../core/stray-ports.ts';
 import { TRANSACTIONS } from '../../../core/transactions.ts';
-import type { SweepCutoffs } from '../../../core/upkeep-ports.ts';
+import type { Settlements, SweepCutoffs } from '../../../core/upkeep-ports.ts';
 import { costOf, OrderQueue } from './order-queue.ts';
 import type { RowWriter, RowWriterEvents, RowWriterSettings } from './row-writer.ts';
 import { unpackError } from './thread-errors.ts';
@@ -104,16 +103,8 @@ export class ThreadRowWriter implements RowWriter {
     return this.#order('removeStoreValue', [name]);
   }
 
-  setStoreValue(name: string, value: string): Promise<void> {
-    return this.#order('setStoreValue', [name, value]);
-  }
-
-  settleTombstones(page: TombstonePage): Promise<void> {
-    return this.#order('settleTombstones', [page]);
-  }
-
-  raiseRevisions(step: number): Promise<void> {
-    return this.#order('raiseRevisions', [step]);
+  settle<K extends keyof Settlements>(kind: K, rows: Settlements[K]): Promise<void> {
+    return this.#order('settle', [kind, rows]);
   }
 
   async drain(): Promise<void> {
