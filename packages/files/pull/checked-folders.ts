@@ -5,16 +5,11 @@
  */
 import { closeSync, constants, existsSync, lstatSync, openSync } from 'node:fs';
 import { PullTargetError, type TreePath } from '@holdfast/client/internal';
-import { shareOfDescriptors } from '../descriptor-limit.ts';
 import { DESCRIPTORS, openIn } from '../folder-calls.ts';
+import { FOLDER_FLAGS, OpenFolders } from '../open-folders.ts';
 import { explain, shownPath } from './failure.ts';
 import { folderOf, pathOf, type TargetFolder } from './target-folder.ts';
 
-/** Descriptors that are kept open; folders beyond it are opened again when needed. */
-const FOLDERS_OPEN_MAX = 128;
-/** Folders may hold one in this many of the process's descriptors. */
-const FOLDERS_SHARE = 8;
-const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const SLASH = Buffer.from('/');
 
 export interface FolderAccess {
@@ -32,67 +27,34 @@ export function openFolders(base: string, dropLater: DropLater = (_, close) => c
 }
 
 class HeldFolders implements FolderAccess {
-  readonly #base: string;
-  readonly #dropLater: DropLater;
-  readonly #baseDescriptor: number;
-  /** the one used last is last */
-  readonly #open = new Map<TreePath, number>();
-  readonly #openMax = shareOfDescriptors(FOLDERS_SHARE, FOLDERS_OPEN_MAX);
+  readonly #folders: OpenFolders<TreePath>;
 
   constructor(base: string, dropLater: DropLater) {
-    this.#base = base;
-    this.#dropLater = dropLater;
-    this.#baseDescriptor = openSync(base, constants.O_RDONLY | constants.O_DIRECTORY);
+    this.#folders = new OpenFolders({
+      descriptor: openSync(base, constants.O_RDONLY | constants.O_DIRECTORY),
+      openMax: 128,
+      parentOf: ({ parent }) => parent,
+      open: (parent, path) => openFolder(base, parent, path),
+      drop: (descriptor) => dropLater(descriptor, () => closeSync(descriptor)),
+    });
   }
 
   at(path: TreePath | undefined): TargetFolder {
-    return folderOf(this.#descriptorOf(path));
+    return folderOf(this.#folders.descriptorOf(path));
   }
 
   close(): void {
-    for (const descriptor of this.#open.values()) closeSync(descriptor);
-    this.#open.clear();
-    closeSync(this.#baseDescriptor);
+    this.#folders.close();
   }
+}
 
-  #descriptorOf(path: TreePath | undefined): number {
-    const chain: TreePath[] = [];
-    let descriptor: number | undefined;
-    for (let at = path; at !== undefined; at = at.parent) {
-      descriptor = this.#findOpen(at);
-      if (descriptor !== undefined) break;
-      chain.push(at);
-    }
-    descriptor ??= this.#baseDescriptor;
-    for (const next of chain.reverse()) descriptor = this.#openBelow(descriptor, next);
-    return descriptor;
-  }
-
-  #findOpen(path: TreePath): number | undefined {
-    const descriptor = this.#open.get(path);
-    if (descriptor === undefined) return undefined;
-    this.#open.delete(path);
-    this.#open.set(path, descriptor);
-    return descriptor;
-  }
-
-  #openBelow(parent: number, path: TreePath): number {
-    let descriptor: number;
-    try {
-      descriptor =
-        openIn(parent, path.name, FOLDER_FLAGS) ??
-        openSync(pathOf(folderOf(parent), path.name), FOLDER_FLAGS);
-    } catch (error) {
-      throw noFolder(this.#base, path, error);
-    }
-    // The dropped folder is not `parent`: that one was used last.
-    for (const [oldest, held] of this.#open) {
-      if (this.#open.size < this.#openMax) break;
-      this.#open.delete(oldest);
-      this.#dropLater(held, () => closeSync(held));
-    }
-    this.#open.set(path, descriptor);
-    return descriptor;
+function openFolder(base: string, parent: number, path: TreePath): number {
+  try {
+    return (
+      openIn(parent, path.name, FOLDER_FLAGS) ?? openSync(pathOf(folderOf(parent), path.name), FOLDER_FLAGS)
+    );
+  } catch (error) {
+    throw noFolder(base, path, error);
   }
 }
 

@@ -3,18 +3,13 @@
  * its entries are named through its descriptor: whatever happens to a path meanwhile, nothing outside the tree is read, and a folder
  * that is renamed is read to its end. Elsewhere each folder on the way is looked at before it is listed.
  */
-import { closeSync, constants, existsSync, fstatSync, lstatSync, openSync, readlinkSync } from 'node:fs';
+import { constants, existsSync, fstatSync, lstatSync, openSync, readlinkSync } from 'node:fs';
 import { type ByteString, toFsPath } from '../byte-names.ts';
-import { shareOfDescriptors } from '../descriptor-limit.ts';
 import type { FileStats } from '../entry-stats.ts';
 import { DESCRIPTORS, lookAtIn, openIn } from '../folder-calls.ts';
+import { FOLDER_FLAGS, OpenFolders } from '../open-folders.ts';
 import { listNames, type NameList } from './name-list.ts';
 
-/** Descriptors that are kept open; folders beyond it are opened again when they are needed. */
-const FOLDERS_OPEN_MAX = 64;
-/** Folders may hold one in this many of the process's descriptors. */
-const FOLDERS_SHARE = 8;
-const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 /** A link, device or pipe that takes the place of a file is never followed, nor waited for. */
 const FILE_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 /** O_PATH of Linux, which Node has no name for: it takes no right to list the folder. */
@@ -39,11 +34,7 @@ export class SourceTree {
   /** The name of a root that is no folder, in the folder ''. */
   readonly rootName: ByteString;
   readonly #base: ByteString;
-  readonly #baseDescriptor: number | undefined;
-  /** the one used last is last */
-  readonly #open = new Map<ByteString, number>();
-  readonly #openMax = shareOfDescriptors(FOLDERS_SHARE, FOLDERS_OPEN_MAX);
-  #last: { readonly path: ByteString; readonly descriptor: number } | undefined;
+  readonly #folders: OpenFolders<ByteString> | undefined;
 
   /** `root` is absolute. Throws what the system says. */
   constructor(root: ByteString) {
@@ -52,16 +43,22 @@ export class SourceTree {
     this.#base = this.isFolder ? root.replace(/\/$/, '') : root.slice(0, slash);
     this.rootName = this.isFolder ? '' : root.slice(slash + 1);
     if (!existsSync(DESCRIPTORS)) return;
-    this.#baseDescriptor = this.isFolder
-      ? openSync(toFsPath(root), FOLDER_FLAGS)
-      : openSync(toFsPath(`${this.#base}/`), REACH_FLAGS);
+    this.#folders = new OpenFolders({
+      descriptor: this.isFolder
+        ? openSync(toFsPath(root), FOLDER_FLAGS)
+        : openSync(toFsPath(`${this.#base}/`), REACH_FLAGS),
+      openMax: 64,
+      parentOf: (path) => parentOf(path) || undefined,
+      open: openFolder,
+    });
   }
 
   /** `path`: from the root. */
   folder(path: ByteString): SourceFolder {
-    return this.#baseDescriptor === undefined
+    const folders = this.#folders;
+    return folders === undefined
       ? new CheckedFolder(this.#base, path)
-      : new HeldFolder(() => this.#descriptorOf(path));
+      : new HeldFolder(() => folders.descriptorOf(path || undefined));
   }
 
   /** The root itself. */
@@ -70,8 +67,9 @@ export class SourceTree {
       const found = this.folder('').lookAt(this.rootName);
       if (found !== undefined) return found;
     }
-    if (this.#baseDescriptor === undefined || !this.isFolder) return lstatSync(toFsPath(this.rootPath));
-    return lookAtIn(this.#baseDescriptor, '') ?? fstatSync(this.#baseDescriptor);
+    const descriptor = this.isFolder ? this.#folders?.descriptorOf(undefined) : undefined;
+    if (descriptor === undefined) return lstatSync(toFsPath(this.rootPath));
+    return lookAtIn(descriptor, '') ?? fstatSync(descriptor);
   }
 
   get rootPath(): ByteString {
@@ -79,50 +77,15 @@ export class SourceTree {
   }
 
   close(): void {
-    for (const descriptor of this.#open.values()) closeSync(descriptor);
-    this.#open.clear();
-    this.#last = undefined;
-    if (this.#baseDescriptor !== undefined) closeSync(this.#baseDescriptor);
+    this.#folders?.close();
   }
+}
 
-  #descriptorOf(path: ByteString): number {
-    if (this.#last?.path === path) return this.#last.descriptor;
-    const above: ByteString[] = [];
-    let descriptor: number | undefined;
-    for (let at = path; at !== ''; at = parentOf(at)) {
-      descriptor = this.#findOpen(at);
-      if (descriptor !== undefined) break;
-      above.push(at);
-    }
-    descriptor ??= this.#baseDescriptor as number;
-    for (const at of above.reverse()) descriptor = this.#openBelow(descriptor, at);
-    this.#last = { path, descriptor };
-    return descriptor;
-  }
-
-  #findOpen(path: ByteString): number | undefined {
-    const descriptor = this.#open.get(path);
-    if (descriptor === undefined) return undefined;
-    this.#open.delete(path);
-    this.#open.set(path, descriptor);
-    return descriptor;
-  }
-
-  #openBelow(parent: number, path: ByteString): number {
-    const name = path.slice(path.lastIndexOf('/') + 1);
-    const descriptor =
-      openIn(parent, name, FOLDER_FLAGS) ??
-      openSync(toFsPath(`${DESCRIPTORS}/${parent}/${name}`), FOLDER_FLAGS);
-    // The dropped folder is not `parent`: that one was used last.
-    for (const [oldest, held] of this.#open) {
-      if (this.#open.size < this.#openMax) break;
-      this.#open.delete(oldest);
-      closeSync(held);
-    }
-    this.#last = undefined;
-    this.#open.set(path, descriptor);
-    return descriptor;
-  }
+function openFolder(parent: number, path: ByteString): number {
+  const name = path.slice(path.lastIndexOf('/') + 1);
+  return (
+    openIn(parent, name, FOLDER_FLAGS) ?? openSync(toFsPath(`${DESCRIPTORS}/${parent}/${name}`), FOLDER_FLAGS)
+  );
 }
 
 /** The folder above; '' is the root. */

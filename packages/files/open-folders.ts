@@ -1,0 +1,62 @@
+/** Folders that are held open, each reached through the descriptor of the one above it. The one used least recently is closed first. */
+import { closeSync, constants } from 'node:fs';
+import { shareOfDescriptors } from './descriptor-limit.ts';
+
+export const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+
+export interface OpenFoldersOptions<Path> {
+  /** of the root */
+  readonly descriptor: number;
+  /** Descriptors that are kept open; folders beyond it are opened again when they are needed. */
+  readonly openMax: number;
+  /** The folder above; undefined for one right in the root. */
+  readonly parentOf: (path: Path) => Path | undefined;
+  /** Opens a folder through the descriptor of the one above it. */
+  readonly open: (parent: number, path: Path) => number;
+  /** Closes the descriptor, at once when left out. */
+  readonly drop?: ((descriptor: number) => void) | undefined;
+}
+
+export class OpenFolders<Path> {
+  readonly #options: OpenFoldersOptions<Path>;
+  /** Folders may hold one in eight of the process's descriptors. */
+  readonly #openMax: number;
+  /** the one used last is last */
+  readonly #open = new Map<Path, number>();
+  #last: { readonly path: Path; readonly descriptor: number } | undefined;
+
+  constructor(options: OpenFoldersOptions<Path>) {
+    this.#options = options;
+    this.#openMax = shareOfDescriptors(8, options.openMax);
+  }
+
+  /** To be used at once: a descriptor may mean another folder once it is dropped. Undefined is the root. */
+  descriptorOf(path: Path | undefined): number {
+    if (path === undefined) return this.#options.descriptor;
+    if (this.#last?.path === path) return this.#last.descriptor;
+    const descriptor = this.#open.get(path) ?? this.#openBelow(path);
+    this.#open.delete(path);
+    this.#open.set(path, descriptor);
+    this.#last = { path, descriptor };
+    return descriptor;
+  }
+
+  /** Closes the root too. */
+  close(): void {
+    for (const descriptor of this.#open.values()) closeSync(descriptor);
+    this.#open.clear();
+    this.#last = undefined;
+    closeSync(this.#options.descriptor);
+  }
+
+  #openBelow(path: Path): number {
+    const { parentOf, open, drop = closeSync } = this.#options;
+    const descriptor = open(this.descriptorOf(parentOf(path)), path);
+    for (const [oldest, held] of this.#open) {
+      if (this.#open.size < this.#openMax) break;
+      this.#open.delete(oldest);
+      drop(held);
+    }
+    return descriptor;
+  }
+}
