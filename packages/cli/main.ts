@@ -62,9 +62,6 @@ function adviceFor(error: unknown): string {
     : ' (unexpected: please report this with the command you ran)';
 }
 
-/** A longer text is no hash or id. */
-const LOST_LINE_CHARACTERS_MAX = 200;
-
 const stdout = new WrittenOutput(process.stdout);
 const stderr = new WrittenOutput(process.stderr);
 /** The exit code of the command, once it has ended. */
@@ -93,9 +90,8 @@ function exitOnFailedWrite(error: NodeJS.ErrnoException): void {
 /** A command that did its work may have been the one to do it: its result is not lost with stdout. */
 function describeLostLine(): string {
   const line = lastPrintedLine();
-  return exitCode === 0 && line !== '' && line.length <= LOST_LINE_CHARACTERS_MAX
-    ? `. Its last line was: ${line}`
-    : '';
+  // A longer text is no hash or id.
+  return exitCode === 0 && line !== '' && line.length <= 200 ? `. Its last line was: ${line}` : '';
 }
 
 function writeAtOnce(text: string): void {

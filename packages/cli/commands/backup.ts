@@ -22,8 +22,6 @@ interface Flags {
 type BackupVerdict = import('@holdfast/server').BackupVerdict;
 type DamagedNode = BackupVerdict['damagedNodes'][number];
 
-const KEEP_GONE_MS_DEFAULT = 30 * DAY_MS;
-
 const HELP_AFTER = `
 Backs up the data folder of the embedded engine, while a server serves it or not. All that was acknowledged before it began is
 in it. A further backup into the same DIR is incremental. If it is interrupted, the former backup in DIR is as good as before.
@@ -94,7 +92,7 @@ async function runBackup(dir: string, flags: Flags): Promise<void> {
   const data = flags.data ?? (process.env.HOLDFAST_DATA || DATA_DIR_DEFAULT);
   const say = makeProgress(flags);
   const onProgress = (step: string, copied: number): void => say(`${step}: ${formatBytes(copied)} copied`);
-  const { keepGone: keepGoneMs = KEEP_GONE_MS_DEFAULT } = flags;
+  const { keepGone: keepGoneMs = 30 * DAY_MS } = flags;
   const content = flags.content ?? findSharedContent(flags, process.env);
   if (flags.content !== undefined && flags.data !== undefined)
     throw new UsageError('--data is a folder, and --content a bucket: give one of them');

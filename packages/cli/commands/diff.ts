@@ -78,9 +78,6 @@ async function compare(before: TreeLocation, after: TreeLocation, flags: DiffFla
   else printNote(summary);
 }
 
-/** How often a long comparison says how far it is. */
-const SAID_EVERY_MS = 10_000;
-
 /** Folders and differences. No folder on a disk has so many; a few nodes that stand in many places can. */
 const COMPARED_MAX = 100_000_000;
 
@@ -114,7 +111,7 @@ export class ComparedSoFar {
         `the trees differ in more than ${formatCount(this.#most)} entries, because few nodes stand in very many places; compare a part of them: TREE/PATH`,
       );
     }
-    if (performance.now() - this.#saidAt < SAID_EVERY_MS) return;
+    if (performance.now() - this.#saidAt < 10_000) return;
     this.#saidAt = performance.now();
     const so = `${formatCount(this.#directories)} folders compared, ${formatCount(this.#differences)} differences told`;
     this.#progress.warn(`still comparing: ${so}; now at ${formatPath(path)}`);

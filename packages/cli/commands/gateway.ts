@@ -82,16 +82,14 @@ async function serveWebdav(names: readonly string[], flags: Flags): Promise<void
   );
 }
 
-/** A longer wait that the server asks for is told to the gateway's clients. */
-const RETRY_AFTER_MS_MAX = 5_000;
-
 /** A door is no command that somebody waits for: it says nothing of a wait. */
 async function withGatewayClient(
   flags: ConnectionFlags,
   serve: (client: Client) => Promise<void>,
 ): Promise<void> {
   const { serverWatch } = await import('../doors/server-watch.ts');
-  const retry = { retryAfterMsMax: RETRY_AFTER_MS_MAX };
+  // A longer wait that the server asks for is told to the clients of the gateway.
+  const retry = { retryAfterMsMax: 5_000 };
   await withClient(flags, serve, { isJob: true, retry, around: (send) => serverWatch.over(send) });
 }
 

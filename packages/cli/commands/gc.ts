@@ -19,11 +19,6 @@ interface GcFlags extends ConnectionFlags, Omit<OperatorOptions, 'json'> {
 
 type Plan = import('@holdfast/server').OperatorOutput<'planCollection'>;
 
-/** Duration of each pass with --all: long enough to be efficient, short enough to answer soon. */
-const PASS_NODES_OF_ALL = 1_000;
-/** No Space has so much to collect: without a limit, a server that always answers "more" would be asked forever. */
-const PASSES_OF_ALL_MAX = 1_000_000;
-
 const HELP_AFTER = `
 Deletes nodes that no parent, root ref or unexpired lease keeps. Passes are bounded and safe to repeat.
 
@@ -83,7 +78,8 @@ function printPlan({ examined, deleted, reclaimedContentBytes, nodes }: Plan): v
 
 async function collect(client: Client, flags: GcFlags): Promise<GcResult> {
   if (!flags.all) return client.runGc({ maxNodes: flags.maxNodes });
-  const maxNodes = flags.maxNodes ?? PASS_NODES_OF_ALL;
+  // Long enough to be efficient, short enough to answer soon.
+  const maxNodes = flags.maxNodes ?? 1_000;
   let total: GcResult = { examined: 0, deleted: 0, reclaimedContentBytes: 0 };
   for (let passes = 1; ; passes += 1) {
     const pass = await client.runGc({ maxNodes });
@@ -92,7 +88,8 @@ async function collect(client: Client, flags: GcFlags): Promise<GcResult> {
       deleted: total.deleted + pass.deleted,
       reclaimedContentBytes: total.reclaimedContentBytes + pass.reclaimedContentBytes,
     };
-    if (pass.examined > maxNodes || passes === PASSES_OF_ALL_MAX) {
+    // No Space has so much to collect: a server that always answers "more" would be asked forever.
+    if (pass.examined > maxNodes || passes === 1_000_000) {
       throw new CliError('the server counts what no collection can do: check that it is one of this API');
     }
     // A pass that deleted nothing found only what has become kept again meanwhile.

@@ -48,11 +48,8 @@ async function list(location: TreeLocation, flags: LsFlags): Promise<void> {
   });
 }
 
-/** of `1023 KiB`, and a bit */
-const SIZE_WIDTH = 9;
-
 function formatLong(entry: DirectoryEntry): string {
-  return `${kindLetter(entry)} ${formatBytes(entry.bytes).padStart(SIZE_WIDTH)} ${entry.hash} ${formatName(entry.name)}`;
+  return `${kindLetter(entry)} ${formatBytes(entry.bytes).padStart(9)} ${entry.hash} ${formatName(entry.name)}`;
 }
 
 function kindLetter({ kind, isExecutable }: DirectoryEntry): string {

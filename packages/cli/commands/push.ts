@@ -69,7 +69,6 @@ interface Flags extends ConnectionFlags {
   readonly cache: string | false | undefined;
 }
 
-const JOBS_MAX = 256;
 const CONTINUE = 'run the same command again: it continues where it stopped';
 const KEPT = `uploaded nodes are kept under their lease; ${CONTINUE}`;
 
@@ -120,7 +119,7 @@ export function registerPushCommand(program: Command): void {
     .option('--mtime', 'record modification times (a tree with times has another hash)')
     .addOption(
       new Option('--jobs <n>', 'requests at once, at most')
-        .argParser(parsePositiveValue(JOBS_MAX))
+        .argParser(parsePositiveValue(256))
         .default(PUSH_PARALLEL_MAX_DEFAULT),
     )
     .option('--cache <dir>', 'where hashes are remembered (default: the cache folder of the user)')

@@ -164,9 +164,6 @@ export function withShortJob<T>(
   );
 }
 
-/** Bytes of a refusal that are read for its message. */
-const REFUSAL_BYTES_MAX = 64 * 1024;
-
 /** Nothing of a body that is longer: a hostile server could send any number of bytes. */
 async function readText({ body }: Response, bytesMax: number): Promise<string> {
   if (body === null) return '';
@@ -206,7 +203,7 @@ function tellWaits(progress: ProgressReporter, baseUrl: string): FetchFunction {
   async function tellRefusal(response: Response): Promise<void> {
     // A packed body is nobody's to read: the client refuses it.
     const isPacked = response.headers.has('content-encoding');
-    const text = isPacked ? '' : await readText(response.clone(), REFUSAL_BYTES_MAX).catch(() => '');
+    const text = isPacked ? '' : await readText(response.clone(), 64 * 1024).catch(() => '');
     const said = /"message":"([^"\\]{1,300})"/.exec(text)?.[1] ?? `status ${response.status}`;
     isAnswered();
     isAnswered = progress.waitFor(`the server said: ${said}; trying again`);

@@ -6,9 +6,6 @@ import { describeFileError, readSecretNow } from '../files.ts';
 /** Its role in messages. */
 export const TOKEN_FILE = 'the token file';
 
-/** How long a token that was read is used before its file is looked at again. */
-const TOKEN_REREAD_MS = 1_000;
-
 /**
  * A job may outlive its token: a new token in the file keeps it going. A token that the server refused is looked
  * for in the file at once. `now`: ms of a clock that never steps back.
@@ -21,7 +18,7 @@ export function rereadToken(
   let token = first;
   let readAt = now();
   return (refused) => {
-    if (token === refused || now() - readAt > TOKEN_REREAD_MS) {
+    if (token === refused || now() - readAt > 1_000) {
       token = findNewToken(file) ?? token;
       readAt = now();
     }

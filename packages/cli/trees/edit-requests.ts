@@ -168,7 +168,7 @@ async function makePut(client: Client, file: string, { progress }: MakeOptions) 
       const held = readHeld(absolute, stats);
       const isSmall = stats.size <= SMALL_FILE_BYTES_MAX;
       const bytes = isSmall ? Buffer.concat(await Array.fromAsync(held)) : toWeb(held);
-      return { content: { bytes, executable: (stats.mode & EXECUTABLE_MODES) !== 0 }, leftOut: 0 };
+      return { content: { bytes, executable: (stats.mode & 0o111) !== 0 }, leftOut: 0 };
     }
   } catch (error) {
     if (error instanceof Error && 'syscall' in error) {
@@ -200,7 +200,6 @@ function toWeb(chunks: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
 
 /** Read at once: a stream for each of many would take longer. */
 const SMALL_FILE_BYTES_MAX = 64 * 1024;
-const EXECUTABLE_MODES = 0o111;
 
 async function pushWhole(client: Client, path: string, progress: ProgressReporter) {
   const state = new MemoryState();

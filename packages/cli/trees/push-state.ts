@@ -23,8 +23,6 @@ export interface PushStateOptions {
   readonly warn: (message: string) => void;
 }
 
-/** If a state is lost again right after it was made anew, a third attempt would not help. */
-const LOSSES_MAX = 2;
 const ADVICE = 'free space on its disk, or choose another with --cache DIR';
 
 export class PushState {
@@ -52,7 +50,8 @@ export class PushState {
   /** Another takes the place of one that was lost; the push begins anew with it. Throws CliError when that is no use. */
   replace(error: TreeStateLostError): void {
     this.#losses += 1;
-    if (this.#losses > LOSSES_MAX) {
+    // If a state is lost again right after it was made anew, a third attempt would not help.
+    if (this.#losses > 2) {
       throw new CliError(
         `the state remembered of this path is lost again and again (${error.message}); choose another folder for it with --cache DIR`,
         { cause: error },

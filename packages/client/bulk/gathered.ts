@@ -14,9 +14,6 @@ export interface GatheredOptions<Asked> {
   readonly onIdle?: (() => void) | undefined;
 }
 
-/** A request of this many does not wait for more. */
-const GATHERED_MIN = 256;
-
 export class Gathered<Asked> {
   readonly #options: GatheredOptions<Asked>;
   readonly #waiting: Batch<Asked> = new Map();
@@ -51,7 +48,8 @@ export class Gathered<Asked> {
   #mayBegin(): boolean {
     const { besideMin, isMoreComing } = this.#options;
     const { size } = this.#waiting;
-    if (size === 0 || (size < GATHERED_MIN && isMoreComing?.() === true)) return false;
+    // A request of 256 does not wait for more.
+    if (size === 0 || (size < 256 && isMoreComing?.() === true)) return false;
     return this.#running === 0 || (this.#running === 1 && size >= besideMin);
   }
 

@@ -67,23 +67,17 @@ export interface PacksOptions<Node extends PackedNode> {
   readonly onRot?: ((rottenNodes: number) => void) | undefined;
 }
 
-/** The size of the first pack: small, so that the server begins early, and a slow line is met with little. */
-const PACK_TARGET_BYTES_START = 4 * MIB_BYTES;
 /** Each pack costs a bucket two requests, and the client memory. With packs of this size 1,000 nodes of 20 KiB cost less than five. */
 const PACK_TARGET_BYTES_MAX = 9 * MIB_BYTES;
-/** Packs that are sent at once. Beside them one is made, and one is opened and waits for its place: each holds memory. */
-const SENT_MAX = 2;
-/** Packs that are judged at once. Others keep their memory and their place until their turn. */
-const JUDGED_MAX = 3;
-/** Compressing less saves some hundred bytes at most, and starting the compressor takes longer than all else that a node costs. */
-const COMPRESSED_BYTES_MIN = 256;
 /** Larger than a file of one piece: chunks of large files are compressed on other threads. For less, the promise costs too much. */
 const COMPRESSED_ASIDE_BYTES_MIN = 513 * 1024;
 
 export class Packs<Node extends PackedNode> {
   readonly #options: PacksOptions<Node>;
-  readonly #places = new Semaphore(SENT_MAX);
-  readonly #judgements = new Semaphore(JUDGED_MAX);
+  /** Packs that are sent at once. Beside them one is made, and one is opened and waits for its place: each holds memory. */
+  readonly #places = new Semaphore(2);
+  /** Packs that are judged at once. Others keep their memory and their place until their turn. */
+  readonly #judgements = new Semaphore(3);
   readonly #underWay = new Set<Promise<void>>();
   /** The upload of the next pack, if a lease of nodes has given it. */
   instruction: PackInstruction | undefined;
@@ -94,7 +88,8 @@ export class Packs<Node extends PackedNode> {
   /** made with the first record */
   #builder: PackBuilder | undefined;
   #hasClosed = false;
-  #targetBytes = PACK_TARGET_BYTES_START;
+  /** The first pack is small, so that the server begins early, and a slow line is met with little. */
+  #targetBytes = 4 * MIB_BYTES;
 
   constructor(options: PacksOptions<Node>) {
     this.#options = options;
@@ -137,7 +132,8 @@ export class Packs<Node extends PackedNode> {
 
   /** A view of `bytes`, where they are not compressed. */
   encode(hash: Hash, bytes: Uint8Array): EncodedRecord {
-    const compress = bytes.length < COMPRESSED_BYTES_MIN ? undefined : this.#options.bulk.zstd?.compress;
+    // For less, starting the compressor takes longer than all else that a node costs.
+    const compress = bytes.length < 256 ? undefined : this.#options.bulk.zstd?.compress;
     return encodeRecord(hash, bytes, compress);
   }
 

@@ -10,9 +10,6 @@ import { CID_BYTES } from './cid.ts';
 import type { BundleNode, BundleReader, ReadBundleOptions } from './read-bundle.ts';
 import { encodeVarint } from './varint.ts';
 
-/** Nodes that are being stored at once: each by itself, or in packs. */
-const STORING_NODES_MAX = 32;
-const STORING_NODES_MAX_IN_BULK = 8192;
 const MEMORY_BYTES_MAX_DEFAULT = 12 * 1024 * 1024;
 /** More of small ones, so that one pack is filled while another is sent. */
 const MEMORY_BYTES_MAX_IN_BULK = 32 * 1024 * 1024;
@@ -115,7 +112,8 @@ export class Storing {
     if (this.#failure !== undefined) return true;
     // The same node twice in a row: the second waits for the first.
     const isInBulk = this.#client.bulk.isOffered;
-    const nodesMax = isInBulk ? STORING_NODES_MAX_IN_BULK : STORING_NODES_MAX;
+    // Nodes that are being stored at once, in packs or each by itself.
+    const nodesMax = isInBulk ? 8192 : 32;
     if (this.#running.has(hash) || this.#running.size >= nodesMax) return false;
     const bytesMax =
       isInBulk && size <= SMALL_NODE_BYTES_MAX ? MEMORY_BYTES_MAX_IN_BULK : MEMORY_BYTES_MAX_DEFAULT;

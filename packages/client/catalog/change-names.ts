@@ -46,8 +46,6 @@ export interface ChangeOptions extends CatalogOptions {
 /** This many writers of one list at once each succeed within as many rounds. */
 const ATTEMPTS_MAX_DEFAULT = 100;
 const RANDOM_BYTES = 16;
-/** How often no catalog has stood in one domain. */
-const FIRST_CATALOGS_MAX = 10_000;
 
 /** Makes the new list from the present one; undefined when nothing is to change. Called on every attempt, so it must be pure. */
 export type NamesChange = (
@@ -241,7 +239,7 @@ async function commitFirst(
   hash: Hash,
   options: ChangeOptions,
 ): Promise<NamesCommit | undefined> {
-  for (let number = 0; number < FIRST_CATALOGS_MAX; number += 1) {
+  for (let number = 0; number < 10_000; number += 1) {
     const requestId = `first-catalog-${number}`;
     try {
       const { revision } = await client.updateRootRefs(

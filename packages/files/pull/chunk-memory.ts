@@ -3,8 +3,6 @@ import { releaseMemory } from '../resident-memory.ts';
 
 /** Smaller content mostly comes with others in one answer. */
 const CHUNK_MEMORY_BYTES_MIN = 512 * 1024;
-/** Kept while no chunk is in it. */
-const KEPT_MAX = 6;
 
 /** Reusable memory of one source of nodes. */
 export class ChunkMemory {
@@ -31,7 +29,7 @@ export class ChunkMemory {
     if (this.#free.includes(buffer)) return;
     this.#free.push(buffer);
     this.#free.sort((one, other) => one.byteLength - other.byteLength);
-    const surplus = this.#free.length > KEPT_MAX ? this.#free.shift() : undefined;
+    const surplus = this.#free.length > 6 ? this.#free.shift() : undefined;
     if (surplus !== undefined) releaseMemory(new Uint8Array(surplus));
   }
 }

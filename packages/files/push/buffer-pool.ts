@@ -14,8 +14,6 @@ const SIZES: readonly number[] = [
   2 * 1024 * 1024,
   CHUNK_BYTES_MAX + 4096,
 ];
-/** Kept of each size while nobody uses them. */
-const KEPT_MAX = 8;
 
 class BufferPool {
   readonly #free = new Map<number, ArrayBuffer[]>();
@@ -37,7 +35,7 @@ class BufferPool {
     if (!(buffer instanceof ArrayBuffer) || !this.#own.has(buffer)) return;
     const free = this.#free.get(buffer.byteLength) ?? [];
     this.#free.set(buffer.byteLength, free);
-    if (free.length < KEPT_MAX) free.push(buffer);
+    if (free.length < 8) free.push(buffer);
   }
 }
 

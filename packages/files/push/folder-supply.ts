@@ -48,7 +48,6 @@ export interface FolderNode extends PushNode {
 const READ_AT_ONCE_BYTES_MAX = CHUNK_BYTES_MIN;
 const readAt = promisify(read);
 const closeLater = promisify(close);
-const DIRECTORY_NODE_BYTES_MAX = 256 * 1024;
 const HEADER_BYTES = 128;
 
 export class FolderSupply implements NodeSupply<FolderNode> {
@@ -73,7 +72,7 @@ export class FolderSupply implements NodeSupply<FolderNode> {
 
   sizeOf({ bytes, place }: FolderNode): number {
     const isContent = place.kind === 'piece' || place.kind === 'symlink';
-    return HEADER_BYTES + (isContent ? bytes : DIRECTORY_NODE_BYTES_MAX);
+    return HEADER_BYTES + (isContent ? bytes : 256 * 1024);
   }
 
   async makeNode(node: FolderNode): Promise<Uint8Array> {

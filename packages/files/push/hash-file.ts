@@ -34,8 +34,6 @@ const ATTEMPTS_MAX = 4;
 /** The attempt that comes before the first. */
 const UNCOUNTED = -1;
 const RETRY_DELAYS_MS: readonly number[] = [20, 200, 1_000];
-/** After this many reads in a row that differ from the unchanged length, the length is not trusted. */
-const LIES_MAX = 2;
 
 /** A file that was read, and what it was then. One that only grew meanwhile has more bytes than were read. */
 export interface HashedFile extends BuiltFile {
@@ -118,7 +116,7 @@ async function readUntilSettled(
     if (!hashed.changedTo.isFile())
       throw new FileBusyError('something else took its place while it was read: push again');
     lies = hashed.isOtherLength && hashed.changedTo.size === before.size ? lies + 1 : 0;
-    if (lies === LIES_MAX) {
+    if (lies === 2) {
       throw new FileBusyError(
         `its length is not the ${before.size} bytes that the system says, as of files in /proc and /sys`,
       );

@@ -14,9 +14,6 @@ interface Layer {
   tests: number;
 }
 
-/** The library remembers every path, so a new instance replaces it after this many. */
-const TESTS_MAX = 20_000;
-
 /** The rules that hold in one folder. Immutable: `enter` gives those of a folder below. */
 export class IgnoreRules {
   /** The innermost file comes first, because it decides, as in git. */
@@ -53,7 +50,8 @@ export class IgnoreRules {
       const text = findText(folder === '' ? path : path.slice(folder.length + 1));
       if (text === undefined || !ignore.isPathValid(text)) continue;
       one.tests += 1;
-      if (one.tests > TESTS_MAX) {
+      // The library remembers every path, so a new instance replaces it now and then.
+      if (one.tests > 20_000) {
         one.tests = 0;
         one.matcher = createMatcher(one.patterns);
       }

@@ -20,7 +20,6 @@ const MANIFESTS: readonly string[] = ['BACKUP', 'BUCKET'];
 /** The folders of an interrupted first backup, which has no manifest yet. */
 const UNFINISHED: readonly string[] = ['incoming', 'lists'];
 /** The form of a manifest stands at its beginning. */
-const MANIFEST_START_BYTES = 64;
 const MANIFEST_START = /^\{"format":\d+,/;
 
 type Names = Pick<NameList, 'has'>;
@@ -77,7 +76,7 @@ function readStart(name: string, folder: Folder): string {
   try {
     const file = folder.openFile(name);
     try {
-      const start = Buffer.alloc(MANIFEST_START_BYTES);
+      const start = Buffer.alloc(64);
       return start.toString('latin1', 0, readSync(file, start));
     } finally {
       closeSync(file);

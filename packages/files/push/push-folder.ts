@@ -81,7 +81,6 @@ export interface PlannedFolder extends PushPlan {
 /** How often one entry may change while the tree is pushed: each time the tree is taken up from the start. */
 const CHANGES_PER_ENTRY_MAX = 4;
 /** The push ends after this many rounds, because a tree that changes in each round would keep it forever. */
-const PATIENT_ROUNDS_MAX = 20;
 const ROUNDS_MAX = 100;
 const BUSY = 'it changed each time it was read';
 
@@ -121,7 +120,7 @@ async function pushHeld(tree: SourceTree, options: PushFolderOptions): Promise<P
       if (!(error instanceof SourceChangedError)) throw error;
       const count = (changes.get(error.source) ?? 0) + 1;
       changes.set(error.source, count);
-      const isTooOften = count === CHANGES_PER_ENTRY_MAX || round > PATIENT_ROUNDS_MAX;
+      const isTooOften = count === CHANGES_PER_ENTRY_MAX || round > 20;
       const mayBeLeftOut = !options.isStrict && error.source !== displayName(tree.rootPath);
       if (isTooOften && mayBeLeftOut && round < ROUNDS_MAX) excluded.set(error.source, BUSY);
       else if (count >= CHANGES_PER_ENTRY_MAX || round === ROUNDS_MAX) {

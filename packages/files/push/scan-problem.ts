@@ -2,9 +2,6 @@
 import { bytesOf, displayName } from '../byte-names.ts';
 import type { ByteString } from '../byte-string.ts';
 
-/** How many are named; the rest are counted. */
-const NAMED_MAX = 10;
-
 export interface ScanProblem {
   /** for people, relative to the root */
   readonly path: string;
@@ -17,7 +14,7 @@ export class ScanError extends Error {
   readonly problems: readonly ScanProblem[];
 
   constructor(problems: readonly ScanProblem[], total: number) {
-    const named = problems.slice(0, NAMED_MAX).map(({ path, reason }) => `${shorten(path)} (${reason})`);
+    const named = problems.slice(0, 10).map(({ path, reason }) => `${shorten(path)} (${reason})`);
     const rest = total > named.length ? ` and ${total - named.length} more` : '';
     const what = total === 1 ? 'one entry cannot be stored' : `${total} entries cannot be stored`;
     super(`${what}: ${named.join(', ')}${rest}`);
@@ -53,9 +50,6 @@ function shorten(path: string): string {
   return `${first.join('')}…${last.join('')}`;
 }
 
-/** Problems that a strict scan keeps; more are only counted. */
-const KEPT_MAX = 100;
-
 /** An entry that is not in the tree that was stored. */
 export interface LeftOut {
   /** for people, relative to the root */
@@ -77,7 +71,7 @@ export class ScanProblems {
 
   add(path: ByteString, why: string): void {
     this.#total += 1;
-    if (this.isStrict && this.#kept.length >= KEPT_MAX) return;
+    if (this.isStrict && this.#kept.length >= 100) return;
     this.#kept.push({ path: displayName(path), pathBytes: bytesOf(path), why });
   }
 

@@ -23,8 +23,6 @@ const ENTRY = new URL(
   import.meta.url.endsWith('.ts') ? './file-writer-thread.ts' : './file-writer-thread.js',
   import.meta.url,
 );
-/** The page that is written, and the one after it. */
-const PAGES_AHEAD = 2;
 /**
  * Folders with files that wait: each stays open until its files are written. Folders of one file each could be thousands, and many
  * systems let a process have 1,024 descriptors.
@@ -190,7 +188,8 @@ class ThreadFileWriter implements FileWriter {
 
   /** While the thread has enough to do, the page takes more files, because each message costs as much as a file. */
   #handOverIfIdle(): void {
-    if (this.#busy.size < PAGES_AHEAD) this.#handOver();
+    // One page is written, and one comes after it.
+    if (this.#busy.size < 2) this.#handOver();
   }
 
   #handOver(): void {

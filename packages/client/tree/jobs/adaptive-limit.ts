@@ -9,12 +9,6 @@ export interface AdaptiveLimitOptions {
   readonly max: number;
 }
 
-/** An answer this slow, and this many times slower than the fastest, says that requests queue up. */
-const SLOW_ANSWER_MS_MIN = 400;
-const SLOW_ANSWER_FACTOR = 4;
-/** Weight of the newest answer in the smoothed latency. */
-const LATENCY_WEIGHT = 0.2;
-
 export class AdaptiveLimit {
   readonly #max: number;
   #limit: number;
@@ -39,10 +33,9 @@ export class AdaptiveLimit {
   onAnswer(ms: number): void {
     this.#answersUntilDecrease = Math.max(0, this.#answersUntilDecrease - 1);
     this.#fastestMs = Math.min(this.#fastestMs, Math.max(1, ms));
-    this.#smoothedMs =
-      this.#smoothedMs === undefined ? ms : this.#smoothedMs + LATENCY_WEIGHT * (ms - this.#smoothedMs);
-    const isSlow =
-      this.#smoothedMs > SLOW_ANSWER_MS_MIN && this.#smoothedMs > SLOW_ANSWER_FACTOR * this.#fastestMs;
+    this.#smoothedMs = this.#smoothedMs === undefined ? ms : this.#smoothedMs + 0.2 * (ms - this.#smoothedMs);
+    // Then requests queue up.
+    const isSlow = this.#smoothedMs > 400 && this.#smoothedMs > 4 * this.#fastestMs;
     if (isSlow) this.#decrease(0.9);
     else this.#limit = Math.min(this.#max, this.#limit + (this.#isStarting ? 1 : 1 / this.#limit));
   }

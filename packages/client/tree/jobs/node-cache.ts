@@ -3,8 +3,6 @@ import type { Hash } from '@holdfast/protocol';
 import { CHUNK_BYTES_MAX, type NodeParts } from '../format/tree-format.ts';
 import { Kept } from './kept.ts';
 
-/** Small nodes and chunks have a bound each, so that the chunks of one large file do not push out the many small nodes. */
-const SMALL_CONTENT_BYTES_MAX = 64 * 1024;
 const KEPT_SMALL_BYTES_MAX = 4 * 1024 * 1024;
 const KEPT_LARGE_BYTES_MAX = CHUNK_BYTES_MAX + 2 * 1024 * 1024;
 /** Memory of a node beside its content, and of each of its refs; rounded up. */
@@ -12,6 +10,7 @@ const NODE_OVERHEAD_BYTES = 512;
 const REF_OVERHEAD_BYTES = 96;
 
 export class NodeCache {
+  /** Small nodes have a bound of their own, so that the chunks of one large file do not push out the many small nodes. */
   readonly #small = new Kept<NodeParts>(KEPT_SMALL_BYTES_MAX);
   readonly #large = new Kept<NodeParts>(KEPT_LARGE_BYTES_MAX);
   /** what came once; the oldest is first */
@@ -36,7 +35,7 @@ export class NodeCache {
   /** Whether it was kept: then others look at it later. */
   keep(hash: Hash, node: NodeParts): boolean {
     if (this.meet(hash)) return false;
-    const isSmall = node.content.length <= SMALL_CONTENT_BYTES_MAX;
+    const isSmall = node.content.length <= 64 * 1024;
     (isSmall ? this.#small : this.#large).keep(hash, node, sizeOf(node));
     return true;
   }

@@ -10,12 +10,6 @@ import type { AdaptiveLimit } from './adaptive-limit.ts';
 import { PATIENCE_MS_DEFAULT } from './job-limits.ts';
 import type { ProgressReporter } from './progress.ts';
 
-/** The longest time of one request while others succeed, as a multiple of the patience. */
-const REQUEST_PATIENCE_FACTOR = 6;
-
-/** Between two tries, unless the server asks for more. */
-const RETRY_DELAY_MS_MAX = 10_000;
-
 export interface PatientRequestsOptions {
   readonly clock?: Clock | undefined;
   readonly random?: (() => number) | undefined;
@@ -104,11 +98,11 @@ export class PatientRequests {
     const now = this.#ranUntil();
     if (now - this.#succeededAt > patienceMs) return undefined;
     // Others may succeed all the while: a server that never answers this one would keep the job forever.
-    if (now - begunAt > REQUEST_PATIENCE_FACTOR * patienceMs) return undefined;
+    if (now - begunAt > 6 * patienceMs) return undefined;
     const policy = {
       ...RETRY_POLICY_DEFAULT,
       attemptsMax: attemptsMax ?? Number.POSITIVE_INFINITY,
-      delayMsMax: RETRY_DELAY_MS_MAX,
+      delayMsMax: 10_000,
       retryAfterMsMax: patienceMs,
     };
     const delayMs = planRetry(attempt, error, policy, random);

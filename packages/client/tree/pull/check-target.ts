@@ -17,9 +17,6 @@ import { OrdinalSet } from './ordinal-set.ts';
 import type { PullSelection } from './selection.ts';
 import type { FoundEntry, PullTarget } from './target.ts';
 
-/** Conflicts that are remembered for the message; all are counted. */
-const CONFLICTS_KEPT_MAX = 20;
-
 const FORCE_ADVICE = ', pull into another folder, or replace files and links by --force';
 
 /** Names of the kinds of entries, for people. */
@@ -154,7 +151,8 @@ export class TargetCheck implements CheckedTarget {
 
   #addConflict(conflict: Conflict): void {
     this.#conflictCount += 1;
-    if (this.#conflicts.length < CONFLICTS_KEPT_MAX) this.#conflicts.push(conflict);
+    // All are counted; the first are named.
+    if (this.#conflicts.length < 20) this.#conflicts.push(conflict);
   }
 
   async #isSameLink(entry: DirectoryEntry, { linkTarget }: FoundEntry): Promise<boolean> {

@@ -57,10 +57,6 @@ const MEMORY_BYTES_MAX_IN_BATCHES = 24 * 1024 * 1024;
 const FILES_MAX = 48;
 /** Files of several chunks at work: each has an open file. */
 const CHUNKED_FILES_MAX = 48;
-/** Chunks of one file at work. */
-const CHUNKS_MAX = 12;
-/** Existing files that are compared at once. */
-const COMPARED_MAX = 4;
 
 /**
  * Brings `root` into the target, which is opened when all paths asked for are known to exist. A directory's entries go into the target's folder itself; a file or link goes to `rootPath`.
@@ -180,7 +176,7 @@ class Pull {
   /** Walks only where the target has folders already. */
   async #check(root: TreeItem): Promise<CheckedTarget> {
     const check = this.#startCheck();
-    const comparing = new TaskPool(COMPARED_MAX, () => undefined);
+    const comparing = new TaskPool(4, () => undefined);
     const enter = (path: TreePath): boolean => {
       if (this.#selection.positionOf(path) === 'outside') return false;
       const found = this.#target.find(path);
@@ -344,7 +340,7 @@ class Pull {
     { file, held }: { readonly file: NewFile; readonly held: HeldMemory },
   ): Promise<void> {
     const partial = this.#target.openPartial(path, entry.hash, file);
-    const chunks = new TaskPool(CHUNKS_MAX, () => undefined);
+    const chunks = new TaskPool(12, () => undefined);
     const pullChunk = async (chunk: ChunkPlace): Promise<void> => {
       if (await this.#hasChunk(partial, chunk)) return;
       const content = await readChunk(this.#source, chunk, this.#call);

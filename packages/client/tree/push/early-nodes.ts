@@ -49,12 +49,6 @@ export interface EarlyNodesOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** If the server has a larger share already, the push finds the rest sooner, with one question for a whole folder. */
-const FOUND_SHARE_MAX = 0.25;
-/** Fewer say nothing of the tree, unless they are large. */
-const FOUND_NODES_MIN = 64;
-const FOUND_BYTES_MIN = 8 * 1024 * 1024;
-
 export class EarlyNodes {
   readonly #options: EarlyNodesOptions;
   readonly #progress: ProgressReporter;
@@ -212,8 +206,10 @@ export class EarlyNodes {
     if (uploadedBytes === undefined) {
       this.#foundNodes += 1;
       this.#foundBytes += node.canonicalLength;
-      const saysMuch = this.#foundNodes >= FOUND_NODES_MIN || this.#foundBytes >= FOUND_BYTES_MIN;
-      if (saysMuch && this.#foundNodes > FOUND_SHARE_MAX * this.#added.size) this.#stop();
+      // Fewer nodes say nothing of the tree, unless they are large.
+      const saysMuch = this.#foundNodes >= 64 || this.#foundBytes >= 8 * 1024 * 1024;
+      // The push finds the rest sooner, with one question for a whole folder.
+      if (saysMuch && this.#foundNodes > 0.25 * this.#added.size) this.#stop();
       this.#count(node, node.bytes);
       return;
     }

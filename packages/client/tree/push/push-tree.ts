@@ -63,16 +63,6 @@ export interface PushResult {
   readonly rottenNodes: number;
 }
 
-const MEMORY_BYTES_MAX_DEFAULT = 16 * 1024 * 1024;
-/** A waiting parent is dropped 24 h after its last lease call; those that wait are leased again this often. */
-const KEEP_WAITING_MS = 6 * 60 * 60_000;
-/** How often one parent is visited: once is the rule for a leaf, twice for a parent; more when children went away. */
-const VISITS_MAX = 12;
-/** Nodes at work at once by Bulk: those of one request for leases, and as many that are in packs meanwhile. */
-const BULK_VISITS_MAX = 2 * BULK_HASHES_MAX;
-/** The largest weight of a parent: a node has at most this many children. */
-const VISIT_WEIGHT_MAX = 256;
-
 /**
  * Makes the tree of `supply` ready and leased. Interrupted at any point, the same call takes it up again and repeats no
  * finished upload. Throws CasError, SourceChangedError, what the supply throws, or the reason of an aborted signal.
@@ -163,7 +153,7 @@ class Push<Node extends PushNode> {
     return {
       client: this.#client,
       supply: this.#supply,
-      memory: new Semaphore(options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT),
+      memory: new Semaphore(options.memoryBytesMax ?? 16 * 1024 * 1024),
       progress: this.#progress,
       signal,
       leaseDurationMs: options.leaseDurationMs,
@@ -185,9 +175,11 @@ class Push<Node extends PushNode> {
   #makeWalk(): NodeWalk<Node> {
     return new NodeWalk({
       visit: (node, round) => this.#visit(node, round),
-      limit: () => (this.#isInBulk() ? BULK_VISITS_MAX : this.#limit.limit),
+      // Those of one request for leases, and as many that are in packs meanwhile.
+      limit: () => (this.#isInBulk() ? 2 * BULK_HASHES_MAX : this.#limit.limit),
       weigh: (node) =>
-        node.isLeaf || !this.#isInBulk() ? 1 : Math.max(1, Math.min(node.entryCount, VISIT_WEIGHT_MAX)),
+        // A node has at most 256 children.
+        node.isLeaf || !this.#isInBulk() ? 1 : Math.max(1, Math.min(node.entryCount, 256)),
       onTwin: (node) => this.#countThere(node.entryCount, node.bytes),
       onFailure: (error) => this.#ending.abort(error),
     });
@@ -250,7 +242,8 @@ class Push<Node extends PushNode> {
   }
 
   async #visit(node: Node, round: number): Promise<VisitResult<Node>> {
-    if (round > VISITS_MAX) throw unsettled(`${this.#supply.nameOf(node)} never became ready`);
+    // Once is the rule for a leaf, twice for a parent; more when children went away.
+    if (round > 12) throw unsettled(`${this.#supply.nameOf(node)} never became ready`);
     const isFirst = round === 1;
     const settled = await (this.#inBulk ?? this.#single).settle(node);
     if (settled === 'under-way') {
@@ -364,7 +357,8 @@ class Push<Node extends PushNode> {
       }
     };
     const start = (): void => {
-      stopTimer = this.#clock.startTimer(KEEP_WAITING_MS, () => {
+      // A waiting parent is dropped 24 h after its last lease call.
+      stopTimer = this.#clock.startTimer(6 * 60 * 60_000, () => {
         void renew().then(() => isStopped || start());
       });
     };

@@ -21,9 +21,6 @@ import { type PushClient, pushTree } from './push-tree.ts';
 
 const PUT_FILE: CheckedCall = { name: 'putFile', requestOperation: 'uploadNode' };
 
-/** Between two calls of `onProgress`, but for the last of each phase. */
-const PROGRESS_MS = 100;
-
 export interface PutFileProgress {
   /** `hashing`: the file is read and cut. `sending`: the server gets what it lacks. */
   readonly phase: 'hashing' | 'sending';
@@ -183,7 +180,7 @@ class Telling {
       sentBytes: this.#told.sentBytes + sentBytes,
     };
     const now = systemClock.now();
-    if (Math.abs(now - this.#toldAt) < PROGRESS_MS) return;
+    if (Math.abs(now - this.#toldAt) < 100) return;
     this.#toldAt = now;
     this.#onProgress?.(this.#told);
   }

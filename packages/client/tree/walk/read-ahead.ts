@@ -23,8 +23,6 @@ export type EnterDirectory = (path: TreePath, entry: DirectoryEntry, ordinal: nu
 const HELD_BYTES_MAX = 6 * 1024 * 1024;
 /** Nodes held if each is a request of its own. */
 const HELD_NODES_MAX = 32;
-/** With less room than this nothing is asked for, unless the walk waits: else each directory taken would be a request. */
-const ROOM_BYTES_MIN = HELD_BYTES_MAX / 4;
 /** Memory of a node, and of each of its children beside it. */
 const NODE_BYTES = 512;
 const CHILD_BYTES = 256;
@@ -130,7 +128,8 @@ export class ReadAhead {
     for (const [part, resolve] of this.#wanted) resolve(this.#ask(part, 0));
     this.#wanted.clear();
     const roomBytes = HELD_BYTES_MAX - this.#heldBytes;
-    if (isInBatches && !isWaiting && roomBytes < ROOM_BYTES_MIN) return;
+    // With less room each directory taken would be a request.
+    if (isInBatches && !isWaiting && roomBytes < HELD_BYTES_MAX / 4) return;
     // Nodes found in the directories that come are wanted before most known ones: they get the other half.
     let leftBytes = roomBytes / 2;
     for (let part = this.#first; part !== undefined; part = part.after) {
