@@ -53,6 +53,19 @@ export function testPurge(subject: StoreUnderTest): void {
     expect((await read(other, 2))?.items).toHaveLength(2);
   });
 
+  test('a purge leaves the history of what was committed since it took balances', async () => {
+    const { store } = subject;
+    await insertNodes(store, space, [readyNode(hashAt(1))]);
+    await commit(space, 'a', 1, hashAt(1), 0, 3);
+    await store.transact(space, (tx) => tx.noteWalk('a'));
+    await store.transact(space, (tx) => tx.purging.takeBalances(10));
+    await commit(space, 'a', 3, hashAt(1), 0, 1);
+    await commit(space, 'a', 4, hashAt(1), 1, 2);
+    while ((await store.transact(space, (tx) => tx.purging.removeHistory(1))) > 0);
+    const read = await store.findBalancesAt(space, 'a', { revision: 3, after: undefined, limit: 10 });
+    expect(read?.items).toEqual([{ hash: hashAt(1), balance: 1 }]);
+  });
+
   test('a purge takes the balances of given hashes alone', async () => {
     const { store } = subject;
     await insertNodes(store, space, [readyNode(hashAt(1)), readyNode(hashAt(2))]);
