@@ -57,7 +57,6 @@ export async function removeNodesWithEdges(
   tx: SpaceTransaction,
   rows: readonly NodeRow[],
 ): Promise<readonly NodeRow[]> {
-  if (rows.length === 0) return [];
   const children = await findChildren(
     tx,
     rows.map(({ refs }) => refs),

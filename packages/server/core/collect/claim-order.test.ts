@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test';
-import type { NodeRow } from '../model.ts';
+import type { Generation, NodeRow } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
+import { failureOf, smallNode } from '../test/core-fixture.ts';
 import { claimCandidates } from './collection.ts';
 import { Pass } from './run-gc.ts';
 
@@ -39,4 +40,27 @@ test('a pass ends before rows of which an index alone says that they may go', as
   };
   expect((await new Pass(steps, 2).run()).examined).toBe(1);
   expect(asked).toEqual([0, 3, 0]);
+});
+
+test('a pass tries each leftover claim once, however many more it may take', async () => {
+  const claimed = Array.from({ length: 100 }, (_, seed) => {
+    const { hash } = smallNode(seed);
+    return { hash, generation: hash.slice(0, 32) as Generation, storage: 'object' as const };
+  });
+  const none = { found: 0, forgotten: [], claimed: [], claimedAt: 0, next: 0 };
+  const tried: number[] = [];
+  const steps = {
+    findLeftovers: async ({ limit }: { readonly limit: number }) => {
+      expect(tried.length).toBeLessThan(10);
+      return { ...none, found: limit, claimed: claimed.slice(0, limit) };
+    },
+    claim: async () => none,
+    finish: async (claims: { readonly claimed: readonly unknown[] }) => {
+      tried.push(claims.claimed.length);
+      const failed = claims.claimed.length - 1;
+      return { forgotten: [], gone: 1, next: 0, failed, failure: new Error('away') };
+    },
+  };
+  expect(await failureOf(new Pass(steps, 150).run())).toMatchObject({ status: 503 });
+  expect(tried).toEqual([100]);
 });

@@ -3,8 +3,10 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../../test/support/canonical-node.ts';
 import { makeRandom } from '../../../../test/support/seeded-random.ts';
 import { updateRootRefs } from '../refs/update-root-refs.ts';
+import { RowDamaged } from '../store-failure.ts';
 import { CoreWorld, MINUTE_MS, objectNode, SPACE, smallNode } from '../test/core-fixture.ts';
-import { planGc } from './plan-gc.ts';
+import { beforeTransactions } from '../test/pack-fixture.ts';
+import { planGc, planPass } from './plan-gc.ts';
 import { runGc } from './run-gc.ts';
 
 const ROUNDS = 6;
@@ -71,4 +73,19 @@ test('a plan counts what an interrupted pass has claimed, and an unknown Space h
     damage: undefined,
   });
   expect(await runGc(world.core, SPACE, 10)).toMatchObject({ deleted: 1 });
+});
+
+test('a plan that goes around damage names what it would without, children too', async () => {
+  const leaf = smallNode(1);
+  const parent = smallNode(2, [leaf.hash]);
+  const other = objectNode(3);
+  await world.publish(leaf, parent, other);
+  world.now += MINUTE_MS;
+  const core = beforeTransactions(world.core, planPass, (earlier) => {
+    if (earlier === 0) throw new RowDamaged('planted: damage');
+  });
+  const { nodes, damage } = await planGc(core, SPACE, 10);
+  expect(damage).toBeInstanceOf(RowDamaged);
+  const hashes = [leaf, parent, other].map(({ hash }) => hash);
+  expect(nodes.map(({ hash }) => hash).toSorted()).toEqual(hashes.toSorted());
 });
