@@ -2,7 +2,7 @@
 import { checkDeployment } from '../inspect/check-deployment.ts';
 import { FINDING_KINDS } from '../inspect/fault.ts';
 import { type Field, flag, optional } from './fields.ts';
-import { operation } from './operation.ts';
+import { type OperationCall, operation } from './operation.ts';
 import { COUNT, listOf, orNull, record, TEXT } from './schemas.ts';
 
 const PERCENT_MAX = 100;
@@ -50,11 +50,24 @@ export const check = operation({
       }),
     ),
   }),
-  run: ({ core, signal, report }, { repair = false, rehash }) =>
-    checkDeployment(core, {
+  run: async ({ core, registry, signal, report }, { repair = false, rehash }) => {
+    const apps = await findDamagedApps(registry);
+    const { ok, findings, ...counts } = await checkDeployment(core, {
       isRepaired: repair,
       rehashPercent: rehash === undefined ? 0 : percentOf(rehash),
       signal,
       report,
-    }),
+    });
+    return { ok: ok && apps.length === 0, ...counts, findings: [...apps, ...findings] };
+  },
 });
+
+/** Nothing else proves what was registered, so nothing repairs it. */
+async function findDamagedApps(registry: OperationCall['registry']) {
+  const damaged = (await registry.listApps()).filter(({ status }) => status === 'damaged');
+  const message =
+    'what is registered of this App, its quotas or its revocations is damaged: write it anew with holdfast app add --replace, or restore a backup';
+  return damaged.map(({ appId }) => {
+    return { kind: 'row' as const, app: appId, space: '', hash: null, message, repaired: false };
+  });
+}

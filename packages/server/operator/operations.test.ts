@@ -1,4 +1,5 @@
 /** Every operation of the table, on a real server: what it takes, what it refuses, and that its answers have the documented shapes. */
+import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -228,4 +229,25 @@ test('the link of --dev signs in once, and is shown nowhere but on the terminal'
   // As long as a code, and longer in bytes.
   await expectProblem(await send(described('signIn'), { code: 'é'.repeat(code.length) }), 403, 'FORBIDDEN');
   expect(server.log()).not.toContain(code);
+});
+
+test('a check names an App whose registration is damaged, and says what to do', async () => {
+  const spoil = (sql: string): void => {
+    using database = new Database(join(folder.path, 'data', 'registry.db'), {
+      create: false,
+      readwrite: true,
+    });
+    database.run(sql);
+  };
+  const check = async () => (await send(described('check'), {})).json();
+  const { ok, findings } = await check();
+  expect({ ok, findings }).toEqual({ ok: true, findings: [] });
+  spoil("UPDATE apps SET audience = audience || 'x' WHERE app_id = 'demo'");
+  expect(await check()).toMatchObject({
+    ok: false,
+    findings: [
+      { kind: 'row', app: 'demo', space: '', message: expect.stringContaining('app add --replace') },
+    ],
+  });
+  spoil("UPDATE apps SET audience = substr(audience, 1, length(audience) - 1) WHERE app_id = 'demo'");
 });
