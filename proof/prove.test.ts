@@ -57,13 +57,16 @@ test('options that are wrong are refused', () => {
 });
 
 test(
-  'every section works within a budget of a few seconds',
+  'every section does at least one piece of its work, however short the budget',
   async () => {
-    const child = Bun.spawn([process.execPath, 'proof/main.ts', '--budget', '6s', '--seed', '27'], {
+    const child = Bun.spawn([process.execPath, 'proof/main.ts', '--budget', '1s', '--seed', '27'], {
       ...{ cwd: ROOT, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
     });
-    const [said, failed] = await Promise.all([child.stdout, child.stderr].map((s) => new Response(s).text()));
-    expect([await child.exited, failed]).toEqual([0, '']);
+    const [said = '', failed] = await Promise.all(
+      [child.stdout, child.stderr].map((s) => new Response(s).text()),
+    );
+    const found = said.split('\n').filter((line) => line.startsWith(' '));
+    expect([await child.exited, failed, found]).toEqual([0, '', []]);
     for (const { name } of SECTIONS)
       expect(said).toMatch(new RegExp(`^${name}: \\d+ .*; 0 found; seed 27`, 'm'));
   },
