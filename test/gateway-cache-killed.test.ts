@@ -1,8 +1,10 @@
 /** `holdfast gateway cache` killed under writes, beside another one on the same name, and while the server starts again. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { randomBytes } from 'node:crypto';
 import { endGateway, type GatewayProcess, startGateway } from './support/gateway-process.ts';
 import { startTcpProxy } from './support/tcp-proxy.ts';
 import { TreeCommands } from './support/tree-commands.ts';
+import { until } from './support/until.ts';
 
 const SPACE = 'cache-killed';
 const WRITERS = 4;
@@ -81,5 +83,28 @@ test('while the server starts again requests get 503, and what was answered stay
   for (const key of ['first', ...answered])
     expect(await (await fetch(`${url}${key}`, { headers })).text()).toBe(key);
   expect(await endGateway(door)).toBe(0);
+  await proxy.close();
+});
+
+test('a value in memory is not served while the server is away, nor once another gateway removed it', async () => {
+  const proxy = await startTcpProxy({ port: Number(new URL(commands.running.server.url).port) });
+  const doors = await Promise.all([
+    startGateway(commands.environment(SPACE, `http://${proxy.address}`), 'cache', '--open'),
+    startGateway(commands.environment(SPACE), 'cache', '--open'),
+  ]);
+  const [{ url }, { url: other }] = doors;
+  const body = new Uint8Array(randomBytes(60_000));
+  expect((await fetch(`${url}hot`, { method: 'PUT', body })).status).toBe(201);
+  const before = proxy.answerBytes;
+  const got = await fetch(`${url}hot`, { headers: { range: 'bytes=1-' } });
+  expect([got.status, await got.bytes()]).toEqual([206, body.subarray(1)]);
+  expect(proxy.answerBytes - before).toBeLessThan(body.length / 2);
+  proxy.setMode({ kind: 'reset' });
+  await until(async () => (await fetch(`${url}hot`)).status === 503);
+  proxy.setMode({ kind: 'pass' });
+  await until(async () => (await fetch(`${url}hot`)).status === 200);
+  expect((await fetch(`${other}hot`, { method: 'DELETE' })).status).toBe(204);
+  await until(async () => (await fetch(`${url}hot`)).status === 404);
+  expect(await Promise.all(doors.map(endGateway))).toEqual([0, 0]);
   await proxy.close();
 });

@@ -85,11 +85,18 @@ export async function runDoor(
       (options.takesBearer === true && isBearer(request, password.text));
     void answer(request, response, isRight ? sameOrigin : refuse, options);
   });
-  const sameOrigin: DoorHandler = (request, response, signal) => {
+  const sameOrigin: DoorHandler = async (request, response, signal) => {
     requireOrigin(request);
-    return Promise.race([handle(request, response, signal), watchServer(signal)]);
+    const silence = Promise.withResolvers<never>();
+    waiting.add(silence.reject);
+    try {
+      await Promise.race([handle(request, response, signal), silence.promise]);
+    } finally {
+      waiting.delete(silence.reject);
+    }
   };
   await listen(server, address);
+  setInterval(giveUpIfSilent, LOOK_MS).unref();
   const { port } = server.address() as AddressInfo;
   const host = address.host.includes(':') ? `[${address.host}]` : address.host;
   printLine(`holdfast ${word} on http://${host}:${port}/`);
@@ -143,6 +150,8 @@ async function refuse(): Promise<void> {
   });
 }
 
+/** Made once, because each has its stack. */
+const OVER = new Error('the request was answered');
 const GONE: ReadonlySet<string> = new Set(['ERR_STREAM_PREMATURE_CLOSE', 'ECONNRESET']);
 
 /** Requests that are being answered. */
@@ -170,7 +179,7 @@ async function answer(
     response.writeHead(status, { 'content-type': type, ...headers });
     response.end(request.method === 'HEAD' ? undefined : text);
   } finally {
-    over.abort();
+    over.abort(OVER);
     active -= 1;
     if (active === 0) onIdle();
   }
@@ -182,14 +191,13 @@ function requireOrigin({ headers: { origin, host } }: IncomingMessage): void {
   throw new DoorError(403, 'this page is of another origin');
 }
 
-/** Rejects when the server answers nothing; ends with the request. */
-function watchServer(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    const look = setInterval(() => {
-      if (serverWatch.silentMs() > SILENT_MS_MAX) reject(away('the server answers nothing'));
-    }, LOOK_MS);
-    signal.addEventListener('abort', () => clearInterval(look));
-  });
+/** The ends of the requests that are being answered. */
+const waiting = new Set<(error: DoorError) => void>();
+
+function giveUpIfSilent(): void {
+  if (waiting.size === 0 || serverWatch.silentMs() <= SILENT_MS_MAX) return;
+  const error = away('the server answers nothing');
+  for (const give of waiting) give(error);
 }
 
 function away(

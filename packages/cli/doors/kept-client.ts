@@ -1,6 +1,7 @@
 /**
  * A client that remembers folders and lists of snapshots which it read or stored: every request looks its key up from the root, and every
- * commit reads what the one before wrote. Values are always asked for, so that nobody gets one while the server is away.
+ * commit reads what the one before wrote. Small files are kept only where a bound for them is given: its door then asks the server for
+ * the head before it answers, so that nobody gets one while the server is away.
  */
 import {
   type Bulk,
@@ -10,26 +11,48 @@ import {
   type FolderKeeper,
   type Hash,
   Kept,
+  type NodeParts,
   type ParsedNode,
 } from '@holdfast/client/internal';
 
 type StoredNode = Awaited<ReturnType<Client['getNode']>>;
 type BulkNode = ReturnType<Bulk['readNodes']> extends AsyncGenerator<infer Node> ? Node : never;
 
+export interface KeptClient extends Client, FolderKeeper {
+  /** The content of a small file that was read or stored lately. */
+  findFile(hash: Hash): Uint8Array | undefined;
+}
+
 /** Memory beside the content, and of each ref. */
 const NODE_OVERHEAD_BYTES = 512;
+const FILE_OVERHEAD_BYTES = 256;
 const REF_OVERHEAD_BYTES = 96;
 /** Folders that are looked into again and again are not parsed each time. */
 const PARSED_BYTES_MAX = 16 * 1024 * 1024;
 
-export function createKeptClient(client: Client, keptBytesMax: number): Client & FolderKeeper {
+/** Larger files would leave no room for others. */
+const KEPT_FILE_BYTES_MAX = 64 * 1024;
+/** Of files that are read one in so many is kept: who reads more than fits, again and again, must not evict each before its turn. */
+const READ_FILES_PER_KEPT = 8;
+
+export function createKeptClient(client: Client, keptBytesMax: number, filesBytesMax = 0): KeptClient {
   const kept = new Kept<StoredNode>(keptBytesMax);
+  const files = new Kept<Uint8Array>(filesBytesMax);
   /** on their way: many ask for one folder at once */
   const coming = new Map<Hash, Promise<StoredNode>>();
-  const keep = (hash: Hash, contentType: string, refs: readonly Hash[], content: Uint8Array): void => {
-    if (contentType === FILE_CONTENT_TYPE || contentType === CHUNK_CONTENT_TYPE) return;
+  let readFiles = 0;
+  const keep = (hash: Hash, node: NodeParts, isRead: boolean): void => {
+    const { contentType, refs, content } = node;
+    if (contentType === CHUNK_CONTENT_TYPE) return;
+    const isFile = contentType === FILE_CONTENT_TYPE;
+    if (isFile && (filesBytesMax === 0 || content.length > KEPT_FILE_BYTES_MAX || files.has(hash))) return;
+    if (isFile && isRead && ++readFiles % READ_FILES_PER_KEPT > 0) return;
     // A view would keep the whole answer that it came in.
     const own = new Uint8Array(content);
+    if (isFile) {
+      files.keep(hash, own, FILE_OVERHEAD_BYTES + own.length);
+      return;
+    }
     const metadata = { hash, contentType, refs: [...refs], size: own.length };
     const weight = NODE_OVERHEAD_BYTES + own.length + refs.length * REF_OVERHEAD_BYTES;
     kept.keep(hash, { metadata, content: own }, weight);
@@ -52,13 +75,14 @@ export function createKeptClient(client: Client, keptBytesMax: number): Client &
       };
     }
     for await (const node of client.bulk.readNodes(hashes, options)) {
-      keep(node.hash, node.contentType, node.refs, node.content);
+      keep(node.hash, node, true);
       yield node;
     }
   }
 
   return {
     ...client,
+    findFile: (hash) => files.find(hash),
     parsedFolders: new Kept<ParsedNode>(PARSED_BYTES_MAX),
     bulk: {
       ...client.bulk,
@@ -73,13 +97,13 @@ export function createKeptClient(client: Client, keptBytesMax: number): Client &
       const reading = client.getNode(hash, options).finally(() => coming.delete(hash));
       coming.set(hash, reading);
       const node = await reading;
-      keep(hash, node.metadata.contentType, node.metadata.refs, node.content);
+      keep(hash, { ...node.metadata, content: node.content }, true);
       return node;
     },
     async putNode(node, options) {
       const result = await client.putNode(node, options);
-      if (node.content instanceof Uint8Array)
-        keep(result.hash, node.contentType, node.refs ?? [], node.content);
+      const { contentType, refs = [], content } = node;
+      if (content instanceof Uint8Array) keep(result.hash, { contentType, refs, content }, false);
       return result;
     },
   };

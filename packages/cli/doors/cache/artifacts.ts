@@ -27,9 +27,11 @@ export interface ArtifactHead {
 
 /** Undefined for a file that has no such line. */
 export async function readArtifactHead(tree: CacheTree, item: TreeItem): Promise<ArtifactHead | undefined> {
+  const kept = tree.client.findFile(item.hash);
   const pieces: Uint8Array[] = [];
   const range = { start: 0, end: LINE_BYTES_MAX };
-  for await (const piece of tree.reader.readFile(item, { range, readAheadNodes: 0 })) pieces.push(piece);
+  if (kept !== undefined) pieces.push(kept.subarray(0, LINE_BYTES_MAX));
+  else for await (const piece of tree.reader.readFile(item, { range, readAheadNodes: 0 })) pieces.push(piece);
   const first = Buffer.concat(pieces);
   const end = first.indexOf('\n');
   if (end === -1) return undefined;

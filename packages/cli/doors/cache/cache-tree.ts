@@ -15,7 +15,7 @@ import {
 } from '@holdfast/client/internal';
 import { DoorError } from '../door.ts';
 import { type CheckHead, EditQueue } from '../edit-queue.ts';
-import { createKeptClient } from '../kept-client.ts';
+import { createKeptClient, type KeptClient } from '../kept-client.ts';
 import { KnownNames, NAMES_UNREADABLE } from '../known-names.ts';
 
 export interface Head {
@@ -35,12 +35,12 @@ export class HeadMovedError extends Error {
 const HEAD_MS_MAX = 2_000;
 /** For an answer that needs nothing else of the server: it must not tell that all is well when the server is away. */
 export const HEAD_MS_FRESH = 100;
-const KEPT_BYTES_MAX = 24 * 1024 * 1024;
+const KEPT_BYTES_MAX = 8 * 1024 * 1024;
 
 export class CacheTree {
   readonly reader: TreeReader;
-  /** keeps folders */
-  readonly client: ReturnType<typeof createKeptClient>;
+  /** keeps folders, and the values that were read or put last */
+  readonly client: KeptClient;
   readonly #name: string;
   readonly #known: KnownNames;
   #head: (Head & { readonly at: number }) | undefined;
@@ -54,8 +54,8 @@ export class CacheTree {
   /** asks for what follows commits: eviction */
   onCommit: (() => void) | undefined;
 
-  constructor(client: Client, name: string) {
-    this.client = createKeptClient(client, KEPT_BYTES_MAX);
+  constructor(client: Client, name: string, valuesBytesMax = 0) {
+    this.client = createKeptClient(client, KEPT_BYTES_MAX, valuesBytesMax);
     this.#name = name;
     this.#known = new KnownNames(client);
     this.reader = openTree(createNodeSource(this.client));

@@ -29,10 +29,10 @@ export interface CacheCall {
 const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 
 export async function read(call: CacheCall): Promise<void> {
-  const { tree, uses, request, address } = call;
+  const { tree, uses, address } = call;
   const key = parseKey(address);
-  // A HEAD says no byte of the value, which would show that the server is there.
-  const item = await tree.find(key.path, request.method === 'HEAD' ? HEAD_MS_FRESH : undefined);
+  // A value may be in memory, and a HEAD asks for none: neither would show that the server is there.
+  const item = await tree.find(key.path, HEAD_MS_FRESH);
   if (item === undefined && key.sha256 === EMPTY_SHA256) return sendEmpty(call);
   if (item === undefined) throw new DoorError(404, 'there is no such key');
   const outputs = key.kind === 'ac' ? await requireWhole(call, item) : [];
@@ -40,7 +40,9 @@ export async function read(call: CacheCall): Promise<void> {
   if (key.kind === 'artifacts' && head === undefined) throw new DoorError(404, 'there is no such artifact');
   uses.note([key.path, ...outputs]);
   const { headers, bytes: skipped } = head ?? {};
-  await sendFile(call, { tree: tree.reader, item, ...(headers && { headers }), skipped: skipped ?? 0 });
+  const kept = tree.client.findFile(item.hash);
+  const more = { ...(headers && { headers }), ...(kept && { kept }), skipped: skipped ?? 0 };
+  await sendFile(call, { tree: tree.reader, item, ...more });
 }
 
 async function sendEmpty({ tree, response }: CacheCall): Promise<void> {
