@@ -1,5 +1,5 @@
 /** Shared by the rows of the scale-out engine: engines, a deployment with nodes in it, peers over the same engines. */
-import { ROOT_REF_CHANGES_MAX } from '@holdfast/protocol';
+import { encodeRecord, ROOT_REF_CHANGES_MAX } from '@holdfast/protocol';
 import type { Bench, RowResult } from '../bench.ts';
 import { call, type EnteredSpace, type Holdfast, putNodes } from '../holdfast.ts';
 import { createNodeSource } from '../load/canonical-nodes.ts';
@@ -16,6 +16,7 @@ import { listStoredObjects, type StoredObject } from '../peers/s3-objects.ts';
 import { type Deployment, type Engines, makeDeployment, startScaleoutHoldfast } from '../scaleout.ts';
 import { LARGE_CONTENT_BYTES, LARGE_NODES, putLargeNodes, SMALL_CONTENT_BYTES } from './node-sets.ts';
 import { countTrips, type OperationTrips } from './scaleout-trips.ts';
+import { sendPack } from './send-pack.ts';
 
 /** Commits of one domain come one after another, so several Spaces are what an installation of some size sees. */
 export const SPACES = 8;
@@ -37,7 +38,7 @@ export interface Stage {
   readonly hashes: readonly (readonly string[])[];
   /** of the first Space */
   readonly large: readonly string[];
-  /** the objects of `hashes` */
+  /** the objects of the nodes that are drawn */
   readonly smallObjects: readonly StoredObject[];
   /** the objects of `large` */
   readonly largeObjects: readonly StoredObject[];
@@ -65,24 +66,37 @@ export async function openStage(bench: Bench, engines: Engines): Promise<Stage> 
     await first.close();
   }
   const objects = await listStoredObjects(deployment.bucket);
-  const isLarge = ({ bytes }: StoredObject): boolean => bytes >= LARGE_CONTENT_BYTES;
-  const [smallObjects, largeObjects] = [
-    objects.filter((object) => !isLarge(object)),
-    objects.filter(isLarge),
-  ];
-  if (smallObjects.length !== hashes.flat().length || largeObjects.length !== large.length)
+  // Packs lie between the two.
+  const smallObjects = objects.filter(({ bytes }) => bytes < 2 * SMALL_CONTENT_BYTES);
+  const largeObjects = objects.filter(({ bytes }) => bytes >= LARGE_CONTENT_BYTES);
+  if (smallObjects.length !== SPACES * drawnOf(commitNodes) || largeObjects.length !== large.length)
     throw new Error('The bucket does not hold the objects that were put, one for each node.');
   bench.progress('counting round trips …');
-  const trips = await countTrips(deployment, commitNodes);
+  const trips = await countTrips(deployment, { spaceId: SPACE_NAMES[0] as string, hashes: hashes[0] ?? [] });
   bench.record(`${JSON.stringify([...trips])}\n`);
   bench.progress('trying what suits pgbench best …');
   const peers = await choosePeers(bench, engines, trips, commitNodes);
   return { bench, engines, deployment, peers, hashes, large, smallObjects, largeObjects, commitNodes, trips };
 }
 
-/** Each is held by a root ref, so that later commits find a balance to change. */
+function drawnOf(count: number): number {
+  return Math.min(NODES_DRAWN, count);
+}
+
+/**
+ * Each is held by a root ref, so that later commits find a balance to change. Those that nobody draws are there for commits alone, and
+ * come in a pack: one by one, all took minutes.
+ */
 async function putHeldNodes(space: EnteredSpace, count: number): Promise<string[]> {
-  const hashes = await putNodes(space, createNodeSource(SMALL_CONTENT_BYTES, space.spacePath), count);
+  const next = createNodeSource(SMALL_CONTENT_BYTES, space.spacePath);
+  const hashes = await putNodes(space, next, drawnOf(count));
+  const records = Array.from({ length: count - hashes.length }, () => {
+    const { hash, bytes } = next();
+    return encodeRecord(hash, bytes.slice());
+  });
+  if (records.length > 0 && (await sendPack(space, records)) !== records.length)
+    throw new Error('Not all nodes of a pack became ready.');
+  hashes.push(...records.map(({ hash }) => hash));
   const changes = Object.fromEntries(hashes.map((hash) => [hash, 1]));
   await call(space, 'POST', '/root-refs', { requestId: 'first', changes });
   return hashes;
@@ -94,7 +108,7 @@ async function choosePeers(
   trips: Stage['trips'],
   commitNodes: number,
 ): Promise<Stage['peers']> {
-  const sizes = { spaces: SPACES, nodes: commitNodes, drawn: Math.min(NODES_DRAWN, commitNodes) };
+  const sizes = { spaces: SPACES, nodes: commitNodes, drawn: drawnOf(commitNodes) };
   const peer = await preparePgbench(bench, await postgres.createDatabase(), sizes);
   const all = Array.from({ length: commitNodes }, (_, index) => hashOfNode(index + 1));
   const choose = (
@@ -135,8 +149,7 @@ export function formatEach(
   ours: Holdfast,
   format: (space: EnteredSpace, hash: string) => RequestTemplate,
 ): RequestTemplate[] {
-  const drawn = Math.min(NODES_DRAWN, hashes[0]?.length ?? 0);
-  return Array.from({ length: drawn }, (_, index) =>
+  return Array.from({ length: drawnOf(hashes[0]?.length ?? 0) }, (_, index) =>
     ours.spaces.map((space, at) => format(space, hashes[at]?.[index] as string)),
   ).flat();
 }

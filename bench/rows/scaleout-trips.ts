@@ -27,10 +27,11 @@ import { openS3ContentStore } from '../../packages/server/engine/s3/open-s3-cont
 import { unzstd } from '../../packages/server/engine/unzstd.ts';
 import { JudgingTurns } from '../../packages/server/shares/judging-turns.ts';
 import { formatContentUrl } from '../../test/support/cluster.ts';
+import { APP } from '../holdfast.ts';
 import { createNodeSource } from '../load/canonical-nodes.ts';
 import type { Deployment } from '../scaleout.ts';
 
-const SPACE = { appId: 'bench', spaceId: 'trips' };
+const SPACE = { appId: APP, spaceId: 'trips' };
 const DOMAIN = 'trips';
 const LEASE_MS = 60_000;
 const UPLOAD_TTL_MS = 300_000;
@@ -52,10 +53,10 @@ export interface OperationTrips {
   readonly statements: readonly string[];
 }
 
-/** By operation. A commit of `commitNodes` is among them. */
+/** By operation. A commit of all nodes of `held` is among them. */
 export async function countTrips(
   deployment: Deployment,
-  commitNodes: number,
+  held: { readonly spaceId: string; readonly hashes: readonly string[] },
 ): Promise<ReadonlyMap<string, OperationTrips>> {
   const world = await openWorld(deployment);
   const work = new TripWork(world.core);
@@ -75,11 +76,10 @@ export async function countTrips(
     await trips.count('readContent', isReady, (hash) => readContent(core, SPACE, hash, undefined, NO_COPIES));
     await trips.count('getUsage', isReady, () => getUsage(core, SPACE));
     await trips.count('commit of 1', isReady, (hash) => work.commit([hash]));
-    const many = await work.publishMany(commitNodes);
     await trips.count(
-      `commit of ${commitNodes}`,
-      async () => many,
-      (hashes) => work.commit(hashes),
+      `commit of ${held.hashes.length}`,
+      async () => held.hashes,
+      (hashes) => work.commit(hashes, held.spaceId),
     );
     await trips.count('page of root refs', isReady, () => listRootRefs(core, SPACE, DOMAIN, { limit: 50 }));
     await trips.count('GC pass with nothing to do', isReady, () => runGc(core, SPACE, 100));
@@ -192,10 +192,11 @@ class TripWork {
     await pool.run('ending leases', text, [hashes.map((hash) => `\\x${hash}`)]);
   }
 
-  commit(hashes: readonly string[]): Promise<unknown> {
+  commit(hashes: readonly string[], spaceId = SPACE.spaceId): Promise<unknown> {
     this.#commits += 1;
     const changes = [...hashes].sort().map((hash) => ({ hash, delta: 1 }));
-    return updateRootRefs(this.#core, SPACE, DOMAIN, { requestId: `trip-${this.#commits}`, changes });
+    const space = { appId: APP, spaceId };
+    return updateRootRefs(this.#core, space, DOMAIN, { requestId: `trip-${this.#commits}`, changes });
   }
 }
 
