@@ -121,7 +121,7 @@ export interface PackStore {
   readRecord(space: Space, record: PackedRecord): Promise<Uint8Array>;
   /**
    * The stored bytes of many records of one pack, in order of offset, of `READ_AHEAD_BYTES_MAX` bytes at most together: near ones are
-   * read at once.
+   * read at once. Those in the same memory have the bytes between them there, which are the caller's too.
    */
   readRecords(space: Space, records: readonly PackedRecord[]): Promise<readonly Uint8Array[]>;
   /**

@@ -10,7 +10,7 @@ import {
 import type { Awaitable } from '../core/awaitable.ts';
 import { leaseNodes } from '../core/packs/lease-nodes.ts';
 import { leasePack } from '../core/packs/lease-pack.ts';
-import { READ_AHEAD_BYTES_MAX, readNodes } from '../core/read/read-nodes.ts';
+import { READ_AHEAD_BYTES_MAX, RUN_BYTES_MAX, readNodes } from '../core/read/read-nodes.ts';
 import { SENT_BYTES } from '../metrics/server-metrics.ts';
 import { askCollector, releaseBytes } from '../runtime/release-bytes.ts';
 import { type AuthorizedCall, dispatch, refuseQuery, tellRot, waitingUpTo } from './authorized-call.ts';
@@ -120,11 +120,25 @@ async function* piecesOf(
   }
 }
 
+function* joinSmall(batch: readonly Uint8Array[]): Generator<Uint8Array> {
+  let small: Uint8Array[] = [];
+  for (const piece of batch) {
+    if (piece.length < SLICE_BYTES) {
+      small.push(piece);
+      continue;
+    }
+    if (small.length > 0) yield Buffer.concat(small);
+    small = [];
+    yield piece;
+  }
+  if (small.length > 0) yield Buffer.concat(small);
+}
+
 /** Small pieces together; a large record, which comes last, by slices, and its memory is given back. */
 function* slicesOf(batch: readonly Uint8Array[]): Generator<Uint8Array> {
   const last = batch.at(-1);
-  if (last === undefined || last.length <= READ_AHEAD_BYTES_MAX) {
-    yield Buffer.concat(batch);
+  if (last === undefined || last.length <= RUN_BYTES_MAX) {
+    yield* joinSmall(batch);
     return;
   }
   try {

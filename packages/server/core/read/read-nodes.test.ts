@@ -53,6 +53,25 @@ test('nodes that can be served come in the order of the request, each in the for
   }
 });
 
+test('records in the order of their pack go out in the memory they were read into, and in any order as they are', async () => {
+  const nodes = [1, 2, 3, 4, 5].map((seed) => smallNode(seed));
+  await client.send(nodes);
+  const [first, second, third, ...others] = nodes as [CanonicalNode, CanonicalNode, CanonicalNode];
+  const orders = [nodes, [first, third, second, ...others], [first, second, ...others], [...nodes, first]];
+  const pieceCounts: number[] = [];
+  for (const order of orders) {
+    const batches = await Array.fromAsync(readNodes(world.core, SPACE, hashesOf(order), true));
+    pieceCounts.push(batches.flat().length);
+    const records = await client.read(order);
+    expect(hashesOf(records)).toEqual(hashesOf(order));
+    expect(records.map(({ stored }) => Buffer.from(stored))).toEqual(
+      order.map(({ bytes }) => Buffer.from(bytes)),
+    );
+  }
+  // The pack's header, and for each run that of its first record and the rest.
+  expect(pieceCounts).toEqual([3, 9, 5, 5]);
+});
+
 test('absent, waiting, claimed, rotten and too large nodes are left out, and an empty answer is a pack too', async () => {
   const [good, rotten, claimed, absent] = [smallNode(1), smallNode(2), objectNode(3), smallNode(4)];
   const waiting = smallNode(5, [absent.hash]);

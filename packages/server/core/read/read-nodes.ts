@@ -25,8 +25,11 @@ import { findRows, type RowFound } from './find-rows.ts';
 
 /** Rows that are read at once. */
 const ROWS_AT_ONCE = 512;
+const RECORDS_AHEAD_MAX = 256;
 /** Stored bytes that are read at once, at most, unless one record has more: so much is in memory. */
 export const READ_AHEAD_BYTES_MAX = 1024 * 1024;
+/** Pieces that are no longer hold records of one read, with their headers. */
+export const RUN_BYTES_MAX = READ_AHEAD_BYTES_MAX + RECORDS_AHEAD_MAX * RECORD_HEADER_BYTES;
 /** A record whose row changes while it is read is looked at again, this many times. */
 const LOOKS_MAX = 2;
 
@@ -42,17 +45,23 @@ interface Found {
 }
 
 const AHEAD = {
-  itemsMax: 256,
+  itemsMax: RECORDS_AHEAD_MAX,
   bytesMax: READ_AHEAD_BYTES_MAX,
   bytesOf: ({ node }: Found): number => node.canonicalSize,
 };
 
-interface OutgoingRecord {
+/** Bytes of a record in the memory that they were read into. */
+interface StoredBytes {
+  readonly stored: Uint8Array;
+  /** The bytes between it and the record before it were read with them, are nobody's, and are as many as a header has. */
+  readonly hasGap: boolean;
+}
+
+interface OutgoingRecord extends StoredBytes {
   readonly hash: Hash;
   readonly codec: RecordCodec;
   readonly canonicalLength: number;
   readonly refCount: number;
-  readonly stored: Uint8Array;
 }
 
 /**
@@ -86,9 +95,10 @@ export async function* readNodes(
           yield pieces;
           return;
         }
-        pieces.push(
+        append(
+          pieces,
           encodeRecordHeader({ hash, codec, storedLength: stored.length, canonicalLength }),
-          stored,
+          record,
         );
       }
       yield pieces;
@@ -96,6 +106,18 @@ export async function* readNodes(
     }
   }
   if (pieces.length > 0) yield pieces;
+}
+
+/** Most records of a pack are wanted in its order. Those stay where they were read, as one piece, and get their headers there. */
+function append(pieces: Uint8Array[], header: Uint8Array, { stored, hasGap }: StoredBytes): void {
+  const last = pieces.at(-1);
+  const start = stored.byteOffset - header.length;
+  if (hasGap && last?.buffer === stored.buffer && last.byteOffset + last.length === start) {
+    const bytes = last.length + header.length + stored.length;
+    const joined = new Uint8Array(stored.buffer, last.byteOffset, bytes);
+    joined.set(header, last.length);
+    pieces[pieces.length - 1] = joined;
+  } else pieces.push(header, stored);
 }
 
 /** A damaged row is left out, as one that is not there: it is answered 503 by itself. */
@@ -124,7 +146,7 @@ async function readBatch(wanted: Wanted, batch: readonly Found[]): Promise<Outgo
 async function readPacked(
   { core, space, acceptsZstd }: Wanted,
   batch: readonly Found[],
-): Promise<Map<Hash, Uint8Array>> {
+): Promise<Map<Hash, StoredBytes>> {
   const byPack = new Map<string, Found[]>();
   for (const found of batch) {
     const { packed } = found.content;
@@ -133,18 +155,26 @@ async function readPacked(
     if (together === undefined) byPack.set(packed.pack, [found]);
     else together.push(found);
   }
-  const stored = new Map<Hash, Uint8Array>();
+  const found = new Map<Hash, StoredBytes>();
   for (const together of byPack.values()) {
     const sorted = together.toSorted((left, right) => offsetOf(left) - offsetOf(right));
     const records = sorted.map(({ content }) => packedRecordOf(content));
     try {
       const read = await core.content.packs.readRecords(space, records);
-      for (const [index, { node }] of sorted.entries()) stored.set(node.hash, read[index] as Uint8Array);
+      for (const [index, { node }] of sorted.entries()) {
+        const stored = read[index] as Uint8Array;
+        found.set(node.hash, { stored, hasGap: hasGap(read[index - 1], stored) });
+      }
     } catch (error) {
       if (!isProofOfRot(error)) throw error;
     }
   }
-  return stored;
+  return found;
+}
+
+function hasGap(before: Uint8Array | undefined, stored: Uint8Array): boolean {
+  if (before === undefined || before.buffer !== stored.buffer) return false;
+  return before.byteOffset + before.length + RECORD_HEADER_BYTES === stored.byteOffset;
 }
 
 const offsetOf = ({ content }: Found): number => content.packed?.offset ?? 0;
@@ -154,16 +184,17 @@ function packedRecordOf({ packed, integrity }: ContentRow): PackedRecord {
   return { place: packed, integrity };
 }
 
-function recordOf({ node, content }: Found, stored: Uint8Array): OutgoingRecord {
-  return outgoing(node, content.packed?.codec ?? RECORD_CODEC_NONE, stored);
+function recordOf({ node, content }: Found, { stored, hasGap }: StoredBytes): OutgoingRecord {
+  return outgoing(node, content.packed?.codec ?? RECORD_CODEC_NONE, stored, hasGap);
 }
 
 function outgoing(
   { hash, canonicalSize: canonicalLength, refs }: NodeRow,
   codec: RecordCodec,
   stored: Uint8Array,
+  hasGap = false,
 ): OutgoingRecord {
-  return { hash, codec, canonicalLength, refCount: refs.length / HASH_BYTES, stored };
+  return { hash, codec, canonicalLength, refCount: refs.length / HASH_BYTES, stored, hasGap };
 }
 
 /** `undefined`: it cannot be served now. A row that has changed meanwhile, as by compaction, is looked at again. */

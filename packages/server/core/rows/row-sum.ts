@@ -12,8 +12,8 @@ export type SumValue = string | number | Uint8Array | null;
 const TWO_POW_32 = 2 ** 32;
 /** bits of the second lane that a mixed value keeps: with the 32 of the first they leave room for the linear part */
 const SECOND_LANE_MASK = 0x1fff;
-const FIRST_FACTOR = 0x9e3779b1;
-const SECOND_FACTOR = 0x85ebca6b;
+const FIRST_FACTOR = 0x9e3779b1 | 0;
+const SECOND_FACTOR = 0x85ebca6b | 0;
 const BYTES_PER_WORD = 4;
 
 /** before each value, so that values of different types or lengths are told apart */
@@ -42,29 +42,27 @@ export function mixStart(values: readonly SumValue[], start = START): Readonly<L
   return lanes;
 }
 
+/** All is kept to 32 bits at once: the compiler leaves code, and makes it anew, when a sum is more. */
 function mixWord(lanes: Lanes, word: number): void {
   const first = Math.imul(lanes.first ^ word, FIRST_FACTOR);
   lanes.first = first ^ (first >>> 15);
-  const second = Math.imul(lanes.second + word, SECOND_FACTOR);
+  const second = Math.imul((lanes.second + word) | 0, SECOND_FACTOR);
   lanes.second = second ^ (second >>> 13);
 }
 
 function mixValue(lanes: Lanes, value: SumValue): void {
-  if (value === null) {
-    mixWord(lanes, TAG.null);
-  } else if (typeof value === 'number') {
-    mixWord(lanes, TAG.number);
-    mixWord(lanes, value | 0);
-    mixWord(lanes, Math.floor(value / TWO_POW_32) | 0);
-    // No row has a fraction, unless it is damaged.
-    if (!Number.isInteger(value)) mixWord(lanes, TAG.string);
-  } else if (typeof value === 'string') {
-    mixText(lanes, value);
-  } else {
-    mixWord(lanes, TAG.bytes);
-    mixBytes(lanes, value);
-    mixWord(lanes, value.length);
-  }
+  if (typeof value === 'string') mixText(lanes, value);
+  else if (typeof value === 'number') mixNumber(lanes, value);
+  else if (value === null) mixWord(lanes, TAG.null);
+  else mixBytes(lanes, value);
+}
+
+function mixNumber(lanes: Lanes, value: number): void {
+  mixWord(lanes, TAG.number);
+  mixWord(lanes, value | 0);
+  mixWord(lanes, Math.floor(value / TWO_POW_32) | 0);
+  // No row has a fraction, unless it is damaged.
+  if (!Number.isInteger(value)) mixWord(lanes, TAG.string);
 }
 
 /** The lanes are in variables meanwhile: hashes are the most of every sum, and the first thousands are mixed by unoptimised code. */
@@ -75,7 +73,7 @@ function mixText(lanes: Lanes, text: string): void {
     const word = text.charCodeAt(index);
     first = Math.imul(first ^ word, FIRST_FACTOR);
     first ^= first >>> 15;
-    second = Math.imul(second + word, SECOND_FACTOR);
+    second = Math.imul((second + word) | 0, SECOND_FACTOR);
     second ^= second >>> 13;
   }
   lanes.first = first;
@@ -84,12 +82,14 @@ function mixText(lanes: Lanes, text: string): void {
 }
 
 function mixBytes(lanes: Lanes, bytes: Uint8Array): void {
+  mixWord(lanes, TAG.bytes);
   const { length } = bytes;
   const end = length - (length % BYTES_PER_WORD);
   for (let at = 0; at < end; at += BYTES_PER_WORD) {
     mixWord(lanes, pairAt(bytes, at) | (pairAt(bytes, at + 2) << 16));
   }
   for (let at = end; at < length; at += 1) mixWord(lanes, bytes[at] as number);
+  mixWord(lanes, length);
 }
 
 function pairAt(bytes: Uint8Array, at: number): number {

@@ -29,21 +29,22 @@ export class NodeReads {
   }
 
   findNode(spaceId: number, hash: Hash): NodeRow | undefined {
-    const { cache } = this.#options;
-    const known = cache?.find(nodeKey(spaceId, hash));
-    if (known === undefined) return this.#readNode(spaceId, hash);
-    HITS.add();
-    return known.node;
+    const { cache, lastCommit } = this.#options;
+    const key = nodeKey(spaceId, hash);
+    const known = cache?.find(key);
+    if (known !== undefined) {
+      HITS.add();
+      return known.node;
+    }
+    const node = this.#readNode(spaceId, hash);
+    if (node !== undefined) cache?.set(key, { node, place: undefined, readAt: lastCommit() });
+    return node;
   }
 
   #readNode(spaceId: number, hash: Hash): NodeRow | undefined {
-    const { cache, sql, lastCommit } = this.#options;
     MISSES.add();
-    const row = sql.findNode.get(spaceId, hexToBytes(hash));
-    if (row === null) return undefined;
-    const node = nodeFromSql(row, hash);
-    cache?.set(nodeKey(spaceId, hash), { node, place: undefined, readAt: lastCommit() });
-    return node;
+    const row = this.#options.sql.findNode.get(spaceId, hexToBytes(hash));
+    return row === null ? undefined : nodeFromSql(row, hash);
   }
 
   /**
@@ -54,18 +55,21 @@ export class NodeReads {
     spaceId: number,
     hash: Hash,
   ): { readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined {
-    const { cache } = this.#options;
+    const { cache, lastCommit } = this.#options;
     if (cache === undefined) return this.#findJoined(spaceId, hash);
-    const known = cache.find(nodeKey(spaceId, hash));
+    const key = nodeKey(spaceId, hash);
+    const known = cache.find(key);
     if (known !== undefined) HITS.add();
     const node = known?.node ?? this.#readNode(spaceId, hash);
     if (node === undefined) return undefined;
-    const kept = known?.place;
-    const isRight = kept?.packed === undefined || kept.moves === cache.moves;
-    const place = isRight && kept !== undefined ? kept : this.#readPlace(cache, spaceId, node);
+    let place = known?.place;
+    if (place === undefined || (place.packed !== undefined && place.moves !== cache.moves)) {
+      place = this.#readPlace(cache, spaceId, node);
+      cache.set(key, { node, place, readAt: known?.readAt ?? lastCommit() });
+    }
     const content = place && this.#readContent(node, place);
     if (content !== undefined) return { node, content };
-    cache.delete(nodeKey(spaceId, hash));
+    cache.delete(key);
     this.#options.disk.endTurn();
     return this.#findJoined(spaceId, hash);
   }
@@ -96,14 +100,8 @@ export class NodeReads {
     const row = this.#options.sql.findContentPlace.get(generation);
     if (row === null || row.space !== spaceId) return undefined;
     const { canonicalSize, urlExpiresAt, integrity, packed } = contentFromSql(row, node.generation);
-    const place: ContentPlace = {
-      ...{ id: row.id as number, generation, canonicalSize, urlExpiresAt, integrity, packed },
-      moves: cache.moves,
-    };
-    const key = nodeKey(spaceId, node.hash);
-    const known = cache.find(key);
-    if (known?.node === node) cache.set(key, { ...known, place });
-    return place;
+    const { moves } = cache;
+    return { id: row.id as number, generation, canonicalSize, urlExpiresAt, integrity, packed, moves };
   }
 
   /** `undefined`: the record is gone. */
