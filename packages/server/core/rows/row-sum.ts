@@ -38,23 +38,21 @@ export function mixValues(values: readonly SumValue[], start = START): number {
 /** What several sums begin with that begin alike. */
 export function mixStart(values: readonly SumValue[], start = START): Readonly<Lanes> {
   const lanes = { first: start.first, second: start.second };
-  for (const value of values) mixValue(lanes, value);
+  for (const value of values) {
+    if (typeof value === 'string') mixText(lanes, value);
+    else if (typeof value === 'number') mixNumber(lanes, value);
+    else if (value === null) mixWord(lanes, TAG.null);
+    else mixBytes(lanes, value);
+  }
   return lanes;
 }
 
-/** All is kept to 32 bits at once: the compiler leaves code, and makes it anew, when a sum is more. */
+/** Each step is cut to 32 bits at once: where a sum is more, compiled code is left, and made anew. */
 function mixWord(lanes: Lanes, word: number): void {
   const first = Math.imul(lanes.first ^ word, FIRST_FACTOR);
   lanes.first = first ^ (first >>> 15);
   const second = Math.imul((lanes.second + word) | 0, SECOND_FACTOR);
   lanes.second = second ^ (second >>> 13);
-}
-
-function mixValue(lanes: Lanes, value: SumValue): void {
-  if (typeof value === 'string') mixText(lanes, value);
-  else if (typeof value === 'number') mixNumber(lanes, value);
-  else if (value === null) mixWord(lanes, TAG.null);
-  else mixBytes(lanes, value);
 }
 
 function mixNumber(lanes: Lanes, value: number): void {
