@@ -1,4 +1,4 @@
-/** What an operator says about an App, checked before it becomes a row. */
+/** Validates what an operator registers about an App. */
 import {
   ALGORITHMS,
   type Algorithm,
@@ -14,7 +14,7 @@ import type { AppKeys, AppRecord, QuotaChange, Revocation } from './registry-sto
 /** Longest issuer, audience and key-set URL, UTF-16 units. */
 const TEXT_LENGTH_MAX = 2048;
 
-/** What a new App begins with. */
+/** The limits of a new App. */
 const NO_LIMITS: Pick<AppRecord, 'quotas' | 'spaceQuotas' | 'revocations'> = {
   quotas: { maxBytes: undefined, maxNodes: undefined, maxCommits: undefined },
   spaceQuotas: [],
@@ -70,7 +70,7 @@ export async function parseAppRegistration(registration: AppRegistration, now: n
   };
 }
 
-/** Throws RegistrationError. */
+/** @throws RegistrationError */
 export function checkRevocation({ claim, value, until }: Revocation, now: number): void {
   checkText(`"${claim}"`, value);
   if (!Number.isSafeInteger(until) || until <= now) {
@@ -78,7 +78,7 @@ export function checkRevocation({ claim, value, until }: Revocation, now: number
   }
 }
 
-/** Throws RegistrationError. */
+/** @throws RegistrationError */
 export function checkQuotas(
   spaceId: string | undefined,
   { maxBytes, maxNodes, maxCommits }: QuotaChange,
@@ -133,7 +133,7 @@ function checkUrl(text: string): void {
   }
 }
 
-/** Refuses a set with any unsafe key, so that the operator learns of it. Using a set only passes over such keys. */
+/** Rejects a set that holds any unsafe key, because the operator must learn of it. A set in use only skips such keys. */
 async function checkKeySet(jwks: string, algorithms: readonly Algorithm[] | undefined): Promise<void> {
   try {
     const { keys, refusals } = parseKeySet(jwks);

@@ -24,7 +24,7 @@ export function unauthorized(
   });
 }
 
-/** Row 5. `cause` is for the log; the client learns only that it may try again. */
+/** Row 5. `cause` goes to the log; the client learns only that it may retry. */
 export function registryUnavailable(message: string, cause?: unknown): ApiError {
   return new ApiError('registry_unavailable', message, {
     retryAfterSeconds: REGISTRY_RETRY_AFTER_SECONDS,
@@ -32,7 +32,7 @@ export function registryUnavailable(message: string, cause?: unknown): ApiError 
   });
 }
 
-/** Row 5 for one App: only requests with its capabilities are refused. */
+/** Row 5 for one App: other Apps are still served. */
 export class KeySetUnavailable extends ApiError {
   readonly appId: string;
 
@@ -42,7 +42,7 @@ export class KeySetUnavailable extends ApiError {
   }
 }
 
-/** The resource in metrics: places of requests that wait for a key set. */
+/** The `resource` label of metrics for requests that wait for a key set. */
 export const KEY_SET_WAITERS = 'key-set waiters';
 
 /** Too many requests of one peer wait for key sets. */

@@ -25,7 +25,7 @@ afterAll(() => {
 
 const JWKS = keySetText({ ...key.publicJwk, kid: 'a' });
 
-/** A server that has granted one capability already. */
+/** A server that has already granted one capability. */
 async function openWarm(change: Partial<AppRecord> = {}) {
   const world = new FakeWorld();
   const record = appRecord({ keys: { kind: 'static', jwks: JWKS }, ...change });

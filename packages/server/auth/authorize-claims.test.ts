@@ -46,7 +46,7 @@ describe('row 7: invalid_token', () => {
     ]) {
       const token = await mint(intruder, scene.world.now(), { header });
       expect(await outcome(scene, `Bearer ${token}`)).toBe('invalid_token');
-      // A token that a registered key has signed stays good with such members.
+      // Unknown header members do not invalidate a token that a registered key has signed.
       expect(await outcomeOf({ header }, scene)).toBe('granted');
     }
     expect(scene.world.fetchCount).toBe(0);

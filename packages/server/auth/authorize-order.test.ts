@@ -4,7 +4,7 @@ import type { AppRecord } from './registry-store.ts';
 import { mint } from './test/auth-fixture.ts';
 import { type Ask, key, openScene, outcome } from './test/scene-fixture.ts';
 
-/** One fault per row; each changes one thing of a request that would be granted. */
+/** One fault per row; each changes one part of a request that would be granted. */
 interface Faults {
   noHeader?: true;
   record?: Partial<AppRecord>;

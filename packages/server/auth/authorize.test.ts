@@ -1,4 +1,4 @@
-/** The rows of the table in docs/api.md, Capabilities, but for row 7: authorize-claims.test.ts. */
+/** The rows of the table in docs/api.md, Capabilities, except row 7: see authorize-claims.test.ts. */
 
 import { describe, expect, test } from 'bun:test';
 import { ALGORITHMS, type OperationName } from '@holdfast/protocol';

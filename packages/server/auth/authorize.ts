@@ -1,4 +1,4 @@
-/** Decides who may do what: the checks of the table in docs/api.md, Capabilities, in its order, once per request. */
+/** Authorization: the checks of the table in docs/api.md, Capabilities, in its order, once per request. */
 import { ALGORITHMS, type Algorithm, ApiError, isAlgorithm } from '@holdfast/protocol';
 import { compactVerify } from 'jose';
 import { CACHE_REQUESTS } from '../metrics/server-metrics.ts';
@@ -36,7 +36,7 @@ export interface Authorizer {
   readonly world: AuthWorld;
   /** requests that wait for a key set */
   readonly waiters: FairShares;
-  /** Ends the background reading of the registry and of key sets. The store stays open, because the caller owns it. */
+  /** Stops the background reads of the registry and of key sets. The caller owns the store and closes it. */
   close(): void;
 }
 
@@ -56,17 +56,17 @@ export async function openAuthorizer(
   };
 }
 
-/** What is known of the request. It learns whose it is even if that is refused afterwards. */
+/** Records whose request it is, also if the request is refused. */
 interface Witness {
   capability: Capability | undefined;
-  /** whose share it uses until it is verified */
+  /** the share that the request uses until it is verified */
   readonly peerShare?: (() => string) | undefined;
 }
 
 /**
- * Judges one request. `authorization` is the header as received, null when absent; `appId` and `spaceId` are the decoded
- * ids of the path, `undefined` for one that is no id. Throws or rejects with the ApiError of the first check that fails,
- * in that table's order. Returns the verdict itself, not a promise, when nothing must be read.
+ * Judges one request. `authorization` is the raw header, or null if absent. `appId` and `spaceId` are the decoded ids of the path, or
+ * undefined if invalid. Throws or rejects with the ApiError of the first check that fails, in the order of the table. Returns the
+ * verdict without a promise if nothing must be read.
  */
 export function authorize(
   authorizer: Authorizer,
@@ -90,9 +90,9 @@ export function authorize(
 }
 
 /**
- * A capability that was verified before, if nothing has changed since: its App is active with the same registration, its key
- * set is the same, and it has not expired. Otherwise `undefined`: then every check is made again, in order. Throws for one that
- * would stand had it not been revoked.
+ * Returns a capability that was verified before if nothing has changed since: its App is active with the same registration and the same
+ * key set, and it has not expired. Otherwise returns undefined, and the caller makes every check again in order. Throws if only a
+ * revocation makes it invalid.
  */
 function findStanding(
   authorizer: Authorizer,
@@ -119,7 +119,7 @@ function isStanding(entry: VerifiedCapability, registered: RegisteredIssuer): bo
   return registered.registration === entry.registration && registered.status === 'active';
 }
 
-/** Drops the promise: `authorizeUnknown` waits for the same work and reports its failure. */
+/** Ignores the promise, because `authorizeUnknown` waits for the same work and reports its failure. */
 function leaveToSlowPath(pending: Promise<unknown>): undefined {
   pending.catch(() => undefined);
   return undefined;
@@ -140,7 +140,7 @@ async function authorizeUnknown(
   }
   const { registration } = await readRegistered(authorizer, parsed.issuer);
   const keySet = await readKeySet(authorizer, registration, witness);
-  // The first fetch of the keys may have taken so long that the registry rows are now too old.
+  // The first fetch of the keys may have taken so long that the registry rows are too old now.
   const latest = await readRegistered(authorizer, parsed.issuer);
   if (latest.registration !== registration) {
     throw registryUnavailable("the token's App was changed during this request; try again");
@@ -150,7 +150,7 @@ async function authorizeUnknown(
   const now = authorizer.world.now();
   const { capability, validity } = checkClaims(parsed.claims, registration, now);
   authorizer.cache.store(digest, { capability, validity, issuer: parsed.issuer, registration, keySet });
-  // Proven, also if an operator has revoked it.
+  // The token is proven even if an operator has revoked it.
   if (witness !== undefined) witness.capability = capability;
   checkRevocations(latest.revocations, capability, validity, now);
   checkScope(capability, target, operation);
@@ -158,8 +158,8 @@ async function authorizeUnknown(
 }
 
 /**
- * Row 5 for the key set. Whoever has to wait for it holds one of a bounded number of places. Nothing is proven yet, and anybody can
- * name any App, so the peers share the places, and those of one peer the Apps that it names.
+ * Row 5 for the key set. A request that waits for it holds one of a bounded number of places. Nothing is proven yet, and any caller can
+ * name any App. So peers share the places first, and the Apps that a peer names share that peer's places.
  */
 async function readKeySet(
   { waiters }: Authorizer,
@@ -194,7 +194,7 @@ async function readRegistered(authorizer: Authorizer, issuer: string): Promise<R
   const registered = (await registry.read()).get(issuer) ?? (await registry.readAgain()).get(issuer);
   if (registered?.status === 'damaged') throw appDamaged();
   if (registered === undefined) {
-    // It may be the issuer that is damaged.
+    // The damaged row may be that of this issuer.
     if (registry.hasDamage()) throw appDamaged();
     throw unauthorized('unknown_issuer', "the token's issuer is not registered for any App");
   }
@@ -225,7 +225,7 @@ async function verifySignature(token: ParsedToken, algorithm: Algorithm, keySet:
   try {
     await compactVerify(token.compact, await key.import(algorithm), { algorithms: [algorithm] });
   } catch {
-    // Whether the key or the signature is wrong, the capability is not proven. `error` is dropped: it may quote the token.
+    // `error` is dropped, because it may quote the token.
     throw unauthorized('invalid_token', 'the token is not valid: its signature does not match');
   }
 }

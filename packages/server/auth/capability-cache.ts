@@ -2,7 +2,7 @@
 import type { Capability, Validity } from './capability.ts';
 import type { KeySet } from './key-set.ts';
 
-/** What was true when the signature was checked. It holds only while registration and key set are the same objects. */
+/** The state when the signature was checked. It is valid only while registration and key set are the same objects. */
 export interface VerifiedCapability {
   readonly capability: Capability;
   readonly validity: Validity;
@@ -14,16 +14,15 @@ export interface VerifiedCapability {
 }
 
 /**
- * Two halves: an entry that is found moves to the newer half. When the newer half is full, the older one is dropped and the newer
- * takes its place. So entries that no request uses leave first, and finding a recent entry, as nearly every request does, changes
- * nothing. Only verified capabilities are remembered, never a failure.
+ * An LRU in two halves: a hit moves an entry to the newer half. When the newer half is full, it replaces the older one. A hit in the
+ * newer half, the usual case, changes nothing. Only verified capabilities are stored, never failures.
  */
 export class CapabilityCache {
   #newer = new Map<string, VerifiedCapability>();
   #older = new Map<string, VerifiedCapability>();
   readonly #halfMax: number;
 
-  /** `entriesMax`: 2 at least */
+  /** `entriesMax`: at least 2 */
   constructor(entriesMax: number) {
     this.#halfMax = Math.floor(entriesMax / 2);
   }
@@ -50,7 +49,7 @@ export class CapabilityCache {
   }
 }
 
-/** The cache key of a token as `plainCredential` returns it: a SHA-256, so that the cache keeps no token in memory. */
+/** The cache key: a SHA-256 of what `plainCredential` returns, so that the cache holds no token. */
 export function digestCredential(credential: string): string {
   return Bun.SHA256.hash(credential, 'base64');
 }

@@ -1,4 +1,4 @@
-/** A verified capability and the judgement of its header and claims (docs/api.md, Capabilities, rows 7 to 10). Pure. */
+/** A verified capability, and the checks of its header and claims (docs/api.md, Capabilities, rows 7 to 10). Pure. */
 import {
   ApiError,
   type Authority,
@@ -13,12 +13,12 @@ import {
 } from '@holdfast/protocol';
 import { unauthorized } from './auth-errors.ts';
 
-/** What a verified token allows, and to whom. */
+/** The rights of a verified token and its holder. */
 export interface Capability {
   readonly appId: string;
   readonly spaceId: string;
   readonly permissions: ReadonlySet<string>;
-  /** `undefined` when absent or of a wrong form */
+  /** undefined if absent or malformed */
   readonly refDomain: string | undefined;
   /** `sub`, for the log */
   readonly subject: string | undefined;
@@ -26,13 +26,13 @@ export interface Capability {
   readonly tokenId: string | undefined;
 }
 
-/** When a capability may be used, ms since the epoch, clock tolerance included: from `from` on, before `until`. */
+/** The period in which a capability is valid, ms since the epoch, clock tolerance included: `from` ≤ now < `until`. */
 export interface Validity {
   readonly from: number;
   readonly until: number;
 }
 
-/** What the issuer's App says about its tokens. */
+/** The token rules of the issuer's App. */
 interface TokenRules {
   readonly appId: string;
   readonly audience: string;
@@ -40,10 +40,10 @@ interface TokenRules {
 }
 
 const TOKEN_VERSION = 1;
-/** Issuers choose the type of their capabilities, as RFC 8725 advises. Only the end of the name is common to all. */
+/** Issuers choose the type of their capabilities (RFC 8725). Only its suffix is common to all. */
 const TYPE = /^(?:(?:application\/)?jwt|.*-cap\+jwt)$/i;
 
-/** Checks the header parameters other than `alg`. Keys in the header, and links to keys, are never used. */
+/** Checks the header parameters other than `alg`. Keys and links to keys in the header are never used. */
 export function checkHeader(header: JsonObject): { readonly kid: string | undefined } {
   if (header.has('crit')) throw invalid('its header has "crit", which is not supported');
   const type = header.get('typ');
@@ -55,7 +55,7 @@ export function checkHeader(header: JsonObject): { readonly kid: string | undefi
   return { kid };
 }
 
-/** Checks the claims of a token whose signature is good. Throws ApiError `invalid_token`; `now` in ms since the epoch. */
+/** Checks the claims of a token whose signature is valid. `now`: ms since the epoch. @throws ApiError `invalid_token` */
 export function checkClaims(
   claims: JsonObject,
   rules: TokenRules,
@@ -85,7 +85,7 @@ export function checkClaims(
   };
 }
 
-/** Throws ApiError `invalid_token` if the capability is not valid yet, or has expired. */
+/** @throws ApiError `invalid_token` if the capability is not valid yet or has expired */
 function checkValidity(validity: Validity, now: number): void {
   if (now >= validity.until) throw invalid('it has expired; ask its issuer for a new one');
   if (now < validity.from) {
@@ -93,7 +93,7 @@ function checkValidity(validity: Validity, now: number): void {
   }
 }
 
-/** What a capability can be asked for: an operation of the Space API or of Bulk. */
+/** The operations that a capability can permit: those of the Space API and of Bulk. */
 export type RequestedOperation = OperationName | BulkOperationName;
 
 interface NeededAuthority {
@@ -106,13 +106,13 @@ const REQUESTED_OPERATIONS: Readonly<Record<RequestedOperation, NeededAuthority>
   ...BULK_OPERATIONS,
 };
 
-/** The route's ids, decoded; `undefined` for one that is no id. */
+/** The decoded ids of the route; undefined if invalid. */
 export interface ScopeTarget {
   readonly appId: string | undefined;
   readonly spaceId: string | undefined;
 }
 
-/** Rows 8 to 10: whether a good token allows this request. A path without a valid id cannot match: 400 instead of row 8. */
+/** Rows 8 to 10: whether a valid token permits this request. A path without a valid id gets 400 instead of row 8. */
 export function checkScope(capability: Capability, target: ScopeTarget, operation: RequestedOperation): void {
   if (target.appId === undefined || target.spaceId === undefined) {
     const name = target.appId === undefined ? 'appId' : 'spaceId';
@@ -152,7 +152,7 @@ function checkTimes(claims: JsonObject, tokenLifetimeMsMax: number): Validity {
   };
 }
 
-/** A NumericDate (seconds, fractions allowed) in whole ms. */
+/** Converts a NumericDate (seconds, fractions allowed) to whole ms. */
 function readInstant(claims: JsonObject, name: 'exp' | 'iat' | 'nbf'): number {
   const value = claims.get(name);
   if (typeof value !== 'number' || !Number.isFinite(value)) {

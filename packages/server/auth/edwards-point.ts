@@ -1,11 +1,11 @@
-/** Public keys of Ed25519 that prove nothing: for a point of small order anybody can make a signature that holds. Pure. */
+/** Weak Ed25519 public keys: anyone can forge a signature that verifies under a point of small order. Pure. */
 
 const POINT_BYTES = 32;
-/** The bit of the last byte that says which x belongs to y. */
+/** The sign bit of x, in the last byte. */
 const SIGN = 0x80;
-/** The modulus of the curve's numbers, 2^255 − 19. */
+/** The prime of the field, 2^255 − 19. */
 const MODULUS = 2n ** 255n - 19n;
-/** The y of the eight points of small order; each may be written with either sign. */
+/** The y of the eight points of small order, each with either sign. */
 const SMALL_ORDER_Y: ReadonlySet<bigint> = new Set([
   0n,
   1n,
@@ -14,7 +14,7 @@ const SMALL_ORDER_Y: ReadonlySet<bigint> = new Set([
   55188659117513257062467267217118295137698188065244968500265048394206261417927n,
 ]);
 
-/** Why the key may not be registered; undefined: nothing is known against it. */
+/** Why the key must not be registered; undefined if no weakness is known. */
 export function findEdwardsWeakness(key: Uint8Array): string | undefined {
   if (key.length !== POINT_BYTES) return `is an Ed25519 key of ${key.length} bytes; it has ${POINT_BYTES}`;
   let y = 0n;

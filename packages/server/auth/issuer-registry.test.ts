@@ -114,7 +114,7 @@ describe('the snapshot', () => {
       () => 'answered',
       (error: Error) => error.message,
     );
-    // The process stalls: the time-out has had no chance to run when the rows arrive.
+    // The process stalls, so the rows arrive before the timeout can fire.
     world.stall(6000);
     gate.resolve();
     expect(await pending).toContain('cannot be read in time');

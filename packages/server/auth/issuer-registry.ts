@@ -1,6 +1,4 @@
-/**
- * This process's copy of the registered issuers: never used when older than `REGISTRY_STALE_MS_MAX` (docs/api.md, Capabilities).
- */
+/** This process's copy of the registered issuers, never used when older than `REGISTRY_STALE_MS_MAX` (docs/api.md, Capabilities). */
 import { type Algorithm, REGISTRY_STALE_MS_MAX } from '@holdfast/protocol';
 import { registryUnavailable } from './auth-errors.ts';
 import { REGISTRY_LOOK_AGAIN_MS, REGISTRY_READ_MS_MAX, REGISTRY_RELOAD_MS } from './auth-limits.ts';
@@ -10,7 +8,7 @@ import { KeySetPlaces } from './key-set-places.ts';
 import type { AppKeys, AppRecord, AppState, Quotas, RegistryStore } from './registry-store.ts';
 import { indexRevocations, type Revocations } from './revocations.ts';
 
-/** What a capability of an App is verified against. The object stays the same while the App's row is unchanged. */
+/** The data that an App's capabilities are verified against. The object stays the same while the App's row is unchanged. */
 export interface Registration {
   readonly appId: string;
   readonly issuer: string;
@@ -27,7 +25,7 @@ export interface RegisteredIssuer {
   readonly revocations: Revocations | undefined;
 }
 
-/** The limits that hold in a Space: its own, and those of all Spaces of its App together. */
+/** The limits of a Space: its own, and those of its App. */
 export interface SpaceLimits {
   readonly space: Quotas | undefined;
   readonly app: Quotas | undefined;
@@ -42,8 +40,8 @@ interface AppLimits {
 export type RegistrySnapshot = ReadonlyMap<string, RegisteredIssuer>;
 
 /**
- * Keeps a snapshot. Once started, reads the rows again every `REGISTRY_RELOAD_MS`, outside any request. A request that still
- * finds the snapshot too old waits until the rows are read.
+ * Keeps a snapshot. After `start` it reads the rows every `REGISTRY_RELOAD_MS`, outside any request. A request that finds the snapshot
+ * too old waits for a read.
  */
 export class IssuerRegistry {
   readonly #store: RegistryStore;
@@ -51,15 +49,15 @@ export class IssuerRegistry {
   readonly #places = new KeySetPlaces();
   #snapshot: RegistrySnapshot = new Map();
   #apps: ReadonlyMap<string, RegisteredIssuer> = new Map();
-  /** by App; only those that have any */
+  /** by App; only Apps that have limits */
   #limits: ReadonlyMap<string, AppLimits> = new Map();
   #records: readonly AppRecord[] | undefined;
-  /** monotonic ms, by App, as of `stoppedForMs`; also of those that are active again */
+  /** monotonic ms, by App, for `stoppedForMs`; Apps that are active again stay in it */
   readonly #stoppedAt = new Map<string, number>();
-  /** monotonic ms at the start of the reading */
+  /** monotonic ms at the start of the read */
   #readAt = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | undefined;
-  /** monotonic ms at the start of the last look again */
+  /** monotonic ms at the start of the last extra read */
   #lookedAgainAt = Number.NEGATIVE_INFINITY;
   #lookingAgain: Promise<void> | undefined;
   #cancelTimer: (() => void) | undefined;
@@ -70,25 +68,23 @@ export class IssuerRegistry {
     this.#world = world;
   }
 
-  /** Reads the rows for the first time and keeps reading them until `close`. Rejects when the first reading fails. */
+  /** Reads the rows for the first time and keeps reading them until `close`. Rejects if the first read fails. */
   async start(): Promise<void> {
     await this.#readOnce();
     this.#scheduleReload();
   }
 
-  /**
-   * Returns the snapshot itself, not a promise, while it is young enough. Rejects with ApiError `registry_unavailable` (row 5).
-   */
+  /** Returns the snapshot itself, without a promise, while it is young enough. Rejects with ApiError `registry_unavailable` (row 5). */
   read(): RegistrySnapshot | Promise<RegistrySnapshot> {
     return this.#isYoung() ? this.#snapshot : this.#readBeforeAnswering();
   }
 
-  /** The App as last read; call `read` before. */
+  /** The App as last read; call `read` first. */
   findApp(appId: string): RegisteredIssuer | undefined {
     return this.#apps.get(appId);
   }
 
-  /** The limits of a Space as last read; `undefined` if there are none, as nearly always. */
+  /** The limits of a Space as last read; usually undefined. */
   findLimits({
     appId,
     spaceId,
@@ -103,9 +99,8 @@ export class IssuerRegistry {
   }
 
   /**
-   * For a request whose issuer is not in the snapshot: reads the rows again, because its App may have been added a moment ago.
-   * The rows are read once per `REGISTRY_LOOK_AGAIN_MS` for all such requests. A request in between shares that reading, or gets
-   * the snapshot as it is: no request waits for the next reading.
+   * Reads the rows again for a request whose issuer is unknown, because its App may be new. All such requests share one read per
+   * `REGISTRY_LOOK_AGAIN_MS`. A request in between joins that read or gets the current snapshot; it never waits for the next read.
    */
   async readAgain(): Promise<RegistrySnapshot> {
     const now = this.#world.monotonicNow();
@@ -115,28 +110,28 @@ export class IssuerRegistry {
         this.#lookingAgain = undefined;
       });
     }
-    // If this fails, the snapshot may still be young enough: `read` judges its age.
+    // After a failure the snapshot may still be young enough: `read` judges its age.
     await this.#lookingAgain?.catch(() => undefined);
     return this.read();
   }
 
-  /** Begins a new reading: one that began before the request may miss an App that was added since. */
+  /** Starts a new read: one that started before the request may miss an App that was added since. */
   async #lookAgain(): Promise<void> {
     await this.#reading?.catch(() => undefined);
     await this.#readOnce();
   }
 
-  /** Whether the App was registered when the rows were last read. Decides nothing: for what is counted by App. */
+  /** Whether the App was registered at the last read. Only for metrics by App; it decides nothing. */
   isRegistered(appId: string): boolean {
     return this.#apps.has(appId);
   }
 
-  /** Whether a row was damaged when the rows were last read: until that is mended no issuer is known to be unknown. */
+  /** Whether a row was damaged at the last read. Until the row is repaired, no issuer is known to be unknown. */
   hasDamage(): boolean {
     return this.#records?.some(({ status }) => status === 'damaged') ?? false;
   }
 
-  /** ms, by the monotonic clock, since a reading began that did not show the App active; since ever if none has shown it so */
+  /** Monotonic ms since the start of the first read that did not show the App active; infinite if no read ever did. */
   stoppedForMs(appId: string): number {
     if (this.#apps.get(appId)?.status === 'active') return 0;
     return this.#world.monotonicNow() - (this.#stoppedAt.get(appId) ?? Number.NEGATIVE_INFINITY);
@@ -158,7 +153,7 @@ export class IssuerRegistry {
     } catch (error) {
       throw registryUnavailable('the registered Apps cannot be read; try again shortly', error);
     }
-    // The reading may have begun so long ago that its snapshot is too old already.
+    // The read may have started so long ago that its snapshot is already too old.
     if (!this.#isYoung()) throw registryUnavailable('the registered Apps cannot be read in time; try again');
     return this.#snapshot;
   }
@@ -213,7 +208,7 @@ export class IssuerRegistry {
   #scheduleReload(): void {
     if (this.#isClosed) return;
     this.#cancelTimer = this.#world.schedule(() => {
-      // No request sees a failed reading until the snapshot is too old. Until then the next reading may succeed.
+      // A failed read is not reported to requests until the snapshot is too old, because the next read may succeed.
       this.#readOnce().then(
         () => this.#scheduleReload(),
         () => this.#scheduleReload(),

@@ -23,7 +23,7 @@ function openSource(world: AuthWorld, url = URL_TEXT): UrlKeySource {
   return source;
 }
 
-/** The kids of the answer, or the code of the refusal. */
+/** The key ids of the result, or the error code. */
 async function outcome(source: UrlKeySource): Promise<string> {
   try {
     return kids(await source.read());
@@ -36,7 +36,7 @@ function kids(keySet: KeySet): string {
   return keySet.keys.map((key) => key.kid).join();
 }
 
-/** What the source answers without waiting. */
+/** The result if the source returns it without waiting. */
 function immediate(source: UrlKeySource): string {
   const answer = source.read();
   if (!(answer instanceof Promise)) return kids(answer);
@@ -44,7 +44,7 @@ function immediate(source: UrlKeySource): string {
   return 'waits';
 }
 
-/** Uses the source every 500 ms, as traffic would. */
+/** Uses the source every 500 ms, as steady traffic does. */
 async function use(source: UrlKeySource, world: FakeWorld, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 500) {
     await world.advance(500);
@@ -235,7 +235,7 @@ describe('failing', () => {
 });
 
 describe('over a real connection', () => {
-  /** Serves `answer`; the address of its key set. */
+  /** Serves `answer` and returns the URL of its key set. */
   function serve(answer: (request: Request) => Response | Promise<Response>): string {
     const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: answer });
     closers.push(() => void server.stop(true));

@@ -10,14 +10,14 @@ import { KeySetPlaces } from './key-set-places.ts';
 
 export interface KeySource {
   /**
-   * Returns the keys themselves, not a promise, when a copy may be used; otherwise fetches them first. Throws or rejects with
-   * ApiError `registry_unavailable` (row 5). Returns the same object while the keys are the same.
+   * Returns the keys without a promise if a copy may be used; otherwise fetches them first. Throws or rejects with ApiError
+   * `registry_unavailable` (row 5). Returns the same object while the keys are the same.
    */
   read(): KeySet | Promise<KeySet>;
   close(): void;
 }
 
-/** Keys that were copied into the registry. */
+/** Keys stored in the registry. */
 export class StaticKeySource implements KeySource {
   readonly #jwks: string;
   #keySet: KeySet | undefined;
@@ -45,16 +45,16 @@ interface Copy {
 }
 
 /**
- * Keys behind a URL. While in use a timer fetches them again `JWKS_REFRESH_MS` after the last fetch began, so that a
- * request with a usable copy never waits. A copy older than `JWKS_FRESH_MS_MAX` serves only while fetching fails, and no
- * longer than `JWKS_STALE_MS_MAX`.
+ * Keys behind a URL. While the keys are in use, a timer fetches them `JWKS_REFRESH_MS` after the last fetch began, so that a request
+ * with a usable copy never waits. A copy older than `JWKS_FRESH_MS_MAX` is used only while fetching fails, and never beyond
+ * `JWKS_STALE_MS_MAX`.
  */
 export class UrlKeySource implements KeySource {
   readonly #url: string;
   readonly #world: AuthWorld;
   readonly #places: KeySetPlaces;
   #copy: Copy | undefined;
-  /** the latest fetch that ended, if it failed */
+  /** the last fetch that ended, if it failed */
   #failure: { readonly at: number; readonly error: unknown } | undefined;
   #usedAt = Number.NEGATIVE_INFINITY;
   #fetching: Promise<void> | undefined;
@@ -72,7 +72,7 @@ export class UrlKeySource implements KeySource {
     this.#usedAt = now;
     const usable = this.#findUsable(now);
     if (usable === undefined) return this.#readAfterFetch(now);
-    // The timer stops when the keys are not used for a while.
+    // The timer has stopped if the keys were not used for a while.
     if (this.#fetching === undefined && this.#cancelTimer === undefined) this.#schedule(0);
     return usable;
   }
@@ -93,7 +93,7 @@ export class UrlKeySource implements KeySource {
 
   async #readAfterFetch(now: number): Promise<KeySet> {
     const hasJustFailed = this.#failure !== undefined && now - this.#failure.at < JWKS_RETRY_MS;
-    // An issuer that is away is asked once per `JWKS_RETRY_MS`, however many requests come.
+    // After a failure the issuer is asked once per `JWKS_RETRY_MS`, for any number of requests.
     if (!hasJustFailed || this.#fetching !== undefined) await this.#fetchOnce();
     const usable = this.#findUsable(this.#world.monotonicNow());
     if (usable !== undefined) return usable;
@@ -105,7 +105,7 @@ export class UrlKeySource implements KeySource {
     );
   }
 
-  /** Joins the fetch under way, or begins one. Never rejects: the outcome is in `#copy` and `#failure`. */
+  /** Joins the current fetch or starts one. Never rejects: the outcome is in `#copy` and `#failure`. */
   #fetchOnce(): Promise<void> {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -156,7 +156,7 @@ export class UrlKeySource implements KeySource {
   }
 }
 
-/** For the log, which tells operators which App it is about; what a URL says of users and queries may be secret. */
+/** The key set's name in the log. User names and queries in a URL may be secret, so they are left out. */
 function nameKeySet(url: string): string {
   const { origin, pathname } = new URL(url);
   return `the key set at ${origin}${pathname}`;

@@ -1,4 +1,4 @@
-/** Which addresses key sets are fetched from, and what packed answers may do (docs/operations.md, Apps and keys). */
+/** Which addresses key sets are fetched from, and compressed responses (docs/operations.md, Apps and keys). */
 
 import { afterEach, describe, expect, test } from 'bun:test';
 import { MIB_BYTES } from '@holdfast/protocol';
@@ -24,7 +24,7 @@ function serve(answer: Answer, tls?: { cert: string; key: string }): number {
   return server.port as number;
 }
 
-/** A real network in which every name is at these addresses. */
+/** A real network in which every name resolves to these addresses. */
 function at(...addresses: string[]): AuthWorld {
   return { ...REAL_AUTH_WORLD, resolve: async () => addresses };
 }
@@ -100,7 +100,7 @@ describe('an address that is link-local, or of a metadata service,', () => {
 describe('the host of the URL', () => {
   test('is connected to at the address that was checked, however the name resolves afterwards', async () => {
     const port = serve((request) => new Response(request.headers.get('host')));
-    // No resolver has this name: a second look would fail.
+    // No resolver has this name, so a second lookup would fail.
     expect(await textOf(`http://issuer.invalid:${port}/jwks.json`, at('127.0.0.1'))).toBe(
       `issuer.invalid:${port}`,
     );

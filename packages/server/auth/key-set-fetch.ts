@@ -1,11 +1,11 @@
-/** Fetches a key set from its URL: from an address that may be asked, unpacked by nobody, bounded in bytes and time. */
+/** Fetches a key set from its URL: only from a permitted address, without decompression, with limits on bytes and time. */
 import { JWKS_ADDRESSES_MAX, JWKS_BYTES_MAX, JWKS_FETCH_MS_MAX } from './auth-limits.ts';
 import type { AuthWorld } from './auth-world.ts';
 import { findAddress, isLinkLocal } from './link-local.ts';
 
 /**
- * GETs the document within `JWKS_FETCH_MS_MAX` and `JWKS_BYTES_MAX`. Rejects on anything but a plain 200: a redirect
- * could lead to a host that the operator never named.
+ * GETs the document within `JWKS_FETCH_MS_MAX` and `JWKS_BYTES_MAX`. Rejects on any status but 200: a redirect could lead to a host
+ * that the operator never named.
  */
 export async function fetchKeySetBytes(url: string, world: AuthWorld): Promise<Uint8Array> {
   const controller = new AbortController();
@@ -30,7 +30,7 @@ async function fetchBytes(url: URL, world: AuthWorld, signal: AbortSignal): Prom
   return await readBody(await fetchFromAny(url, addresses, world, signal));
 }
 
-/** Every address of the host, if none of them is refused. */
+/** Every address of the host. Rejects if one of them is refused. */
 async function readAddresses(url: URL, world: AuthWorld): Promise<readonly string[]> {
   const own = findAddress(url);
   const addresses = own === undefined ? await world.resolve(url.hostname) : [own];
@@ -44,10 +44,7 @@ async function readAddresses(url: URL, world: AuthWorld): Promise<readonly strin
   return addresses;
 }
 
-/**
- * Asks the addresses themselves. If the name was looked up a second time, its answer could be another address, which nobody
- * has checked.
- */
+/** Connects to the checked addresses. A second lookup of the name could return an address that was not checked. */
 async function fetchFromAny(
   url: URL,
   addresses: readonly string[],
@@ -83,9 +80,9 @@ function requestInit(url: URL, signal: AbortSignal): BunFetchRequestInit {
     },
     cache: 'no-store',
     credentials: 'omit',
-    // A few packed bytes can stand for any number of plain ones.
+    // A few compressed bytes can expand to any number of bytes.
     decompress: false,
-    // The certificate has to be that of the name.
+    // The certificate must match the name, not the address.
     ...(findAddress(url) === undefined && url.protocol === 'https:'
       ? { tls: { serverName: url.hostname } }
       : {}),

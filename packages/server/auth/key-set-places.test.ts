@@ -1,4 +1,4 @@
-/** Hosts that hang keep places for long, and never hold up those that answer. */
+/** Hosts that hang hold places for long, but never delay hosts that answer. */
 import { expect, test } from 'bun:test';
 import { JWKS_FETCHES_MAX } from './auth-limits.ts';
 import { KeySetPlaces } from './key-set-places.ts';

@@ -1,6 +1,6 @@
 /**
- * Bounds the key-set fetches of a process. An App has one at a time, so all have equal parts; but hosts that hang keep their places
- * for long, so those whose last fetch failed get half of the places at most, and never hold up the others.
+ * Bounds the concurrent key-set fetches of a process. An App has one at a time, so all Apps have equal parts. Hosts that hang hold
+ * their places for long. So hosts whose last fetch failed get at most half of the places.
  */
 import { JWKS_FETCHES_MAX } from './auth-limits.ts';
 
@@ -12,7 +12,7 @@ export class KeySetPlaces {
   readonly #waiting: (() => void)[] = [];
   readonly #waitingFailing: (() => void)[] = [];
 
-  /** `undefined`: the place has come at once. Call `end` with the same value afterwards. */
+  /** Takes a place; undefined if one is free at once. Call `end` with the same value afterwards. */
   begin(hasFailed: boolean): Promise<void> | undefined {
     if (this.#isFree(hasFailed)) {
       this.#take(hasFailed);

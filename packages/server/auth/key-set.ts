@@ -20,12 +20,12 @@ import { isBase64url } from './base64url.ts';
 import { findEdwardsWeakness } from './edwards-point.ts';
 import { hasKnownFactors } from './rsa-modulus.ts';
 
-/** One public key. `identity` is equal for two keys exactly when kid, algorithms and key bytes are. */
+/** One public key. `identity` is equal exactly if kid, algorithms and key bytes are equal. */
 export interface VerificationKey {
   readonly kid: string | undefined;
   readonly algorithms: readonly Algorithm[];
   readonly identity: string;
-  /** Imports the key for `algorithm`, once. Rejects if its numbers are no safe key, such as a point off the curve. */
+  /** Imports the key for `algorithm`, once. Rejects if the key is unsafe, such as a point off the curve. */
   import(algorithm: Algorithm): Promise<CryptoKey>;
 }
 
@@ -33,11 +33,11 @@ export interface KeySet {
   readonly keys: readonly VerificationKey[];
   /** equal exactly when two sets hold the same keys in the same order */
   readonly identity: string;
-  /** one line for each key that was passed over as unsafe: the reason, without key material */
+  /** one line for each key that was skipped as unsafe: the reason, without key material */
   readonly refusals: readonly string[];
 }
 
-/** The text is no JSON Web Key Set. The message says why and holds no key material. */
+/** The text is not a JSON Web Key Set. The message says why and holds no key material. */
 export class KeySetError extends Error {
   override readonly name = 'KeySetError';
 }
@@ -46,9 +46,8 @@ const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'] as const;
 const textEncoder = new TextEncoder();
 
 /**
- * Parses a key set. Keys that are not for verifying with a supported algorithm are passed over (RFC 7517, section 5);
- * unsafe keys (private, symmetric, weak, malformed, or not distinguishable from another) are passed over with a refusal.
- * Throws KeySetError when the text is no key set.
+ * Parses a key set. It skips keys that cannot verify signatures with a supported algorithm (RFC 7517, section 5). It skips unsafe keys
+ * too (private, symmetric, weak, malformed or ambiguous) and notes a refusal for each. @throws KeySetError if the text is not a key set
  */
 export function parseKeySet(text: string | Uint8Array): KeySet {
   const root = parseJson(typeof text === 'string' ? textEncoder.encode(text) : text);
@@ -74,8 +73,8 @@ export function parseKeySet(text: string | Uint8Array): KeySet {
 }
 
 /**
- * The one key that fits a token's `kid` and `alg`; `undefined` when none or several fit. Without a `kid`, every key for the
- * algorithm fits.
+ * The one key that matches a token's `kid` and `alg`; undefined if none or several match. Without a `kid`, every key for the algorithm
+ * matches.
  */
 export function findKey(
   keySet: KeySet,
@@ -93,7 +92,7 @@ function parseJson(bytes: Uint8Array) {
     return parseStrictJson(bytes, { depthMax: JWKS_JSON_DEPTH_MAX, bytesMax: JWKS_BYTES_MAX });
   } catch (error) {
     if (!(error instanceof StrictJsonError)) throw error;
-    // The message may quote a member name, which is never key material. It quotes no values.
+    // The message may quote a member name but no value.
     throw new KeySetError(`it is not valid JSON: ${error.message}`);
   }
 }
@@ -150,7 +149,7 @@ type KeyForm =
   | { readonly kind: 'passed-over' }
   | { readonly kind: 'refused'; readonly reason: string };
 
-/** Which algorithms a key type supports, and exactly the members that make up the key. */
+/** The algorithms that a key type supports, and the members that make up the key. */
 function readKeyForm(jwk: JsonObject, kty: string): KeyForm {
   const crv = jwk.get('crv');
   if (kty === 'EC' && crv === 'P-256') return readForm(jwk, ['ES256'], { kty, crv }, ['x', 'y']);
@@ -203,7 +202,7 @@ function readForm(
   return { kind: 'form', algorithms, members };
 }
 
-/** Bits of the big-endian integer in base64url text, leading zeros not counted. */
+/** Bit length of the big-endian integer in base64url text, without leading zeros. */
 function integerBits(base64url: string): number {
   const bytes = Buffer.from(base64url, 'base64url');
   const first = bytes.findIndex((byte) => byte !== 0);

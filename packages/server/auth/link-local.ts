@@ -1,17 +1,17 @@
-/** Addresses that no key set is fetched from: behind them clouds hand credentials of the machine to whoever asks. */
+/** Addresses from which no key set is fetched, because cloud metadata services hand out the machine's credentials there. */
 import { BlockList, isIP } from 'node:net';
 
-/** Link-local, and the metadata services of Azure, Alibaba Cloud and Oracle Cloud, each with the length of its prefix. */
+/** Link-local, and the metadata services of Azure, Alibaba Cloud and Oracle Cloud, with prefix lengths. */
 const REFUSED_IPV4: readonly (readonly [address: string, bits: number])[] = [
   ['169.254.0.0', 16],
   ['168.63.129.16', 32],
   ['100.100.100.200', 32],
   ['192.0.0.192', 32],
 ];
-/** Bits before an IPv4 address in an IPv6 one, and what stands there: mapped, compatible, translated (NAT64, its local prefix, SIIT). */
+/** IPv6 prefixes that carry an IPv4 address: mapped, compatible, translated (NAT64, its local prefix, SIIT). */
 const CARRIER_BITS = 96;
 const CARRIERS = ['::ffff:', '::', '64:ff9b::', '64:ff9b:1::', '::ffff:0:'];
-/** 6to4 carries an IPv4 address right behind its first 16 bits. */
+/** 6to4 carries an IPv4 address after its first 16 bits. */
 const SIX_TO_FOUR_BITS = 16;
 
 const REFUSED = new BlockList();
@@ -21,7 +21,7 @@ for (const [address, bits] of REFUSED_IPV4) {
   REFUSED.addSubnet(`2002:${groupsOf(address)}::`, SIX_TO_FOUR_BITS + bits, 'ipv6');
 }
 REFUSED.addSubnet('fe80::', 10, 'ipv6');
-// The metadata services that have an address of their own in a cloud's private network.
+// Metadata services with an address in a cloud's private network.
 REFUSED.addAddress('fd00:ec2::254', 'ipv6');
 REFUSED.addAddress('fd20:ce::254', 'ipv6');
 REFUSED.addAddress('fd00:c1::a9fe:a9fe', 'ipv6');
@@ -33,14 +33,14 @@ function groupsOf(address: string): string {
   return [a * 256 + b, c * 256 + d].map((group) => group.toString(16)).join(':');
 }
 
-/** True for a link-local or metadata address, as text without brackets. False for every other text. */
+/** Whether the text is a link-local or metadata address, without brackets. */
 export function isLinkLocal(address: string): boolean {
   const [plain = ''] = address.split('%');
   const version = isIP(plain);
   return version !== 0 && REFUSED.check(plain, version === 4 ? 'ipv4' : 'ipv6');
 }
 
-/** The host of a URL if it is an address, without brackets; `undefined` for a name. */
+/** The host of a URL if it is an address, without brackets; undefined if it is a name. */
 export function findAddress({ hostname }: URL): string | undefined {
   const bare = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname;
   return isIP(bare) === 0 ? undefined : bare;

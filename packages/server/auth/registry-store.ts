@@ -3,22 +3,22 @@ import type { Algorithm } from '@holdfast/protocol';
 
 export type AppStatus = 'active' | 'suspended';
 
-/** `damaged`: a row of the App, of its quotas or of its revocations is not as it was written. Nothing of it is believed. */
+/** `damaged`: a row of the App, its quotas or its revocations is not as it was written. None of its data is used. */
 export type AppState = AppStatus | 'damaged';
 
 /** Where an App's verification keys come from. */
 export type AppKeys =
-  /** a JSON Web Key Set as text, copied in when the App was added */
+  /** the text of a JSON Web Key Set */
   | { readonly kind: 'static'; readonly jwks: string }
   /** fetched while in use */
   | { readonly kind: 'url'; readonly url: string };
 
 /** Limits on what is stored; `undefined`: none. */
 export interface Quotas {
-  /** bytes that are stored: ready and waiting nodes, canonical; and what was received and is not judged */
+  /** stored bytes: ready and waiting nodes in canonical form, and received bytes that are not judged yet */
   readonly maxBytes: number | undefined;
   readonly maxNodes: number | undefined;
-  /** commits of root refs that are kept */
+  /** retained commits of root refs */
   readonly maxCommits?: number | undefined;
 }
 
@@ -32,21 +32,21 @@ export type RevokedClaim = 'jti' | 'sub';
 export interface Revocation {
   readonly claim: RevokedClaim;
   readonly value: string;
-  /** ms since the epoch; afterwards the revocation no longer counts */
+  /** ms since the epoch; the revocation ends then */
   readonly until: number;
 }
 
 export interface AppRecord {
   readonly appId: string;
-  /** belongs to exactly one App */
+  /** unique to one App */
   readonly issuer: string;
   readonly audience: string;
   readonly status: AppState;
   readonly keys: AppKeys;
-  /** narrower than the supported list; `undefined`: every supported one */
+  /** a subset of the supported algorithms; undefined: all of them */
   readonly algorithms: readonly Algorithm[] | undefined;
   readonly tokenLifetimeMsMax: number;
-  /** on all Spaces of the App together */
+  /** of all Spaces of the App together */
   readonly quotas: Quotas;
   /** only Spaces with a limit of their own, ordered by the UTF-8 bytes of `spaceId` */
   readonly spaceQuotas: readonly SpaceQuotas[];
@@ -58,52 +58,51 @@ export interface AppRecord {
   readonly updatedAt: number;
 }
 
-/** A limit that is left out stays as it is; `null` lifts it. */
+/** An absent limit stays as it is; `null` removes it. */
 export interface QuotaChange {
   readonly maxBytes?: number | null | undefined;
   readonly maxNodes?: number | null | undefined;
   readonly maxCommits?: number | null | undefined;
 }
 
-/** `app-unknown`: there is no such App; `too-many`: the App has as many entries of the kind as it may. */
+/** `app-unknown`: the App does not exist; `too-many`: the App already has the maximum number of entries of this kind. */
 export type LimitOutcome = 'changed' | 'app-unknown' | 'too-many';
 
-/** Spaces of one App with a quota of their own: every process keeps all of them in memory. */
+/** Spaces of one App with a quota of their own. Every process keeps all of them in memory. */
 export const SPACE_QUOTAS_MAX = 10_000;
-/** Revocations of one App that have not expired. */
+/** Unexpired revocations of one App. */
 export const REVOCATIONS_MAX = 10_000;
 
 type Awaitable<T> = T | Promise<T>;
 
 /**
- * Rows of the registry, shared by any number of processes. A change is durable when its verb resolves, and every later reading
- * sees it, in every process. Verbs throw only if the store fails. Each change is atomic: if two processes add the same App or
- * the same issuer at once, one succeeds and the other gets an answer that says so.
+ * Rows of the registry, shared by any number of processes. A change is durable when its verb resolves, and every later read in any
+ * process sees it. Verbs throw only if the store fails. Each change is atomic: if two processes add the same App or issuer at once, one
+ * succeeds and the other gets the outcome that says so.
  */
 export interface RegistryStore {
   /**
-   * Every App, ordered by the UTF-8 bytes of `appId`. May return the same array again while nothing has changed: callers
-   * compare by identity to save work.
+   * Every App, ordered by the UTF-8 bytes of `appId`. May return the same array while nothing has changed: callers compare by identity.
    */
   readAll(): Awaitable<readonly AppRecord[]>;
-  /** An App of that id that was removed has left its quotas and revocations, and those of `record` are added to them. */
+  /** If an App of this id was removed before, its quotas and revocations still exist; those of `record` are added. */
   insert(record: AppRecord): Awaitable<'inserted' | 'app-exists' | 'issuer-taken'>;
   /** Replaces everything except `status`, `createdAt`, quotas and revocations. */
   replace(record: AppRecord): Awaitable<'replaced' | 'app-unknown' | 'issuer-taken'>;
-  /** False when there is no such App. True also if the App has that status already. */
+  /** Returns false if the App does not exist, and true if it has that status already. */
   setStatus(appId: string, status: AppStatus, updatedAt: number): Awaitable<boolean>;
   /**
-   * Removes the App's row; its id and issuer are free at once. Its quotas and revocations stay, as its data does: they hold again
-   * when it is added again, so that nobody gets back a token that was revoked. False when there is no such App.
+   * Removes the App's row; its id and issuer are free at once. Its quotas and revocations stay, as its data does: they apply again if
+   * the App is added again, so that no revoked token becomes valid. Returns false if the App does not exist.
    */
   remove(appId: string): Awaitable<boolean>;
-  /** Changes the quotas of a Space, or with `undefined` those of the App. */
+  /** Changes the quotas of a Space, or those of the App if `spaceId` is undefined. */
   setQuotas(appId: string, spaceId: string | undefined, change: QuotaChange): Awaitable<LimitOutcome>;
-  /** Adds a revocation or changes its end. Those of the App that have expired at `now` are removed. */
+  /** Adds a revocation or changes its end. Removes the App's revocations that have expired at `now`. */
   revoke(appId: string, revocation: Revocation, now: number): Awaitable<LimitOutcome>;
-  /** False when there is no such revocation. */
+  /** Returns false if the revocation does not exist. */
   liftRevocation(appId: string, claim: RevokedClaim, value: string): Awaitable<boolean>;
-  /** When the App was last suspended or removed, by the store's own clock, ms; `undefined`: never, or before this was kept. */
+  /** When the App was last suspended or removed, by the store's clock, ms; undefined if never or not recorded. */
   findStoppedAt(appId: string): Awaitable<number | undefined>;
   close(): Awaitable<void>;
 }

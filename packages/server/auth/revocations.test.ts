@@ -1,4 +1,4 @@
-/** Tokens that were revoked are refused in the place of row 7, whether they were seen before or not. */
+/** Revoked tokens are refused in row 7, whether they were seen before or not. */
 import { afterAll, describe, expect, test } from 'bun:test';
 import { ApiError, HOUR_MS } from '@holdfast/protocol';
 import { REGISTRY_RELOAD_MS } from './auth-limits.ts';
@@ -33,7 +33,7 @@ async function openServer(change: Partial<AppRecord> = {}) {
       header: { kid: 'a' },
       claims: { exp: (world.now() + lifeMs) / 1000, ...claims },
     });
-  /** who made the last request, as far as that was proven */
+  /** the proven subject of the last request */
   let proven: string | undefined;
   const ask = async (bearer: string): Promise<string> => {
     const witness = {

@@ -4,10 +4,10 @@ import { unauthorized } from './auth-errors.ts';
 import type { Capability, Validity } from './capability.ts';
 import type { Revocation, RevokedClaim } from './registry-store.ts';
 
-/** The revocations of one App: value → the instant until which it counts, ms. */
+/** The revocations of one App: value → end, ms. */
 export type Revocations = Readonly<Record<RevokedClaim, ReadonlyMap<string, number>>>;
 
-/** `undefined` for an App without any, so that its requests look no further. */
+/** Returns undefined for an App without revocations, so that its requests skip the check. */
 export function indexRevocations(revocations: readonly Revocation[]): Revocations | undefined {
   if (revocations.length === 0) return undefined;
   const index = { jti: new Map<string, number>(), sub: new Map<string, number>() };
@@ -16,8 +16,8 @@ export function indexRevocations(revocations: readonly Revocation[]): Revocation
 }
 
 /**
- * Throws ApiError `invalid_token`; `now` in ms since the epoch. A token whose own "exp" is not after the end of the revocation stays
- * refused: the tolerance for clocks does not revive it.
+ * `now`: ms since the epoch. A token that expires no later than the revocation stays refused: clock tolerance does not revive it.
+ * @throws ApiError `invalid_token`
  */
 export function checkRevocations(
   revocations: Revocations | undefined,

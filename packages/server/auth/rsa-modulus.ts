@@ -1,8 +1,8 @@
-/** Moduli of RSA whose factors anybody can find: a prime, which has none, and a square. Then anybody can sign. */
+/** RSA moduli that are easy to factor: a prime and a square. Anyone could forge signatures with such a key. */
 import { checkPrime } from 'node:crypto';
 import { promisify } from 'node:util';
 
-/** One round tells nearly all moduli from primes; it takes 10 ms for 2048 bits, 150 ms for 8192, in another thread. */
+/** One round detects nearly all primes. It takes 10 ms for 2048 bits and 150 ms for 8192, in another thread. */
 const ROUNDS = { checks: 1 };
 
 const isPrime = promisify(checkPrime) as (candidate: bigint, options: typeof ROUNDS) => Promise<boolean>;
@@ -14,7 +14,7 @@ export async function hasKnownFactors(modulus: string): Promise<boolean> {
 }
 
 function isSquare(value: bigint): boolean {
-  // Newton's steps come down to the root from a power of 2 above it.
+  // Newton's method descends to the root from a power of 2 above it.
   let root = 1n << BigInt(Math.ceil(value.toString(2).length / 2));
   for (;;) {
     const next = (root + value / root) >> 1n;

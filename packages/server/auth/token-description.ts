@@ -1,4 +1,4 @@
-/** What a token says of its bearer, for records of what was done: read without any check, and never the token itself. */
+/** Reads the claims of a token for the records of what was done: unverified, and never the token itself. */
 import { parseToken, readBearerToken } from './token.ts';
 
 export interface TokenDescription {
@@ -8,7 +8,7 @@ export interface TokenDescription {
   readonly kid: string | undefined;
 }
 
-/** `undefined`: there is no token, or nothing that can be read. */
+/** undefined if no token is readable. */
 export function describeToken(authorization: string | null): TokenDescription | undefined {
   try {
     const { issuer, claims, header } = parseToken(readBearerToken(authorization));
@@ -20,7 +20,7 @@ export function describeToken(authorization: string | null): TokenDescription | 
       kid: text(header.get('kid')),
     };
   } catch {
-    // The caller has been refused for it already.
+    // The caller has already been refused for it.
     return undefined;
   }
 }

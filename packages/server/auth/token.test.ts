@@ -1,4 +1,4 @@
-/** The parser of capabilities against whatever may arrive in a header. */
+/** The parser of capabilities with arbitrary header values. */
 import { describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import fc from 'fast-check';
@@ -6,7 +6,7 @@ import { TOKEN_CHARACTERS_MAX } from './auth-limits.ts';
 import { encodePart } from './test/auth-fixture.ts';
 import { type ParsedToken, parseToken, readBearerToken } from './token.ts';
 
-/** The parsed token, or the code of the refusal; anything else thrown fails the test. */
+/** The parsed token, or the error code; anything else thrown fails the test. */
 function parse(authorization: string | null): ParsedToken | string {
   try {
     return parseToken(readBearerToken(authorization));
@@ -81,7 +81,7 @@ describe('any header', () => {
 
 test('exactly the longest token is still read', () => {
   const head = `${encodePart('{"alg":"ES256"}')}.${encodePart('{"iss":"i"}')}.`;
-  // Four characters of base64url at a time, so that the signature stays decodable.
+  // Four characters of base64url at a time keep the signature decodable.
   const longest = head + 'A'.repeat(Math.floor((TOKEN_CHARACTERS_MAX - head.length) / 4) * 4);
   expect(typeof parse(`Bearer ${longest}`)).toBe('object');
   expect(parse(`Bearer ${longest}${'A'.repeat(4)}`)).toBe('invalid_token');

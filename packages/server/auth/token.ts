@@ -1,4 +1,4 @@
-/** Reads a capability from the header and splits it, without verifying anything (docs/api.md, Capabilities, rows 1 to 3). */
+/** Reads and splits a capability from the header without verification (docs/api.md, Capabilities, rows 1 to 3). */
 import {
   type ApiError,
   isJsonObject,
@@ -10,7 +10,7 @@ import { missingToken, unauthorized } from './auth-errors.ts';
 import { TOKEN_CHARACTERS_MAX, TOKEN_JSON_DEPTH_MAX } from './auth-limits.ts';
 import { isBase64url } from './base64url.ts';
 
-/** The parts of a JWT with a readable header and claims, an `alg` and an `iss`. Nothing here is verified. */
+/** The parts of a JWT with a readable header and claims, an `alg` and an `iss`. They are unverified. */
 export interface ParsedToken {
   /** the compact form, for the signature check; never log it */
   readonly compact: string;
@@ -28,8 +28,8 @@ const BEARER = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
 const COMPACT_JWS = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]*)$/;
 
 /**
- * The token of an `Authorization` header. Throws ApiError `missing_token` (row 1) or `invalid_token` (row 2). The result
- * is within the length limit, but need not be a JWT.
+ * The token of an `Authorization` header, within the length limit but not necessarily a JWT. @throws ApiError `missing_token` (row 1)
+ * or `invalid_token` (row 2)
  */
 export function readBearerToken(authorization: string | null): string {
   if (authorization === null) throw missingToken();
@@ -52,8 +52,8 @@ const SPACE_CODE = 0x20;
 const DELETE_CODE = 0x7f;
 
 /**
- * The header in the form that nearly every client sends: `Bearer`, one space, the token. So a token has one form, however
- * it was sent. Throws as `readBearerToken`.
+ * The header in its usual form: `Bearer`, one space, the token. So a token has one form, however it was sent. Throws as
+ * `readBearerToken`.
  */
 export function plainCredential(authorization: string | null): string {
   if (authorization?.startsWith(BEARER_PREFIX) && authorization.length <= CREDENTIAL_CHARACTERS_MAX) {
@@ -64,8 +64,8 @@ export function plainCredential(authorization: string | null): string {
 }
 
 /**
- * Splits a JWT; `compact` comes from `readBearerToken`, which bounds its length. Throws ApiError `invalid_token` (row 2) if it
- * is no JWT, or has no `alg` or `iss`.
+ * Splits a JWT. `compact` comes from `readBearerToken`, which bounds its length. @throws ApiError `invalid_token` (row 2) if it is not
+ * a JWT or has no `alg` or `iss`
  */
 export function parseToken(compact: string): ParsedToken {
   const parts = COMPACT_JWS.exec(compact);

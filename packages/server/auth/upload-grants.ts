@@ -1,26 +1,26 @@
-/** Whether an upload URL that was given out may still be used: revocations and the status of its App reach it too. */
+/** Checks that an upload URL may still be used: revocations and the status of its App apply to it too. */
 import { ApiError } from '@holdfast/protocol';
 import type { Authorizer } from './authorize.ts';
 import type { RegisteredIssuer } from './issuer-registry.ts';
 import type { RevokedClaim } from './registry-store.ts';
 import type { Revocations } from './revocations.ts';
 
-/** What an upload URL says of itself. */
+/** The claims of an upload URL. */
 export interface GivenUpload {
   readonly appId: string;
   /** ms */
   readonly expiresAt: number;
-  /** the same for all URLs that were given to one capability; undefined: it has no claim by which it can be revoked */
+  /** the same for all URLs issued to one capability; undefined if the capability has no claim by which it can be revoked */
   readonly holder: string | undefined;
   isHeldBy(claim: RevokedClaim, value: string): boolean;
 }
 
-/** Until when each holder is revoked, ms; 0: not. The registry keeps the revocations of an App while nothing has changed. */
+/** The end of each holder's revocation, ms; 0 if none. The registry keeps the revocations of an App while nothing has changed. */
 const revokedUntil = new WeakMap<Revocations, Map<string, number>>();
 
 /**
- * Throws or rejects with FORBIDDEN. Asks the copy of the registry that every request uses, so it reads no row. Rejects with
- * `registry_unavailable` where that copy is too old.
+ * Throws or rejects with FORBIDDEN. It uses the process's copy of the registry, so it reads no row. Rejects with `registry_unavailable`
+ * if that copy is too old.
  */
 export function checkGivenUpload(authorizer: Authorizer, upload: GivenUpload): void | Promise<void> {
   const read = authorizer.registry.read();
@@ -44,7 +44,7 @@ function isRevoked({ revocations }: RegisteredIssuer, upload: GivenUpload, now: 
     if (known.size >= 10_000) known.clear();
     known.set(upload.holder, until);
   }
-  // A URL that ends before the revocation stays refused, whatever the clocks say.
+  // A URL that ends before the revocation stays refused, even if clocks differ.
   return now < until || (until > 0 && upload.expiresAt <= until);
 }
 

@@ -1,4 +1,4 @@
-/** Looks for the bytes of every row of a Space: presence and length, or with `isRead` the bytes themselves. */
+/** Checks the bytes of every row of a Space: presence and length, or with `isRead` the bytes themselves. */
 import { bytesToHash, type Hash } from '@holdfast/protocol';
 import { compareRow, headLength, RowContradicted } from '../core/collect/compare-row.ts';
 import { findContentOf, isProofOfRot, markRotten, markSound, verifyInlineNode } from '../core/contents.ts';
@@ -11,12 +11,12 @@ import { ContentDamaged, ContentLost, isDamage, StoreUnavailable } from '../core
 import type { Fault } from './fault.ts';
 
 export interface ContentCheck {
-  /** whether the bytes of the node are read too */
+  /** whether to read the bytes of the node */
   readonly isRead: (hash: Hash) => boolean;
-  /** makes rows say what the bytes prove */
+  /** corrects rows to match the bytes */
   readonly isRepaired: boolean;
   readonly signal: AbortSignal;
-  /** is told how many nodes of the Space have been looked at */
+  /** called with the number of nodes checked so far */
   readonly onChecked: (count: number) => void;
 }
 
@@ -24,7 +24,7 @@ export interface FoundFault extends Fault {
   readonly repaired: boolean;
 }
 
-/** Each page is of one instant; whatever looks wrong is looked at once more. */
+/** Each page is of one instant; a suspected fault is checked once more. */
 export async function checkContents(
   core: Core,
   space: Space,
@@ -66,7 +66,7 @@ async function checkNode(
   check: ContentCheck,
 ): Promise<FoundFault | undefined> {
   const { row } = node;
-  // The pass that claimed it deletes its bytes.
+  // The collection that claimed it deletes its bytes.
   if (row.state === 'claimed') return undefined;
   const problem = await proveBytes(core, space, node, check);
   if (problem === undefined) {
@@ -91,7 +91,7 @@ async function checkNode(
     check.isRepaired &&
     row.state === 'ready' &&
     (await markRotten(core, space, row, problem, node.content?.packed)) !== 'changed';
-  // A lease asks for bytes only where the server knows that they are bad.
+  // A lease asks for bytes only if the server knows that they are bad.
   const advice =
     isMarked || row.state === 'rotten'
       ? 'it is marked as rotten: push what it belongs to once more, which uploads it again'
@@ -100,14 +100,14 @@ async function checkNode(
   return { kind, hash: row.hash, message, repaired: false };
 }
 
-/** Resolves with what is wrong; `undefined`: nothing. */
+/** Resolves with the fault, or undefined. */
 async function proveBytes(
   core: Core,
   space: Space,
   { row, content }: InspectedNode,
   check: ContentCheck,
 ): Promise<Error | undefined> {
-  // What was proven bad once is read again: it may have been mended.
+  // A node marked rotten is read again, because it may have been repaired.
   const isRead = row.state === 'rotten' || check.isRead(row.hash);
   try {
     if (content === undefined) throw new ContentLost('its content record is gone');
@@ -130,13 +130,13 @@ async function proveBytes(
     return undefined;
   } catch (error) {
     if (isProofOfRot(error) || isDamage(error)) return error as Error;
-    // The store is away: that is no finding about one node.
+    // An unavailable store is not a fault of one node.
     if (error instanceof StoreUnavailable) throw error;
     return error instanceof Error ? error : new Error(String(error));
   }
 }
 
-/** What fits in one piece is read once: in S3 each reading is a request. A digest that is wrong is left to the store to judge. */
+/** An object that fits in one piece is read once, because in S3 each read is a request. The store judges a wrong digest. */
 async function proveObject({ content }: Core, object: StoredObject, row: NodeRow): Promise<void> {
   const { canonicalSize } = object;
   if (canonicalSize <= CONTENT_PIECE_BYTES) {
@@ -147,7 +147,7 @@ async function proveObject({ content }: Core, object: StoredObject, row: NodeRow
   compareRow(row, await content.read(object, 0, headLength(row)));
 }
 
-/** Whether the row still points at the same bytes: it may have been collected or healed meanwhile. */
+/** Whether the row still refers to the same bytes: it may have been collected or repaired meanwhile. */
 async function isStill(core: Core, space: Space, { hash, generation }: NodeRow): Promise<boolean> {
   const found = await core.metadata.findNode(space, hash);
   return found !== undefined && found.generation === generation && found.state !== 'claimed';

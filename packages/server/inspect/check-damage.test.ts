@@ -24,7 +24,7 @@ const check = (rehashPercent = 0) =>
     report: () => undefined,
   });
 
-/** Overwrites a page in the middle of a table or index, and gives the bytes of before. */
+/** Overwrites a page in the middle of a table or index, and returns the former bytes. */
 function damagePage(path: string, name: string): { readonly lost: Buffer; readonly mend: () => void } {
   const database = new Database(path);
   database.run('PRAGMA wal_checkpoint(TRUNCATE)');
@@ -68,7 +68,7 @@ test('check names every node that lies on a damaged page of rows, and no other',
   expect(ok).toBe(false);
   expect(named).toEqual(unreadable.toSorted());
   expect(new Set(findings.map(({ kind }) => kind))).toEqual(new Set(['unreadable']));
-  // A finding that is not about one node names the Space, or what is damaged in the database.
+  // A finding without a node names the Space, or what is damaged in the database.
   expect(findings.filter(({ hash }) => hash === null)).toMatchObject([
     { space: SPACE.spaceId },
     { space: '', message: expect.stringContaining('holdfast.db: the table nodes is damaged') },
@@ -149,7 +149,7 @@ test('a row that contradicts the bytes of its node is named once they are read, 
   expect(found).toMatchObject([
     { hash: large.hash, message: expect.stringContaining('its refs are others') },
   ]);
-  // The fixture recounts at its end.
+  // The fixture recounts when it closes.
   plant(`UPDATE nodes SET refs = x'' WHERE hash = x'${large.hash}'`);
 });
 
@@ -194,13 +194,13 @@ test('a repair leaves alone rows that changed since they were counted, and rows 
       looseEdges: [{ hash: missing.hash, kept: loose, counted: 7 }],
       counters: undefined,
     });
-  // Each count is looked at by itself.
+  // Each count is checked by itself.
   await repair({ childRefCount: childRefCount + 1 }, 2);
   await repair({ rootRefCount: rootRefCount + 1 }, 2);
   await repair({ heldDomainCount: heldDomainCount + 1 }, 2);
   expect(await world.row(child)).toEqual(before);
   expect(await check()).toMatchObject({ ok: true, findings: [] });
-  // It is what the recount saw: now both are changed.
+  // The recount's own values: now both are changed.
   await repair({}, 1);
   expect(await world.row(child)).toEqual({ ...before, childRefCount: childRefCount + 5 });
   expect((await check()).findings).toHaveLength(2);

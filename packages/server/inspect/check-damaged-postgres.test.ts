@@ -1,4 +1,4 @@
-/** The check, and a collection, on a real PostgreSQL that has damaged pages on its disk. */
+/** A check and a collection on a real PostgreSQL with damaged pages on its disk. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import type { Hash } from '@holdfast/protocol';
 import { SQL } from 'bun';
@@ -24,12 +24,12 @@ const TEST_MS_MAX = 300_000;
 const NODES = 300;
 const AT_ONCE = 8;
 const PASSES = 3;
-/** Further nodes of the Space, whose leases never end. */
+/** Further nodes of the Space, with leases that never end. */
 const LEASED = 20_000;
 
 let postgres: PostgresServer;
 beforeAll(async () => {
-  // What a server does by itself would move rows while a test looks for them.
+  // Autovacuum would move rows while a test looks for them.
   postgres = await startPostgres({ settings: { autovacuum: 'off' } });
 }, TEST_MS_MAX);
 afterAll(() => postgres.stop());
@@ -151,12 +151,12 @@ test.each([0, LEASED])(
       await sql.unsafe('ANALYZE nodes');
     });
     const { hashes, mend } = await damage('nodes', 2);
-    // PostgreSQL may have put further nodes into room between those that may go.
+    // PostgreSQL may have put further nodes between those that may be collected.
     const damaged = nodes.filter(({ hash }) => hashes.includes(hash)).length;
     expect(damaged).toBeGreaterThan(0);
     clock.at += 1e12;
     const core = await open();
-    // Where an index has little room left PostgreSQL looks at rows that it could forget, the damaged ones too: the next pass has room.
+    // If an index is nearly full, PostgreSQL looks for dead rows, the damaged ones too. The next pass has room.
     let collected = 0;
     for (let passes = 0; passes < PASSES; passes += 1) {
       const failure = await runGc(core, SPACE, NODES).catch((error) => error);

@@ -36,7 +36,7 @@ let reported: string[] = [];
 const check = (isRepaired = false, rehashPercent = 0) =>
   checkDeployment(world.core, { isRepaired, rehashPercent, signal, report: (line) => reported.push(line) });
 
-/** Behind the engine's back, while no process has the database open. */
+/** Changes rows directly while no process has the database open. */
 async function tamper(sql: string): Promise<void> {
   await nextTurn();
   const database = new Database(databasePath(world.dataDir));
@@ -152,7 +152,7 @@ test('contradictory history and a missing row are named and left alone', async (
     { repaired: false },
     { repaired: false },
   ]);
-  // The rows are mended as an operator would: from a backup, here by a fresh upload.
+  // An operator would restore the rows from a backup; here a fresh upload does it.
   await tamper('UPDATE domains SET revision = 1');
   await world.publish(child);
   expect(await check()).toEqual(CLEAN);
@@ -226,7 +226,7 @@ test('inline bytes of a wrong length and a missing record are found without read
 });
 
 test('rows that others write meanwhile are no findings, and a repair beside them is exact', async () => {
-  // More than one page of a walk, so that commits fall between two of them.
+  // More than one page of a walk, so that commits happen between two pages.
   for (let seed = 10_000; seed < 10_600; seed += 1) await world.publish(smallNode(seed));
   await tamper(
     `UPDATE spaces SET node_count = node_count + 3; UPDATE nodes SET child_ref_count = 9 WHERE hash = x'${child.hash}'`,

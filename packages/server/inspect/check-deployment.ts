@@ -1,6 +1,6 @@
 /**
- * The check of a whole deployment while it serves: rows, edges, counts, usage, root refs and their history of each Space at one
- * instant, then the bytes of every row. It may repair what a recount proves. It deletes nothing.
+ * Checks a whole deployment while it serves. For each Space it recounts rows, edges, counts, usage, root refs and their history at one
+ * instant, then checks the bytes of every row. It can repair what a recount proves. It deletes nothing.
  */
 import { formatCount, type Hash } from '@holdfast/protocol';
 import { type CountRepairs, repairCounts } from '../core/collect/repair-counts.ts';
@@ -18,32 +18,32 @@ interface Finding {
   readonly kind: FindingKind;
   readonly app: string;
   readonly space: string;
-  /** null: it is about the whole Space */
+  /** null for a finding about the whole Space */
   readonly hash: Hash | null;
   readonly message: string;
   readonly repaired: boolean;
 }
 
 export interface CheckResult {
-  /** nothing was found */
+  /** whether nothing was found */
   readonly ok: boolean;
-  /** nodes that were looked at */
+  /** nodes checked */
   readonly checked: number;
-  /** rows that are older than sums, and have none yet */
+  /** rows written before sums existed that have none yet */
   readonly unsummed: number;
   readonly findings: readonly Finding[];
 }
 
 export interface CheckWanted {
   readonly isRepaired: boolean;
-  /** of 100 nodes, how many are read; which, a random offset decides */
+  /** percentage of nodes to read, chosen from a random offset */
   readonly rehashPercent: number;
   readonly signal: AbortSignal;
-  /** is told how far the check is */
+  /** called with the progress of the check */
   readonly report: (progress: string) => void;
 }
 
-/** A finding about the list of Spaces is about none of them. */
+/** The Space of a finding about the list of Spaces. */
 const NO_SPACE: Space = { appId: '', spaceId: '' };
 const SPACES_PER_PAGE = 100;
 const REPAIRS_PER_TRANSACTION = 200;
@@ -95,7 +95,7 @@ async function findRowDamage(
   return isRepaired ? mendRows(core, damage, signal) : damage;
 }
 
-/** A damaged page of an index is met by no read of the rows, only by the requests that need the index. */
+/** Reads of rows do not touch a damaged index page; only requests that need the index do. */
 async function findPageDamage(
   { metadata }: Core,
   { signal, report, isRepaired }: CheckWanted,
@@ -108,7 +108,7 @@ function toFinding({ appId, spaceId }: Space, { kind, hash, message, repaired }:
   return { kind, app: appId, space: spaceId, hash: hash ?? null, message, repaired };
 }
 
-/** Hashes are random, so a range of them is a fair sample; it begins elsewhere in every check. */
+/** Hashes are random, so a range of them is a fair sample. It starts at a random place in every check. */
 function chooseSample(percent: number): (hash: Hash) => boolean {
   if (percent >= PERCENT) return () => true;
   const values = 16 ** SAMPLE_DIGITS;
@@ -152,7 +152,7 @@ async function checkSpace(
   };
 }
 
-/** Damage is a finding about the Space, and the rest of the check goes on. */
+/** Reports damage as a finding of the Space, so that the rest of the check goes on. */
 function orDamage<T>(
   work: () => Promise<T>,
   consequence: string,
@@ -167,7 +167,7 @@ function orDamage<T>(
 }
 
 interface Recounted extends Pick<CheckWanted, 'isRepaired'> {
-  /** a row that may hold an edge or a balance is damaged */
+  /** whether a row that may hold an edge or a balance is damaged */
   readonly isUnproven: boolean;
 }
 
@@ -184,7 +184,7 @@ async function recount(
   let left: readonly Fault[] = first.faults;
   if (isRepaired) {
     let last = first;
-    // A count that writers change meanwhile is corrected by one of these rounds.
+    // A later round corrects a count that writers change meanwhile.
     for (let round = 0; round < 5 && isWrong(last.repairs); round += 1) {
       await applyRepairs(core, space, last.repairs);
       last = await look();
@@ -202,7 +202,7 @@ async function recount(
   };
 }
 
-/** What a damaged row may still hold is not taken away: counts rise, or stay. */
+/** Damaged rows may still hold references, so counts are only raised. */
 function onlyRising(repairs: CountRepairs): CountRepairs {
   const nodes = repairs.nodes.flatMap(({ hash, kept, counted }) => {
     const risen = {
@@ -220,7 +220,7 @@ function onlyRising(repairs: CountRepairs): CountRepairs {
 const isWrong = ({ nodes, looseEdges, counters }: CountRepairs): boolean =>
   nodes.length > 0 || looseEdges.length > 0 || counters !== undefined;
 
-/** The number in a message of a counter changes while others write: its name stays. */
+/** Identifies a fault without the numbers in its message, because they change while others write. */
 function keyOf({ kind, hash, message }: Fault): string {
   return kind === 'usage' || kind === 'history'
     ? `${kind} ${hash} ${message.split(' is ')[0]}`

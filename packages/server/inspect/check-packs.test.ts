@@ -1,4 +1,4 @@
-/** The check of a deployment, a copy and the check of a backup know nodes that are records of packs. */
+/** Nodes in packs: the check of a deployment, a copy and the check of a backup. */
 import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';

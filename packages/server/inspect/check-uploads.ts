@@ -1,4 +1,4 @@
-/** Looks for the bytes of uploads that are finished and not published yet: presence and length, or with `isRead` the bytes. */
+/** Checks the bytes of finished uploads that are not published yet: presence and length, or with `isRead` the bytes. */
 import type { Hash } from '@holdfast/protocol';
 import { findContentOf, isProofOfRot, verifyInlineNode } from '../core/contents.ts';
 import type { Core } from '../core/core.ts';
@@ -20,7 +20,7 @@ export async function checkUploads(
     for (const upload of page) {
       if (check.signal.aborted) break;
       const problem = await proveUpload(core, space, upload, check.isRead(upload.hash));
-      // A lease that publishes it, or another upload, takes the row away first.
+      // A lease that publishes it or another upload may have removed the row meanwhile.
       if (problem === undefined || !(await readPage(core, space, after)).some(isSame(upload))) continue;
       faults.push({
         kind: problem instanceof ContentLost ? 'lost' : 'damaged',
@@ -44,7 +44,7 @@ const isSame =
   (other: FinishedUpload): boolean =>
     other.generation === generation;
 
-/** Resolves with what is wrong; `undefined`: nothing. Rejects if the store cannot be asked. */
+/** Resolves with the fault, or undefined. Rejects if the store is unavailable. */
 async function proveUpload(
   core: Core,
   space: Space,

@@ -1,4 +1,4 @@
-/** The second look of a recount: what is wrong about the hashes whose counts do not agree, in words and as repairs. */
+/** The second walk of a recount: describes and repairs the hashes whose counts disagree. */
 import type { Hash } from '@holdfast/protocol';
 import type { CountRepairs } from '../core/collect/repair-counts.ts';
 import type { Fault } from './fault.ts';
@@ -13,7 +13,7 @@ export class CountDetails implements CountTaker {
   readonly #rows = new Map<Hash, KeptCounts>();
   readonly #loose = new Map<Hash, number>();
   readonly #edges = new Map<Hash, number>();
-  /** of ready parents: they must have rows */
+  /** hashes that ready parents refer to: they must have rows */
   readonly #neededBy = new Map<Hash, Hash>();
   readonly #balances = new Map<Hash, Balances>();
 

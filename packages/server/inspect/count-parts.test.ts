@@ -5,7 +5,7 @@ import { makeNode } from '../../../test/support/canonical-node.ts';
 import { CountParts } from './count-parts.ts';
 import type { CountTaker } from './walk-counts.ts';
 
-/** Writes down what it is told. */
+/** Records its calls. */
 function takerOf(told: unknown[]): CountTaker {
   const note =
     (kind: string) =>

@@ -1,6 +1,6 @@
 /**
- * What a walk says of hashes, kept in parts by hash so that each fits into memory later: in memory while that is little, and beyond that in
- * a file without a name, which is gone with the process.
+ * The entries of a walk, partitioned by hash so that each part fits into memory. They stay in memory while there are few; after that
+ * they go to an unlinked file, which vanishes with the process.
  */
 import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,17 +8,17 @@ import { join } from 'node:path';
 import { HASH_BYTES, type Hash } from '@holdfast/protocol';
 import type { CountTaker, KeptCounts } from './walk-counts.ts';
 
-/** by the first byte of the hash */
+/** partitioned by the first byte of the hash */
 const PARTS = 256;
 const PART_BYTES_MIN = 4 * 1024;
 
 const [ROW, EDGE, READY_EDGE, LOOSE, BALANCE] = [0, 1, 2, 3, 4] as const;
 const NUMBER_BYTES = 8;
-/** numbers that follow the kind and the hash, by kind */
+/** the count of numbers after kind and hash, by kind */
 const NUMBERS = [3, 0, 0, 1, 1] as const;
 const HEAD_BYTES = 1 + HASH_BYTES;
 
-/** Most parts of a small Space have nothing. */
+/** Most parts of a small Space are empty. */
 const NO_BYTES = Buffer.alloc(0);
 
 interface Part {
@@ -83,12 +83,12 @@ export class CountParts implements CountTaker {
     this.#inMemory = 0;
   }
 
-  /** How many entries each part has. */
+  /** The number of entries in each part. */
   get sizes(): readonly number[] {
     return this.#parts.map(({ entries }) => entries);
   }
 
-  /** Tells `taker` what the part holds of the hashes that `isMine` says. */
+  /** Passes the entries of the part whose hash satisfies `isMine` to `taker`. */
   async tell(index: number, taker: CountTaker, isMine: (hash: Hash) => boolean): Promise<void> {
     const part = this.#parts[index] as Part;
     for (const { offset, length } of part.inFile) {
@@ -116,12 +116,12 @@ function tellAll(bytes: Buffer, taker: CountTaker, isMine: (hash: Hash) => boole
       taker.addRow(hash, { childRefCount, rootRefCount, heldDomainCount });
     } else if (kind === LOOSE) taker.addLoose(hash, number(0));
     else if (kind === BALANCE) taker.addBalance(hash, number(0));
-    // A screen does not ask who the parent is.
+    // A screen ignores the parent.
     else taker.addEdge(hash, hash, kind === READY_EDGE);
   }
 }
 
-/** A disk that is nearly full takes a part. */
+/** A nearly full disk may write only a part. */
 async function writeWhole(file: FileHandle, bytes: Buffer, position: number): Promise<void> {
   for (let at = 0; at < bytes.length; ) {
     at += (await file.write(bytes, at, bytes.length - at, position + at)).bytesWritten;

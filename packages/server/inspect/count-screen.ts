@@ -1,20 +1,20 @@
 /**
- * The first look of a recount: whether the counts of each hash agree with what rows, edges and balances say, as differences in
- * tables of few bytes. Only where it finds a difference is a second walk needed, which can say what is wrong.
+ * The first walk of a recount: sums, for each hash, the differences between stored counts and rows, edges and balances, in compact
+ * tables. Only if it finds a difference, a second walk describes the fault.
  */
 import { type Hash, HashTable } from '@holdfast/protocol';
 import type { CountTaker, KeptCounts } from './walk-counts.ts';
 
 const ROW = 1;
 const LOOSE = 2;
-/** a ready parent or a balance: the hash must have a row */
+/** a ready parent or a balance refers to the hash, so it must have a row */
 const NEEDED = 4;
 
 const PLACES_MIN = 1024;
 
 export class CountScreen implements CountTaker {
   readonly #places = new HashTable('numbers');
-  /** by place: what is counted less what is kept */
+  /** by place: counted minus stored */
   #edges = new Float64Array(PLACES_MIN);
   #rootRefs = new Float64Array(PLACES_MIN);
   #domains = new Int32Array(PLACES_MIN);
@@ -49,13 +49,13 @@ export class CountScreen implements CountTaker {
     this.#count(this.#domains, place, 1);
   }
 
-  /** Whether something about `hash` does not agree. */
+  /** Whether something about `hash` disagrees. */
   isOff(hash: Hash): boolean {
     const place = this.#places.find(hash);
     return place !== undefined && this.#isPlaceOff(place);
   }
 
-  /** Whether something about any hash does not agree. */
+  /** Whether something about any hash disagrees. */
   isAnyOff(): boolean {
     for (let place = 0; place < this.#places.size; place += 1) if (this.#isPlaceOff(place)) return true;
     return false;

@@ -1,4 +1,4 @@
-/** What keeps a node: itself, or by the shortest way up, whatever else there is. */
+/** Explains what keeps a node: itself, or the shortest path to an ancestor. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { updateRootRefs } from '../core/refs/update-root-refs.ts';

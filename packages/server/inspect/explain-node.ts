@@ -1,4 +1,4 @@
-/** What keeps a node, and until when: its lease, its root refs, its parents, and whatever keeps those. */
+/** Explains what keeps a node and until when: its lease, its root refs, or its ancestors. */
 import { type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
 import type { SpaceSnapshot } from '../core/inspection-ports.ts';
@@ -7,7 +7,7 @@ import { pagesOf } from '../core/pages-of.ts';
 
 interface Keeper {
   readonly kind: 'lease' | 'root-ref' | 'parent';
-  /** ms; when the lease ends */
+  /** ms; the end of the lease */
   readonly until?: number;
   readonly refDomain?: string;
   readonly balance?: number;
@@ -19,13 +19,13 @@ export interface Explanation {
   readonly hash: Hash;
   readonly state: NodeRowState;
   readonly keptBy: readonly Keeper[];
-  /** ms; when the last lease among the node and its ancestors ends; null: a root ref keeps it */
+  /** ms; the last lease end among the node and its ancestors; null if a root ref keeps it */
   readonly collectableAt: number | null;
-  /** from the node up to the nearest one with a root ref, or with a lease if none has; empty: nothing keeps it */
+  /** from the node up to the nearest ancestor with a root ref, or else with a lease; empty if nothing keeps it */
   readonly chain: readonly { readonly hash: Hash; readonly keptBy: readonly Keeper[] }[];
 }
 
-/** `undefined`: the Space has no such node. Each step up the ancestors walks over all rows of the Space. */
+/** Resolves with undefined if the Space has no such node. Each level of ancestors walks all rows of the Space. */
 export function explainNode(core: Core, space: Space, hash: Hash): Promise<Explanation | undefined> {
   const { abandonedAfterMs } = core.settings;
   return core.metadata.inspect(space, async (snapshot) => {
@@ -37,7 +37,7 @@ export function explainNode(core: Core, space: Space, hash: Hash): Promise<Expla
 class Explaining {
   readonly #snapshot: SpaceSnapshot;
   readonly #abandonedAfterMs: number;
-  /** of each node that was met, the child by which */
+  /** each visited node → the child through which it was reached */
   readonly #below = new Map<Hash, Hash | undefined>();
 
   constructor(snapshot: SpaceSnapshot, abandonedAfterMs: number) {
@@ -59,7 +59,7 @@ class Explaining {
         endsAt = Math.max(endsAt, each.leaseExpiresAt, this.#abandonedAt(each));
       }
       const isFirst = this.#below.size === 1;
-      // A root ref keeps it whatever is further up.
+      // A root ref keeps it regardless of further ancestors.
       if (!isFirst && held !== undefined) break;
       const parents = await this.#findParents(level);
       if (isFirst) directParents = parents.all;
@@ -77,7 +77,7 @@ class Explaining {
     };
   }
 
-  /** A waiting parent keeps its children until the sweep drops it. */
+  /** A waiting parent keeps its children until the sweep deletes it. */
   #abandonedAt(row: NodeRow): number {
     return row.state === 'waiting' ? row.waitingTouchedAt + this.#abandonedAfterMs : 0;
   }
@@ -92,7 +92,7 @@ class Explaining {
     return keepers;
   }
 
-  /** One walk over all rows of the Space. `found`: those that were not met before. */
+  /** One walk over all rows of the Space. `found`: parents not visited before. */
   async #findParents(
     level: readonly NodeRow[],
   ): Promise<{ readonly all: readonly Hash[]; readonly found: readonly NodeRow[] }> {
@@ -131,7 +131,7 @@ class Explaining {
   }
 }
 
-/** Balances of several domains may sum up to nothing, and still hold the node. */
+/** Balances of several domains may sum to zero and still hold the node. */
 function isHeld({ heldDomainCount, rootRefCount }: NodeRow): boolean {
   return heldDomainCount !== 0 || rootRefCount !== 0;
 }

@@ -1,10 +1,9 @@
-/** What a check finds. */
 import type { Hash } from '@holdfast/protocol';
 
-/** Something wrong, before it is known whether it could be repaired. */
+/** A fault, before it is known whether it can be repaired. */
 export interface Fault {
   readonly kind: FindingKind;
-  /** undefined: it is about the whole Space */
+  /** undefined for a fault of the whole Space */
   readonly hash: Hash | undefined;
   readonly message: string;
 }

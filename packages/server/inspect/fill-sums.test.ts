@@ -1,4 +1,4 @@
-/** Rows on PostgreSQL that are older than sums get theirs beside serving; those of nodes once their bytes have proven them. */
+/** Rows on PostgreSQL from before sums get their sums while the server runs; those of nodes once their bytes are proven. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { makeNode } from '../../../test/support/canonical-node.ts';
 import type { TestDatabases } from '../../../test/support/postgres-server.ts';
@@ -24,7 +24,7 @@ const STEPS_MAX = 50;
 const LEAF = makeNode('leaf');
 const ROOT = makeNode('root', { refs: [LEAF.hash] });
 const OTHER = makeNode('other');
-/** As the migrations leave rows that were there before. */
+/** The state in which migrations leave existing rows. */
 const FORGET = [
   ...[
     'uploads',
@@ -84,13 +84,13 @@ test(
     expect((await check()).unsummed).toBeGreaterThan(9);
     await upkeep(core);
     const { unsummed, findings } = await check();
-    // One of the usage has no hash: it follows from the size.
+    // The finding about usage has no hash: it follows from the size.
     expect([unsummed, findings.flatMap(({ hash }) => hash ?? [])]).toEqual([1, [OTHER.hash]]);
     const closed = await instance.pool.run('purging', BACKGROUND_STATEMENTS.closeDomains, [
       spaceKeyOf(SPACE),
     ]);
     expect([closed.count, (await check()).unsummed]).toEqual([1, 1]);
-    // From now on a wrong bit is found.
+    // From now on a flipped bit is found.
     for (const [table, set] of [
       ['root_ref_commits', "request_id = 'c' WHERE request_id = 'a'"],
       ['nodes', `size = size + 1 WHERE hash = '\\x${LEAF.hash}'`],

@@ -1,4 +1,4 @@
-/** Puts damaged rows of nodes right by the bytes that they lead to, for a check that repairs. */
+/** Repairs damaged rows of nodes from their bytes, for a check that repairs. */
 import type { Hash } from '@holdfast/protocol';
 import { headLength, parseHead } from '../core/collect/compare-row.ts';
 import { findContentOf, isProofOfRot, storedObject, verifyInlineNode } from '../core/contents.ts';
@@ -9,14 +9,14 @@ import type { NewContent } from '../core/lease/publication.ts';
 import type { Space } from '../core/model.ts';
 import { isDamage } from '../core/store-failure.ts';
 
-/** Those that cannot be put right now stay as they are: an upload of the node does it. */
+/** Rows that cannot be repaired now stay as they are: an upload of the node repairs them. */
 export async function mendRows(
   core: Core,
   damage: readonly RowDamage[],
   signal: AbortSignal,
 ): Promise<readonly RowDamage[]> {
   const mended = new Set<RowDamage>();
-  // A row needs those of its children, which may come after it.
+  // A row needs the rows of its children, which may come after it.
   for (let before = -1; before < mended.size; ) {
     before = mended.size;
     for (const each of damage) {
@@ -39,7 +39,7 @@ async function isMended(core: Core, { space, hash }: RowDamage): Promise<boolean
   }
 }
 
-/** What the bytes say that the row leads to. undefined: it leads to none */
+/** The proven bytes that the row refers to; undefined if it refers to none. */
 async function readProven(core: Core, space: Space, hash: Hash): Promise<NewContent | undefined> {
   const stands = await core.metadata.transact(space, findStanding, hash);
   if (stands === undefined) return undefined;

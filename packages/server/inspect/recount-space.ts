@@ -1,6 +1,6 @@
 /**
- * Recounts one Space from its rows at one instant: edges, root refs, usage and the history of root refs, and compares what is kept
- * with what is there.
+ * Recounts one Space from its rows at one instant (edges, root refs, usage, history of root refs) and compares the result with the
+ * stored counts.
  */
 import type { Hash } from '@holdfast/protocol';
 import type { CountRepairs } from '../core/collect/repair-counts.ts';
@@ -18,13 +18,13 @@ export interface Recount {
   readonly repairs: CountRepairs;
 }
 
-/** of a hash; those before them name its part */
+/** hex digits of a hash; those before them name its part */
 const TURN_DIGITS = [2, 8] as const;
 
 export interface RecountOptions {
-  /** is told how many rows a walk has seen, and how many there are */
+  /** called with the rows that a walk has read, and their total */
   readonly onCounted?: ((rows: number, of: number) => void) | undefined;
-  /** instead of the usual bound, for tests */
+  /** overrides the usual bound, for tests */
   readonly hashesAtOnceMax?: number;
 }
 
@@ -61,7 +61,7 @@ export async function recountSpace(snapshot: SpaceSnapshot, options: RecountOpti
   return { nodes: counted.nodeCount, faults, repairs: { nodes, looseEdges, counters } };
 }
 
-/** One walk, and another one if something is off. */
+/** One walk, and a second one if something disagrees. */
 async function countAll(
   snapshot: SpaceSnapshot,
   { hashesMax, onRows }: Pick<CountWalk, 'onRows'> & { readonly hashesMax: number },
@@ -79,7 +79,7 @@ async function countAll(
   }
 }
 
-/** The hashes about which something does not agree. A part of many entries is screened in several turns. */
+/** The hashes about which something disagrees. A part with many entries is screened in several passes. */
 async function findOff(parts: CountParts, hashesMax: number): Promise<ReadonlySet<Hash>> {
   const off = new Set<Hash>();
   for (const [part, entries] of parts.sizes.entries()) {
@@ -111,7 +111,7 @@ function subtract(counted: KeptCounters, kept: KeptCounters): KeptCounters {
   };
 }
 
-/** After the floor of the history each revision has its commit, and a balance begins where its history ends, or later. */
+/** Above the floor of the history each revision has its commit, and a balance begins no earlier than its history ends. */
 async function findHistoryFaults(snapshot: SpaceSnapshot): Promise<readonly Fault[]> {
   const faults: Fault[] = [];
   for (const { domain, revision, historyFloor, commits, lastRevision } of await snapshot.readDomains()) {
@@ -137,7 +137,7 @@ async function findHistoryFaults(snapshot: SpaceSnapshot): Promise<readonly Faul
   return faults;
 }
 
-/** A pack without a live record is discarded: one with fewer than it has would be lost. */
+/** A pack without a live record is discarded. A pack whose live count is too low would be lost. */
 async function findPackFaults(snapshot: SpaceSnapshot): Promise<readonly Fault[]> {
   const faults: Fault[] = [];
   for await (const page of pagesOf(

@@ -1,6 +1,7 @@
 /**
- * One wrong bit in each column of each row that carries a sum, on a real PostgreSQL, each in a Space of its own: whatever could be read is read
- * right or refused, nothing is lost by reads, leases, collection, sweep, packing and scrub, a check names the row, and a repair loses nothing.
+ * Flips one bit in each column of each row that carries a sum, on a real PostgreSQL, each in its own Space. Reads return the right
+ * value or an error. Reads, leases, collection, sweep, packing and scrub lose nothing. A check names the row, and a repair loses
+ * nothing.
  */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test';
@@ -39,12 +40,12 @@ const LEAF = makeNode('leaf', { contentType: 'text/plain' });
 const OTHER = makeNode('other leaf', { contentType: 'text/plain' });
 const ROOT = makeNode('root', { contentType: 'text/plain', refs: [LEAF.hash, OTHER.hash, LEAF.hash] });
 const LEASED = makeNode('leased', { contentType: 'text/plain' });
-/** what is reachable from a root ref, or leased */
+/** reachable from a root ref, or leased */
 const KEPT = [LEAF, OTHER, ROOT, LEASED];
 const WAITING = makeNode('waiting', { refs: [makeNode('never comes').hash] });
 const GARBAGE = makeNode('garbage');
 
-/** A condition that names one row of a Space. */
+/** A condition that selects one row of a Space. */
 const ROWS: readonly (readonly [table: string, condition: string])[] = [
   ['nodes', `hash = '\\x${LEAF.hash}'`],
   ['nodes', `hash = '\\x${ROOT.hash}'`],
@@ -146,7 +147,7 @@ async function build(spaces: readonly Space[]): Promise<void> {
   await forEach(spaces, async (space) => void (await lease(space, LEASED, 12 * HOUR_MS)));
 }
 
-/** SQL that flips one bit of a column; undefined: a column without one. */
+/** SQL that flips one bit of a column; undefined if its type has none. */
 function flipOf(column: string, type: string): string {
   if (type === 'boolean') return `NOT ${column}`;
   if (type === 'bytea') return `set_bit(${column}, 3, 1 - get_bit(${column}, 3))`;
@@ -155,7 +156,7 @@ function flipOf(column: string, type: string): string {
     const bits = `decode(replace(${column}::text, '-', ''), 'hex')`;
     return `encode(set_bit(${bits}, 3, 1 - get_bit(${bits}, 3)), 'hex')::uuid`;
   }
-  // A balance of 1 has no other bit to lose, and another slot may be taken.
+  // A balance of 1 has no other bit to lose, and the slot may be taken.
   return `${column} # ${column === 'slot' ? 32 : 2}`;
 }
 
@@ -174,7 +175,7 @@ async function listDamages(): Promise<Damage[]> {
   return damages;
 }
 
-/** Resolves whether there was a bit to flip. */
+/** Resolves with whether there was a bit to flip. */
 async function damage({ space, table, condition, column, type }: Damage): Promise<boolean> {
   const key = spaceKeyOf(space);
   const isLong =
@@ -247,7 +248,7 @@ test(
     await build(damages.map(({ space }) => space));
     const done: Damage[] = [];
     for (const each of damages) if (await damage(each)) done.push(each);
-    // Columns that no row here has a value in.
+    // Columns without a value in these rows.
     expect(damages.length - done.length).toBeLessThan(ROWS_MAX / 2);
     const readable = new Map<Space, (string | undefined)[]>();
     await forEach(done, async ({ space }) => void readable.set(space, await readAll(space)));

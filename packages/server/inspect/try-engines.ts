@@ -1,4 +1,4 @@
-/** Looks whether the engines of a server can be used right now. Makes nothing in them, and says what it found in words. */
+/** Checks whether the engines of a server can be used now. Creates nothing in them, and describes the findings. */
 import { MIB_BYTES } from '@holdfast/protocol';
 import { explainBehind, isBehind } from '../core/store-epoch.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
@@ -15,10 +15,10 @@ import { describeChecksums, type RowsTrial } from '../engine/store-trial.ts';
 import { ServeError } from '../errors.ts';
 
 export interface EngineFindings {
-  /** each is one line: what cannot be used, and what to do */
+  /** one line each: the problem and its remedy */
   readonly problems: readonly string[];
   readonly found: readonly string[];
-  /** a server works on these engines right now */
+  /** whether a server uses these engines now */
   readonly isServed: boolean;
 }
 
@@ -55,7 +55,7 @@ export async function tryEngines(place: DeploymentPlace): Promise<EngineFindings
   return { problems, found, isServed: rows?.isServed ?? false };
 }
 
-/** Whether the data folder, if there is one, can be used or made. Makes nothing. */
+/** Whether the data folder, if any, exists or can be created. Creates nothing. */
 export function tryFolder(rows: RowsPlace): Pick<EngineFindings, 'problems' | 'found'> {
   if (rows.kind !== 'folder') return { problems: [], found: [] };
   try {
@@ -75,21 +75,21 @@ function describeFolder(dataDir: string): string {
 }
 
 function describeRows(name: string, { isServed, version }: RowsTrial): string {
-  // A database file that a server has just made says 0 until its first checkpoint.
+  // The schema version of a new database file is 0 until its first checkpoint.
   const known = version === 0 ? 'a database' : `schema version ${version}`;
   const schema = version === undefined ? 'empty, a start makes the tables' : known;
   return `${name}: ${schema}${isServed ? ', a server works on it right now' : ''}`;
 }
 
 function judgeClock(name: string, aheadMs: number | undefined, problems: string[]): void {
-  // Tokens, upload URLs and requests to S3 are judged by clocks that agree better than this.
+  // Tokens, upload URLs and requests to S3 need clocks that differ by less than this.
   if (aheadMs === undefined || Math.abs(aheadMs) <= 60_000) return;
   const seconds = Math.round(Math.abs(aheadMs) / 1000);
   const direction = aheadMs > 0 ? 'ahead of' : 'behind';
   problems.push(`${name}: its clock is ${seconds} s ${direction} this machine's; set both by NTP`);
 }
 
-/** Judges nothing while a server works: it moves both on, perhaps between the two looks. */
+/** Judges nothing while a server runs: it moves both on, perhaps between the two reads. */
 function judgeEpoch(name: string, rows: RowsTrial, store: number | undefined, problems: string[]): void {
   if (rows.isServed || rows.epoch === undefined || store === undefined) return;
   const epochs = { rows: rows.epoch, store };

@@ -1,11 +1,11 @@
-/** One walk over a Space for what is kept and counted of its hashes: rows, edges, counts of edges without rows, balances. */
+/** One walk over a Space that reports stored counts and counted references: rows, edges, counts of edges without rows, balances. */
 import { type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Awaitable } from '../core/awaitable.ts';
 import type { InspectedNode, KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';
 import { pagesOf } from '../core/pages-of.ts';
 import { addUsage, USAGE_NONE, type UsageDelta, usageOf } from '../core/usage-delta.ts';
 
-/** What a row keeps of its node. */
+/** The counts stored in a node's row. */
 export interface KeptCounts {
   readonly childRefCount: number;
   readonly rootRefCount: number;
@@ -14,24 +14,24 @@ export interface KeptCounts {
 
 export interface CountTaker {
   addRow(hash: Hash, kept: KeptCounts): void;
-  /** A ref of `parent` to `hash`. */
+  /** A reference of `parent` to `hash`. */
   addEdge(hash: Hash, parent: Hash, isParentReady: boolean): void;
-  /** The kept count of refs to a hash without a row. */
+  /** The stored count of references to a hash without a row. */
   addLoose(hash: Hash, count: number): void;
   addBalance(hash: Hash, balance: number): void;
-  /** The walk goes on afterwards. */
+  /** The walk resumes when this resolves. */
   settle(): Awaitable<void>;
 }
 
 export interface CountWalk {
   readonly taker: CountTaker;
-  /** hashes that the taker is told of */
+  /** selects the hashes to report */
   readonly isMine: (hash: Hash) => boolean;
-  /** is told how many rows the walk has seen */
+  /** called with the number of rows read so far */
   readonly onRows: (rows: number) => void;
 }
 
-/** The usage that all rows make. */
+/** Resolves with the usage that all rows add up to. */
 export async function walkCounts(
   snapshot: SpaceSnapshot,
   { taker, isMine, onRows }: CountWalk,

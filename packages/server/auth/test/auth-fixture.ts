@@ -16,7 +16,7 @@ export interface TestKey {
   readonly publicJwk: JWK;
 }
 
-/** RSA pairs take long to make: each kind of key is made once. */
+/** RSA key pairs are slow to make, so each kind of key is made once. */
 const made = new Map<string, Promise<TestKey>>();
 
 export function testKey(algorithm: Algorithm, name = 'first'): Promise<TestKey> {
@@ -38,7 +38,7 @@ export function keySetText(...keys: readonly JWK[]): string {
   return JSON.stringify({ keys });
 }
 
-/** Header and claims over the defaults of a good token; a value of `undefined` leaves the member out. */
+/** Header and claims that override the defaults of a valid token; undefined removes the member. */
 export interface TokenParts {
   readonly header?: Readonly<Record<string, unknown>>;
   readonly claims?: Readonly<Record<string, unknown>>;
@@ -63,11 +63,11 @@ export function goodClaims(nowMs: number): Record<string, unknown> {
   };
 }
 
-/** A token really signed by `key`, whatever its header says. */
+/** A token signed by `key`, whatever its header says. */
 export async function mint(key: TestKey, nowMs: number, parts: TokenParts = {}): Promise<string> {
   const header = { alg: key.algorithm, ...parts.header };
   const claims = { ...goodClaims(nowMs), ...parts.claims };
-  // Members the library would refuse to sign are put in by hand.
+  // The library refuses to sign these members, so they are added by hand.
   if (JSON.stringify(Object.keys(header)) !== '["alg"]' || header.alg !== key.algorithm) {
     return signByHand(key, header, claims);
   }
@@ -122,12 +122,12 @@ export function appRecord(change: Partial<AppRecord> = {}): AppRecord {
   };
 }
 
-/** Rows in memory, with failure on demand. */
+/** Rows in memory that can fail on demand. */
 export class MemoryRegistryStore implements RegistryStore {
   #records: readonly AppRecord[];
   failure: Error | undefined;
   readCount = 0;
-  /** while set, a reading waits for it */
+  /** while set, a read waits for it */
   gate: Promise<void> | undefined;
 
   constructor(...records: readonly AppRecord[]) {

@@ -1,4 +1,4 @@
-/** Time and network in the hands of a test. */
+/** Time and network under the control of a test. */
 import type { AuthWorld } from '../auth-world.ts';
 
 interface Timer {
@@ -11,12 +11,12 @@ export class FakeWorld implements AuthWorld {
   wallMs = Date.UTC(2026, 0, 1);
   #monotonicMs = 1000;
   readonly #timers = new Set<Timer>();
-  /** answers the next fetches; a test swaps it */
+  /** handles the next fetches; a test replaces it */
   answer: (url: string, init: BunFetchRequestInit) => Promise<Response> = async () => {
     throw new Error('no network in this test');
   };
   fetchCount = 0;
-  /** where the host of every URL is found; a test swaps it */
+  /** resolves the host of every URL; a test replaces it */
   resolve = async (_hostname: string): Promise<readonly string[]> => ['192.0.2.1'];
 
   now(): number {
@@ -42,7 +42,7 @@ export class FakeWorld implements AuthWorld {
     return this.#timers.size;
   }
 
-  /** Lets time pass, running timers in order and what they start. */
+  /** Advances time and runs the timers that fall due, in order. */
   async advance(ms: number): Promise<void> {
     const until = this.#monotonicMs + ms;
     await settle();
@@ -57,7 +57,7 @@ export class FakeWorld implements AuthWorld {
     this.#move(until);
   }
 
-  /** Lets time pass as for a process that was not given the processor: timers are late. */
+  /** Advances time as for a process without CPU time: timers fire late. */
   stall(ms: number): void {
     this.#move(this.#monotonicMs + ms);
   }
@@ -68,7 +68,7 @@ export class FakeWorld implements AuthWorld {
   }
 }
 
-/** Lets everything that is ready to run do so, small response bodies included. */
+/** Runs everything that is ready, small response bodies included. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,4 +1,4 @@
-/** A registered App on a world of the test's own, and the questions a test asks of it. */
+/** A registered App in a world of its own, and requests on it. */
 import { ApiError, type OperationName } from '@holdfast/protocol';
 import { type Authorizer, authorize, openAuthorizer } from '../authorize.ts';
 import type { Capability } from '../capability.ts';
@@ -47,7 +47,7 @@ export async function ask(scene: Scene, authorization: string | null, target: As
   return await authorize(scene.authorizer, authorization, appId, spaceId, operation);
 }
 
-/** The code of the refusal; "granted" when there is none. */
+/** The code of the refusal, or "granted". */
 export async function outcome(scene: Scene, authorization: string | null, target: Ask = {}): Promise<string> {
   return await ask(scene, authorization, target).then(
     () => 'granted',
