@@ -1,8 +1,8 @@
 /** Power losses at many moments of one traced scenario, each judged by the product itself. */
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { SeededRandom } from '../../test/support/seeded-random.ts';
+import { makeRandom, type SeededRandom } from '../../test/support/seeded-random.ts';
 import type { Inode } from './disk-steps.ts';
 import { type Loss, Moment } from './power-loss.ts';
 import type { TracedRun } from './traced-run.ts';
@@ -17,6 +17,7 @@ export interface Scenario {
 const DISKS = ['strict', 'journaling'] as const;
 const WRITES = ['none', 'all', 'first', 'last', 'torn-512', 'torn-4096'] as const;
 const NAMES = ['none', 'all', 'some'] as const;
+const SEEDS = 2 ** 31;
 
 export interface ImagesResult {
   readonly images: number;
@@ -47,18 +48,17 @@ export async function judgeImage(
 ): Promise<string | undefined> {
   const at = chooseMoment(run, random);
   const image = run.beside('image');
-  new Moment(run.disk.steps, at, loss.disk, isSync).make(run.disk, image, loss, random);
-  const kept = run.beside('kept');
-  cpSync(image, kept, { recursive: true, verbatimSymlinks: true });
+  const moment = new Moment(run.disk.steps, at, loss.disk, isSync);
+  const seed = random.below(SEEDS);
+  const make = (folder: string): void => moment.make(run.disk, folder, loss, makeRandom(seed));
+  make(image);
   const wrong = await verify(image, at);
-  let where = '';
-  if (wrong.length > 0 && isKept) {
-    where = mkdtempSync(join(tmpdir(), 'holdfast-power-loss-image-'));
-    cpSync(kept, where, { recursive: true, verbatimSymlinks: true });
-  }
-  for (const folder of [image, kept]) rmSync(folder, { recursive: true, force: true });
+  rmSync(image, { recursive: true, force: true });
   if (wrong.length === 0) return undefined;
-  return `${name}, line ${at}, ${Object.values(loss).join(' ')}: ${wrong.join('; ')}; the image is kept in ${where}`;
+  // The one that was judged has changed.
+  const where = isKept ? join(mkdtempSync(join(tmpdir(), 'holdfast-power-loss-')), 'image') : undefined;
+  if (where !== undefined) make(where);
+  return `${name}, line ${at}, ${Object.values(loss).join(' ')}: ${wrong.join('; ')}${where === undefined ? '' : `; the image is kept in ${where}`}`;
 }
 
 /** Mostly right after an answer: what was just acknowledged is what is lost most easily. */

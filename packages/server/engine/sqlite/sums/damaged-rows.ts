@@ -55,15 +55,18 @@ export function* pagesOfTable(database: Database, table: SummedTable): Generator
   const order = `ORDER BY ${key.join(', ')} LIMIT ${ROWS_AT_ONCE}`;
   const places = key.map((_, index) => `?${index + 1}`).join(', ');
   using first = database.prepare<StoredRow, []>(`SELECT ${columns} FROM ${name} ${order}`);
+  first.safeIntegers(true);
+  let page = first.all();
+  if (page.length > 0) yield page;
+  if (page.length < ROWS_AT_ONCE) return;
   using next = database.prepare<StoredRow, SQLQueryBindings[]>(
     `SELECT ${columns} FROM ${name} WHERE (${key.join(', ')}) > (${places}) ${order}`,
   );
-  for (const statement of [first, next]) statement.safeIntegers(true);
-  let page = first.all();
-  while (page.length > 0) {
-    yield page;
+  next.safeIntegers(true);
+  while (page.length === ROWS_AT_ONCE) {
     const last = page.at(-1) as StoredRow;
-    page = page.length < ROWS_AT_ONCE ? [] : next.all(...key.map((column) => last[column] as StoredValue));
+    page = next.all(...key.map((column) => last[column] as StoredValue));
+    if (page.length > 0) yield page;
   }
 }
 
