@@ -104,6 +104,7 @@ describe('the URL of --metadata, as the tools of PostgreSQL understand it,', () 
         ],
       },
     ],
+    ['postgres://u@h:5/d?host=a', { hosts: [{ host: 'a', port: 5 }] }],
     [
       'postgres://u:p@h:5/d?host=/s&port=6&user=v&password=q&dbname=e',
       { hosts: [{ host: '/s', port: 6 }], user: 'v', password: 'q', database: 'e' },

@@ -115,7 +115,7 @@ function readParameters(flag: string, search: string): ReadonlyMap<string, strin
   return parameters;
 }
 
-/** The hosts of the parameter `host`, else those before the path; ports that are missing come from `port`. */
+/** The hosts of the parameter `host`, else those before the path. Ports are those of `port`, else those before the path. */
 function parseHosts(
   urls: readonly URL[],
   { flag, find }: Given,
@@ -127,7 +127,10 @@ function parseHosts(
         host: decode(flag, hostname).replace(/^\[(.*)\]$/, '$1'),
         port: parameters.has('port') ? '' : port,
       }))
-    : (find('host') ?? '').split(',').map((host) => ({ host, port: '' }));
+    : (find('host') ?? '').split(',').map((host, index) => ({
+        host,
+        port: parameters.has('port') ? '' : (urls.length === 1 ? urls[0] : urls[index])?.port,
+      }));
   if (names.length > HOSTS_MAX) {
     throw new ConfigError(`${flag} names more than ${HOSTS_MAX} hosts; leave some out`);
   }

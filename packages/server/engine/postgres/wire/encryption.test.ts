@@ -174,6 +174,15 @@ describe('our own certificate', () => {
     const { rows } = await withPool(await urlOf(trusting, ours), shown);
     expect(rows).toEqual([{ client_dn: '/CN=a server of a test' }]);
     await trusting.stop();
+    for (const [certificate, hint] of [
+      [authority.issue(['another'], []).certificate, /sslkey is not that of the certificate of sslcert/],
+      ['', /sslcert must name a certificate/],
+    ] as const) {
+      writeFileSync(certificateFile, certificate);
+      const failure = await failureOf(await urlOf(server, ours));
+      expect(failure).toBeInstanceOf(EngineRefused);
+      expect((failure as Error).message).toMatch(hint);
+    }
     chmodSync(keyFile, 0o644);
     const failure = await failureOf(await urlOf(server, ours));
     expect(failure).toBeInstanceOf(EngineRefused);

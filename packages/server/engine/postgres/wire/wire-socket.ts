@@ -1,4 +1,5 @@
 /** The socket to PostgreSQL: TCP, or TLS over it as the address asks. */
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createConnection, isIP, type Socket } from 'node:net';
 import { connect as connectTls, TLSSocket } from 'node:tls';
 import { codeOf } from '../../../error-code.ts';
@@ -60,10 +61,24 @@ async function tlsOptions(host: string, { tls, tlsRootFile, tlsOwn }: PostgresAd
 }
 
 async function readOwn({ certificateFile, keyFile }: NonNullable<PostgresAddress['tlsOwn']>) {
-  return {
-    cert: await readNamed('sslcert', certificateFile),
-    key: await readNamed('sslkey', keyFile, () => readSecret('the key of sslkey,', keyFile)),
-  };
+  const cert = await readNamed('sslcert', certificateFile);
+  const key = await readNamed('sslkey', keyFile, () => readSecret('the key of sslkey,', keyFile));
+  assertPair(cert, key);
+  return { cert, key };
+}
+
+/** The runtime shows no certificate where it finds none, and tells a wrong key in the code of its library. */
+function assertPair(cert: string, key: string): void {
+  let isPair: boolean;
+  try {
+    isPair = new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
+  } catch {
+    throw unusableFile(
+      'sslcert must name a certificate, and sslkey its key without a passphrase, both in PEM',
+    );
+  }
+  if (!isPair)
+    throw unusableFile('the key of sslkey is not that of the certificate of sslcert: check both paths');
 }
 
 async function readNamed(
