@@ -205,6 +205,9 @@ test(
     // An answer in lines would begin before its status is known, and no guess would be slowed.
     expect(refused.status).toBe(403);
     expect(refused.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+    const tooLong = await signIn('x'.repeat(3_000_000));
+    expect(tooLong.status).toBe(413);
+    expect(tooLong.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
     expect(await server.end('SIGTERM')).toBe(0);
     const none = await runHoldfast(['console', '--data', data]);
     expect([none.exitCode, none.stderr]).toEqual([1, expect.stringContaining('no server runs')]);

@@ -1,5 +1,4 @@
 /** The socket of the listener for operators. */
-import { JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
 import { formatAuthority } from '../engine/address.ts';
 import { ServeError } from '../errors.ts';
 
@@ -52,8 +51,8 @@ function bind(
     // Else two servers would share an address that both were given, and answer in turn.
     reusePort: false,
     idleTimeout: IDLE_SECONDS_MAX,
-    // The code that reads a body bounds it, and says so.
-    maxRequestBodySize: 2 * JSON_BODY_BYTES_MAX,
+    // The code that reads a body bounds it, and says so: the runtime's own 413 would name no request.
+    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
     fetch: (request, connections) => {
       // Work such as a check may take long and sends nothing meanwhile.
