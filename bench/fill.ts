@@ -107,8 +107,8 @@ async function insertAll(
 ): Promise<void> {
   for (const { node, bytes, integrity } of rows) {
     const { generation, canonicalSize } = node;
-    await tx.insertContent({ generation, canonicalSize, integrity, inlineBytes: bytes, urlExpiresAt: 0 });
-    await tx.insertNode(node);
+    await tx.insert('content', { generation, canonicalSize, integrity, inlineBytes: bytes, urlExpiresAt: 0 });
+    await tx.insert('node', node);
   }
   const requestId = `fill-${revision}`;
   const payloadDigest = new Uint8Array(createHash('sha256').update(requestId).digest());

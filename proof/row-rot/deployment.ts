@@ -159,7 +159,7 @@ async function leaveUnfinished(world: World, nodes: Nodes): Promise<void> {
   // A lease alone opens an upload.
   const { core } = world;
   await core.metadata.transact(SPACE, (tx) =>
-    tx.setDiscard({ generation: 'ee'.repeat(16), dueAt: tx.now + 300 * DAY_MS, urlExpiresAt: 0 }),
+    tx.insert('discard', { generation: 'ee'.repeat(16), dueAt: tx.now + 300 * DAY_MS, urlExpiresAt: 0 }),
   );
   await uploadPack(world, [text('in an open pack')], { isLeased: false });
   await core.metadata.settle('tombstones', {

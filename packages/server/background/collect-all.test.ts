@@ -51,7 +51,7 @@ const registry = (apps: Readonly<Record<string, AppRecord['status']>>): Registry
 
 async function fill({ metadata }: TemporaryEngine, appId: string, spaceId: string, nodes: number) {
   await metadata.transact({ appId, spaceId }, async (tx) => {
-    for (let index = 0; index < nodes; index += 1) await tx.insertNode(readyNode(hashAt(index)));
+    for (let index = 0; index < nodes; index += 1) await tx.insert('node', readyNode(hashAt(index)));
   });
 }
 

@@ -17,8 +17,8 @@ export async function closeContent(
   tx: SpaceTransaction,
   { generation, storage, urlExpiresAt, keptMs = 0 }: ClosedContent,
 ): Promise<void> {
-  await tx.deleteContent(generation);
-  if (storage === 'object') await tx.setDiscard({ generation, dueAt: tx.now + keptMs, urlExpiresAt });
+  await tx.delete('content', generation);
+  if (storage === 'object') await tx.insert('discard', { generation, dueAt: tx.now + keptMs, urlExpiresAt });
 }
 
 /** Discards the bytes that a row points at, before it gets others. Healing keeps them for a while, unlike a collection that has begun. */
@@ -138,7 +138,7 @@ export async function setRotten(
     return 'changed';
   }
   const left = instead === undefined ? generation : createGeneration(tx.now, instead);
-  await tx.updateNode(row, { ...row, state: 'rotten', generation: left });
+  await tx.update('node', row, { ...row, state: 'rotten', generation: left });
   return 'marked';
 }
 
@@ -194,6 +194,6 @@ export async function setSound(tx: SpaceTransaction, { hash, generation }: Prove
   const row = await tx.findNode(hash);
   if (row?.state !== 'rotten' || row.generation !== generation) return false;
   assertInvariant(row.waitingTouchedAt === 0, 'a rotten row never waits');
-  await tx.updateNode(row, { ...row, state: 'ready' });
+  await tx.update('node', row, { ...row, state: 'ready' });
   return true;
 }

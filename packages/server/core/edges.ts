@@ -40,7 +40,7 @@ export async function addEdges(tx: SpaceTransaction, hash: Hash, children: Child
   const [waiting = 0, ...loose] = await tx.findLooseEdges([hash, ...absent]);
   for (const [child, count] of children.counts) {
     const row = children.rows.get(child);
-    if (row !== undefined) await tx.updateNode(row, { ...row, childRefCount: row.childRefCount + count });
+    if (row !== undefined) await tx.update('node', row, { ...row, childRefCount: row.childRefCount + count });
   }
   for (const [index, child] of absent.entries()) {
     await tx.setLooseEdges(child, (loose[index] ?? 0) + countOf(children, child));
@@ -66,7 +66,7 @@ export async function removeNodesWithEdges(
   for (const row of rows) {
     const left = row.childRefCount - (children.counts.get(row.hash) ?? 0);
     assertCount(left, 'childRefCount');
-    await tx.deleteNode(row);
+    await tx.delete('node', row);
     if (left > 0) await tx.setLooseEdges(row.hash, left);
   }
   return [...children.rows.values()].filter(
@@ -84,7 +84,7 @@ async function removeEdges(
     if (leaving.has(row.hash)) continue;
     const childRefCount = row.childRefCount - countOf(children, row.hash);
     assertCount(childRefCount, 'childRefCount');
-    await tx.updateNode(row, { ...row, childRefCount });
+    await tx.update('node', row, { ...row, childRefCount });
   }
   const absent = listAbsent(children);
   if (absent.length === 0) return;

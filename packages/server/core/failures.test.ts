@@ -200,7 +200,7 @@ test('a claim that the sweep cannot finish is its failure', async () => {
   await world.publish(object);
   await world.core.metadata.transact(SPACE, async (tx) => {
     const row = (await tx.findNode(object.hash)) as NodeRow;
-    await tx.updateNode(row, { ...row, state: 'claimed', leaseExpiresAt: 0 });
+    await tx.update('node', row, { ...row, state: 'claimed', leaseExpiresAt: 0 });
   });
   world.doors.delete = async () => faulty();
   await expect(sweep(world.core)).rejects.toThrow('planted: a fault');

@@ -137,7 +137,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
       for (const node of nodes) {
         await world.core.metadata.transact(SPACE, async (tx) => {
           const row = (await tx.findNode(node.hash))!;
-          await tx.updateNode(row, { ...row, state: 'rotten' });
+          await tx.update('node', row, { ...row, state: 'rotten' });
         });
       }
       await world.publish(alone);

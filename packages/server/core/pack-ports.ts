@@ -71,12 +71,6 @@ export interface PackVerbs {
   findPack(id: PackId): Awaitable<PackRow | undefined>;
   /** The pack that was opened for the same hashes last, is open, and whose URL is good; whether bytes came is not looked at. */
   findOpenPack(asked: Uint8Array): Awaitable<PackRow | undefined>;
-  /** Makes the row, with no live record. */
-  insertPack(row: PackRow): Awaitable<void>;
-  /** `before` is the row as read in this transaction. */
-  updatePack(before: PackRow, after: PackRow): Awaitable<void>;
-  /** Deletes the row with its verdicts. */
-  deletePack(before: PackRow): Awaitable<void>;
   /** The upload rows of these hashes, aligned with them. */
   findUploads(hashes: readonly Hash[]): Awaitable<readonly (UploadRow | undefined)[]>;
   findUse(generation: Generation): Awaitable<PackUse>;
@@ -85,12 +79,6 @@ export interface PackVerbs {
   setVerdicts(generation: Generation, verdicts: PackVerdicts): Awaitable<void>;
   /** Moves each record whose content row still names `from`. Returns how many. */
   moveRecords(moves: readonly RecordMove[]): Awaitable<number>;
-  /**
-   * Up to `limit` packs, without order, that the sweep has something to do with: not judged and with
-   * max(touchedAt, urlExpiresAt) at `abandonedAt` or before; judged, not discarded and without a live record; judged, discarded,
-   * without a live record, and touched at `abandonedAt` or before.
-   */
-  findPacksToSweep(abandonedAt: number, limit: number): Awaitable<readonly SweptPack[]>;
 }
 
 export interface SweptPack {

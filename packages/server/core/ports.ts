@@ -20,7 +20,8 @@ import type {
   UploadEvidence,
   UploadRow,
 } from './model.ts';
-import type { PackReads, PackStore, PackVerbs } from './pack-ports.ts';
+import type { PackRow } from './pack-model.ts';
+import type { PackReads, PackStore, PackVerbs, SweptPack } from './pack-ports.ts';
 import type { Stored } from './quotas.ts';
 import type { FindKnown, WalkKeeper } from './stray-ports.ts';
 import type { PurgeVerbs, SpaceHoldings, TenantReads } from './tenancy-ports.ts';
@@ -38,7 +39,7 @@ import type { ContentUploads, NodeLimits } from './upload-ports.ts';
  */
 export interface MetadataStore extends TenantReads, SpaceInspection, Upkeep {
   readonly packs: PackReads;
-  /** The largest canonical node, bytes, that may be kept as a row by `insertContent` with inlineBytes; 0 = never. */
+  /** The largest canonical node, bytes, that may be kept as a row as content with inlineBytes; 0 = never. */
   readonly inlineBytesMax: number;
   /**
    * The instant by which leases, expiries and collections are judged, ms. Where several processes share the store it is the
@@ -98,6 +99,45 @@ export interface RootRefReads {
   readonly hashes: readonly Hash[];
 }
 
+/** Rows that `insert` makes, by kind. Of packs: with no live record. */
+export type NewRow =
+  | readonly ['node', row: NodeRow]
+  | readonly ['upload', row: UploadRow]
+  | readonly ['content', row: ContentRow]
+  | readonly ['pack', row: PackRow]
+  /** the object of a closed generation is to be deleted from the content store */
+  | readonly ['discard', row: DiscardRow];
+
+export type RowChange =
+  | readonly ['node', before: NodeRow, after: NodeRow]
+  | readonly ['upload', before: UploadRow, after: UploadRow]
+  | readonly ['pack', before: PackRow, after: PackRow];
+
+/** Rows that `delete` takes: as read in this transaction, or by their generation. */
+export type OldRow =
+  | readonly ['node', before: NodeRow]
+  | readonly ['upload', before: UploadRow]
+  | readonly ['pack', before: PackRow]
+  | readonly ['content' | 'discard', generation: Generation];
+
+/** What is due, by kind. */
+export interface DueRows {
+  /** eligible rows (core/collect/eligibility.ts) whose lease ended, oldest expiry first, then hash */
+  readonly candidates: NodeRow;
+  /** claimed rows whose hold ended, ordered by its end, then by hash */
+  readonly claimed: NodeRow;
+  /** waiting rows touched then, the longest untouched first */
+  readonly waiting: NodeRow;
+  /** uploads whose URL ended and that were touched then */
+  readonly uploads: UploadRow;
+  readonly discards: DiscardRow;
+  /**
+   * Without order: packs that are not judged, with max(touchedAt, urlExpiresAt) then; judged, not discarded and without a live record;
+   * judged, discarded, without a live record, and touched then.
+   */
+  readonly packs: SweptPack;
+}
+
 /**
  * Row verbs inside one transaction of one Space. Reads see the transaction's own writes. The engine keeps the counters
  * of a Space true from the before/after pairs it is given (rules: core/usage-delta.ts).
@@ -109,10 +149,23 @@ export interface SpaceTransaction {
   findNode(hash: Hash): Awaitable<NodeRow | undefined>;
   /** Aligned with `hashes`; locks rows in hash order where the engine locks rows. */
   findNodes(hashes: readonly Hash[]): Awaitable<readonly (NodeRow | undefined)[]>;
-  insertNode(row: NodeRow): Awaitable<void>;
+
+  /** A discard replaces its earlier record. Throws for content whose generation has some already: write-once. */
+  insert(...row: NewRow): Awaitable<void>;
   /** `before` is the row as read in this transaction. */
-  updateNode(before: NodeRow, after: NodeRow): Awaitable<void>;
-  deleteNode(before: NodeRow): Awaitable<void>;
+  update(...change: RowChange): Awaitable<void>;
+  /** The verdicts of a pack go with it. */
+  delete(...row: OldRow): Awaitable<void>;
+  /**
+   * Rows whose instant is `atOrBefore`, or earlier (candidates: now if it is undefined). A store may pass over candidates whose instant
+   * is before `from`.
+   */
+  due<K extends keyof DueRows>(
+    kind: K,
+    atOrBefore: number | undefined,
+    limit: number,
+    from?: number,
+  ): Awaitable<readonly DueRows[K][]>;
 
   /**
    * Edges of parents to hashes that have no row. Aligned with `hashes`; 0 where there are none. One body asks for all that it
@@ -123,9 +176,6 @@ export interface SpaceTransaction {
   setLooseEdges(hash: Hash, count: number): Awaitable<void>;
 
   findUpload(hash: Hash): Awaitable<UploadRow | undefined>;
-  insertUpload(row: UploadRow): Awaitable<void>;
-  updateUpload(before: UploadRow, after: UploadRow): Awaitable<void>;
-  deleteUpload(before: UploadRow): Awaitable<void>;
   /**
    * What the Space stores by now, and what packs have reserved in it, exact: others that ask for it wait for the end of this transaction. Ask after all rows are
    * read, so that nobody who waits here holds a row that this transaction still needs.
@@ -137,27 +187,10 @@ export interface SpaceTransaction {
   countActiveUploads(atMost: number): Awaitable<number>;
 
   findContent(generation: Generation): Awaitable<ContentRow | undefined>;
-  /** Throws if the generation already has content: write-once. */
-  insertContent(row: ContentRow): Awaitable<void>;
-  deleteContent(generation: Generation): Awaitable<void>;
 
-  /** Records that the object of a closed generation is to be deleted from the content store; replaces its earlier record. */
-  setDiscard(row: DiscardRow): Awaitable<void>;
-  removeDiscard(generation: Generation): Awaitable<void>;
-  findDiscards(dueAtOrBefore: number, limit: number): Awaitable<readonly DiscardRow[]>;
-
-  /**
-   * Eligible rows (core/collect/eligibility.ts) with leaseExpiresAt <= `expiredAt` (now if left out), oldest expiry first, then hash. A store may
-   * pass over those with leaseExpiresAt < `from`.
-   */
-  findCandidates(limit: number, expiredAt?: number, from?: number): Awaitable<readonly NodeRow[]>;
   readonly purging: PurgeVerbs;
   readonly mending: NodeMending;
   readonly packs: PackVerbs;
-  /** Claimed rows whose hold ends at that instant or before, ordered by the end of the hold, then by hash. */
-  findClaimed(heldUntilAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;
-  findAbandonedWaiting(touchedAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;
-  findAbandonedUploads(keptUntilAtOrBefore: number, limit: number): Awaitable<readonly UploadRow[]>;
 
   /** Corrects the counters of the Space by what a recount of its rows found them to be off. */
   correctCounters(by: KeptCounters): Awaitable<void>;

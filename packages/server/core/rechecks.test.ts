@@ -24,7 +24,7 @@ describe('where the server receives', () => {
   afterEach(() => world.close());
 
   const findDiscards = () =>
-    world.core.metadata.transact(SPACE, (tx) => tx.findDiscards(Number.MAX_SAFE_INTEGER, 10));
+    world.core.metadata.transact(SPACE, (tx) => tx.due('discards', Number.MAX_SAFE_INTEGER, 10));
 
   test('a row is sound again only by the bytes that it has now, and only if it is rotten', async () => {
     await world.publish(node);
@@ -34,7 +34,7 @@ describe('where the server receives', () => {
     expect(await setSoundWith(generation)).toBe(false);
     await world.core.metadata.transact(SPACE, async (tx) => {
       const row = (await tx.findNode(hash)) as NodeRow;
-      await tx.updateNode(row, { ...row, state: 'rotten' });
+      await tx.update('node', row, { ...row, state: 'rotten' });
     });
     expect(await setSoundWith(OTHER)).toBe(false);
     expect((await world.row(node))?.state).toBe('rotten');
@@ -106,11 +106,10 @@ describe('where the server receives', () => {
     const settle = { abandonedAt: Number.MAX_SAFE_INTEGER, received: [] };
     const rules = { uploads: 'server', keepReplacedMs: 0 } as const;
     const changes: string[] = [];
-    const note = (name: string) => () => void changes.push(name);
-    const packs = { updatePack: note('update'), deletePack: note('delete') };
+    const note = (verb: string) => (kind: string) => void changes.push(`${verb} ${kind}`);
+    const verbs = { insert: note('insert'), update: note('update'), delete: note('delete') };
     const tx = {
-      ...{ now: world.now, setDiscard: note('discard') },
-      packs: { ...packs, findPacksToSweep: () => [{ pack, use }] },
+      ...{ now: world.now, ...verbs, due: () => [{ pack, use }] },
     } as unknown as SpaceTransaction;
     expect(await settlePacks(tx, { ...settle, ...rules })).toBe(1);
     expect(changes).toEqual([]);
@@ -143,7 +142,7 @@ describe('where the store receives', () => {
     const setEvidence = (evidence: UploadEvidence | undefined) =>
       world.core.metadata.transact(SPACE, async (tx) => {
         const row = (await tx.findUpload(object.hash))!;
-        await tx.updateUpload(row, { ...row, evidence });
+        await tx.update('upload', row, { ...row, evidence });
       });
     await setEvidence(judged);
     expect(await note(upload!.generation, object)).toBe(false);

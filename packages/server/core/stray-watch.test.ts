@@ -19,7 +19,7 @@ afterEach(() => engine.destroy());
 const keysOf = (generations: readonly Generation[]) =>
   generations.map((generation) => ({ spaceKey: spaceKeyOf(SPACE), generation }));
 const record = (generation: Generation) =>
-  engine.metadata.transact(SPACE, (tx) => tx.setDiscard({ generation, dueAt: NOW, urlExpiresAt: 0 }));
+  engine.metadata.transact(SPACE, (tx) => tx.insert('discard', { generation, dueAt: NOW, urlExpiresAt: 0 }));
 
 test('a stray goes only after a week in which no record appeared', async () => {
   expect(TOMBSTONE_MS).toBe(7 * DAY_MS);
@@ -34,7 +34,7 @@ test('a stray goes only after a week in which no record appeared', async () => {
   // A record that appears ends the tombstone: when it goes again, another week begins.
   await record(stray);
   expect(await look(NOW + TOMBSTONE_MS)).toEqual(new Set([stray, known]));
-  await engine.metadata.transact(SPACE, (tx) => tx.removeDiscard(stray));
+  await engine.metadata.transact(SPACE, (tx) => tx.delete('discard', stray));
   expect(await look(NOW + TOMBSTONE_MS + 1)).toEqual(new Set([stray, known]));
   expect(await look(NOW + 2 * TOMBSTONE_MS)).toEqual(new Set([stray, known]));
   expect(await look(NOW + 2 * TOMBSTONE_MS + 1)).toEqual(new Set([known]));
@@ -45,9 +45,9 @@ test('no object goes because one bit in the key of its record is wrong', async (
   const packedAs = packedContent(placeIn(pack.generation, 8));
   await engine.metadata.transact(SPACE, async (tx) => {
     const bytes = { canonicalSize: 1, integrity: new Uint8Array(1), inlineBytes: undefined, urlExpiresAt: 0 };
-    await tx.insertContent({ generation: object, ...bytes });
-    await tx.packs.insertPack(pack);
-    await tx.insertContent(packedAs);
+    await tx.insert('content', { generation: object, ...bytes });
+    await tx.insert('pack', pack);
+    await tx.insert('content', packedAs);
   });
   const flip = (generation: Generation): Generation =>
     `${generation.slice(0, -1)}${(Number.parseInt(generation.slice(-1), 16) ^ 4).toString(16)}`;
@@ -72,9 +72,9 @@ test('a pack without a record goes, though its records are in another pack now: 
   const strays = [createPackGeneration(NOW, digits()), createPackGeneration(NOW, digits()), newGeneration()];
   const pack = judgedPack();
   await engine.metadata.transact(SPACE, async (tx) => {
-    await tx.packs.insertPack(pack);
+    await tx.insert('pack', pack);
     const content = packedContent(placeIn(pack.generation, 8));
-    await tx.insertContent({ ...content, generation: recordGeneration(strays[0] as Generation, 0) });
+    await tx.insert('content', { ...content, generation: recordGeneration(strays[0] as Generation, 0) });
   });
   const asked = spyOn(engine.metadata, 'page');
   const look = (now: number) => new StrayWatch().findKept(engine.metadata, keysOf(strays), now);

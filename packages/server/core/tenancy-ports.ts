@@ -46,12 +46,10 @@ export interface TenantReads {
 /** What a purge takes from a Space, beside its nodes and uploads. Within one transaction. */
 export interface PurgeVerbs {
   /**
-   * Removes all balances of up to `limit` hashes, in every domain, and returns the hashes, each once. Every domain goes on with a
+   * Removes all balances of these hashes, or of any, but so many, in every domain, and returns the hashes, each once. Every domain goes on with a
    * later revision and no history: no cursor from before is good again, also when the Space is used again.
    */
-  takeBalances(limit: number): Awaitable<readonly Hash[]>;
-  /** The same for these hashes. */
-  takeBalancesOf(hashes: readonly Hash[]): Awaitable<void>;
+  takeBalances(of: number | readonly Hash[]): Awaitable<readonly Hash[]>;
   /**
    * Removes up to `limit` rows of each kind: superseded balances and commits. Returns how many in all. What was committed since the
    * balances were taken stays.

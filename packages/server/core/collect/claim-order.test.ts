@@ -24,7 +24,7 @@ test('each claim of a pass begins where the one before it ended, or at the first
 
 test('a pass ends before rows of which an index alone says that they may go', async () => {
   const kept = { state: 'ready', childRefCount: 1, leaseExpiresAt: 3 } as NodeRow;
-  const tx: Partial<SpaceTransaction> = { now: 10, findCandidates: async () => [kept] };
+  const tx: Partial<SpaceTransaction> = { now: 10, due: async () => [kept] as never };
   const asked: number[] = [];
   const none = { forgotten: [], claimed: [], claimedAt: 0 };
   const steps = {

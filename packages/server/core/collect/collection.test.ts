@@ -19,7 +19,7 @@ afterEach(() => world.close());
 test('a claim with bytes that the row no longer has is not settled, whoever has claimed it again', async () => {
   await world.core.metadata.transact(SPACE, async (tx) => {
     const row = (await tx.findNode(node.hash))!;
-    await tx.updateNode(row, { ...row, state: 'claimed' });
+    await tx.update('node', row, { ...row, state: 'claimed' });
   });
   const row = await world.row(node);
   const generation = 'f'.repeat(32) as Generation;

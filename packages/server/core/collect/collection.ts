@@ -50,7 +50,7 @@ export async function claimCandidates(
   tx: SpaceTransaction,
   { limit, uploads, isDamaged, withLeased = false, judgedAt, from }: ClaimsWanted,
 ): Promise<Claims> {
-  const found = await tx.findCandidates(limit, withLeased ? Number.MAX_SAFE_INTEGER : judgedAt, from);
+  const found = await tx.due('candidates', withLeased ? Number.MAX_SAFE_INTEGER : judgedAt, limit, from);
   const endsAt = judgeLeasesAt(tx, { withLeased, judgedAt });
   // What an index says of a row is not believed: a wrong bit of it takes no node.
   const candidates = found.filter((row) => isEligible(row, endsAt));
@@ -84,7 +84,7 @@ export async function findLeftoverClaims(
   tx: SpaceTransaction,
   { limit, withHeld }: LeftoversWanted,
 ): Promise<Claims> {
-  const rows = await tx.findClaimed(withHeld ? Number.MAX_SAFE_INTEGER : tx.now, limit);
+  const rows = await tx.due('claimed', withHeld ? Number.MAX_SAFE_INTEGER : tx.now, limit);
   await holdAll(tx, rows);
   return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now, next: 0 };
 }
@@ -112,7 +112,7 @@ const toClaim = ({ hash, generation, storage }: NodeRow): Claim => ({ hash, gene
 async function holdAll(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<void> {
   for (const row of rows) {
     // Deleting the objects of one transaction takes less than 10 s.
-    await tx.updateNode(row, { ...row, state: 'claimed', claimHeldUntil: tx.now + 10_000 });
+    await tx.update('node', row, { ...row, state: 'claimed', claimHeldUntil: tx.now + 10_000 });
   }
 }
 
@@ -211,7 +211,7 @@ export async function leaveContent(
   const row = await tx.findNode(claim.hash);
   if (row?.state !== 'claimed' || row.generation !== claim.generation) return undefined;
   const generation = createGeneration(tx.now, instead);
-  await tx.updateNode(row, { ...row, generation });
+  await tx.update('node', row, { ...row, generation });
   return { ...claim, generation };
 }
 
@@ -234,7 +234,7 @@ export async function settleClaims(
     // A lease revived the row, or another pass finished it.
     if (row?.state !== 'claimed' || row.generation !== generation) continue;
     if (storage !== 'object' || deleted.has(generation)) forgotten.push(row);
-    else await tx.updateNode(row, { ...row, claimHeldUntil: tx.now });
+    else await tx.update('node', row, { ...row, claimHeldUntil: tx.now });
   }
   const next = await forgetAll(tx, forgotten, claimedAt, uploads);
   return { forgotten, gone: rows.filter((row) => row === undefined).length, next };
@@ -253,8 +253,9 @@ async function forgetAll(
   for (const [index, { generation }] of rows.entries()) {
     const urlExpiresAt = expiries[index] ?? 0;
     // A URL that was valid at that instant may have written the object again since, or still may.
-    if (urlExpiresAt > deletedAfter) await tx.setDiscard({ generation, dueAt: urlExpiresAt, urlExpiresAt });
-    await tx.deleteContent(generation);
+    if (urlExpiresAt > deletedAfter)
+      await tx.insert('discard', { generation, dueAt: urlExpiresAt, urlExpiresAt });
+    await tx.delete('content', generation);
   }
   const freed = await removeNodesWithEdges(tx, rows);
   return Math.min(Number.MAX_SAFE_INTEGER, ...freed.map(({ leaseExpiresAt }) => leaseExpiresAt));

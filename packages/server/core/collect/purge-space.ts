@@ -123,10 +123,9 @@ export async function takeRootRefs(
   tx: SpaceTransaction,
   { limit, hashes: given }: RootRefsWanted,
 ): Promise<number> {
-  if (given !== undefined) await tx.purging.takeBalancesOf(given);
-  const hashes = given ?? (await tx.purging.takeBalances(limit));
+  const hashes = await tx.purging.takeBalances(given ?? limit);
   for (const row of await tx.findNodes(hashes)) {
-    if (row !== undefined) await tx.updateNode(row, { ...row, rootRefCount: 0, heldDomainCount: 0 });
+    if (row !== undefined) await tx.update('node', row, { ...row, rootRefCount: 0, heldDomainCount: 0 });
   }
   return hashes.length;
 }
@@ -154,7 +153,7 @@ async function takeRootRefsAround(core: Core, space: Space, mayGoOn: MayGoOn): P
 /** What was replaced and is kept goes now. What may be under way yet is left to the sweep, which waits for it. */
 export async function hastenDiscards(tx: SpaceTransaction, limit: number): Promise<number> {
   const kept = await tx.purging.findKeptDiscards(tx.now + PUT_DURATION_MS_MAX, limit);
-  for (const row of kept) await tx.setDiscard({ ...row, dueAt: tx.now });
+  for (const row of kept) await tx.insert('discard', { ...row, dueAt: tx.now });
   return kept.length;
 }
 

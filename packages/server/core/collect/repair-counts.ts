@@ -28,7 +28,7 @@ export async function repairCounts(
   for (const [index, { kept, counted }] of nodes.entries()) {
     const row = rows[index];
     if (row === undefined || !hasCounts(row, kept)) continue;
-    await tx.updateNode(row, { ...row, ...counted });
+    await tx.update('node', row, { ...row, ...counted });
   }
   const loose = await tx.findLooseEdges(looseEdges.map(({ hash }) => hash));
   for (const [index, { hash, kept, counted }] of looseEdges.entries()) {

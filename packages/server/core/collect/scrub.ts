@@ -97,7 +97,7 @@ export async function giveSum(
   { hash, generation }: Pick<NodeRow, 'hash' | 'generation'>,
 ): Promise<void> {
   const row = await tx.findNode(hash);
-  if (row?.generation === generation) await tx.updateNode(row, { ...row });
+  if (row?.generation === generation) await tx.update('node', row, { ...row });
 }
 
 /** Proves all stored bytes of a node by its hash; the errors are those of `ContentStore.verify`. */

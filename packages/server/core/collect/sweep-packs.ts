@@ -30,7 +30,7 @@ export async function sweepPacks(
 }
 
 export async function findOpenPacks(tx: SpaceTransaction, abandonedAt: number): Promise<Generation[]> {
-  const found = await tx.packs.findPacksToSweep(abandonedAt, PACKS_PER_TRANSACTION_MAX);
+  const found = await tx.due('packs', abandonedAt, PACKS_PER_TRANSACTION_MAX);
   return found.filter(({ pack }) => pack.state === 'open').map(({ pack }) => pack.generation);
 }
 
@@ -38,7 +38,7 @@ export async function settlePacks(
   tx: SpaceTransaction,
   { abandonedAt, received, ...rules }: PacksToSettle,
 ): Promise<number> {
-  const found = await tx.packs.findPacksToSweep(abandonedAt, PACKS_PER_TRANSACTION_MAX);
+  const found = await tx.due('packs', abandonedAt, PACKS_PER_TRANSACTION_MAX);
   const left = found.filter(({ pack }) => !received.includes(pack.generation));
   for (const swept of left) await settlePack(tx, swept, abandonedAt, rules);
   return left.length;
@@ -56,25 +56,25 @@ async function settlePack(
 ): Promise<void> {
   const discard = (keptMs: number) => {
     const urlExpiresAt = uploads === 'direct' ? pack.urlExpiresAt : 0;
-    return tx.setDiscard({ generation: pack.generation, dueAt: tx.now + keptMs, urlExpiresAt });
+    return tx.insert('discard', { generation: pack.generation, dueAt: tx.now + keptMs, urlExpiresAt });
   };
   if (pack.state === 'open') {
     const mayHaveObject = pack.bytes !== undefined || uploads === 'direct';
     if (mayHaveObject && !pack.isDiscarded) await discard(0);
-    await tx.packs.deletePack(pack);
+    await tx.delete('pack', pack);
     return;
   }
   if (pack.state === 'judging') {
-    await tx.packs.updatePack(pack, { ...pack, state: 'judged', reserved: NOTHING_STORED });
+    await tx.update('pack', pack, { ...pack, state: 'judged', reserved: NOTHING_STORED });
     return;
   }
   if (use.liveRecords > 0) return;
   if (!pack.isDiscarded) {
     await discard(keepReplacedMs);
     if (pack.touchedAt > abandonedAt) {
-      await tx.packs.updatePack(pack, { ...pack, isDiscarded: true });
+      await tx.update('pack', pack, { ...pack, isDiscarded: true });
       return;
     }
   }
-  if (pack.touchedAt <= abandonedAt) await tx.packs.deletePack(pack);
+  if (pack.touchedAt <= abandonedAt) await tx.delete('pack', pack);
 }

@@ -179,9 +179,9 @@ test('any number of discards that cannot be deleted delay no other', async () =>
   const dueAt = world.now;
   await world.core.metadata.transact(SPACE, async (tx) => {
     for (let index = 0; index < 120; index += 1) {
-      await tx.setDiscard({ generation: name(index), dueAt: dueAt - 1000, urlExpiresAt: 0 });
+      await tx.insert('discard', { generation: name(index), dueAt: dueAt - 1000, urlExpiresAt: 0 });
     }
-    await tx.setDiscard({ generation: good, dueAt, urlExpiresAt: 0 });
+    await tx.insert('discard', { generation: good, dueAt, urlExpiresAt: 0 });
   });
   world.doors.delete = (step, generation) =>
     generation === good ? step() : Promise.reject(new Error('planted: this one cannot be deleted'));
@@ -189,7 +189,7 @@ test('any number of discards that cannot be deleted delay no other', async () =>
     world.now += 1;
     await expect(sweep(world.core)).rejects.toThrow('this one');
   }
-  const left = await world.core.metadata.transact(SPACE, (tx) => tx.findDiscards(world.now, 1000));
+  const left = await world.core.metadata.transact(SPACE, (tx) => tx.due('discards', world.now, 1000));
   expect(left).toHaveLength(120);
   expect(left.map(({ generation }) => generation)).not.toContain(good);
 });
@@ -215,7 +215,7 @@ test('a node that the scrub made ready again outlives the healing upload it was 
   await world.mend(node);
   await world.core.metadata.transact(SPACE, async (tx) => {
     const row = (await tx.findNode(node.hash))!;
-    await tx.updateNode(row, { ...row, state: 'ready' });
+    await tx.update('node', row, { ...row, state: 'ready' });
   });
   world.now += MINUTE_MS;
   expect((await world.lease(node)).state).toBe('ready');

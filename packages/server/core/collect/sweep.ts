@@ -118,7 +118,7 @@ async function dropAbandoned(core: Core, space: Space, { abandonedAt }: SweepCut
 }
 
 export async function findAbandoned(tx: SpaceTransaction, abandonedAt: number): Promise<Generation[]> {
-  const uploads = await tx.findAbandonedUploads(abandonedAt, ROWS_PER_TRANSACTION_MAX);
+  const uploads = await tx.due('uploads', abandonedAt, ROWS_PER_TRANSACTION_MAX);
   return uploads.map(({ generation }) => generation);
 }
 
@@ -136,10 +136,8 @@ export async function forgetAbandoned(
   { abandonedAt, ended, uploads: kind, parents: given }: Abandoned,
 ): Promise<number> {
   const [parents, uploads] = await Promise.all([
-    given === undefined
-      ? tx.findAbandonedWaiting(abandonedAt, ROWS_PER_TRANSACTION_MAX)
-      : findWaiting(tx, given),
-    tx.findAbandonedUploads(abandonedAt, ROWS_PER_TRANSACTION_MAX),
+    given === undefined ? tx.due('waiting', abandonedAt, ROWS_PER_TRANSACTION_MAX) : findWaiting(tx, given),
+    tx.due('uploads', abandonedAt, ROWS_PER_TRANSACTION_MAX),
   ]);
   const expiries = await findUrlExpiries(tx, parents, kind);
   for (const [index, { generation, storage }] of parents.entries()) {
@@ -148,7 +146,7 @@ export async function forgetAbandoned(
   await removeNodesWithEdges(tx, parents);
   for (const upload of uploads) {
     if (!ended.includes(upload.generation)) continue;
-    await tx.deleteUpload(upload);
+    await tx.delete('upload', upload);
     const { evidence, generation } = upload;
     if (evidence?.verdict === 'bad') continue;
     await closeContent(tx, {
@@ -186,7 +184,7 @@ export async function findDueDiscards(
   judgedAt = Number.MAX_SAFE_INTEGER,
 ): Promise<{ readonly now: number; readonly due: readonly DiscardRow[] }> {
   const now = Math.min(judgedAt, tx.now);
-  return { now, due: await tx.findDiscards(now, ROWS_PER_TRANSACTION_MAX) };
+  return { now, due: await tx.due('discards', now, ROWS_PER_TRANSACTION_MAX) };
 }
 
 interface DeletedDiscards {
@@ -204,12 +202,13 @@ export async function settleDiscards(
 ): Promise<void> {
   // Read the discards again: one that was set anew meanwhile is about an object that may be newer than the delete.
   const current = new Map<Generation, DiscardRow>();
-  for (const row of await tx.findDiscards(tx.now, ROWS_PER_TRANSACTION_MAX)) current.set(row.generation, row);
+  for (const row of await tx.due('discards', tx.now, ROWS_PER_TRANSACTION_MAX))
+    current.set(row.generation, row);
   for (const row of due) {
     if (current.get(row.generation)?.dueAt !== row.dueAt) continue;
-    if (!deleted.has(row.generation)) await tx.setDiscard({ ...row, dueAt: tx.now });
-    else if (row.urlExpiresAt <= deletedAfter) await tx.removeDiscard(row.generation);
+    if (!deleted.has(row.generation)) await tx.insert('discard', { ...row, dueAt: tx.now });
+    else if (row.urlExpiresAt <= deletedAfter) await tx.delete('discard', row.generation);
     // As long as a URL is good, the store takes the object again: it is deleted again and again.
-    else await tx.setDiscard({ ...row, dueAt: Math.min(row.urlExpiresAt, tx.now + 15_000) });
+    else await tx.insert('discard', { ...row, dueAt: Math.min(row.urlExpiresAt, tx.now + 15_000) });
   }
 }

@@ -90,7 +90,7 @@ async function refuseByQuota(
   if (refusal?.kind === 'full') {
     const { generation } = upload;
     const storage = evidence.inline ? 'inline' : 'object';
-    await tx.deleteUpload(upload);
+    await tx.delete('upload', upload);
     await closeContent(tx, { generation, storage, urlExpiresAt: urlExpiryOf(uploads, upload) });
   }
   return refusal;
@@ -102,9 +102,9 @@ export async function acceptContent(
   { upload, evidence }: GoodUpload,
   uploads: UploadKind,
 ): Promise<void> {
-  await tx.deleteUpload(upload);
+  await tx.delete('upload', upload);
   if (upload.evidence !== undefined) return;
-  await tx.insertContent({
+  await tx.insert('content', {
     generation: upload.generation,
     canonicalSize: evidence.canonicalSize,
     integrity: evidence.integrity,

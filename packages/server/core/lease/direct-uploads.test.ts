@@ -234,12 +234,12 @@ test('a discard that is renewed while its object is being deleted is kept', asyn
   await deleting.reached;
   const dueAt = world.now + 1;
   await world.core.metadata.transact(SPACE, (tx) =>
-    tx.setDiscard({ generation: stray!, dueAt, urlExpiresAt: 0 }),
+    tx.insert('discard', { generation: stray!, dueAt, urlExpiresAt: 0 }),
   );
   delete world.doors.delete;
   deleting.open();
   await sweeping;
-  const left = await world.core.metadata.transact(SPACE, (tx) => tx.findDiscards(dueAt, 10));
+  const left = await world.core.metadata.transact(SPACE, (tx) => tx.due('discards', dueAt, 10));
   expect(left).toContainEqual({ generation: stray!, dueAt, urlExpiresAt: 0 });
 });
 

@@ -122,7 +122,7 @@ async function decideUnfinished(
   }
   const urlExpiresAt = urlExpiryFrom(input.rules, tx.now, upload.urlExpiresAt);
   const row: UploadRow = { ...upload, touchedAt: tx.now, urlExpiresAt };
-  await tx.updateUpload(upload, row);
+  await tx.update('upload', upload, row);
   return { kind: 'upload', row };
 }
 
@@ -135,10 +135,10 @@ async function replaceUnfinished(
   upload: UploadRow,
   uploads: UploadKind,
 ): Promise<void> {
-  await tx.deleteUpload(upload);
+  await tx.delete('upload', upload);
   if (uploads === 'server') return;
   const { generation, urlExpiresAt } = upload;
-  await tx.setDiscard({ generation, dueAt: tx.now + PUT_DURATION_MS_MAX, urlExpiresAt });
+  await tx.insert('discard', { generation, dueAt: tx.now + PUT_DURATION_MS_MAX, urlExpiresAt });
 }
 
 async function rejectUpload(
@@ -147,7 +147,7 @@ async function rejectUpload(
   evidence: BadEvidence,
   input: LeaseInput,
 ): Promise<LeaseDecision> {
-  await tx.deleteUpload(upload);
+  await tx.delete('upload', upload);
   const judged = upload.evidence;
   // Our own upload target never keeps bad bytes, so there is nothing to discard.
   if (judged?.verdict !== 'bad') {
@@ -177,6 +177,6 @@ async function openGeneration(
     rejection,
     evidence: undefined,
   };
-  await tx.insertUpload(row);
+  await tx.insert('upload', row);
   return { kind: 'upload', row };
 }

@@ -330,7 +330,7 @@ test('a rotten node keeps its lease untouched until its bytes heal it; refs, cou
   await world.core.metadata.transact(SPACE, async (tx) => {
     for (const each of [node, child]) {
       const row = (await tx.findNode(each.hash))!;
-      await tx.updateNode(row, { ...row, state: 'rotten' });
+      await tx.update('node', row, { ...row, state: 'rotten' });
     }
   });
   const before = (await world.row(node))!;
@@ -361,7 +361,7 @@ test.each(['size', 'contentType', 'refs'] as const)(
     const others = { size: 1, contentType: 'x/y', refs: Buffer.alloc(32, 7) } as const;
     await world.core.metadata.transact(SPACE, async (tx) => {
       const row = (await tx.findNode(node.hash))!;
-      await tx.updateNode(row, { ...row, state: 'rotten', [field]: others[field] });
+      await tx.update('node', row, { ...row, state: 'rotten', [field]: others[field] });
     });
     const before = await world.row(node);
     await world.put(await world.begin(node), node.bytes);

@@ -21,7 +21,7 @@ export function renewReadyRow(
 export function moveLease(tx: SpaceTransaction, node: NodeRow, durationMs: number): Awaitable<LeaseWindow> {
   const lease = renewLease(node, tx.now, durationMs);
   if (isSameLease(lease, node)) return lease;
-  return after(tx.updateNode(node, { ...node, ...lease }), () => lease);
+  return after(tx.update('node', node, { ...node, ...lease }), () => lease);
 }
 
 /** What a lease other than a renewal is told while the server makes no changes. */

@@ -115,10 +115,10 @@ test('only bytes that are proven to be those of the node go with the row that na
   const other = createGeneration(world.now, 'f'.repeat(20));
   const keeps = (differs: Partial<ContentRow>, former = other): Promise<boolean> =>
     world.core.metadata.transact(SPACE, async (tx) => {
-      if (former === other) await tx.insertContent({ ...content, generation: other, ...differs });
+      if (former === other) await tx.insert('content', { ...content, generation: other, ...differs });
       await closeFormer(tx, former, content, 0);
       const isKept = (await tx.findContent(former)) !== undefined;
-      if (isKept && former === other) await tx.deleteContent(other);
+      if (isKept && former === other) await tx.delete('content', other);
       return isKept;
     });
   expect(await keeps({ canonicalSize: canonicalSize + 1 })).toBe(true);

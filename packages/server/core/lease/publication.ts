@@ -45,7 +45,7 @@ export async function publishNode(
   const childHashes = listUnready(children);
   const isReady = childHashes.length === 0;
   const lease = isReady ? renewLease(NEVER_LEASED, tx.now, durationMs) : NEVER_LEASED;
-  await tx.insertNode({
+  await tx.insert('node', {
     ...content,
     state: isReady ? 'ready' : 'waiting',
     ...lease,
@@ -67,7 +67,7 @@ export async function restoreNode(
 ): Promise<LeaseWindow> {
   const lease = renewLease(node, tx.now, durationMs);
   const restored = { ...node, ...lease, generation, storage, storedSize, claimHeldUntil: 0 };
-  await tx.updateNode(node, { ...restored, state: 'ready' });
+  await tx.update('node', node, { ...restored, state: 'ready' });
   return lease;
 }
 
@@ -83,10 +83,10 @@ export async function settleWaiting(
   const rows = await findNodesOrDamage(tx, children);
   const childHashes = children.filter((_, index) => stateOf(rows[index]) !== 'ready');
   if (childHashes.length > 0) {
-    await tx.updateNode(node, { ...node, waitingTouchedAt: tx.now });
+    await tx.update('node', node, { ...node, waitingTouchedAt: tx.now });
     return { kind: 'children', hash, childHashes };
   }
   const lease = renewLease(node, tx.now, durationMs);
-  await tx.updateNode(node, { ...node, ...lease, state: 'ready', waitingTouchedAt: 0 });
+  await tx.update('node', node, { ...node, ...lease, state: 'ready', waitingTouchedAt: 0 });
   return { kind: 'ready', hash, ...lease };
 }

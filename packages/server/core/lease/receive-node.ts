@@ -110,9 +110,9 @@ async function recordEvidence(
   if (upload?.generation !== generation || upload.evidence !== undefined) return false;
   if (evidence.verdict === 'good') {
     const { canonicalSize, integrity } = evidence;
-    await tx.insertContent({ generation, canonicalSize, integrity, inlineBytes, urlExpiresAt: 0 });
+    await tx.insert('content', { generation, canonicalSize, integrity, inlineBytes, urlExpiresAt: 0 });
   }
-  await tx.updateUpload(upload, { ...upload, evidence });
+  await tx.update('upload', upload, { ...upload, evidence });
   return true;
 }
 
@@ -125,7 +125,8 @@ async function discardStray(tx: SpaceTransaction, { generation, hash }: Finished
   const content = await tx.findContent(generation);
   const node = await tx.findNode(hash);
   const isClaimed = node?.state === 'claimed' && node.generation === generation;
-  if (content === undefined || isClaimed) await tx.setDiscard({ generation, dueAt: tx.now, urlExpiresAt: 0 });
+  if (content === undefined || isClaimed)
+    await tx.insert('discard', { generation, dueAt: tx.now, urlExpiresAt: 0 });
 }
 
 async function finishTooLarge(core: Core, grant: UploadGrant): Promise<never> {

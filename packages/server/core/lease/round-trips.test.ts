@@ -57,7 +57,7 @@ function withTrips(tx: SpaceTransaction): SpaceTransaction {
     get(target, name) {
       const value: unknown = Reflect.get(target, name, target);
       if (typeof value !== 'function') return value;
-      if (!/^(find|count)/.test(String(name))) return value.bind(target);
+      if (!/^(find|count|due)/.test(String(name))) return value.bind(target);
       return (...given: unknown[]) => {
         count();
         return Promise.resolve(value.apply(target, given));

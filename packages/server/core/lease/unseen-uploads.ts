@@ -96,12 +96,12 @@ export async function noteSeen(
   if ('pack' in of) {
     const pack = await tx.packs.findPack(of.pack);
     if (pack?.generation !== generation || pack.state !== 'open') return false;
-    await tx.packs.updatePack(pack, { ...pack, bytes });
+    await tx.update('pack', pack, { ...pack, bytes });
     return true;
   }
   const upload = await tx.findUpload(of.hash);
   if (upload?.generation !== generation || upload.evidence !== undefined) return false;
-  await tx.updateUpload(upload, { ...upload, seenBytes: bytes });
+  await tx.update('upload', upload, { ...upload, seenBytes: bytes });
   return true;
 }
 
@@ -111,11 +111,11 @@ export async function dropSeen(tx: SpaceTransaction, { generation, of }: SeenUpl
   if ('pack' in of) {
     const pack = await tx.packs.findPack(of.pack);
     if (pack?.generation !== generation || pack.state !== 'open') return;
-    await tx.packs.deletePack(pack);
+    await tx.delete('pack', pack);
     return close(pack.urlExpiresAt);
   }
   const upload = await tx.findUpload(of.hash);
   if (upload?.generation !== generation || upload.evidence !== undefined) return;
-  await tx.deleteUpload(upload);
+  await tx.delete('upload', upload);
   await close(upload.urlExpiresAt);
 }

@@ -40,7 +40,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
   const setRotten = (node: CanonicalNode) =>
     world.core.metadata.transact(SPACE, async (tx) => {
       const row = (await tx.findNode(node.hash))!;
-      await tx.updateNode(row, { ...row, state: 'rotten' });
+      await tx.update('node', row, { ...row, state: 'rotten' });
     });
 
   test('while the server makes no changes each lease but a renewal is refused, of a pack too', async () => {

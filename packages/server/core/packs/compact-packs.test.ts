@@ -192,9 +192,9 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     const core = beforeTransactions(world.core, moveLive, async () => {
       await world.core.metadata.transact(SPACE, async (tx) => {
         const dying = (await tx.findNode(goes.hash))!;
-        await tx.updateNode(dying, { ...dying, leaseExpiresAt: world.now });
+        await tx.update('node', dying, { ...dying, leaseExpiresAt: world.now });
         const row = (await tx.findNode(healed.hash))!;
-        await tx.updateNode(row, { ...row, state: 'rotten' });
+        await tx.update('node', row, { ...row, state: 'rotten' });
       });
       expect((await runGc(world.core, SPACE, 10)).deleted).toBe(1);
       await client.send([healed]);
@@ -242,7 +242,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
       await wornPack([node], manyNodes(3, 13));
       await world.core.metadata.transact(SPACE, async (tx) => {
         const row = (await tx.findNode(node.hash))!;
-        await tx.updateNode(row, { ...row, state: 'rotten' });
+        await tx.update('node', row, { ...row, state: 'rotten' });
       });
     }
     await wornPack(others, manyNodes(3, 14));

@@ -76,7 +76,7 @@ export async function takesRecords(
   { pack, isFirst }: Omit<GroupOfMoves<unknown>, 'moves'>,
 ): Promise<boolean> {
   if (isFirst) {
-    await tx.packs.insertPack(pack);
+    await tx.insert('pack', pack);
     return true;
   }
   const standing = await tx.packs.findPack(pack.id);

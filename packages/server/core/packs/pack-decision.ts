@@ -90,7 +90,7 @@ export async function openPack(tx: SpaceTransaction, wanted: PackWanted): Promis
     if (!isSeen || !seen.isFilled) {
       const urlExpiresAt = urlExpiryFrom(rules, tx.now, earlier.urlExpiresAt);
       const pack: PackRow = { ...earlier, touchedAt: tx.now, urlExpiresAt };
-      await tx.packs.updatePack(earlier, pack);
+      await tx.update('pack', earlier, pack);
       return { kind: 'pack', pack };
     }
   }
@@ -111,7 +111,7 @@ export async function openPack(tx: SpaceTransaction, wanted: PackWanted): Promis
     reserved: NOTHING_STORED,
     isDiscarded: false,
   };
-  await tx.packs.insertPack(pack);
+  await tx.insert('pack', pack);
   return { kind: 'pack', pack };
 }
 
@@ -132,18 +132,18 @@ export async function finishPack(
   const pack = await tx.packs.findPack(id);
   if (pack?.generation === generation && pack.state === 'open' && pack.bytes === undefined) {
     if (bytes !== undefined) {
-      await tx.packs.updatePack(pack, { ...pack, bytes });
+      await tx.update('pack', pack, { ...pack, bytes });
       return true;
     }
     await tx.packs.setVerdicts(generation, { hashes: new Uint8Array(0), rejections: [], broken });
     // Its lease judges it: until then it counts as an upload.
-    await tx.packs.updatePack(pack, { ...pack, bytes: 0, isDiscarded: true });
+    await tx.update('pack', pack, { ...pack, bytes: 0, isDiscarded: true });
     return true;
   }
   // The object that was sealed belongs to the pack if that has an object, and is a stray otherwise.
   const isOwned = pack?.generation === generation && pack.bytes !== undefined && !pack.isDiscarded;
   if (bytes !== undefined && !isOwned) {
-    await tx.setDiscard({ generation, dueAt: tx.now, urlExpiresAt: 0 });
+    await tx.insert('discard', { generation, dueAt: tx.now, urlExpiresAt: 0 });
   }
   return false;
 }
@@ -184,24 +184,24 @@ export async function beginPack(tx: SpaceTransaction, beginning: PackBeginning):
   if (refusal !== undefined) {
     if (refusal.kind === 'full') {
       if (!pack.isDiscarded) await discardPack(tx, pack, uploads);
-      await tx.packs.deletePack(pack);
+      await tx.delete('pack', pack);
     }
     return refusal;
   }
   await tx.packs.setVerdicts(generation, verdicts);
   const begun: PackRow = { ...pack, bytes, touchedAt: tx.now };
   if (hasRecords) {
-    await tx.packs.updatePack(pack, { ...begun, state: 'judging', reserved: more });
+    await tx.update('pack', pack, { ...begun, state: 'judging', reserved: more });
     return { kind: 'judging', publishedCount: 0, isBegun: false };
   }
   if (!pack.isDiscarded) await discardPack(tx, pack, uploads);
-  await tx.packs.updatePack(pack, { ...begun, state: 'judged', isDiscarded: true });
+  await tx.update('pack', pack, { ...begun, state: 'judged', isDiscarded: true });
   return { kind: 'judged' };
 }
 
 function discardPack(tx: SpaceTransaction, pack: PackRow, uploads: UploadKind): Awaitable<void> {
   const urlExpiresAt = uploads === 'direct' ? pack.urlExpiresAt : 0;
-  return tx.setDiscard({ generation: pack.generation, dueAt: tx.now, urlExpiresAt });
+  return tx.insert('discard', { generation: pack.generation, dueAt: tx.now, urlExpiresAt });
 }
 
 /** What the records would store that is not stored yet. A parent that would wait takes the room of its canonical bytes. */
@@ -273,7 +273,7 @@ export async function publishGroup(tx: SpaceTransaction, group: PackGroup): Prom
   }
   const conflicts = outcomes.flatMap((outcome) => (outcome.kind === 'rejected' ? [outcome.rejection] : []));
   if (conflicts.length > 0) await addRejections(tx, generation, conflicts);
-  await tx.packs.updatePack(pack, {
+  await tx.update('pack', pack, {
     ...pack,
     state: isLast ? 'judged' : 'judging',
     publishedCount: from + records.length,
@@ -310,7 +310,7 @@ async function publishRecord(
     return { kind: 'rejected', hash, rejection: { index, ...CONTRADICTION } };
   if (upload !== undefined) await endUpload(tx, upload, uploads);
   const { canonicalSize } = record;
-  await tx.insertContent({
+  await tx.insert('content', {
     generation,
     canonicalSize,
     integrity,
@@ -339,7 +339,7 @@ function contentOf(record: JudgedRecord, generation: Generation): NewContent {
 
 /** The v1 upload of a hash that is published: its slot is free, and a later PUT finds it finished. */
 async function endUpload(tx: SpaceTransaction, upload: UploadRow, uploads: UploadKind): Promise<void> {
-  await tx.deleteUpload(upload);
+  await tx.delete('upload', upload);
   const { evidence, generation } = upload;
   if (evidence?.verdict === 'bad') return;
   const isKept = evidence !== undefined || uploads === 'direct';
@@ -377,7 +377,7 @@ export async function touchPack(
   const pack = await tx.packs.findPack(id);
   if (pack?.state !== 'judged' || pack.touchedAt + abandonedAfterMs <= tx.now) return undefined;
   const verdicts = await tx.packs.findVerdicts(pack.generation);
-  if (verdicts !== undefined) await tx.packs.updatePack(pack, { ...pack, touchedAt: tx.now });
+  if (verdicts !== undefined) await tx.update('pack', pack, { ...pack, touchedAt: tx.now });
   return verdicts;
 }
 

@@ -134,7 +134,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     await publish([...good, ...more]);
     await world.core.metadata.transact(SPACE, async (tx) => {
       const row = (await tx.findNode(rotten.hash))!;
-      await tx.updateNode(row, { ...row, state: 'rotten' });
+      await tx.update('node', row, { ...row, state: 'rotten' });
     });
     if (!isDirect) {
       await world.spoil(more[0]!, 'flipped');
@@ -238,11 +238,11 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     const core = beforeTransactions(world.core, moveSmall, async () => {
       await world.core.metadata.transact(SPACE, async (tx) => {
         const dying = (await tx.findNode(goes.hash))!;
-        await tx.updateNode(dying, { ...dying, leaseExpiresAt: world.now });
+        await tx.update('node', dying, { ...dying, leaseExpiresAt: world.now });
         const row = (await tx.findNode(healed.hash))!;
-        await tx.updateNode(row, { ...row, state: 'rotten' });
+        await tx.update('node', row, { ...row, state: 'rotten' });
         const short = (await tx.findNode(leased.hash))!;
-        await tx.updateNode(short, { ...short, leaseExpiresAt: world.now + MINUTE_MS });
+        await tx.update('node', short, { ...short, leaseExpiresAt: world.now + MINUTE_MS });
       });
       expect((await runGc(world.core, SPACE, 10)).deleted).toBe(1);
       expect((await world.upload(healed)).state).toBe('ready');
@@ -266,7 +266,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     const [dying, ...others] = nodes as [CanonicalNode, ...CanonicalNode[]];
     await world.core.metadata.transact(SPACE, async (tx) => {
       const row = (await tx.findNode(dying.hash))!;
-      await tx.updateNode(row, { ...row, leaseExpiresAt: world.now });
+      await tx.update('node', row, { ...row, leaseExpiresAt: world.now });
     });
     const gate = world.holdDeletes();
     const pass = runGc(world.core, SPACE, 10);
@@ -328,7 +328,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     await world.core.metadata.transact(SPACE, async (tx) => {
       for (const { hash } of nodes.slice(1)) {
         const row = (await tx.findNode(hash))!;
-        await tx.updateNode(row, { ...row, leaseExpiresAt: world.now - MINUTE_MS });
+        await tx.update('node', row, { ...row, leaseExpiresAt: world.now - MINUTE_MS });
       }
     });
     expect((await runGc(world.core, SPACE, 10)).deleted).toBe(3);

@@ -300,11 +300,11 @@ export async function moveSmall(
   for (const [index, { move, node }] of still.entries()) {
     const { to, place, integrity, from } = move;
     const { canonicalSize, storage } = node;
-    await tx.insertContent({
+    await tx.insert('content', {
       ...{ generation: to, canonicalSize, integrity, inlineBytes: undefined },
       ...{ packed: place, urlExpiresAt: 0 },
     });
-    await tx.updateNode(node, { ...node, generation: to, storage: 'packed' });
+    await tx.update('node', node, { ...node, generation: to, storage: 'packed' });
     const urlExpiresAt = expiries[index] ?? 0;
     await closeContent(tx, { generation: from, storage, urlExpiresAt, keptMs: keepReplacedMs });
   }

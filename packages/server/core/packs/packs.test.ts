@@ -248,7 +248,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     expect(await client.lease(pack.id, MINUTE_MS, core)).toEqual(first);
     await world.core.metadata.transact(SPACE, async (tx) => {
       const row = (await tx.findNode(kept.hash))!;
-      await tx.updateNode(row, { ...row, leaseExpiresAt: world.now + 10 * DAY_MS });
+      await tx.update('node', row, { ...row, leaseExpiresAt: world.now + 10 * DAY_MS });
     });
     // Each lease call keeps the verdicts for another day.
     for (let day = 0; day < 2; day += 1) {
@@ -296,7 +296,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     const before = await client.content(ready);
     await world.core.metadata.transact(SPACE, async (tx) => {
       const row = (await tx.findNode(rotten.hash))!;
-      await tx.updateNode(row, { ...row, state: 'rotten' });
+      await tx.update('node', row, { ...row, state: 'rotten' });
     });
     const { id, results } = await client.send([rotten], [plain(ready), plain(rotten), plain(claimed)]);
     expect(statesOf({ results })).toEqual(['ready', 'ready', 'ready']);
@@ -314,7 +314,7 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     await world.upload(node);
     await world.core.metadata.transact(SPACE, async (tx) => {
       const row = (await tx.findNode(node.hash))!;
-      await tx.updateNode(row, { ...row, state: 'rotten', contentType: 'x/y' });
+      await tx.update('node', row, { ...row, state: 'rotten', contentType: 'x/y' });
     });
     const before = await world.row(node);
     const answer = await client.send([node], [plain(other), plain(node)]);

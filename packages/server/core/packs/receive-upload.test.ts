@@ -230,7 +230,7 @@ test('a PUT that completes while its generation is gone from the records is 412 
   const body = new SlowBody(node.bytes);
   const put = world.put(upload, body);
   await world.core.metadata.transact(SPACE, async (tx) => {
-    await tx.deleteUpload((await tx.findUpload(node.hash))!);
+    await tx.delete('upload', (await tx.findUpload(node.hash))!);
   });
   body.finish();
   expect((await failureOf(put)).status).toBe(412);

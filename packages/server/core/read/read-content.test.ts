@@ -206,8 +206,8 @@ test('bytes that fit their checksums and not their hash are rot all the same', a
   const [own, foreign] = [(await world.row(node))!.generation, (await world.row(other))!.generation];
   await world.core.metadata.transact(SPACE, async (tx) => {
     const content = (await tx.findContent(foreign))!;
-    await tx.deleteContent(own);
-    await tx.insertContent({ ...content, generation: own });
+    await tx.delete('content', own);
+    await tx.insert('content', { ...content, generation: own });
   });
   expect(await scrub(world.core, undefined)).toMatchObject({ foundRotten: 1 });
   expect(await Promise.all([node, other].map(stateOf))).toEqual(['rotten', 'ready']);

@@ -52,7 +52,7 @@ async function setRootRefCount(node: CanonicalNode, domain: string, balance: num
     const row = (await tx.findNode(node.hash))!;
     const changes = [{ hash: node.hash, before: 0, after: balance }];
     const revision = (await tx.findRevision(domain)) + 1;
-    await tx.updateNode(row, {
+    await tx.update('node', row, {
       ...row,
       rootRefCount: row.rootRefCount + balance,
       heldDomainCount: row.heldDomainCount + 1,
@@ -173,7 +173,7 @@ test('a node that is rotten or claimed takes no positive delta; a rotten one giv
   const setState = (state: 'ready' | 'rotten' | 'claimed') =>
     world.core.metadata.transact(SPACE, async (tx) => {
       const row = (await tx.findNode(node.hash))!;
-      await tx.updateNode(row, { ...row, state });
+      await tx.update('node', row, { ...row, state });
     });
   await setState('rotten');
   expect(await failureOf(commit('two', [[node, 1]]))).toMatchObject({ code: 'CONFLICT' });

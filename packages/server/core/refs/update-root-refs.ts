@@ -85,7 +85,7 @@ export async function commitRootRefs(
   );
   const excess = await judgeCommits(tx, quotas);
   if (excess !== undefined) return { excess };
-  for (const { node, changed } of plans) if (changed !== node) await tx.updateNode(node, changed);
+  for (const { node, changed } of plans) if (changed !== node) await tx.update('node', node, changed);
   const revision = latest + 1;
   const written = plans.filter(({ before, after }) => before !== after);
   await tx.insertRootRefCommit(domain, { requestId, payloadDigest, revision }, written);

@@ -298,7 +298,7 @@ export class CoreWorld {
       for (const { hash } of nodes) {
         const row = await tx.findNode(hash);
         if (row === undefined) throw new Error('only a node with a row can be kept');
-        await tx.updateNode(row, { ...row, leaseExpiresAt: this.now + 100 * DAY_MS });
+        await tx.update('node', row, { ...row, leaseExpiresAt: this.now + 100 * DAY_MS });
       }
     });
   }

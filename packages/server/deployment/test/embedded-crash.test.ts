@@ -69,7 +69,7 @@ test('a sealed object whose record failed can be taken over by the same PUT, rep
   await again.release();
   await engine.metadata.transact(SPACE, async (tx) => {
     const upload = await tx.findUpload(hash);
-    if (upload !== undefined) await tx.deleteUpload(upload);
+    if (upload !== undefined) await tx.delete('upload', upload);
   });
   await engine.content.sweep((keys) => engine.metadata.page('knownGenerations', keys), NOW);
   expect(await isObjectThere(generation)).toBe(false);

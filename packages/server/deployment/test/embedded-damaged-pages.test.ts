@@ -45,7 +45,7 @@ beforeEach(async () => {
   await engine.metadata.transact(SPACE, async (tx) => {
     for (let index = 0; index < NODES; index += 1) {
       const contentType = `text/plain; number=${index}.`;
-      await tx.insertNode(readyNode(hashAt(index), { contentType, leaseExpiresAt: NOW }));
+      await tx.insert('node', readyNode(hashAt(index), { contentType, leaseExpiresAt: NOW }));
     }
   });
   for (const { hash, node } of contents) await putInline(engine.metadata, engine.content, hash, node);
@@ -75,7 +75,7 @@ const renew = (index: number): Promise<void> =>
   engine.metadata.transact(SPACE, async (tx) => {
     const row = await tx.findNode(hashAt(index));
     if (row === undefined) throw new Error(`${index} is not there`);
-    await tx.updateNode(row, { ...row, leaseExpiresAt: row.leaseExpiresAt + 1 });
+    await tx.update('node', row, { ...row, leaseExpiresAt: row.leaseExpiresAt + 1 });
   });
 
 const errorOf = (work: () => unknown): Promise<unknown> =>
@@ -276,7 +276,7 @@ test('a node that was claimed before its bytes were damaged is collected, and ca
 test('Spaces whose counts are on a damaged page are listed all the same', async () => {
   const others = Array.from({ length: 200 }, (_, index) => ({ ...SPACE, spaceId: `other space ${index}` }));
   for (const other of others) {
-    await engine.metadata.transact(other, (tx) => tx.insertNode(readyNode(hashAt(1))));
+    await engine.metadata.transact(other, (tx) => tx.insert('node', readyNode(hashAt(1))));
   }
   await engine.reopen();
   damagePageOf('other space 177', [TABLE_LEAF]);

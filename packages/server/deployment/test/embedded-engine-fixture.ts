@@ -104,7 +104,7 @@ export async function stage(
 ): Promise<{ generation: string; staged: StagedUpload; finish(): Promise<void> }> {
   const upload = openUpload(hash);
   const { generation } = upload;
-  await metadata.transact(SPACE, (tx) => tx.insertUpload(upload));
+  await metadata.transact(SPACE, (tx) => tx.insert('upload', upload));
   const staged = await receiverOf(content).receive(
     { space: SPACE, generation, hash },
     node,
@@ -119,8 +119,8 @@ export async function stage(
       if (evidence.verdict !== 'good') throw new Error(`turned down: ${evidence.message}`);
       const { canonicalSize, integrity } = evidence;
       await metadata.transact(SPACE, async (tx) => {
-        await tx.insertContent({ generation, canonicalSize, integrity, inlineBytes, urlExpiresAt: 0 });
-        await tx.updateUpload(upload, { ...upload, evidence });
+        await tx.insert('content', { generation, canonicalSize, integrity, inlineBytes, urlExpiresAt: 0 });
+        await tx.update('upload', upload, { ...upload, evidence });
       });
     },
   };
@@ -137,6 +137,6 @@ export async function putInline(
   await finish();
   await staged.release();
   await metadata.transact(SPACE, (tx) =>
-    tx.insertNode(readyNode(hash, { generation, canonicalSize: node.length, storage: 'inline' })),
+    tx.insert('node', readyNode(hash, { generation, canonicalSize: node.length, storage: 'inline' })),
   );
 }

@@ -142,7 +142,7 @@ test('a commit that fails half way leaves nothing, and the others are made', asy
       tx.findBalances('one', [hashAt(1)]),
     ]);
     if (node === undefined) throw new Error('no node');
-    await tx.updateNode(node, { ...node, rootRefCount: node.rootRefCount + 7, heldDomainCount: 1 });
+    await tx.update('node', node, { ...node, rootRefCount: node.rootRefCount + 7, heldDomainCount: 1 });
     throw new Error('half way');
   };
   const [, ...answers] = await Promise.all([

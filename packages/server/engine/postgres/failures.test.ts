@@ -85,14 +85,14 @@ describe('a connection that is lost', () => {
       const row = await readNode(tx, hashAt(1));
       runs += 1;
       if (runs === 1) await administer(KILL_ALL);
-      await tx.updateNode(row, { ...row, childRefCount: row.childRefCount + 1 });
+      await tx.update('node', row, { ...row, childRefCount: row.childRefCount + 1 });
       await tx.findNode(hashAt(2));
     });
     expect(runs).toBe(2);
     expect((await find(1))?.childRefCount).toBe(1);
     await instance.store.transact(SPACE, async (tx) => {
       const row = await readNode(tx, hashAt(1));
-      await tx.updateNode(row, { ...row, childRefCount: 0 });
+      await tx.update('node', row, { ...row, childRefCount: 0 });
     });
   });
 
@@ -246,7 +246,7 @@ describe('a transaction that the server refuses', () => {
         let runs = 0;
         await instance.store.transact(SPACE, async (tx) => {
           runs += 1;
-          await tx.insertNode(readyNode(hashAt(1)));
+          await tx.insert('node', readyNode(hashAt(1)));
         });
         expect(runs).toBe(4);
         expect((await instance.store.readCounters(SPACE)).nodeCount).toBe(1);
@@ -260,7 +260,7 @@ describe('a transaction that the server refuses', () => {
     const error = await errorOf(
       instance.store.transact(SPACE, async (tx) => {
         runs += 1;
-        await tx.insertNode(readyNode(hashAt(1)));
+        await tx.insert('node', readyNode(hashAt(1)));
       }),
     );
     expect(error).toBeInstanceOf(StoreUnavailable);
@@ -310,8 +310,8 @@ describe('a transaction that the server refuses', () => {
       CREATE TRIGGER planted BEFORE UPDATE ON nodes FOR EACH ROW EXECUTE FUNCTION swallow()`);
     const change = instance.store.transact(SPACE, async (tx) => {
       const row = await readNode(tx, hashAt(1));
-      await tx.updateNode(row, { ...row, state: 'rotten' });
-      await tx.insertNode(readyNode(hashAt(2)));
+      await tx.update('node', row, { ...row, state: 'rotten' });
+      await tx.insert('node', readyNode(hashAt(2)));
     });
     expect(await errorOf(change)).toBeInstanceOf(InvariantViolation);
     expect(instance.fatal.splice(0).length).toBe(1);

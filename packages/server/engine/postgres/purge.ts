@@ -16,15 +16,14 @@ export class PostgresPurge implements PurgeVerbs {
   }
 
   /** The domains are locked first, as by every commit. */
-  async takeBalances(limit: number): Promise<readonly Hash[]> {
+  async takeBalances(of: number | readonly Hash[]): Promise<readonly Hash[]> {
     const closing = this.#wire.send('closeDomains', [this.#space]);
-    const [{ rows }] = await Promise.all([this.#wire.send('takeBalances', [this.#space, limit]), closing]);
-    return rows.map(({ hash }) => byteaToHex(hash));
-  }
-
-  async takeBalancesOf(hashes: readonly Hash[]): Promise<void> {
-    const closing = this.#wire.send('closeDomains', [this.#space]);
-    await Promise.all([this.#wire.send('takeBalancesOf', [this.#space, hashesToSql(hashes)]), closing]);
+    const taking =
+      typeof of === 'number'
+        ? this.#wire.send('takeBalances', [this.#space, of])
+        : this.#wire.send('takeBalancesOf', [this.#space, hashesToSql(of)]);
+    const [{ rows }] = await Promise.all([taking, closing]);
+    return typeof of === 'number' ? rows.map(({ hash }) => byteaToHex(hash)) : of;
   }
 
   async removeHistory(limit: number): Promise<number> {

@@ -303,7 +303,7 @@ describe('transactions that lock the same rows in opposite orders', () => {
         for (const hash of order) {
           const row = await tx.findNode(hash);
           if (row === undefined) throw new Error('the row is there');
-          await tx.updateNode(row, { ...row, rootRefCount: row.rootRefCount + 1, heldDomainCount: 1 });
+          await tx.update('node', row, { ...row, rootRefCount: row.rootRefCount + 1, heldDomainCount: 1 });
           // Each has its first row before it asks for the other's.
           locked += 1;
           if (locked === 2) bothLocked.resolve();
@@ -314,7 +314,7 @@ describe('transactions that lock the same rows in opposite orders', () => {
     expect(runs).toBeGreaterThan(2);
     for (const hash of rows) expect((await core(2).metadata.findNode(SPACE, hash))?.rootRefCount).toBe(2);
     await core(0).metadata.transact(SPACE, async (tx) => {
-      for (const row of await tx.findNodes(rows)) if (row !== undefined) await tx.deleteNode(row);
+      for (const row of await tx.findNodes(rows)) if (row !== undefined) await tx.delete('node', row);
     });
   });
 });

@@ -15,7 +15,7 @@ import type {
   SpaceKey,
   UploadRow,
 } from '../../core/model.ts';
-import type { RootRefReads, SpaceTransaction } from '../../core/ports.ts';
+import type { DueRows, NewRow, OldRow, RootRefReads, RowChange, SpaceTransaction } from '../../core/ports.ts';
 import { type Stored, storedOf } from '../../core/quotas.ts';
 import type { PurgeVerbs, SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { ContentChanges } from './content-changes.ts';
@@ -125,19 +125,28 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return this.#locks.findNodes(hashes);
   }
 
-  insertNode(row: NodeRow): void {
+  insert(...[kind, row]: NewRow): void {
     this.#wire.assertUsable();
-    this.#rows.insertNode(row);
+    if (kind === 'node') this.#rows.insertNode(row);
+    else if (kind === 'upload') this.#rows.insertUpload(row);
+    else if (kind === 'content') this.#contents.insertContent(row);
+    else if (kind === 'pack') this.#contents.insertPack(row);
+    else this.#rows.discards.set(row.generation, row);
   }
 
-  updateNode(before: NodeRow, after: NodeRow): Awaitable<void> {
+  update(...[kind, before, after]: RowChange): Awaitable<void> {
     this.#wire.assertUsable();
-    this.#rows.updateNode(before, after);
+    if (kind === 'node') return this.#rows.updateNode(before, after);
+    return kind === 'upload' ? this.#changeUpload(before, after) : this.packs.change(before, after);
   }
 
-  deleteNode(before: NodeRow): Awaitable<void> {
+  delete(...[kind, row]: OldRow): Awaitable<void> {
     this.#wire.assertUsable();
-    this.#rows.deleteNode(before);
+    if (kind === 'upload') return this.#changeUpload(row, undefined);
+    if (kind === 'pack') return this.packs.change(row, undefined);
+    if (kind === 'node') this.#rows.deleteNode(row);
+    else if (kind === 'content') this.#contents.deleteContent(row);
+    else this.#rows.discards.set(row, undefined);
   }
 
   /** One for all its verbs: it keeps what it has found of a row. */
@@ -159,21 +168,9 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return this.#locks.findUpload(hash);
   }
 
-  insertUpload(row: UploadRow): void {
-    this.#wire.assertUsable();
-    this.#rows.insertUpload(row);
-  }
-
-  updateUpload(before: UploadRow, after: UploadRow): Awaitable<void> {
-    this.#wire.assertUsable();
+  #changeUpload(before: UploadRow, after: UploadRow | undefined): Awaitable<void> {
     if (this.#rows.uploads.has(before.hash)) return this.#rows.changeUpload(before, after);
     return this.#locks.lockUpload(before.hash).then(() => this.#rows.changeUpload(before, after));
-  }
-
-  deleteUpload(before: UploadRow): Awaitable<void> {
-    this.#wire.assertUsable();
-    if (this.#rows.uploads.has(before.hash)) return this.#rows.changeUpload(before, undefined);
-    return this.#locks.lockUpload(before.hash).then(() => this.#rows.changeUpload(before, undefined));
   }
 
   /** The sums begin after the lock is held, so that they see what those before have committed. */
@@ -223,37 +220,40 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return rows[0] && contentFromSql(this.#key, rows[0], this.now);
   }
 
-  insertContent(row: ContentRow): void {
-    this.#wire.assertUsable();
-    this.#contents.insertContent(row);
-  }
-
-  deleteContent(generation: Generation): void {
-    this.#wire.assertUsable();
-    this.#contents.deleteContent(generation);
-  }
-
-  setDiscard(row: DiscardRow): void {
-    this.#wire.assertUsable();
-    this.#rows.discards.set(row.generation, row);
-  }
-
-  removeDiscard(generation: Generation): void {
-    this.#wire.assertUsable();
-    this.#rows.discards.set(generation, undefined);
-  }
-
-  async findDiscards(dueAtOrBefore: number, limit: number): Promise<readonly DiscardRow[]> {
-    const { rows } = await this.#findRange('findDiscards', [this.#key, dueAtOrBefore, limit]);
-    return rows.map((row) => findDiscardInSql(this.#key, row)).filter((row) => row !== undefined);
-  }
-
-  findCandidates(
+  async due<K extends keyof DueRows>(
+    kind: K,
+    at: number | undefined,
     limit: number,
-    expiredAt: number | null = this.#wire.clock,
     from = 0,
-  ): Promise<readonly NodeRow[]> {
-    return this.#findNodeRange('findCandidates', expiredAt, limit, from);
+  ): Promise<readonly DueRows[K][]> {
+    return (await this.#due(kind, at ?? this.#wire.clock, limit, from)) as readonly DueRows[K][];
+  }
+
+  #due(
+    kind: keyof DueRows,
+    at: number | null,
+    limit: number,
+    from: number,
+  ): Promise<readonly DueRows[keyof DueRows][]> {
+    switch (kind) {
+      case 'candidates':
+        return this.#findNodeRange('findCandidates', at, limit, from);
+      case 'claimed':
+        return this.#findNodeRange('findClaimed', at, limit);
+      case 'waiting':
+        return this.#findNodeRange('findAbandonedWaiting', at, limit);
+      case 'uploads':
+        return this.#findAbandonedUploads(at, limit);
+      case 'discards':
+        return this.#findDiscards(at, limit);
+      case 'packs':
+        return this.packs.findDue(at, limit);
+    }
+  }
+
+  async #findDiscards(at: number | null, limit: number): Promise<readonly DiscardRow[]> {
+    const { rows } = await this.#findRange('findDiscards', [this.#key, at, limit]);
+    return rows.map((row) => findDiscardInSql(this.#key, row)).filter((row) => row !== undefined);
   }
 
   get purging(): PurgeVerbs {
@@ -261,16 +261,8 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return new PostgresPurge(this.#wire, this.#key);
   }
 
-  findClaimed(heldUntilAtOrBefore: number, limit: number): Promise<readonly NodeRow[]> {
-    return this.#findNodeRange('findClaimed', heldUntilAtOrBefore, limit);
-  }
-
-  findAbandonedWaiting(touchedAtOrBefore: number, limit: number): Promise<readonly NodeRow[]> {
-    return this.#findNodeRange('findAbandonedWaiting', touchedAtOrBefore, limit);
-  }
-
-  async findAbandonedUploads(keptUntilAtOrBefore: number, limit: number): Promise<readonly UploadRow[]> {
-    const found = await this.#findRange('findAbandonedUploads', [this.#key, keptUntilAtOrBefore, limit]);
+  async #findAbandonedUploads(at: number | null, limit: number): Promise<readonly UploadRow[]> {
+    const found = await this.#findRange('findAbandonedUploads', [this.#key, at, limit]);
     return found.rows.flatMap((row) => {
       // One that is damaged is left alone: check names it.
       const upload = findProvenUpload(this.#key, row);

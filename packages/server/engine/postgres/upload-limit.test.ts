@@ -73,7 +73,7 @@ test('far from the limit an upload is opened while another that has not committe
   await Promise.all([newNode(), newNode()].map((node) => leaseFor(core, node)));
   await instance.store.transact(SPACE, async (tx) => {
     expect(await tx.countActiveUploads(activeUploadsMax)).toBe(2);
-    await tx.insertUpload(openUpload(hashAt(1)));
+    await tx.insert('upload', openUpload(hashAt(1)));
     expect((await leaseFor(core, newNode())).state).toBe('awaiting_upload');
   });
   await instance.close();
@@ -93,7 +93,7 @@ test('the last upload below the limit is waited for by the next one, which is th
   };
   await instance.store.transact(SPACE, async (tx) => {
     expect(await tx.countActiveUploads(activeUploadsMax)).toBe(activeUploadsMax - 1);
-    await tx.insertUpload(openUpload(hashAt(1)));
+    await tx.insert('upload', openUpload(hashAt(1)));
     next = leaseFor(core, newNode())
       .catch((error: unknown) => error)
       .finally(() => {

@@ -57,15 +57,15 @@ test('the count of active uploads is exact in every body of a batch, whatever bo
             const urlExpiresAt = tx.now + ms;
             if (kind === 'wait') clock.set(tx.now + ms);
             if (kind === 'insert' && current === undefined) {
-              await tx.insertUpload(openUpload(hashAt(upload), { urlExpiresAt }));
+              await tx.insert('upload', openUpload(hashAt(upload), { urlExpiresAt }));
               expiries.set(upload, urlExpiresAt);
             }
             if (kind === 'remove' && current !== undefined) {
-              await tx.deleteUpload(current);
+              await tx.delete('upload', current);
               expiries.delete(upload);
             }
             if (kind === 'move' && current !== undefined) {
-              await tx.updateUpload(current, { ...current, urlExpiresAt });
+              await tx.update('upload', current, { ...current, urlExpiresAt });
               expiries.set(upload, urlExpiresAt);
             }
             await look();

@@ -30,7 +30,7 @@ test('a commit in the middle of a turn is seen by the next read of that turn', a
   await engine.metadata.transact(SPACE, async (tx) => {
     const row = await tx.findNode(first.hash);
     if (row === undefined) throw new Error('no row');
-    tx.deleteContent(row.generation);
+    tx.delete('content', row.generation);
     // Begins a transaction of reads that is still open when this one commits.
     bytesInside = (await findContent(second.hash))?.inlineBytes;
   });

@@ -38,10 +38,10 @@ test('of schema 1, claims become leftovers, discards are due, and content has no
   const cutoffs = { now: NOW, abandonedAt: 0, historyAt: 0 };
   expect(store.page('spacesToSweep', { cutoffs, limit: 10 }).spaces).toEqual([SPACE]);
   await store.transact(SPACE, async (tx) => {
-    expect(await tx.findClaimed(NOW, 10)).toMatchObject([
+    expect(await tx.due('claimed', NOW, 10)).toMatchObject([
       { hash: hashAt(1), claimHeldUntil: 0, storage: 'object', storedSize: 134 },
     ]);
-    expect(await tx.findDiscards(NOW, 10)).toEqual([{ generation: discarded, dueAt: 0, urlExpiresAt: 0 }]);
+    expect(await tx.due('discards', NOW, 10)).toEqual([{ generation: discarded, dueAt: 0, urlExpiresAt: 0 }]);
     const content = { canonicalSize: 134, urlExpiresAt: 0, packed: undefined };
     expect(await tx.findContent(claimed)).toMatchObject(content);
   });

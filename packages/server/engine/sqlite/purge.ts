@@ -14,20 +14,20 @@ export class SqlitePurge implements PurgeVerbs {
     this.#space = space;
   }
 
-  takeBalances(limit: number): readonly Hash[] {
-    const rows = this.#scope.findAll(this.#scope.sql.findAnyBalances, this.#space, limit);
-    const hashes = new Set(rows.map(({ hash }) => bytesToHex(hash as Uint8Array)));
-    this.takeBalancesOf([...hashes]);
-    return [...hashes];
-  }
-
-  takeBalancesOf(hashes: readonly Hash[]): void {
+  takeBalances(of: number | readonly Hash[]): readonly Hash[] {
     const { sql } = this.#scope;
+    const hashes = typeof of === 'number' ? this.#findAnyBalances(of) : of;
     this.#scope.write(sql.closeDomains, this.#space);
     for (const hash of hashes) {
       this.#scope.write(sql.discountBalancesOf, this.#space, hexToBytes(hash));
       this.#scope.write(sql.deleteBalancesOf, this.#space, hexToBytes(hash));
     }
+    return hashes;
+  }
+
+  #findAnyBalances(limit: number): readonly Hash[] {
+    const rows = this.#scope.findAll(this.#scope.sql.findAnyBalances, this.#space, limit);
+    return [...new Set(rows.map(({ hash }) => bytesToHex(hash as Uint8Array)))];
   }
 
   removeHistory(limit: number): number {

@@ -12,7 +12,7 @@ import type {
   Space,
   UploadRow,
 } from '../../core/model.ts';
-import type { SpaceTransaction } from '../../core/ports.ts';
+import type { DueRows, NewRow, OldRow, RowChange, SpaceTransaction } from '../../core/ports.ts';
 import type { Stored } from '../../core/quotas.ts';
 import { contentSum, nodeSumChange } from '../../core/rows/node-sum.ts';
 import { discardSum, uploadSum } from '../../core/rows/row-sums.ts';
@@ -42,8 +42,17 @@ import {
   uploadFromSql,
   uploadVerdictToSql,
 } from './rows.ts';
-import { NO_SPACE, type SqlRow } from './statements.ts';
+import { NO_SPACE } from './statements.ts';
 import type { WriteScope } from './write-scope.ts';
+
+/** The statement of each kind. */
+const DUE = {
+  candidates: 'findCandidates',
+  claimed: 'findClaimed',
+  waiting: 'findAbandonedWaiting',
+  uploads: 'findAbandonedUploads',
+  discards: 'findDiscards',
+} as const;
 
 export class SqliteSpaceTransaction implements SpaceTransaction {
   readonly now: number;
@@ -85,13 +94,35 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     return hashes.map((hash) => this.findNode(hash));
   }
 
-  insertNode(row: NodeRow): void {
+  insert(...[kind, row]: NewRow): void {
+    if (kind === 'node') this.#insertNode(row);
+    else if (kind === 'upload') this.#insertUpload(row);
+    else if (kind === 'content') this.#insertContent(row);
+    else if (kind === 'pack') this.packs.insert(row);
+    else this.#setDiscard(row);
+  }
+
+  update(...[kind, before, after]: RowChange): void {
+    if (kind === 'node') this.#updateNode(before, after);
+    else if (kind === 'upload') this.#updateUpload(before, after);
+    else this.packs.update(before, after);
+  }
+
+  delete(...[kind, row]: OldRow): void {
+    if (kind === 'node') this.#deleteNode(row);
+    else if (kind === 'upload') this.#deleteUpload(row);
+    else if (kind === 'pack') this.packs.delete(row);
+    else if (kind === 'content') this.packs.deleteContent(row);
+    else this.#scope.write(this.#scope.sql.deleteDiscard, hexToBytes(row), this.#write());
+  }
+
+  #insertNode(row: NodeRow): void {
     const id = this.#write();
     this.#newNodes.insert(id, row);
     this.#changed(id, row.hash, undefined, row);
   }
 
-  updateNode(before: NodeRow, after: NodeRow): void {
+  #updateNode(before: NodeRow, after: NodeRow): void {
     const { sql } = this.#scope;
     if (this.#id !== undefined && this.#newNodes.update(before, after)) {
       this.#changed(this.#id, before.hash, before, after);
@@ -145,7 +176,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     );
   }
 
-  deleteNode(before: NodeRow): void {
+  #deleteNode(before: NodeRow): void {
     this.#newNodes.flush();
     const id = this.#write();
     const key = [id, hexToBytes(before.hash)] as const;
@@ -177,7 +208,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     return row && uploadFromSql(row, hash);
   }
 
-  insertUpload(row: UploadRow): void {
+  #insertUpload(row: UploadRow): void {
     this.#scope.writeOne(
       AS_READ,
       this.#scope.sql.insertUpload,
@@ -193,13 +224,13 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     this.#countUpload(row.urlExpiresAt, 1);
   }
 
-  updateUpload(before: UploadRow, after: UploadRow): void {
+  #updateUpload(before: UploadRow, after: UploadRow): void {
     const id = this.#write();
     if (after.urlExpiresAt !== before.urlExpiresAt) this.#recountUploads(id);
     this.#scope.writeOne(AS_READ, ...uploadChange(this.#scope.sql, id, before, after));
   }
 
-  deleteUpload(before: UploadRow): void {
+  #deleteUpload(before: UploadRow): void {
     const { sql } = this.#scope;
     const generation = hexToBytes(before.generation);
     this.#scope.writeOne(AS_READ, sql.deleteUpload, this.#write(), hexToBytes(before.hash), generation);
@@ -238,7 +269,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     return row === undefined || row.space !== this.#id ? undefined : contentFromSql(row, generation);
   }
 
-  insertContent(row: ContentRow): void {
+  #insertContent(row: ContentRow): void {
     const { generation, packed } = row;
     const id = this.#write();
     const changes =
@@ -254,28 +285,25 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     }
   }
 
-  deleteContent(generation: Generation): void {
-    this.packs.deleteContent(generation);
-  }
-
-  setDiscard(row: DiscardRow): void {
+  #setDiscard(row: DiscardRow): void {
     const id = this.#write();
     const values = [hexToBytes(row.generation), id, row.dueAt, row.urlExpiresAt] as const;
     this.#scope.write(this.#scope.sql.setDiscard, ...values, discardSum(id, row));
   }
 
-  removeDiscard(generation: Generation): void {
-    this.#scope.write(this.#scope.sql.deleteDiscard, hexToBytes(generation), this.#write());
-  }
-
-  findDiscards(dueAtOrBefore: number, limit: number): readonly DiscardRow[] {
+  due<K extends keyof DueRows>(kind: K, at: number | undefined, limit: number): readonly DueRows[K][] {
     if (this.#id === undefined) return [];
-    const rows = this.#scope.findAll(this.#scope.sql.findDiscards, this.#id, dueAtOrBefore, limit);
-    return rows.filter(isDiscardSound).map((row) => discardFromSql(row));
+    this.#newNodes.flush();
+    return this.#due(kind, this.#id, at ?? this.now, limit) as readonly DueRows[K][];
   }
 
-  findCandidates(limit: number, expiredAt = this.now): readonly NodeRow[] {
-    const rows = this.#findNodeRange('findCandidates', expiredAt, limit);
+  #due(kind: keyof DueRows, id: number, at: number, limit: number): readonly DueRows[keyof DueRows][] {
+    if (kind === 'packs') return this.packs.findDue(at, limit);
+    const { [DUE[kind]]: statement } = this.#scope.sql;
+    const rows = this.#scope.findAll(statement, id, at, limit);
+    if (kind === 'discards') return rows.filter(isDiscardSound).map((row) => discardFromSql(row));
+    if (kind === 'uploads') return rows.filter(isUploadSound).map((row) => uploadFromSql(row));
+    if (kind !== 'candidates') return rows.flatMap(soundNodes);
     return rows.map((row) => nodeFromSql(row)).filter((node) => isCollectable(node) || this.#setRight(node));
   }
 
@@ -293,35 +321,10 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     return new SqlitePurge(this.#scope, this.#write());
   }
 
-  findClaimed(heldUntilAtOrBefore: number, limit: number): readonly NodeRow[] {
-    return this.#findNodeRange('findClaimed', heldUntilAtOrBefore, limit).flatMap(soundNodes);
-  }
-
-  findAbandonedWaiting(touchedAtOrBefore: number, limit: number): readonly NodeRow[] {
-    return this.#findNodeRange('findAbandonedWaiting', touchedAtOrBefore, limit).flatMap(soundNodes);
-  }
-
-  #findNodeRange(
-    name: 'findCandidates' | 'findClaimed' | 'findAbandonedWaiting',
-    at: number,
-    limit: number,
-  ): readonly SqlRow[] {
-    if (this.#id === undefined) return [];
-    this.#newNodes.flush();
-    return this.#scope.findAll(this.#scope.sql[name], this.#id, at, limit);
-  }
-
   /** The flag of a row is wrong, and the row is not: only then is it found where it does not belong. */
   #setRight({ hash }: NodeRow): false {
     this.#scope.write(this.#scope.sql.clearCollectable, this.#write(), hexToBytes(hash));
     return false;
-  }
-
-  findAbandonedUploads(keptUntilAtOrBefore: number, limit: number): readonly UploadRow[] {
-    if (this.#id === undefined) return [];
-    const { findAbandonedUploads } = this.#scope.sql;
-    const rows = this.#scope.findAll(findAbandonedUploads, this.#id, keptUntilAtOrBefore, limit);
-    return rows.filter(isUploadSound).map((row) => uploadFromSql(row));
   }
 
   correctCounters(by: KeptCounters): void {

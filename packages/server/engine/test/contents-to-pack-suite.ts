@@ -19,7 +19,7 @@ export function testContentsToPack({ subject, insert }: PackRowTools): void {
   });
   const store = (space: Space, rows: readonly ContentRow[]) =>
     subject.store.transact(space, async (tx) => {
-      for (const row of rows) await tx.insertContent(row);
+      for (const row of rows) await tx.insert('content', row);
     });
   const find = (space: Space, after: string, before: string, limit = 10) =>
     subject.store.page('contentsToPack', { space, after, before, limit });
@@ -51,7 +51,7 @@ export function testContentsToPack({ subject, insert }: PackRowTools): void {
     expect(await find(SPACE, one.generation, all)).toMatchObject([two, three]);
     expect(await find(SPACE, FIRST, three.generation)).toMatchObject([one, two]);
     expect(await find(OTHER, FIRST, end)).toMatchObject([elsewhere]);
-    await subject.store.transact(SPACE, (tx) => tx.deleteContent(two.generation));
+    await subject.store.transact(SPACE, (tx) => tx.delete('content', two.generation));
     expect(await find(SPACE, FIRST, all)).toMatchObject([one, three]);
   });
 

@@ -124,8 +124,8 @@ export function testDeploymentRows(engine: string, open: () => Promise<Deploymen
       expect(await metadata.readCounters(SPACE)).toEqual(counters);
       expect(await bench.rows.readCounters(SPACE)).toEqual(counters);
       const found = await metadata.transact(SPACE, async (tx) => ({
-        candidates: await tx.findCandidates(10),
-        claimed: await tx.findClaimed(NOW, 10),
+        candidates: await tx.due('candidates', undefined, 10),
+        claimed: await tx.due('claimed', NOW, 10),
         loose: await tx.findLooseEdges([hashAt(9)]),
         commit: await tx.findRootRefCommit(DOMAIN, '\u0000a\u0000'),
         revision: await tx.findRevision(DOMAIN),

@@ -31,14 +31,14 @@ export function testHoldings(subject: StoreUnderTest): void {
     const { store } = subject;
     expect(await holdings()).toEqual({ pendingBytes: 0, commitRows: 0 });
     const rows = [1, 2, 3].map((index) => openUpload(hashAt(index)));
-    for (const row of rows) await store.transact(SPACE, (tx) => tx.insertUpload(row));
+    for (const row of rows) await store.transact(SPACE, (tx) => tx.insert('upload', row));
     expect((await holdings()).pendingBytes).toBe(0);
     const [first, second, third] = rows as [(typeof rows)[0], (typeof rows)[0], (typeof rows)[0]];
     const good = { ...first, evidence: GOOD };
     await store.transact(SPACE, async (tx) => {
-      await tx.updateUpload(first, good);
-      await tx.updateUpload(second, { ...second, evidence: { ...GOOD, canonicalSize: 1000 } });
-      await tx.updateUpload(third, {
+      await tx.update('upload', first, good);
+      await tx.update('upload', second, { ...second, evidence: { ...GOOD, canonicalSize: 1000 } });
+      await tx.update('upload', third, {
         ...third,
         evidence: { verdict: 'bad', code: 'NODE_TOO_LARGE', message: 'too large' },
       });
@@ -46,7 +46,7 @@ export function testHoldings(subject: StoreUnderTest): void {
     });
     expect([(await holdings()).pendingBytes, (await holdings(OTHER)).pendingBytes]).toEqual([1134, 0]);
     expect(await store.readAppTotals(SPACE.appId)).toMatchObject({ pendingBytes: 1134 });
-    await store.transact(SPACE, (tx) => tx.deleteUpload(good));
+    await store.transact(SPACE, (tx) => tx.delete('upload', good));
     expect((await holdings()).pendingBytes).toBe(1000);
   });
 
@@ -62,11 +62,12 @@ export function testHoldings(subject: StoreUnderTest): void {
     for (const space of [SPACE, OTHER]) {
       await store.transact(space, async (tx) => {
         for (const [index, row] of uploads.entries()) {
-          await tx.insertUpload(
+          await tx.insert(
+            'upload',
             space === SPACE ? row : openUpload(hashAt(index + 1), { urlExpiresAt: NOW + 2 }),
           );
         }
-        if (space === SPACE) for (const pack of packs) await tx.packs.insertPack(pack);
+        if (space === SPACE) for (const pack of packs) await tx.insert('pack', pack);
       });
     }
     const findAll = async (limit: number): Promise<string[]> => {
@@ -89,8 +90,8 @@ export function testHoldings(subject: StoreUnderTest): void {
     const [first] = uploads as [UploadRow];
     const [pack] = packs as [PackRow];
     await store.transact(SPACE, async (tx) => {
-      await tx.updateUpload(first, { ...first, seenBytes: 70 });
-      await tx.packs.updatePack((await tx.packs.findPack(pack.id)) ?? pack, { ...pack, bytes: 30 });
+      await tx.update('upload', first, { ...first, seenBytes: 70 });
+      await tx.update('pack', (await tx.packs.findPack(pack.id)) ?? pack, { ...pack, bytes: 30 });
     });
     expect(await findAll(2)).toEqual(
       expected.filter((name) => name !== `${SPACE.spaceId} ${first.hash}` && !name.endsWith(pack.id)),
@@ -99,7 +100,7 @@ export function testHoldings(subject: StoreUnderTest): void {
     expect((await store.findUpload(SPACE, first.hash))?.seenBytes).toBe(70);
     await store.transact(SPACE, async (tx) => {
       const upload = (await tx.findUpload(first.hash)) ?? first;
-      await tx.updateUpload(upload, { ...upload, touchedAt: NOW + 5 });
+      await tx.update('upload', upload, { ...upload, touchedAt: NOW + 5 });
     });
     expect((await store.findUpload(SPACE, first.hash))?.seenBytes).toBe(70);
     expect((await holdings()).pendingBytes).toBe(100);
@@ -108,7 +109,7 @@ export function testHoldings(subject: StoreUnderTest): void {
   test('a pack is pending while it is open, and with what it has reserved until it is judged', async () => {
     const { store } = subject;
     const row = openPack();
-    await store.transact(SPACE, (tx) => tx.packs.insertPack(row));
+    await store.transact(SPACE, (tx) => tx.insert('pack', row));
     expect((await holdings()).pendingBytes).toBe(0);
     let before = row;
     for (const [step, pendingBytes] of [
@@ -120,14 +121,14 @@ export function testHoldings(subject: StoreUnderTest): void {
       const after = { ...before, ...step };
       await store.transact(SPACE, async (tx) => {
         const read = await tx.packs.findPack(row.id);
-        await tx.packs.updatePack(read ?? before, after);
+        await tx.update('pack', read ?? before, after);
         expect((await tx.lockHoldings()).pendingBytes).toBe(pendingBytes);
       });
       expect((await holdings()).pendingBytes).toBe(pendingBytes);
       before = after;
     }
     await store.transact(SPACE, (tx) =>
-      tx.packs.insertPack(openPack({ generation: newGeneration(), bytes: 7, isDiscarded: true })),
+      tx.insert('pack', openPack({ generation: newGeneration(), bytes: 7, isDiscarded: true })),
     );
     expect((await holdings()).pendingBytes).toBe(0);
   });
@@ -149,7 +150,7 @@ export function testHoldings(subject: StoreUnderTest): void {
     expect(await listed()).toEqual({ space: [false, 4], other: [false, 1] });
     await store.transact(SPACE, async (tx) => {
       const node = await tx.findNode(hashAt(1));
-      if (node !== undefined) await tx.deleteNode(node);
+      if (node !== undefined) await tx.delete('node', node);
     });
     while ((await store.transact(SPACE, (tx) => tx.purging.takeBalances(10))).length > 0);
     while ((await store.transact(SPACE, (tx) => tx.purging.removeHistory(10))) > 0);

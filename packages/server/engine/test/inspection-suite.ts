@@ -39,10 +39,10 @@ export function testInspection(subject: StoreUnderTest): void {
     await subject.store.transact(SPACE, async (tx) => {
       await tx.setLooseEdges(hashAt(7), 3);
       await tx.setLooseEdges(hashAt(8), 1);
-      await tx.insertUpload(openUpload(hashAt(5)));
-      await tx.insertUpload(openUpload(hashAt(6), { generation, evidence }));
+      await tx.insert('upload', openUpload(hashAt(5)));
+      await tx.insert('upload', openUpload(hashAt(6), { generation, evidence }));
       const content = { generation, canonicalSize: 134, integrity, inlineBytes: undefined, urlExpiresAt: 0 };
-      await tx.insertContent(content);
+      await tx.insert('content', content);
     });
     await commit(DOMAIN, [[1, 0, 2]]);
     await subject.store.transact(SPACE, (tx) => tx.noteWalk(DOMAIN));

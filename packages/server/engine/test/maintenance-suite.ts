@@ -35,16 +35,16 @@ export function testMaintenance(subject: StoreUnderTest): void {
     ]);
     const upload = (spaceId: string, touchedAt: number, urlExpiresAt: number) =>
       subject.store.transact(inSpace(spaceId), (tx) =>
-        tx.insertUpload(openUpload(hashAt(1), { touchedAt, urlExpiresAt })),
+        tx.insert('upload', openUpload(hashAt(1), { touchedAt, urlExpiresAt })),
       );
     await upload('upload-old', NOW - 100, NOW - 100);
     await upload('upload-touched', NOW - 99, NOW - 100);
     await upload('upload-open', NOW - 100, NOW - 99);
     await subject.store.transact(inSpace('discard'), (tx) =>
-      tx.setDiscard(discardOf(newGeneration(), { dueAt: NOW })),
+      tx.insert('discard', discardOf(newGeneration(), { dueAt: NOW })),
     );
     await subject.store.transact(inSpace('discard-later'), (tx) =>
-      tx.setDiscard(discardOf(newGeneration(), { dueAt: NOW + 1 })),
+      tx.insert('discard', discardOf(newGeneration(), { dueAt: NOW + 1 })),
     );
     await insertNodes(subject.store, inSpace('claim-held'), [
       readyNode(hashAt(1), { state: 'claimed', claimHeldUntil: NOW + 1 }),
@@ -58,7 +58,9 @@ export function testMaintenance(subject: StoreUnderTest): void {
       const spaceId = `space-${index}`;
       expected.add(spaceId);
       if (index % 2 === 0) {
-        await subject.store.transact(inSpace(spaceId), (tx) => tx.setDiscard(discardOf(newGeneration())));
+        await subject.store.transact(inSpace(spaceId), (tx) =>
+          tx.insert('discard', discardOf(newGeneration())),
+        );
       } else {
         await insertNodes(subject.store, inSpace(spaceId), [readyNode(hashAt(1), { state: 'claimed' })]);
       }
@@ -106,7 +108,7 @@ export function testMaintenance(subject: StoreUnderTest): void {
     expect(await subject.store.page('rottenNodes', { space: inSpace('nowhere'), limit: 10 })).toEqual([]);
     await subject.store.transact(inSpace('rotten-1'), async (tx) => {
       const row = await tx.findNode(hashAt(0));
-      if (row !== undefined) await tx.updateNode(row, { ...row, state: 'ready' });
+      if (row !== undefined) await tx.update('node', row, { ...row, state: 'ready' });
     });
     expect(await look(10)).not.toHaveProperty('sweep rotten-1');
   });
@@ -121,8 +123,8 @@ export function testMaintenance(subject: StoreUnderTest): void {
       for (let index = 0; index < 7; index++) {
         const row = readyNode(hashAt(index), { state: index === 3 ? 'rotten' : 'ready' });
         await subject.store.transact(space, async (tx) => {
-          await tx.insertNode(row);
-          await tx.insertContent({
+          await tx.insert('node', row);
+          await tx.insert('content', {
             generation: row.generation,
             canonicalSize: row.canonicalSize,
             integrity: new Uint8Array([index]),

@@ -80,15 +80,15 @@ export function testNodeRows(subject: StoreUnderTest): void {
     const [kept, deleted] = [readyNode(hashAt(1)), readyNode(hashAt(2))];
     const changed = { ...kept, childRefCount: 3 };
     await subject.store.transact(SPACE, async (tx) => {
-      await tx.insertNode(kept);
-      await tx.insertNode(deleted);
-      expect(await tx.findCandidates(9)).toEqual([kept, deleted]);
-      await tx.updateNode(kept, changed);
-      await tx.deleteNode(deleted);
+      await tx.insert('node', kept);
+      await tx.insert('node', deleted);
+      expect(await tx.due('candidates', undefined, 9)).toEqual([kept, deleted]);
+      await tx.update('node', kept, changed);
+      await tx.delete('node', deleted);
       const leased = readyNode(hashAt(3));
-      await tx.insertNode(leased);
-      await tx.updateNode(leased, { ...leased, leaseStartedAt: NOW, leaseExpiresAt: NOW + 1 });
-      expect(await tx.findCandidates(9)).toEqual([]);
+      await tx.insert('node', leased);
+      await tx.update('node', leased, { ...leased, leaseStartedAt: NOW, leaseExpiresAt: NOW + 1 });
+      expect(await tx.due('candidates', undefined, 9)).toEqual([]);
     });
     expect(await subject.store.findNode(SPACE, kept.hash)).toEqual(changed);
     expect(await subject.store.findNode(SPACE, deleted.hash)).toBeUndefined();
@@ -97,7 +97,7 @@ export function testNodeRows(subject: StoreUnderTest): void {
 
   test('deleteNode forgets the row; a new one may take its place', async () => {
     await insertNodes(subject.store, SPACE, [readyNode(hashAt(1))]);
-    await subject.store.transact(SPACE, async (tx) => tx.deleteNode(await readNode(tx, hashAt(1))));
+    await subject.store.transact(SPACE, async (tx) => tx.delete('node', await readNode(tx, hashAt(1))));
     expect(await subject.store.findNode(SPACE, hashAt(1))).toBeUndefined();
     await insertNodes(subject.store, SPACE, [readyNode(hashAt(1), { size: 7 })]);
     expect((await subject.store.findNode(SPACE, hashAt(1)))?.size).toBe(7);
@@ -135,17 +135,17 @@ export function testNodeRows(subject: StoreUnderTest): void {
       node: row,
       content: undefined,
     });
-    await subject.store.transact(SPACE, (tx) => tx.insertContent(content));
+    await subject.store.transact(SPACE, (tx) => tx.insert('content', content));
     expect(await subject.store.findNodeWithContent(SPACE, row.hash)).toEqual({ node: row, content });
     expect(await subject.store.transact(SPACE, (tx) => tx.findContent(row.generation))).toEqual(content);
     const again = subject.store.transact(SPACE, (tx) =>
-      tx.insertContent({ ...content, inlineBytes: undefined }),
+      tx.insert('content', { ...content, inlineBytes: undefined }),
     );
     expect(again).rejects.toThrow();
     await again.catch(() => undefined);
     expect(await subject.store.findNodeWithContent(SPACE, row.hash)).toEqual({ node: row, content });
-    await subject.store.transact(SPACE, (tx) => tx.deleteContent(row.generation));
-    await subject.store.transact(SPACE, (tx) => tx.deleteContent(row.generation));
+    await subject.store.transact(SPACE, (tx) => tx.delete('content', row.generation));
+    await subject.store.transact(SPACE, (tx) => tx.delete('content', row.generation));
     expect(await subject.store.transact(SPACE, (tx) => tx.findContent(row.generation))).toBeUndefined();
   });
 
@@ -158,11 +158,11 @@ export function testNodeRows(subject: StoreUnderTest): void {
       inlineBytes: undefined,
       urlExpiresAt: 0,
     };
-    await subject.store.transact(SPACE, (tx) => tx.insertContent(content));
+    await subject.store.transact(SPACE, (tx) => tx.insert('content', content));
     expect(await subject.store.transact(SPACE, (tx) => tx.findContent(generation))).toEqual(content);
     const other = { appId: 'other', spaceId: 'space' };
     expect(await subject.store.transact(other, (tx) => tx.findContent(generation))).toBeUndefined();
-    await subject.store.transact(other, (tx) => tx.deleteContent(generation));
+    await subject.store.transact(other, (tx) => tx.delete('content', generation));
     expect(await subject.store.transact(SPACE, (tx) => tx.findContent(generation))).toEqual(content);
   });
 
@@ -181,7 +181,8 @@ export function testNodeRows(subject: StoreUnderTest): void {
     ];
     await insertNodes(subject.store, SPACE, rows);
     await insertNodes(subject.store, { appId: 'app', spaceId: 'other' }, [readyNode(hashAt(11))]);
-    const find = (limit: number) => subject.store.transact(SPACE, (tx) => tx.findCandidates(limit));
+    const find = (limit: number) =>
+      subject.store.transact(SPACE, (tx) => tx.due('candidates', undefined, limit));
     const order = [hashAt(1), hashAt(2), hashAt(5), hashAt(4)];
     expect((await find(100)).map(({ hash }) => hash)).toEqual(order);
     expect((await find(2)).map(({ hash }) => hash)).toEqual(order.slice(0, 2));
@@ -197,10 +198,10 @@ export function testNodeRows(subject: StoreUnderTest): void {
     );
     await insertNodes(subject.store, SPACE, [...waiting, readyNode(hashAt(9))]);
     await subject.store.transact(SPACE, async (tx) => {
-      const abandoned = await tx.findAbandonedWaiting(NOW + 3, 10);
+      const abandoned = await tx.due('waiting', NOW + 3, 10);
       expect(abandoned.map(({ hash }) => hash).sort()).toEqual([hashAt(2), hashAt(3)]);
-      expect((await tx.findAbandonedWaiting(NOW + 3, 1)).length).toBe(1);
-      expect(await tx.findAbandonedWaiting(NOW + 1, 10)).toEqual([]);
+      expect((await tx.due('waiting', NOW + 3, 1)).length).toBe(1);
+      expect(await tx.due('waiting', NOW + 1, 10)).toEqual([]);
     });
   });
 
@@ -211,7 +212,7 @@ export function testNodeRows(subject: StoreUnderTest): void {
     const free = readyNode(hashAt(4), { state: 'claimed' });
     await insertNodes(subject.store, SPACE, [...claimed, free, readyNode(hashAt(9))]);
     const find = async (at: number, limit: number) => {
-      const found = await subject.store.transact(SPACE, (tx) => tx.findClaimed(at, limit));
+      const found = await subject.store.transact(SPACE, (tx) => tx.due('claimed', at, limit));
       return found.map(({ hash }) => hash).sort();
     };
     expect(await find(NOW, 10)).toEqual([hashAt(4)]);
@@ -225,9 +226,9 @@ export function testNodeRows(subject: StoreUnderTest): void {
 
   test('discards are found when they are due, earliest first, and kept until removed', async () => {
     const [first, second, third] = [newGeneration(), newGeneration(), newGeneration()];
-    const set = (row: DiscardRow) => subject.store.transact(SPACE, (tx) => tx.setDiscard(row));
+    const set = (row: DiscardRow) => subject.store.transact(SPACE, (tx) => tx.insert('discard', row));
     const find = (at: number, limit: number) =>
-      subject.store.transact(SPACE, (tx) => tx.findDiscards(at, limit));
+      subject.store.transact(SPACE, (tx) => tx.due('discards', at, limit));
     const late = discardOf(first, { dueAt: NOW + 5, urlExpiresAt: NOW + 5 });
     await set(late);
     await set(discardOf(second, { dueAt: NOW + 2, urlExpiresAt: NOW + 9 }));
@@ -239,9 +240,9 @@ export function testNodeRows(subject: StoreUnderTest): void {
     // Recorded again it is one record, as it was set last.
     const again = discardOf(second, { dueAt: NOW + 9, urlExpiresAt: NOW + 9 });
     await set(again);
-    await subject.store.transact(SPACE, (tx) => tx.removeDiscard(third));
+    await subject.store.transact(SPACE, (tx) => tx.delete('discard', third));
     expect(await find(NOW + 9, 10)).toEqual([late, again]);
     const other = { appId: 'other', spaceId: 'space' };
-    expect(await subject.store.transact(other, (tx) => tx.findDiscards(NOW + 9, 10))).toEqual([]);
+    expect(await subject.store.transact(other, (tx) => tx.due('discards', NOW + 9, 10))).toEqual([]);
   });
 }

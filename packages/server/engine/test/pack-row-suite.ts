@@ -54,7 +54,7 @@ function testRows({ subject, within, insert, change, useOf }: PackRowTools): voi
       before = await change(before, step);
       expect(await read()).toEqual([before, before]);
     }
-    await within((packs) => packs.deletePack(before));
+    await within((_, tx) => tx.delete('pack', before));
     expect(await read()).toEqual([undefined, undefined]);
     expect(await useOf(row)).toEqual(NO_USE);
   });
@@ -63,7 +63,7 @@ function testRows({ subject, within, insert, change, useOf }: PackRowTools): voi
     const here = openPack();
     const there = openPack({ id: here.id });
     await insert(here);
-    await within((packs) => packs.insertPack(there), OTHER);
+    await within((_, tx) => tx.insert('pack', there), OTHER);
     expect(await subject.store.packs.findPack(SPACE, here.id)).toEqual(here);
     expect(await subject.store.packs.findPack(OTHER, here.id)).toEqual(there);
   });
@@ -84,7 +84,7 @@ function testRows({ subject, within, insert, change, useOf }: PackRowTools): voi
     const second = { hashes: new Uint8Array(0), rejections, broken: { byte: 8, message: 'cut off' } };
     await within((packs) => packs.setVerdicts(row.generation, second));
     expect(await read()).toEqual([second, second]);
-    await within((packs) => packs.deletePack(row));
+    await within((_, tx) => tx.delete('pack', row));
     expect(await read()).toEqual([undefined, undefined]);
   });
 
@@ -93,11 +93,11 @@ function testRows({ subject, within, insert, change, useOf }: PackRowTools): voi
     const kept = judgedPack();
     await insert(kept);
     const failing = subject.store.transact(SPACE, async (tx) => {
-      await tx.packs.insertPack(row);
+      await tx.insert('pack', row);
       await tx.packs.setVerdicts(row.generation, {
         ...{ hashes: new Uint8Array(32), rejections: [], broken: undefined },
       });
-      await tx.insertContent(packedContent(placeIn(kept.generation, 8)));
+      await tx.insert('content', packedContent(placeIn(kept.generation, 8)));
       expect((await tx.packs.findUse(kept.generation)).liveRecords).toBe(1);
       throw new Error('planted');
     });
@@ -197,7 +197,7 @@ function testMoves({ subject, within, insert, insertContents, useOf }: PackRowTo
     expect(await subject.store.findNodesWithContent(OTHER, asked)).toEqual(asked.map(() => undefined));
     expect(await within((packs) => packs.findUploads(asked))).toEqual(asked.map(() => undefined));
     const upload = openUpload(hashAt(9));
-    await subject.store.transact(SPACE, (tx) => tx.insertUpload(upload));
+    await subject.store.transact(SPACE, (tx) => tx.insert('upload', upload));
     expect((await within((packs) => packs.findUploads(asked)))[1]).toEqual(upload);
   });
 
@@ -243,7 +243,7 @@ function testFinding({ subject, within, insert, insertContents, change }: PackRo
       );
     };
     const sweep = async (limit = 10) =>
-      (await within((packs) => packs.findPacksToSweep(AT, limit))).map(({ pack }) => pack.generation).sort();
+      (await within((_, tx) => tx.due('packs', AT, limit))).map(({ pack }) => pack.generation).sort();
     const live = judgedPack({ touchedAt: 0 });
     await insert(
       openPack({ touchedAt: AT, urlExpiresAt: AT + 1 }),
@@ -262,7 +262,7 @@ function testFinding({ subject, within, insert, insertContents, change }: PackRo
     for (const [index, pack] of given.entries()) {
       const space = { appId: 'app', spaceId: `space-${index}` };
       await within(
-        (packs) => packs.insertPack({ ...pack, id: newGeneration(), generation: newGeneration() }),
+        (_, tx) => tx.insert('pack', { ...pack, id: newGeneration(), generation: newGeneration() }),
         space,
       );
       await insert(pack);
@@ -270,7 +270,7 @@ function testFinding({ subject, within, insert, insertContents, change }: PackRo
     expect(await sweep()).toEqual(given.map(({ generation }) => generation).sort());
     expect(await sweep(3)).toHaveLength(3);
     expect((await spaces()).sort()).toEqual(['space', 'space-0', 'space-1', 'space-2', 'space-3']);
-    const everything = await within((packs) => packs.findPacksToSweep(Number.MAX_SAFE_INTEGER, 100));
+    const everything = await within((_, tx) => tx.due('packs', Number.MAX_SAFE_INTEGER, 100));
     expect(everything).toHaveLength(7);
   });
 
@@ -280,9 +280,9 @@ function testFinding({ subject, within, insert, insertContents, change }: PackRo
     const content = packedContent(placeIn(pack.generation, 52));
     await insertContents(content);
     const found = await subject.store.transact(SPACE, async (tx) => {
-      const before = await tx.packs.findPacksToSweep(0, 10);
-      await tx.deleteContent(content.generation);
-      return [before.length, (await tx.packs.findPacksToSweep(0, 10)).length];
+      const before = await tx.due('packs', 0, 10);
+      await tx.delete('content', content.generation);
+      return [before.length, (await tx.due('packs', 0, 10)).length];
     });
     expect(found).toEqual([0, 1]);
   });
@@ -299,13 +299,13 @@ function testFinding({ subject, within, insert, insertContents, change }: PackRo
 function testLimits({ subject, within, insert, change }: PackRowTools): void {
   test('packs are active as uploads are, until they are judged', async () => {
     const count = (atMost = 10) => subject.store.transact(SPACE, (tx) => tx.countActiveUploads(atMost));
-    await subject.store.transact(SPACE, (tx) => tx.insertUpload(openUpload(hashAt(1))));
+    await subject.store.transact(SPACE, (tx) => tx.insert('upload', openUpload(hashAt(1))));
     const [open, judging] = [openPack({ urlExpiresAt: NOW + 1 }), openPack({ state: 'judging' })];
     await insert(open, judging, openPack({ urlExpiresAt: NOW }), judgedPack());
     expect([await count(), await count(2), await count(1)]).toEqual([3, 2, 1]);
     const within3 = await subject.store.transact(SPACE, async (tx) => {
       const before = await tx.countActiveUploads(10);
-      await tx.packs.insertPack(openPack());
+      await tx.insert('pack', openPack());
       return [before, await tx.countActiveUploads(10)];
     });
     expect(within3).toEqual([3, 4]);
@@ -313,7 +313,7 @@ function testLimits({ subject, within, insert, change }: PackRowTools): void {
     expect(await count()).toBe(3);
     subject.clock.set(NOW + 1);
     expect(await count()).toBe(2);
-    await within((packs) => packs.deletePack(open));
+    await within((_, tx) => tx.delete('pack', open));
     expect(await count()).toBe(2);
   });
 
@@ -324,7 +324,7 @@ function testLimits({ subject, within, insert, change }: PackRowTools): void {
     await insert(pack, openPack({ state: 'judging', reserved: { bytes: 5, nodes: 0 } }));
     expect(await read()).toEqual({ bytes: 1139, nodes: 4 });
     const inside = await subject.store.transact(SPACE, async (tx) => {
-      await tx.packs.updatePack(pack, { ...pack, reserved: { bytes: 10, nodes: 1 } });
+      await tx.update('pack', pack, { ...pack, reserved: { bytes: 10, nodes: 1 } });
       return tx.lockStored();
     });
     expect(inside).toEqual({ bytes: 149, nodes: 2 });

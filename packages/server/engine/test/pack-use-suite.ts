@@ -46,10 +46,10 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
               pack === undefined ? undefined : placeIn(pack, 8 + next.size * 1000 + index, 1 + index);
             if (one.kind === 'insert' && place !== undefined) {
               const content = packedContent({ ...place, storedLength: 1 + one.length });
-              await tx.insertContent(content);
+              await tx.insert('content', content);
               next.set(content.generation, content);
             } else if (chosen?.packed !== undefined && place === undefined) {
-              await tx.deleteContent(chosen.generation);
+              await tx.delete('content', chosen.generation);
               next.delete(chosen.generation);
               died.add(chosen.packed.pack);
             } else if (chosen?.packed !== undefined && place !== undefined) {
@@ -112,7 +112,7 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
       await insert(pack);
       const gone = packedContent(placeIn(pack.generation, 52 + live, dead));
       await insertContents(packedContent(placeIn(pack.generation, 52, live)), gone);
-      await subject.store.transact(SPACE, (tx) => tx.deleteContent(gone.generation));
+      await subject.store.transact(SPACE, (tx) => tx.delete('content', gone.generation));
       return pack;
     };
     const mostly = await fill(1000, 9000, NOW + 50);

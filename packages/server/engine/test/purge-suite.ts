@@ -72,7 +72,7 @@ export function testPurge(subject: StoreUnderTest): void {
     await commit(space, 'a', 1, hashAt(1), 0, 3);
     await commit(space, 'a', 2, hashAt(2), 0, 1);
     await commit(space, 'b', 1, hashAt(1), 0, 2);
-    await store.transact(space, (tx) => tx.purging.takeBalancesOf([hashAt(1), hashAt(9)]));
+    await store.transact(space, (tx) => tx.purging.takeBalances([hashAt(1), hashAt(9)]));
     const read = (domain: string, revision: number | 'current') =>
       store.findBalancesAt(space, domain, { revision, after: undefined, limit: 10 });
     expect((await read('a', 'current'))?.items).toEqual([{ hash: hashAt(2), balance: 1 }]);
@@ -92,7 +92,7 @@ export function testPurge(subject: StoreUnderTest): void {
       ...kept,
       discardOf(again, { dueAt: NOW + 12, urlExpiresAt: NOW + 12 }),
     ]) {
-      await store.transact(space, (tx) => tx.setDiscard(row));
+      await store.transact(space, (tx) => tx.insert('discard', row));
     }
     const find = (of: typeof space, limit: number) =>
       store.transact(of, (tx) => tx.purging.findKeptDiscards(NOW + 5, limit));

@@ -93,7 +93,7 @@ export function testReadyLeases(subject: StoreUnderTest): void {
   test('a candidate that is renewed is no candidate any more', async () => {
     await insertNodes(subject.store, SPACE, [readyNode(hashAt(1)), readyNode(hashAt(2))]);
     await renew(subject.store, SPACE, hashAt(1), MINUTE_MS);
-    const find = () => subject.store.transact(SPACE, (tx) => tx.findCandidates(10));
+    const find = () => subject.store.transact(SPACE, (tx) => tx.due('candidates', undefined, 10));
     expect((await find()).map(({ hash }) => hash)).toEqual([hashAt(2)]);
     subject.clock.set(NOW + MINUTE_MS);
     expect((await find()).map(({ hash }) => hash)).toEqual([hashAt(2), hashAt(1)]);
@@ -128,7 +128,7 @@ async function renew(
     const node = await tx.findNode(hash);
     if (node?.state !== 'ready') return undefined;
     const lease = renewLease(node, tx.now, durationMs);
-    await tx.updateNode(node, { ...node, ...lease });
+    await tx.update('node', node, { ...node, ...lease });
     return lease;
   });
 }

@@ -98,7 +98,7 @@ export async function insertNodes(
   rows: readonly NodeRow[],
 ): Promise<void> {
   await store.transact(space, async (tx) => {
-    for (const row of rows) await tx.insertNode(row);
+    for (const row of rows) await tx.insert('node', row);
   });
 }
 
@@ -116,7 +116,7 @@ export async function updateNode(
 ): Promise<void> {
   await store.transact(space, async (tx) => {
     const row = await readNode(tx, hash);
-    await tx.updateNode(row, { ...row, ...changes });
+    await tx.update('node', row, { ...row, ...changes });
   });
 }
 

@@ -77,7 +77,7 @@ export function testStored(subject: StoreUnderTest): void {
     ]);
     expect(await read()).toEqual({ bytes: 268, nodes: 3 });
     const inside = await subject.store.transact(space, async (tx) => {
-      await tx.insertNode(readyNode(hashAt(4)));
+      await tx.insert('node', readyNode(hashAt(4)));
       return tx.lockStored();
     });
     expect(inside).toEqual({ bytes: 402, nodes: 4 });
@@ -85,7 +85,7 @@ export function testStored(subject: StoreUnderTest): void {
 
   test('many transactions at once never store more than they saw room for', async () => {
     // The row of the Space exists, as after any first upload.
-    await subject.store.transact(space, (tx) => tx.insertUpload(openUpload(hashAt(99))));
+    await subject.store.transact(space, (tx) => tx.insert('upload', openUpload(hashAt(99))));
     const store = (index: number): Promise<boolean> =>
       subject.store.transact(space, async (tx) => {
         const hash = hashAt(index);
@@ -93,7 +93,7 @@ export function testStored(subject: StoreUnderTest): void {
         await tx.findLooseEdges([hash]);
         const { nodes } = await tx.lockStored();
         if (nodes >= 7) return false;
-        await tx.insertNode(readyNode(hash));
+        await tx.insert('node', readyNode(hash));
         return true;
       });
     const stored = await Promise.all(Array.from({ length: 24 }, (_, index) => store(index)));

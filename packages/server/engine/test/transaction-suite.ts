@@ -1,5 +1,6 @@
 /** transact: atomic, isolated, durable, one after another. */
 import { expect, test } from 'bun:test';
+import type { SpaceTransaction } from '../../core/ports.ts';
 import { hashAt, insertNodes, NOW, readNode, readyNode, SPACE } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 
@@ -9,7 +10,7 @@ export function testTransactions(subject: StoreUnderTest): void {
   test('a transaction answers what its body returns, and every reader sees its rows', async () => {
     const row = readyNode(hashAt(1), { leaseStartedAt: NOW, leaseExpiresAt: NOW + 5 });
     const answer = await subject.store.transact(SPACE, async (tx) => {
-      await tx.insertNode(row);
+      await tx.insert('node', row);
       expect(await tx.findNode(row.hash)).toEqual(row);
       return 'done';
     });
@@ -20,7 +21,7 @@ export function testTransactions(subject: StoreUnderTest): void {
   test('a body that throws at any point leaves nothing, and its own error is thrown', async () => {
     const error = new Error('stop');
     const fail = subject.store.transact(SPACE, async (tx) => {
-      await tx.insertNode(readyNode(hashAt(1)));
+      await tx.insert('node', readyNode(hashAt(1)));
       await tx.setLooseEdges(hashAt(2), 3);
       throw error;
     });
@@ -33,7 +34,7 @@ export function testTransactions(subject: StoreUnderTest): void {
   test('a failing body undoes nothing of the bodies that ran beside it', async () => {
     const jobs = Array.from({ length: 40 }, (_, index) =>
       subject.store.transact(SPACE, async (tx) => {
-        await tx.insertNode(readyNode(hashAt(index)));
+        await tx.insert('node', readyNode(hashAt(index)));
         if (index % 3 === 1) throw new Error(`stop ${index}`);
         return index;
       }),
@@ -50,10 +51,10 @@ export function testTransactions(subject: StoreUnderTest): void {
 
   test('after the first write of a Space fails, the next write can make the Space', async () => {
     const failing = subject.store.transact(SPACE, async (tx) => {
-      await tx.insertNode(readyNode(hashAt(1)));
+      await tx.insert('node', readyNode(hashAt(1)));
       throw new Error('stop');
     });
-    const next = subject.store.transact(SPACE, (tx) => tx.insertNode(readyNode(hashAt(2))));
+    const next = subject.store.transact(SPACE, (tx) => tx.insert('node', readyNode(hashAt(2))));
     await Promise.allSettled([failing, next]);
     expect(await subject.store.findNode(SPACE, hashAt(2))).toBeDefined();
     expect((await subject.store.readCounters(SPACE)).nodeCount).toBe(1);
@@ -64,7 +65,7 @@ export function testTransactions(subject: StoreUnderTest): void {
     const bump = () =>
       subject.store.transact(SPACE, async (tx) => {
         const row = await readNode(tx, hashAt(1));
-        await tx.updateNode(row, { ...row, childRefCount: row.childRefCount + 1 });
+        await tx.update('node', row, { ...row, childRefCount: row.childRefCount + 1 });
       });
     await Promise.all(Array.from({ length: 100 }, bump));
     expect((await subject.store.findNode(SPACE, hashAt(1)))?.childRefCount).toBe(100);
@@ -74,7 +75,7 @@ export function testTransactions(subject: StoreUnderTest): void {
     let seen: unknown = 'not read';
     await subject.store
       .transact(SPACE, async (tx) => {
-        await tx.insertNode(readyNode(hashAt(1)));
+        await tx.insert('node', readyNode(hashAt(1)));
         seen = await subject.store.findNode(SPACE, hashAt(1));
       })
       .catch(() => undefined);
@@ -82,11 +83,11 @@ export function testTransactions(subject: StoreUnderTest): void {
   });
 
   test('a transaction cannot be used after its body has ended', async () => {
-    let kept: { insertNode(row: ReturnType<typeof readyNode>): unknown } | undefined;
+    let kept: SpaceTransaction | undefined;
     await subject.store.transact(SPACE, (tx) => {
       kept = tx;
     });
-    expect(async () => await kept?.insertNode(readyNode(hashAt(1)))).toThrow();
+    expect(async () => await kept?.insert('node', readyNode(hashAt(1)))).toThrow();
     expect(await subject.store.findNode(SPACE, hashAt(1))).toBeUndefined();
   });
 

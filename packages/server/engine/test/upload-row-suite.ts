@@ -24,9 +24,9 @@ const keyOf = (space: Space, generation: Generation): ObjectKey => ({
 });
 
 export function testUploadRows(subject: StoreUnderTest): void {
-  const insert = (row: UploadRow) => subject.store.transact(SPACE, (tx) => tx.insertUpload(row));
+  const insert = (row: UploadRow) => subject.store.transact(SPACE, (tx) => tx.insert('upload', row));
   const update = (before: UploadRow, after: UploadRow) =>
-    subject.store.transact(SPACE, (tx) => tx.updateUpload(before, after));
+    subject.store.transact(SPACE, (tx) => tx.update('upload', before, after));
 
   test('every field of an upload survives every change', async () => {
     const opened = openUpload(hashAt(1));
@@ -53,7 +53,7 @@ export function testUploadRows(subject: StoreUnderTest): void {
       expect(await subject.store.transact(SPACE, (tx) => tx.findUpload(hashAt(1)))).toEqual(next);
       current = next;
     }
-    await subject.store.transact(SPACE, (tx) => tx.deleteUpload(current));
+    await subject.store.transact(SPACE, (tx) => tx.delete('upload', current));
     expect(await subject.store.findUpload(SPACE, hashAt(1))).toBeUndefined();
   });
 
@@ -76,7 +76,7 @@ export function testUploadRows(subject: StoreUnderTest): void {
     await insert(openUpload(hashAt(3), { touchedAt: NOW, urlExpiresAt: NOW, evidence: GOOD }));
     await insert(openUpload(hashAt(4), { touchedAt: NOW - 1, urlExpiresAt: NOW }));
     const find = (at: number, limit: number) =>
-      subject.store.transact(SPACE, (tx) => tx.findAbandonedUploads(at, limit));
+      subject.store.transact(SPACE, (tx) => tx.due('uploads', at, limit));
     expect((await find(NOW, 10)).map(({ hash }) => hash).sort()).toEqual([hashAt(3), hashAt(4)]);
     expect((await find(NOW + 100, 10)).length).toBe(4);
     expect((await find(NOW + 100, 3)).length).toBe(3);
@@ -88,7 +88,7 @@ export function testUploadRows(subject: StoreUnderTest): void {
     const upload = openUpload(hashAt(1));
     await insert(upload);
     await subject.store.transact(SPACE, async (tx) => {
-      await tx.insertContent({
+      await tx.insert('content', {
         generation: content,
         canonicalSize: 1,
         integrity: new Uint8Array(1),
@@ -96,11 +96,11 @@ export function testUploadRows(subject: StoreUnderTest): void {
         urlExpiresAt: 0,
       });
     });
-    await subject.store.transact(OTHER, (tx) => tx.setDiscard(discardOf(discard)));
+    await subject.store.transact(OTHER, (tx) => tx.insert('discard', discardOf(discard)));
     const here = [upload.generation, content, unknown].map((generation) => keyOf(SPACE, generation));
     const known = await subject.store.page('knownGenerations', [...here, keyOf(OTHER, discard)]);
     expect([...known].sort()).toEqual([upload.generation, content, discard].sort());
-    await subject.store.transact(SPACE, (tx) => tx.deleteUpload(upload));
+    await subject.store.transact(SPACE, (tx) => tx.delete('upload', upload));
     expect([...(await subject.store.page('knownGenerations', [keyOf(SPACE, upload.generation)]))]).toEqual(
       [],
     );

@@ -109,15 +109,15 @@ async function change(
   await store.transact(space, async (tx) => {
     if (current === undefined) {
       const row = readyNode(hash, changes);
-      await tx.insertNode(row);
+      await tx.insert('node', row);
       rows.set(hash, row);
     } else if (verb === 'delete') {
-      await tx.deleteNode(await readNode(tx, hash));
+      await tx.delete('node', await readNode(tx, hash));
       rows.delete(hash);
     } else {
       const { leaseExpiresAt = 0 } = changes;
       const after = { ...current, ...(verb === 'renew' ? { leaseExpiresAt } : changes) };
-      await tx.updateNode(await readNode(tx, hash), after);
+      await tx.update('node', await readNode(tx, hash), after);
       rows.set(hash, after);
     }
   });
@@ -131,8 +131,8 @@ async function failToChange(
 ): Promise<void> {
   const failing = store.transact(space, async (tx) => {
     const row = await tx.findNode(hash);
-    if (row === undefined) await tx.insertNode(readyNode(hash, changes));
-    else await tx.updateNode(row, { ...row, ...changes });
+    if (row === undefined) await tx.insert('node', readyNode(hash, changes));
+    else await tx.update('node', row, { ...row, ...changes });
     throw new Error('stop');
   });
   await failing.catch(() => undefined);

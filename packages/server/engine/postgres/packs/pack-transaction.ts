@@ -46,22 +46,8 @@ export class PostgresPacks implements PackVerbs {
     return rows[0] && this.#learn(rows[0]);
   }
 
-  insertPack(row: PackRow): void {
-    this.#parts.wire.assertUsable();
-    this.#changes.insertPack(row);
-  }
-
-  updatePack(before: PackRow, after: PackRow): Awaitable<void> {
-    this.#parts.wire.assertUsable();
-    return this.#change(before, after);
-  }
-
-  deletePack(before: PackRow): Awaitable<void> {
-    this.#parts.wire.assertUsable();
-    return this.#change(before, undefined);
-  }
-
-  #change(before: PackRow, after: PackRow | undefined): Awaitable<void> {
+  /** `after` undefined: the row is deleted */
+  change(before: PackRow, after: PackRow | undefined): Awaitable<void> {
     const { id } = before;
     if (this.#changes.findKnown(id) !== undefined) return this.#changes.changePack(before, after);
     return this.findPack(id).then(() => this.#changes.changePack(before, after));
@@ -120,7 +106,7 @@ export class PostgresPacks implements PackVerbs {
     return moved.size;
   }
 
-  async findPacksToSweep(abandonedAt: number, limit: number): Promise<readonly SweptPack[]> {
+  async findDue(abandonedAt: number | null, limit: number): Promise<readonly SweptPack[]> {
     const { wire, space, flush } = this.#parts;
     const flushed = this.#changes.isUseChanged || this.#changes.isPackChanged ? flush() : [];
     const [{ rows }] = await Promise.all([

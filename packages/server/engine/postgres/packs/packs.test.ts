@@ -205,7 +205,7 @@ describe('processes at once', () => {
           return [{ generation, from: packed, to, integrity: new Uint8Array(1) }];
         });
         await store(1).transact(SPACE, async (tx) => {
-          if ((await tx.packs.findPack(target.id)) === undefined) await tx.packs.insertPack(target);
+          if ((await tx.packs.findPack(target.id)) === undefined) await tx.insert('pack', target);
           return tx.packs.moveRecords(moves);
         });
       }
@@ -245,7 +245,7 @@ describe('processes at once', () => {
           return 'opened';
         }
         if ((await tx.countActiveUploads(activeUploadsMax)) >= activeUploadsMax) throw new Error('full');
-        await tx.insertUpload(openUpload(hashAt(index), { urlExpiresAt: tx.now + 60_000 }));
+        await tx.insert('upload', openUpload(hashAt(index), { urlExpiresAt: tx.now + 60_000 }));
         return 'opened';
       }),
     );
@@ -264,11 +264,11 @@ describe('a pack that another transaction changes between reading and commit', (
       if (runs === 1) {
         await store(1).transact(SPACE, async (other) => {
           const read = await other.packs.findPack(row.id);
-          if (read !== undefined) await other.packs.updatePack(read, { ...read, publishedCount: 1 });
+          if (read !== undefined) await other.update('pack', read, { ...read, publishedCount: 1 });
         });
       }
       if (before !== undefined) {
-        await tx.packs.updatePack(before, { ...before, touchedAt: before.touchedAt + 5 });
+        await tx.update('pack', before, { ...before, touchedAt: before.touchedAt + 5 });
       }
     });
     expect(runs).toBe(2);
@@ -279,19 +279,19 @@ describe('a pack that another transaction changes between reading and commit', (
   test('is never discarded with a live record, and gets none once it is discarded', async () => {
     const pack = judgedPack();
     const insert = (packed: PackRow) =>
-      store(0).transact(SPACE, (tx) => tx.insertContent(packedContent(placeIn(packed.generation, 52))));
+      store(0).transact(SPACE, (tx) => tx.insert('content', packedContent(placeIn(packed.generation, 52))));
     const discard = (packed: PackRow) =>
       store(1).transact(SPACE, async (tx) => {
         const before = await tx.packs.findPack(packed.id);
-        if (before !== undefined) await tx.packs.updatePack(before, { ...before, isDiscarded: true });
+        if (before !== undefined) await tx.update('pack', before, { ...before, isDiscarded: true });
       });
-    await store(0).transact(SPACE, (tx) => tx.packs.insertPack(pack));
+    await store(0).transact(SPACE, (tx) => tx.insert('pack', pack));
     await discard(pack);
     await expect(insert(pack)).rejects.toThrow(/kept meeting others/);
     const live = judgedPack();
     await store(0).transact(SPACE, async (tx) => {
-      await tx.packs.insertPack(live);
-      await tx.insertContent(packedContent(placeIn(live.generation, 52)));
+      await tx.insert('pack', live);
+      await tx.insert('content', packedContent(placeIn(live.generation, 52)));
     });
     await expect(discard(live)).rejects.toThrow(/kept meeting others/);
     await store(0).transact(SPACE, async (tx) => {
@@ -301,7 +301,7 @@ describe('a pack that another transaction changes between reading and commit', (
         after: 0,
         limit: 10,
       })) {
-        await tx.deleteContent(generation);
+        await tx.delete('content', generation);
       }
     });
   }, 300_000);
@@ -313,7 +313,7 @@ describe('a pack that another transaction changes between reading and commit', (
     const { generation = '', packed } = found?.content ?? {};
     if (packed === undefined) throw new Error('the node is the record of a pack');
     const target = judgedPack();
-    await store(0).transact(SPACE, (tx) => tx.packs.insertPack(target));
+    await store(0).transact(SPACE, (tx) => tx.insert('pack', target));
     let moved: Promise<number> | undefined;
     let isMoved = false;
     await store(0).transact(SPACE, async (tx) => {

@@ -64,7 +64,7 @@ async function publishAll(name: string): Promise<CanonicalNode[]> {
 function change(nodes: readonly CanonicalNode[], changes: Partial<NodeRow>): Promise<void> {
   return core(0).metadata.transact(SPACE, async (tx) => {
     for (const row of await tx.findNodes(nodes.map(({ hash }) => hash))) {
-      if (row !== undefined) await tx.updateNode(row, { ...row, ...changes });
+      if (row !== undefined) await tx.update('node', row, { ...row, ...changes });
     }
   });
 }

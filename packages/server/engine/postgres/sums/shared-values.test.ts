@@ -73,12 +73,12 @@ test('a value where a row has none', async () => {
   const { store, pool } = instance;
   const [node, upload] = [readyNode(hashAt(1), { storage: 'object' }), openUpload(hashAt(2))];
   await store.transact(SPACE, async (tx) => {
-    await tx.insertNode(node);
-    await tx.insertContent({
+    await tx.insert('node', node);
+    await tx.insert('content', {
       ...{ generation: node.generation, canonicalSize: 134, integrity: new Uint8Array(1) },
       ...{ inlineBytes: undefined, packed: undefined, urlExpiresAt: 0 },
     });
-    await tx.insertUpload(upload);
+    await tx.insert('upload', upload);
   });
   const isContentBelieved = async () =>
     (await store.findNodeWithContent(SPACE, node.hash))?.content !== undefined;
@@ -104,7 +104,7 @@ test('a value where a row has none', async () => {
 test('a row that cannot be put right holds up no other', async () => {
   const instance = await openInstance(await databases.createDatabase());
   const { store, pool } = instance;
-  await store.transact(SPACE, async (tx) => tx.insertUpload(openUpload(hashAt(1))));
+  await store.transact(SPACE, async (tx) => tx.insert('upload', openUpload(hashAt(1))));
   await insertNodes(store, SPACE, [readyNode(hashAt(2))]);
   await pool.run('damaging', 'UPDATE usage_counters SET leased_count = 9223372036854775807', []);
   await pool.run('damaging', 'UPDATE uploads SET touched_at = touched_at # 4', []);

@@ -53,14 +53,14 @@ export class SqlitePackRows implements PackVerbs {
     return row && packFromSql(row);
   }
 
-  insertPack(row: PackRow): void {
+  insert(row: PackRow): void {
     const id = this.#owner.write();
     const key = [hexToBytes(row.generation), id, hexToBytes(row.id)] as const;
     this.#scope.writeOne(AS_READ, this.#scope.sql.insertPack, ...key, ...packToSql(row), packSum(id, row));
     this.#recountActive(id);
   }
 
-  updatePack(before: PackRow, after: PackRow): void {
+  update(before: PackRow, after: PackRow): void {
     const id = this.#owner.write();
     const key = [hexToBytes(before.generation), id, hexToBytes(before.id)] as const;
     const change = packSum(id, after) - packSum(id, before);
@@ -70,7 +70,7 @@ export class SqlitePackRows implements PackVerbs {
     this.#recountActive(id);
   }
 
-  deletePack(before: PackRow): void {
+  delete(before: PackRow): void {
     this.#writeUses();
     const id = this.#owner.write();
     const generation = hexToBytes(before.generation);
@@ -127,7 +127,7 @@ export class SqlitePackRows implements PackVerbs {
     return count;
   }
 
-  findPacksToSweep(abandonedAt: number, limit: number): readonly SweptPack[] {
+  findDue(abandonedAt: number, limit: number): readonly SweptPack[] {
     this.#writeUses();
     const { findAbandonedPacks, findEmptiedPacks, findForgettablePacks } = this.#scope.sql;
     const found = [

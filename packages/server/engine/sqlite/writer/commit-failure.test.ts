@@ -75,7 +75,8 @@ function openCommits(limits: { busyMsMax?: number } = {}): GroupCommit {
 
 function insert(index: number): Promise<void> {
   return commits.submit((scope) => {
-    new SqliteSpaceTransaction(scope, SPACE).insertNode(
+    new SqliteSpaceTransaction(scope, SPACE).insert(
+      'node',
       readyNode(hashAt(index), { leaseExpiresAt: NOW + 1 }),
     );
   });
@@ -139,7 +140,7 @@ function renew<T>(
     const tx = new SqliteSpaceTransaction(scope, SPACE);
     const row = tx.findNode(hashAt(index));
     if (row === undefined) throw new Error(`node ${index} has no row`);
-    tx.updateNode(row, { ...row, leaseExpiresAt });
+    tx.update('node', row, { ...row, leaseExpiresAt });
     return more(tx);
   }) as Promise<T>;
 }
@@ -170,10 +171,10 @@ test('a renewal whose statement fails half way is refused alone, and nothing of 
 test('a renewal that is only a part of its body is written before the next verb, and shares its fate', async () => {
   await insert(1);
   await renew(1, NOW, () => undefined);
-  expect(await renew(1, NOW + 50, (tx) => tx.findCandidates(10))).toEqual([]);
-  expect(await renew(1, NOW, (tx) => tx.findCandidates(10).length)).toBe(1);
+  expect(await renew(1, NOW + 50, (tx) => tx.due('candidates', undefined, 10))).toEqual([]);
+  expect(await renew(1, NOW, (tx) => tx.due('candidates', undefined, 10).length)).toBe(1);
   const broken = renew(1, NOW + 70, (tx) => {
-    tx.insertNode(readyNode(hashAt(2)));
+    tx.insert('node', readyNode(hashAt(2)));
     throw new Error('a body that fails');
   });
   const beside = insert(3);
@@ -207,7 +208,7 @@ test('a body that writes first and fails is undone alone, with every page it has
   await insert(1);
   const writeAndFail = (index: number) =>
     renew(1, NOW + 10 * index, (tx) => {
-      tx.insertNode(readyNode(hashAt(index), { leaseExpiresAt: NOW + 1 }));
+      tx.insert('node', readyNode(hashAt(index), { leaseExpiresAt: NOW + 1 }));
       throw new Error(`body ${index} fails`);
     });
   const before = isThere(1);

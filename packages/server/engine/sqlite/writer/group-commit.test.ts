@@ -41,7 +41,7 @@ test('all bodies of one turn share one commit', async () => {
   await Promise.all(
     Array.from({ length: 50 }, (_, index) =>
       store.transact(SPACE, async (tx) => {
-        await tx.insertNode(readyNode(hashAt(index + 1)));
+        await tx.insert('node', readyNode(hashAt(index + 1)));
         counts.push(seen());
       }),
     ),
@@ -57,11 +57,11 @@ test('a body that awaits anything but its transaction is cut off and rolled back
     release = resolve;
   });
   const bad = store.transact(SPACE, async (tx) => {
-    await tx.insertNode(readyNode(hashAt(1)));
+    await tx.insert('node', readyNode(hashAt(1)));
     await foreign;
-    await tx.insertNode(readyNode(hashAt(2)));
+    await tx.insert('node', readyNode(hashAt(2)));
   });
-  const good = store.transact(SPACE, (tx) => tx.insertNode(readyNode(hashAt(3))));
+  const good = store.transact(SPACE, (tx) => tx.insert('node', readyNode(hashAt(3))));
   await expect(bad).rejects.toThrow('awaited something other than its transaction');
   await good;
   release();
@@ -121,7 +121,9 @@ test('a broken invariant is fatal: nothing of the batch stays and nothing is wri
   await insertNodes(store, SPACE, [readyNode(hashAt(1))]);
   const beside = insertNodes(store, SPACE, [readyNode(hashAt(2))]);
   const stale = readyNode(hashAt(1), { leaseExpiresAt: NOW + 77 });
-  const broken = store.transact(SPACE, (tx) => tx.updateNode(stale, { ...stale, leaseExpiresAt: NOW + 99 }));
+  const broken = store.transact(SPACE, (tx) =>
+    tx.update('node', stale, { ...stale, leaseExpiresAt: NOW + 99 }),
+  );
   for (const result of await Promise.allSettled([beside, broken])) {
     expect(String(result.status === 'rejected' && result.reason)).toContain('broken invariant');
   }
@@ -145,8 +147,8 @@ test('a counter that would turn negative refuses the bodies of its Space, by nam
   meddle("UPDATE spaces SET node_count = 0 WHERE space_id = 'space'");
   const outcomes = await Promise.allSettled([
     insertNodes(store, OTHER, [readyNode(hashAt(2))]),
-    store.transact(SPACE, (tx) => tx.deleteNode(row)),
-    store.transact(OTHER, (tx) => tx.deleteNode(row)),
+    store.transact(SPACE, (tx) => tx.delete('node', row)),
+    store.transact(OTHER, (tx) => tx.delete('node', row)),
   ]);
   expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
   const { reason } = outcomes[1] as PromiseRejectedResult;
