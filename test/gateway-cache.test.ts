@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { actionResult, digest, message, sha256 } from './support/action-results.ts';
 import { endGateway, type GatewayProcess, startGateway } from './support/gateway-process.ts';
+import { ANSWER_MS_MAX, openConnection, statusesOf } from './support/raw-connection.ts';
 import { TreeCommands } from './support/tree-commands.ts';
 
 const SPACE = 'cache';
@@ -169,6 +170,98 @@ test('git-lfs uploads, verifies and downloads; its errors are its own', async ()
   }
   const wrong = await (await batch({ operation: 'download', objects: [{ oid: '../x', size: 1 }, 7] })).json();
   expect(wrong.objects.map((each: { error: { code: number } }) => each.error.code)).toEqual([422, 422]);
+});
+
+/** Requests on one connection, as a program writes them: `METHOD TARGET`, headers, body. The statuses in the order of the answers. */
+async function replay(
+  authorization: string,
+  requests: readonly (readonly [string, readonly string[], (string | Uint8Array)?])[],
+): Promise<readonly number[]> {
+  const { host, port } = new URL(door.url);
+  const connection = await openConnection(Number(port));
+  // The body of a PROPFIND has a status too.
+  const statuses = () => statusesOf(connection.received().replaceAll('<D:status>HTTP', ''));
+  const answers = (kind: (status: number) => boolean) => statuses().filter(kind).length;
+  for (const [at, [line, headers, content = '']] of requests.entries()) {
+    const body = Buffer.from(content);
+    const length = body.length === 0 ? [] : [`content-length: ${body.length}`];
+    const head = [
+      `${line} HTTP/1.1`,
+      `host: ${host}`,
+      `authorization: ${authorization}`,
+      ...headers,
+      ...length,
+    ];
+    connection.write(`${head.join('\r\n')}\r\n\r\n`);
+    if (headers.includes('Expect: 100-continue'))
+      await connection.wait(() => answers((status) => status === 100) > 0, ANSWER_MS_MAX);
+    connection.write(body);
+    await connection.wait(() => answers((status) => status !== 100) > at, ANSWER_MS_MAX);
+  }
+  connection.destroy();
+  return statuses();
+}
+
+test('what Bazel, sccache, Gradle and Nix write on a connection is answered as they need it', async () => {
+  const { authorization } = door.headers;
+  const entry = actionResult(['replayed', ''], [6, digest('replayed')]);
+  const action = `/p/ac/${sha256('replayed action')}`;
+  const blob = `/p/cas/${sha256('replayed')}`;
+  const bazel = ['accept: */*', 'connection: keep-alive', 'user-agent: bazel/8.0.0'];
+  const gzip = [...bazel, 'accept-encoding: gzip'];
+  expect(
+    await replay(authorization, [
+      [`GET ${action}`, gzip],
+      [`PUT ${blob}`, bazel, 'replayed'],
+      [`PUT ${action}`, bazel, entry],
+      [`GET ${action}`, gzip],
+      [`GET ${blob}`, gzip],
+    ]),
+  ).toEqual([404, 201, 201, 200, 200]);
+  const propfind =
+    '<?xml version="1.0" encoding="utf-8" ?><D:propfind xmlns:D="DAV:"><D:allprop/></D:propfind>';
+  const stat = ['content-type: application/xml', 'depth: 0'];
+  expect(
+    await replay(`Bearer ${door.password}`, [
+      ['GET /sccache/.sccache_check', ['accept: */*']],
+      ['PROPFIND /sccache/', stat, propfind],
+      ['PUT /sccache/.sccache_check', [], 'Hello, World!'],
+      ['PROPFIND /sccache/a/b/c/', stat, propfind],
+      ['PUT /sccache/a/b/c/abc0', [], 'object'],
+      ['PROPFIND /sccache/a/b/c/abc0', stat, propfind],
+      ['GET /sccache/a/b/c/abc0', ['accept: */*']],
+    ]),
+  ).toEqual([404, 207, 201, 207, 201, 207, 200]);
+  const type = 'application/vnd.gradle.build-cache-artifact.v1';
+  const gradle = ['X-Gradle-Version: 8.5', 'Connection: Keep-Alive', 'Accept-Encoding: gzip,deflate'];
+  const accepted = [...gradle, `Accept: ${type}, */*`];
+  const key = '/gradle/0f343b0931126a20f133d67c2b018a3b';
+  expect(
+    await replay(authorization, [
+      [`GET ${key}`, accepted],
+      [`PUT ${key}`, [...gradle, `Content-Type: ${type}`, 'Expect: 100-continue'], 'tar'],
+      [`GET ${key}`, accepted],
+    ]),
+  ).toEqual([404, 100, 201, 200]);
+  const nix = [
+    'User-Agent: curl/8.9.1 Nix/2.24.9',
+    'Accept: */*',
+    'Accept-Encoding: deflate, gzip, br, zstd',
+  ];
+  const path = '/nix/p4pclmv1gyja5kzc26npqpia1qqxrf0l';
+  const nar = '/nix/nar/1w1fff338fvdw53sqgamddn1b2xgds473pv6y13gizdbqjv4i5p3.nar.xz';
+  expect(
+    await replay(authorization, [
+      ['GET /nix/nix-cache-info', nix],
+      ['PUT /nix/nix-cache-info', [...nix, 'Content-Type: text/x-nix-cache-info'], 'StoreDir: /nix/store\n'],
+      [`HEAD ${path}.narinfo`, nix],
+      [`HEAD ${nar}`, nix],
+      [`PUT ${nar}`, [...nix, 'Content-Type: application/x-nix-nar'], 'packed'],
+      [`PUT ${path}.narinfo`, [...nix, 'Content-Type: text/x-nix-narinfo'], 'StorePath: /nix/store/x\n'],
+      [`GET ${path}.narinfo`, nix],
+      [`GET ${nar}`, [...nix, 'Range: bytes=3-']],
+    ]),
+  ).toEqual([404, 201, 404, 404, 201, 201, 200, 206]);
 });
 
 test('what can be no key is refused', async () => {
