@@ -135,9 +135,9 @@ async function fill(url: string, sizes: Sizes): Promise<void> {
     await database.unsafe(
       `INSERT INTO nodes (space, hash, generation, size, canonical_size, lease_started_at, lease_expires_at, child_ref_count,
          root_ref_count, waiting_touched_at, claim_held_until, held_domain_count, state, inline, collectable, lease_counted,
-         content_type, refs)
+         content_type, refs, lease_due_at)
        SELECT ${space}, ${hash}, substr(${hash}, 1, 16), 4096, 4200, ${now}, ${now} + 1000, 0, 1, 0, 0, 1, 1, false, false, true,
-         'application/octet-stream', '\\x' FROM ${each}`,
+         'application/octet-stream', '\\x', ${now} + 1000 FROM ${each}`,
     );
     await database.unsafe(
       `INSERT INTO balances (space, domain, hash, balance, from_revision) SELECT ${space}, '${DOMAIN}', ${hash}, 1, 1 FROM ${each}`,

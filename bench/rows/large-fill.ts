@@ -52,11 +52,11 @@ export async function fillLarge(database: SQL, { nodes, commits }: LargeShape): 
   const each = 'made CROSS JOIN LATERAL generate_series(1, nodes) AS i';
   await database.unsafe(`INSERT INTO nodes (space, hash, generation, size, canonical_size, lease_started_at, lease_expires_at, child_ref_count,
       root_ref_count, waiting_touched_at, claim_held_until, held_domain_count, state, inline, collectable, lease_counted,
-      content_type, refs, packed)
+      content_type, refs, packed, lease_due_at)
     SELECT space, ${node('i')}, ${generation(`'of ' || name || i`)}, ${NODE_BYTES}, ${NODE_BYTES + 100}, ${NOW}, ${NOW} + 3600000,
       CASE WHEN ${isLoose} OR i IN (1, nodes) THEN 0 WHEN i % ${TWO_EVERY} = 2 THEN 2 ELSE 1 END, ${isRoot}::integer, 0, 0, ${isRoot}::integer,
       1, false, ${isLoose} OR i = nodes, true, 'application/octet-stream',
-      CASE WHEN ${isLoose} OR i + 2 > nodes THEN '' WHEN i % ${TWO_EVERY} = 1 THEN ${next('i')} || ${next('i')} ELSE ${next('i')} END, true
+      CASE WHEN ${isLoose} OR i + 2 > nodes THEN '' WHEN i % ${TWO_EVERY} = 1 THEN ${next('i')} || ${next('i')} ELSE ${next('i')} END, true, ${NOW} + 3600000
     FROM ${each} ORDER BY ${node('i')}`);
   await database.unsafe(`INSERT INTO contents (space, generation, canonical_size, url_expires_at, integrity, pack, pack_offset,
       stored_length, codec)

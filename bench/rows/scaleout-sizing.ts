@@ -93,9 +93,9 @@ async function fill(database: Database, nodes: number): Promise<void> {
   await database.unsafe(
     `INSERT INTO nodes (space, hash, generation, size, canonical_size, lease_started_at, lease_expires_at, child_ref_count,
        root_ref_count, waiting_touched_at, claim_held_until, held_domain_count, state, inline, collectable, lease_counted,
-       content_type, refs)
+       content_type, refs, lease_due_at)
      SELECT ${space}, ${hash}, ${generation}, 65536, 65700, ${now}, ${now} + i, ${REFS_PER_NODE}, ${isRoot}::integer, 0, 0,
-       ${isRoot}::integer, 1, false, false, i % 2 = 0, 'application/vnd.example.document+json', ${refs.join(' || ')}
+       ${isRoot}::integer, 1, false, false, i % 2 = 0, 'application/vnd.example.document+json', ${refs.join(' || ')}, ${now} + i
      FROM ${each} ORDER BY ${generation}`,
   );
   await database.unsafe(

@@ -188,7 +188,7 @@ class TripWork {
   async publishExpired(count: number, pool: PostgresPool): Promise<void> {
     const hashes = await this.publishMany(count);
     const text =
-      'UPDATE nodes SET lease_expires_at = 1, fixed_sum = NULL, row_sum = NULL WHERE hash = ANY ($1::bytea[])';
+      'UPDATE nodes SET lease_due_at = 0, lease_expires_at = 1, fixed_sum = NULL, row_sum = NULL WHERE hash = ANY ($1::bytea[])';
     await pool.run('ending leases', text, [hashes.map((hash) => `\\x${hash}`)]);
   }
 

@@ -133,7 +133,7 @@ test(
 );
 
 test(
-  'a plan leaves out what cannot be read, says so, and names what the pass takes',
+  'a plan leaves out what cannot be read, says so, and names all that the pass takes',
   async () => {
     const { nodes, damaged, open, pass } = await prepare();
     pass(120_000);
@@ -142,15 +142,20 @@ test(
       expect((damage as Error).message).toContain(DAMAGED);
       expect(plan.nodes.length).toBeGreaterThan(0);
       const failure = await runGc(core, SPACE, 10_000).catch((error) => error);
-      expect(failure.message).toContain(`${plan.deleted} other nodes were collected`);
-      const left = new Set(
-        await findLeft(
-          core,
-          nodes.filter(({ hash }) => !damaged.has(hash)),
-        ),
-      );
-      const gone = nodes.map(({ hash }) => hash).filter((hash) => !damaged.has(hash) && !left.has(hash));
-      expect(plan.nodes.map(({ hash }) => hash).toSorted()).toEqual(gone.toSorted());
+      const readable = nodes.filter(({ hash }) => !damaged.has(hash));
+      const left = new Set(await findLeft(core, readable));
+      const gone = readable.filter(({ hash }) => !left.has(hash));
+      expect(failure.message).toContain(`${gone.length} other nodes were collected`);
+      expect(gone.length).toBeGreaterThan(0);
+      const planned = new Set(plan.nodes.map(({ hash }) => hash));
+      expect(gone.filter(({ hash }) => !planned.has(hash))).toEqual([]);
+      // PostgreSQL may choose the damaged page for the new version of a row: then a parent stays claimed, and its children stay.
+      const claimed = new Set<Hash>();
+      for (const { hash, refs } of readable) {
+        if ((await core.metadata.findNode(SPACE, hash))?.state !== 'claimed') continue;
+        for (const each of [hash, ...refs]) claimed.add(each);
+      }
+      expect([...planned].filter((hash) => left.has(hash) && !claimed.has(hash))).toEqual([]);
     });
   },
   TEST_MS_MAX,

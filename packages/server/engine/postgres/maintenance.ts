@@ -30,8 +30,8 @@ export class Maintenance {
   async endLeases(now: number, slot: number): Promise<boolean> {
     const { spaces, failure } = await this.#findLeasedSpaces();
     let damage = failure;
-    for (const { space, lease_expires_at: firstEndsAt = 0 } of spaces) {
-      if ((firstEndsAt as number) <= now) {
+    for (const { space, lease_due_at: firstDueAt = 0 } of spaces) {
+      if ((firstDueAt as number) <= now) {
         const sum = slotSum(spaceKeyFromSql(space), slot);
         const parameters = [space as string, now, slot, LEASES_PER_STATEMENT, sum];
         const ended = await orIfDamaged(

@@ -27,6 +27,7 @@ import moreSums from './migrations/0015-more-sums.sql' with { type: 'text' };
 import appTotals from './migrations/0016-app-totals.sql' with { type: 'text' };
 import appSums from './migrations/0017-app-sums.sql' with { type: 'text' };
 import walks from './migrations/0018-walks.sql' with { type: 'text' };
+import leaseDue from './migrations/0019-lease-due.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -58,6 +59,8 @@ export const MIGRATIONS: readonly Migration[] = [
   { sql: appSums, minCompatible: 17 },
   // An older build would not note its walks, and compare other sums.
   { sql: walks, minCompatible: 18 },
+  // An older build would look for leases without an index.
+  { sql: leaseDue, minCompatible: 19 },
 ];
 
 /** ms that making a new schema may take, and the wait for another process that makes it */

@@ -140,7 +140,7 @@ async function endLeases(): Promise<void> {
   const { pool } = instances[0] as StoreInstance;
   await pool.run(
     'ending leases',
-    'UPDATE nodes SET lease_expires_at = $1, fixed_sum = NULL, row_sum = NULL WHERE lease_expires_at > $1',
+    'UPDATE nodes SET lease_due_at = 0, lease_expires_at = $1, fixed_sum = NULL, row_sum = NULL WHERE lease_expires_at > $1',
     [1],
   );
 }
@@ -192,7 +192,7 @@ describe('collection', () => {
     const { pool } = instances[0] as StoreInstance;
     await pool.run(
       'ageing',
-      'UPDATE nodes SET lease_expires_at = $1, fixed_sum = NULL, row_sum = NULL WHERE get_byte(hash, 0) % 2 = $2',
+      'UPDATE nodes SET lease_due_at = 0, lease_expires_at = $1, fixed_sum = NULL, row_sum = NULL WHERE get_byte(hash, 0) % 2 = $2',
       [5, 0],
     );
     await Promise.all([

@@ -28,6 +28,13 @@ const UPLOAD_ARRAYS =
 const HISTORY_KEY = 'domain, hash, from_revision';
 const RAISED_FLOOR = 'greatest(domains.history_floor, least(floors.until, domains.revision))';
 
+/**
+ * What `lease_due_at` becomes: where the indexes that begin with it are changed anyway, the end of the lease, else what it was. It is never
+ * after the end.
+ */
+const dueOf = (expires: string, entersIndex: string): string =>
+  `CASE WHEN ${entersIndex} THEN ${expires} ELSE least(nodes.lease_due_at, ${expires}) END`;
+
 /** OFFSET 0: one seek for each hash, and never a list of all nodes of the Space. */
 const HAS_NODE = 'EXISTS (SELECT FROM nodes WHERE nodes.space = $1 AND nodes.hash = asked.hash OFFSET 0)';
 const GIVEN_HASHES = given('hash', '$2::bytea[]');
@@ -48,7 +55,8 @@ export const SPACE_STATEMENTS = {
     sums AS MATERIALIZED (SELECT ${COUNTER_SUMS}, coalesce(max(lease_watermark), 0) AS lease_watermark
       FROM usage_counters WHERE space = $1)
     SELECT sums.*,
-      (SELECT count(*) FROM nodes WHERE space = $1 AND lease_counted AND lease_expires_at <= clock.now) AS ended_count,
+      (SELECT count(*) FROM nodes WHERE space = $1 AND lease_counted AND lease_due_at <= clock.now
+        AND lease_expires_at <= clock.now) AS ended_count,
       -- Only where the clock has stepped back behind what upkeep has already taken out: a walk over the Space.
       CASE WHEN sums.lease_watermark > clock.now THEN
         (SELECT count(*) FROM nodes WHERE space = $1 AND NOT lease_counted AND lease_expires_at > clock.now)
@@ -57,7 +65,7 @@ export const SPACE_STATEMENTS = {
 
   /**
    * core/lease-state.ts renewLease for many rows: $2 hashes, $3 durations, $4 a clock or NULL, $5 slot, $6 its sum when empty. Rows are
-   * locked in hash order, read after the lock, and written only where the expiry grows.
+   * locked in hash order, read after the lock, and written only where the expiry grows. A lease that is counted changes no indexed column.
    */
   renewReadyLeases: `WITH clock AS MATERIALIZED (SELECT ${nowOr('$4')} AS now),
     ${given('hash, duration', '$2::bytea[], $3::bigint[]')},
@@ -71,7 +79,7 @@ export const SPACE_STATEMENTS = {
       FROM locked CROSS JOIN clock),
     renewed AS (
       UPDATE nodes SET lease_started_at = wanted.started, lease_expires_at = wanted.expires, lease_counted = true,
-        row_sum = ${sumOfRenewed('wanted.started', 'wanted.expires')}
+        lease_due_at = ${dueOf('wanted.expires', 'NOT nodes.lease_counted')}, row_sum = ${sumOfRenewed('wanted.started', 'wanted.expires')}
       FROM wanted WHERE ${isGiven('nodes', 'hash', 'wanted')} AND wanted.proven AND wanted.expires > wanted.was),
     counted AS (
       ${countLeases('$5', '$6', 'count(*)', '0')} FROM wanted
@@ -88,7 +96,8 @@ export const SPACE_STATEMENTS = {
     ORDER BY nodes.hash FOR UPDATE OF nodes`,
   /** Which of $2 have a row now; run after their loose edges were locked */
   findAppeared: `SELECT hash FROM unnest($2::bytea[]) AS asked (hash) WHERE ${HAS_NODE}`,
-  insertNodes: `INSERT INTO nodes (space, ${NODE_COLUMNS}) SELECT $1::uuid, given.* FROM unnest(${NODE_ARRAYS}) AS given`,
+  insertNodes: `INSERT INTO nodes (space, ${NODE_COLUMNS}, lease_due_at)
+    SELECT $1::uuid, given.*, given.lease_expires_at FROM unnest(${NODE_ARRAYS}) AS given (${NODE_COLUMNS})`,
   /** Each writes only the columns it names, so that other indexes are not touched. The last parameter: how many rows. */
   updateNodeLeases: guarded(
     `WITH ${given(
@@ -96,6 +105,7 @@ export const SPACE_STATEMENTS = {
       '$2::bytea[], $3::bigint[], $4::bigint[], $5::boolean[], $6::bigint[], $7::bigint[]',
     )}
      UPDATE nodes SET lease_started_at = given.started, lease_expires_at = given.expires, lease_counted = given.counted,
+       lease_due_at = ${dueOf('given.expires', 'given.counted AND NOT nodes.lease_counted')},
        fixed_sum = given.fixed, row_sum = given.sum FROM given WHERE ${isGiven('nodes', 'hash')}`,
     '$8::bigint',
   ),
@@ -105,7 +115,8 @@ export const SPACE_STATEMENTS = {
       '$2::bytea[], $3::bigint[], $4::bigint[], $5::integer[], $6::boolean[], $7::bigint[], $8::bigint[]',
     )}
      UPDATE nodes SET child_ref_count = given.children, root_ref_count = given.roots, held_domain_count = given.domains,
-       collectable = given.collectable, fixed_sum = given.fixed, row_sum = given.sum FROM given WHERE ${isGiven('nodes', 'hash')}`,
+       collectable = given.collectable, fixed_sum = given.fixed, row_sum = given.sum,
+       lease_due_at = ${dueOf('nodes.lease_expires_at', 'given.collectable AND NOT nodes.collectable')} FROM given WHERE ${isGiven('nodes', 'hash')}`,
     '$9::bigint',
   ),
   updateNodes: guarded(
@@ -115,7 +126,8 @@ export const SPACE_STATEMENTS = {
        root_ref_count = given.root_ref_count, waiting_touched_at = given.waiting_touched_at,
        claim_held_until = given.claim_held_until, held_domain_count = given.held_domain_count, state = given.state,
        inline = given.inline, collectable = given.collectable, lease_counted = given.lease_counted,
-       stored_size = given.stored_size, packed = given.packed, fixed_sum = given.fixed_sum, row_sum = given.row_sum
+       stored_size = given.stored_size, packed = given.packed, fixed_sum = given.fixed_sum, row_sum = given.row_sum,
+       lease_due_at = ${dueOf('given.lease_expires_at', '(given.lease_counted AND NOT nodes.lease_counted) OR (given.collectable AND NOT nodes.collectable)')}
      FROM given WHERE ${isGiven('nodes', 'hash')}`,
     '$23::bigint',
   ),
@@ -171,7 +183,7 @@ export const SPACE_STATEMENTS = {
       row_sum = excluded.row_sum`,
   deleteDiscards: `WITH ${given('generation', '$2::bytea[]')}
     DELETE FROM discards USING given WHERE ${isGiven('discards', 'generation')}`,
-  /** In all of these: $2 the instant, $3 limit, $4 nodes that are left out, $5 from which expiry on. Rows that another transaction has locked are skipped. */
+  /** In all of these: $2 the instant, $3 limit, $4 nodes that are left out, $5 from which expiry on (of `lease_due_at`). Rows that another transaction has locked are skipped. */
   /** Nothing is deleted that a row of content still names, whatever a discard says. */
   findDiscards: `SELECT generation, due_at, url_expires_at, row_sum FROM discards WHERE space = $1 AND due_at <= $2
       AND NOT EXISTS (SELECT FROM contents WHERE contents.space = $1 AND contents.generation = discards.generation)
@@ -179,9 +191,9 @@ export const SPACE_STATEMENTS = {
     ORDER BY due_at, generation LIMIT $3`,
   findKeptDiscards: `SELECT generation, due_at, url_expires_at, row_sum FROM discards
     WHERE space = $1 AND due_at > $2 AND due_at <> url_expires_at ORDER BY due_at, generation LIMIT $3`,
-  findCandidates: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND collectable AND lease_expires_at <= ${nowOr('$2')}
-      AND NOT hash = ANY ($4::bytea[]) AND lease_expires_at >= $5
-    ORDER BY lease_expires_at, hash LIMIT $3 FOR UPDATE SKIP LOCKED`,
+  findCandidates: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND collectable AND lease_due_at <= ${nowOr('$2')}
+      AND lease_expires_at <= ${nowOr('$2')} AND NOT hash = ANY ($4::bytea[]) AND lease_due_at >= $5
+    ORDER BY lease_due_at, hash LIMIT $3 FOR UPDATE SKIP LOCKED`,
   findClaimed: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND state = 3 AND claim_held_until <= $2
       AND NOT hash = ANY ($4::bytea[])
     ORDER BY claim_held_until, hash LIMIT $3 FOR UPDATE SKIP LOCKED`,
@@ -212,17 +224,19 @@ export const SPACE_STATEMENTS = {
   /** $2 slot, then the deltas in the order of the columns, and the sum of a slot that holds only these */
   addCounters: `INSERT INTO usage_counters (space, slot, ${COUNTER_COLUMNS}, lease_watermark, row_sum)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9) ${ADD_TO_SLOT}`,
-  /** Upkeep: takes ended leases ($2 now, $4 at most) out of the counter, in slot $3, whose sum is $5 when empty. */
-  endLeases: `WITH ended AS MATERIALIZED (
-      SELECT hash FROM nodes WHERE space = $1 AND lease_counted AND lease_expires_at <= $2 AND ${NODE_IS_PROVEN}
-      ORDER BY lease_expires_at LIMIT $4 FOR UPDATE SKIP LOCKED),
-    ${given('hash', arraysOf('ended', 'hash'))},
-    taken AS (
-      UPDATE nodes SET lease_counted = false, row_sum = ${SUM_OF_ENDED} FROM given WHERE ${isGiven('nodes', 'hash')}
-      RETURNING lease_expires_at),
+  /** Upkeep of leases that are due ($2 now, $4 at most): those that ended leave the counter, in slot $3, whose sum is $5 when empty. */
+  endLeases: `WITH due AS MATERIALIZED (
+      SELECT hash FROM nodes WHERE space = $1 AND lease_counted AND lease_due_at <= $2 AND ${NODE_IS_PROVEN}
+      ORDER BY lease_due_at LIMIT $4 FOR UPDATE SKIP LOCKED),
+    ${given('hash', arraysOf('due', 'hash'))},
+    settled AS (
+      UPDATE nodes SET lease_due_at = lease_expires_at, lease_counted = lease_expires_at > $2,
+        row_sum = CASE WHEN lease_expires_at > $2 THEN row_sum ELSE ${SUM_OF_ENDED} END FROM given WHERE ${isGiven('nodes', 'hash')}
+      RETURNING lease_expires_at, lease_counted),
     counted AS (
-      ${countLeases('$3', '$5', '-count(*)', 'max(lease_expires_at)')} FROM taken HAVING count(*) > 0 ${ADD_TO_SLOT})
-    SELECT count(*) AS count FROM taken`,
+      ${countLeases('$3', '$5', '-count(*)', 'max(lease_expires_at)')} FROM settled
+      WHERE NOT lease_counted HAVING count(*) > 0 ${ADD_TO_SLOT})
+    SELECT count(*) AS count FROM settled`,
   /** $2 domains, $3 hashes, $4 and $5 from and to which revision. The floor rises with what goes. */
   deleteHistory: `WITH ${given('domain, hash, from_revision, until', '$2::text[], $3::bytea[], $4::bigint[], $5::bigint[]')},
     floors AS MATERIALIZED (SELECT space, domain, max(until) AS until FROM given GROUP BY space, domain),
@@ -250,7 +264,7 @@ const unseenIn = (table: string, endsAt: string, names: string, condition: strin
      WHERE ${condition} LIMIT $4`;
 
 const ENDED_COUNT = `(SELECT count(*) FROM nodes, clock
-       WHERE nodes.space = page.space AND lease_counted AND lease_expires_at <= clock.now)`;
+       WHERE nodes.space = page.space AND lease_counted AND lease_due_at <= clock.now AND lease_expires_at <= clock.now)`;
 
 /** Spaces with their counters, as `readCounters` gives those of one; the clock has not stepped back. */
 const listedSpaces = (condition: string, endedCount = ENDED_COUNT): string =>
@@ -317,14 +331,14 @@ export const BACKGROUND_STATEMENTS = {
       UNION ALL
       (${unseenIn('packs', 'sweep_at', 'NULL::bytea AS hash, id', 'state = 0 AND bytes IS NULL')})
       ORDER BY ends_at, space, generation LIMIT $4) AS page ORDER BY ends_at, space, generation`,
-  /** $1 the Space after which to look, $2 how many: Spaces with counted leases, and their first expiry */
+  /** $1 the Space after which to look, $2 how many: Spaces with counted leases, and when the first is due */
   findLeasedSpaces: `WITH RECURSIVE walk (space, step) AS (
       (SELECT space, 1 FROM nodes WHERE lease_counted AND space > $1 ORDER BY space LIMIT 1)
       UNION ALL
       SELECT next.space, step + 1 FROM walk CROSS JOIN LATERAL (
         SELECT space FROM nodes WHERE lease_counted AND space > walk.space ORDER BY space LIMIT 1) AS next WHERE step < $2)
-    SELECT walk.space, first.lease_expires_at FROM walk CROSS JOIN LATERAL (
-      SELECT lease_expires_at FROM nodes WHERE space = walk.space AND lease_counted ORDER BY lease_expires_at LIMIT 1) AS first
+    SELECT walk.space, first.lease_due_at FROM walk CROSS JOIN LATERAL (
+      SELECT lease_due_at FROM nodes WHERE space = walk.space AND lease_counted ORDER BY lease_due_at LIMIT 1) AS first
     ORDER BY walk.space`,
   /** $1 the Space after which to look, $2 how many, $3 of each no more rows are counted */
   findRottenSpaces: `WITH RECURSIVE walk (space, step) AS (

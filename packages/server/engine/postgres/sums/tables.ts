@@ -83,7 +83,14 @@ const NODES: SummedTable = {
   key: ['space', 'hash'],
   columns: {
     ...{ ...integers('fixed_sum', 'row_sum', 'state'), ...SPACE, ...bytes('hash', 'generation') },
-    ...integers('size', 'canonical_size', 'stored_size', 'lease_started_at', 'lease_expires_at'),
+    ...integers(
+      'size',
+      'canonical_size',
+      'stored_size',
+      'lease_due_at',
+      'lease_started_at',
+      'lease_expires_at',
+    ),
     ...integers('child_ref_count', 'root_ref_count', 'held_domain_count'),
     ...integers('waiting_touched_at', 'claim_held_until'),
     ...booleans('inline', 'packed', 'collectable', 'lease_counted'),
@@ -92,6 +99,11 @@ const NODES: SummedTable = {
   sumsOf: (row) => {
     const sums = sumsOfNode(keyOf(row), row);
     return { fixed_sum: sums.fixed, row_sum: sums.row };
+  },
+  // In no sum: an instant before the end costs only a look. One that is later, or none, would hide the row from upkeep and collection.
+  isSound: (row) => {
+    const dueAt = numberOf(row, 'lease_due_at');
+    return dueAt >= 0 && dueAt <= numberOf(row, 'lease_expires_at');
   },
   isProtecting: true,
 };
