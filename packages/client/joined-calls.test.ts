@@ -104,6 +104,19 @@ describe('putNode, many at once', () => {
     expect(codes).toEqual(['NODE_CONFLICT', 'INVALID_ARGUMENT']);
   });
 
+  test('a node that was damaged on the way travels again in a pack', async () => {
+    const space = bulkSpace();
+    const client = space.client();
+    space.plant('pack-upload', async ({ url, body }) => {
+      const damaged = body.slice();
+      damaged[damaged.length - 1]! ^= 1;
+      return space.bulk.answer('pack-upload', url.pathname, damaged);
+    });
+    const results = await Promise.all(NODES.map((node) => client.putNode(node)));
+    expect(results.filter(({ state, uploaded }) => state === 'ready' && uploaded)).toHaveLength(COUNT);
+    expect(space.kinds()).toEqual([...TOGETHER, ...TOGETHER]);
+  });
+
   test('a refusal of the whole pack is asked about node by node', async () => {
     const space = bulkSpace();
     const client = space.client();
