@@ -1,13 +1,16 @@
 /** `holdfast copy`: trees and their snapshots from one Space or server to another. */
+import type { Client } from '@holdfast/client';
 import type { Command } from 'commander';
 import { LeftOutError, UsageError } from '../cli-error.ts';
 import { parseProfileName } from '../connection/profiles.ts';
 import {
   type ConnectionFlags,
   findSpace,
+  JOB_CLIENT,
+  makePatient,
+  withClient,
   withConnection,
   withJob,
-  withSecondClient,
 } from '../connection/space-connection.ts';
 import { quietOption } from '../options.ts';
 import { countOf } from '../progress/format-progress.ts';
@@ -72,12 +75,9 @@ async function copy(locations: readonly TreeLocation[] = [], flags: Flags): Prom
     { job: 'copy', subject, flags, whenInterrupted },
     async ({ patient: source }, context) => {
       const wanted = await findWanted(source, { ...flags, locations, copiedFrom }, context);
-      await withSecondClient(
-        target,
-        context,
-        (patient) => job.run({ source, target: patient, wanted, context }),
-        onRequest,
-      );
+      const run = (client: Client): Promise<void> =>
+        job.run({ source, target: makePatient(client, context), wanted, context });
+      await withClient(target, run, { ...JOB_CLIENT, onRequest });
       job.throwOfSource();
     },
     onRequest,

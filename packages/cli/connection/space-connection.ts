@@ -111,6 +111,11 @@ export const SHORT_ATTEMPTS_MAX = 4;
 
 const createSha256 = (): Sha256 => new Bun.CryptoHasher('sha256');
 
+/** `client` with the patience of a job. */
+export function makePatient(client: Client, context: JobContext): Client {
+  return createPatientClient(client, { ...context, createSha256 });
+}
+
 /** Does `work` under a view of its own, with the patience of a long job. Throws as `withClient` does. */
 export function withJob<T>(
   job: JobOptions & { readonly flags: ConnectionFlags },
@@ -119,25 +124,9 @@ export function withJob<T>(
 ): Promise<T> {
   return withClient(
     job.flags,
-    (client) =>
-      runJob(job, (context) =>
-        work({ client, patient: createPatientClient(client, { ...context, createSha256 }) }, context),
-      ),
+    (client) => runJob(job, (context) => work({ client, patient: makePatient(client, context) }, context)),
     { ...JOB_CLIENT, onRequest },
   );
-}
-
-/** Does `work` with the other Space of a job that has two. Throws as `withClient` does. */
-export function withSecondClient<T>(
-  flags: ConnectionFlags,
-  context: JobContext,
-  work: (patient: Client) => Promise<T>,
-  onRequest: () => void,
-): Promise<T> {
-  return withClient(flags, (client) => work(createPatientClient(client, { ...context, createSha256 })), {
-    ...JOB_CLIENT,
-    onRequest,
-  });
 }
 
 /** The App and the Space that the flags and variables name. Throws as `withClient` does. */
