@@ -8,11 +8,10 @@ import type { CopiedDeployment } from '../../packages/server/deployment/deployme
 import { openDeployment } from '../../packages/server/deployment/open.ts';
 import { PostgresDeploymentRows } from '../../packages/server/engine/postgres/deployment-rows.ts';
 import { PostgresMetadataStore } from '../../packages/server/engine/postgres/metadata-store.ts';
-import { openPostgres } from '../../packages/server/engine/postgres/open-postgres.ts';
 import { openPostgresRegistryStore } from '../../packages/server/engine/postgres/registry-store.ts';
 import { readSigningSecrets } from '../../packages/server/engine/postgres/signing-secrets.ts';
-import { parsePostgresUrl } from '../../packages/server/engine/postgres-url.ts';
 import { copyAll, isRefusal } from './journeys.ts';
+import { openPatiently } from './open-patiently.ts';
 import type { DamagedCopy, Draw, Subject, Wrong } from './subject.ts';
 import { coreOf, MINUTE_MS, type OpenWorld, openFolder } from './world.ts';
 
@@ -75,7 +74,7 @@ export async function openSource({
   url,
   content,
 }: Pick<DatabaseCopy, 'url' | 'content'>): Promise<CopiedDeployment> {
-  const pool = await openPostgres({ ...parsePostgresUrl(url, {}), connectionsMax: CONNECTIONS_MAX });
+  const pool = await openPatiently(url, CONNECTIONS_MAX);
   const onFatal = (error: Error): never => {
     throw error;
   };
@@ -100,7 +99,7 @@ const openRows =
   async (now, seed) => {
     clock.now = now;
     const fatal: Error[] = [];
-    const pool = await openPostgres({ ...parsePostgresUrl(url, {}), connectionsMax: CONNECTIONS_MAX });
+    const pool = await openPatiently(url, CONNECTIONS_MAX);
     const onFatal = (error: Error): number => fatal.push(error);
     const rows = await PostgresMetadataStore.open({ pool, onFatal, clock: { now: () => clock.now } });
     const close = async (): Promise<void> => {

@@ -12,13 +12,12 @@ import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
 import { DirectStore } from '../../packages/server/core/test/direct-store.ts';
 import { openEmbeddedEngine } from '../../packages/server/deployment/test/embedded-engine-fixture.ts';
 import { PostgresMetadataStore } from '../../packages/server/engine/postgres/metadata-store.ts';
-import { openPostgres } from '../../packages/server/engine/postgres/open-postgres.ts';
-import { parsePostgresUrl } from '../../packages/server/engine/postgres-url.ts';
 import { SteadyClock } from '../../packages/server/engine/steady-clock.ts';
 import { unzstd } from '../../packages/server/engine/unzstd.ts';
 import { JudgingTurns } from '../../packages/server/shares/judging-turns.ts';
 import { objectsFolder } from '../../test/support/embedded-files.ts';
 import { makeTempFolder } from '../../test/support/temp-folder.ts';
+import { openPatiently } from '../row-rot/open-patiently.ts';
 import { BEGIN_MS, HOUR_MS, MINUTE_MS, signer } from '../row-rot/world.ts';
 
 const DAY_MS = 24 * HOUR_MS;
@@ -112,7 +111,7 @@ export async function openFolderWorld(isDirect: boolean): Promise<ScheduleWorld>
 export async function openPostgresWorld(url: string): Promise<ScheduleWorld> {
   const clock = new ScheduleClock();
   const fatal: Error[] = [];
-  const pool = await openPostgres({ ...parsePostgresUrl(url, {}), connectionsMax: 8 });
+  const pool = await openPatiently(url, 8);
   const metadata = await PostgresMetadataStore.open({
     ...{ pool, onFatal: (error: Error) => fatal.push(error) },
     clock: { now: () => clock.wall },
