@@ -2,6 +2,8 @@
 import { COUNTER_COLUMNS as COUNTERS, sumOfCounters } from './row-sums.ts';
 
 export const COUNTER_COLUMNS = COUNTERS.join(', ');
+/** As sumSlots reads them. */
+export const SLOT_COLUMNS = `slot, ${COUNTER_COLUMNS}, lease_watermark, row_sum`;
 export const COUNTER_SUMS = COUNTERS.map((column) => `coalesce(sum(${column}), 0)::bigint AS ${column}`).join(
   ', ',
 );

@@ -18,7 +18,7 @@ import type { PageReads, Pages, Settlements, SweepCutoffs } from '../../core/upk
 import { type BalancePageRequest, readBalancePage } from '../rows/balance-page.ts';
 import { foldAppChanges, readAppTotals, readHoldings } from './app-totals.ts';
 import { balanceReads } from './balance-page.ts';
-import { countersFromSql } from './counters.ts';
+import { countersFromSql, sumSlots } from './counters.ts';
 import { Maintenance } from './maintenance.ts';
 import { PostgresPackReads } from './packs/pack-reads.ts';
 import { makePages } from './pages.ts';
@@ -168,9 +168,9 @@ export class PostgresMetadataStore implements MetadataStore {
   }
 
   async readCounters(space: Space): Promise<SpaceCounters> {
-    const [row] = await this.#read(SQL.readCounters, [this.#keys.of(space), this.#clockParameter], space);
-    if (row === undefined) throw new Error('the sum of the counters has one row');
-    return countersFromSql(row);
+    const key = this.#keys.of(space);
+    const rows = await this.#read(SQL.readCounters, [key, this.#clockParameter], space);
+    return countersFromSql(sumSlots(key, rows));
   }
 
   readAppTotals(appId: string): Promise<AppTotals> {

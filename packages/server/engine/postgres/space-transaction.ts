@@ -19,7 +19,7 @@ import type { DueRows, NewRow, OldRow, RootRefReads, RowChange, SpaceTransaction
 import { type Stored, storedOf } from '../../core/quotas.ts';
 import type { PurgeVerbs, SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { ContentChanges } from './content-changes.ts';
-import { holdingsFromSql, totalsFromSql } from './counters.ts';
+import { holdingsFromSql, sumSlots, totalsFromSql } from './counters.ts';
 import { PostgresNodeMending } from './node-mending.ts';
 import { PostgresPacks } from './packs/pack-transaction.ts';
 import { PostgresPurge } from './purge.ts';
@@ -180,11 +180,11 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     const { bytes, nodes } = this.#contents.reservedMore;
     const locking = this.#wire.send('lockSpace', [this.#key]);
     const [stored, reserved] = await Promise.all([
-      this.#wire.send('sumStored', [this.#key]),
+      this.#wire.send('readSlots', [this.#key]),
       this.#wire.send('sumReserved', [this.#key]),
       ...[locking, ...flushed],
     ]);
-    const published = storedOf(totalsFromSql(stored.rows[0] as SqlRow));
+    const published = storedOf(totalsFromSql(sumSlots(this.#key, stored.rows)));
     const [kept] = reserved.rows;
     return {
       bytes: published.bytes + (kept?.bytes as number) + bytes,

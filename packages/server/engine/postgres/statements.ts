@@ -3,7 +3,13 @@
  * plans.test.ts explains each on full tables: none may scan a table, and those of a Space only use indexes that begin with it.
  */
 import { APP_TOTAL_STATEMENTS, holdingsOf } from './app-total-statements.ts';
-import { ADD_TO_SLOT, COUNTER_COLUMNS, COUNTER_SUMS, countLeases } from './counter-statements.ts';
+import {
+  ADD_TO_SLOT,
+  COUNTER_COLUMNS,
+  COUNTER_SUMS,
+  countLeases,
+  SLOT_COLUMNS,
+} from './counter-statements.ts';
 import {
   activeCount,
   CONTENT_JOINED,
@@ -52,16 +58,15 @@ export const SPACE_STATEMENTS = {
 
   /** $2 a clock or NULL. One statement, so one instant. */
   readCounters: `WITH clock AS MATERIALIZED (SELECT ${nowOr('$2')} AS now),
-    sums AS MATERIALIZED (SELECT ${COUNTER_SUMS}, coalesce(max(lease_watermark), 0) AS lease_watermark
-      FROM usage_counters WHERE space = $1)
-    SELECT sums.*,
+    slots AS MATERIALIZED (SELECT ${SLOT_COLUMNS} FROM usage_counters WHERE space = $1),
+    leases AS MATERIALIZED (SELECT
       (SELECT count(*) FROM nodes WHERE space = $1 AND lease_counted AND lease_due_at <= clock.now
         AND lease_expires_at <= clock.now) AS ended_count,
       -- Only where the clock has stepped back behind what upkeep has already taken out: a walk over the Space.
-      CASE WHEN sums.lease_watermark > clock.now THEN
+      CASE WHEN (SELECT max(lease_watermark) FROM slots) > clock.now THEN
         (SELECT count(*) FROM nodes WHERE space = $1 AND NOT lease_counted AND lease_expires_at > clock.now)
-      ELSE 0 END AS resumed_count
-    FROM sums, clock`,
+      ELSE 0 END AS resumed_count FROM clock)
+    SELECT slots.*, leases.* FROM leases LEFT JOIN slots ON true`,
 
   /**
    * core/lease-state.ts renewLease for many rows: $2 hashes, $3 durations, $4 a clock or NULL, $5 slot, $6 its sum when empty. Rows are
@@ -168,7 +173,7 @@ export const SPACE_STATEMENTS = {
   ),
   /** Taken last, by transactions that store more in a Space with a quota: they run one after another from here on. */
   lockSpace: 'SELECT 1 AS locked FROM spaces WHERE space = $1 FOR NO KEY UPDATE',
-  sumStored: `SELECT ${COUNTER_SUMS} FROM usage_counters WHERE space = $1`,
+  readSlots: `SELECT ${SLOT_COLUMNS} FROM usage_counters WHERE space = $1`,
   sumHoldings: `SELECT ${holdingsOf('$1::uuid')}`,
   /** $2 a clock or NULL, $3 at most */
   countActiveUploads: `SELECT ${activeCount(nowOr('$2'))} AS count`,
