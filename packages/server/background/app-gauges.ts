@@ -1,4 +1,4 @@
-/** Reads from time to time what each App stores and may store, for whoever watches. */
+/** Periodically reads what each App stores and may store, for metrics. */
 import type { RegistryStore } from '../auth/registry-store.ts';
 import type { MetadataStore } from '../core/ports.ts';
 import { storedOf } from '../core/quotas.ts';
@@ -6,22 +6,22 @@ import { AppLabels, OTHER_APP } from '../metrics/app-label.ts';
 import { APP_QUOTA_BYTES, APP_STORED_BYTES, PENDING_BYTES } from '../metrics/server-metrics.ts';
 
 const READ_EVERY_MS = 5_000;
-/** After a reading it rests this many times as long as that took. */
+/** The pause after a reading, as a multiple of its duration. */
 const REST_FACTOR = 20;
 
 interface AppHeld {
   readonly app: string;
-  /** bytes, all three */
+  /** bytes, all three fields */
   readonly stored: number;
   readonly pending: number;
   readonly quota: number | undefined;
 }
 
-/** Apps beyond those that have series of their own are left out. Resolves with the ms until the next reading. */
+/** Apps without series of their own are left out. Resolves with the ms until the next reading. */
 export function makeAppGaugesStep(
   apps: Pick<RegistryStore, 'readAll'>,
   metadata: Pick<MetadataStore, 'readAppTotals'>,
-  /** what is being received of an App now */
+  /** bytes of an App's uploads in progress */
   heldBytesOf: (appId: string) => number,
 ): () => Promise<number> {
   return async () => {
@@ -35,7 +35,7 @@ export function makeAppGaugesStep(
       const pending = totals.pendingBytes + heldBytesOf(appId);
       read.push({ app, stored: storedOf(totals).bytes, pending, quota: quotas.maxBytes });
     }
-    // All at once, so that no scrape sees half of them.
+    // Replaced in one go, so that no scrape sees a part.
     APP_STORED_BYTES.clear();
     APP_QUOTA_BYTES.clear();
     PENDING_BYTES.clear();

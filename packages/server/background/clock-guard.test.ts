@@ -1,4 +1,4 @@
-/** Clocks that disagree stop collection and the sweep, over the real embedded engine, and nothing else. */
+/** Clocks that disagree stop collection and the sweep, and nothing else, over the real embedded engine. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { seededBytes } from '../../../test/support/canonical-node.ts';
 import { runGc } from '../core/collect/run-gc.ts';
@@ -84,16 +84,16 @@ test('wall clocks that jump together are found out by the monotonic clock, until
   expect(await at(0, 0)).toBe(false);
   expect(await at(1, CLOCK_SKEW_MS_MAX)).toBe(false);
   expect(await at(2, CLOCK_SKEW_MS_MAX + 1)).toBe(true);
-  // Put right again.
+  // The clock is set right again.
   expect(await at(3, 0)).toBe(false);
-  // For good: what was given before runs out.
+  // Permanently ahead: the leases given before expire.
   expect(await at(HOUR_MS, HOUR_MS)).toBe(true);
   expect(await at(25 * HOUR_MS, HOUR_MS)).toBe(true);
   expect(await at(25 * HOUR_MS + 1, HOUR_MS)).toBe(false);
-  // Backwards ends no lease; what was given then would end early once the clock is put right.
+  // A jump backwards ends no lease, but leases given then would end early once the clock is right.
   expect(await at(26 * HOUR_MS, -HOUR_MS)).toBe(false);
   expect(await at(27 * HOUR_MS, HOUR_MS)).toBe(true);
-  // What jumps by less than clocks may differ ends no lease early: it is taken off the instant by which leases are judged.
+  // A jump smaller than the permitted skew ends no lease early: it is subtracted from the instant by which leases are judged.
   [elapsedMs, jumpedMs] = [52 * HOUR_MS, HOUR_MS];
   expect(await guard.assertAgree()).toBe(NOW + elapsedMs + jumpedMs);
   jumpedMs += 90_000;
@@ -101,6 +101,6 @@ test('wall clocks that jump together are found out by the monotonic clock, until
   // Rows keep whole milliseconds: a database refuses a fraction.
   elapsedMs += 0.5;
   expect(Number.isInteger(await guard.assertAgree())).toBe(true);
-  // A clock of another rate does not jump.
+  // A clock that drifts does not jump.
   for (let hours = 60; hours < 90; hours += 1) expect(await at(hours * HOUR_MS, hours * 1500)).toBe(false);
 });

@@ -1,6 +1,6 @@
 /**
- * Compares the clocks that collection rests on: of this process, of the rows (which judges leases) and of the store of bytes. A
- * clock that has jumped makes leases look expired, so nothing is collected or swept while clocks disagree by minutes.
+ * Compares the clocks that collection depends on: of this process, of the rows (which judge leases) and of the store of bytes. A clock
+ * that jumped ahead makes leases look expired. So nothing is collected or swept while clocks disagree by minutes.
  */
 import { formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import type { ClockGuard } from '../core/clock-guard.ts';
@@ -8,7 +8,7 @@ import type { ContentStore, MetadataStore } from '../core/ports.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
 import { CLOCK_SKEW } from '../metrics/server-metrics.ts';
 
-/** Collection and sweep wait until the clocks agree again; everything else goes on. */
+/** Collection and sweep wait until the clocks agree; everything else continues. */
 class ClocksDisagree extends StoreUnavailable {
   override readonly name = 'ClocksDisagree';
 }
@@ -18,25 +18,25 @@ export interface ClockSources {
   readonly bytes: Pick<ContentStore, 'readClockSkew'>;
   /** ms since the epoch by this process */
   readonly now: () => number;
-  /** ms since some instant; nobody can set it */
+  /** monotonic ms */
   readonly elapsed: () => number;
   readonly skewMsMax: number;
 }
 
 /**
- * How far the rows' clock is ahead of what really elapsed, at its lowest while leases that may still run were given. One machine may
- * hold the database and this server: then their wall clocks jump together, and only the monotonic clock tells.
+ * How far the rows' clock is ahead of elapsed time: the lowest value since the oldest lease that may still be valid. If one machine
+ * holds the database and this server, their wall clocks jump together, and only the monotonic clock shows it.
  */
 class RowsLow {
-  /** each the lowest from its instant on, and higher than the one before */
+  /** each the lowest since its instant, in ascending order */
   readonly #lows: { readonly from: number; readonly aheadMs: number }[] = [];
 
-  /** `aheadMs`: not less than it is. Returns the lowest. */
+  /** `aheadMs`: a lower bound. Returns the lowest value. */
   note(aheadMs: number, at: number): number {
     const lows = this.#lows;
     let from = at;
     while ((lows.at(-1)?.aheadMs ?? Number.NEGATIVE_INFINITY) > aheadMs) from = lows.pop()?.from ?? from;
-    // Clocks differ in rate too.
+    // Tolerates clock drift.
     if (aheadMs - (lows.at(-1)?.aheadMs ?? Number.NEGATIVE_INFINITY) >= 1000) lows.push({ from, aheadMs });
     while ((lows[1]?.from ?? at) < at - LEASE_DURATION_MS_MAX) lows.shift();
     return lows[0]?.aheadMs ?? aheadMs;
@@ -57,7 +57,7 @@ export class ComparedClocks implements ClockGuard {
     const elapsedBefore = elapsed();
     const rowsNow = await rows.readClock();
     const elapsedNow = elapsed();
-    // The answer was made at some time between. How long it took is no jump.
+    // The answer was made between the two readings. Its delay is not a jump.
     const low = this.#low.note(rowsNow - elapsedBefore, elapsedNow);
     const steadyNow = Math.min(rowsNow, low + elapsedNow);
     const rowsMs = rowsNow - (before + now()) / 2;
@@ -69,9 +69,9 @@ export class ComparedClocks implements ClockGuard {
     ];
     const problem = problems.find((each) => each !== undefined);
     if (problem !== undefined) throw new ClocksDisagree(problem);
-    // A limit above the longest lease turns the guard off: leases go by the clock of the rows, which tests move on.
+    // A limit above the longest lease disables the guard: leases follow the clock of the rows, which tests advance.
     const judgedAt = skewMsMax > LEASE_DURATION_MS_MAX ? rowsNow : steadyNow;
-    // Rows keep whole milliseconds; earlier is safe.
+    // Rows hold whole milliseconds; an earlier instant is safe.
     return Math.floor(judgedAt);
   }
 
@@ -81,7 +81,7 @@ export class ComparedClocks implements ClockGuard {
     const { skewMsMax } = this.#sources;
     if (Math.abs(skewMs) <= skewMsMax) return undefined;
     const direction = skewMs > 0 ? 'ahead of' : 'behind';
-    // By how much is in the metric; here it would make each line of the log another one.
+    // The metric has the difference. A number here would make each log line different.
     return `the clock of ${owner} is more than ${formatDuration(skewMsMax)} ${direction} this server's: nothing is collected or swept until they agree; set both by NTP`;
   }
 }
@@ -93,8 +93,8 @@ interface SteadySources extends Omit<ClockSources, 'elapsed'> {
 }
 
 /**
- * The guard of rows whose clock cannot be set (engine/steady-clock.ts): what has run out by it has run out, so collection goes on. It
- * says once if the wall clock was set, because callers compare what the server answers with theirs.
+ * The guard of rows whose clock cannot be set (engine/steady-clock.ts): leases that expired by it have expired, so collection
+ * continues. It reports once if the wall clock was set, because callers compare the server's answers with theirs.
  */
 export class SteadyRows implements ClockGuard {
   readonly #sources: SteadySources;
@@ -109,7 +109,7 @@ export class SteadyRows implements ClockGuard {
     const rowsNow = await rows.readClock();
     const skewMs = rowsNow - now();
     CLOCK_SKEW.set({ source: 'rows' }, skewMs / 1000);
-    // No deletion rests on the clock of the store.
+    // No deletion depends on the clock of the store.
     const bytesMs = await bytes.readClockSkew?.();
     if (bytesMs !== undefined) CLOCK_SKEW.set({ source: 'bytes' }, bytesMs / 1000);
     const wasSet = this.#isSet;

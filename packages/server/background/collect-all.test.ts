@@ -58,7 +58,7 @@ async function fill({ metadata }: TemporaryEngine, appId: string, spaceId: strin
 const count = async ({ metadata }: TemporaryEngine, appId: string, spaceId: string): Promise<number> =>
   (await metadata.readCounters({ appId, spaceId })).nodeCount;
 
-/** Runs steps until the round rests for longer than between two Spaces. */
+/** Runs steps until the pause is longer than between two Spaces. */
 async function runSteps(step: () => Promise<number>, isOver: () => Promise<boolean>): Promise<number[]> {
   const rests: number[] = [];
   for (let steps = 0; steps < STEPS_MAX; steps += 1) {
@@ -72,7 +72,7 @@ async function isFinished(turns: BackgroundTurns): Promise<boolean> {
   return (await turns.take('gc'))?.position?.includes('"isFinished":true') ?? false;
 }
 
-/** Skips the rests between Spaces. */
+/** Skips the pauses between Spaces. */
 function makeImpatientStep(options: Parameters<typeof makeCollectStep>[0]): () => Promise<number> {
   return () => makeCollectStep(options)();
 }
@@ -99,7 +99,7 @@ test('a round collects in every Space of active Apps, and in no other', async ()
   expect(await count(opened, 'a', 'two')).toBe(0);
   expect(await count(opened, 'asleep', 'one')).toBe(3);
   expect(await count(opened, 'gone', 'one')).toBe(3);
-  // The round is over: nothing happens until the next one is due.
+  // The round is over: nothing happens until the next round is due.
   await fill(opened, 'a', 'one', 1);
   await step();
   expect(await count(opened, 'a', 'one')).toBe(1);
@@ -146,7 +146,7 @@ test('Spaces are spread out over the time of a round', async () => {
   // Three Spaces, and the end of the round.
   expect(await step()).toBe(10_000);
   const stillToDo = (await count(opened, 'a', 'one')) + (await count(opened, 'a', 'two'));
-  // The loop rests: a step that comes too early changes nothing.
+  // A step that comes too early changes nothing.
   expect(await step()).toBeLessThanOrEqual(10_000);
   expect((await count(opened, 'a', 'one')) + (await count(opened, 'a', 'two'))).toBe(stillToDo);
 });

@@ -1,6 +1,6 @@
 /**
- * Collection by itself (`serve --gc-every`): rounds over the Spaces of all active Apps, one round every so often, spread out over
- * that time. Suspended Apps are left alone, and so are the Spaces of Apps that are not registered.
+ * Automatic collection (`serve --gc-every`): rounds over the Spaces of all active Apps, spread over the interval. Suspended and
+ * unregistered Apps are skipped.
  */
 import type { RegistryStore } from '../auth/registry-store.ts';
 import { runGc } from '../core/collect/run-gc.ts';
@@ -13,11 +13,11 @@ import { noteCollection } from '../metrics/note-collection.ts';
 import { BACKGROUND_FAILURES, GC_LAST_SUCCESS } from '../metrics/server-metrics.ts';
 import type { BackgroundTurns } from './turns.ts';
 
-/** Nodes of one step: few enough that requests hardly notice it. */
+/** Nodes per step: few enough not to slow requests. */
 const PASS_NODES = 500;
-/** Spaces of one page of the listing. */
+/** Spaces per page of the listing. */
 const PAGE_SPACES = 200;
-/** ms; between the passes of one Space, so that a large one does not keep the stores busy */
+/** ms between the passes of one Space, so that a large Space does not keep the stores busy */
 const PASS_REST_MS = 250;
 
 export interface CollectAllOptions {
@@ -25,28 +25,28 @@ export interface CollectAllOptions {
   readonly apps: RegistryStore;
   readonly turns: BackgroundTurns;
   readonly log: Log;
-  /** ms from the start of one round to the start of the next */
+  /** ms between the starts of two rounds */
   readonly everyMs: number;
   /** ms between requests for a turn */
   readonly askMs: number;
 }
 
-/** How far the round has come; another process goes on from there. */
+/** The progress of a round; another process resumes it. */
 interface Round {
   /** ms since the epoch, by the clock of the rows */
   readonly startedAt: number;
-  /** of the listing of Spaces: those up to here are done; undefined: none */
+  /** the last finished position in the listing of Spaces; undefined if none */
   readonly after: string | undefined;
   readonly isFinished: boolean;
-  /** ms over which it is spread out */
+  /** the planned duration of the round, ms */
   readonly everyMs: number;
-  /** ms from one Space to the next */
+  /** ms between two Spaces */
   readonly restMs: number;
-  /** Spaces that could not be collected */
+  /** Spaces whose collection failed */
   readonly failed: number;
 }
 
-/** A step does one pass of one Space, or finds that the round is over. It resolves with the ms until the next. */
+/** A step does one pass of one Space, or finds that the round is over. Resolves with the ms until the next step. */
 export function makeCollectStep(options: CollectAllOptions): () => Promise<number> {
   const { core, turns, askMs, everyMs } = options;
   /** ms of the monotonic clock */
@@ -59,7 +59,7 @@ export function makeCollectStep(options: CollectAllOptions): () => Promise<numbe
     const known = atPace(parseRound(turn.position), everyMs);
     const now = await core.metadata.readClock();
     const waitMs = known === undefined ? 0 : restOf(known, now);
-    // A round that takes longer than planned is finished before another begins.
+    // A round that takes longer than planned is finished before another starts.
     if (known?.isFinished === true && waitMs > 0) return Math.min(waitMs, askMs);
     const round = known === undefined || known.isFinished ? await beginRound(options, now) : known;
     const { next, restMs: pauseMs } = await goOn(options, round);
@@ -69,7 +69,7 @@ export function makeCollectStep(options: CollectAllOptions): () => Promise<numbe
   };
 }
 
-/** ms until the next round. A round that began in the future began by a wrong clock: it is not waited for. */
+/** ms until the next round. A start in the future comes from a wrong clock and is ignored. */
 function restOf({ startedAt, everyMs }: Round, now: number): number {
   return now < startedAt ? 0 : startedAt + everyMs - now;
 }
@@ -113,8 +113,8 @@ async function goOn(
 }
 
 /**
- * The next Space that may have something to collect. Without an entry, `after` is where the search goes on; it is undefined at
- * the end of all Spaces. With one, `after` is the place before it.
+ * The next Space that may have something to collect. With an entry, `after` is the position before it. Without one, the search resumes
+ * at `after`; undefined at the end of all Spaces.
  */
 async function findNext(
   core: Core,
@@ -133,24 +133,24 @@ async function findNext(
   return { entry: undefined, after: page.length < PAGE_SPACES ? undefined : before };
 }
 
-/** A leased node is no candidate, and nothing is one where there are no nodes. A pass says what is damaged. */
+/** Leased nodes are not candidates. The pass reports damage. */
 function mayHaveCandidates({ counters }: SpaceEntry): boolean {
   return counters === undefined || counters.nodeCount > counters.leasedNodeCount;
 }
 
-/** Resolves with whether there is more to collect. */
+/** Resolves with whether more is left to collect. */
 async function collectOnce(core: Core, space: Space): Promise<boolean> {
   const { examined, deleted } = noteCollection(await runGc(core, space, PASS_NODES));
   return examined === PASS_NODES && deleted > 0;
 }
 
-/** A round that was begun with another `--gc-every`, perhaps of days, goes on at the pace of this one. */
+/** Applies the current `--gc-every` to a round started with another one. */
 function atPace(round: Round | undefined, everyMs: number): Round | undefined {
   if (round === undefined || round.everyMs === everyMs) return round;
   return { ...round, everyMs, restMs: Math.floor((round.restMs * everyMs) / round.everyMs) };
 }
 
-/** A position of another form is that of another version: the round begins anew. */
+/** A malformed position comes from another version: the round starts again. */
 function parseRound(position: string | undefined): Round | undefined {
   if (position === undefined) return undefined;
   let value: Partial<Round>;

@@ -1,4 +1,4 @@
-/** Steps of compaction: what fails again and again in one place holds up nothing behind it. */
+/** Compaction steps: repeated failures in one place do not block the rest. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import type { Core } from '../core/core.ts';
@@ -11,7 +11,7 @@ import type { BackgroundTurns } from './turns.ts';
 
 const PACE = { compactBytesPerSecond: 1e9, compactPauseMs: 0, packPauseMs: 3_600_000, askMs: 0 };
 const ALWAYS = { take: async () => ({ position: undefined }) } as unknown as BackgroundTurns;
-/** objects that a step reads at the same time */
+/** objects that a step reads concurrently */
 const READ_TOGETHER = 8;
 /** More than a walk over a few Spaces takes. */
 const STEPS = 40;
@@ -30,7 +30,7 @@ async function publish(): Promise<void> {
   world.now += DAY_MS + 1;
 }
 
-/** Resolves with how many steps failed. */
+/** Resolves with the number of failed steps. */
 async function run(core: Core): Promise<number> {
   const step = makeCompactStep(core, ALWAYS, PACE);
   let failures = 0;
@@ -82,7 +82,7 @@ test('a Space whose rows fail again and again holds up no other one', async () =
     if (earlier < 2) throw new StoreUnavailable('planted: a damaged page', { isDamage: true });
   });
   expect(await run(core)).toBe(2);
-  // The other one is packed in this walk, and the first is left to the next.
+  // This walk packs the other one and leaves the first to the next walk.
   const packed = [await countPacked(nodes, SPACE), await countPacked(behind, other)];
   expect(packed.filter((count) => count > 0).length).toBe(1);
   expect(await run(world.core)).toBe(0);

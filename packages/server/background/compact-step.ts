@@ -1,4 +1,4 @@
-/** Compacts packs a little at a time, no faster than a store can bear that also serves requests. */
+/** Compacts packs in small steps, no faster than a store that also serves requests can bear. */
 
 import type { Core } from '../core/core.ts';
 import type { Generation } from '../core/model.ts';
@@ -14,7 +14,7 @@ import type { BackgroundTurns } from './turns.ts';
 
 interface CompactionPace {
   readonly compactBytesPerSecond: number;
-  /** after a look that found nothing to do */
+  /** after a step that found nothing to do */
   readonly compactPauseMs: number;
   /** from the end of one walk for small nodes to the start of the next */
   readonly packPauseMs: number;
@@ -30,14 +30,14 @@ export function makeCompactStep(
 ): () => Promise<number> {
   const stuck = new Set<Generation>();
   let walk: PackingWalk | undefined;
-  /** where a step of the walk failed, the last time that one did */
+  /** the position of the last failed step of the walk */
   let failedAt: PackingWalk | undefined;
   /** ms of the monotonic clock */
   let walksAgainAt = 0;
   const pack = async (): Promise<number> => {
     if (performance.now() < walksAgainAt) return 0;
     const { bytes, moved, cost, next, failure } = await packSmallNodes(core, walk).catch((error: unknown) => {
-      // A Space whose rows fail again and again holds up no other one: the next walk comes to it again.
+      // A Space whose rows keep failing does not block the others: the next walk tries it again.
       if (walk?.within !== undefined && failedAt === walk) walk = { ...walk, within: undefined };
       failedAt = walk;
       throw error;
@@ -58,7 +58,7 @@ export function makeCompactStep(
       COMPACTED_RECORDS.add(moved);
       cost = bytes + (await pack());
     } finally {
-      // Also after a failure: what could not be freed is what an operator looks for then.
+      // Updated after a failure too, because operators then look for space that could not be freed.
       PACK_DEAD_BYTES.set(await core.metadata.packs.readDeadBytes());
     }
     return cost === 0 ? compactPauseMs : (cost / compactBytesPerSecond) * 1000;

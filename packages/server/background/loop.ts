@@ -1,23 +1,23 @@
-/** Repeats a step of background work until it is stopped. A failure is logged once, and the step is tried again. */
+/** Repeats a step of background work until stopped. A failure is logged once and the step is retried. */
 import { StoreUnavailable } from '../core/store-failure.ts';
 import { type Log, reasonsOf } from '../log.ts';
 import { BACKGROUND_FAILURES } from '../metrics/server-metrics.ts';
 
 export interface BackgroundLoop {
-  /** Resolves when the current step has ended, or waits too long for an engine that is away. No step begins afterwards. */
+  /** Resolves when the current step has ended, or after a limit if an engine does not answer. No step starts afterwards. */
   stop(): Promise<void>;
 }
 
 export interface LoopOptions {
   readonly name: string;
   readonly log: Log;
-  /** Does one bounded step. Resolves with the ms until the next. */
+  /** Does one bounded step. Resolves with the ms until the next one. */
   readonly step: () => Promise<number>;
   /** ms from a failed step to the next */
   readonly retryMs: number;
 }
 
-/** Delays vary by this share, so that processes started together do not work in step. */
+/** Delays vary by this share, so that processes started together do not work in lockstep. */
 const JITTER = 0.2;
 
 export function startLoop({ name, log, step, retryMs }: LoopOptions): BackgroundLoop {
@@ -33,7 +33,7 @@ export function startLoop({ name, log, step, retryMs }: LoopOptions): Background
       lastFailure = undefined;
       return delayMs;
     } catch (error) {
-      // After a stop the step may fail because its store is closed already.
+      // After a stop the step may fail because its store is closed.
       if (isStopped) return retryMs;
       BACKGROUND_FAILURES.add({ loop: name });
       const failure = error instanceof Error ? error.message : String(error);

@@ -9,10 +9,10 @@ const LIMIT = 10;
 const ONE = { bytes: 0, nodes: 1 };
 
 let now: number;
-/** what all processes have stored, as the database says it */
+/** the total of all processes, as the database reports it */
 let stored: number;
 let readings: number;
-/** while set, a reading waits after it has looked */
+/** while set, a reading waits after its query */
 let gate: Promise<void> | undefined;
 let failure: Error | undefined;
 let watch: QuotaWatch;
@@ -62,7 +62,7 @@ test('room that one caller holds is refused to others, and unused room is free a
     third = outcome;
   });
   await Bun.sleep(0);
-  // Whether there is room depends on the outcome of the others.
+  // Whether there is room depends on the outcome of the other requests.
   expect(third).toBeUndefined();
   stored += 1;
   first.settle(true);
@@ -84,7 +84,7 @@ test('bytes stored during a reading of the sum count, whether the reading saw th
   const release = Promise.withResolvers<void>();
   gate = release.promise;
   now += 1_500;
-  // This reading looks before the node is stored, and ends after it.
+  // This reading queries before the node is stored and ends after it.
   const other = await take();
   stored += 1;
   reservation.settle(true);
@@ -110,7 +110,7 @@ test('what other processes store is seen outside requests after 1 s, and within 
   await store();
   stored = LIMIT;
   now += 1_001;
-  // This request judges by the old sum, and starts a reading for the next one.
+  // This request uses the old sum and starts a reading for the next one.
   expect(await hasRoom()).toBe(true);
   await Bun.sleep(0);
   expect([await hasRoom(), readings > 1]).toEqual([false, true]);

@@ -1,7 +1,7 @@
 /**
- * The quotas that hold in each Space, for the rules: limits as the registry was last read, and what each App stores. Only Apps that
- * have a quota of their own are summed, when something is about to be stored. Within this process no quota of an App is exceeded;
- * what others store is seen when the sum is read again.
+ * The quotas of each Space: limits as last read from the registry, and the bytes each App stores. Only Apps with a quota are summed,
+ * when something is about to be stored. Within this process an App's quota is never exceeded; changes by other processes are seen at
+ * the next reading.
  */
 import type { Space } from '../core/model.ts';
 import type { MetadataStore } from '../core/ports.ts';
@@ -17,11 +17,14 @@ import {
   storedOf,
 } from '../core/quotas.ts';
 
-/** A sum this old is read again, while requests go on with it; of an App with very many Spaces less often than it takes to read. */
+/**
+ * A sum older than this is read again while requests continue. For an App with very many Spaces the interval is longer, see
+ * FRESH_READINGS.
+ */
 const SUM_FRESH_MS = 1_000;
-/** No sum older than this is used. */
+/** A sum older than this is not used. */
 const SUM_STALE_MS = 4_000;
-/** The same, as so many times as long as the last reading took. */
+/** The same limit as a multiple of the last reading's duration. */
 const FRESH_READINGS = 4;
 const STALE_READINGS = 8;
 
@@ -30,22 +33,22 @@ interface Limits {
   readonly app: QuotaLimits | undefined;
 }
 
-/** What an App stores. Only `stored` is replaced by a reading. */
+/** What an App stores. A reading replaces only `stored`. */
 class AppSum {
-  /** monotonic ms at the start of the last reading that succeeded */
+  /** monotonic ms at the start of the last successful reading */
   readAt = Number.NEGATIVE_INFINITY;
-  /** ms that it took */
+  /** duration of that reading, ms */
   tookMs = 0;
   readings = 0;
   stored: Stored = NOTHING_STORED;
   /** stored by this process after the last reading */
   since: Stored = NOTHING_STORED;
-  /** stored by this process while a reading was under way: `stored` may have it or not */
+  /** stored by this process during a reading, so `stored` may or may not include it */
   during: Stored = NOTHING_STORED;
   /** what is about to be stored */
   pending: Stored = NOTHING_STORED;
   reading: Promise<void> | undefined;
-  /** resolves when something that was pending is settled */
+  /** resolves when a pending store is settled */
   settled = Promise.withResolvers<void>();
 
   get surely(): Stored {
@@ -63,7 +66,7 @@ export class QuotaWatch implements Quotas {
   readonly #monotonicNow: () => number;
   readonly #heldByOthers: (appId: string) => number;
   readonly #sums = new Map<string, AppSum>();
-  /** the same with all that was received and is not judged */
+  /** the same including uploads that are received and not judged */
   readonly #receipts = new Map<string, AppSum>();
 
   constructor(
@@ -111,13 +114,13 @@ export class QuotaWatch implements Quotas {
     else if (age > Math.max(SUM_FRESH_MS, FRESH_READINGS * sum.tookMs))
       this.#read(sum, reader).catch(() => undefined);
     const judge = (stored: Stored) => findExcess('App', this.#findLimits(space)?.app, stored, more);
-    // A sum may count something twice: after eight looks the room is given, because the sum may be as old as that anyway.
+    // A sum may count something twice. After eight looks the room is granted, because the sum may be that old anyway.
     for (let looks = 0; looks < 8 && judge(sum.atMost) !== undefined; looks += 1) {
-      // A refusal rests on a sum that was just read.
+      // A refusal requires a fresh sum.
       if (this.#monotonicNow() - sum.readAt > 250) await this.#read(sum, reader);
       const excess = judge(sum.surely);
       if (excess !== undefined) return excess;
-      // What is counted perhaps twice would refuse what fits.
+      // A double count would refuse a node that fits.
       if (judge(add(sum.surely, sum.pending)) !== undefined) await sum.settled.promise;
       else if (judge(sum.atMost) !== undefined) await this.#read(sum, reader);
     }
@@ -128,14 +131,14 @@ export class QuotaWatch implements Quotas {
     return storedOf(await this.#metadata.readAppTotals(appId));
   }
 
-  /** What others receive is read first: what they finish meanwhile is counted twice, and nothing is missed. */
+  /** Uploads in progress are read first: one that finishes meanwhile is counted twice, and none is missed. */
   async #readReceived(appId: string): Promise<Stored> {
     const held = this.#heldByOthers(appId);
     const totals = await this.#metadata.readAppTotals(appId);
     return { bytes: storedOf(totals).bytes + totals.pendingBytes + held, nodes: 0 };
   }
 
-  /** Those who ask while a reading is under way share it. */
+  /** Callers during a reading share it. */
   #read(sum: AppSum, reader: () => Promise<Stored>): Promise<void> {
     sum.reading ??= this.#readSum(sum, reader).finally(() => {
       sum.reading = undefined;

@@ -1,8 +1,8 @@
-/** How far the sweep is behind, on the process that has its turn: on the others it says nothing. */
+/** The sweep lag, reported by the process that has the sweep's turn only. */
 import { METRICS, SWEEP_LAG } from '../metrics/server-metrics.ts';
 
 export class SweepLag {
-  /** ms of the monotonic clock: when nothing was left to do, or when the turn began; undefined: another process has the turn */
+  /** monotonic ms when nothing was left to do, or when the turn began; undefined if another process has the turn */
   #caughtUpAt: number | undefined;
   readonly stop: () => void;
 

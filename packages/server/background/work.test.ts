@@ -1,4 +1,4 @@
-/** Turns at background work, over the real embedded engine: one process at a time, the walk goes on where another left it. */
+/** Turns at background work over the real embedded engine: one process at a time, and the next resumes the walk. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { pino } from 'pino';
 import { seededBytes } from '../../../test/support/canonical-node.ts';
@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-/** The real core; `walks` notes where each step of the scrub began, `sweeps` counts looks for something to sweep. */
+/** The real core. `walks` records where each step of the scrub began; `sweeps` counts sweeps. */
 function watchedCore() {
   const walks: (ScrubPosition | undefined)[] = [];
   let sweeps = 0;
@@ -41,7 +41,7 @@ function watchedCore() {
   return { core, walks, sweeps: () => sweeps };
 }
 
-/** One turn per task, shared by several processes as rows of a database would. */
+/** One turn per task, shared by several processes like rows of a database. */
 function makeSharedTurns() {
   const holders = new Map<BackgroundTask, string>();
   const positions = new Map<BackgroundTask, string | undefined>();

@@ -1,6 +1,6 @@
 /**
- * The work that servers do without a request: the sweep, the scrub, and the look for rot. If several processes share stores,
- * the one that has the turn does the sweep, the scrub and the compaction.
+ * The work that servers do without a request: the sweep, the scrub and the search for rot. If several processes share stores, the one
+ * that has the turn does sweep, scrub and compaction.
  */
 import type { RegistryStore } from '../auth/registry-store.ts';
 import { SCRUB_NODES_MIN, scrub } from '../core/collect/scrub.ts';
@@ -24,37 +24,37 @@ import { type BackgroundLoop, startLoop } from './loop.ts';
 import { SweepLag } from './sweep-lag.ts';
 import type { BackgroundTurns } from './turns.ts';
 
-/** How often a server does background work, and how fast it may read from a store that also serves requests. */
+/** Intervals of background work, and limits on reads from a store that also serves requests. */
 export interface BackgroundPace {
   readonly sweepIntervalMs: number;
   readonly scrubBytesPerSecond: number;
-  /** from one step of the scrub to the next */
+  /** between two steps of the scrub */
   readonly scrubIntervalMs: number;
-  /** nodes of one step, while they are small and quickly read */
+  /** nodes per step if they are small */
   readonly scrubNodesMax: number;
-  /** from the end of one walk of the scrub over everything to the start of the next */
+  /** from the end of one walk of the scrub to the start of the next */
   readonly scrubPauseMs: number;
-  /** the scrub leaves younger bytes to its next walk; ms */
+  /** bytes younger than this are left to the next walk; ms */
   readonly scrubAgeMsMin: number;
-  /** read and written by compaction */
+  /** bytes that compaction reads and writes */
   readonly compactBytesPerSecond: number;
-  /** between looks for packs that are worth compacting, while there are none */
+  /** between searches for packs worth compacting, if none was found */
   readonly compactPauseMs: number;
-  /** from one move of the bucket's epoch to the next */
+  /** between two increments of the bucket's epoch */
   readonly epochIntervalMs: number;
-  /** from the end of one walk for small nodes that are to be packed to the start of the next */
+  /** from the end of one packing walk to the start of the next */
   readonly packPauseMs: number;
-  /** between looks for rotten rows that other processes found */
+  /** between searches for rotten rows that other processes found */
   readonly rotLookMs: number;
   /** after a failure, and before the first step */
   readonly retryMs: number;
-  /** between requests for a turn: while another process has it, and while this one has it and rests */
+  /** between requests for a turn */
   readonly askMs: number;
 }
 
-/** The reads of a step block a process whose rows are in a file. */
+/** Rows in a file block the process during the reads of a step. */
 const SCRUB_STEP_MS_MAX = 50;
-/** After a step the scrub rests at least so many times as long as the step took. */
+/** The pause after a scrub step, as a multiple of its duration. */
 const SCRUB_REST_FACTOR = 4;
 
 export const DISK_PACE: BackgroundPace = {
@@ -73,7 +73,7 @@ export const DISK_PACE: BackgroundPace = {
   askMs: 5000,
 };
 
-/** In S3 each node costs a request, and requests cost money: at most 8 a second, and none for what a push has just brought. */
+/** In S3 each node costs a request, and requests cost money: at most 8 a second, and none for recent uploads. */
 export const S3_PACE: BackgroundPace = {
   ...DISK_PACE,
   scrubIntervalMs: 1000,
@@ -86,9 +86,9 @@ interface BackgroundOptions {
   readonly turns: BackgroundTurns;
   readonly pace: BackgroundPace;
   readonly log: Log;
-  /** whose Apps are measured; undefined: another process of this server does it */
+  /** the Apps to measure; undefined if another process of this server measures them */
   readonly measured?: RegistryStore | undefined;
-  /** collection by itself; undefined: there is none */
+  /** automatic collection; undefined if disabled */
   readonly collection?: { readonly apps: RegistryStore; readonly everyMs: number } | undefined;
 }
 
@@ -102,9 +102,9 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
     startLoop({ name: 'sweep', log, step: () => sweepOnce(options, { lag, unseen }, guardEpoch), retryMs }),
     startLoop({ name: 'scrub', log, step: makeScrubStep(options), retryMs }),
     startLoop({ name: 'compact', log, step: makeCompactStep(core, turns, pace), retryMs }),
-    // Every process compares its own clock, also while another sweeps: its requests may collect.
+    // Every process compares its own clock even while another sweeps, because its requests may collect.
     startLoop({ name: 'clocks', log, step: () => compareClocks(core), retryMs }),
-    // Every process looks for rot, with or without a turn: each answers by what it knows itself.
+    // Every process searches for rot, with or without a turn, because each answers from its own memory.
     startLoop({ name: 'rot', log, step: () => lookForRot(options), retryMs }),
   ];
   if (measured !== undefined) {
@@ -124,7 +124,7 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
   const stop = async (): Promise<void> => {
     await Promise.all(loops.map((loop) => loop.stop()));
     lag.stop();
-    // If this fails, another process only waits until the turn runs out.
+    // If this fails, another process waits until the turn expires.
     await turns.release().catch(() => undefined);
   };
   let stopping: Promise<void> | undefined;
@@ -141,7 +141,7 @@ interface SweepParts {
   readonly unseen: UnseenUploads;
 }
 
-/** Resolves with the ms until the next step, as the other steps here. */
+/** Resolves with the ms until the next step. */
 async function sweepOnce(
   { core, turns, pace }: BackgroundOptions,
   { lag, unseen }: SweepParts,
@@ -154,11 +154,11 @@ async function sweepOnce(
   lag.isOurs();
   await guardEpoch(core);
   try {
-    // Neither fails the other.
+    // A failure of one does not fail the other.
     const [swept, seen] = await Promise.allSettled([sweepNow(core, lag), unseen.look()]);
     if (seen.status === 'rejected') throw seen.reason;
     if (swept.status === 'rejected') throw swept.reason;
-    // While there is more to do the next sweep comes soon.
+    // If more is left to do, the next sweep comes soon.
     return swept.value ? 50 : pace.sweepIntervalMs;
   } finally {
     STRAY_WALK_STOPPED.set(core.strays.stopped === undefined ? 0 : 1);
@@ -171,12 +171,12 @@ async function sweepNow(core: Core, lag: SweepLag): Promise<boolean> {
   return moreToDo;
 }
 
-/** Renews the turn also while the scrub rests, so that no other process begins meanwhile. */
+/** Renews the turn also during pauses of the scrub, so that no other process starts. */
 function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
   const { core, turns, pace } = options;
   /** ms of the monotonic clock */
   let restsUntil = 0;
-  /** nodes that this walk has left to the next one */
+  /** nodes that this walk left to the next one */
   let left = 0;
   let nodesMax = SCRUB_NODES_MIN;
   return async () => {
@@ -197,7 +197,7 @@ function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
     const paceMs = Math.max(
       ...[pace.scrubIntervalMs, (bytes / pace.scrubBytesPerSecond) * 1000, tookMs * SCRUB_REST_FACTOR],
     );
-    // What was left is old enough by then.
+    // The nodes left are old enough by then.
     const walkPauseMs = left > 0 ? Math.min(pace.scrubPauseMs, pace.scrubAgeMsMin) : pace.scrubPauseMs;
     const pauseMs = next === undefined ? walkPauseMs : paceMs;
     if (next === undefined) left = 0;
@@ -218,8 +218,8 @@ export function nodesOfNextScrub(
 }
 
 /**
- * Moves the epoch on every so often. A database that was put in the place of another under a running server is behind its bucket:
- * then nothing is swept.
+ * Periodically increments the epoch. A database that replaced another under a running server is behind its bucket: then nothing is
+ * swept.
  */
 function makeEpochGuard(intervalMs: number): (core: Core) => Promise<void> {
   let movedAt = performance.now();
@@ -233,16 +233,16 @@ function makeEpochGuard(intervalMs: number): (core: Core) => Promise<void> {
   };
 }
 
-/** Keeps the metric current, and says in the log why nothing is collected. */
+/** Updates the metric and logs why nothing is collected. */
 async function compareClocks({ clocks }: Core): Promise<number> {
   await clocks?.assertAgree();
   return 10_000;
 }
 
-/** Looks less often where a look takes long because there is much rot. */
+/** Searches less often if a search takes long because there is much rot. */
 async function lookForRot({ core, pace }: BackgroundOptions): Promise<number> {
   const startedAt = performance.now();
   await core.rottenNodes.look(core.metadata);
-  // The loop rests 20 times as long as a look for rot takes.
+  // The pause is 20 times the duration of the search.
   return Math.max(pace.rotLookMs, (performance.now() - startedAt) * 20);
 }

@@ -1,4 +1,4 @@
-/** Copies the objects of a bucket that a folder does not have yet. Servers go on meanwhile, because an object never changes. */
+/** Copies the objects of a bucket that the backup folder lacks. Servers keep running, because an object never changes. */
 
 import { dirname } from 'node:path';
 import { PRIVATE_UMASK } from '@holdfast/protocol';
@@ -30,7 +30,7 @@ export interface BucketBackupRequest {
   readonly place: S3Place;
   /** the folder of the backup, absolute */
   readonly folder: string;
-  /** objects that a collection deleted stay so long, because an older backup of the database may name them */
+  /** how long deleted objects are kept, because an older backup of the database may refer to them */
   readonly keepGoneMs: number;
 }
 
@@ -38,11 +38,11 @@ const LIST_FILE = /^\d+\.bucket$/;
 
 export interface BucketBackupWatch {
   onProgress(step: string, copiedBytes: number): void;
-  /** The backup is made, and servers cannot be told. */
+  /** The backup is complete, but the servers could not be notified. */
   onUntold(reason: string): void;
 }
 
-/** Rejects with ServeError. An interrupted one leaves the former backup good, and is gone on with. */
+/** Rejects with ServeError. An interrupted backup leaves the former one valid, and the next run resumes it. */
 export async function backUpBucket(
   { place, folder, keepGoneMs }: BucketBackupRequest,
   { onProgress, onUntold }: BucketBackupWatch,
@@ -60,7 +60,7 @@ export async function backUpBucket(
       assertNotNested(folder);
       makeNamedFolder(folder);
       const target = new BucketFolder(HeldFolder.hold(folder));
-      // Before anything is made there, and again with the lock.
+      // Checked before anything is created there, and again with the lock.
       assertOwn(target, storeId);
       const held = holdDataFolder(folder, { isBackup: true });
       try {
@@ -80,7 +80,7 @@ export async function backUpBucket(
   });
 }
 
-/** The former backup, if the folder has one. */
+/** The former backup, if any. */
 function assertOwn(target: BucketFolder, storeId: string): BucketManifest | undefined {
   const { root, folder } = target;
   const former = target.findManifest();
@@ -89,7 +89,7 @@ function assertOwn(target: BucketFolder, storeId: string): BucketManifest | unde
   }
   if (former !== undefined) return former;
   const names = folder.list().filter((name) => ![LOCK_NAME, 'lost+found', ...FOLDER_MARKS].includes(name));
-  // An interrupted first backup has made this, and its files are told by their digests.
+  // An interrupted first backup left this. Its files are identified by their digests.
   if (names.length === 0 || names.includes(INCOMING)) return undefined;
   throw new ServeError(`${root} is not empty and holds no backup of a bucket: give an empty folder`);
 }
@@ -169,7 +169,7 @@ class BucketCopy {
     });
   }
 
-  /** What the folder has, by path. */
+  /** The files in the folder, by path. */
   #findFiles(part: string): Map<string, BucketEntry> {
     const { target } = this.#options;
     target.folder.makeFolders([target.folderOf(part)]);
@@ -183,13 +183,13 @@ class BucketCopy {
     for (const name of [folder, dirname(folder)]) target.folder.sync(name);
   }
 
-  /** `undefined`: the object was deleted after it was listed. */
+  /** undefined if the object was deleted after it was listed. */
   async #fetch(path: string): Promise<BucketEntry | undefined> {
     const { target } = this.#options;
     const draft = `${INCOMING}/${path.replaceAll('/', '-')}`;
     let fetched = await this.#fetchInto(draft, path);
     if (fetched?.isNameOther === true) {
-      // Damaged on the way, or a store whose ETags are no MD5: a second reading tells.
+      // Either the transfer was damaged, or the store's ETags are not MD5: a second read decides.
       const again = await this.#fetchInto(draft, path);
       if (again !== undefined && again.sha256 !== fetched.sha256) {
         throw new ServeError(`the object store sent other bytes of ${path} the second time: check it`);
@@ -205,7 +205,7 @@ class BucketCopy {
     return entry;
   }
 
-  /** Durable when it resolves, but for its name. */
+  /** The bytes are durable when it resolves; the name is not. */
   async #fetchInto(draft: string, path: string): Promise<FetchedObject | undefined> {
     let file: GrowingFile | undefined;
     try {

@@ -1,4 +1,4 @@
-/** Objects as files of a folder that is held: of a backup, or of a data folder that is being restored. */
+/** Objects as files of an open folder: of a backup, or of a data folder being restored. */
 import { constants } from 'node:fs';
 import { copyFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -12,7 +12,7 @@ export class BackupObjects {
   readonly #files: Pick<ObjectFiles, 'nameOf' | 'folderNames'>;
   readonly #prefix: string;
 
-  /** `prefix`: where the root of the objects is in the folder, with a slash at its end */
+  /** `prefix`: path of the objects' root within the folder, with a trailing slash */
   constructor(folder: HeldFolder, files: Pick<ObjectFiles, 'nameOf' | 'folderNames'>, prefix = '') {
     this.folder = folder;
     this.#files = files;
@@ -23,7 +23,7 @@ export class BackupObjects {
     return `${this.#prefix}${this.#files.nameOf(generation)}`;
   }
 
-  /** Durable when it returns. @throws NotOurs */
+  /** The folders are durable when it returns. @throws NotOurs */
   makeFolders(): void {
     this.folder.makeFolders(this.#files.folderNames.map((name) => `${this.#prefix}${name}`));
   }
@@ -35,7 +35,7 @@ export class BackupObjects {
     );
   }
 
-  /** The size of each object that is there and a file. */
+  /** The size of each object that is a regular file. */
   listSizes(): Map<Generation, number> {
     const sizes = new Map<Generation, number>();
     for (const generation of this.list()) {
@@ -45,7 +45,7 @@ export class BackupObjects {
     return sizes;
   }
 
-  /** The size of an object; undefined: it is gone; `other`: something else stands there. */
+  /** The object's size; undefined if absent; `other` if it is not a regular file. */
   findSize(generation: Generation): number | 'other' | undefined {
     try {
       return this.folder.sizeOf(this.nameOf(generation));
@@ -70,7 +70,7 @@ export class BackupObjects {
   }
 }
 
-/** Copies what the first descriptor reads into the file of the second. The copy shares blocks where the file system can do that. */
+/** Copies from the first descriptor to the second. The copy shares blocks if the file system supports that. */
 export async function copyFileBytes(from: number, to: number): Promise<void> {
   await copyFile(`/proc/self/fd/${from}`, `/proc/self/fd/${to}`, constants.COPYFILE_FICLONE);
 }

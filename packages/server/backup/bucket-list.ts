@@ -20,11 +20,11 @@ const MANIFEST = 'BUCKET';
 const FORMER = 'BUCKET.former';
 export const LISTS = 'lists';
 export const INCOMING = 'incoming';
-/** More than any manifest has. */
+/** Larger than any manifest. */
 const MANIFEST_BYTES_MAX = 64 * 1024;
 const PIECE_BYTES = 256 * 1024;
 
-/** Keys are spread over as many parts: one is looked at after the other, so that memory does not grow with the bucket. */
+/** Keys are partitioned. Parts are processed in turn, so that memory does not grow with the bucket. */
 export const PARTS: readonly string[] = Array.from({ length: 256 }, (_, part) =>
   part.toString(16).padStart(2, '0'),
 );
@@ -35,14 +35,14 @@ export interface BucketEntry {
   /** hex */
   readonly sha256: string;
   readonly size: number;
-  /** ms; when a backup first missed it in the bucket; 0: it is there */
+  /** ms when a backup first found it missing in the bucket; 0 while it exists */
   readonly goneAt: number;
 }
 
 export interface BucketManifest {
   readonly format: number;
   readonly sequence: number;
-  /** of the deployment that the bucket belongs to */
+  /** of the bucket's deployment */
   readonly storeId: string;
   /** ms */
   readonly createdAt: number;
@@ -76,7 +76,7 @@ export class BucketFolder {
     return `objects/${path}.${sha256}`;
   }
 
-  /** `undefined` when no backup of a bucket was ever finished here. @throws ServeError */
+  /** undefined if no backup of a bucket was ever finished here. @throws ServeError */
   findManifest(): BucketManifest | undefined {
     const bytes = this.folder.read(MANIFEST, MANIFEST_BYTES_MAX);
     const manifest = bytes && parseManifest(bytes);
@@ -87,13 +87,13 @@ export class BucketFolder {
     );
   }
 
-  /** The manifest before this one; undefined if it is not there or damaged. */
+  /** The manifest before this one; undefined if absent or damaged. */
   findFormerManifest(): BucketManifest | undefined {
     const bytes = this.folder.read(FORMER, MANIFEST_BYTES_MAX);
     return bytes && parseManifest(bytes);
   }
 
-  /** Durable when it returns. The folder keeps the former manifest. */
+  /** The manifest is durable when it returns. The folder keeps the former one. */
   replaceManifest(manifest: BucketManifest): void {
     const bytes = Buffer.from(`${JSON.stringify(manifest)}\n`);
     replaceDurably(this.folder, FORMER, this.folder.read(MANIFEST, MANIFEST_BYTES_MAX) ?? bytes);
@@ -147,7 +147,7 @@ export function findPartFiles(target: BucketFolder, part: string): BucketEntry[]
   );
 }
 
-/** Gives the entries of each part, in their order; of all that the folder has, if its list is gone or not as it was written. */
+/** Yields the entries of each part in order. If the list is missing or damaged, yields everything in the folder. */
 export function readEntries(
   target: BucketFolder,
   { sequence, sha256 }: BucketManifest,
@@ -173,7 +173,7 @@ function isListWhole(target: BucketFolder, sequence: number, sha256: string): bo
   }
 }
 
-/** A list, part by part in their order. The descriptor ends with the process, or when it is closed. */
+/** Reads a list part by part in order. The descriptor closes with the process or by `close`. */
 class BucketListReader {
   readonly #fd: number;
   readonly #piece = Buffer.alloc(PIECE_BYTES);
@@ -199,7 +199,7 @@ class BucketListReader {
     closeSync(this.#fd);
   }
 
-  /** The entries of the part; those of parts before it are passed over. @throws ServeError */
+  /** The entries of the part; skips those of earlier parts. @throws ServeError */
   take(part: string): readonly BucketEntry[] {
     const entries: BucketEntry[] = [];
     for (;;) {
@@ -210,7 +210,7 @@ class BucketListReader {
     }
   }
 
-  /** Of all that was read. */
+  /** The digest of everything read. */
   digest(): string {
     return this.#hasher.digest('hex');
   }
@@ -233,7 +233,7 @@ class BucketListReader {
       const lines = (this.#rest + this.#piece.toString('latin1', 0, bytes)).split('\n');
       const rest = lines.pop() ?? '';
       if (this.#isAtEnd && rest !== '') lines.push(rest);
-      // A line of a list has fewer bytes.
+      // A line of a list is shorter than this.
       this.#rest = this.#isAtEnd ? '' : rest.slice(0, 256);
       this.#lines = lines.reverse();
     }

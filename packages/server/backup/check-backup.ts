@@ -1,4 +1,4 @@
-/** `holdfast backup check`: opens a backup as a server would, and proves every byte of it. Changes nothing in it. */
+/** `holdfast backup check`: opens a backup as a server would and verifies every byte. Changes nothing in it. */
 import { accessSync, constants, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
@@ -18,7 +18,7 @@ import { holdFolder } from './restore-backup.ts';
 import type { BackupVerdict, CheckRun } from './verdict.ts';
 import { type DamagedNode, describeVerified, verifyNodes } from './verify-nodes.ts';
 
-/** Rejects with ServeError if there is no backup, or if it is damaged so that nothing can be read. */
+/** Rejects with ServeError if there is no backup, or if nothing in it is readable. */
 export async function checkBackup(folder: string, { onProgress }: CheckRun): Promise<BackupVerdict> {
   process.umask(PRIVATE_UMASK);
   const ofBucket = await checkBucketBackup(folder, { onProgress });
@@ -42,7 +42,7 @@ export async function checkBackup(folder: string, { onProgress }: CheckRun): Pro
   }
 }
 
-/** The databases are put together beside the backup, where there is most likely room; a read-only backup is no reason to fail. */
+/** The databases are rebuilt beside the backup, where there is likely space. If the backup is read-only, elsewhere. */
 function findScratchParent(folder: string): string {
   try {
     accessSync(folder, constants.W_OK);
@@ -99,7 +99,7 @@ class BackupCheck {
   async #verifyNodes(format: FolderFormat): Promise<readonly DamagedNode[]> {
     const held = holdDataFolder(this.#scratch);
     try {
-      // The copy is no store of its own yet: without this it would be taken for one that has lost its objects.
+      // Without this, the copy would be taken for a store that has lost its objects.
       format.renewRows(this.#scratch);
       this.#linkObjects(format);
       const { rows, bytes, close } = await openRestoredFolder(this.#scratch);
@@ -127,7 +127,7 @@ class BackupCheck {
     }
   }
 
-  /** Folders of objects that are gone, or no folders, are empty in the copy: nothing is made in the backup. */
+  /** Missing or invalid folders of objects are empty in the copy: nothing is created in the backup. */
   #linkObjects(format: FolderFormat): void {
     const { root, folder } = this.#repository;
     for (const name of format.objectsIn(root).folderNames) {

@@ -1,4 +1,4 @@
-/** A database is copied in passes while others write to it: the copy has the state of the moment at which it was pinned. */
+/** A database is copied in passes during writes: the copy has the state at the moment of the pin. */
 import { Database } from 'bun:sqlite';
 import { afterAll, expect, test } from 'bun:test';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -50,7 +50,7 @@ test('the copy holds the pages of one moment, though pages change between its pa
   const glance = (): SqlitePageSnapshot => withPin(path, (pin) => new SqlitePageSnapshot(path, pin));
   write(1, 0, ROWS);
   const seen = glance();
-  // The first pass reads pages that change under it, and a log that begins anew.
+  // The first pass reads pages that change meanwhile, and a log that restarts.
   write(2, 0, ROWS / 2);
   database.run('PRAGMA wal_checkpoint(RESTART)');
   write(3, 10, 20);

@@ -1,4 +1,4 @@
-/** Copies a database page by page. Pages that the folder has already are told by their checksums, and not written again. */
+/** Copies a database page by page. Pages already in the folder are recognized by checksum and not written again. */
 import type { PageSnapshot } from '../engine/backup-ports.ts';
 import { GrowingFile } from './durable-files.ts';
 import type { DatabaseEntry, PackEntry } from './manifest.ts';
@@ -6,7 +6,7 @@ import type { Pace } from './pace.ts';
 import { makePageSum, PageMap } from './page-map.ts';
 import type { Repository } from './repository.ts';
 
-/** What an earlier backup into the same folder has of the database. */
+/** The database in an earlier backup in the same folder. */
 export interface FormerDatabase {
   readonly entry: DatabaseEntry;
   readonly map: PageMap;
@@ -21,14 +21,14 @@ interface DatabaseCopy {
 }
 
 /**
- * Copies the pages in passes. Each one writes what is not as the pass before it saw it, so only the last needs pages of one commit,
- * and has little left to do.
+ * Copies the pages in passes. Each pass writes the pages that changed since the one before. So only the last pass, which needs pages of
+ * one commit, has to run on a pinned log, and it is short.
  */
 export class DatabaseCopies {
   readonly #name: string;
   readonly #copy: DatabaseCopy;
   readonly #sumOf: (page: Uint8Array) => bigint;
-  /** what is known of the pages so far, and the packs that stay */
+  /** the pages copied so far, and the retained packs */
   #known: PageMap | undefined;
   #kept: ReadonlySet<number> = new Set();
   #pack: GrowingFile | undefined;
@@ -40,15 +40,15 @@ export class DatabaseCopies {
     this.#sumOf = makePageSum(copy.seed);
   }
 
-  /** Resolves with the bytes that were written. */
+  /** Resolves with the number of bytes written. */
   async pass(snapshot: PageSnapshot): Promise<number> {
     return (await this.#copyChanged(snapshot, true)).writtenBytes;
   }
 
-  /** The last pass: of pages as they were at one commit. Durable when it resolves. */
+  /** The last pass: copies the pages as of one commit. The copy is durable when it resolves. */
   async finish(snapshot: PageSnapshot): Promise<DatabaseEntry> {
     const { repository, sequence } = this.#copy;
-    // The log is pinned: only the share of time is bounded, not the rate.
+    // The log is pinned, so only the share of time is bounded, not the rate.
     const { map } = await this.#copyChanged(snapshot, false);
     this.#pack?.finish();
     return {
@@ -80,7 +80,7 @@ export class DatabaseCopies {
       this.#write(changed);
       if (isRated) rated += changed.length;
       const busyMs = performance.now() - startedAt;
-      // A rest after less work would be mostly timers.
+      // For less work the timer would take longer than the pause.
       if (busyMs < 2) continue;
       await pace.rest(busyMs, rated);
       startedAt = performance.now();
@@ -99,7 +99,7 @@ export class DatabaseCopies {
     this.#kept = findKeptPacks(this.#name, pageBytes, repository, former);
   }
 
-  /** Moves the pages that changed to the beginning of the chunk, and notes where all of them will be. */
+  /** Moves the changed pages to the start of the chunk and records the position of all pages. */
   #gather(chunk: Buffer, { first, count, pageBytes }: PageRange, map: PageMap): Buffer {
     const known = this.#known;
     let bytes = 0;
@@ -133,7 +133,7 @@ interface PageRange {
   readonly pageBytes: number;
 }
 
-/** The packs whose pages are not copied again: those that are whole and of which at least half is in use. */
+/** The packs whose pages are not copied again: intact, with at least half of their pages in use. */
 function findKeptPacks(
   name: string,
   pageBytes: number,
@@ -148,7 +148,7 @@ function findKeptPacks(
         repository.folder.sizeOf(repository.packName(name, sequence)) === pages * pageBytes,
     );
   const byUse = useful.toSorted((a, b) => b.live - a.live);
-  // Beyond 48 packs those with the fewest pages in use are copied anew, into one.
+  // Beyond 48 packs, those with the fewest used pages are rewritten into one.
   const kept = byUse.length > 48 ? byUse.slice(0, 24) : byUse;
   return new Set(kept.map(({ sequence }) => sequence));
 }

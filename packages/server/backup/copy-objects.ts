@@ -1,4 +1,4 @@
-/** Copies the objects that a folder does not have yet. An object never changes, so its name alone tells whether it was copied. */
+/** Copies the objects that a folder lacks. An object never changes, so its name shows whether it was copied. */
 
 import { closeSync, fchmodSync, fstatSync, fsync } from 'node:fs';
 import { promisify } from 'node:util';
@@ -14,37 +14,37 @@ import type { Pace } from './pace.ts';
 import { INCOMING } from './repository.ts';
 
 const syncFile = promisify(fsync);
-/** Their fsyncs go to the disk together. */
+/** Their fsyncs reach the disk together. */
 const COPIES_IN_FLIGHT = 8;
-/** Larger objects are copied piece by piece, with rests in between. */
+/** Larger objects are copied in pieces, with pauses between them. */
 const PIECE_BYTES = 4 * 1024 * 1024;
 
 interface ObjectCopyOptions {
   readonly dataDir: string;
   readonly source: ObjectFiles;
   readonly target: BackupObjects;
-  /** what the target has */
+  /** objects in the target */
   readonly known: ObjectSizes;
-  /** the backup before this one was interrupted */
+  /** whether the backup before this one was interrupted */
   readonly isResumed: boolean;
   readonly pace: Pace;
-  /** an object more is in the target */
+  /** called for each object added to the target */
   readonly onCopied: () => void;
 }
 
 /** What the backup keeps. */
 export interface ProvenObjects {
   readonly kept: ObjectSizes;
-  /** objects that the rows name and the source has lost: the copies are the last ones */
+  /** objects that the rows refer to and the source has lost: only the backup has them */
   readonly lost: number;
-  /** objects that the rows name and the target has not, or not with their length */
+  /** objects that the rows refer to and that the target lacks or has with another length */
   readonly missing: readonly Generation[];
 }
 
 export class ObjectCopies {
   readonly #options: ObjectCopyOptions;
   readonly #sizes: Map<Generation, number>;
-  /** what the last two passes listed */
+  /** the listing of the last two passes */
   #listed: ReadonlySet<Generation> = new Set();
   #listedBefore: ReadonlySet<Generation> = new Set();
 
@@ -52,15 +52,15 @@ export class ObjectCopies {
     this.#options = options;
     this.#sizes = new Map(options.known);
     const { target } = options;
-    // Copies of a backup that was interrupted.
+    // Partial copies of an interrupted backup.
     target.folder.removeTree(INCOMING);
     target.folder.makeFolders([INCOMING]);
     target.makeFolders();
-    // What an interrupted backup has put there counts as copied.
+    // Objects from an interrupted backup count as copied.
     if (options.isResumed) target.sync(this.#sizes.keys());
   }
 
-  /** Resolves when all that was listed is durable in the target. Without rests it takes what came since the pass before. */
+  /** Resolves when all listed objects are durable in the target. Without pauses it takes only what was added since the last pass. */
   async pass(withRests: boolean): Promise<void> {
     const { source, target, pace } = this.#options;
     const listed = this.#reading(() => source.list());
@@ -75,8 +75,8 @@ export class ObjectCopies {
   }
 
   /**
-   * Proves that the target has each object that the pinned rows name, with its length: the snapshot of the rows lies between the
-   * last two passes. What is missing is not taken for copied any more, so the next pass copies it again.
+   * Proves that the target has each object that the pinned rows refer to, with its length. The snapshot of the rows lies between the
+   * last two passes. The next pass copies missing objects again.
    */
   async prove(named: Iterable<NamedObject>): Promise<ProvenObjects> {
     const kept = new Map([...this.#sizes].filter(([generation]) => this.#isListed(generation)));
@@ -92,7 +92,7 @@ export class ObjectCopies {
         this.#sizes.delete(generation);
         missing.push(generation);
       }
-      // Signals and timers get their turn.
+      // Lets signals and timers run.
       if (++looks % 1000 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
     return { kept, lost, missing };
@@ -107,7 +107,7 @@ export class ObjectCopies {
     return this.#listed.has(generation) || this.#listedBefore.has(generation);
   }
 
-  /** Removes what is in none of the lists. Call once no manifest names it any more. */
+  /** Removes objects that are in none of the lists. Call it when no manifest refers to them. */
   removeOthers(kept: readonly ObjectSizes[]): void {
     const { target } = this.#options;
     for (const generation of target.list()) {
@@ -115,7 +115,7 @@ export class ObjectCopies {
     }
   }
 
-  /** Small ones side by side, large ones in pieces. What was deleted meanwhile is left out. */
+  /** Copies small objects concurrently and large ones in pieces. Skips objects that were deleted meanwhile. */
   async #copyBatch(batch: readonly Generation[], rests: Pace | undefined): Promise<void> {
     const startedAt = performance.now();
     const large: Generation[] = [];
@@ -125,7 +125,7 @@ export class ObjectCopies {
         const copied = await this.#withSource(generation, async (from) => {
           const { size } = fstatSync(from);
           if (size > PIECE_BYTES) return void large.push(generation);
-          // A copy has an inode of its own, and shares blocks where the file system can do that.
+          // A copy has its own inode, and shares blocks if the file system supports that.
           await this.#write(generation, size, (to) => copyFileBytes(from, to));
           return size;
         });
@@ -179,7 +179,7 @@ export class ObjectCopies {
     onCopied();
   }
 
-  /** `undefined`: the object was deleted after it was listed. */
+  /** undefined if the object was deleted after it was listed. */
   async #withSource<T>(generation: Generation, use: (from: number) => Promise<T>): Promise<T | undefined> {
     const from = this.#reading(() => openOwnFile(this.#options.source.pathOf(generation)));
     if (from === undefined) return undefined;
@@ -190,7 +190,7 @@ export class ObjectCopies {
     }
   }
 
-  /** Errors of the source name it. */
+  /** Errors of the source name the source. */
   #reading<T>(work: () => T): T {
     const { dataDir } = this.#options;
     try {

@@ -1,4 +1,4 @@
-/** A damaged backup gives back all of it that is good, and names what is not. Nothing in it leads out of its folder. */
+/** Restoring a damaged backup yields all intact data and names the damage. It never leaves its folder. */
 import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
@@ -32,7 +32,7 @@ const small = Array.from({ length: SMALL }, (_, index) => smallNode(index));
 const objects = Array.from({ length: OBJECTS }, (_, index) => objectNode(index));
 let world: CoreWorld;
 let made = 0;
-/** a copy of the backup, for one test */
+/** a copy of the backup for one test */
 let backup: string;
 
 beforeAll(async () => {
@@ -69,7 +69,7 @@ function flip(path: string, at: number): void {
   writeFileSync(path, bytes);
 }
 
-/** How many nodes are ready in what was restored. */
+/** The number of ready nodes in the restored folder. */
 function countReady(): number {
   using rows = new Database(join(dataDir(), 'holdfast.db'));
   const found = rows
@@ -78,7 +78,7 @@ function countReady(): number {
   return found?.count ?? 0;
 }
 
-/** The byte of the first page of a table, or index, in the file of pages: one backup wrote all pages in their order. */
+/** The offset of the first page of a table or index in the file of pages, written by one backup in page order. */
 function findPage(name: string, type: string): number {
   using rows = new Database(join(world.dataDir, 'holdfast.db'), { readonly: true });
   const found = rows
@@ -162,7 +162,7 @@ const PLACES: readonly (readonly [string, string, string])[] = [
 ];
 test.each(PLACES)('a byte of %s, %s (%s) costs no node', async (database, name, type) => {
   const page = findPage(name, type);
-  // The number of cells, or of the first page the size of pages.
+  // The number of cells; on the first page, the page size.
   flip(pagesOf(database), page === 0 ? 16 : page + 3);
   const { damagedNodes, damagedFiles } = await restore();
   expect(damagedNodes).toEqual([]);
@@ -181,7 +181,7 @@ test('rows on a page that is gone are named by their hashes, and the others rest
   for (const { hash } of damagedNodes) expect(known.has(hash)).toBe(true);
 });
 
-/** Nothing outside the two folders may be changed, whatever stands in the backup. */
+/** Nothing outside the two folders may change, whatever the backup contains. */
 const outside = join(folder.path, 'outside');
 const OUTSIDE_TEXT = '#!/bin/sh\n';
 function layOutside(): void {
@@ -198,7 +198,7 @@ const listOutside = (): string[] =>
     })
     .toSorted();
 
-/** The outcome of each command; only a refusal in words is a failure that may be. */
+/** The outcome of each command; the only permitted failure is a ServeError. */
 async function runAll(): Promise<string[]> {
   const again = () => makeBackup({ dataDir: world.dataDir, folder: backup }, { onProgress: () => undefined });
   const outcomes: string[] = [];
@@ -222,7 +222,7 @@ test.each(FOLDERS)('a link to another folder in the place of %s leads nowhere', 
   symlinkSync(outside, join(backup, name));
   const outcomes = await runAll();
   expect(listOutside()).toEqual(before);
-  // Of an interrupted backup the drafts are removed, so a link there is too.
+  // An interrupted backup's drafts are removed, including a link there.
   if (name === 'incoming') expect(outcomes).toEqual(['done', 'done', 'done']);
   else expect(outcomes[2]).toContain(`${join(backup, name)} is no folder but a link`);
 });

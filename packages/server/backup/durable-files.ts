@@ -1,8 +1,8 @@
-/** Files of a backup, written so that they are on disk before anything names them. */
+/** Files of a backup, durable before anything refers to them. */
 import { closeSync, fchownSync, fdatasyncSync, fsyncSync, read, writeSync } from 'node:fs';
 import type { HeldFolder } from '../deployment/held-folder.ts';
 
-/** A new file that is written from its beginning to its end. */
+/** A new file, written sequentially. */
 export class GrowingFile {
   readonly #fd: number;
   #unsynced = 0;
@@ -14,13 +14,13 @@ export class GrowingFile {
   append(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; ) at += writeSync(this.#fd, bytes, at, bytes.length - at);
     this.#unsynced += bytes.length;
-    // An fsync of much at once holds up everybody who writes to the disk.
+    // One large fsync would delay every other writer to the disk.
     if (this.#unsynced < 4 * 1024 * 1024) return;
     fdatasyncSync(this.#fd);
     this.#unsynced = 0;
   }
 
-  /** Durable when it returns, but for its name. */
+  /** The bytes are durable when it returns; the name is not. */
   finish(): void {
     this.sync();
     this.close();
@@ -39,7 +39,7 @@ export class GrowingFile {
   }
 }
 
-/** Durable when it returns, but for its name. */
+/** The bytes are durable when it returns; the name is not. */
 export function writeDurably(folder: HeldFolder, name: string, bytes: Uint8Array): void {
   const file = new GrowingFile(folder, name);
   file.append(bytes);
@@ -49,8 +49,8 @@ export function writeDurably(folder: HeldFolder, name: string, bytes: Uint8Array
 const DRAFT_SUFFIX = '.new';
 
 /**
- * Durable when it returns, with its name. The file is complete at each moment: the former one, or this. It keeps its owner: a server
- * has to read what root replaced.
+ * The file and its name are durable when it returns. At each moment the file is complete: the former or the new one. It keeps its
+ * owner, because the server must read a file that root replaced.
  */
 export function replaceDurably(folder: HeldFolder, name: string, bytes: Uint8Array): void {
   const former = folder.look(name);
@@ -62,7 +62,7 @@ export function replaceDurably(folder: HeldFolder, name: string, bytes: Uint8Arr
   folder.sync();
 }
 
-/** The bytes that were read; 0 at the end. */
+/** The number of bytes read; 0 at the end. */
 export const readPiece = (fd: number, piece: Uint8Array, position: number): Promise<number> =>
   new Promise((resolve, reject) =>
     read(fd, piece, 0, piece.length, position, (error, bytes) => (error ? reject(error) : resolve(bytes))),

@@ -1,15 +1,15 @@
-/** What a disk's error means to the operator of a backup. */
+/** Explains disk errors to the operator of a backup. */
 import { explainFolderError } from '../deployment/data-folder.ts';
 import { ServeError } from '../errors.ts';
 
 interface Place {
   /** as it is named in the message */
   readonly path: string;
-  /** what is as before */
+  /** what remains unchanged */
   readonly kept: string;
 }
 
-/** Turns an error of the disk at a place into one line with advice; any other error is returned as it is. */
+/** Turns a disk error into one line with advice; returns any other error unchanged. */
 export function explainDiskError(error: unknown, { path, kept }: Place): unknown {
   const code = (error as { code?: unknown } | null)?.code;
   if (error instanceof ServeError || typeof code !== 'string' || !/^E[A-Z0-9]+$/.test(code)) return error;
@@ -48,7 +48,7 @@ function describe(code: string, path: string): string {
   }
 }
 
-/** An error of the data folder that is backed up. */
+/** An error in the source data folder. */
 export function explainSource(dataDir: string, error: unknown): unknown {
   const explained = explainFolderError(dataDir, error);
   return explained === error
@@ -56,6 +56,6 @@ export function explainSource(dataDir: string, error: unknown): unknown {
     : explained;
 }
 
-/** Whether SQLite says it. */
+/** Whether the error comes from SQLite. */
 export const isOfDatabase = (error: unknown): boolean =>
   String((error as { code?: unknown } | null)?.code).startsWith('SQLITE_');

@@ -1,4 +1,4 @@
-/** When the last backup of a data folder succeeded: a file in it, so that a server knows also of backups it had no part in. */
+/** The time of the last successful backup of a data folder, in a file, so that a server knows of backups that it did not make. */
 import { join } from 'node:path';
 import { HeldFolder, readOwnFile } from '../deployment/held-folder.ts';
 import { replaceDurably } from './durable-files.ts';
@@ -6,7 +6,10 @@ import { replaceDurably } from './durable-files.ts';
 const LAST_BACKUP = 'last-backup';
 const TIME = /^\d{1,16}\n?$/;
 
-/** Durable when it returns. The backup is made, so a data folder that takes no files, such as a read-only one, is no failure. */
+/**
+ * The file is durable when it returns. A data folder that cannot be written, such as a read-only one, is not an error, because the
+ * backup is complete.
+ */
 export function noteBackup(dataDir: string, at: number): void {
   try {
     const folder = HeldFolder.hold(dataDir);
@@ -16,7 +19,7 @@ export function noteBackup(dataDir: string, at: number): void {
       folder.close();
     }
   } catch {
-    // A server then says that the last backup is older than it is.
+    // The server then reports an older backup time.
   }
 }
 

@@ -1,4 +1,4 @@
-/** Backups of data folders that have lost something, or that are not the ones they were: the former backup stays what it was. */
+/** Backups of data folders that lost something or were replaced: the former backup stays unchanged. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -40,7 +40,7 @@ const copies = () =>
     entry.isFile(),
   ).length;
 
-/** Moves all objects away while `work` is done. */
+/** Runs `work` while all objects are moved away. */
 async function withoutObjects(work: () => Promise<void>): Promise<void> {
   const objects = objectsFolder(world.dataDir);
   const away = `${objects}.away`;
@@ -67,7 +67,7 @@ test('what the rows name stays in the backup when the data folder has lost it, a
   expect((await restore(join(folder.path, 'restored'))).nodes).toBe(OBJECTS + inPack.length);
 });
 
-/** The file of an object in the data folder. */
+/** The object's file in the data folder. */
 function findObject(node: { readonly bytes: Uint8Array }): string {
   const root = objectsFolder(world.dataDir);
   const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
@@ -138,7 +138,7 @@ test('what was collected since goes from the backup with the backup that still n
   expect((await runGc(world.core, SPACE, 100)).deleted).toBe(gone.length);
   await world.sweepAll();
   expect((await back()).lostObjects).toBe(0);
-  // The former backup can be taken by its list.
+  // The list of the former backup leads to all its copies.
   expect(copies()).toBe(OBJECTS + gone.length);
   expect((await back()).lostObjects).toBe(0);
   expect(copies()).toBe(OBJECTS);

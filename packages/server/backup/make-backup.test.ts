@@ -1,4 +1,4 @@
-/** A backup says how far it is while it copies. */
+/** A backup reports its progress. */
 import { afterEach, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';

@@ -1,4 +1,4 @@
-/** Makes a backup of a data folder, while a server serves it or not. Runs in a process of its own (engine/backup-ports.ts). */
+/** Makes a backup of a data folder, with or without a running server. It needs its own process (engine/backup-ports.ts). */
 import { randomBytes } from 'node:crypto';
 import { LEASE_DURATION_MS_MIN, PRIVATE_UMASK } from '@holdfast/protocol';
 import type { Generation } from '../core/model.ts';
@@ -26,11 +26,11 @@ export interface BackupRequest {
 
 export interface BackupResult {
   readonly nodes: number;
-  /** what a restore writes */
+  /** bytes that a restore writes */
   readonly bytes: number;
-  /** what this backup wrote of databases and objects */
+  /** bytes of databases and objects that this backup wrote */
   readonly copiedBytes: number;
-  /** Objects that the rows name and the data folder has lost. The backup still has them. Left out where the rows are not at hand. */
+  /** Objects that the rows refer to and the data folder has lost. The backup still has them. Absent if the rows were not read. */
   readonly lostObjects?: number | undefined;
   readonly ms: number;
 }
@@ -39,12 +39,12 @@ export interface BackupRun {
   onProgress(step: string, copiedBytes: number): void;
 }
 
-/** In this time nothing that came after the listing can have been collected, because its lease still holds. */
+/** Within this time nothing added after the listing can be collected, because its lease is still valid. */
 const PASS_MS_MAX = LEASE_DURATION_MS_MIN / 2;
-/** Of pages that are to be written, this much may be left for the time that the write-ahead log is pinned. */
+/** Bytes of pages that may be left to write while the write-ahead log is pinned. */
 const PINNED_BYTES_MAX = 16 * 1024 * 1024;
 
-/** Rejects with ServeError. An interrupted one leaves the former backup of the folder as it was. */
+/** Rejects with ServeError. An interrupted run leaves the former backup unchanged. */
 export async function makeBackup(request: BackupRequest, run: BackupRun): Promise<BackupResult> {
   const startedAt = performance.now();
   process.umask(PRIVATE_UMASK);
@@ -52,7 +52,7 @@ export async function makeBackup(request: BackupRequest, run: BackupRun): Promis
   try {
     assertFolderOwner(dataDir);
     const format = await loadFolderFormat();
-    // A mistyped data folder is refused before the folder of the backup is made.
+    // Refuses a mistyped data folder before the backup folder is created.
     format.findDatabases(dataDir);
     const source = { format, dataDir };
     const { repository, former, release } = holdBackupFolder(folder, source);
@@ -69,7 +69,7 @@ export async function makeBackup(request: BackupRequest, run: BackupRun): Promis
       release();
     }
   } catch (error) {
-    // The databases that are open are those of the data folder.
+    // The open databases are those of the data folder.
     if (isOfDatabase(error)) throw explainSource(dataDir, error);
     throw explainDiskError(error, { path: folder, kept: 'the former backup is unchanged' });
   }
@@ -88,7 +88,7 @@ class BackupJob {
   readonly #run: BackupRun;
   readonly #pages: Pace;
   readonly #objects: Pace;
-  /** what is done now, as it is told */
+  /** the current step, as reported */
   #step = '';
 
   constructor(repository: Repository, source: Source, former: Manifest | undefined, run: BackupRun) {
@@ -107,8 +107,8 @@ class BackupJob {
   }
 
   /**
-   * Objects are listed and copied before the rows are pinned and once more afterwards. So every object that the pinned rows name is
-   * copied: one that came after the first listing has a lease for longer than it takes until the second is done.
+   * Lists and copies objects before the rows are pinned and once more after. So every object that the pinned rows refer to is copied:
+   * an object added after the first listing has a lease that outlasts the second one.
    */
   async run(): Promise<MadeBackup> {
     assertContent(this.#source);
@@ -119,7 +119,7 @@ class BackupJob {
     if (copies !== undefined) await this.#copyObjects(copies, true);
     const nodes = format.countNodes(dataDir);
     const { databases, objects } = await this.#copyDatabases(copies);
-    // What was listed since is that of the rows only if the disk was there all the time.
+    // The listing belongs to the rows only if the disk was mounted all the time.
     assertContent(this.#source);
     const { kept, lost = 0 } = objects ?? {};
     const manifest = makeManifest({
@@ -149,7 +149,7 @@ class BackupJob {
     const { format, dataDir } = this.#source;
     const target = new BackupObjects(this.#repository.folder, format.objectsIn(this.#repository.root));
     const former = this.#former && this.#repository.findList(this.#former);
-    // Of an interrupted backup, and where the list is damaged, the folder itself tells.
+    // After an interrupted backup, or if the list is damaged, the folder itself is listed.
     const isListed = !isResumed && (this.#former === undefined || former !== undefined);
     const known = isListed ? (former ?? new Map<Generation, number>()) : target.listSizes();
     const onCopied = (): void => this.#tell(this.#step);
@@ -166,12 +166,12 @@ class BackupJob {
     });
   }
 
-  /** Until a listing and its copies take so little time that nothing of it can be collected before the next one. */
+  /** Repeats until a pass is short enough that nothing it missed can be collected before the next one. */
   async #copyObjects(copies: ObjectCopies, withRests: boolean): Promise<void> {
     for (let passes = 0; passes < 100; passes += 1) {
       const startedAt = performance.now();
       this.#tell('copying objects');
-      // What comes meanwhile comes without rests.
+      // Only the first pass pauses.
       await copies.pass(withRests && passes === 0);
       if (performance.now() - startedAt < PASS_MS_MAX) return;
     }
@@ -179,8 +179,8 @@ class BackupJob {
   }
 
   /**
-   * While pages are pinned, the write-ahead log grows. So a large database is copied before, as far as it does not change meanwhile;
-   * what was pinned for then is little.
+   * The write-ahead log grows while pages are pinned. So a large database is copied beforehand as far as possible, and the pin is
+   * short.
    */
   async #copyDatabases(
     copies: ObjectCopies | undefined,
@@ -204,8 +204,8 @@ class BackupJob {
   }
 
   /**
-   * Pins the rows between two passes over the objects, and proves that all that they name was copied. Packing and compaction can
-   * make an object after the first of these passes and delete it before the second; then a later commit is pinned.
+   * Pins the rows between two passes over the objects, and proves that all objects they refer to were copied. Packing and compaction
+   * can create an object after the first pass and delete it before the second; then a later commit is pinned.
    */
   async #pinProven<T extends BackedUpDatabase>(found: readonly T[], copies: ObjectCopies | undefined) {
     for (let pins = 1; ; pins += 1) {
@@ -217,7 +217,7 @@ class BackupJob {
       const objects = await copies.prove(pinned.flatMap(({ snapshot }) => [...snapshot.findNamed()]));
       if (objects.missing.length === 0) return { pinned, objects };
       for (const { snapshot } of pinned) snapshot.release();
-      // If what the rows name is missing so often, the data folder has lost it.
+      // After so many attempts the data folder itself must have lost the objects.
       if (pins === 6) throw this.#lacks(objects.missing);
     }
   }
@@ -238,7 +238,7 @@ class BackupJob {
     }
   }
 
-  /** An object that the rows name may have been deleted only if this took longer than a lease. */
+  /** An object that the rows refer to can have been deleted only if this took longer than a lease. */
   async #copyRest(copies: ObjectCopies): Promise<void> {
     const startedAt = performance.now();
     await copies.pass(false);
@@ -246,7 +246,7 @@ class BackupJob {
     throw new ServeError('objects come faster than they can be copied: try again when less is written');
   }
 
-  /** Without its map nothing of the former backup can be used: everything is copied again. */
+  /** Without the map of the former backup everything is copied again. */
   #findFormer(name: string): FormerDatabase | undefined {
     const entry = this.#former?.databases.find((each) => each.name === name);
     const map = entry && this.#repository.findMap(entry);
@@ -258,7 +258,7 @@ class BackupJob {
     return { count: kept.size, bytes: sum(kept.values()), list };
   }
 
-  /** What neither this backup needs nor the former one. If nobody can tell what the former one needs, all objects stay. */
+  /** Removes files that neither this backup nor the former one needs. If the former's needs are unknown, all objects stay. */
   #removeUnneeded(manifest: Manifest, kept: ObjectSizes | undefined, copies: ObjectCopies | undefined): void {
     const former = this.#former;
     const formerList = former === undefined ? new Map() : this.#repository.findList(former);

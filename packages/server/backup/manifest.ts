@@ -1,10 +1,10 @@
-/** What the manifest of a data folder's backup says. Nothing in it is believed that has not the one form that Holdfast writes. */
+/** The manifest of a data folder's backup. Any content not in the exact form that Holdfast writes is rejected. */
 import { createHash } from 'node:crypto';
 import { isCount, isDigest, isTime, type Shape, takeShape } from '../core/closed-shape.ts';
 import { ServeError } from '../errors.ts';
 
 const FORMAT = 1;
-/** Their files in a data folder, and the names of their folders in a backup. */
+/** Database files in a data folder, and their folder names in a backup. */
 const DATABASE_NAMES: readonly string[] = ['holdfast.db', 'registry.db'];
 const [ROWS_NAME] = DATABASE_NAMES;
 /** of SQLite */
@@ -13,11 +13,11 @@ const PAGE_BYTES_MAX = 65_536;
 const DEPLOYMENT = /^[0-9A-Za-z-]{1,64}$/;
 const SEED = /^[0-9a-f]{16}$/;
 
-/** Pages that one backup wrote. */
+/** The pages written by one backup. */
 export interface PackEntry {
   readonly sequence: number;
   readonly pages: number;
-  /** how many of them are the newest of their place */
+  /** how many of them are current */
   readonly live: number;
 }
 
@@ -42,19 +42,19 @@ interface ObjectsEntry {
 
 export interface Manifest {
   readonly format: number;
-  /** Of which deployment it is; undefined: it was never served, or an earlier version made the backup. */
+  /** The deployment's identity; undefined if it was never served or an earlier version made the backup. */
   readonly deployment?: string | undefined;
-  /** grows by one with each backup into the folder */
+  /** incremented by each backup into the folder */
   readonly sequence: number;
   /** ms */
   readonly createdAt: number;
   readonly nodes: number;
-  /** what a restore writes */
+  /** bytes that a restore writes */
   readonly bytes: number;
-  /** of the checksums of pages, hex: tenants choose what lies in a page, and must not know it */
+  /** seed of the page checksums, hex: tenants choose the content of pages and must not know it */
   readonly seed: string;
   readonly databases: readonly DatabaseEntry[];
-  /** null: the bytes are in a bucket */
+  /** null if the bytes are in a bucket */
   readonly objects: ObjectsEntry | null;
 }
 
@@ -67,7 +67,7 @@ export function encodeManifest(manifest: Manifest): Buffer {
   return Buffer.from(`${JSON.stringify({ manifest, sha256 })}\n`);
 }
 
-/** `undefined`: it is damaged. @throws ServeError if a newer version wrote it */
+/** undefined if damaged. @throws ServeError if a newer version wrote it */
 export function parseManifest(bytes: Uint8Array, path: string): Manifest | undefined {
   let parsed: { readonly manifest?: { readonly format?: unknown }; readonly sha256?: unknown } | null;
   try {
@@ -87,7 +87,7 @@ export function parseManifest(bytes: Uint8Array, path: string): Manifest | undef
   return takeShape<Manifest>(manifest, MANIFEST);
 }
 
-// A sequence has 32 bits in a map of pages.
+// A sequence has 32 bits in a page map.
 const isSequence = (value: unknown): boolean => isCount(value) && value >= 1 && value <= 2 ** 32 - 1;
 
 const FILE: Shape<FileEntry> = { sequence: isSequence, sha256: isDigest };

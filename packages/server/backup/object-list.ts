@@ -1,10 +1,10 @@
-/** The objects of a backup and their sizes, in one file: 24 bytes each, the generation and a u64, little-endian. */
+/** The objects of a backup and their sizes in one file. Each entry has 24 bytes: generation and u64 size, little-endian. */
 import type { Generation } from '../core/model.ts';
 
 const GENERATION_BYTES = 16;
 const ENTRY_BYTES = 24;
 
-/** bytes of each object */
+/** generation → bytes */
 export type ObjectSizes = ReadonlyMap<Generation, number>;
 
 export function encodeObjectList(sizes: ObjectSizes): Buffer {

@@ -1,16 +1,16 @@
-/** How much others work while a backup is made: by the commits to the rows, and by how long the copy itself waits for a processor. */
+/** Measures the load by others during a backup: commits to the rows, and the time the copy waits for a CPU. */
 
 import { readFileSync } from 'node:fs';
 import { NS_PER_MS } from '@holdfast/protocol';
 
-/** ms of rest for each commit: from 50 in a second on, the copy keeps the pace of a crowd */
+/** ms of pause per commit: from 50 commits a second on, the copy runs at the crowded pace */
 const REST_MS_PER_COMMIT = 20;
-/** The copy has the lowest priority, so it waits for a processor only if others want all of them. */
+/** The copy has the lowest priority, so it waits for a CPU only if others use all of them. */
 const REST_PER_WAIT = 5;
 /** The counter of commits has 32 bits. */
 const COUNTER_VALUES = 2 ** 32;
 
-/** Each call returns the ms of rest that others have earned since the last one. */
+/** Each call returns the ms of pause due since the last call. */
 export function watchOthers(countCommits: () => number): () => number {
   let commits = countCommits();
   let waitedMs = readWaitedMs();
@@ -23,7 +23,7 @@ export function watchOthers(countCommits: () => number): () => number {
   };
 }
 
-/** ms that this process waited for a processor; a system that does not tell leaves the commits to go by. */
+/** ms that this process waited for a CPU. If the system does not report it, only commits count. */
 function readWaitedMs(): number {
   try {
     return Number(readFileSync('/proc/self/schedstat', 'utf8').split(' ')[1]) / NS_PER_MS || 0;

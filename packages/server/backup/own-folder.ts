@@ -1,4 +1,4 @@
-/** What a backup looks at before it writes into a folder: that the folder is for it, and that the data is that of the former backup. */
+/** Checks before a backup writes into a folder: the folder is a backup folder, and the data is that of the former backup. */
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { assertNotNested, holdDataFolder, LOCK_NAME } from '../deployment/data-folder.ts';
@@ -9,7 +9,7 @@ import { ServeError } from '../errors.ts';
 import type { Manifest } from './manifest.ts';
 import { Repository } from './repository.ts';
 
-/** A disk that was just mounted has it. */
+/** A new file system has it. */
 const LOST_AND_FOUND = 'lost+found';
 
 export interface Source {
@@ -23,7 +23,7 @@ export interface HeldBackupFolder {
   release(): void;
 }
 
-/** Makes the folder if it is missing. One that is refused is left as it was. @throws ServeError, or the error of the disk */
+/** Opens the folder, creating it if missing. A refused folder is unchanged. @throws ServeError, or a disk error */
 export function holdBackupFolder(path: string, source: Source): HeldBackupFolder {
   assertNotNested(path);
   const stood = statSync(path, { throwIfNoEntry: false });
@@ -32,7 +32,7 @@ export function holdBackupFolder(path: string, source: Source): HeldBackupFolder
   const folder = HeldFolder.hold(path);
   try {
     const repository = new Repository(folder);
-    // Before anything is made there, and again with the lock.
+    // Checked before anything is created there, and again with the lock.
     assertOwn(repository, source);
     const held = holdLock(path);
     const former = assertOwn(repository, source);
@@ -60,7 +60,7 @@ function holdLock(root: string): ReturnType<typeof holdDataFolder> {
   }
 }
 
-/** The former backup, if the folder has one. */
+/** The former backup, if any. */
 function assertOwn(repository: Repository, { format, dataDir }: Source): Manifest | undefined {
   const { root } = repository;
   const former = repository.findManifest();
@@ -72,7 +72,7 @@ function assertOwn(repository: Repository, { format, dataDir }: Source): Manifes
       `${root} is not empty and holds no backup: give an empty folder, or one that holds a backup of this data`,
     );
   }
-  // A data folder in the place of another one, as where a disk is not mounted, would take the place of its backup.
+  // Without this check, another data folder in the same place (such as an unmounted disk's mount point) would replace the backup.
   if (former.deployment === undefined || format.identitiesOf(dataDir).includes(former.deployment))
     return former;
   throw new ServeError(
@@ -80,7 +80,7 @@ function assertOwn(repository: Repository, { format, dataDir }: Source): Manifes
   );
 }
 
-/** Without the content folder of the rows nothing can be said of objects. */
+/** Without the content folder of the rows, nothing is known about objects. */
 export function assertContent({ format, dataDir }: Source): void {
   const noted = format.notedMarkerOf(dataDir);
   const isOwn = noted === undefined || format.markerOf(dataDir) === noted;

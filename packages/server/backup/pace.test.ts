@@ -1,4 +1,4 @@
-/** How fast a backup may go: at once while nobody works, and the slower the more others do. */
+/** The pace of a backup: full speed while the system is idle, slower with more load. */
 import { Database } from 'bun:sqlite';
 import { afterAll, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -20,7 +20,7 @@ test('a piece takes longer the more others work, and no longer than in a crowd',
   expect(plan(50)).toBe(150);
   expect(plan(899)).toBe(999);
   expect(plan(1e9)).toBe(1_000);
-  // A crowd leaves a share of the time, whatever was written; of a disk that hangs only so much counts.
+  // A crowd leaves a share of the time regardless of bytes; time on a hanging disk counts only up to a limit.
   expect(plan(1e9, 50, 0)).toBe(500);
   expect(plan(1e9, 5_000, 0)).toBe(1_000);
   expect(plan(0, 50, 0)).toBe(0);
@@ -43,7 +43,7 @@ test('every commit of others earns a rest, once', () => {
   counted = countCommits();
   expect((counted - before) >>> 0).toBe(1_001);
   expect(readRestMs()).toBeGreaterThanOrEqual(1_001 * 20);
-  // The counter begins again at 0 after 32 bits.
+  // The counter wraps to 0 after 32 bits.
   counted = 0xffff_ffff;
   readRestMs();
   counted = 1;

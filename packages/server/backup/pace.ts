@@ -1,12 +1,12 @@
-/** Bounds on the rate of copying, so that a server on the same disk and cores is hardly slower meanwhile. */
+/** Limits the rate of copying, so that a server on the same disk and cores is hardly slower. */
 import { MIB_BYTES } from '@holdfast/protocol';
 
 export interface PaceLimits {
-  /** while nobody else works: a request that comes then waits for one piece of the copy at most */
+  /** while the system is idle: a request waits for at most one piece of the copy */
   readonly quietBytesPerSecond: number;
-  /** while others work all the time */
+  /** under constant load */
   readonly crowdedBytesPerSecond: number;
-  /** of the time, 0…1, while others work all the time; the slower a busy disk answers, the more rest it gets */
+  /** share of the time, 0…1, under constant load; a slower disk gets longer pauses */
   readonly crowdedShare: number;
 }
 
@@ -21,7 +21,7 @@ export const OBJECTS_PACE: PaceLimits = {
   crowdedShare: 0.15,
 };
 
-/** ms of copying at that rate that need no rest if there is a former backup: what changed since yesterday is often no more */
+/** ms of copying at full rate without pauses if there is a former backup, because daily changes are often smaller than that */
 export const REPEAT_BURST_MS = 2000;
 
 export class Pace {
@@ -29,10 +29,10 @@ export class Pace {
   readonly #burstMs: number;
   readonly #readOthersMs: () => number;
   #copied = 0;
-  /** ms of the monotonic clock until which the work so far fills its share */
+  /** monotonic ms until which the work so far uses its share */
   #filledUntil = Number.NEGATIVE_INFINITY;
 
-  /** `readOthersMs`: ms that the work of others since the last call may hold up the copy */
+  /** `readOthersMs`: ms of pause that others' load is due since the last call */
   constructor(limits: PaceLimits, burstMs: number, readOthersMs: () => number) {
     this.#limits = limits;
     this.#burstMs = burstMs;
@@ -47,12 +47,12 @@ export class Pace {
     this.#copied += bytes;
   }
 
-  /** Call when `busyMs` were worked and `bytes` written without a rest. */
+  /** Call after working `busyMs` and writing `bytes` without a pause. */
   async rest(busyMs: number, bytes: number): Promise<void> {
     const startedAt = performance.now() - busyMs;
     const filledMs = planFilledMs(this.#limits, { busyMs, bytes, othersMs: this.#readOthersMs() });
     this.#filledUntil = Math.max(this.#filledUntil, startedAt - this.#burstMs) + filledMs;
-    // A turn of the event loop lets a signal be heard.
+    // Yields to the event loop, so that signals are handled.
     await Bun.sleep(Math.max(0, this.#filledUntil - performance.now()));
   }
 }
@@ -63,12 +63,12 @@ interface Piece {
   readonly othersMs: number;
 }
 
-/** ms that a piece of work and the rest after it take: the more others do, the more, up to the pace of a crowd. */
+/** ms that a piece of work and its pause take: longer with more load, up to the crowded pace. */
 export function planFilledMs(limits: PaceLimits, { busyMs, bytes, othersMs }: Piece): number {
   const { quietBytesPerSecond, crowdedBytesPerSecond, crowdedShare } = limits;
   const quietMs = (bytes * 1000) / quietBytesPerSecond;
   const crowdedMs = Math.max(
-    // A disk that hangs, or a core that others have, is no work of ours.
+    // A hanging disk or a busy core must not lengthen the pause.
     Math.min(busyMs, 100) / crowdedShare,
     (bytes * 1000) / crowdedBytesPerSecond,
   );

@@ -1,6 +1,6 @@
 /**
- * Where each page of a database lies in a backup: the backup that wrote it, its number among the pages of that one, and its
- * checksum. 16 bytes for each page, little-endian: u32, u32, u64.
+ * The position of each database page in a backup: the sequence of the backup that wrote it, its index there, and its checksum. 16 bytes
+ * per page, little-endian: u32, u32, u64.
  */
 
 export const PAGE_ENTRY_BYTES = 16;

@@ -1,4 +1,4 @@
-/** Takes databases and objects out of a backup again, and proves every byte by the sums that were made when it was copied. */
+/** Extracts databases and objects from a backup and verifies every byte by the stored checksums. */
 import { closeSync, fsync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -16,19 +16,19 @@ import { PagePack, type Repository } from './repository.ts';
 const RUN_PAGES_MAX = 256;
 const syncFile = promisify(fsync);
 
-/** Takes what is damaged, for a person. */
+/** Reports damage in words. */
 export type OnDamage = (what: string) => void;
 
-/** A page that is not as its sum says, and was written as it is, though perhaps it can be mended. */
+/** A page with a wrong checksum, written as it is. It may be repairable. */
 export interface DamagedPage {
   readonly database: string;
-  /** from 0 on */
+  /** zero-based */
   readonly page: number;
   readonly pageBytes: number;
   readonly mend: (bytes: Buffer) => boolean;
 }
 
-/** Writes the databases into `folder` as they were. A damaged page is told and written as it is. Durable when it resolves. */
+/** Writes the databases into `folder`. Reports damaged pages and writes them as they are. The files are durable when it resolves. */
 export function writeDatabases(
   repository: Repository,
   { databases, seed }: Manifest,
@@ -59,7 +59,7 @@ class DatabaseReading {
     this.#onDamage = onDamage;
   }
 
-  /** Returns the pages that stay damaged and may be mended. */
+  /** Returns the pages that are damaged and may be repairable. */
   write(folder: HeldFolder): readonly DamagedPage[] {
     const map = this.#readMap();
     const target = new GrowingFile(folder, this.#entry.name);
@@ -80,7 +80,7 @@ class DatabaseReading {
     return this.#damaged;
   }
 
-  /** Without a map the pages are known only if one backup wrote all of them, one after the other. */
+  /** Without a map the pages are known only if one backup wrote all of them in order. */
   #readMap(): PageMap {
     const { name, packs, pageCount } = this.#entry;
     const { map, damaged } = this.#repository.readMap(this.#entry);
@@ -112,16 +112,16 @@ class DatabaseReading {
       const sum = map.sumOf(page);
       if (this.#sumOf(found) === sum) continue;
       this.#onDamage(`page ${page + 1} of ${name} (${this.#pathOf(pack)})`);
-      // Each try to mend a page takes up to a second.
+      // Each attempt to repair a page takes up to a second.
       const mend = (bytes: Buffer): boolean => this.#tries++ < 32 && mendPage(bytes, sum, this.#sumOf);
-      // Of a page that was cut off or lost, more than one byte is wrong.
+      // A truncated or lost page has more than one wrong byte.
       const isMendable = at + pageBytes <= bytes && found.some((byte) => byte !== 0);
       if (!isMendable || (isStructure(found, page) && mend(found))) continue;
       this.#damaged.push({ database: name, page, pageBytes, mend });
     }
   }
 
-  /** A pack that is gone, or no file, has no pages. A map that is damaged may name any. */
+  /** A missing or invalid pack has no pages. A damaged map may name any pack. */
   #openPack(sequence: number): PagePack | undefined {
     if (!this.#packs.has(sequence)) {
       const isOurs = this.#entry.packs.some((pack) => pack.sequence === sequence);
@@ -146,7 +146,7 @@ class DatabaseReading {
   }
 }
 
-/** Pages that lie one after the other in one pack. */
+/** The number of consecutive pages in one pack. */
 function countRun(map: PageMap, first: number, pageCount: number): number {
   const start = map.placeOf(first);
   let count = 1;
@@ -159,8 +159,8 @@ function countRun(map: PageMap, first: number, pageCount: number): number {
 }
 
 /**
- * The objects of the backup, without those that are gone; none where the bytes are in a bucket. If the list is damaged, the folder
- * says which there are. Tells every object that is not there, or not of its length. Its bytes are proven with its nodes.
+ * The objects of the backup that exist; none if the bytes are in a bucket. If the list is damaged, the folder is listed. Reports
+ * objects that are missing or have another length. Their bytes are verified with their nodes.
  */
 export function findObjects(
   repository: Repository,
@@ -189,7 +189,7 @@ export function findObjects(
   return found;
 }
 
-/** Copies all objects into folders that exist. Durable when it resolves. One that cannot be read is told and left out. */
+/** Copies all objects into existing folders. They are durable when it resolves. Unreadable objects are reported and skipped. */
 export async function writeObjects(
   from: BackupObjects,
   to: BackupObjects,

@@ -1,4 +1,4 @@
-/** Proves the backup of a bucket, and puts what a bucket lacks back into it. */
+/** Verifies the backup of a bucket, and restores the objects that a bucket lacks. */
 import { closeSync } from 'node:fs';
 import { join } from 'node:path';
 import { mapSome } from '../core/map-some.ts';
@@ -14,10 +14,10 @@ import { holdFolder, type RestoreResult, type RestoreRun } from './restore-backu
 import type { BackupVerdict, CheckRun } from './verdict.ts';
 
 const NAMED_MAX = 5;
-/** How the list itself is named where damage is. */
+/** The list's name in reports of damage. */
 const LIST = 'the list of objects';
 
-/** `undefined`: the folder holds no backup of a bucket. Rejects with ServeError. */
+/** undefined if the folder holds no backup of a bucket. Rejects with ServeError. */
 export async function checkBucketBackup(
   folder: string,
   { onProgress }: CheckRun,
@@ -56,11 +56,11 @@ async function checkEntries(
 }
 
 export interface BucketRestoreResult extends RestoreResult {
-  /** objects that the bucket did not have */
+  /** objects that were missing in the bucket */
   readonly restored: number;
 }
 
-/** Rejects with ServeError. What is damaged in the backup is named at the end; the rest is restored. */
+/** Rejects with ServeError. Damage in the backup is reported at the end; everything else is restored. */
 export async function restoreBucket(
   { folder, place }: { readonly folder: string; readonly place: S3Place },
   { onProgress }: RestoreRun,
@@ -88,11 +88,11 @@ export async function restoreBucket(
 interface MissingObjects extends RestoreRun {
   readonly target: BucketFolder;
   readonly manifest: BucketManifest;
-  /** takes the names of what is damaged */
+  /** collects the names of damaged parts */
   readonly damaged: string[];
 }
 
-/** Resolves with how many the bucket did not have. */
+/** Resolves with the number of objects that were missing in the bucket. */
 async function putMissing(
   bucket: BucketObjects,
   { target, manifest, damaged, onProgress }: MissingObjects,
@@ -123,7 +123,7 @@ async function claim(bucket: BucketObjects, { storeId }: BucketManifest, place: 
   }
 }
 
-/** `false`: the file is not what it was. */
+/** Resolves with false if the file was changed. */
 async function putBack(bucket: BucketObjects, target: BucketFolder, entry: BucketEntry): Promise<boolean> {
   if (!(await isWhole(target, entry))) return false;
   const fd = target.folder.openToRead(target.fileOf(entry));
@@ -150,7 +150,7 @@ async function isWhole(target: BucketFolder, entry: BucketEntry): Promise<boolea
       hasher.update(piece.subarray(0, bytes));
     }
   } catch (error) {
-    // A link in its place, or a place of the disk that cannot be read.
+    // A link in its place, or an unreadable sector.
     if (!(error instanceof NotOurs) && (error as { code?: unknown }).code !== 'EIO') throw error;
     return false;
   } finally {

@@ -27,9 +27,9 @@ const FORMER = 'BACKUP.former';
 const UNFINISHED = 'UNFINISHED';
 export const INCOMING = 'incoming';
 const LISTS = 'lists';
-/** More than any manifest has. */
+/** Larger than any manifest. */
 const MANIFEST_BYTES_MAX = 1024 * 1024;
-/** What is kept in the folders of databases and lists. */
+/** The files in the folders of databases and lists. */
 const OWN_FILE = /^(?:(?:holdfast|registry)\.db\.)?\d+\.(?:pages|map|objects)$/;
 
 const folderOf = (database: string): string => `databases/${database}`;
@@ -57,7 +57,7 @@ export class Repository {
     return `${folderOf(database)}/${sequence}.pages`;
   }
 
-  /** `undefined` when no backup was ever finished here. @throws ServeError when the manifest is damaged or of a newer version */
+  /** undefined if no backup was ever finished here. @throws ServeError if the manifest is damaged or of a newer version */
   findManifest(): Manifest | undefined {
     const bytes = this.folder.read(MANIFEST, MANIFEST_BYTES_MAX);
     if (bytes === undefined) return undefined;
@@ -69,7 +69,7 @@ export class Repository {
     );
   }
 
-  /** The manifest before this one, for the files that it needs; undefined if it is not there or damaged. */
+  /** The former manifest, for the files that it needs; undefined if absent or damaged. */
   findFormerManifest(): Manifest | undefined {
     try {
       const bytes = this.folder.read(FORMER, MANIFEST_BYTES_MAX);
@@ -80,14 +80,14 @@ export class Repository {
     }
   }
 
-  /** What to do if this backup cannot be taken. */
+  /** Advice if this backup cannot be used. */
   adviseFormer(): string {
     const [former, path] = [join(this.root, FORMER), join(this.root, MANIFEST)];
     if (this.findFormerManifest() === undefined) return 'make a new backup in another folder';
     return `to take the former backup, run mv ${quote(former)} ${quote(path)} and then the same command again`;
   }
 
-  /** @throws ServeError when the folder holds no backup */
+  /** @throws ServeError if the folder holds no backup */
   getManifest(): Manifest {
     const manifest = this.findManifest();
     if (manifest !== undefined) return manifest;
@@ -95,12 +95,12 @@ export class Repository {
     throw new ServeError(`${this.root} holds no finished backup: check the path, or ${advice}`);
   }
 
-  /** Durable when it returns. The folder keeps the former manifest. */
+  /** The manifest is durable when it returns. The folder keeps the former one. */
   replaceManifest(manifest: Manifest): void {
     const former = this.folder.read(MANIFEST, MANIFEST_BYTES_MAX);
     replaceDurably(this.folder, FORMER, former ?? encodeManifest(manifest));
     replaceDurably(this.folder, MANIFEST, encodeManifest(manifest));
-    // A backup counts as made only if its list can be read again.
+    // A backup is complete only if its manifest can be read back.
     if (this.findManifest()?.sequence === manifest.sequence) return;
     throw new ServeError(`${join(this.root, MANIFEST)} does not hold what was written: check the disk`);
   }
@@ -129,7 +129,7 @@ export class Repository {
     return { sequence, sha256: digestOf(bytes) };
   }
 
-  /** The map, and the files of it that are damaged or gone. It may be undefined, or its first file though that is damaged. */
+  /** The map and its damaged or missing files. The map may be undefined, or be valid while its first file is damaged. */
   readMap({ name, pageCount, map }: DatabaseEntry): {
     readonly map: PageMap | undefined;
     readonly isProven: boolean;
@@ -148,7 +148,7 @@ export class Repository {
     return { map: found[0] && new PageMap(found[0]), isProven: false, damaged };
   }
 
-  /** The map, if one of its files is as it was written. */
+  /** The map, if one of its files is intact. */
   findMap(entry: DatabaseEntry): PageMap | undefined {
     const { map, isProven } = this.readMap(entry);
     return isProven ? map : undefined;
@@ -160,10 +160,10 @@ export class Repository {
     return { sequence, sha256: digestOf(bytes) };
   }
 
-  /** `undefined`: it is gone or damaged. */
+  /** undefined if missing or damaged. */
   findList({ objects }: Manifest): ObjectSizes | undefined {
     if (objects === null) return new Map();
-    // An object takes 24 bytes: a folder holds far fewer.
+    // An object takes 24 bytes, so this is far beyond any folder.
     const bytes = this.#tryRead(listOf(objects.list.sequence), 2 ** 31);
     return bytes !== undefined && digestOf(bytes) === objects.list.sha256
       ? decodeObjectList(bytes)
@@ -174,7 +174,7 @@ export class Repository {
     return join(this.root, listOf(sequence));
   }
 
-  /** Removes the files that none of the manifests names. */
+  /** Removes the files that no manifest refers to. */
   removeOthers(manifests: readonly Manifest[]): void {
     const lists = new Set<string>();
     const kept = new Map<string, Set<string>>();
@@ -195,7 +195,7 @@ export class Repository {
     }
   }
 
-  /** What is no file of ours, or cannot be read, is damage. */
+  /** An unreadable or foreign file counts as damage. */
   #tryRead(name: string, bytesMax: number): Buffer | undefined {
     try {
       return this.folder.read(name, bytesMax);
@@ -205,11 +205,11 @@ export class Repository {
   }
 }
 
-/** As a shell takes it. */
+/** Quotes the path for a shell. */
 const quote = (path: string): string =>
   /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 
-/** A file of pages that is open. */
+/** An open file of pages. */
 export class PagePack {
   readonly #fd: number;
 
@@ -217,7 +217,7 @@ export class PagePack {
     this.#fd = fd;
   }
 
-  /** The bytes that were read; fewer at the end, or where the disk fails. */
+  /** The number of bytes read; fewer at the end or on a disk error. */
   read(buffer: Uint8Array, bytes: number, position: number): number {
     try {
       return readSync(this.#fd, buffer, 0, bytes, position);

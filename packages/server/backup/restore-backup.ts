@@ -1,4 +1,4 @@
-/** `holdfast restore`: makes a new data folder from a backup, with all of it that is good, and proves every byte before anybody may serve it. */
+/** `holdfast restore`: creates a data folder from all intact data of a backup, and verifies every byte before a server can use it. */
 import { closeSync, fsyncSync, readdirSync, readSync, rmdirSync, statSync, writeSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { formatCount, PRIVATE_UMASK } from '@holdfast/protocol';
@@ -20,7 +20,7 @@ import { type DamagedNode, describeVerified, makeRotten, verifyNodes } from './v
 export interface RestoreRequest {
   /** the folder of the backup */
   readonly folder: string;
-  /** the new data folder: missing, empty, or what an interrupted restore left */
+  /** the new data folder: missing, empty, or left by an interrupted restore */
   readonly dataDir: string;
 }
 
@@ -35,7 +35,7 @@ export interface RestoreResult {
 export interface FolderRestoreResult extends RestoreResult {
   /** They answer 503 until their bytes are uploaded again. */
   readonly damagedNodes: readonly DamagedNode[];
-  /** files and pages of the backup that are not as they were written */
+  /** damaged files and pages of the backup */
   readonly damagedFiles: readonly string[];
 }
 
@@ -43,13 +43,13 @@ export interface RestoreRun {
   onProgress(step: string): void;
 }
 
-/** A disk that was just mounted has it. */
+/** A new file system has it. */
 const LOST_AND_FOUND = 'lost+found';
 const CONTENT = 'content/';
 
 /**
- * Rejects with ServeError, and then leaves nothing behind. What is damaged in the backup costs only what lies in it: that is named in
- * the result, and everything else is restored.
+ * Rejects with ServeError and then leaves nothing behind. Damage in the backup costs only the damaged part: the result names it, and
+ * everything else is restored.
  */
 export async function restoreBackup(
   { folder, dataDir }: RestoreRequest,
@@ -76,7 +76,7 @@ export async function restoreBackup(
       target.close();
     }
   } catch (error) {
-    // The databases that are open are those of the data folder.
+    // The open databases are those of the data folder.
     const ofDatabase = isOfDatabase(error) ? explainFolderError(dataDir, error) : error;
     throw explainDiskError(ofDatabase, { path: dataDir, kept: `the backup ${folder} is unchanged` });
   } finally {
@@ -84,7 +84,7 @@ export async function restoreBackup(
   }
 }
 
-/** The folder of a backup, to read it. */
+/** Opens the folder of a backup for reading. */
 export function holdFolder(path: string): HeldFolder {
   try {
     return HeldFolder.hold(path);
@@ -97,7 +97,7 @@ export function holdFolder(path: string): HeldFolder {
   }
 }
 
-/** From the first moment the folder says that it is unfinished, so that no server takes a part of it for all. */
+/** Marks the folder unfinished from the start, so that no server uses a partial restore. */
 function beginTarget(
   dataDir: string,
   manifest: Manifest,
@@ -109,7 +109,7 @@ function beginTarget(
   if (isThere !== undefined && !isThere.isDirectory()) throw new ServeError(`${dataDir} is not a folder`);
   const names = isThere === undefined ? [] : readdirSync(dataDir).filter((name) => name !== LOST_AND_FOUND);
   if (names.length > 0 && !names.includes(UNFINISHED_RESTORE)) {
-    // One that was killed behind its last step leaves a whole folder.
+    // A restore that was killed after its last step left a complete folder.
     const hasRows = manifest.databases.some(({ name }) => names.includes(name));
     const told = hasRows
       ? 'it holds a data folder, perhaps of a restore that had finished, and then a server can start on it'
@@ -129,7 +129,7 @@ function beginTarget(
   }
 }
 
-/** Removes the folder and those above it, up to `topmost`, as long as they are empty. */
+/** Removes the folder and its parents up to `topmost` while they are empty. */
 function removeFolders(folder: string, topmost: string): void {
   const last = resolve(topmost);
   for (let each = resolve(folder); each.length >= last.length; each = dirname(each)) {
@@ -138,7 +138,7 @@ function removeFolders(folder: string, topmost: string): void {
   }
 }
 
-/** The mark goes last. */
+/** The mark is removed last. */
 function emptyTarget(target: HeldFolder, kept: readonly string[] = []): void {
   const names = target.list().filter((name) => name !== LOST_AND_FOUND && !kept.includes(name));
   for (const name of names) if (name !== UNFINISHED_RESTORE) target.removeTree(name);
@@ -199,7 +199,7 @@ class Restoration {
     await writeObjects(from, new BackupObjects(this.#target, layout, CONTENT), sizes, { onCopied, onDamage });
   }
 
-  /** Only rows that nobody can open are a reason to restore nothing. */
+  /** Restores nothing only if the rows cannot be opened at all. */
   async #prove(format: FolderFormat): Promise<readonly DamagedNode[]> {
     const { path } = this.#target;
     try {
@@ -232,7 +232,7 @@ class Restoration {
   }
 }
 
-/** A page with one wrong byte is mended, unless it holds contents: those prove themselves, and their nodes can be uploaded again. */
+/** Repairs a page with one wrong byte, except pages with contents: contents prove themselves, and their nodes can be uploaded again. */
 function mendPages(format: FolderFormat, target: HeldFolder, pages: readonly DamagedPage[]): void {
   for (const database of new Set(pages.map((each) => each.database))) {
     const contents = format.findContentPages(target.path, database);

@@ -1,16 +1,16 @@
-/** What the check of a backup says, and tells on its way. */
+/** The result and the progress of a check of a backup. */
 import type { DamagedNode } from './verify-nodes.ts';
 
 export interface BackupVerdict {
   readonly ok: boolean;
   /** ms; when the backup was made */
   readonly createdAt: number;
-  /** a backup of a bucket cannot look into its objects: there `nodes` counts those */
+  /** the check of a bucket's backup cannot read nodes in its objects, so `nodes` counts objects there */
   readonly counted: 'nodes' | 'objects';
   readonly nodes: number;
   readonly bytes: number;
   readonly damagedNodes: readonly DamagedNode[];
-  /** files and pages that are not as they were written */
+  /** damaged files and pages */
   readonly damagedFiles: readonly string[];
 }
 

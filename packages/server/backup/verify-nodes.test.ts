@@ -1,4 +1,4 @@
-/** The walk over all nodes of a folder whose table of nodes has a damaged page: it ends, wherever the page lies. */
+/** The walk over all nodes ends if the table of nodes has a damaged page, wherever that is. */
 import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { closeSync, openSync, writeSync } from 'node:fs';
@@ -10,7 +10,7 @@ import type { ScrubPosition } from '../core/upkeep-ports.ts';
 import { verifyNodes } from './verify-nodes.ts';
 
 const NODES = 200;
-/** The steps around one page, in one Space and before it, are far fewer. */
+/** Far more than the steps around one page. */
 const STEPS_MAX = 200;
 
 let world: CoreWorld;
@@ -27,7 +27,7 @@ const PLACES = {
   'the root': "path = '/'",
 };
 
-/** Overwrites a page of the table of nodes; the returned function mends it, because the fixture recounts at its end. */
+/** Overwrites a page of the table of nodes. The returned function restores it, because the fixture recounts when it closes. */
 async function damage(place: keyof typeof PLACES): Promise<() => Promise<void>> {
   const path = databasePath(world.dataDir);
   const database = new Database(path);

@@ -1,4 +1,4 @@
-/** Proves every node of a folder that was taken out of a backup: the database as a whole, then the bytes of each node by its hash. */
+/** Verifies every node of a folder restored from a backup: the database as a whole, then the bytes of each node by hash. */
 import { formatCount, type Hash } from '@holdfast/protocol';
 import { verifyStored } from '../core/collect/scrub.ts';
 import { isProofOfRot, setRotten } from '../core/contents.ts';
@@ -17,7 +17,7 @@ export interface DamagedNode {
 export interface VerifiedNodes {
   readonly nodes: number;
   readonly damaged: readonly DamagedNode[];
-  /** rows that a damaged page of the database makes unreadable: their nodes cannot be named */
+  /** whether damaged database pages make rows unreadable: their nodes cannot be named */
   readonly hasUnreadableRows: boolean;
 }
 
@@ -28,7 +28,7 @@ interface Verification {
   readonly onDamaged?: (item: ScrubItem, error: unknown) => Promise<void>;
 }
 
-/** A node that was rotten when the backup was made is no damage of the backup. */
+/** A node that was rotten when the backup was made is not damage of the backup. */
 export async function verifyNodes({
   metadata,
   content,
@@ -40,7 +40,7 @@ export async function verifyNodes({
   let hasUnreadableRows = false;
   for (let after: ScrubPosition | undefined; ; ) {
     const page = await readPage(metadata, after);
-    // Rows and small nodes are read without waiting: signals and timers get their turn here.
+    // Reads of rows and small nodes are synchronous, so signals and timers run here.
     await new Promise((resolve) => setImmediate(resolve));
     if (page === undefined) {
       hasUnreadableRows = true;
@@ -59,7 +59,7 @@ export async function verifyNodes({
   }
 }
 
-/** `undefined`: these rows cannot be read; the next call for the same place goes on behind them. */
+/** undefined if these rows cannot be read; the next call for the same position continues after them. */
 const readPage = (metadata: MetadataStore, after: ScrubPosition | undefined) =>
   orIfDamaged(
     () => metadata.page('nodesToScrub', { after, limit: 64 }),
@@ -79,8 +79,8 @@ async function findDamage(content: ContentStore, item: ScrubItem): Promise<Error
 const RANDOM = { bytes: (count: number) => crypto.getRandomValues(new Uint8Array(count)) };
 
 /**
- * Makes the row of a damaged node rotten: the node answers 503 and its next lease asks for the bytes. A content record on a damaged page
- * is left behind, as when a reader meets it.
+ * Marks a damaged node's row rotten: the node answers 503 and its next lease asks for the bytes. A content record on a damaged page is
+ * abandoned, as when a reader finds it.
  */
 export function makeRotten(metadata: MetadataStore): NonNullable<Verification['onDamaged']> {
   return async ({ space, node: { hash, generation }, content }, error) => {
