@@ -1,4 +1,4 @@
-/** The steps of accept-restore, over real rows: the epoch is moved last, so a call that fails at any step is made again as a whole. */
+/** accept-restore over real rows: the epoch moves last, so a call that fails at any step can be repeated as a whole. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { Core } from '../core/core.ts';
 import type { SigningSecrets } from '../core/signing-secrets.ts';
@@ -9,7 +9,7 @@ import { newGeneration } from '../engine/test/samples.ts';
 import { acceptRestore } from './accept-restore.ts';
 import type { OperationCall } from './operation.ts';
 
-/** More than a walk gives tombstones to unless an operator accepted them. */
+/** More than a walk gives tombstones to, unless an operator accepted them. */
 const STRAYS = 40;
 
 let engine: TemporaryEngine;

@@ -1,4 +1,4 @@
-/** `holdfast accept-restore`: an operator says that a restored database goes on from here. */
+/** `holdfast accept-restore`: an operator confirms that service continues from a restored database. */
 import { randomBytes } from 'node:crypto';
 import { onlySecret, SECRET_BYTES } from '../core/signing-secrets.ts';
 import { isBehind, moveEpoch, REVISION_STEP, readEpochs } from '../core/store-epoch.ts';
@@ -18,8 +18,8 @@ export const acceptRestore = operation({
     const { metadata } = core;
     const epochs = await readEpochs(core);
     const wasBehind = isBehind(epochs);
-    // No server runs on rows that are behind. Upload URLs and cursors of the time that was undone are refused, and revisions go on
-    // above all that clients have seen.
+    // No server runs on rows that are behind. Upload URLs and cursors from the lost period are refused, and revisions continue above
+    // every revision that clients have seen.
     if (wasBehind) {
       await deployment.secret.replace(onlySecret(randomBytes(SECRET_BYTES)));
       await metadata.settle('revisions', REVISION_STEP);

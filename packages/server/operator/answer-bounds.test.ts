@@ -1,4 +1,4 @@
-/** Whoever listens where operators are asked: no answer fills the memory of the client, or keeps it for ever. */
+/** A client of the operator API bounds every answer in memory and time. */
 
 import { afterAll, describe, expect, test } from 'bun:test';
 import { MIB_BYTES } from '@holdfast/protocol';
@@ -11,7 +11,7 @@ afterAll(async () => {
   for (const server of servers) await server.stop(true);
 });
 
-/** What a client says of a server that answers so. */
+/** The client's error for such an answer. */
 async function ask(answer: () => Response, silenceMsMax?: number): Promise<string> {
   const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: answer });
   servers.push(server);
@@ -23,7 +23,7 @@ async function ask(answer: () => Response, silenceMsMax?: number): Promise<strin
   );
 }
 
-/** Says for ever that there is more. */
+/** An endless answer. */
 function endless(type: string): Response {
   const piece = new Uint8Array(MIB_BYTES).fill(0x20);
   const body = new ReadableStream<Uint8Array>({

@@ -1,18 +1,20 @@
-/** Bounds on what a client of the operator API takes of an answer: whoever listens at an address must not fill its memory, or keep it. */
+/**
+ * Bounds on the answers that a client of the operator API accepts: another program at the address must not fill its memory or block it.
+ */
 
 import { MIB_BYTES } from '@holdfast/protocol';
 
-/** A list of 200,000 Spaces, or one line with as many findings. */
+/** Room for a list of 200,000 Spaces, or one line with as many findings. */
 export const ANSWER_BYTES_MAX = 64 * MIB_BYTES;
 
-/** An answer that no server of operators gives. `message` is one line without the address. */
+/** An answer that no Holdfast server sends. `message` is one line without the address. */
 export class AnswerRefused extends Error {
   override readonly name = 'AnswerRefused';
 }
 
-/** Ends a request that says nothing for too long. Counted in ticks, so that time in which the process was stopped does not count. */
+/** Ends a request after too much silence. It counts ticks, so time in which the process was stopped does not count. */
 export class Silence {
-  /** Fires with the caller's signal, and when the silence was too long. */
+  /** Aborts with the caller's signal, or after too much silence. */
   readonly signal: AbortSignal;
   readonly #ending = new AbortController();
   readonly #timer: ReturnType<typeof setInterval>;
@@ -30,7 +32,7 @@ export class Silence {
     }, tickMs);
   }
 
-  /** Why it ended the request: runtimes throw errors of their own then. */
+  /** The reason why it aborted the request, because runtimes then throw errors of their own. */
   get refusal(): AnswerRefused | undefined {
     return this.#refusal;
   }
@@ -44,7 +46,7 @@ export class Silence {
   }
 }
 
-/** Throws AnswerRefused if the answer is packed, which nobody has asked for. */
+/** @throws AnswerRefused if the answer is compressed, because the client never asks for that */
 export function refusePacked(headers: Headers): void {
   const encoding = headers.get('content-encoding')?.trim().toLowerCase() ?? '';
   if (encoding !== '' && encoding !== 'identity') {
@@ -64,7 +66,10 @@ export async function readText(body: AsyncIterable<Uint8Array>): Promise<string>
   return Buffer.concat(pieces).toString();
 }
 
-/** Its lines, without empty ones. Rejects with AnswerRefused where one is longer than ANSWER_BYTES_MAX. What follows the last end of a line is none. */
+/**
+ * The non-empty lines of the body. Rejects with AnswerRefused if a line is longer than ANSWER_BYTES_MAX. Text after the last line end
+ * is dropped.
+ */
 export async function* readLines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, undefined> {
   const decoder = new TextDecoder();
   let begun: string[] = [];

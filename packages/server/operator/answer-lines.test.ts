@@ -4,7 +4,7 @@ import { answerInLines, LINES_MEDIA_TYPE, readAnswerLines } from './answer-lines
 import { findChannel, openChannel } from './channel.ts';
 import { OperatorError } from './problem.ts';
 
-/** The runtime closes a connection that says nothing for 10 s. */
+/** The runtime closes a connection after 10 s of silence. */
 const IDLE_MS = 13_000;
 
 test('a caller who waits is told the progress of the work, then its result', async () => {
@@ -13,7 +13,7 @@ test('a caller who waits is told the progress of the work, then its result', asy
     async (report) => {
       report('begun');
       report('half\ndone');
-      // The work ends only once its progress has been heard.
+      // The work ends only after its progress was received.
       return { heard: await heard.promise };
     },
     { 'cache-control': 'no-store' },
@@ -25,7 +25,7 @@ test('a caller who waits is told the progress of the work, then its result', asy
     progress.push(line);
     heard.resolve(line);
   });
-  // Of what was reported between two lines only the last counts.
+  // Only the last report between two lines is sent.
   expect(progress).toEqual(['half\ndone']);
   expect(last).toEqual({ output: { heard: 'half\ndone' } });
 });

@@ -1,6 +1,6 @@
 /**
- * An answer in lines of JSON, for callers who want to know how far long work is: lines with `progress`, and a last one with the
- * `output` or the `problem`. While there is nothing to say, an empty line now and then keeps the connection from being closed as idle.
+ * An answer as lines of JSON, for callers who want progress of long work: lines with `progress`, then a last line with `output` or
+ * `problem`. Empty lines in between keep the connection from being closed as idle.
  */
 import { AnswerRefused, readLines } from './answer-bounds.ts';
 import { type Problem, problemOf } from './problem.ts';
@@ -16,7 +16,7 @@ export function wantsLines(request: Request): boolean {
   return request.headers.get('accept')?.includes(LINES_MEDIA_TYPE) ?? false;
 }
 
-/** Answers before the work is done: that it fails is said in the last line. */
+/** Responds before the work is done; the last line reports a failure. */
 export function answerInLines(
   work: (report: (progress: string) => void) => Promise<unknown>,
   headers: Readonly<Record<string, string>>,
@@ -59,7 +59,7 @@ const NOTHING: AsyncIterable<Uint8Array> = new ReadableStream<Uint8Array>({
   start: (controller) => controller.close(),
 });
 
-/** Reads such an answer to its last line, which it returns. Rejects if the answer ends before. */
+/** Reads such an answer and returns its last line. Rejects if the answer ends early. */
 export async function readAnswerLines(
   body: AsyncIterable<Uint8Array> | null,
   onProgress: (progress: string) => void,

@@ -1,2 +1,2 @@
-/** Where the operator API begins. */
+/** The path prefix of the operator API. */
 export const API_PATH = '/operator/v1/';

@@ -1,4 +1,4 @@
-/** The operator API over requests: finds the operation, reads its input strictly, runs it and writes its answer. */
+/** The operator API over requests: finds the operation, parses its input strictly, runs it and writes its answer. */
 import {
   isJsonObject,
   JSON_BODY_BYTES_MAX,
@@ -25,12 +25,12 @@ const BY_PATH: ReadonlyMap<string, readonly Operation[]> = Map.groupBy(
   ({ path }) => `${API_PATH}${path}`,
 );
 
-/** Whether the operation at the path needs no operator token. */
+/** Whether the operation at the path needs no token. */
 export function isOpenPath(path: string): boolean {
   return BY_PATH.get(path)?.every(({ isOpen }) => isOpen === true) ?? false;
 }
 
-/** Answers a request whose path begins with `API_PATH`. */
+/** Handles a request whose path begins with `API_PATH`. */
 export async function answerApi(
   context: OperatorContext,
   request: Request,
@@ -54,7 +54,7 @@ export async function answerApi(
         noteUnexpected(context, url.pathname, caller, error);
         throw error;
       });
-    // An answer in lines begins before its status is known, and what needs no token is judged by its status.
+    // A streamed answer begins before its status is known. An operation without a token needs the status.
     if (found.method === 'POST' && found.isOpen !== true && wantsLines(request))
       return answerInLines(work, NO_STORE);
     return Response.json(await work(() => undefined), { headers: NO_STORE });
@@ -63,7 +63,7 @@ export async function answerApi(
   }
 }
 
-/** Throws OperatorError (FORBIDDEN). */
+/** @throws OperatorError FORBIDDEN */
 function assertMayCall({ live }: OperatorContext, caller: RequestCaller, called: Operation): void {
   const { operator } = caller;
   const { method, path, right, isOpen } = called;
@@ -75,7 +75,7 @@ function assertMayCall({ live }: OperatorContext, caller: RequestCaller, called:
   );
 }
 
-/** The answer says that the log has it. */
+/** Logs an unexpected error; the answer refers to the log. */
 export function noteUnexpected(
   { log }: Pick<OperatorContext, 'log'>,
   path: string,
@@ -108,7 +108,7 @@ function findOperation(method: string, path: string): Operation<Fields> {
   if (there === undefined) {
     throw new OperatorError('NOT_FOUND', `there is no operation at ${path}; see ${DOCUMENT_PATH}`);
   }
-  // A HEAD is a GET whose body the runtime leaves out.
+  // A HEAD is a GET; the runtime omits the body.
   const wanted = method === 'HEAD' ? 'GET' : method;
   const found = there.find((each) => each.method === wanted);
   if (found !== undefined) return found;
@@ -144,7 +144,7 @@ function readQuery(fields: Fields, query: URLSearchParams): ReadonlyMap<string, 
   return given;
 }
 
-/** A form of another site cannot send this media type: only a program, or a page of this very origin, can. */
+/** An HTML form of another site cannot send this media type: only a program or a page of this origin can. */
 async function readBody(request: Request): Promise<ReadonlyMap<string, unknown>> {
   if (!JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) {
     throw new OperatorError(
@@ -179,7 +179,7 @@ async function readBytes(request: Request): Promise<Uint8Array> {
   return Buffer.concat(pieces);
 }
 
-/** Objects as objects without a prototype, so that no name is special. */
+/** Objects without a prototype, so that no member name is special. */
 function toPlain(value: JsonValue): unknown {
   if (Array.isArray(value)) return value.map(toPlain);
   if (!isJsonObject(value)) return value;

@@ -1,4 +1,4 @@
-/** The operations on the limits of Apps: quotas and revocations. */
+/** Operations on the limits of Apps: quotas and revocations. */
 import { APP_SCHEMA } from './apps.ts';
 import { APP, flag, integer, nullable, optional, SPACE, text } from './fields.ts';
 import { partOperation } from './operation.ts';

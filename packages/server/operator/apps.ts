@@ -1,4 +1,4 @@
-/** The operations on Apps: those of `holdfast app`. */
+/** Operations on Apps: those of `holdfast app`. */
 import { ALGORITHMS, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
 import type { AppStatus } from '../auth/registry-store.ts';
 import type { DescribedApp } from '../deployment/describe-app.ts';

@@ -1,4 +1,4 @@
-/** Changes of operators have their lines in the audit log, as those of tenants do. */
+/** Writes operators' changes to the audit log. */
 import type { AuditEvent } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
 import type { Operation } from './operation.ts';
@@ -7,7 +7,7 @@ import type { RequestCaller } from './rights.ts';
 
 const REFUSALS: ReadonlySet<Problem['code']> = new Set(['UNAUTHORIZED', 'FORBIDDEN', 'TOO_MANY_GUESSES']);
 
-/** One call of an operation, by somebody who may call it. */
+/** One permitted call of an operation. */
 interface AuditedCall {
   readonly operation: Pick<Operation, 'method' | 'path'>;
   /** parsed */
@@ -15,7 +15,7 @@ interface AuditedCall {
   readonly caller: RequestCaller;
 }
 
-/** Runs a call and writes its line, unless it only reads. Throws what `run` throws. */
+/** Runs a call and audits it unless it only reads. Throws what `run` throws. */
 export async function audited<T>(
   audit: AuditLog | undefined,
   { operation, input, caller }: AuditedCall,
@@ -48,7 +48,7 @@ export async function audited<T>(
   return result;
 }
 
-/** A call by an operator whose token has no right to it. */
+/** Audits a call without the right to the operation. */
 export function noteForbidden(
   audit: AuditLog | undefined,
   operation: AuditedCall['operation'],
@@ -62,7 +62,7 @@ function whoAndWhat({ path }: AuditedCall['operation'], { operator, peer, reques
   return { requestId, operation: `operator.${path.replaceAll('/', '.')}`, operator: operator?.name, peer };
 }
 
-/** A request that may not call operations at all. */
+/** Audits a request that may not call operations at all. */
 export function noteRefusal(
   audit: AuditLog | undefined,
   problem: Problem,

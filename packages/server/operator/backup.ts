@@ -1,4 +1,4 @@
-/** The operations that back up the data folder of a server from afar, and say how far it is. */
+/** Operations that back up a server's data folder remotely and report progress. */
 import { isAbsolute } from 'node:path';
 import { readLastBackup } from '../backup/last-backup.ts';
 import { type Field, text } from './fields.ts';
@@ -44,7 +44,7 @@ export const backUp = operation({
   summary: 'Back up the data folder into a folder of the same machine; answers when the backup is made',
   input: { folder: ABSOLUTE_PATH },
   output: record({ nodes: COUNT, bytes: COUNT, copiedBytes: COUNT, ms: COUNT }),
-  // It goes on if the caller goes away: whoever asks again is told how far it is.
+  // The backup continues if the caller disconnects; the next caller joins it.
   run: async (call, { folder }) => backupsOf(call).run(folder),
 });
 

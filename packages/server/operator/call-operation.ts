@@ -1,4 +1,4 @@
-/** The client of the operator API: asks a server over its listener for operators, or over the channel of its data folder. */
+/** The client of the operator API: calls a server over its operator listener or over the channel of its data folder. */
 
 import {
   describeProxyAnswer,
@@ -19,33 +19,35 @@ import { OperatorError, PROBLEM_STATUS, type Problem } from './problem.ts';
 export type OperatorAddress =
   | {
       readonly kind: 'url';
-      /** without a slash at its end */
+      /** without a trailing slash */
       readonly url: string;
       readonly token: string | undefined;
     }
   | { readonly kind: 'channel'; readonly path: string };
 
-/** No server took the request: nothing was begun. */
+/** No server accepted the request, so nothing was started. */
 export class NoServer extends ServeError {
   override readonly name = 'NoServer';
 }
 
-/** The server ended, or was ended, before it answered: whether the operation was done is not known. */
+/** The connection ended before the answer. Whether the operation was done is unknown. */
 export class ConnectionBroken extends ServeError {
   override readonly name = 'ConnectionBroken';
 }
 
-/** The runtime's options of a request that its types do not know. */
+/** A request option of the runtime that its types lack. */
 interface RuntimeInit extends RequestInit {
   readonly unix?: string;
   readonly timeout: false;
-  /** A few packed bytes can stand for gigabytes: they are asked for as they are, and refused otherwise. */
+  /** A few compressed bytes can expand to gigabytes, so compression is not requested and is refused. */
   readonly decompress: false;
 }
 
-/** An operation that changes something or works long is answered in lines, of which one comes every 2 seconds. */
+/** A change or long operation is answered in lines, with at least one every 2 seconds. */
 const SILENCE_OF_LINES_MS_MAX = 2 * MINUTE_MS;
-/** Before the answer to a question, for which a server may look at everything; and once more for all of it, however it drips. */
+/**
+ * Limit for the first byte of an answer, because the server may read everything for it; and again for the whole answer, however slow.
+ */
 const SILENCE_MS_MAX = 15 * MINUTE_MS;
 
 const BEFORE_ANY_SERVER: ReadonlySet<string> = new Set([
@@ -105,7 +107,7 @@ function headersOf(method: string, address: OperatorAddress): Record<string, str
   };
 }
 
-/** `body` undefined: it is no JSON. */
+/** `body`: undefined if it is not JSON */
 async function readAnswer(
   response: Response,
   silence: Silence,
@@ -131,7 +133,7 @@ async function* heardPieces(
   }
 }
 
-/** Asks the server that holds the data folder. Rejects as `callOperation`: with NoServer if none does, then nothing was begun. */
+/** Calls the server that holds the data folder. Rejects like `callOperation`; NoServer means that nothing was started. */
 export async function callHolder<N extends OperationName>(
   dataDir: string,
   name: N,

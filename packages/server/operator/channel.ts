@@ -1,6 +1,6 @@
 /**
- * The channel of a data folder: a Unix socket in it, by which commands ask the server that holds the folder. Whoever may open
- * the socket may do what the owner of the folder may; so only its owner can.
+ * The channel of a data folder: a Unix socket in it, over which commands call the server that holds the folder. Access to the socket
+ * gives all rights of the folder's owner, so only the owner can open it.
  */
 
 import { chmodSync, closeSync, constants, fstatSync, lstatSync, openSync, unlinkSync } from 'node:fs';
@@ -11,19 +11,19 @@ import { ServeError } from '../errors.ts';
 
 const CHANNEL_NAME = 'operator.sock';
 
-/** A path by which the socket can be bound or reached, however deep the folder lies. */
+/** A path short enough to bind or connect the socket, however deep the folder is. */
 export interface SocketPath {
   readonly path: string;
-  /** Afterwards the path may lead nowhere. */
+  /** The path is invalid afterwards. */
   close(): void;
 }
 
-/** Throws the error of the system if the folder cannot be opened. */
+/** Throws the system's error if the folder cannot be opened. */
 function openSocketPath(dataDir: string): SocketPath {
   const plain = join(dataDir, CHANNEL_NAME);
-  // The system takes 108 bytes as the address of a socket, with the one that ends it.
+  // A socket address has 108 bytes including the final NUL.
   if (Buffer.byteLength(plain) <= 107) return { path: plain, close: () => undefined };
-  // The system resolves this short path to the folder that is open.
+  // The system resolves this short path to the open folder.
   const folder = openSync(dataDir, constants.O_RDONLY | constants.O_DIRECTORY);
   return { path: `/proc/self/fd/${folder}/${CHANNEL_NAME}`, close: () => closeSync(folder) };
 }
@@ -34,10 +34,7 @@ export interface Channel {
   close(): Promise<void>;
 }
 
-/**
- * Serves `answer` on the channel. The caller holds the folder, so a socket that is there was left behind by a process that was
- * killed. Throws ServeError.
- */
+/** Serves `answer` on the channel. The caller holds the folder, so an existing socket is stale. @throws ServeError */
 export function openChannel(
   dataDir: string,
   answer: (request: Request, url: URL) => Promise<Response>,
@@ -49,7 +46,7 @@ export function openChannel(
       unix: socket.path,
       development: false,
       fetch: (request, connections) => {
-        // Work such as a check may take long and sends nothing meanwhile.
+        // Long work, such as a check, sends nothing meanwhile.
         connections.timeout(request, 0);
         return answer(request, new URL(request.url));
       },
@@ -83,13 +80,13 @@ function removeLeftover(dataDir: string): void {
   unlinkSync(path);
 }
 
-/** Whether there is a socket that this user has made; undefined: nothing is there. */
+/** Whether the file is a socket of this user; undefined if absent. */
 function findSocket(path: string): boolean | undefined {
   const there = lstatSync(path, { throwIfNoEntry: false });
   return there?.isSocket() && there.uid === process.geteuid?.();
 }
 
-/** Throws ServeError if what lies at the channel's place is not to be trusted. Undefined: nothing lies there. */
+/** The channel's socket; undefined if absent. @throws ServeError if the file there is not trusted */
 export function findChannel(dataDir: string): SocketPath | undefined {
   const path = join(dataDir, CHANNEL_NAME);
   let there: ReturnType<typeof lstatSync>;
@@ -104,7 +101,7 @@ export function findChannel(dataDir: string): SocketPath | undefined {
   }
   const folder = openSync(dataDir, constants.O_RDONLY | constants.O_DIRECTORY);
   try {
-    // root may ask any server; anyone else only his own.
+    // Root may call any server; other users only their own.
     const isTrusted = there.isSocket() && there.uid === fstatSync(folder).uid;
     if (!isTrusted) {
       throw new ServeError(

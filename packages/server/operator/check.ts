@@ -1,4 +1,4 @@
-/** The operation that checks a deployment, and may repair it. */
+/** The operation that checks a deployment and can repair it. */
 import { checkDeployment } from '../inspect/check-deployment.ts';
 import { FINDING_KINDS } from '../inspect/fault.ts';
 import { type Field, flag, optional } from './fields.ts';
@@ -9,7 +9,7 @@ const PERCENT_MAX = 100;
 
 const SHARE_TEXT = /^(?:all|[0-9]{1,3}%)$/;
 
-/** `all`, or a part such as `10%`. */
+/** `all`, or a percentage such as `10%`. */
 const SHARE: Field<string> = {
   schema: {
     type: 'string',
@@ -62,7 +62,7 @@ export const check = operation({
   },
 });
 
-/** Nothing else proves what was registered, so nothing repairs it. */
+/** No other data proves a registration, so it cannot be repaired. */
 async function findDamagedApps(registry: OperationCall['registry']) {
   const damaged = (await registry.listApps()).filter(({ status }) => status === 'damaged');
   const message =

@@ -1,11 +1,11 @@
-/** `space gc`: the collection of one Space, by the same passes as runGc of the Space API. */
+/** `space gc`: collects one Space in passes of runGc of the Space API. */
 import { GC_NODES_MAX, type GcResult } from '@holdfast/protocol';
 import { runGc } from '../core/collect/run-gc.ts';
 import type { Core } from '../core/core.ts';
 import type { Space } from '../core/model.ts';
 import { noteCollection } from '../metrics/note-collection.ts';
 
-/** Duration of each pass when all is to be collected: long enough to be efficient, short enough to notice soon that a caller went away. */
+/** Nodes per pass when everything is to be collected: large enough to be efficient, small enough to notice a disconnect soon. */
 const PASS_NODES = 1_000;
 
 /** One pass over at most `maxNodes`; without it, passes until nothing is left to collect. */
@@ -25,7 +25,7 @@ export async function collectSpace(
       deleted: total.deleted + pass.deleted,
       reclaimedContentBytes: total.reclaimedContentBytes + pass.reclaimedContentBytes,
     };
-    // A pass that deleted nothing found only what has become kept again meanwhile.
+    // A pass that deleted nothing found only nodes that are kept again.
     if (pass.examined < PASS_NODES || pass.deleted === 0 || signal.aborted) return total;
   }
 }

@@ -1,26 +1,26 @@
-/** The console: files that are the same for everyone and hold no data, so nobody proves anything to see them. */
+/** Serves the console's files. They are public and hold no data, so no token is needed. */
 import type { DeploymentPlace } from '../deployment/place.ts';
 
-/** Where the page may ask for something beside this listener. */
+/** The origins that the page may contact besides this listener. */
 export interface ConsoleReach {
-  /** the address of the Space API, as clients are told; called once it listens */
+  /** the public address of the Space API; called once it listens */
   readonly spaceUrl: () => string;
   readonly place: DeploymentPlace;
 }
 
 const LOOPBACK_HOSTS = ['127.0.0.1', 'localhost'];
-/** Such a host name can stand in a policy: nothing in it ends a directive. */
+/** Host names safe in a Content-Security-Policy: no character ends a directive. */
 const HOST = /^[a-z0-9.-]+$/i;
 const GZIP = /\bgzip\b/i;
 
-/** undefined: the console has nothing at the path. */
+/** undefined if the console has no file at the path */
 export async function findConsoleAnswer(
   reach: ConsoleReach,
   request: Request,
   url: URL,
 ): Promise<Response | undefined> {
   if (url.pathname !== '/' && !url.pathname.startsWith('/console/')) return undefined;
-  // It is loaded, and in a checkout built, for the first browser that comes.
+  // Loaded, and in a checkout built, when the first browser asks.
   const { consoleAsset } = await import('@holdfast/console');
   const asset = await consoleAsset(url.pathname, {
     spaceUrls: listSpaceUrls(reach.spaceUrl(), url),
@@ -32,7 +32,7 @@ export async function findConsoleAnswer(
   return new Response(Bun.gzipSync(asset.body), { headers: { ...headers, 'content-encoding': 'gzip' } });
 }
 
-/** The same server by the other names that a person may type, or has typed for this page. */
+/** The server's other names that a person may type. */
 function listSpaceUrls(spaceUrl: string, { hostname }: URL): readonly string[] {
   const { hostname: own, protocol, port } = new URL(spaceUrl);
   const names = LOOPBACK_HOSTS.includes(own) ? LOOPBACK_HOSTS : [];
@@ -41,7 +41,7 @@ function listSpaceUrls(spaceUrl: string, { hostname }: URL): readonly string[] {
   return [spaceUrl, ...[...names, ...here].map((name) => `${protocol}//${name}${suffix}`)];
 }
 
-/** With bytes in S3 uploads go to the store. AWS is reached by the names of buckets and regions. */
+/** With bytes in S3, uploads go to the store. AWS uses host names of buckets and regions. */
 function listUploadOrigins({ bytes }: DeploymentPlace): readonly string[] {
   if (bytes.kind !== 's3') return [];
   const { bucket, endpoint, publicEndpoint, region, style } = bytes.address;

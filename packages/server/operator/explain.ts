@@ -1,4 +1,4 @@
-/** The operation that says what keeps a node. */
+/** The operation that explains what keeps a node. */
 import { isHash, type JsonSchema } from '@holdfast/protocol';
 import { NotFoundError } from '../errors.ts';
 import { explainNode } from '../inspect/explain-node.ts';

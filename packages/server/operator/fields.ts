@@ -1,30 +1,30 @@
 /**
- * The fields of an operation's input: one description gives the strict parser and the schema of the document. A field takes the
- * text of a query parameter or the value of a JSON body.
+ * The fields of an operation's input. One description gives both the strict parser and the schema. A field accepts the text of a query
+ * parameter or the value of a JSON body.
  */
 import { INTEGER_MAX, isPathId, type JsonSchema, PATH_ID_CHARACTERS_MAX, SCHEMAS } from '@holdfast/protocol';
 import { OperatorError } from './problem.ts';
 
 export interface Field<T> {
   readonly schema: JsonSchema;
-  /** it may be left out; `parse` is then given undefined */
+  /** optional: `parse` then gets undefined */
   readonly isOptional: boolean;
-  /** The JSON value that the text of a query parameter stands for; a text that stands for none stays text. */
+  /** The JSON value of a query parameter's text; invalid text stays text. */
   fromText(text: string): unknown;
-  /** Returns undefined, or the reason why not, through `refuse`. */
+  /** Parses the value, or calls `refuse` with the reason. */
   parse(value: unknown, refuse: (rule: string) => never): T;
 }
 
 export type Fields = Readonly<Record<string, Field<unknown>>>;
 
-/** The fields that `run` gets. */
+/** The parsed fields that `run` gets. */
 export type Parsed<F extends Fields> = { readonly [K in keyof F]: F[K] extends Field<infer T> ? T : never };
 
 type OptionalNames<F extends Fields> = {
   [K in keyof F]: undefined extends Parsed<F>[K] ? K : never;
 }[keyof F];
 
-/** The fields that a caller gives: one that may be left out may also be undefined. */
+/** The fields that a caller gives; optional ones may be undefined. */
 export type Given<F extends Fields> = Omit<Parsed<F>, OptionalNames<F>> & {
   readonly [K in OptionalNames<F>]?: Parsed<F>[K];
 };
@@ -41,7 +41,7 @@ export function optional<T>(field: Field<T>): Field<T | undefined> {
   };
 }
 
-/** Any text of 1 to `lengthMax` UTF-16 units. */
+/** Text of 1 to `lengthMax` UTF-16 units. */
 export function text(description: string, lengthMax: number): Field<string> {
   return {
     schema: { type: 'string', minLength: 1, maxLength: lengthMax, description },
@@ -54,7 +54,7 @@ export function text(description: string, lengthMax: number): Field<string> {
   };
 }
 
-/** The id of an App or a Space. */
+/** An App or Space id. */
 function pathId(description: string): Field<string> {
   return {
     schema: { ...SCHEMAS.PathId, description },
@@ -85,7 +85,7 @@ export function integer(description: string, { min = 0, max = INTEGER_MAX } = {}
   };
 }
 
-/** Or null, which lifts what is set. */
+/** Accepts null too, which removes the setting. */
 export function nullable<T>(field: Field<T>): Field<T | null> {
   return {
     ...field,
@@ -103,7 +103,7 @@ export function flag(description: string): Field<boolean> {
   };
 }
 
-/** One of some words. */
+/** One of the given words. */
 export function choice<const W extends string>(description: string, words: readonly W[]): Field<W> {
   return {
     schema: { enum: words, description },
@@ -114,7 +114,7 @@ export function choice<const W extends string>(description: string, words: reado
   };
 }
 
-/** Parses the fields of an input. Throws OperatorError (INVALID_INPUT) that names the field and the rule. */
+/** Parses the input. @throws OperatorError INVALID_INPUT that names the field and the rule */
 export function parseFields<F extends Fields>(fields: F, given: ReadonlyMap<string, unknown>): Parsed<F> {
   for (const name of given.keys()) {
     if (!Object.hasOwn(fields, name)) {

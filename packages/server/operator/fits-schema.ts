@@ -1,4 +1,4 @@
-/** Whether an answer has the form that its operation describes: anything may listen at an address that a person gives. */
+/** Checks that an answer has the form that its operation describes, because any program may listen at the given address. */
 import type { JsonSchema } from '@holdfast/protocol';
 
 const IS_OF_TYPE: Readonly<Record<string, (value: unknown) => boolean>> = {
@@ -11,7 +11,7 @@ const IS_OF_TYPE: Readonly<Record<string, (value: unknown) => boolean>> = {
   string: (value) => typeof value === 'string',
 };
 
-/** Looks at types and at fields that must be there. Words, ranges and further fields may be those of a later version. */
+/** Checks types and required fields only. Other words, ranges and additional fields may come from a later version. */
 export function fitsSchema(value: unknown, schema: JsonSchema): boolean {
   const { type, anyOf, required, properties, items } = schema as {
     readonly type?: string;

@@ -1,6 +1,6 @@
 /**
- * Backups that an operator asks a server for. Each one runs as a process of its own, because a backup keeps every file open that
- * it reads (engine/backup-ports.ts), and because the system can give it less than the server.
+ * Backups that an operator requests from a server. Each runs in its own process, because it holds every file it reads open
+ * (engine/backup-ports.ts), and because the system can give it a lower priority.
  */
 import { OperatorError } from './problem.ts';
 
@@ -15,7 +15,7 @@ export interface RunningBackup {
   readonly folder: string;
   /** ms since the epoch */
   readonly startedAt: number;
-  /** what it said last, for a person */
+  /** its last progress message */
   readonly progress: string;
 }
 
@@ -26,7 +26,7 @@ export class FolderBackups {
   #child: Bun.Subprocess | undefined;
   #isStopped = false;
 
-  /** `program`: what starts this very holdfast, before the words of a command */
+  /** `program`: the command that starts this holdfast, before its arguments */
   constructor(program: readonly string[], dataDir: string) {
     this.#program = program;
     this.dataDir = dataDir;
@@ -36,7 +36,7 @@ export class FolderBackups {
     return this.#running;
   }
 
-  /** `folder` is absolute, so it can be no option. Rejects with OperatorError. */
+  /** `folder` is absolute, so it cannot be taken for an option. Rejects with OperatorError. */
   async run(folder: string): Promise<BackupOutcome> {
     if (this.#isStopped) throw drains();
     if (this.#running !== undefined) {
@@ -71,7 +71,7 @@ export class FolderBackups {
     }
   }
 
-  /** The server ends: so does a backup, and the former one stays good. */
+  /** Stops the backup when the server ends; the former one stays valid. */
   stop(): void {
     this.#isStopped = true;
     this.#child?.kill('SIGTERM');

@@ -1,6 +1,6 @@
 /**
- * Who may speak to the listener for operators. On loopback a page of the web that a browser here has open, also by a name that leads
- * to this address, is refused: it would reach what needs no token there.
+ * Access to the operator listener. On loopback, requests of web pages are refused, even by a name that resolves to this address: they
+ * could reach what needs no token there.
  */
 
 import { isLoopbackHost } from '../engine/address.ts';
@@ -14,7 +14,7 @@ const BRACKETS = /^\[(.*)\]$/;
 const PORT = /:[0-9]{1,5}$/;
 const BEARER = /^Bearer +([\x21-\x7e]+)$/i;
 
-/** Throws OperatorError (FORBIDDEN) for what only a browser sends for a page from elsewhere. */
+/** @throws OperatorError FORBIDDEN for requests that only a browser sends for a page of another origin */
 export function assertFromHere(request: Request): void {
   const host = request.headers.get('host') ?? '';
   if (!isLoopbackHost(nameOf(host))) {
@@ -39,7 +39,7 @@ export interface Gatekeepers {
   readonly throttle: GuessThrottle;
 }
 
-/** Resolves with who sent the request. Rejects with OperatorError (UNAUTHORIZED, TOO_MANY_GUESSES). */
+/** Resolves with the sender of the request. Rejects with OperatorError (UNAUTHORIZED, TOO_MANY_GUESSES). */
 export async function identify(
   { tokens, signIn, throttle }: Gatekeepers,
   request: Request,
@@ -58,7 +58,7 @@ export async function identify(
   throw new OperatorError('UNAUTHORIZED', 'the operator token is wrong');
 }
 
-/** Who sent the request, if its token is good; never slow. */
+/** The sender of the request if its token is valid; never delayed. */
 export async function findIdentity(
   { tokens, signIn }: Gatekeepers,
   request: Request,

@@ -1,17 +1,17 @@
 /**
- * Slows those who guess tokens and codes. A right token is never held up by it, whoever else guesses from the same address: only
- * an answer that refuses waits. What waits is bounded, and holds up nothing else.
+ * Slows down guessing of tokens and codes. Only refusals wait. So a valid token is never delayed, even if others guess from the same
+ * address. The number of waiting refusals is bounded.
  */
 import { OperatorError } from './problem.ts';
 
 const WAIT_MS_MAX = 2000;
-/** answers that wait, for one address and for all; a guess beyond is told to come again later */
+/** waiting refusals, for one address and for all; further guesses are told to retry later */
 const WAITING_MAX = 16;
 const ALL_WAITING_MAX = 256;
 export const RETRY_AFTER_SECONDS = Math.ceil(WAIT_MS_MAX / 1000);
 
 export interface ThrottleWorld {
-  /** ms of a clock that never steps back */
+  /** monotonic ms */
   now(): number;
   sleep(ms: number): Promise<unknown>;
 }
@@ -24,7 +24,7 @@ interface Guesser {
 
 export class GuessThrottle {
   readonly #world: ThrottleWorld;
-  /** the one that guessed last comes last */
+  /** ordered by last guess, the newest last */
   readonly #guessers = new Map<string, Guesser>();
   #waiting = 0;
 
@@ -32,10 +32,10 @@ export class GuessThrottle {
     this.#world = world;
   }
 
-  /** To be awaited before a wrong guess is refused. Rejects with OperatorError (TOO_MANY_GUESSES) if too many wait already. */
+  /** Await this before refusing a wrong guess. Rejects with OperatorError TOO_MANY_GUESSES if too many already wait. */
   async slow(peer: string): Promise<void> {
     const guesser = this.#note(peer);
-    // People mistype.
+    // Allows for typing errors.
     const beyond = guesser.guesses - 3;
     if (beyond <= 0) return;
     if (guesser.waiting >= WAITING_MAX || this.#waiting >= ALL_WAITING_MAX) {
@@ -47,7 +47,7 @@ export class GuessThrottle {
     guesser.waiting += 1;
     this.#waiting += 1;
     try {
-      // The wait doubles with each further guess.
+      // The wait doubles with each guess.
       await this.#world.sleep(Math.min(WAIT_MS_MAX, 100 * 2 ** Math.min(beyond - 1, 10)));
     } finally {
       guesser.waiting -= 1;
@@ -64,7 +64,7 @@ export class GuessThrottle {
     guesser.lastAt = now;
     this.#guessers.delete(peer);
     this.#guessers.set(peer, guesser);
-    // The address that has been quiet the longest gives way.
+    // Evicts the address with the oldest guess.
     if (this.#guessers.size > 4096) {
       const [quietest] = this.#guessers.keys();
       if (quietest !== undefined) this.#guessers.delete(quietest);

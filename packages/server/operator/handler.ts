@@ -1,4 +1,4 @@
-/** The listener for operators, without a socket: probes, metrics, the operator API and the console. */
+/** The operator listener without its socket: probes, metrics, the operator API and the console. */
 import { OTHER_APP } from '../metrics/app-label.ts';
 import { renderScrape } from '../metrics/exposition.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
@@ -19,16 +19,16 @@ export interface OperatorHandlerParts {
   readonly context: OperatorContext;
   readonly live: LiveServer;
   readonly gatekeepers: Gatekeepers;
-  /** the listener can be reached from this machine alone */
+  /** whether only this machine can reach the listener */
   readonly isLoopback: boolean;
-  /** what all processes of this server have counted */
+  /** metrics merged over all processes of this server */
   readonly readMetrics: () => Promise<MetricsSnapshot>;
   readonly consoleReach: ConsoleReach;
 }
 
 type Sender = Omit<RequestCaller, 'operator'>;
 
-/** No answer may be framed, sniffed, or used by a page of another origin. The console's pages replace the policy by their own. */
+/** No answer may be framed, sniffed or used by another origin. The console's pages set their own policy. */
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy':
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -70,7 +70,7 @@ async function answer(parts: OperatorHandlerParts, request: Request, caller: Sen
   if (isLoopback) assertFromHere(request);
   const url = parseUrl(request);
   const isRead = request.method === 'GET' || request.method === 'HEAD';
-  // A probe has no token to send: elsewhere than on loopback it learns whether, and not why.
+  // A probe has no token. Except on loopback, it gets the status without reasons.
   if (isRead && url.pathname === LIVE_PATH) return liveAnswer();
   if (isRead && (url.pathname === READY_PATH || url.pathname.startsWith(`${READY_PATH}/`))) {
     const mayKnow = isLoopback || mayRead(await findIdentity(gatekeepers, request));
@@ -93,14 +93,14 @@ async function answer(parts: OperatorHandlerParts, request: Request, caller: Sen
 const mayRead = (operator: Operator | undefined): boolean =>
   operator !== undefined && mayCall(operator, { method: 'GET', right: 'read' });
 
-/** Throws OperatorError (INVALID_INPUT): a `Host` may be anything. */
+/** @throws OperatorError INVALID_INPUT, because `Host` may be malformed */
 function parseUrl({ url }: Request): URL {
-  // A request without a Host, as probes in HTTP/1.0 send it, has a path alone.
+  // A request without a Host, such as HTTP/1.0 probes send, has only a path.
   if (URL.canParse(url, 'http://localhost')) return new URL(url, 'http://localhost');
   throw new OperatorError('INVALID_INPUT', 'the address of the request cannot be understood');
 }
 
-/** A code can be guessed as a token can. */
+/** A code can be guessed like a token. */
 async function answerSignIn(
   { context, gatekeepers }: OperatorHandlerParts,
   request: Request,

@@ -1,6 +1,6 @@
 /**
- * Looks at the engines in the background, so that no probe waits for them or adds to their load: however many ask,
- * each store is asked once in a while, and everybody is told what it answered last.
+ * Polls the engines in the background, so that probes neither wait for them nor add load: each store is polled at an interval, and
+ * every probe gets the last result.
  */
 import type { Core } from '../core/core.ts';
 import { isDamage } from '../core/store-failure.ts';
@@ -8,7 +8,7 @@ import type { ServedDeployment } from '../deployment/deployment.ts';
 import { EngineRefused } from '../engine/refused.ts';
 import { type Check, type CheckResult, ENGINES_CHECK, OK } from './readiness.ts';
 
-/** ms; a store that has not answered by then counts as away */
+/** ms; a store that has not answered by then counts as unavailable */
 const ANSWER_MS_MAX = 5_000;
 const NO_GENERATION = '0'.repeat(32);
 const NO_HASH = '0'.repeat(64);
@@ -27,7 +27,7 @@ export class HealthSampler {
     this.#assertSchema = assertSchema;
   }
 
-  /** Resolves when the first look is over. */
+  /** Resolves after the first poll. */
   async start(): Promise<void> {
     await this.#look();
     if (this.#isStopped) return;
@@ -62,13 +62,13 @@ export class HealthSampler {
       findFailure(this.#assertSchema),
     ]);
     this.#engines = judgeEngines({ rows, bytes });
-    // A database that is away has said nothing about its schema: what it said before stands.
+    // An unavailable database reports nothing about its schema, so the last result stays.
     if (schema === undefined) this.#schema = OK;
     else if (schema instanceof EngineRefused) this.#schema = { status: 'fail', message: schema.message };
   }
 }
 
-/** A store with a damaged page is not away: it serves everything else. */
+/** A store with a damaged page is available: it serves everything else. */
 function judgeEngines(stores: Readonly<Record<'rows' | 'bytes', unknown>>): CheckResult {
   const failed = Object.entries(stores).filter(([, error]) => error !== undefined);
   if (failed.length === 0) return OK;
@@ -82,7 +82,7 @@ function judgeEngines(stores: Readonly<Record<'rows' | 'bytes', unknown>>): Chec
   return { status: failed.every(([, error]) => isDamage(error)) ? 'warn' : 'fail', message };
 }
 
-/** The error with which `ask` rejects; undefined: it does not. */
+/** The error with which `ask` rejects, or undefined. */
 async function findFailure(ask: () => Promise<unknown>): Promise<unknown> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(
@@ -101,7 +101,7 @@ async function findFailure(ask: () => Promise<unknown>): Promise<unknown> {
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** A full disk still serves reads, so it takes no process out of service. */
+/** A full disk still serves reads, so the process stays in service. */
 function lookAtDisk({ freeSpace }: Core): CheckResult {
   if (freeSpace === undefined || !freeSpace.isLowFor(1)) return OK;
   return {
@@ -111,7 +111,7 @@ function lookAtDisk({ freeSpace }: Core): CheckResult {
   };
 }
 
-/** An object that no row knows stays on the store, which harms nobody. */
+/** An object without a row stays in the store, which is harmless. */
 function lookAtStrays({ strays }: Core): CheckResult {
   return strays.stopped === undefined ? OK : { status: 'warn', message: strays.stopped };
 }

@@ -1,4 +1,4 @@
-/** The operation that gives plots their points. */
+/** The operation that returns the points of plots. */
 import { choice, optional } from './fields.ts';
 import { operation } from './operation.ts';
 import { COUNT, listOf, orNull, record, TEXT, TIMESTAMP } from './schemas.ts';

@@ -2,7 +2,7 @@
 import { formatAuthority } from '../engine/address.ts';
 import { ServeError } from '../errors.ts';
 
-/** s; a connection that says nothing for so long is closed */
+/** s; a silent connection is closed after this time */
 const IDLE_SECONDS_MAX = 60;
 
 export interface OperatorListener {
@@ -16,12 +16,12 @@ interface OperatorListenerOptions {
   readonly host: string;
   /** 0: any free one */
   readonly port: number;
-  /** a port that is taken gives way to any free one */
+  /** whether to take any free port if the given one is in use */
   readonly mayMove: boolean;
   readonly handle: (request: Request, peer?: string) => Promise<Response>;
 }
 
-/** Throws ServeError. */
+/** @throws ServeError */
 export function listenForOperators({
   host,
   port,
@@ -48,14 +48,14 @@ function bind(
   const server = Bun.serve({
     hostname: host,
     port,
-    // Else two servers would share an address that both were given, and answer in turn.
+    // Otherwise two servers could share one address and answer in turn.
     reusePort: false,
     idleTimeout: IDLE_SECONDS_MAX,
     // The code that reads a body bounds it, and says so: the runtime's own 413 would name no request.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
     fetch: (request, connections) => {
-      // Work such as a check may take long and sends nothing meanwhile.
+      // Long work, such as a check, sends nothing meanwhile.
       connections.timeout(request, request.method === 'POST' ? 0 : IDLE_SECONDS_MAX);
       return handle(request, connections.requestIP(request)?.address);
     },

@@ -1,4 +1,4 @@
-/** The calls of operations to the process that serves, beside its deployment. */
+/** What operations can ask of the serving process, besides its deployment. */
 import type { AuditLine } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
 import type { FolderBackups } from './folder-backups.ts';
@@ -9,22 +9,22 @@ import type { ConsoleSignIn } from './sign-in.ts';
 export interface LiveServer {
   /** ms since the epoch */
   readonly startedAt: number;
-  /** the server ends: requests under way finish, none begins */
+  /** the server is ending: current requests finish, no new ones start */
   isDraining(): boolean;
-  /** undefined: none is kept */
+  /** undefined if there is no audit log */
   readonly audit: AuditLog | undefined;
-  /** The newest lines that the processes of this server have written, the newest first. */
+  /** The newest lines written by this server's processes, newest first. */
   readonly readAudit: (limit: number) => Promise<readonly AuditLine[]>;
   readonly checks: readonly Check[];
-  /** processes that serve */
+  /** number of serving processes */
   readonly workers: number;
-  /** ms; undefined: the server does not collect by itself */
+  /** ms; undefined if the server does not collect automatically */
   readonly gcEveryMs: number | undefined;
-  /** ms, by the monotonic clock, that this process knows the App as not active */
+  /** monotonic ms since this process has known that the App is not active */
   readonly stoppedForMs: (appId: string) => number;
   readonly history: LoadHistory;
-  /** undefined: the rows are in no folder */
+  /** undefined if the rows are not in a folder */
   readonly backups: FolderBackups | undefined;
-  /** undefined: there is no console, because there is no listener */
+  /** undefined if there is no listener and so no console */
   readonly signIn: ConsoleSignIn | undefined;
 }

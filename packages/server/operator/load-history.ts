@@ -1,6 +1,6 @@
 /**
- * How much the server had to do, for plots: one point a minute for a day, one an hour for ninety days. It is in memory and begins
- * anew with the process: what is to last longer is for Prometheus.
+ * The server's load, for plots: a point per minute for a day, and a point per hour for ninety days. It is in memory and ends with the
+ * process; Prometheus keeps longer histories.
  */
 import { HOUR_MS, MINUTE_MS } from '@holdfast/protocol';
 import type { SampleValue } from '../metrics/metric.ts';
@@ -14,12 +14,12 @@ interface AppLoad {
   readonly errors: number;
 }
 
-/** The increase from the point before to this one. */
+/** The increase since the previous point. */
 export interface LoadPoint {
   /** ms since the epoch */
   readonly at: number;
   readonly requests: number;
-  /** answers with a status from 500 up */
+  /** answers with a status of 500 or more */
   readonly errors: number;
   readonly receivedBytes: number;
   readonly sentBytes: number;
@@ -36,7 +36,7 @@ export class LoadHistory {
 
   constructor(readMetrics: () => Promise<MetricsSnapshot>) {
     this.#readMetrics = readMetrics;
-    // A reading that fails leaves a gap, which the next point covers.
+    // A failed reading leaves a gap, which the next point covers.
     this.#timer = setInterval(() => void this.take(Date.now()).catch(() => undefined), MINUTE_MS);
     this.#timer.unref();
   }
@@ -49,7 +49,7 @@ export class LoadHistory {
     clearInterval(this.#timer);
   }
 
-  /** Adds the point of a minute, and that of an hour if one is over. `now`: ms since the epoch. */
+  /** Adds the point of a minute, and that of an hour if one has ended. `now`: ms since the epoch. */
   async take(now: number): Promise<void> {
     const current = await this.#readMetrics();
     const last = this.#last ?? { minute: {}, hour: {}, hourAt: now };
@@ -91,7 +91,7 @@ function comparePoints(at: number, before: MetricsSnapshot, now: MetricsSnapshot
   const busiest = [...apps]
     .map(([app, load]) => ({ app, ...load }))
     .toSorted((one, other) => other.requests - one.requests)
-    // Each App of each point takes memory.
+    // Bounds the memory of each point.
     .slice(0, 10);
   const grown = (name: string): number => Math.max(0, sumOf(now[name]) - sumOf(before[name]));
   return {
@@ -109,7 +109,7 @@ function sumOf(samples: Samples = new Map()): number {
 
 const numberOf = (value: SampleValue): number => (typeof value === 'number' ? value : 0);
 
-/** Of labels as they are shown: `app="a",status="200"`. */
+/** A label's value in text such as `app="a",status="200"`. */
 function labelOf(labels: string, name: string): string {
   const match = new RegExp(`(?:^|,)${name}="((?:[^"\\\\]|\\\\.)*)"`).exec(labels);
   return (match?.[1] ?? '').replace(/\\(.)/g, (_, character) => (character === 'n' ? '\n' : character));

@@ -1,4 +1,4 @@
-/** Clients of the Space API are told that something is damaged. Operators are told what, because they can mend it. */
+/** Tells operators what is damaged, because they can repair it. Clients of the Space API learn only that something is. */
 import { ApiError } from '@holdfast/protocol';
 import { isDamage } from '../core/store-failure.ts';
 import { OperatorError } from './problem.ts';

@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document of the operator API, made from the table that the server runs on. */
+/** The OpenAPI 3.1 document of the operator API, generated from the server's table of operations. */
 import type { JsonSchema } from '@holdfast/protocol';
 import { API_PATH } from './api-path.ts';
 import type { Fields } from './fields.ts';
@@ -21,7 +21,7 @@ const PROBLEM: JsonSchema = record({
   code: { enum: Object.keys(PROBLEM_STATUS) },
 });
 
-/** The refusals that any operation may answer. */
+/** The refusals common to all operations. */
 const REFUSALS: Readonly<Record<number, string>> = Object.fromEntries(
   Object.entries(
     Object.groupBy(Object.keys(PROBLEM_STATUS) as ProblemCode[], (code) => PROBLEM_STATUS[code]),

@@ -1,5 +1,5 @@
 /**
- * What an operation is. One description serves the listener for operators, the channel in a data folder, a command without a
+ * The description of an operation. One description serves the operator listener, the channel of a data folder, a command without a
  * server, and the OpenAPI document.
  */
 import type { JsonSchema } from '@holdfast/protocol';
@@ -12,54 +12,51 @@ import type { Fields, Parsed } from './fields.ts';
 import type { LiveServer } from './live-server.ts';
 import type { Right } from './rights.ts';
 
-/** The subject of an operation: the open deployment, wherever it was opened. */
+/** What an operation works on: the open deployment. */
 export interface OperatorContext {
   readonly place: DeploymentPlace;
   readonly deployment: ServedDeployment;
   readonly core: Core;
   /** administration of the Apps */
   readonly registry: Registry;
-  /** what upload URLs and cursors are signed with */
+  /** the key that signs upload URLs and cursors */
   readonly secret: SharedSecret;
   readonly log: Log;
-  /** what only a server has; undefined: a command opened the deployment itself */
+  /** undefined if a command opened the deployment itself */
   readonly live: LiveServer | undefined;
 }
 
 /** One call of an operation. */
 export interface OperationCall extends OperatorContext {
-  /** aborts when the caller has gone away: long work ends early and leaves what it did */
+  /** aborts when the caller disconnects: long work then ends early and keeps its results so far */
   readonly signal: AbortSignal;
-  /** Says how far long work is, in one line for a person. May be called as often as one likes. */
+  /** Reports the progress of long work in one line. May be called at any rate. */
   readonly report: (progress: string) => void;
 }
 
-/** Who waits for an operation. */
+/** The caller of an operation. */
 export interface Caller {
-  /** aborts when the caller has gone away */
+  /** aborts when the caller disconnects */
   readonly signal: AbortSignal;
-  /** is told from time to time how far the work is */
+  /** called with progress now and then */
   readonly onProgress?: ((progress: string) => void) | undefined;
 }
 
 export interface Operation<F extends Fields = Fields, O = unknown> {
-  /** GET reads and takes a query; POST changes or works long, and takes a JSON object */
+  /** GET reads and takes a query; POST changes or runs long, and takes a JSON object */
   readonly method: 'GET' | 'POST';
   /** under /operator/v1/, without parameters */
   readonly path: string;
   /** one line */
   readonly summary: string;
-  /** that a token must have to call it; a token that may read may call every GET too */
+  /** the right that a token needs; a token with the right to read may call every GET too */
   readonly right: Right;
-  /** its input itself proves that the caller may do it: no operator token is asked for */
+  /** whether the input itself proves the right to call it, so no token is needed */
   readonly isOpen?: true;
   readonly input: F;
-  /** of the answer */
+  /** schema of the answer */
   readonly output: JsonSchema;
-  /**
-   * Throws OperatorError, or another ServeError (409, or 400 for a ConfigError, 404 for a NotFoundError), with one line for the
-   * operator.
-   */
+  /** Throws OperatorError or another ServeError (409; 400 for ConfigError, 404 for NotFoundError), with a one-line message. */
   run(call: OperationCall, input: Parsed<F>): Promise<O>;
 }
 
@@ -68,7 +65,7 @@ export function operation<F extends Fields, O>(described: Operation<F, O>): Oper
   return described;
 }
 
-/** The subject of an operation that needs only a part of the deployment. */
+/** What an operation on a part of the deployment works on. */
 export interface PartCalls {
   readonly apps: Pick<OperationCall, 'registry'>;
   readonly secret: Pick<OperationCall, 'secret'>;
@@ -79,8 +76,8 @@ interface PartOperation<P extends keyof PartCalls, F extends Fields, O> extends 
 }
 
 /**
- * As `operation`, of an operation that needs only one part. A command without a server opens that part alone, which works beside
- * processes that have the deployment open, and where a server has not been yet.
+ * As `operation`, for an operation that needs only one part. Without a server a command opens that part alone. This works while other
+ * processes have the deployment open, and before the first server ran.
  */
 export function partOperation<const P extends keyof PartCalls, F extends Fields, O>(
   needs: P,

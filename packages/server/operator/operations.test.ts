@@ -1,4 +1,4 @@
-/** Every operation of the table, on a real server: what it takes, what it refuses, and that its answers have the documented shapes. */
+/** Every operation on a real server: its input, its refusals, and the documented shape of its answers. */
 import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFile } from 'node:fs/promises';
@@ -15,7 +15,7 @@ import { OPERATION_NAMES, OPERATIONS, type OperationName } from './operations.ts
 const START_MS_MAX = 300_000;
 const ADDED = { app: 'added', issuer: 'https://added.example', audience: 'holdfast' };
 
-/** In the order of the table they work on the same server. `status`: of an answer that is a refusal by design. */
+/** Run in table order on one server. `status`: of an answer that is a refusal by design. */
 const SAMPLES: Readonly<
   Record<OperationName, { readonly input: Readonly<Record<string, unknown>>; readonly status?: number }>
 > = {
@@ -39,7 +39,7 @@ const SAMPLES: Readonly<
   explain: { input: { app: 'demo', space: 'home', hash: '0'.repeat(64) }, status: 404 },
   check: { input: { rehash: '10%' } },
   getBackup: { input: {} },
-  // Nothing can be made there, as root neither.
+  // Nothing can be created there, even by root.
   backUp: { input: { folder: '/proc/nowhere' }, status: 409 },
   listAudit: { input: { limit: 5 } },
   acceptRestore: { input: {} },
@@ -226,7 +226,7 @@ test('the link of --dev signs in once, and is shown nowhere but on the terminal'
   const asConsole = { authorization: `Bearer ${access.operatorToken}` };
   expect((await send(described('listApps'), {}, asConsole)).status).toBe(200);
   await expectProblem(await send(described('signIn'), { code }), 403, 'FORBIDDEN');
-  // As long as a code, and longer in bytes.
+  // As many characters as a code, but more bytes.
   await expectProblem(await send(described('signIn'), { code: 'é'.repeat(code.length) }), 403, 'FORBIDDEN');
   expect(server.log()).not.toContain(code);
 });

@@ -1,6 +1,6 @@
 /**
- * The table of all operations. To add one: describe it in a file of its own and name it here; the listener, the channel, the
- * commands, the OpenAPI document and the test that walks the table then know it.
+ * The table of all operations. To add one, describe it in its own file and add it here. The listener, the channel, the commands, the
+ * OpenAPI document and the test over the table then include it.
  */
 
 import { acceptRestore } from './accept-restore.ts';
@@ -54,7 +54,7 @@ export type PartOperationName = {
   [N in OperationName]: (typeof OPERATIONS)[N] extends { readonly needs: string } ? N : never;
 }[OperationName];
 
-/** The fields that a caller of the operation gives. */
+/** The input of the operation. */
 export type InputOf<N extends OperationName> = Given<(typeof OPERATIONS)[N]['input']>;
 /** The answer of the operation. */
 export type OutputOf<N extends OperationName> = (typeof OPERATIONS)[N] extends {
@@ -65,16 +65,13 @@ export type OutputOf<N extends OperationName> = (typeof OPERATIONS)[N] extends {
 
 export const OPERATION_NAMES = Object.keys(OPERATIONS) as OperationName[];
 
-/**
- * Runs the operation on what this process has open, at least what the operation needs. Throws OperatorError for a wrong input, and
- * what the operation throws.
- */
+/** Runs the operation on what this process has open. @throws OperatorError for invalid input, and what the operation throws */
 export async function runWith<N extends OperationName>(
   call: OperationCall | PartCalls[keyof PartCalls],
   name: N,
   input: InputOf<N>,
 ): Promise<OutputOf<N>> {
-  // The table's types tie the input and the output to the name; within it all operations look the same.
+  // The table's types tie input and output to the name; the code here treats all operations alike.
   const operation = OPERATIONS[name] as unknown as Operation;
   const given = Object.entries(input).filter(([, value]) => value !== undefined);
   const parsed = parseFields(operation.input, new Map(given));

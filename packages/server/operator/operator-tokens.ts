@@ -1,4 +1,4 @@
-/** The tokens of operators, in a file that may be written anew while the server runs. */
+/** The operators' tokens, in a file that may be replaced while the server runs. */
 import { timingSafeEqual } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { codeOf } from '../error-code.ts';
@@ -10,23 +10,23 @@ import { digestOf, parseTokenLines, type TokenEntry } from './token-lines.ts';
 
 const WHAT = "the operators' token file";
 
-/** The data by which a process judges tokens: no token is in it. */
+/** What a process needs to check tokens, without the tokens themselves. */
 export interface LoadedTokens {
   readonly entries: readonly TokenEntry[];
-  /** undefined: the entries stay as they are until the server ends */
+  /** undefined if the entries never change while the server runs */
   readonly file: { readonly path: string; readonly version: string } | undefined;
 }
 
-/** Rejects with ConfigError: a file that cannot be read or understood is a wrong setting. */
+/** Rejects with ConfigError if the file is unreadable or invalid. */
 export async function loadTokens(path: string): Promise<LoadedTokens> {
   try {
     const { bytes, version } = await readSecretFile(path, WHAT);
     const entries = parseTokenLines(path, Buffer.from(bytes).toString());
-    // A pipe gives its bytes once.
+    // A pipe can be read only once.
     return { entries, file: version === undefined ? undefined : { path, version } };
   } catch (error) {
     if (error instanceof ConfigError) throw error;
-    // Without the path: it may be a token that was given in the place of its file.
+    // Omits the path, because it may be a token given in place of a file.
     throw new ConfigError(
       `${WHAT} cannot be read (${codeOf(error)}): check the path and the rights of --operator-token-file`,
       { cause: error },
@@ -42,7 +42,7 @@ export type TokenVerdict =
 export class OperatorTokens {
   readonly #log: Log;
   #loaded: LoadedTokens;
-  /** A process that takes the place of another was given what that one had read. */
+  /** A replacement process received the entries of its predecessor. */
   #lookedAt = Number.NEGATIVE_INFINITY;
 
   constructor(loaded: LoadedTokens, log: Log) {
@@ -50,9 +50,9 @@ export class OperatorTokens {
     this.#log = log;
   }
 
-  /** Takes a time that says nothing of the tokens. */
+  /** Takes a time that does not depend on the tokens. */
   async judge(given: string): Promise<TokenVerdict> {
-    // A new token holds after a second.
+    // A new token is valid after a second.
     if (performance.now() - this.#lookedAt > 1000) await this.#look();
     const digest = Buffer.from(digestOf(given));
     let found: TokenEntry | undefined;
@@ -65,7 +65,7 @@ export class OperatorTokens {
     return { kind: 'known', operator: { name, rights } };
   }
 
-  /** A file that is gone or holds no tokens, perhaps because it is being written, leaves the former ones in force. */
+  /** If the file is missing or invalid, perhaps because it is being written, the former tokens stay valid. */
   async #look(): Promise<void> {
     this.#lookedAt = performance.now();
     const { file } = this.#loaded;

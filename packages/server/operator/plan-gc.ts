@@ -1,4 +1,4 @@
-/** The operation that says what a collection would delete. */
+/** The operation that lists what a collection would delete. */
 import { GC_NODES_MAX } from '@holdfast/protocol';
 import { planGc } from '../core/collect/plan-gc.ts';
 import { APP, integer, optional, SPACE } from './fields.ts';

@@ -1,4 +1,4 @@
-/** `/livez` and `/readyz`, in the form of Kubernetes' own: short for probes, one line for each check with `?verbose`. */
+/** `/livez` and `/readyz`, in the format of Kubernetes: short for probes, one line per check with `?verbose`. */
 import { type Check, type CheckedResult, isReady, lookAll } from './readiness.ts';
 
 export const LIVE_PATH = '/livez';
@@ -7,18 +7,18 @@ export const READY_PATH = '/readyz';
 const HEADERS = { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' };
 const MARKS = { ok: '+', warn: '!', fail: '-' } as const;
 
-/** This process answers, which is all that a restart could mend. */
+/** This process answers: a restart could not improve anything else. */
 export function liveAnswer(): Response {
   return new Response('ok', { headers: HEADERS });
 }
 
-/** `path` is `READY_PATH`, or below it the name of one check. `mayKnow`: the caller may see reasons. */
+/** `path`: `READY_PATH`, or below it the name of one check. `mayKnow`: whether the caller may see reasons. */
 export function readyAnswer(checks: readonly Check[], url: URL, mayKnow: boolean): Response {
   const name = url.pathname.slice(READY_PATH.length + 1);
   if (name !== '') return oneAnswer(checks, name, mayKnow);
   const excluded = url.searchParams.getAll('exclude').flatMap((names) => names.split(','));
   const unknown = excluded.find((each) => !checks.some((check) => check.name === each));
-  // A mistyped name must be seen when the probe is set up, not when the check fails for the first time.
+  // A mistyped name must show when the probe is set up, not when the check first fails.
   if (unknown !== undefined) return unknownCheck(checks, 400, `${unknown} cannot be excluded: `);
   const results = lookAll(checks, new Set(excluded));
   const ready = isReady(results);

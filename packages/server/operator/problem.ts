@@ -1,9 +1,9 @@
-/** Refusals of operations, and their answers as RFC 9457 wants them: `application/problem+json`. */
+/** Errors of operations, and their RFC 9457 answers: `application/problem+json`. */
 import { ApiError } from '@holdfast/protocol';
 import { StoreUnavailable } from '../core/store-failure.ts';
 import { ConfigError, NotFoundError, ServeError } from '../errors.ts';
 
-/** The closed set of codes, with their status. A program decides by the code, a person reads `detail`. */
+/** The closed set of codes with their status. Programs use the code; `detail` is for people. */
 export const PROBLEM_STATUS = {
   INVALID_INPUT: 400,
   UNAUTHORIZED: 401,
@@ -13,12 +13,12 @@ export const PROBLEM_STATUS = {
   CONFLICT: 409,
   PAYLOAD_TOO_LARGE: 413,
   UNSUPPORTED_MEDIA_TYPE: 415,
-  /** wrong tokens or codes: `Retry-After` */
+  /** wrong tokens or codes; sent with `Retry-After` */
   TOO_MANY_GUESSES: 429,
   INTERNAL_ERROR: 500,
-  /** the storage cannot be used now: send the request again */
+  /** the storage is unavailable; retry */
   SERVICE_UNAVAILABLE: 503,
-  /** the server ends: nothing was begun */
+  /** the server is ending; nothing was started */
   DRAINING: 503,
 } as const;
 
@@ -59,14 +59,14 @@ export interface Problem {
   readonly code: ProblemCode;
 }
 
-/** The problem that the caller is told. An unexpected error is not told: the log has it. */
+/** The problem to send. Details of an unexpected error go to the log only. */
 export function problemOf(error: unknown): Problem {
   const code = codeOf(error);
   const detail = code === 'INTERNAL_ERROR' ? 'the log of the server says what happened' : messageOf(error);
   return { type: 'about:blank', title: TITLES[code], status: PROBLEM_STATUS[code], detail, code };
 }
 
-/** Whether nobody foresaw it, so that the log has to have it. */
+/** Whether the error is unexpected and must be logged. */
 export function isUnexpected(error: unknown): boolean {
   return codeOf(error) === 'INTERNAL_ERROR';
 }
@@ -83,7 +83,7 @@ function codeOf(error: unknown): ProblemCode {
   return 'INTERNAL_ERROR';
 }
 
-/** Errors of the rules of the Space API, in the words here. */
+/** The operator API's codes for errors of the Space API. */
 const API_CODES: Readonly<Record<number, ProblemCode>> = {
   400: 'INVALID_INPUT',
   404: 'NOT_FOUND',

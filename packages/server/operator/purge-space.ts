@@ -1,4 +1,4 @@
-/** `space purge`: everything in a Space of an App that is not served any more. */
+/** `space purge`: deletes everything in a Space of an App that is no longer served. */
 import { REGISTRY_STALE_MS_MAX } from '@holdfast/protocol';
 import { purgeSpace } from '../core/collect/purge-space.ts';
 import type { Space } from '../core/model.ts';
@@ -32,7 +32,7 @@ export const purge = operation({
     const stoppedMs = await assertStopped(call, app);
     await assertKnown(call, space);
     await outwaitCopies(call, app, stoppedMs);
-    // A caller who wants it finished calls again, and can tell how far it has come.
+    // A caller repeats the call until it is finished, and can show progress.
     const endsAt = performance.now() + 3_000;
     const mayGoOn = async (isAround: boolean): Promise<boolean> => {
       if (call.signal.aborted || (!isAround && performance.now() > endsAt)) return false;
@@ -45,8 +45,8 @@ export const purge = operation({
 });
 
 /**
- * No process serves an App any more once its copy of the registry must be younger than the end of the App. Resolves with how long ago
- * that was by a clock that may have been set since; ms.
+ * Checks that the App was stopped so long ago that every process's copy of the registry must have been renewed since. Resolves with how
+ * long ago, ms, by a clock that may have been set since.
  */
 async function assertStopped({ deployment }: OperationCall, appId: string): Promise<number> {
   const app = (await deployment.apps.readAll()).find((each) => each.appId === appId);
@@ -63,7 +63,7 @@ async function assertStopped({ deployment }: OperationCall, appId: string): Prom
     );
   }
   const stoppedAt = (await deployment.apps.findStoppedAt(appId)) ?? 0;
-  // A folder's registry goes by the wall clock.
+  // The registry of a folder uses the wall clock.
   const now = deployment.isClockSteady ? Date.now() : await deployment.rows.readClock();
   const stoppedMs = now - stoppedAt;
   if (stoppedMs >= 0 && stoppedMs < REGISTRY_STALE_MS_MAX) throw stillServed(appId, stoppedMs);
@@ -77,8 +77,8 @@ function stillServed(appId: string, stoppedMs: number): OperatorError {
 }
 
 /**
- * The same by the monotonic clock: of the server, which knows since when the App is stopped, or of a command, if the App was stopped in
- * the future.
+ * Waits the same time by the monotonic clock: of the server, which knows since when the App is stopped, or of a command, if the App was
+ * stopped in the future.
  */
 async function outwaitCopies(
   { live, signal }: OperationCall,

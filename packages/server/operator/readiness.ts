@@ -1,15 +1,15 @@
-/** Whether this process should get requests, by checks with names (as Kubernetes' own /readyz). */
+/** Whether this process should receive requests, by named checks (as Kubernetes' /readyz). */
 
 export type CheckResult =
   | { readonly status: 'ok' }
-  /** it works on; an operator should look */
+  /** the process still works, but an operator should look */
   | { readonly status: 'warn'; readonly message: string }
   | { readonly status: 'fail'; readonly message: string };
 
 export interface Check {
   /** lower-case letters and `-` */
   readonly name: string;
-  /** Answers at once: what takes time is sampled beforehand. */
+  /** Returns at once; slow checks are sampled beforehand. */
   readonly look: () => CheckResult;
 }
 
@@ -23,7 +23,7 @@ export const ENGINES_CHECK = 'engines';
 
 export const OK: CheckResult = { status: 'ok' };
 
-/** The results of all checks but the excluded ones. */
+/** The results of all checks except the excluded ones. */
 export function lookAll(checks: readonly Check[], excluded: ReadonlySet<string>): readonly CheckedResult[] {
   return checks.filter(({ name }) => !excluded.has(name)).map(({ name, look }) => ({ name, result: look() }));
 }

@@ -1,4 +1,4 @@
-/** The operations behind the links that open the console. */
+/** Operations behind the links that sign in to the console. */
 import { text } from './fields.ts';
 import type { LiveServer } from './live-server.ts';
 import { operation } from './operation.ts';

@@ -1,22 +1,21 @@
-/** The rights of operators' tokens. */
 
-/** `read` is every GET. The others are all operations on Apps, on Spaces and their nodes, and on backups. */
+/** `read` covers every GET. The others cover all operations on Apps, on Spaces and their nodes, and on backups. */
 export const RIGHTS = ['read', 'apps', 'spaces', 'backup', 'all'] as const;
 export type Right = (typeof RIGHTS)[number];
 
-/** Who calls an operation, as the audit log names it. */
+/** The caller of an operation, as named in the audit log. */
 export interface Operator {
   readonly name: string;
   readonly rights: readonly Right[];
 }
 
-/** Who sent a request. */
+/** The sender of a request. */
 export interface RequestCaller {
-  /** undefined: nobody knows; only an operation whose input proves that it may be called is open to him */
+  /** undefined if unidentified: only an operation that needs no token may be called */
   readonly operator: Operator | undefined;
-  /** address; undefined: a command on this machine, through the channel */
+  /** address; undefined for a command over the channel */
   readonly peer: string | undefined;
-  /** as the header X-Request-Id of the answer says it, the log and the audit log */
+  /** the X-Request-Id of the answer, also in the log and the audit log */
   readonly requestId: string;
 }
 
@@ -25,7 +24,7 @@ export function makeOwnerCaller(): RequestCaller {
   return { operator: { name: 'owner', rights: ['all'] }, peer: undefined, requestId: crypto.randomUUID() };
 }
 
-/** `needed`: of the operation; a GET may also be called by who may read. */
+/** `needed`: the right of the operation. A token that may read may call every GET too. */
 export function mayCall(
   { rights }: Operator,
   { method, right }: { readonly method: 'GET' | 'POST'; readonly right: Right },

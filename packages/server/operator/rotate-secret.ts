@@ -1,4 +1,4 @@
-/** `holdfast secret rotate`: another secret signs upload URLs and cursors, and the former one verifies for a while. */
+/** `holdfast secret rotate`: a new secret signs upload URLs and cursors, and the former one still verifies for a while. */
 import { randomBytes } from 'node:crypto';
 import { planRotation, SECRET_BYTES } from '../core/signing-secrets.ts';
 import { ServeError } from '../errors.ts';
@@ -12,7 +12,7 @@ export const rotateSecret = partOperation('secret', {
   summary: 'Sign upload URLs and cursors with a new secret; what was signed before stays good for 8 days',
   input: {},
   output: record({ signsFromAt: TIMESTAMP, formerGoodUntilAt: TIMESTAMP }),
-  // Every process takes the secrets up within 5 s (deployment/watch-secret.ts).
+  // Every process reads the new secrets within 5 s (deployment/watch-secret.ts).
   run: async ({ secret }) => {
     const former = await secret.read();
     const planned = planRotation(former, randomBytes(SECRET_BYTES), Date.now());

@@ -1,4 +1,4 @@
-/** The operation that names damaged nodes. */
+/** The operation that lists damaged nodes. */
 import { pagesOf } from '../core/pages-of.ts';
 import { operation } from './operation.ts';
 import { COUNT, listOf, record, TEXT } from './schemas.ts';

@@ -1,4 +1,4 @@
-/** Runs an operation wherever the deployment is: over the operator API, by the server that holds a data folder, or here. */
+/** Runs an operation over the operator API, through the server that holds a data folder, or in this process. */
 import { existsSync } from 'node:fs';
 import {
   ACTIVE_UPLOADS_MAX_DEFAULT,
@@ -31,10 +31,10 @@ import { type InputOf, OPERATIONS, type OperationName, type OutputOf, runWith } 
 export type OperatorWhere =
   /** over the operator API of a server */
   | { readonly kind: 'address'; readonly address: OperatorAddress }
-  /** on a deployment: by the server that holds its folder, else here */
+  /** on a deployment: through the server that holds its folder, else in this process */
   | { readonly kind: 'place'; readonly place: DeploymentPlace };
 
-/** Rejects with ServeError, whose message is one line for the operator. */
+/** Rejects with ServeError, whose message is one line. */
 export async function runOperation<N extends OperationName>(
   where: OperatorWhere,
   name: N,
@@ -48,8 +48,8 @@ export async function runOperation<N extends OperationName>(
 }
 
 /**
- * Asks the server that holds the folder. Without a server, takes the folder and does the work. A server may start or end
- * between both: then the other way is tried.
+ * Calls the server that holds the folder. Without a server, locks the folder and runs here. A server may start or end in between: then
+ * the other way is tried.
  */
 async function runOnFolder<N extends OperationName>(
   place: DeploymentPlace,
@@ -69,7 +69,7 @@ async function runOnFolder<N extends OperationName>(
     try {
       return await callHolder(dataDir, name, input, caller);
     } catch (error) {
-      // An operation that only reads can be asked again; a change may have been made.
+      // A read can be repeated; a change may have been made already.
       const isHarmless = error instanceof ConnectionBroken && OPERATIONS[name].method === 'GET';
       if (!(error instanceof NoServer) && !isHarmless) throw error;
       if (caller.signal.aborted) throw error;
@@ -94,7 +94,7 @@ async function runOnFolder<N extends OperationName>(
   }
 }
 
-/** Opens the deployment as a server does, and runs the operation on it. */
+/** Opens the deployment as a server does and runs the operation. */
 async function runHere<N extends OperationName>(
   place: DeploymentPlace,
   name: N,
@@ -127,7 +127,7 @@ async function openContext(
   let fatal: Error | undefined;
   const deployment = await openDeployment(place, {
     ...{ kind: 'serve', uploadTtlMs: config.uploadTtlMs, workers: 1, worker: 0 },
-    // The folder is held. A database may have servers.
+    // The folder is locked. A database may have other servers.
     isAlone: place.rows.kind === 'folder',
     log,
     onFatal: (error) => {

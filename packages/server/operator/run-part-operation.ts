@@ -1,7 +1,6 @@
 /**
- * Runs an operation that needs only the Apps or the secret: over the operator API, by the server that holds the data folder, or
- * here. Without a server it opens that part alone. It takes no lock, because each change of a part is one transaction: a server
- * that starts or ends meanwhile finds the change whole or not at all.
+ * Runs an operation that needs only the Apps or the secret: over the operator API, through the server that holds the data folder, or
+ * here. Without a server it opens that part alone. It takes no lock, because each change of a part is one transaction.
  */
 
 import { hasRows, openSecret } from '../deployment/open.ts';
@@ -17,7 +16,7 @@ export type PartWhere =
   | { readonly kind: 'address'; readonly address: OperatorAddress }
   | { readonly kind: 'rows'; readonly place: RowsPlace };
 
-/** Rejects with ServeError, whose message is one line for the operator. */
+/** Rejects with ServeError, whose message is one line. */
 export async function runPartOperation<N extends PartOperationName>(
   where: PartWhere,
   name: N,
@@ -30,7 +29,7 @@ export async function runPartOperation<N extends PartOperationName>(
     try {
       return await callHolder(place.dataDir, name, input, caller);
     } catch (error) {
-      // A server that ends begins nothing any more, so nothing is done twice.
+      // A server that is ending starts nothing, so nothing runs twice.
       if (!(error instanceof NoServer) || caller.signal.aborted) throw error;
     }
   }
@@ -56,7 +55,7 @@ interface OpenPart {
   readonly close: () => Promise<void>;
 }
 
-/** Undefined: there is no registry of Apps, and the operation makes none. */
+/** undefined if there is no registry and the operation creates none */
 async function openPart(place: RowsPlace, name: PartOperationName): Promise<OpenPart | undefined> {
   if (OPERATIONS[name].needs === 'apps') {
     const registry = await (name === 'addApp' ? openRegistry(place) : findRegistry(place));

@@ -1,7 +1,7 @@
-/** JSON Schemas of what operations answer. */
+/** JSON Schemas of the answers of operations. */
 import { type JsonSchema, SCHEMAS } from '@holdfast/protocol';
 
-/** An object with exactly these fields; those in `optional` may be left out. */
+/** An object with exactly these fields; those in `optional` may be absent. */
 export function record(
   fields: Readonly<Record<string, JsonSchema>>,
   optional: readonly string[] = [],
@@ -28,11 +28,11 @@ export const TIMESTAMP: JsonSchema = {
 
 export const orNull = (schema: JsonSchema): JsonSchema => ({ anyOf: [schema, { type: 'null' }] });
 
-/** As getUsage of the Space API answers it. */
+/** As answered by getUsage of the Space API. */
 export const USAGE: JsonSchema = SCHEMAS.SpaceUsage;
-/** As runGc of the Space API answers it. */
+/** As answered by runGc of the Space API. */
 export const GC_RESULT: JsonSchema = SCHEMAS.GcResult;
-/** The quota of an App or a Space; null: no limit. */
+/** The quota of an App or a Space; null means unlimited. */
 export const QUOTAS: JsonSchema = record({
   maxBytes: orNull(COUNT),
   maxNodes: orNull(COUNT),

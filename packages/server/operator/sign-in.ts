@@ -1,6 +1,6 @@
 /**
- * Links that open the console signed in, and the sessions that come of them. A link's code is good once and for a while; whoever
- * reads the terminal may use it, and nobody else learns it. A session ends with the process.
+ * Links that sign in to the console, and their sessions. The code of a link can be used once, for a limited time; only readers of the
+ * terminal learn it. A session ends with the process.
  */
 import { randomBytes } from 'node:crypto';
 import { OperatorError } from './problem.ts';
@@ -10,7 +10,7 @@ import { digestOf } from './token-lines.ts';
 /** ms */
 const CODE_LIFE_MS = 15 * 60 * 1000;
 export const CODE_LIFE_MINUTES = CODE_LIFE_MS / 60_000;
-/** ms; as long as the demo's token is good */
+/** ms; the lifetime of the demo's token */
 const SESSION_LIFE_MS = 24 * 60 * 60 * 1000;
 
 export interface SignInCode {
@@ -19,7 +19,7 @@ export interface SignInCode {
   readonly expiresAt: number;
 }
 
-/** The settings by which the console uses the Space API. */
+/** How the console reaches the Space API. */
 export interface SpaceAccess {
   readonly url: string;
   readonly app: string;
@@ -27,7 +27,7 @@ export interface SpaceAccess {
   readonly token: string;
 }
 
-/** Who is signed in to the console by a link. */
+/** The operator of a session that a link opened. */
 const CONSOLE: Operator = { name: 'console', rights: ['all'] };
 
 export function makeSignInCode(): SignInCode {
@@ -35,17 +35,17 @@ export function makeSignInCode(): SignInCode {
 }
 
 interface ConsoleParts {
-  /** the address of the page, without a slash at its end; called once it listens */
+  /** the page's address without a trailing slash; called once it listens */
   readonly nameUrl: () => string;
-  /** undefined: there is no demo App */
+  /** undefined if there is no demo App */
   readonly grantSpace: (() => Promise<SpaceAccess>) | undefined;
-  /** of the link that was printed at the start */
+  /** the code of the link printed at start */
   readonly code: SignInCode | undefined;
 }
 
 export class ConsoleSignIn {
   readonly #parts: ConsoleParts;
-  /** by digest; instants, ms since the epoch, at which they expire */
+  /** digest → expiry, ms since the epoch */
   readonly #codes = new Map<string, number>();
   readonly #sessions = new Map<string, number>();
 
@@ -60,7 +60,7 @@ export class ConsoleSignIn {
     return { url: nameLink(this.#parts.nameUrl(), code), expiresAt };
   }
 
-  /** Throws OperatorError (FORBIDDEN) for a code that is wrong, used or too old. */
+  /** @throws OperatorError FORBIDDEN if the code is wrong, used or expired */
   async redeem(
     given: string,
   ): Promise<{ readonly operatorToken: string; readonly space: SpaceAccess | undefined }> {
@@ -79,7 +79,7 @@ export class ConsoleSignIn {
     return { operatorToken, space };
   }
 
-  /** Who a session's token belongs to. */
+  /** The operator of a session token. */
   findOperator(given: string): Operator | undefined {
     const expiresAt = this.#sessions.get(digestOf(given));
     return expiresAt !== undefined && Date.now() < expiresAt ? CONSOLE : undefined;

@@ -1,4 +1,4 @@
-/** The operations on Spaces. */
+/** Operations on Spaces. */
 import { GC_NODES_MAX } from '@holdfast/protocol';
 import type { AppRecord, Quotas } from '../auth/registry-store.ts';
 import type { Core } from '../core/core.ts';
@@ -14,9 +14,9 @@ import { nameOf, namingDamage } from './naming-damage.ts';
 import { operation } from './operation.ts';
 import { COUNT, GC_RESULT, listOf, orNull, QUOTAS, record, TEXT, USAGE } from './schemas.ts';
 
-/** A page of Spaces: few enough that the answer is small. */
+/** Spaces per page, so that an answer stays small. */
 const SPACES_PAGE_MAX = 1_000;
-/** Before the place in the list of Spaces without rows; no position of an engine begins so. */
+/** Prefix of positions in the list of Spaces without rows; engines never use it. */
 const UNWRITTEN = 'unwritten-';
 
 const NO_COUNTERS: SpaceCounters = {
@@ -61,7 +61,7 @@ export const listSpaces = operation({
     const entries = isBeyondRows ? [] : await core.metadata.page('spaces', { appId: app, after, limit });
     const written = entries.filter(({ isPurged }) => !isPurged).map(describe);
     if (entries.length === limit) return { spaces: written, next: entries.at(-1)?.position ?? null };
-    // The rows are at their end: Spaces follow that only have a quota.
+    // After the rows come Spaces that have only a quota.
     const unwritten = await findUnwritten(
       core,
       apps.filter(({ appId }) => app === undefined || appId === app),
@@ -76,7 +76,7 @@ export const listSpaces = operation({
 
 type Described = Omit<SpaceEntry, 'position' | 'isPurged'>;
 
-/** All Spaces of the App that were ever written, page by page. */
+/** All Spaces of the App that were ever written. */
 export const spacesOf = (core: Core, appId: string): AsyncIterable<readonly SpaceEntry[]> =>
   pagesOf(
     (after, limit) => core.metadata.page('spaces', { appId, after, limit }),
@@ -84,7 +84,7 @@ export const spacesOf = (core: Core, appId: string): AsyncIterable<readonly Spac
     SPACES_PAGE_MAX,
   );
 
-/** Spaces that have a quota, and that hold nothing: nobody has ever written to them, or they were purged. */
+/** Spaces with a quota and no content: never written, or purged. */
 async function findUnwritten(core: Core, apps: readonly AppRecord[]): Promise<readonly Space[]> {
   const unwritten: Space[] = [];
   for (const { appId, spaceQuotas } of apps) {
@@ -99,7 +99,7 @@ async function findUnwritten(core: Core, apps: readonly AppRecord[]): Promise<re
   return unwritten;
 }
 
-/** By App, then by Space: only Spaces that have a quota of their own. */
+/** App → Space → its own quota. */
 function indexQuotas(apps: readonly AppRecord[]): ReadonlyMap<string, ReadonlyMap<string, Quotas>> {
   return new Map(
     apps.map(({ appId, spaceQuotas }) => [appId, new Map(spaceQuotas.map((each) => [each.spaceId, each]))]),

@@ -1,4 +1,4 @@
-/** The operation that says how the server is, in one document for people, the console and alerts. */
+/** The operation that reports the server's status in one document for people, the console and alerts. */
 import { resolve } from 'node:path';
 import type { JsonSchema } from '@holdfast/protocol';
 import { StoreUnavailable } from '../core/store-failure.ts';
@@ -12,10 +12,10 @@ import { COUNT, listOf, orNull, record, TEXT, TIMESTAMP } from './schemas.ts';
 
 type Severity = 'error' | 'warning';
 
-/** Something that an operator should look at. */
+/** A condition that an operator should look at. */
 interface Message {
   readonly severity: Severity;
-  /** for programs: the same for the same cause */
+  /** a stable identifier of the cause, for programs */
   readonly name: string;
   readonly message: string;
 }
@@ -65,8 +65,8 @@ export const getStatus = operation({
 });
 
 /**
- * What only the engines know: how many Apps there are, and which nodes are rotten by now. `null`: an engine of the server is away.
- * The document is wanted most just then, so it does without.
+ * What only the engines know: the number of Apps and the rotten nodes. null if an engine of the server is unavailable: the document is
+ * most needed then, so it is sent without them.
  */
 async function askEngines({ core, registry, live }: OperationCall) {
   const isAway = live?.checks.some(({ name, look }) => name === ENGINES_CHECK && look().status === 'fail');
@@ -77,7 +77,7 @@ async function askEngines({ core, registry, live }: OperationCall) {
     const active = apps.filter(({ status }) => status === 'active').length;
     return { active, suspended: apps.length - active };
   } catch (error) {
-    // The next look at the engines says so too.
+    // The next poll of the engines reports it too.
     if (live !== undefined && error instanceof StoreUnavailable) return null;
     throw error;
   }
@@ -110,7 +110,7 @@ function checkMessages({ live }: OperationCall): readonly Message[] {
 
 function rotMessages(rottenNodes: number): readonly Message[] {
   if (rottenNodes === 0) return [];
-  // A count that has come to its bound in some Space may be less than there are.
+  // A count that reached its bound in some Space may be too low.
   const count = rottenNodes < ROTTEN_COUNT_MAX ? rottenNodes : `${rottenNodes} or more`;
   const message = `${count} damaged nodes cannot be read: GET rotten names them; push them again and check the store`;
   return [{ severity: 'error', name: 'rotten-nodes', message }];

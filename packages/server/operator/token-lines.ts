@@ -1,33 +1,33 @@
-/** The text of a file with the tokens of operators: one token alone, or a line for each. */
+/** The format of a file of operator tokens: a single token, or one line per token. */
 import { parseInstant } from '@holdfast/protocol';
 import { ConfigError } from '../errors.ts';
 import { RIGHTS, type Right } from './rights.ts';
 
-/** A shorter one could be guessed. */
+/** A shorter token could be guessed. */
 const TOKEN_LENGTH_MIN = 32;
 const TOKEN_LENGTH_MAX = 4096;
 const NAME_LENGTH_MAX = 128;
 const PRINTABLE = /^[\x21-\x7e]+$/;
 const UNTIL = 'until=';
-/** of a token that stands alone */
+/** the name of a token without one */
 export const LONE_NAME = 'operator';
 
-/** A token, without itself. */
+/** A token's data without the token itself. */
 export interface TokenEntry {
   readonly name: string;
   /** SHA-256 of the token, hexadecimal */
   readonly digest: string;
   readonly rights: readonly Right[];
-  /** ms since the epoch; undefined: it does not expire */
+  /** ms since the epoch; undefined if it does not expire */
   readonly until: number | undefined;
 }
 
-/** Digests have one length, and comparing them does not tell how much of a token was right. */
+/** Digests have equal length, and comparing them does not reveal how much of a token was right. */
 export function digestOf(token: string): string {
   return new Bun.CryptoHasher('sha256').update(token).digest('hex');
 }
 
-/** Throws ConfigError, which quotes nothing of the file. */
+/** @throws ConfigError, which quotes nothing of the file */
 export function parseTokenLines(file: string, text: string): readonly TokenEntry[] {
   const lines = text
     .split('\n')
@@ -63,7 +63,7 @@ export function parseTokenLines(file: string, text: string): readonly TokenEntry
 
 type Refuse = (number: number, rule: string) => never;
 
-/** Up to a word that begins with `#`. */
+/** The words before a comment (`#`). */
 function wordsOf(line: string): readonly string[] {
   const words = line.split(/\s+/).filter((word) => word !== '');
   const comment = words.findIndex((word) => word.startsWith('#'));
