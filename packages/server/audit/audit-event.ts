@@ -1,4 +1,4 @@
-/** What a line of the audit log says, and its text. Names and order of the fields are documented: docs/operations.md, Audit log. */
+/** The fields of an audit line and its text. Names and order are documented: docs/operations.md, Audit log. */
 
 export interface AuditEvent {
   readonly requestId?: string | undefined;
@@ -12,7 +12,7 @@ export interface AuditEvent {
   readonly sub?: string | undefined;
   readonly jti?: string | undefined;
   readonly kid?: string | undefined;
-  /** false: nobody has checked who the caller is, iss, sub, jti and kid included */
+  /** false if the caller is unverified, including iss, sub, jti and kid */
   readonly verified?: false | undefined;
   /** address of the caller */
   readonly peer?: string | undefined;
@@ -22,7 +22,7 @@ export interface AuditEvent {
   /** of the request's body for a change, of the answer's for a read */
   readonly bytes?: number | undefined;
   readonly ms?: number | undefined;
-  /** so many events of this kind stand behind this line; absent: one */
+  /** the number of events that this line stands for; absent: one */
   readonly repeats?: number | undefined;
 }
 
@@ -31,7 +31,7 @@ export type AuditLine = AuditEvent & { readonly time: string };
 
 /** A caller chooses these strings. */
 const STRING_CHARACTERS_MAX = 256;
-/** A pipe takes no more than this in one piece: longer lines of several processes would be mixed. */
+/** A pipe writes at most this atomically; longer lines of several processes would be mixed. */
 const LINE_BYTES_MAX = 4096;
 /** For a line that is longer because its strings are not plain letters: so many of these always fit. */
 const STRING_CHARACTERS_OF_LONG_LINE_MAX = 40;
@@ -78,7 +78,7 @@ function cut(text: string, charactersMax: number): string {
   return end.isWellFormed() ? end : end.slice(0, -1);
 }
 
-/** Events of one kind differ in what each measured alone. */
+/** Events of one kind differ only in measured values. */
 export function kindOf(event: AuditEvent): string {
   const { app, space, operation, operator, iss, sub, jti, kid, peer, status, error, verified } = event;
   return JSON.stringify([app, space, operation, operator, iss, sub, jti, kid, peer, status, error, verified]);

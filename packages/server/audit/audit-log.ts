@@ -1,4 +1,4 @@
-/** The audit log of one process: one line for every change and every refusal, and for reads if they are wanted. */
+/** The audit log of one process: one line for every change and refusal, and optionally for reads. */
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 import { LogRepeats, REAL_WORLD } from '../log-repeats.ts';
@@ -11,18 +11,18 @@ export interface AuditOptions {
   readonly target: AuditTarget;
   /** reads and renewals are written too */
   readonly withReads: boolean;
-  /** no change is acknowledged without its line, and none begins while lines cannot be written */
+  /** no change is acknowledged without its line, and none starts while lines cannot be written */
   readonly isRequired: boolean;
   /** that share the bound of what strangers may write */
   readonly processes?: number;
 }
 
-/** A change has a line of its own. Of refusals and reads of one kind the first has, and then each window one for all. */
+/** Each change has its own line. Of equal refusals and reads the first has its own; the rest of a time window share one. */
 export type AuditRank = 'change' | 'counted';
 
 /** Every line is written within a second of its event: one window, the next look at it, and the gathering of lines. */
 const REPEAT_WINDOW_MS = 400;
-/** Unproven callers that are told apart in one window, of those refused the same way. */
+/** Unverified callers told apart in one window, per kind of refusal. */
 const UNPROVEN_KINDS_MAX = 100;
 
 export class AuditLog {
@@ -45,7 +45,7 @@ export class AuditLog {
     this.#strangers = new StrangerBound(options.processes ?? 1, summarize, REAL_WORLD);
   }
 
-  /** Throws ServeError if the file can never be written; one that cannot be now is tried again. */
+  /** Throws ServeError if the file can never be written; a temporary failure is retried. */
   static async open(options: AuditOptions, report: (report: SinkReport) => void): Promise<AuditLog> {
     const sink = new AuditSink(options.target, report);
     try {
@@ -79,7 +79,7 @@ export class AuditLog {
     );
   }
 
-  /** Resolves when all lines so far are written; false: some were lost. */
+  /** Resolves when all lines so far are written; false if some were lost. */
   written(): Promise<boolean> {
     return this.#sink.written();
   }

@@ -1,6 +1,6 @@
 /**
- * Writes whole lines, and never holds up whoever hands them in: one write at a time, off the event loop, a bounded queue before
- * it. What the file does not take is lost and counted, and a line says how many are missing once the file takes lines again.
+ * Writes whole lines without blocking the caller: one write at a time, off the event loop, behind a bounded queue. Lines that cannot be
+ * written are dropped and counted. When the file works again, a line reports how many are missing.
  */
 import { codeOf } from '../error-code.ts';
 import { AUDIT_FAILING, AUDIT_LINES, AUDIT_LOST } from '../metrics/server-metrics.ts';
@@ -17,7 +17,7 @@ import {
   writeTo,
 } from './sink-file.ts';
 
-/** A file that takes nothing for so long has failed, until it takes a line. */
+/** A file counts as failed if a write takes this long, until one succeeds. */
 const STUCK_MS_MAX = 2000;
 const PROBE_MS = 1000;
 const LINE_FEED = 0x0a;
@@ -55,9 +55,9 @@ export class AuditSink {
   #writing: Promise<void> | undefined;
   #hurry: (() => void) | undefined;
   #probe: Timer | undefined;
-  /** why the file takes no lines */
+  /** why the file cannot be written */
   #failure: string | undefined;
-  /** a call of the system does not come back */
+  /** whether a system call hangs */
   #isStuck = false;
   /** a file that ends in the middle of a line */
   #torn: OpenFile | undefined;
@@ -75,7 +75,7 @@ export class AuditSink {
     return this.#failure;
   }
 
-  /** Rejects with the error of the system if the file can be no log at all. Another failure may pass: it is tried again. */
+  /** Rejects with the system's error if the file can never be a log. Temporary failures are retried. */
   async open(): Promise<void> {
     try {
       this.#file = await openTarget(this.#target);
@@ -90,7 +90,7 @@ export class AuditSink {
     this.#taken += 1;
     if (this.#isStuck || this.#isClosed || this.#queuedBytes + line.length > 1024 * 1024) {
       this.#lose(1);
-      // Lines before this one may still be queued, so nobody who waits is told more than they must be.
+      // Earlier lines may still be queued, so waiters get the pessimistic answer.
       this.#settleWaiters(this.#taken, false);
       return;
     }
@@ -106,7 +106,7 @@ export class AuditSink {
     return new Promise((resolve) => void this.#waiters.push({ line: this.#taken, resolve }));
   }
 
-  /** Opens the file by its name again before the next line: what was open may have been moved away. */
+  /** Reopens the file by name before the next line, because the open one may have been moved. */
   reopen(): void {
     const file = this.#file;
     this.#file = undefined;
@@ -128,13 +128,13 @@ export class AuditSink {
     if (this.#file !== undefined && this.#writing === undefined) closeFile(this.#file);
   }
 
-  /** The process ends at once: what is queued goes to the file without a wait. */
+  /** The process is ending: the queue is written synchronously. */
   writeAtExit(): void {
     if (this.#file === undefined || this.#isStuck || this.#isClosed || this.#queue.length === 0) return;
     try {
       writeLastTo(this.#file, Buffer.from(this.#queue.join('')));
     } catch {
-      // Nobody is left who could be told.
+      // No one is left to report to.
     }
     this.#queue = [];
   }
@@ -230,7 +230,7 @@ export class AuditSink {
         this.#torn = bytes[offset - 1] === LINE_FEED ? undefined : file;
       } catch (error) {
         if (codeOf(error) !== 'EAGAIN' || performance.now() >= endsAt) throw error;
-        // The file takes no more for now, or has failed.
+        // The file is full for now or has failed.
         await Bun.sleep(50);
       }
     }
@@ -274,7 +274,7 @@ export class AuditSink {
     this.#probe ??= setTimeout(() => this.#tryAgain(), PROBE_MS).unref();
   }
 
-  /** Writes the line that tells of the gap, so that a file that works again is known without a request. */
+  /** Writes the line about the gap, so that recovery shows without a request. */
   #tryAgain(): void {
     this.#probe = undefined;
     if (this.#failure === undefined || this.#isClosed) return;

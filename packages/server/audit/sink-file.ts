@@ -1,4 +1,4 @@
-/** The file behind the audit log: opened so that nothing waits for a reader, kept to its owner, and found again after a rotation. */
+/** The file of the audit log: opened without waiting for a reader, private to its owner, and reopened after rotation. */
 
 import { close, constants, fchmod, fstat, open, type Stats, stat, write, writeSync } from 'node:fs';
 import { PRIVATE_FILE_MODE } from '@holdfast/protocol';
@@ -16,7 +16,7 @@ export interface OpenFile {
 const STDOUT = 1;
 const OTHERS = 0o077;
 const PERMISSIONS = 0o777;
-/** A FIFO that nobody reads is refused at once instead of waited for, and one that is full says so. */
+/** A FIFO without a reader fails at once, and a full one reports that. */
 const FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK | constants.O_NOCTTY;
 const PIPE_BYTES_MAX = 4096;
 const FILE_BYTES_MAX = 256 * 1024;
@@ -34,14 +34,14 @@ export function isSameFile(one: OpenFile, other: OpenFile | undefined): boolean 
   return one.stats.ino === other?.stats.ino && one.stats.dev === other.stats.dev;
 }
 
-/** Whether the path still leads to the file that is open: a rotation renames it, or somebody deletes it. */
+/** Whether the path still leads to the open file: it may have been rotated or deleted. */
 export async function isStillThere(target: AuditTarget, { stats }: OpenFile): Promise<boolean> {
   if (target.kind === 'stdout') return true;
   const found = await asPromise<Stats>((settle) => stat(target.path, settle)).catch(() => undefined);
   return found !== undefined && found.ino === stats.ino && found.dev === stats.dev;
 }
 
-/** A socket takes no lines, whoever listens at it. */
+/** Whether the target is a socket, which cannot be a log. */
 export async function isSocket(target: AuditTarget): Promise<boolean> {
   if (target.kind === 'stdout') return false;
   const found = await asPromise<Stats>((settle) => stat(target.path, settle)).catch(() => undefined);
@@ -53,13 +53,13 @@ export function writeTo(fd: number, bytes: Uint8Array): Promise<number> {
   return asPromise((settle) => write(fd, bytes, settle));
 }
 
-/** What the process writes last: nobody waits for it. Throws the error of the system. */
+/** The last write of the process, synchronous. Throws the system's error. */
 export function writeLastTo({ fd }: OpenFile, bytes: Uint8Array): void {
   if (fd === STDOUT) openStreamOutput(fd).writeLast(bytes);
   else writeSync(fd, bytes);
 }
 
-/** What the closing says is about bytes that were judged when they were written. */
+/** Errors of closing are ignored: they concern bytes that were judged when written. */
 export function closeFile({ fd }: OpenFile): void {
   if (fd !== STDOUT) close(fd, () => undefined);
 }

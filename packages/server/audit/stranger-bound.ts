@@ -1,6 +1,6 @@
 /**
- * One bound for the lines of all callers whom nobody has checked: else strangers fill the disk with refusals, by other names, addresses
- * and tokens each time. What goes beyond it is counted, and a line says how many.
+ * One limit for the lines of all unverified callers: otherwise strangers could fill the disk with refusals under changing names,
+ * addresses and tokens. Lines beyond it are counted, and a line reports how many.
  */
 import { SECOND_MS } from '@holdfast/protocol';
 import type { RepeatsWorld } from '../log-repeats.ts';
@@ -16,20 +16,20 @@ export class StrangerBound {
   #suppressed = 0;
   #isScheduled = false;
 
-  /** `summarize` writes the line that says how many were left out. */
+  /** `summarize` writes the line about the omitted ones. */
   constructor(processes: number, summarize: (suppressed: number) => void, world: RepeatsWorld) {
     this.#world = world;
     this.#summarize = summarize;
-    // All processes of a server share this bound.
+    // All processes of a server share this limit.
     const bytesPerSecond = (16 * 1024) / processes;
     this.#bytesPerMs = bytesPerSecond / SECOND_MS;
-    // After a time without strangers, 8 seconds of them may come at once.
+    // After a quiet time, 8 seconds' worth may come at once.
     this.#burstBytes = bytesPerSecond * 8;
     this.#leftBytes = this.#burstBytes;
     this.#filledAt = world.now();
   }
 
-  /** Whether a line of so many bytes may be written; else it is counted: it stands for `events`. */
+  /** Whether a line of this length, standing for `events`, may be written; if not, they are counted. */
   admits(bytes: number, events: number): boolean {
     const now = this.#world.now();
     const filled = this.#leftBytes + (now - this.#filledAt) * this.#bytesPerMs;
@@ -52,7 +52,7 @@ export class StrangerBound {
     return false;
   }
 
-  /** Says what was counted so far. */
+  /** Reports the count so far. */
   flush(): void {
     const suppressed = this.#suppressed;
     this.#suppressed = 0;

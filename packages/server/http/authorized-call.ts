@@ -32,7 +32,7 @@ export interface AuthorizedCall {
   readonly refusesChanges: boolean;
 }
 
-/** Allows an operation to be silent longer than usual before its connection counts as dead. */
+/** Extends the permitted silence of the connection for a long operation. */
 export async function waitingUpTo(
   seconds: number,
   { exchange: { request, connections, idleSeconds } }: AuthorizedCall,
@@ -68,10 +68,7 @@ export function dispatchText(
   });
 }
 
-/**
- * A node's row and metadata say nothing about the bytes of the nodes below it. This header warns a client that takes them as
- * proof of a whole tree that the Space has rotten nodes.
- */
+/** Metadata of a node proves nothing about the bytes of its descendants. This header tells clients that the Space has rotten nodes. */
 export function tellRot({ core, space }: AuthorizedCall): HeaderFields | undefined {
   const count = core.rottenNodes.countIn(space);
   return count === 0 ? undefined : { [ROTTEN_NODES_HEADER]: String(count) };

@@ -1,4 +1,4 @@
-/** Bodies that are being received: those that come too slowly are cut off, and so are those whose share is asked back. */
+/** Request bodies in progress: cuts off those that are too slow and those whose share is reclaimed. */
 import { ApiError } from '@holdfast/protocol';
 import type { Awaitable } from '../core/awaitable.ts';
 import { exhausted } from '../shares/exhausted.ts';
@@ -8,7 +8,7 @@ const LOOK_SECONDS = 5;
 const LOOKS = BODY_PACE_SECONDS / LOOK_SECONDS;
 const BYTES_OF_LOOK_MIN = BODY_BYTES_PER_SECOND_MIN * LOOK_SECONDS;
 
-/** The connection is of no use any more: the rest of the body would have to be read first. */
+/** The connection cannot be reused: the rest of the body would have to be read first. */
 const CLOSING = { connection: 'close' };
 
 export class BodyWatch {
@@ -26,7 +26,7 @@ export class BodyWatch {
     return body;
   }
 
-  /** Called every `LOOK_SECONDS`. Only a look that finds nothing ends them: most bodies are there at once, one after another. */
+  /** Called every `LOOK_SECONDS`. Most bodies end sooner, so the timer stops only after a call that finds none. */
   look(): void {
     for (const body of this.#bodies) body.look();
     if (this.#bodies.size > 0) return;
@@ -52,7 +52,7 @@ export class WatchedBody {
     this.#watch = watch;
   }
 
-  /** Resolves as `reading` does, with bytes of a body; rejects as soon as the body is cut off. */
+  /** Resolves as `reading` does; rejects when the body is cut off. */
   bring<T>(reading: Promise<T>): Promise<T> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     this.#isAwaited = true;
@@ -68,7 +68,7 @@ export class WatchedBody {
     });
   }
 
-  /** Resolves with the result of `use` for the whole body of `reading`. By then the watch is over. */
+  /** Resolves with the result of `use` for the whole body. The watch ends before. */
   bringWhole<T, R>(reading: Promise<T>, use: (bytes: T) => Awaitable<R>): Promise<R> {
     this.#isAwaited = true;
     return new Promise((resolve, reject) => {
@@ -102,13 +102,13 @@ export class WatchedBody {
     this.#watch.forget(this);
   }
 
-  /** The share of this body is wanted by somebody within a share. */
+  /** Another tenant within its share needs this body's share. */
   giveWay(): void {
     this.#cut(exhausted('other callers needed the memory that this body held; try again shortly', CLOSING));
   }
 
   look(): void {
-    // While the server has not asked for more, the sender may not be to blame.
+    // If the server has not read more, the sender may not be to blame.
     this.#looks.push(this.#isAwaited ? this.#bytes : Math.max(this.#bytes, BYTES_OF_LOOK_MIN));
     this.#bytes = 0;
     if (this.#looks.length <= LOOKS) return;

@@ -20,9 +20,9 @@ import { withJsonBody } from './request-body.ts';
 
 type BulkAnswer = (call: AuthorizedCall, packId: string | undefined) => Awaitable<Response>;
 
-/** So much of small records is read ahead of the socket. */
+/** How many bytes of small records are read ahead of the socket. */
 const SMALL_RECORDS_BYTES = 2 * READ_AHEAD_BYTES_MAX;
-/** A large record is handed to the runtime by so many bytes, because it copies what the socket does not take. */
+/** Large records are passed to the runtime in slices, because it copies what the socket does not accept. */
 const SLICE_BYTES = 256 * 1024;
 
 export const BULK_ANSWERS: Readonly<Record<BulkOperationName, BulkAnswer>> = {
@@ -58,7 +58,7 @@ export const BULK_ANSWERS: Readonly<Record<BulkOperationName, BulkAnswer>> = {
   },
 };
 
-/** A failure before the first byte is an answer of its own; a later one breaks the answer off. */
+/** A failure before the first byte gets its own response; a later one aborts the response. */
 async function answerPack(
   { exchange }: AuthorizedCall,
   pieces: AsyncGenerator<Uint8Array>,
@@ -99,7 +99,7 @@ async function answerPack(
   return new Response(body, { headers });
 }
 
-/** The pieces to send. What is read of them counts for the Space until the next are asked for. */
+/** The pieces to send. Their bytes count for the Space until the next pieces are requested. */
 async function* piecesOf(
   { core, space, shares }: AuthorizedCall,
   hashes: readonly Hash[],
@@ -134,7 +134,7 @@ function* joinSmall(batch: readonly Uint8Array[]): Generator<Uint8Array> {
   if (small.length > 0) yield Buffer.concat(small);
 }
 
-/** Small pieces together; a large record, which comes last, by slices, and its memory is given back. */
+/** Small pieces together; a large record, which comes last, in slices. Its memory is then released. */
 function* slicesOf(batch: readonly Uint8Array[]): Generator<Uint8Array> {
   const last = batch.at(-1);
   if (last === undefined || last.length <= RUN_BYTES_MAX) {

@@ -19,11 +19,11 @@ const CONTENT_FIELDS: HeaderFields = {
   'cache-control': 'private, max-age=31536000, immutable',
   'x-content-type-options': 'nosniff',
   'content-security-policy': "sandbox; default-src 'none'",
-  // Without this the runtime would send the name of a file that is a body. So every answer has the header, HEAD too.
+  // Without this header the runtime would send the file name of the body. So every response has it, HEAD too.
   'content-disposition': 'inline',
 };
 
-/** Filled in for each answer and copied by it, as in exchange.ts. */
+/** Reused: filled in and copied for each response, as in exchange.ts. */
 const OPEN_CONTENT_HEADERS = new Headers({ ...OPEN_CORS_HEADERS, ...CONTENT_FIELDS });
 
 /** The headers for a node's whole content if every origin may read: the same fields as `contentHeaders` makes. */
@@ -48,8 +48,8 @@ function contentHeaders(exchange: Exchange, content: ContentAnswer): HeaderField
 }
 
 /**
- * A content type of blanks alone is part of a node's identity, but no header can carry it: the runtime would send an empty one
- * and another of its own. The metadata has the exact type.
+ * Whitespace alone is a valid content type of a node, but no header can carry it: the runtime would send an empty one and its own. The
+ * metadata has the exact type.
  */
 function sendable(contentType: string): string {
   return /^ +$/.test(contentType) ? 'application/octet-stream' : contentType;

@@ -188,7 +188,7 @@ describe('one copy of an object', () => {
 });
 
 describe('readers that stall', () => {
-  /** A server as ours, and connections that ask and do not read. */
+  /** Our server, and connections that send requests and do not read. */
   async function stall(source: CopySource, count: number): Promise<Socket[]> {
     const server = Bun.serve({
       port: 0,
@@ -353,7 +353,7 @@ test('a caller who leaves ends the reading, unless another caller waits for it',
   callers[1].abort();
   await outcomes;
   expect(reading.aborted).toBe(true);
-  // The next caller does not wait for the abandoned reading.
+  // The next caller does not wait for the abandoned read.
   const next = copies.take(source, 0, source.size, watch());
   expect(Buffer.compare(await (await next).bytes(), content)).toBe(0);
   door.resolve();

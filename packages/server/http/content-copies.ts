@@ -43,9 +43,9 @@ export interface CopyWatch {
 
 /** a copy without readers and requests is removed after this long */
 const IDLE_MS_MAX = 5_000;
-/** the same in a spare: its memory is wanted for the next */
+/** the same for a copy in a spare file, whose memory is needed for the next copy */
 const IDLE_IN_SPARE_MS_MAX = 1_000;
-/** the runtime opens a copy in the turn in which the answer is handed over; until then it stays */
+/** the runtime opens the file in the turn in which it gets the response; the copy stays at least this long */
 const OPENABLE_MS_MIN = 250;
 
 class CallerGone extends Error {
@@ -108,14 +108,14 @@ export class ContentCopies {
     this.#timer.unref();
   }
 
-  /** bytes of all copies, written or about to be */
+  /** bytes of all copies, written or reserved */
   get heldBytes(): number {
     return this.#places.reduce((sum, { heldBytes }) => sum + heldBytes, 0);
   }
 
   /**
-   * Content [start, end) as a file, to be handed to the runtime in this turn. Rejects with the error of reading or of the disk,
-   * with 503 if there is no room at all, with 429 if the share of the Space is used up, or when the caller goes away.
+   * Content [start, end) as a file, to be passed to the runtime in this turn. Rejects with the error of the read or the disk, with 503
+   * if there is no room, with 429 if the Space's share is used up, or if the caller disconnects.
    */
   async take(source: CopySource, start: number, end: number, watch: CopyWatch): Promise<Blob> {
     const version = await source.getVersion();
@@ -146,7 +146,7 @@ export class ContentCopies {
     for (const copy of this.#copies) if (!copy.isBusy) this.#forget(copy, copy.hasReaders(openings));
   }
 
-  /** `undefined`: there is no room for these pieces, or the copy lies elsewhere. Throws PlaceFailed. */
+  /** undefined if there is no room for these pieces, or the copy is elsewhere. Throws PlaceFailed. */
   #reserve(place: CopyPlace, wish: CopyWish): ContentCopy | 'share used up' | undefined {
     const { generation } = wish.source;
     // The stored bytes have changed since this copy was made: only answers that began before may use it.
@@ -166,13 +166,13 @@ export class ContentCopies {
     return this.#shared.get(source.generation)?.missingBytes(pieces) ?? bytesOf(pieces);
   }
 
-  /** `undefined`: the share of the Space is used up. */
+  /** undefined if the Space's share is used up. */
   #start(place: CopyPlace, { source, version, pieces, space }: CopyWish): ContentCopy | undefined {
     const hold = this.#takeShare(place, space, bytesOf(pieces));
     return hold && this.#add(new ContentCopy(place, source, version, hold));
   }
 
-  /** A spare has memory for all of the content, so that must be large, and most of it asked for. */
+  /** A spare file has memory for all of the content. So it is used only for large content that is mostly requested. */
   #startInSpare(place: CopyPlace, { source, version, pieces, space }: CopyWish): ContentCopy | undefined {
     const { fillsScratch, offset, size } = source;
     const isWorthIt = fillsScratch && size >= BLANK_CONTENT_BYTES_MIN && bytesOf(pieces) * 2 >= size;
@@ -193,7 +193,7 @@ export class ContentCopies {
     return copy;
   }
 
-  /** Copies that nobody reads any more are kept for a while: they give way first. */
+  /** Idle copies are kept for a while, and are dropped first. */
   #takeShare({ shares }: CopyPlace, { appId, spaceId }: Space, bytes: number): Hold | undefined {
     const hold = shares.tryAcquire(appId, spaceId, bytes);
     if (hold !== undefined) return hold;
@@ -252,7 +252,7 @@ export class ContentCopies {
     }
   }
 
-  /** The system takes its time to free memory: not while the next reader waits. */
+  /** The system is slow to free memory, so it happens later and not while the next reader waits. */
   #releaseSoon(): void {
     const isInSpare = ({ place }: ContentCopy): boolean => place.spares !== undefined;
     setTimeout(() => this.#forgetIdle(IDLE_IN_SPARE_MS_MAX, isInSpare), IDLE_IN_SPARE_MS_MAX + 1).unref();
@@ -291,7 +291,7 @@ async function bring(
   { start, end }: Piece,
   aids: ReadAids,
 ): Promise<void> {
-  // The requests that wanted this piece may have gone while it waited for its turn.
+  // The requests for this piece may have ended while it waited.
   aids.signal?.throwIfAborted();
   await copy.write(await read(start, end, aids), start);
 }
@@ -303,14 +303,14 @@ interface PlaceOptions extends Pick<CopyPlace, 'folder' | 'processes' | 'keptFre
   readonly bytesMax: number;
 }
 
-/** The size of the file system bounds the shares too: on a small disk a share is small. */
+/** The size of the file system bounds the shares too. */
 function makePlace({ resource, bytesMax, ...place }: PlaceOptions): CopyPlace {
   const { blocks, bsize } = statfsSync(place.folder);
   const capacity = Math.floor(Math.min(bytesMax, (blocks * bsize) / 2) / place.processes);
   return { ...place, shares: new FairShares({ resource, capacity }), heldBytes: 0, writtenBytes: 0 };
 }
 
-/** Spare files are there before the copies that need them, so memory that is full takes nothing from an answer. */
+/** Spare files exist before the copies that need them, so full memory never fails a response. */
 function makeSparePlace(memory: Omit<PlaceOptions, 'resource' | 'bytesMax'>, slots: PieceSlots): CopyPlace {
   const resource = 'copied bytes in spares';
   const plain = makePlace({ ...memory, resource, bytesMax: BLANK_BYTES_MAX });
@@ -325,7 +325,7 @@ function makeSparePlace(memory: Omit<PlaceOptions, 'resource' | 'bytesMax'>, slo
   return place;
 }
 
-/** Copies never hold more of a file system than they leave free, so that readers cannot keep writers from it. */
+/** Copies hold at most as much of a file system as they leave free, so that readers never block writers. */
 function hasRoom(place: CopyPlace, missingBytes: number): boolean {
   if (missingBytes === 0) return true;
   const heldBytes = place.heldBytes + missingBytes;

@@ -10,9 +10,9 @@ import type { FairShares, Hold } from '../shares/fair-shares.ts';
 /** A folder whose file system holds copies. */
 export interface CopyPlace {
   readonly folder: string;
-  /** set: copies here begin as spares */
+  /** if set, copies here begin as spare files */
   readonly spares?: SpareFiles | undefined;
-  /** out of which the copies of this process are made, in bytes */
+  /** bytes for the copies of this process */
   readonly shares: FairShares;
   /** bytes that must stay free on the file system, whatever else happens there */
   readonly keptFreeBytes: () => number;
@@ -30,7 +30,7 @@ export interface Piece {
   readonly end: number;
 }
 
-/** This file system cannot take a copy, or more of it: another one may. */
+/** This file system cannot hold the copy or more of it; another one may. */
 export class PlaceFailed extends Error {
   override readonly name = 'PlaceFailed';
 }
@@ -40,10 +40,10 @@ export class ContentCopy {
   readonly generation: Generation;
   /** the version of the stored bytes, read before any of them */
   readonly version: string;
-  /** answers that wait for the copy */
+  /** responses that wait for the copy */
   users = 0;
   usedAt = 0;
-  /** Canonical bytes lie where they are in the object: a header before the content is left out. */
+  /** Offsets are those of the object; a header before the content is left as a hole. */
   readonly #file: PrivateFile;
   readonly #memory: Uint8Array | undefined;
   readonly #reserved = new Set<number>();
@@ -56,7 +56,7 @@ export class ContentCopy {
   #heldBytes = 0;
   #writtenBytes = 0;
 
-  /** `hold` is the copy's from now on: the share of all that it will reserve first. Throws PlaceFailed. */
+  /** The copy takes over `hold`, the share for its first reservation. Throws PlaceFailed. */
   constructor(
     place: CopyPlace,
     { generation, offset, size }: CopySource,
@@ -77,9 +77,7 @@ export class ContentCopy {
     }
   }
 
-  /**
-   * Whether an answer waits or a piece is being written. Then the file stays open: its descriptor could become another file's.
-   */
+  /** Whether a response waits or a piece is being written. The file stays open then, because its descriptor could be reused. */
   get isBusy(): boolean {
     return this.users > 0 || this.#underWay > 0;
   }
@@ -88,7 +86,7 @@ export class ContentCopy {
     return bytesOf(pieces.filter(({ index }) => !this.#reserved.has(index)));
   }
 
-  /** False: the share of the copy's Space is used up. */
+  /** Returns false if the share of the copy's Space is used up. */
   reserve(pieces: readonly Piece[]): boolean {
     const bytes = this.missingBytes(pieces);
     const more = this.#heldBytes + bytes - this.#hold.amount;
@@ -117,8 +115,8 @@ export class ContentCopy {
   }
 
   /**
-   * Ends the writing of pieces, because no answer waits any more. False: no further answer may use the copy, because a piece that
-   * is still being read goes straight into it.
+   * Stops writing pieces, because no response waits. Returns false if no further response may use the copy, because a piece is still
+   * being read into it.
    */
   abandon(): boolean {
     for (const index of this.#pieces.keys()) if (!this.#written.has(index)) this.#pieces.delete(index);
@@ -127,7 +125,7 @@ export class ContentCopy {
     return this.#memory === undefined || this.#underWay === 0;
   }
 
-  /** Where the piece will lie, if this process sees that as memory. What is read there must be proven there, or read again. */
+  /** The piece's place in memory, if the file is mapped. Bytes read into it must be verified there or read again. */
   memoryOf({ index, end }: Piece): Uint8Array | undefined {
     return this.#memory?.subarray(index * CONTENT_PIECE_BYTES, end);
   }
@@ -153,7 +151,7 @@ export class ContentCopy {
     return (openings.get(this.#file.identity) ?? 0) > 1;
   }
 
-  /** Closes the file here; readers may go on. Without any the copy's memory goes at once. */
+  /** Closes the file here; readers continue. Without readers the copy's memory is freed at once. */
   close(hasReaders: boolean): void {
     if (this.#memory === undefined || hasReaders) closePrivateFile(this.#file);
     else discardSpare({ file: this.#file });

@@ -1,4 +1,4 @@
-/** Content that is answered from memory: no copy is made of it, and what readers leave unread is bounded. */
+/** Content served from memory: no copy is made, and unread bytes are bounded. */
 
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { MIB_BYTES } from '@holdfast/protocol';

@@ -1,4 +1,4 @@
-/** A request for content, and what it holds: of the shares until its answer is sent, of the slots until the answer is made. */
+/** A request for content and its reservations: shares until the response is sent, slots until it is made. */
 
 import type { Space } from '../core/model.ts';
 import type { ReadAids } from '../core/ports.ts';
@@ -63,8 +63,8 @@ export class ContentRequest implements ContentCaller {
   }
 
   /**
-   * Call when the answer with this body is made, in the turn in which it is handed over. The runtime has its own copy of the bytes
-   * by then, so bytes that are not in lent memory are garbage: many of them would pile up before the collector comes by itself.
+   * Call when the response with this body is made, in the turn in which it is passed on. The runtime has its own copy by then, so bytes
+   * that are not in lent memory are garbage. Many of them would accumulate before the collector runs by itself.
    */
   release(body: Uint8Array | Blob): void {
     const isLent = body instanceof Blob || body.buffer === this.#slot?.scratch.buffer;

@@ -49,7 +49,7 @@ export function errorAnswer(exchange: Exchange, error: unknown, report: ReportFa
   return render(exchange, new ApiError('INTERNAL_ERROR', message));
 }
 
-// Each stands at 0 from the start.
+// Each counter starts at 0.
 for (const holder of ['App', 'Space'] as const) {
   for (const unit of ['bytes', 'nodes'] as const) QUOTA_REFUSALS.with({ holder: labelOf(holder), unit });
 }
@@ -62,7 +62,7 @@ function labelOf(holder: Excess['holder']): string {
   return holder.toLowerCase();
 }
 
-/** For an answer that the runtime could not send: the error says why, but not for which request. */
+/** For a response that the runtime could not send. The error does not say for which request. */
 export function unsentAnswer(corsOrigins: CorsOrigins, error: unknown, report: ReportFailure): Response {
   const request = new Request('http://localhost/');
   return errorAnswer(
@@ -80,7 +80,7 @@ export function unsentAnswer(corsOrigins: CorsOrigins, error: unknown, report: R
   );
 }
 
-/** Codes of the operating system (EIO) and of SQLite on errors that no engine has wrapped. */
+/** Error codes of the operating system (EIO) and SQLite that no engine has wrapped. */
 const STORAGE_CODE = /^(?:E[A-Z0-9]{2,}|SQLITE_[A-Z_]+)$/;
 
 function isStorageFailure(error: unknown): boolean {
@@ -93,7 +93,7 @@ function isStorageFailure(error: unknown): boolean {
 /** Codes of the operating system, SQLite and PostgreSQL. */
 const DISK_FULL_CODES: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'SQLITE_FULL', '53100']);
 
-/** The message names a full disk, because waiting does not cure it. */
+/** The message names a full disk, because waiting does not help. */
 function isDiskFull(error: unknown): boolean {
   let each = error;
   for (let depth = 0; each instanceof Error && depth < 5; depth += 1) {
@@ -116,9 +116,8 @@ function render(exchange: Exchange, error: ApiError): Response {
 }
 
 /**
- * The rest of a body that nobody wants would be received, and thrown away: whoever sends such bodies again and again would keep the
- * process from answering others. Where more comes than sockets hold, some senders hear an answer only when they have sent all: an
- * upload and a body that is too large are received to their end.
+ * The rest of a refused body would be received and discarded; senders could repeat that to keep the process busy. Some clients read a
+ * response only after sending everything. So the server receives an upload and an oversized body to the end.
  */
 function closesWithBody({ request, record }: Exchange): boolean {
   if (record.operation === 'upload') return false;

@@ -1,4 +1,4 @@
-/** One request that is being answered, with everything that each step needs. */
+/** One request in progress, with everything that each step needs. */
 
 import type { Hold } from '../shares/fair-shares.ts';
 import type { WatchedBody } from './body-watch.ts';
@@ -16,27 +16,27 @@ export interface Connections {
 
 export interface Exchange {
   readonly request: Request;
-  /** the request's, which the runtime makes anew each time it is asked */
+  /** the request's, cached because the runtime creates it on each access */
   readonly method: string;
   readonly timing: RequestTiming;
   readonly record: RequestRecord;
   readonly corsOrigins: CorsOrigins;
   readonly connections: Connections | undefined;
-  /** s its connection may rest after it, and be silent under it unless an operation has a time of its own */
+  /** s that its connection may be idle, unless the operation sets another limit */
   readonly idleSeconds: number;
   /** the body that is being received for it now, if any: it can be cut off */
   body?: WatchedBody | undefined;
-  /** its place among the requests that are being answered, if it was worth a count; released with the answer */
+  /** its place among the requests in progress, if counted; released with the response */
   hold?: Hold | undefined;
 }
 
 const JSON_FIELDS: HeaderFields = { 'content-type': 'application/json', 'cache-control': 'no-store' };
 
-/** Filled in for each answer, which copies it: several times cheaper than a new set of headers. */
+/** Reused: filled in and copied for each response, which is several times cheaper than a new set. */
 const OPEN_JSON_HEADERS = new Headers({ ...OPEN_CORS_HEADERS, ...JSON_FIELDS });
 const OPEN_JSON_INIT: ResponseInit = { headers: OPEN_JSON_HEADERS };
 
-/** One for all that is said of a request: in its answer, the log, the audit log and traces. */
+/** The id used in the response, the log, the audit log and traces. */
 export function requestIdOf({ record }: Exchange): string {
   record.requestId ??= crypto.randomUUID();
   return record.requestId;
@@ -54,7 +54,7 @@ export function jsonAnswer(exchange: Exchange, status: number, text: string, mor
   return textAnswer(exchange, status, text, { ...JSON_FIELDS, ...more });
 }
 
-/** An answer whose `headers` say what the text is. HEAD gets the same headers without the body. */
+/** A text response described by `headers`. HEAD gets the same headers without the body. */
 export function textAnswer(
   exchange: Exchange,
   status: number,

@@ -1,4 +1,4 @@
-/** The page for a person who opens a server's address in a browser. It is still a 404, because the API has no such path. */
+/** The page for a person who opens the server's address in a browser. Its status is still 404, because the API has no such path. */
 import type { HeaderFields } from './cors.ts';
 import { type Exchange, requestIdOf, textAnswer } from './exchange.ts';
 
@@ -70,7 +70,7 @@ const HEADERS: Readonly<HeaderFields> = {
 export const FRONT_PATH = '/';
 const UNWANTED = /^q=0(?:\.0*)?$/i;
 
-/** Whether the request comes from a browser: a browser names HTML, while a program accepts anything, or JSON. */
+/** Whether the request comes from a browser: browsers ask for HTML, programs for anything or JSON. */
 export function acceptsHtml(request: Request): boolean {
   const ranges = (request.headers.get('accept') ?? '').split(',');
   return ranges.some((range) => {

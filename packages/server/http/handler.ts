@@ -41,7 +41,7 @@ import { makeTenantShares, type TenantShares } from './tenant-shares.ts';
 import { withTiming } from './timed-core.ts';
 import { type CheckUpload, UPLOADS_PATH, UploadTarget } from './upload-target.ts';
 
-/** docs/api.md, Capabilities. The ids are decoded, `undefined` for one that is no id. Throws or rejects with ApiError. */
+/** docs/api.md, Capabilities. The ids are decoded; undefined if invalid. Throws or rejects with ApiError. */
 type Authorize = (
   authorization: string | null,
   appId: string | undefined,
@@ -53,12 +53,12 @@ type Authorize = (
 export interface HandlerOptions {
   readonly core: Core;
   readonly authorize: Authorize;
-  /** for metrics: Apps that nobody registered have no series of their own */
+  /** for metrics: unregistered Apps have no series of their own */
   readonly isRegistered: (appId: string) => boolean;
-  /** Throws or rejects if nobody may use the upload URL any more. Left out: nothing is revoked. */
+  /** Throws or rejects if the upload URL was revoked. Absent if nothing is ever revoked. */
   readonly checkUpload?: CheckUpload;
   readonly audit?: AuditLog | undefined;
-  /** undefined: nobody asked for traces */
+  /** undefined if traces are disabled */
   readonly tracer?: Tracer | undefined;
   readonly copies: ContentCopies;
   readonly reportFailure: ReportFailure;
@@ -67,7 +67,7 @@ export interface HandlerOptions {
   readonly corsOrigins: CorsOrigins;
   /** s a connection may rest between requests */
   readonly idleSeconds?: number | undefined;
-  /** whose word about the client's address and scheme is believed; by default nobody's */
+  /** proxies whose word about the client's address and scheme is trusted; none by default */
   readonly trustedProxies?: TrustedProxies;
   readonly shares?: TenantShares;
 }
@@ -77,16 +77,16 @@ type Handle = (request: Request, connections?: Connections) => Awaitable<Respons
 export interface Handler {
   /** Answers any request. */
   readonly handle: Handle;
-  /** Answers a request of a Space route that a router has taken apart already, its ids as they were sent. */
+  /** Handles a request of a Space route that a router has parsed, with the ids as sent. */
   readonly handleSpace: (
     match: SpacePathMatch,
     query: string | undefined,
     request: Request,
     connections?: Connections,
   ) => Awaitable<Response>;
-  /** Answers 404: for a request whose path, as it was sent, is none of ours. */
+  /** Answers 404 if the path as sent is not one of ours. */
   readonly refuse: Handle;
-  /** Answers in the place of an answer that could not be sent, as when the file that is its body cannot be opened. */
+  /** Replaces a response that could not be sent, such as when the file of its body cannot be opened. */
   readonly replaceUnsent: (error: unknown) => Response;
 }
 
@@ -102,8 +102,8 @@ export function createHandler(options: HandlerOptions): Handler {
   const tenants: Tenants = { ...options, shares, proxies };
 
   /**
-   * Counts the request while `step` answers it, and turns whatever it throws into an answer. A step that answers at once is
-   * not made to wait: the runtime sends a plain Response sooner than a promise of one.
+   * Counts the request while `step` answers it, and turns any error into a response. A synchronous step stays synchronous: the runtime
+   * sends a plain Response sooner than a promise.
    */
   const guard = (exchange: Exchange, step: () => Awaitable<Response>): Awaitable<Response> => {
     REQUESTS_IN_FLIGHT.add(1);
@@ -224,9 +224,9 @@ interface Target {
   /** the ids as they were sent */
   readonly appId: string;
   readonly spaceId: string;
-  /** undefined: the path is none for the method */
+  /** undefined if the path does not exist for the method */
   readonly operation: RequestedOperation | undefined;
-  /** those of the path; only a preflight asks for them */
+  /** the methods of the path; only a preflight needs them */
   readonly listMethods: () => string;
 }
 
@@ -260,7 +260,7 @@ function answerTenant(
   );
 }
 
-/** Until the capability is verified, the request and its body count for the peer's address; there for the App that it names. */
+/** Until the capability is verified, the request and its body count for the peer's address, and within that for the App it names. */
 async function whileUnverified(
   shares: TenantShares,
   request: Request,
@@ -268,7 +268,7 @@ async function whileUnverified(
   judged: Promise<Capability>,
 ): Promise<Capability> {
   const holds: Hold[] = [];
-  // If there is no share, nobody waits for this verdict.
+  // Without a share, nothing waits for this verdict.
   judged.catch(() => undefined);
   try {
     const bytes = request.method === 'POST' ? jsonBytesAtMost(request) : 0;
@@ -281,7 +281,7 @@ async function whileUnverified(
   }
 }
 
-/** While there is plenty, a request is counted only if it must wait for something: most are answered at once. */
+/** While capacity is plentiful, a request is counted only if it must wait: most are answered at once. */
 function withinShare(
   { requests }: TenantShares,
   exchange: Exchange,
@@ -310,7 +310,7 @@ const reclaimOf = (exchange: Exchange): ClaimOptions => ({ onReclaim: () => exch
 /** Leases may turn out to be renewals, which change nothing that is audited. */
 const MAY_RENEW: ReadonlySet<ServedOperation> = new Set(['leaseNode', 'leaseNodes', 'leasePack']);
 
-/** Throws if the operation would be a change, and changes cannot be audited at the moment. */
+/** Throws if the operation would be a change and changes cannot be audited now. */
 function callOf(
   { core, audit, copies, shares, publicUrl, proxies }: Tenants,
   exchange: Exchange,
@@ -349,12 +349,12 @@ async function answerUpload(
   if (method !== 'PUT') throw notFound();
   exchange.record.operation = 'upload';
   if (audit?.refusesChanges) throw notAudited();
-  // A URL that was handed out has no query: with one it is not ours, and fails as a wrong signature does.
+  // Upload URLs have no query: with one the URL is not ours and fails like a wrong signature.
   const token = path.slice(UPLOADS_PATH.length) + (query === undefined ? '' : `?${query}`);
   return uploads.answer(withTiming(core, exchange.timing), exchange, token);
 }
 
-/** `.` and `..` make no route; an id that is none is judged with the capability. */
+/** `.` and `..` match no route; an invalid id is judged with the capability. */
 function readId(rawSegment: string): string | undefined {
   const parsed = parsePathId(rawSegment);
   if (parsed.kind === 'not-found') throw notFound();

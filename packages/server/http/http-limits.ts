@@ -1,25 +1,25 @@
 /** Limits of the HTTP layer that are not part of the API; those that a client can meet are in the protocol package. */
 
-/** Requests that one process answers at once, shared out among tenants; one Space alone gets nine sixteenths. */
+/** Concurrent requests of one process, shared among tenants; one Space alone gets nine sixteenths. */
 export const REQUESTS_IN_FLIGHT_MAX = 8192;
-/** Uploads that one process receives at once, shared out likewise: each holds a buffer and an open file. */
+/** Concurrent uploads of one process, shared likewise: each holds a buffer and an open file. */
 export const UPLOADS_IN_FLIGHT_MAX = 910;
-/** PUTs of one upload generation that wait for a place, and how long: the runtime keeps what they have sent in memory. */
+/** PUTs of one upload generation that wait for a place, and for how long. The runtime keeps their bytes in memory. */
 export const UPLOADS_OF_GENERATION_WAITING_MAX = 12;
 export const UPLOAD_OF_GENERATION_WAIT_MS_MAX = 1000;
-/** Bytes of JSON bodies in memory at once, shared out likewise. */
+/** Bytes of JSON bodies in memory, shared likewise. */
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
-/** Bytes of JSON bodies that are taken apart in one round of the event loop: a few ms, if each of them is worth an escape. */
+/** Bytes of JSON bodies parsed in one round of the event loop: a few ms even if every byte is an escape. */
 export const BODY_BYTES_OF_ROUND = 128 * 1024;
-/** Bytes of answers in memory at once that are being read or sent, shared out likewise. */
+/** Bytes of responses being read or sent, in memory, shared likewise. */
 export const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
-/** The same for answers that can also be sent from a file: one Space alone gets 18 MiB, more than one pull reads at once. */
+/** The same for responses that can also be sent from a file: one Space alone gets 18 MiB, more than one pull reads at once. */
 export const LARGE_ANSWER_BYTES_MAX = 32 * 1024 * 1024;
-/** An answer up to here is not counted: the system takes it at once. */
+/** Responses up to this size are not counted, because the system buffers them at once. */
 export const SMALL_ANSWER_BYTES_MAX = 16 * 1024;
-/** A JSON body up to here is counted with its request alone. */
+/** JSON bodies up to this size are counted with their request only. */
 export const SMALL_BODY_BYTES_MAX = 4 * 1024;
-/** A body that brings less than this over so long is cut off. */
+/** A body is cut off if it brings less than this for so long. */
 export const BODY_BYTES_PER_SECOND_MIN = 1024;
 export const BODY_PACE_SECONDS = 30;
 /** `Retry-After` when load is shed. */
@@ -31,24 +31,24 @@ export const STORAGE_RETRY_AFTER_SECONDS = 1;
  * Seconds without a byte from an upload's sender before its connection is closed. The runtime counts in steps of 4 s.
  */
 export const UPLOAD_STALL_SECONDS_MAX = 60;
-/** ms one PUT may take in all, even if bytes keep arriving: meanwhile its generation cannot be replaced. */
+/** Longest PUT, ms, even if bytes keep arriving, because its generation cannot be replaced meanwhile. */
 export const UPLOAD_DURATION_MS_MAX = 60 * 60 * 1000;
 /** Seconds a collection pass of the largest size may work before its connection counts as dead; 0 = no bound. */
 export const GC_SECONDS_MAX = 240;
 /** Seconds a lease may take to validate a direct upload before its connection counts as dead. */
 export const VALIDATION_SECONDS_MAX = 240;
 
-/** Bytes of copies of large content that the processes of one server hold at once; further answers are 503. */
+/** Bytes of copies of large content held by all processes of one server; beyond, responses are 503. */
 export const COPIED_BYTES_MAX = 4 * 1024 * 1024 * 1024;
 /** The same in the system's memory, if the disk has no room. */
 export const COPIED_IN_MEMORY_BYTES_MAX = 256 * 1024 * 1024;
-/** Memory made ahead for such copies, used or not, of all processes of one server; and for which content it is used. */
+/** Preallocated memory for such copies, used or not, of all processes of one server; and the content it is used for. */
 export const BLANK_BYTES_MAX = 128 * 1024 * 1024;
 export const BLANK_CONTENT_BYTES_MIN = 8 * 1024 * 1024;
-/** Pieces of content in memory at once by one process, 64 MiB, and by one answer, 8 MiB. */
+/** Pieces of content in memory: of one process, 64 MiB, and of one response, 8 MiB. */
 export const COPYING_PIECES_MAX = 32;
 export const COPYING_PIECES_OF_ANSWER_MAX = 4;
-/** Pieces of one answer that are read at once where they stay. */
+/** Pieces of one response that are read concurrently into their final place. */
 export const FILLED_PIECES_OF_ANSWER_MAX = 8;
 
 /** How long a browser may remember the answer to a preflight. */

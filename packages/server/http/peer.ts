@@ -1,4 +1,4 @@
-/** Who is at the other end, and by which scheme he reaches us: told by the connection, or by a proxy that the operator trusts. */
+/** The client's address and scheme, from the connection or from a trusted proxy. */
 import { BlockList, isIP, isIPv4 } from 'node:net';
 import type { Connections } from './exchange.ts';
 
@@ -7,7 +7,7 @@ export class TrustedProxies {
   readonly #ranges = new BlockList();
   #isEmpty = true;
 
-  /** Each an address, or a range such as `10.0.0.0/8`. Throws RangeError with the first that is neither. */
+  /** Each is an address or a range such as `10.0.0.0/8`. Throws RangeError with the first invalid one. */
   constructor(ranges: readonly string[] = []) {
     for (const range of ranges) this.#add(range);
   }
@@ -33,7 +33,7 @@ export class TrustedProxies {
     return told === 'https' ? 'https' : 'http';
   }
 
-  /** The last address that is not of a trusted proxy: what stands before it was written by whoever it belongs to. */
+  /** The last address that is not a trusted proxy's. The sender wrote everything before it. */
   #forwardedFor(request: Request, sender: string): string {
     const hops = request.headers.get('x-forwarded-for')?.split(',') ?? [];
     let peer = sender;
@@ -64,13 +64,13 @@ export class TrustedProxies {
 
 const MAPPED = '::ffff:';
 
-/** An IPv4 address that came over an IPv6 socket is the same peer. */
+/** The IPv4 address of a peer on an IPv6 socket. */
 function plainAddress(address: string): string {
   const mapped = address.toLowerCase().startsWith(MAPPED) ? address.slice(MAPPED.length) : '';
   return isIPv4(mapped) ? mapped : address;
 }
 
-/** Whom a share belongs to before a capability is verified: whoever has one IPv6 address usually has its whole network. */
+/** The owner of a share before a capability is verified. A holder of one IPv6 address usually has its whole network. */
 export function peerShareOf(peer: string | undefined): string {
   if (peer === undefined) return 'peer';
   if (!peer.includes(':')) return `peer ${peer}`;

@@ -1,21 +1,21 @@
-/** Places for the pieces of content that are read at once. */
+/** Limits the pieces of content that are read concurrently. */
 import type { Space } from '../core/model.ts';
 import { CONTENT_PIECE_BYTES } from '../core/ports.ts';
 import { releaseBytes } from '../runtime/release-bytes.ts';
 import { FairQueue } from '../shares/fair-queue.ts';
 
-/** A place that is taken. */
+/** A slot in use. */
 export interface PieceSlot {
   /** room for a piece */
   readonly scratch: Uint8Array;
 }
 
-/** Bounds the pieces that are copied at once, each with memory of its own. Others wait, and Apps and their Spaces take turns. */
+/** Bounds the pieces that are copied at once, each with its own memory. Others wait; Apps and their Spaces take turns. */
 export class PieceSlots {
   readonly #count: number;
   #free: number;
   readonly #waiting = new FairQueue<() => void>();
-  /** Kept, because new memory costs three times as much as the reading: the system clears it page by page. */
+  /** Reused, because new memory costs three times as much as the read: the system clears it page by page. */
   readonly #scratches: Uint8Array[] = [];
 
   constructor(count: number) {
@@ -42,13 +42,13 @@ export class PieceSlots {
     await work(memory).finally(() => this.#give());
   }
 
-  /** A slot with memory. Whoever has it must leave it. */
+  /** A slot with memory. The caller must leave it. */
   async enter(space: Space): Promise<PieceSlot> {
     await this.#take(space);
     return { scratch: this.#scratches.pop() ?? new Uint8Array(CONTENT_PIECE_BYTES) };
   }
 
-  /** Call once, when nothing reads into the slot's memory, or from it, any more. */
+  /** Call once, when nothing uses the slot's memory any more. */
   leave({ scratch }: PieceSlot): void {
     if (this.#scratches.length < 8) this.#scratches.push(scratch);
     else releaseBytes(scratch);

@@ -17,17 +17,17 @@ const CHANGES: ReadonlySet<ServedOperation> = new Set([
   'upload',
 ]);
 const REFUSED_FROM_STATUS = 400;
-/** Answers to a read about the node itself, by a caller who may ask. */
+/** Answers to a permitted read about the node itself. */
 const FOUND_NOTHING: ReadonlySet<number> = new Set([404, 416]);
 
-/** Whether an operation may change something; of leases it is known only afterwards. */
+/** Whether an operation may change something; for leases that is known only afterwards. */
 export function mayChange(operation: ServedOperation): boolean {
   return CHANGES.has(operation);
 }
 
 /**
- * Writes the line of a request, if it is to have one. A change that must be audited is answered only when its line is written:
- * `unwritten` answers in its place if that fails.
+ * Writes the audit line of a request, if it needs one. A change that must be audited is answered only after its line is written:
+ * otherwise `unwritten` is the answer.
  */
 export function auditAnswer(
   log: AuditLog,
@@ -48,7 +48,7 @@ export function auditAnswer(
 }
 
 function isWanted(log: AuditLog, record: RequestRecord, status: number, isChange: boolean): boolean {
-  // A path that is no route of ours refuses nobody anything.
+  // An unknown path refuses nothing.
   if (record.operation === 'other') return status >= REFUSED_FROM_STATUS && status !== 404;
   if (isChange || log.withReads) return true;
   return status >= REFUSED_FROM_STATUS && !FOUND_NOTHING.has(status);
@@ -83,7 +83,7 @@ function eventOf(
   const claims = isUpload ? undefined : describeToken(request.headers.get('authorization'));
   return {
     requestId: record.requestId,
-    // The App and Space of the request, also where the capability is for others.
+    // The App and Space of the request, even if the capability is for others.
     app: space?.appId ?? capability?.appId,
     space: space?.spaceId ?? capability?.spaceId,
     operation: record.operation,

@@ -1,4 +1,4 @@
-/** Reads bodies into memory: shared out before they are read, bounded and watched while they arrive (docs/api.md, Errors). */
+/** Reads bodies into memory: reserved before they are read, bounded and watched while they arrive (docs/api.md, Errors). */
 import { ApiError, JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
 import type { Awaitable } from '../core/awaitable.ts';
 import type { Space } from '../core/model.ts';
@@ -9,10 +9,10 @@ import type { Exchange } from './exchange.ts';
 import { BODY_BYTES_PER_SECOND_MIN, BODY_PACE_SECONDS, SMALL_BODY_BYTES_MAX } from './http-limits.ts';
 import type { TenantShares } from './tenant-shares.ts';
 
-/** The request whose body is read, and the record that is told its length. */
+/** The request whose body is read, and the record that gets its length. */
 type ReadBody = Pick<Exchange, 'request' | 'record' | 'body'>;
 
-/** Whose body it is, and out of what its memory comes. */
+/** The tenant of a body, and the share its memory comes from. */
 export interface BodyOwner {
   readonly shares: TenantShares;
   readonly space: Space;
@@ -54,13 +54,13 @@ export async function withOptionalJsonBody<R>(
   });
 }
 
-/** The most bytes that a JSON body may take in memory: one without a declared length may become as large as allowed. */
+/** The most memory that a JSON body may take: without a declared length, the maximum. */
 export function jsonBytesAtMost(request: Request): number {
   const bytes = declaredLengthOf(request) ?? (request.body === null ? 0 : JSON_BODY_BYTES_MAX);
   return Math.min(bytes, JSON_BODY_BYTES_MAX);
 }
 
-/** The bytes that may still come of a body of which `receivedBytes` were read. */
+/** The bytes that may still arrive after `receivedBytes`. */
 export function unreadBytesAtMost(request: Request, receivedBytes: number): number {
   if (request.method !== 'POST' && request.method !== 'PUT') return 0;
   const declaredLength = declaredLengthOf(request);
@@ -79,7 +79,7 @@ function withBounded<R>(
   return withSmall(exchange, owner, use);
 }
 
-/** Most bodies: with one step of waiting, because each step of a request costs as much as much of its work. */
+/** Most bodies: with a single await, because each step costs a large part of a request. */
 function withSmall<R>(
   exchange: ReadBody,
   { shares }: BodyOwner,
@@ -94,7 +94,7 @@ function withSmall<R>(
   });
 }
 
-/** Throws at once if there is no room at all: whoever is refused again and again must cost as little as can be. */
+/** Throws at once if there is no room: repeated refusals must be cheap. */
 function withCounted<R>(
   exchange: ReadBody,
   owner: BodyOwner,
@@ -116,7 +116,10 @@ function withCounted<R>(
   }
 }
 
-/** Resolves as `claim` does. If it fails, the received part of the body goes at once: the runtime would keep it until it collects garbage. */
+/**
+ * Resolves as `claim` does. If it fails, the received part of the body is freed at once, because the runtime would keep it until
+ * garbage collection.
+ */
 export async function orDropped<T>(request: Request, claim: Awaitable<T>): Promise<T> {
   try {
     return await claim;
@@ -148,7 +151,7 @@ async function useCounted<R>(
   } finally {
     body.end();
     if (bytes.length > 0) releaseBytes(bytes);
-    // Its text is garbage now.
+    // The text is garbage now.
     askCollector(bytes.length);
     hold?.release();
   }
@@ -175,7 +178,7 @@ export async function readWhole(
       ? readCounting(reader, watched, bytesMax, overflow)
       : readDeclared(reader, watched, Math.min(declaredLength, bytesMax), overflow));
   } catch (error) {
-    // The sender may be gone, or slow: nobody waits for the end of a body that is not wanted.
+    // The sender may be gone or slow, so the cancellation is not awaited.
     void reader.cancel().catch(() => undefined);
     throw error;
   }

@@ -33,7 +33,7 @@ interface AppCounters {
   readonly counters: Map<number, Counter>;
 }
 
-/** All operations stand from the start, so that the first request of a kind is an increase. */
+/** All operations exist from the start, so that the first request of a kind is an increase. */
 function makeOperationMetrics(): Readonly<Record<ServedOperation, OperationMetrics>> {
   const metrics = SERVED_OPERATIONS.map((operation, index): [ServedOperation, OperationMetrics] => {
     REQUESTS.with({ operation, status: '200', app: OTHER_APP });
@@ -42,7 +42,7 @@ function makeOperationMetrics(): Readonly<Record<ServedOperation, OperationMetri
   return Object.fromEntries(metrics) as Record<ServedOperation, OperationMetrics>;
 }
 
-// Without a sample an expression that subtracts it would have no value.
+// Without a sample, an expression that subtracts it would have no value.
 KEY_SET_REFUSALS.with({ app: OTHER_APP });
 
 const OPERATION_METRICS = makeOperationMetrics();
@@ -55,7 +55,7 @@ export class RequestMetrics {
   #latestCapability: Capability | undefined;
   #latest: AppCounters = { app: OTHER_APP, counters: new Map() };
 
-  /** `isRegistered`: an App that nobody registered never gets series of its own. */
+  /** `isRegistered`: an unregistered App never gets its own series. */
   constructor(isRegistered: (appId: string) => boolean) {
     this.#isRegistered = isRegistered;
   }

@@ -2,7 +2,7 @@
 import type { Capability, RequestedOperation } from '../auth/capability.ts';
 import type { Space } from '../core/model.ts';
 
-/** `upload`: a PUT to our own upload target. `other`: no route of ours, the front page, a preflight. */
+/** `upload`: a PUT to our own upload target. `other`: an unknown route, the front page, a preflight. */
 export type ServedOperation = RequestedOperation | 'upload' | 'other';
 
 export class RequestRecord {

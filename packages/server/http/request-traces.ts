@@ -42,8 +42,8 @@ export function describeRequest(
 }
 
 /**
- * The `traceparent` of one who has proven a capability, or of a trusted proxy. A stranger's would decide which requests are kept, and
- * whose trace they belong to.
+ * The `traceparent` of a caller with a proven capability or of a trusted proxy. Strangers must not decide which requests are sampled
+ * and to which trace they belong.
  */
 export function findTraceParent(
   { request, record, connections }: Exchange,

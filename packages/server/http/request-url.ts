@@ -1,4 +1,4 @@
-/** Takes a request's URL apart without building a URL object: paths are matched as they were sent, letter for letter. */
+/** Splits a request's URL without a URL object: paths are matched exactly as sent. */
 
 export interface RequestTarget {
   /** still percent-encoded; begins with `/` */
@@ -7,7 +7,7 @@ export interface RequestTarget {
   readonly query: string | undefined;
 }
 
-/** The runtime gives an absolute URL, or a bare path when the request had no usable Host. */
+/** The runtime gives an absolute URL, or a bare path if the request had no usable Host. */
 export function splitUrl(url: string): RequestTarget {
   const authorityAt = url.startsWith('/') ? 0 : url.indexOf('://') + 3;
   const pathAt = url.indexOf('/', authorityAt);
@@ -20,7 +20,7 @@ export function splitUrl(url: string): RequestTarget {
 /** Characters of host names, addresses and ports; anything else in a Host is not echoed into a URL. */
 const PLAIN_HOST = /^[A-Za-z0-9._~:[\]-]{1,300}$/;
 
-/** Scheme and authority by which this caller reaches us: its Host. */
+/** Scheme and authority of this request, from its Host. */
 export function originOf(request: Request, scheme: 'http' | 'https'): string {
   const host = request.headers.get('host');
   if (host !== null && PLAIN_HOST.test(host)) return `${scheme}://${host}`;

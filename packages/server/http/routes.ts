@@ -1,4 +1,4 @@
-/** The routes for the runtime's router: every served path, answered only as it was sent. */
+/** The routes for the runtime's router: every served path, matched only exactly as sent. */
 import {
   BULK_OPERATIONS,
   type BulkOperationName,

@@ -1,4 +1,4 @@
-/** Answers in memory until they are sent: a slow reader keeps its bytes charged. */
+/** Counts responses in memory until they are sent: a slow reader's bytes stay charged. */
 import type { Awaitable } from '../core/awaitable.ts';
 import type { Space } from '../core/model.ts';
 import { SentWatch } from '../runtime/sent-watch.ts';
@@ -23,7 +23,7 @@ export class SentAnswers {
     return this.tryReserve(space, bytes) ?? this.#shares.acquire(space.appId, space.spaceId, bytes);
   }
 
-  /** `undefined`: there is no room now. */
+  /** undefined if there is no room now. */
   tryReserve({ appId, spaceId }: Space, bytes: number): Hold | undefined {
     const hold = this.#shares.tryAcquire(appId, spaceId, bytes);
     if (hold !== undefined) return hold;
@@ -31,7 +31,7 @@ export class SentAnswers {
     return this.#shares.tryAcquire(appId, spaceId, bytes);
   }
 
-  /** Releases the hold when the answer to `request`, which is handed over in this turn, has been sent or has broken off. */
+  /** Releases the hold when the response to `request`, passed on in this turn, was sent or aborted. */
   releaseOnceSent(request: Request, connections: Connections | undefined, hold: Hold): void {
     if (connections === undefined) hold.release();
     else this.#watch.watch(request, connections, () => hold.release());

@@ -1,4 +1,4 @@
-/** The seven operations between HTTP and core: what each reads from the request and how its result is sent. */
+/** The seven operations between HTTP and core: how each reads its request and sends its result. */
 import {
   ApiError,
   HASH_BYTES,
@@ -34,7 +34,7 @@ import { ContentRequest } from './content-request.ts';
 import { GC_SECONDS_MAX, VALIDATION_SECONDS_MAX } from './http-limits.ts';
 import { withJsonBody, withOptionalJsonBody } from './request-body.ts';
 
-/** Throws or rejects; async only where there is something to wait for between reading the request and the core. */
+/** Throws or rejects; async only if it must wait between reading the request and the core. */
 type Operation = (call: AuthorizedCall) => Awaitable<Response>;
 
 export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
@@ -116,7 +116,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   },
 };
 
-/** The answer of each row: a store that keeps rows in memory gives the same object until the row changes. */
+/** The response of each row: a store that keeps rows in memory returns the same object until the row changes. */
 const metadataTexts = new WeakMap<NodeRow, string>();
 
 function metadataText(node: NodeRow): string {

@@ -1,4 +1,4 @@
-/** Copies of large content in memory made ahead: exact, bounded, never used twice, and given back. */
+/** Copies of large content in preallocated memory: exact, bounded, never reused, and freed. */
 
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { readdirSync, readlinkSync } from 'node:fs';
@@ -60,7 +60,7 @@ function makeSource(bytes: number, offset = 26) {
   return { source, content: canonical.subarray(offset) };
 }
 
-/** Files without a name that this process has open in the folder. */
+/** Unlinked files that this process has open in the folder. */
 function filesIn(path: string): number {
   const files = readdirSync('/proc/self/fd').map((name) => {
     try {
@@ -72,7 +72,7 @@ function filesIn(path: string): number {
   return new Set(files.filter((name) => name.startsWith(path))).size;
 }
 
-/** The first large read only says that spares are wanted. */
+/** The first large read only shows that spare files are needed. */
 async function openWithBlanks(bytes: number, folder = memory.path): Promise<ContentCopies> {
   const copies = await openCopies(folder);
   const { source } = makeSource(bytes);

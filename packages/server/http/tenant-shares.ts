@@ -18,20 +18,20 @@ export interface TenantShares {
   readonly requests: FairShares;
   /** bytes of bodies in memory, from before they are read until the request is answered */
   readonly bodies: FairShares;
-  /** when a body that has come may be taken apart, by its bytes */
+  /** admits received bodies to parsing, by their bytes */
   readonly bodyTurns: FairRounds;
   /** bytes of answers in memory, from before they are read until they are sent */
   readonly answers: SentAnswers;
-  /** the same for large ones: where there is no room they go out from a file, so they never keep small ones waiting */
+  /** the same for large responses; without room they are sent from a file, so they never delay small ones */
   readonly largeAnswers: SentAnswers;
   /** PUTs that are being received */
   readonly uploads: FairShares;
-  /** ends bodies that come too slowly */
+  /** cuts off bodies that are too slow */
   readonly pace: BodyWatch;
 }
 
 export interface TenantShareOptions {
-  /** processes that serve the same deployment on this machine: together they hold no more memory than one */
+  /** processes that serve the same deployment on this machine; their limits add up to those of one */
   readonly processes?: number;
   readonly requestsMax?: number;
   readonly uploadsMax?: number;
@@ -39,11 +39,11 @@ export interface TenantShareOptions {
   readonly waitMsMax?: number;
 }
 
-/** A request that waits here has sent bytes that the runtime keeps in memory meanwhile. */
+/** A waiting request has sent bytes that the runtime keeps in memory. */
 const WAITERS_WITH_BODIES_MAX = 64;
 
 export function makeTenantShares(options: TenantShareOptions = {}): TenantShares {
-  // Few processes of many may meet all the requests of one moment.
+  // A few of many processes may get all the requests of a moment.
   const processes = Math.min(options.processes ?? 1, 4);
   const waitMsMax = options.waitMsMax ?? 250;
   const part = (whole: number): number => Math.ceil(whole / processes);

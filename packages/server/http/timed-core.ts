@@ -1,4 +1,4 @@
-/** Times the ports by decorating them: the rules run unchanged over ports that record their calls. */
+/** Decorates the ports to time their calls; the rules run unchanged. */
 import type { Core } from '../core/core.ts';
 import type { StagedUpload } from '../core/upload-ports.ts';
 import type { RequestTiming } from './request-timing.ts';

@@ -26,10 +26,10 @@ import type { TenantShares } from './tenant-shares.ts';
 /** The path of an upload URL before its token. */
 export const UPLOADS_PATH = '/uploads/';
 
-/** Throws or rejects if what was granted is not good any more. */
+/** Throws or rejects if the grant is no longer valid. */
 export type CheckUpload = (grant: UploadGrant | PackGrant) => Awaitable<void>;
 
-/** Receives PUTs, each of them in the share of the App and Space that the token of its URL names. */
+/** Receives PUTs, each in the share of the App and Space that its URL's token names. */
 export class UploadTarget {
   readonly #shares: TenantShares;
   readonly #check: CheckUpload;
@@ -70,7 +70,7 @@ export class UploadTarget {
     return emptyAnswer(exchange, 200);
   }
 
-  /** Throws or rejects with RESOURCE_EXHAUSTED. What it resolves to is called when the upload is over. */
+  /** Throws or rejects with RESOURCE_EXHAUSTED. Resolves with a function to call when the upload ends. */
   async #enter({ generation, space }: UploadGrant | PackGrant, body: WatchedBody): Promise<() => void> {
     await this.#takePlace(generation);
     try {
@@ -88,7 +88,7 @@ export class UploadTarget {
     }
   }
 
-  /** One PUT too many waits briefly: overlapping PUTs of a small node end at once, and then it is told who won. */
+  /** A PUT beyond the limit waits briefly: overlapping PUTs of a small node end at once, and then it learns the outcome. */
   async #takePlace(generation: Generation): Promise<void> {
     const puts = this.#receiving.get(generation) ?? { received: 0, waiting: [] };
     this.#receiving.set(generation, puts);
@@ -110,7 +110,7 @@ export class UploadTarget {
     await promise;
   }
 
-  /** The place goes to the one that has waited longest. */
+  /** The place goes to the PUT that has waited longest. */
   #leavePlace(generation: Generation): void {
     const puts = this.#receiving.get(generation);
     const next = puts?.waiting.shift();
@@ -133,7 +133,7 @@ function bodyOf(
   const { request, connections, record } = exchange;
   if (declaredLength !== undefined && declaredLength <= WHOLE_UPLOAD_BYTES_MAX) {
     if (declaredLength > SMALL_UPLOAD_BYTES_MAX) connections?.timeout(request, WHOLE_UPLOAD_SECONDS_MAX);
-    // Reads a small body in one piece, because a stream would cost more than its bytes. A body that is cut off rejects.
+    // Reads a small body in one piece, because a stream would cost more. Rejects if the body is cut off.
     return async () => {
       const bytes = await readWhole(request, watched, WHOLE_UPLOAD_BYTES_MAX, overlong);
       record.receivedBytes = bytes.length;
@@ -148,9 +148,9 @@ const overlong = (): ApiError =>
   new ApiError('INVALID_REQUEST', 'the body is longer than its declared length');
 
 /**
- * The same body; each piece that arrives gives its sender `UPLOAD_STALL_SECONDS_MAX` for the next, until
- * `UPLOAD_DURATION_MS_MAX` is over. A connection out of time is closed by the runtime, which errors the body. The first piece is
- * asked for at once: from then on the runtime reads no faster than we do.
+ * The same body with time limits: each piece must follow within `UPLOAD_STALL_SECONDS_MAX`, and all within `UPLOAD_DURATION_MS_MAX`.
+ * After that the runtime closes the connection, which errors the body. The first piece is requested at once: from then on the runtime
+ * reads no faster than we do.
  */
 function endStalled(
   body: ReadableStream<Uint8Array>,
@@ -160,7 +160,7 @@ function endStalled(
   const lastExtensionAt = performance.now() + UPLOAD_DURATION_MS_MAX;
   const reader = body.getReader();
   let first: ReturnType<typeof reader.read> | undefined = reader.read();
-  // A body that nobody wants may break off.
+  // An unused body may break off.
   first.catch(() => undefined);
   return new ReadableStream<Uint8Array>(
     {

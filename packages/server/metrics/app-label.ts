@@ -1,4 +1,4 @@
-/** The value of the label `app`: bounded, whatever callers name. */
+/** Bounded values of the label `app`, whatever callers name. */
 
 export const OTHER_APP = 'other';
 

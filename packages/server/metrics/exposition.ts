@@ -9,7 +9,7 @@ const CONTENT_TYPES: Readonly<Record<ExpositionFormat, string>> = {
   openmetrics: 'application/openmetrics-text; version=1.0.0; charset=utf-8',
 };
 
-/** The answer to a scrape; `accept`: its header. */
+/** The response to a scrape; `accept`: its header. */
 export function renderScrape(
   accept: string | null,
   definitions: readonly MetricDefinition[],
@@ -19,7 +19,7 @@ export function renderScrape(
   return { contentType: CONTENT_TYPES[format], text: renderMetrics(definitions, snapshot, format) };
 }
 
-/** By the `Accept` header of a scrape: OpenMetrics only where it is named, and no less wanted than plain text. */
+/** Chooses the format by the `Accept` header: OpenMetrics only if it is named and preferred at least as much as plain text. */
 function chooseFormat(accept: string | null): ExpositionFormat {
   let openMetrics = 0;
   let plain = 0;
@@ -68,7 +68,7 @@ function inBraces(labels: string): string {
   return labels === '' ? '' : `{${labels}}`;
 }
 
-/** As OpenMetrics wants them, and Prometheus stores them: `1.0`, not `1`. */
+/** In OpenMetrics notation: `1.0`, not `1`. */
 function formatBound(bound: number): string {
   return Number.isInteger(bound) ? `${bound}.0` : String(bound);
 }

@@ -24,7 +24,7 @@ export function mergeSnapshots(
   return merged;
 }
 
-/** What stays of a process that has ended: what it counted. Its gauges spoke of what is no more. */
+/** What stays of a process that has ended: its counters. Its gauges are obsolete. */
 export function withoutGauges(
   definitions: readonly MetricDefinition[],
   snapshot: MetricsSnapshot,

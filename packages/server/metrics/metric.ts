@@ -1,4 +1,4 @@
-/** What is counted: a counter, a gauge, a histogram, and families of them that labels tell apart. Adding one allocates nothing. */
+/** Counters, gauges, histograms and labelled families of them. Incrementing allocates nothing. */
 
 /** How the values of several processes become one: gauges by their own rule; counters and histograms are always summed. */
 export type GaugeMerge = 'sum' | 'max' | 'min';
@@ -14,7 +14,7 @@ export class Counter {
     this.value += amount;
   }
 
-  /** For a total that something else counts, such as the kernel. */
+  /** For a total counted elsewhere, such as by the kernel. */
   raiseTo(total: number): void {
     if (total > this.value) this.value = total;
   }
@@ -94,12 +94,12 @@ export class Family<Child extends Readable, Name extends string> {
     const key = values.join(SEPARATOR);
     const known = this.#children.get(key);
     if (known !== undefined) return known.child;
-    // A label that something outside can choose must be bounded by its caller; this is only the last bound on memory.
+    // The caller must bound labels that clients can choose; this is only the last limit on memory.
     if (this.#children.size >= 50_000) return this.#overflow();
     return this.#add(key, values);
   }
 
-  /** Forgets all children: for gauges whose set of label values is read anew. */
+  /** Removes all children: for gauges whose label values are read anew. */
   clear(): void {
     this.#children.clear();
   }

@@ -1,4 +1,4 @@
-/** Counts what a pass of collection deleted, whoever asked for it. */
+/** Counts what a collection pass deleted. */
 import { COLLECTED_BYTES, COLLECTED_NODES, GC_LAST_SUCCESS } from './server-metrics.ts';
 
 interface Collected {

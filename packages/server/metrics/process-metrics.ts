@@ -1,4 +1,4 @@
-/** What the kernel knows of this process, by the names that Prometheus' clients use. */
+/** The kernel's data about this process, under the names that Prometheus clients use. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -19,7 +19,7 @@ const START_TIME = METRICS.gauge('process_start_time_seconds', 'When the process
 
 const STARTED_AT_SECONDS = (Date.now() - performance.now()) / 1000;
 
-/** From now on every scrape reads them. Returns what ends that. */
+/** Reads them on every scrape from now on. Returns a function that stops it. */
 export function watchProcess(): () => void {
   const delay = monitorEventLoopDelay({ resolution: 20 });
   delay.enable();
@@ -42,7 +42,7 @@ function readUsage(): void {
   START_TIME.set(STARTED_AT_SECONDS);
 }
 
-/** A system without /proc keeps zeros there. */
+/** Without /proc the values stay zero. */
 function readProc(): void {
   try {
     const status = readFileSync('/proc/self/status', 'utf8');

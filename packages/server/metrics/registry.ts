@@ -1,4 +1,4 @@
-/** All metrics of a process, in the order in which they are shown. */
+/** All metrics of a process, in display order. */
 import {
   Counter,
   Counters,
@@ -81,7 +81,9 @@ export class MetricRegistry {
     return this.#addFamily(name, 'histogram', help, labels, family, options);
   }
 
-  /** Runs `read`, which sets gauges, before each snapshot. Returns what ends that: call it when the gauges' owner closes. */
+  /**
+   * Runs `read`, which sets gauges, before each snapshot. Returns a function that stops it; the owner of the gauges calls it on close.
+   */
   readBefore(read: () => void): () => void {
     this.#readers.add(read);
     return () => void this.#readers.delete(read);

@@ -1,4 +1,4 @@
-/** Connections that all wait at once are accepted a few at a time: what else the process has to do comes between. */
+/** Connections that arrive together are accepted a few at a time, so that other work of the process runs in between. */
 import { expect, test } from 'bun:test';
 import { closeSync, fstatSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import type { Handler } from '../http/handler.ts';
@@ -13,7 +13,7 @@ const OF_ROUND_MAX = 100;
 const LOOK_MS = 20;
 const WAIT_MS_MAX = 60_000;
 
-/** Ends when all are answered. */
+/** Ends when all requests are answered. */
 const SENDER = `
   const { createConnection } = require('node:net');
   const [port, count] = process.argv.slice(1).map(Number);
@@ -45,7 +45,7 @@ test('after some requests of one round of the event loop, further connections wa
   const files = readdirSync('/proc/self/fd').length;
   const listener = listen(parseServeConfig({ listen: '127.0.0.1:0' }, {}), 0, handler);
   const sender = Bun.spawn([process.execPath, '-e', SENDER, String(listener.port), String(CONNECTIONS)]);
-  // A timer would miss rounds: its shortest time is longer than theirs.
+  // A timer is too coarse and would miss rounds.
   let next: ReturnType<typeof setImmediate>;
   const countRound = (): void => {
     round += 1;

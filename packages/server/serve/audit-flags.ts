@@ -11,7 +11,7 @@ export interface AuditFlags {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** `undefined`: there is no audit log. Throws ConfigError. */
+/** undefined if there is no audit log. Throws ConfigError. */
 export function parseAudit(flags: AuditFlags, env: Environment): AuditOptions | undefined {
   const path = flags.auditLog ?? (env.HOLDFAST_AUDIT_LOG || undefined);
   const withReads = flags.auditReads ?? parseSwitch('HOLDFAST_AUDIT_READS', env);

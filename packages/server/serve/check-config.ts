@@ -1,4 +1,4 @@
-/** `holdfast config check`: judges flags and variables as `serve` would, and says what would be in force. Makes nothing. */
+/** `holdfast config check`: validates flags and variables like `serve`, and shows the effective settings. Creates nothing. */
 import { formatDuration } from '@holdfast/protocol';
 import { nameBucket, nameRows } from '../deployment/place.ts';
 import { formatAuthority } from '../engine/address.ts';
@@ -13,9 +13,9 @@ import { findUnknownVariables, listServeVariables } from './variables.ts';
 type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface ConfigProblem {
-  /** usage: a value or variable that is wrong; engine: something that cannot be used right now */
+  /** usage: an invalid value or variable; engine: something unavailable now */
   readonly kind: 'usage' | 'engine';
-  /** one line: what is wrong and what to do */
+  /** one line: the problem and its remedy */
   readonly message: string;
 }
 
@@ -24,9 +24,9 @@ export type ShownSettings = Readonly<Record<string, string | number | boolean | 
 export interface ConfigReport {
   readonly ok: boolean;
   readonly problems: readonly ConfigProblem[];
-  /** facts that were found online, in words */
+  /** facts found online, in words */
   readonly found: readonly string[];
-  /** what `serve` would run with, without secrets; null if the values cannot be understood */
+  /** the settings that `serve` would use, without secrets; null if the values are invalid */
   readonly settings: ShownSettings | null;
 }
 
@@ -35,7 +35,7 @@ export interface ConfigCheck {
   readonly env: Environment;
   /** variables that other commands read */
   readonly otherVariables: readonly string[];
-  /** tries the engines too */
+  /** whether to check the engines too */
   readonly isOnline: boolean;
 }
 
@@ -63,7 +63,7 @@ export async function checkConfig({
   return { ok: problems.length === 0, problems, found: [...traces.found, ...engines.found], settings };
 }
 
-/** Checks the file with the tokens of operators as `serve` would. */
+/** Checks the file of operator tokens like `serve`. */
 async function findBadTokens(config: ServeConfig): Promise<readonly string[]> {
   try {
     await loadGivenTokens(config);
@@ -111,8 +111,8 @@ interface Given {
 }
 
 /**
- * The parser stops at the first wrong value. So what it stops at is left out, and it is asked again until nothing is wrong. A
- * message that asks for a setting which was left out here is no second problem.
+ * The parser stops at the first invalid value. So that value is removed and the parser runs again until it succeeds. A message about a
+ * setting that was removed here is not another problem.
  */
 function findWrongValues(flags: ServeFlags, env: Environment): readonly string[] {
   const messages: string[] = [];
@@ -130,7 +130,7 @@ function findWrongValues(flags: ServeFlags, env: Environment): readonly string[]
   }
 }
 
-/** The setting without which the parser says something else. */
+/** The setting without which the parser reports something else. */
 function findCulprit(
   { flags, env }: Given,
   message: string,
@@ -153,7 +153,7 @@ function findCulprit(
   );
 }
 
-/** One line for each setting, by the name of its flag. No setting shows a secret. */
+/** One line per setting, by the name of its flag, without secrets. */
 const SHOWN: { readonly [Key in keyof ServeConfig]: (config: ServeConfig) => ShownSettings } = {
   host: ({ host, port }) => ({ listen: formatAuthority(host, port) }),
   port: () => ({}),

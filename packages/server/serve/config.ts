@@ -1,4 +1,4 @@
-/** Turns flags and environment into one typed configuration, once, at the start. */
+/** Turns flags and environment into one typed configuration at start. */
 import {
   ACTIVE_UPLOADS_MAX_DEFAULT,
   CLOCK_SKEW_MS_MAX_DEFAULT,
@@ -47,10 +47,10 @@ export interface ServeConfig extends ShareConfig {
   readonly host: string;
   /** 0: any free port */
   readonly port: number;
-  /** if neither rows nor bytes lie there it has at most the key of the App of `--dev`, and the token that is made for operators */
+  /** if neither rows nor bytes are in it, it holds at most the key of the App of `--dev` and the generated operator token */
   readonly dataDir: string;
   readonly place: DeploymentPlace;
-  /** the folder may be another user's */
+  /** whether the folder may belong to another user */
   readonly isForeignOwnerAllowed: boolean;
   /** origin (and path prefix) of upload URLs, no trailing slash; undefined: `http://` and the Host of the lease */
   readonly publicUrl: string | undefined;
@@ -62,24 +62,24 @@ export interface ServeConfig extends ShareConfig {
   /** how many server processes share the port */
   readonly workers: number;
   readonly isDev: boolean;
-  /** ms from one round of collection over all Spaces to the next; undefined: only requests collect */
+  /** ms between rounds of collection over all Spaces; undefined if only requests collect */
   readonly gcEveryMs: number | undefined;
   /** as of CoreSettings */
   readonly keepReplacedMs: number;
-  /** ms that the clocks of rows, bytes and this server may differ; beyond, nothing is collected or swept */
+  /** ms by which the clocks of rows, bytes and this server may differ; beyond, nothing is collected or swept */
   readonly clockSkewMsMax: number;
-  /** undefined: there is no listener for operators */
+  /** undefined if there is no operator listener */
   readonly operators: OperatorListenConfig | undefined;
   readonly corsOrigins: '*' | readonly string[];
-  /** undefined: there is no audit log */
+  /** undefined if there is no audit log */
   readonly audit: AuditOptions | undefined;
   readonly logLevel: LogLevel;
 }
 
 const YEAR_MS = 365 * DAY_MS;
 /**
- * The runtime bounds the head of a later request on a connection by this too, and a head has 60 s (docs/api.md). Behind a
- * balancer that keeps connections for longer an operator gives more than it keeps them.
+ * The runtime also applies this to the head of a later request on a connection, and a head has 60 s (docs/api.md). Behind a load
+ * balancer the value must exceed the balancer's own.
  */
 const IDLE_MS_DEFAULT = 55_000;
 
@@ -124,7 +124,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
     keepReplacedMs:
       parseMs('--keep-replaced', read(flags.keepReplaced, 'HOLDFAST_KEEP_REPLACED'), 0, YEAR_MS, '24h') ??
       KEEP_REPLACED_MS_DEFAULT[place.bytes.kind],
-    // Stores date their answers to the second.
+    // Stores date their responses to the second.
     clockSkewMsMax:
       parseMs('--max-clock-skew', read(flags.maxClockSkew, 'HOLDFAST_MAX_CLOCK_SKEW'), 5000, YEAR_MS, '2m') ??
       CLOCK_SKEW_MS_MAX_DEFAULT,
@@ -132,7 +132,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
       read(flags.minFree, 'HOLDFAST_MIN_FREE'),
       read(flags.trustedProxy, 'HOLDFAST_TRUSTED_PROXY'),
     ),
-    // The runtime counts to 255 s.
+    // The runtime's maximum is 255 s.
     idleSeconds: Math.ceil(
       (parseMs('--idle-timeout', read(flags.idleTimeout, 'HOLDFAST_IDLE_TIMEOUT'), 5000, 240_000, '75s') ??
         IDLE_MS_DEFAULT) / 1000,
@@ -154,7 +154,7 @@ function nonEmpty(value: string | undefined): string | undefined {
   return value === '' ? undefined : value;
 }
 
-/** The demo App's token stands on the terminal and is good for everything: only this machine may use it. */
+/** The demo App's token is printed and permits everything, so only this machine may use it. */
 function assertLocal(host: string): void {
   if (isLoopbackHost(host)) return;
   throw new ConfigError(
@@ -162,7 +162,7 @@ function assertLocal(host: string): void {
   );
 }
 
-/** `undefined`: nothing was given. `form`: what it must be, for the message. */
+/** undefined if no value was given. `form`: the expected form, for the message. */
 function parseWithin(
   name: string,
   text: string | undefined,
@@ -175,7 +175,7 @@ function parseWithin(
   try {
     value = parse(text);
   } catch {
-    // Judged with the range.
+    // Reported with the range.
   }
   if (value >= min && value <= max) return value;
   throw new ConfigError(`${name} ${quote(text)} must be ${form}`);

@@ -1,4 +1,4 @@
-/** `serve --dev`: an App for trying things out. Its key is kept in the data folder, and its token is good for a day. */
+/** `serve --dev`: an App for trying Holdfast out. Its key is in the data folder, and its token is valid for a day. */
 import { join } from 'node:path';
 import { AUTHORITIES } from '@holdfast/protocol';
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
@@ -19,16 +19,13 @@ const ALGORITHM = 'ES256';
 
 export interface DevApp {
   /**
-   * Lines for stdout: `export` lines for a shell, the link to the console, if there is one, and a first command of `program`. They
-   * contain a token.
+   * Lines for stdout: `export` lines for a shell, the link to the console if any, and a first command of `program`. They contain a
+   * token.
    */
   describe(place: DescribedPlace): Promise<readonly string[]>;
 }
 
-/**
- * Registers the App, in place of any earlier registration of it, and makes it active. Its key is in `dataDir`. Throws
- * ServeError.
- */
+/** Registers the App, replacing an earlier registration, and activates it. Its key is in `dataDir`. Throws ServeError. */
 export async function openDevApp(dataDir: string, place: RowsPlace): Promise<DevApp> {
   makeDataFolder(dataDir);
   markDataFolder(dataDir);
@@ -56,8 +53,8 @@ export async function openDevApp(dataDir: string, place: RowsPlace): Promise<Dev
 }
 
 /**
- * Suspends the App, for a start without `--dev`: its key lies in a file of some machine, and its tokens may do everything. An App
- * of the operator's own that has the same name is left alone. Returns whether there was anything to suspend.
+ * Suspends the App at a start without `--dev`, because its key is in a file and its tokens permit everything. An operator's own App of
+ * that name is not touched. Returns whether there was anything to suspend.
  */
 export async function suspendDevApp(apps: RegistryStore, now: number): Promise<boolean> {
   const devApp = (await apps.readAll()).find(({ appId, issuer }) => appId === APP_ID && issuer === ISSUER);
@@ -67,15 +64,15 @@ export async function suspendDevApp(apps: RegistryStore, now: number): Promise<b
 
 interface DescribedPlace {
   readonly url: string;
-  /** what a person types before a command */
+  /** how a person starts a command */
   readonly program: string;
   readonly consoleLink: string | undefined;
   readonly keepAccess: KeepAccess;
 }
 
 /**
- * Keeps access for later commands of the same person on this machine. Returns the words that such a command needs to use it (none:
- * `''`); undefined if it could not be kept.
+ * Stores access for later commands of the same person on this machine. Returns the arguments that such a command needs (`''` for none);
+ * undefined if it could not be stored.
  */
 export type KeepAccess = (access: SpaceAccess) => string | undefined;
 
@@ -138,7 +135,7 @@ async function openKey(dataDir: string): Promise<JWK> {
     await importJWK(key, ALGORITHM);
     if (typeof key.d === 'string') return key;
   } catch {
-    // No detail: a parser's message quotes what it read.
+    // The parser's message is dropped, because it quotes what it read.
   }
   throw new ServeError(
     `the demo App's key ${path} is not a private key: remove it, and --dev makes a new one`,

@@ -1,4 +1,4 @@
-/** Faults of an answer after the handler has passed it to the runtime. */
+/** Failures of a response after the handler passed it to the runtime. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

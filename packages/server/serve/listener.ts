@@ -10,11 +10,11 @@ import type { ServeConfig } from './config.ts';
 
 export interface Listener {
   readonly port: number;
-  /** Takes no more connections, closes idle ones at once, waits for requests in flight, then closes what is left. */
+  /** Accepts no more connections, closes idle ones at once, waits for requests in progress, then closes the rest. */
   drain(): Promise<void>;
 }
 
-/** `port` is used instead of the configured one, because workers share the port that the first of them got. Throws ServeError. */
+/** `port` replaces the configured one, because workers share the port of the first. Throws ServeError. */
 export function listen(config: ServeConfig, port: number, handler: Handler): Listener {
   let server: Bun.Server<undefined>;
   let throttle: AcceptThrottle | undefined;
@@ -25,7 +25,7 @@ export function listen(config: ServeConfig, port: number, handler: Handler): Lis
       port,
       reusePort: config.workers > 1,
       idleTimeout: config.idleSeconds,
-      // The code that reads a body bounds it: by the JSON limit, or by the node limit of the upload target.
+      // The code that reads a body enforces its limit.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
       development: false,
       routes: routesOf(counted),
@@ -83,7 +83,7 @@ function closeIdleConnections(server: Bun.Server<undefined> & { closeIdleConnect
   server.closeIdleConnections?.();
 }
 
-/** Throws ServeError if a process listens on the port already. The kernel does not check that for a shared port. */
+/** Throws ServeError if a process already listens on the port. The kernel does not check that for a shared port. */
 export function assertPortIsFree(host: string, port: number): void {
   if (port === 0) return;
   try {

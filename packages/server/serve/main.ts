@@ -1,4 +1,4 @@
-/** `holdfast serve`: runs a server by its configuration until a signal ends it. */
+/** `holdfast serve`: runs a server until a signal ends it. */
 
 import { PRIVATE_UMASK } from '@holdfast/protocol';
 import { type HeldDataFolder, holdDataFolder } from '../deployment/data-folder.ts';
@@ -17,7 +17,7 @@ import { type StartedProgram, startSupervising } from './supervisor.ts';
 import { findUnknownVariables, listServeVariables } from './variables.ts';
 
 const ENDED = 'a signal ended the start';
-/** from a signal to the end of a process that does not end by itself; longer than a drain, and below 15 s (contract, section 10) */
+/** from a signal to the forced end of the process; longer than a drain, and below 15 s (contract, section 10) */
 const END_MS_MAX = 14_500;
 
 /** The program that serves, described by the code that starts it. */
@@ -40,12 +40,11 @@ export async function serve(
 ): Promise<void> {
   process.umask(PRIVATE_UMASK);
   const log = openLog(config.logLevel, {}, (lines) => LOG_DROPPED.add(lines));
-  // This comes first, so that a signal during the start is not lost.
+  // Installed first, so that a signal during the start is not lost.
   const told = awaitSignal();
-  // A rotation of the audit log that comes during the start must not end the server.
+  // A log rotation during the start must not end the server.
   if (config.audit !== undefined) process.on('SIGHUP', () => undefined);
-  // Nor is a folder made for a server that cannot start.
-  // A pipe may give its tokens late, or never.
+  // No folder is created for a server that cannot start. A pipe may deliver its tokens late or never.
   const givenTokens = await Promise.race([loadGivenTokens(config), told.then((): typeof ENDED => ENDED)]);
   if (givenTokens === ENDED) return;
   const folder = holdFolder(config);
@@ -67,7 +66,7 @@ export async function serve(
     const { host, workers, place } = config;
     const stores = { rows: place.rows.kind, bytes: place.bytes.kind };
     log.info({ host, port: serving.port, workers, ...stores }, 'listening');
-    // Not before: a start that fails says why in one line.
+    // Not earlier: a failed start prints only its own line.
     warnOfUnknownVariables(log, program.otherVariables);
     if (folder !== undefined) warnOfModes(log, folder.modes);
     log.info({ signal: await told }, 'draining');
@@ -79,7 +78,7 @@ export async function serve(
   }
 }
 
-/** A mistyped variable would otherwise be a setting that silently does not hold. */
+/** A mistyped variable would silently have no effect. */
 function warnOfUnknownVariables(log: Log, otherVariables: readonly string[]): void {
   const known = [...listServeVariables(), ...otherVariables];
   for (const { name, meant } of findUnknownVariables(process.env, known)) {
@@ -87,7 +86,7 @@ function warnOfUnknownVariables(log: Log, otherVariables: readonly string[]): vo
   }
 }
 
-/** Returns `undefined` for rows in PostgreSQL: then no folder is used, and any number of servers may run. */
+/** Returns undefined for rows in PostgreSQL: no folder is used, and any number of servers may run. */
 function holdFolder({
   place: { rows },
   workers,
@@ -145,7 +144,7 @@ async function describeServer(
   ];
 }
 
-/** A store, or a file of the start, may never answer. What was acknowledged is durable, as it is if the process is killed. */
+/** A store or a file may never answer at start. Acknowledged data is durable, as after a kill. */
 function endAfter(told: Promise<NodeJS.Signals>, log: Log): void {
   told.then(() =>
     setTimeout(() => {

@@ -1,4 +1,4 @@
-/** The flags of the listener for operators. */
+/** The flags of the operator listener. */
 import { OPERATOR_LISTEN_DEV } from '@holdfast/protocol';
 import { isLoopbackHost } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
@@ -13,13 +13,13 @@ export interface OperatorListenConfig {
   readonly host: string;
   /** 0: any free port */
   readonly port: number;
-  /** a port that is taken gives way to any free one */
+  /** whether to take any free port if this one is in use */
   readonly mayMove: boolean;
-  /** undefined: the server makes a token in the data folder */
+  /** undefined if the server generates a token in the data folder */
   readonly tokenFile: string | undefined;
 }
 
-/** `undefined`: there is no such listener. `hasFolder`: there is a data folder. Throws ConfigError. */
+/** undefined if there is no such listener. `hasFolder`: whether there is a data folder. Throws ConfigError. */
 export function parseOperatorListen(
   listen: string | undefined,
   tokenFile: string | undefined,

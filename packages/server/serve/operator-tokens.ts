@@ -1,4 +1,4 @@
-/** The tokens that a server's operators have: those of a file, or one that it makes for this start. */
+/** The operator tokens of a server: from a file, or generated for this start. */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { explainFolderError, makeDataFolder } from '../deployment/data-folder.ts';
@@ -26,12 +26,12 @@ export async function makeToken({ dataDir }: ServeConfig, log: Log): Promise<Loa
     makeDataFolder(dataDir);
     markDataFolder(dataDir);
     await replacePrivateFile(path, Buffer.from(`${token}\n`));
-    // Several servers that share their engines may be given one folder: then all of them take the newest token.
+    // Servers that share their engines may share a folder: then all use the newest token.
     return await loadTokens(path);
   } catch (error) {
     if (error instanceof ServeError) throw error;
     if (!FULL.has(codeOf(error))) throw explainFolderError(dataDir, error);
-    // Reads go on while the disk is full, so a server must start too. The former token is void.
+    // Reads work while the disk is full, so the server must start. The former token is revoked.
     log.warn(
       'the disk is full, so there is no file with a token of operators: use holdfast with --data, or holdfast console, until the server is started again',
     );

@@ -1,4 +1,4 @@
-/** Opens the listener for operators, and the channel in the data folder. */
+/** Opens the operator listener and the channel in the data folder. */
 
 import { resolve } from 'node:path';
 import type { AuditLine } from '../audit/audit-event.ts';
@@ -29,9 +29,9 @@ import { nameLocalUrl } from './local-address.ts';
 import type { OpenServer } from './server.ts';
 
 export interface Operators {
-  /** undefined: there is no listener */
+  /** undefined if there is no listener */
   readonly port: number | undefined;
-  /** Resolves when no operation is under way, or after a while. Answers go on. */
+  /** Resolves when no operation is running, or after a limit. Requests are still answered. */
   idle(): Promise<void>;
   close(): Promise<void>;
 }
@@ -50,13 +50,13 @@ export interface OperatorsOptions {
   readonly signInCode: SignInCode | undefined;
   /** undefined: there is no listener */
   readonly tokens: LoadedTokens | undefined;
-  /** what starts this very holdfast, before the words of a command */
+  /** the command that starts this holdfast, before its arguments */
   readonly program: readonly string[];
-  /** the port that the listener had in a process before this one; undefined: as configured */
+  /** the listener's port in an earlier process; undefined if as configured */
   readonly port: number | undefined;
 }
 
-/** The first of several workers opens them: it has the deployment open and does the background work. Throws ServeError. */
+/** Of several workers the first calls this: it has the deployment open and does the background work. Throws ServeError. */
 export async function openOperators(options: OperatorsOptions): Promise<Operators> {
   const { config, log, server } = options;
   const { isDraining } = options;
@@ -164,9 +164,9 @@ function openSignIn(
   });
 }
 
-/** Resolves when no request is under way, or when a drain may take no longer. */
+/** Resolves when no request is in progress, or at the time limit of a drain. */
 async function awaitIdle(sockets: readonly { pending(): number }[]): Promise<void> {
-  // The server is to have ended within 15 s.
+  // The server must end within 15 s.
   const endsAt = performance.now() + 12_000;
   while (sockets.some((socket) => socket.pending() > 0) && performance.now() < endsAt) {
     await Bun.sleep(25);

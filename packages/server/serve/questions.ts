@@ -9,7 +9,7 @@ export class Questions<P extends Peer> {
   readonly #waiting = new Map<number, { readonly peer: P; readonly settle: (answer: unknown) => void }>();
   #last = 0;
 
-  /** Resolves `undefined` if the peer ends, or has nothing to tell. */
+  /** Resolves with undefined if the peer ends or has no answer. */
   ask<T>(peer: P, question: Question): Promise<T | undefined> {
     const { promise, resolve } = Promise.withResolvers<T | undefined>();
     this.#last += 1;
@@ -28,14 +28,14 @@ export class Questions<P extends Peer> {
     this.#waiting.delete(id);
   }
 
-  /** A peer that has ended answers nothing any more. */
+  /** A peer that has ended no longer answers. */
   drop(peer: P): void {
     for (const [id, waiting] of this.#waiting)
       if (waiting.peer === peer) this.take({ id, answer: undefined });
   }
 }
 
-/** A worker that is busy for longer is left out: then it resolves `undefined`. */
+/** Resolves with undefined if the worker is busy for longer. */
 export async function withinSecond<T>(answering: Promise<T>): Promise<T | undefined> {
   const late = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => late.resolve(undefined), 1000);

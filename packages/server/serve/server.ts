@@ -1,4 +1,4 @@
-/** Connects an open deployment, rules, authorization and HTTP, and closes them in reverse order. */
+/** Connects an open deployment, the rules, authorization and HTTP, and closes them in reverse order. */
 import type { AuditLog } from '../audit/audit-log.ts';
 import { REAL_AUTH_WORLD } from '../auth/auth-world.ts';
 import { authorize, openAuthorizer } from '../auth/authorize.ts';
@@ -34,11 +34,11 @@ import { watchServer } from './watch-server.ts';
 export interface OpenServerOptions {
   readonly config: ServeConfig;
   readonly log: Log;
-  /** called for a broken invariant or a write of unknown outcome: the process has to end now */
+  /** called for a broken invariant or a write of unknown outcome: the process must end now */
   readonly onFatal: (error: Error) => void;
   /** this process's number among `config.workers` */
   readonly worker: number;
-  /** no other process serves this data: what interrupted processes left half done may be removed at once */
+  /** whether no other process serves this data: leftovers of interrupted processes may then be removed at once */
   readonly isAlone: boolean;
   readonly clock?: Clock;
   /** of the clock that all processes of the server share; left out: it is taken now */
@@ -97,7 +97,7 @@ async function openParts(
     onClockSet: (message) => log.warn(message),
   });
   if (worker === 0) await beginEpoch(core);
-  // A restarted server knows of rotten nodes at once. If the rows cannot be read now, background work tries again.
+  // A restarted server loads the rotten nodes at once. If the rows cannot be read, background work tries again.
   await core.rottenNodes.look(core.metadata).catch(() => undefined);
   const { spoolFolder, turns } = deployment;
   const copies = await ContentCopies.open(spoolFolder, {
@@ -163,7 +163,7 @@ function openDiskSpace({ place, dataDir, minFreeBytes }: ServeConfig): DiskSpace
   return isOnDisk ? new DiskSpace(dataDir, minFreeBytes) : undefined;
 }
 
-/** A database that is behind its bucket would take what it does not know for strays. Rejects with ServeError. */
+/** A database that is behind its bucket would treat unknown objects as strays. Rejects with ServeError. */
 async function beginEpoch(core: Core): Promise<void> {
   const epochs = await readEpochs(core);
   if (epochs === undefined) return;

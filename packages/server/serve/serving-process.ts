@@ -18,13 +18,13 @@ export const FATAL_EXIT_CODE = 70;
 
 export interface ServingProcess {
   readonly port: number;
-  /** The counts of all processes of this server. */
+  /** The metrics of all processes of this server. */
   readMetrics(): Promise<MetricsSnapshot>;
   /** of the listener for operators; undefined: there is none in this process */
   readonly operatorPort: number | undefined;
-  /** The file of the audit log was moved away: the next line goes to a new one. */
+  /** The audit log file was moved away: the next line goes to a new one. */
   reopenAudit(): void;
-  /** Drains, then closes everything. A second call waits for the same drain. */
+  /** Drains, then closes everything. Further calls wait for the same drain. */
   end(): Promise<void>;
 }
 
@@ -37,11 +37,11 @@ export interface OneServingProcess extends ServingProcess {
 export interface ServingPlace extends Pick<OpenServerOptions, 'worker' | 'isAlone' | 'timeOrigin'> {
   /** 0: any free port */
   readonly port: number;
-  /** what starts this very holdfast, before the words of a command */
+  /** the command that starts this holdfast, before its arguments */
   readonly program: readonly string[];
-  /** the port that the listener for operators had in a process before this one */
+  /** the operator listener's port in an earlier process */
   readonly operatorPort?: number | undefined;
-  /** of the console's one-time link; undefined: there is none, or a process before this one had it */
+  /** of the console's one-time link; undefined if there is none or an earlier process had it */
   readonly signInCode?: SignInCode | undefined;
   /** of operators; undefined: there is no listener for them */
   readonly tokens?: LoadedTokens | undefined;
@@ -106,10 +106,10 @@ async function endServing(
   operators: Operators | undefined,
   server: OpenServer,
 ): Promise<void> {
-  // Requests in flight still need the engines. Background work ends meanwhile.
+  // Requests in progress still need the engines. Background work ends meanwhile.
   void server.background.stop();
   await Promise.all([listener.drain(), operators?.idle()]);
-  // Last, so that a probe is told of the drain while it lasts.
+  // Last, so that probes learn of the drain.
   await operators?.close();
   await server.close();
 }

@@ -1,4 +1,4 @@
-/** The flags about room and peers: what is kept free on the disk, and whose word about a client is believed. */
+/** The flags about free disk space and trusted proxies. */
 import { parseSize } from '@holdfast/protocol';
 import { ConfigError } from '../errors.ts';
 import { TrustedProxies } from '../http/peer.ts';

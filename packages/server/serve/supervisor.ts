@@ -1,4 +1,4 @@
-/** `--workers N`: several server processes on one port, started again when they die. */
+/** `--workers N`: several server processes on one port, restarted when they die. */
 import type { Subprocess } from 'bun';
 import type { AuditLine } from '../audit/audit-event.ts';
 import { takeTimeOrigin } from '../engine/steady-clock.ts';
@@ -19,7 +19,7 @@ const RESTART_MS_MIN = 200;
 
 type ProgramCommand = readonly [string, ...string[]];
 
-/** How the program that serves is started once more. */
+/** How to start the serving program again. */
 export interface StartedProgram {
   /** before the words of a command */
   readonly command: ProgramCommand;
@@ -38,10 +38,10 @@ interface Supervision {
   readonly log: Log;
   readonly program: StartedProgram;
   port: number;
-  /** the first worker's, kept for the one that takes its place */
+  /** the first worker's, for its replacement */
   operatorPort: number | undefined;
   readonly operators: SupervisedOperators;
-  /** A worker that takes the place of another goes on with it. */
+  /** A replacement worker continues with it. */
   readonly timeOrigin: number;
   isEnding: boolean;
   readonly running: Map<number, Subprocess>;
@@ -74,7 +74,7 @@ export async function startSupervising(
     metrics: new WorkerMetrics(questions),
   };
   try {
-    // The first worker picks the port and prepares the data folder. The others use both.
+    // The first worker chooses the port and prepares the data folder; the others use both.
     supervision.port = await startWorker(supervision, 0, RESTART_MS_MIN, true);
     const others = Array.from({ length: config.workers - 1 }, (_, index) => index + 1);
     await Promise.all(others.map((worker) => startWorker(supervision, worker, RESTART_MS_MIN)));
@@ -152,7 +152,7 @@ function startWorker(
   return promise;
 }
 
-/** A worker that asked and ended meanwhile gets no answer. */
+/** A worker that asked and then ended gets no answer. */
 async function answer(
   supervision: Supervision,
   child: Subprocess,
@@ -165,11 +165,11 @@ async function answer(
   try {
     child.send(message);
   } catch {
-    // The supervisor learns of its end by itself.
+    // The supervisor notices its end separately.
   }
 }
 
-/** The newest lines of the audit log, of all workers: each keeps its own in memory, the newest first. */
+/** The newest lines of the audit log of all workers, newest first: each keeps its own in memory. */
 async function gatherAudit(
   { questions, running }: Supervision,
   limit: number,
@@ -209,7 +209,7 @@ async function endWorkers(supervision: Supervision): Promise<void> {
   for (const timer of supervision.timers) clearTimeout(timer);
   const children = [...supervision.running.values()];
   for (const child of children) tellToDrain(child);
-  // Longer than the workers' own drain: they also close their stores.
+  // Longer than the workers' own drain, because they also close their stores.
   const killTimer = setTimeout(() => {
     for (const child of children) child.kill('SIGKILL');
   }, 14_000);

@@ -1,4 +1,4 @@
-/** Traces by OpenTelemetry: their code is loaded only when its usual variables ask for them. */
+/** OpenTelemetry traces: their code is loaded only if its variables ask for them. */
 import { ConfigError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import serverPackage from '../package.json' with { type: 'json' };
@@ -7,7 +7,7 @@ import { findUnknownVariables, listAsked } from './variables.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** `undefined`: nobody asked. Rejects with ConfigError. */
+/** undefined if traces are not configured. Rejects with ConfigError. */
 export async function openTraces(env: Environment, log: Log, worker: number): Promise<Tracer | undefined> {
   if (!areWanted(env)) return undefined;
   const { openTracer } = await import('../traces/tracer.ts');
@@ -39,7 +39,7 @@ export async function checkTraces(
     ...listAsked(VARIABLE_PREFIX, areWanted),
     ...listAsked(VARIABLE_PREFIX, parseTraceSettings, any),
   ];
-  // Variables of other programs are no mistake.
+  // Variables of other programs are not mistakes.
   const found = findUnknownVariables(env, known, VARIABLE_PREFIX).map(({ name, meant }) => {
     const advice = meant === undefined ? '' : `: was ${meant} meant?`;
     return `the variable ${name} is not read${advice}`;

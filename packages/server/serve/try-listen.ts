@@ -10,19 +10,19 @@ interface ListenFindings {
   readonly found: readonly string[];
 }
 
-/** Signs of a server of ours, on either listener. */
+/** Identifies a Holdfast server on either listener. */
 const SIGNS = {
   '--listen': { path: HEALTH_PATH, answer: '{"status":"ok"}' },
   '--operator-listen': { path: '/livez', answer: 'ok' },
 } as const;
 
-/** `isServed`: a server runs on the same engines, so it may well be the one that has the ports. */
+/** `isServed`: a server already uses these engines, so it may hold the ports. */
 export async function tryAddresses(
   { host, port, operators }: ServeConfig,
   isServed: boolean,
 ): Promise<ListenFindings> {
   const own = await tryListen('--listen', { host, port }, isServed);
-  // Without a flag for it the operators' listener takes another port.
+  // Without a flag, the operator listener takes another port.
   if (operators === undefined || operators.mayMove) return own;
   const others = await tryListen('--operator-listen', operators, isServed);
   return { problems: [...own.problems, ...others.problems], found: [...own.found, ...others.found] };
@@ -37,7 +37,7 @@ async function tryListen(
   const where = formatAuthority(host, port);
   const code = await findListenError(host, port);
   if (code === undefined) return { problems: [], found: [`${flag}: ${where} is free`] };
-  // Where engines are shared, the server that runs may be on another machine, and the port another program's.
+  // If engines are shared, the running server may be on another machine, and the port another program's.
   if (code === 'EADDRINUSE' && isServed && (await isHoldfast(flag, host, port))) {
     return { problems: [], found: [`${flag}: ${where} is taken by a Holdfast server that runs`] };
   }

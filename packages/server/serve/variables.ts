@@ -1,11 +1,11 @@
-/** The variables that `serve` reads, learnt from its own parser: a variable that is added there is known here. */
+/** The variables that `serve` reads, recorded from its own parser, so that new ones are known automatically. */
 import { parseServeConfig } from './config.ts';
 
 const VARIABLE_PREFIX = 'HOLDFAST_';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Without flags and variables the parser asks for every variable that it knows. */
+/** Without flags and variables the parser reads every variable that it knows. */
 export function listServeVariables(): readonly string[] {
   return listAsked(VARIABLE_PREFIX, (env) => parseServeConfig({}, env));
 }
@@ -31,10 +31,7 @@ export function listAsked(
   return [...asked].toSorted();
 }
 
-/**
- * What Kubernetes puts into every container beside a service called `holdfast`, or `holdfast-…`, with the form of its value: nobody
- * has written these.
- */
+/** Variables that Kubernetes sets for a service called `holdfast` or `holdfast-…`, with the form of their values. */
 const SERVICE_LINKS: readonly RegExp[] = [
   /_SERVICE_HOST=[\da-fA-F.:]+$/,
   /_SERVICE_PORT(?:_\w+)?=\d+$/,
@@ -46,7 +43,7 @@ const SERVICE_LINKS: readonly RegExp[] = [
 const isServiceLink = (name: string, value: string | undefined): boolean =>
   SERVICE_LINKS.some((form) => form.test(`${name}=${value}`));
 
-/** Variables of the environment that nobody reads, each with a known one that is written almost alike. */
+/** Unknown variables, each with the closest known one. */
 export function findUnknownVariables(
   env: Environment,
   known: readonly string[],
@@ -64,7 +61,7 @@ function findNearest(name: string, known: readonly string[]): string | undefined
   return best !== undefined && best.distance <= 3 ? best.each : undefined;
 }
 
-/** How many letters must be put in, left out or replaced to get from one text to the other. */
+/** The edit distance of the two texts. */
 function countEdits(left: string, right: string): number {
   let row = Array.from({ length: right.length + 1 }, (_, index) => index);
   for (const [at, letter] of [...left].entries()) {

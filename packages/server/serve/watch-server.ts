@@ -1,4 +1,4 @@
-/** The gauges of an open server that are read when somebody looks, and the look for what one of them says. */
+/** Gauges of an open server that are read on each scrape, and the polling that one of them needs. */
 import { statfsSync } from 'node:fs';
 import { startLoop } from '../background/loop.ts';
 import { readLastBackup } from '../backup/last-backup.ts';
@@ -16,7 +16,7 @@ import {
 import serverPackage from '../package.json' with { type: 'json' };
 import type { ServeConfig } from './config.ts';
 
-/** Returns what ends it. `isFirst`: of the processes of this server, this one asks the stores. */
+/** Returns a function that stops it. `isFirst`: whether this process of the server polls the stores. */
 export function watchServer(
   { place, dataDir }: ServeConfig,
   core: Core,
@@ -25,7 +25,7 @@ export function watchServer(
 ): () => Promise<void> {
   const isFolder = place.rows.kind === 'folder' || place.bytes.kind === 'folder';
   BUILD_INFO.set({ version: serverPackage.version, bun: Bun.version }, 1);
-  // Stores across a network say themselves what became of their last request.
+  // Network stores report the result of their last request.
   ENGINE_UP.set({ engine: place.rows.kind === 'folder' ? 'sqlite' : 'postgres' }, 1);
   ENGINE_UP.set({ engine: place.bytes.kind === 'folder' ? 'disk' : 's3' }, 1);
   const bucketBackup = isFirst ? watchBucketBackup(core, log) : undefined;
@@ -42,7 +42,7 @@ export function watchServer(
   };
 }
 
-/** Asks the bucket every minute when it was last backed up: whoever reads the gauge does not wait for a request. */
+/** Asks the bucket every minute when it was last backed up, so that a scrape waits for no request. */
 function watchBucketBackup({ content: { lastBackup } }: Core, log: Log) {
   if (lastBackup === undefined) return undefined;
   let at = 0;
@@ -55,12 +55,15 @@ function watchBucketBackup({ content: { lastBackup } }: Core, log: Log) {
   return { readAt: () => at, stop };
 }
 
-/** If rows and bytes are backed up apart, only what the older backup has can be restored. One that nobody knows of (0) does not count. */
+/**
+ * If rows and bytes are backed up separately, only the contents of the older backup can be restored. An unknown time (0) does not
+ * count.
+ */
 function olderBackup(first: number, second: number): number {
   return first === 0 || second === 0 ? Math.max(first, second) : Math.min(first, second);
 }
 
-/** The room that a user without privileges may still use; 0 where the system does not say. */
+/** The space available to an unprivileged user; 0 if unknown. */
 function readDisk(folder: string): void {
   let disk = { bavail: 0, bsize: 0, ffree: 0 };
   try {

@@ -6,7 +6,7 @@ import { METRICS } from '../metrics/server-metrics.ts';
 import { Questions } from './questions.ts';
 import { WorkerMetrics } from './worker-metrics.ts';
 
-/** A process that answers with one more request each time it is asked, until it is killed. */
+/** A process that reports one more request each time, until it is killed. */
 const COUNTING = `
   let count = 0;
   process.on('message', ({ id }) => {
@@ -45,7 +45,7 @@ async function startChild({ questions, metrics }: Summed, program: string): Prom
   return child;
 }
 
-/** Of the workers alone: each sum also holds what earlier tests counted in this process. */
+/** The workers' counts only: each sum also includes what earlier tests counted in this process. */
 function countIn(sums: MetricsSnapshot, name: string): number {
   return (sums[name]?.get('') as number) - (METRICS.snapshot()[name]?.get('') as number);
 }

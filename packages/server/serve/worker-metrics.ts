@@ -1,4 +1,4 @@
-/** Sums what workers count. What a worker had counted when it was last asked stays in the sum after its death. */
+/** Sums the metrics of workers. The last known counts of a dead worker stay in the sum. */
 import type { Subprocess } from 'bun';
 import { mergeSnapshots, withoutGauges } from '../metrics/merge.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
@@ -28,7 +28,7 @@ export class WorkerMetrics {
     this.#ended = mergeSnapshots(definitions, [this.#ended, withoutGauges(definitions, last)]);
   }
 
-  /** Scrapes at the same time share one reading. */
+  /** Concurrent scrapes share one reading. */
   read(): Promise<MetricsSnapshot> {
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined;
@@ -38,7 +38,7 @@ export class WorkerMetrics {
 
   async #read(): Promise<MetricsSnapshot> {
     await Promise.all([...this.#workers.keys()].map((worker) => withinSecond(this.#ask(worker))));
-    // A worker that is busy for longer is counted as it was when it last answered.
+    // A busy worker counts with its last known values.
     const snapshots = this.#workers.values();
     return mergeSnapshots(METRICS.definitions(), [METRICS.snapshot(), this.#ended, ...snapshots]);
   }

@@ -1,4 +1,4 @@
-/** The process of one worker: obeys its supervisor, and ends when its supervisor is gone. */
+/** A worker process: obeys its supervisor and ends with it. */
 
 import type { AuditLine } from '../audit/audit-event.ts';
 import { joinDataFolder } from '../deployment/data-folder.ts';
@@ -24,7 +24,7 @@ async function start(order: Extract<ToWorker, { kind: 'start' }>): Promise<void>
   const log = openLog(config.logLevel, { worker }, (lines) => LOG_DROPPED.add(lines));
   try {
     if (config.place.rows.kind === 'folder') joinDataFolder(config.place.rows.dataDir);
-    // From here on no other server can take the folder. One may have taken it before, if the supervisor had died.
+    // From here on no other server can take the folder. One may have taken it before, if the supervisor died.
     if (process.ppid !== supervisorPid) process.exit(1);
     serving = await startServing(config, log, { ...place, readSum, gatherAudit });
     tell({ kind: 'listening', port: serving.port, operatorPort: serving.operatorPort });
@@ -36,7 +36,7 @@ async function start(order: Extract<ToWorker, { kind: 'start' }>): Promise<void>
   }
 }
 
-/** A worker that does not serve yet has nothing to tell. */
+/** A worker that does not serve yet has no answer. */
 async function answer({ id, question }: AskMessage): Promise<void> {
   const own = question.kind === 'metrics' ? serving?.readMetrics() : serving?.readAudit(question.limit);
   tell({ kind: 'answer', id, answer: await own });
@@ -70,7 +70,8 @@ export function runWorker(): void {
   process.on('SIGTERM', () => void drain());
   // A terminal sends SIGINT to the whole process group. The supervisor tells its workers to drain.
   process.on('SIGINT', () => undefined);
-  // The supervisor says when the audit log is to be opened again. Without one it ends by this signal, and its workers with it.
+  // The supervisor forwards the order to reopen the audit log. A supervisor that has no audit log ends by this signal, and its workers
+  // with it.
   process.on('SIGHUP', () => undefined);
   tell({ kind: 'ready' });
 }

@@ -1,4 +1,4 @@
-/** Places go to those who hold fewest; nobody holds all; waiting is bounded, and an App that crowds is refused first. */
+/** Places go to the holder of fewest; no tenant holds all; waiting is bounded, and the most crowded App is refused first. */
 import { describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import { makeRandom } from '../../../test/support/seeded-random.ts';

@@ -1,7 +1,6 @@
 /**
- * A fixed number of places that are held for a moment each, such as connections: the next one goes to the App that holds fewest, and
- * within it to the Space that holds fewest, first in first out. Of many places a few are kept for those that hold none, so that
- * nobody holds all of them when another asks. Waiting is bounded in time and number.
+ * A semaphore with fair order: the next place goes to the App that holds fewest, and within it to the Space that holds fewest, first in
+ * first out. If there are many places, a few are kept for tenants that hold none. Waiting is bounded in time and number.
  */
 import { QUEUE_WAIT, REJECTIONS } from '../metrics/server-metrics.ts';
 import { shareUsedUp } from './exhausted.ts';
@@ -15,13 +14,13 @@ export interface FairPlacesOptions {
   readonly keptMax?: number;
   readonly waitingMax: number;
   readonly waitMsMax: number;
-  /** for one within its share whose wait was in vain: then the resource itself is in trouble */
+  /** the error for a tenant within its share that waited in vain: the resource itself is in trouble */
   readonly inVain: () => Error;
 }
 
 interface Waiter {
   readonly since: number;
-  /** nobody is to give a place up for it */
+  /** no one is asked to release a place for it */
   readonly isPatient: boolean;
   readonly timer: ReturnType<typeof setTimeout>;
   readonly resolve: () => void;
@@ -53,7 +52,7 @@ export class FairPlaces {
     return this.#tree.waiting;
   }
 
-  /** `undefined`: there is a place at once. Throws or rejects with RESOURCE_EXHAUSTED, or with what `inVain` makes. */
+  /** undefined if a place is free at once. Throws or rejects with RESOURCE_EXHAUSTED, or with the error of `inVain`. */
   take(appId: string, spaceId: string, isPatient = false): Promise<void> | undefined {
     const space = this.#tree.spaceOf(appId, spaceId);
     if (this.#mayTake(space)) {
@@ -69,7 +68,7 @@ export class FairPlaces {
     });
   }
 
-  /** Gives a place back that was taken for this Space. */
+  /** Returns a place of this Space. */
   leave(appId: string, spaceId: string): void {
     const space = this.#tree.spaceOf(appId, spaceId);
     this.#tree.count(space, -1, -1);
@@ -78,7 +77,7 @@ export class FairPlaces {
   }
 
   /**
-   * Whether this Space should give a place up if it can: no Space of its App holds more, and one that holds none waits, impatiently.
+   * Whether this Space should release a place if it can: no Space of its App holds more, and one that holds none waits impatiently.
    * Another App that holds none counts too, if no App holds more than this one.
    */
   isOwed(appId: string, spaceId: string): boolean {
@@ -95,7 +94,7 @@ export class FairPlaces {
     return false;
   }
 
-  /** Refuses all who wait. */
+  /** Rejects all waiters. */
   refuseAll(error: Error): void {
     for (const app of [...this.#crowd]) {
       for (const space of [...app.spaces.values()]) {
@@ -111,7 +110,7 @@ export class FairPlaces {
     const free = this.#options.placesMax - this.#tree.held;
     if (free > this.#kept) return true;
     if (free <= 0) return false;
-    // The last place of all is for an App that holds none, and not for any number of Spaces of one App.
+    // The last free place is for an App that holds none.
     return app.held === 0 || (held === 0 && free > 1);
   }
 
@@ -148,8 +147,8 @@ export class FairPlaces {
   }
 
   /**
-   * Of the App that has most waiting, the Space that has most waiting gives way: the newcomer if that is its Space, else the one of
-   * the other Space that waited longest.
+   * The Space with most waiters, within the App with most waiters, gives way: the newcomer if it is of that Space, else that Space's
+   * oldest waiter.
    */
   #makeRoomFor(space: SpaceHolder): void {
     const { app: newcomer } = space;
@@ -174,7 +173,7 @@ export class FairPlaces {
     waiter.reject(error);
   }
 
-  /** An App that wants more than an equal part has used its share up. If it is alone, or within its part, the resource is too slow. */
+  /** An App with more than an equal part has used up its share. If it is alone or within its part, the resource is too slow. */
   #refusal({ held, waiting }: AppHolder, reason: string): Error {
     const { resource, placesMax, inVain } = this.#options;
     REJECTIONS.add({ resource, reason }, 1);

@@ -1,10 +1,9 @@
 /**
- * A queue that Apps share: start-time fair queueing by cost, among Apps, and within an App among its Spaces; within a Space in
- * order. Whoever had least of the work comes next, so that work of one share waits for at most one piece of each other share,
- * however much those have waiting. Pure: no clock, no timers.
+ * A queue with start-time fair queueing by cost, among Apps and within an App among its Spaces; within a Space it is first in, first
+ * out. So work of one share waits for at most one piece of each other share, however much they have queued. Pure: no clock, no timers.
  */
 
-/** A piece of work that waits. Keep it to withdraw the work. */
+/** A queued piece of work. Keep it to withdraw the work. */
 export interface Ticket<T> {
   readonly item: T;
   readonly cost: number;
@@ -14,7 +13,7 @@ export interface Ticket<T> {
 
 interface Flow<W> {
   readonly key: string;
-  /** virtual time at which its next work starts: the cost of what it had, since it became busy */
+  /** virtual start time of its next work: the cost served since it became busy */
   startsAt: number;
   readonly waiting: W;
 }
@@ -23,7 +22,7 @@ interface Flow<W> {
 class VirtualTimes<W> {
   readonly #heap: Flow<W>[] = [];
   readonly #busy = new Map<string, Flow<W>>();
-  /** when the next work of a share that left may start, so that leaving and coming back wins nothing */
+  /** earliest start of a share that left, so that leaving and returning gains nothing */
   readonly #resting = new Map<string, number>();
   #now = 0;
 
@@ -53,7 +52,7 @@ class VirtualTimes<W> {
     return this.#busy.values();
   }
 
-  /** The first was served, and has more waiting unless `isOver`. */
+  /** Charges the first flow; `isOver`: nothing more of it waits. */
   charge(cost: number, isOver: boolean): void {
     const flow = this.#heap[0];
     if (flow === undefined) return;
@@ -113,7 +112,7 @@ class VirtualTimes<W> {
       const right = heap[child + 1];
       if (right !== undefined && right.startsAt < left.startsAt) child += 1;
       const below = heap[child] as Flow<W>;
-      // A flow that was just served gives way to its equals.
+      // A flow that was just served comes after its equals.
       if (below.startsAt > flow.startsAt) break;
       heap[at] = below;
       at = child;
@@ -161,7 +160,7 @@ export class FairQueue<T> {
     return ticket;
   }
 
-  /** The work that comes next; undefined: nothing waits. */
+  /** The next work; undefined if the queue is empty. */
   peek(): Ticket<T> | undefined {
     for (;;) {
       const spaces = this.#apps.first?.spaces;
@@ -187,7 +186,7 @@ export class FairQueue<T> {
     return ticket.item;
   }
 
-  /** False if the work does not wait any more. */
+  /** Returns false if the work is no longer queued. */
   withdraw(ticket: Ticket<T>): boolean {
     const app = this.#apps.find(ticket.appId);
     const line = app?.spaces.find(ticket.spaceId);
@@ -196,7 +195,7 @@ export class FairQueue<T> {
     return true;
   }
 
-  /** The work that has waited longest in the share of which most waits, by cost: it gives way when the queue is full. */
+  /** The oldest work in the share with the highest queued cost: it is dropped when the queue is full. */
   findCrowding(): Ticket<T> | undefined {
     let crowd: AppLine<T> | undefined;
     for (const { waiting } of this.#apps.values()) {

@@ -1,6 +1,6 @@
 /**
- * Work of this thread that comes in large pieces, shared out among Apps: each round of the event loop has little of it, so that
- * everything else has its turn between, and whoever had least comes next.
+ * Large pieces of this thread's work, shared among Apps: each round of the event loop runs a little of it, so that everything else runs
+ * in between. The App served least comes next.
  */
 import { FairQueue } from './fair-queue.ts';
 
@@ -14,12 +14,12 @@ export class FairRounds {
   readonly #costOfRound: number;
   #isGiving = false;
 
-  /** `costOfRound`: turns are given in one round of the event loop until they cost so much together, at least one. */
+  /** `costOfRound`: work is admitted in one round until its cost reaches this, at least one piece. */
   constructor(costOfRound: number) {
     this.#costOfRound = costOfRound;
   }
 
-  /** Resolves when the work may be done, in the steps that follow at once. Afterwards everything else has the thread for `pauseMs`. */
+  /** Resolves when the work may run, synchronously. Afterwards other work has the thread for `pauseMs`. */
   next(appId: string, spaceId: string, cost: number, pauseMs = 0): Promise<void> {
     return new Promise((begin) => {
       this.#waiting.push(appId, spaceId, cost, { pauseMs, begin });

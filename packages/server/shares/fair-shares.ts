@@ -1,6 +1,6 @@
 /**
- * Shares out one resource among Apps, and an App's part among its Spaces: max-min fairness (shares/README.md).
- * What is held counts, not only what is begun. Knows nothing of what is shared out: the unit is the caller's.
+ * Shares one resource among Apps, and an App's part among its Spaces: max-min fairness (shares/README.md). It counts what is held, not
+ * only what is started. The unit is the caller's.
  */
 import type { ApiError } from '@holdfast/protocol';
 import type { Counter, Gauge, Histogram } from '../metrics/metric.ts';
@@ -15,7 +15,9 @@ import { shareUsedUp } from './exhausted.ts';
 import { ShareHold } from './hold.ts';
 import { ShareTree, type SpaceShare as Space } from './share-tree.ts';
 
-/** Beyond an equal share an App may hold at most this many times what stays free: alone 3/4 of all, and who comes next finds room. */
+/**
+ * Beyond an equal share an App may hold at most this multiple of what stays free: 3/4 of all if alone, so that the next App finds room.
+ */
 const BORROWED_TO_FREE_MAX = 3;
 
 const REFUSAL_REASONS = ['too-large', 'queue-full', 'waited', 'reclaimed'] as const;
@@ -34,8 +36,8 @@ export interface ClaimOptions {
   /** ends the wait; the claim rejects with its reason */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Called at most once if somebody needs room of an equal share while this claim's App holds more than its own: release soon.
-   * Without it the claim is left alone until it is released.
+   * Called at most once, if another tenant needs room of an equal share while this claim's App holds more than its own: release soon.
+   * Without it the claim is never reclaimed.
    */
   readonly onReclaim?: (() => void) | undefined;
 }
@@ -61,28 +63,28 @@ export class FairShares {
   readonly #waitingGauge: Gauge;
   readonly #inUse: Gauge;
   readonly #refusals: ReadonlyMap<RefusalReason, Counter>;
-  /** one for all: whoever is refused thousands of times a second must cost as little as can be */
+  /** shared, because thousands of refusals a second must be cheap */
   readonly #refused: ApiError;
-  /** asked back and not released yet */
+  /** reclaimed and not released yet */
   #reclaiming = 0;
 
   constructor({ resource, capacity, waitMsMax, waitersMax }: FairSharesOptions) {
     this.#capacity = capacity;
-    // A caller that hears "later" soon can do something else.
+    // A caller that is told early to retry can do other work.
     this.#waitMsMax = waitMsMax ?? 1000;
     this.#waitersMax = waitersMax ?? 1024;
     this.#wait = QUEUE_WAIT.with({ resource });
     this.#waitingGauge = SHARE_WAITING.with({ resource });
     SHARE_LIMIT.with({ resource }).set(capacity);
     this.#inUse = SHARE_IN_USE.with({ resource });
-    // A scrape shows them from the start, so that the first refusal is a change.
+    // Created at start, so that the first refusal is an increase.
     this.#refusals = new Map(
       REFUSAL_REASONS.map((reason) => [reason, REJECTIONS.with({ resource, reason })]),
     );
     this.#refused = shareUsedUp(resource);
   }
 
-  /** Whoever asks for one unit now gets it at once. */
+  /** Whether a request for one unit succeeds at once. */
   get hasPlenty(): boolean {
     // Even one Space that holds all that is held may borrow more: 9/16 of all.
     return this.#tree.waiting === 0 && this.#tree.held <= this.#capacity / 2;
@@ -101,7 +103,7 @@ export class FairShares {
     return this.#tree.apps.size;
   }
 
-  /** A hold at once, or `undefined`: then a caller within its share would have to wait. */
+  /** A hold at once, or undefined if the caller would have to wait. */
   tryAcquire(app: string, space: string, amount: number, options?: ClaimOptions): Hold | undefined {
     const share = this.#tree.spaceOf(app, space);
     if (share.waiting.size === 0 && this.#fits(share, amount)) return this.#take(share, amount, options);

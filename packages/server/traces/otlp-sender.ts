@@ -1,11 +1,11 @@
-/** One OTLP/HTTP request with JSON. What it reports holds neither the address nor a header. */
+/** One OTLP/HTTP request with JSON. Its errors contain neither the address nor a header. */
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { type Attributes, encodeExport, type OtlpSpan } from './span.ts';
 import type { Sent } from './span-queue.ts';
 import type { TraceSettings } from './trace-settings.ts';
 
-/** Answers after which OTLP wants the same spans again. */
+/** Statuses after which OTLP wants the spans to be sent again. */
 const AGAIN: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 const compress = promisify(gzip);
@@ -40,14 +40,14 @@ export async function sendSpans(
   }
 }
 
-/** A receiver may take a part; then it says how many spans it refused. */
+/** A receiver may accept a part; it then reports how many spans it rejected. */
 function judgeAnswer(text: string, sent: number): Sent {
   let rejected = 0;
   try {
     const body = JSON.parse(text) as { partialSuccess?: { rejectedSpans?: unknown } } | null;
     rejected = Number(body?.partialSuccess?.rejectedSpans ?? 0);
   } catch {
-    // Taken, says the status.
+    // The status says that it was accepted.
   }
   if (!(rejected > 0)) return { kind: 'sent' };
   return { kind: 'refused', reason: 'spans were refused', spans: Math.min(rejected, sent) };

@@ -1,12 +1,12 @@
-/** Sends spans in batches, one batch at a time. It holds nobody up: what finds no room is dropped and counted. */
+/** Sends spans in batches, one at a time, without blocking. Spans beyond the queue are dropped and counted. */
 import { TRACE_SPANS_DROPPED } from '../metrics/server-metrics.ts';
 import type { OtlpSpan } from './span.ts';
 
 const BATCH_SPANS_MAX = 512;
-/** The longest that the end of a server waits for its last spans. */
+/** How long the shutdown waits for the last spans. */
 const LAST_SPANS_MS_MAX = 2000;
 
-/** `again`: the receiver is away or has too much to do. `refused`: the same spans would be refused again. */
+/** `again`: the receiver is unavailable or overloaded. `refused`: a retry would be refused too. */
 export type Sent =
   | { readonly kind: 'sent' }
   | { readonly kind: 'again' | 'refused'; readonly reason: string; readonly spans?: number };
@@ -31,7 +31,7 @@ export class SpanQueue {
     this.#options = options;
   }
 
-  /** Takes all spans of one request, or none. */
+  /** Takes all spans of one request or none. */
   add(spans: readonly OtlpSpan[]): void {
     if (this.#isClosed || this.#spans.length + spans.length > 8192) {
       TRACE_SPANS_DROPPED.add({ reason: 'no_room' }, spans.length);
@@ -43,7 +43,7 @@ export class SpanQueue {
     else this.#schedule(this.#options.batchMs);
   }
 
-  /** Sends what is left as long as the receiver takes it, within `LAST_SPANS_MS_MAX`. */
+  /** Sends the rest while the receiver accepts it, within `LAST_SPANS_MS_MAX`. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);

@@ -1,4 +1,4 @@
-/** Spans as OTLP's JSON writes them. */
+/** Spans in OTLP's JSON. */
 
 export type AttributeValue = string | number | undefined;
 export type Attributes = Readonly<Record<string, AttributeValue>>;
@@ -22,7 +22,7 @@ export const KIND_INTERNAL = 1;
 export const KIND_SERVER = 2;
 export const STATUS_ERROR = 2;
 
-/** What is undefined is left out. Numbers are integers. */
+/** Undefined attributes are omitted. Numbers are integers. */
 export function encodeAttributes(attributes: Attributes): OtlpSpan['attributes'] {
   return Object.entries(attributes).flatMap(([key, value]) => {
     if (value === undefined) return [];

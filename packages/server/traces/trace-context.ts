@@ -1,4 +1,4 @@
-/** Whose trace a request belongs to, and whether it is kept. */
+/** The trace of a request, and whether it is sampled. */
 
 export const SAMPLERS = [
   'always_on',
@@ -25,7 +25,7 @@ interface TraceParent {
 const TRACE_PARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 const NO_ID = /^0+$/;
 
-/** The header `traceparent` of W3C Trace Context; undefined for one that is not as it has to be. */
+/** The `traceparent` of W3C Trace Context; undefined if malformed. */
 export function parseTraceParent(header: string | null): TraceParent | undefined {
   const [, version, traceId = '', spanId = '', flags = '', more] = TRACE_PARENT.exec(header ?? '') ?? [];
   if (version === undefined || version === 'ff' || (version === '00' && more !== undefined)) return undefined;

@@ -1,4 +1,4 @@
-/** What OpenTelemetry's usual variables say. Loaded only when they ask for traces. */
+/** The settings in OpenTelemetry's variables. Loaded only if traces are configured. */
 import { ConfigError } from '../errors.ts';
 import { DEFAULT_SAMPLER, SAMPLERS, type Sampler } from './trace-context.ts';
 
@@ -20,7 +20,7 @@ type Compression = (typeof COMPRESSIONS)[number];
 
 const DURATION_MS_MAX = 600_000;
 
-/** Throws ConfigError, which never shows a value that may hold a secret. */
+/** Throws ConfigError, which never quotes a value that may be secret. */
 export function parseTraceSettings(env: Environment): TraceSettings {
   const own = (name: string): string | undefined =>
     env[`OTEL_EXPORTER_OTLP_TRACES_${name}`] || env[`OTEL_EXPORTER_OTLP_${name}`] || undefined;
@@ -45,7 +45,7 @@ function parseCompression(text: string = COMPRESSIONS[0]): Compression {
   throw new ConfigError(`OTEL_EXPORTER_OTLP_COMPRESSION must be one of ${COMPRESSIONS.join(', ')}`);
 }
 
-/** The variable for traces alone is used as it is; the one for all signals is the address below which traces have their path. */
+/** The variable for traces is used as it is; the one for all signals is a base URL. */
 function parseEndpoint(env: Environment): string {
   const exact = env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT || undefined;
   const name = exact === undefined ? 'OTEL_EXPORTER_OTLP_ENDPOINT' : 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT';

@@ -1,4 +1,4 @@
-/** Makes the spans of answered requests. Whether a request is kept is decided at its end, when all that is to be said is known. */
+/** Makes the spans of answered requests. Whether a request is sampled is decided at its end. */
 
 import { sendSpans } from './otlp-sender.ts';
 import {
@@ -35,9 +35,9 @@ export interface TracedRequest {
 }
 
 export interface Tracer {
-  /** `describe` is called only for a request that is kept. */
+  /** `describe` is called only for a sampled request. */
   record(traceParent: string | null, describe: () => TracedRequest): void;
-  /** Sends what is left, within a bound. */
+  /** Sends the rest, within a time limit. */
   close(): Promise<void>;
 }
 
@@ -83,7 +83,7 @@ export function openTracer({ env, version, worker, reportFailure }: TracerOption
 }
 
 function makeSpans(traceId: string, parentSpanId: string | undefined, request: TracedRequest): OtlpSpan[] {
-  // Read anew each time, because the clock of the machine may be set.
+  // Computed each time, because the machine's clock may be set.
   const epochMs = Date.now() - performance.now();
   const time = (at: number): string => encodeTime(epochMs + at);
   const spanId = randomHex(SPAN_ID_BYTES);

@@ -1,4 +1,4 @@
-/** A handler over the real embedded engine in a folder of its own; authorization lets everybody in, ports can be spoilt. */
+/** A handler over the real embedded engine in its own folder. Authorization admits every request; ports can be replaced. */
 
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
