@@ -1,4 +1,3 @@
-
 /** `read` covers every GET. The others cover all operations on Apps, on Spaces and their nodes, and on backups. */
 export const RIGHTS = ['read', 'apps', 'spaces', 'backup', 'all'] as const;
 export type Right = (typeof RIGHTS)[number];
