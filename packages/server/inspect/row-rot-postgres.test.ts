@@ -157,6 +157,8 @@ function flipOf(column: string, type: string): string {
     return `encode(set_bit(${bits}, 3, 1 - get_bit(${bits}, 3)), 'hex')::uuid`;
   }
   // A balance of 1 has no other bit to lose, and the slot may be taken.
+  // A bound that lies before the end of its lease is right wherever it lies.
+  if (column === 'lease_due_at') return `${column} # (1::bigint << 50)`;
   return `${column} # ${column === 'slot' ? 32 : 2}`;
 }
 
