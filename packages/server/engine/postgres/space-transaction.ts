@@ -125,28 +125,30 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return this.#locks.findNodes(hashes);
   }
 
-  insert(...[kind, row]: NewRow): void {
+  // The tuples are read by index: destructuring would run an iterator for each row.
+  insert(...row: NewRow): void {
     this.#wire.assertUsable();
-    if (kind === 'node') this.#rows.insertNode(row);
-    else if (kind === 'upload') this.#rows.insertUpload(row);
-    else if (kind === 'content') this.#contents.insertContent(row);
-    else if (kind === 'pack') this.#contents.insertPack(row);
-    else this.#rows.discards.set(row.generation, row);
+    if (row[0] === 'node') this.#rows.insertNode(row[1]);
+    else if (row[0] === 'upload') this.#rows.insertUpload(row[1]);
+    else if (row[0] === 'content') this.#contents.insertContent(row[1]);
+    else if (row[0] === 'pack') this.#contents.insertPack(row[1]);
+    else this.#rows.discards.set(row[1].generation, row[1]);
   }
 
-  update(...[kind, before, after]: RowChange): Awaitable<void> {
+  update(...change: RowChange): Awaitable<void> {
     this.#wire.assertUsable();
-    if (kind === 'node') return this.#rows.updateNode(before, after);
-    return kind === 'upload' ? this.#changeUpload(before, after) : this.packs.change(before, after);
+    if (change[0] === 'node') return this.#rows.updateNode(change[1], change[2]);
+    if (change[0] === 'upload') return this.#changeUpload(change[1], change[2]);
+    return this.packs.change(change[1], change[2]);
   }
 
-  delete(...[kind, row]: OldRow): Awaitable<void> {
+  delete(...row: OldRow): Awaitable<void> {
     this.#wire.assertUsable();
-    if (kind === 'upload') return this.#changeUpload(row, undefined);
-    if (kind === 'pack') return this.packs.change(row, undefined);
-    if (kind === 'node') this.#rows.deleteNode(row);
-    else if (kind === 'content') this.#contents.deleteContent(row);
-    else this.#rows.discards.set(row, undefined);
+    if (row[0] === 'upload') return this.#changeUpload(row[1], undefined);
+    if (row[0] === 'pack') return this.packs.change(row[1], undefined);
+    if (row[0] === 'node') this.#rows.deleteNode(row[1]);
+    else if (row[0] === 'content') this.#contents.deleteContent(row[1]);
+    else this.#rows.discards.set(row[1], undefined);
   }
 
   /** One for all its verbs: it keeps what it has found of a row. */

@@ -94,26 +94,27 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     return hashes.map((hash) => this.findNode(hash));
   }
 
-  insert(...[kind, row]: NewRow): void {
-    if (kind === 'node') this.#insertNode(row);
-    else if (kind === 'upload') this.#insertUpload(row);
-    else if (kind === 'content') this.#insertContent(row);
-    else if (kind === 'pack') this.packs.insert(row);
-    else this.#setDiscard(row);
+  // The tuples are read by index: destructuring would run an iterator for each row.
+  insert(...row: NewRow): void {
+    if (row[0] === 'node') this.#insertNode(row[1]);
+    else if (row[0] === 'upload') this.#insertUpload(row[1]);
+    else if (row[0] === 'content') this.#insertContent(row[1]);
+    else if (row[0] === 'pack') this.packs.insert(row[1]);
+    else this.#setDiscard(row[1]);
   }
 
-  update(...[kind, before, after]: RowChange): void {
-    if (kind === 'node') this.#updateNode(before, after);
-    else if (kind === 'upload') this.#updateUpload(before, after);
-    else this.packs.update(before, after);
+  update(...change: RowChange): void {
+    if (change[0] === 'node') this.#updateNode(change[1], change[2]);
+    else if (change[0] === 'upload') this.#updateUpload(change[1], change[2]);
+    else this.packs.update(change[1], change[2]);
   }
 
-  delete(...[kind, row]: OldRow): void {
-    if (kind === 'node') this.#deleteNode(row);
-    else if (kind === 'upload') this.#deleteUpload(row);
-    else if (kind === 'pack') this.packs.delete(row);
-    else if (kind === 'content') this.packs.deleteContent(row);
-    else this.#scope.write(this.#scope.sql.deleteDiscard, hexToBytes(row), this.#write());
+  delete(...row: OldRow): void {
+    if (row[0] === 'node') this.#deleteNode(row[1]);
+    else if (row[0] === 'upload') this.#deleteUpload(row[1]);
+    else if (row[0] === 'pack') this.packs.delete(row[1]);
+    else if (row[0] === 'content') this.packs.deleteContent(row[1]);
+    else this.#scope.write(this.#scope.sql.deleteDiscard, hexToBytes(row[1]), this.#write());
   }
 
   #insertNode(row: NodeRow): void {
@@ -226,7 +227,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
 
   #updateUpload(before: UploadRow, after: UploadRow): void {
     const id = this.#write();
-    if (after.urlExpiresAt !== before.urlExpiresAt) this.#recountUploads(id);
+    if (after.urlExpiresAt !== before.urlExpiresAt) this.#scope.recountUploads(id);
     this.#scope.writeOne(AS_READ, ...uploadChange(this.#scope.sql, id, before, after));
   }
 
@@ -241,12 +242,6 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     const id = this.#write();
     const { activeUploads } = this.#scope;
     activeUploads.change(id, urlExpiresAt, by);
-    this.#scope.onUndo(() => activeUploads.forget(id));
-  }
-
-  #recountUploads(id: number): void {
-    const { activeUploads } = this.#scope;
-    activeUploads.forget(id);
     this.#scope.onUndo(() => activeUploads.forget(id));
   }
 

@@ -157,6 +157,12 @@ export class WriteScope {
     this.#undo.push(undo);
   }
 
+  /** The active uploads of a Space are counted anew, now and if this body is undone. */
+  recountUploads(id: number): void {
+    this.activeUploads.forget(id);
+    this.onUndo(() => this.activeUploads.forget(id));
+  }
+
   /** Runs when the body has ended well, before its writes are kept. */
   beforeKeep(work: () => void): void {
     this.#last.push(work);

@@ -57,7 +57,7 @@ export class SqlitePackRows implements PackVerbs {
     const id = this.#owner.write();
     const key = [hexToBytes(row.generation), id, hexToBytes(row.id)] as const;
     this.#scope.writeOne(AS_READ, this.#scope.sql.insertPack, ...key, ...packToSql(row), packSum(id, row));
-    this.#recountActive(id);
+    this.#scope.recountUploads(id);
   }
 
   update(before: PackRow, after: PackRow): void {
@@ -67,7 +67,7 @@ export class SqlitePackRows implements PackVerbs {
     const values = [...packToSql(after), ...packGuards(before), change];
     this.#scope.writeOne(AS_READ, this.#scope.sql.updatePack, ...key, ...values);
     this.#note(before.generation, UNCHANGED);
-    this.#recountActive(id);
+    this.#scope.recountUploads(id);
   }
 
   delete(before: PackRow): void {
@@ -77,7 +77,7 @@ export class SqlitePackRows implements PackVerbs {
     this.#scope.write(this.#scope.sql.deleteVerdicts, generation);
     const rule = 'a pack is forgotten when no content row names it';
     this.#scope.writeOne(rule, this.#scope.sql.deletePack, id, generation);
-    this.#recountActive(id);
+    this.#scope.recountUploads(id);
   }
 
   findUploads(hashes: readonly Hash[]): readonly (UploadRow | undefined)[] {
@@ -164,12 +164,6 @@ export class SqlitePackRows implements PackVerbs {
 
   get #id(): number {
     return this.#owner.findId() ?? NO_SPACE;
-  }
-
-  #recountActive(id: number): void {
-    const { activeUploads } = this.#scope;
-    activeUploads.forget(id);
-    this.#scope.onUndo(() => activeUploads.forget(id));
   }
 
   #note(pack: Generation, change: UseChange): void {
