@@ -2,7 +2,7 @@
 
 export type Awaitable<T> = T | Promise<T>;
 
-/** `use(value)`, now or when the promise settles. What `use` throws is thrown now, or rejects. */
+/** `use(value)`, now or when the promise settles. An error of `use` is thrown now, or rejects. */
 export function after<T, R>(value: Awaitable<T>, use: (value: T) => Awaitable<R>): Awaitable<R> {
   return value instanceof Promise ? value.then(use) : use(value);
 }

@@ -1,4 +1,4 @@
-/** What is read into memory together: a little at a time, so that neither memory nor other requests suffer. */
+/** Reads into memory in small batches, to bound memory and not to delay other requests. */
 
 interface BatchLimits<T> {
   readonly itemsMax: number;

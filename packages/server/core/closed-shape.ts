@@ -1,6 +1,6 @@
 /** Objects that were read back from a file: each has its fields and no other, and each field its one form. */
 
-/** Of each field, whether it has its form. A field that may be left out takes `undefined`. */
+/** For each field, a check of its form. An optional field accepts undefined. */
 export type Shape<T extends object> = Readonly<
   Record<keyof Required<T> & string, (value: unknown) => boolean>
 >;

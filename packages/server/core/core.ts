@@ -1,6 +1,6 @@
 /**
- * What every operation is given. Built once for a process; tests inject stores, randomness and faults here. Time is always the
- * metadata store's: several processes share it, and their own clocks may differ.
+ * The dependencies of every operation. Built once per process; tests inject stores, randomness and faults here. Time is always the
+ * metadata store's, because several processes share it and their own clocks may differ.
  */
 
 import type { ClockGuard } from './clock-guard.ts';

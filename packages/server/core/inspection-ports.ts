@@ -1,4 +1,4 @@
-/** What looking at a whole Space needs of the rows, beside what requests need (core/ports.ts). */
+/** What inspecting a whole Space needs of the rows, beyond what requests need (core/ports.ts). */
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { Generation, NodeRow, PackPlace, RootRefBalance, Space } from './model.ts';
@@ -103,17 +103,17 @@ export interface SpaceSnapshot {
   readNodesAround(after: Hash | undefined, limit: number): Promise<NodesAround>;
 }
 
-/** How a look at the pages of a store is followed and ended. */
+/** Progress and cancellation of a check of a store's pages. */
 interface PageLook {
   readonly signal: AbortSignal;
-  /** is told which table is looked at next */
+  /** called with the next table to check */
   readonly onTable: (table: string) => void;
 }
 
 /** A table or an index that has a damaged page, or does not fit the other. */
 export interface PageDamage {
   readonly message: string;
-  /** a row or a domain that keeps a node may be missed: while it stands, no count is lowered */
+  /** a row or a domain that keeps a node may be missed: until this is repaired, no count is lowered */
   readonly isProtecting: boolean;
   readonly repaired: boolean;
 }
@@ -121,21 +121,21 @@ export interface PageDamage {
 /** A row that does not have the sum that it carries (docs/design.md, Rows are proven). */
 export interface RowDamage {
   readonly table: string;
-  /** undefined: nobody knows whose it is */
+  /** undefined if the owner is unknown */
   readonly space: Space | undefined;
   readonly hash: Hash | undefined;
   /** names the table, the key of the row, and what is wrong */
   readonly message: string;
-  /** it may say what a node is kept for: while it stands, no count is lowered */
+  /** it may keep a node: until this is repaired, no count is lowered */
   readonly isProtecting: boolean;
   /** the row is as it was written again */
   readonly repaired: boolean;
 }
 
 export interface RowLook extends PageLook {
-  /** rows in which one bit is wrong are put right, and indexes are built anew */
+  /** repairs rows in which one bit is wrong, and rebuilds indexes */
   readonly isRepaired: boolean;
-  /** is told how many rows of a table are older than sums */
+  /** called with the number of rows of a table that are older than sums */
   readonly onUnsummed?: ((rows: number) => void) | undefined;
 }
 

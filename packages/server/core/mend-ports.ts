@@ -1,14 +1,14 @@
-/** What a damaged row of a node is put right by, within one transaction (core/lease/mend-node.ts). */
+/** What the repair of a damaged row needs, within one transaction (core/lease/mend-node.ts). */
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { NodeRow } from './model.ts';
 
 export interface NodeMending {
-  /** The row as it stands, damaged or not; a number that no row has is 0 in it. undefined: there is none. */
+  /** The current row, damaged or not; an impossible number is replaced by 0. undefined if there is none. */
   findUnproven(hash: Hash): Awaitable<UnprovenNode | undefined>;
-  /** How often the refs and the balances of the Space name the hash, whether their rows are proven or not. */
+  /** How many refs and balances of the Space name the hash, including those in unproven rows. */
   countHolders(hash: Hash): Awaitable<NodeHolders>;
-  /** Writes `row` in place of what stands there. Of all counters only that of leases follows. */
+  /** Replaces the current row by `row`. Of all counters only the one of leases is updated. */
   replaceNode(stands: NodeRow, row: NodeRow): Awaitable<void>;
 }
 

@@ -11,8 +11,8 @@ export interface Space {
 }
 
 /**
- * Names one upload generation for ever: 32 lowercase hex digits, the first 12 the creation time in ms.
- * It is also the generation-scoped, write-once key of the bytes; never reused.
+ * Identifies one upload generation: 32 lowercase hex digits, the first 12 the creation time in ms. It is also the write-once key of the
+ * bytes, and is never reused.
  */
 export type Generation = string;
 

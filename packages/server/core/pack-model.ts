@@ -31,7 +31,7 @@ export interface PackRow {
   readonly isDiscarded: boolean;
 }
 
-/** What the records of a pack were judged to be. Kept until 24 h after the last lease of the pack. */
+/** The verdicts on the records of a pack. Kept until 24 h after the last lease of the pack. */
 export interface PackVerdicts {
   /** of all records in the order of the pack, 32 raw bytes each */
   readonly hashes: Uint8Array;

@@ -1,4 +1,4 @@
-/** What packs need of rows and of the store of bytes, beside what single nodes need (core/ports.ts; core/packs/README.md). */
+/** What packs need of rows and of the store of bytes, beyond what single nodes need (core/ports.ts; core/packs/README.md). */
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { Generation, PackCodec, PackPlace, Space, UploadRow } from './model.ts';
@@ -39,7 +39,7 @@ export interface SpacesWanted {
   readonly after: SpaceToPack['position'] | undefined;
   /** as ContentsWanted's */
   readonly before: Generation;
-  /** a Space with so many contents is worth packing */
+  /** a Space with this many contents is worth packing */
   readonly contentsMin: number;
   readonly limit: number;
 }
@@ -158,7 +158,7 @@ export interface PackReceiver {
 }
 
 export interface StagedPack {
-  /** `undefined`: it has more than `bytesMax`, and nothing is staged */
+  /** undefined if it has more than `bytesMax`; nothing is staged then */
   readonly bytes: number | undefined;
   /** as `StagedUpload.seal` */
   seal(): Promise<boolean>;
@@ -180,7 +180,7 @@ export interface JudgedRecord {
   readonly integrity: Uint8Array;
 }
 
-/** What judging the object of a pack found. */
+/** The result of judging a pack's object. */
 export interface JudgedPack {
   /** of the object */
   readonly bytes: number;
@@ -197,7 +197,7 @@ export type SizeRule =
 export interface PackJudge {
   /** Resolves `undefined` if a healthy store has no such object. */
   judge(packs: PackStore, space: Space, pack: Generation, sizes: SizeRule): Promise<JudgedPack | undefined>;
-  /** The digest of the canonical bytes of a record. Throws ContentDamaged if `stored` does not unpack to so many. */
+  /** The digest of the canonical bytes of a record. Throws ContentDamaged if `stored` does not decompress to that length. */
   digestOf(codec: PackCodec, canonicalSize: number, stored: Uint8Array): Hash;
 }
 

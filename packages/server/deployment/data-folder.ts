@@ -114,9 +114,9 @@ function describeOwn(folder: string): 'the content folder' | 'the data folder' |
   return BACKUP_MANIFESTS.some(has) ? 'the backup' : undefined;
 }
 
-/** What a look at a data folder tells. */
+/** The result of inspecting a data folder. */
 export interface FolderTrial {
-  /** undefined: the folder stands; otherwise the folder that it would be made in */
+  /** undefined if the folder exists; otherwise the folder in which it would be created */
   readonly madeIn: string | undefined;
   readonly freeBytes: number;
 }
@@ -145,7 +145,7 @@ export function tryDataFolder(dataDir: string): FolderTrial {
   }
 }
 
-/** A file without a name shows it: nothing stays, and nobody sees it meanwhile. */
+/** An unlinked file tests it: nothing stays, and no other process sees it. */
 function takesFiles(folder: string): boolean {
   try {
     closeSync(openSync(folder, UNNAMED_FILE | constants.O_RDWR));

@@ -13,7 +13,7 @@ interface Deployment {
   close(): Promise<void>;
 }
 
-/** What a process serves with. */
+/** What a process needs to serve. */
 export interface ServedDeployment extends Deployment {
   readonly rows: MetadataStore;
   readonly turns: BackgroundTurns;
@@ -34,7 +34,7 @@ export interface CopiedDeployment extends Deployment {
   assertAlone(): Promise<void>;
 }
 
-/** What every process of a deployment signs upload URLs and cursors with (core/signer.ts). */
+/** The secrets that sign upload URLs and cursors in every process of a deployment (core/signer.ts). */
 export interface SharedSecret {
   /** Makes a secret the first time; it is durable before it is used. */
   read(): Promise<SigningSecrets>;
@@ -42,7 +42,7 @@ export interface SharedSecret {
   find(): Promise<SigningSecrets | undefined>;
   /** Drops all others at once: call only while no server runs. Durable when it resolves. */
   replace(secrets: SigningSecrets): Promise<void>;
-  /** False, and nothing is changed, if the secrets are not `from` any more. Durable when it resolves. */
+  /** Returns false and changes nothing if the secrets are no longer `from`. Durable when it resolves. */
   exchange(from: SigningSecrets, to: SigningSecrets): Promise<boolean>;
 }
 

@@ -10,7 +10,7 @@ export class DiskSpace implements FreeSpace {
   readonly #folder: string;
   readonly #minFreeBytes: number | undefined;
   #lookedAt = Number.NEGATIVE_INFINITY;
-  /** above what is kept free, when last looked */
+  /** bytes above the reserve, at the last reading */
   #spareBytes = Number.POSITIVE_INFINITY;
   #hasInodes = true;
   #keptFreeBytes = 0;

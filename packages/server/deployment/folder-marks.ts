@@ -1,4 +1,4 @@
-/** A folder that Holdfast makes says that it is no part of what it lies in: neither a push nor git takes it along. */
+/** Marks a folder of Holdfast as foreign to the folder around it, so that neither a push nor git includes it. */
 
 import {
   chownSync,
@@ -15,7 +15,7 @@ import { PRIVATE_FILE_MODE } from '@holdfast/protocol';
 import { codeOf } from '../error-code.ts';
 import { isOwnName } from './folder-modes.ts';
 
-/** What each says of the folder in the syntax that both files share: nothing in it counts. */
+/** The pattern that ignores the whole folder, in the syntax that both files share. */
 export const FOLDER_MARKS: readonly string[] = ['.holdfastignore', '.gitignore'];
 
 /** Unless it holds things of others too, whose ignored files are not ours to choose. */

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import { assertOwnFile } from './held-folder.ts';
 
-/** the bits of everybody but the owner */
+/** the permission bits of group and others */
 const OTHERS = 0o077;
 
-/** What servers make in a data folder. Anything else there is somebody else's and keeps its mode. */
+/** The files that servers create in a data folder. Anything else there belongs to others and keeps its mode. */
 const OWN_NAME =
   /^(?:(?:holdfast|registry|lock|live)\.db(?:-wal|-shm|-journal)?|secret\.key|dev-key\.jwk|operator\.sock|operator-token|last-backup|UNFINISHED-RESTORE|content|spool|lost\+found|\.holdfastignore|\.gitignore)$/;
 
@@ -19,7 +19,7 @@ const OWN_FILES: readonly string[] = [
   ...['secret.key', 'dev-key.jwk', 'operator-token', 'last-backup', 'content/STORE'],
 ];
 
-/** A pipe in the place of a file of ours holds up whoever opens it, and by a link another file is written. @throws NotOurs */
+/** A pipe in place of one of our files would block the open, and a link would redirect the write. @throws NotOurs */
 export function assertOwnFiles(dataDir: string): void {
   for (const name of OWN_FILES) assertOwnFile(join(dataDir, name));
 }
@@ -30,13 +30,13 @@ export function isOwnName(name: string): boolean {
 }
 
 export interface FolderModes {
-  /** paths that others could use, and cannot any more */
+  /** paths that others could access until now */
   readonly tightened: readonly string[];
   /** paths that others can use still: they belong to another user, or the folder holds other things too */
   readonly open: readonly string[];
 }
 
-/** Looks at the folder and at what lies right in it: whoever cannot enter a folder does not reach what is below. */
+/** Checks the folder and its direct entries: a user who cannot enter a folder cannot reach its contents. */
 export function tightenModes(dataDir: string): FolderModes {
   const tightened: string[] = [];
   const open: string[] = [];
@@ -53,7 +53,7 @@ export function tightenModes(dataDir: string): FolderModes {
   return { tightened, open };
 }
 
-/** False for what belongs to another user, or lies on a file system that keeps no modes. */
+/** Returns false for a file of another user or on a file system without modes. */
 function tryChmod(path: string, mode: number): boolean {
   try {
     chmodSync(path, mode);

@@ -1,6 +1,6 @@
 /**
- * Whose data folder it is. Files that another user makes in it are files that its own server cannot open any more: root who lists the
- * Apps once would keep the server from its next start. So only its owner works on it, unless the operator says otherwise.
+ * The owner of a data folder. If another user creates files in it, its server cannot open them: one command run by root would stop the
+ * server from starting again. So only the owner works on it, unless the operator permits others.
  */
 import { readdirSync, readFileSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -22,8 +22,8 @@ export function isForeignOwnerAllowed(env: Environment): boolean {
 }
 
 /**
- * An empty folder may be anybody's, and one that is missing is made. Throws ServeError for the folder of another user and for what is
- * no file of ours, ConfigError, or the error of the disk.
+ * An empty folder may have any owner, and a missing one is created. Throws ServeError for a folder of another user or a foreign file,
+ * ConfigError, or the error of the disk.
  */
 export function assertFolderOwner(dataDir: string, env: Environment = process.env): void {
   const runner = process.geteuid?.();
@@ -45,8 +45,8 @@ export function ownedFolder(dataDir: string): string {
 }
 
 /**
- * Volumes belong to root by nature where a group lets the server in, as those of an orchestrator do, and are not empty when they are
- * new. What a server has made in one tells whose it is.
+ * Volumes that an orchestrator mounts may belong to root, with access by group, and may not be empty when new. So files that a server
+ * created there show the owner.
  */
 function isOfRunner(path: string, runner: number): boolean {
   const made = statSync(path, { throwIfNoEntry: false });

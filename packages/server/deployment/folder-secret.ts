@@ -1,4 +1,4 @@
-/** What a data folder's upload URLs and cursors are signed with (core/signer.ts). */
+/** The secrets that sign a data folder's upload URLs and cursors (core/signer.ts). */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { formatSecrets, parseSecrets, SECRET_BYTES, type SigningSecrets } from '../core/signing-secrets.ts';

@@ -1,6 +1,6 @@
 /**
- * A folder of ours, held by its descriptor. Whatever stands in it: nothing outside of it is opened, made, renamed or removed, because
- * each step names an entry by the descriptor of its folder and follows no link. Only files and folders are taken for ours.
+ * A folder of ours, held by its descriptor. Nothing outside it is opened, created, renamed or removed, whatever it contains: each step
+ * names an entry relative to the folder's descriptor and follows no link. Only files and folders are accepted as ours.
  */
 
 import {
@@ -28,10 +28,10 @@ import { ServeError } from '../errors.ts';
 const { O_RDONLY, O_WRONLY, O_RDWR, O_CREAT, O_EXCL, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
 /** What leads elsewhere. */
 const NO_NAMES = new Set(['', '.', '..']);
-/** What the system says of an entry that is a link, or no folder where one is needed, or a socket. */
+/** Error codes for a link, for a non-folder where a folder is needed, and for a socket. */
 const OTHER_KIND = new Set(['ELOOP', 'ENOTDIR', 'ENXIO', 'EISDIR']);
 
-/** Something stands in a place of ours that we have not made. */
+/** An entry that Holdfast did not create is in the place of one of ours. */
 export class NotOurs extends ServeError {
   override readonly name = 'NotOurs';
 
@@ -117,7 +117,7 @@ export class HeldFolder {
     closeSync(this.#fd);
   }
 
-  /** What the entry is; undefined: there is none. */
+  /** The kind of the entry; undefined if it does not exist. */
   look(name: string): Stats | undefined {
     try {
       return this.#at(name, (path) => lstatSync(path));
@@ -160,13 +160,13 @@ export class HeldFolder {
     );
   }
 
-  /** A file takes the place of another, in one step. @throws NotOurs if something else stands there */
+  /** Replaces a file by another in one step. @throws NotOurs if a foreign entry is there */
   rename(from: string, to: string): void {
     this.sizeOf(to);
     this.#at(from, (source) => this.#at(to, (target) => renameSync(source, target)));
   }
 
-  /** Removes a file, if there is one. @throws NotOurs if something else stands there */
+  /** Removes a file if it exists. @throws NotOurs if a foreign entry is there */
   remove(name: string): void {
     if (this.sizeOf(name) !== undefined) this.#at(name, (path) => unlinkSync(path));
   }
@@ -182,7 +182,7 @@ export class HeldFolder {
     return this.#ifThere(`${name}/.`, (path) => readdirSync(path)) ?? [];
   }
 
-  /** Makes folders and those above them, if they are missing. Durable when it returns. @throws NotOurs if something else stands there */
+  /** Creates folders and their parents if missing. Durable when it returns. @throws NotOurs if a foreign entry is there */
   makeFolders(names: readonly string[]): void {
     const parents = new Set<string>();
     for (const name of names) {
@@ -192,7 +192,7 @@ export class HeldFolder {
         const found = this.look(each);
         if (found?.isDirectory() === false) throw new NotOurs(join(this.path, each), 'folder');
         if (found === undefined) this.#at(each, (path) => mkdirSync(path, PRIVATE_FOLDER_MODE));
-        // Also if it stood: who made it may have been killed before this.
+        // Needed even if it existed: its creator may have been killed before this step.
         parents.add(parts.slice(0, depth - 1).join('/'));
       }
     }

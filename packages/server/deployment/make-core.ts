@@ -14,7 +14,7 @@ import { unzstd } from '../engine/unzstd.ts';
 import { JudgingTurns } from '../shares/judging-turns.ts';
 import type { ServedDeployment } from './deployment.ts';
 
-/** What is configured of the rules. */
+/** The configurable settings of the rules. */
 interface CoreConfig
   extends Pick<CoreSettings, 'nodeBytesMax' | 'activeUploadsMax' | 'uploadTtlMs' | 'keepReplacedMs'> {
   readonly clockSkewMsMax: number;

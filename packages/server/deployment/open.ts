@@ -30,18 +30,18 @@ import { sayChecksums } from './say-checksums.ts';
 import { attemptStart } from './start-attempts.ts';
 import { assertRestored } from './unfinished-restore.ts';
 
-/** Opens to serve. The data folder exists and the caller holds it (data-folder.ts). A store that is away is tried for a while. */
+/** Opens to serve. The data folder exists and the caller holds it (data-folder.ts). Retries for a while if a store is unavailable. */
 export interface ServePurpose {
   readonly kind: 'serve';
   readonly uploadTtlMs: number;
-  /** how many processes serve the folder together */
+  /** how many processes serve the folder */
   readonly workers: number;
   /** this process's number among them; 0 does the background work */
   readonly worker: number;
-  /** no other process has the folder open: what interrupted processes left half done is removed at once */
+  /** whether no other process has the folder open: leftovers of interrupted processes are then removed at once */
   readonly isAlone: boolean;
   readonly log: Log;
-  /** the outcome of a write is unknown, or an invariant is broken: end the process and start again from what is durable */
+  /** called if the outcome of a write is unknown or an invariant is broken: end the process and restart from durable state */
   readonly onFatal: (error: Error) => void;
   /** Tests set it. If left out, the database's own clock decides, or the steady one of a data folder. */
   readonly clock?: Clock | undefined;
@@ -53,7 +53,7 @@ export interface ServePurpose {
   readonly isRestored?: boolean;
 }
 
-/** Opens the source or target of a copy, alone. Makes what is missing, as a server would. */
+/** Opens the source or target of a copy exclusively. Creates what is missing, as a server would. */
 export interface CopyPurpose {
   readonly kind: 'copy';
 }
@@ -155,7 +155,7 @@ export interface OpenApps extends Pick<CopiedDeployment, 'apps' | 'close'> {
   readTotals(appId: string): Promise<AppTotals>;
 }
 
-/** Opens only the registry of Apps, also while servers run. Makes what is missing. Rejects with ServeError. */
+/** Opens only the registry of Apps, also while servers run. Creates what is missing. Rejects with ServeError. */
 export async function openApps(place: RowsPlace): Promise<OpenApps> {
   if (place.kind === 'folder') {
     const { openSqliteRegistryStore } = await import('../engine/sqlite/registry-store.ts');

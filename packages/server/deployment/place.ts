@@ -1,4 +1,4 @@
-/** Where a deployment lies, as it is written in flags, variables and files. */
+/** The location of a deployment, as given in flags, variables and files. */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { DATA_DIR_DEFAULT, describeExposure, findExposure } from '@holdfast/protocol';
 import { formatDatabase, type PostgresAddress, parseS3Url, type S3Address } from '../engine/address.ts';
@@ -59,7 +59,7 @@ const URL_FILE_BYTES_MAX = 64 * 1024;
 const PIPE_WAIT_MS = 8_000;
 const PIPE_POLL_MS = 20;
 
-/** What a pipe gave: it gives its bytes once, and a configuration is read several times. */
+/** The contents of pipes: a pipe can be read once, and a configuration is read several times. */
 const GIVEN_BY_PIPES = new Map<string, string>();
 
 /** A URL and a line break. The message names the file and quotes nothing of it. */
@@ -68,7 +68,7 @@ function readUrlFile(path: string): string {
   if (given !== undefined) return given;
   let file: number | undefined;
   try {
-    // A pipe that nobody writes to would hold up the opening, and signals with it.
+    // Opening a pipe without a writer would block the process, signals included.
     file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const stats = fstatSync(file);
     const mode = findExposure(path, stats, process.getuid?.());

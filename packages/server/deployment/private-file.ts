@@ -8,7 +8,7 @@ import { ServeError } from '../errors.ts';
 import { readSecretFile } from '../secret-file.ts';
 import { assertOwnFile, NotOurs, readOwnFile } from './held-folder.ts';
 
-/** @throws NotOurs if something else than a file stands there, such as a pipe that nobody writes to */
+/** @throws NotOurs if the entry is not a file, such as a pipe without a writer */
 async function findPrivateFile(path: string): Promise<Uint8Array | undefined> {
   return readOwnFile(path, 1024 * 1024);
 }

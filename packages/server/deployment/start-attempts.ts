@@ -13,13 +13,13 @@ export interface StartAttempt<T> {
   readonly silentMsMax?: number;
 }
 
-/** Tries again while the engine is away. Rejects with the last failure, or at once with one that waiting does not cure. */
+/** Retries while the engine is unavailable. Rejects with the last failure, or at once with one that waiting does not cure. */
 export async function attemptStart<T>({
   name,
   open,
   log,
   pause = Bun.sleep,
-  // A try that takes so long is told of before it ends: an engine that hangs says nothing.
+  // An attempt that takes this long is reported before it ends, because an engine that hangs reports nothing.
   silentMsMax = 7000,
 }: StartAttempt<T>): Promise<T> {
   const startedAt = performance.now();

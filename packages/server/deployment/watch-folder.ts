@@ -1,6 +1,6 @@
 /**
- * Ends a server whose data folder is gone. SQLite goes on writing to files that have no name any more, so a folder that was removed, or
- * hidden by another one or by a mount, would go on taking what nobody can read later.
+ * Ends a server whose data folder has been removed. SQLite continues to write to unlinked files. So a server whose folder was removed,
+ * replaced or hidden by a mount would accept data that no one can read later.
  */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,12 +11,12 @@ import { LOCK_NAME } from './data-folder.ts';
 const ROWS_FILE = 'holdfast.db';
 /** What each server has from its start to its end. */
 const WATCHED = ['', LOCK_NAME, ROWS_FILE];
-/** The last of several workers that closes the database removes its log, and the next one makes it anew. */
+/** The last of several workers that closes the database removes its log, and the next one creates it again. */
 const WATCHED_ALONE = [...WATCHED, `${ROWS_FILE}-wal`];
 
 /**
- * Looks whether the folder and its files are those of the start; of what is not there at the start nothing is said. `onGone` is called once
- * with the path that is not. Returns what ends the looks.
+ * Checks that the folder and its files are those of the start; files missing at the start are ignored. Calls `onGone` once with the
+ * first missing path. Returns a function that stops it.
  */
 export async function watchFolder(
   dataDir: string,
@@ -48,7 +48,7 @@ export async function watchFolder(
   return () => clearInterval(timer);
 }
 
-/** Of the file itself; undefined: nothing has that name. */
+/** The identity of the file; undefined if it does not exist. */
 async function identify(path: string): Promise<string | undefined> {
   try {
     const { dev, ino } = await stat(path, { bigint: true });

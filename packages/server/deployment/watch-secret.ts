@@ -3,7 +3,7 @@ import type { RotatingSigner } from '../core/signer.ts';
 import type { Log } from '../log.ts';
 import type { SharedSecret } from './deployment.ts';
 
-/** Resolves, once stopped, when no look is under way. While the secret cannot be read the server goes on with what it has. */
+/** After a stop, resolves when no read is in progress. While the secret cannot be read the server keeps the one it has. */
 export function watchSecret(secret: SharedSecret, signer: RotatingSigner, log: Log): () => Promise<void> {
   let looking: Promise<void> | undefined;
   let isFailing = false;

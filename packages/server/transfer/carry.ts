@@ -34,7 +34,7 @@ export async function carryNode(
   space: Space,
   { row, content }: NodeEntry,
 ): Promise<Arrival<NodeEntry>> {
-  // A claimed row's bytes may be gone, and are never read again.
+  // The bytes of a claimed row may have been deleted, and are never read again.
   if (row.state === 'claimed') return arriveWithout({ ...row, claimHeldUntil: 0 });
   const taken = await takeBytes(carrier, space, row.hash, row.generation, row.canonicalSize, content);
   if (!(taken instanceof Error)) return arriveWith(row, taken);

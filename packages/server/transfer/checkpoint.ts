@@ -1,4 +1,4 @@
-/** How far a copy has come. It is kept with the target's rows, in the transaction that writes them. */
+/** The progress of a copy. It is stored with the target's rows, in the transaction that writes them. */
 import { isCount, type Shape, takeShape } from '../core/closed-shape.ts';
 import { USAGE_NONE, type UsageDelta } from '../core/usage-delta.ts';
 import { DOMAIN_KINDS, SPACE_KINDS, SPACE_START, type SpacePlace } from './walk-space.ts';
@@ -41,7 +41,7 @@ export function startPhase(epoch: string, phase: CopyPhase, damagedNodes: number
   };
 }
 
-/** Begins with a checksum: one wrong bit could name another place, and the copy would leave out what lies between. */
+/** Begins with a checksum: a flipped bit could change the position, and the copy would skip data. */
 export function formatCheckpoint(checkpoint: Checkpoint): string {
   const json = JSON.stringify({ version: VERSION, ...checkpoint });
   return sumOf(json) + json;
@@ -51,7 +51,7 @@ function sumOf(json: string): string {
   return new Bun.CryptoHasher('sha256').update(json).digest('hex').slice(0, SUM_LENGTH);
 }
 
-/** `undefined`: another version wrote the text, or it was damaged. */
+/** undefined if another version wrote the text, or if it is damaged. */
 export function parseCheckpoint(text: string): Checkpoint | undefined {
   const json = text.slice(SUM_LENGTH);
   if (text.slice(0, SUM_LENGTH) !== sumOf(json)) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Copies a whole deployment to an empty one and verifies it. After an interruption at any instant the same copy goes on: the
- * target has rows up to its checkpoint, and objects under keys that no other bytes can have.
+ * Copies a whole deployment to an empty one and verifies it. If it is interrupted, the next run resumes: the target has the rows up to
+ * its checkpoint, and objects under keys that no other bytes can have.
  */
 import type { AppRecord, RegistryStore } from '../auth/registry-store.ts';
 import type { CopiedDeployment } from '../deployment/deployment.ts';
@@ -30,8 +30,8 @@ export interface CopyOptions {
 }
 
 /**
- * Resolves when the target is complete and verified; at once if it already was. Rejects with ServeError, StoreUnavailable,
- * an error of the stores, or the signal's reason. The same call then goes on.
+ * Resolves when the target is complete and verified; at once if it already was. Rejects with ServeError, StoreUnavailable, an error of
+ * the stores, or the signal's reason. A repeated call resumes.
  */
 export async function copyDeployment(options: CopyOptions): Promise<TransferResult> {
   const startedAt = performance.now();
@@ -83,7 +83,7 @@ async function beginRun(
   };
 }
 
-/** What a walk over Spaces does not come to would be left behind without a word. */
+/** Data that a walk over Spaces does not reach would be lost silently. */
 async function assertReached({ rows }: CopiedDeployment, apps: readonly AppRecord[]): Promise<void> {
   const damaged = apps.find(({ status }) => status === 'damaged');
   if (damaged !== undefined) {
@@ -124,8 +124,8 @@ async function openCheckpoint({
 }
 
 /**
- * What the target has of this source: the checkpoint of an interrupted copy, or a finished copy; `undefined`: the target is
- * empty. Changes nothing. Throws ServeError for anything else.
+ * The target's progress for this source: the checkpoint of an interrupted copy, or a finished copy; undefined if the target is empty.
+ * Changes nothing. Throws ServeError for anything else.
  */
 export async function findCopy(
   { rows: source }: Pick<CopiedDeployment, 'rows'>,

@@ -39,7 +39,7 @@ export interface CopyRun {
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 
-/** What a phase does with the pages of one Space. */
+/** How a phase handles the pages of one Space. */
 export interface SpaceVisit {
   page(page: WalkedPage): Promise<void>;
 }
@@ -89,7 +89,7 @@ export function advance(
   };
 }
 
-/** What the nodes of a page add to the counts. */
+/** The counts of the nodes of a page. */
 export function countNodes({ part }: WalkedPage): Pick<CopyCounts, 'nodes' | 'bytes'> {
   if (part.kind !== 'nodes') return COUNTS_NONE;
   const bytes = part.entries.reduce((sum, { row }) => sum + row.canonicalSize, 0);

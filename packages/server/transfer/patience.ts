@@ -1,4 +1,4 @@
-/** Tries a step again while a store is away, so that a copy of many hours survives a restart of either side. */
+/** Retries a step while a store is unavailable, so that a copy of many hours survives a restart of either side. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreUnavailable } from '../core/store-failure.ts';
 

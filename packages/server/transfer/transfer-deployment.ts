@@ -21,14 +21,14 @@ export interface TransferRun {
   onEvent(event: TransferEvent): void;
 }
 
-/** What a copy would begin with. */
+/** The start of a copy. */
 export interface TransferPlan {
   readonly totals: Totals & { readonly apps: number };
-  /** what the target has of this source */
+  /** the target's progress for this source */
   readonly target: 'empty' | 'unfinished' | 'finished';
 }
 
-/** Resolves when the target is whole and verified. Rejects with ServeError; the same call then goes on. */
+/** Resolves when the target is complete and verified. Rejects with ServeError; a repeated call resumes. */
 export function transferDeployment(
   places: Transfer,
   { signal, onEvent }: TransferRun,

@@ -10,7 +10,7 @@ import type {
   Part,
 } from '../engine/transfer-ports.ts';
 
-/** Where in a Space a walk goes on. */
+/** A position in a Space from which a walk resumes. */
 export interface SpacePlace {
   readonly kind: EntryKind;
   /** '' for kinds that belong to no domain */
@@ -33,7 +33,7 @@ export interface WalkLimits {
 
 export interface WalkedPage {
   readonly part: BatchPart;
-  /** where the walk goes on after this page; undefined: the Space is complete */
+  /** where the walk resumes after this page; undefined if the Space is complete */
   readonly next: SpacePlace | undefined;
 }
 
@@ -65,7 +65,7 @@ async function readPart<K extends EntryKind>(
   return { part: { kind, domain, entries } as Part<K> as BatchPart, next };
 }
 
-/** As many nodes as their bytes allow, one at least. */
+/** As many nodes as their bytes allow, at least one. */
 function cutNodes(nodes: readonly NodeEntry[], bytesMax: number): readonly NodeEntry[] {
   let bytes = 0;
   const end = nodes.findIndex(({ row }, index) => {

@@ -1,7 +1,6 @@
 /**
- * Work on the nodes of a Space with damaged rows. Those that may go cannot be asked for, because one damaged row fails the whole
- * query. So all nodes are read in the order of their hashes, around those that cannot be read, and what is wanted of them is worked
- * on by hash, few in a transaction.
+ * Collection in a Space with damaged rows. A query for collectable nodes fails as a whole on one damaged row. So all nodes are read in
+ * hash order, skipping unreadable ones, and the wanted ones are processed by hash, few per transaction.
  */
 import { type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
@@ -15,13 +14,13 @@ const NODES_PER_TRANSACTION = 8;
 
 export interface WalkAround {
   isWanted(row: NodeRow, now: number): boolean;
-  /** where the walk begins, to go on from the first node to there; left out: at the first node */
+  /** where the walk starts; it wraps around from the first node to there; absent: at the first node */
   readonly start?: Hash;
   /** left out: all */
   readonly pagesMax?: number;
 }
 
-/** What a collection may take, or has claimed before. */
+/** The nodes that a collection may take or has claimed before. */
 export const mayGo: WalkAround['isWanted'] = (row, now) => row.state === 'claimed' || isEligible(row, now);
 
 export interface PageAround {
@@ -54,8 +53,8 @@ export async function* findAround(
 }
 
 /**
- * Takes nodes, and then the children of those that `take` says are gone, since these may be free now. `findRoom` says how many more
- * may be tried; at 0 it ends.
+ * Takes nodes, then the children of those that `take` reports as deleted, because these may be free now. `findRoom` returns how many
+ * more may be tried; it ends at 0.
  */
 export async function takeDown(
   hashes: readonly Hash[],
@@ -71,7 +70,7 @@ export async function takeDown(
   }
 }
 
-/** Does `work` for a few of `hashes` at a time. Where it meets damage it is done for each alone, and left undone for the damaged. */
+/** Runs `work` for a few of `hashes` at a time. On damage it runs for each alone, and skips the damaged. */
 export async function forFew<T>(
   hashes: readonly Hash[],
   work: (few: readonly Hash[]) => Promise<readonly T[]>,

@@ -19,7 +19,7 @@ import type { UploadKind } from '../upload-ports.ts';
 import { isEligible } from './eligibility.ts';
 
 export interface Claims {
-  /** how many rows were looked at */
+  /** how many rows were examined */
   readonly found: number;
   /** rows that are already deleted, with their bytes */
   readonly forgotten: readonly NodeRow[];
@@ -40,7 +40,9 @@ export interface ClaimsWanted {
   readonly isDamaged: boolean;
   /** a purge: leases do not protect */
   readonly withLeased?: boolean;
-  /** ms; as of ClockGuard: what ends later protects, also if the rows' clock has jumped since; left out: there is no guard */
+  /**
+   * ms; as of ClockGuard: leases that end later protect their nodes, even if the rows' clock has jumped since; absent without a guard
+   */
   readonly judgedAt?: number | undefined;
   /** ms; candidates whose lease ended before it may be passed over */
   readonly from: number;
@@ -52,14 +54,14 @@ export async function claimCandidates(
 ): Promise<Claims> {
   const found = await tx.due('candidates', withLeased ? Number.MAX_SAFE_INTEGER : judgedAt, limit, from);
   const endsAt = judgeLeasesAt(tx, { withLeased, judgedAt });
-  // What an index says of a row is not believed: a wrong bit of it takes no node.
+  // The row is checked, not only its index: a flipped bit in an index must take no node.
   const candidates = found.filter((row) => isEligible(row, endsAt));
   // No candidate is another's child: each has no edges.
   const forgotten = candidates.filter((row) => row.storage !== 'object' && !isDamaged);
   const freed = await forgetAll(tx, forgotten, tx.now, uploads);
   const claimed = candidates.filter((row) => row.storage === 'object' || isDamaged);
   await holdAll(tx, claimed);
-  // Of rows that are all passed over the next claim would find the same.
+  // If all rows are skipped, the next claim would find the same ones.
   const last = found.length < limit || candidates.length === 0 ? undefined : found.at(-1);
   const next = Math.min(freed, last?.leaseExpiresAt ?? 0);
   return { found: candidates.length, forgotten, claimed: claimed.map(toClaim), claimedAt: tx.now, next };
@@ -222,7 +224,7 @@ interface SettledClaims extends Pick<Claims, 'claimedAt'> {
   readonly uploads: UploadKind;
 }
 
-/** Forgets the rows whose objects are gone. The sweep may try the others again, after those that have waited longer. */
+/** Forgets the rows whose objects were deleted. The sweep may retry the others, after those that have waited longer. */
 export async function settleClaims(
   tx: SpaceTransaction,
   { claims, claimedAt, deleted, uploads }: SettledClaims,

@@ -7,7 +7,7 @@ export class RowContradicted extends Error {
   override readonly name = 'RowContradicted';
 }
 
-/** So many of the first bytes of a node hold all that its row repeats. */
+/** This many leading bytes of a node contain everything that its row repeats. */
 export const headLength = ({ canonicalSize }: Pick<NodeRow, 'canonicalSize'>): number =>
   Math.min(canonicalSize, NODE_HEADER_BYTES_MAX);
 

@@ -1,6 +1,6 @@
 /**
- * What a pass of runGc would delete right now: the pass itself, run on the rows in one transaction that always ends in an error.
- * So nothing of it stays, and no rule of a collection is written twice.
+ * Lists what a pass of runGc would delete now: it runs the pass itself on the rows, in one transaction that always ends in an error. So
+ * nothing is changed, and no rule of a collection exists twice.
  */
 import { type GcResult, type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
@@ -38,8 +38,8 @@ export class OnlyPlanned extends Error {
 }
 
 /**
- * `maxNodes` as of runGc. The Space's writer is held meanwhile. Supposes that every object can be deleted. Damage ends its transaction;
- * then the nodes are read first. What cannot be read or deleted is left out, with the parents that it keeps.
+ * `maxNodes` as of runGc. It holds the Space's writer meanwhile. It assumes that every object can be deleted. If damage ends its
+ * transaction, the nodes are read first. Nodes that cannot be read or deleted are left out, with the parents that they keep.
  */
 export async function planGc(core: Core, space: Space, maxNodes: number): Promise<GcPlan> {
   const plan = async (around?: NodesAround): Promise<GcPlan> => {
@@ -64,7 +64,7 @@ export async function planGc(core: Core, space: Space, maxNodes: number): Promis
   return orIfDamaged(plan, planAround);
 }
 
-/** In one part if damage lets it; else in halves, down to the nodes that cannot be planned. */
+/** In one part if there is no damage; else in halves, down to the nodes that cannot be planned. */
 async function planParts(
   hashes: readonly Hash[],
   plan: (some: readonly Hash[]) => Promise<GcPlan>,
@@ -95,7 +95,7 @@ interface PlannedPass {
 }
 
 interface NodesAround {
-  /** of the nodes that may go */
+  /** of the collectable nodes */
   readonly hashes: readonly Hash[];
   /** no row of these is looked at */
   readonly unreadable: ReadonlySet<Hash>;

@@ -28,7 +28,7 @@ export interface PurgeStep {
   readonly isFinished: boolean;
 }
 
-/** Whether the purge may go on now. `isAround`: it has met damage, so the next call would begin anew. */
+/** Whether the purge may continue now. `isAround`: it has met damage, so the next call would start again. */
 type MayGoOn = (isAround: boolean) => Promise<boolean>;
 
 interface Part {
@@ -39,8 +39,8 @@ interface Part {
 }
 
 /**
- * Works until nothing is left, or until `mayGoOn` says no. Throws what a store throws; everything done before stays done. Damage ends
- * no more than its part: what can be removed is removed, then it throws 503.
+ * Works until nothing is left, or until `mayGoOn` returns false. Throws a store's errors; completed work stays done. Damage affects
+ * only its part: everything else is removed, then it throws 503.
  */
 export async function purgeSpace(core: Core, space: Space, mayGoOn: MayGoOn): Promise<PurgeStep> {
   // The other counts look at rows of nodes, which may be damaged.
@@ -48,7 +48,7 @@ export async function purgeSpace(core: Core, space: Space, mayGoOn: MayGoOn): Pr
     core.metadata.inspect(space, async (snapshot) => (await snapshot.readKeptCounters()).nodeCount);
   const before = await count();
   let damage: unknown;
-  /** Resolves with what is damaged; undefined: nothing that it met. */
+  /** Resolves with what is damaged; undefined if it met no damage. */
   const orDamage = (work: () => Promise<void>): Promise<unknown> => orIfDamaged(work, (met) => met);
   for (const { steps, around } of partsOf(core, space)) {
     const met = await orDamage(async () => {
@@ -130,7 +130,7 @@ export async function takeRootRefs(
   return hashes.length;
 }
 
-/** A node that cannot be read keeps its balances: once it is mended, both go together. */
+/** An unreadable node keeps its balances: after its repair both are removed together. */
 async function takeRootRefsAround(core: Core, space: Space, mayGoOn: MayGoOn): Promise<void> {
   const domains = await core.metadata.inspect(space, async (snapshot) => snapshot.readDomains());
   for (const { domain } of domains) {
@@ -150,7 +150,7 @@ async function takeRootRefsAround(core: Core, space: Space, mayGoOn: MayGoOn): P
   }
 }
 
-/** What was replaced and is kept goes now. What may be under way yet is left to the sweep, which waits for it. */
+/** Retained replaced bytes are deleted now. Uploads that may still be in progress are left to the sweep, which waits for them. */
 export async function hastenDiscards(tx: SpaceTransaction, limit: number): Promise<number> {
   const kept = await tx.purging.findKeptDiscards(tx.now + PUT_DURATION_MS_MAX, limit);
   for (const row of kept) await tx.insert('discard', { ...row, dueAt: tx.now });
@@ -209,7 +209,7 @@ async function finish(core: Core, space: Space, claims: Claims): Promise<number>
   return next;
 }
 
-/** Takes what is above all others, and then what that has kept. Resolves with how many nodes went. */
+/** Removes the top nodes, then the nodes that they kept. Resolves with the number of removed nodes. */
 async function takeNodesAround(core: Core, space: Space, mayGoOn: MayGoOn): Promise<number> {
   let count = 0;
   const findRoom = async (): Promise<number> => ((await mayGoOn(true)) ? ROWS_PER_TRANSACTION_MAX : 0);

@@ -1,7 +1,6 @@
 /**
- * Corrects counts that a recount found to be wrong. What a recount proves is by how much a count is off: writers change a count and
- * the rows behind it together, so the difference stays the same until it is taken away. A count that has changed since the recount
- * is left to the next one.
+ * Corrects counts that a recount proved wrong. The recount proves a difference: writers change a count and its rows together, so the
+ * difference stays the same until it is corrected. A count that changed since the recount is left to the next one.
  */
 import type { Hash } from '@holdfast/protocol';
 import type { KeptCounters } from '../inspection-ports.ts';

@@ -16,21 +16,21 @@ import {
 
 /** One transaction claims at most this many, so that a large pass never holds the writer for long. */
 const CLAIMS_PER_TRANSACTION_MAX = 100;
-/** Claims per transaction after a failure: the store is probably away, and a claimed node cannot be read any more. */
+/** Claims per transaction after a failure: the store is probably unavailable, and a claimed node can no longer be read. */
 const CLAIMS_PER_TRIAL_MAX = 8;
 
 const STORAGE_RETRY_AFTER_SECONDS = 2;
 
 /**
- * `maxNodes` is positive and already within its limit. Leftover claims come first, then the oldest expired leases. An object that
- * cannot be deleted does not hold up the others: the pass goes on and throws 503 at its end. It stops if nothing can be deleted.
+ * `maxNodes` is positive and within its limit. Leftover claims come first, then the oldest expired leases. An object that cannot be
+ * deleted does not block the others: the pass continues and throws 503 at its end. It stops if nothing can be deleted.
  */
 export async function runGc(core: Core, space: Space, maxNodes: number): Promise<GcResult> {
   const judgedAt = await core.clocks?.assertAgree();
   return new Pass(new Collection(core, space, judgedAt), maxNodes).run();
 }
 
-/** What a pass does to rows and objects; a plan (plan-gc.ts) does the same to rows alone, and then undoes it. */
+/** The effects of a pass on rows and objects; a plan (plan-gc.ts) applies them to rows alone and then undoes them. */
 export interface PassSteps {
   findLeftovers(wanted: LeftoversWanted): Promise<Claims>;
   /** `from`: as of ClaimsWanted */
@@ -170,7 +170,7 @@ export class Pass {
       // Another pass reports the claims that it finished.
       this.#examined += claims.found - gone;
       claimsMax = this.#isStuck ? CLAIMS_PER_TRIAL_MAX : CLAIMS_PER_TRANSACTION_MAX;
-      // Small nodes need no deletion: while there are some the pass goes on, with few objects at a time.
+      // Small nodes need no deletion of objects: while there are some the pass continues with few objects at a time.
       if (claims.forgotten.length > 0) this.#isStuck = false;
     }
   }
@@ -203,7 +203,7 @@ export class Pass {
     this.#count(finished.forgotten);
     this.#failed += finished.failed;
     this.#failure ??= finished.failure;
-    // Damage is no sign that the store is away.
+    // Damage does not mean that the store is unavailable.
     const isAllFailed = finished.failed === claims.claimed.length && !isDamage(finished.failure);
     if (claims.claimed.length > 0) this.#isStuck = isAllFailed;
     return finished;

@@ -14,7 +14,7 @@ interface PacksToSettle extends ReplacementRules {
   readonly received: readonly Generation[];
 }
 
-/** Resolves with how many packs were found; as many as the limit: there may be more. */
+/** Resolves with the number of packs found; if it equals the limit, there may be more. */
 export async function sweepPacks(
   core: Core,
   space: Space,

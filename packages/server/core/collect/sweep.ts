@@ -66,7 +66,7 @@ export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }>
   return { moreToDo };
 }
 
-/** A restart goes on where the walk over all objects was. */
+/** After a restart the walk over all objects resumes. */
 function keeperOf({ metadata, strays }: Core, now: number): WalkKeeper {
   return {
     findKept: (keys) => strays.findKept(metadata, keys, now),
@@ -107,7 +107,7 @@ async function finishLeftovers(core: Core, space: Space): Promise<number> {
   return claims.found;
 }
 
-/** The URL of an abandoned upload has expired, so no PUT begins any more; one may still be under way. */
+/** The URL of an abandoned upload has expired, so no PUT can start; one may still be in progress. */
 async function dropAbandoned(core: Core, space: Space, { abandonedAt }: SweepCutoffs): Promise<number> {
   const { upload } = core.content;
   const found = await core.metadata.transact(space, findAbandoned, abandonedAt);
@@ -127,7 +127,7 @@ interface Abandoned {
   /** uploads that have no PUT under way */
   readonly ended: readonly Generation[];
   readonly uploads: UploadKind;
-  /** those of them that wait, instead of the parents that are due: one damaged row fails the query for these */
+  /** waiting parents to use instead of the due ones: one damaged row fails the query for those */
   readonly parents?: readonly Hash[];
 }
 

@@ -1,4 +1,4 @@
-/** What an upload that was judged good does to the rows of its hash: it publishes the node, heals it or revives it. */
+/** How an upload with good bytes changes the rows of its hash: it publishes, heals or revives the node. */
 import { closeContent, closeContentOf, type ReplacementRules, urlExpiryOf } from '../contents.ts';
 import { findChildren } from '../edges.ts';
 import type { NodeRow, UploadEvidence, UploadRow } from '../model.ts';
@@ -73,7 +73,7 @@ async function publish(
   return { ...published, more };
 }
 
-/** What a quota refuses does not stay: the upload is closed with its bytes, and the next lease opens a new one. */
+/** A refused upload does not stay: it is closed with its bytes, and the next lease opens a new one. */
 async function refuseByQuota(
   tx: SpaceTransaction,
   { quotas, uploads }: Pick<AcceptInput, 'quotas' | 'uploads'>,

@@ -30,7 +30,7 @@ async function findQuotaExcess(
   return quotas.findAppExcess(space, more);
 }
 
-/** Whether one of the limits is about what `more` has: else what is stored need not be read. */
+/** Whether one of the limits concerns what `more` adds; otherwise the usage need not be read. */
 function isLimited(limits: QuotaLimits | undefined, more: Stored): boolean {
   const { maxBytes, maxNodes } = limits ?? {};
   return (maxBytes !== undefined && more.bytes > 0) || (maxNodes !== undefined && more.nodes > 0);

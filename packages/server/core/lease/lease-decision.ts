@@ -24,7 +24,7 @@ export interface LeaseRequest {
   readonly renewsOnly: boolean;
 }
 
-/** What the content store said of a generation's object, asked outside any transaction. */
+/** The content store's result for a generation's object, read outside any transaction. */
 export interface Inspection {
   readonly generation: Generation;
   /** a PUT is under way: an object under the key belongs to it */
@@ -92,7 +92,7 @@ async function decideUnready(
   return acceptUpload(tx, node, good, { durationMs: request.durationMs, uploads, keepReplacedMs, quotas });
 }
 
-/** The bytes of the upload prove the row. If it is found as it was, it goes on as any other. */
+/** The bytes of the upload prove the row. If the row is unchanged, it continues like any other. */
 async function healRow(tx: SpaceTransaction, good: GoodUpload, input: LeaseInput): Promise<LeaseDecision> {
   const mended = await mendNode(tx, contentOf(good));
   if (mended === undefined || mended.isExact) return decideLease(tx, input);

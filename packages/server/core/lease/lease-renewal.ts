@@ -24,6 +24,6 @@ export function moveLease(tx: SpaceTransaction, node: NodeRow, durationMs: numbe
   return after(tx.update('node', node, { ...node, ...lease }), () => lease);
 }
 
-/** What a lease other than a renewal is told while the server makes no changes. */
+/** The error for a lease other than a renewal while the server makes no changes. */
 export const changesRefused = (): ApiError =>
   new ApiError('SERVICE_UNAVAILABLE', 'the server makes no changes at the moment; try again shortly');

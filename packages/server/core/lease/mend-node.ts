@@ -1,6 +1,6 @@
 /**
- * Puts the damaged row of a node right. Its canonical bytes prove type, size and refs. The sum that the row carries proves the rest, if
- * no more than a state or counts are wrong beside them. Where nothing proves them, counts only rise, and the node is leased for a day.
+ * Repairs the damaged row of a node. Its canonical bytes prove type, size and refs. The row's sum proves the rest, if at most a state
+ * or counts are wrong besides them. If nothing proves them, counts only rise, and the node is leased for a day.
  */
 import { type Hash, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { closeContent } from '../contents.ts';
@@ -16,8 +16,8 @@ import { type NewContent, type Publication, settleWaiting } from './publication.
 const STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];
 
 /**
- * The row as it is written now. `isExact`: it is the row that was damaged, with the bytes that it had. Else it has `content`, and is ready
- * if its children are or were, or a domain holds it.
+ * The row as written now. `isExact`: it is the original row with its own bytes. Otherwise it has `content`, and is ready if its
+ * children are or were, or if a domain holds it.
  */
 interface MendedNode {
   readonly row: NodeRow;
@@ -26,7 +26,7 @@ interface MendedNode {
   readonly former: Generation;
 }
 
-/** `content`: what proven bytes say. undefined: there is no row */
+/** `content`: from proven bytes. undefined if there is no row */
 export async function mendNode(tx: SpaceTransaction, content: NewContent): Promise<MendedNode | undefined> {
   const { hash } = content;
   const found = await tx.mending.findUnproven(hash);
@@ -84,7 +84,7 @@ async function makeSafe(
   };
 }
 
-/** The answer to who has uploaded the bytes that a row was mended by. */
+/** The answer to a client whose uploaded bytes repaired a row. */
 export async function settleMended(
   tx: SpaceTransaction,
   row: NodeRow,
@@ -120,12 +120,12 @@ const findContentOrDamage = (tx: SpaceTransaction, generation: Generation): Prom
     () => undefined,
   );
 
-/** The row as it stands, damaged or not. */
+/** The current row, damaged or not. */
 export async function findStanding(tx: SpaceTransaction, hash: Hash): Promise<NodeRow | undefined> {
   return (await tx.mending.findUnproven(hash))?.row;
 }
 
-/** By bytes of the node that its own content row leads to. Resolves false if the row is as it was written, or gone. */
+/** Repairs from the bytes that the node's own content row refers to. Resolves with false if the row is intact or deleted. */
 export async function mendRow(tx: SpaceTransaction, content: NewContent): Promise<boolean> {
   const isDamaged = (await findNodeOrDamage(tx, content.hash)) === 'damaged';
   return isDamaged && (await mendNode(tx, content)) !== undefined;

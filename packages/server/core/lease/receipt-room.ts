@@ -1,6 +1,6 @@
 /**
- * The room that quotas leave for one PUT to our own upload target: what was received counts before it is judged, so that nothing fills
- * the disk past a quota (docs/design.md, Quotas). Without quotas it costs one look.
+ * The room that quotas leave for one PUT to our own upload target: received bytes count before they are judged, so that the disk never
+ * fills past a quota (docs/design.md, Quotas). Without quotas it costs one read.
  */
 import type { Core } from '../core.ts';
 import type { Space } from '../model.ts';
@@ -57,7 +57,7 @@ export class ReceiptRoom {
     if (excess !== undefined && !(await mayHeal(isOnly))) throw new QuotaExceeded(excess);
   }
 
-  /** Call once: how many bytes are received durably now; undefined: none. */
+  /** Call once with the number of bytes that are now durable; undefined if none. */
   settle(received: number | undefined): void {
     this.#reservation?.settle(received !== undefined, { bytes: received ?? 0, nodes: 0 });
     this.#reservation = undefined;
@@ -68,7 +68,7 @@ export class ReceiptRoom {
     receiving: Receiving,
   ): Promise<{ readonly excess: Excess | undefined; readonly isOnly: boolean }> {
     for (let looks = 1; ; looks += 1) {
-      // Those that are being received are looked at first: what they finish meanwhile counts twice, and nothing is missed.
+      // Uploads in progress are read first: one that finishes meanwhile counts twice, and none is missed.
       const earlier = receiving.heldBefore();
       const [counters, { pendingBytes }] = await Promise.all([
         this.#core.metadata.readCounters(this.#space),

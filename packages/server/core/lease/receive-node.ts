@@ -95,7 +95,7 @@ interface ReceivedBytes {
 
 type FinishedUpload = ReceivedBytes & Pick<UploadGrant, 'hash' | 'generation'>;
 
-/** Resolves false when the generation is no longer current or already finished. */
+/** Resolves with false if the generation is no longer current or already finished. */
 export async function finishUpload(tx: SpaceTransaction, finished: FinishedUpload): Promise<boolean> {
   if (await recordEvidence(tx, finished)) return true;
   if (finished.isSealed) await discardStray(tx, finished);

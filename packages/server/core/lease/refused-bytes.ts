@@ -1,4 +1,4 @@
-/** What a quota has refused leaves the disk at once. */
+/** Bytes that a quota has refused are deleted from the disk at once. */
 
 import { deleteDiscards } from '../collect/sweep.ts';
 import type { Core } from '../core.ts';
@@ -7,7 +7,7 @@ import { type Excess, QuotaExceeded } from '../quotas.ts';
 
 /** Deletes the bytes that a refusal has discarded. Resolves with what to throw. */
 export async function refuse(core: Core, space: Space, excess: Excess): Promise<QuotaExceeded> {
-  // What cannot be deleted now is deleted by the sweep.
+  // If a deletion fails, the sweep deletes the object later.
   await deleteDiscards(core, space).catch(() => undefined);
   return new QuotaExceeded(excess);
 }

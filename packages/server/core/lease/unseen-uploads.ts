@@ -1,6 +1,6 @@
 /**
- * What clients wrote to a store that takes uploads itself, and no lease has judged: counts it for quotas, and deletes at once what one
- * refuses (docs/operations.md, Quotas).
+ * Uploads that clients wrote directly to the store and no lease has judged: counts them for quotas, and deletes at once those that a
+ * quota refuses (docs/operations.md, Quotas).
  */
 import type { Hash } from '@holdfast/protocol';
 import { closeContent } from '../contents.ts';

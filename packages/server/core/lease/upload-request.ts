@@ -1,4 +1,4 @@
-/** What every PUT to the embedded upload target is checked for, whatever it brings (docs/api.md, The upload target). */
+/** The checks of every PUT to the embedded upload target, regardless of its content (docs/api.md, The upload target). */
 import { ApiError } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
 import { after } from '../awaitable.ts';
@@ -14,13 +14,13 @@ export interface UploadRequest {
   /** bytes, from Content-Length */
   readonly declaredLength: number | undefined;
   readonly body: UploadBody | null;
-  /** Called once the token has proved to be ours: what it throws refuses the upload. */
+  /** Called once the token is verified; an error refuses the upload. */
   readonly onGrant?: (grant: UploadGrant | PackGrant) => Awaitable<void>;
-  /** Called before anything is read for an upload that may be received: what it throws refuses the upload. */
+  /** Called before the body of a permitted upload is read; an error refuses the upload. */
   readonly admit?: (grant: UploadGrant | PackGrant) => Promise<void>;
 }
 
-/** Throws or rejects with FORBIDDEN. A clock that is no promise is not awaited: that would cost a turn of the event loop. */
+/** Throws or rejects with FORBIDDEN. A synchronous clock is not awaited, because that would cost a turn of the event loop. */
 export function checkUrlExpiry(
   { metadata }: Core,
   { expiresAt }: Pick<UploadGrant, 'expiresAt'>,

@@ -1,4 +1,4 @@
-/** What every new upload obeys, of one node or of a pack: how many of a Space may be active, and how long a URL is good. */
+/** Rules for every new upload of a node or a pack: how many may be active in a Space, and how long a URL is valid. */
 import { ApiError } from '@holdfast/protocol';
 import { type ReplacementRules, replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
@@ -8,7 +8,7 @@ export interface UploadRules extends ReplacementRules {
   readonly activeUploadsMax: number;
   /** ms an upload URL is good for */
   readonly uploadTtlMs: number;
-  /** there is no room on the disk for a new one */
+  /** the disk has no room for a new one */
   readonly isDiskFull: boolean;
 }
 

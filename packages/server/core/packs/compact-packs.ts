@@ -1,6 +1,6 @@
 /**
- * Compaction copies what is live in packs with much that is dead into a new pack, and points the rows at it (core/packs/README.md).
- * It may end at any instant: the new pack is durable before any row names it, and a row moves only if it still names the old place.
+ * Compaction copies the live records of packs with many dead ones into a new pack, and updates their rows (core/packs/README.md). It
+ * may end at any instant: the new pack is durable before any row names it, and a row moves only if it still names the old place.
  */
 import {
   DAY_MS,
@@ -62,7 +62,7 @@ interface LiveRecord extends Placed {
  */
 export async function compactPacks(core: Core, stuck: Set<Generation>): Promise<CompactionStep> {
   const now = await core.metadata.readClock();
-  // What the pack was is kept for a while. A record is dead for a day before it moves others.
+  // The old pack is kept for a while. A record must be dead for a day before it counts.
   const waitMs = Math.max(DAY_MS, DEAD_FOR_MS_MAX - DAY_MS - core.settings.keepReplacedMs);
   const deadSince = now - waitMs;
   const limit = 64 + stuck.size;

@@ -31,7 +31,7 @@ import { ContentDamaged } from '../store-failure.ts';
 import { childrenFirst } from './order-nodes.ts';
 
 const NOTHING = new Uint8Array(0);
-/** What a record costs beside its bytes, in bytes that are judged in the same time. */
+/** The cost of a record besides its bytes, as a number of bytes that take the same time to judge. */
 const RECORD_COST_BYTES = 8 * 1024;
 
 /** Callers that ask for one pack at the same time share one reading of it. */
@@ -77,15 +77,15 @@ export class PackJudgements implements PackJudge {
     return digest;
   }
 
-  /** What was judged stays judged when the pack gives way to another: its object is read again, and goes on where it stopped. */
+  /** Verdicts are kept when a judgement pauses for another pack: it reads the object again and resumes where it stopped. */
   async #judgeInTurns(packs: PackStore, space: Space, pack: Generation, sizes: SizeRule) {
     let left: RecordSorter | undefined;
     const judge = async (object: PackObject, place: JudgingPlace) => {
       const sorter = left?.isOf(object) === true ? left : new RecordSorter(object, pack, sizes, this.#unzstd);
-      // A reading that fails begins anew.
+      // A failed read starts again.
       left = undefined;
       const judged = await judgeObject(object, sorter, place);
-      // Judgements that gave way keep some MiB each: beyond 16 they begin anew.
+      // Paused judgements keep some MiB each: beyond 16 they start again.
       if (judged === 'gave way' && this.#resting < 16) left = sorter;
       return judged;
     };
