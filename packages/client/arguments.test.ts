@@ -178,6 +178,42 @@ describe('other arguments', () => {
     await expectRefusal((client) => calls[name]?.(client));
   });
 
+  const source = { readNode: () => undefined };
+  const root = { hash: HASH };
+  const functions: Readonly<Record<string, (client: sdk.Client) => readonly unknown[]>> = {
+    buildSmallFile: () => [{ emit: () => undefined }, new Uint8Array()],
+    buildSymlink: () => [{ emit: () => undefined }, new Uint8Array()],
+    createPatientClient: (client) => [client, {}],
+    createPatientSource: (client) => [client],
+    decideForgetting: () => [[], { name: 'n', all: true }, 0],
+    decideRetention: () => [[], { keepLast: 1 }, 0],
+    diffTrees: () => [source, root, root],
+    encodeCatalog: () => [{ snapshots: [] }],
+    findReference: () => [{}, { snapshots: [] }],
+    formatName: () => [new Uint8Array()],
+    measureTrees: () => [source, []],
+    parseCatalog: () => ['a/b', new Uint8Array()],
+    pullTree: () => [source, root, () => undefined],
+    startProgress: () => [{ onEvent: () => undefined }],
+    verifyTree: () => [source, HASH],
+    walkTree: () => [source, root],
+    watchStream: () => [new ReadableStream(), { waitFor: () => undefined }, {}],
+  };
+  test.each(Object.keys(functions))('%s of anything else', async (name) => {
+    const call = (sdk as Untyped)[name] as (...given: readonly unknown[]) => Untyped;
+    for (const wrong of [undefined, null, 7, Symbol('s'), true, []]) {
+      for (const at of (functions[name] as Untyped)({}).keys()) {
+        await expectRefusal(async (client) => {
+          const given = [...(functions[name]?.(client) ?? [])];
+          const isRight = Array.isArray(wrong) ? Array.isArray(given[at]) : typeof wrong === typeof given[at];
+          given[at] = isRight ? null : wrong;
+          const made = await call(...given);
+          await made?.next?.();
+        });
+      }
+    }
+  });
+
   const options = { baseUrl: 'http://a.test', appId: 'a', spaceId: 's', token: 't' };
   test.each([
     [undefined],

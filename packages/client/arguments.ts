@@ -97,6 +97,11 @@ export function checkIterable(call: CheckedCall, what: string, value: unknown): 
   if (!isIterable) throw invalidArgument(call, `${what} must be an array or another iterable`);
 }
 
+export function checkArray(call: CheckedCall, what: string, value: unknown): void {
+  if (Array.isArray(value)) return;
+  throw invalidArgument(call, `${what} must be an array; it is ${describeValue(value)}`);
+}
+
 /** Checks that a given client, source or sink has the methods that the SDK calls. */
 export function checkMethod(call: CheckedCall, what: string, value: unknown, method: string): void {
   const isObject = typeof value === 'object' && value !== null;

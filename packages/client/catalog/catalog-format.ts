@@ -1,4 +1,5 @@
 /** The catalog: a node that lists snapshots, and refers to the roots of their trees (docs/catalog-format.md). Pure. */
+
 import {
   type Hash,
   isHash,
@@ -9,6 +10,7 @@ import {
   parseStrictJson,
   StrictJsonError,
 } from '@holdfast/protocol';
+import { checkArray, checkBytes, checkObject, describeValue, invalidArgument } from '../arguments.ts';
 import { CatalogError } from './catalog-error.ts';
 
 export const CATALOG_CONTENT_TYPE = 'application/vnd.holdfast.catalog.v1+json';
@@ -108,7 +110,11 @@ export function listRoots(snapshots: readonly Snapshot[]): readonly Hash[] {
 }
 
 /** The content of a catalog: JSON without spaces, fields and snapshots in one order. Throws CatalogError TOO_LARGE. */
-export function encodeCatalog({ random, previous, snapshots, others }: Catalog): Uint8Array {
+export function encodeCatalog(catalog: Catalog): Uint8Array {
+  const call = { name: 'encodeCatalog', requestOperation: 'updateRootRefs' } as const;
+  checkObject(call, 'the catalog', catalog);
+  const { random, previous, snapshots, others } = catalog;
+  checkArray(call, 'its snapshots', snapshots);
   const text = JSON.stringify({
     version: CATALOG_VERSION,
     random,
@@ -156,6 +162,11 @@ export function isCatalogContentType(contentType: string): boolean {
 
 /** Throws CatalogError OTHER_VERSION, or MALFORMED for what no version 1 of a catalog is. */
 export function parseCatalog(contentType: string, content: Uint8Array): Catalog {
+  const call = { name: 'parseCatalog', requestOperation: 'readNodes' } as const;
+  if (typeof contentType !== 'string') {
+    throw invalidArgument(call, `the content type must be a string; it is ${describeValue(contentType)}`);
+  }
+  checkBytes(call, 'the content', content);
   if (contentType !== CATALOG_CONTENT_TYPE) {
     throw isCatalogContentType(contentType)
       ? otherVersion(contentType)

@@ -1,5 +1,7 @@
 /** From what a person writes to the root of a tree: a hash, a name, a name with a day or an id, the beginning of a hash. */
+
 import { type Hash, isHash } from '@holdfast/protocol';
+import { checkArray, checkObject } from '../arguments.ts';
 import { CatalogError } from './catalog-error.ts';
 import { isSnapshotName, type Snapshot } from './catalog-format.ts';
 import {
@@ -67,7 +69,11 @@ export function findReference(
   reference: TreeReference,
   names: Pick<DomainNames, 'snapshots' | 'rootRefs'>,
 ): ResolvedReference {
+  const call = { name: 'findReference', requestOperation: 'listRootRefs' } as const;
+  checkObject(call, 'the reference', reference);
+  checkObject(call, 'the names', names);
   const { snapshots } = names;
+  checkArray(call, 'the snapshots', snapshots);
   switch (reference.kind) {
     case 'hash':
       return { hash: reference.hash, snapshot: undefined };

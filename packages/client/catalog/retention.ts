@@ -1,5 +1,7 @@
 /** Decides which snapshots of a name a policy keeps. Pure: the same list, policy and time give the same answer. */
+
 import { DAY_MS, formatDuration } from '@holdfast/protocol';
+import { checkArray, checkNumber, checkObject } from '../arguments.ts';
 import { CatalogError } from './catalog-error.ts';
 import { compareSnapshots, type Snapshot } from './catalog-format.ts';
 import { formatDay } from './find-snapshot.ts';
@@ -39,6 +41,10 @@ export function decideRetention(
   policy: RetentionPolicy,
   now: number,
 ): Retention {
+  const call = { name: 'decideRetention', requestOperation: 'listRootRefs' } as const;
+  checkArray(call, 'the snapshots', snapshots);
+  checkObject(call, 'the policy', policy);
+  checkNumber(call, 'now', now, 0);
   checkPolicy(policy);
   const newestFirst = [...snapshots].sort(compareSnapshots).reverse();
   // The clocks of two machines may differ by a minute.

@@ -1,5 +1,5 @@
 /** Adding, pinning and forgetting snapshots. Each is one change of the list, tried again while other writers are faster. */
-import { checkObject } from '../arguments.ts';
+import { checkArray, checkNumber, checkObject } from '../arguments.ts';
 import { systemClock } from '../deadline.ts';
 import { CatalogError } from './catalog-error.ts';
 import {
@@ -122,6 +122,10 @@ export function decideForgetting(
   forgetting: Forgetting,
   now: number,
 ): Retention {
+  const call = { name: 'decideForgetting', requestOperation: 'listRootRefs' } as const;
+  checkArray(call, 'the snapshots', snapshots);
+  checkObject(call, 'what is to be forgotten', forgetting);
+  checkNumber(call, 'now', now, 0);
   if ('idPrefixes' in forgetting) return decideByIds(snapshots, forgetting.idPrefixes);
   const ofName = findSnapshotsOf(snapshots, forgetting.name);
   if ('policy' in forgetting) return decideRetention(ofName, forgetting.policy, now);

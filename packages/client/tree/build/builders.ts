@@ -4,7 +4,7 @@
  * nothing of it is kept: memory is one page and one index per level, whatever the tree.
  */
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
-import { checkIterable, checkMethod } from '../../arguments.ts';
+import { checkBytes, checkIterable, checkMethod } from '../../arguments.ts';
 import { digestNode, type NodeDigest } from '../../digest.ts';
 import { chunkStream } from '../format/chunker.ts';
 import { encodeDirectory, encodeDirectoryIndex, sumTotals } from '../format/directory-node.ts';
@@ -226,10 +226,18 @@ export async function buildFile(
 
 /** A file that is a single chunk: at most CHUNK_BYTES_MIN bytes, or what the chunker does not cut. */
 export async function buildSmallFile(sink: NodeSink, content: Uint8Array): Promise<BuiltFile> {
+  checkBuild('buildSmallFile', sink, 'the content', content);
   return { hash: await emitNode(sink, encodeFile(content)), bytes: content.length };
 }
 
 /** A symbolic link. Rejects with TreeFormatError when nothing can have that target. */
 export async function buildSymlink(sink: NodeSink, target: Uint8Array): Promise<BuiltFile> {
+  checkBuild('buildSymlink', sink, 'the target', target);
   return { hash: await emitNode(sink, encodeSymlink(target)), bytes: target.length };
+}
+
+function checkBuild(name: string, sink: unknown, what: string, bytes: unknown): void {
+  const call = { name, requestOperation: 'leaseNode' } as const;
+  checkMethod(call, 'the sink', sink, 'emit');
+  checkBytes(call, what, bytes);
 }

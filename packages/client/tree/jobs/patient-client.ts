@@ -1,5 +1,7 @@
 /** A client that sends its requests again with the patience of a long job, and always tells what it waits for. */
+
 import { type Hash, NODE_BYTES_MAX_DEFAULT } from '@holdfast/protocol';
+import { checkMethod, checkObject } from '../../arguments.ts';
 import { createPatientBulk } from '../../bulk/patient-bulk.ts';
 import type { Client } from '../../client.ts';
 import { type Clock, systemClock } from '../../deadline.ts';
@@ -33,6 +35,9 @@ export interface PatientClientOptions {
  * again is done here. Content that is lost or damaged on the server rejects with RottenNodeError, soon; else as `client`.
  */
 export function createPatientClient(client: Client, options: PatientClientOptions): Client {
+  const call = { name: 'createPatientClient', requestOperation: 'createClient' } as const;
+  checkMethod(call, 'client', client, 'leaseNode');
+  checkObject(call, 'the options', options);
   const { progress, signal } = options;
   const clock = options.clock ?? systemClock;
   const requests = new PatientRequests({

@@ -1,7 +1,7 @@
 /** Verified nodes of a Space for long jobs: one request for a node without children, several at once, tried with patience. */
 
 import type { Hash } from '@holdfast/protocol';
-import { type CheckedCall, checkMethod } from '../../arguments.ts';
+import { type CheckedCall, checkMethod, checkOptions } from '../../arguments.ts';
 import { isProven, ReadBatches, type ReadBatchesOptions } from '../../bulk/read-batches.ts';
 import type { BulkNode } from '../../bulk/read-nodes.ts';
 import type { Client } from '../../client.ts';
@@ -71,7 +71,7 @@ const CALL: CheckedCall = { name: 'createPatientSource', requestOperation: 'read
  * Rejects with CasError (VERIFICATION_FAILED among them), RottenNodeError, TreeFormatError for what is too large.
  */
 export function createPatientSource(client: ReadingClient, options: PatientSourceOptions = {}): NodeSource {
-  checkMethod(CALL, 'client', client, 'readContent');
+  checkGiven(client, options);
   const { digest, memory, progress = SILENT_PROGRESS, signal } = options;
   // Without patience the client itself has already tried again.
   const evidenceMin = options.patienceMs === 0 ? 1 : ROT_EVIDENCE_MIN;
@@ -244,4 +244,9 @@ function tooLarge(hash: Hash): TreeFormatError {
 /** Names the hash of a node that is not there: the server's answer does not, and one tree has many. */
 function withHash(hash: Hash, error: unknown): unknown {
   return error instanceof CasError && error.code === 'NOT_FOUND' ? new MissingNodeError(hash, error) : error;
+}
+
+function checkGiven(client: unknown, options: unknown): void {
+  checkMethod(CALL, 'client', client, 'readContent');
+  checkOptions(CALL, options);
 }

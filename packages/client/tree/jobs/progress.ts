@@ -2,6 +2,7 @@
  * Progress of a long job (push, pull, verify, bundles, copies): one stream of events, from which every view is made. The job
  * counts. The reporter decides when the counters are worth an event, and names what the job waits for when nothing moves.
  */
+import { checkFunction, checkObject } from '../../arguments.ts';
 import { type Clock, systemClock } from '../../deadline.ts';
 import { StoppedTime } from './stopped-time.ts';
 
@@ -141,7 +142,14 @@ export const SILENT_PROGRESS: ProgressReporter = {
 };
 
 /** Starts the event stream of one job. A timer runs until `done` or `fail`. */
-export function startProgress({
+export function startProgress(options: ProgressOptions): RunningProgress {
+  const call = { name: 'startProgress', requestOperation: 'createClient' } as const;
+  checkObject(call, 'the options', options);
+  checkFunction(call, 'onEvent', options.onEvent);
+  return runProgress(options);
+}
+
+function runProgress({
   job,
   subject,
   onEvent,

@@ -1,4 +1,5 @@
 /** Bytes on their way, for the progress of a job: what a stream waits for is named while it waits. */
+import { checkMethod, checkObject } from '../../arguments.ts';
 import type { ProgressReporter } from './progress.ts';
 
 export interface StreamWaits {
@@ -14,8 +15,13 @@ export interface StreamWaits {
 export function watchStream(
   stream: ReadableStream<Uint8Array>,
   progress: ProgressReporter,
-  { coming, taken, item }: StreamWaits,
+  waits: StreamWaits,
 ): ReadableStream<Uint8Array> {
+  const call = { name: 'watchStream', requestOperation: 'uploadNode' } as const;
+  checkMethod(call, 'the stream', stream, 'getReader');
+  checkMethod(call, 'the progress', progress, 'waitFor');
+  checkObject(call, 'the waits', waits);
+  const { coming, taken, item } = waits;
   const reader = stream.getReader();
   let endTaking = (): void => undefined;
   return new ReadableStream<Uint8Array>(

@@ -2,7 +2,9 @@
  * Pulling a tree: the pull first looks at what stands in the target, and then writes what is missing, several files at once. Each
  * node is verified before a byte of it is written, here or by the target. Each file gets its name when it is whole.
  */
+
 import { encodeNodeHeader } from '@holdfast/protocol';
+import { checkFunction, checkMethod, checkObject, checkOptions } from '../../arguments.ts';
 import { digestNode, type NodeDigest } from '../../digest.ts';
 import type { CallOptions } from '../../operations.ts';
 import { Semaphore } from '../../semaphore.ts';
@@ -70,9 +72,13 @@ export async function pullTree(
   rootPath: TreePath | undefined,
   options: PullOptions = {},
 ): Promise<PullResult> {
+  const call = { name: 'pullTree', requestOperation: 'readNodes' } as const;
+  checkMethod(call, 'the source', source, 'readNode');
+  checkObject(call, 'the root', root);
+  checkFunction(call, 'openTarget', openTarget);
+  checkOptions(call, options);
   const ending = new AbortController();
-  const signal =
-    options.signal === undefined ? ending.signal : AbortSignal.any([options.signal, ending.signal]);
+  const signal = AbortSignal.any([ending.signal, ...(options.signal === undefined ? [] : [options.signal])]);
   if (root.kind === 'directory') {
     const paths = options.paths ?? [];
     const wanted = paths.length === 0 ? root : await measurePaths(source, root, paths, signal);

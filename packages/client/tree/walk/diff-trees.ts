@@ -2,6 +2,7 @@
  * Compares two trees. Directories with the same hash are never read, nor pages of wide directories that both
  * have; what remains is merged name by name.
  */
+import { checkMethod, checkObject, checkOptions } from '../../arguments.ts';
 import type { CallOptions } from '../../operations.ts';
 import { TimeSlice } from '../../time-slice.ts';
 import { compareNames, type DirectoryEntry } from '../format/tree-format.ts';
@@ -42,6 +43,11 @@ export async function* diffTrees(
   after: TreeItem,
   options: DiffOptions = {},
 ): AsyncGenerator<Difference, void, undefined> {
+  const call = { name: 'diffTrees', requestOperation: 'readNodes' } as const;
+  checkMethod(call, 'the source', source, 'readNode');
+  checkObject(call, 'before', before);
+  checkObject(call, 'after', after);
+  checkOptions(call, options);
   if (before.kind !== 'directory' || after.kind !== 'directory') {
     const aspects = findAspects(before, after);
     if (aspects.length > 0) yield { type: 'modified', path: undefined, before, after, aspects };

@@ -2,7 +2,9 @@
  * Measures trees: for each root the bytes of its files, and of its nodes those that only it has and those it shares with
  * another of the roots. Nodes without children are counted by what their parents say; only the others are read.
  */
+
 import { encodeNodeHeader, type Hash, HashTable } from '@holdfast/protocol';
+import { checkHashes, checkMethod, checkOptions } from '../../arguments.ts';
 import { mapInOrder } from '../../map-in-order.ts';
 import type { CallOptions } from '../../operations.ts';
 import {
@@ -53,6 +55,10 @@ export async function measureTrees(
   roots: readonly Hash[],
   options: MeasureOptions = {},
 ): Promise<TreeUsage[]> {
+  const call = { name: 'measureTrees', requestOperation: 'readNodes' } as const;
+  checkMethod(call, 'the source', source, 'readNode');
+  checkHashes(call, 'roots', roots);
+  checkOptions(call, options);
   const usage = new Usage(source, options);
   const items: TreeItem[] = [];
   for (const root of roots) {

@@ -1,5 +1,7 @@
 /** The place of an entry in a tree: a chain of raw names, as long as the tree is deep. */
+
 import { concatBytes, spellUnsafe } from '@holdfast/protocol';
+import { checkBytes, checkObject } from '../../arguments.ts';
 
 const SLASH = Uint8Array.of(0x2f);
 
@@ -24,11 +26,14 @@ export function pathBytes(path: TreePath | undefined): Uint8Array {
 
 /** For people: one line that is safe on a terminal. */
 export function formatPath(path: TreePath | undefined): string {
+  if (path !== undefined)
+    checkObject({ name: 'formatPath', requestOperation: 'readNodes' }, 'the path', path);
   return path === undefined ? '.' : pathNames(path).map(formatName).join('/');
 }
 
 /** A name, or any raw text, for people: bytes that are no UTF-8 as `\xNN`, unsafe characters as `\uNNNN`. */
 export function formatName(name: Uint8Array): string {
+  checkBytes({ name: 'formatName', requestOperation: 'readNodes' }, 'the name', name);
   const text = findText(name) ?? formatBytes(name);
   return spellUnsafe(text);
 }

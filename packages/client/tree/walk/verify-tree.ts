@@ -2,7 +2,9 @@
  * Verifying a tree: every node is read, hashed and compared with what the nodes above say of it. Faults are collected with their
  * paths, and the walk goes on with the other nodes. A node that many paths share is read once.
  */
+
 import { bytesToHash, HASH_TABLE_MAX, type Hash, HashTable } from '@holdfast/protocol';
+import { checkHash, checkMethod, checkOptions } from '../../arguments.ts';
 import type { CallOptions } from '../../operations.ts';
 import { createSha256 } from '../../sha256.ts';
 import { TreeFormatError } from '../format/tree-format.ts';
@@ -62,6 +64,10 @@ export async function verifyTree(
   root: Hash,
   options: VerifyOptions = {},
 ): Promise<VerifyResult> {
+  const call = { name: 'verifyTree', requestOperation: 'readNodes' } as const;
+  checkMethod(call, 'the source', source, 'readNode');
+  checkHash(call, root, 'the root');
+  checkOptions(call, options);
   return new Verification(source, options).run(root);
 }
 

@@ -1,5 +1,6 @@
 /** Every entry of a tree in the order of its paths, parents first. Memory: a page of entries for each level that is open, and what is read ahead. */
 
+import { checkHash, checkMethod, checkObject, checkOptions } from '../../arguments.ts';
 import type { CallOptions } from '../../operations.ts';
 import { TimeSlice } from '../../time-slice.ts';
 import type { DirectoryEntry, TreeTotals } from '../format/tree-format.ts';
@@ -45,6 +46,11 @@ export async function* walkTree(
   root: { readonly hash: string } & TreeTotals,
   options: WalkOptions = {},
 ): AsyncGenerator<WalkedEntry | LeftDirectory, void, undefined> {
+  const call = { name: 'walkTree', requestOperation: 'readNodes' } as const;
+  checkMethod(call, 'the source', source, 'readNode');
+  checkObject(call, 'the root', root);
+  checkHash(call, root.hash, 'the hash of the root');
+  checkOptions(call, options);
   const enter = options.enter ?? (() => true);
   const ahead = new ReadAhead(source, enter, options);
   const open = (
