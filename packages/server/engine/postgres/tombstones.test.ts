@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { SQL } from 'bun';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
+import { until } from '../../../../test/support/until.ts';
+import { sharedSum } from './row-sums.ts';
 import { openDatabases, openInstance } from './test/postgres-fixture.ts';
 import { raiseRevisions } from './tombstones.ts';
 
@@ -39,5 +42,26 @@ test('revisions that were raised in part are raised to the end, none of them twi
   await raise();
   expect(await countRaised()).toBe(0);
   expect(start.revision).toBe(2 * STEP);
+  await close();
+});
+
+test('a number in a note is not lowered by a process that waited for another one', async () => {
+  const url = await databases.createDatabase();
+  const { store, close } = await openInstance(url);
+  await using sql = new SQL(url, { max: 2 });
+  const raise = (value: number) => store.settle('note', { name: 'number', value });
+  await raise(10);
+  let lower: Promise<void> | undefined;
+  await sql.begin(async (other) => {
+    await other`UPDATE notes SET value = '30', row_sum = ${sharedSum('number', '30')} WHERE name = 'number'`;
+    lower = raise(20);
+    const isWaiting = async () =>
+      (
+        await sql`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+      ).length > 0;
+    await until(isWaiting);
+  });
+  await lower;
+  expect(await store.page('note', 'number')).toBe('30');
   await close();
 });
