@@ -250,7 +250,7 @@ interface ProgramResult {
 
 describe('the built package', () => {
   const folder = makeTempFolder('client-package');
-  beforeAll(() => installSdk(folder.path), 60_000);
+  beforeAll(() => installSdk(folder.path), 300_000);
   afterAll(() => folder.remove());
 
   /** Runs `source` on Node, with the variables that `serve --dev` prints. */
