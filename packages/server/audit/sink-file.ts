@@ -18,8 +18,6 @@ const OTHERS = 0o077;
 const PERMISSIONS = 0o777;
 /** A FIFO without a reader fails at once, and a full one reports that. */
 const FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK | constants.O_NOCTTY;
-const PIPE_BYTES_MAX = 4096;
-const FILE_BYTES_MAX = 256 * 1024;
 
 /** Rejects with the error of the system. */
 export async function openTarget(target: AuditTarget): Promise<OpenFile> {
@@ -80,7 +78,7 @@ async function openPath(path: string, flags: number): Promise<OpenFile> {
 }
 
 function describe(fd: number, stats: Stats): OpenFile {
-  return { fd, stats, wholeBytesMax: stats.isFile() ? FILE_BYTES_MAX : PIPE_BYTES_MAX };
+  return { fd, stats, wholeBytesMax: stats.isFile() ? 256 * 1024 : 4096 };
 }
 
 function statOf(fd: number): Promise<Stats> {

@@ -57,7 +57,6 @@ const URL_FILE_BYTES_MAX = 64 * 1024;
 
 /** This thread waits for a pipe, and a signal waits with it. */
 const PIPE_WAIT_MS = 8_000;
-const PIPE_POLL_MS = 20;
 
 /** The contents of pipes: a pipe can be read once, and a configuration is read several times. */
 const GIVEN_BY_PIPES = new Map<string, string>();
@@ -108,7 +107,7 @@ function readBounded(file: number, path: string, isPipe: boolean): string {
         `HOLDFAST_METADATA_FILE names ${path}, which gave nothing for ${PIPE_WAIT_MS} ms; put postgres://… in it`,
       );
     }
-    Bun.sleepSync(PIPE_POLL_MS);
+    Bun.sleepSync(20);
   }
 }
 

@@ -39,15 +39,13 @@ export interface TenantShareOptions {
   readonly waitMsMax?: number;
 }
 
-/** A waiting request has sent bytes that the runtime keeps in memory. */
-const WAITERS_WITH_BODIES_MAX = 64;
-
 export function makeTenantShares(options: TenantShareOptions = {}): TenantShares {
   // A few of many processes may get all the requests of a moment.
   const processes = Math.min(options.processes ?? 1, 4);
   const waitMsMax = options.waitMsMax ?? 250;
   const part = (whole: number): number => Math.ceil(whole / processes);
-  const waitersMax = part(WAITERS_WITH_BODIES_MAX);
+  // A waiting request has sent bytes that the runtime keeps in memory.
+  const waitersMax = part(64);
   return {
     requests: new FairShares({
       resource: 'requests',

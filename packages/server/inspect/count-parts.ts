@@ -8,8 +8,6 @@ import { join } from 'node:path';
 import { HASH_BYTES, type Hash } from '@holdfast/protocol';
 import type { CountTaker, KeptCounts } from './walk-counts.ts';
 
-/** partitioned by the first byte of the hash */
-const PARTS = 256;
 const PART_BYTES_MIN = 4 * 1024;
 
 const [ROW, EDGE, READY_EDGE, LOOSE, BALANCE] = [0, 1, 2, 3, 4] as const;
@@ -30,7 +28,8 @@ interface Part {
 
 export class CountParts implements CountTaker {
   readonly #memoryBytesMax: number;
-  readonly #parts: Part[] = Array.from({ length: PARTS }, () => ({
+  /** by the first byte of the hash */
+  readonly #parts: Part[] = Array.from({ length: 256 }, () => ({
     ...{ entries: 0, bytes: NO_BYTES, length: 0, inFile: [] },
   }));
   #inMemory = 0;

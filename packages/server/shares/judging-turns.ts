@@ -7,10 +7,6 @@ import { ApiError } from '@holdfast/protocol';
 import { FairPlaces } from './fair-places.ts';
 import { FairRounds } from './fair-rounds.ts';
 
-/** Packs that are judged at once in one process. Each holds up to 8 MiB of one record, and 1 MiB of what is read. */
-const PACKS_AT_ONCE_MAX = 4;
-/** Of these, kept for Apps that have no pack judged. */
-const PLACES_KEPT = 1;
 /**
  * Once a pack has cost so many bytes, everything else has the process for a moment after each of its turns, and it gives its place to
  * an App, or to a Space of its App, that holds none. More than it costs to come back to where it stopped.
@@ -25,8 +21,10 @@ interface Share {
 export class JudgingTurns {
   readonly #places = new FairPlaces({
     resource: 'judgements',
-    placesMax: PACKS_AT_ONCE_MAX,
-    keptMax: PLACES_KEPT,
+    // Packs in one process: each holds up to 8 MiB of one record, and 1 MiB of what is read.
+    placesMax: 4,
+    // for Apps that have no pack judged
+    keptMax: 1,
     waitingMax: 256,
     // A large pack takes seconds.
     waitMsMax: 30_000,

@@ -30,8 +30,6 @@ const RECORDS_AHEAD_MAX = 256;
 export const READ_AHEAD_BYTES_MAX = 1024 * 1024;
 /** Pieces that are no longer hold records of one read, with their headers. */
 export const RUN_BYTES_MAX = READ_AHEAD_BYTES_MAX + RECORDS_AHEAD_MAX * RECORD_HEADER_BYTES;
-/** A record whose row changes while it is read is looked at again, this many times. */
-const LOOKS_MAX = 2;
 
 interface Wanted {
   readonly core: Core;
@@ -201,7 +199,8 @@ function outgoing(
 async function readOne(
   wanted: Wanted,
   { node, content }: Found,
-  looksLeft = LOOKS_MAX,
+  // if the row of the record changes while it is read
+  looksLeft = 2,
 ): Promise<OutgoingRecord | undefined> {
   const { core, space, acceptsZstd } = wanted;
   const { hash } = node;

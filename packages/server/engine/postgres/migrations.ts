@@ -65,8 +65,6 @@ export const MIGRATIONS: readonly Migration[] = [
 
 /** ms that making a new schema may take, and the wait for another process that makes it */
 const PATIENCE_MS = 30 * 60_000;
-const ATTEMPTS_MAX = 10;
-const PAUSE_MS = 100;
 
 const CREATE_TABLE = `CREATE TABLE IF NOT EXISTS holdfast_schema (
   id smallint PRIMARY KEY CHECK (id = 1), version integer NOT NULL, min_compatible_version integer NOT NULL DEFAULT 0,
@@ -95,8 +93,8 @@ export async function migrate(
         return isLeft ? await migrateInSteps(pool, NAME, migrations) : undefined;
       } catch (error) {
         const isPassing = isRepeatable(error) || MADE_BY_ANOTHER.has(codeOf(error) ?? '');
-        if (!isPassing || attempt === ATTEMPTS_MAX) throw error;
-        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS * attempt * Math.random()));
+        if (!isPassing || attempt === 10) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 100 * attempt * Math.random()));
       }
     }
   } catch (error) {

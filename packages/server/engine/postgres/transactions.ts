@@ -20,8 +20,6 @@ import { NowUnknown, RunAgain, TransactionWire } from './wire/transaction-wire.t
  * again together meet again.
  */
 const DEADLOCK_PAUSE_MS_MIN = 50;
-/** A lost connection is tried again once: the server may just have restarted. */
-const LOST_ATTEMPTS_MAX = 2;
 
 interface TransactionsOptions {
   readonly pool: PostgresPool;
@@ -185,8 +183,8 @@ export async function repeatWhereSafe<T>(doing: string, work: () => Promise<T>):
       return await work();
     } catch (error) {
       if (isLostAlone(error)) lost += 1;
-      const mayRepeat =
-        error instanceof RunAgain || isRepeatable(error) || (isLostAlone(error) && lost < LOST_ATTEMPTS_MAX);
+      // A lost connection is tried again once: the server may just have restarted.
+      const mayRepeat = error instanceof RunAgain || isRepeatable(error) || (isLostAlone(error) && lost < 2);
       if (!mayRepeat) throw storageError(error, doing);
       if (attempt === 12 || performance.now() > giveUpAt) throw outOfAttempts(doing, error);
       if (isDeadlock(error)) await pause(attempt, DEADLOCK_PAUSE_MS_MIN, 1000);

@@ -8,9 +8,6 @@ import { exhausted } from '../../../shares/exhausted.ts';
 import { FairQueue } from '../../../shares/fair-queue.ts';
 import type { Order } from './writer-messages.ts';
 
-/** ms that the oldest order may wait in the share that has most waiting, while others wait too, and while none does */
-const WAIT_MS_MAX = 5_000;
-const WAIT_ALONE_MS_MAX = 30_000;
 const RESOURCE = 'transactions';
 
 /** Orders of the store itself, such as its background work. */
@@ -60,7 +57,8 @@ export class OrderQueue {
 
   #refuseLate(now: number): void {
     while (this.#queue.length > 0) {
-      const waitMsMax = this.#queue.isShared ? WAIT_MS_MAX : WAIT_ALONE_MS_MAX;
+      // The oldest order of the share that has most waiting, while others wait too, and while none does.
+      const waitMsMax = this.#queue.isShared ? 5_000 : 30_000;
       const oldest = this.#queue.findCrowding();
       if (oldest === undefined || now - oldest.item.since <= waitMsMax) return;
       this.#refuseOldest('late');
