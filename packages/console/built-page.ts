@@ -11,7 +11,7 @@ export interface BuiltFile {
 }
 
 export interface BuiltPage {
-  /** what the page begins with */
+  /** the first bytes of the page */
   readonly main: BuiltFile;
   readonly style: BuiltFile;
   /** modules that the first one loads when they are needed */

@@ -1,4 +1,4 @@
-/** The door for the server: what it answers a browser on the operators' listener with. */
+/** The console's door for the server: its responses to browsers on the operator listener. */
 import { type BuiltFile, readBuiltPage } from './built-page.ts';
 
 export interface ConsoleOptions {

@@ -51,7 +51,7 @@ export function refsToHashes(rawRefs: Uint8Array): Hash[] {
   return hashes;
 }
 
-/** Joins hashes to raw refs, 32 bytes each, order and duplicates kept. Throws RangeError on what is no hash. */
+/** Joins hashes to raw refs, 32 bytes each; keeps order and duplicates. @throws RangeError for an invalid hash */
 export function hashesToRefs(hashes: readonly Hash[]): Uint8Array {
   const refs = new Uint8Array(hashes.length * HASH_BYTES);
   for (let index = 0; index < hashes.length; index++)

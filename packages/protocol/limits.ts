@@ -20,7 +20,7 @@ export const ROOT_REFS_PAGE_DEFAULT = 50;
 export const ROOT_REFS_PAGE_MAX = 200;
 export const ROOT_REF_CHANGES_MAX = 1000;
 export const ROOT_REF_DELTA_MAX = 1_000_000;
-/** How long a page walk can go on after its revision was superseded. */
+/** How long a page walk can continue after its revision was superseded. */
 export const ROOT_REF_HISTORY_MS = 24 * HOUR_MS;
 
 /** Unicode code points. */

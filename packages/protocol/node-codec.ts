@@ -20,7 +20,7 @@ const OFFSET_CONTENT_TYPE_LENGTH = 20;
 const OFFSET_RESERVED = 22;
 const U32 = 2 ** 32;
 
-/** Bytes that are no canonical node, or parts that make none. The message says which rule they break. */
+/** Bytes or parts that do not form a canonical node. The message names the rule that they break. */
 export class NodeFormatError extends Error {
   override readonly name = 'NodeFormatError';
 }
@@ -31,7 +31,7 @@ export interface NodeHeader {
   readonly refs: Uint8Array;
   /** logical content length, bytes */
   readonly size: number;
-  /** where the content begins, bytes */
+  /** offset of the content, bytes */
   readonly headerLength: number;
 }
 

@@ -8,7 +8,7 @@ export type NodeJudgement<T> =
   | { readonly node: T; readonly rejection?: undefined }
   | { readonly node?: undefined; readonly rejection: Rejection };
 
-/** Digest, then format. `parse` throws NodeFormatError about bytes that are no canonical node. */
+/** Checks the digest, then the format. `parse` throws NodeFormatError if the bytes are not a canonical node. */
 export function judgeNodeBytes<T>(
   subject: { readonly hash: Hash; readonly digest: Hash; readonly byteCount: number },
   parse: () => T,

@@ -1,4 +1,4 @@
-/** The closed table of operations: where each lives, what it needs of a capability, and what success answers. */
+/** The closed table of operations: path, required permission and success status of each. */
 
 export const NODE_MEDIA_TYPE = 'application/vnd.holdfast.cas-node.v1';
 

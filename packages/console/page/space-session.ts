@@ -76,7 +76,7 @@ function parseProfile(text: string): Partial<SpaceAccess> | undefined {
     const names = ['url', 'app', 'space', 'token'].filter((name) => typeof value[name] === 'string');
     return Object.fromEntries(names.map((name) => [name, value[name] as string]));
   } catch {
-    // It is no JSON.
+    // Not JSON.
     return undefined;
   }
 }

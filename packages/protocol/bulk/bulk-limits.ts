@@ -3,7 +3,7 @@
 import { SECOND_MS } from '../units.ts';
 
 export const BULK_HASHES_MAX = 4_096;
-/** Once an answer holds so many `childHashes`, later waiting results carry only their first. */
+/** Once an answer holds this many `childHashes`, later waiting results carry only their first. */
 export const BULK_CHILD_HASHES_MAX = 16_384;
 /** An answered pack keeps the ready nodes of its answer leased so long past its URL. */
 export const PACK_LEASE_MARGIN_MS = 60 * SECOND_MS;

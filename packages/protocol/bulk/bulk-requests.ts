@@ -9,7 +9,7 @@ export interface BulkLeaseRequest {
   readonly leaseDurationMs: number;
   /** 1 to BULK_HASHES_MAX, each once, in the order of the request */
   readonly hashes: readonly Hash[];
-  /** whether the caller wants to upload what is absent */
+  /** whether the caller wants to upload absent nodes */
   readonly pack: boolean;
 }
 

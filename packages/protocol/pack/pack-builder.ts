@@ -56,7 +56,7 @@ export function encodeRecord(hash: Hash, canonical: Uint8Array, compress?: Compr
 export class PackBuilder {
   readonly #bytesMax: number;
   readonly #recordsMax: number;
-  /** where each record begins, in the order they were added */
+  /** offset of each record, in insertion order */
   readonly #starts = new Map<Hash, number>();
   #memory: Uint8Array<ArrayBuffer>;
   #byteLength = PACK_HEADER_BYTES;

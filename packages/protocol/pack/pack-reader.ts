@@ -20,7 +20,7 @@ export interface PackRecord extends RecordHeader {
   readonly stored: Uint8Array;
 }
 
-/** A fault that ends a pack early. Nothing from `byte` on is judged; every record before it stands. */
+/** A fault that ends a pack early. Nothing from `byte` on is judged; all records before it are valid. */
 export interface PackFault {
   /** where the record begins that breaks a rule; 0 for the pack's header; PACK_BYTES_MAX for a pack that is too long */
   readonly byte: number;

@@ -1,4 +1,4 @@
-/** Makes an `Unzstd` of what a runtime has. A frame that is bad is told from a decoder that fails for reasons of its own. */
+/** Makes an `Unzstd` from the runtime's decoder. It tells a bad frame from a decoder that fails for other reasons. */
 import { type Unzstd, ZstdFrameError } from './zstd-frame.ts';
 
 export interface NativeZstd {

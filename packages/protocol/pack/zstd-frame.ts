@@ -18,9 +18,9 @@ export type ZstdWalk =
   | { readonly fault?: undefined; readonly frame: ZstdFrame };
 
 export interface ZstdFrame {
-  /** what a decoder may have to look back, bytes */
+  /** window size of the decoder, bytes */
   readonly windowBytes: number;
-  /** where the blocks begin */
+  /** offset of the blocks */
   readonly headerLength: number;
   /** The header states the length of the content: a decoder that goes by it makes no more. */
   readonly statesSize: boolean;
@@ -100,7 +100,7 @@ function walkBlocks(
     if (type > BLOCK_COMPRESSED) return 'the frame has a block of the reserved type';
     if (size > blockBytesMax)
       return `the frame has a block of ${size} bytes; its window allows ${blockBytesMax}`;
-    // How much a compressed block unpacks to shows only when it is unpacked.
+    // The size of a decompressed block is known only after decompression.
     if (type !== BLOCK_COMPRESSED) plainBytes += size;
     if (plainBytes > canonicalLength) return `the frame unpacks to more than ${canonicalLength} bytes`;
     at += BLOCK_HEADER_BYTES + (type === BLOCK_RLE ? 1 : size);

@@ -1,4 +1,4 @@
-/** The last lines of the audit log: who did what, and what was refused. */
+/** The newest lines of the audit log. */
 import { useState } from 'preact/hooks';
 import { CommandLine } from '../parts/command.tsx';
 import { REFRESH_MS, useLoaded } from '../parts/loaded.ts';

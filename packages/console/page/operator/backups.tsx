@@ -97,7 +97,7 @@ function BackUpHere({
   );
 }
 
-/** It goes on if this page is closed. */
+/** The backup continues if this page is closed. */
 function Progress({ running }: { readonly running: NonNullable<BackupStatus['running']> }) {
   const { folder, startedAt, progress } = running;
   return (

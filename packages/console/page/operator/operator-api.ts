@@ -37,7 +37,7 @@ export async function read<T>(path: string, query: Query, signal: AbortSignal): 
   return (await send(url, {}, AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]))).json();
 }
 
-/** `onProgress` is told now and then how far long work is. */
+/** `onProgress` is called during long work. */
 export async function change<T>(
   path: string,
   input: Readonly<Record<string, unknown>>,

@@ -100,7 +100,7 @@ export interface Status {
     readonly name: string;
     readonly message: string;
   }[];
-  /** null: an engine is away */
+  /** null if an engine is unavailable */
   readonly apps: { readonly active: number; readonly suspended: number } | null;
 }
 

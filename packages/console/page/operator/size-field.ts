@@ -8,7 +8,7 @@ const UNITS = [
   ['KiB', 1024],
 ] as const;
 
-/** null: no limit; undefined: it is no size */
+/** null means unlimited; undefined means invalid */
 export function parseSize(text: string): number | null | undefined {
   if (text === '') return null;
   try {
