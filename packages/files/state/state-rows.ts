@@ -2,6 +2,7 @@
 import { bytesToHash, HASH_BYTES, type Hash, hashToBytes } from '@holdfast/protocol';
 import { type ByteString, bytesOf } from '../byte-names.ts';
 import type { DirectoryRow, PendingCommit } from '../push/folder-state.ts';
+import { TreeStateLostError } from '../push/state-failure.ts';
 import { seal, unseal } from './state-sum.ts';
 
 /** Written into the file; a file of another version is made anew. */
@@ -69,5 +70,8 @@ export function packCommit(scope: string, { requestId, hash }: PendingCommit): U
 
 /** Throws TreeStateLostError. */
 export function unpackCommit(scope: string, pending: Uint8Array): PendingCommit {
-  return JSON.parse(new TextDecoder().decode(unseal(scope, pending))) as PendingCommit;
+  const text = new TextDecoder().decode(unseal(scope, pending));
+  const found = /^\{"requestId":"([\x21\x23-\x5b\x5d-\x7e]{1,256})","hash":"([0-9a-f]{64})"\}$/.exec(text);
+  if (found === null) throw new TreeStateLostError('damaged', 'an open commit has another form');
+  return { requestId: found[1] as string, hash: found[2] as Hash };
 }
