@@ -340,6 +340,7 @@ describe('connection', () => {
       ['node', 'lease', ABSENT, '--duration', '0s'],
       ['gc', '--max-nodes', '0'],
       ['gc', '--max-nodes', '1.5'],
+      ['gc', '--operator', 'http://127.0.0.1:1'],
       ['refs', 'list', '--limit', '201'],
       ['refs', 'update'],
       ['refs', 'update', ABSENT],

@@ -43,9 +43,20 @@ export function registerGcCommand(program: Command): void {
     .option('--plan', 'for operators: say what a pass would delete, and delete nothing');
   withOperatorPlace(withConnection(command, HELP_AFTER)).action(async (flags: GcFlags) => {
     if (flags.plan) return plan(flags);
+    assertNoPlace(flags);
     sayWhenInterrupted('collected nodes are gone, all others are kept; run the same command again to go on');
     printCollected(await withClient(flags, (client) => collect(client, flags)), flags.json);
   });
+}
+
+/** Someone who names a deployment expects that it is collected there, but a collection runs on the server of --url. */
+function assertNoPlace({ data, metadata, content, operator, operatorTokenFile }: GcFlags): void {
+  const places = { data, metadata, content, operator, 'operator-token-file': operatorTokenFile };
+  const [named] = Object.entries(places).find(([, value]) => value !== undefined) ?? [];
+  if (named === undefined) return;
+  throw new UsageError(
+    `--${named} goes with --plan; without it the server of --url collects (operators: holdfast space gc APP SPACE)`,
+  );
 }
 
 /** Needs no token of the App: the operator asks the server, or the engines. */
