@@ -1,6 +1,6 @@
 /** Limits of authorization that no client needs to know; those that a client can meet are in the protocol package. */
 
-/** Longest capability, in characters. It bounds the work that an unauthenticated sender can cause. */
+/** Longest capability, in characters: far above any real one. It bounds the work that an unauthenticated sender can cause. */
 export const TOKEN_CHARACTERS_MAX = 8192;
 /** Nesting of arrays and objects in header and claims; issuers may add claims of their own. */
 export const TOKEN_JSON_DEPTH_MAX = 16;
@@ -19,7 +19,7 @@ export const RSA_EXPONENT_BITS_MAX = 32;
 
 /** A key set older than this is used only while fetching it fails. */
 export const JWKS_FRESH_MS_MAX = 5000;
-/** Time between the starts of two fetches of a key set in use. */
+/** From the start of a successful fetch to the start of the next, while the key set is in use. */
 export const JWKS_REFRESH_MS = 2000;
 /** One fetch, from connecting to the last byte. Together with `JWKS_REFRESH_MS` it ends while the earlier copy is fresh. */
 export const JWKS_FETCH_MS_MAX = 3000;

@@ -225,7 +225,7 @@ async function verifySignature(token: ParsedToken, algorithm: Algorithm, keySet:
   try {
     await compactVerify(token.compact, await key.import(algorithm), { algorithms: [algorithm] });
   } catch {
-    // `error` is dropped, because it may quote the token.
+    // A wrong key and a wrong signature mean the same: the capability is not proven. `error` is dropped, because it may quote the token.
     throw unauthorized('invalid_token', 'the token is not valid: its signature does not match');
   }
 }

@@ -13,7 +13,7 @@ import {
 } from '@holdfast/protocol';
 import { unauthorized } from './auth-errors.ts';
 
-/** The rights of a verified token and its holder. */
+/** A verified token: its App and Space, its rights, and its holder. */
 export interface Capability {
   readonly appId: string;
   readonly spaceId: string;

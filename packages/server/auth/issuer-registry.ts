@@ -25,7 +25,7 @@ export interface RegisteredIssuer {
   readonly revocations: Revocations | undefined;
 }
 
-/** The limits of a Space: its own, and those of its App. */
+/** The limits that apply in a Space: its own, and those of all Spaces of its App together. */
 export interface SpaceLimits {
   readonly space: Quotas | undefined;
   readonly app: Quotas | undefined;
@@ -131,7 +131,7 @@ export class IssuerRegistry {
     return this.#records?.some(({ status }) => status === 'damaged') ?? false;
   }
 
-  /** Monotonic ms since the start of the first read that did not show the App active; infinite if no read ever did. */
+  /** Monotonic ms since the start of the first read that did not show the App active; infinite if no read ever showed it active. */
   stoppedForMs(appId: string): number {
     if (this.#apps.get(appId)?.status === 'active') return 0;
     return this.#world.monotonicNow() - (this.#stoppedAt.get(appId) ?? Number.NEGATIVE_INFINITY);

@@ -1,6 +1,6 @@
 /**
- * Compares the clocks that collection depends on: of this process, of the rows (which judge leases) and of the store of bytes. A clock
- * that jumped ahead makes leases look expired. So nothing is collected or swept while clocks disagree by minutes.
+ * Compares the clocks that collection depends on: of this process, of the rows (by which leases are judged) and of the store of bytes. A
+ * clock that jumped ahead makes leases look expired. So nothing is collected or swept while clocks disagree by minutes.
  */
 import { formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import type { ClockGuard } from '../core/clock-guard.ts';
@@ -31,7 +31,7 @@ class RowsLow {
   /** each the lowest since its instant, in ascending order */
   readonly #lows: { readonly from: number; readonly aheadMs: number }[] = [];
 
-  /** `aheadMs`: a lower bound. Returns the lowest value. */
+  /** `aheadMs`: an upper bound of the lead. Returns the lowest value. */
   note(aheadMs: number, at: number): number {
     const lows = this.#lows;
     let from = at;

@@ -133,7 +133,7 @@ async function findNext(
   return { entry: undefined, after: page.length < PAGE_SPACES ? undefined : before };
 }
 
-/** Leased nodes are not candidates. The pass reports damage. */
+/** Leased nodes are not candidates. If the counters are damaged, the pass runs and reports it. */
 function mayHaveCandidates({ counters }: SpaceEntry): boolean {
   return counters === undefined || counters.nodeCount > counters.leasedNodeCount;
 }

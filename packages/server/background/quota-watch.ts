@@ -1,7 +1,7 @@
 /**
- * The quotas of each Space: limits as last read from the registry, and the bytes each App stores. Only Apps with a quota are summed,
- * when something is about to be stored. Within this process an App's quota is never exceeded; changes by other processes are seen at
- * the next reading.
+ * The quotas of each Space: limits as last read from the registry, and the bytes and nodes that each App stores. Only Apps with a quota are
+ * summed, when something is about to be stored. Within this process an App's quota is never exceeded; changes by other processes are seen
+ * at the next reading.
  */
 import type { Space } from '../core/model.ts';
 import type { MetadataStore } from '../core/ports.ts';

@@ -48,13 +48,13 @@ export interface BackgroundPace {
   readonly rotLookMs: number;
   /** after a failure, and before the first step */
   readonly retryMs: number;
-  /** between requests for a turn */
+  /** between requests for a turn: while another process has it, and during the pauses of this one */
   readonly askMs: number;
 }
 
 /** Rows in a file block the process during the reads of a step. */
 const SCRUB_STEP_MS_MAX = 50;
-/** The pause after a scrub step, as a multiple of its duration. */
+/** The shortest pause after a scrub step, as a multiple of its duration. */
 const SCRUB_REST_FACTOR = 4;
 
 export const DISK_PACE: BackgroundPace = {

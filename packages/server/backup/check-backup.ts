@@ -42,7 +42,10 @@ export async function checkBackup(folder: string, { onProgress }: CheckRun): Pro
   }
 }
 
-/** The databases are rebuilt beside the backup, where there is likely space. If the backup is read-only, elsewhere. */
+/**
+ * The databases are rebuilt beside the backup, where there is likely space. For a read-only backup they are rebuilt in the folder for
+ * temporary files.
+ */
 function findScratchParent(folder: string): string {
   try {
     accessSync(folder, constants.W_OK);

@@ -5,7 +5,7 @@ import { ServeError } from '../errors.ts';
 interface Place {
   /** as it is named in the message */
   readonly path: string;
-  /** what remains unchanged */
+  /** a clause that says which data is unchanged */
   readonly kept: string;
 }
 

@@ -32,7 +32,7 @@ export class Pace {
   /** monotonic ms until which the work so far uses its share */
   #filledUntil = Number.NEGATIVE_INFINITY;
 
-  /** `readOthersMs`: ms of pause that others' load is due since the last call */
+  /** `readOthersMs`: ms of pause that the load of others since the last call adds */
   constructor(limits: PaceLimits, burstMs: number, readOthersMs: () => number) {
     this.#limits = limits;
     this.#burstMs = burstMs;

@@ -123,7 +123,7 @@ async function claim(bucket: BucketObjects, { storeId }: BucketManifest, place: 
   }
 }
 
-/** Resolves with false if the file was changed. */
+/** Resolves with false if the file in the backup is missing or damaged. */
 async function putBack(bucket: BucketObjects, target: BucketFolder, entry: BucketEntry): Promise<boolean> {
   if (!(await isWhole(target, entry))) return false;
   const fd = target.folder.openToRead(target.fileOf(entry));

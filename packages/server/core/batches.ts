@@ -1,4 +1,4 @@
-/** Reads into memory in small batches, to bound memory and not to delay other requests. */
+/** Splits items that are read into memory into small batches, to bound memory and not to delay other requests. */
 
 interface BatchLimits<T> {
   readonly itemsMax: number;

@@ -1,4 +1,4 @@
-/** What inspecting a whole Space needs of the rows, beyond what requests need (core/ports.ts). */
+/** Ports to the rows for inspecting a whole Space, besides those for requests (core/ports.ts). */
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { Generation, NodeRow, PackPlace, RootRefBalance, Space } from './model.ts';

@@ -1,4 +1,4 @@
-/** Bounded concurrency for work without a result. */
+/** Bounded concurrency for work that needs all results and no single one early. */
 
 /** Results in order, at most `inFlightMax` steps at once. After a failure no step begins, and those under way are awaited. */
 export async function mapSome<T, R>(

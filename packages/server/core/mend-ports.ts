@@ -1,4 +1,4 @@
-/** What the repair of a damaged row needs, within one transaction (core/lease/mend-node.ts). */
+/** Ports for the repair of a damaged row, within one transaction (core/lease/mend-node.ts). */
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { NodeRow } from './model.ts';

@@ -1,4 +1,4 @@
-/** What packs need of rows and of the store of bytes, beyond what single nodes need (core/ports.ts; core/packs/README.md). */
+/** Ports of packs to rows and to the store of bytes, besides those of single nodes (core/ports.ts; core/packs/README.md). */
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { Generation, PackCodec, PackPlace, Space, UploadRow } from './model.ts';
@@ -203,7 +203,10 @@ export interface PackJudge {
 
 /** Shares out the judging of packs. */
 export interface JudgingTurns {
-  /** Resolves when a pack of this Space may be judged. Rejects with RESOURCE_EXHAUSTED or SERVICE_UNAVAILABLE. `isAgain`: it gave way before. */
+  /**
+   * Resolves when a pack of this Space may be judged. Rejects with RESOURCE_EXHAUSTED or SERVICE_UNAVAILABLE. `isAgain`: it gave way
+   * before.
+   */
   enter(space: Space, isAgain: boolean): Promise<JudgingPlace>;
 }
 

@@ -13,7 +13,7 @@ interface Deployment {
   close(): Promise<void>;
 }
 
-/** What a process needs to serve. */
+/** The parts of a deployment that a serving process uses. */
 export interface ServedDeployment extends Deployment {
   readonly rows: MetadataStore;
   readonly turns: BackgroundTurns;

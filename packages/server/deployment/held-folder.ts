@@ -26,7 +26,7 @@ import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 
 const { O_RDONLY, O_WRONLY, O_RDWR, O_CREAT, O_EXCL, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
-/** What leads elsewhere. */
+/** Path segments that are not the name of an entry. */
 const NO_NAMES = new Set(['', '.', '..']);
 /** Error codes for a link, for a non-folder where a folder is needed, and for a socket. */
 const OTHER_KIND = new Set(['ELOOP', 'ENOTDIR', 'ENXIO', 'EISDIR']);

@@ -9,7 +9,7 @@ import { LOCK_NAME } from './data-folder.ts';
 
 /** of SQLite's rows, as the folder has it */
 const ROWS_FILE = 'holdfast.db';
-/** What each server has from its start to its end. */
+/** Files that every server has from its start to its end. */
 const WATCHED = ['', LOCK_NAME, ROWS_FILE];
 /** The last of several workers that closes the database removes its log, and the next one creates it again. */
 const WATCHED_ALONE = [...WATCHED, `${ROWS_FILE}-wal`];

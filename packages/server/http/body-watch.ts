@@ -26,7 +26,7 @@ export class BodyWatch {
     return body;
   }
 
-  /** Called every `LOOK_SECONDS`. Most bodies end sooner, so the timer stops only after a call that finds none. */
+  /** Called every `LOOK_SECONDS`. Most bodies arrive at once, one after another, so the timer stops only after a call that finds none. */
   look(): void {
     for (const body of this.#bodies) body.look();
     if (this.#bodies.size > 0) return;
@@ -68,7 +68,7 @@ export class WatchedBody {
     });
   }
 
-  /** Resolves with the result of `use` for the whole body. The watch ends before. */
+  /** Resolves with the result of `use` for the whole body. The watch ends before `use` is called. */
   bringWhole<T, R>(reading: Promise<T>, use: (bytes: T) => Awaitable<R>): Promise<R> {
     this.#isAwaited = true;
     return new Promise((resolve, reject) => {

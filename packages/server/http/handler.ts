@@ -55,7 +55,7 @@ export interface HandlerOptions {
   readonly authorize: Authorize;
   /** for metrics: unregistered Apps have no series of their own */
   readonly isRegistered: (appId: string) => boolean;
-  /** Throws or rejects if the upload URL was revoked. Absent if nothing is ever revoked. */
+  /** Throws or rejects if the upload URL may no longer be used. Absent if nothing is ever revoked. */
   readonly checkUpload?: CheckUpload;
   readonly audit?: AuditLog | undefined;
   /** undefined if traces are disabled */

@@ -64,13 +64,16 @@ export class TrustedProxies {
 
 const MAPPED = '::ffff:';
 
-/** The IPv4 address of a peer on an IPv6 socket. */
+/** Turns an IPv4-mapped IPv6 address into the IPv4 address, because both are the same peer. */
 function plainAddress(address: string): string {
   const mapped = address.toLowerCase().startsWith(MAPPED) ? address.slice(MAPPED.length) : '';
   return isIPv4(mapped) ? mapped : address;
 }
 
-/** The owner of a share before a capability is verified. A holder of one IPv6 address usually has its whole network. */
+/**
+ * The owner of a share before a capability is verified. A holder of one IPv6 address usually has its whole network, so the network has one
+ * share.
+ */
 export function peerShareOf(peer: string | undefined): string {
   if (peer === undefined) return 'peer';
   if (!peer.includes(':')) return `peer ${peer}`;

@@ -31,7 +31,7 @@ export interface TenantShares {
 }
 
 export interface TenantShareOptions {
-  /** processes that serve the same deployment on this machine; their limits add up to those of one */
+  /** processes that serve the same deployment on this machine; each has a part of every limit, at least a quarter */
   readonly processes?: number;
   readonly requestsMax?: number;
   readonly uploadsMax?: number;

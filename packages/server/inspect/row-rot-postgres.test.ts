@@ -147,7 +147,7 @@ async function build(spaces: readonly Space[]): Promise<void> {
   await forEach(spaces, async (space) => void (await lease(space, LEASED, 12 * HOUR_MS)));
 }
 
-/** SQL that flips one bit of a column; undefined if its type has none. */
+/** SQL that flips one bit of a column. */
 function flipOf(column: string, type: string): string {
   if (type === 'boolean') return `NOT ${column}`;
   if (type === 'bytea') return `set_bit(${column}, 3, 1 - get_bit(${column}, 3))`;
@@ -156,9 +156,9 @@ function flipOf(column: string, type: string): string {
     const bits = `decode(replace(${column}::text, '-', ''), 'hex')`;
     return `encode(set_bit(${bits}, 3, 1 - get_bit(${bits}, 3)), 'hex')::uuid`;
   }
-  // A balance of 1 has no other bit to lose, and the slot may be taken.
   // A bound that lies before the end of its lease is right wherever it lies.
   if (column === 'lease_due_at') return `${column} # (1::bigint << 50)`;
+  // Without its only bit a balance of 1 would be 0, and a neighbouring slot may be taken.
   return `${column} # ${column === 'slot' ? 32 : 2}`;
 }
 

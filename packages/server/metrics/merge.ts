@@ -24,7 +24,7 @@ export function mergeSnapshots(
   return merged;
 }
 
-/** What stays of a process that has ended: its counters. Its gauges are obsolete. */
+/** The counts of a process that has ended. Its gauges are left out, because they describe a state that no longer exists. */
 export function withoutGauges(
   definitions: readonly MetricDefinition[],
   snapshot: MetricsSnapshot,

@@ -48,7 +48,7 @@ export async function audited<T>(
   return result;
 }
 
-/** Audits a call without the right to the operation. */
+/** Audits a call by an operator whose token has no right to the operation. */
 export function noteForbidden(
   audit: AuditLog | undefined,
   operation: AuditedCall['operation'],

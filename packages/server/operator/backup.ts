@@ -44,7 +44,7 @@ export const backUp = operation({
   summary: 'Back up the data folder into a folder of the same machine; answers when the backup is made',
   input: { folder: ABSOLUTE_PATH },
   output: record({ nodes: COUNT, bytes: COUNT, copiedBytes: COUNT, ms: COUNT }),
-  // The backup continues if the caller disconnects; the next caller joins it.
+  // The backup continues if the caller disconnects. getBackup reports its progress, and a second backUp is refused meanwhile.
   run: async (call, { folder }) => backupsOf(call).run(folder),
 });
 

@@ -1,6 +1,6 @@
 /**
- * Access to the operator listener. On loopback, requests of web pages are refused, even by a name that resolves to this address: they
- * could reach what needs no token there.
+ * Access to the operator listener. On loopback, requests of pages of other origins are refused, even if their host name resolves to this
+ * address: they could reach what needs no token there.
  */
 
 import { isLoopbackHost } from '../engine/address.ts';

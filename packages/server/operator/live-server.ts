@@ -1,4 +1,4 @@
-/** What operations can ask of the serving process, besides its deployment. */
+/** The calls of operations to the serving process, besides its deployment. */
 import type { AuditLine } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
 import type { FolderBackups } from './folder-backups.ts';
@@ -20,7 +20,7 @@ export interface LiveServer {
   readonly workers: number;
   /** ms; undefined if the server does not collect automatically */
   readonly gcEveryMs: number | undefined;
-  /** monotonic ms since this process has known that the App is not active */
+  /** ms of the monotonic clock for which this process has known that the App is not active */
   readonly stoppedForMs: (appId: string) => number;
   readonly history: LoadHistory;
   /** undefined if the rows are not in a folder */

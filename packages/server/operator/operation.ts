@@ -12,7 +12,7 @@ import type { Fields, Parsed } from './fields.ts';
 import type { LiveServer } from './live-server.ts';
 import type { Right } from './rights.ts';
 
-/** What an operation works on: the open deployment. */
+/** The subject of an operation: the open deployment, in a server or in a command. */
 export interface OperatorContext {
   readonly place: DeploymentPlace;
   readonly deployment: ServedDeployment;
@@ -22,7 +22,7 @@ export interface OperatorContext {
   /** the key that signs upload URLs and cursors */
   readonly secret: SharedSecret;
   readonly log: Log;
-  /** undefined if a command opened the deployment itself */
+  /** the serving process; undefined if a command opened the deployment itself */
   readonly live: LiveServer | undefined;
 }
 
@@ -65,7 +65,7 @@ export function operation<F extends Fields, O>(described: Operation<F, O>): Oper
   return described;
 }
 
-/** What an operation on a part of the deployment works on. */
+/** The subject of an operation that needs only a part of the deployment. */
 export interface PartCalls {
   readonly apps: Pick<OperationCall, 'registry'>;
   readonly secret: Pick<OperationCall, 'secret'>;

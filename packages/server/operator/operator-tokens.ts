@@ -10,7 +10,7 @@ import { digestOf, parseTokenLines, type TokenEntry } from './token-lines.ts';
 
 const WHAT = "the operators' token file";
 
-/** What a process needs to check tokens, without the tokens themselves. */
+/** The data by which a process checks tokens, without the tokens themselves. */
 export interface LoadedTokens {
   readonly entries: readonly TokenEntry[];
   /** undefined if the entries never change while the server runs */

@@ -9,7 +9,7 @@ const TOKEN_LENGTH_MAX = 4096;
 const NAME_LENGTH_MAX = 128;
 const PRINTABLE = /^[\x21-\x7e]+$/;
 const UNTIL = 'until=';
-/** the name of a token without one */
+/** the name of a token that stands alone in its file */
 export const LONE_NAME = 'operator';
 
 /** A token's data without the token itself. */

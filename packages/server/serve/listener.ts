@@ -25,7 +25,7 @@ export function listen(config: ServeConfig, port: number, handler: Handler): Lis
       port,
       reusePort: config.workers > 1,
       idleTimeout: config.idleSeconds,
-      // The code that reads a body enforces its limit.
+      // The code that reads a body enforces its limit: that of JSON, or that of nodes at the upload target.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
       development: false,
       routes: routesOf(counted),

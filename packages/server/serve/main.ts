@@ -144,7 +144,7 @@ async function describeServer(
   ];
 }
 
-/** A store or a file may never answer at start. Acknowledged data is durable, as after a kill. */
+/** A store, or a file that the start reads, may never answer. Acknowledged data is durable, as after a kill. */
 function endAfter(told: Promise<NodeJS.Signals>, log: Log): void {
   told.then(() =>
     setTimeout(() => {

@@ -52,11 +52,11 @@ export interface OperatorsOptions {
   readonly tokens: LoadedTokens | undefined;
   /** the command that starts this holdfast, before its arguments */
   readonly program: readonly string[];
-  /** the listener's port in an earlier process; undefined if as configured */
+  /** the listener's port in an earlier process; undefined for the configured one */
   readonly port: number | undefined;
 }
 
-/** Of several workers the first calls this: it has the deployment open and does the background work. Throws ServeError. */
+/** The first of several workers calls this, because it has the deployment open and does the background work. Throws ServeError. */
 export async function openOperators(options: OperatorsOptions): Promise<Operators> {
   const { config, log, server } = options;
   const { isDraining } = options;

@@ -37,7 +37,7 @@ export async function read<T>(path: string, query: Query, signal: AbortSignal): 
   return (await send(url, {}, AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]))).json();
 }
 
-/** `onProgress` is called during long work. */
+/** `onProgress` is called with the progress of long work. */
 export async function change<T>(
   path: string,
   input: Readonly<Record<string, unknown>>,
