@@ -32,12 +32,16 @@ export class OpenFolders<Path> {
 
   /** To be used at once: a descriptor may mean another folder once it is dropped. Undefined is the root. */
   descriptorOf(path: Path | undefined): number {
-    if (path === undefined) return this.#options.descriptor;
-    if (this.#last?.path === path) return this.#last.descriptor;
-    const descriptor = this.#open.get(path) ?? this.#openBelow(path);
-    this.#open.delete(path);
-    this.#open.set(path, descriptor);
-    this.#last = { path, descriptor };
+    if (path !== undefined && this.#last?.path === path) return this.#last.descriptor;
+    const closed: Path[] = [];
+    let at = path;
+    for (; at !== undefined; at = this.#options.parentOf(at)) {
+      if (this.#open.has(at)) break;
+      closed.push(at);
+    }
+    let descriptor =
+      at === undefined ? this.#options.descriptor : this.#use(at, this.#open.get(at) as number);
+    for (const next of closed.reverse()) descriptor = this.#use(next, this.#openBelow(descriptor, next));
     return descriptor;
   }
 
@@ -49,9 +53,17 @@ export class OpenFolders<Path> {
     closeSync(this.#options.descriptor);
   }
 
-  #openBelow(path: Path): number {
-    const { parentOf, open, drop = closeSync } = this.#options;
-    const descriptor = open(this.descriptorOf(parentOf(path)), path);
+  #use(path: Path, descriptor: number): number {
+    this.#open.delete(path);
+    this.#open.set(path, descriptor);
+    this.#last = { path, descriptor };
+    return descriptor;
+  }
+
+  #openBelow(parent: number, path: Path): number {
+    const { open, drop = closeSync } = this.#options;
+    const descriptor = open(parent, path);
+    // The dropped folder is not `parent`: that one was used last.
     for (const [oldest, held] of this.#open) {
       if (this.#open.size < this.#openMax) break;
       this.#open.delete(oldest);
