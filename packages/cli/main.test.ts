@@ -116,6 +116,7 @@ describe('holdfast', () => {
     ['push . --lease', '--lease needs a value: --lease DURATION', 'holdfast push'],
     ['push . --jbos 3', "unknown option '--jbos' (Did you mean --jobs?)", 'holdfast push'],
     ['bundle creat x', "unknown command 'creat' (Did you mean create?)", 'holdfast bundle'],
+    ['constructor', "unknown command 'constructor'; see ", 'holdfast'],
     ['token', '--key is missing; give --key PRIVATE.JWK', 'holdfast token'],
     ['push . --no-ignore --gitignore', '--no-ignore stores everything', 'holdfast push'],
     ['pull ! b', 'LOCATION "!" cannot be used: ', 'holdfast pull'],

@@ -8,7 +8,7 @@ export function explainUsage(text: string, command: Command): string {
   const said = text.trim().replace(/^error: /, '');
   const [what = '', ...rest] = said.split('\n');
   const word = command.parent === null ? /^unknown command '(\w+)'$/.exec(what)?.[1] : undefined;
-  const ours = word === undefined ? undefined : OTHER_WORDS[word];
+  const ours = word !== undefined && Object.hasOwn(OTHER_WORDS, word) ? OTHER_WORDS[word] : undefined;
   if (ours !== undefined) return printable(`${what}: ${ours}; see holdfast --help`);
   const hint = rest.map((line) => ` ${line}`).join('');
   return hideSecrets(printable(`${reword(what)}${hint}; see ${nameOf(command)} --help`));
