@@ -4,7 +4,7 @@ import { appendFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path';
 import { type Client, SILENT_PROGRESS } from '@holdfast/client/internal';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
-import { makeEdits } from './edit-requests.ts';
+import { makeEdits, parseEditLines } from './edit-requests.ts';
 
 const folder = makeTempFolder('edit-requests', { fast: true });
 afterAll(() => folder.remove());
@@ -38,4 +38,13 @@ test('a link or another file in its place is not read', async () => {
     writeFileSync(path, LARGE);
   };
   await expect(put('replaced', replace)).rejects.toThrow('was replaced while it was read');
+});
+
+test('a file of edits may begin with a byte order mark, but may hold none elsewhere', async () => {
+  const file = join(folder.path, 'edits');
+  const line = '{"op":"mkdir","path":"a"}\r\n';
+  writeFileSync(file, `\ufeff${line}${line}`);
+  expect(await parseEditLines(file)).toHaveLength(2);
+  writeFileSync(file, `${line}\ufeff${line}`);
+  await expect(parseEditLines(file)).rejects.toThrow('line 2');
 });

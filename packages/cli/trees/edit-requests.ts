@@ -72,9 +72,13 @@ export async function parseEditLines(file: string): Promise<readonly EditRequest
   return requests;
 }
 
+/** Some editors begin a file with it. */
+const BYTE_ORDER_MARK = Buffer.from('\ufeff');
+
 function parseLine(line: Uint8Array, index: number): EditRequest {
   const where = `line ${index + 1}: `;
-  const fields = parseJson(line, where);
+  const isMarked = index === 0 && BYTE_ORDER_MARK.equals(line.subarray(0, BYTE_ORDER_MARK.length));
+  const fields = parseJson(isMarked ? line.subarray(BYTE_ORDER_MARK.length) : line, where);
   const op = isJsonObject(fields) ? fields.get('op') : undefined;
   const known = typeof op === 'string' && Object.hasOwn(FIELDS, op) ? FIELDS[op] : undefined;
   if (!isJsonObject(fields) || known === undefined) {
