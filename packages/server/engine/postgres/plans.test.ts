@@ -212,7 +212,14 @@ test('the check itself finds a scan, and a read outside the Space', async () => 
 /** Statements that change or lock the nodes that they are given. */
 const BY_HASH = [
   ...['lockNodes', 'lockAbsent', 'findAppeared', 'findNodesWithContent', 'deleteNodes'],
-  ...['updateNodes', 'updateNodeCounts', 'updateNodeLeases', 'renewReadyLeases', 'endLeases'],
+  ...[
+    'updateNodes',
+    'updateNodeCounts',
+    'updateNodeLeases',
+    'renewReadyLeases',
+    'endLeases',
+    'moveCandidates',
+  ],
 ] as (keyof typeof SQL)[];
 
 test('of a small Space only the nodes that are asked for are read, so that a damaged page fails only these', async () => {

@@ -239,7 +239,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   ): Promise<readonly DueRows[keyof DueRows][]> {
     switch (kind) {
       case 'candidates':
-        return this.#findNodeRange('findCandidates', at, limit, from);
+        return this.#findCandidates(at, limit, from);
       case 'claimed':
         return this.#findNodeRange('findClaimed', at, limit);
       case 'waiting':
@@ -251,6 +251,17 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
       case 'packs':
         return this.packs.findDue(at, limit);
     }
+  }
+
+  /** In the order in which their leases ended. */
+  async #findCandidates(at: number | null, limit: number, from: number): Promise<readonly NodeRow[]> {
+    if (from > 0) return this.#findNodeRange('findCandidates', at, limit, from);
+    const [moved, found] = await Promise.all([
+      this.#wire.send('moveCandidates', [this.#key, this.#wire.clock, 10_000]),
+      this.#findNodeRange('findCandidates', at, limit, from),
+    ]);
+    if (moved.count > 0) this.#hasFlushed = true;
+    return found;
   }
 
   async #findDiscards(at: number | null, limit: number): Promise<readonly DiscardRow[]> {

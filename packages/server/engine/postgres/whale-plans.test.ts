@@ -70,7 +70,12 @@ const LISTED = Object.entries<string>({ ...SPACE_STATEMENTS, ...BACKGROUND_STATE
 
 /** Walks: the first rows of a Space, its domains, and whether a domain has a row. */
 const WALKED = new Set([
-  ...['endLeases:nodes_leased_due', 'takeBalances:balances_pkey', 'takeBalances:domains_pkey'],
+  ...[
+    'endLeases:nodes_leased_due',
+    'moveCandidates:nodes_leased_due',
+    'takeBalances:balances_pkey',
+    'takeBalances:domains_pkey',
+  ],
   ...['takeBalancesOf:domains_pkey', 'deleteAnyHistory:balance_history_pkey'],
   ...['deleteAnyCommits:root_ref_commits_pkey', 'insertDomains:balances_pkey'],
   ...['insertDomains:root_ref_commits_pkey', 'findKnownGenerations:contents_by_pack'],

@@ -98,6 +98,21 @@ export function testReadyLeases(subject: StoreUnderTest): void {
     subject.clock.set(NOW + MINUTE_MS);
     expect((await find()).map(({ hash }) => hash)).toEqual([hashAt(2), hashAt(1)]);
   });
+
+  test('candidates come in the order in which their leases ended, also where a renewal moved an end', async () => {
+    const ends = { leaseStartedAt: NOW - MINUTE_MS };
+    await insertNodes(subject.store, SPACE, [
+      readyNode(hashAt(1), { ...ends, leaseExpiresAt: NOW + 10 }),
+      readyNode(hashAt(2), { ...ends, leaseExpiresAt: NOW + 20 }),
+      readyNode(hashAt(3), { ...ends, leaseExpiresAt: NOW + 30 }),
+    ]);
+    await renew(subject.store, SPACE, hashAt(1), MINUTE_MS);
+    subject.clock.set(NOW + MINUTE_MS);
+    const find = (limit: number) =>
+      subject.store.transact(SPACE, (tx) => tx.due('candidates', undefined, limit));
+    expect((await find(1)).map(({ hash }) => hash)).toEqual([hashAt(2)]);
+    expect((await find(9)).map(({ hash }) => hash)).toEqual([hashAt(2), hashAt(3), hashAt(1)]);
+  });
 }
 
 const row = fc.record({
