@@ -13,14 +13,15 @@ import {
   Kept,
   type NodeParts,
   type ParsedNode,
+  type TreeItem,
 } from '@holdfast/client/internal';
 
 type StoredNode = Awaited<ReturnType<Client['getNode']>>;
 type BulkNode = ReturnType<Bulk['readNodes']> extends AsyncGenerator<infer Node> ? Node : never;
 
 export interface KeptClient extends Client, FolderKeeper {
-  /** The content of a small file that was read or stored lately. */
-  findFile(hash: Hash): Uint8Array | undefined;
+  /** The content of a small file that was read or stored lately, if it is as long as its folder says. */
+  findFile(item: Pick<TreeItem, 'hash' | 'bytes'>): Uint8Array | undefined;
 }
 
 /** Memory beside the content, and of each ref. */
@@ -82,7 +83,10 @@ export function createKeptClient(client: Client, keptBytesMax: number, filesByte
 
   return {
     ...client,
-    findFile: (hash) => files.find(hash),
+    findFile({ hash, bytes }) {
+      const content = files.find(hash);
+      return content?.length === bytes ? content : undefined;
+    },
     parsedFolders: new Kept<ParsedNode>(PARSED_BYTES_MAX),
     bulk: {
       ...client.bulk,

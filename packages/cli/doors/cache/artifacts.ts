@@ -27,7 +27,7 @@ export interface ArtifactHead {
 
 /** Undefined for a file that has no such line. */
 export async function readArtifactHead(tree: CacheTree, item: TreeItem): Promise<ArtifactHead | undefined> {
-  const kept = tree.client.findFile(item.hash);
+  const kept = tree.client.findFile(item);
   const pieces: Uint8Array[] = [];
   const range = { start: 0, end: LINE_BYTES_MAX };
   if (kept !== undefined) pieces.push(kept.subarray(0, LINE_BYTES_MAX));

@@ -40,7 +40,7 @@ export async function read(call: CacheCall): Promise<void> {
   if (key.kind === 'artifacts' && head === undefined) throw new DoorError(404, 'there is no such artifact');
   uses.note([key.path, ...outputs]);
   const { headers, bytes: skipped } = head ?? {};
-  const kept = tree.client.findFile(item.hash);
+  const kept = tree.client.findFile(item);
   const more = { ...(headers && { headers }), ...(kept && { kept }), skipped: skipped ?? 0 };
   await sendFile(call, { tree: tree.reader, item, ...more });
 }
