@@ -48,7 +48,7 @@ export interface S3Address {
   /** origin of upload URLs, if clients reach the store by another name than servers; undefined: `endpoint` */
   readonly publicEndpoint: string | undefined;
   readonly region: string;
-  /** where the bucket stands in an address: before its path, or before its host */
+  /** where an address names the bucket: at the start of the path, or before the host */
   readonly style: S3Style;
 }
 
@@ -110,7 +110,7 @@ export function formatHosts(hosts: PostgresAddress['hosts']): string {
   return hosts.map(({ host, port }) => formatAuthority(host, port)).join(',');
 }
 
-/** `HOST:PORT` as people write it: IPv6 addresses in brackets. Of a folder: its socket. */
+/** `HOST:PORT` as people write it: IPv6 addresses in brackets. For a folder, the path of its socket. */
 export function formatAuthority(host: string, port: number): string {
   if (host.startsWith('/')) return `${host}/.s.PGSQL.${port}`;
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
@@ -132,7 +132,7 @@ export function parseUrl(flag: string, text: string, schemes: readonly string[],
   return url;
 }
 
-/** A text that holds a password may have a part of it where a name should be: only what looks like a name is told. */
+/** A text with a password may have a part of it where a name should be. So an error quotes only what has the form of a name. */
 export function assertParameter(
   flag: string,
   {

@@ -46,7 +46,7 @@ export interface UnreadableNode {
   readonly hash: Hash;
 }
 
-/** What a backup needs to know of data folders. */
+/** The port of a backup to data folders. */
 export interface FolderFormat {
   /** the rows come first; @throws ServeError when there are none */
   findDatabases(dataDir: string): readonly BackedUpDatabase[];
@@ -54,20 +54,22 @@ export interface FolderFormat {
   countNodes(dataDir: string): number;
   /** the bytes of these rows are in a bucket */
   areBytesElsewhere(dataDir: string): boolean;
-  /** Whose rows these are: the id of the deployment, if it was ever served, and that of the one it was restored from. */
+  /** The deployments of these rows: the id of their own, if it was ever served, and that of the one it was restored from. */
   identitiesOf(dataDir: string): readonly string[];
-  /** What the marker of the content folder has to say; undefined before the rows have noted one. */
+  /** The id that the marker of the content folder must hold; undefined before the rows have noted one. */
   notedMarkerOf(dataDir: string): string | undefined;
-  /** What it says; undefined if there is none. A content folder whose disk is not mounted has none, and no objects either. */
+  /**
+   * The id that the marker holds; undefined if there is none. A content folder whose disk is not mounted has none, and no objects either.
+   */
   markerOf(dataDir: string): string | undefined;
   objectsOf(dataDir: string): ObjectFiles;
-  /** where a backup has its objects: laid out in the same way */
+  /** the objects of a backup, laid out in the same way */
   objectsIn(root: string): ObjectFiles;
-  /** What SQLite finds wrong in the databases of a folder that is open nowhere. */
+  /** The faults that SQLite finds in the databases of a folder that no process has open. */
   findDamage(dataDir: string): readonly string[];
   /** The pages, from 0 on, that hold contents of nodes or lead to them; undefined if the database does not tell. */
   findContentPages(dataDir: string, database: string): ReadonlySet<number> | undefined;
-  /** Makes indexes anew that do not fit their tables, as far as that is possible. */
+  /** Rebuilds indexes that do not fit their tables, as far as that is possible. */
   rebuildIndexes(dataDir: string): void;
   /** Nodes whose rows cannot be read: an index knows their hashes. */
   findUnreadableNodes(dataDir: string): readonly UnreadableNode[];
@@ -84,7 +86,7 @@ export interface ObjectFiles {
   readonly folderNames: readonly string[];
 }
 
-/** What was read of an object of a bucket. */
+/** The size and digest of an object that was read from a bucket. */
 export interface FetchedObject {
   readonly size: number;
   /** hex */
@@ -108,7 +110,7 @@ export interface BucketObjects {
   /** Makes a bucket that belongs to none the one of a deployment. */
   claim(storeId: string): Promise<void>;
   list(part: string): AsyncIterable<readonly string[]>;
-  /** Each attempt asks `begin` anew where the bytes go. `undefined`: the object is not there. */
+  /** Each attempt calls `begin` again for the receiver of the bytes. Resolves with undefined if the object does not exist. */
   fetch(path: string, begin: () => (piece: Uint8Array) => void): Promise<FetchedObject | undefined>;
   /** The store itself proves the digest. Leaves an object that is there. */
   put(path: string, body: SentObject): Promise<void>;

@@ -16,15 +16,15 @@ export function readSecret(what: string, path: string): Promise<string | undefin
 }
 
 /**
- * `undefined`: there is no such file. Rejects with the error of the system, or with a message for the operator. Files are read anew for
- * each connection, so a pipe is refused, as libpq does: it gives its bytes once, or never. A device may give them without an end.
+ * Resolves with undefined if the file does not exist. Rejects with the error of the system, or with a message for the operator. Files are
+ * read again for each connection, so a pipe is refused, as libpq does: it can be read only once, or blocks. A device may be endless.
  */
 export async function readPlainFile(
   what: string,
   path: string,
   check: (stats: Stats) => void = () => undefined,
 ): Promise<string | undefined> {
-  // A pipe that nobody writes to would hold up the opening.
+  // Opening a pipe without a writer would block.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error: unknown) => {
     if (codeOf(error) === 'ENOENT') return undefined;
     throw error;

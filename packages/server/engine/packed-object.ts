@@ -1,5 +1,5 @@
 /**
- * What all engines do with the records of packs: the integrity record of stored bytes, and how they become canonical bytes.
+ * The code of all engines for records of packs: the integrity record of stored bytes, and how they become canonical bytes.
  *
  * The integrity record: one byte of version, 1, then the xxHash3 (64 bits, little-endian) of all stored bytes of the record. It
  * finds damage; forgery is found by the digest. An engine may put its own facts about the object beside it.

@@ -26,7 +26,7 @@ const NO_HOST = 'none.invalid';
 /** The certificates of the runtime, where `sslrootcert` says so. */
 const SYSTEM_ROOTS = 'system';
 
-/** Each parameter of a URL, with the variable that stands in for it. */
+/** Each parameter of a URL, with the variable that replaces it if it is absent. */
 const VARIABLES = {
   host: 'PGHOST',
   port: 'PGPORT',
@@ -50,7 +50,10 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 interface Given {
   readonly flag: string;
-  /** a parameter of the URL, else what stands before its `?`, else the variable, as PostgreSQL's own tools have it; never empty */
+  /**
+   * the parameter of the URL, else `before` (from the part before its `?`), else the variable, in the order of PostgreSQL's own tools;
+   * never empty
+   */
   find(name: Parameter, before?: string): string | undefined;
 }
 
@@ -159,7 +162,7 @@ function parsePort(flag: string, text: string): number {
 function parseTls({ flag, find }: Given): Pick<PostgresAddress, 'tls' | 'tlsRootFile' | 'tlsOwn'> {
   const roots = find('sslrootcert');
   const mode = find('sslmode') ?? (roots === SYSTEM_ROOTS ? 'verify-full' : 'prefer');
-  // `allow` begins without encryption; nobody loses by `prefer`, which begins with it.
+  // `allow` begins without encryption. `prefer` accepts the same servers and begins with encryption.
   const tls = mode === 'allow' ? 'prefer' : choose<PostgresTls>(flag, 'sslmode', mode, POSTGRES_TLS);
   const certificateFile = find('sslcert');
   const keyFile = find('sslkey');

@@ -1,4 +1,4 @@
-/** Which databases a build may use: those of its own schema, older ones after migrating them, and newer ones that allow it. */
+/** The databases that a build may use: those of its own schema, older ones after a migration, and newer ones that allow it. */
 import { EngineRefused } from './refused.ts';
 
 export interface Migration {
@@ -11,7 +11,7 @@ export interface Migration {
   readonly minCompatible: number;
 }
 
-/** What a database says of its schema. */
+/** The schema version that a database reports. */
 export interface SchemaVersion {
   readonly version: number;
   /** 0: the build that migrated the database did not say */
@@ -32,7 +32,7 @@ export function decideMigration(
   );
 }
 
-/** What a database says after all of `migrations`. */
+/** The schema version that a database reports after all of `migrations`. */
 export function versionAfter(migrations: readonly Migration[]): SchemaVersion {
   return {
     version: migrations.length,

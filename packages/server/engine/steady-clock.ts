@@ -12,7 +12,7 @@ import { openSystemFunctions } from '../runtime/system-library.ts';
 export interface MachineTime {
   /** ms since the epoch; anyone may set it */
   wall(): number;
-  /** ms since some instant, the same for all processes of the machine; nobody can set it */
+  /** monotonic ms, the same for all processes of the machine */
   elapsed(): number;
 }
 
@@ -20,15 +20,15 @@ export interface MachineTime {
 const CLOCK_ID = process.platform === 'darwin' ? 6 : 7;
 const WORD = 2 ** 32;
 
-/** The machine's own clocks. If the system has no such call, the wall clock stands for both. */
+/** The machine's own clocks. If the system has no such call, the wall clock is used for both. */
 export function openMachineTime(): MachineTime {
   const wall = (): number => Date.now();
   const read = openSystemClock();
   if (read === undefined) return { wall, elapsed: wall };
-  // Read second, so that the runtime's clock is never ahead of the system's by what lies between.
+  // Read second, so that the runtime's clock is never ahead of the system's by the time between both reads.
   const began = read();
   const runtimeBegan = performance.now();
-  // The runtime's clock stands still while the machine sleeps. Where it says more, it was moved on, as tests do.
+  // The runtime's clock stops while the machine sleeps. If it is ahead, a test advanced it.
   return { wall, elapsed: () => Math.max(read(), began + performance.now() - runtimeBegan) };
 }
 
@@ -55,7 +55,7 @@ function openSystemClock(): (() => number) | undefined {
  * a few times: the greatest difference is right to some microseconds, and never too great.
  */
 export function takeTimeOrigin(time: MachineTime = openMachineTime()): number {
-  // The wall clock goes on to its next millisecond meanwhile.
+  // The wall clock reaches its next millisecond meanwhile.
   const endsAt = time.elapsed() + 3;
   let origin = Number.NEGATIVE_INFINITY;
   for (let looks = 0; looks < 20_000; looks += 1) {

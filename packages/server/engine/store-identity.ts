@@ -1,8 +1,8 @@
 /**
- * Which store of bytes belongs to the rows. The rows keep an id, and the store of bytes has a marker that holds the same id. The
- * order is the same for all stores, so that a start after a crash can go on: the id is durable with the rows, then the marker in
- * the store of bytes, then the rows note the marker, and only then is anything else written. A store of bytes is refused if its
- * marker holds another id, or if it has no marker although the rows have noted one.
+ * The identity of the store of bytes that belongs to the rows. The rows keep an id, and the store of bytes has a marker that holds the same
+ * id. The order is the same for all stores, so that a start after a crash can continue: the id is durable with the rows, then the marker in
+ * the store of bytes, then the rows note the marker, and only then is anything else written. A store of bytes is refused if its marker
+ * holds another id, or if it has no marker although the rows have noted one.
  */
 export interface StoreIdentity {
   /** letters, digits and `-`; made once at random, and the same in every process */

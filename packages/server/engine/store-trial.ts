@@ -1,4 +1,4 @@
-/** What a look at a store tells, without opening or making anything. A store that cannot be used throws instead. */
+/** The result of inspecting a store, without opening or creating anything. An unusable store throws instead. */
 
 /** Whether a store of rows proves its pages by checksums of its own. */
 export type PageChecksums = 'on' | 'off';

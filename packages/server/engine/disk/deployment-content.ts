@@ -12,7 +12,7 @@ import type { ObjectLayout } from './object-layout.ts';
 interface ContentIntakeOptions {
   readonly receiver: UploadReceiver;
   readonly layout: ObjectLayout;
-  /** throws after a write of unknown outcome: a copy does not go on from there */
+  /** throws after a write of unknown outcome, because a copy must not continue then */
   readonly assertSound: () => void;
 }
 

@@ -54,7 +54,7 @@ export interface Files {
 
 /**
  * A raw descriptor, not a FileHandle: Bun ends the process when an open FileHandle is garbage-collected. A response body that
- * nobody reads or cancels must not cause that. The registry closes descriptors that were left open.
+ * is neither read nor cancelled must not cause that. The registry closes descriptors that were left open.
  */
 class DiskFile implements OpenFile {
   static readonly #leftOpen = new FinalizationRegistry<number>((fd) => fs.closeSync(fd));
@@ -138,7 +138,7 @@ function writeFd(fd: number, buffer: Uint8Array, offset: number, length: number,
   });
 }
 
-/** Of what is no file of ours: no link is followed, and no pipe is waited for. */
+/** Guards against foreign entries: no link is followed, and no pipe is waited for. */
 const READ_FLAGS = fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK;
 
 export const diskFiles: Files = {

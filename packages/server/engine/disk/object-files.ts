@@ -11,7 +11,7 @@ export function findObjectFiles(dataDir: string): ObjectFiles {
   return makeObjectFiles(join(dataDir, CONTENT_FOLDER));
 }
 
-/** What the marker of the content folder says; undefined if there is none. */
+/** The id that the marker of the content folder holds; undefined if there is none. */
 export function findContentMarker(dataDir: string): string | undefined {
   try {
     return readFileSync(new ObjectLayout(join(dataDir, CONTENT_FOLDER)).marker, 'utf8').trim();

@@ -37,7 +37,7 @@ test('a damaged byte damages its own record and no other', async () => {
     expect(await failureOf(verify(records[1]))).toBeInstanceOf(ContentDamaged);
     for (const index of [0, 2, 3]) await verify(records[index]);
   }
-  // Bytes between records are nobody's.
+  // Bytes between records belong to no record.
   const between = Buffer.from(bytes);
   between[place.offset - 1] = (between[place.offset - 1] as number) ^ 1;
   writeFileSync(path, between);
@@ -90,7 +90,7 @@ test('a small record is there at once, proven, and only while it is sound and it
   truncateSync(path, packed.place.offset + 10);
   expect(findNow(packed)).toBeUndefined();
   rmSync(path);
-  // What one turn has opened it reads: as if the file had gone a moment later.
+  // A turn of the event loop still reads a file that it has opened, as if the file had been deleted a moment later.
   await new Promise((resolve) => setImmediate(resolve));
   expect(findNow(packed)).toBeUndefined();
   expect(await failureOf(world.store.read(packed.object, 0, 10))).toBeInstanceOf(ContentLost);

@@ -127,9 +127,9 @@ function* spansOf(records: readonly PackedRecord[]): Generator<Span> {
   let end = 0;
   for (const record of records) {
     const { offset, storedLength } = record.place;
-    // Reading so many bytes that nobody wants costs less than another read.
+    // Reading this many unneeded bytes costs less than another read.
     const isNear = offset >= end && offset <= end + 32 * 1024;
-    // One read of several records holds so much in memory, gaps included.
+    // One read of several records holds at most this much in memory, gaps included.
     if (near.length > 0 && !(isNear && offset + storedLength - start <= 4 * 1024 * 1024)) {
       yield { start, end, records: near };
       near = [];

@@ -11,7 +11,7 @@ export function isProcessAlive(pid: number): boolean {
   return !isZombie(pid);
 }
 
-/** A process that has ended keeps its id until its parent reads its exit code: for seconds, in some containers for ever. */
+/** A process that has ended keeps its id until its parent reads its exit code: for seconds, in some containers indefinitely. */
 function isZombie(pid: number): boolean {
   if (process.platform !== 'linux') return false;
   try {

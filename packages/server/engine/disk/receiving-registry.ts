@@ -1,4 +1,4 @@
-/** Which generations are being received right now, and how many bytes they reserve per Space. */
+/** The generations that are being received now, and the bytes that they reserve per Space. */
 
 import { UPLOADS_OF_GENERATION_MAX } from '../../core/lease/upload-judge.ts';
 import type { Generation, Space } from '../../core/model.ts';

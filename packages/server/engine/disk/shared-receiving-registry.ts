@@ -25,7 +25,7 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS receiving_by_app ON receiving (app);
 `;
 
-/** What one process is receiving. */
+/** One upload that a process is receiving. */
 interface Entry {
   readonly pid: number;
   readonly bytes: number;

@@ -47,7 +47,7 @@ export class StagedFiles {
 
   /**
    * Call before serving, while no other process has the store open. An upload that was never recorded as complete is removed with
-   * its object. Of a complete one only the staged name is removed.
+   * its object. For a complete one only the staged name is removed.
    */
   async resolveAll(): Promise<void> {
     for (const { path, generation } of await this.#findLeftovers(true)) {
@@ -70,14 +70,14 @@ export class StagedFiles {
         if (known.has(generation) && !isFinished && (await this.#isSealed(path, generation))) continue;
         await this.#resolve(path, generation, !isFinished);
       } catch (error) {
-        // The sweep goes on with the others; a later sweep tries this one again.
+        // The sweep continues with the others; a later sweep tries this one again.
         failure ??= error;
       }
     }
     if (failure !== undefined) throw failure;
   }
 
-  /** Each sweep goes on where the last one stopped, so that leftovers that have to stay do not hold up the others. */
+  /** Each sweep resumes where the last one stopped, so that leftovers that must stay do not block the others. */
   async #findNextLeftovers(): Promise<readonly Leftover[]> {
     const found = (await this.#findLeftovers(false)).sort((one, other) => (one.path < other.path ? -1 : 1));
     const start = found.findIndex(({ path }) => path > this.#sweptTo);

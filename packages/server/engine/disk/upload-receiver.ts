@@ -127,7 +127,7 @@ export class DiskUploadReceiver implements UploadReceiver {
   }
 }
 
-/** Other processes receive as much of the generation as may be. Rejects with RESOURCE_EXHAUSTED if they go on. */
+/** Waits while other processes use all places of the generation. Rejects with RESOURCE_EXHAUSTED if they keep them. */
 async function waitToBegin(begin: () => ReceivingEntry | undefined): Promise<ReceivingEntry> {
   const endsAt = performance.now() + 500;
   while (performance.now() < endsAt) {

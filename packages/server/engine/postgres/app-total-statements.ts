@@ -2,7 +2,7 @@
 import { COUNTER_SUMS } from './counter-statements.ts';
 import { nowOr } from './sql-fragments.ts';
 
-/** What was received in one Space and is not judged, what packs have reserved for what they are about to publish, and its commits. */
+/** Bytes received in one Space that are not judged, the room that packs have reserved for records they will publish, and its commits. */
 export const holdingsOf = (space: string): string =>
   `((SELECT coalesce(sum(canonical_size), 0) FROM uploads WHERE uploads.space = ${space} AND canonical_size > 0)
     + (SELECT coalesce(sum(bytes), 0) FROM packs WHERE packs.space = ${space} AND state = 0 AND bytes > 0 AND NOT discarded)
@@ -51,8 +51,8 @@ export const APP_TOTAL_STATEMENTS = {
   /** $1 App, $2 since when it is counted */
   endAppCount: 'DELETE FROM app_totals WHERE app_id = $1 COLLATE "C" AND counting_since = $2::bigint',
   /**
-   * $1 App from which on, $2 rows. Changes of an App that nobody has counted are no longer needed; of one that somebody counts they are. A row
-   * is in one part of its table only, so its place names it.
+   * $1 App from which on, $2 rows. Changes of an App that was never counted are not needed. While a process counts an App, its changes are
+   * kept. A row is in one part of its table only, so its place names it.
    */
   foldAppChanges: `WITH page AS MATERIALIZED (
       SELECT app_changes.ctid AS place FROM app_changes

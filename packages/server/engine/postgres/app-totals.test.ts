@@ -1,4 +1,7 @@
-/** What is kept of an App is what its Spaces say, whoever writes, counts and adds up at once, and nothing of it is believed unproven. */
+/**
+ * The kept totals of an App equal those of its Spaces, even if processes write, count and add up concurrently. Unproven totals are not
+ * used.
+ */
 import { beforeEach, expect, test } from 'bun:test';
 import { makeNode } from '../../../../test/support/canonical-node.ts';
 import { until } from '../../../../test/support/until.ts';
@@ -42,7 +45,7 @@ beforeEach(() => {
 
 const spaceOf = (number: number) => ({ appId: APP, spaceId: `space ${number}` });
 
-/** Publishes, commits, leaves an upload that nobody judges, and collects. */
+/** Publishes, commits, leaves an upload that is never judged, and collects. */
 async function write(core: Core, number: number): Promise<void> {
   const space = spaceOf(number % 5);
   const leaf = makeNode(`leaf ${number}`);
@@ -154,7 +157,7 @@ test(
       for (let reading = 0; reading < 2; reading += 1) expect(await readAppTotals(pool, APP)).toEqual(now);
       expect((await compareAppTotals(pool, APP)).kept).toEqual(now);
     }
-    // Whoever reads before any check is not told what is wrong either.
+    // A read before any check does not return the wrong value either.
     await sql`UPDATE app_totals SET node_count = node_count # 4`;
     const { counted: last } = await compareAppTotals(pool, APP);
     expect(await readAppTotals(pool, APP)).toEqual(last);

@@ -1,6 +1,6 @@
 /**
- * What all Spaces of an App hold, and what one Space holds. An App is counted once, in one snapshot; then its changes, which triggers note
- * (migrations/0016-app-totals.sql), are added. Whatever is not proven is not believed: the App is counted anew.
+ * The totals of all Spaces of an App, and those of one Space. An App is counted once, in one snapshot; then its changes, which triggers note
+ * (migrations/0016-app-totals.sql), are added. If a total is not proven, the App is counted again.
  */
 import type { SpaceKey } from '../../core/model.ts';
 import type { AppTotals, SpaceHoldings } from '../../core/tenancy-ports.ts';
@@ -43,8 +43,8 @@ export async function readHoldings(pool: PostgresPool, space: SpaceKey): Promise
 }
 
 /**
- * Changes are kept from before the snapshot on, so what it does not see is added later. If another process counts already, what was
- * counted is kept by nobody. If something is in the way, as changes that were added up meanwhile, the next who asks counts anew.
+ * Changes are kept from before the snapshot on, so what it does not see is added later. If another process already counts, this
+ * count is not kept. If the count cannot be kept, for example because changes were added up meanwhile, the next request counts again.
  */
 async function countApp(pool: PostgresPool, appId: string, spacesAtOnce: number): Promise<AppTotals> {
   const { rows } = await pool.run('counting an App', SQL.beginAppCount, [appId]);
@@ -57,7 +57,7 @@ async function countApp(pool: PostgresPool, appId: string, spacesAtOnce: number)
       return sums.totals;
     });
   } finally {
-    // A count that nobody finishes would keep others from theirs until it is given up.
+    // An unfinished count would block other counts until it expires.
     if (since !== null && !isKept)
       await pool.run('counting an App', SQL.endAppCount, [appId, since]).catch(() => undefined);
   }
@@ -74,7 +74,7 @@ async function keepCount(connection: PostgresConnection, values: readonly SqlVal
   }
 }
 
-/** `kept`: undefined where nothing is kept, or somebody counts */
+/** `kept`: undefined if no totals are kept, or if a process counts the App now */
 export function compareAppTotals(
   pool: PostgresPool,
   appId: string,

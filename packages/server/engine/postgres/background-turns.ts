@@ -1,5 +1,5 @@
 /**
- * Which process does a background task now, and how far the task has come: one row per task, judged by the database's clock. A
+ * The process that does a background task now, and the position of the task: one row per task, judged by the database's clock. A
  * holder that does not renew its turn for `TURN_MS` loses it. Its step may still be running, which does no harm.
  */
 import type { PostgresPool } from './wire/connection-pool.ts';
@@ -34,7 +34,7 @@ export class PostgresTurns {
     return row === undefined ? undefined : { position: (row.position as string | null) ?? undefined };
   }
 
-  /** Keeps `position` for whoever has the turn next. Does nothing if another process has the turn by now. */
+  /** Stores `position` for the next process that takes the turn. Does nothing if another process has the turn now. */
   async note(task: string, position: string | undefined): Promise<void> {
     await this.#pool.run('noting how far a turn has come', SQL.note, [task, this.#holder, position ?? null]);
   }

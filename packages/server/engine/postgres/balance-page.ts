@@ -95,7 +95,7 @@ async function assertAllThere(
     throw new RowDamaged('balances', `a node in the domain ${JSON.stringify(domain)}`);
 }
 
-/** A domain with commits or balances has a row: without it nobody knows its revision. */
+/** A domain with commits or balances must have a row, because without it the revision is unknown. */
 async function assertNoRests(
   pool: PostgresPool,
   space: SpaceKey,

@@ -8,7 +8,7 @@ import type { SpaceKey } from '../../core/model.ts';
 import type { RootRefReads, SpaceTransaction } from '../../core/ports.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 
-/** What one body returned or threw: the other bodies of its group do not see it. */
+/** The result or error of one body. The other bodies of its group do not see it. */
 export type Outcome =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly error: unknown };
@@ -44,7 +44,7 @@ export class CommitGroups {
   readonly #waiting = new Map<SpaceKey, Job[]>();
   readonly #waitMs: number;
 
-  // The commits before it have given up by then, so the store is in trouble.
+  // The commits before it have timed out after this time, so the store is in trouble.
   constructor(waitMs = 10_000) {
     this.#waitMs = waitMs;
   }

@@ -113,7 +113,7 @@ export class ContentChanges {
     return false;
   }
 
-  /** What the rows here have reserved beyond what was stored. */
+  /** The room that these rows reserve beyond that of the stored rows. */
   get reservedMore(): Stored {
     const more = { bytes: 0, nodes: 0 };
     for (const { stored, current } of this.#packs.values()) {

@@ -1,4 +1,4 @@
-/** Where the damage is that PostgreSQL has met, and what to do: it names a file, and operators know tables and indexes. */
+/** Locates damage that PostgreSQL reports, and says what to do. PostgreSQL names a file, but operators know tables and indexes. */
 import { isDamage, StoreUnavailable } from '../../core/store-failure.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 
@@ -14,7 +14,7 @@ const FIND_RELATION = `SELECT coalesce(owner.relname, found.relname)::text AS na
 
 /** Damage whose place is known, as far as PostgreSQL tells. */
 export class LocatedDamage extends StoreUnavailable {
-  /** an index can be made anew from its table: no row is lost */
+  /** an index can be rebuilt from its table, so no row is lost */
   readonly isIndex: boolean;
 
   constructor(message: string, isIndex: boolean, cause: unknown) {

@@ -96,7 +96,7 @@ test(
     const clock = { at: 1_000_000_000_000, now: () => clock.at };
     const url = await prepare(clock);
     const sql = new SQL(url, { max: 1 });
-    // Where an index page is full PostgreSQL looks at rows that it could forget there, the damaged ones too.
+    // If an index page is full, PostgreSQL looks for dead rows there, and reads the damaged ones too.
     const indexes: { name: string }[] = await sql.unsafe(
       "SELECT indexname AS name FROM pg_indexes WHERE tablename = 'nodes'",
     );

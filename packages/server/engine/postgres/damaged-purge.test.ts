@@ -79,7 +79,7 @@ async function prepare(): Promise<Scene> {
 const always = async (): Promise<boolean> => true;
 const refsOf = ({ refs }: CanonicalNode): readonly Hash[] => refs;
 
-/** What can be read of these nodes: their hashes. */
+/** The hashes of those nodes that can be read. */
 async function findLeft(core: Core, nodes: readonly CanonicalNode[]): Promise<Hash[]> {
   const left: Hash[] = [];
   for (const { hash } of nodes) {

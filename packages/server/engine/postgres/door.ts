@@ -1,4 +1,4 @@
-/** What opens a deployment whose rows are in PostgreSQL. */
+/** The parts that open a deployment with rows in PostgreSQL. */
 export { PostgresTurns } from './background-turns.ts';
 export { assertNoServer, beginServing, holdDeployment } from './deployment-lock.ts';
 export { PostgresDeploymentRows } from './deployment-rows.ts';

@@ -9,7 +9,7 @@ import { EngineRefused } from '../refused.ts';
 /** The server, or the network to it, has said nothing for so long that it is taken to hang. */
 const NO_ANSWER = 'NO_ANSWER';
 
-/** The connection is gone or useless, and nobody knows the outcome of its last statement. */
+/** The connection is lost or unusable, and the outcome of its last statement is unknown. */
 const LOST_CODES: ReadonlySet<string> = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_ENDED',
@@ -115,7 +115,7 @@ const HINTS: Readonly<Record<string, string>> = {
   [NO_ANSWER]: 'it does not answer: check that it runs, its load and its disk, and the network',
 };
 
-/** What one host of several said. */
+/** The error of one host of several. */
 export interface HostFailure {
   readonly host: PostgresHost;
   readonly error: Error;
@@ -203,7 +203,7 @@ const NO_SCHEMA = '3F000';
 /** As in `permission denied for schema public` */
 const DENIED_SCHEMA = /for schema "?([^\s"]+)/;
 
-/** The schema `public` gives nobody but its owner the right to make tables, since PostgreSQL 15; rights on the database do not change that. */
+/** Since PostgreSQL 15 only its owner may create tables in the schema `public`. Rights on the database do not change that. */
 export function adviseOnSchema(schema: string): string {
   return `let its owner run GRANT USAGE, CREATE ON SCHEMA ${schema} TO that role, or make a database of its own: CREATE DATABASE holdfast OWNER that role`;
 }

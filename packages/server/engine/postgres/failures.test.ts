@@ -1,6 +1,6 @@
 /**
- * PostgreSQL and the network failing in every way they do: what was asked rejects with StoreUnavailable, or succeeds when nothing
- * had been decided yet; a failure never reads as absence, and the store goes on by itself when they are back.
+ * PostgreSQL and the network fail in every known way. A call rejects with StoreUnavailable, or succeeds if nothing had been decided
+ * yet. A failure never reads as absence, and the store recovers by itself.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { type PostgresServer, startPostgres } from '../../../../test/support/postgres-server.ts';

@@ -1,4 +1,4 @@
-/** A PostgreSQL that hangs: it takes what is sent, and says nothing. It is told from a slow statement, in bounded time. */
+/** A PostgreSQL that hangs: it receives messages and never answers. The pool distinguishes it from a slow statement in bounded time. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import {
   openPostgres as openTestPostgres,

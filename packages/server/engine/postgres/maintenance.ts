@@ -16,7 +16,7 @@ const FIRST_SPACE = '00000000-0000-0000-0000-000000000000';
 
 export class Maintenance {
   readonly #pool: PostgresPool;
-  /** where the round over Spaces goes on; only in memory, so a restart begins a new round */
+  /** where the round over Spaces resumes; only in memory, so a restart starts a new round */
   #afterSpace = FIRST_SPACE;
 
   constructor(pool: PostgresPool) {

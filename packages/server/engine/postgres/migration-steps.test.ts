@@ -83,7 +83,7 @@ test('an index of a table that was there before is made concurrently, alone', ()
   }
 });
 
-/** A session that is in the middle of `statement` until it is told to go on. */
+/** A session that stays in the middle of `statement` until the returned function is called. */
 async function hold(url: string, statement: string) {
   const sql = new Bun.SQL(url, { max: 1 });
   await sql.unsafe(`BEGIN; ${statement}`);

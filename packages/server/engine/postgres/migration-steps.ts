@@ -1,7 +1,7 @@
 /**
- * Brings a database that is in use from one schema to the next while servers go on beside: each statement of a migration is a step, and how
- * far it has come stands in `holdfast_schema`. A step that waits for a table holds up all who come after it, so it waits a moment, lets
- * them pass and tries again. Indexes are made concurrently. One process does it, the others wait for it.
+ * Migrates a database that is in use from one schema to the next while servers keep running. Each statement of a migration is a step,
+ * and `holdfast_schema` holds the last finished step. A step that waits for a table lock blocks all later requests for it. So it waits
+ * for a moment, lets them pass and tries again. Indexes are created concurrently. One process migrates, and the others wait for it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { decideMigration, type Migration, type SchemaVersion, versionAfter } from '../schema-version.ts';
@@ -29,7 +29,7 @@ interface Place extends SchemaVersion {
   readonly step: number;
 }
 
-/** All at once, for a database that nobody uses. */
+/** For a database that is not in use: creates indexes without CONCURRENTLY. */
 export const withoutConcurrency = (sql: string): string => sql.replaceAll('INDEX CONCURRENTLY', 'INDEX');
 
 /** The statements of a migration. Each ends a line; none of a function's body does. */
@@ -103,7 +103,7 @@ async function runStep(
   }
 }
 
-/** What `work` says is written down in its transaction, unless another process has been there. */
+/** Runs `work` and stores the progress that it returns in one transaction, unless another process has already done the step. */
 async function inTransaction(
   connection: PostgresConnection,
   { version, step }: Place,
@@ -123,7 +123,7 @@ async function inTransaction(
   }
 }
 
-/** Outside any transaction. What a try that was cut off has left is no index. */
+/** Runs outside any transaction. An invalid index that an interrupted attempt left is dropped first. */
 async function makeIndex(connection: PostgresConnection, name: string, sql: string): Promise<void> {
   const { rows } = await connection.script(`SELECT indisvalid AS "isWhole" FROM pg_index
     WHERE indexrelid = to_regclass('${name}')`);

@@ -32,7 +32,7 @@ beforeEach(async () => {
 });
 afterEach(() => Promise.all(pools.map((pool) => pool.close())));
 
-/** What one process has before it has migrated. */
+/** The pool of one process before its migration. */
 function openPool(): PostgresPool {
   const pool = new PostgresPool(addressOf(url, { connectionsMax: 2 }), POSTGRES_LIMITS);
   pools.push(pool);

@@ -32,8 +32,8 @@ import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
 /**
- * In order. A migration that has shipped is edited only in how it gets there: each statement is a step that servers go on beside, so an
- * index of a table that was there before is made CONCURRENTLY, and rows are changed by pages.
+ * In order. A shipped migration may only be edited in the way to its result: each statement is a step during which servers keep running, so
+ * an index of a table that was there before is made CONCURRENTLY, and rows are changed by pages.
  */
 export const MIGRATIONS: readonly Migration[] = [
   { sql: initial, minCompatible: 1 },
@@ -76,7 +76,7 @@ const HAS_COLUMNS = `SELECT 1 AS one FROM pg_attribute
 const ADD_COLUMNS = `ALTER TABLE holdfast_schema ADD COLUMN IF NOT EXISTS min_compatible_version integer NOT NULL DEFAULT 0,
   ADD COLUMN IF NOT EXISTS step integer NOT NULL DEFAULT 0, ADD COLUMN IF NOT EXISTS place text`;
 const NAME = 'the database';
-/** What a process gets when another has created the same table at the same time. */
+/** The errors of a process if another created the same table at the same time. */
 const MADE_BY_ANOTHER: ReadonlySet<string> = new Set(['23505', '42P07', '42710']);
 const NO_TABLE = '42P01';
 
@@ -156,7 +156,7 @@ const MADE_RELATION = /^CREATE (?:UNLOGGED )?(?:TABLE|INDEX) (?:CONCURRENTLY )?(
 const FIND_RELATIONS = `SELECT relname::text AS name FROM pg_class
   WHERE relnamespace = current_schema()::regnamespace AND relname = ANY($1::text[]) ORDER BY relname`;
 
-/** Nothing is made in a database whose tables have our names and are of somebody else. @throws EngineRefused */
+/** Refuses a database with foreign tables that have our names, before anything is created in it. @throws EngineRefused */
 async function assertNobodysTables(
   connection: PostgresConnection,
   migrations: readonly Migration[],

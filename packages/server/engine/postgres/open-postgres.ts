@@ -10,7 +10,7 @@ import { PostgresPool } from './wire/connection-pool.ts';
 import { POSTGRES_LIMITS, type PostgresLimits } from './wire/limits.ts';
 
 /**
- * What only a person can change: a wrong password or user, no such database, no rights, a schema that does not fit, certificates
+ * Errors that only a person can correct: a wrong password or user, no such database, no rights, a schema that does not fit, certificates
  * that cannot be read, a pooler in transaction mode.
  */
 const LASTING_STATES = /^(?:28|26|3D|3F|42|0A|22|23|UNUSABLE_FILE$|NO_PASSWORD$|NOT_BOUND$|ERR_BORINGSSL$)/;
@@ -34,9 +34,9 @@ export async function openPostgres(
 }
 
 /**
- * Connections beside those of requests: the registry is read in time, and background work goes on, however many requests wait.
+ * Connections separate from those of requests: the registry is read in time and background work continues, however many requests wait.
  */
-/** The statements of this pool are small: if PostgreSQL takes longer it is away, and is soon asked again. */
+/** The statements of this pool are small: if PostgreSQL takes longer, it counts as unavailable, and is soon asked again. */
 const CONTROL_LIMITS: PostgresLimits = {
   ...POSTGRES_LIMITS,
   connectMs: 3000,

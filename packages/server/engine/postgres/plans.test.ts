@@ -1,5 +1,5 @@
 /**
- * What a statement costs must not grow with the tables: PostgreSQL's own plans, with the planner's settings as it comes, say that
+ * The cost of a statement must not grow with the tables: PostgreSQL's own plans, with the planner's default settings, show that
  * none scans one, and that no request looks outside its Space or at all of it. On full tables that were analysed, and on tables
  * that were filled after the session had planned its statements for empty ones, with no ANALYZE since.
  */
@@ -52,7 +52,9 @@ const STATEMENTS = Object.entries({ ...SPACE_STATEMENTS, ...BACKGROUND_STATEMENT
 /** Its one column is a sum over the Space too. */
 const BY_NAME = 'root_ref_commits_by_name';
 
-/** Few rows of a Space, or sums over all that are received in it, and the walks of a clock that stepped back and of a row that is mended. */
+/**
+ * Few rows of a Space, or sums over all that are received in it, and the walks of a clock that stepped back and of a row that is mended.
+ */
 const READ_WHOLE =
   /^(?:spaces|usage_counters|domains|packs_reserving|uploads_received|packs_received)_?|^(?:readCounters|countHolders):nodes_pkey/;
 
@@ -107,7 +109,7 @@ async function openStage() {
       AND relnamespace = 'public'::regnamespace LOOP
     EXECUTE format('ALTER TABLE %I SET (autovacuum_enabled = off)', name); END LOOP; END $$`);
   await engine.pool.lend(async (session) => {
-    // What every session of the engine has, but for the switch that would hide a missing index.
+    // The settings of every session of the engine, except the one that would hide a missing index.
     await session.script('SET enable_seqscan = on');
     for (const [name, sql] of STATEMENTS) {
       await session.script(`PREPARE "${name}" AS ${sql}`);
@@ -154,7 +156,7 @@ for (const [kind, prepare] of [
       });
     }
 
-    // Beside a long snapshot the index keeps what was collected: a claim goes on behind it.
+    // During a long snapshot the index keeps the entries of collected rows, so a claim starts after them.
     test('findCandidates reads the index from an expiry on', async () => {
       const [look] = scansOf(await stage.plan('findCandidates', SQL.findCandidates));
       expect(look?.['Index Cond']).toContain('(lease_due_at >= ');

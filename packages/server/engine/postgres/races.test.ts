@@ -1,6 +1,6 @@
 /**
- * What several processes do to one Space at once, on a real PostgreSQL: each store here has connections and memory of its own,
- * as a process has. After each race a recount by other statements finds nothing wrong.
+ * Several processes change one Space concurrently, on a real PostgreSQL: each store here has connections and memory of its own, like
+ * a process. After each race a recount by other statements finds no fault.
  */
 import { describe, expect, test } from 'bun:test';
 import type { ApiError, LeaseResponse } from '@holdfast/protocol';
@@ -48,7 +48,7 @@ function newNode(refs: readonly CanonicalNode[] = []): CanonicalNode {
 
 const core = (index: number): Core => cores[index % PROCESSES] as Core;
 
-/** A process whose publication stands between what it has read and its commit until it is let go. */
+/** A process whose publication pauses between its reads and its commit until `release` is called. */
 function heldCore(index: number): { core: Core; reached: Promise<void>; release(): void } {
   const { store } = instances[index] as StoreInstance;
   let reach!: () => void;
@@ -135,7 +135,7 @@ describe('a parent and its child, published at once', () => {
   });
 });
 
-/** Ends every lease of the Space; nobody may be at work meanwhile. */
+/** Ends every lease of the Space. No other process may use the Space meanwhile. */
 async function endLeases(): Promise<void> {
   const { pool } = instances[0] as StoreInstance;
   await pool.run(

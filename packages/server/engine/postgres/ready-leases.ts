@@ -92,7 +92,7 @@ export class ReadyLeases {
     for (const space of due) void this.#send(space);
   }
 
-  /** Sends one statement, and the next when that is answered, until nobody waits. */
+  /** Sends one statement, and the next when that is answered, until no request waits. */
   async #send(space: SpaceKey): Promise<void> {
     const waiting = this.#waiting.get(space) ?? [];
     // A larger statement would hold its rows and its callers for long.

@@ -89,8 +89,9 @@ export const ROOT_REF_STATEMENTS = {
     FROM (VALUES (1)) AS one LEFT JOIN domains ON domains.space = $1 AND domains.domain = $2 LEFT JOIN LATERAL (
       SELECT hash, balance, from_revision, row_sum FROM balances WHERE space = $1 AND domain = $2 AND hash > $3 ORDER BY hash LIMIT $4) AS page ON true`,
   /**
-   * $3 after, $4 revision, $5 rows of each kind at most: what stands now and since when (kind 0), and of each hash with a history
-   * the last that began at the revision or before (kind 1), with one seek per hash however long its history is. `since` NULL: none.
+   * $3 after, $4 revision, $5 rows of each kind at most: the current balances and their first revision (kind 0), and for each hash with a
+   * history the last balance that began at the revision or before (kind 1), with one seek per hash however long its history is. `since`
+   * NULL: none.
    */
   findBalancesAt: `WITH RECURSIVE known AS MATERIALIZED (
       SELECT revision, history_floor, walked_from, walked_until, row_sum FROM domains WHERE space = $1 AND domain = $2),

@@ -74,7 +74,7 @@ export class RowChanges {
     this.#setNode(known, { row: after, isLeaseCounted });
   }
 
-  /** Whatever stands there: it is deleted and inserted. */
+  /** Deletes the stored row, whatever it holds, and inserts this one. */
   replaceNode(row: NodeRow, wasLeaseCounted: boolean, isLeaseCounted: boolean): void {
     this.#usage[LEASED] = (this.#usage[LEASED] ?? 0) + Number(isLeaseCounted) - Number(wasLeaseCounted);
     const stored = { row: { ...row, refs: new Uint8Array(row.refs) }, isLeaseCounted };

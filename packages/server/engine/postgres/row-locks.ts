@@ -39,7 +39,7 @@ export class RowLocks {
   /** Locks its upload too: if there is no ready row, the body looks for that next. */
   async #lockNode(hash: Hash): Promise<NodeRow | undefined> {
     const key = hexToBytea(hash);
-    // The upload first. A publication deletes the upload and makes the row, so whoever waited here for a publication finds no
+    // The upload first. A publication deletes the upload and makes the row, so a transaction that waited here for a publication finds no
     // upload, and must then find the row.
     const [upload, node] = await Promise.all([
       this.#rows.uploads.has(hash) ? undefined : this.#wire.send('lockUpload', [this.#key, key]),
@@ -59,7 +59,7 @@ export class RowLocks {
     const publishing = this.#findPublishing();
     if (publishing === undefined) {
       const reading = this.#lockUnknown(unknown);
-      // Whoever asked for these rows hears why they cannot be had, and nobody else.
+      // Only the caller that asked for these rows gets the error.
       this.#reading = reading.catch(() => undefined);
       return reading.then(aligned);
     }
@@ -120,7 +120,7 @@ export class RowLocks {
   findLooseEdges(hashes: readonly Hash[]): Awaitable<readonly number[]> {
     this.#wire.assertUsable();
     const { loose, nodes } = this.#rows;
-    // A row that is locked has no record of edges, and nobody makes one.
+    // A locked row has no loose edges, and no transaction can create some.
     const absent = hashes.filter((hash) => nodes.get(hash)?.stored === undefined);
     const unknown = sortedUnknown(absent, loose);
     const aligned = () => hashes.map((hash) => loose.get(hash)?.current ?? 0);

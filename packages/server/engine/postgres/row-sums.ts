@@ -1,7 +1,7 @@
 /**
- * The sums that rows carry (core/rows/row-sum.ts), from the values as the database has them. Most rows are written whole by whoever has read
- * and proven them, so their sum is over everything. Values that a statement changes by itself are added with a weight of their own: such
- * a statement adds `weight * (new - old)`, and never hides a wrong bit of another value.
+ * The sums that rows carry (core/rows/row-sum.ts), from the values as the database has them. Most rows are written whole by a process that
+ * has read and proven them, so their sum covers all values. A value that a statement changes by itself has a weight of its own: such a
+ * statement adds `weight * (new - old)`, and never hides a wrong bit of another value.
  */
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, NodeRow, RootRefCommit, SpaceKey } from '../../core/model.ts';
@@ -95,7 +95,7 @@ export function contentSum(
   return mixValues([space, generation, canonicalSize, urlExpiresAt, inlineBytes === undefined ? 0 : 1]);
 }
 
-/** Of the place of bytes: a record of a pack, or an object of their own. */
+/** The sum of the place of bytes: a record of a pack, or an object of their own. */
 export function placeSum(
   space: SpaceKey,
   { generation, integrity, packed }: Pick<ContentRow, 'generation' | 'integrity' | 'packed'>,
@@ -106,7 +106,7 @@ export function placeSum(
 
 const USE_WEIGHTS = { live_records: 3, live_bytes: 5, first_dead_at: 7 } as const;
 
-/** Of the live records of a pack. */
+/** The sum of the use of a pack: its live records. */
 export function useSum(
   space: SpaceKey,
   generation: Generation,
@@ -118,7 +118,7 @@ export function useSum(
   );
 }
 
-/** The sum of the use of a row of `packs` that a statement changes by so much. */
+/** The sum of the use of a row of `packs` after a statement changed it by these amounts. */
 export const sumOfUse = (records: string, bytes: string, firstDeadAt: string): string =>
   `packs.use_sum + ${USE_WEIGHTS.live_records} * ${records} + ${USE_WEIGHTS.live_bytes} * ${bytes}
           + ${USE_WEIGHTS.first_dead_at} * ((${firstDeadAt}) - packs.first_dead_at)`;
@@ -130,7 +130,7 @@ export interface DomainState extends WalkState {
   readonly floor: number;
 }
 
-/** What it is by a row of `domains`. */
+/** The state of a domain by its row in `domains`. */
 export const domainStateFromSql = (row: SqlRow): DomainState => ({
   floor: row.history_floor as number,
   walkedFrom: row.walked_from as number,
@@ -165,7 +165,7 @@ export const sumOfDomain = (
 
 const DOMAIN_COUNT_WEIGHTS = { commit_count: 3, balance_count: 5 } as const;
 
-/** Of how many commits and balances a domain has. `balances` null: nobody counts them. */
+/** The sum of the numbers of commits and balances of a domain. `balances`: null if they are not counted. */
 export const domainCountSum = (
   space: SpaceKey,
   domain: string,
@@ -175,7 +175,7 @@ export const domainCountSum = (
   mixValues(['counts', space, domain, balances === null ? 1 : 0]) +
   DOMAIN_COUNT_WEIGHTS.commit_count * commits +
   DOMAIN_COUNT_WEIGHTS.balance_count * (balances ?? 0);
-/** The sum of a row of `domains` that a statement gives so many more. */
+/** The sum of a row of `domains` after a statement added these numbers of commits and balances. */
 export const sumOfCounts = (commits: string, balances: string): string =>
   `domains.count_sum + ${DOMAIN_COUNT_WEIGHTS.commit_count} * (${commits})
       + ${DOMAIN_COUNT_WEIGHTS.balance_count} * CASE WHEN domains.balance_count IS NULL THEN 0 ELSE ${balances} END`;
@@ -191,7 +191,7 @@ const COUNTER_WEIGHTS = {
 const WATERMARK_WEIGHT = 19;
 export const COUNTER_COLUMNS = Object.keys(COUNTER_WEIGHTS) as (keyof typeof COUNTER_WEIGHTS)[];
 
-/** Of a slot of the counters that holds nothing. */
+/** The sum of an empty slot of the counters. */
 export const slotSum = (space: SpaceKey, slot: number): number => mixValues(['usage_counters', space, slot]);
 /** `values`: those of COUNTER_COLUMNS */
 export const countersSum = (
@@ -205,7 +205,7 @@ export const countersSum = (
     slotSum(space, slot),
   ) +
   WATERMARK_WEIGHT * watermark;
-/** What values of a slot add to its sum. */
+/** The terms that the values of a slot add to its sum. */
 export const sumOfCounters = (termOf: (column: string) => string, watermark: string): string =>
   [
     ...COUNTER_COLUMNS.map((column) => `${COUNTER_WEIGHTS[column]} * ${termOf(column)}`),
@@ -218,7 +218,7 @@ export const tombstoneSum = (generation: Generation, notedAt: number, seenAt: nu
   mixValues(['tombstones', generation]) +
   TOMBSTONE_WEIGHTS.noted_at * notedAt +
   TOMBSTONE_WEIGHTS.seen_at * seenAt;
-/** What an upsert makes of a tombstone: its first instant stays if the row is proven, else it begins anew. `excluded` has one instant. */
+/** The upsert of a tombstone: its first instant stays if the row is proven; otherwise it starts again. `excluded` has one instant. */
 export const SETTLED_TOMBSTONE = (() => {
   const { noted_at: noted, seen_at: seen } = TOMBSTONE_WEIGHTS;
   const isProven = `tombstones.row_sum::numeric - ${noted} * tombstones.noted_at::numeric - ${seen} * tombstones.seen_at::numeric
@@ -227,7 +227,7 @@ export const SETTLED_TOMBSTONE = (() => {
       row_sum = CASE WHEN ${isProven} THEN tombstones.row_sum + ${seen} * (excluded.seen_at - tombstones.seen_at) ELSE excluded.row_sum END`;
 })();
 
-/** Of what all processes share under a name. */
+/** The sum of a value that all processes share under a name. */
 export const sharedSum = (name: string, value: string | Uint8Array): number => sumOf('shared', name, value);
 
 /** Beside the mark that a Space was purged. */
@@ -235,7 +235,7 @@ export const PURGED_SUM = 20260727;
 
 const SUPERSEDED_WEIGHT = 3;
 
-/** What a balance was in some revisions. */
+/** A former balance and its revisions. */
 export interface Superseded {
   readonly domain: string;
   readonly hash: Hash;
@@ -244,7 +244,7 @@ export interface Superseded {
   readonly until: number;
 }
 
-/** Of a row of history but for the instant, which its statement may set. */
+/** The sum of a row of history without the instant, which its statement may set. */
 export const historySum = (space: SpaceKey, { domain, hash, balance, since, until }: Superseded): number =>
   mixValues([space, domain, hash, since, until, balance]);
 export const withSuperseded = (sum: number, supersededAt: number): number =>
@@ -255,7 +255,7 @@ export const sumWithSuperseded = (sum: string, supersededAt: string): string =>
 export const commitSum = (space: SpaceKey, domain: string, commit: RootRefCommit): number =>
   sumOf('root_ref_commits', space, domain, commit.requestId, commit.payloadDigest, commit.revision);
 
-/** Of the name of a commit alone. */
+/** The sum of the name of a commit alone. */
 export const requestSum = (space: SpaceKey, domain: string, requestId: string): number =>
   sumOf('request', space, domain, requestId);
 
@@ -266,5 +266,5 @@ export function balanceSum(
   return sumOf('balances', space, domain, hash, balance, since);
 }
 
-/** Of all other rows. Each table says its name first, so that no row of one is a row of another. */
+/** The sum of any other row. The first value is the name of the table, so that no row of one table is valid in another. */
 export const sumOf = (...values: readonly SumValue[]): number => mixValues(values);

@@ -47,7 +47,7 @@ export interface CountedNode {
   readonly isLeaseCounted: boolean;
 }
 
-/** A row as it stands, whether it is proven or not. */
+/** A row as stored, proven or not. */
 export interface ReadNode extends CountedNode {
   /** its values fit its sum; a row without one is believed */
   readonly isProven: boolean;
@@ -86,7 +86,7 @@ export function countedNodeFromSql(space: SpaceKey, found: SqlRow): CountedNode 
   return { row, isLeaseCounted };
 }
 
-/** The row as it stands, damaged or not. */
+/** The row as stored, damaged or not. */
 export const standingNode = (found: SqlRow): NodeRow => standing(unprovenNode(found));
 
 export const collectableFlag = (row: NodeRow): string => flag(isCollectable(row));
@@ -200,7 +200,10 @@ export function uploadsToSql(space: SpaceKey, rows: readonly UploadRow[]): Colum
 
 const optionalBytea = (bytes: Uint8Array | undefined): string | undefined => bytes && bytesToBytea(bytes);
 
-/** The record as a transaction sees it. @throws RowDamaged unless it names an object of its own: then only how long a URL can write that is unsure */
+/**
+ * The record as a transaction sees it. @throws RowDamaged unless it names an object of its own: then only how long a URL can write that is
+ * unsure
+ */
 export function contentFromSql(space: SpaceKey, row: SqlRow, now: number): ContentRow {
   const content = readContent(row);
   if (isContentProven(space, row, content)) return content;

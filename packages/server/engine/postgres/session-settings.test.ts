@@ -1,4 +1,4 @@
-/** What an operator has set for a server, database or role changes nothing of what is stored, answered or waited for. */
+/** Settings of an operator for a server, database or role change neither stored data nor answers nor time limits. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { makeNode } from '../../../../test/support/canonical-node.ts';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';

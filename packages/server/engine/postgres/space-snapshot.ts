@@ -105,7 +105,7 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
   async readNodes(after: Hash | undefined, limit: number): Promise<readonly InspectedNode[]> {
     const rows = await this.#all('nodes', hexToBytea(after ?? ''), limit);
     return rows.map((row) => {
-      // What only a count is wrong of still says where its edges are.
+      // A row in which only a count is wrong still has its edges.
       const { isFixedProven, row: node, isLeaseCounted } = readNode(this.#space, row);
       if (!isFixedProven) throw new RowDamaged('nodes', `node ${node.hash}`);
       return { row: node, isLeaseCounted, content: contentFactsFromSql(this.#space, row) };

@@ -13,7 +13,7 @@ export const columnsOf = (table: string, columns: string): string =>
  */
 export const given = (columns: string, arrays: string): string =>
   `given AS MATERIALIZED (SELECT $1::uuid AS space, list.* FROM unnest(${arrays}) AS list (${columns}) ORDER BY 2)`;
-/** What a statement has found, as the lists of `given`: of a list PostgreSQL expects few rows, however many it is given. */
+/** The rows that a statement found, as the lists of `given`, because PostgreSQL expects few rows of a list, whatever its length. */
 export const arraysOf = (table: string, columns: string): string =>
   columns
     .split(', ')
@@ -21,7 +21,8 @@ export const arraysOf = (table: string, columns: string): string =>
     .join(', ');
 /** `rows`: what is joined, `given`, or what a statement has made of it */
 export const isGiven = (table: string, key: string, rows = 'given'): string =>
-  // An array, by which PostgreSQL neither hashes nor merges: a small table, too, would be read whole, with the pages of it that are damaged.
+  // An array, by which PostgreSQL neither hashes nor merges: a small table, too, would be read whole, with the pages of it that are
+  // damaged.
   [
     `${table}.space = ANY (ARRAY[${rows}.space])`,
     ...key.split(', ').map((column) => `${table}.${column} = ${rows}.${column}`),

@@ -35,7 +35,7 @@ const HISTORY_KEY = 'domain, hash, from_revision';
 const RAISED_FLOOR = 'greatest(domains.history_floor, least(floors.until, domains.revision))';
 
 /**
- * What `lease_due_at` becomes: where the indexes that begin with it are changed anyway, the end of the lease, else what it was. It is never
+ * The new `lease_due_at`: the end of the lease if the indexes that begin with it are changed anyway; otherwise it stays. It is never
  * after the end.
  */
 const dueOf = (expires: string, entersIndex: string): string =>
@@ -92,14 +92,14 @@ export const SPACE_STATEMENTS = {
     SELECT hash, started, expires, proven FROM wanted`,
 
   lockNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2 FOR UPDATE`,
-  /** Of the hash $2: in the refs of all rows of the Space, and in its balances. */
+  /** Counts the holders of the hash $2: refs in all rows of the Space, and its balances. */
   countHolders: `SELECT (SELECT coalesce(sum((SELECT count(*) FROM generate_series(1, length(refs), 32) AS place
       WHERE substring(refs FROM place FOR 32) = $2)), 0) FROM nodes WHERE space = $1 AND position($2::bytea IN refs) > 0)::bigint AS children,
     coalesce(sum(balance), 0)::bigint AS roots, count(*) AS domains
     FROM domains JOIN balances USING (space, domain) WHERE space = $1 AND hash = $2`,
   lockNodes: `WITH ${GIVEN_HASHES} SELECT ${columnsOf('nodes', NODE_COLUMNS)} FROM given JOIN nodes ON ${isGiven('nodes', 'hash')}
     ORDER BY nodes.hash FOR UPDATE OF nodes`,
-  /** Which of $2 have a row now; run after their loose edges were locked */
+  /** The hashes of $2 that have a row now; run after their loose edges were locked */
   findAppeared: `SELECT hash FROM unnest($2::bytea[]) AS asked (hash) WHERE ${HAS_NODE}`,
   insertNodes: `INSERT INTO nodes (space, ${NODE_COLUMNS}, lease_due_at)
     SELECT $1::uuid, given.*, given.lease_expires_at FROM unnest(${NODE_ARRAYS}) AS given (${NODE_COLUMNS})`,
@@ -188,7 +188,7 @@ export const SPACE_STATEMENTS = {
       row_sum = excluded.row_sum`,
   deleteDiscards: `WITH ${given('generation', '$2::bytea[]')}
     DELETE FROM discards USING given WHERE ${isGiven('discards', 'generation')}`,
-  /** In all of these: $2 the instant, $3 limit, $4 nodes that are left out, $5 from which expiry on (of `lease_due_at`). Rows that another transaction has locked are skipped. */
+  /** In all of these: $2 instant, $3 limit, $4 nodes left out, $5 first expiry (of `lease_due_at`). Rows that others locked are skipped. */
   /** Nothing is deleted that a row of content still names, whatever a discard says. */
   findDiscards: `SELECT generation, due_at, url_expires_at, row_sum FROM discards WHERE space = $1 AND due_at <= $2
       AND NOT EXISTS (SELECT FROM contents WHERE contents.space = $1 AND contents.generation = discards.generation)
@@ -304,7 +304,7 @@ const deleteAny = (table: string, key: string, revision: string): string =>
 export const BACKGROUND_STATEMENTS = {
   ...PACK_BACKGROUND_STATEMENTS,
   ...APP_TOTAL_STATEMENTS,
-  /** Of a purge, within one Space ($1). Cursors of earlier revisions find no history. */
+  /** For a purge, within one Space ($1). Cursors of earlier revisions find no history. */
   closeDomains: `UPDATE domains SET history_floor = revision + 1, revision = revision + 1, balance_count = NULL, count_sum = NULL,
       row_sum = ${sumOfDomain('domains.revision + 1', 'domains.revision + 1')} WHERE space = $1`,
   /** $2 hashes at most */
@@ -365,7 +365,7 @@ export const BACKGROUND_STATEMENTS = {
   listSpaces: listedSpaces('spaces.space > $1::uuid'),
   /** $4 App */
   listSpacesOfApp: listedSpaces('spaces.app_id = $4 COLLATE "C" AND spaces.space > $1::uuid'),
-  /** Where rows of nodes are damaged, no leases can be counted: then there are none. */
+  /** If rows of nodes are damaged, leases cannot be counted, so all count as ended. */
   listDamagedSpaces: listedSpaces('spaces.space > $1::uuid', 'sums.leased_count'),
   listDamagedSpacesOfApp: listedSpaces(
     'spaces.app_id = $4 COLLATE "C" AND spaces.space > $1::uuid',

@@ -42,7 +42,7 @@ const START: Position = { dueAt: -1, space: '00000000-0000-0000-0000-00000000000
 
 export class SweepWalk {
   readonly #pool: PostgresPool;
-  /** where the round of each kind goes on, so that a Space with much to do does not hold up the others for ever */
+  /** where the round of each kind resumes, so that a Space with much work does not block the others */
   readonly #positions = new Map<Kind, Position>();
   #firstKind = 0;
   /** the last Space that had its turn without being asked for */

@@ -1,4 +1,4 @@
-/** What the walk over all objects keeps with the rows. Every statement of a walk finds its rows by a key. */
+/** The state that the walk over all objects keeps with the rows. Every statement of a walk finds its rows by a key. */
 import type { Generation } from '../../core/model.ts';
 import { assertNote } from '../../core/stray-ports.ts';
 import type { Settlements } from '../../core/upkeep-ports.ts';
@@ -46,7 +46,7 @@ const SQL = {
   raiseNote: `${SET_NOTE} WHERE notes.value::bigint < excluded.value::bigint`,
 } as const;
 
-/** What a domain without a row is at. It changes only while no server runs, so a process reads it once. */
+/** The revision of a domain without a row. It changes only while no server runs, so a process reads it once. */
 export interface DomainStart {
   revision: number;
 }
@@ -62,7 +62,7 @@ export async function findTombstones(
 ): Promise<ReadonlyMap<Generation, number>> {
   const { rows } = await pool.read('looking for tombstones', SQL.find, [generations.map(hexToBytea)]);
   const found = rows.map((row) => [byteaToHex(row.generation), row.noted_at as number, row] as const);
-  // One that is damaged proves no age: its object is kept, and it begins anew.
+  // A damaged tombstone proves no age: its object is kept, and the tombstone starts again.
   const proven = found.filter(
     ([generation, notedAt, row]) => row.row_sum === tombstoneSum(generation, notedAt, row.seen_at as number),
   );
@@ -78,7 +78,7 @@ export async function findNote(pool: PostgresPool, name: string): Promise<string
   return value as string;
 }
 
-/** What the work beside requests writes (core/upkeep-ports.ts). */
+/** The writes of background work (core/upkeep-ports.ts). */
 export const SETTLING: {
   readonly [K in keyof Settlements]: (
     pool: PostgresPool,

@@ -29,7 +29,7 @@ interface TransactionsOptions {
   slotOf(connection: PostgresConnection): number;
 }
 
-/** ms; a function, since each run asks anew: what a test's clock says; null: the database's is asked */
+/** ms by the clock of a test; null for the database's clock. A function, because each run reads the clock again. */
 type FindClock = () => number | null;
 
 export class Transactions {
@@ -188,7 +188,7 @@ export async function repeatWhereSafe<T>(doing: string, work: () => Promise<T>):
       if (!mayRepeat) throw storageError(error, doing);
       if (attempt === 12 || performance.now() > giveUpAt) throw outOfAttempts(doing, error);
       if (isDeadlock(error)) await pause(attempt, DEADLOCK_PAUSE_MS_MIN, 1000);
-      // At once the first time: by then most transactions that met are past each other.
+      // The first retry is immediate, because most conflicting transactions have ended by this time.
       else if (attempt > 1) await pause(attempt, 2, 250);
     }
   }

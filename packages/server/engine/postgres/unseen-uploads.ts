@@ -1,4 +1,4 @@
-/** Walks over uploads and open packs that nobody has seen bytes of, by the end of their URLs: those that have ended are not read. */
+/** Walks over uploads and open packs whose bytes no server has seen, by the end of their URLs: those that have ended are not read. */
 import type { Step, UnseenUpload, UnseenWalk } from '../../core/upkeep-ports.ts';
 import { spaceKeyFromSql, spacesFromSql } from './space-names.ts';
 import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';

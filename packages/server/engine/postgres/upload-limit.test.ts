@@ -1,4 +1,4 @@
-/** The limit of active uploads is met exactly, however many processes open them, and far from it nobody waits for another. */
+/** The limit of active uploads is kept exactly, however many processes open them. Far from it, no lease waits for another. */
 import { describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';

@@ -1,5 +1,5 @@
 /**
- * What a statement costs for the rows of a list depends neither on how many rows its Space has, nor on how many PostgreSQL expects there.
+ * The cost of a statement for the rows of a list depends neither on how many rows its Space has, nor on how many PostgreSQL expects there.
  * One Space is a whale among many with a row each. The statistics are those from before the whale came, and then those of ANALYZE.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
@@ -64,7 +64,7 @@ interface Step {
 
 /** Those that take a list, or change the rows of one that they make. */
 const LISTED = Object.entries<string>({ ...SPACE_STATEMENTS, ...BACKGROUND_STATEMENTS }).filter(
-  // What these take are the few damaged rows that they leave out.
+  // The lists of these hold only the few damaged rows that they skip.
   ([name, sql]) => /\[\]|\bgiven\b|\bended\b/.test(sql) && !/^find(?:Candidates|Claimed|Aband)/.test(name),
 );
 
@@ -160,7 +160,7 @@ function parameterOf(name: string, sql: string, place: number, count: number): s
   }
 }
 
-/** Runs `sql` for so many rows of the whale, and undoes it. The first step is the whole plan. */
+/** Runs `sql` for `count` rows of the whale, and undoes it. The first step is the whole plan. */
 function explain(name: string, sql: string, count: number): Promise<readonly Step[]> {
   const places = Math.max(...Array.from(sql.matchAll(/\$(\d+)/g), ([, place]) => Number(place)));
   const values = Array.from({ length: places }, (_, index) => parameterOf(name, sql, index + 1, count));

@@ -115,7 +115,7 @@ function soundApp(row: Row, limits: AppLimits): AppRecord {
   };
 }
 
-/** Of a row that cannot be read as an App: what names it. */
+/** The names in a row that cannot be read as an App. */
 function damagedApp(row: Row): AppRecord {
   const textOf = (value: unknown): string => (isText(value) ? value : '');
   return {

@@ -10,7 +10,7 @@ export interface BalancePageRequest {
   readonly limit: number;
 }
 
-/** What one table says of a hash; `balance` null: the table has no balance at that revision. Every row is proven. */
+/** The balance of a hash by one table; null if the table has none at that revision. Every row is proven. */
 export interface Passed {
   readonly hash: Hash;
   readonly balance: number | null;
@@ -28,7 +28,10 @@ export interface BalanceStep {
 }
 
 export interface BalanceReads {
-  /** `limit` rows at the latest revision, else `rowsMax` of each table; fewer only at the end. `undefined`: the history of that revision is gone. */
+  /**
+   * `limit` rows at the latest revision, else `rowsMax` of each table; fewer only at the end. `undefined`: the history of that revision is
+   * gone.
+   */
   readStep(page: BalancePageRequest, rowsMax: number): Awaitable<BalanceStep | undefined>;
   /** At the end of a walk: a balance whose row says another domain is met by none of its pages. @throws StoreUnavailable, as damage */
   assertAllThere(): Awaitable<void>;
@@ -60,7 +63,7 @@ export async function readBalancePage(
     }
     revision = step.revision;
     after = resumeAfter;
-    // Where the rows are in this process, requests go between two steps.
+    // If the rows are in this process, requests run between two steps.
     await new Promise((resolve) => setImmediate(resolve));
   }
 }

@@ -131,7 +131,7 @@ export const useOf = (row: SqlRow): PackUse => ({
   firstDeadAt: row.first_dead_at as number,
 });
 
-/** The row as it stands, damaged or not: a number that no row has is 0. */
+/** The row as stored, damaged or not. An impossible number is replaced by 0. */
 export function standingNode(row: NodeRow): NodeRow {
   const numbers = Object.entries(row).flatMap(([name, value]) =>
     typeof value === 'number' && !(Number.isSafeInteger(value) && value >= 0) ? [[name, 0]] : [],
@@ -146,7 +146,7 @@ const FOUND_GOOD = ['size', 'content_type', 'refs', 'integrity', 'inline'];
 const areNull = (row: SqlRow, columns: readonly string[]): boolean =>
   columns.every((column) => (row[column] ?? null) === null);
 
-/** What is in no pack has no place in one: a sum does not have values that mean nothing. */
+/** Bytes that are in no pack have no place in one: a sum does not cover values without a meaning. */
 export const hasNoOtherPlace = (row: SqlRow): boolean => (row.pack ?? null) !== null || areNull(row, PLACE);
 
 /** Whether an upload has only values that a row can have. */

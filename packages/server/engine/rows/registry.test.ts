@@ -1,4 +1,4 @@
-/** What two processes do to one registry at once; the rest is in the suite that both engines run. */
+/** Two processes change one registry concurrently; the rest is in the suite that both engines run. */
 import { expect, test } from 'bun:test';
 import { RowsRegistry } from './registry.ts';
 import { runNow } from './work.ts';

@@ -30,7 +30,7 @@ interface RegistryWords {
   readonly readVersion: string;
   /** ms by the store's clock */
   readonly now: string;
-  /** Where an index takes no long text: the digest of one. */
+  /** The digest of a long text, for an engine whose indexes take no long text. */
   readonly digestOf?: (text: string) => string;
 }
 
@@ -263,7 +263,7 @@ export class RowsRegistry implements RegistryStore {
     });
   }
 
-  /** What the App has afterwards gets its sum: `work` proves it, or writes it anew. */
+  /** Writes the sum of the App's rows after `work`, which proves the rows or writes them again. */
   #write<T>(appId: string, work: AppWork<T>): Awaitable<T> {
     // The version of SQLite does not change with its own commits.
     this.#known = undefined;

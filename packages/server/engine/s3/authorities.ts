@@ -7,7 +7,7 @@ import { EngineRefused } from '../refused.ts';
 export async function readAuthorities(variables = process.env): Promise<string | undefined> {
   const { AWS_CA_BUNDLE: bundle, NODE_EXTRA_CA_CERTS: extra } = variables;
   if (!bundle) return undefined;
-  // What is given to a request takes the place of what the runtime trusts, NODE_EXTRA_CA_CERTS too.
+  // The certificates of a request replace those that the runtime trusts, NODE_EXTRA_CA_CERTS included.
   const names = { AWS_CA_BUNDLE: bundle, ...(extra ? { NODE_EXTRA_CA_CERTS: extra } : {}) };
   return (await Promise.all(Object.entries(names).map(readCertificates))).join('\n');
 }

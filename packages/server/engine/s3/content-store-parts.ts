@@ -1,4 +1,4 @@
-/** What the store of bytes in S3 is made of. */
+/** The parts of the store of bytes in S3. */
 import type { S3Limits } from './limits.ts';
 import type { StoreMarker } from './marker.ts';
 import type { ObjectKeys } from './object-key.ts';

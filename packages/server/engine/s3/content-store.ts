@@ -61,7 +61,7 @@ export class S3ContentStore implements ContentStore {
     };
   }
 
-  /** Of a store that does not answer no object can be deleted either, so its clock does not matter then. */
+  /** If the store does not answer, no object can be deleted either, so its clock does not matter then. */
   async readClockSkew(): Promise<number | undefined> {
     const { client, keys, limits } = this.#parts;
     const known = client.findClockSkew(limits.clockMs);

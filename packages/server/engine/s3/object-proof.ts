@@ -14,7 +14,10 @@ interface ProofParts {
   readonly marker: StoreMarker;
 }
 
-/** What `read` gives. If it contradicts the record, rejects with ContentLost or ContentDamaged, or with StoreUnavailable if nothing is proven. */
+/**
+ * Resolves with the result of `read`. If it contradicts the record, rejects with ContentLost or ContentDamaged, or with StoreUnavailable if
+ * nothing is proven.
+ */
 export async function readProven<T>(
   parts: ProofParts,
   recorded: RecordedObject,

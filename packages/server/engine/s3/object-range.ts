@@ -42,8 +42,8 @@ export function readRange<T>(
 }
 
 /**
- * Bytes [start, end) in memory. What the store does not send in one go is read piece by piece, each of which shows that it comes,
- * and where a connection breaks the rest is asked for. Rejects as `readRange` does.
+ * Bytes [start, end) in memory. If the store does not send them in one go, they are read piece by piece, and each piece shows progress.
+ * If a connection breaks, the rest is requested again. Rejects as `readRange` does.
  */
 export async function gatherRange(
   client: S3Client,
@@ -68,7 +68,7 @@ export async function gatherRange(
   return bytes;
 }
 
-/** Ends the request when nobody waits any more, and does not have it repeated. */
+/** Ends the request when no caller waits any more, and prevents a retry. */
 async function whileWaitedFor<T>(
   body: AnswerBody,
   signal: AbortSignal | undefined,

@@ -27,7 +27,7 @@ export interface S3ContentStoreConfig {
   readonly limits?: Partial<S3Limits>;
   /** ms since the epoch, for signatures and probe keys */
   readonly now?: () => number;
-  /** of the rows, if nobody can set it: it may be wrong, so upload URLs then carry the time of the store */
+  /** the clock of the rows if it cannot be set: it may be wrong, so upload URLs then carry the time of the store */
   readonly rowsClock?: Clock | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Which stores are refused at the start, and why. */
+/** Stores that are refused at the start, and the reasons. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

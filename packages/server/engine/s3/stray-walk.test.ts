@@ -250,7 +250,7 @@ describe('on a store that fails', () => {
     await store.sweep(none, OLD_AT, keeper);
     expect(noted.at(-1)).toContain('old');
     expect(await store.sweep(none, OLD_AT, keeper).catch((error) => error)).toBeInstanceOf(StoreUnavailable);
-    // A process that starts now begins anew too.
+    // A process that starts now starts the walk again too.
     expect(noted.at(-1)).toBeUndefined();
     standIn.intruder = undefined;
     await store.sweep(none, OLD_AT, keeper);

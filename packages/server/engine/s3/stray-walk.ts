@@ -79,7 +79,7 @@ export class StrayWalk {
     return listKeys(client, limits, isProbes ? keys.probesPrefix : keys.nodesPrefix, next);
   }
 
-  /** Rejects if the page has to be walked again. Resolves with the failure if only single keys stay: the walk goes on. */
+  /** Rejects if the page has to be walked again. Resolves with the failure if only single keys stay: the walk continues. */
   async #deleteStrays(
     listed: readonly string[],
     findKnown: FindKnown,

@@ -1,4 +1,4 @@
-/** Which hashes have no row, asked for many at once. */
+/** Finding the hashes without a row, many at once. */
 import { expect, test } from 'bun:test';
 import { hashAt } from '../test/samples.ts';
 import { FIND_KNOWN_NODES, findAbsent } from './absent-nodes.ts';

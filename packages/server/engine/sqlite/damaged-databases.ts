@@ -1,4 +1,4 @@
-/** What can still be told and mended of the databases of a data folder that a damaged backup gave back. They are open nowhere. */
+/** Reads and repairs the databases of a data folder that was restored from a damaged backup. No process has them open. */
 import { Database } from 'bun:sqlite';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -51,7 +51,7 @@ function rebuildIndexes(dataDir: string): void {
         for (const index of indexes) rebuild(database, index.name);
       });
     } catch {
-      // What is wrong with it is told by those who open it.
+      // A process that opens the database reports its fault.
     }
   }
 }

@@ -29,8 +29,8 @@ export function assertWholePages(path: string): void {
 const BROKEN_RULE = /^CHECK constraint failed/;
 
 /**
- * A damaged key would make a Space, a domain or an App look absent. Much depends on these few rows, so their tables are compared
- * with their indexes before they are used. What breaks a rule is left to the sums of the rows. undefined: nothing is wrong
+ * A damaged key would make a Space, a domain or an App look absent. Much depends on these few rows, so their tables are compared with their
+ * indexes before they are used. A row that breaks a rule is left to the sums of the rows. Returns undefined if there is no fault.
  */
 export function findFault(database: Database, table: string): string | undefined {
   using statement = database.prepare<{ integrity_check: string }, []>(`PRAGMA integrity_check(${table})`);

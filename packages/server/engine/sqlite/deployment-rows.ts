@@ -70,7 +70,7 @@ interface DeploymentRowsOptions {
   readonly path: string;
   /** of the engine; its counters and clock are asked, nothing is written through it */
   readonly metadata: MetadataStore;
-  /** throws after a write of unknown outcome: a copy does not go on from there */
+  /** throws after a write of unknown outcome, because a copy must not continue then */
   readonly assertSound: () => void;
 }
 

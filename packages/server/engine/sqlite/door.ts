@@ -1,4 +1,4 @@
-/** What opens a deployment whose rows are in a data folder. */
+/** The parts that open a deployment with rows in a data folder. */
 export { assertUsableFile } from './assert-usable-file.ts';
 export { beginServing } from './copy-marks.ts';
 export { SqliteDeploymentRows } from './deployment-rows.ts';

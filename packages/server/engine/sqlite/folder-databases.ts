@@ -35,7 +35,7 @@ function pinPages(path: string, hasRows: boolean): PinnedPages {
   });
 }
 
-/** Nobody reads what is rotten or claimed. */
+/** The generations of rotten and claimed nodes, which are never read. */
 const UNREADABLE =
   'SELECT generation FROM nodes WHERE state = 2 UNION SELECT generation FROM nodes WHERE state = 3';
 const HAS_PACKS = "SELECT 1 AS found FROM sqlite_schema WHERE type = 'table' AND name = 'packs'";
@@ -73,7 +73,7 @@ export function findFolderIdentities(dataDir: string): string[] {
   return withPin(join(dataDir, ROWS_FILE), findIdentities);
 }
 
-/** What the marker of the content folder has to say; undefined before the rows have noted one. */
+/** The id that the marker of the content folder must hold; undefined before the rows have noted one. */
 export function findFolderMarker(dataDir: string): string | undefined {
   return withPin(join(dataDir, ROWS_FILE), findNotedMarker);
 }

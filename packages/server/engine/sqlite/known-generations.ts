@@ -1,4 +1,4 @@
-/** Which generations have a record. */
+/** Finds the generations that have a record. */
 import type { Generation, ObjectKey } from '../../core/model.ts';
 import { hexToBytes } from './rows.ts';
 import type { ReadStatements } from './statements.ts';

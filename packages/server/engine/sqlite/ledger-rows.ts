@@ -72,7 +72,7 @@ export function findStoreValue(
   return row === null ? undefined : storeValueOf(row);
 }
 
-/** What a domain without a row is at. */
+/** The revision of a domain without a row. */
 export const firstRevisionOf = (row: SqlRow | null | undefined): number =>
   row ? Number(storeValueOf(row)) : 0;
 

@@ -9,7 +9,7 @@ import type { WriteScope } from './write-scope.ts';
 
 const HISTORY_ROWS_PER_STEP = 1_000;
 
-/** Where the walk over Spaces goes on; only in memory, so a restart begins a new round. */
+/** The position from which the walk over Spaces resumes; only in memory, so a restart starts a new round. */
 export interface WatermarkWalk {
   afterSpace: number;
 }
@@ -87,7 +87,7 @@ export function pruneHistory(scope: WriteScope, cutoffs: Pick<SweepCutoffs, 'his
   const rows = scope.findAll(sql.findOldHistory, cutoffs.historyAt, HISTORY_ROWS_PER_STEP);
   const floors = new Map<number, number>();
   for (const row of rows) {
-    // What is damaged stays: nothing says that it is old, or whose it is.
+    // Damaged rows stay, because neither their age nor their owner is proven.
     if (!isHistorySound(row)) continue;
     const domain = row.domain as number;
     floors.set(domain, Math.max(floors.get(domain) ?? 0, row.to_revision as number));

@@ -48,7 +48,9 @@ interface MetadataStoreOptions extends Omit<RowWriterSettings, 'lastCommit'> {
   readonly clock: Clock;
   /** called for a commit of unknown outcome or a broken invariant: the process has to end */
   readonly onFatal: (error: Error) => void;
-  /** Writes go to a thread of their own, and only transactions with a name can be run. Its clock goes by `timeOrigin`, as `clock` has to. */
+  /**
+   * Writes go to a thread of their own, and only transactions with a name can be run. Its clock goes by `timeOrigin`, as `clock` has to.
+   */
   readonly hasThread?: boolean;
 }
 
@@ -118,7 +120,7 @@ export class SqliteMetadataStore implements MetadataStore {
     return timed(space, () => this.#writer.transact(space, body, input as I));
   }
 
-  /** The committed row says whether to ask the writer, which decides anew. */
+  /** The committed row decides whether to ask the writer, which decides again. */
   renewReadyLease(space: Space, hash: Hash, durationMs: number): Awaitable<LeaseWindow | undefined> {
     if (this.findNode(space, hash)?.state !== 'ready') return undefined;
     return timed(space, () => this.#writer.renewReady(space, hash, durationMs));
@@ -141,7 +143,7 @@ export class SqliteMetadataStore implements MetadataStore {
     });
   }
 
-  /** Of one commit: beginning and ending a read for each statement costs more than the statement. */
+  /** Reads from one commit, because beginning and ending a read for each statement costs more than the statement. */
   findNodesWithContent(space: Space, hashes: readonly Hash[]) {
     return this.#readAtOneInstant(() => {
       const id = this.#findSpaceId(space);

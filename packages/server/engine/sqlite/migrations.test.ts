@@ -1,4 +1,4 @@
-/** What an older Holdfast wrote is read by this one. */
+/** This Holdfast reads what an older one wrote. */
 import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { mkdtemp, rm } from 'node:fs/promises';

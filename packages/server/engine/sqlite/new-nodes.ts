@@ -9,7 +9,7 @@ import { nodeSum } from '../../core/rows/node-sum.ts';
 import { collectableCode, hexToBytes, stateCode, storageCode, storedSizeToSql } from './rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
-/** What breaks when a row is not as its transaction has read it. */
+/** The invariant that breaks if a row is not as its transaction has read it. */
 export const AS_READ = 'a row is changed from exactly what was read';
 
 export class NewNodes {

@@ -21,20 +21,20 @@ export interface CachedNode {
 /** The row's key, and its lease from now on. */
 type MovedLease = readonly [key: string, leaseStartedAt: number, leaseExpiresAt: number];
 
-/** What one commit changed. */
+/** The rows that one commit changed. */
 export interface ChangedRows {
   /** of rows where nothing but the lease changed */
   readonly leases: readonly MovedLease[];
   /** keys of all others */
   readonly others: readonly string[];
-  /** records of packs lie elsewhere now, while the rows of their nodes are the same */
+  /** records of packs have another place now, while the rows of their nodes are the same */
   readonly hasMoved: boolean;
 }
 
 /** Commits have rising numbers. */
 export type Committed = ChangedRows & CommitCost & { readonly commit: number };
 
-/** What a commit cost, for metrics. */
+/** The cost of a commit, for metrics. */
 export interface CommitCost {
   /** transactions that it made durable together */
   readonly bodies: number;
@@ -166,7 +166,7 @@ export class BatchRows {
     this.#written.set(key, 'undone');
   }
 
-  /** After the commit. What it changed, for those who hold rows too. */
+  /** Call after the commit. Returns the changed rows, for others that hold rows too. */
   publish(): ChangedRows {
     const cache = this.#cache;
     if (cache === undefined) return NO_ROWS;

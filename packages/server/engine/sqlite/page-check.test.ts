@@ -89,7 +89,7 @@ test('an index that two rows keep from being built anew stays named, and the loo
   };
   change('DROP INDEX rows_by_text');
   change('CREATE UNIQUE INDEX rows_by_text ON rows(text)');
-  // The index misses the row, so nothing stands against its twin.
+  // The index lacks the row, so a second row with the same key is accepted.
   change(`INSERT INTO rows (text) VALUES ('${spoilKey()}')`);
   const steps = [...checkPages(folder.path, true)];
   expect(steps.flatMap(({ damage }) => damage)).toMatchObject([

@@ -10,7 +10,7 @@ import { REGISTRY_FILE } from './registry-store.ts';
 import { ROWS_FILE } from './rows-file.ts';
 import { PROTECTING_TABLES } from './sums/tables.ts';
 
-/** What SQLite says of pages that are damaged, or that the disk does not give. */
+/** The error codes of SQLite for pages that are damaged or that the disk cannot read. */
 const DAMAGE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR)/;
 const REMEDY = 'check the disk and restore a backup of the folder';
 const INDEX_REMEDY = 'check the disk; check --repair builds the index anew';
@@ -25,7 +25,7 @@ export interface PageCheckStep {
 
 /**
  * Blocks while it looks at a table. Each table is read at an instant of its own, so the log is held no longer than that. `isRepaired`:
- * damaged indexes are built anew, which holds up writers.
+ * damaged indexes are rebuilt, which blocks writers.
  */
 export function* checkPages(dataDir: string, isRepaired: boolean): Generator<PageCheckStep> {
   let damage: readonly PageDamage[] = [];
@@ -88,7 +88,7 @@ interface Damage {
 function findDamage(database: Database, table: string, ofRoots: Names['ofRoots']): Damage[] {
   const found = new Map<string, string[]>();
   const note = (index: string, text: string): void => {
-    // Where rows of the table cannot be read, its indexes are right to have more.
+    // If rows of the table cannot be read, its indexes correctly have more.
     if (index !== '' && found.has('') && /\bindex \S+$/.test(text)) return;
     found.set(index, [...(found.get(index) ?? []), text]);
   };
@@ -114,7 +114,7 @@ function findDamage(database: Database, table: string, ofRoots: Names['ofRoots']
   });
 }
 
-/** Builds the indexes anew, and returns whether nothing of the table is damaged then. A damaged table has nothing to build them of. */
+/** Rebuilds the indexes, and returns whether the table is then free of damage. Indexes of a damaged table cannot be rebuilt. */
 function rebuild(path: string, table: string, damage: readonly Damage[]): boolean {
   if (damage.some(({ index }) => index === undefined)) return false;
   const writer = openWriter(path, undefined);

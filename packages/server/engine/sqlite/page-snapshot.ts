@@ -1,6 +1,6 @@
 /**
  * Reads the pages of a database as they are at one commit, past SQLite, while others write. An open read transaction holds the
- * checkpoints back, so the file holds no commit later than that transaction. What is later, or not yet copied back, is in
+ * checkpoints back, so the file holds no commit later than that transaction. Commits that are later, or not yet copied back, are in
  * the write-ahead log. The index of that log (the -shm file) says which of its frames are committed.
  *
  * The formats are those of https://www.sqlite.org/fileformat2.html and https://www.sqlite.org/walformat.html.
@@ -24,7 +24,7 @@ const INDEX_FRAMES_AT = 16;
 const INDEX_PAGES_AT = 20;
 const INDEX_SALT_AT = 32;
 
-/** What the index of the log says of the last commit. */
+/** The data of the index of the log about the last commit. */
 interface LogIndex {
   /** counts up by one with each commit */
   readonly changes: number;
@@ -39,7 +39,7 @@ export class SqlitePageSnapshot implements PageSnapshot {
   readonly #file: number;
   readonly #log: number;
   readonly #salt: Buffer;
-  /** the last committed frame of each page that the log holds; empty once the log has been begun anew */
+  /** the last committed frame of each page that the log holds; empty once the log has restarted */
   #frames: ReadonlyMap<number, number>;
 
   /** The database is in WAL mode and `pin` is an open read transaction on it. */
@@ -49,7 +49,7 @@ export class SqlitePageSnapshot implements PageSnapshot {
     this.#file = openSync(path, 'r');
     this.#log = openSync(`${path}-wal`, 'r');
     const index = openSync(`${path}-shm`, 'r');
-    // Between the two readings the log may be begun anew, but not twice: a commit of the new log holds checkpoints back.
+    // Between the two reads the log may restart, but not twice: a commit of the new log holds checkpoints back.
     const found = this.#readFrames(readIndex(index)) ?? this.#readFrames(readIndex(index));
     if (found === undefined)
       throw new DatabaseDamaged(`the write-ahead log of ${path} does not fit its index`);
@@ -68,14 +68,14 @@ export class SqlitePageSnapshot implements PageSnapshot {
       const target = buffer.subarray(at, at + this.pageBytes);
       const bytes = readSync(this.#log, target, 0, this.pageBytes, this.#frameAt(frame) + FRAME_HEADER_BYTES);
       if (bytes === this.pageBytes && this.#readLogSalt().equals(this.#salt)) continue;
-      // Only a log whose commits are all in the file is begun anew. So the file has what its frames had.
+      // A log restarts only if the file has all its commits. So the file has the contents of its frames.
       this.#frames = new Map();
       readWhole(this.#file, buffer, count * this.pageBytes, first * this.pageBytes);
       return;
     }
   }
 
-  /** `undefined`: the log was begun anew after its index was read. */
+  /** Returns undefined if the log restarted after its index was read. */
   #readFrames(index: LogIndex): { index: LogIndex; frames: ReadonlyMap<number, number> } | undefined {
     const frames = new Map<number, number>();
     const header = Buffer.alloc(FRAME_HEADER_BYTES);
@@ -128,7 +128,7 @@ export function watchCommits(path: string): () => number {
   return () => readIndex(index).changes;
 }
 
-/** Fills `bytes` of `buffer`; what lies behind the end of the file becomes zeros, because those pages are in the log. */
+/** Fills `bytes` of `buffer`. Bytes after the end of the file become zeros, because those pages are in the log. */
 function readWhole(file: number, buffer: Uint8Array, bytes: number, position: number): void {
   let filled = 0;
   while (filled < bytes) {

@@ -1,4 +1,4 @@
-/** What the queries of a request cost must not grow with the Space: SQLite's own plans say that none scans a table. */
+/** The cost of the queries of a request must not grow with the Space: SQLite's own plans show that none scans a table. */
 import { Database } from 'bun:sqlite';
 import { afterAll, expect, test } from 'bun:test';
 import { migrate } from './migrations.ts';

@@ -1,4 +1,4 @@
-/** What a purge takes from a Space beside its nodes and uploads (core/tenancy-ports.ts). */
+/** The removals of a purge in a Space besides nodes and uploads (core/tenancy-ports.ts). */
 import type { Hash } from '@holdfast/protocol';
 import type { DiscardRow } from '../../core/model.ts';
 import type { PurgeVerbs } from '../../core/tenancy-ports.ts';

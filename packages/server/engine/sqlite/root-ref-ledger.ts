@@ -42,7 +42,7 @@ interface Domain extends WalkState {
 
 export class RootRefLedger {
   readonly #scope: WriteScope;
-  /** What this transaction has read of one domain: a commit reads its balances first, and then writes them. */
+  /** The balances of one domain that this transaction has read: a commit reads its balances first, and then writes them. */
   readonly #found = new Map<Hash, Balance>();
   #foundIn: number | undefined;
   /** the domain as it was read last; undefined: it has changed since, or none was read */

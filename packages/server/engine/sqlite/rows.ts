@@ -82,7 +82,7 @@ export function isNodeSound(row: SqlRow): boolean {
   return node !== undefined && isSum(row.row_sum, nodeSum(row.space as number, node));
 }
 
-/** A row that has another sum than it carries, or a value that none of its column has. What needs it is refused. */
+/** The error for a row whose values do not match its sum, or whose column has an impossible value. Requests that need the row fail. */
 export function damagedRow(kind: string, key: string): RowDamaged {
   const message = `the row of ${kind} ${key} is damaged: run check --repair, check the disk, or restore a backup`;
   return new RowDamaged(message);
@@ -107,7 +107,7 @@ export function decodeNode(row: SqlRow, hash?: Hash): NodeRow | undefined {
   return isSoundNode(row) ? codecs.node(row, storage, hash) : undefined;
 }
 
-/** The row as it stands, damaged or not. */
+/** The row as stored, damaged or not. */
 export function unprovenNode(row: SqlRow, hash: Hash): NodeRow {
   const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array(0));
   const texts = {

@@ -1,10 +1,10 @@
-/** Where the scrub's walk goes on: after the node that it read last, or after a range that damage makes unreadable. */
+/** The position from which the scrub's walk resumes: after the last node read, or after a range that damage makes unreadable. */
 import type { ScrubPosition } from '../../core/upkeep-ports.ts';
 
-/** In the first 32 bits of a hash: a 4096th of a Space. If the damage goes on, the steps grow. */
+/** In the first 32 bits of a hash: a 4096th of a Space. If the damage continues, the steps grow. */
 const FIRST_STEP = 2 ** 20;
 
-/** From where on rows are read. */
+/** The position from which rows are read. */
 export interface Place {
   /** id of the Space; 0 comes before all */
   readonly space: number;
@@ -28,7 +28,7 @@ export class ScrubWalk {
     this.#findSpaceAfter = findSpaceAfter;
   }
 
-  /** Where the next read begins: further on each time that damage was found. `undefined`: the walk is past the last Space. */
+  /** The position of the next read: further on each time that damage was found. Returns undefined after the last Space. */
   from(after: ScrubPosition | undefined): Place | undefined {
     const skipped = this.#find(after);
     return skipped === undefined ? parsePlace(after) : skipped.to;

@@ -1,4 +1,4 @@
-/** What the work beside requests writes (core/upkeep-ports.ts). */
+/** The writes of background work (core/upkeep-ports.ts). */
 import { tombstoneSum } from '../../core/rows/row-sums.ts';
 import type { Settlements } from '../../core/upkeep-ports.ts';
 import { noteKey, storeSum, storeValueOf } from './ledger-rows.ts';

@@ -10,7 +10,7 @@ export function spaceNameSum(id: number, { appId, spaceId }: Space): number {
   return mixValues([id, appId, spaceId]);
 }
 
-/** What damaged rows were the rows of. It can be copied to a thread. */
+/** The Spaces and domains of damaged rows. It can be copied to a thread. */
 export interface LostNames {
   readonly spaces: readonly LostSpace[];
   readonly domains: readonly LostDomain[];
@@ -19,7 +19,7 @@ export interface LostNames {
   readonly isDomainUnknown: boolean;
 }
 
-/** `isProven`: it has this name. Else one of the two is wrong, and nobody knows which. */
+/** `isProven`: the Space has this name. Otherwise one of the two ids is wrong, and it is unknown which. */
 interface LostSpace extends Space {
   readonly isProven: boolean;
 }
@@ -38,7 +38,7 @@ const LOOK_MS_MAX = 50;
 
 export interface NameLook {
   look(): LostNames;
-  /** changes if somebody else changes the file; left out: others do so all the time */
+  /** changes if another process changes the file; absent if others may change it at any time */
   findVersion?(): number;
 }
 
@@ -56,7 +56,10 @@ export class SpaceDirectory extends SpaceMap<number> {
     this.#again = again;
   }
 
-  /** What a row says. `null`: there is none. @throws StoreUnavailable, as damage, if there is one that is damaged */
+  /**
+   * The id in a row; undefined if `row` is null, because there is none. @throws StoreUnavailable, as damage, if there is one that is
+   * damaged
+   */
   idOf(space: Space, row: SqlRow | null): number | undefined {
     if (row === null) {
       const { isSpaceUnknown, spaces } = this.#findLost();

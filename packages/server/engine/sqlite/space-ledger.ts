@@ -88,7 +88,7 @@ export class SpaceLedger {
     this.#sums.set(id, sums);
   }
 
-  /** What the Space stores with the changes of this batch so far; the batch is alone with the database. */
+  /** The storage of the Space with the changes of this batch so far. No other transaction writes during the batch. */
   readStored(id: number): Stored {
     const row = this.#sql.findCounters.get(id);
     if (row === null || !areCountersSound(row))
@@ -99,7 +99,7 @@ export class SpaceLedger {
     return { bytes: bytes + sums.readyStoredBytes + sums.waitingBytes, nodes: nodes + sums.nodeCount };
   }
 
-  /** What packs keep free for their records is as good as stored. */
+  /** Room that packs have reserved for their records counts as stored. */
   #addReserved(id: number, { bytes, nodes }: Stored): Stored {
     const reserved = this.#sql.sumReserved.get(id);
     return { bytes: bytes + Number(reserved?.bytes ?? 0), nodes: nodes + Number(reserved?.nodes ?? 0) };

@@ -65,7 +65,7 @@ for (const [name, sql] of explainableStatements().filter(([each]) => each in NAM
     const count = Math.max(...[...sql.matchAll(/\?(\d+)/g)].map(([, number]) => Number(number)));
     const parameters: Value[] = Array.from({ length: count }, () => 0);
     const where = sql.lastIndexOf('WHERE');
-    // What is set is what was there, unless it is a condition too.
+    // A value that is set is the one that was there, unless it is a condition too.
     for (const part of [sql.slice(0, where), sql.slice(where)]) {
       for (const [, column = '', parameter, literal, isNext] of part.matchAll(CONDITION)) {
         if (literal !== undefined) row.set(column, Number(literal));

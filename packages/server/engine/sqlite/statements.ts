@@ -13,7 +13,7 @@ export const UPLOAD_COLUMNS =
 export const SUM_COUNTERS =
   'SELECT count(*) AS spaces, total(node_count) AS node_count, total(ready_content_bytes) AS ready_content_bytes, total(ready_stored_bytes) AS ready_stored_bytes, total(waiting_bytes) AS waiting_bytes, total(not_ready_node_count) AS not_ready_node_count FROM spaces WHERE app_id = ?1';
 
-/** What was received in one Space (?1) and is not judged, and what packs have reserved for what they are about to publish. */
+/** Bytes received in one Space (?1) that are not judged, and the room that packs have reserved for records they will publish. */
 const PENDING_OF = (space: string): string =>
   `(SELECT total(canonical_size) FROM uploads INDEXED BY uploads_received WHERE space = ${space} AND canonical_size > 0)
  + (SELECT total(bytes) FROM packs INDEXED BY packs_received WHERE space = ${space} AND state = 0 AND bytes > 0 AND is_discarded = 0)
@@ -285,10 +285,10 @@ function prepare<T extends Record<string, string>>(
 /** Ends a transaction that only read. */
 export function endReading(database: Database, sql: ReadStatements): void {
   try {
-    // SQLite may have ended it by itself, after an error of the disk that the reader is told.
+    // SQLite may have ended it by itself, after a disk error that the reader gets.
     if (database.inTransaction) sql.endReading.run();
   } catch {
-    // After a read that met damage or the disk's error, which its reader was told: there is nothing to commit.
+    // After a read that failed by damage or a disk error, which its reader got: there is nothing to commit.
     if (database.inTransaction) database.run('ROLLBACK');
   }
 }

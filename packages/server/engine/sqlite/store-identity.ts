@@ -49,10 +49,10 @@ export function isMarkedElsewhere(database: Database): boolean {
   return statement.get(STORE_VALUE_NAMES.s3.mark) !== null;
 }
 
-/** The deployment that these rows were restored from: its backups may go on into the same folder. */
+/** The deployment that these rows were restored from: its backups may continue in the same folder. */
 const RESTORED_FROM = 'restored-from';
 
-/** Gives the rows another content folder, which has no marker yet. A bucket stays what it is: a restore copies no bucket. */
+/** Gives the rows another content folder, which has no marker yet. A bucket keeps its identity, because a restore copies no bucket. */
 export function renewFolderIdentity(database: Database): void {
   const [former] = findIdentities(database);
   if (former !== undefined) {

@@ -17,7 +17,7 @@ type Kind = (typeof KINDS)[number];
 
 export class SweepWalk {
   readonly #sql: ReadStatements;
-  /** where each kind's round goes on, so that no Space starves another */
+  /** where each kind's round resumes, so that no Space starves another */
   readonly #after: Record<Kind, number> = {
     nextSpaceWaiting: 0,
     nextSpaceClaimed: 0,

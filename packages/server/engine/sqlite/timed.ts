@@ -1,4 +1,4 @@
-/** What the writer is asked: how long it takes, with the waiting, for the metrics; and whose counter was found broken. */
+/** Times calls of the writer, waits included, for the metrics, and names the Space whose counter was found broken. */
 import { SECOND_MS } from '@holdfast/protocol';
 import { nameSpace } from '../../core/invariant.ts';
 import type { Space } from '../../core/model.ts';

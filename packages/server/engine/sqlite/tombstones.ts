@@ -1,4 +1,4 @@
-/** Which objects a walk has found without a record before (core/stray-watch.ts). */
+/** The objects that earlier walks found without a record (core/stray-watch.ts). */
 import type { Generation } from '../../core/model.ts';
 import { isSum } from '../../core/rows/row-sum.ts';
 import { tombstoneSum } from '../../core/rows/row-sums.ts';

@@ -7,8 +7,8 @@ import { getUsableVersion } from './migrations.ts';
 import { STORE_VALUE_NAMES } from './store-identity.ts';
 
 /**
- * Read as a file that nobody changes: any other way of opening it would make a log beside it. What a server wrote since its last
- * checkpoint is not seen. @throws EngineRefused
+ * Opens the file as immutable, because any other way would create a log beside it. Commits of a server since its last
+ * checkpoint are not seen. @throws EngineRefused
  */
 export function tryDatabaseFile(
   path: string,
@@ -34,9 +34,9 @@ export function tryDatabaseFile(
   }
 }
 
-/** Of any schema. */
+/** Valid in every schema. */
 const FIND_VALUE = 'SELECT value FROM store WHERE name = ?1';
-/** A path may hold characters that mean something in an address. */
+/** A path may hold characters that have a meaning in a URL. */
 const immutable = (path: string): string => `${Bun.pathToFileURL(path).href}?immutable=1`;
 
 function findStoreValue(database: Database, name: string): string | undefined {

@@ -1,4 +1,4 @@
-/** Walks over uploads and open packs that nobody has seen bytes of, Space by Space: in each those whose URLs have ended are not read. */
+/** Walks over uploads and open packs whose bytes no server has seen, Space by Space: in each those whose URLs have ended are not read. */
 import type { Step, UnseenUpload, UnseenWalk } from '../../core/upkeep-ports.ts';
 import { bytesToHex, hexToBytes } from './rows.ts';
 import { isSpaceSound, spaceOf } from './space-directory.ts';

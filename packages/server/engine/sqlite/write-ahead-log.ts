@@ -37,7 +37,7 @@ export class WriteAheadLog {
   copyBackWhenLong(): void {
     if (this.#writer.inTransaction) return;
     const { log, checkpointed } = this.#checkpoint('NOOP');
-    // The next commits begin the log anew.
+    // After a full checkpoint the next commits restart the log.
     if (log >= 4000 && checkpointed < log) this.#checkpoint('PASSIVE');
   }
 

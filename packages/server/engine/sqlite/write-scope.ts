@@ -21,7 +21,7 @@ import type { SqlRow, Statements } from './statements.ts';
 
 type Prepared = Statement<SqlRow, SQLQueryBindings[]>;
 
-/** What the bodies of one SQLite transaction share. */
+/** The state that the bodies of one SQLite transaction share. */
 export interface Batch {
   readonly ledger: SpaceLedger;
   readonly rows: BatchRows;
@@ -67,7 +67,7 @@ export class WriteScope {
     }
   }
 
-  /** Of many nodes, those without a row are found together. */
+  /** Finds those of many nodes that have no row, with few statements. */
   learnAbsent(spaceId: number, hashes: readonly Hash[]): void {
     const unknown = hashes.filter((hash) => this.rows.find(nodeKey(spaceId, hash)) === undefined);
     const find = (space: number, some: readonly Uint8Array[]) =>
@@ -157,7 +157,7 @@ export class WriteScope {
     this.#undo.push(undo);
   }
 
-  /** The active uploads of a Space are counted anew, now and if this body is undone. */
+  /** Makes the active uploads of a Space be counted again, now and if this body is undone. */
   recountUploads(id: number): void {
     this.activeUploads.forget(id);
     this.onUndo(() => this.activeUploads.forget(id));

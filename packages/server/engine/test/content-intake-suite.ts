@@ -1,4 +1,4 @@
-/** What every ContentIntake does, as tests (engine/transfer-ports.ts). An engine calls this with a way to open its intake. */
+/** The behaviour of every ContentIntake, as tests (engine/transfer-ports.ts). An engine calls this with a way to open its intake. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import type { ContentStore } from '../../core/ports.ts';
 import { ContentDamaged, StoreUnavailable } from '../../core/store-failure.ts';

@@ -1,5 +1,5 @@
 /**
- * What every ContentStore does, whatever lies under it (core/ports.ts). An engine's own test gives an adapter and calls
+ * The behaviour of every ContentStore, on any engine (core/ports.ts). An engine's own test gives an adapter and calls
  * `testContentStore`.
  */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';

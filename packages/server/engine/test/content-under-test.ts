@@ -10,7 +10,7 @@ export interface OpenedContentStore {
   destroy(): Promise<void>;
 }
 
-/** What the parts of the suite see: a fresh store for each test. */
+/** The subject of the parts of the suite: a fresh store for each test. */
 export interface ContentUnderTest {
   opened: OpenedContentStore;
 }

@@ -1,4 +1,4 @@
-/** What every DeploymentWriter does, as tests (engine/transfer-ports.ts). An engine calls this with a way to open its rows. */
+/** The behaviour of every DeploymentWriter, as tests (engine/transfer-ports.ts). An engine calls this with a way to open its rows. */
 
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { HOUR_MS } from '@holdfast/protocol';

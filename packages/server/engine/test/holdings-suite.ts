@@ -1,4 +1,4 @@
-/** What a Space holds beside what its counters count: bytes that are not judged, and commits (core/tenancy-ports.ts). */
+/** The holdings of a Space besides those that its counters count: bytes that are not judged, and commits (core/tenancy-ports.ts). */
 import { expect, test } from 'bun:test';
 import type { Space, UploadRow } from '../../core/model.ts';
 import type { PackRow } from '../../core/pack-model.ts';

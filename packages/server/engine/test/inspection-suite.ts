@@ -1,4 +1,4 @@
-/** What a look at a whole Space is given, and what a repair changes (core/inspection-ports.ts). */
+/** The inspection of a whole Space, and the changes of a repair (core/inspection-ports.ts). */
 import { expect, test } from 'bun:test';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
 import type { UploadEvidence } from '../../core/model.ts';

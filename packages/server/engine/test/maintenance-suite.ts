@@ -1,4 +1,4 @@
-/** What the background work finds: Spaces to sweep, nodes to scrub. */
+/** The work that background tasks find: Spaces to sweep, nodes to scrub. */
 import { expect, test } from 'bun:test';
 import type { Space } from '../../core/model.ts';
 import type { ScrubItem, ScrubPosition } from '../../core/upkeep-ports.ts';

@@ -1,4 +1,4 @@
-/** What puts a damaged row of a node right (core/mend-ports.ts), on rows that are as they were written. */
+/** The repair of a damaged row of a node (core/mend-ports.ts), on intact rows. */
 import { expect, test } from 'bun:test';
 import { hashAt, insertNodes, NOW, readyNode, SPACE } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';

@@ -1,5 +1,5 @@
 /**
- * What every MetadataStore does, whatever lies under it (core/ports.ts). An engine's own test gives an adapter and calls
+ * The behaviour of every MetadataStore, on any engine (core/ports.ts). An engine's own test gives an adapter and calls
  * `testMetadataStore`.
  */
 import { afterEach, beforeEach, describe } from 'bun:test';

@@ -1,4 +1,4 @@
-/** What the suites of packs do with the rows of a store. */
+/** Helpers with which the suites of packs use the rows of a store. */
 import type { Awaitable } from '../../core/awaitable.ts';
 import type { ContentRow, Space } from '../../core/model.ts';
 import type { PackRow, PackUse } from '../../core/pack-model.ts';

@@ -56,7 +56,10 @@ export interface SampleRecord {
   readonly record: PackedRecord;
 }
 
-/** Makes a pack of nodes with so many content bytes the complete object of a generation, as an upload would; every second one is compressed. */
+/**
+ * Stores a pack as the complete object of a generation, as an upload would. `sizes`: content bytes of its nodes; every second one is
+ * compressed.
+ */
 export async function putPack(
   subject: ContentUnderTest,
   sizes: readonly number[],

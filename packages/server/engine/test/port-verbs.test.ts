@@ -46,7 +46,7 @@ function verbsOf(file: string, port: string): readonly string[] {
   return [...body.matchAll(/^ {2}(\w+)\??(?:<.*>)?\(/gm)].map(([, verb]) => verb as string);
 }
 
-/** What some verbs are called with: the kinds of rows. */
+/** The arguments of some verbs: the kinds of rows. */
 const KINDS = [
   ['upkeep-ports', 'Pages', 'page'],
   ['upkeep-ports', 'Settlements', 'settle'],

@@ -1,4 +1,4 @@
-/** What a purge takes from a Space beside nodes and uploads (core/tenancy-ports.ts). */
+/** The removals of a purge in a Space besides nodes and uploads (core/tenancy-ports.ts). */
 import { expect, test } from 'bun:test';
 import { discardOf, hashAt, insertNodes, NOW, newGeneration, readyNode } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';

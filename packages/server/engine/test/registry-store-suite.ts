@@ -1,4 +1,4 @@
-/** What every RegistryStore does, as tests (auth/registry-store.ts). An engine calls this with a way to open its store. */
+/** The behaviour of every RegistryStore, as tests (auth/registry-store.ts). An engine calls this with a way to open its store. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import {
   type AppRecord,

@@ -70,7 +70,7 @@ export function packsToSql(
   ];
 }
 
-/** What no record names yet: version and use, behind PACK_COLUMNS. */
+/** New packs, which no record names yet. Version and use follow PACK_COLUMNS. */
 export function newPacksToSql(space: SpaceKey, packs: readonly PackRow[]): SqlValue[] {
   const zeros = packs.map(() => 0);
   const versions = packs.map(() => NEW_VERSION);

@@ -1,6 +1,6 @@
 /**
- * What several processes do to the packs of one Space at once, on a real PostgreSQL. After each test a recount by other statements
- * finds nothing wrong.
+ * Several processes change the packs of one Space concurrently, on a real PostgreSQL. After each test a recount by other statements
+ * finds no fault.
  */
 import { describe, expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
@@ -211,7 +211,7 @@ describe('processes at once', () => {
       }
     };
     const deadlocks = await countDeadlocks();
-    // Whoever has locked the first or the last pack waits for the one between, until all of them wait.
+    // A transaction that has locked the first or the last pack waits for the one between, until all of them wait.
     const between = packs.map(({ row }) => row.generation).sort()[1] ?? '';
     const collections = await whileLocked(between, async () => {
       const begun = taken.map((hashes, part) => collect(part, hashes));

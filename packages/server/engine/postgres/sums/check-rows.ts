@@ -168,7 +168,7 @@ function nameOf({ key, columns }: SummedTable, row: SqlRow): string {
   return named.map((column) => `${column} ${textOf(column)}`).join(', ');
 }
 
-/** `undefined`: nobody knows. */
+/** Resolves with undefined if the Space is unknown. */
 async function findSpace(pool: PostgresPool, row: SqlRow): Promise<Space | undefined> {
   if (row.space === undefined) return undefined;
   const names =

@@ -1,4 +1,4 @@
-/** Compares what is kept of each App with what its Spaces say. The repair forgets it: the next who asks counts the App anew. */
+/** Compares the kept totals of each App with those of its Spaces. The repair deletes them, so the next request counts the App again. */
 import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
 import { orIfDamaged } from '../../../core/store-failure.ts';
 import { IS_CHANGE_PROVEN, IS_TOTAL_PROVEN } from '../app-total-statements.ts';

@@ -40,8 +40,8 @@ interface Place {
 }
 
 /**
- * Goes over all tables once, by bounded pages, beside requests. The row of a node is left to the scrub, which proves it by its bytes first. A
- * restart goes on where the walk was.
+ * Walks all tables once in bounded pages, while requests are served. Rows of nodes are left to the scrub, which first proves them by
+ * their bytes. After a restart the walk resumes.
  */
 export class SumFill {
   readonly #pool: PostgresPool;
@@ -86,7 +86,7 @@ export class SumFill {
       const isKey = after.length === FILLED_TABLES[table]?.key.length;
       if (Number.isSafeInteger(table) && table >= 0) return { table, after: isKey ? after : undefined };
     } catch {
-      // The walk begins anew.
+      // The walk starts again.
     }
     return { table: 0, after: undefined };
   }

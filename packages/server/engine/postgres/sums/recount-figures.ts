@@ -1,4 +1,4 @@
-/** What the figures of a damaged row may safely be: a recount says so, or nothing is protected less by them. */
+/** Safe figures for a damaged row: those of a recount, or figures that protect no less. */
 import { storageError } from '../failure.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
 import type { SqlRow, SqlValue } from '../wire/sql-values.ts';
@@ -23,7 +23,7 @@ export async function findFigureMend(
   );
 }
 
-/** The sums that are given are those that are made anew. */
+/** A sum in the result is a placeholder: the caller computes exactly these sums again. */
 async function findFigures(pool: PostgresPool, row: SqlRow, table: string): Promise<SqlRow | undefined> {
   switch (table) {
     case 'domains': {
@@ -37,10 +37,10 @@ async function findFigures(pool: PostgresPool, row: SqlRow, table: string): Prom
         lease_watermark: Math.min(Math.max(0, row.lease_watermark as number), Date.now()),
         row_sum: 0,
       };
-    // It begins anew.
+    // A tombstone starts again.
     case 'tombstones':
       return { noted_at: Date.now(), seen_at: Date.now(), row_sum: 0 };
-    // It is listed.
+    // The Space is listed.
     case 'spaces':
       return { purged: false, purged_sum: null };
     default:

@@ -1,4 +1,4 @@
-/** What the use of a damaged row of a pack must be, by the content rows that name the pack. */
+/** The use that a damaged row of a pack must have, by the content rows that name the pack. */
 import { useSum } from '../row-sums.ts';
 import { findProvenContent } from '../rows.ts';
 import { spaceKeyFromSql } from '../space-names.ts';

@@ -48,7 +48,7 @@ interface Lacking {
   readonly after: readonly SqlValue[] | undefined;
   /** what is true of a row that lacks a sum */
   readonly condition: string;
-  /** among so many rows */
+  /** the number of rows examined */
   readonly rows: number;
 }
 

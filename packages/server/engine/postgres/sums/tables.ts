@@ -276,7 +276,7 @@ const OTHERS: readonly SummedTable[] = [
   },
 ];
 
-/** What all processes share: looked at also when a server starts. */
+/** Tables that all processes share. They are also checked when a server starts. */
 export const SHARED_TABLES: readonly SummedTable[] = [
   {
     name: 'notes',
@@ -312,7 +312,7 @@ export const lackOf = (table: SummedTable): string =>
     .map((column) => `${table.name}.${column} IS NULL`)
     .join(' OR ');
 
-/** The figures of a domain whose balances nobody counts, as after a purge, need none. */
+/** The figures of a domain whose balances are not counted, as after a purge, need no sum. */
 export const lacksSum = (table: SummedTable, row: Readonly<Record<string, unknown>>): boolean =>
   sumColumnsOf(table).some(
     (column) => row[column] === null && (column !== 'count_sum' || row.balance_count !== null),

@@ -47,7 +47,7 @@ async function prepare(url: string, relation: string, block: number) {
   const rows: { hash: Hash }[] = await sql.unsafe(
     `SELECT encode(hash, 'hex') AS hash FROM nodes WHERE ctid >= '(${block},0)' AND ctid < '(${block + 1},0)'`,
   );
-  // Recovery after the crash begins here, and no page that it writes anew may be the damaged one.
+  // Recovery after the crash begins here, and no page that it writes again may be the damaged one.
   await sql.unsafe('CHECKPOINT');
   return { path: found.path as string, hashes: rows.map(({ hash }) => hash).toSorted() };
 }

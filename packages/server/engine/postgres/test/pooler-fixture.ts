@@ -1,6 +1,6 @@
 /**
- * Stands in for PgBouncer 1.21 and later: in transaction mode each transaction gets the session that waited longest, and named
- * statements are prepared anew where they are missing. In session mode a connection keeps its session.
+ * Replaces PgBouncer 1.21 and later: in transaction mode each transaction gets the session that waited longest, and named
+ * statements are prepared again where they are missing. In session mode a connection keeps its session.
  */
 import { createHash } from 'node:crypto';
 import { createConnection, createServer, type Socket } from 'node:net';
@@ -249,7 +249,7 @@ class Pool {
   }
 }
 
-/** With so many sessions, all open before the first client comes. */
+/** Starts with this many sessions, all open before the first client connects. */
 export async function startPooler(address: PostgresAddress, sessions: number): Promise<Pooler> {
   const pool = new Pool(await Promise.all(Array.from({ length: sessions }, () => Backend.open(address))));
   const sockets = new Set<Socket>();

@@ -50,7 +50,7 @@ export function addressOf(url: string, changes: Partial<PostgresAddress> = {}): 
   return { ...parsePostgresUrl(url, {}), ...changes };
 }
 
-/** What one process has. */
+/** The pool and the store of one process. */
 export async function openInstance(url: string, options: InstanceOptions = {}): Promise<StoreInstance> {
   const { clock, limits, connectionsMax = 8 } = options;
   const fatal: Error[] = [];
@@ -74,7 +74,7 @@ export async function openInstance(url: string, options: InstanceOptions = {}): 
 /** Long enough for every concurrent request to get its turn on a slow machine. */
 const PATIENT: Partial<PostgresLimits> = { admissionMs: 60_000 };
 
-/** What so many processes on one database have, for races between them. */
+/** The pools and stores of several processes on one database, for races between them. */
 function openProcesses(url: string, count: number): Promise<StoreInstance[]> {
   return Promise.all(Array.from({ length: count }, () => openInstance(url, { limits: PATIENT })));
 }
@@ -95,7 +95,7 @@ interface ProcessesOptions {
   readonly check?: (url: string) => Promise<void>;
 }
 
-/** For every test of a file: so many processes on a new database of one PostgreSQL. */
+/** For every test of a file: `count` processes on a new database of one PostgreSQL. */
 export function useProcesses(count: number, { use, check }: ProcessesOptions): void {
   let databases: TestDatabases;
   let url: string;

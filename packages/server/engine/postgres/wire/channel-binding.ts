@@ -1,4 +1,4 @@
-/** What ties the proof of a password to the server's certificate: the hash of it, `tls-server-end-point` of RFC 5929. Pure. */
+/** The hash of the server's certificate (`tls-server-end-point` of RFC 5929), which binds the proof of a password to it. Pure. */
 import { createHash } from 'node:crypto';
 
 /** The hash of a signature, by the name of its algorithm (an object identifier, hex of DER). Older hashes count as SHA-256. */
@@ -14,7 +14,7 @@ const HASHES: Readonly<Record<string, string>> = {
   '2a8648ce3d040304': 'sha512',
 };
 
-/** Of a certificate in DER; undefined: its signature has no hash that is defined for this. */
+/** The hash of a certificate in DER; undefined if RFC 5929 defines none for its signature. */
 export function endPointOf(certificate: Uint8Array): Uint8Array | undefined {
   const whole = elementAt(certificate, 0);
   const signed = whole && elementAt(certificate, whole.start);
@@ -25,7 +25,7 @@ export function endPointOf(certificate: Uint8Array): Uint8Array | undefined {
   return hash === undefined ? undefined : createHash(hash).update(certificate).digest();
 }
 
-/** Where the content of the DER element lies that begins at `at`. */
+/** The range of the content of the DER element that begins at `at`. */
 function elementAt(bytes: Uint8Array, at: number): { start: number; end: number } | undefined {
   const first = bytes[at + 1];
   if (first === undefined) return undefined;

@@ -1,7 +1,7 @@
 /**
- * The connections of one process: at most `connectionsMax`, each lent to one piece of work at a time. Further work waits, for a
- * bounded time and in bounded number; beyond that it is refused. Connections are shared out among Apps and Spaces. So a slow store sheds load instead of
- * gathering it.
+ * The connections of one process: at most `connectionsMax`, each lent to one piece of work at a time. Further work waits, for a bounded
+ * time and in bounded number; beyond that it is refused. Connections are shared out among Apps and Spaces. So a slow store sheds load
+ * instead of gathering it.
  */
 import type { Space } from '../../../core/model.ts';
 import { isDamage, StoreUnavailable } from '../../../core/store-failure.ts';
@@ -88,8 +88,8 @@ export class PostgresPool {
   }
 
   /**
-   * Lends a connection to `work` alone, of the share of `space`. Work that fails in the middle of a transaction must end it, or `lose` the connection.
-   * Rejects with StoreUnavailable if there is no connection; an error of `work` comes back unchanged.
+   * Lends a connection to `work` alone, of the share of `space`. Work that fails in the middle of a transaction must end it, or `lose` the
+   * connection. Rejects with StoreUnavailable if there is no connection; an error of `work` comes back unchanged.
    */
   async lend<T>(
     work: (connection: PostgresConnection) => Promise<T>,
@@ -137,7 +137,7 @@ export class PostgresPool {
     return this.run(doing, text, parameters, space);
   }
 
-  /** Where `work` has met damage PostgreSQL is asked what is damaged, which the error then says. */
+  /** If `work` fails by damage, asks PostgreSQL what is damaged. The error then names it. */
   async locating<T>(work: Promise<T>): Promise<T> {
     try {
       return await work;
@@ -217,7 +217,7 @@ export class PostgresPool {
       this.#pooled ??= { error, lookAt: now() + POOLED_LOOK_MS };
     }
     if (!connection.isUsable) {
-      // A restart, a failover or a dead network has most likely ended the resting connections too, though nobody has noticed yet.
+      // A restart, a failover or a dead network has most likely ended the resting connections too, though it does not show yet.
       for (const { connection: resting } of this.#idle.splice(0)) resting.lose(othersLost());
       return;
     }
@@ -265,7 +265,7 @@ export class PostgresPool {
 
   /**
    * A slow statement is silent, and so is every statement of a server that hangs. A connection of its own tells which it is: if that
-   * gets no answer either, nobody need wait longer.
+   * gets no answer either, the wait ends.
    */
   async #prove(host: PostgresHost): Promise<void> {
     if (this.#isProving) return;

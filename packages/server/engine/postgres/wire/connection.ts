@@ -266,7 +266,7 @@ export class PostgresConnection {
     }
   }
 
-  /** What the session's state has to be; undefined while the same session is certain, because a transaction is open. */
+  /** The state that the session must have; undefined while the same session is certain, because a transaction is open. */
   get #guardedState(): string | undefined {
     return this.#isInTransaction && this.#flights.length === 0 ? undefined : this.#state;
   }

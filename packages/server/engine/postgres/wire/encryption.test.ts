@@ -67,7 +67,7 @@ async function withPool<T>(url: string, work: (pool: PostgresPool) => Promise<T>
   }
 }
 
-/** What the server says of the connection. */
+/** Whether the server reports the connection as encrypted. */
 const isEncrypted = (pool: PostgresPool): Promise<unknown> =>
   pool
     .read('looking', 'SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()', [])
@@ -216,7 +216,7 @@ test('a password comes from a password file, of the first line that fits', async
     writeFileSync(passfile, '');
   }
   rmSync(passfile);
-  // Nobody writes to it.
+  // The pipe has no writer.
   Bun.spawnSync(['mkfifo', '-m', '600', passfile]);
   expect(String(await failureOf(url.href))).toMatch(/is no file/);
 });

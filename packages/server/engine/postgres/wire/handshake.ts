@@ -45,7 +45,7 @@ export class Handshake {
     return new MessageWriter().startup(parameters).take();
   }
 
-  /** What to answer to an authentication message, if anything. @throws when the server cannot be trusted or understood */
+  /** The answer to an authentication message, if any. @throws if the server cannot be trusted or understood */
   answer({ bytes, start, end }: Message): Uint8Array | undefined {
     const kind = bytes.readInt32BE(start);
     const rest = bytes.subarray(start + 4, end);

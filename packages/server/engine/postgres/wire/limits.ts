@@ -33,7 +33,7 @@ export const POSTGRES_LIMITS: PostgresLimits = {
   lockMs: 4_000,
   idleInTransactionMs: 6_000,
   silenceMs: 3_000,
-  // With a look every half second, who waits for a server that hangs is told so within 5 s.
+  // With a check every half second, a request to a server that hangs fails within 5 s.
   doubtMs: 2_000,
   proofMs: 2_500,
   admissionMs: 3_000,

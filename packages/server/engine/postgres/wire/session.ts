@@ -19,7 +19,7 @@ const settingsFor = (limits: PostgresLimits) => ({
   standard_conforming_strings: 'on',
 });
 
-/** What answers take, not what they are. */
+/** Settings that change the cost of answers, not the answers. */
 const PLANNING = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off', jit: 'off' };
 
 /** Settings that stay as the session found them: the database or its role may choose where our tables are. */
@@ -34,7 +34,7 @@ export function settingsOf(limits: PostgresLimits): string {
   const wanted = Object.entries({ ...settingsFor(limits), ...PLANNING }).map(
     ([name, value]) => `('${name}', '${value}')`,
   );
-  // What is kept is set too: a server that reads its configuration again then changes nothing of it.
+  // Kept settings are set too, so that a server that reloads its configuration does not change them.
   const kept = KEPT.map((name) => `('${name}', NULL)`);
   return `SELECT set_config(name, CASE WHEN value IS NULL OR name = 'synchronous_commit' AND setting <> 'off' THEN setting ELSE value END, false),
       current_setting('transaction_read_only') = 'on' AS read_only
@@ -53,7 +53,7 @@ export function assertTakesWrites({ rows }: SqlResult): void {
 /** Only what every session sets: the server may change the rest when it reads its configuration again. */
 const RELIED_ON: readonly string[] = [...Object.keys(settingsFor(POSTGRES_LIMITS)), ...KEPT];
 
-/** Which session this is, and how it is set up. */
+/** The identity of the session and its settings. */
 const STATE = `concat_ws(' ', pg_backend_pid(), ${RELIED_ON.map((name) => `current_setting('${name}', true)`).join(', ')})`;
 
 /** `state` as `guardOf` takes it */
@@ -70,7 +70,9 @@ export const GUARD = guardBy('$1');
 const UNGUARDED = /^\s*(?:COMMIT|ROLLBACK|(?:CREATE|DROP) INDEX CONCURRENTLY)\b/;
 const BEGINS = /^\s*BEGIN\b[^;]*/;
 
-/** Where the guard stands beside the first statement of a flight: a transaction that has read can no longer choose its isolation. */
+/**
+ * Whether the guard comes before or after the first statement of a flight: a transaction that has read can no longer choose its isolation.
+ */
 export function placeOfGuard(text: string): 'before' | 'after' | undefined {
   if (UNGUARDED.test(text)) return undefined;
   return BEGINS.test(text) ? 'after' : 'before';

@@ -79,7 +79,7 @@ export class TransactionWire {
     if (this.#failure !== undefined) throw this.#failure;
     this.#begun ??= this.#begin();
     const answer = this.#query(name, parameters);
-    // Both are awaited, so that a failure of either is noted before the body goes on.
+    // Both are awaited, so that a failure of either is noted before the body continues.
     const [result] = await Promise.all([answer, this.#begun]);
     return result;
   }

@@ -1,4 +1,4 @@
-/** What comes from the network is taken apart the same way wherever it was cut, and nothing that may come hangs or is misread. */
+/** Bytes from the network are parsed the same way wherever they were split, and no input hangs the parser or is misread. */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import {

@@ -66,7 +66,7 @@ export async function putDirectly(
   if (!response.ok) throw new Error(`the upload was answered ${response.status}: ${await response.text()}`);
 }
 
-/** Writes past every rule, as nobody can who only holds an upload URL. */
+/** Writes past every rule, which the holder of an upload URL cannot do. */
 export async function overwrite(
   bucket: TestBucket,
   key: string,

@@ -29,7 +29,7 @@ export interface StandInAnswer {
   readonly afterthought?: Uint8Array;
 }
 
-/** What the store does wrong all the time. */
+/** The permanent faults of the store. */
 export interface Flaws {
   readonly signatures?: 'ignored';
   readonly expiry?: 'ignored';
@@ -64,7 +64,7 @@ export interface StandIn {
   readonly sentBytes: number;
   readonly openConnections: number;
   flaws: Flaws;
-  /** stands between requests and the store; undefined: nobody does */
+  /** handles requests before the store; undefined if there is none */
   intruder: Intruder | undefined;
   close(): Promise<void>;
 }

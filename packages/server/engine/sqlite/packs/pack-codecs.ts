@@ -28,7 +28,7 @@ export function isPackWhole({ state, is_discarded: isDiscarded }: SqlRow): boole
 
 export const decodePack = (row: SqlRow): PackRow => decodePackIn(row, row.is_discarded);
 
-/** What tells whether the pack may be compacted. */
+/** The facts that decide whether the pack may be compacted. */
 export function packFactsFromSql(row: SqlRow): Pick<PackRow, 'state' | 'bytes' | 'isDiscarded'> {
   const bytes = (row.bytes as number | null) ?? undefined;
   return { state: stateOf(row), bytes, isDiscarded: row.is_discarded === 1 };
@@ -60,7 +60,7 @@ export function verdictsFromSql(row: SqlRow): PackVerdicts {
     const verdicts = decodeVerdicts(row);
     if (isSum(row.row_sum, verdictsSum(generation, verdicts))) return verdicts;
   } catch {
-    // What is no JSON was not written so.
+    // Text that is not JSON is damaged.
   }
   throw damagedRow('the verdicts of pack', generation);
 }

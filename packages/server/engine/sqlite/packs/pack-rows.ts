@@ -22,7 +22,7 @@ import {
 
 const AS_READ = 'the row of a pack is changed from exactly what was read';
 
-/** What packs need of the transaction that they are part of. */
+/** The transaction that packs are part of, as far as they need it. */
 interface Owner {
   /** undefined: the Space has no row */
   readonly findId: () => number | undefined;
@@ -34,7 +34,7 @@ interface Owner {
 export class SqlitePackRows implements PackVerbs {
   readonly #scope: WriteScope;
   readonly #owner: Owner;
-  /** written once for each pack, when somebody asks or the body has ended */
+  /** written once for each pack, when a read needs it or the body has ended */
   readonly #changes = new Map<Generation, UseChange>();
   #isNoted = false;
 
@@ -157,7 +157,7 @@ export class SqlitePackRows implements PackVerbs {
   deleteContent(generation: Generation): void {
     const id = this.#owner.write();
     const row = this.#scope.find(this.#scope.sql.deleteContent, hexToBytes(generation), id);
-    // If the row was damaged, nobody knows which pack it counted in: the count of that pack stays too high.
+    // If the row was damaged, its pack is unknown, and the count of that pack stays too high.
     const packed = row && isContentSound(row) ? decodeContent(row)?.packed : undefined;
     if (packed !== undefined) this.#note(packed.pack, died(packed.storedLength));
   }
@@ -180,7 +180,7 @@ export class SqlitePackRows implements PackVerbs {
       const key = hexToBytes(generation);
       const row = this.#scope.find(findUse, key, this.#id);
       if (row === undefined || !isPackSound(row)) {
-        // A count that is too high keeps the pack. What comes to it needs a pack that is right.
+        // A count that is too high keeps the pack. A new record needs an intact pack.
         if (change.hasCome) throw damagedRow('pack', generation);
         continue;
       }

@@ -9,7 +9,7 @@ const WHOLE_PACK = `${PACK_COLUMNS}, ${USE_COLUMNS}`;
 export const CONTENT_COLUMNS =
   'generation, space, canonical_size, integrity, inline_bytes, url_expires_at, pack, pack_offset, stored_length, codec, row_sum';
 
-/** No pack goes on the word of its own row alone. */
+/** A pack is not deleted by its own row alone: no record may name it. */
 const HAS_NO_RECORD = 'NOT EXISTS (SELECT 1 FROM contents WHERE contents.pack = packs.generation)';
 
 /** The condition of the index `contents_to_pack`. */

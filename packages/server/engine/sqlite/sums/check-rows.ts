@@ -138,7 +138,7 @@ function nameOf({ key }: SummedTable, row: SqlRow): string {
 const textOf = (value: unknown): string =>
   value instanceof Uint8Array ? bytesToHex(value) : JSON.stringify(value);
 
-/** `undefined`: nobody knows. */
+/** Returns undefined if the Space is unknown. */
 function findSpace(database: Database, { spaceBy }: SummedTable, row: SqlRow): Space | undefined {
   if (spaceBy === 'none') return undefined;
   const id = spaceBy === 'id' ? row.id : spaceBy === 'space' ? row.space : findSpaceOfDomain(database, row);

@@ -12,7 +12,7 @@ export interface DamagedRow {
   readonly row: StoredRow;
   /** the column that is wrong; undefined: more than one bit is wrong */
   readonly column: string | undefined;
-  /** the row as it was, or as it may safely be; undefined: nobody knows */
+  /** the original row, or a safe replacement; undefined if neither is known */
   readonly mended: StoredRow | undefined;
 }
 
@@ -93,7 +93,7 @@ interface WrongBit {
   readonly value: StoredValue;
 }
 
-/** Of a row that has its sum. */
+/** Finds a wrong derived value in a row that matches its sum. */
 function findDerived(table: SummedTable, row: StoredRow): WrongBit | undefined {
   if (table.derived === undefined || !hasSum(table, row)) return undefined;
   const plain = toSqlRow(row);

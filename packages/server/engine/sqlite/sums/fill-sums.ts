@@ -19,7 +19,7 @@ const FITS: Readonly<Record<string, string>> = {
     AND NOT EXISTS (SELECT 1 FROM contents WHERE generation = nodes.generation AND canonical_size <> nodes.canonical_size)`,
 };
 
-/** What follows from other rows is counted anew. */
+/** Values that follow from other rows are counted again. */
 const RECOUNTS: readonly string[] = [
   `UPDATE packs SET (live_records, live_bytes) =
     (SELECT count(*), coalesce(sum(stored_length), 0) FROM contents WHERE pack = packs.generation)`,
@@ -68,7 +68,7 @@ export function proveStore(database: Database): void {
   try {
     proveValues(database);
   } catch (error) {
-    // Who needs a value on that page says so.
+    // A request that needs a value on that page reports the damage.
     if (!isDamageMet(error)) throw error;
   }
 }

@@ -22,7 +22,7 @@ export function findLostNames(database: Database): LostNames {
   };
   const isSpaceUnknown = found.isSpaceUnknown || isFaulty(SPACE_NAMES);
   const isDomainUnknown = found.isDomainUnknown || isFaulty(DOMAINS);
-  // What is read next asks the disk: a page that is damaged by then is met.
+  // The next read goes to the disk, so that it finds a page that was damaged meanwhile.
   letGoOfPages(database);
   return { ...found, isSpaceUnknown, isDomainUnknown };
 }

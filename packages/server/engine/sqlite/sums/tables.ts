@@ -253,7 +253,7 @@ export const STORE: SummedTable = {
 /** Tables by which others are found come first. */
 export const SUMMED_TABLES: readonly SummedTable[] = [...SPACES, ...ROOT_REFS, ...NODES, ...PACKS, STORE];
 
-/** What a statement selects, in the order of no matter what. */
+/** The columns that a statement selects, in any order. */
 export function selectionOf({ name, key, columns, sumColumn, derived }: SummedTable): string {
   const more = derived === undefined ? [] : (DERIVED_COLUMNS[name] ?? []);
   return [...new Set([...key, ...columns, ...more, sumColumn])].join(', ');

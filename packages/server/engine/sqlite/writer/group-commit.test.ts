@@ -1,4 +1,4 @@
-/** What is particular to this engine's transactions: one batch per turn, foreign awaits, other processes, fatal ends. */
+/** The particulars of this engine's transactions: one batch per turn, foreign awaits, other processes, fatal ends. */
 import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { mkdtemp, rm } from 'node:fs/promises';

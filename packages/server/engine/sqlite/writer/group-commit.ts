@@ -19,7 +19,7 @@ type Body = (scope: WriteScope) => unknown;
 
 interface Job {
   readonly body: Body;
-  /** transactions that it stands for */
+  /** the number of transactions in it */
   readonly count: number;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
@@ -96,7 +96,7 @@ export class GroupCommit {
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    // One turn more than they need, so that requests which wait in the sockets by then join: fewer commits under load, at the
+    // One turn more than they need, so that requests which already wait in the sockets join: fewer commits under load, at the
     // cost of one look at the sockets.
     if (this.#options.isGathered) setImmediate(this.#drain);
     else setImmediate(() => setImmediate(this.#drain));
@@ -152,7 +152,7 @@ export class GroupCommit {
    */
   #leaveOut({ job, value }: Outcome, others: readonly Outcome[]): void {
     if (this.#options.database.inTransaction) this.#rollback();
-    // What fails again and again makes few batches run twice.
+    // Repeated failures then make few batches run twice.
     this.#guarded = 64;
     this.#queue.unshift(...others.map((other) => other.job));
     job.reject(value);

@@ -37,7 +37,7 @@ export interface RowWriter {
   maintain(cutoffs: SweepCutoffs): Promise<boolean>;
   /** Empties a log that takes room, unless something waits to be written or it was emptied a moment ago. */
   emptyLog(): Promise<void>;
-  /** Resolves with the value that stands: the first one inserted. */
+  /** Resolves with the stored value: the first one inserted. */
   insertStoreValue(name: string, value: string): Promise<string>;
   removeStoreValue(name: string): Promise<void>;
   settle<K extends keyof Settlements>(kind: K, rows: Settlements[K]): Promise<void>;
@@ -61,7 +61,7 @@ export interface RowWriterSettings {
   /** the number of the last commit that was begun, for readers in other threads */
   readonly lastCommit: BigInt64Array;
   readonly lostNames?: LostNames | undefined;
-  /** whoever asks has gathered what can share a commit: nothing is won by waiting for more */
+  /** whether the caller has already gathered the work that can share a commit, so that waiting for more gains nothing */
   readonly isGathered?: boolean | undefined;
 }
 
@@ -187,7 +187,7 @@ export class LocalRowWriter implements RowWriter {
     clearTimeout(this.#restTimer);
   }
 
-  /** Once the writer rests: the file of the log keeps its length until somebody cuts it. */
+  /** Runs when the writer is idle, because the file of the log keeps its length until it is truncated. */
   readonly #emptyLog = (): void => {
     this.#restTimer = undefined;
     let isLater = false;

@@ -147,7 +147,7 @@ test('renewals that go together are answered each for itself, and seen once they
 });
 
 test('who was answered together goes on together, as soon as all have asked again', async () => {
-  // Every commit seems to take long, and no timer ends: whoever waits for one waits for ever.
+  // Every commit seems to take long, and no timer fires: a wait for a timer never ends.
   let now = 0;
   let commits = 0;
   let waiting: Promise<unknown> | undefined;
@@ -230,7 +230,7 @@ test('the log of a large write is emptied while the store stays open', async () 
 
 test('the log of a large write is emptied when the store may rest', async () => {
   const emptying = spyOn(WriteAheadLog.prototype, 'emptyNow');
-  // Nobody else has it open: a reader would be in the way.
+  // No other process has it open, because a reader would block the truncation.
   const own = join(folder.path, 'own.db');
   const local = new SqliteMetadataStore({ path: own, clock, onFatal, isShared: false });
   try {
@@ -238,7 +238,7 @@ test('the log of a large write is emptied when the store may rest', async () => 
     local.rest();
     await until(() => emptying.mock.calls.length === 1);
     expect(statSync(`${own}-wal`).size).toBe(0);
-    // What waits to be written comes first.
+    // Queued writes come first.
     const written = local.insertStoreValue('more', 'y');
     local.rest();
     await written;
