@@ -13,7 +13,7 @@ import { makeSpaceClient, type SpaceClient } from './support/space-client.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
 
-const TEST_MS_MAX = 300_000;
+const TEST_MS_MAX = 900_000;
 const NODES = 12;
 const BYTES = 300_000;
 const KILLS = 5;
