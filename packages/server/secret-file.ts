@@ -19,7 +19,7 @@ export interface SecretFile {
 export async function readSecretFile(path: string, what: string): Promise<SecretFile> {
   const file = await open(path, 'r');
   try {
-    // Of the open file, so that nobody puts another one in its place meanwhile.
+    // Checks the open file, so that another one cannot replace it meanwhile.
     const stats = await file.stat();
     const mode = findExposure(path, stats, process.geteuid?.());
     if (mode !== undefined) throw new ConfigError(describeExposure(what, path, mode));

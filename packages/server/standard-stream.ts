@@ -24,12 +24,14 @@ export interface StreamOutput {
   readonly wholeBytesMax: number;
 }
 
-/** What a pipe takes in one piece. */
+/** Bytes that a pipe writes atomically. */
 const PIPE_BYTES_MAX = 4096;
-/** A description of our own: its flags are nobody else's. One that nobody reads is refused instead of waited for. */
+/** A description of our own, whose flags no other process shares. A pipe without a reader is refused instead of waited for. */
 const OWN_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK | constants.O_NOCTTY;
 
-/** Undefined where the system refuses, for instance for a socket, or for a pipe of another user. Throws ENXIO for a pipe without a reader. */
+/**
+ * Undefined where the system refuses, for instance for a socket, or for a pipe of another user. Throws ENXIO for a pipe without a reader.
+ */
 export function openOwnDescription(fd: number): number | undefined {
   try {
     return openSync(`/proc/self/fd/${fd}`, OWN_FLAGS);
@@ -104,7 +106,7 @@ function sharedOutput(fd: number, stats: Stats): StreamOutput {
   const isAskable = (): boolean => refusals < 20 && (stats.isFIFO() || stats.isSocket());
   const writeNow = (bytes: Uint8Array): WriteResult => {
     if (system === undefined || !hasRoom(system, fd)) return 'full';
-    // What has room takes some bytes without a wait, unless another process is faster.
+    // A stream with room takes some bytes without a wait, unless another process is faster.
     if (!isAskable()) return writeSync(fd, bytes);
     const part = new BigUint64Array([BigInt(ptr(bytes)), BigInt(bytes.length)]);
     const written = Number(system.pwritev2(fd, part, 1, AT_POSITION, RWF_NOWAIT));

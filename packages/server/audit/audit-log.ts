@@ -17,7 +17,7 @@ export interface AuditOptions {
   readonly processes?: number;
 }
 
-/** Each change has its own line. Of equal refusals and reads the first has its own; the rest of a time window share one. */
+/** Each change has its own line. For equal refusals and reads, the first has its own, and the rest of a time window share one. */
 export type AuditRank = 'change' | 'counted';
 
 /** Every line is written within a second of its event: one window, the next look at it, and the gathering of lines. */

@@ -23,7 +23,7 @@ const FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK | c
 export async function openTarget(target: AuditTarget): Promise<OpenFile> {
   if (target.kind === 'file') return openPath(target.path, FLAGS | constants.O_CREAT);
   const stats = await statOf(STDOUT);
-  // Whoever else writes to stdout keeps a pipe or terminal that waits.
+  // Other writers to stdout keep a pipe or terminal that blocks.
   const own = stats.isFile() ? undefined : openOwnDescription(STDOUT);
   return describe(own ?? STDOUT, stats);
 }

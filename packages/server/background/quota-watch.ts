@@ -33,7 +33,7 @@ interface Limits {
   readonly app: QuotaLimits | undefined;
 }
 
-/** What an App stores. A reading replaces only `stored`. */
+/** The bytes and nodes that an App stores. A reading replaces only `stored`. */
 class AppSum {
   /** monotonic ms at the start of the last successful reading */
   readAt = Number.NEGATIVE_INFINITY;

@@ -133,7 +133,7 @@ const ENTRY = /^([0-9a-f]{2}\/[0-9a-f]{32}\/[0-9a-f]{32}) ([0-9a-f]{64}) (\d{1,1
 const FILE_NAME = /^([0-9a-f]{32})\.([0-9a-f]{64})$/;
 const SPACE_NAME = /^[0-9a-f]{32}$/;
 
-/** What the folder has of a part, whatever a list says. @throws NotOurs */
+/** The files of a part in the folder, regardless of any list. @throws NotOurs */
 export function findPartFiles(target: BucketFolder, part: string): BucketEntry[] {
   const { folder } = target;
   const spaces = folder.list(target.folderOf(part)).filter((name) => SPACE_NAME.test(name));

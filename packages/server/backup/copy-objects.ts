@@ -32,7 +32,7 @@ interface ObjectCopyOptions {
   readonly onCopied: () => void;
 }
 
-/** What the backup keeps. */
+/** The objects that the backup keeps. */
 export interface ProvenObjects {
   readonly kept: ObjectSizes;
   /** objects that the rows refer to and the source has lost: only the backup has them */

@@ -1,6 +1,6 @@
 /**
  * The layout of a backup's folder. Everything that the manifest names is durable before the manifest is, and a new manifest replaces
- * the former in one step. So an interrupted backup leaves the former one good. What the former manifest needs stays until the next
+ * the former in one step. So an interrupted backup leaves the former one valid. Files that the former manifest needs stay until the next
  * backup, so that a damaged BACKUP costs one backup and not all.
  *
  *     BACKUP                            the manifest

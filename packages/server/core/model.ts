@@ -62,7 +62,7 @@ export interface NodeRow {
   readonly claimHeldUntil: number;
 }
 
-/** What validation learned about one received object. The content store makes and checks `integrity`. */
+/** The result of validating one received object. The content store makes and checks `integrity`. */
 export type UploadEvidence =
   | {
       readonly verdict: 'good';

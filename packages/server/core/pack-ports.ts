@@ -189,7 +189,7 @@ export interface JudgedPack {
   readonly records: readonly JudgedRecord[];
 }
 
-/** Which records are too large: by this server's limit, or, once verdicts are kept, exactly those that they name. */
+/** The rule for too large records: this server's limit, or, once verdicts are kept, exactly the records that they name. */
 export type SizeRule =
   | { readonly nodeBytesMax: number }
   | { readonly tooLarge: ReadonlyMap<number, PackRejection> };

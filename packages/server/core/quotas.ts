@@ -3,7 +3,7 @@ import { ApiError } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { Space, SpaceCounters } from './model.ts';
 
-/** What quotas count. */
+/** The amounts that quotas count. */
 export interface Stored {
   /** canonical bytes of ready and of waiting nodes */
   readonly bytes: number;
@@ -20,7 +20,7 @@ export interface QuotaLimits {
   readonly maxCommits?: number | undefined;
 }
 
-/** What holds in one Space. */
+/** The quotas of one Space. */
 export interface SpaceQuotas {
   readonly space: QuotaLimits | undefined;
   /** all Spaces of the App together have a limit too */
@@ -62,7 +62,7 @@ export interface QuotaInput {
 
 export const NOTHING_STORED: Stored = { bytes: 0, nodes: 0 };
 
-/** What a quota refuses. Plain data. */
+/** The excess that a quota refuses. Plain data. */
 export interface Excess {
   readonly holder: 'Space' | 'App';
   readonly unit: 'bytes' | 'nodes' | 'commits';
@@ -103,10 +103,10 @@ export function findExcess(
   return undefined;
 }
 
-/** What a quota says to storing `more`. Plain data. */
+/** The refusal of a quota to store `more`. Plain data. */
 export type QuotaRefusal =
   | { readonly kind: 'full'; readonly excess: Excess }
-  /** nothing has changed: reserve room for so much in the quota of the App, then ask again */
+  /** nothing has changed: reserve this much room in the quota of the App, then ask again */
   | { readonly kind: 'reserve'; readonly more: Stored };
 
 /** `undefined`: nothing stands against storing `more`. `readStored` is asked only if the Space has a limit. */

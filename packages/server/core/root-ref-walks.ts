@@ -6,7 +6,7 @@ import { ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
 
 /** Until when commits of a domain keep history, in ms, if the row is older than this rule or was copied: a walk may be under way. */
 export const WALK_UNKNOWN = -1;
-/** Of a domain that was never walked. */
+/** The value for a domain that was never walked. */
 export const NEVER_WALKED = 0;
 /** ms for which a walk is noted at once, so that walks which follow each other write seldom */
 const NOTED_MS = ROOT_REF_HISTORY_MS + 3_600_000;
@@ -18,7 +18,7 @@ export interface WalkState {
   readonly walkedUntil: number;
 }
 
-/** What a commit makes of it, and whether it writes history. */
+/** The state after a commit, and whether the commit writes history. */
 export function afterCommit(
   { walkedFrom, walkedUntil }: WalkState,
   revision: number,
@@ -34,7 +34,7 @@ export function isWalkNoted(walkedUntil: number, now: number): boolean {
   return walkedUntil === WALK_UNKNOWN || walkedUntil >= now + ROOT_REF_HISTORY_MS;
 }
 
-/** What the note of a walk makes of it. */
+/** The new `walkedUntil` after the note of a walk. */
 export function afterNote(walkedUntil: number, now: number): number {
   return isWalkNoted(walkedUntil, now) ? walkedUntil : now + NOTED_MS;
 }

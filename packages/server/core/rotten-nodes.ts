@@ -1,5 +1,5 @@
 /**
- * What this process knows of rotten nodes, for answers that read only rows: a ready lease reads no content, and proves nothing
+ * The rotten nodes that this process knows, for answers that read only rows: a ready lease reads no content, and proves nothing
  * about the nodes below it. Code that finds rot notes it here at once. `look` reads what other processes found, and what was
  * collected or healed meanwhile.
  */
@@ -8,7 +8,7 @@ import type { Space } from './model.ts';
 import type { MetadataStore } from './ports.ts';
 import type { RottenSpace } from './upkeep-ports.ts';
 
-/** What was learnt of one node, for the log. */
+/** A finding about one node, for the log. */
 export interface RotReport {
   /**
    * `met`: a reader asked for a node known to be rotten. `unread`: the scrub could not read the node, which proves nothing. The

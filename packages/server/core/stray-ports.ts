@@ -1,8 +1,8 @@
-/** What rows keep for the walk over all objects of the store of bytes (core/stray-watch.ts). */
+/** Ports to the rows for the walk over all objects of the store of bytes (core/stray-watch.ts). */
 import type { Awaitable } from './awaitable.ts';
 import type { Generation, ObjectKey } from './model.ts';
 
-/** Which generations among `keys` have a record: a page of `knownGenerations`. */
+/** Finds the generations among `keys` that have a record: a page of `knownGenerations`. */
 export type FindKnown = (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>;
 
 export interface Note {
@@ -26,9 +26,9 @@ export interface TombstonePage {
   readonly seenSince: number;
 }
 
-/** What the walk over all objects keeps with the rows. */
+/** The state that the walk over all objects keeps with the rows. */
 export interface WalkKeeper {
-  /** Which of the objects must stay; rejects if the walk is to stop. */
+  /** Resolves with the objects that must stay; rejects if the walk must stop. */
   findKept: FindKnown;
   /** How far the walk has come, for a process that goes on with it; undefined: it begins, or has ended. */
   readPlace(): Awaitable<string | undefined>;

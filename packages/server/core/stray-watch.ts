@@ -13,7 +13,7 @@ import { StoreUnavailable } from './store-failure.ts';
 export const TOMBSTONE_MS = 7 * DAY_MS;
 /** A walk may give tombstones to this share of what it has come across. */
 const SHARE_MAX = 0.01;
-/** So many strays are no sign of anything in a small store. */
+/** Up to this many strays are not suspicious in a small store. */
 const STRAYS_MIN = 16;
 
 const ACCEPTED_NOTE = 'strays-accepted-until';
@@ -41,7 +41,7 @@ export class StrayWatch {
     this.#buried = 0;
   }
 
-  /** Which of `keys` must stay. @throws StraysSuspicious */
+  /** Resolves with those of `keys` that must stay. Rejects with StraysSuspicious. */
   async findKept(rows: Rows, keys: readonly ObjectKey[], now: number): Promise<ReadonlySet<Generation>> {
     const known = await rows.page('knownGenerations', keys);
     const generations = keys.map(({ generation }) => generation);
@@ -119,7 +119,7 @@ function neighboursOf(hex: string): string[] {
   );
 }
 
-/** What no row knows gets tombstones from now on, however much it is. */
+/** From now on objects without a row get tombstones, however many there are. */
 export async function acceptStrays(rows: Pick<MetadataStore, 'settle'>, now: number): Promise<void> {
   // Younger objects become old meanwhile.
   await rows.settle('note', { name: ACCEPTED_NOTE, value: String(now + 3 * DAY_MS) });

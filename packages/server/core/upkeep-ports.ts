@@ -1,4 +1,4 @@
-/** What the sweep and the scrub ask of a store of rows. */
+/** Ports of the sweep and the scrub to a store of rows. */
 
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
@@ -22,7 +22,7 @@ export interface SpacesToSweep {
 }
 
 /**
- * What the work beside requests reads, a bounded page at a time: what a page of each kind is asked for, and what it holds. `after`
+ * The reads of background work, a bounded page at a time: the request for a page of each kind, and its contents. `after`
  * resumes a walk; left out, the walk begins.
  */
 export interface Pages {
@@ -61,7 +61,7 @@ export interface Pages {
   readonly spacesToPack: Paged<SpacesWanted, readonly SpaceToPack[]>;
   /** Such contents of one Space, by their generations, after `after`. Some may belong to no node that is ready. */
   readonly contentsToPack: Paged<ContentsWanted, readonly ContentRow[]>;
-  /** Which generations among them still have a record (upload, content, pack, or discard), or are packs that a content names. */
+  /** The generations among them that still have a record (upload, content, pack, or discard), or are packs that a content names. */
   readonly knownGenerations: Paged<readonly ObjectKey[], ReadonlySet<Generation>>;
   /** When each of them was first found without a record, ms. */
   readonly tombstones: Paged<readonly Generation[], ReadonlyMap<Generation, number>>;
@@ -79,7 +79,7 @@ export type PageReads = {
   readonly [K in keyof Pages]: (wanted: Pages[K]['wanted']) => Awaitable<Pages[K]['page']>;
 };
 
-/** What the work beside requests writes. */
+/** The writes of background work. */
 export interface Settlements {
   /**
    * Notes that a walk found them without a record: the first such instant stays. Forgets that of those that have one again, and

@@ -258,7 +258,7 @@ const inUse = (dataDir: string): ServeError =>
  */
 const DAMAGE_CODE = /^SQLITE_(?:NOTADB|CORRUPT\w*|ERROR)$/;
 
-/** What SQLite says where a full disk fails it: of a write, or of the index that it keeps beside its log. */
+/** The error codes of SQLite on a full disk: for a write, and for the index that it keeps beside its log. */
 const FULL_CODES: ReadonlySet<string> = new Set(['SQLITE_IOERR_WRITE', 'SQLITE_IOERR_SHMSIZE']);
 
 /** Turns an error of the disk about a data folder into one line with advice. Returns any other error unchanged. */

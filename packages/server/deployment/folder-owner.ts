@@ -53,7 +53,7 @@ function isOfRunner(path: string, runner: number): boolean {
   return made === undefined || made.uid === runner;
 }
 
-/** What is no folder is refused where it is opened, with a message of its own. */
+/** Ignores an entry that is not a folder, because its opening fails with a message of its own. */
 function findFolder(path: string): Stats | undefined {
   try {
     const found = statSync(path);

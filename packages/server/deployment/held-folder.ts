@@ -92,7 +92,7 @@ export function assertOwnFile(path: string): void {
   try {
     found = lstatSync(path, { throwIfNoEntry: false });
   } catch (error) {
-    // Who opens it says why it cannot be reached.
+    // The caller that opens the entry reports why it cannot be reached.
     if (codeOf(error) === undefined) throw error;
   }
   if (found !== undefined && !found.isFile()) throw new NotOurs(path, 'file');

@@ -60,7 +60,7 @@ export interface CopyPurpose {
 
 type Purpose = ServePurpose | CopyPurpose;
 
-/** What both stores of rows provide. */
+/** The parts that both stores of rows provide. */
 interface OpenRows {
   readonly metadata: MetadataStore;
   readonly identity: StoreIdentity;
@@ -108,7 +108,9 @@ export async function openDeployment(
   }
 }
 
-/** Whether there are rows at the place, which may be another user's folder only if that is allowed. Makes nothing. Rejects with ServeError. */
+/**
+ * Whether there are rows at the place, which may be another user's folder only if that is allowed. Makes nothing. Rejects with ServeError.
+ */
 export async function hasRows(place: RowsPlace): Promise<boolean> {
   if (place.kind === 'folder') return existsSync(join(ownedFolder(place.dataDir), ROWS_FILE));
   const { hasPostgresRows } = await import('../engine/postgres/open-postgres.ts');
@@ -197,7 +199,7 @@ export function openRestoredFolder(dataDir: string): Promise<ServedDeployment> {
   );
 }
 
-/** What a backup needs to know of the stores of a data folder. */
+/** Loads the port of a backup to the stores of a data folder. */
 export async function loadFolderFormat(): Promise<FolderFormat> {
   const sqlite = await import('../engine/sqlite/folder-databases.ts');
   const { FOLDER_DAMAGE } = await import('../engine/sqlite/damaged-databases.ts');

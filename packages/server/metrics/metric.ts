@@ -4,7 +4,7 @@
 export type GaugeMerge = 'sum' | 'max' | 'min';
 export type MetricType = 'counter' | 'gauge' | 'histogram';
 
-/** What a metric holds at one moment; a histogram: the count of each bucket, of what lies above them, and the sum. */
+/** The value of a metric at one moment. A histogram has the count of each bucket, the count above all buckets, and the sum. */
 export type SampleValue = number | readonly number[];
 
 export class Counter {

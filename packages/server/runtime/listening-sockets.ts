@@ -20,7 +20,7 @@ export function findListening(port: number): number[] {
   }
 }
 
-/** Of the sockets in a table of the system: their names as a descriptor has them. */
+/** The names of the sockets in a table of the system, in the form that a descriptor has. */
 function namesIn(table: string, port: number): string[] {
   const portText = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
   return readFileSync(table, 'latin1')

@@ -6,7 +6,7 @@
  * Goes when: the runtime hands out the path as it was sent.
  */
 
-/** Of a route, decoded by the router. */
+/** The parameters of a route, decoded by the router. */
 export type Params = Readonly<Record<string, string>>;
 
 /**

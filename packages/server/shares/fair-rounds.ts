@@ -44,7 +44,7 @@ export class FairRounds {
       this.#isGiving = false;
       return;
     }
-    // What was begun is done in this round.
+    // Work that has started ends in this round.
     setImmediate(() => {
       if (pauseMs > 0) setTimeout(() => this.#giveRound(), pauseMs);
       else this.#giveRound();

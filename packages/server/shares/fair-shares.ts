@@ -136,12 +136,12 @@ export class FairShares {
     if (amount > free) return false;
     if (this.#tree.held === 0) return true;
     const left = this.#leftTo(space.app, free);
-    // Whoever borrows never overtakes those who wait.
+    // A borrower never overtakes waiting claims.
     if (this.#tree.waiting === 0 && mayBorrow(space, amount, left)) return true;
     return amount <= left && this.#isEntitled(space, amount);
   }
 
-  /** What the App may still take: up to its equal share, or by borrowing. */
+  /** The amount that the App may still take: up to its equal share, or by borrowing. */
   #leftTo({ held }: AppShare, free: number): number {
     const borrowed = (BORROWED_TO_FREE_MAX * free - held) / (BORROWED_TO_FREE_MAX + 1);
     return this.#tree.apps.size === 1
@@ -274,7 +274,7 @@ export class FairShares {
     }
   }
 
-  /** Of another App only if that App holds more than its own share. */
+  /** The Space that is most beyond its share; a Space of another App only if that App holds more than its own share. */
   #mostOver(claimant: SpaceShare, tried: ReadonlySet<SpaceShare>): SpaceShare | undefined {
     let most: SpaceShare | undefined;
     let mostBeyond = 0;

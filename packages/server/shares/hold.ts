@@ -1,4 +1,4 @@
-/** What a share of a resource hands out (fair-shares.ts). */
+/** The hold on a share of a resource (fair-shares.ts). */
 type End<Share> = (hold: ShareHold<Share>, share: Share, amount: number, isOver: boolean) => void;
 type Grow<Share> = (hold: ShareHold<Share>, share: Share, more: number) => boolean;
 

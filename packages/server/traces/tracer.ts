@@ -48,7 +48,7 @@ interface TracerOptions {
   readonly reportFailure: (reason: string) => void;
 }
 
-/** Of a span's flags: sampled; whether the parent is remote is known; it is. */
+/** Flags of a span: it is sampled, and it is known whether its parent is remote; the second value says that it is. */
 const FLAGS_LOCAL = 0x101;
 const FLAGS_REMOTE_PARENT = 0x301;
 const SPAN_ID_BYTES = 8;

@@ -1,4 +1,4 @@
-/** Which rows a collection may take (docs/api.md, runGc). Pure. */
+/** Decides which rows a collection may take (docs/api.md, runGc). Pure. */
 import type { NodeRow } from '../model.ts';
 
 /** Judges everything except the lease: engines keep the result as an indexed flag beside `leaseExpiresAt`. */

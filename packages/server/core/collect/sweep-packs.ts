@@ -1,4 +1,4 @@
-/** What the sweep does with packs (core/packs/README.md): bounded steps that decide nothing a crash could undo halfway. */
+/** The sweep of packs (core/packs/README.md): bounded steps that decide nothing a crash could undo halfway. */
 import { type ReplacementRules, replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
 import type { Generation, Space } from '../model.ts';

@@ -21,7 +21,10 @@ export interface LeaseOptions {
   readonly holder?: UploadHolder;
 }
 
-/** `uploadOrigin`: scheme and authority that upload URLs of our own target begin with, no trailing slash; asked only if needed. Throws or rejects. */
+/**
+ * `uploadOrigin`: scheme and authority that upload URLs of our own target begin with, no trailing slash; asked only if needed. Throws or
+ * rejects.
+ */
 export function leaseNode(
   core: Core,
   space: Space,
@@ -62,7 +65,7 @@ function renewOrDamage(
   }
 }
 
-/** What the URLs of our own target are made of. */
+/** The parts of the URLs of our own target. */
 interface UploadUrls {
   readonly uploadOrigin: () => string;
   readonly holder: UploadHolder | undefined;

@@ -17,7 +17,7 @@ export function renewReadyRow(
   );
 }
 
-/** Of a ready row. */
+/** Renews the lease of a ready row. */
 export function moveLease(tx: SpaceTransaction, node: NodeRow, durationMs: number): Awaitable<LeaseWindow> {
   const lease = renewLease(node, tx.now, durationMs);
   if (isSameLease(lease, node)) return lease;

@@ -24,7 +24,7 @@ export const NODE_WEIGHTS: Readonly<Record<keyof NodeNumbers | 'state' | 'storag
   claimHeldUntil: 21,
 };
 
-/** What changes of a row, as a number that `nodeSum` contains. */
+/** The values of a row that change, as a number that `nodeSum` contains. */
 function changingSum(row: NodeRow): number {
   return (
     NODE_WEIGHTS.state * STATE_CODES[row.state] +
@@ -46,7 +46,7 @@ export function nodeSum(space: SumValue, row: NodeRow): number {
   return fixed + mixValues([generation]) + changingSum(row);
 }
 
-/** What a change adds to the sum of the row. Nothing that never changes is looked at. */
+/** The difference that a change adds to the sum of the row. Values that never change are not read. */
 export function nodeSumChange(before: NodeRow, after: NodeRow): number {
   const change = changingSum(after) - changingSum(before);
   if (after.generation === before.generation) return change;

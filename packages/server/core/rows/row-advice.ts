@@ -1,4 +1,4 @@
-/** What to do about a row that more than one bit is wrong in. */
+/** The advice for a row in which more than one bit is wrong. */
 export const damageOf = (table: string): string =>
   `is not as it was written, by more than one bit: ${
     table === 'nodes'

@@ -35,7 +35,7 @@ export function mixValues(values: readonly SumValue[], start = START): number {
   return (lanes.second & SECOND_LANE_MASK) * TWO_POW_32 + (lanes.first >>> 0);
 }
 
-/** What several sums begin with that begin alike. */
+/** The common start of several sums. */
 export function mixStart(values: readonly SumValue[], start = START): Readonly<Lanes> {
   const lanes = { first: start.first, second: start.second };
   for (const value of values) {
@@ -97,7 +97,7 @@ function pairAt(bytes: Uint8Array, at: number): number {
 /** Larger values would leave the integers that a number holds exactly. */
 const LINEAR_VALUE_MAX = 2 ** 44;
 
-/** What one value adds to the linear part. A very large one, as a count of root refs may be, is mixed instead. */
+/** The term that one value adds to the linear part. A very large value, such as a count of root refs, is mixed instead. */
 export function weigh(weight: number, value: number): number {
   const isLinear = value <= LINEAR_VALUE_MAX && value >= -LINEAR_VALUE_MAX;
   return isLinear ? weight * value : mixValues([weight, value]);

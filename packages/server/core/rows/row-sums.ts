@@ -5,10 +5,10 @@ import type { PackRow, PackUse, PackVerdicts } from '../pack-model.ts';
 import { WALK_UNKNOWN, type WalkState } from '../root-ref-walks.ts';
 import { mixStart, mixValues, type SumValue } from './row-sum.ts';
 
-/** Of values that change: odd and distinct. */
+/** Weights of values that change: odd and distinct. */
 const [W1, W2, W3, W4, W5, W6, W7, W8, W9] = [3, 5, 7, 9, 11, 13, 15, 17, 19] as const;
 
-/** What the sums of a balance and of its history begin with: a commit makes three of them for each hash. */
+/** The common start of the sums of a balance and of its history, because a commit makes three of them for each hash. */
 export const balanceStart = (domain: SumValue, hash: string) => mixStart([domain, hash]);
 
 /** Both values of a balance are set by each change. */
@@ -49,7 +49,7 @@ export const DOMAIN_WEIGHTS = {
   ...{ walkedFrom: W5, walkedUntil: W6 },
 } as const;
 
-/** Of more balances than this, the end of a list takes no count: it would hold up the list. A check does. */
+/** If a domain has more balances than this, the end of a list does not count them, because that would delay the list. A check does. */
 export const BALANCES_COUNTED_MAX = 1_000_000;
 
 /** Walks of rows that are older than the rule of core/root-ref-walks.ts add nothing. */
@@ -75,7 +75,7 @@ export function domainSum(names: readonly SumValue[], row: DomainNumbers): numbe
   );
 }
 
-/** Odd and distinct. What `packUseSum` adds, an engine may add by itself. */
+/** The weights are odd and distinct. An engine may add the terms of `packUseSum` by itself. */
 export function packSum(space: SumValue, row: PackRow): number {
   const { id, generation, asked, bytes, reserved } = row;
   return (
@@ -100,7 +100,7 @@ export function verdictsSum(generation: string, { hashes, rejections, broken }: 
   return mixValues([generation, hashes, text, broken?.byte ?? null, broken?.message ?? null]);
 }
 
-/** What a change of an upload leaves as it was costs nothing: see `uploadSumChange`. */
+/** Values that a change of an upload leaves unchanged cost nothing: see `uploadSumChange`. */
 export function uploadSum(space: SumValue, row: UploadRow): number {
   return mixValues([space, row.hash]) + generationSum(row) + judgedSum(row) + timesSum(row);
 }
@@ -149,10 +149,10 @@ export function tombstoneSum(generation: string, notedAt: number, seenAt: number
   return mixValues([generation, notedAt]) + SEEN_WEIGHT * seenAt;
 }
 
-/** Of the mark that a Space was purged, beside its counters. */
+/** The weight of the mark that a Space was purged, beside its counters. */
 export const PURGED_WEIGHT = W8;
 
-/** What the counters of a Space add to the sum of its row, and also what changes of them add. */
+/** The terms that the counters of a Space, or changes of them, add to the sum of its row. */
 export function countersSum(counters: KeptCounters, watermark: number): number {
   return (
     W1 * counters.nodeCount +

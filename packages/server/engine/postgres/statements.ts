@@ -199,7 +199,7 @@ export const SPACE_STATEMENTS = {
   findCandidates: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND collectable AND lease_due_at <= ${nowOr('$2')}
       AND lease_expires_at <= ${nowOr('$2')} AND NOT hash = ANY ($4::bytea[]) AND lease_due_at >= $5
     ORDER BY lease_due_at, hash LIMIT $3 FOR UPDATE SKIP LOCKED`,
-  /** Of candidates that were renewed, the bound becomes the end: these are found in the order of their ends. CASE keeps to counted leases. */
+  /** For renewed candidates the bound becomes the end, so that they are found in the order of their ends. CASE keeps to counted leases. */
   moveCandidates: `WITH due AS MATERIALIZED (
       SELECT hash FROM nodes WHERE space = $1 AND lease_counted AND lease_due_at <= ${nowOr('$2')} AND ${NODE_IS_PROVEN}
       AND CASE WHEN collectable THEN lease_due_at < lease_expires_at ELSE false END ORDER BY lease_due_at LIMIT $3 FOR UPDATE SKIP LOCKED),
