@@ -10,6 +10,7 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  rmdirSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -303,6 +304,7 @@ test('neither a backup nor a data folder is made inside a backup or a data folde
   holdDataFolder(served).release();
   writeFileSync(join(served, 'secret.key'), '');
   symlinkSync(served, link);
+  const onProgress = (): void => undefined;
   const namesIn = () => [backup, served].map((each) => readdirSync(each).sort());
   const stood = namesIn();
   const refusal = async (act: () => unknown): Promise<string> =>
@@ -314,7 +316,6 @@ test('neither a backup nor a data folder is made inside a backup or a data folde
   ] as const) {
     const inner = join(outer, 'a', 'inner');
     const told = `${inner} is inside ${kind} `;
-    const onProgress = (): void => undefined;
     expect(await refusal(() => restoreBackup({ folder: whole, dataDir: inner }, { onProgress }))).toContain(
       told,
     );
@@ -324,6 +325,21 @@ test('neither a backup nor a data folder is made inside a backup or a data folde
     expect(await refusal(() => holdDataFolder(inner))).toContain(told);
     expect(await refusal(() => tryDataFolder(inner))).toContain(told);
   }
+  const empty = join(served, 'empty');
+  mkdirSync(empty);
+  for (const act of [tryDataFolder, holdDataFolder]) {
+    expect(await refusal(() => act(empty))).toContain(`${empty} is inside the data folder `);
+  }
+  rmdirSync(empty);
+  // Who copied the backup may have left the lock out.
+  const copy = join(folder.path, 'copy');
+  cpSync(whole, copy, { recursive: true });
+  rmSync(join(copy, 'lock.db'));
+  const dataDir = join(copy, 'inner');
+  expect(await refusal(() => restoreBackup({ folder: copy, dataDir }, { onProgress }))).toContain(
+    `${dataDir} is inside the backup ${copy}`,
+  );
+  expect(existsSync(dataDir)).toBe(false);
   expect(() => holdDataFolder(backup)).toThrow(/holds a backup and is no data folder/);
   expect(() => tryDataFolder(backup)).toThrow(/holds a backup and is no data folder/);
   expect(namesIn()).toEqual(stood);

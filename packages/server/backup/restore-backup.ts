@@ -60,7 +60,7 @@ export async function restoreBackup(
   const repository = new Repository(holdFolder(folder));
   try {
     const manifest = repository.getManifest();
-    assertNotNested(dataDir);
+    assertNotNested(dataDir, folder);
     const { target, madeFrom } = beginTarget(dataDir, manifest);
     try {
       const damage = await new Restoration(repository, manifest, target, onProgress).run();

@@ -90,14 +90,15 @@ function assertNoBackup(dataDir: string): void {
 
 /**
  * Called before a data folder or a backup is made at `path`. Inside another one it would be lost with that one, be taken for a part
- * of it, or fill its disk. Links in the path are followed as far as it exists. Throws ServeError.
+ * of it, or fill its disk. Links in the path are followed as far as it exists. `backup` is one, even without its lock. Throws ServeError.
  */
-export function assertNotNested(path: string): void {
+export function assertNotNested(path: string, backup?: string): void {
+  const known = backup === undefined ? undefined : realpathSync(backup);
   let stands = resolve(path);
   while (!existsSync(stands) && dirname(stands) !== stands) stands = dirname(stands);
   const rest = relative(stands, resolve(path));
   for (let above = dirname(join(realpathSync(stands), rest)); ; above = dirname(above)) {
-    const kind = describeOwn(above);
+    const kind = above === known ? 'the backup' : describeOwn(above);
     if (kind !== undefined) {
       throw new ServeError(`${path} is inside ${kind} ${above}: choose a folder outside of it`);
     }
@@ -129,8 +130,8 @@ export function tryDataFolder(dataDir: string): FolderTrial {
   try {
     if (!statSync(folder).isDirectory()) throw notAFolder(dataDir);
     accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+    if (!existsSync(join(dataDir, ROWS_NAME))) assertNotNested(dataDir);
     if (stands) assertFolderOwner(dataDir);
-    else assertNotNested(dataDir);
     assertNoBackup(dataDir);
     const { bavail, bsize, blocks } = statfsSync(folder);
     // The system may let root write anywhere, and a file system of the kernel, such as /proc, takes no files all the same.
