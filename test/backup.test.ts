@@ -108,7 +108,7 @@ describe('a backup', () => {
       await isReadable(makeSpaceClient(server.url, APP, 'busy', running.issuer.token('busy')), nodes);
       await server.end('SIGKILL');
     }
-  }, 300_000);
+  }, 900_000);
 
   test('that is killed at any moment leaves the former backup good', async () => {
     const dir = at('killed');
@@ -128,7 +128,7 @@ describe('a backup', () => {
     await backUp(dir);
     expect(existsSync(join(dir, 'UNFINISHED'))).toBe(false);
     expect((await check(dir)).exitCode).toBe(0);
-  }, 300_000);
+  }, 900_000);
 
   test('with a damaged node: check and restore name it, and it heals by the next upload', async () => {
     const dir = at('damaged');
@@ -250,7 +250,7 @@ describe('a restore', () => {
     }
     const { stderr } = await runHoldfast(['restore', dir, '--data', data]);
     expect(stderr).toContain('not empty: it holds a data folder, perhaps of a restore that had finished');
-  }, 300_000);
+  }, 900_000);
 
   test('that is killed starts no server, and begins anew with the same command', async () => {
     const dir = at('whole-again');
@@ -278,7 +278,7 @@ describe('a restore', () => {
       await server.end('SIGKILL');
     }
     expect(isUnfinishedSeen).toBe(true);
-  }, 300_000);
+  }, 900_000);
 
   test('has the nodes that came in packs, and check names a node with a damaged record', async () => {
     const dir = at('packs');
@@ -312,5 +312,5 @@ describe('a restore', () => {
     expect(exitCode).toBe(1);
     expect(stdout).toContain(victim.hash);
     for (const other of nodes.slice(1)) expect(stdout).not.toContain(other.hash);
-  }, 300_000);
+  }, 900_000);
 });
