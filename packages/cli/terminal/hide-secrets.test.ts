@@ -10,6 +10,7 @@ test.each([
   [JSON.stringify(`{"kty":"EC", "d": "aa-bb_cc"}`)],
   ['the data folder postgres://bob:aa-bb_cc@host/db does not exist'],
   ['--listen "http://bob:aa@aa-bb_cc@host:1" is not HOST:PORT'],
+  ['--listen "bob:aa-bb_cc@host:1" is not HOST:PORT'],
   ['postgres:///db?user=bob&password=aa-bb_cc'],
   ['host=a sslpassword=aa-bb_cc dbname=b'],
   ["unknown option '--password=aa-bb_cc'"],
@@ -26,6 +27,7 @@ test('other texts stay as they are', () => {
     `notes@2026 has no node ${hash}`,
     'http://127.0.0.1:1/a cannot be reached',
     'me@home.eyJ',
+    'kept as notes@2026-11-28T10:31:05Z: notes@0f0f, then a:b/c@d',
   ])
     expect(hideSecrets(text)).toBe(text);
   expect(nameGivenFile('./tokens/mine')).toBe('./tokens/mine');

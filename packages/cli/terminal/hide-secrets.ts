@@ -7,6 +7,8 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
   [/eyJ[\w-]+(?:\.[\w-]*)+/g, HIDDEN],
   // What stands before the host of a URL. A password may hold any character but a space. Advice names its parts.
   [/(\w:\/\/)(?!USER\b)\S*@/g, `$1${HIDDEN}@`],
+  // The same before a host alone.
+  [/(^|[\s"'(])[^\s"'/@:]+:[^\s"'/@]+@/g, `$1${HIDDEN}@`],
   // Parameters of URLs, options and variables.
   [/((?:password|passwd|secret|token|signature|credential)\w*=)[^&\s"'(]+/gi, `$1${HIDDEN}`],
   // The private part of a key as JSON, perhaps as JSON once more.
