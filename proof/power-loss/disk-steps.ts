@@ -134,15 +134,22 @@ export class DiskSteps {
     const real = join(this.#rootPath, open.inode.path);
     if (name === 'ftruncate')
       return stands(open.inode.path) && lstatSync(real).size === Number(args.split(', ')[1]);
-    const written = /write/.test(name) && stands(open.inode.path) ? this.#pieces(args) : undefined;
-    if (written === undefined) return false;
-    const at = name.startsWith('p') ? Number(args.split(', ').at(-1)) : open.position;
-    return (
-      written.length > 0 &&
-      readFileSync(real)
-        .subarray(at, at + written.length)
-        .equals(written)
-    );
+    if (!/write/.test(name)) return false;
+    return this.#reached(open, this.#offsetOf({ name, args }, open), this.#pieces(args)).length > 0;
+  }
+
+  /** What of a write that was cut off is on the disk: a kill ends a long one between two pages. */
+  #reached({ inode }: Open, offset: number, bytes: Buffer): Buffer {
+    const path = join(this.#rootPath, this.#pathOf(inode) ?? inode.path);
+    if (lstatSync(path, { throwIfNoEntry: false })?.isFile() !== true) return NO_BYTES;
+    const real = readFileSync(path).subarray(offset, offset + bytes.length);
+    const differs = bytes.findIndex((byte, index) => byte !== real[index]);
+    return differs < 0 ? bytes : bytes.subarray(0, differs);
+  }
+
+  #offsetOf({ name, args }: Pick<Call, 'name' | 'args'>, open: Open): number {
+    if (!name.startsWith('p')) return open.position;
+    return Number(args.split(', ').at(name === 'pwritev2' ? -2 : -1));
   }
 
   #pieces(args: string): Buffer {
@@ -282,7 +289,7 @@ export class DiskSteps {
       this.#push(call, { kind: 'sync', inode: open.inode });
     else if (name === 'ftruncate')
       this.#push(call, { kind: 'size', inode: open.inode, size: Number(args[1]) });
-    else if (/write/.test(name)) this.#written(call, open, args);
+    else if (/write/.test(name)) this.#written(call, open);
   }
 
   /** Each request has a connection of its own. */
@@ -298,17 +305,15 @@ export class DiskSteps {
     if (id !== undefined) this.#push(call, { kind: 'answer', id });
   }
 
-  #written(call: Call, open: Open, args: readonly string[]): void {
+  #written(call: Call, open: Open): void {
     const all = this.#pieces(call.args);
-    const bytes = Number.isNaN(call.result) ? all : all.subarray(0, call.result);
-    if (!Number.isNaN(call.result) && bytes.length !== call.result)
+    const offset = this.#offsetOf(call, open);
+    const isCutOff = Number.isNaN(call.result);
+    const bytes = isCutOff ? this.#reached(open, offset, all) : all.subarray(0, call.result);
+    if (!isCutOff && bytes.length !== call.result)
       throw new Error(`the trace has ${bytes.length} of ${call.result} bytes`);
-    const isPlaced = call.name.startsWith('p');
-    const offset = isPlaced
-      ? Number(args[call.name === 'pwritev2' ? args.length - 2 : args.length - 1])
-      : open.position;
     if (open.isAppended) throw new Error('the trace appends, whose place is not known');
-    if (!isPlaced) open.position += bytes.length;
+    if (!call.name.startsWith('p')) open.position += bytes.length;
     this.#push(call, { kind: 'write', inode: open.inode, offset, bytes });
   }
 

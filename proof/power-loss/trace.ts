@@ -17,6 +17,7 @@ const LINE = /^(\d+)\s+(.*)$/;
 const DONE = /^(\w+)\((.*)\)\s+= (-?\d+|\?)(?:<([^>]*)>)?/s;
 const UNFINISHED = /^(\w+\(.*?)\s*<unfinished \.\.\.>$/s;
 const RESUMED = /^<\.\.\. \w+ resumed>(.*)$/s;
+const BEGUN = /^(\w+)\((.*)$/s;
 
 /** Calls that failed are left out, but for those that a kill cut off. `first`: the number of the first line. */
 export function readTrace(path: string, first: number): { readonly calls: Call[]; readonly next: number } {
@@ -34,6 +35,7 @@ export function readTrace(path: string, first: number): { readonly calls: Call[]
     }
     const rest = RESUMED.exec(said)?.[1];
     const from = rest === undefined ? undefined : begun.get(thread);
+    if (from !== undefined) begun.delete(thread);
     const call = DONE.exec(from === undefined ? said : `${from.text}${rest}`);
     if (call === null) continue;
     const [, name = '', args = '', result = '?', resultPath] = call;
@@ -43,6 +45,20 @@ export function readTrace(path: string, first: number): { readonly calls: Call[]
     const span = { start: from?.start ?? at, end: at };
     const opened = resultPath === undefined ? undefined : decode(resultPath).toString();
     calls.push({ name, process, args, result: Number(result), resultPath: opened, ...span });
+  }
+  // strace does not tell the end of a call in which a kill met the thread. What the call did stays.
+  for (const [thread, { text, start }] of begun) {
+    const [, name = '', args = ''] = BEGUN.exec(text) ?? [];
+    const process = leaders.get(thread) ?? Number(thread);
+    calls.push({
+      name,
+      process,
+      args,
+      result: Number.NaN,
+      resultPath: undefined,
+      start,
+      end: first + lines.length,
+    });
   }
   return { calls, next: first + lines.length };
 }
