@@ -23,8 +23,8 @@ const BEGUN = /^(\w+)\((.*)$/s;
 export function readTrace(path: string, first: number): { readonly calls: Call[]; readonly next: number } {
   const lines = readFileSync(path, 'latin1').split('\n');
   const begun = new Map<string, { text: string; start: number }>();
-  const leaders = new Map<string, number>();
-  const calls: Call[] = [];
+  const makers = new Map<string, string>();
+  const calls: (Omit<Call, 'process'> & { readonly thread: string })[] = [];
   for (const [index, line] of lines.entries()) {
     const [, thread = '', said = ''] = LINE.exec(line) ?? [];
     const at = first + index;
@@ -39,28 +39,27 @@ export function readTrace(path: string, first: number): { readonly calls: Call[]
     const call = DONE.exec(from === undefined ? said : `${from.text}${rest}`);
     if (call === null) continue;
     const [, name = '', args = '', result = '?', resultPath] = call;
-    const process = leaders.get(thread) ?? Number(thread);
-    if (/^(?:clone3?|v?fork)$/.test(name) && args.includes('CLONE_THREAD')) leaders.set(result, process);
+    if (/^(?:clone3?|v?fork)$/.test(name) && args.includes('CLONE_THREAD')) makers.set(result, thread);
     if (result.startsWith('-')) continue;
-    const span = { start: from?.start ?? at, end: at };
     const opened = resultPath === undefined ? undefined : decode(resultPath).toString();
-    calls.push({ name, process, args, result: Number(result), resultPath: opened, ...span });
+    const span = { start: from?.start ?? at, end: at };
+    calls.push({ name, thread, args, result: Number(result), resultPath: opened, ...span });
   }
   // strace does not tell the end of a call in which a kill met the thread. What the call did stays.
   for (const [thread, { text, start }] of begun) {
     const [, name = '', args = ''] = BEGUN.exec(text) ?? [];
-    const process = leaders.get(thread) ?? Number(thread);
-    calls.push({
-      name,
-      process,
-      args,
-      result: Number.NaN,
-      resultPath: undefined,
-      start,
-      end: first + lines.length,
-    });
+    const span = { start, end: first + lines.length };
+    calls.push({ name, thread, args, result: Number.NaN, resultPath: undefined, ...span });
   }
-  return { calls, next: first + lines.length };
+  // A new thread may act, and make threads, before the trace tells the end of the call that made it.
+  const processOf = (thread: string): number => {
+    const maker = makers.get(thread);
+    return maker === undefined ? Number(thread) : processOf(maker);
+  };
+  return {
+    calls: calls.map(({ thread, ...call }) => ({ ...call, process: processOf(thread) })),
+    next: first + lines.length,
+  };
 }
 
 /** As `-xx` writes bytes. */
