@@ -13,6 +13,7 @@ import { nameOf } from './usage-words.ts';
 
 /** Arguments that may hold a path whose text is not enough, or is not what was given; most commands do without the code for those. */
 const TO_BE_FOLLOWED = /\.\.(?:\/|$)|\/\.?$|\ufffd/;
+const URL_AS_FOLDER = /--data[= ][a-z][a-z0-9+.-]*:\/\//i;
 
 const ENDING_ITSELF: ReadonlySet<string> = new Set([
   'holdfast serve',
@@ -32,8 +33,8 @@ async function run(args: readonly string[]): Promise<ExitCode> {
     program.hook('preAction', async (_, command) => {
       running = command;
       if (!ENDING_ITSELF.has(nameOf(command))) watchForInterruption();
-      const given = [...args, process.env.HOLDFAST_DATA ?? ''];
-      if (given.some((text) => TO_BE_FOLLOWED.test(text)))
+      const given = [...args, `--data=${process.env.HOLDFAST_DATA ?? ''}`];
+      if (given.some((text) => TO_BE_FOLLOWED.test(text)) || URL_AS_FOLDER.test(given.join(' ')))
         (await import('./trees/given-path.ts')).settlePaths(command);
     });
     const expanded = expandHelp(program, separateVariadicValues(program, args));

@@ -67,6 +67,12 @@ describe('resolveGivenPath', () => {
       expect(() => resolveGivenPath(at(given), options)).toThrow(GivenPathError);
   });
 
+  test('a URL names no folder to be made', () => {
+    for (const given of ['postgres://u:secret@host/db', 'file:///srv', 'S3://bucket'])
+      expect(() => settleGivenPath(given, { isMadeFolder: true })).toThrow('is a URL');
+    expect(settleGivenPath('./s3://bucket', { isMadeFolder: true })).toBe('./s3://bucket');
+  });
+
   test('the root has nothing above it', () => {
     expect(
       ['/', '/..', '/../', '//', at('to-root/'), at('to-root/..')].map((path) => resolveGivenPath(path)),

@@ -20,6 +20,8 @@ export interface GivenPathOptions {
 
 /** A path whose text is not enough: it goes up, ends so that it must be a folder, or is not what was given. */
 const NEEDS_FOLLOWING = /(?:^|\/)\.\.(?:\/|$)|\/\.?$|^\.$|\ufffd/;
+/** Made as folders, the parts of a URL would keep its password as a name. */
+const URL_START = /^[a-z][a-z0-9+.-]*:\/\//i;
 const MUST_BE_FOLDER = /(?:^|\/)\.{0,2}$/;
 
 /**
@@ -28,6 +30,8 @@ const MUST_BE_FOLDER = /(?:^|\/)\.{0,2}$/;
  */
 export function resolveGivenPath(path: string, { isMadeFolder = false }: GivenPathOptions = {}): string {
   if (path === '') throw new GivenPathError('an empty path names nothing; write . for the working directory');
+  if (isMadeFolder && URL_START.test(path))
+    throw new GivenPathError(`${path} is a URL, where a folder is expected: give its path`);
   const whole = path.startsWith('/') ? path : `${readWorkingDirectory(path)}/${path}`;
   let absolute = '';
   for (const part of whole.split('/')) {
@@ -41,7 +45,7 @@ export function resolveGivenPath(path: string, { isMadeFolder = false }: GivenPa
 
 /** As it was given, where that is enough for the system and for functions that work on its text; else absolute. */
 export function settleGivenPath(path: string, options: GivenPathOptions = {}): string {
-  return NEEDS_FOLLOWING.test(path) ? resolveGivenPath(path, options) : path;
+  return NEEDS_FOLLOWING.test(path) || URL_START.test(path) ? resolveGivenPath(path, options) : path;
 }
 
 function parentOf(folder: string, path: string): string {
