@@ -128,6 +128,9 @@ describe('holdfast push', () => {
     expect(readdirSync(place.path('other'))).toEqual(['link']);
     expect(await place.fail(1, 'pull', below.trim(), 'real/b.car/')).toContain('is not a folder');
     expect(await place.fail(1, 'app', 'list', '--data', 'nothing/..')).toContain('nothing does not exist');
+    expect(await place.fail(1, 'serve', '--data', 'postgres://u:hush@h/d')).toBe(
+      'holdfast: postgres://(not shown)@h/d is a URL, where a folder is expected: give its path\n',
+    );
   });
 
   test('remembers where it is told to', async () => {

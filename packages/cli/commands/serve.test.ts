@@ -227,7 +227,6 @@ describe('listening', () => {
     ],
     ['wrong usage', ['--workers', 'many'], 2, /--workers "many"/],
     ['rows in a database without bytes in S3', ['--metadata', 'postgres://u:hush@h/d'], 2, /needs --content/],
-    ['a URL as the data folder', ['--data', 'postgres://u:hush@h/d'], 1, /is a URL, where a folder/],
     ['a store that is none', ['--content', 's3://u:hush@bucket'], 2, /--content.*AWS_ACCESS_KEY_ID/],
   ])('%s is one clear line', async (_, args, exitCode, message) => {
     const outcome = (await tryStartServer({
