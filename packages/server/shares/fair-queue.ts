@@ -11,126 +11,93 @@ export interface Ticket<T> {
   readonly spaceId: string;
 }
 
-interface Flow<W> {
-  readonly key: string;
+interface Flow {
   /** virtual start time of its next work: the cost served since it became busy */
   startsAt: number;
-  readonly waiting: W;
+  /** of what waits */
+  length: number;
+  cost: number;
 }
 
-/** Flows by the virtual time of their next work: a binary heap. */
-class VirtualTimes<W> {
-  readonly #heap: Flow<W>[] = [];
-  readonly #busy = new Map<string, Flow<W>>();
-  /** earliest start of a share that left, so that leaving and returning gains nothing */
-  readonly #resting = new Map<string, number>();
+/** Flows by the virtual time of their next work. */
+class VirtualTimes<F extends Flow> {
+  /** in the order in which they were served; also flows that left, so that leaving and returning gains nothing */
+  readonly #flows = new Map<string, F>();
   #now = 0;
+  /** until another flow becomes busy or this one is served */
+  #first: F | undefined;
 
-  find(key: string): W | undefined {
-    return this.#busy.get(key)?.waiting;
+  find(key: string): F | undefined {
+    return this.#flows.get(key);
   }
 
-  enter(key: string, waiting: W): W {
-    const startsAt = Math.max(this.#now, this.#resting.get(key) ?? 0);
-    this.#resting.delete(key);
-    const flow = { key, startsAt, waiting };
-    this.#busy.set(key, flow);
-    this.#heap.push(flow);
-    this.#rise(this.#heap.length - 1);
-    return waiting;
-  }
-
-  get size(): number {
-    return this.#busy.size;
-  }
-
-  get first(): W | undefined {
-    return this.#heap[0]?.waiting;
-  }
-
-  values(): Iterable<Flow<W>> {
-    return this.#busy.values();
-  }
-
-  /** Charges the first flow; `isOver`: nothing more of it waits. */
-  charge(cost: number, isOver: boolean): void {
-    const flow = this.#heap[0];
-    if (flow === undefined) return;
-    this.#now = flow.startsAt;
-    flow.startsAt += cost;
-    if (isOver) this.#removeFirst(flow);
-    else this.#sink();
-  }
-
-  #removeFirst(flow: Flow<W>): void {
-    this.#busy.delete(flow.key);
-    const last = this.#heap.pop();
-    if (last !== undefined && last !== flow) {
-      this.#heap[0] = last;
-      this.#sink();
+  enter(key: string, make: () => F): F {
+    let flow = this.#flows.get(key);
+    if (flow === undefined) {
+      if (this.#flows.size >= 1024) this.#forget();
+      flow = make();
+      this.#flows.set(key, flow);
     }
-    if (this.#heap.length === 0) {
-      this.#resting.clear();
+    if (flow.length > 0) return flow;
+    flow.startsAt = Math.max(this.#now, flow.startsAt);
+    this.#first = undefined;
+    return flow;
+  }
+
+  get busy(): F[] {
+    return [...this.#flows.values()].filter(({ length }) => length > 0);
+  }
+
+  /** Among equals the one that was served longest ago. */
+  get first(): F | undefined {
+    let first = this.#first;
+    if (first !== undefined && first.length > 0) return first;
+    first = undefined;
+    for (const flow of this.#flows.values()) {
+      if (flow.length > 0 && (first === undefined || flow.startsAt < first.startsAt)) first = flow;
+    }
+    this.#first = first;
+    return first;
+  }
+
+  /** `isLast`: nothing waits any more, so nobody has to wait for what was served. */
+  charge(key: string, flow: F, cost: number, isLast: boolean): void {
+    this.#first = undefined;
+    if (isLast) {
+      this.#flows.clear();
       this.#now = 0;
       return;
     }
-    if (flow.startsAt <= this.#now) return;
-    if (this.#resting.size >= 1024) this.#forget();
-    this.#resting.set(flow.key, flow.startsAt);
+    this.#now = flow.startsAt;
+    flow.startsAt += cost;
+    if (this.#flows.size === 1) return;
+    this.#flows.delete(key);
+    this.#flows.set(key, flow);
   }
 
-  /** Those whose time has come have nothing left to wait for; if there is none, the one that left first. */
+  /** Flows whose time has come have nothing to wait for; if there is none, the one that left first. */
   #forget(): void {
-    const before = this.#resting.size;
-    for (const [key, startsAt] of this.#resting) if (startsAt <= this.#now) this.#resting.delete(key);
-    const [oldest] = this.#resting.keys();
-    if (this.#resting.size === before && oldest !== undefined) this.#resting.delete(oldest);
-  }
-
-  #rise(from: number): void {
-    const heap = this.#heap;
-    const flow = heap[from] as Flow<W>;
-    let at = from;
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      const above = heap[parent] as Flow<W>;
-      if (above.startsAt <= flow.startsAt) break;
-      heap[at] = above;
-      at = parent;
+    let oldest: string | undefined;
+    const before = this.#flows.size;
+    for (const [key, { length, startsAt }] of this.#flows) {
+      if (length > 0) continue;
+      oldest ??= key;
+      if (startsAt <= this.#now) this.#flows.delete(key);
     }
-    heap[at] = flow;
-  }
-
-  #sink(): void {
-    const heap = this.#heap;
-    const flow = heap[0] as Flow<W>;
-    let at = 0;
-    for (;;) {
-      let child = 2 * at + 1;
-      const left = heap[child];
-      if (left === undefined) break;
-      const right = heap[child + 1];
-      if (right !== undefined && right.startsAt < left.startsAt) child += 1;
-      const below = heap[child] as Flow<W>;
-      // A flow that was just served comes after its equals.
-      if (below.startsAt > flow.startsAt) break;
-      heap[at] = below;
-      at = child;
-    }
-    heap[at] = flow;
+    if (this.#flows.size === before && oldest !== undefined) this.#flows.delete(oldest);
   }
 }
 
 /** Work of one Space in order. */
-interface Line<T> {
+interface Line<T> extends Flow {
   readonly tickets: Set<Ticket<T>>;
-  cost: number;
 }
 
-interface AppLine<T> {
+interface AppLine<T> extends Flow {
   readonly spaces: VirtualTimes<Line<T>>;
-  cost: number;
 }
+
+const IDLE = { startsAt: 0, length: 0, cost: 0 };
 
 export class FairQueue<T> {
   readonly #apps = new VirtualTimes<AppLine<T>>();
@@ -143,7 +110,7 @@ export class FairQueue<T> {
 
   /** Whether more than one App waits. */
   get isShared(): boolean {
-    return this.#apps.size > 1;
+    return this.#apps.busy.length > 1;
   }
 
   /** of everything that waits */
@@ -152,8 +119,8 @@ export class FairQueue<T> {
   }
 
   push(appId: string, spaceId: string, cost: number, item: T): Ticket<T> {
-    const app = this.#apps.find(appId) ?? this.#apps.enter(appId, { spaces: new VirtualTimes(), cost: 0 });
-    const line = app.spaces.find(spaceId) ?? app.spaces.enter(spaceId, { tickets: new Set(), cost: 0 });
+    const app = this.#apps.enter(appId, () => ({ ...IDLE, spaces: new VirtualTimes() }));
+    const line = app.spaces.enter(spaceId, () => ({ ...IDLE, tickets: new Set() }));
     const ticket = { item, cost, appId, spaceId };
     line.tickets.add(ticket);
     this.#count(app, line, cost, 1);
@@ -162,28 +129,21 @@ export class FairQueue<T> {
 
   /** The next work; undefined if the queue is empty. */
   peek(): Ticket<T> | undefined {
-    for (;;) {
-      const spaces = this.#apps.first?.spaces;
-      const line = spaces?.first;
-      if (spaces === undefined || line === undefined) return undefined;
-      for (const ticket of line.tickets) return ticket;
-      // All that the Space had was withdrawn.
-      spaces.charge(0, true);
-      this.#apps.charge(0, spaces.first === undefined);
-    }
+    return this.#apps.first?.spaces.first?.tickets.values().next().value;
   }
 
   /** Takes the work that comes next, and charges its share with its cost. */
   shift(): T | undefined {
-    const ticket = this.peek();
     const app = this.#apps.first;
     const line = app?.spaces.first;
-    if (ticket === undefined || app === undefined || line === undefined) return undefined;
+    const ticket = line?.tickets.values().next().value;
+    if (app === undefined || line === undefined || ticket === undefined) return undefined;
+    const { appId, spaceId, cost, item } = ticket;
     line.tickets.delete(ticket);
-    this.#count(app, line, -ticket.cost, -1);
-    app.spaces.charge(ticket.cost, line.tickets.size === 0);
-    this.#apps.charge(ticket.cost, app.spaces.first === undefined);
-    return ticket.item;
+    this.#count(app, line, -cost, -1);
+    app.spaces.charge(spaceId, line, cost, app.length === 0);
+    this.#apps.charge(appId, app, cost, this.#length === 0);
+    return item;
   }
 
   /** Returns false if the work is no longer queued. */
@@ -197,22 +157,24 @@ export class FairQueue<T> {
 
   /** The oldest work in the share with the highest queued cost: it is dropped when the queue is full. */
   findCrowding(): Ticket<T> | undefined {
-    let crowd: AppLine<T> | undefined;
-    for (const { waiting } of this.#apps.values()) {
-      if (waiting.cost > (crowd?.cost ?? 0)) crowd = waiting;
-    }
-    let longest: Line<T> | undefined;
-    for (const { waiting } of crowd?.spaces.values() ?? []) {
-      if (waiting.cost > (longest?.cost ?? 0)) longest = waiting;
-    }
-    for (const ticket of longest?.tickets ?? []) return ticket;
-    return undefined;
+    const app = costliest(this.#apps.busy);
+    return costliest(app?.spaces.busy ?? [])
+      ?.tickets.values()
+      .next().value;
   }
 
   #count(app: AppLine<T>, line: Line<T>, cost: number, length: number): void {
-    app.cost += cost;
-    line.cost += cost;
+    for (const flow of [app, line]) {
+      flow.cost += cost;
+      flow.length += length;
+    }
     this.#cost += cost;
     this.#length += length;
   }
+}
+
+function costliest<F extends Flow>(flows: readonly F[]): F | undefined {
+  let most = flows[0];
+  for (const flow of flows) if (most === undefined || flow.cost > most.cost) most = flow;
+  return most;
 }
