@@ -1,9 +1,14 @@
 /** SQL for copying a whole deployment (engine/transfer-ports.ts); servers do not run it. */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
-import { JOINED_CONTENT_COLUMNS, JOINED_NODE_COLUMNS, WRITTEN_NODE_COLUMNS } from './node-columns.ts';
 import { CONTENT_COLUMNS } from './packs/pack-statements.ts';
 import type { SqlRow } from './statements.ts';
-import { DOMAIN_COLUMNS, SET_STORE_VALUE } from './statements.ts';
+import {
+  DOMAIN_COLUMNS,
+  JOINED_CONTENT_COLUMNS,
+  JOINED_NODE_COLUMNS,
+  SET_STORE_VALUE,
+  WRITTEN_NODE_COLUMNS,
+} from './statements.ts';
 
 const UPLOAD_COLUMNS =
   'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline, row_sum';

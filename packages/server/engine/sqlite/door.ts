@@ -1,8 +1,8 @@
 /** The parts that open a deployment with rows in a data folder. */
-export { assertUsableFile } from './assert-usable-file.ts';
+
 export { beginServing } from './copy-marks.ts';
 export { SqliteDeploymentRows } from './deployment-rows.ts';
 export { SqliteMetadataStore } from './metadata-store.ts';
 export { openSqliteRegistryStore } from './registry-store.ts';
 export { openStoreIdentity } from './store-identity.ts';
-export { tryDatabaseFile } from './try-database-file.ts';
+export { assertUsableFile, tryDatabaseFile } from './try-database-file.ts';

@@ -1,39 +1,37 @@
 /** core/ports.ts MetadataStore on SQLite: writes through group commit, reads on a connection of their own. */
 
 import type { Database } from 'bun:sqlite';
-import type { Hash } from '@holdfast/protocol';
-import { SECOND_MS } from '@holdfast/protocol';
+import { type Hash, SECOND_MS } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
 import type { PageDamage, RowDamage, RowLook, SpaceSnapshot } from '../../core/inspection-ports.ts';
+import { nameSpace } from '../../core/invariant.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';
 import type { ContentRow, Generation, NodeRow, Space, SpaceCounters, UploadRow } from '../../core/model.ts';
 import type { Clock, MetadataStore, TransactionBody } from '../../core/ports.ts';
 import { assertNote } from '../../core/stray-ports.ts';
 import type { AppTotals, SpaceHoldings } from '../../core/tenancy-ports.ts';
 import type { Pages, Settlements, SweepCutoffs } from '../../core/upkeep-ports.ts';
-import { FSYNC_DURATION, GROUP_COMMIT_SIZE } from '../../metrics/server-metrics.ts';
+import { FSYNC_DURATION, GROUP_COMMIT_SIZE, SQL_DURATION } from '../../metrics/server-metrics.ts';
 import { storageError } from '../local-failure.ts';
 import { type BalancePageRequest, readBalancePage } from '../rows/balance-page.ts';
 import { assertBalancesThere, readBalanceStep } from './balance-page.ts';
 import { openReader, READER_CACHE_BYTES } from './database.ts';
 import { DiskReads } from './disk-reads.ts';
-import { isFinished } from './known-generations.ts';
 import { findStoreValue } from './ledger-rows.ts';
 import { NodeCache } from './node-cache.ts';
 import { NodeReads } from './node-reads.ts';
 import { openSound } from './open-sound.ts';
 import { type PageSources, SqlitePackReads, type SqlitePages } from './packs/pack-reads.ts';
-import { makePages } from './pages.ts';
+import { findPageDamage } from './page-check.ts';
+import { isFinished, makePages } from './pages.ts';
 import { damagedRow, hexToBytes, uploadFromSql } from './rows.ts';
 import { ScrubReads } from './scrub-reads.ts';
 import { NO_COUNTERS, readAppTotals, readCountersOf, readHoldingsOf } from './space-counters.ts';
 import { SpaceDirectory, spaceOf } from './space-directory.ts';
 import { inspectSpace } from './space-snapshot.ts';
-import { findPageDamage } from './start-page-check.ts';
 import { endReading, finalize, NO_SPACE, prepareReads, type ReadStatements } from './statements.ts';
 import { checkRows } from './sums/check-rows.ts';
 import { findLostNames, lookForLostNames } from './sums/lost-names.ts';
-import { timed } from './timed.ts';
 import {
   LocalRowWriter,
   type RowWriter,
@@ -283,4 +281,22 @@ export class SqliteMetadataStore implements MetadataStore {
       }
     });
   }
+}
+
+const SQL_SECONDS = SQL_DURATION.with({ engine: 'sqlite' });
+
+/** In one step, because renewals come in great numbers. */
+function timed<T>(space: Space, ask: () => Promise<T>): Promise<T> {
+  const startedAt = performance.now();
+  const observe = (): void => SQL_SECONDS.observe((performance.now() - startedAt) / SECOND_MS);
+  return ask().then(
+    (value) => {
+      observe();
+      return value;
+    },
+    (error: unknown) => {
+      observe();
+      throw nameSpace(error, space);
+    },
+  );
 }

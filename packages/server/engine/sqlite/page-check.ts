@@ -1,8 +1,8 @@
 /** Looks at every page of the databases of a data folder, table by table, while a server may write to them. */
 import type { Database } from 'bun:sqlite';
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import type { PageDamage } from '../../core/inspection-ports.ts';
+import { dirname, join } from 'node:path';
+import type { PageDamage, RowLook } from '../../core/inspection-ports.ts';
 import { codeOf } from '../../error-code.ts';
 import { isBusy } from '../local-failure.ts';
 import { findFault, openReader, openWriter } from './database.ts';
@@ -134,4 +134,40 @@ function rebuild(path: string, table: string, damage: readonly Damage[]): boolea
 /** Too many open files, or a lack of memory, says nothing of the pages. */
 function assertDamage(error: unknown): void {
   if (!DAMAGE.test(codeOf(error) ?? '')) throw error;
+}
+
+/** The thread's first file. It lies beside this one, with the same name in the sources and in a build. */
+const ENTRY = import.meta.url.endsWith('.ts') ? './page-check-thread.ts' : './page-check-thread.js';
+
+/**
+ * Checks pages in a thread of its own, because SQLite blocks the thread that asks it, for minutes. `path`: the rows of the folder.
+ * Resolves with what is damaged; after an abort with what was found until then.
+ */
+export async function findPageDamage(
+  path: string,
+  { signal, onTable, isRepaired }: RowLook,
+): Promise<readonly PageDamage[]> {
+  const damage: PageDamage[] = [];
+  if (signal.aborted) return damage;
+  const thread = new Worker(new URL(ENTRY, import.meta.url));
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const stop = (): void => resolve();
+  signal.addEventListener('abort', stop);
+  thread.addEventListener('message', ({ data }: MessageEvent<PageCheckStep>) => {
+    damage.push(...data.damage);
+    if (data.table === undefined) resolve();
+    else onTable(data.table);
+  });
+  thread.addEventListener('error', ({ message }) =>
+    reject(new Error(`the thread that checks pages failed: ${message}`)),
+  );
+  thread.addEventListener('close', () => reject(new Error('the thread that checks pages has ended')));
+  thread.postMessage({ dataDir: dirname(path), isRepaired });
+  try {
+    await promise;
+    return damage;
+  } finally {
+    signal.removeEventListener('abort', stop);
+    thread.terminate();
+  }
 }

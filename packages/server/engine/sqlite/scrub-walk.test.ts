@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { ScrubWalk } from './scrub-walk.ts';
+import { ScrubWalk } from './scrub-reads.ts';
 
 /** Ids of Spaces have gaps where a Space was undone. */
 const SPACES = [1, 7, 9];

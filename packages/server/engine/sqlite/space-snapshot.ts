@@ -18,7 +18,6 @@ import { isDamage } from '../../core/store-failure.ts';
 import { storageError } from '../local-failure.ts';
 import { openReader } from './database.ts';
 import { isBalanceSound, isDomainSound, looseEdgesFromSql } from './ledger-rows.ts';
-import { JOINED_NODE_COLUMNS } from './node-columns.ts';
 import {
   bytesToHex,
   damagedRow,
@@ -28,7 +27,7 @@ import {
   uploadFromSql,
 } from './rows.ts';
 import { countersFromSql } from './space-counters.ts';
-import { DOMAIN_COLUMNS, NO_SPACE, type SqlRow, UPLOAD_COLUMNS } from './statements.ts';
+import { DOMAIN_COLUMNS, JOINED_NODE_COLUMNS, NO_SPACE, type SqlRow, UPLOAD_COLUMNS } from './statements.ts';
 
 const INSPECTED = `SELECT ${JOINED_NODE_COLUMNS}, contents.generation AS content_generation,
     contents.space AS content_space, contents.canonical_size AS content_canonical_size,

@@ -43,3 +43,9 @@ function findStoreValue(database: Database, name: string): string | undefined {
   using statement = database.prepare<{ value: string }, [string]>(FIND_VALUE);
   return statement.get(name)?.value;
 }
+
+/** @throws EngineRefused, or what SQLite throws if the file cannot be read now */
+export function assertUsableFile(path: string): void {
+  using database = new Database(path, { readonly: true });
+  getUsableVersion(database, path);
+}

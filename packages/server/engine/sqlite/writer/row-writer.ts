@@ -5,18 +5,19 @@
 import type { Database } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../../core/awaitable.ts';
+import { renewReadyRow } from '../../../core/lease/lease-renewal.ts';
 import type { LeaseWindow } from '../../../core/lease-state.ts';
 import type { Space } from '../../../core/model.ts';
 import type { Clock, TransactionBody } from '../../../core/ports.ts';
+import { tombstoneSum } from '../../../core/rows/row-sums.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
 import type { Settlements, SweepCutoffs } from '../../../core/upkeep-ports.ts';
 import { isBusy, isSurelyNotCommitted, storageError } from '../../local-failure.ts';
 import { openReader, openWriter, READER_CACHE_BYTES, shortenBusyTimeout } from '../database.ts';
-import { storeSum, storeValueOf } from '../ledger-rows.ts';
+import { noteKey, storeSum, storeValueOf } from '../ledger-rows.ts';
 import { moveWatermarks, pruneHistory } from '../maintenance.ts';
 import { type Committed, NodeCache } from '../node-cache.ts';
-import { type Renewal, renewReadyRows } from '../ready-leases.ts';
-import { SETTLING } from '../settling.ts';
+import { hexToBytes } from '../rows.ts';
 import { type LostNames, SpaceDirectory } from '../space-directory.ts';
 import { SqliteSpaceTransaction } from '../space-transaction.ts';
 import { finalize, prepareAll, type Statements } from '../statements.ts';
@@ -234,3 +235,50 @@ function lookApart(path: string): LostNames {
     throw storageError(error, 'looking for names');
   }
 }
+
+export interface Renewal {
+  readonly space: Space;
+  readonly hash: Hash;
+  /** clamped */
+  readonly durationMs: number;
+}
+
+/** Many renewals are one body of a batch. For each in turn; undefined: there is no row, or it is not ready. */
+function renewReadyRows(
+  scope: WriteScope,
+  renewals: readonly Renewal[],
+): readonly (LeaseWindow | undefined)[] {
+  const transactions = new Map<Space, SqliteSpaceTransaction>();
+  return renewals.map(({ space, hash, durationMs }) => {
+    let tx = transactions.get(space);
+    if (tx === undefined) {
+      tx = new SqliteSpaceTransaction(scope, space);
+      transactions.set(space, tx);
+    }
+    return renewReadyRow(tx, hash, durationMs) as LeaseWindow | undefined;
+  });
+}
+
+/** The writes of background work (core/upkeep-ports.ts). */
+const SETTLING: {
+  readonly [K in keyof Settlements]: (scope: WriteScope, rows: Settlements[K]) => void;
+} = {
+  tombstones: (scope, { unknown, known, now, seenSince }) => {
+    for (const generation of unknown) {
+      const sum = tombstoneSum(generation, now, now);
+      scope.write(scope.sql.noteTombstone, hexToBytes(generation), now, sum);
+    }
+    for (const generation of known) scope.write(scope.sql.deleteTombstone, hexToBytes(generation));
+    scope.write(scope.sql.deleteOldTombstones, seenSince);
+  },
+  revisions: (scope, step) => {
+    scope.write(scope.sql.raiseFirstRevision, step);
+    scope.write(scope.sql.raiseRevisions, step);
+  },
+  note: (scope, { name, value }) => {
+    const [key, text] = [noteKey(name), String(value)];
+    const kept = scope.find(scope.sql.findStoreValue, key);
+    if (typeof value === 'number' && kept !== undefined && Number(storeValueOf(kept)) >= value) return;
+    scope.write(scope.sql.setStoreValue, key, text, storeSum(key, text));
+  },
+};

@@ -4,9 +4,8 @@ import type { Space } from '../../../core/model.ts';
 import type { PackGroup } from '../../../core/packs/pack-decision.ts';
 import { SpaceMap } from '../../../core/space-map.ts';
 import type { Committed } from '../node-cache.ts';
-import type { Renewal } from '../ready-leases.ts';
 import { toGroupMessage } from './group-message.ts';
-import type { RowWriter } from './row-writer.ts';
+import type { Renewal, RowWriter } from './row-writer.ts';
 import type { PackedError } from './thread-errors.ts';
 
 const HASH_DIGITS = 2 * HASH_BYTES;
