@@ -203,7 +203,7 @@ async function runRestore(dir: string, flags: Flags): Promise<void> {
   for (const node of damagedNodes) printNote(printable(formatDamagedNode(node)));
   if (damagedNodes.length + damagedFiles.length === 0) return;
   throw new CliError(
-    `the backup ${dir} is damaged: everything else was restored to ${data}, but ${formatCount(damagedNodes.length)} nodes, named above, answer 503 until their bytes are uploaded again; make a new backup in another folder`,
+    `the backup ${dir} is damaged: everything else was restored to ${data}, but ${formatCount(damagedNodes.length)} nodes, named above, answer 503 until their bytes are uploaded again; holdfast check --repair --data ${data} repairs rows that are named; then make a new backup in another folder`,
   );
 }
 

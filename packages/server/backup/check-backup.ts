@@ -16,7 +16,7 @@ import { checkBucketBackup } from './read-bucket-backup.ts';
 import { Repository } from './repository.ts';
 import { holdFolder } from './restore-backup.ts';
 import type { BackupVerdict, CheckRun } from './verdict.ts';
-import { type DamagedNode, describeVerified, verifyNodes } from './verify-nodes.ts';
+import { type DamagedNode, describeVerified, nameDamagedRows, verifyNodes } from './verify-nodes.ts';
 
 /** Rejects with ServeError if there is no backup, or if nothing in it is readable. */
 export async function checkBackup(folder: string, { onProgress }: CheckRun): Promise<BackupVerdict> {
@@ -103,7 +103,7 @@ class BackupCheck {
     const held = holdDataFolder(this.#scratch);
     try {
       // Without this, the copy would be taken for a store that has lost its objects.
-      format.renewRows(this.#scratch);
+      const mended = await format.renewRows(this.#scratch);
       this.#linkObjects(format);
       const { rows, bytes, close } = await openRestoredFolder(this.#scratch);
       try {
@@ -117,6 +117,7 @@ class BackupCheck {
             `${formatCount(unread)} rows of nodes cannot be read: they lie on damaged pages`,
           );
         }
+        this.#damagedFiles.push(...(await nameDamagedRows(rows, mended)));
         return verified.damaged;
       } finally {
         await close();

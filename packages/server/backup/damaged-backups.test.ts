@@ -18,7 +18,9 @@ import {
 import { join } from 'node:path';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
-import { CoreWorld, objectNode, smallNode } from '../core/test/core-fixture.ts';
+import { updateRootRefs } from '../core/refs/update-root-refs.ts';
+import { REVISION_STEP } from '../core/store-epoch.ts';
+import { CoreWorld, objectNode, SPACE, smallNode } from '../core/test/core-fixture.ts';
 import { holdDataFolder, tryDataFolder } from '../deployment/data-folder.ts';
 import { checkBackup } from './check-backup.ts';
 import { makeBackup } from './make-backup.ts';
@@ -40,6 +42,8 @@ beforeAll(async () => {
   world = await CoreWorld.open();
   await world.publish(...small, ...objects);
   await world.keep([...small, ...objects]);
+  const changes = small.slice(0, 1).map(({ hash }) => ({ hash, delta: 1 }));
+  await updateRootRefs(world.core, SPACE, 'kept', { requestId: 'kept', changes });
   await makeBackup({ dataDir: world.dataDir, folder: whole }, { onProgress: () => undefined });
 });
 afterAll(async () => {
@@ -169,6 +173,28 @@ test.each(PLACES)('a byte of %s, %s (%s) costs no node', async (database, name, 
   expect(damagedNodes).toEqual([]);
   expect(damagedFiles.length).toBeGreaterThan(0);
   expect(countReady()).toBe(SMALL + OBJECTS);
+});
+
+test('rows that were damaged before the backup are named, and cost nothing', async () => {
+  await restore();
+  using rows = new Database(join(dataDir(), 'holdfast.db'));
+  rows.run('UPDATE balances SET balance = balance + 4');
+  rows.run(`UPDATE domains SET history_floor = history_floor + ${2n ** 61n}`);
+  rows.close();
+  backup = `${backup}-of-damage`;
+  await makeBackup({ dataDir: dataDir(), folder: backup }, { onProgress: () => undefined });
+  const named = [
+    expect.stringMatching(/row of domains .*one wrong bit in history_floor$/),
+    expect.stringMatching(/row of balances .*one wrong bit in balance: check --repair/),
+  ];
+  expect(await check()).toMatchObject({ ok: false, damagedNodes: [], damagedFiles: named });
+  made += 1;
+  expect(await restore()).toMatchObject({ damagedNodes: [], damagedFiles: named });
+  expect(countReady()).toBe(SMALL + OBJECTS);
+  using restored = new Database(join(dataDir(), 'holdfast.db'));
+  const raised = 2 * REVISION_STEP + 1;
+  const numbers = restored.query('SELECT revision, history_floor FROM domains').all();
+  expect(numbers).toEqual([{ revision: raised, history_floor: raised }]);
 });
 
 test('rows on a page that is gone are named by their hashes, and the others restored', async () => {

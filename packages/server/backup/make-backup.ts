@@ -225,7 +225,7 @@ class BackupJob {
   #lacks(missing: readonly Generation[]): ServeError {
     const { dataDir } = this.#source;
     return new ServeError(
-      `${missing.length} objects that the rows name are not in ${dataDir}, or not with their length, such as ${missing[0]}, and ${this.#repository.root} has no copy: the former backup is unchanged. holdfast check --data ${dataDir} --rehash all names the nodes; upload them again, then back up`,
+      `${missing.length} objects that the rows name are not in ${dataDir}, or not with their length, such as ${missing[0]}, and ${this.#repository.root} has no copy: the former backup is unchanged. holdfast check --data ${dataDir} --repair --rehash all puts rows right and names the nodes; upload these again, then back up`,
     );
   }
 

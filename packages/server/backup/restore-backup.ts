@@ -2,6 +2,7 @@
 import { closeSync, fsyncSync, readdirSync, readSync, rmdirSync, statSync, writeSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { formatCount, PRIVATE_UMASK } from '@holdfast/protocol';
+import type { RowDamage } from '../core/inspection-ports.ts';
 import { assertNotNested, explainFolderError, holdDataFolder } from '../deployment/data-folder.ts';
 import { folderSecret } from '../deployment/folder-secret.ts';
 import { HeldFolder, makeNamedFolder } from '../deployment/held-folder.ts';
@@ -15,7 +16,13 @@ import { explainDiskError, isOfDatabase } from './explain-disk.ts';
 import type { Manifest } from './manifest.ts';
 import { type DamagedPage, findObjects, writeDatabases, writeObjects } from './read-backup.ts';
 import { Repository } from './repository.ts';
-import { type DamagedNode, describeVerified, makeRotten, verifyNodes } from './verify-nodes.ts';
+import {
+  type DamagedNode,
+  describeVerified,
+  makeRotten,
+  nameDamagedRows,
+  verifyNodes,
+} from './verify-nodes.ts';
 
 export interface RestoreRequest {
   /** the folder of the backup */
@@ -35,7 +42,7 @@ export interface RestoreResult {
 export interface FolderRestoreResult extends RestoreResult {
   /** They answer 503 until their bytes are uploaded again. */
   readonly damagedNodes: readonly DamagedNode[];
-  /** damaged files and pages of the backup */
+  /** damaged files, pages and rows of the backup */
   readonly damagedFiles: readonly string[];
 }
 
@@ -203,9 +210,9 @@ class Restoration {
   async #prove(format: FolderFormat): Promise<readonly DamagedNode[]> {
     const { path } = this.#target;
     try {
-      format.renewRows(path);
+      const mended = await format.renewRows(path);
       if (this.#manifest.objects === null) return [];
-      const { damaged, hasUnreadableRows } = await this.#verifyFolder();
+      const { damaged, hasUnreadableRows } = await this.#verifyFolder(mended);
       if (!hasUnreadableRows) return damaged;
       const reason = 'its row lies on a damaged page of the database';
       const unreadable = format.findUnreadableNodes(path).map((node) => ({ ...node, reason }));
@@ -220,12 +227,15 @@ class Restoration {
     }
   }
 
-  async #verifyFolder() {
+  async #verifyFolder(mended: readonly RowDamage[]) {
     const { rows, bytes, close } = await openRestoredFolder(this.#target.path);
     try {
       const { nodes } = this.#manifest;
       const onProgress = (count: number): void => this.#onProgress(describeVerified(count, nodes));
-      return await verifyNodes({ metadata: rows, content: bytes, onProgress, onDamaged: makeRotten(rows) });
+      const onDamaged = makeRotten(rows);
+      const verified = await verifyNodes({ metadata: rows, content: bytes, onProgress, onDamaged });
+      this.#damagedFiles.push(...(await nameDamagedRows(rows, mended)));
+      return verified;
     } finally {
       await close();
     }

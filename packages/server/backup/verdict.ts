@@ -10,7 +10,7 @@ export interface BackupVerdict {
   readonly nodes: number;
   readonly bytes: number;
   readonly damagedNodes: readonly DamagedNode[];
-  /** damaged files and pages */
+  /** damaged files, pages and rows */
   readonly damagedFiles: readonly string[];
 }
 

@@ -3,6 +3,7 @@ import { formatCount, type Hash } from '@holdfast/protocol';
 import { verifyStored } from '../core/collect/scrub.ts';
 import { isProofOfRot, setRotten } from '../core/contents.ts';
 import { makeGenerationDigits } from '../core/generation.ts';
+import type { RowDamage } from '../core/inspection-ports.ts';
 import type { Space } from '../core/model.ts';
 import type { ContentStore, MetadataStore } from '../core/ports.ts';
 import { isDamage, orIfDamaged } from '../core/store-failure.ts';
@@ -91,6 +92,16 @@ export function makeRotten(metadata: MetadataStore): NonNullable<Verification['o
       () => undefined,
     );
   };
+}
+
+/** Names every row that does not have its sum, because the source was damaged before it was backed up. */
+export async function nameDamagedRows(
+  metadata: MetadataStore,
+  mended: readonly RowDamage[],
+): Promise<readonly string[]> {
+  const look = { signal: new AbortController().signal, onTable: () => undefined, isRepaired: false };
+  const damaged = (await metadata.findRowDamage?.(look)) ?? [];
+  return [...mended, ...damaged].map(({ message }) => message);
 }
 
 /** `checking nodes: 6,336 of 70,533` */

@@ -135,6 +135,8 @@ export interface RowDamage {
 export interface RowLook extends PageLook {
   /** repairs rows in which one bit is wrong, and rebuilds indexes */
   readonly isRepaired: boolean;
+  /** undefined: all tables */
+  readonly onlyTable?: 'domains';
   /** called with the number of rows of a table that are older than sums */
   readonly onUnsummed?: ((rows: number) => void) | undefined;
 }

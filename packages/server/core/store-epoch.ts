@@ -15,6 +15,12 @@ export const EPOCH_INTERVAL_MS = 3_600_000;
  * as many commits between two backups. 2^53, the largest that a JSON number holds exactly, leaves room for thousands of restores.
  */
 export const REVISION_STEP = 2 ** 40;
+/** A wrong bit of a domain must not get lost in its raised numbers: nothing would prove it any more. */
+export const MENDED_BEFORE_RAISING = {
+  isRepaired: true,
+  onlyTable: 'domains',
+  onTable: () => undefined,
+} as const;
 
 type Stores = {
   readonly metadata: Pick<MetadataStore, 'page' | 'settle'>;

@@ -4,6 +4,7 @@
  * would drop the locks of SQLite on it.
  */
 import type { Hash } from '@holdfast/protocol';
+import type { RowDamage } from '../core/inspection-ports.ts';
 import type { Generation, Space } from '../core/model.ts';
 
 /** The pages of one database as they were at one commit. */
@@ -73,8 +74,8 @@ export interface FolderFormat {
   rebuildIndexes(dataDir: string): void;
   /** Nodes whose rows cannot be read: an index knows their hashes. */
   findUnreadableNodes(dataDir: string): readonly UnreadableNode[];
-  /** Makes rows that were copied from a backup a deployment of their own. Durable when it returns. */
-  renewRows(dataDir: string): void;
+  /** Makes rows that were copied from a backup a deployment of their own. Durable when it resolves, with the rows that it mended. */
+  renewRows(dataDir: string): Promise<readonly RowDamage[]>;
 }
 
 /** Objects as files; a file that is there is complete and never changes. */

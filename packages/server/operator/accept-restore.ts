@@ -1,7 +1,13 @@
 /** `holdfast accept-restore`: an operator confirms that service continues from a restored database. */
 import { randomBytes } from 'node:crypto';
 import { onlySecret, SECRET_BYTES } from '../core/signing-secrets.ts';
-import { isBehind, moveEpoch, REVISION_STEP, readEpochs } from '../core/store-epoch.ts';
+import {
+  isBehind,
+  MENDED_BEFORE_RAISING,
+  moveEpoch,
+  REVISION_STEP,
+  readEpochs,
+} from '../core/store-epoch.ts';
 import { acceptStrays } from '../core/stray-watch.ts';
 import { operation } from './operation.ts';
 import { record } from './schemas.ts';
@@ -22,6 +28,7 @@ export const acceptRestore = operation({
     // every revision that clients have seen.
     if (wasBehind) {
       await deployment.secret.replace(onlySecret(randomBytes(SECRET_BYTES)));
+      await metadata.findRowDamage?.({ ...MENDED_BEFORE_RAISING, signal: new AbortController().signal });
       await metadata.settle('revisions', REVISION_STEP);
     }
     await acceptStrays(metadata, await metadata.readClock());

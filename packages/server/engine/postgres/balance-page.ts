@@ -15,6 +15,7 @@ import {
   withSuperseded,
 } from './row-sums.ts';
 import { SQL } from './statements.ts';
+import { assertStartKnown } from './tombstones.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 
@@ -59,11 +60,13 @@ async function findLatest(
   const { rows } = await pool.read(DOING, SQL.findLatestBalances, parameters, share);
   const [first] = rows;
   if (first?.has_rests === true) throw damagedDomain(domain);
-  if (first === undefined || first.revision === null)
+  if (first === undefined || first.revision === null) {
+    assertStartKnown(firstRevision);
     return {
       ...{ revision: firstRevision, walkedUntil: WALK_UNKNOWN },
       ...{ current: [], history: [], isKnown: false },
     };
+  }
   const revision = first.revision as number;
   const state = domainStateFromSql(first);
   assertDomain(space, domain, [revision, state], first.domain_sum);

@@ -19,6 +19,7 @@ import {
   type Superseded,
 } from './row-sums.ts';
 import { spaceKeyFromSql } from './space-names.ts';
+import { assertStartKnown } from './tombstones.ts';
 import {
   byteaToBytes,
   byteaToHex,
@@ -107,6 +108,8 @@ export class RootRefLedger {
           state.stored = revision as number;
           state.revision = state.stored;
         }
+        const isWithoutRow = (domain: string): boolean => this.#domain(domain).stored === undefined;
+        if (unknown.some(isWithoutRow)) assertStartKnown(this.#firstRevision);
       });
       for (const [domain, state] of made) {
         state.locked = locked;

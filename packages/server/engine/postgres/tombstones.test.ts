@@ -4,7 +4,7 @@ import type { TestDatabases } from '../../../../test/support/postgres-server.ts'
 import { until } from '../../../../test/support/until.ts';
 import { sharedSum } from './row-sums.ts';
 import { openDatabases, openInstance } from './test/postgres-fixture.ts';
-import { raiseRevisions } from './tombstones.ts';
+import { raiseRevisions, readDomainStart } from './tombstones.ts';
 
 const START_MS_MAX = 300_000;
 const STEP = 1_000;
@@ -42,6 +42,26 @@ test('revisions that were raised in part are raised to the end, none of them twi
   await raise();
   expect(await countRaised()).toBe(0);
   expect(start.revision).toBe(2 * STEP);
+  await close();
+});
+
+test('a damaged number is neither raised nor believed', async () => {
+  const { pool, store, close } = await openInstance(await databases.createDatabase());
+  const makeDomains = `INSERT INTO domains (space, domain, revision, history_floor)
+    SELECT md5('space')::uuid, 'domain ' || n, n, CASE n WHEN 2 THEN 1::bigint << 61 ELSE 0 END FROM generate_series(1, 3) AS n`;
+  await pool.run('filling', makeDomains, []);
+  await raiseRevisions(pool, STEP, { revision: 0 });
+  const { rows } = await pool.read('looking', 'SELECT revision FROM domains ORDER BY domain', []);
+  expect(rows.map(({ revision }) => revision)).toEqual([STEP + 1, 2, STEP + 3]);
+  await pool.run(
+    'damaging',
+    "UPDATE notes SET value = '0' || substr(value, 2) WHERE name = 'first-revision'",
+    [],
+  );
+  expect(await readDomainStart(pool)).toEqual({ revision: Number.NaN });
+  await expect(store.settle('note', { name: 'first-revision', value: 1 })).rejects.toThrow(
+    'contradicts its sum',
+  );
   await close();
 });
 

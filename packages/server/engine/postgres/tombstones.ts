@@ -1,5 +1,6 @@
 /** The state that the walk over all objects keeps with the rows. Every statement of a walk finds its rows by a key. */
 import type { Generation } from '../../core/model.ts';
+import { orIfDamaged } from '../../core/store-failure.ts';
 import { assertNote } from '../../core/stray-ports.ts';
 import type { Settlements } from '../../core/upkeep-ports.ts';
 import { RowDamaged } from './row-damage.ts';
@@ -19,6 +20,9 @@ export const FIND_NOTE = 'SELECT value FROM notes WHERE name = $1';
 export const SET_NOTE = `INSERT INTO notes (name, value, row_sum) VALUES ($1, $2, $3)
     ON CONFLICT (name) DO UPDATE SET value = excluded.value, row_sum = excluded.row_sum`;
 const RAISING = 'raising revisions';
+/** A number that leaves the integers when it is raised is damaged, and its row is refused anyway. */
+const isRaisable = (column: string): string =>
+  `coalesce(domains.${column}, 0) BETWEEN 0 AND ${Number.MAX_SAFE_INTEGER}`;
 const SQL = {
   find: 'SELECT generation, noted_at, seen_at, row_sum FROM tombstones WHERE generation = ANY ($1::bytea[])',
   // Each row is met by one part alone: which of two would win is not defined.
@@ -33,14 +37,12 @@ const SQL = {
     given AS MATERIALIZED (SELECT * FROM unnest(${arraysOf('page', 'space, domain')}) AS list (space, domain)),
     raised AS (UPDATE domains SET revision = revision + $1::bigint, history_floor = revision + $1::bigint,
       row_sum = ${sumOfDomain('(domains.revision + $1::bigint)', '(domains.revision + $1::bigint)')}
-      FROM given WHERE ${isGiven('domains', 'domain')}),
+      FROM given WHERE ${isGiven('domains', 'domain')} AND ${['revision', 'history_floor', 'row_sum'].map(isRaisable).join(' AND ')}),
     last AS (SELECT space || ' ' || domain AS place FROM page ORDER BY space DESC, domain DESC LIMIT 1)
     INSERT INTO notes (name, value) SELECT '${RAISED_NOTE}', place FROM last
     ON CONFLICT (name) DO UPDATE SET value = excluded.value, row_sum = NULL RETURNING value`,
-  // Clients have seen domains, too, that these rows do not have. The next start gives the number its sum.
-  raiseFirst: `WITH done AS (DELETE FROM notes WHERE name = '${RAISED_NOTE}')
-    INSERT INTO notes (name, value) VALUES ('${FIRST_REVISION_NOTE}', $1::bigint::text)
-    ON CONFLICT (name) DO UPDATE SET value = (notes.value::bigint + $1::bigint)::text, row_sum = NULL`,
+  // Clients have seen domains, too, that these rows do not have.
+  raiseFirst: `WITH done AS (DELETE FROM notes WHERE name = '${RAISED_NOTE}') ${SET_NOTE}`,
   findNote: 'SELECT value, row_sum FROM notes WHERE name = $1',
   setNote: SET_NOTE,
   raiseNote: `${SET_NOTE} WHERE notes.value::bigint < excluded.value::bigint`,
@@ -48,12 +50,20 @@ const SQL = {
 
 /** The revision of a domain without a row. It changes only while no server runs, so a process reads it once. */
 export interface DomainStart {
+  /** NaN: its note is damaged, and no such domain answers */
   revision: number;
 }
 
 export async function readDomainStart(pool: PostgresPool): Promise<DomainStart> {
-  const { rows } = await pool.read('reading the first revision', SQL.findNote, [FIRST_REVISION_NOTE]);
-  return { revision: Number(rows[0]?.value ?? 0) };
+  return orIfDamaged(
+    async () => ({ revision: Number((await findNote(pool, FIRST_REVISION_NOTE)) ?? 0) }),
+    () => ({ revision: Number.NaN }),
+  );
+}
+
+/** @throws RowDamaged */
+export function assertStartKnown(revision: number): void {
+  if (Number.isNaN(revision)) throw new RowDamaged('notes', `the note ${FIRST_REVISION_NOTE}`);
 }
 
 export async function findTombstones(
@@ -96,6 +106,8 @@ export const SETTLING: {
     assertNote(note);
     const { name, value } = note;
     const text = String(value);
+    // A damaged number is not compared.
+    if (typeof value === 'number') await findNote(pool, name);
     const statement = typeof value === 'number' ? SQL.raiseNote : SQL.setNote;
     await pool.run('keeping a note', statement, [name, text, sharedSum(name, text)]);
   },
@@ -115,6 +127,8 @@ export async function raiseRevisions(
     if (rows.length === 0) break;
     place = rows[0]?.value as string;
   }
-  await pool.run(RAISING, SQL.raiseFirst, [step]);
-  domainStart.revision = (await readDomainStart(pool)).revision;
+  const revision = Number((await findNote(pool, FIRST_REVISION_NOTE)) ?? 0) + step;
+  const text = String(revision);
+  await pool.run(RAISING, SQL.raiseFirst, [FIRST_REVISION_NOTE, text, sharedSum(FIRST_REVISION_NOTE, text)]);
+  domainStart.revision = revision;
 }

@@ -2,7 +2,8 @@
 import type { Database } from 'bun:sqlite';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { REVISION_STEP } from '../../core/store-epoch.ts';
+import type { RowDamage } from '../../core/inspection-ports.ts';
+import { MENDED_BEFORE_RAISING, REVISION_STEP } from '../../core/store-epoch.ts';
 import type { BackedUpDatabase, NamedObject, PinnedPages } from '../backup-ports.ts';
 import { copyMarkName } from './copy-marks.ts';
 import { openSound } from './open-sound.ts';
@@ -11,6 +12,7 @@ import { REGISTRY_FILE } from './registry-store.ts';
 import { ROWS_FILE } from './rows-file.ts';
 import { RAISE_FIRST_REVISION, RAISE_REVISIONS } from './statements.ts';
 import { findIdentities, findNotedMarker, isMarkedElsewhere, renewFolderIdentity } from './store-identity.ts';
+import { checkRows } from './sums/check-rows.ts';
 
 /** The rows, and the registry of Apps where there is one. */
 export function findFolderDatabases(dataDir: string): BackedUpDatabase[] {
@@ -80,12 +82,14 @@ export function findFolderMarker(dataDir: string): string | undefined {
 
 /**
  * Makes rows that were copied from a backup a deployment of their own: another identity of their content folder, revisions above all
- * that clients have seen, and no marks of copies. The database is open nowhere else. Durable when it returns.
+ * that clients have seen, and no marks of copies. The database is open nowhere else. Durable when it resolves, with what it mended.
  */
-export function renewFolderRows(dataDir: string): void {
+export async function renewFolderRows(dataDir: string): Promise<readonly RowDamage[]> {
+  const path = join(dataDir, ROWS_FILE);
   // Rows of an older schema too.
-  const database = openSound(join(dataDir, ROWS_FILE));
+  const database = openSound(path);
   try {
+    const mended = await checkRows(path, { ...MENDED_BEFORE_RAISING, signal: new AbortController().signal });
     database.run('PRAGMA synchronous = FULL');
     database.transaction(() => {
       renewFolderIdentity(database);
@@ -95,6 +99,7 @@ export function renewFolderRows(dataDir: string): void {
       for (const sql of [RAISE_FIRST_REVISION, RAISE_REVISIONS]) database.run(sql, [REVISION_STEP]);
     })();
     database.run('PRAGMA wal_checkpoint(TRUNCATE)');
+    return mended.filter(({ repaired }) => repaired);
   } finally {
     database.close();
   }

@@ -131,8 +131,11 @@ export const SET_STORE_VALUE =
 /** Clients have seen domains, too, that these rows do not have. The next start gives the number its sum. ?1 step */
 export const RAISE_FIRST_REVISION = `INSERT INTO store (name, value) VALUES ('first-revision', CAST(?1 AS TEXT))
   ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + ?1 AS TEXT), row_sum = NULL`;
+/** A number that leaves the integers when it is raised is damaged, and its row is refused anyway. */
+const isRaisable = (column: string): string => `${column} BETWEEN 0 AND ${Number.MAX_SAFE_INTEGER}`;
 /** Pages of earlier revisions are gone: no cursor from before is good any more. ?1 step */
-export const RAISE_REVISIONS = `UPDATE domains SET revision = revision + ?1, history_floor = revision + ?1, row_sum = row_sum + ${DOMAIN_WEIGHTS.revision} * ?1 + ${DOMAIN_WEIGHTS.historyFloor} * (revision + ?1 - history_floor) WHERE id > 0`;
+export const RAISE_REVISIONS = `UPDATE domains SET revision = revision + ?1, history_floor = revision + ?1, row_sum = row_sum + ${DOMAIN_WEIGHTS.revision} * ?1 + ${DOMAIN_WEIGHTS.historyFloor} * (revision + ?1 - history_floor)
+  WHERE id > 0 AND ${isRaisable('revision')} AND ${isRaisable('history_floor')} AND ${isRaisable('row_sum')}`;
 
 const WRITE_STATEMENTS = {
   ...PACK_WRITE_STATEMENTS,

@@ -36,6 +36,7 @@ export async function checkRows(pool: PostgresPool, look: RowLook): Promise<read
   const found: RowDamage[] = [];
   for (const table of SUMMED_TABLES) {
     if (look.signal.aborted) break;
+    if (table.name !== (look.onlyTable ?? table.name)) continue;
     look.onTable(table.name);
     for (const row of await findDamaged(pool, table, look)) {
       const settled = await settle(pool, table, row, look);
@@ -43,6 +44,7 @@ export async function checkRows(pool: PostgresPool, look: RowLook): Promise<read
       if (settled !== undefined) found.push(settled);
     }
   }
+  if (look.onlyTable !== undefined) return found;
   return [...found, ...(await checkBalanceCounts(pool, look, found)), ...(await checkAppTotals(pool, look))];
 }
 

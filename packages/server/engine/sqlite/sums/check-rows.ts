@@ -18,6 +18,7 @@ export async function checkRows(path: string, look: RowLook): Promise<readonly R
     const found: RowDamage[] = [];
     for (const table of SUMMED_TABLES) {
       if (look.signal.aborted) break;
+      if (table.name !== (look.onlyTable ?? table.name)) continue;
       look.onTable(table.name);
       found.push(...(await checkTable(database, path, table, look)));
     }
