@@ -7,14 +7,8 @@ import type { Hash } from './hash.ts';
 /** 4 Mi hashes: about 128 MiB of tables without numbers, 160 MiB with. */
 export const HASH_TABLE_MAX = 4_194_304;
 
-const SHARDS = 256;
+/** Words of 32 bits that tell a hash from the others of its shard. */
 const KEY_WORDS = 4;
-/** Hexadecimal digits of a hash before its key, and those of a word. */
-const KEY_OFFSET_DIGITS = 32;
-const WORD_DIGITS = 8;
-const SHARD_DIGITS = 2;
-const CODE_OF_0 = 48;
-const CODE_OF_A = 97;
 
 interface Shard {
   slots: Uint32Array;
@@ -29,7 +23,7 @@ export class HashTable {
 
   constructor(kind: 'set' | 'numbers' = 'set') {
     this.#words = kind === 'set' ? KEY_WORDS : KEY_WORDS + 1;
-    this.#shards = Array.from({ length: SHARDS }, () => ({
+    this.#shards = Array.from({ length: 256 }, () => ({
       slots: new Uint32Array(16 * this.#words),
       count: 0,
     }));
@@ -77,7 +71,7 @@ export class HashTable {
   }
 
   #shardOf(hash: Hash): Shard {
-    return this.#shards[digitsAt(hash, 0, SHARD_DIGITS)] as Shard;
+    return this.#shards[digitsAt(hash, 0, 2)] as Shard;
   }
 
   /** The word where the entry of `key` begins; of one that is not there the complement of where it belongs. */
@@ -119,7 +113,8 @@ const key = new Uint32Array(KEY_WORDS);
 function readKey(hash: Hash): Uint32Array {
   let isZero = true;
   for (let word = 0; word < KEY_WORDS; word += 1) {
-    const value = digitsAt(hash, KEY_OFFSET_DIGITS + word * WORD_DIGITS, WORD_DIGITS);
+    // The second half of the hash, eight digits for a word.
+    const value = digitsAt(hash, 32 + word * 8, 8);
     key[word] = value;
     if (value !== 0) isZero = false;
   }
@@ -132,7 +127,7 @@ function digitsAt(hash: Hash, start: number, count: number): number {
   let value = 0;
   for (let at = start; at < start + count; at += 1) {
     const code = hash.charCodeAt(at);
-    value = (value << 4) | (code < CODE_OF_A ? code - CODE_OF_0 : code - CODE_OF_A + 10);
+    value = (value << 4) | (code < 0x61 ? code - 0x30 : code - 0x61 + 10);
   }
   return value;
 }

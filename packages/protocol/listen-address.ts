@@ -1,6 +1,3 @@
-/** Addresses that something listens on, as they are written in flags. */
-const PORT_MAX = 65_535;
-
 export interface ListenAddress {
   /** name or address, without brackets */
   readonly host: string;
@@ -13,5 +10,5 @@ export function parseListenAddress(text: string): ListenAddress | undefined {
   const match = /^(?:\[([0-9a-fA-F:.%a-z]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})$/.exec(text);
   const host = match?.[1] ?? match?.[2];
   const port = Number(match?.[3]);
-  return host === undefined || port > PORT_MAX ? undefined : { host, port };
+  return host === undefined || port > 65_535 ? undefined : { host, port };
 }

@@ -9,16 +9,10 @@ export const NODE_FIXED_HEADER_BYTES = 24;
 export const NODE_HEADER_BYTES_MAX =
   NODE_FIXED_HEADER_BYTES + CONTENT_TYPE_BYTES_MAX + NODE_REFS_MAX * HASH_BYTES;
 
-const SIGNATURE_0 = 0x55;
-const SIGNATURE_1 = 0x44;
+const SIGNATURE = [0x55, 0x44] as const;
 const NODE_FORMAT_VERSION = 1;
-const OFFSET_VERSION = 2;
-const OFFSET_FLAGS = 4;
-const OFFSET_SIZE = 8;
-const OFFSET_REF_COUNT = 16;
-const OFFSET_CONTENT_TYPE_LENGTH = 20;
-const OFFSET_RESERVED = 22;
-const U32 = 2 ** 32;
+/** Where each field of the fixed header begins; the flags and the reserved bytes are 0. */
+const AT = { version: 2, flags: 4, size: 8, refCount: 16, contentTypeLength: 20, reserved: 22 } as const;
 
 /** Bytes or parts that do not form a canonical node. The message names the rule that they break. */
 export class NodeFormatError extends Error {
@@ -120,14 +114,14 @@ function encodeInto(
   checkParts(contentType, refs, size);
   const typeEnd = NODE_FIXED_HEADER_BYTES + contentType.length;
   const bytes = new Uint8Array(typeEnd + refs.length * HASH_BYTES + spareBytes);
-  bytes[0] = SIGNATURE_0;
-  bytes[1] = SIGNATURE_1;
-  bytes[OFFSET_VERSION] = NODE_FORMAT_VERSION;
-  writeU32(bytes, OFFSET_SIZE, size % U32);
-  writeU32(bytes, OFFSET_SIZE + 4, Math.floor(size / U32));
-  writeU32(bytes, OFFSET_REF_COUNT, refs.length);
-  bytes[OFFSET_CONTENT_TYPE_LENGTH] = contentType.length & 0xff;
-  bytes[OFFSET_CONTENT_TYPE_LENGTH + 1] = contentType.length >>> 8;
+  bytes[0] = SIGNATURE[0];
+  bytes[1] = SIGNATURE[1];
+  bytes[AT.version] = NODE_FORMAT_VERSION;
+  writeU32(bytes, AT.size, size % 2 ** 32);
+  writeU32(bytes, AT.size + 4, Math.floor(size / 2 ** 32));
+  writeU32(bytes, AT.refCount, refs.length);
+  bytes[AT.contentTypeLength] = contentType.length & 0xff;
+  bytes[AT.contentTypeLength + 1] = contentType.length >>> 8;
   for (let index = 0; index < contentType.length; index++) {
     bytes[NODE_FIXED_HEADER_BYTES + index] = contentType.charCodeAt(index);
   }
@@ -164,7 +158,7 @@ function readHeader(head: Uint8Array, totalBytes: number): NodeHeader {
       `the node ends at byte ${totalBytes}, inside its content type or refs; they end at byte ${headerLength}`,
     );
   }
-  const typeEnd = NODE_FIXED_HEADER_BYTES + readU16(head, OFFSET_CONTENT_TYPE_LENGTH);
+  const typeEnd = NODE_FIXED_HEADER_BYTES + readU16(head, AT.contentTypeLength);
   const contentType = readContentType(head, typeEnd);
   const size = readSize(head);
   const contentBytes = totalBytes - headerLength;
@@ -181,27 +175,25 @@ function readHeader(head: Uint8Array, totalBytes: number): NodeHeader {
 
 /** The first rule the fixed 24 bytes break, in the order of the fields. */
 function findFixedHeaderFault(head: Uint8Array): string | undefined {
-  if (head[0] !== SIGNATURE_0 || head[1] !== SIGNATURE_1) return 'the signature is not 55 44';
-  const version = readU16(head, OFFSET_VERSION);
+  if (head[0] !== SIGNATURE[0] || head[1] !== SIGNATURE[1]) return 'the signature is not 55 44';
+  const version = readU16(head, AT.version);
   if (version !== NODE_FORMAT_VERSION)
     return `version ${version} is not known; write version ${NODE_FORMAT_VERSION}`;
-  const flags = readU32(head, OFFSET_FLAGS);
+  const flags = readU32(head, AT.flags);
   if (flags !== 0) return `flags are 0x${flags.toString(16)}; they must be 0`;
   if (readSize(head) > INTEGER_MAX) return sizeFault();
-  const refCount = readU32(head, OFFSET_REF_COUNT);
+  const refCount = readU32(head, AT.refCount);
   if (refCount > NODE_REFS_MAX) return refCountFault(refCount);
-  const typeLength = readU16(head, OFFSET_CONTENT_TYPE_LENGTH);
+  const typeLength = readU16(head, AT.contentTypeLength);
   if (typeLength < 1 || typeLength > CONTENT_TYPE_BYTES_MAX) return contentTypeLengthFault(typeLength);
-  const reserved = readU16(head, OFFSET_RESERVED);
+  const reserved = readU16(head, AT.reserved);
   if (reserved !== 0) return `the reserved field is 0x${reserved.toString(16)}; it must be 0`;
   return undefined;
 }
 
 function readHeaderLength(head: Uint8Array): number {
   return (
-    NODE_FIXED_HEADER_BYTES +
-    readU16(head, OFFSET_CONTENT_TYPE_LENGTH) +
-    readU32(head, OFFSET_REF_COUNT) * HASH_BYTES
+    NODE_FIXED_HEADER_BYTES + readU16(head, AT.contentTypeLength) + readU32(head, AT.refCount) * HASH_BYTES
   );
 }
 
@@ -240,7 +232,7 @@ function decodeContentType(head: Uint8Array, end: number): string {
 
 /** Exact up to 2^53 - 1; above that, some number above it. */
 function readSize(head: Uint8Array): number {
-  return readU32(head, OFFSET_SIZE) + readU32(head, OFFSET_SIZE + 4) * U32;
+  return readU32(head, AT.size) + readU32(head, AT.size + 4) * 2 ** 32;
 }
 
 function sizeFault(): string {

@@ -39,10 +39,6 @@ export type QueryParameters = Iterable<readonly [string, string]>;
 
 const encoder = new TextEncoder();
 const LEASE_PREFIX = encoder.encode('{"leaseDurationMs":');
-const DIGIT_0 = 0x30;
-const DIGIT_9 = 0x39;
-const SPACE = 0x20;
-const CLOSE_BRACE = 0x7d;
 
 const PAGE_LIMIT = /^[1-9][0-9]{0,2}$/;
 
@@ -102,18 +98,18 @@ function findPlainLeaseDuration(bytes: Uint8Array): number | undefined {
   const prefixLength = LEASE_PREFIX.length;
   const end = bytes.length - 1;
   // Longer bodies are odd enough for the general parser.
-  if (end <= prefixLength || end >= 64 || bytes[end] !== CLOSE_BRACE) return undefined;
+  if (end <= prefixLength || end >= 64 || bytes[end] !== 0x7d /* } */) return undefined;
   for (let index = 0; index < prefixLength; index++) {
     if (bytes[index] !== LEASE_PREFIX[index]) return undefined;
   }
   let at = prefixLength;
-  while (bytes[at] === SPACE) at++;
-  if (end - at > SAFE_DIGITS || bytes[at] === DIGIT_0) return undefined;
+  while (bytes[at] === 0x20) at++; // spaces
+  if (end - at > SAFE_DIGITS || bytes[at] === 0x30) return undefined; // a leading 0
   let value = 0;
   for (; at < end; at++) {
     const byte = bytes[at] as number;
-    if (byte < DIGIT_0 || byte > DIGIT_9) return undefined;
-    value = value * 10 + byte - DIGIT_0;
+    if (byte < 0x30 || byte > 0x39) return undefined; // no digit
+    value = value * 10 + byte - 0x30;
   }
   return value > 0 ? value : undefined;
 }

@@ -7,14 +7,10 @@ export interface SecretFileFacts {
   isFile(): boolean;
 }
 
-const PERMISSIONS = 0o777;
 /** The modes of whatever a command makes for its user alone. */
 export const PRIVATE_FILE_MODE = 0o600;
 export const PRIVATE_FOLDER_MODE = 0o700;
 export const PRIVATE_UMASK = 0o077;
-
-const GROUP_READ = 0o040;
-const ROOT = 0;
 
 /** A descriptor that whoever started the process has opened for it: he decided what it reads. */
 const HANDED_OVER = /^\/(?:dev\/stdin|(?:dev|proc\/self)\/fd\/\d+)$/;
@@ -35,8 +31,8 @@ export function findExposure(
   uid: number | undefined,
 ): string | undefined {
   if (!file.isFile() || isHandedOver(path) || uid === undefined) return undefined;
-  const refused = file.uid === ROOT && uid !== ROOT ? PRIVATE_UMASK & ~GROUP_READ : PRIVATE_UMASK;
-  return (file.mode & refused) === 0 ? undefined : (file.mode & PERMISSIONS).toString(8);
+  const refused = file.uid === 0 && uid !== 0 ? PRIVATE_UMASK & ~0o040 : PRIVATE_UMASK;
+  return (file.mode & refused) === 0 ? undefined : (file.mode & 0o777).toString(8);
 }
 
 /** The message about a file that `findExposure` refuses. `what` names its role, such as "the private key". */

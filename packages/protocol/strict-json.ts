@@ -44,24 +44,6 @@ const NOT_PLAIN = /[\\\u0000-\u001f]/;
 /** Digits that always make a safe integer. */
 export const SAFE_DIGITS = 15;
 
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const MINUS = 0x2d;
-const POINT = 0x2e;
-const DIGIT_0 = 0x30;
-const DIGIT_9 = 0x39;
-const COLON = 0x3a;
-const UPPER_E = 0x45;
-const OPEN_BRACKET = 0x5b;
-const BACKSLASH = 0x5c;
-const CLOSE_BRACKET = 0x5d;
-const LOWER_A = 0x61;
-const LOWER_E = 0x65;
-const LOWER_F = 0x66;
-const LOWER_U = 0x75;
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
-
 const ESCAPES: ReadonlySet<number> = new Set([...'"\\/bfnrt'].map((letter) => letter.charCodeAt(0)));
 
 /** Throws StrictJsonError on anything that is not exactly one strict JSON value. */
@@ -109,17 +91,17 @@ class StrictJsonParser {
       throw this.#error(`more than ${this.#valuesMax} values stand in it`);
     this.#values++;
     switch (code) {
-      case OPEN_BRACE:
+      case 0x7b: // {
         return this.#parseObject();
-      case OPEN_BRACKET:
+      case 0x5b: // [
         return this.#parseArray();
-      case QUOTE:
+      case 0x22: // "
         return this.#parseString();
-      case 0x74:
+      case 0x74: // t
         return this.#parseWord('true', true);
-      case 0x66:
+      case 0x66: // f
         return this.#parseWord('false', false);
-      case 0x6e:
+      case 0x6e: // n
         return this.#parseWord('null', null);
       default:
         return this.#parseNumber();
@@ -129,25 +111,25 @@ class StrictJsonParser {
   #parseObject(): JsonObject {
     const object = new Map<string, JsonValue>();
     this.#enter();
-    if (this.#skipSpace() === CLOSE_BRACE) {
+    if (this.#skipSpace() === 0x7d /* } */) {
       this.#leave();
       return object;
     }
     for (;;) {
-      if (this.#skipSpace() !== QUOTE) throw this.#error('a name in double quotes is missing');
+      if (this.#skipSpace() !== 0x22 /* " */) throw this.#error('a name in double quotes is missing');
       const nameAt = this.#at;
       const name = this.#parseString();
       if (object.has(name))
         throw new StrictJsonError(`the name ${quoted(name)} occurs twice in one object`, nameAt);
-      if (this.#skipSpace() !== COLON) throw this.#error('a colon is missing');
+      if (this.#skipSpace() !== 0x3a /* : */) throw this.#error('a colon is missing');
       this.#at++;
       object.set(name, this.#parseValue());
       const code = this.#skipSpace();
-      if (code === CLOSE_BRACE) {
+      if (code === 0x7d /* } */) {
         this.#leave();
         return object;
       }
-      if (code !== COMMA) throw this.#error('a comma or closing brace is missing');
+      if (code !== 0x2c /* , */) throw this.#error('a comma or closing brace is missing');
       this.#at++;
     }
   }
@@ -155,18 +137,18 @@ class StrictJsonParser {
   #parseArray(): readonly JsonValue[] {
     const array: JsonValue[] = [];
     this.#enter();
-    if (this.#skipSpace() === CLOSE_BRACKET) {
+    if (this.#skipSpace() === 0x5d /* ] */) {
       this.#leave();
       return array;
     }
     for (;;) {
       array.push(this.#parseValue());
       const code = this.#skipSpace();
-      if (code === CLOSE_BRACKET) {
+      if (code === 0x5d /* ] */) {
         this.#leave();
         return array;
       }
-      if (code !== COMMA) throw this.#error('a comma or closing bracket is missing');
+      if (code !== 0x2c /* , */) throw this.#error('a comma or closing bracket is missing');
       this.#at++;
     }
   }
@@ -189,14 +171,14 @@ class StrictJsonParser {
     let at = oddAt;
     while (at < text.length) {
       const code = text.charCodeAt(at);
-      if (code === QUOTE) {
+      if (code === 0x22 /* " */) {
         const value: string = JSON.parse(text.slice(start - 1, at + 1));
         if (!value.isWellFormed()) throw new StrictJsonError('a string has a lone surrogate', start - 1);
         this.#at = at + 1;
         return value;
       }
       if (code < 0x20) throw new StrictJsonError('a control character stands unescaped in a string', at);
-      at += code === BACKSLASH ? this.#readEscape(at) : 1;
+      at += code === 0x5c /* \ */ ? this.#readEscape(at) : 1;
     }
     throw new StrictJsonError('a string has no end', text.length);
   }
@@ -205,7 +187,7 @@ class StrictJsonParser {
   #readEscape(at: number): number {
     const text = this.#text;
     const letter = text.charCodeAt(at + 1);
-    if (letter === LOWER_U) {
+    if (letter === 0x75 /* u */) {
       for (let digit = at + 2; digit < at + 6; digit++) {
         if (!isHexDigit(text.charCodeAt(digit)))
           throw new StrictJsonError('\\u needs four hexadecimal digits', at);
@@ -231,19 +213,20 @@ class StrictJsonParser {
   /** Most numbers: few digits, no leading zero, no point, no exponent. `undefined` means only: look closer. */
   #findPlainInteger(): number | undefined {
     const text = this.#text;
-    const negative = text.charCodeAt(this.#at) === MINUS;
+    const negative = text.charCodeAt(this.#at) === 0x2d /* - */;
     const start = negative ? this.#at + 1 : this.#at;
-    if (text.charCodeAt(start) === DIGIT_0) return undefined;
+    if (text.charCodeAt(start) === 0x30 /* 0 */) return undefined;
     let value = 0;
     let at = start;
     for (; at - start < SAFE_DIGITS; at++) {
       const code = text.charCodeAt(at);
-      if (!(code >= DIGIT_0 && code <= DIGIT_9)) break;
-      value = value * 10 + code - DIGIT_0;
+      if (!isDigit(code)) break;
+      value = value * 10 + code - 0x30;
     }
     const next = text.charCodeAt(at);
-    if (at === start || (next >= DIGIT_0 && next <= DIGIT_9)) return undefined;
-    if (next === POINT || next === LOWER_E || next === UPPER_E) return undefined;
+    if (at === start || isDigit(next)) return undefined;
+    // A point, an e or an E.
+    if (next === 0x2e || next === 0x65 || next === 0x45) return undefined;
     this.#at = at;
     return negative ? -value : value;
   }
@@ -280,8 +263,12 @@ class StrictJsonParser {
   }
 }
 
+function isDigit(code: number): boolean {
+  return code >= 0x30 && code <= 0x39;
+}
+
 function isHexDigit(code: number): boolean {
-  return (code >= DIGIT_0 && code <= DIGIT_9) || ((code | 0x20) >= LOWER_A && (code | 0x20) <= LOWER_F);
+  return isDigit(code) || ((code | 0x20) >= 0x61 && (code | 0x20) <= 0x66);
 }
 
 function toNumber(lexeme: string): number {

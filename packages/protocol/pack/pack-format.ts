@@ -11,14 +11,12 @@ import {
 
 const MAGIC = [0x48, 0x46, 0x50, 0x4b] as const;
 const PACK_FORMAT_VERSION = 1;
-const OFFSET_VERSION = 4;
-const OFFSET_RESERVED = 6;
+/** Where each field of the pack's header begins, after the magic. */
+const AT = { version: 4, reserved: 6 } as const;
 export const PACK_HEADER_BYTES = 8;
 
-const RECORD_OFFSET_CODEC = HASH_BYTES;
-const RECORD_OFFSET_RESERVED = 33;
-const RECORD_OFFSET_STORED_LENGTH = 36;
-const RECORD_OFFSET_CANONICAL_LENGTH = 40;
+/** Where each field of a record's header begins, after the hash. */
+const RECORD_AT = { codec: HASH_BYTES, reserved: 33, storedLength: 36, canonicalLength: 40 } as const;
 /** Bytes of a record before its stored bytes. */
 export const RECORD_HEADER_BYTES = 44;
 
@@ -44,17 +42,17 @@ export interface RawRecordHeader {
 export function encodePackHeader(): Uint8Array {
   const header = new Uint8Array(PACK_HEADER_BYTES);
   header.set(MAGIC);
-  header[OFFSET_VERSION] = PACK_FORMAT_VERSION;
+  header[AT.version] = PACK_FORMAT_VERSION;
   return header;
 }
 
 /** The first rule the pack's header breaks. `bytes` holds at least PACK_HEADER_BYTES. */
 export function findPackHeaderFault(bytes: Uint8Array): string | undefined {
   if (MAGIC.some((byte, index) => bytes[index] !== byte)) return 'the pack does not begin with 48 46 50 4b';
-  const version = readU16(bytes, OFFSET_VERSION);
+  const version = readU16(bytes, AT.version);
   if (version !== PACK_FORMAT_VERSION)
     return `pack version ${version} is not known; write version ${PACK_FORMAT_VERSION}`;
-  const reserved = readU16(bytes, OFFSET_RESERVED);
+  const reserved = readU16(bytes, AT.reserved);
   if (reserved !== 0)
     return `the reserved field of the pack's header is 0x${reserved.toString(16)}; it must be 0`;
   return undefined;
@@ -66,21 +64,21 @@ export function encodeRecordHeader(header: RecordHeader): Uint8Array {
   if (fault !== undefined) throw new RangeError(fault);
   const bytes = new Uint8Array(RECORD_HEADER_BYTES);
   bytes.set(hashToBytes(header.hash));
-  bytes[RECORD_OFFSET_CODEC] = header.codec;
-  writeU32(bytes, RECORD_OFFSET_STORED_LENGTH, header.storedLength);
-  writeU32(bytes, RECORD_OFFSET_CANONICAL_LENGTH, header.canonicalLength);
+  bytes[RECORD_AT.codec] = header.codec;
+  writeU32(bytes, RECORD_AT.storedLength, header.storedLength);
+  writeU32(bytes, RECORD_AT.canonicalLength, header.canonicalLength);
   return bytes;
 }
 
 /** Reads RECORD_HEADER_BYTES from `offset` on. `findRecordHeaderFault` judges them. */
 export function decodeRecordHeader(bytes: Uint8Array, offset = 0): RawRecordHeader {
-  const reserved = offset + RECORD_OFFSET_RESERVED;
+  const reserved = offset + RECORD_AT.reserved;
   return {
     hash: bytesToHash(bytes.subarray(offset, offset + HASH_BYTES)),
-    codec: bytes[offset + RECORD_OFFSET_CODEC] as number,
+    codec: bytes[offset + RECORD_AT.codec] as number,
     reserved: (bytes[reserved] as number) | (readU16(bytes, reserved + 1) << 8),
-    storedLength: readU32(bytes, offset + RECORD_OFFSET_STORED_LENGTH),
-    canonicalLength: readU32(bytes, offset + RECORD_OFFSET_CANONICAL_LENGTH),
+    storedLength: readU32(bytes, offset + RECORD_AT.storedLength),
+    canonicalLength: readU32(bytes, offset + RECORD_AT.canonicalLength),
   };
 }
 

@@ -29,15 +29,9 @@ export interface ZstdFrame {
 }
 
 const MAGIC = [0x28, 0xb5, 0x2f, 0xfd] as const;
-const DESCRIPTOR_RESERVED_BIT = 0x08;
-const DESCRIPTOR_CHECKSUM_BIT = 0x04;
-const DESCRIPTOR_SINGLE_SEGMENT_BIT = 0x20;
 const DICTIONARY_ID_BYTES = [0, 1, 2, 4] as const;
-const CHECKSUM_BYTES = 4;
 const BLOCK_HEADER_BYTES = 3;
-const BLOCK_BYTES_MAX = 128 * 1024;
-const BLOCK_RLE = 1;
-const BLOCK_COMPRESSED = 2;
+const BLOCK = { rle: 1, compressed: 2 } as const;
 
 /** Whether `frame` is exactly one frame that a record of `canonicalLength` bytes may hold. Does not judge the content of blocks. */
 export function walkZstdFrame(frame: Uint8Array, canonicalLength: number): ZstdWalk {
@@ -51,8 +45,8 @@ function readFrameHeader(frame: Uint8Array, canonicalLength: number): ZstdFrame 
   if (MAGIC.some((byte, index) => frame[index] !== byte)) return 'the frame does not begin with 28 b5 2f fd';
   const descriptor = frame[MAGIC.length];
   if (descriptor === undefined) return 'the frame is cut off inside its header';
-  if ((descriptor & DESCRIPTOR_RESERVED_BIT) !== 0) return 'a reserved bit of the frame header is set';
-  const isSingleSegment = (descriptor & DESCRIPTOR_SINGLE_SEGMENT_BIT) !== 0;
+  if ((descriptor & 0x08) !== 0) return 'a reserved bit of the frame header is set';
+  const isSingleSegment = (descriptor & 0x20) !== 0;
   const dictionaryIdBytes = DICTIONARY_ID_BYTES[descriptor & 0x03] as number;
   const sizeBytes = contentSizeBytes(descriptor >>> 6, isSingleSegment);
   const dictionaryAt = MAGIC.length + (isSingleSegment ? 1 : 2);
@@ -68,7 +62,7 @@ function readFrameHeader(frame: Uint8Array, canonicalLength: number): ZstdFrame 
   if (windowBytes > ZSTD_WINDOW_BYTES_MAX) {
     return `the frame needs a window of ${windowBytes} bytes; at most ${ZSTD_WINDOW_BYTES_MAX} are allowed`;
   }
-  const hasChecksum = (descriptor & DESCRIPTOR_CHECKSUM_BIT) !== 0;
+  const hasChecksum = (descriptor & 0x04) !== 0;
   return { windowBytes, headerLength, statesSize: sizeBytes > 0, hasChecksum };
 }
 
@@ -88,7 +82,7 @@ function walkBlocks(
   { headerLength, windowBytes, hasChecksum }: ZstdFrame,
   canonicalLength: number,
 ): string | undefined {
-  const blockBytesMax = Math.min(windowBytes, BLOCK_BYTES_MAX);
+  const blockBytesMax = Math.min(windowBytes, 128 * 1024);
   let plainBytes = 0;
   let at = headerLength;
   for (let isLast = false; !isLast; ) {
@@ -97,15 +91,15 @@ function walkBlocks(
     isLast = (block & 1) === 1;
     const type = (block >>> 1) & 0x03;
     const size = block >>> 3;
-    if (type > BLOCK_COMPRESSED) return 'the frame has a block of the reserved type';
+    if (type > BLOCK.compressed) return 'the frame has a block of the reserved type';
     if (size > blockBytesMax)
       return `the frame has a block of ${size} bytes; its window allows ${blockBytesMax}`;
     // The size of a decompressed block is known only after decompression.
-    if (type !== BLOCK_COMPRESSED) plainBytes += size;
+    if (type !== BLOCK.compressed) plainBytes += size;
     if (plainBytes > canonicalLength) return `the frame unpacks to more than ${canonicalLength} bytes`;
-    at += BLOCK_HEADER_BYTES + (type === BLOCK_RLE ? 1 : size);
+    at += BLOCK_HEADER_BYTES + (type === BLOCK.rle ? 1 : size);
   }
-  const end = at + (hasChecksum ? CHECKSUM_BYTES : 0);
+  const end = at + (hasChecksum ? 4 : 0);
   if (end > frame.length) return 'the frame is cut off inside its last block or its checksum';
   if (end < frame.length) return `${frame.length - end} bytes stand behind the frame`;
   return undefined;
