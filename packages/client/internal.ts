@@ -58,6 +58,7 @@ export {
 export { type ParsedNode, parseTreeNode } from './tree/format/tree-node.ts';
 export { PUSH_PARALLEL_MAX_DEFAULT } from './tree/jobs/job-limits.ts';
 export { Kept } from './tree/jobs/kept.ts';
+export { weighNode } from './tree/jobs/node-cache.ts';
 export { requestPatiently } from './tree/jobs/patient-requests.ts';
 export type { PatientSourceOptions, ReadingClient } from './tree/jobs/patient-source.ts';
 export {

@@ -1,5 +1,5 @@
 /** The nodes of a bundle on their way into the Space, many at once. */
-import { type Hash, LEASE_DURATION_MS_MAX, type Rejection } from '@holdfast/protocol';
+import { type Hash, LEASE_DURATION_MS_MAX, MIB_BYTES, type Rejection } from '@holdfast/protocol';
 import { Delivery } from '../bulk/delivery.ts';
 import { PACKED_NODE_BYTES_MAX } from '../bulk/packs.ts';
 import type { Client } from '../client.ts';
@@ -9,12 +9,6 @@ import type { CallOptions } from '../operations.ts';
 import { CID_BYTES } from './cid.ts';
 import type { BundleNode, BundleReader, ReadBundleOptions } from './read-bundle.ts';
 import { encodeVarint } from './varint.ts';
-
-const MEMORY_BYTES_MAX_DEFAULT = 12 * 1024 * 1024;
-/** More of small ones, so that one pack is filled while another is sent. */
-const MEMORY_BYTES_MAX_IN_BULK = 32 * 1024 * 1024;
-/** Canonical bytes. Larger ones leave more garbage behind, so that fewer bytes of them may be on their way. */
-const SMALL_NODE_BYTES_MAX = 512 * 1024;
 
 export interface ImportBundleOptions extends CallOptions, ReadBundleOptions {
   /** Lease every node, also below a root that is ready: a node whose bytes were lost is then stored again. */
@@ -115,8 +109,8 @@ export class Storing {
     // Nodes that are being stored at once, in packs or each by itself.
     const nodesMax = isInBulk ? 8192 : 32;
     if (this.#running.has(hash) || this.#running.size >= nodesMax) return false;
-    const bytesMax =
-      isInBulk && size <= SMALL_NODE_BYTES_MAX ? MEMORY_BYTES_MAX_IN_BULK : MEMORY_BYTES_MAX_DEFAULT;
+    // More bytes of small nodes may be on their way, so that one pack is filled while another is sent. Larger ones leave more garbage.
+    const bytesMax = (isInBulk && size <= 512 * 1024 ? 32 : 12) * MIB_BYTES;
     return this.#runningBytes + size <= (this.#options.memoryBytesMax ?? bytesMax);
   }
 

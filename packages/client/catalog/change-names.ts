@@ -43,8 +43,6 @@ export interface ChangeOptions extends CatalogOptions {
   readonly attemptsMax?: number | undefined;
 }
 
-/** This many writers of one list at once each succeed within as many rounds. */
-const ATTEMPTS_MAX_DEFAULT = 100;
 const RANDOM_BYTES = 16;
 
 /** Makes the new list from the present one; undefined when nothing is to change. Called on every attempt, so it must be pure. */
@@ -86,7 +84,8 @@ export async function changeNames(
 ): Promise<ChangedNames> {
   const { signal, clock = systemClock, random = Math.random } = options;
   const withMemory = { ...options, memory: options.memory ?? new Map() };
-  const attemptsMax = options.attemptsMax ?? ATTEMPTS_MAX_DEFAULT;
+  // This many writers of one list at once each succeed within as many rounds.
+  const attemptsMax = options.attemptsMax ?? 100;
   let lost: Hash | undefined;
   let readings = 0;
   for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {

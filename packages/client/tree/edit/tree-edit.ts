@@ -78,7 +78,7 @@ export function parseEditPath(path: EditPath, index: number): readonly Uint8Arra
   const bytes = typeof path === 'string' ? new TextEncoder().encode(path) : path;
   const names: Uint8Array[] = [];
   for (let start = 0; start <= bytes.length; ) {
-    const slash = bytes.indexOf(SLASH, start);
+    const slash = bytes.indexOf(0x2f, start); // a slash
     const end = slash === -1 ? bytes.length : slash;
     const name = new Uint8Array(bytes.subarray(start, end));
     const fault = findNameFault(name);
@@ -93,8 +93,6 @@ export function parseEditPath(path: EditPath, index: number): readonly Uint8Arra
   }
   return names;
 }
-
-const SLASH = 0x2f;
 
 /** Throws EditError INVALID_PATH, and CasError INVALID_ARGUMENT for what is no edit. */
 export function checkEdits(call: CheckedCall, edits: readonly TreeEdit[]): void {

@@ -5,13 +5,9 @@
 import { createSha256 } from '../../sha256.ts';
 import { CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNK_BYTES_TARGET } from './tree-format.ts';
 
-/** The rolling hash has 32 bits and moves one per byte, so it sees this many bytes. */
-const WINDOW_BYTES = 32;
 /** High bits of the hash that are zero at a cut: 22 below the target, 18 above it. */
 const MASK_BELOW_TARGET = ~0 << 10;
 const MASK_ABOVE_TARGET = ~0 << 14;
-/** The memory of `chunkStream`: one chunk whole, and as much again so that moving the rest is rare. */
-const STREAM_WINDOW_BYTES = 2 * CHUNK_BYTES_MAX;
 
 let gearTable: Int32Array | undefined;
 
@@ -64,8 +60,8 @@ function scanForCut(bytes: Uint8Array, from: number, end: number, mask: number):
   if (from >= end) return 0;
   const gear = getGearTable();
   let hash = 0;
-  // A cut is never earlier than CHUNK_BYTES_MIN, so the whole window is there.
-  let at = from - (WINDOW_BYTES - 1);
+  // The hash has 32 bits and moves one per byte, so it sees 32 bytes. A cut is never earlier than CHUNK_BYTES_MIN, so they are there.
+  let at = from - 31;
   for (; at < from; at += 1) hash = ((hash << 1) + gearOf(gear, bytes, at)) | 0;
   for (; at + 2 <= end; at += 2) {
     const gearOfFirst = gearOf(gear, bytes, at);
@@ -83,7 +79,8 @@ function scanForCut(bytes: Uint8Array, from: number, end: number, mask: number):
 export async function* chunkStream(
   pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  const memory = new Uint8Array(STREAM_WINDOW_BYTES);
+  // The second half makes it rare that the rest has to be moved.
+  const memory = new Uint8Array(2 * CHUNK_BYTES_MAX);
   let start = 0;
   let filled = 0;
   let scannedEnd = 0;

@@ -21,25 +21,14 @@ import {
   type TreeTotals,
 } from './tree-format.ts';
 
-const KIND_FILE = 1;
-const KIND_DIRECTORY = 2;
-const KIND_SYMLINK = 3;
-const KIND_CODES: Readonly<Record<EntryKind, number>> = {
-  file: KIND_FILE,
-  directory: KIND_DIRECTORY,
-  symlink: KIND_SYMLINK,
-};
-
-const FLAG_EXECUTABLE = 1;
-const FLAG_MTIME = 2;
-const FLAGS_KNOWN = FLAG_EXECUTABLE | FLAG_MTIME;
+const KIND_CODES: Readonly<Record<EntryKind, number>> = { file: 1, directory: 2, symlink: 3 };
+const FLAG = { executable: 1, mtime: 2 } as const;
+const FLAGS_KNOWN = FLAG.executable | FLAG.mtime;
 
 /** kind, flags, name length, bytes */
 const ENTRY_FIXED_BYTES = 1 + 1 + 2 + 8;
 /** name length, bytes, entry count */
 const CHILD_FIXED_BYTES = 2 + 8 + 8;
-const ENTRY_COUNT_BYTES = 8;
-const MTIME_BYTES = 8;
 
 /** A directory of up to CHILDREN_MAX entries, or a page of one. Throws TreeFormatError unless they are sorted and valid. */
 export function encodeDirectory(entries: readonly DirectoryEntry[]): NodeParts {
@@ -50,8 +39,8 @@ export function encodeDirectory(entries: readonly DirectoryEntry[]): NodeParts {
   for (const entry of entries) {
     checkEntry(entry);
     length += ENTRY_FIXED_BYTES + entry.name.length;
-    if (entry.kind === 'directory') length += ENTRY_COUNT_BYTES;
-    if (entry.mtimeNs !== undefined) length += MTIME_BYTES;
+    if (entry.kind === 'directory') length += 8; // the entry count
+    if (entry.mtimeNs !== undefined) length += 8;
   }
   const writer = new FieldWriter(length);
   writer.header(0);
@@ -66,7 +55,7 @@ export function encodeDirectory(entries: readonly DirectoryEntry[]): NodeParts {
 function writeEntry(writer: FieldWriter, entry: DirectoryEntry): void {
   const { name, kind, bytes, entryCount, isExecutable, mtimeNs } = entry;
   writer.u8(KIND_CODES[kind]);
-  writer.u8((isExecutable ? FLAG_EXECUTABLE : 0) | (mtimeNs === undefined ? 0 : FLAG_MTIME));
+  writer.u8((isExecutable ? FLAG.executable : 0) | (mtimeNs === undefined ? 0 : FLAG.mtime));
   writer.u16(name.length);
   writer.raw(name);
   writer.u64(bytes);
@@ -97,14 +86,14 @@ function readEntry(reader: FieldReader, hash: Hash): DirectoryEntry {
   const name = reader.raw(reader.u16('name length'), 'name');
   const bytes = reader.u64('byte total');
   const entryCount = kind === 'directory' ? reader.u64('entry count') : 0;
-  const mtimeNs = (flags & FLAG_MTIME) === 0 ? undefined : reader.i64('modification time');
+  const mtimeNs = (flags & FLAG.mtime) === 0 ? undefined : reader.i64('modification time');
   const entry = {
     name,
     kind,
     hash,
     bytes,
     entryCount,
-    isExecutable: (flags & FLAG_EXECUTABLE) !== 0,
+    isExecutable: (flags & FLAG.executable) !== 0,
     mtimeNs,
   };
   checkEntry(entry);
@@ -112,9 +101,9 @@ function readEntry(reader: FieldReader, hash: Hash): DirectoryEntry {
 }
 
 function readKind(code: number): EntryKind {
-  if (code === KIND_FILE) return 'file';
-  if (code === KIND_DIRECTORY) return 'directory';
-  if (code === KIND_SYMLINK) return 'symlink';
+  if (code === KIND_CODES.file) return 'file';
+  if (code === KIND_CODES.directory) return 'directory';
+  if (code === KIND_CODES.symlink) return 'symlink';
   throw new TreeFormatError(`an entry has the unknown kind ${code}`);
 }
 

@@ -5,7 +5,6 @@ import { TreeFormatError } from './tree-format.ts';
 /** Directories and indexes begin with it: version, level (0 in a directory), two reserved zero bytes. */
 export const TREE_HEADER_BYTES = 4;
 const TREE_FORMAT_VERSION = 1;
-const U32 = 2 ** 32;
 
 /** Fields one after another into memory of exactly the right length. */
 export class FieldWriter {
@@ -36,8 +35,8 @@ export class FieldWriter {
 
   /** `value` is 0 to 2^53 - 1. */
   u64(value: number): void {
-    this.#view.setUint32(this.#offset, value % U32, true);
-    this.#view.setUint32(this.#offset + 4, Math.floor(value / U32), true);
+    this.#view.setUint32(this.#offset, value % 2 ** 32, true);
+    this.#view.setUint32(this.#offset + 4, Math.floor(value / 2 ** 32), true);
     this.#offset += 8;
   }
 
@@ -86,7 +85,7 @@ export class FieldReader {
   /** Exact; above 2^53 - 1 is refused. */
   u64(field: string): number {
     const at = this.#take(8, field);
-    const value = this.#view.getUint32(at, true) + this.#view.getUint32(at + 4, true) * U32;
+    const value = this.#view.getUint32(at, true) + this.#view.getUint32(at + 4, true) * 2 ** 32;
     if (value > INTEGER_MAX) throw new TreeFormatError(`the ${field} is more than ${INTEGER_MAX}`);
     return value;
   }

@@ -140,9 +140,6 @@ export function compareNames(a: Uint8Array, b: Uint8Array): number {
   return a.length - b.length;
 }
 
-const SLASH = 0x2f;
-const DOT = 0x2e;
-
 /** The rule that `name` breaks as a name of an entry, or undefined. */
 export function findNameFault(name: Uint8Array): string | undefined {
   if (name.length === 0) return 'a name is empty';
@@ -150,12 +147,12 @@ export function findNameFault(name: Uint8Array): string | undefined {
     return `a name has ${name.length} bytes; at most ${NAME_BYTES_MAX} are allowed`;
   }
   for (let index = 0; index < name.length; index += 1) {
-    if (name[index] === SLASH) return "a name holds '/'";
+    if (name[index] === 0x2f /* / */) return "a name holds '/'";
     if (name[index] === 0) return 'a name holds a NUL byte';
   }
-  if (name[0] !== DOT || name.length > 2) return undefined;
+  if (name[0] !== 0x2e /* . */ || name.length > 2) return undefined;
   if (name.length === 1) return "a name is '.'";
-  return name[1] === DOT ? "a name is '..'" : undefined;
+  return name[1] === 0x2e ? "a name is '..'" : undefined;
 }
 
 /** The rule that `target` breaks as the target of a symbolic link, or undefined. */

@@ -3,15 +3,11 @@ import type { Hash } from '@holdfast/protocol';
 import { CHUNK_BYTES_MAX, type NodeParts } from '../format/tree-format.ts';
 import { Kept } from './kept.ts';
 
-const KEPT_SMALL_BYTES_MAX = 4 * 1024 * 1024;
 const KEPT_LARGE_BYTES_MAX = CHUNK_BYTES_MAX + 2 * 1024 * 1024;
-/** Memory of a node beside its content, and of each of its refs; rounded up. */
-const NODE_OVERHEAD_BYTES = 512;
-const REF_OVERHEAD_BYTES = 96;
 
 export class NodeCache {
   /** Small nodes have a bound of their own, so that the chunks of one large file do not push out the many small nodes. */
-  readonly #small = new Kept<NodeParts>(KEPT_SMALL_BYTES_MAX);
+  readonly #small = new Kept<NodeParts>(4 * 1024 * 1024);
   readonly #large = new Kept<NodeParts>(KEPT_LARGE_BYTES_MAX);
   /** what came once; the oldest is first */
   readonly #met = new Set<Hash>();
@@ -36,7 +32,7 @@ export class NodeCache {
   keep(hash: Hash, node: NodeParts): boolean {
     if (this.meet(hash)) return false;
     const isSmall = node.content.length <= 64 * 1024;
-    (isSmall ? this.#small : this.#large).keep(hash, node, sizeOf(node));
+    (isSmall ? this.#small : this.#large).keep(hash, node, weighNode(node));
     return true;
   }
 
@@ -47,6 +43,7 @@ export class NodeCache {
   }
 }
 
-function sizeOf({ content, refs }: NodeParts): number {
-  return NODE_OVERHEAD_BYTES + content.length + refs.length * REF_OVERHEAD_BYTES;
+/** The memory of a node in bytes, rounded up: its content, what it has beside it, and its refs. */
+export function weighNode({ content, refs }: Pick<NodeParts, 'content' | 'refs'>): number {
+  return 512 + content.length + refs.length * 96;
 }

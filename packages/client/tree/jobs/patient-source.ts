@@ -45,10 +45,6 @@ export interface PatientSourceOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-const MEASURED_BYTES_MAX = 64 * 1024;
-/** Larger content is asked for by itself. */
-const BULK_CONTENT_BYTES_MAX = 512 * 1024;
-
 /** The Space has no ready node with this hash. `code` is NOT_FOUND. */
 export class MissingNodeError extends CasError {
   override readonly name: string = 'MissingNodeError';
@@ -91,7 +87,8 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
     const node = await findNodeUpTo(client, hash, TREE_NODE_CONTENT_BYTES_MAX, { ...call, digest, memory });
     if (node === undefined) throw tooLarge(hash);
     // A large node takes as long as its bytes take, which does not tell how busy the server is.
-    if (node.content.length <= MEASURED_BYTES_MAX) limit.onAnswer(clock.now() - askedAt);
+    // Larger content tells more of the line than of the server.
+    if (node.content.length <= 64 * 1024) limit.onAnswer(clock.now() - askedAt);
     // The metadata of a parent is a request of its own.
     const requestCount = node.refs.length > 0 ? 1 : 0;
     progress.count({
@@ -213,7 +210,8 @@ function createBulkReader(
     if (node.memory !== undefined) memories.set(leaf, node.memory);
     return leaf;
   };
-  const isInBulk = (contentBytes = 0): boolean => bulk.isOffered && contentBytes <= BULK_CONTENT_BYTES_MAX;
+  // Larger content is asked for by itself.
+  const isInBulk = (contentBytes = 0): boolean => bulk.isOffered && contentBytes <= 512 * 1024;
   return {
     async find(hash, { signal: callSignal, expectsRefs, contentBytes }) {
       if (!isInBulk(contentBytes)) return undefined;

@@ -52,13 +52,8 @@ export interface PullResult {
   readonly writtenBytes: number;
 }
 
-const MEMORY_BYTES_MAX_DEFAULT = 8 * 1024 * 1024;
-/** The limit if many files come with one request. */
-const MEMORY_BYTES_MAX_IN_BATCHES = 24 * 1024 * 1024;
-/** Files at work; how many requests they send is the source's matter. */
+/** Files at work. How many requests they send is the source's matter. */
 const FILES_MAX = 48;
-/** Files of several chunks at work: each has an open file. */
-const CHUNKED_FILES_MAX = 48;
 
 /**
  * Brings `root` into the target, which is opened when all paths asked for are known to exist. A directory's entries go into the target's folder itself; a file or link goes to `rootPath`.
@@ -101,7 +96,7 @@ class Pull {
   readonly #progress: ProgressReporter;
   readonly #memory: MemoryBudget;
   readonly #tasks: TaskPool;
-  readonly #chunked = new Semaphore(CHUNKED_FILES_MAX);
+  readonly #chunked = new Semaphore(FILES_MAX);
   readonly #result = {
     ...{ files: 0, folders: 0, links: 0, bytes: 0 },
     ...{ writtenFiles: 0, writtenLinks: 0, writtenBytes: 0 },
@@ -117,7 +112,8 @@ class Pull {
     this.#call = { signal: options.signal };
     this.#selection = new PullSelection(options.paths ?? []);
     const isInBatches = source.nodesAtOnce !== undefined;
-    const memoryBytesMax = isInBatches ? MEMORY_BYTES_MAX_IN_BATCHES : MEMORY_BYTES_MAX_DEFAULT;
+    // One request may bring many files.
+    const memoryBytesMax = (isInBatches ? 24 : 8) * 1024 * 1024;
     this.#memory = new MemoryBudget(options.memoryBytesMax ?? memoryBytesMax);
     this.#tasks = new TaskPool(source.nodesAtOnce ?? FILES_MAX, (error) => ending.abort(error));
   }

@@ -26,9 +26,6 @@ export interface NodeWalkOptions<Node> {
   onFailure(error: unknown): void;
 }
 
-/** Hashes of finished nodes that are remembered, so that twins cost nothing. About 100 bytes each. */
-const FINISHED_MAX = 16_384;
-
 interface Task<Node> {
   readonly node: Node;
   readonly parents: Task<Node>[];
@@ -135,7 +132,8 @@ export class NodeWalk<Node extends Walkable> {
     const { hash } = task.node;
     this.#active.delete(hash);
     this.#finished.add(hash);
-    if (this.#finished.size > FINISHED_MAX) {
+    // Finished nodes are remembered, so that equal nodes cost nothing. Each takes about 100 bytes.
+    if (this.#finished.size > 16_384) {
       const [oldest] = this.#finished;
       if (oldest !== undefined) this.#finished.delete(oldest);
     }

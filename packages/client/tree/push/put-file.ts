@@ -118,14 +118,12 @@ async function hashFile(
     listChildren: async (node) => (places.has(node.hash) ? [] : ((await inMemory?.listChildren(node)) ?? [])),
     sizeOf: (node) => {
       const at = places.get(node.hash);
-      return at === undefined ? (inMemory?.sizeOf(node) ?? 0) : HEADER_BYTES + at.end - at.start;
+      // A node of the tree format has less than 128 bytes before its content.
+      return at === undefined ? (inMemory?.sizeOf(node) ?? 0) : 128 + at.end - at.start;
     },
     nameOf: () => name,
   };
 }
-
-/** Above what a node of the tree format has before its content. */
-const HEADER_BYTES = 128;
 
 async function readNode(file: Blob, name: string, { contentType, start, end }: Place): Promise<Uint8Array> {
   const bytes = await file

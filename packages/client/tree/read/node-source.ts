@@ -61,9 +61,6 @@ export interface ReadOptions extends CallOptions {
   readonly readAheadNodes?: number | undefined;
 }
 
-/** Memory of a parsed entry or child, rounded up. */
-const PARSED_REF_BYTES = 512;
-
 export const READ_AHEAD_NODES_DEFAULT = 3;
 
 /** Throws CasError INVALID_ARGUMENT for what names no node. */
@@ -84,7 +81,8 @@ export async function readTreeNode(
   const node = await source.readNode(hash, { signal, expectsRefs, contentBytes });
   const parsed = atNode(hash, () => parseTreeNode(node));
   if (parsed.type === 'directory' || parsed.type === 'directory-index')
-    source.parsedFolders?.keep(hash, parsed, node.content.length + (1 + node.refs.length) * PARSED_REF_BYTES);
+    // A parsed entry or child takes at most 512 bytes of memory.
+    source.parsedFolders?.keep(hash, parsed, node.content.length + (1 + node.refs.length) * 512);
   return parsed;
 }
 

@@ -37,7 +37,6 @@ export interface MeasureOptions extends CallOptions {
 
 /** Roots of one count: as many as a number in the table can tell apart. */
 export const USAGE_ROOTS_MAX = 32_767;
-const IS_SHARED = 1;
 /** Directories and indexes read at once, at most, where a request brings many; a few MiB. */
 const PARENTS_AT_ONCE_MAX = 256;
 /** Files read at once, and directories where each is a request of its own: a file may be a node of several MiB. */
@@ -206,13 +205,13 @@ interface Met {
 }
 
 function pack({ first, last, isShared }: Met): number {
-  return ((first << 16) | (last << 1) | (isShared ? IS_SHARED : 0)) >>> 0;
+  return ((first << 16) | (last << 1) | Number(isShared)) >>> 0;
 }
 
 function unpack(number: number): Met {
   return {
     first: number >>> 16,
     last: (number >>> 1) & USAGE_ROOTS_MAX,
-    isShared: (number & IS_SHARED) !== 0,
+    isShared: (number & 1) !== 0,
   };
 }

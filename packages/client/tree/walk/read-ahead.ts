@@ -21,13 +21,6 @@ export type EnterDirectory = (path: TreePath, entry: DirectoryEntry, ordinal: nu
 
 /** Bytes of nodes that have come, or were asked for, and that the walk has not taken yet. */
 const HELD_BYTES_MAX = 6 * 1024 * 1024;
-/** Nodes held if each is a request of its own. */
-const HELD_NODES_MAX = 32;
-/** Memory of a node, and of each of its children beside it. */
-const NODE_BYTES = 512;
-const CHILD_BYTES = 256;
-/** Nodes that are known and have not come. Those that the walk comes to last are forgotten, and found again when it is there. */
-const KNOWN_MAX = 16_384;
 
 /** A directory that the walk will go into, or is in. */
 interface Directory {
@@ -134,7 +127,8 @@ export class ReadAhead {
     let leftBytes = roomBytes / 2;
     for (let part = this.#first; part !== undefined; part = part.after) {
       if (part.node !== undefined) continue;
-      const bytes = isInBatches ? guessBytes(part) : HELD_BYTES_MAX / HELD_NODES_MAX;
+      // Where each node is a request of its own, 32 nodes are held.
+      const bytes = isInBatches ? guessBytes(part) : HELD_BYTES_MAX / 32;
       leftBytes -= bytes;
       if (leftBytes < 0) return;
       void this.#ask(part, bytes);
@@ -165,7 +159,7 @@ export class ReadAhead {
   /** A node that is larger than the one above it says must not be held: the walk asks for it again. */
   #weigh(part: Part, { content, refs }: NodeParts): void {
     if (part.heldBytes === 0 || this.#source.nodesAtOnce === undefined) return;
-    const bytes = NODE_BYTES + content.length + refs.length * CHILD_BYTES;
+    const bytes = content.length + memoryBeside(refs.length);
     const isRoom = this.#heldBytes - part.heldBytes + bytes <= HELD_BYTES_MAX;
     this.#setHeld(part, isRoom ? bytes : 0);
     if (!isRoom) part.directory.parts.delete(part.hash);
@@ -225,7 +219,8 @@ export class ReadAhead {
     }
     this.#link(before, after);
     this.#knownCount += parts.length;
-    while (this.#knownCount > KNOWN_MAX && this.#forgetLast());
+    // Nodes that are known and have not come. Those that the walk comes to last are forgotten, and found again when it is there.
+    while (this.#knownCount > 16_384 && this.#forgetLast());
   }
 
   #link(before: Part | undefined, after: Part | undefined): void {
@@ -253,7 +248,12 @@ function makePart(directory: Directory, hash: Hash, entryCount: number, ordinal:
 }
 
 function guessBytes({ entryCount }: Part): number {
-  return NODE_BYTES + Math.min(entryCount, CHILDREN_MAX) * CHILD_BYTES;
+  return memoryBeside(Math.min(entryCount, CHILDREN_MAX));
+}
+
+/** Bytes of memory that a node and its children take beside its content. */
+function memoryBeside(children: number): number {
+  return 512 + children * 256;
 }
 
 function findParsed(node: NodeParts): ParsedNode | undefined {

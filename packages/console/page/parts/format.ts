@@ -3,7 +3,6 @@
 import { SECOND_MS } from '@holdfast/protocol';
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
-const STEP = 1024;
 
 const plain = new Intl.NumberFormat('en');
 const tenths = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
@@ -24,8 +23,8 @@ export function formatThings(count: number, thing: string, things = `${thing}s`)
 export function formatBytes(bytes: number): string {
   let value = bytes;
   let unit = 0;
-  while (Math.abs(value) >= STEP && unit < UNITS.length - 1) {
-    value /= STEP;
+  while (Math.abs(value) >= 1024 && unit < UNITS.length - 1) {
+    value /= 1024;
     unit += 1;
   }
   return `${unit === 0 ? plain.format(value) : tenths.format(value)} ${UNITS[unit]}`;

@@ -19,12 +19,7 @@ const NAME_BYTES_MAX = 100;
 const TYPES = { file: '0', symlink: '2', directory: '5' } as const;
 const LONG_NAME = 'L';
 const LONG_TARGET = 'K';
-const FILE_MODE = 0o644;
-const PROGRAM_MODE = 0o755;
 const CHECKSUM_AT = 148;
-const CHECKSUM_BYTES = 8;
-/** The largest number that a field of 11 octal digits takes; the size of a file in a tar for a browser is far below. */
-const NUMBER_MAX = 0o77777777777;
 const encoder = new TextEncoder();
 
 /** The header before the content of the entry. */
@@ -36,7 +31,7 @@ export function tarHead(entry: TarEntry): Uint8Array<ArrayBuffer> {
     ...(target.length > NAME_BYTES_MAX ? [longText(LONG_TARGET, target)] : []),
     header({
       ...{ path, target, type: TYPES[entry.kind], mtime: Math.max(0, Math.floor(entry.mtime)) },
-      mode: entry.kind === 'file' && !entry.isExecutable ? FILE_MODE : PROGRAM_MODE,
+      mode: entry.kind === 'file' && !entry.isExecutable ? 0o644 : 0o755,
       bytes: entry.kind === 'file' ? entry.bytes : 0,
     }),
   ]);
@@ -72,14 +67,15 @@ function header({ path, target, type, mode, bytes, mtime }: Header): Uint8Array 
   const block = new Uint8Array(BLOCK_BYTES);
   const put = (at: number, text: string): void => block.set(encoder.encode(text), at);
   const octal = (at: number, digits: number, value: number): void =>
-    put(at, Math.min(value, NUMBER_MAX).toString(8).padStart(digits, '0'));
+    // The largest number of 11 octal digits. A file in a tar that a browser makes is far smaller.
+    put(at, Math.min(value, 0o77777777777).toString(8).padStart(digits, '0'));
   block.set(path.subarray(0, NAME_BYTES_MAX));
   octal(100, 7, mode);
   octal(108, 7, 0);
   octal(116, 7, 0);
   octal(124, 11, bytes);
   octal(136, 11, mtime);
-  block.fill(0x20, CHECKSUM_AT, CHECKSUM_AT + CHECKSUM_BYTES);
+  block.fill(0x20, CHECKSUM_AT, CHECKSUM_AT + 8);
   put(156, type);
   block.set(target.subarray(0, NAME_BYTES_MAX), 157);
   put(257, 'ustar  \0');
