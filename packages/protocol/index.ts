@@ -7,6 +7,7 @@ export * from './bulk/bulk-wire.ts';
 export * from './concat-bytes.ts';
 export * from './duration.ts';
 export * from './errors.ts';
+export * from './groups-of.ts';
 export * from './hash.ts';
 export * from './hash-table.ts';
 export * from './ids.ts';

@@ -8,8 +8,6 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export type Log = Logger;
 
-const STDERR = 2;
-
 /**
  * Lines are written at once if stderr takes them. Lines that repeat are counted. A reader that does not read loses lines and holds
  * up nobody; `noteDropped` is told of each.
@@ -21,7 +19,7 @@ export function openLog(
 ): Log {
   const repeats = new LogRepeats(10_000);
   const output = new LogOutput({
-    fd: STDERR,
+    fd: 2, // stderr
     noteDropped,
     describeGap: (dropped) => gapLine(fields, dropped),
   });

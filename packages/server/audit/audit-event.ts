@@ -29,12 +29,8 @@ export interface AuditEvent {
 /** As it is written. */
 export type AuditLine = AuditEvent & { readonly time: string };
 
-/** A caller chooses these strings. */
-const STRING_CHARACTERS_MAX = 256;
 /** A pipe writes at most this atomically; longer lines of several processes would be mixed. */
 const LINE_BYTES_MAX = 4096;
-/** For a line that is longer because its strings are not plain letters: so many of these always fit. */
-const STRING_CHARACTERS_OF_LONG_LINE_MAX = 40;
 
 const FIELDS = [
   'time',
@@ -58,9 +54,10 @@ const FIELDS = [
 
 /** The event as a line, in the fixed order of fields, absent ones left out; ends with a line feed. */
 export function formatLine(line: AuditLine): string {
-  const text = format(line, STRING_CHARACTERS_MAX);
+  // A caller chooses the strings. 40 characters of each always fit, whatever characters they are.
+  const text = format(line, 256);
   const bytes = Buffer.byteLength(text);
-  return bytes <= LINE_BYTES_MAX ? text : format(line, STRING_CHARACTERS_OF_LONG_LINE_MAX);
+  return bytes <= LINE_BYTES_MAX ? text : format(line, 40);
 }
 
 function format(line: AuditLine, charactersMax: number): string {

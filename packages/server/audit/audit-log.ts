@@ -20,16 +20,13 @@ export interface AuditOptions {
 /** Each change has its own line. For equal refusals and reads, the first has its own, and the rest of a time window share one. */
 export type AuditRank = 'change' | 'counted';
 
-/** Every line is written within a second of its event: one window, the next look at it, and the gathering of lines. */
-const REPEAT_WINDOW_MS = 400;
-/** Unverified callers told apart in one window, per kind of refusal. */
-const UNPROVEN_KINDS_MAX = 100;
-
 export class AuditLog {
   readonly withReads: boolean;
   readonly isRequired: boolean;
   readonly #sink: AuditSink;
-  readonly #repeats = new LogRepeats(REPEAT_WINDOW_MS, REAL_WORLD, UNPROVEN_KINDS_MAX);
+  // Every line is written within a second of its event: one window, the next look at it, and the gathering of lines.
+  // In one window 100 unverified callers are told apart, for each kind of refusal.
+  readonly #repeats = new LogRepeats(400, REAL_WORLD, 100);
   readonly #strangers: StrangerBound;
   /** as they were written, so that no caller's long strings stay in memory */
   readonly #recent: string[] = [];

@@ -20,7 +20,6 @@ import {
 /** A file counts as failed if a write takes this long, until one succeeds. */
 const STUCK_MS_MAX = 2000;
 const PROBE_MS = 1000;
-const LINE_FEED = 0x0a;
 const UNFIT_CODES: ReadonlySet<string | undefined> = new Set([
   'EACCES',
   'EISDIR',
@@ -227,7 +226,7 @@ export class AuditSink {
     for (let offset = 0; offset < bytes.length; ) {
       try {
         offset += await writeTo(file.fd, bytes.subarray(offset));
-        this.#torn = bytes[offset - 1] === LINE_FEED ? undefined : file;
+        this.#torn = bytes[offset - 1] === 0x0a ? undefined : file; // a line feed
       } catch (error) {
         if (codeOf(error) !== 'EAGAIN' || performance.now() >= endsAt) throw error;
         // The file is full for now or has failed.

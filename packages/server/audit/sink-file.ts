@@ -14,8 +14,6 @@ export interface OpenFile {
 }
 
 const STDOUT = 1;
-const OTHERS = 0o077;
-const PERMISSIONS = 0o777;
 /** A FIFO without a reader fails at once, and a full one reports that. */
 const FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK | constants.O_NOCTTY;
 
@@ -66,8 +64,8 @@ async function openPath(path: string, flags: number): Promise<OpenFile> {
   const fd = await asPromise<number>((settle) => open(path, flags, PRIVATE_FILE_MODE, settle));
   try {
     const stats = await statOf(fd);
-    if (stats.isFile() && (stats.mode & OTHERS) !== 0) {
-      const mode = stats.mode & PERMISSIONS & ~OTHERS;
+    if (stats.isFile() && (stats.mode & 0o077) !== 0) {
+      const mode = stats.mode & 0o777 & ~0o077;
       await asPromise<void>((settle) => fchmod(fd, mode, settle));
     }
     return describe(fd, stats);

@@ -2,20 +2,13 @@
 
 /** Longest capability, in characters: far above any real one. It bounds the work that an unauthenticated sender can cause. */
 export const TOKEN_CHARACTERS_MAX = 8192;
-/** Nesting of arrays and objects in header and claims; issuers may add claims of their own. */
-export const TOKEN_JSON_DEPTH_MAX = 16;
-
-/** Verified capabilities remembered by one process; about 1 KiB each. */
-export const CAPABILITY_CACHE_ENTRIES_MAX = 16_384;
 
 export const JWKS_BYTES_MAX = 256 * 1024;
 export const JWKS_KEYS_MAX = 100;
-export const JWKS_JSON_DEPTH_MAX = 16;
 /** Characters of a key's `kid`. */
 export const KEY_ID_CHARACTERS_MAX = 256;
 export const RSA_MODULUS_BITS_MIN = 2048;
 export const RSA_MODULUS_BITS_MAX = 8192;
-export const RSA_EXPONENT_BITS_MAX = 32;
 
 /** A key set older than this is used only while fetching it fails. */
 export const JWKS_FRESH_MS_MAX = 5000;
@@ -31,8 +24,6 @@ export const JWKS_FETCHES_MAX = 64;
 export const JWKS_WAITERS_MAX = 1024;
 /** Delay after a failed fetch. */
 export const JWKS_RETRY_MS = 1000;
-/** Fetching of a key set stops if no request needed it for this long. */
-export const JWKS_IN_USE_MS = 60_000;
 
 /** Interval between two reads of the registry in the background. */
 export const REGISTRY_RELOAD_MS = 1000;

@@ -10,7 +10,7 @@ import {
   registryUnavailable,
   unauthorized,
 } from './auth-errors.ts';
-import { CAPABILITY_CACHE_ENTRIES_MAX, JWKS_WAITERS_MAX } from './auth-limits.ts';
+import { JWKS_WAITERS_MAX } from './auth-limits.ts';
 import { type AuthWorld, REAL_AUTH_WORLD } from './auth-world.ts';
 import {
   type Capability,
@@ -49,7 +49,8 @@ export async function openAuthorizer(
   await registry.start();
   return {
     registry,
-    cache: new CapabilityCache(CAPABILITY_CACHE_ENTRIES_MAX),
+    // Verified capabilities remembered by one process; about 1 KiB each.
+    cache: new CapabilityCache(16_384),
     world,
     waiters: new FairShares({ resource: KEY_SET_WAITERS, capacity: JWKS_WAITERS_MAX }),
     close: () => registry.close(),

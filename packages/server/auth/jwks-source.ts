@@ -2,7 +2,7 @@
 import { JWKS_STALE_MS_MAX } from '@holdfast/protocol';
 import { JWKS_FAILURES } from '../metrics/server-metrics.ts';
 import { registryUnavailable } from './auth-errors.ts';
-import { JWKS_FRESH_MS_MAX, JWKS_IN_USE_MS, JWKS_REFRESH_MS, JWKS_RETRY_MS } from './auth-limits.ts';
+import { JWKS_FRESH_MS_MAX, JWKS_REFRESH_MS, JWKS_RETRY_MS } from './auth-limits.ts';
 import type { AuthWorld } from './auth-world.ts';
 import { type KeySet, parseKeySet } from './key-set.ts';
 import { fetchKeySetBytes } from './key-set-fetch.ts';
@@ -145,7 +145,8 @@ export class UrlKeySource implements KeySource {
   }
 
   #schedule(delayMs: number): void {
-    if (this.#isClosed || this.#world.monotonicNow() - this.#usedAt > JWKS_IN_USE_MS) return;
+    // Fetching of a key set stops if no request needed it for this long.
+    if (this.#isClosed || this.#world.monotonicNow() - this.#usedAt > 60_000) return;
     this.#cancelTimer = this.#world.schedule(
       () => {
         this.#cancelTimer = undefined;

@@ -9,16 +9,14 @@ const REFUSED_IPV4: readonly (readonly [address: string, bits: number])[] = [
   ['192.0.0.192', 32],
 ];
 /** IPv6 prefixes that carry an IPv4 address: mapped, compatible, translated (NAT64, its local prefix, SIIT). */
-const CARRIER_BITS = 96;
 const CARRIERS = ['::ffff:', '::', '64:ff9b::', '64:ff9b:1::', '::ffff:0:'];
-/** 6to4 carries an IPv4 address after its first 16 bits. */
-const SIX_TO_FOUR_BITS = 16;
 
 const REFUSED = new BlockList();
 for (const [address, bits] of REFUSED_IPV4) {
   REFUSED.addSubnet(address, bits, 'ipv4');
-  for (const carrier of CARRIERS) REFUSED.addSubnet(`${carrier}${address}`, CARRIER_BITS + bits, 'ipv6');
-  REFUSED.addSubnet(`2002:${groupsOf(address)}::`, SIX_TO_FOUR_BITS + bits, 'ipv6');
+  for (const carrier of CARRIERS) REFUSED.addSubnet(`${carrier}${address}`, 96 + bits, 'ipv6');
+  // 6to4 carries an IPv4 address after its first 16 bits.
+  REFUSED.addSubnet(`2002:${groupsOf(address)}::`, 16 + bits, 'ipv6');
 }
 REFUSED.addSubnet('fe80::', 10, 'ipv6');
 // Metadata services with an address in a cloud's private network.

@@ -7,7 +7,7 @@ import {
   StrictJsonError,
 } from '@holdfast/protocol';
 import { missingToken, unauthorized } from './auth-errors.ts';
-import { TOKEN_CHARACTERS_MAX, TOKEN_JSON_DEPTH_MAX } from './auth-limits.ts';
+import { TOKEN_CHARACTERS_MAX } from './auth-limits.ts';
 import { isBase64url } from './base64url.ts';
 
 /** The parts of a JWT with a readable header and claims, an `alg` and an `iss`. They are unverified. */
@@ -48,9 +48,6 @@ export function readBearerToken(authorization: string | null): string {
   return token;
 }
 
-const SPACE_CODE = 0x20;
-const DELETE_CODE = 0x7f;
-
 /**
  * The header in its usual form: `Bearer`, one space, the token. So a token has one form, however it was sent. Throws as
  * `readBearerToken`.
@@ -58,7 +55,8 @@ const DELETE_CODE = 0x7f;
 export function plainCredential(authorization: string | null): string {
   if (authorization?.startsWith(BEARER_PREFIX) && authorization.length <= CREDENTIAL_CHARACTERS_MAX) {
     const first = authorization.charCodeAt(BEARER_PREFIX.length);
-    if (first > SPACE_CODE && first < DELETE_CODE) return authorization;
+    // It lies between a space and DEL.
+    if (first > 0x20 && first < 0x7f) return authorization;
   }
   return BEARER_PREFIX + readBearerToken(authorization);
 }
@@ -83,7 +81,8 @@ export function parseToken(compact: string): ParsedToken {
 function parsePart(base64url: string, name: string): JsonObject {
   if (!isBase64url(base64url)) throw notAToken(`its ${name} part is not base64url`);
   try {
-    const value = parseStrictJson(Buffer.from(base64url, 'base64url'), { depthMax: TOKEN_JSON_DEPTH_MAX });
+    // Nesting of arrays and objects in header and claims; issuers may add claims of their own.
+    const value = parseStrictJson(Buffer.from(base64url, 'base64url'), { depthMax: 16 });
     if (isJsonObject(value)) return value;
   } catch (error) {
     if (!(error instanceof StrictJsonError)) throw error;

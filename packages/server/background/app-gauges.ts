@@ -5,10 +5,6 @@ import { storedOf } from '../core/quotas.ts';
 import { AppLabels, OTHER_APP } from '../metrics/app-label.ts';
 import { APP_QUOTA_BYTES, APP_STORED_BYTES, PENDING_BYTES } from '../metrics/server-metrics.ts';
 
-const READ_EVERY_MS = 5_000;
-/** The pause after a reading, as a multiple of its duration. */
-const REST_FACTOR = 20;
-
 interface AppHeld {
   readonly app: string;
   /** bytes, all three fields */
@@ -44,6 +40,7 @@ export function makeAppGaugesStep(
       PENDING_BYTES.set({ app }, pending);
       if (quota !== undefined) APP_QUOTA_BYTES.set({ app }, quota);
     }
-    return Math.max(READ_EVERY_MS, (performance.now() - startedAt) * REST_FACTOR);
+    // The pause is at least 20 times as long as the reading.
+    return Math.max(5_000, (performance.now() - startedAt) * 20);
   };
 }

@@ -6,7 +6,7 @@ import type { RegistryStore } from '../auth/registry-store.ts';
 import { runGc } from '../core/collect/run-gc.ts';
 import type { Core } from '../core/core.ts';
 import type { Space } from '../core/model.ts';
-import { pagesOf } from '../core/pages-of.ts';
+import { PAGE_ROWS, pagesOf } from '../core/pages-of.ts';
 import type { SpaceEntry } from '../core/tenancy-ports.ts';
 import type { Log } from '../log.ts';
 import { noteCollection } from '../metrics/note-collection.ts';
@@ -15,8 +15,6 @@ import type { BackgroundTurns } from './turns.ts';
 
 /** Nodes per step: few enough not to slow requests. */
 const PASS_NODES = 500;
-/** Spaces per page of the listing. */
-const PAGE_SPACES = 200;
 /** ms between the passes of one Space, so that a large Space does not keep the stores busy */
 const PASS_REST_MS = 250;
 
@@ -79,7 +77,6 @@ async function beginRound({ core, everyMs }: CollectAllOptions, startedAt: numbe
   const pages = pagesOf(
     (after, limit) => core.metadata.page('spaces', { after, limit }),
     ({ position }) => position,
-    PAGE_SPACES,
   );
   for await (const page of pages) spaces += page.length;
   const restMs = Math.floor(everyMs / (spaces + 1));
@@ -124,13 +121,13 @@ async function findNext(
   const active = new Set(
     (await apps.readAll()).filter(({ status }) => status === 'active').map(({ appId }) => appId),
   );
-  const page = await core.metadata.page('spaces', { after, limit: PAGE_SPACES });
+  const page = await core.metadata.page('spaces', { after, limit: PAGE_ROWS });
   let before = after;
   for (const entry of page) {
     if (active.has(entry.space.appId) && mayHaveCandidates(entry)) return { entry, after: before };
     before = entry.position;
   }
-  return { entry: undefined, after: page.length < PAGE_SPACES ? undefined : before };
+  return { entry: undefined, after: page.length < PAGE_ROWS ? undefined : before };
 }
 
 /** Leased nodes are not candidates. If the counters are damaged, the pass runs and reports it. */

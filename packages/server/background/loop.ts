@@ -17,9 +17,6 @@ export interface LoopOptions {
   readonly retryMs: number;
 }
 
-/** Delays vary by this share, so that processes started together do not work in lockstep. */
-const JITTER = 0.2;
-
 export function startLoop({ name, log, step, retryMs }: LoopOptions): BackgroundLoop {
   let isStopped = false;
   let lastFailure: string | undefined;
@@ -47,7 +44,8 @@ export function startLoop({ name, log, step, retryMs }: LoopOptions): Background
   };
   const schedule = (delayMs: number): void => {
     if (isStopped) return;
-    const jitter = 1 - JITTER + 2 * JITTER * Math.random();
+    // Delays vary by a fifth, so that processes that started together do not work in lockstep.
+    const jitter = 0.8 + 0.4 * Math.random();
     timer = setTimeout(() => {
       underWay = runOnce().then(schedule);
     }, delayMs * jitter);

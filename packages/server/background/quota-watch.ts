@@ -17,17 +17,6 @@ import {
   storedOf,
 } from '../core/quotas.ts';
 
-/**
- * A sum older than this is read again while requests continue. For an App with very many Spaces the interval is longer, see
- * FRESH_READINGS.
- */
-const SUM_FRESH_MS = 1_000;
-/** A sum older than this is not used. */
-const SUM_STALE_MS = 4_000;
-/** The same limit as a multiple of the last reading's duration. */
-const FRESH_READINGS = 4;
-const STALE_READINGS = 8;
-
 interface Limits {
   readonly space: QuotaLimits | undefined;
   readonly app: QuotaLimits | undefined;
@@ -109,10 +98,11 @@ export class QuotaWatch implements Quotas {
     reader: () => Promise<Stored>,
   ): Promise<Excess | Reservation> {
     const age = this.#monotonicNow() - sum.readAt;
-    if (age > Math.max(SUM_STALE_MS, STALE_READINGS * sum.tookMs)) await this.#read(sum, reader);
+    // A sum that is older is not used.
+    if (age > Math.max(4_000, 8 * sum.tookMs)) await this.#read(sum, reader);
     // If this reading fails, a later one may succeed before the sum is too old.
-    else if (age > Math.max(SUM_FRESH_MS, FRESH_READINGS * sum.tookMs))
-      this.#read(sum, reader).catch(() => undefined);
+    // A sum that is older is read again while requests go on. For an App with very many Spaces a reading takes long.
+    else if (age > Math.max(1_000, 4 * sum.tookMs)) this.#read(sum, reader).catch(() => undefined);
     const judge = (stored: Stored) => findExcess('App', this.#findLimits(space)?.app, stored, more);
     // A sum may count something twice. After eight looks the room is granted, because the sum may be that old anyway.
     for (let looks = 0; looks < 8 && judge(sum.atMost) !== undefined; looks += 1) {

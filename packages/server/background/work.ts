@@ -52,11 +52,6 @@ export interface BackgroundPace {
   readonly askMs: number;
 }
 
-/** Rows in a file block the process during the reads of a step. */
-const SCRUB_STEP_MS_MAX = 50;
-/** The shortest pause after a scrub step, as a multiple of its duration. */
-const SCRUB_REST_FACTOR = 4;
-
 export const DISK_PACE: BackgroundPace = {
   sweepIntervalMs: 3000,
   scrubBytesPerSecond: 8 * 1024 * 1024,
@@ -195,7 +190,8 @@ function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
     if (next === undefined) SCRUB_LAST_SUCCESS.set(Date.now() / 1000);
     await turns.note('scrub', next);
     const paceMs = Math.max(
-      ...[pace.scrubIntervalMs, (bytes / pace.scrubBytesPerSecond) * 1000, tookMs * SCRUB_REST_FACTOR],
+      // The pause is at least four times as long as the step.
+      ...[pace.scrubIntervalMs, (bytes / pace.scrubBytesPerSecond) * 1000, tookMs * 4],
     );
     // The nodes left are old enough by then.
     const walkPauseMs = left > 0 ? Math.min(pace.scrubPauseMs, pace.scrubAgeMsMin) : pace.scrubPauseMs;
@@ -213,7 +209,8 @@ export function nodesOfNextScrub(
   { scrubBytesPerSecond, scrubIntervalMs, scrubNodesMax }: BackgroundPace,
 ): number {
   const isRoom =
-    2 * bytes <= (scrubBytesPerSecond * scrubIntervalMs) / 1000 && 2 * tookMs <= SCRUB_STEP_MS_MAX;
+    // The reads of a step block the process if rows are in a file.
+    2 * bytes <= (scrubBytesPerSecond * scrubIntervalMs) / 1000 && 2 * tookMs <= 50;
   return isRoom ? Math.min(scrubNodesMax, 2 * nodes) : Math.max(SCRUB_NODES_MIN, Math.floor(nodes / 2));
 }
 

@@ -2,7 +2,7 @@
 
 import { closeSync, fchmodSync, fstatSync, fsync } from 'node:fs';
 import { promisify } from 'node:util';
-import { PRIVATE_FILE_MODE } from '@holdfast/protocol';
+import { groupsOf, PRIVATE_FILE_MODE } from '@holdfast/protocol';
 import type { Generation } from '../core/model.ts';
 import { openOwnFile } from '../deployment/held-folder.ts';
 import type { NamedObject, ObjectFiles } from '../engine/backup-ports.ts';
@@ -14,8 +14,6 @@ import type { Pace } from './pace.ts';
 import { INCOMING } from './repository.ts';
 
 const syncFile = promisify(fsync);
-/** Their fsyncs reach the disk together. */
-const COPIES_IN_FLIGHT = 8;
 /** Larger objects are copied in pieces, with pauses between them. */
 const PIECE_BYTES = 4 * 1024 * 1024;
 
@@ -67,8 +65,8 @@ export class ObjectCopies {
     this.#listedBefore = this.#listed;
     this.#listed = new Set(listed);
     const missing = listed.filter((generation) => !this.#sizes.has(generation));
-    for (let at = 0; at < missing.length; at += COPIES_IN_FLIGHT) {
-      const batch = missing.slice(at, at + COPIES_IN_FLIGHT);
+    // Their fsyncs reach the disk together.
+    for (const batch of groupsOf(missing, 8)) {
       await this.#copyBatch(batch, withRests ? pace : undefined);
     }
     target.sync(missing);

@@ -15,7 +15,7 @@ import { type DatabaseEntry, type Manifest, makeManifest } from './manifest.ts';
 import { encodeObjectList, type ObjectSizes } from './object-list.ts';
 import { watchOthers } from './others-work.ts';
 import { assertContent, holdBackupFolder, type Source } from './own-folder.ts';
-import { OBJECTS_PACE, PAGES_PACE, Pace, type PaceLimits, REPEAT_BURST_MS } from './pace.ts';
+import { OBJECTS_PACE, PAGES_PACE, Pace, type PaceLimits } from './pace.ts';
 import type { Repository } from './repository.ts';
 
 export interface BackupRequest {
@@ -99,7 +99,8 @@ class BackupJob {
     this.#seed = former?.seed ?? randomBytes(8).toString('hex');
     this.#run = run;
     const [rows] = source.format.findDatabases(source.dataDir);
-    const burstMs = former === undefined ? 0 : REPEAT_BURST_MS;
+    // After a former backup the first two seconds are copied at full rate, because daily changes are often smaller than that.
+    const burstMs = former === undefined ? 0 : 2000;
     const openPace = (limits: PaceLimits): Pace =>
       new Pace(limits, burstMs, watchOthers(rows?.watchCommits() ?? (() => 0)));
     this.#pages = openPace(PAGES_PACE);

@@ -7,9 +7,6 @@ const FORMAT = 1;
 /** Database files in a data folder, and their folder names in a backup. */
 const DATABASE_NAMES: readonly string[] = ['holdfast.db', 'registry.db'];
 const [ROWS_NAME] = DATABASE_NAMES;
-/** of SQLite */
-const PAGE_BYTES_MIN = 512;
-const PAGE_BYTES_MAX = 65_536;
 const DEPLOYMENT = /^[0-9A-Za-z-]{1,64}$/;
 const SEED = /^[0-9a-f]{16}$/;
 
@@ -117,7 +114,8 @@ const MANIFEST: Shape<Manifest> = {
 };
 
 function isPageBytes(value: unknown): boolean {
-  const isInRange = isCount(value) && value >= PAGE_BYTES_MIN && value <= PAGE_BYTES_MAX;
+  // SQLite has pages of 512 to 65,536 bytes.
+  const isInRange = isCount(value) && value >= 512 && value <= 65_536;
   return isInRange && Number.isInteger(Math.log2(value));
 }
 

@@ -3,13 +3,10 @@
  * a wrong byte in an interior page would cost all nodes behind it.
  */
 
-/** page types of https://www.sqlite.org/fileformat2.html that refer to other pages */
-const INTERIOR_INDEX = 2;
-const INTERIOR_TABLE = 5;
-
 /** Whether a page refers to other pages. The first page of a database leads to all of them. */
 export const isStructure = (bytes: Uint8Array, page: number): boolean =>
-  page === 0 || bytes[0] === INTERIOR_INDEX || bytes[0] === INTERIOR_TABLE;
+  // Interior pages of an index and of a table refer to other pages (https://www.sqlite.org/fileformat2.html).
+  page === 0 || bytes[0] === 2 || bytes[0] === 5;
 
 /** Returns whether the bytes are now correct; otherwise they are unchanged. */
 export function mendPage(bytes: Uint8Array, sum: bigint, sumOf: (page: Uint8Array) => bigint): boolean {

@@ -3,21 +3,16 @@
 import { readFileSync } from 'node:fs';
 import { NS_PER_MS } from '@holdfast/protocol';
 
-/** ms of pause per commit: from 50 commits a second on, the copy runs at the crowded pace */
-const REST_MS_PER_COMMIT = 20;
-/** The copy has the lowest priority, so it waits for a CPU only if others use all of them. */
-const REST_PER_WAIT = 5;
-/** The counter of commits has 32 bits. */
-const COUNTER_VALUES = 2 ** 32;
-
 /** Each call returns the ms of pause due since the last call. */
 export function watchOthers(countCommits: () => number): () => number {
   let commits = countCommits();
   let waitedMs = readWaitedMs();
   return () => {
     const [commitsNow, waitedNow] = [countCommits(), readWaitedMs()];
-    const newCommits = (commitsNow - commits + COUNTER_VALUES) % COUNTER_VALUES;
-    const restMs = newCommits * REST_MS_PER_COMMIT + (waitedNow - waitedMs) * REST_PER_WAIT;
+    // The counter of commits has 32 bits.
+    const newCommits = (commitsNow - commits + 2 ** 32) % 2 ** 32;
+    // From 50 commits a second on, the copy runs at the crowded pace. It waits for a CPU only if others use all of them.
+    const restMs = newCommits * 20 + (waitedNow - waitedMs) * 5;
     [commits, waitedMs] = [commitsNow, waitedNow];
     return restMs;
   };

@@ -21,9 +21,6 @@ export const OBJECTS_PACE: PaceLimits = {
   crowdedShare: 0.15,
 };
 
-/** ms of copying at full rate without pauses if there is a former backup, because daily changes are often smaller than that */
-export const REPEAT_BURST_MS = 2000;
-
 export class Pace {
   readonly #limits: PaceLimits;
   readonly #burstMs: number;

@@ -4,8 +4,6 @@
  */
 
 export const PAGE_ENTRY_BYTES = 16;
-const INDEX_AT = 4;
-const SUM_AT = 8;
 
 export interface PagePlace {
   readonly pack: number;
@@ -31,18 +29,18 @@ export class PageMap {
 
   placeOf(page: number): PagePlace {
     const at = page * PAGE_ENTRY_BYTES;
-    return { pack: this.#view.getUint32(at, true), index: this.#view.getUint32(at + INDEX_AT, true) };
+    return { pack: this.#view.getUint32(at, true), index: this.#view.getUint32(at + 4, true) };
   }
 
   sumOf(page: number): bigint {
-    return this.#view.getBigUint64(page * PAGE_ENTRY_BYTES + SUM_AT, true);
+    return this.#view.getBigUint64(page * PAGE_ENTRY_BYTES + 8, true);
   }
 
   set(page: number, { pack, index }: PagePlace, sum: bigint): void {
     const at = page * PAGE_ENTRY_BYTES;
     this.#view.setUint32(at, pack, true);
-    this.#view.setUint32(at + INDEX_AT, index, true);
-    this.#view.setBigUint64(at + SUM_AT, sum, true);
+    this.#view.setUint32(at + 4, index, true);
+    this.#view.setBigUint64(at + 8, sum, true);
   }
 }
 

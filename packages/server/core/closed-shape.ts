@@ -5,9 +5,6 @@ export type Shape<T extends object> = Readonly<
   Record<keyof Required<T> & string, (value: unknown) => boolean>
 >;
 
-/** The last instant that a Date can have, ms. */
-const TIME_MAX = 8.64e15;
-
 /** The value, if it has this shape. */
 export function takeShape<T extends object>(value: unknown, shape: Shape<T>): T | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
@@ -19,7 +16,8 @@ export function takeShape<T extends object>(value: unknown, shape: Shape<T>): T 
 
 export const isCount = (value: unknown): value is number =>
   Number.isSafeInteger(value) && (value as number) >= 0;
-export const isTime = (value: unknown): boolean => isCount(value) && value <= TIME_MAX;
+/** 8.64e15 is the last instant that a Date can have, in milliseconds. */
+export const isTime = (value: unknown): boolean => isCount(value) && value <= 8.64e15;
 /** sha256, hex */
 export const isDigest = (value: unknown): boolean =>
   typeof value === 'string' && /^[0-9a-f]{64}$/.test(value);

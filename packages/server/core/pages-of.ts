@@ -1,11 +1,14 @@
 /** Reads rows in order, page by page: the key of the last row of a page asks for the next page. */
 import type { Awaitable } from './awaitable.ts';
 
+/** Rows of a page where nothing asks for another number. */
+export const PAGE_ROWS = 500;
+
 /** `keyOf`: the hash, id or position by which the pages are ordered. A page of fewer than `rows` is the last. */
 export async function* pagesOf<T>(
   read: (after: string | undefined, limit: number) => Awaitable<readonly T[]>,
   keyOf: (item: T) => string,
-  rows = 500,
+  rows = PAGE_ROWS,
 ): AsyncGenerator<readonly T[]> {
   for (let after: string | undefined; ; ) {
     const page = await read(after, rows);

@@ -5,8 +5,8 @@
  */
 import type { Hash } from '@holdfast/protocol';
 import type { Space } from './model.ts';
+import { pagesOf } from './pages-of.ts';
 import type { MetadataStore } from './ports.ts';
-import type { RottenSpace } from './upkeep-ports.ts';
 
 /** A finding about one node, for the log. */
 export interface RotReport {
@@ -20,8 +20,6 @@ export interface RotReport {
   /** the proof, or why the node could not be read */
   readonly reason?: string;
 }
-
-const SPACES_PER_LOOK = 100;
 
 type Counts = Map<string, Map<string, number>>;
 
@@ -79,12 +77,11 @@ export class RottenNodes {
   async look(metadata: Pick<MetadataStore, 'page'>): Promise<void> {
     this.#noted.clear();
     const counts: Counts = new Map();
-    for (let after: RottenSpace['position'] | undefined; ; ) {
-      const found = await metadata.page('rottenSpaces', { after, limit: SPACES_PER_LOOK });
-      for (const { space, nodes } of found) setCount(counts, space, nodes);
-      if (found.length < SPACES_PER_LOOK) break;
-      after = found.at(-1)?.position;
-    }
+    const pages = pagesOf(
+      (after, limit) => metadata.page('rottenSpaces', { after, limit }),
+      ({ position }) => position,
+    );
+    for await (const page of pages) for (const { space, nodes } of page) setCount(counts, space, nodes);
     for (const space of this.#noted) setCount(counts, space, this.countIn(space));
     this.#counts = counts;
   }

@@ -3,7 +3,7 @@
  * without a record first gets a tombstone, and is deleted only if no record appears within a week. A walk that comes across
  * many of them at once stops, because then the rows are most likely not those of this store.
  */
-import { DAY_MS } from '@holdfast/protocol';
+import { DAY_MS, groupsOf } from '@holdfast/protocol';
 import type { Generation, ObjectKey } from './model.ts';
 import { packOf } from './pack-generations.ts';
 import type { MetadataStore } from './ports.ts';
@@ -11,10 +11,6 @@ import { StoreUnavailable } from './store-failure.ts';
 
 /** From the tombstone of an object to its end. */
 export const TOMBSTONE_MS = 7 * DAY_MS;
-/** A walk may give tombstones to this share of what it has come across. */
-const SHARE_MAX = 0.01;
-/** Up to this many strays are not suspicious in a small store. */
-const STRAYS_MIN = 16;
 
 const ACCEPTED_NOTE = 'strays-accepted-until';
 
@@ -66,7 +62,8 @@ export class StrayWatch {
   }
 
   async #assertFew(rows: Rows, fresh: number, looked: number, now: number): Promise<void> {
-    if (this.#buried + fresh <= Math.max(STRAYS_MIN, this.#looked * SHARE_MAX)) return;
+    // A walk may give tombstones to a hundredth of what it has seen. In a small store 16 strays are not suspicious.
+    if (this.#buried + fresh <= Math.max(16, this.#looked * 0.01)) return;
     if (Number((await rows.page('note', ACCEPTED_NOTE)) ?? 0) > now) return;
     this.#looked -= looked;
     this.#stopped = `the rows do not know ${this.#buried + fresh} of the first ${this.#looked + looked} objects of the store: nothing more is deleted; if the database was restored on purpose, run holdfast accept-restore, else restore the right one`;
@@ -76,14 +73,12 @@ export class StrayWatch {
 
 const DIGIT_BITS = [1, 2, 4, 8] as const;
 
-/** Each is some 250 questions, which SQLite answers before anybody else has a turn. */
-const NEAR_AT_ONCE = 4;
-
 /** One wrong bit in the key of a record makes its object look like a stray. Such an object stays, and `check` names the record. */
 async function findNearRecords(rows: Rows, keys: readonly ObjectKey[]): Promise<ReadonlySet<Generation>> {
   const found = new Set<Generation>();
-  for (let from = 0; from < keys.length; from += NEAR_AT_ONCE) {
-    for (const each of await findNearOf(rows, keys.slice(from, from + NEAR_AT_ONCE))) found.add(each);
+  // Each key is some 250 questions, which SQLite answers before anybody else has a turn.
+  for (const few of groupsOf(keys, 4)) {
+    for (const each of await findNearOf(rows, few)) found.add(each);
     await new Promise((resolve) => setImmediate(resolve));
   }
   return found;

@@ -21,8 +21,6 @@ export const LOCK_NAME = 'lock.db';
 const ROWS_NAME = 'holdfast.db';
 const DATA_NAMES: readonly string[] = [ROWS_NAME, 'registry.db', 'secret.key'];
 const BACKUP_MANIFESTS: readonly string[] = ['BACKUP', 'BUCKET'];
-/** Linux' O_TMPFILE, which the runtime does not name */
-const UNNAMED_FILE = 0o20000000 | constants.O_DIRECTORY;
 
 /** A link in the place of the lock would have the file that it names opened for writing. */
 const LOCK_FLAGS = sqlite.SQLITE_OPEN_READWRITE | sqlite.SQLITE_OPEN_CREATE | sqlite.SQLITE_OPEN_NOFOLLOW;
@@ -149,7 +147,8 @@ export function tryDataFolder(dataDir: string): FolderTrial {
 /** An unlinked file tests it: nothing stays, and no other process sees it. */
 function takesFiles(folder: string): boolean {
   try {
-    closeSync(openSync(folder, UNNAMED_FILE | constants.O_RDWR));
+    // O_TMPFILE of Linux, which the runtime does not name.
+    closeSync(openSync(folder, 0o20000000 | constants.O_DIRECTORY | constants.O_RDWR));
     return true;
   } catch {
     return false;

@@ -2,8 +2,6 @@
 import { statfsSync } from 'node:fs';
 import type { FreeSpace } from '../core/free-space.ts';
 
-/** Kept free unless the operator says otherwise: the smaller of these. */
-const MIN_FREE_BYTES_DEFAULT = 1024 * 1024 * 1024;
 const MIN_FREE_PART_DEFAULT = 0.05;
 
 export class DiskSpace implements FreeSpace {
@@ -42,7 +40,8 @@ export class DiskSpace implements FreeSpace {
     try {
       const { bavail, blocks, bsize, files, ffree } = statfsSync(this.#folder);
       const part = Math.floor(blocks * bsize * MIN_FREE_PART_DEFAULT);
-      this.#keptFreeBytes = this.#minFreeBytes ?? Math.min(MIN_FREE_BYTES_DEFAULT, part);
+      // The smaller one is kept free unless the operator says otherwise.
+      this.#keptFreeBytes = this.#minFreeBytes ?? Math.min(1024 * 1024 * 1024, part);
       this.#spareBytes = bavail * bsize - this.#keptFreeBytes;
       // A file system that makes inodes as it needs them says that it has none at all.
       // Rows and their journal need some inodes too.

@@ -5,9 +5,6 @@ import { join } from 'node:path';
 import { PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import { assertOwnFile } from './held-folder.ts';
 
-/** the permission bits of group and others */
-const OTHERS = 0o077;
-
 /** The files that servers create in a data folder. Anything else there belongs to others and keeps its mode. */
 const OWN_NAME =
   /^(?:(?:holdfast|registry|lock|live)\.db(?:-wal|-shm|-journal)?|secret\.key|dev-key\.jwk|operator\.sock|operator-token|last-backup|UNFINISHED-RESTORE|content|spool|lost\+found|\.holdfastignore|\.gitignore)$/;
@@ -43,7 +40,7 @@ export function tightenModes(dataDir: string): FolderModes {
   const tighten = (path: string, isOurs: boolean): void => {
     const state = lstatSync(path, { throwIfNoEntry: false });
     const isPlain = state?.isFile() === true || state?.isDirectory() === true;
-    if (state === undefined || !isPlain || (state.mode & OTHERS) === 0) return;
+    if (state === undefined || !isPlain || (state.mode & 0o077) === 0) return;
     const isDone = isOurs && tryChmod(path, state.isDirectory() ? PRIVATE_FOLDER_MODE : PRIVATE_FILE_MODE);
     (isDone ? tightened : open).push(path);
   };
@@ -57,7 +54,7 @@ export function tightenModes(dataDir: string): FolderModes {
 function tryChmod(path: string, mode: number): boolean {
   try {
     chmodSync(path, mode);
-    return (lstatSync(path).mode & OTHERS) === 0;
+    return (lstatSync(path).mode & 0o077) === 0;
   } catch {
     return false;
   }

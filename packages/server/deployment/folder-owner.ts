@@ -12,7 +12,6 @@ import { parseSwitch } from './parse-switch.ts';
 
 /** The permission of this process and of those that it starts; the flag of the command line sets it. */
 const VARIABLE = 'HOLDFAST_ALLOW_FOREIGN_OWNER';
-const ROOT = 0;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -31,7 +30,7 @@ export function assertFolderOwner(dataDir: string, env: Environment = process.en
   if (folder !== undefined) assertOwnFiles(dataDir);
   if (runner === undefined || folder === undefined || folder.uid === runner) return;
   if (isForeignOwnerAllowed(env) || readdirSync(dataDir).length === 0) return;
-  if (folder.uid === ROOT && isOfRunner(join(dataDir, SECRET_NAME), runner)) return;
+  if (folder.uid === 0 && isOfRunner(join(dataDir, SECRET_NAME), runner)) return;
   const owner = nameUser(folder.uid);
   throw new ServeError(
     `the data folder ${dataDir} belongs to ${owner}, and this command runs as ${nameUser(runner)}: run it as ${owner}, or give the folder and all in it to the user who runs it (chown -R), or add --allow-foreign-owner`,

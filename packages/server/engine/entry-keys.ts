@@ -2,8 +2,6 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Entries, EntryKind } from './transfer-ports.ts';
 
-const HASH_DIGITS = 64;
-
 const KEYS: { readonly [K in EntryKind]: (entry: Entries[K]) => string } = {
   nodes: ({ row }) => row.hash,
   looseEdges: ({ hash }) => hash,
@@ -24,5 +22,5 @@ export function parseHistoryKey(key: string | undefined): {
   readonly fromRevision: number;
 } {
   if (key === undefined) return { hash: '', fromRevision: 0 };
-  return { hash: key.slice(0, HASH_DIGITS), fromRevision: Number(key.slice(HASH_DIGITS)) };
+  return { hash: key.slice(0, 64), fromRevision: Number(key.slice(64)) };
 }

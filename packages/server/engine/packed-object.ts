@@ -15,7 +15,6 @@ import { ContentDamaged } from '../core/store-failure.ts';
 import { unzstd } from './unzstd.ts';
 
 const VERSION = 1;
-const CHECKSUM_AT = 1;
 
 /** bytes of an integrity record, whatever the length of what it proves */
 export const RECORD_INTEGRITY_BYTES = 9;
@@ -35,7 +34,7 @@ export function isPacked(object: StoredObject): object is PackedNode {
 export function makeRecordIntegrity(stored: Uint8Array): Uint8Array {
   const record = new Uint8Array(RECORD_INTEGRITY_BYTES);
   record[0] = VERSION;
-  new DataView(record.buffer).setBigUint64(CHECKSUM_AT, Bun.hash.xxHash3(stored), true);
+  new DataView(record.buffer).setBigUint64(1, Bun.hash.xxHash3(stored), true);
   return record;
 }
 
@@ -48,7 +47,7 @@ export function isRecordIntact(stored: Uint8Array, integrity: Uint8Array): boole
     integrity[0] === VERSION;
   if (!isRecord) throw new ContentDamaged('the integrity record is not one of a record in a pack');
   const view = new DataView(integrity.buffer, integrity.byteOffset, integrity.byteLength);
-  return Bun.hash.xxHash3(stored) === view.getBigUint64(CHECKSUM_AT, true);
+  return Bun.hash.xxHash3(stored) === view.getBigUint64(1, true);
 }
 
 /** Canonical bytes [start, end). Errors as of `ContentStore.read`. */

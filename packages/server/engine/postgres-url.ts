@@ -18,7 +18,6 @@ const SCHEMES = ['postgres:', 'postgresql:'];
 const PORT_DEFAULT = '5432';
 /** A bound, because each host that does not answer delays every new connection. */
 const HOSTS_MAX = 8;
-const CONNECTIONS_DEFAULT = 16;
 const CONNECTIONS_MAX = 500;
 const CONNECT_SECONDS_MAX = 3600;
 /** Stands where the URL names no host: a URL with a user must have one. */
@@ -193,7 +192,7 @@ function parseConnectTimeout({ flag, find }: Given): number | undefined {
 
 function parseConnections({ flag, find }: Given): number {
   const text = find('connections');
-  if (text === undefined) return CONNECTIONS_DEFAULT;
+  if (text === undefined) return 16;
   const count = /^[0-9]{1,4}$/.test(text) ? Number(text) : 0;
   if (count >= 1 && count <= CONNECTIONS_MAX) return count;
   throw new ConfigError(

@@ -18,7 +18,6 @@ export interface MachineTime {
 
 /** CLOCK_BOOTTIME of Linux, CLOCK_MONOTONIC of macOS. Both count the time that the machine sleeps. */
 const CLOCK_ID = process.platform === 'darwin' ? 6 : 7;
-const WORD = 2 ** 32;
 
 /** The machine's own clocks. If the system has no such call, the wall clock is used for both. */
 export function openMachineTime(): MachineTime {
@@ -46,7 +45,7 @@ function openSystemClock(): (() => number) | undefined {
   return () => {
     system.clock_gettime(CLOCK_ID, time);
     const [low = 0, high = 0, nanoseconds = 0] = time;
-    return (high * WORD + low) * SECOND_MS + nanoseconds / NS_PER_MS;
+    return (high * 2 ** 32 + low) * SECOND_MS + nanoseconds / NS_PER_MS;
   };
 }
 

@@ -16,7 +16,6 @@ const CHANGES: ReadonlySet<ServedOperation> = new Set([
   'runGc',
   'upload',
 ]);
-const REFUSED_FROM_STATUS = 400;
 /** Answers to a permitted read about the node itself. */
 const FOUND_NOTHING: ReadonlySet<number> = new Set([404, 416]);
 
@@ -39,7 +38,7 @@ export function auditAnswer(
   const { record } = exchange;
   const { status } = answer;
   const isChange = mayChange(record.operation) && !record.isRenewal;
-  const isRefusal = status >= REFUSED_FROM_STATUS;
+  const isRefusal = status >= 400;
   if (!isWanted(log, record, status, isChange)) return answer;
   answer.headers.set('x-request-id', requestIdOf(exchange));
   const peer = proxies.peerOf(exchange.request, exchange.connections);
@@ -49,9 +48,9 @@ export function auditAnswer(
 
 function isWanted(log: AuditLog, record: RequestRecord, status: number, isChange: boolean): boolean {
   // An unknown path refuses nothing.
-  if (record.operation === 'other') return status >= REFUSED_FROM_STATUS && status !== 404;
+  if (record.operation === 'other') return status >= 400 && status !== 404;
   if (isChange || log.withReads) return true;
-  return status >= REFUSED_FROM_STATUS && !FOUND_NOTHING.has(status);
+  return status >= 400 && !FOUND_NOTHING.has(status);
 }
 
 async function onceWritten(

@@ -2,8 +2,6 @@
 
 export type StepName = 'cas_auth' | 'cas_dispatch' | `cas_meta_${string}` | `cas_content_${string}`;
 
-const MICROSECONDS_PER_MS = 1000;
-
 interface Step {
   readonly name: StepName;
   /** of the first call */
@@ -76,15 +74,15 @@ export class RequestTiming {
 }
 
 /** `0.000` to `0.999`, as most steps take: building them per answer costs more than all else here. */
-const UNDER_ONE: readonly string[] = Array.from({ length: MICROSECONDS_PER_MS }, (_, microseconds) => {
+const UNDER_ONE: readonly string[] = Array.from({ length: 1000 }, (_, microseconds) => {
   return `0.${String(microseconds).padStart(3, '0')}`;
 });
 
 /** ms with three decimals; printing a float is many times slower. */
 function inMilliseconds(durationMs: number): string {
-  const microseconds = Math.round(durationMs * MICROSECONDS_PER_MS);
+  const microseconds = Math.round(durationMs * 1000);
   const known = UNDER_ONE[microseconds];
   if (known !== undefined) return known;
-  const fraction = microseconds % MICROSECONDS_PER_MS;
-  return `${(microseconds - fraction) / MICROSECONDS_PER_MS}${UNDER_ONE[fraction]?.slice(1)}`;
+  const fraction = microseconds % 1000;
+  return `${(microseconds - fraction) / 1000}${UNDER_ONE[fraction]?.slice(1)}`;
 }

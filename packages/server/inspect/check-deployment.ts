@@ -7,6 +7,7 @@ import { type CountRepairs, repairCounts } from '../core/collect/repair-counts.t
 import type { Core } from '../core/core.ts';
 import type { PageDamage, RowDamage, RowLook } from '../core/inspection-ports.ts';
 import type { Space } from '../core/model.ts';
+import { PAGE_ROWS } from '../core/pages-of.ts';
 import { orIfDamaged } from '../core/store-failure.ts';
 import { checkContents, type FoundFault } from './check-contents.ts';
 import { checkUploads } from './check-uploads.ts';
@@ -45,9 +46,7 @@ export interface CheckWanted {
 
 /** The Space of a finding about the list of Spaces. */
 const NO_SPACE: Space = { appId: '', spaceId: '' };
-const SPACES_PER_PAGE = 100;
 const REPAIRS_PER_TRANSACTION = 200;
-const PERCENT = 100;
 const SAMPLE_DIGITS = 6;
 
 export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<CheckResult> {
@@ -66,7 +65,7 @@ export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<
   for (let after: string | undefined; !wanted.signal.aborted; ) {
     const from = after;
     const listed = await orDamage(
-      async () => core.metadata.page('spaces', { after: from, limit: SPACES_PER_PAGE }),
+      async () => core.metadata.page('spaces', { after: from, limit: PAGE_ROWS }),
       'so the other Spaces were not looked at',
     );
     if (listed.fault !== undefined) findings.push(toFinding(NO_SPACE, listed.fault));
@@ -78,7 +77,7 @@ export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<
       findings.push(...faults.map((fault) => toFinding(space, fault)));
     }
     after = page.at(-1)?.position;
-    if (page.length < SPACES_PER_PAGE) break;
+    if (page.length < PAGE_ROWS) break;
   }
   findings.push(
     ...pages.map((page) => toFinding(NO_SPACE, { ...page, kind: 'unreadable', hash: undefined })),
@@ -110,10 +109,10 @@ function toFinding({ appId, spaceId }: Space, { kind, hash, message, repaired }:
 
 /** Hashes are random, so a range of them is a fair sample. It starts at a random place in every check. */
 function chooseSample(percent: number): (hash: Hash) => boolean {
-  if (percent >= PERCENT) return () => true;
+  if (percent >= 100) return () => true;
   const values = 16 ** SAMPLE_DIGITS;
   const start = Math.floor(Math.random() * values);
-  const width = (values * percent) / PERCENT;
+  const width = (values * percent) / 100;
   return (hash) => (parseInt(hash.slice(0, SAMPLE_DIGITS), 16) - start + values) % values < width;
 }
 

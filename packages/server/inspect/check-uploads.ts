@@ -4,10 +4,9 @@ import { findContentOf, isProofOfRot, verifyInlineNode } from '../core/contents.
 import type { Core } from '../core/core.ts';
 import type { FinishedUpload } from '../core/inspection-ports.ts';
 import type { Space } from '../core/model.ts';
+import { PAGE_ROWS } from '../core/pages-of.ts';
 import { ContentLost } from '../core/store-failure.ts';
 import type { ContentCheck, FoundFault } from './check-contents.ts';
-
-const PAGE_ROWS = 500;
 
 export async function checkUploads(
   core: Core,

@@ -8,10 +8,7 @@ import { join } from 'node:path';
 import { HASH_BYTES, type Hash } from '@holdfast/protocol';
 import type { CountTaker, KeptCounts } from './walk-counts.ts';
 
-const PART_BYTES_MIN = 4 * 1024;
-
 const [ROW, EDGE, READY_EDGE, LOOSE, BALANCE] = [0, 1, 2, 3, 4] as const;
-const NUMBER_BYTES = 8;
 /** the count of numbers after kind and hash, by kind */
 const NUMBERS = [3, 0, 0, 1, 1] as const;
 const HEAD_BYTES = 1 + HASH_BYTES;
@@ -58,9 +55,9 @@ export class CountParts implements CountTaker {
 
   #add(kind: number, hash: Hash, ...numbers: readonly number[]): void {
     const part = this.#parts[parseInt(hash.slice(0, 2), 16)] as Part;
-    const size = HEAD_BYTES + numbers.length * NUMBER_BYTES;
+    const size = HEAD_BYTES + numbers.length * 8;
     if (part.length + size > part.bytes.length) {
-      part.bytes = Buffer.concat([part.bytes], Math.max(PART_BYTES_MIN, 2 * part.bytes.length));
+      part.bytes = Buffer.concat([part.bytes], Math.max(4 * 1024, 2 * part.bytes.length));
     }
     let at = part.bytes.writeUInt8(kind, part.length);
     at += part.bytes.write(hash, at, 'hex');
@@ -106,9 +103,9 @@ function tellAll(bytes: Buffer, taker: CountTaker, isMine: (hash: Hash) => boole
   for (let at = 0; at < bytes.length; ) {
     const kind = bytes[at] as keyof typeof NUMBERS & number;
     const hash = bytes.toString('hex', at + 1, at + HEAD_BYTES);
-    const number = (place: number): number => bytes.readDoubleLE(start + place * NUMBER_BYTES);
+    const number = (place: number): number => bytes.readDoubleLE(start + place * 8);
     const start = at + HEAD_BYTES;
-    at = start + (NUMBERS[kind] as number) * NUMBER_BYTES;
+    at = start + (NUMBERS[kind] as number) * 8;
     if (!isMine(hash)) continue;
     if (kind === ROW) {
       const [childRefCount, rootRefCount, heldDomainCount] = [number(0), number(1), number(2)];

@@ -10,15 +10,13 @@ const LOOSE = 2;
 /** a ready parent or a balance refers to the hash, so it must have a row */
 const NEEDED = 4;
 
-const PLACES_MIN = 1024;
-
 export class CountScreen implements CountTaker {
   readonly #places = new HashTable('numbers');
   /** by place: counted minus stored */
-  #edges = new Float64Array(PLACES_MIN);
-  #rootRefs = new Float64Array(PLACES_MIN);
-  #domains = new Int32Array(PLACES_MIN);
-  #facts = new Uint8Array(PLACES_MIN);
+  #edges = new Float64Array(1024);
+  #rootRefs = new Float64Array(1024);
+  #domains = new Int32Array(1024);
+  #facts = new Uint8Array(1024);
 
   settle(): void {}
 

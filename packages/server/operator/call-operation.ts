@@ -43,13 +43,6 @@ interface RuntimeInit extends RequestInit {
   readonly decompress: false;
 }
 
-/** A change or long operation is answered in lines, with at least one every 2 seconds. */
-const SILENCE_OF_LINES_MS_MAX = 2 * MINUTE_MS;
-/**
- * Limit for the first byte of an answer, because the server may read everything for it; and again for the whole answer, however slow.
- */
-const SILENCE_MS_MAX = 15 * MINUTE_MS;
-
 const BEFORE_ANY_SERVER: ReadonlySet<string> = new Set([
   'ENOENT',
   'ECONNREFUSED',
@@ -64,7 +57,8 @@ export async function callOperation<N extends OperationName>(
   name: N,
   input: InputOf<N>,
   { signal, onProgress }: Caller,
-  silenceMsMax = OPERATIONS[name].method === 'POST' ? SILENCE_OF_LINES_MS_MAX : SILENCE_MS_MAX,
+  // An answer in lines has one at least every 2 seconds. For another answer the server may read everything first.
+  silenceMsMax = OPERATIONS[name].method === 'POST' ? 2 * MINUTE_MS : 15 * MINUTE_MS,
 ): Promise<OutputOf<N>> {
   const { method, path, output } = OPERATIONS[name];
   const given = Object.entries(input).filter(([, value]) => value !== undefined);

@@ -5,8 +5,6 @@ import { type Field, flag, optional } from './fields.ts';
 import { type OperationCall, operation } from './operation.ts';
 import { COUNT, listOf, orNull, record, TEXT } from './schemas.ts';
 
-const PERCENT_MAX = 100;
-
 const SHARE_TEXT = /^(?:all|[0-9]{1,3}%)$/;
 
 /** `all`, or a percentage such as `10%`. */
@@ -20,11 +18,11 @@ const SHARE: Field<string> = {
   fromText: (given) => given,
   parse: (value, refuse) => {
     const percent = typeof value === 'string' && SHARE_TEXT.test(value) ? percentOf(value) : 0;
-    return percent >= 1 && percent <= PERCENT_MAX ? (value as string) : refuse('must be all, or 1% to 100%');
+    return percent >= 1 && percent <= 100 ? (value as string) : refuse('must be all, or 1% to 100%');
   },
 };
 
-const percentOf = (share: string): number => (share === 'all' ? PERCENT_MAX : parseInt(share, 10));
+const percentOf = (share: string): number => (share === 'all' ? 100 : parseInt(share, 10));
 
 export const check = operation({
   method: 'POST',

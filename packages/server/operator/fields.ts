@@ -29,7 +29,6 @@ export type Given<F extends Fields> = Omit<Parsed<F>, OptionalNames<F>> & {
   readonly [K in OptionalNames<F>]?: Parsed<F>[K];
 };
 
-const MESSAGE_VALUE_LENGTH_MAX = 80;
 const same = (text: string): unknown => text;
 
 export function optional<T>(field: Field<T>): Field<T | undefined> {
@@ -141,5 +140,5 @@ function invalid(message: string): OperatorError {
 
 function shown(value: unknown): string {
   const json = JSON.stringify(value) ?? 'nothing';
-  return json.length <= MESSAGE_VALUE_LENGTH_MAX ? json : `${json.slice(0, MESSAGE_VALUE_LENGTH_MAX)}…`;
+  return json.length <= 80 ? json : `${json.slice(0, 80)}…`;
 }

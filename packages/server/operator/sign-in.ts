@@ -10,8 +10,6 @@ import { digestOf } from './token-lines.ts';
 /** ms */
 const CODE_LIFE_MS = 15 * 60 * 1000;
 export const CODE_LIFE_MINUTES = CODE_LIFE_MS / 60_000;
-/** ms; the lifetime of the demo's token */
-const SESSION_LIFE_MS = 24 * 60 * 60 * 1000;
 
 export interface SignInCode {
   readonly code: string;
@@ -75,7 +73,8 @@ export class ConsoleSignIn {
     }
     const space = await this.#parts.grantSpace?.();
     const operatorToken = randomBytes(32).toString('base64url');
-    keep(this.#sessions, operatorToken, Date.now() + SESSION_LIFE_MS, 64);
+    // The token of a demo lives as long.
+    keep(this.#sessions, operatorToken, Date.now() + 24 * 60 * 60 * 1000, 64);
     return { operatorToken, space };
   }
 

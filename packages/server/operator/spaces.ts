@@ -14,8 +14,6 @@ import { nameOf, namingDamage } from './naming-damage.ts';
 import { operation } from './operation.ts';
 import { COUNT, GC_RESULT, listOf, orNull, QUOTAS, record, TEXT, USAGE } from './schemas.ts';
 
-/** Spaces per page, so that an answer stays small. */
-const SPACES_PAGE_MAX = 1_000;
 /** Prefix of positions in the list of Spaces without rows; engines never use it. */
 const UNWRITTEN = 'unwritten-';
 
@@ -33,7 +31,7 @@ export const listSpaces = operation({
   input: {
     app: optional(APP),
     after: optional(text('The `next` of the page before.', 1024)),
-    limit: optional(integer('Spaces of the page.', { min: 1, max: SPACES_PAGE_MAX })),
+    limit: optional(integer('Spaces of the page.', { min: 1, max: 1_000 })),
   },
   output: record({
     spaces: listOf(
@@ -81,7 +79,6 @@ export const spacesOf = (core: Core, appId: string): AsyncIterable<readonly Spac
   pagesOf(
     (after, limit) => core.metadata.page('spaces', { appId, after, limit }),
     ({ position }) => position,
-    SPACES_PAGE_MAX,
   );
 
 /** Spaces with a quota and no content: never written, or purged. */

@@ -11,9 +11,6 @@ import { findListening, targetOf } from './listening-sockets.ts';
 import { openSystemFunctions } from './system-library.ts';
 
 const NOTHING = '/dev/null';
-/** fcntl and dup3 of Linux. */
-const F_DUPFD_CLOEXEC = 1030;
-const O_CLOEXEC = 0o2000000;
 
 interface System {
   fcntl(descriptor: number, command: number, value: number): number;
@@ -106,7 +103,7 @@ function openSockets(): Sockets | undefined {
   });
   if (system === undefined) return undefined;
   return {
-    copy: (descriptor) => system.fcntl(descriptor, F_DUPFD_CLOEXEC, 0),
-    replace: (source, descriptor) => void system.dup3(source, descriptor, O_CLOEXEC),
+    copy: (descriptor) => system.fcntl(descriptor, 1030, 0), // F_DUPFD_CLOEXEC
+    replace: (source, descriptor) => void system.dup3(source, descriptor, 0o2000000), // O_CLOEXEC
   };
 }

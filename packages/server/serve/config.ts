@@ -77,11 +77,6 @@ export interface ServeConfig extends ShareConfig {
 }
 
 const YEAR_MS = 365 * DAY_MS;
-/**
- * The runtime also applies this to the head of a later request on a connection, and a head has 60 s (docs/api.md). Behind a load
- * balancer the value must exceed the balancer's own.
- */
-const IDLE_MS_DEFAULT = 55_000;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -135,7 +130,9 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
     // The runtime's maximum is 255 s.
     idleSeconds: Math.ceil(
       (parseMs('--idle-timeout', read(flags.idleTimeout, 'HOLDFAST_IDLE_TIMEOUT'), 5000, 240_000, '75s') ??
-        IDLE_MS_DEFAULT) / 1000,
+        // The runtime also applies this to the head of a later request on a connection, and a head has 60 s (docs/api.md). Behind
+        // a load balancer the value must exceed the balancer's own.
+        55_000) / 1000,
     ),
     workers: parseInteger('--workers', read(flags.workers, 'HOLDFAST_WORKERS'), 64) ?? 1,
     isDev,

@@ -17,8 +17,6 @@ import { type StartedProgram, startSupervising } from './supervisor.ts';
 import { findUnknownVariables, listServeVariables } from './variables.ts';
 
 const ENDED = 'a signal ended the start';
-/** from a signal to the forced end of the process; longer than a drain, and below 15 s (contract, section 10) */
-const END_MS_MAX = 14_500;
 
 /** The program that serves, described by the code that starts it. */
 export interface ServingProgram extends StartedProgram {
@@ -150,7 +148,8 @@ function endAfter(told: Promise<NodeJS.Signals>, log: Log): void {
     setTimeout(() => {
       log.warn('ended without waiting for what does not answer');
       process.exit(0);
-    }, END_MS_MAX).unref(),
+      // It is longer than a drain, and the server must end within 15 s.
+    }, 14_500).unref(),
   );
 }
 

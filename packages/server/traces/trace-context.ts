@@ -33,13 +33,10 @@ export function parseTraceParent(header: string | null): TraceParent | undefined
   return { traceId, spanId, isSampled: (Number.parseInt(flags, 16) & 1) === 1 };
 }
 
-/** The last 56 bits of a trace id are random. */
-const RANDOM_DIGITS = 14;
-const RANDOM_VALUES = 2 ** 56;
-
 export function isKept({ kind, ratio }: Sampler, traceId: string, parent: TraceParent | undefined): boolean {
   if (parent !== undefined && kind.startsWith('parentbased_')) return parent.isSampled;
   if (kind.endsWith('always_on')) return true;
   if (kind.endsWith('always_off')) return false;
-  return Number.parseInt(traceId.slice(-RANDOM_DIGITS), 16) < ratio * RANDOM_VALUES;
+  // The last 56 bits of a trace id are random.
+  return Number.parseInt(traceId.slice(-14), 16) < ratio * 2 ** 56;
 }

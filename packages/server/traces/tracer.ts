@@ -51,7 +51,6 @@ interface TracerOptions {
 /** Flags of a span: it is sampled, and it is known whether its parent is remote; the second value says that it is. */
 const FLAGS_LOCAL = 0x101;
 const FLAGS_REMOTE_PARENT = 0x301;
-const SPAN_ID_BYTES = 8;
 
 /** Throws ConfigError. */
 export function openTracer({ env, version, worker, reportFailure }: TracerOptions): Tracer {
@@ -86,7 +85,7 @@ function makeSpans(traceId: string, parentSpanId: string | undefined, request: T
   // Computed each time, because the machine's clock may be set.
   const epochMs = Date.now() - performance.now();
   const time = (at: number): string => encodeTime(epochMs + at);
-  const spanId = randomHex(SPAN_ID_BYTES);
+  const spanId = randomHex(8);
   const span: OtlpSpan = {
     ...{ traceId, spanId, name: request.name, kind: KIND_SERVER },
     ...(parentSpanId === undefined ? { flags: FLAGS_LOCAL } : { flags: FLAGS_REMOTE_PARENT, parentSpanId }),
@@ -97,7 +96,7 @@ function makeSpans(traceId: string, parentSpanId: string | undefined, request: T
   };
   const steps = request.steps.map(({ name, startedAt, endedAt, calls }): OtlpSpan => {
     return {
-      ...{ traceId, spanId: randomHex(SPAN_ID_BYTES), parentSpanId: spanId, flags: FLAGS_LOCAL },
+      ...{ traceId, spanId: randomHex(8), parentSpanId: spanId, flags: FLAGS_LOCAL },
       ...{ name, kind: KIND_INTERNAL },
       startTimeUnixNano: time(startedAt),
       endTimeUnixNano: time(endedAt),

@@ -31,7 +31,6 @@ export interface Checkpoint {
 }
 
 const VERSION = 1;
-const SUM_LENGTH = 16;
 const KINDS: readonly string[] = [...SPACE_KINDS, ...DOMAIN_KINDS];
 
 export function startPhase(epoch: string, phase: CopyPhase, damagedNodes: number): Checkpoint {
@@ -48,13 +47,13 @@ export function formatCheckpoint(checkpoint: Checkpoint): string {
 }
 
 function sumOf(json: string): string {
-  return new Bun.CryptoHasher('sha256').update(json).digest('hex').slice(0, SUM_LENGTH);
+  return new Bun.CryptoHasher('sha256').update(json).digest('hex').slice(0, 16);
 }
 
 /** undefined if another version wrote the text, or if it is damaged. */
 export function parseCheckpoint(text: string): Checkpoint | undefined {
-  const json = text.slice(SUM_LENGTH);
-  if (text.slice(0, SUM_LENGTH) !== sumOf(json)) return undefined;
+  const json = text.slice(16);
+  if (text.slice(0, 16) !== sumOf(json)) return undefined;
   let value: unknown;
   try {
     value = JSON.parse(json);

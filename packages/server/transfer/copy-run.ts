@@ -1,6 +1,7 @@
 /** One run of a copy: source, target, checkpoint and progress, and the walk through all Spaces from the checkpoint. */
 
 import type { Space } from '../core/model.ts';
+import { PAGE_ROWS } from '../core/pages-of.ts';
 import { USAGE_NONE } from '../core/usage-delta.ts';
 import type { CopiedDeployment } from '../deployment/deployment.ts';
 import type { ListedSpace, Totals } from '../engine/transfer-ports.ts';
@@ -22,8 +23,6 @@ export const RUN_LIMITS: RunLimits = {
   batchEntriesMax: 512,
   objectsInFlightMax: 32,
 };
-
-const SPACES_LISTED_MAX = 1_000;
 
 export interface CopyRun {
   readonly source: CopiedDeployment;
@@ -48,7 +47,7 @@ export interface SpaceVisit {
 export async function visitSpaces(run: CopyRun, begin: (listed: ListedSpace) => SpaceVisit): Promise<void> {
   for (;;) {
     const after = run.checkpoint.completeUntil;
-    const spaces = await patiently(run.patience, () => run.source.rows.listSpaces(after, SPACES_LISTED_MAX));
+    const spaces = await patiently(run.patience, () => run.source.rows.listSpaces(after, PAGE_ROWS));
     for (const listed of spaces) {
       const visit = begin(listed);
       let place = run.checkpoint.place;
@@ -59,7 +58,7 @@ export async function visitSpaces(run: CopyRun, begin: (listed: ListedSpace) => 
         place = page.next ?? SPACE_START;
       }
     }
-    if (spaces.length < SPACES_LISTED_MAX) return;
+    if (spaces.length < PAGE_ROWS) return;
   }
 }
 

@@ -2,14 +2,15 @@
  * When each value was used last. The tree keeps it as the time of the file; what was used since is kept here, and goes into the tree every
  * few minutes. An entry of ac/ is never said to be used later than its outputs are, so that it goes before them.
  */
+
 import type { TreeEdit, TreeItem } from '@holdfast/client/internal';
+import { groupsOf } from '@holdfast/protocol';
 import { type CacheTree, HeadMovedError } from './cache-tree.ts';
 
 /** Half of what a killed door may forget. */
 const KEEP_MS = 5 * 60_000;
 /** More are kept at once. */
 const USED_MAX = 50_000;
-const EDITS_MAX = 1_000;
 const ATTEMPTS_MAX = 3;
 const NS_PER_MS = 1_000_000n;
 
@@ -54,8 +55,7 @@ export class Uses {
     this.#timer = undefined;
     // Outputs first: if only a part is kept, an entry is still not later than they are.
     const all = [...this.#used].sort(([a], [b]) => Number(a.startsWith('ac/')) - Number(b.startsWith('ac/')));
-    for (let at = 0; at < all.length; at += EDITS_MAX) {
-      const some = all.slice(at, at + EDITS_MAX);
+    for (const some of groupsOf(all, 1_000)) {
       try {
         await this.#tree.edits.inTurn(() => this.#keepSome(some));
       } catch {

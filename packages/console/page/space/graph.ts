@@ -1,14 +1,12 @@
 /** The nodes around one: what it refers to, level by level, up to a number that a person can look at. */
 import type { Client } from '@holdfast/client';
-import type { Hash } from '@holdfast/protocol';
+import { groupsOf, type Hash } from '@holdfast/protocol';
 
 /** Drawn at most: more is no picture any more. */
 export const GRAPH_NODES_MAX = 150;
 /** Drawn of one node's children; the others are counted. */
 export const GRAPH_CHILDREN_MAX = 12;
 const DEPTH_MAX = 3;
-const REQUESTS_AT_ONCE = 24;
-
 export interface GraphNode {
   readonly hash: Hash;
   /** undefined: it is known by its hash alone, because it is at the edge of the picture, or cannot be read */
@@ -46,8 +44,7 @@ export async function collectGraph(
   for (let depth = 0; depth <= DEPTH_MAX && level.length > 0; depth += 1) {
     const isEdge = depth === DEPTH_MAX;
     const next = new Set<Hash>();
-    for (let at = 0; at < level.length; at += REQUESTS_AT_ONCE) {
-      const bunch = level.slice(at, at + REQUESTS_AT_ONCE);
+    for (const bunch of groupsOf(level, 24)) {
       for (const { node, refs } of await Promise.all(bunch.map((hash) => readNode(client, hash, signal)))) {
         const distinct = [...new Set(refs)];
         const room = isEdge ? 0 : GRAPH_CHILDREN_MAX;

@@ -2,15 +2,12 @@
  * Collection in a Space with damaged rows. A query for collectable nodes fails as a whole on one damaged row. So all nodes are read in
  * hash order, skipping unreadable ones, and the wanted ones are processed by hash, few per transaction.
  */
-import { type Hash, refsToHashes } from '@holdfast/protocol';
+import { groupsOf, type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
 import type { Core } from '../core.ts';
 import type { NodeRow, Space } from '../model.ts';
 import { orIfDamaged } from '../store-failure.ts';
 import { isEligible } from './eligibility.ts';
-
-/** Few, so that damage fails few of them. */
-const NODES_PER_TRANSACTION = 8;
 
 export interface WalkAround {
   isWanted(row: NodeRow, now: number): boolean;
@@ -76,9 +73,8 @@ export async function forFew<T>(
   work: (few: readonly Hash[]) => Promise<readonly T[]>,
 ): Promise<readonly T[]> {
   const done: T[] = [];
-  for (let start = 0; start < hashes.length; start += NODES_PER_TRANSACTION) {
-    done.push(...(await orOneByOne(hashes.slice(start, start + NODES_PER_TRANSACTION), work)));
-  }
+  // Few, so that damage fails few of them.
+  for (const few of groupsOf(hashes, 8)) done.push(...(await orOneByOne(few, work)));
   return done;
 }
 

@@ -7,6 +7,7 @@ import { ApiError, type Hash } from '@holdfast/protocol';
 import { replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
 import type { NodeRow, Space } from '../model.ts';
+import { PAGE_ROWS } from '../pages-of.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { isDamage, orIfDamaged } from '../store-failure.ts';
 import { PUT_DURATION_MS_MAX } from '../upload-ports.ts';
@@ -18,8 +19,6 @@ import { sweepPacks } from './sweep-packs.ts';
 
 /** Everything is as old as that. */
 const EVER = Number.MAX_SAFE_INTEGER;
-const BALANCES_PER_PAGE = 500;
-
 export interface PurgeStep {
   /** nodes removed by this call */
   readonly nodes: number;
@@ -137,7 +136,7 @@ async function takeRootRefsAround(core: Core, space: Space, mayGoOn: MayGoOn): P
     for (let after: Hash | undefined; await mayGoOn(true); ) {
       const from = after;
       const page = await core.metadata.inspect(space, async (snapshot) =>
-        snapshot.readBalances(domain, from, BALANCES_PER_PAGE),
+        snapshot.readBalances(domain, from, PAGE_ROWS),
       );
       const hashes = hashesOf(page);
       await forFew(hashes, async (few) => {
@@ -145,7 +144,7 @@ async function takeRootRefsAround(core: Core, space: Space, mayGoOn: MayGoOn): P
         return few;
       });
       after = hashes.at(-1);
-      if (page.length < BALANCES_PER_PAGE) break;
+      if (page.length < PAGE_ROWS) break;
     }
   }
 }

@@ -2,7 +2,7 @@
  * Uploads that clients wrote directly to the store and no lease has judged: counts them for quotas, and deletes at once those that a
  * quota refuses (docs/operations.md, Quotas).
  */
-import type { Hash } from '@holdfast/protocol';
+import { groupsOf, type Hash } from '@holdfast/protocol';
 import { closeContent } from '../contents.ts';
 import type { Core } from '../core.ts';
 import type { Generation, Space } from '../model.ts';
@@ -14,8 +14,6 @@ import type { UnseenUpload } from '../upkeep-ports.ts';
 import { PUT_DURATION_MS_MAX } from '../upload-ports.ts';
 import { ReceiptRoom } from './receipt-room.ts';
 import { refuse } from './refused-bytes.ts';
-
-const REQUESTS_AT_ONCE = 16;
 
 /** The store judges each PUT by itself: none is known before it has ended. */
 const NOTHING_RECEIVING: Receiving = { heldBefore: () => 0, pause: async () => undefined };
@@ -39,8 +37,7 @@ export class UnseenUploads {
     const { items, next } = await metadata.page('unseenUploads', walk);
     this.#after = next;
     const failures: unknown[] = [];
-    for (let at = 0; at < items.length; at += REQUESTS_AT_ONCE) {
-      const some = items.slice(at, at + REQUESTS_AT_ONCE);
+    for (const some of groupsOf(items, 16)) {
       const sizes = await Promise.allSettled(
         some.map(({ space, generation }) => upload.findBytes(space, generation)),
       );

@@ -4,6 +4,7 @@ import {
   type BulkLeaseRequest,
   type BulkLeaseResponse,
   type BulkLeaseResult,
+  groupsOf,
   type Hash,
   PACK_BYTES_MAX,
   PACK_ID_BYTES,
@@ -105,8 +106,7 @@ export async function leaseInGroups(
 ): Promise<RowOutcome[]> {
   const ordered = childrenFirst(hashes, refsOf);
   const outcomes = new Map<Hash, RowOutcome>();
-  for (let from = 0; from < ordered.length; from += PACK_GROUP_RECORDS) {
-    const group = ordered.slice(from, from + PACK_GROUP_RECORDS);
+  for (const group of groupsOf(ordered, PACK_GROUP_RECORDS)) {
     const children = group.flatMap((hash) => refsToHashes(refsOf(hash) ?? NO_REFS));
     const input = { hashes: group, children, ...lease };
     for (const outcome of await core.metadata.transact(space, leaseRows, input))

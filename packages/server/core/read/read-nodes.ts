@@ -2,6 +2,7 @@
 import {
   encodePackHeader,
   encodeRecordHeader,
+  groupsOf,
   HASH_BYTES,
   type Hash,
   PACK_BYTES_MAX,
@@ -23,8 +24,6 @@ import { CONTENT_PIECE_BYTES } from '../ports.ts';
 import { isDamage } from '../store-failure.ts';
 import { findRows, type RowFound } from './find-rows.ts';
 
-/** Rows that are read at once. */
-const ROWS_AT_ONCE = 512;
 const RECORDS_AHEAD_MAX = 256;
 /** Stored bytes that are read at once, at most, unless one record has more: so much is in memory. */
 export const READ_AHEAD_BYTES_MAX = 1024 * 1024;
@@ -79,8 +78,8 @@ export async function* readNodes(
   let canonicalBytes = 0;
   let refCount = 0;
   let pieces: Uint8Array[] = [encodePackHeader()];
-  for (let from = 0; from < hashes.length; from += ROWS_AT_ONCE) {
-    const rows = await findRows(core, space, hashes.slice(from, from + ROWS_AT_ONCE));
+  for (const some of groupsOf(hashes, 512)) {
+    const rows = await findRows(core, space, some);
     for (const batch of batchesOf(rows.filter(isServed), AHEAD)) {
       const [{ node }] = batch as [Found];
       if (node.canonicalSize > READ_AHEAD_BYTES_MAX) await makeRoom(node.canonicalSize);

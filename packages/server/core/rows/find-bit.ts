@@ -3,8 +3,6 @@
 /** As a database has it; integers as they are stored, all 64 bits of them. */
 export type StoredValue = string | bigint | Uint8Array | null;
 
-const INTEGER_BITS = 64;
-const BITS_PER_BYTE = 8;
 /** A longer value takes too long: each of its bits costs a sum over all of it. Nodes have refs in their bytes too. */
 const VALUE_BYTES_MAX = 16 * 1024;
 const REPLACEMENT = '\ufffd';
@@ -26,13 +24,13 @@ export function findBit<Row extends Readonly<Record<string, StoredValue>>>(
 function* neighboursOf(value: StoredValue): Generator<StoredValue> {
   if (value === null) return;
   if (typeof value === 'bigint') {
-    for (let bit = 0; bit < INTEGER_BITS; bit += 1) {
-      yield BigInt.asIntN(INTEGER_BITS, value ^ (1n << BigInt(bit)));
+    for (let bit = 0; bit < 64; bit += 1) {
+      yield BigInt.asIntN(64, value ^ (1n << BigInt(bit)));
     }
   } else if (typeof value === 'string') {
     yield* textsNear(value);
   } else if (value.length <= VALUE_BYTES_MAX) {
-    for (let bit = 0; bit < value.length * BITS_PER_BYTE; bit += 1) yield withBit(value, bit);
+    for (let bit = 0; bit < value.length * 8; bit += 1) yield withBit(value, bit);
   }
 }
 
@@ -48,12 +46,12 @@ function* textsNear(text: string): Generator<string> {
   const bytes = new TextEncoder().encode(text);
   if (bytes.length > VALUE_BYTES_MAX) return;
   const decoder = new TextDecoder();
-  for (let bit = 0; bit < bytes.length * BITS_PER_BYTE; bit += 1) yield decoder.decode(withBit(bytes, bit));
+  for (let bit = 0; bit < bytes.length * 8; bit += 1) yield decoder.decode(withBit(bytes, bit));
 }
 
 function withBit(bytes: Uint8Array, bit: number): Uint8Array {
   const changed = new Uint8Array(bytes);
-  const at = Math.floor(bit / BITS_PER_BYTE);
-  changed[at] = (bytes[at] as number) ^ (1 << (bit % BITS_PER_BYTE));
+  const at = Math.floor(bit / 8);
+  changed[at] = (bytes[at] as number) ^ (1 << (bit % 8));
   return changed;
 }

@@ -9,12 +9,8 @@
 /** A value as a database has it. Instants and counts are integers. */
 export type SumValue = string | number | Uint8Array | null;
 
-const TWO_POW_32 = 2 ** 32;
-/** bits of the second lane that a mixed value keeps: with the 32 of the first they leave room for the linear part */
-const SECOND_LANE_MASK = 0x1fff;
 const FIRST_FACTOR = 0x9e3779b1 | 0;
 const SECOND_FACTOR = 0x85ebca6b | 0;
-const BYTES_PER_WORD = 4;
 
 /** before each value, so that values of different types or lengths are told apart */
 const TAG = { null: 1, number: 2, string: 3, bytes: 4 } as const;
@@ -32,7 +28,8 @@ const START: Readonly<Lanes> = { first: 0x243f6a88, second: 0x13198a2e };
  */
 export function mixValues(values: readonly SumValue[], start = START): number {
   const lanes = mixStart(values, start);
-  return (lanes.second & SECOND_LANE_MASK) * TWO_POW_32 + (lanes.first >>> 0);
+  // 13 bits of the second lane beside the 32 of the first leave room for the linear part.
+  return (lanes.second & 0x1fff) * 2 ** 32 + (lanes.first >>> 0);
 }
 
 /** The common start of several sums. */
@@ -58,7 +55,7 @@ function mixWord(lanes: Lanes, word: number): void {
 function mixNumber(lanes: Lanes, value: number): void {
   mixWord(lanes, TAG.number);
   mixWord(lanes, value | 0);
-  mixWord(lanes, Math.floor(value / TWO_POW_32) | 0);
+  mixWord(lanes, Math.floor(value / 2 ** 32) | 0);
   // No row has a fraction, unless it is damaged.
   if (!Number.isInteger(value)) mixWord(lanes, TAG.string);
 }
@@ -82,8 +79,8 @@ function mixText(lanes: Lanes, text: string): void {
 function mixBytes(lanes: Lanes, bytes: Uint8Array): void {
   mixWord(lanes, TAG.bytes);
   const { length } = bytes;
-  const end = length - (length % BYTES_PER_WORD);
-  for (let at = 0; at < end; at += BYTES_PER_WORD) {
+  const end = length - (length % 4);
+  for (let at = 0; at < end; at += 4) {
     mixWord(lanes, pairAt(bytes, at) | (pairAt(bytes, at + 2) << 16));
   }
   for (let at = end; at < length; at += 1) mixWord(lanes, bytes[at] as number);
@@ -94,12 +91,10 @@ function pairAt(bytes: Uint8Array, at: number): number {
   return (bytes[at] as number) | ((bytes[at + 1] as number) << 8);
 }
 
-/** Larger values would leave the integers that a number holds exactly. */
-const LINEAR_VALUE_MAX = 2 ** 44;
-
 /** The term that one value adds to the linear part. A very large value, such as a count of root refs, is mixed instead. */
 export function weigh(weight: number, value: number): number {
-  const isLinear = value <= LINEAR_VALUE_MAX && value >= -LINEAR_VALUE_MAX;
+  // Larger values would leave the integers that a number holds exactly.
+  const isLinear = value <= 2 ** 44 && value >= -(2 ** 44);
   return isLinear ? weight * value : mixValues([weight, value]);
 }
 

@@ -1,6 +1,6 @@
 /** core/ports.ts MetadataStore on PostgreSQL, shared by any number of processes. */
 import { randomInt } from 'node:crypto';
-import type { Hash } from '@holdfast/protocol';
+import { groupsOf, type Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
 import type { RowDamage, RowLook, SpaceSnapshot } from '../../core/inspection-ports.ts';
 import { InvariantViolation, namingSpace } from '../../core/invariant.ts';
@@ -39,9 +39,6 @@ import { hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 
 /** rows of usage_counters per Space: this many transactions can count at once without waiting for each other */
 const SLOTS = 16;
-/** nodes of one statement: each may have 8 KiB of refs, and an answer is in memory whole */
-const NODES_PER_STATEMENT = 1_024;
-
 type FoundNode = { readonly node: NodeRow; readonly content: ContentRow | undefined };
 
 interface OpenOptions {
@@ -152,8 +149,8 @@ export class PostgresMetadataStore implements MetadataStore {
   ): Promise<readonly (FoundNode | undefined)[]> {
     const found = new Map<Hash, FoundNode>();
     const key = this.#keys.of(space);
-    for (let from = 0; from < hashes.length; from += NODES_PER_STATEMENT) {
-      const some = hashes.slice(from, from + NODES_PER_STATEMENT);
+    // Each node may have 8 KiB of refs, and an answer is in memory whole.
+    for (const some of groupsOf(hashes, 1_024)) {
       for (const row of await this.#read(SQL.findNodesWithContent, [key, hashesToSql(some)], space)) {
         const node = nodeFromSql(key, row);
         found.set(node.hash, { node, content: joinedContentFromSql(key, row) });

@@ -1,4 +1,5 @@
 /** The pages of core/upkeep-ports.ts on PostgreSQL. */
+import { groupsOf } from '@holdfast/protocol';
 import type { Generation, ObjectKey } from '../../core/model.ts';
 import { isDamage } from '../../core/store-failure.ts';
 import {
@@ -21,7 +22,6 @@ import { findUnseenUploads } from './unseen-uploads.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 
-const KEYS_PER_STATEMENT = 1_000;
 /** before all that there are */
 const NO_SPACE = '0'.repeat(32);
 
@@ -89,8 +89,7 @@ async function findKnownGenerations(
   keys: readonly ObjectKey[],
 ): Promise<ReadonlySet<Generation>> {
   const known = new Set<Generation>();
-  for (let from = 0; from < keys.length; from += KEYS_PER_STATEMENT) {
-    const some = keys.slice(from, from + KEYS_PER_STATEMENT);
+  for (const some of groupsOf(keys, 1_000)) {
     const rows = await read(SQL.findKnownGenerations, [
       some.map(({ spaceKey }) => spaceKey),
       some.map(({ generation }) => hexToBytea(generation)),

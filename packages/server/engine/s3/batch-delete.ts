@@ -1,4 +1,5 @@
 /** Deletes with DeleteObjects, a thousand keys per request. An absent key counts as deleted. */
+import { groupsOf } from '@holdfast/protocol';
 import type { Space } from '../../core/model.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { AttemptFailed } from './failure.ts';
@@ -26,8 +27,7 @@ export async function deleteKeys(
 ): Promise<DeletedKeys> {
   const deleted = new Set<string>();
   let refused: StoreUnavailable | undefined;
-  for (let start = 0; start < keys.length; start += DELETE_BATCH_MAX) {
-    const batch = keys.slice(start, start + DELETE_BATCH_MAX);
+  for (const batch of groupsOf(keys, DELETE_BATCH_MAX)) {
     let codes: ReadonlyMap<string, string>;
     try {
       const outcome = await deleteBatch(client, limits, batch, space);

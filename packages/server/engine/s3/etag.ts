@@ -1,12 +1,11 @@
 /** The integrity record of an object in S3: its ETag as seen while its bytes were validated. */
-import { ETAG_CHARACTERS_MAX } from './limits.ts';
 
 /** A strong entity tag: quoted, printable. If-Match never matches a weak one (`W/`). */
 const STRONG = /^"[\x21\x23-\x7e]+"$/;
 
 export function findStrongEtag(headers: Headers): string | undefined {
   const etag = headers.get('etag');
-  if (etag === null || etag.length > ETAG_CHARACTERS_MAX || !STRONG.test(etag)) return undefined;
+  if (etag === null || etag.length > 256 || !STRONG.test(etag)) return undefined;
   return etag;
 }
 
@@ -17,5 +16,5 @@ export function etagToIntegrity(etag: string): Uint8Array {
 /** `undefined`: the record holds no ETag, so it is the record of no object here. */
 export function findEtagOf(integrity: Uint8Array): string | undefined {
   const etag = new TextDecoder('latin1').decode(integrity);
-  return etag.length <= ETAG_CHARACTERS_MAX && STRONG.test(etag) ? etag : undefined;
+  return etag.length <= 256 && STRONG.test(etag) ? etag : undefined;
 }

@@ -53,8 +53,5 @@ export const S3_LIMITS: S3Limits = {
 
 /** DeleteObjects takes no more. */
 export const DELETE_BATCH_MAX = 1000;
-/** of the answer to a failed request */
-export const ERROR_BYTES_MAX = 64 * 1024;
 /** of an answer that lists 1000 keys */
 export const LIST_BYTES_MAX = 4 * 1024 * 1024;
-export const ETAG_CHARACTERS_MAX = 256;

@@ -3,7 +3,7 @@
  * integrity record of each of its records. A record is read by a range of the object that still has that ETag, and proven by its
  * own checksum.
  */
-import { PACK_MEDIA_TYPE } from '@holdfast/protocol';
+import { groupsOf, PACK_MEDIA_TYPE } from '@holdfast/protocol';
 import { toByteStream } from '../../core/byte-stream.ts';
 import type { Generation, Space } from '../../core/model.ts';
 import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/pack-ports.ts';
@@ -19,9 +19,6 @@ import { gatherRange, type RecordedObject, readRange } from './object-range.ts';
 import type { S3Answer, S3Call } from './s3-client.ts';
 
 type PackParts = Pick<S3ContentStoreParts, 'client' | 'keys' | 'marker' | 'limits'>;
-
-/** ranges that are read at the same time for one caller */
-const RANGES_AT_ONCE = 4;
 
 /** Records of one object, near each other. */
 interface RecordRange {
@@ -74,8 +71,7 @@ export class S3PackStore implements PackStore {
   async readRecords(space: Space, records: readonly PackedRecord[]): Promise<readonly Uint8Array[]> {
     const read: Uint8Array[] = new Array(records.length);
     const ranges = this.#rangesOf(space, records);
-    for (let from = 0; from < ranges.length; from += RANGES_AT_ONCE) {
-      const some = ranges.slice(from, from + RANGES_AT_ONCE);
+    for (const some of groupsOf(ranges, 4)) {
       await Promise.all(some.map((range) => this.#readInto(read, space, range)));
     }
     return read;

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { SignedUpload } from '../../core/upload-ports.ts';
 import { AttemptFailed, PASSING_STATUSES, RequestRefused } from './failure.ts';
-import { DELETE_BATCH_MAX, ERROR_BYTES_MAX, type S3Limits } from './limits.ts';
+import { DELETE_BATCH_MAX, type S3Limits } from './limits.ts';
 import type { ObjectKeys } from './object-key.ts';
 import type { SignedRequest } from './request-signer.ts';
 import type { S3Client } from './s3-client.ts';
@@ -104,7 +104,7 @@ export class ProbeRequests {
     for (let attempt = 1; ; attempt += 1) {
       const answer = await client.exchange(request, limits.headMsMax, async ({ response, body }) => {
         const { status } = response;
-        const code = status < 300 ? undefined : parseErrorCode(await body.readText(ERROR_BYTES_MAX));
+        const code = status < 300 ? undefined : parseErrorCode(await body.readText(64 * 1024));
         return { status, code };
       });
       const { status, code = '' } = answer;

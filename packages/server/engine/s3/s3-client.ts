@@ -26,7 +26,7 @@ import {
   PASSING_STATUSES,
   RequestRefused,
 } from './failure.ts';
-import { ERROR_BYTES_MAX, type S3Limits } from './limits.ts';
+import type { S3Limits } from './limits.ts';
 import { type RequestBody, type SignedRequest, signRequest } from './request-signer.ts';
 import { pauseOf, RetryBudget } from './retry-budget.ts';
 import { parseErrorCode } from './xml-answers.ts';
@@ -213,7 +213,7 @@ export class S3Client {
       async ({ response, body }) => {
         const { status, headers } = response;
         if (status >= 200 && status < 300) return take({ status, headers, code: undefined, body });
-        const code = parseErrorCode(await body.readText(ERROR_BYTES_MAX));
+        const code = parseErrorCode(await body.readText(64 * 1024));
         if (TELLING_STATUSES.has(status) && code !== 'NoSuchBucket')
           return take({ status, headers, code, body });
         throw await this.#judgeRefusal(call, credentials, response, code);

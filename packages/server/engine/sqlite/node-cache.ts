@@ -7,9 +7,6 @@ import type { Hash } from '@holdfast/protocol';
 import type { NodeRow, PackPlace } from '../../core/model.ts';
 import { isLeaseChangeOnly } from './row-changes.ts';
 
-/** bytes of an entry besides its refs and other buffers; measured, rounded up: 400 of them are the answer kept of the row */
-const ENTRY_BYTES = 1200;
-
 export interface CachedNode {
   readonly node: NodeRow;
   /** where the content of `node.generation` is, when that is known */
@@ -121,7 +118,8 @@ export class NodeCache {
 }
 
 function bytesOf({ node, place }: CachedNode): number {
-  return ENTRY_BYTES + node.refs.length + node.contentType.length + (place?.integrity.length ?? 0);
+  // Measured and rounded up: an entry takes 1,200 bytes beside its buffers, of which 400 are the answer kept of the row.
+  return 1200 + node.refs.length + node.contentType.length + (place?.integrity.length ?? 0);
 }
 
 /** The node rows that one batch knows: its own writes first, then committed rows. */

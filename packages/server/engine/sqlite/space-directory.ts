@@ -31,10 +31,6 @@ interface LostDomain {
 }
 
 const NONE_LOST: LostNames = { spaces: [], domains: [], isSpaceUnknown: false, isDomainUnknown: false };
-/** Unless the file changed, a look waits until this many times its own duration has passed since the last one. */
-const REST_LOOKS = 100;
-/** A look that took longer is the last one: it would hold up too much. */
-const LOOK_MS_MAX = 50;
 
 export interface NameLook {
   look(): LostNames;
@@ -96,7 +92,9 @@ export class SpaceDirectory extends SpaceMap<number> {
       isDomainUnknown: isDomainUnknown || found.isDomainUnknown,
     };
     const tookMs = performance.now() - startedAt;
-    this.#nextLookAt = tookMs > LOOK_MS_MAX ? Number.POSITIVE_INFINITY : startedAt + REST_LOOKS * tookMs;
+    // The next look waits 100 times as long as this one took, unless the file changed. A look that took over 50 ms is the last
+    // one.
+    this.#nextLookAt = tookMs > 50 ? Number.POSITIVE_INFINITY : startedAt + 100 * tookMs;
     return this.#lost;
   }
 }
