@@ -1,7 +1,4 @@
-/**
- * The door of the server: what the command line and tests may use. What serves or copies is loaded when it is called, so that
- * `holdfast app` starts without it.
- */
+/** The door of the server for the command line and tests. What serves or copies is loaded when it is called. */
 
 import type { Caller } from './operator/operation.ts';
 import type {

@@ -1,7 +1,4 @@
-/**
- * Where the lines of the log go. Whoever logs never waits for the reader: lines that cannot be written now wait in memory, up to a
- * bound. Lines beyond it are dropped and counted, and a line says how many once there is room.
- */
+/** Whoever logs never waits: lines that cannot be written wait in memory, up to a bound. A line says how many were dropped. */
 import { openStreamOutput, type StreamOutput } from './standard-stream.ts';
 
 const QUEUE_BYTES_MAX = 1024 * 1024;

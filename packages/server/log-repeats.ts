@@ -1,7 +1,4 @@
-/**
- * Counts lines that repeat instead of writing them: the first of a kind is written at once, then at most one per window, which says
- * how many there were. So neither a full disk nor a disk full of damage fills the log of a busy server.
- */
+/** Counts lines that repeat: the first of a kind is written at once, then at most one per window, which says how many there were. */
 
 export interface RepeatsWorld {
   /** ms that only grow */

@@ -8,10 +8,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export type Log = Logger;
 
-/**
- * Lines are written at once if stderr takes them. Lines that repeat are counted. A reader that does not read loses lines and holds
- * up nobody; `noteDropped` is told of each.
- */
+/** Repeated lines are counted. A reader that does not read loses lines and holds up nobody; `noteDropped` is told of each. */
 export function openLog(
   level: LogLevel,
   fields: Readonly<Record<string, unknown>> = {},

@@ -12,10 +12,7 @@ export interface SecretFile {
   readonly version: string | undefined;
 }
 
-/**
- * `what` names the file's role in messages, such as "the private key". Rejects with ConfigError for a file that others can use or
- * that is too long, and with the error of the system. A pipe that gives nothing holds up this call, and nothing else.
- */
+/** `what`: the file's role in messages. Rejects with ConfigError if others can use the file or it is too long, or the system's error. */
 export async function readSecretFile(path: string, what: string): Promise<SecretFile> {
   const file = await open(path, 'r');
   try {

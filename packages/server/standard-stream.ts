@@ -1,7 +1,4 @@
-/**
- * Writing to a standard stream that may be a pipe, a terminal or a socket whose reader stops reading, without a wait and without a
- * change that other processes which share the stream would notice.
- */
+/** Writes to a standard stream whose reader may stop reading, without a wait or a change that others who share it notice. */
 import { ptr } from 'bun:ffi';
 import { constants, fstatSync, openSync, type Stats, write, writeSync } from 'node:fs';
 import { codeOf } from './error-code.ts';
@@ -11,10 +8,7 @@ import { openSystemFunctions } from './runtime/system-library.ts';
 type WriteResult = number | 'full';
 
 export interface StreamOutput {
-  /**
-   * Returns at once if the stream can be asked without a wait, else it resolves when the system has answered. Throws, or rejects
-   * with, the error of the system.
-   */
+  /** Returns at once if the stream can be asked without a wait, else a promise. Throws or rejects with the error of the system. */
   write(bytes: Uint8Array): WriteResult | Promise<WriteResult>;
   /** as `write`, of bytes for which nobody waits any more: it never waits */
   writeLast(bytes: Uint8Array): WriteResult;
@@ -29,9 +23,7 @@ const PIPE_BYTES_MAX = 4096;
 /** A description of our own, whose flags no other process shares. A pipe without a reader is refused instead of waited for. */
 const OWN_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK | constants.O_NOCTTY;
 
-/**
- * Undefined where the system refuses, for instance for a socket, or for a pipe of another user. Throws ENXIO for a pipe without a reader.
- */
+/** Undefined where the system refuses, as for a socket or another user's pipe. Throws ENXIO for a pipe without a reader. */
 export function openOwnDescription(fd: number): number | undefined {
   try {
     return openSync(`/proc/self/fd/${fd}`, OWN_FLAGS);
@@ -91,10 +83,7 @@ interface System {
   pwritev2(fd: number, parts: BigUint64Array, count: number, offset: number, flags: number): number | bigint;
 }
 
-/**
- * A stream that cannot be opened anew. The system is asked for each write not to wait; where it cannot be asked, another thread
- * waits.
- */
+/** A stream that cannot be opened anew: the system is asked not to wait, or another thread waits. */
 function sharedOutput(fd: number, stats: Stats): StreamOutput {
   const system = openSystemFunctions<System>({
     poll: { args: ['ptr', 'u64', 'i32'], returns: 'i32' },

@@ -1,7 +1,4 @@
-/**
- * Writes whole lines without blocking the caller: one write at a time, off the event loop, behind a bounded queue. Lines that cannot be
- * written are dropped and counted. When the file works again, a line reports how many are missing.
- */
+/** Writes whole lines off the event loop, one at a time, behind a bounded queue. Lines that cannot be written are counted and reported. */
 import { codeOf } from '../error-code.ts';
 import { AUDIT_FAILING, AUDIT_LINES, AUDIT_LOST } from '../metrics/server-metrics.ts';
 import { formatLine } from './audit-event.ts';

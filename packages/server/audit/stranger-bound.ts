@@ -1,7 +1,4 @@
-/**
- * One limit for the lines of all unverified callers: otherwise strangers could fill the disk with refusals under changing names,
- * addresses and tokens. Lines beyond it are counted, and a line reports how many.
- */
+/** One limit for the lines of all unverified callers, so that strangers cannot fill the disk. A line reports how many were left out. */
 import { SECOND_MS } from '@holdfast/protocol';
 import type { RepeatsWorld } from '../log-repeats.ts';
 import { AUDIT_SUPPRESSED } from '../metrics/server-metrics.ts';

@@ -158,10 +158,7 @@ async function authorizeUnknown(
   return capability;
 }
 
-/**
- * Row 5 for the key set. A request that waits for it holds one of a bounded number of places. Nothing is proven yet, and any caller can
- * name any App. So peers share the places first, and the Apps that a peer names share that peer's places.
- */
+/** Row 5. A wait for the key set holds a bounded place. Nothing is proven yet, so peers share places first, then the Apps they name. */
 async function readKeySet(
   { waiters }: Authorizer,
   { appId, keySource }: Registration,

@@ -13,10 +13,7 @@ export interface VerifiedCapability {
   readonly keySet: KeySet;
 }
 
-/**
- * An LRU in two halves: a hit moves an entry to the newer half. When the newer half is full, it replaces the older one. A hit in the
- * newer half, the usual case, changes nothing. Only verified capabilities are stored, never failures.
- */
+/** An LRU in two halves: a hit moves an entry to the newer half, and a full newer half replaces the older one. Failures are not stored. */
 export class CapabilityCache {
   #newer = new Map<string, VerifiedCapability>();
   #older = new Map<string, VerifiedCapability>();

@@ -39,10 +39,7 @@ interface AppLimits {
 /** By issuer. */
 export type RegistrySnapshot = ReadonlyMap<string, RegisteredIssuer>;
 
-/**
- * Keeps a snapshot. After `start` it reads the rows every `REGISTRY_RELOAD_MS`, outside any request. A request that finds the snapshot
- * too old waits for a read.
- */
+/** Keeps a snapshot, read every `REGISTRY_RELOAD_MS` outside any request. A request that finds it too old waits for a read. */
 export class IssuerRegistry {
   readonly #store: RegistryStore;
   readonly #world: AuthWorld;
@@ -98,10 +95,7 @@ export class IssuerRegistry {
     return space === undefined && limits.app === undefined ? undefined : { space, app: limits.app };
   }
 
-  /**
-   * Reads the rows again for a request whose issuer is unknown, because its App may be new. All such requests share one read per
-   * `REGISTRY_LOOK_AGAIN_MS`. A request in between joins that read or gets the current snapshot; it never waits for the next read.
-   */
+  /** For a request whose issuer is unknown. All share one read per `REGISTRY_LOOK_AGAIN_MS`; in between they get the snapshot. */
   async readAgain(): Promise<RegistrySnapshot> {
     const now = this.#world.monotonicNow();
     if (this.#lookingAgain === undefined && now - this.#lookedAgainAt >= REGISTRY_LOOK_AGAIN_MS) {

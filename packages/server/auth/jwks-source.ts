@@ -9,10 +9,7 @@ import { fetchKeySetBytes } from './key-set-fetch.ts';
 import { KeySetPlaces } from './key-set-places.ts';
 
 export interface KeySource {
-  /**
-   * Returns the keys without a promise if a copy may be used; otherwise fetches them first. Throws or rejects with ApiError
-   * `registry_unavailable` (row 5). Returns the same object while the keys are the same.
-   */
+  /** The keys at once if a copy may be used, the same object while they are the same. Throws or rejects `registry_unavailable`. */
   read(): KeySet | Promise<KeySet>;
   close(): void;
 }

@@ -3,10 +3,7 @@ import { JWKS_ADDRESSES_MAX, JWKS_BYTES_MAX, JWKS_FETCH_MS_MAX } from './auth-li
 import type { AuthWorld } from './auth-world.ts';
 import { findAddress, isLinkLocal } from './link-local.ts';
 
-/**
- * GETs the document within `JWKS_FETCH_MS_MAX` and `JWKS_BYTES_MAX`. Rejects on any status but 200: a redirect could lead to a host
- * that the operator never named.
- */
+/** GETs the document within its limits. Rejects on any status but 200: a redirect could lead to a host that the operator never named. */
 export async function fetchKeySetBytes(url: string, world: AuthWorld): Promise<Uint8Array> {
   const controller = new AbortController();
   const timedOut = Promise.withResolvers<never>();

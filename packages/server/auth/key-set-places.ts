@@ -1,7 +1,4 @@
-/**
- * Bounds the concurrent key-set fetches of a process. An App has one at a time, so all Apps have equal parts. Hosts that hang hold
- * their places for long. So hosts whose last fetch failed get at most half of the places.
- */
+/** Bounds the concurrent key-set fetches of a process. Hosts whose last fetch failed get at most half of them, because they may hang. */
 import { JWKS_FETCHES_MAX } from './auth-limits.ts';
 
 const FAILING_MAX = Math.floor(JWKS_FETCHES_MAX / 2);

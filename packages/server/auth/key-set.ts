@@ -43,10 +43,7 @@ export class KeySetError extends Error {
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'] as const;
 const textEncoder = new TextEncoder();
 
-/**
- * Parses a key set. It skips keys that cannot verify signatures with a supported algorithm (RFC 7517, section 5). It skips unsafe keys
- * too (private, symmetric, weak, malformed or ambiguous) and notes a refusal for each. @throws KeySetError if the text is not a key set
- */
+/** Skips keys that are unsafe or cannot verify signatures (RFC 7517, 5); unsafe ones are noted. @throws KeySetError if it is no key set */
 export function parseKeySet(text: string | Uint8Array): KeySet {
   const root = parseJson(typeof text === 'string' ? textEncoder.encode(text) : text);
   const entries = isJsonObject(root) ? root.get('keys') : undefined;
@@ -70,10 +67,7 @@ export function parseKeySet(text: string | Uint8Array): KeySet {
   return { keys, identity: JSON.stringify(keys.map((key) => key.identity)), refusals };
 }
 
-/**
- * The one key that matches a token's `kid` and `alg`; undefined if none or several match. Without a `kid`, every key for the algorithm
- * matches.
- */
+/** The one key that matches `kid` and `alg`; without a `kid` every key for the algorithm does. undefined: none or several. */
 export function findKey(
   keySet: KeySet,
   algorithm: Algorithm,

@@ -81,9 +81,7 @@ type Awaitable<T> = T | Promise<T>;
  * succeeds and the other gets the outcome that says so.
  */
 export interface RegistryStore {
-  /**
-   * Every App, ordered by the UTF-8 bytes of `appId`. May return the same array while nothing has changed: callers compare by identity.
-   */
+  /** Every App, by the UTF-8 bytes of `appId`. The same array while nothing has changed: callers compare by identity. */
   readAll(): Awaitable<readonly AppRecord[]>;
   /** If an App of this id was removed before, its quotas and revocations still exist; those of `record` are added. */
   insert(record: AppRecord): Awaitable<'inserted' | 'app-exists' | 'issuer-taken'>;
@@ -91,10 +89,7 @@ export interface RegistryStore {
   replace(record: AppRecord): Awaitable<'replaced' | 'app-unknown' | 'issuer-taken'>;
   /** Returns false if the App does not exist, and true if it has that status already. */
   setStatus(appId: string, status: AppStatus, updatedAt: number): Awaitable<boolean>;
-  /**
-   * Removes the App's row; its id and issuer are free at once. Its quotas and revocations stay, as its data does: they apply again if
-   * the App is added again, so that no revoked token becomes valid. Returns false if the App does not exist.
-   */
+  /** Frees id and issuer at once. Quotas and revocations stay and apply if the App is added again. Returns false if it does not exist. */
   remove(appId: string): Awaitable<boolean>;
   /** Changes the quotas of a Space, or those of the App if `spaceId` is undefined. */
   setQuotas(appId: string, spaceId: string | undefined, change: QuotaChange): Awaitable<LimitOutcome>;

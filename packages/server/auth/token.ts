@@ -27,10 +27,7 @@ const BEARER = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
 /** Header and claims are never empty. The signature is empty if `alg` is `none`, which row 3 refuses. */
 const COMPACT_JWS = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]*)$/;
 
-/**
- * The token of an `Authorization` header, within the length limit but not necessarily a JWT. @throws ApiError `missing_token` (row 1)
- * or `invalid_token` (row 2)
- */
+/** The token of an `Authorization` header, within the length limit. @throws ApiError `missing_token` (row 1), `invalid_token` (row 2) */
 export function readBearerToken(authorization: string | null): string {
   if (authorization === null) throw missingToken();
   const token = authorization.startsWith(BEARER_PREFIX)
@@ -48,10 +45,7 @@ export function readBearerToken(authorization: string | null): string {
   return token;
 }
 
-/**
- * The header in its usual form: `Bearer`, one space, the token. So a token has one form, however it was sent. Throws as
- * `readBearerToken`.
- */
+/** The header as `Bearer`, one space, the token, so that a token has one form. Throws as `readBearerToken`. */
 export function plainCredential(authorization: string | null): string {
   if (authorization?.startsWith(BEARER_PREFIX) && authorization.length <= CREDENTIAL_CHARACTERS_MAX) {
     const first = authorization.charCodeAt(BEARER_PREFIX.length);
@@ -61,10 +55,7 @@ export function plainCredential(authorization: string | null): string {
   return BEARER_PREFIX + readBearerToken(authorization);
 }
 
-/**
- * Splits a JWT. `compact` comes from `readBearerToken`, which bounds its length. @throws ApiError `invalid_token` (row 2) if it is not
- * a JWT or has no `alg` or `iss`
- */
+/** Splits a JWT of bounded length. @throws ApiError `invalid_token` (row 2) if it is not a JWT or has no `alg` or `iss` */
 export function parseToken(compact: string): ParsedToken {
   const parts = COMPACT_JWS.exec(compact);
   if (parts === null) throw notAToken('it is not three base64url parts');

@@ -18,10 +18,7 @@ export interface GivenUpload {
 /** The end of each holder's revocation, ms; 0 if none. The registry keeps the revocations of an App while nothing has changed. */
 const revokedUntil = new WeakMap<Revocations, Map<string, number>>();
 
-/**
- * Throws or rejects with FORBIDDEN. It uses the process's copy of the registry, so it reads no row. Rejects with `registry_unavailable`
- * if that copy is too old.
- */
+/** Reads no row: it uses the process's copy of the registry. Rejects with FORBIDDEN, or `registry_unavailable` if that is too old. */
 export function checkGivenUpload(authorizer: Authorizer, upload: GivenUpload): void | Promise<void> {
   const read = authorizer.registry.read();
   if (read instanceof Promise) return read.then(() => check(authorizer, upload));

@@ -23,10 +23,7 @@ export interface ClockSources {
   readonly skewMsMax: number;
 }
 
-/**
- * How far the rows' clock is ahead of elapsed time: the lowest value since the oldest lease that may still be valid. If one machine
- * holds the database and this server, their wall clocks jump together, and only the monotonic clock shows it.
- */
+/** How far the rows' clock is ahead of elapsed time. If the wall clocks of both jump together, only the monotonic clock shows it. */
 class RowsLow {
   /** each the lowest since its instant, in ascending order */
   readonly #lows: { readonly from: number; readonly aheadMs: number }[] = [];
@@ -92,10 +89,7 @@ interface SteadySources extends Omit<ClockSources, 'elapsed'> {
   readonly onClockSet: (message: string) => void;
 }
 
-/**
- * The guard of rows whose clock cannot be set (engine/steady-clock.ts): leases that expired by it have expired, so collection
- * continues. It reports once if the wall clock was set, because callers compare the server's answers with theirs.
- */
+/** For rows whose clock cannot be set (engine/steady-clock.ts): collection continues. Reports once if the wall clock was set. */
 export class SteadyRows implements ClockGuard {
   readonly #sources: SteadySources;
   #isSet = false;

@@ -1,7 +1,4 @@
-/**
- * Automatic collection (`serve --gc-every`): rounds over the Spaces of all active Apps, spread over the interval. Suspended and
- * unregistered Apps are skipped.
- */
+/** Automatic collection (`serve --gc-every`): rounds over the Spaces of all active Apps, spread over the interval. */
 import type { RegistryStore } from '../auth/registry-store.ts';
 import { runGc } from '../core/collect/run-gc.ts';
 import type { Core } from '../core/core.ts';
@@ -109,10 +106,7 @@ async function goOn(
   }
 }
 
-/**
- * The next Space that may have something to collect. With an entry, `after` is the position before it. Without one, the search resumes
- * at `after`; undefined at the end of all Spaces.
- */
+/** The next Space that may have something to collect; without one the search resumes at `after`; undefined at the end of all Spaces. */
 async function findNext(
   core: Core,
   apps: RegistryStore,

@@ -1,7 +1,4 @@
-/**
- * The work that servers do without a request: the sweep, the scrub and the search for rot. If several processes share stores, the one
- * that has the turn does sweep, scrub and compaction.
- */
+/** The work of servers without a request. Of several processes, the one that has the turn does sweep, scrub and compaction. */
 import type { RegistryStore } from '../auth/registry-store.ts';
 import { SCRUB_NODES_MIN, scrub } from '../core/collect/scrub.ts';
 import { sweep } from '../core/collect/sweep.ts';
@@ -214,10 +211,7 @@ export function nodesOfNextScrub(
   return isRoom ? Math.min(scrubNodesMax, 2 * nodes) : Math.max(SCRUB_NODES_MIN, Math.floor(nodes / 2));
 }
 
-/**
- * Periodically increments the epoch. A database that replaced another under a running server is behind its bucket: then nothing is
- * swept.
- */
+/** Increments the epoch. A database that replaced another under a running server is behind its bucket: then nothing is swept. */
 function makeEpochGuard(intervalMs: number): (core: Core) => Promise<void> {
   let movedAt = performance.now();
   return async (core) => {

@@ -42,10 +42,7 @@ export async function checkBackup(folder: string, { onProgress }: CheckRun): Pro
   }
 }
 
-/**
- * The databases are rebuilt beside the backup, where there is likely space. For a read-only backup they are rebuilt in the folder for
- * temporary files.
- */
+/** Databases are rebuilt beside the backup, where there is likely space; for a read-only backup in the folder for temporary files. */
 function findScratchParent(folder: string): string {
   try {
     accessSync(folder, constants.W_OK);

@@ -20,10 +20,7 @@ interface DatabaseCopy {
   readonly pace: Pace;
 }
 
-/**
- * Copies the pages in passes. Each pass writes the pages that changed since the one before. So only the last pass, which needs pages of
- * one commit, has to run on a pinned log, and it is short.
- */
+/** Copies pages in passes: each writes what changed since the one before, so only a short last pass runs on a pinned log. */
 export class DatabaseCopies {
   readonly #name: string;
   readonly #copy: DatabaseCopy;

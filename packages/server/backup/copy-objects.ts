@@ -72,10 +72,7 @@ export class ObjectCopies {
     target.sync(missing);
   }
 
-  /**
-   * Proves that the target has each object that the pinned rows refer to, with its length. The snapshot of the rows lies between the
-   * last two passes. The next pass copies missing objects again.
-   */
+  /** Proves that the target has each object of the pinned rows, with its length. The next pass copies missing objects again. */
   async prove(named: Iterable<NamedObject>): Promise<ProvenObjects> {
     const kept = new Map([...this.#sizes].filter(([generation]) => this.#isListed(generation)));
     const missing: Generation[] = [];

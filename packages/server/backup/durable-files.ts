@@ -48,10 +48,7 @@ export function writeDurably(folder: HeldFolder, name: string, bytes: Uint8Array
 
 const DRAFT_SUFFIX = '.new';
 
-/**
- * The file and its name are durable when it returns. At each moment the file is complete: the former or the new one. It keeps its
- * owner, because the server must read a file that root replaced.
- */
+/** Durable when it returns; at each moment the former or the new file. It keeps its owner, so the server can read what root replaced. */
 export function replaceDurably(folder: HeldFolder, name: string, bytes: Uint8Array): void {
   const former = folder.look(name);
   const file = new GrowingFile(folder, `${name}${DRAFT_SUFFIX}`);

@@ -6,10 +6,7 @@ import { replaceDurably } from './durable-files.ts';
 const LAST_BACKUP = 'last-backup';
 const TIME = /^\d{1,16}\n?$/;
 
-/**
- * The file is durable when it returns. A data folder that cannot be written, such as a read-only one, is not an error, because the
- * backup is complete.
- */
+/** Durable when it returns. A data folder that cannot be written is not an error, because the backup is complete. */
 export function noteBackup(dataDir: string, at: number): void {
   try {
     const folder = HeldFolder.hold(dataDir);

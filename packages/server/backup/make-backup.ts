@@ -107,10 +107,7 @@ class BackupJob {
     this.#objects = openPace(OBJECTS_PACE);
   }
 
-  /**
-   * Lists and copies objects before the rows are pinned and once more after. So every object that the pinned rows refer to is copied:
-   * an object added after the first listing has a lease that outlasts the second one.
-   */
+  /** Lists and copies objects before the rows are pinned and once more after: an object added later has a lease that outlasts that. */
   async run(): Promise<MadeBackup> {
     assertContent(this.#source);
     const isResumed = this.#repository.noteUnfinished();
@@ -179,10 +176,7 @@ class BackupJob {
     throw new ServeError('objects come faster than they can be copied: try again when less is written');
   }
 
-  /**
-   * The write-ahead log grows while pages are pinned. So a large database is copied beforehand as far as possible, and the pin is
-   * short.
-   */
+  /** Copies a large database beforehand as far as possible, because the write-ahead log grows while pages are pinned. */
   async #copyDatabases(
     copies: ObjectCopies | undefined,
   ): Promise<{ readonly databases: DatabaseEntry[]; readonly objects: ProvenObjects | undefined }> {
@@ -204,10 +198,7 @@ class BackupJob {
     return { databases, objects };
   }
 
-  /**
-   * Pins the rows between two passes over the objects, and proves that all objects they refer to were copied. Packing and compaction
-   * can create an object after the first pass and delete it before the second; then a later commit is pinned.
-   */
+  /** Pins rows between two passes and proves their objects copied. If packing moved some in between, a later commit is pinned. */
   async #pinProven<T extends BackedUpDatabase>(found: readonly T[], copies: ObjectCopies | undefined) {
     for (let pins = 1; ; pins += 1) {
       if (copies !== undefined) await this.#copyObjects(copies, false);

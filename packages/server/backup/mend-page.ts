@@ -1,7 +1,4 @@
-/**
- * Repairs a page with a single wrong byte: of all pages that differ in one byte, only the original matches the checksum. Without this,
- * a wrong byte in an interior page would cost all nodes behind it.
- */
+/** Repairs a page with a single wrong byte: of all pages that differ in one byte, only the original matches the checksum. */
 
 /** Whether a page refers to other pages. The first page of a database leads to all of them. */
 export const isStructure = (bytes: Uint8Array, page: number): boolean =>

@@ -1,7 +1,4 @@
-/**
- * The position of each database page in a backup: the sequence of the backup that wrote it, its index there, and its checksum. 16 bytes
- * per page, little-endian: u32, u32, u64.
- */
+/** Where each database page lies: the backup that wrote it, its index there, its checksum. Little-endian u32, u32, u64 per page. */
 
 export const PAGE_ENTRY_BYTES = 16;
 

@@ -158,10 +158,7 @@ function countRun(map: PageMap, first: number, pageCount: number): number {
   return count;
 }
 
-/**
- * The objects of the backup that exist; none if the bytes are in a bucket. If the list is damaged, the folder is listed. Reports
- * objects that are missing or have another length. Their bytes are verified with their nodes.
- */
+/** The objects of the backup that exist, none if they are in a bucket. Reports those that are missing or have another length. */
 export function findObjects(
   repository: Repository,
   manifest: Manifest,

@@ -129,10 +129,7 @@ export class Repository {
     return { sequence, sha256: digestOf(bytes) };
   }
 
-  /**
-   * The map and its damaged or missing files. If neither file is intact, the map is unproven: a damaged one of the right length, or
-   * undefined.
-   */
+  /** The map and its bad files. If neither is intact, the map is unproven: a damaged one of the right length, or undefined. */
   readMap({ name, pageCount, map }: DatabaseEntry): {
     readonly map: PageMap | undefined;
     readonly isProven: boolean;

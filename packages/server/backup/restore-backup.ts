@@ -54,10 +54,7 @@ export interface RestoreRun {
 const LOST_AND_FOUND = 'lost+found';
 const CONTENT = 'content/';
 
-/**
- * Rejects with ServeError and then leaves nothing behind. Damage in the backup costs only the damaged part: the result names it, and
- * everything else is restored.
- */
+/** Rejects with ServeError and then leaves nothing behind. Damage in the backup costs only the damaged part; the result names it. */
 export async function restoreBackup(
   { folder, dataDir }: RestoreRequest,
   { onProgress }: RestoreRun,

@@ -79,10 +79,7 @@ async function findDamage(content: ContentStore, item: ScrubItem): Promise<Error
 
 const RANDOM = { bytes: (count: number) => crypto.getRandomValues(new Uint8Array(count)) };
 
-/**
- * Marks a damaged node's row rotten: the node answers 503 and its next lease asks for the bytes. A content record on a damaged page is
- * abandoned, as when a reader finds it.
- */
+/** Marks a damaged node's row rotten, so that its next lease asks for the bytes. A record on a damaged page is abandoned. */
 export function makeRotten(metadata: MetadataStore): NonNullable<Verification['onDamaged']> {
   return async ({ space, node: { hash, generation }, content }, error) => {
     const instead = isDamage(error) ? makeGenerationDigits(RANDOM) : undefined;

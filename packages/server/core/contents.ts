@@ -9,10 +9,7 @@ import { sha256 } from './sha256.ts';
 import { ContentDamaged, ContentLost, isDamage, RowDamaged } from './store-failure.ts';
 import type { UploadKind } from './upload-ports.ts';
 
-/**
- * Discards a closed generation's bytes. Inline bytes are deleted in this transaction, and the record of a pack stops being live. An
- * object is recorded for the sweep, which deletes it outside any transaction, and deletes it again once no URL can write it any more.
- */
+/** Discards a closed generation's bytes: inline bytes and pack records here; the sweep deletes an object once no URL can write it. */
 export async function closeContent(
   tx: SpaceTransaction,
   { generation, storage, urlExpiresAt, keptMs = 0 }: ClosedContent,
@@ -118,10 +115,7 @@ export async function markRotten(
 }
 
 interface RottenContent extends ProvenContent {
-  /**
-   * Its record cannot be read, and so not be deleted either. The row points at a new generation without a record, with these digits,
-   * so that no healing and no collection meets that record again.
-   */
+  /** Its record cannot be read or deleted. The row points at a new generation without a record, so that nobody meets it again. */
   readonly instead: string | undefined;
   /** where the bad bytes were read, if that is a record of a pack */
   readonly packed: PackPlace | undefined;
@@ -155,10 +149,7 @@ function isSamePlace(left: PackPlace | undefined, right: PackPlace): boolean {
   return left?.pack === right.pack && left.offset === right.offset;
 }
 
-/**
- * Whether the content row of a node without an object is bad, or its inline bytes. The bytes of a pack's record are not read again.
- * `setRotten` checks afterwards that it is still this row's content.
- */
+/** Whether the content row of a node without an object is bad, or its inline bytes. `setRotten` checks that it is still this row's. */
 export async function lookAtRecord(
   core: Core,
   space: Space,

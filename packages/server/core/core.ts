@@ -1,7 +1,4 @@
-/**
- * The dependencies of every operation. Built once per process; tests inject stores, randomness and faults here. Time is always the
- * metadata store's, because several processes share it and their own clocks may differ.
- */
+/** The dependencies of every operation, built once per process. Time is always the metadata store's: processes' clocks may differ. */
 
 import type { ClockGuard } from './clock-guard.ts';
 import type { FreeSpace } from './free-space.ts';

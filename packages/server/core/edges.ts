@@ -49,10 +49,7 @@ export async function addEdges(tx: SpaceTransaction, hash: Hash, children: Child
   return waiting;
 }
 
-/**
- * Removes rows with their edges. Edges of other parents to them stay, as loose edges. `rows` are as read in this transaction. Resolves
- * with the children that no edge points at any more.
- */
+/** Removes rows, as read in this transaction, with their edges. Resolves with the children that no edge points at any more. */
 export async function removeNodesWithEdges(
   tx: SpaceTransaction,
   rows: readonly NodeRow[],

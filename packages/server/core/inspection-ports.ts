@@ -144,10 +144,7 @@ export interface RowLook extends PageLook {
 export interface SpaceInspection {
   /** All damaged rows of all Spaces. Left out where rows have no sums. */
   findRowDamage?(look: RowLook): Promise<readonly RowDamage[]>;
-  /**
-   * Each table or index that has a damaged page, whether a row of a Space is reached through it or not. Only a repair holds up
-   * writers. Left out where the store does not look at its pages.
-   */
+  /** Each table or index that has a damaged page. Only a repair holds up writers. Absent where the store does not look at pages. */
   findPageDamage?(look: RowLook): Promise<readonly PageDamage[]>;
   /** Holds one instant until `work` is done, so `work` waits for nothing but the snapshot. A Space that never was is empty. */
   inspect<T>(space: Space, work: (snapshot: SpaceSnapshot) => Promise<T>): Promise<T>;

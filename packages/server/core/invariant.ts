@@ -3,10 +3,7 @@ import type { Awaitable } from './awaitable.ts';
 import type { Space } from './model.ts';
 import { StoreUnavailable } from './store-failure.ts';
 
-/**
- * A rule of docs/design.md is broken. It ends the process: going on could turn one wrong row into lost bytes, and a restart
- * begins from what is durable.
- */
+/** A rule of docs/design.md is broken. It ends the process: a restart begins from what is durable. */
 export class InvariantViolation extends Error {
   override readonly name = 'InvariantViolation';
 }
@@ -15,10 +12,7 @@ export function assertInvariant(holds: boolean, rule: string): asserts holds {
   if (!holds) throw new InvariantViolation(`broken invariant: ${rule}`);
 }
 
-/**
- * A count of one Space is negative, or would become so: it contradicts the rows it counts. The transaction is undone. A restart
- * would not help, so the Space answers 503 and the log names it, and the other Spaces go on.
- */
+/** A count of one Space contradicts its rows. The transaction is undone, and only this Space answers 503: a restart would not help. */
 export class CounterBroken extends StoreUnavailable {
   override readonly name = 'CounterBroken';
   readonly rule: string;

@@ -12,10 +12,7 @@ export function clampLeaseDuration(leaseDurationMs: number): number {
   return Math.min(Math.max(leaseDurationMs, LEASE_DURATION_MS_MIN), LEASE_DURATION_MS_MAX);
 }
 
-/**
- * Keeps the start while the lease runs, and never moves the expiry back. `durationMs` is already clamped. `now` may be a little
- * before the start if another process made the lease while this request waited: the lease gets its full length all the same.
- */
+/** Keeps the start while the lease runs, and never moves the expiry back. `now` may be a little before another process's start. */
 export function renewLease(current: LeaseWindow, now: number, durationMs: number): LeaseWindow {
   const isRunning = current.leaseExpiresAt > now;
   return {

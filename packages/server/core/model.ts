@@ -10,10 +10,7 @@ export interface Space {
   readonly spaceId: string;
 }
 
-/**
- * Identifies one upload generation: 32 lowercase hex digits, the first 12 the creation time in ms. It is also the write-once key of the
- * bytes, and is never reused.
- */
+/** One upload generation and write-once key of its bytes: 32 lowercase hex digits, the first 12 the creation time in ms. */
 export type Generation = string;
 
 /** Names a stored object, with all that is needed to find its records. */
@@ -22,10 +19,7 @@ export interface ObjectKey {
   readonly generation: Generation;
 }
 
-/**
- * Where the bytes of a node are. `object`: an object of the content store. `inline`: a row of the metadata store. `packed`: a record
- * of a pack, which is one object with many nodes.
- */
+/** Where a node's bytes are: an object of the content store, a row of the metadata store, or a record of a pack. */
 export type NodeStorage = 'object' | 'inline' | 'packed';
 
 /** `waiting`: validated, never ready. `rotten`: was ready, content proven bad. `claimed`: a collection has begun. */

@@ -63,10 +63,7 @@ export interface CompactablePack {
   readonly use: PackUse;
 }
 
-/**
- * Rows of packs, within one transaction. The engine keeps the live records of a pack (`PackUse`) true, from the content rows that
- * are inserted, deleted and moved; it locks the row of a pack after all rows of nodes.
- */
+/** Rows of packs in one transaction. The engine keeps `PackUse` true from content rows; it locks packs after all rows of nodes. */
 export interface PackVerbs {
   findPack(id: PackId): Awaitable<PackRow | undefined>;
   /** The pack that was opened for the same hashes last, is open, and whose URL is good; whether bytes came is not looked at. */
@@ -96,10 +93,7 @@ export interface RecordMove {
 
 /** Packs in the store of bytes. Their objects lie under write-once keys like all others, and `ContentStore.delete` deletes them. */
 export interface PackStore {
-  /**
-   * Calls `judge` with the complete object of a generation, again from the beginning if reading it fails on the way. Resolves
-   * `undefined` if a healthy store has no such object.
-   */
+  /** Calls `judge` with the complete object, again from the beginning if reading fails. `undefined`: a healthy store has no such object. */
   inspect<T>(
     space: Space,
     generation: Generation,
@@ -107,14 +101,9 @@ export interface PackStore {
   ): Promise<T | undefined>;
   /** The stored bytes of a record, proven by the integrity record. Errors as of `ContentStore.read`. */
   readRecord(space: Space, record: PackedRecord): Promise<Uint8Array>;
-  /**
-   * The stored bytes of many records of one pack, in order of offset, of `READ_AHEAD_BYTES_MAX` bytes at most together: near ones are
-   * read at once. Those in the same memory have the bytes between them there, which are the caller's too.
-   */
+  /** Stored bytes of records of one pack, in order of offset, at most `READ_AHEAD_BYTES_MAX` together; they may share memory. */
   readRecords(space: Space, records: readonly PackedRecord[]): Promise<readonly Uint8Array[]>;
-  /**
-   * Makes a pack of the server's own durable under its key, of pieces of any size.
-   */
+  /** Makes a pack of the server's own durable under its key, of pieces of any size. */
   write(space: Space, generation: Generation, pieces: AsyncIterable<Uint8Array>): Promise<WrittenPack>;
 }
 
@@ -203,18 +192,12 @@ export interface PackJudge {
 
 /** Shares out the judging of packs. */
 export interface JudgingTurns {
-  /**
-   * Resolves when a pack of this Space may be judged. Rejects with RESOURCE_EXHAUSTED or SERVICE_UNAVAILABLE. `isAgain`: it gave way
-   * before.
-   */
+  /** Resolves when a pack of this Space may be judged. Rejects with RESOURCE_EXHAUSTED or SERVICE_UNAVAILABLE. */
   enter(space: Space, isAgain: boolean): Promise<JudgingPlace>;
 }
 
 export interface JudgingPlace {
-  /**
-   * Resolves when it is this pack's turn again, after work that had this cost: bytes. False: it has had much, and an App that has no
-   * place waits. Then leave, and enter again.
-   */
+  /** Resolves at this pack's next turn. `cost`: bytes. False: leave and enter again, because an App without a place waits. */
   nextTurn(cost: number): Promise<boolean>;
   leave(): void;
 }

@@ -1,7 +1,4 @@
-/**
- * What the rules need from the world. Comments state what each port promises; all engines of a port pass the same suite.
- * A port method throws only for failure; absence is `undefined`. Failure is never turned into absence.
- */
+/** What the rules need from the world; all engines of a port pass one suite. Methods throw only for failure; absence is `undefined`. */
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { KeptCounters, SpaceInspection } from './inspection-ports.ts';
@@ -41,17 +38,11 @@ export interface MetadataStore extends TenantReads, SpaceInspection, Upkeep {
   readonly packs: PackReads;
   /** The largest canonical node, bytes, that may be kept as a row as content with inlineBytes; 0 = never. */
   readonly inlineBytesMax: number;
-  /**
-   * The instant by which leases, expiries and collections are judged, ms. Where several processes share the store it is the
-   * store's own clock, never a process's: their clocks may differ.
-   */
+  /** The instant by which leases are judged, ms: the store's own clock where processes share it, because theirs may differ. */
   readClock(): Awaitable<number>;
   /** Optional fast path: renews a ready row without a transaction. Returns undefined if the row is absent or not ready. */
   renewReadyLease?(space: Space, hash: Hash, durationMs: number): Awaitable<LeaseWindow | undefined>;
-  /**
-   * `reads` is given only for a commit of root refs: what its body reads. An engine may then run several such bodies of a Space,
-   * one after another, in one unit; each has its own outcome. `reads` is a hint: a body may read other rows too.
-   */
+  /** `reads`: a hint of what a commit of root refs reads. An engine may run several such bodies in one unit, each with its outcome. */
   transact<T, I = undefined>(
     space: Space,
     body: TransactionBody<T, I>,
@@ -138,10 +129,7 @@ export interface DueRows {
   readonly packs: SweptPack;
 }
 
-/**
- * Row verbs inside one transaction of one Space. Reads see the transaction's own writes. The engine keeps the counters
- * of a Space true from the before/after pairs it is given (rules: core/usage-delta.ts).
- */
+/** Row verbs in one transaction of one Space. Reads see its own writes. The engine keeps counters true (rules: core/usage-delta.ts). */
 export interface SpaceTransaction {
   /** ms; the instant of this transaction by the store's clock */
   readonly now: number;
@@ -156,10 +144,7 @@ export interface SpaceTransaction {
   update(...change: RowChange): Awaitable<void>;
   /** The verdicts of a pack go with it. */
   delete(...row: OldRow): Awaitable<void>;
-  /**
-   * Rows whose instant is `atOrBefore`, or earlier (candidates: now if it is undefined). A store may pass over candidates whose instant
-   * is before `from`.
-   */
+  /** Rows whose instant is `atOrBefore` or earlier (candidates: now if undefined). A store may pass over candidates before `from`. */
   due<K extends keyof DueRows>(
     kind: K,
     atOrBefore: number | undefined,
@@ -167,19 +152,13 @@ export interface SpaceTransaction {
     from?: number,
   ): Awaitable<readonly DueRows[K][]>;
 
-  /**
-   * Edges of parents to hashes that have no row. Aligned with `hashes`; 0 where there are none. One body asks for all that it
-   * needs at once, so that an engine with row locks takes them in hash order.
-   */
+  /** Edges of parents to hashes without a row, aligned with `hashes`. Asked all at once, so that locks are taken in hash order. */
   findLooseEdges(hashes: readonly Hash[]): Awaitable<readonly number[]>;
   /** Sets the count; 0 removes the record. */
   setLooseEdges(hash: Hash, count: number): Awaitable<void>;
 
   findUpload(hash: Hash): Awaitable<UploadRow | undefined>;
-  /**
-   * What the Space stores by now, and what packs have reserved in it, exact: others that ask for it wait for the end of this transaction. Ask after all rows are
-   * read, so that nobody who waits here holds a row that this transaction still needs.
-   */
+  /** What the Space stores and reserves now, exact: others wait for the end of this transaction. Ask after all rows are read. */
   lockStored(): Awaitable<Stored>;
   /** The same for what the Space holds beside that, also by this transaction. */
   lockHoldings(): Awaitable<SpaceHoldings>;
@@ -210,15 +189,9 @@ export interface SpaceTransaction {
   ): Awaitable<void>;
 }
 
-/**
- * Bytes under write-once keys. A key is a generation; its object, once complete, never changes and its key is never
- * written again. A deleted key stays deleted. `delete` of an absent key succeeds.
- */
+/** Bytes under write-once keys: a complete object never changes, and a deleted key stays deleted. Deleting an absent key succeeds. */
 export interface ContentStore {
-  /**
-   * How bytes get into the store. `server`: through our own upload target (`receive`). `direct`: a client PUTs to the store
-   * itself, with a URL from `signUpload`.
-   */
+  /** `server`: through our own upload target (`receive`). `direct`: a client PUTs to the store, with a URL from `signUpload`. */
   readonly upload: ContentUploads;
   readonly packs: PackStore;
   /** whether `read` of an object outside of packs puts its bytes into the memory that it is given, if they fit */
@@ -227,17 +200,11 @@ export interface ContentStore {
   readClockSkew?(): Promise<number | undefined>;
   /** Looks for the complete object of a generation and validates it against `hash` in bounded memory. */
   inspect(space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject>;
-  /**
-   * Canonical bytes [start, end) of an object, `CONTENT_PIECE_BYTES` at most, every one proven by `integrity`. Damage rejects
-   * with ContentDamaged, absence in a healthy store with ContentLost, anything else with another error.
-   */
+  /** Bytes [start, end), `CONTENT_PIECE_BYTES` at most, proven by `integrity`. Rejects with ContentDamaged, ContentLost or another. */
   read(object: StoredObject, start: number, end: number, aids?: ReadAids): Promise<Uint8Array>;
   /** What `read` would give, if this store has it at once. `undefined`: ask `read`, which also tells what is wrong. */
   findNow?(object: StoredObject, start: number, end: number): Uint8Array | undefined;
-  /**
-   * Names the stored bytes as they are now, without reading them: by another name whenever something may have changed them. Same
-   * errors as `read`.
-   */
+  /** Names the stored bytes as they are now, without reading them: changes whenever they may have changed. Same errors as `read`. */
   getVersion(object: StoredObject): Promise<string>;
   /** Proves what `read` of [start, end), however large, would give, and gives nothing. Same errors as `read`. */
   prove(object: StoredObject, start: number, end: number): Promise<void>;
@@ -251,10 +218,7 @@ export interface ContentStore {
    * generations, because a delete may land late.
    */
   delete(space: Space, generations: readonly Generation[]): Promise<DeletedObjects>;
-  /**
-   * Removes leftovers of interrupted or late uploads, and strays (core/collect/stray-objects.ts); `now` by the metadata store's clock,
-   * ms; bounded work per call.
-   */
+  /** Removes leftovers of uploads and strays, bounded work per call. `now` by the metadata store's clock, ms. */
   sweep(findKnown: FindKnown, now: number, walk?: WalkKeeper): Promise<void>;
   /** Only where the bytes can outlive the rows (core/store-epoch.ts). */
   readonly epoch?: StoredNumber;

@@ -1,7 +1,4 @@
-/**
- * A commit keeps the balances that it replaces only while a walk over its domain may need them: nearly all domains are never walked by
- * more than one page. The first page of a walk says so in the row of the domain, before it is read. Pure.
- */
+/** A commit keeps replaced balances only while a walk of several pages may need them: its first page notes that in the domain's row. */
 import { ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
 
 /** Until when commits of a domain keep history, in ms, if the row is older than this rule or was copied: a walk may be under way. */

@@ -10,10 +10,7 @@ import type { MetadataStore } from './ports.ts';
 
 /** A finding about one node, for the log. */
 export interface RotReport {
-  /**
-   * `met`: a reader asked for a node known to be rotten. `unread`: the scrub could not read the node, which proves nothing. The
-   * other kinds are changes of the row.
-   */
+  /** `met`: a reader asked for a rotten node. `unread`: the scrub could not read it, which proves nothing. Others change the row. */
   readonly kind: 'rotten' | 'met' | 'unread' | 'sound' | 'healed';
   readonly space: Space;
   readonly hash: Hash;

@@ -1,10 +1,7 @@
 /** The secrets that upload URLs and cursors are signed with: one signs, former ones still verify, and a coming one verifies already. */
 
 export const SECRET_BYTES = 32;
-/**
- * How long a former secret verifies after another one signs: the longest upload URL that can be configured (7 d) and the history of
- * root refs behind a cursor (24 h), and a day for clocks that disagree.
- */
+/** How long a former secret verifies: the longest upload URL (7 d), root-ref history (24 h), and a day for clocks that disagree. */
 export const SECRET_OVERLAP_MS = 8 * 24 * 60 * 60 * 1000;
 /** From its publication until it signs. Every process takes a secret up within 5 s, so none meets a signature that it cannot verify. */
 export const SECRET_NOTICE_MS = 10_000;

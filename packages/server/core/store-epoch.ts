@@ -10,10 +10,7 @@ export const EPOCH_NOTE = 'store-epoch';
 /** from one move to the next while servers run */
 export const EPOCH_INTERVAL_MS = 3_600_000;
 
-/**
- * A restored domain goes on this far above the revision that was backed up: no client has seen a higher one, because nobody makes
- * as many commits between two backups. 2^53, the largest that a JSON number holds exactly, leaves room for thousands of restores.
- */
+/** A restored domain goes on this far above the backed-up revision, beyond any that a client has seen. 2^53 leaves room for thousands. */
 export const REVISION_STEP = 2 ** 40;
 /** A wrong bit of a domain must not get lost in its raised numbers: nothing would prove it any more. */
 export const MENDED_BEFORE_RAISING = {
@@ -44,10 +41,7 @@ export async function readEpochs({ metadata, content }: Stores): Promise<Epochs 
 export const isBehind = (epochs: Epochs | undefined): boolean =>
   epochs !== undefined && epochs.rows < epochs.store;
 
-/**
- * Moves both on, past what either has seen. The rows first: a crash between leaves them ahead. The rows are only raised, because
- * servers that start together may have seen different epochs, and rows behind their bucket keep every server from starting.
- */
+/** Moves both past what either has seen, the rows first and only upwards: rows behind their bucket keep servers from starting. */
 export async function moveEpoch({ metadata, content }: Stores, { rows, store }: Epochs): Promise<void> {
   const next = Math.max(rows, store) + 1;
   await metadata.settle('note', { name: EPOCH_NOTE, value: next });

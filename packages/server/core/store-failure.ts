@@ -43,10 +43,7 @@ interface StoreFailureOptions extends ErrorOptions {
 /** True for a row that cannot be read or removed while the store is well: work on other rows may go on. */
 export const isDamage = (error: unknown): boolean => error instanceof StoreUnavailable && error.isDamage;
 
-/**
- * Whether a transaction that failed with this certainly wrote nothing. After any other error the outcome is unknown, because its writer may
- * have died.
- */
+/** Whether a failed transaction certainly wrote nothing. After other errors the outcome is unknown: its writer may have died. */
 export const hasWrittenNothing = (error: unknown): boolean =>
   error instanceof StoreUnavailable && !error.isUndecided;
 

@@ -45,15 +45,9 @@ export interface TenantReads {
 
 /** What a purge takes from a Space, beside its nodes and uploads. Within one transaction. */
 export interface PurgeVerbs {
-  /**
-   * Removes all balances of these hashes, or of any, but so many, in every domain, and returns the hashes, each once. Every domain goes on with a
-   * later revision and no history: no cursor from before is good again, also when the Space is used again.
-   */
+  /** Removes balances of these hashes, or of so many, in every domain; returns the hashes. All earlier cursors and history end. */
   takeBalances(of: number | readonly Hash[]): Awaitable<readonly Hash[]>;
-  /**
-   * Removes up to `limit` rows of each kind: superseded balances and commits. Returns how many in all. What was committed since the
-   * balances were taken stays.
-   */
+  /** Removes up to `limit` rows of each kind: superseded balances and commits. Returns how many in all. */
   removeHistory(limit: number): Awaitable<number>;
   /** Up to `limit` discards that are due after `dueAfter`, and whose objects were never deleted: a deleted one waits for its URL. */
   findKeptDiscards(dueAfter: number, limit: number): Awaitable<readonly DiscardRow[]>;

@@ -21,10 +21,7 @@ export interface SpacesToSweep {
   readonly failure: unknown;
 }
 
-/**
- * The reads of background work, a bounded page at a time: the request for a page of each kind, and its contents. `after`
- * resumes a walk; left out, the walk begins.
- */
+/** The reads of background work, a bounded page at a time. `after` resumes a walk; left out, the walk begins. */
 export interface Pages {
   /**
    * Every Space that was ever written, also of Apps that are not registered any more, in an order of the engine's own that never
@@ -35,29 +32,17 @@ export interface Pages {
   readonly spacesToSweep: Paged<SweepWanted, SpacesToSweep>;
   /** Bounded walk over all node rows that have content, for the scrub. */
   readonly nodesToScrub: Paged<Walk, Step<ScrubItem>>;
-  /**
-   * Up to `limit` Spaces with rotten rows, in an order of the engine's own. Each comes with its number of rotten rows, counted up to
-   * `ROTTEN_COUNT_MAX`. The engine has an index of rotten rows alone, because every process asks every few seconds.
-   */
+  /** Up to `limit` Spaces with rotten rows, counted up to `ROTTEN_COUNT_MAX`. Needs an index, because it is asked every few seconds. */
   readonly rottenSpaces: Paged<Walk, readonly RottenSpace[]>;
   /** Rotten nodes of the Space, at most `limit` of them, in no order. */
   readonly rottenNodes: Paged<{ readonly space: Space; readonly limit: number }, readonly Hash[]>;
-  /**
-   * A bounded walk over the uploads and open packs of all Spaces whose bytes nobody has seen, and whose URLs end after that instant.
-   * Asked only where the store takes uploads itself.
-   */
+  /** A walk over uploads and open packs whose bytes nobody has seen, whose URLs end later. Only where the store takes uploads. */
   readonly unseenUploads: Paged<UnseenWalk, Step<UnseenUpload>>;
-  /**
-   * Judged packs with live and with dead records, of all Spaces: first those with a record that has been dead for long, the longest
-   * first, then those that are mostly dead, most dead bytes first.
-   */
+  /** Judged packs with live and dead records: first those with one long dead, the longest first, then by most dead bytes. */
   readonly packsToCompact: Paged<CompactionWanted, readonly CompactablePack[]>;
   /** The content rows that name the pack, by their offset, after `after`. */
   readonly packRecords: Paged<RecordsWanted, readonly ContentRow[]>;
-  /**
-   * Up to `limit` Spaces with content of small nodes that is an object of its own, in an order of the engine's own. It reads an index of
-   * such contents alone.
-   */
+  /** Up to `limit` Spaces with small nodes that are objects of their own, from an index of such contents alone. */
   readonly spacesToPack: Paged<SpacesWanted, readonly SpaceToPack[]>;
   /** Such contents of one Space, by their generations, after `after`. Some may belong to no node that is ready. */
   readonly contentsToPack: Paged<ContentsWanted, readonly ContentRow[]>;
@@ -81,20 +66,11 @@ export type PageReads = {
 
 /** The writes of background work. */
 export interface Settlements {
-  /**
-   * Notes that a walk found them without a record: the first such instant stays. Forgets that of those that have one again, and
-   * whatever no walk has come across for long. A generation in both lists has a record.
-   */
+  /** Notes when a walk first found them without a record. Forgets `known` ones, and those that no walk has met for long. */
   readonly tombstones: TombstonePage;
-  /**
-   * Raises the revisions of all domains by this step, also what a domain without a commit begins at, and makes no page of an earlier
-   * revision readable. Balances and commits stay. Call while no server runs.
-   */
+  /** Raises all revisions by this step, also those of domains to come, and ends earlier pages. Call while no server runs. */
   readonly revisions: number;
-  /**
-   * Keeps a text with the rows, any that `assertNote` takes, also an empty one, in place of the earlier one. A whole number is only
-   * raised: a larger one stays. Where several servers share the rows, this is one step.
-   */
+  /** Keeps a text that `assertNote` takes with the rows. A whole number is only raised, in one step for all servers. */
   readonly note: Note;
 }
 
@@ -145,10 +121,7 @@ export interface SweepCutoffs {
   readonly historyAt: number;
 }
 
-/**
- * The rotten rows of one Space are counted up to this number, because every process counts them every few seconds. One lost pack has
- * up to 4,096.
- */
+/** Rotten rows of one Space are counted up to this number, because every process counts them often. One lost pack has up to 4,096. */
 export const ROTTEN_COUNT_MAX = 10_000;
 
 export interface RottenSpace {

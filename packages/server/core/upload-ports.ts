@@ -68,10 +68,7 @@ export interface StagedUpload {
   readonly inlineBytes: Uint8Array | undefined;
   /** Makes the staged object durable under its write-once key. Resolves false when the key is already taken. */
   seal(): Promise<boolean>;
-  /**
-   * Always the last call, whatever happened: drops what was staged and not sealed; the generation is no longer being received.
-   * Never touches a sealed object: a transaction decides by records whether that is deleted (`setDiscard`).
-   */
+  /** Always the last call: drops what was staged and not sealed. A sealed object stays: records decide about it (`setDiscard`). */
   release(): Promise<void>;
 }
 

@@ -35,10 +35,7 @@ export interface HeldDataFolder {
   release(): void;
 }
 
-/**
- * Makes the folder if it is missing and takes its lock. `withWorkers`: workers of this server may join (`joinDataFolder`).
- * `isBackup`: the caller marks the folder once it knows that it may. Throws ServeError.
- */
+/** Makes the folder if missing and takes its lock. `withWorkers`: workers may join. `isBackup`: the caller marks it. Throws ServeError. */
 export function holdDataFolder(
   dataDir: string,
   { withWorkers = false, isBackup = false } = {},
@@ -178,10 +175,7 @@ export function isDataFolderHeld(dataDir: string): boolean {
 /** Keeps the locks: the garbage collector would close a database without a reference, and release its lock. */
 const HELD = new Set<Database>();
 
-/**
- * The lock is a transaction that never ends: the operating system releases it with the process, so no stale lock can stay behind.
- * The database stays empty.
- */
+/** The lock is a transaction that never ends: the system releases it with the process. The database stays empty. */
 function openLock(dataDir: string, take: (database: Database) => void): Database {
   const path = join(dataDir, LOCK_NAME);
   let database: Database | undefined;
@@ -203,10 +197,7 @@ function openLock(dataDir: string, take: (database: Database) => void): Database
   }
 }
 
-/**
- * Each worker holds a read transaction. So an exclusive transaction proves that no worker is left. An immediate one lets workers
- * join.
- */
+/** Each worker holds a read transaction, so an exclusive one proves that no worker is left. An immediate one lets workers join. */
 function takeAlone(dataDir: string, database: Database, withWorkers: boolean): void {
   for (let looks = 1; !tryExclusive(database); looks += 1) {
     // If an immediate transaction begins, no server holds the folder: workers stand in the way, or who held it has just left.
@@ -252,10 +243,7 @@ const inUse = (dataDir: string): ServeError =>
     `the data folder ${dataDir} is in use by another holdfast server: stop that one, or choose another --data folder`,
   );
 
-/**
- * Errors that mean damage while a database is opened. SQLITE_ERROR is one: our statements are right, so the schema on disk is
- * wrong.
- */
+/** Errors that mean damage when a database is opened. SQLITE_ERROR is one: our statements are right, so the schema is wrong. */
 const DAMAGE_CODE = /^SQLITE_(?:NOTADB|CORRUPT\w*|ERROR)$/;
 
 /** The error codes of SQLite on a full disk: for a write, and for the index that it keeps beside its log. */

@@ -1,7 +1,4 @@
-/**
- * The owner of a data folder. If another user creates files in it, its server cannot open them: one command run by root would stop the
- * server from starting again. So only the owner works on it, unless the operator permits others.
- */
+/** The owner of a data folder: a file that another user made there stops the server, so only the owner works on it unless permitted. */
 import { readdirSync, readFileSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { codeOf } from '../error-code.ts';
@@ -20,10 +17,7 @@ export function isForeignOwnerAllowed(env: Environment): boolean {
   return parseSwitch(VARIABLE, env);
 }
 
-/**
- * An empty folder may have any owner, and a missing one is created. Throws ServeError for a folder of another user or a foreign file,
- * ConfigError, or the error of the disk.
- */
+/** Throws ServeError for a folder of another user or a foreign file, ConfigError, or the error of the disk. */
 export function assertFolderOwner(dataDir: string, env: Environment = process.env): void {
   const runner = process.geteuid?.();
   const folder = findFolder(dataDir);
@@ -43,10 +37,7 @@ export function ownedFolder(dataDir: string): string {
   return dataDir;
 }
 
-/**
- * Volumes that an orchestrator mounts may belong to root, with access by group, and may not be empty when new. So files that a server
- * created there show the owner.
- */
+/** Volumes of an orchestrator may belong to root and not be empty. So files that a server created there show the owner. */
 function isOfRunner(path: string, runner: number): boolean {
   const made = statSync(path, { throwIfNoEntry: false });
   return made === undefined || made.uid === runner;

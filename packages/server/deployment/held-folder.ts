@@ -1,7 +1,4 @@
-/**
- * A folder of ours, held by its descriptor. Nothing outside it is opened, created, renamed or removed, whatever it contains: each step
- * names an entry relative to the folder's descriptor and follows no link. Only files and folders are accepted as ours.
- */
+/** A folder of ours, held by its descriptor: each step names an entry relative to it and follows no link. Only files and folders count. */
 
 import {
   closeSync,

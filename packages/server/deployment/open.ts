@@ -108,9 +108,7 @@ export async function openDeployment(
   }
 }
 
-/**
- * Whether there are rows at the place, which may be another user's folder only if that is allowed. Makes nothing. Rejects with ServeError.
- */
+/** Whether there are rows at the place, another user's folder only if allowed. Makes nothing. Rejects with ServeError. */
 export async function hasRows(place: RowsPlace): Promise<boolean> {
   if (place.kind === 'folder') return existsSync(join(ownedFolder(place.dataDir), ROWS_FILE));
   const { hasPostgresRows } = await import('../engine/postgres/open-postgres.ts');

@@ -23,10 +23,7 @@ export interface S3Place {
 
 export type RowsPlace = FolderPlace | PostgresPlace;
 
-/**
- * Bytes lie beside the rows in one folder, or in S3. If rows are in PostgreSQL, bytes are in S3: PostgreSQL is for several
- * servers, and several machines cannot share a folder.
- */
+/** Bytes lie beside the rows in one folder, or in S3. Rows in PostgreSQL are for several servers, so their bytes are in S3. */
 export type DeploymentPlace =
   | { readonly rows: FolderPlace; readonly bytes: FolderPlace | S3Place }
   | { readonly rows: PostgresPlace; readonly bytes: S3Place };
@@ -38,10 +35,7 @@ const BUCKET = /^s3:/;
 /** The comma between rows and bytes. An earlier comma belongs to a password or to the folder's name. */
 const BEFORE_BUCKET = /,\s*(?=s3:)/;
 
-/**
- * The URL of the database that variables give: `HOLDFAST_METADATA`, or the content of the file that `HOLDFAST_METADATA_FILE` names.
- * Throws ConfigError.
- */
+/** The database URL of `HOLDFAST_METADATA`, or of the file that `HOLDFAST_METADATA_FILE` names. Throws ConfigError. */
 export function readMetadataUrl(env: Environment): string | undefined {
   const url = env.HOLDFAST_METADATA || undefined;
   const path = env.HOLDFAST_METADATA_FILE || undefined;
@@ -141,10 +135,7 @@ export function parseServedPlace(
   );
 }
 
-/**
- * `--data` and `--metadata` of a command that needs only rows, such as the Apps. A flag wins over a variable, and a database over
- * a folder. Throws ConfigError.
- */
+/** `--data` and `--metadata` of a command that needs only rows. A flag wins over a variable. Throws ConfigError. */
 export function parseRowsPlace(
   { data, metadata }: { readonly data?: string | undefined; readonly metadata?: string | undefined },
   env: Environment,
@@ -154,10 +145,7 @@ export function parseRowsPlace(
   return { kind: 'folder', dataDir: data ?? (env.HOLDFAST_DATA || DATA_DIR_DEFAULT) };
 }
 
-/**
- * `--data`, `--metadata` and `--content` of a command for operators, which works on rows and bytes. A flag wins over a variable, and
- * a folder that a flag names over a database that a variable names. Throws ConfigError.
- */
+/** `--data`, `--metadata` and `--content` of a command that works on rows and bytes. A flag wins over a variable. Throws ConfigError. */
 export function parseOperatedPlace(
   {
     data,
@@ -179,10 +167,7 @@ export function parseOperatedPlace(
   );
 }
 
-/**
- * `--from` and `--to` of a copy: a data folder, or PostgreSQL and S3 joined by a comma, or a folder of rows and S3. Messages name
- * `flag` and quote nothing of `text`, because it may hold a password. Throws ConfigError.
- */
+/** `--from` and `--to` of a copy. Messages name `flag` and quote nothing of `text`, because it may hold a password. Throws ConfigError. */
 export function parseDeploymentPlace(flag: string, text: string, env: Environment): DeploymentPlace {
   const parts = text.trim().split(BEFORE_BUCKET);
   const [first = '', second, ...more] = parts;

@@ -47,20 +47,14 @@ export interface Registry {
   close(): Promise<void>;
 }
 
-/**
- * Opens an existing registry; `undefined` when there is none. Makes nothing, so that a mistyped place stays as it is. Rejects
- * with ServeError if the folder is missing.
- */
+/** Opens an existing registry; `undefined`: none. Makes nothing, so a mistyped place stays as it is. Rejects with ServeError. */
 export async function findRegistry(place: RowsPlace): Promise<Registry | undefined> {
   if (await hasApps(place)) return makeRegistry(place);
   if (place.kind === 'folder') isEmptyFolder(place.dataDir);
   return undefined;
 }
 
-/**
- * Opens the registry. Makes it in a database or an empty folder that has none. Rejects with ServeError if it cannot be used, or
- * if the folder is missing or holds other files: no server would serve an App that was added in the wrong folder.
- */
+/** Opens the registry, or makes it in a database or an empty folder. Rejects with ServeError: no server would serve an App elsewhere. */
 export async function openRegistry(place: RowsPlace): Promise<Registry> {
   if (place.kind === 'folder' && !(await hasApps(place)) && !isEmptyFolder(place.dataDir)) {
     throw new ServeError(

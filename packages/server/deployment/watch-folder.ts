@@ -1,7 +1,4 @@
-/**
- * Ends a server whose data folder has been removed. SQLite continues to write to unlinked files. So a server whose folder was removed,
- * replaced or hidden by a mount would accept data that no one can read later.
- */
+/** Ends a server whose data folder was removed or replaced: SQLite would write to unlinked files that no one can read later. */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { codeOf } from '../error-code.ts';
@@ -14,10 +11,7 @@ const WATCHED = ['', LOCK_NAME, ROWS_FILE];
 /** The last of several workers that closes the database removes its log, and the next one creates it again. */
 const WATCHED_ALONE = [...WATCHED, `${ROWS_FILE}-wal`];
 
-/**
- * Checks that the folder and its files are those of the start; files missing at the start are ignored. Calls `onGone` once with the
- * first missing path. Returns a function that stops it.
- */
+/** Checks that folder and files are those of the start. Calls `onGone` once with the first missing path. Returns a function to stop. */
 export async function watchFolder(
   dataDir: string,
   hasWorkers: boolean,

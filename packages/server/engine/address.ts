@@ -1,7 +1,4 @@
-/**
- * Turns `--metadata` and `--content` into typed addresses of engines. An error says what is wrong with a URL without
- * quoting any of it, because it may hold a password.
- */
+/** Turns `--metadata` and `--content` into typed addresses. An error quotes nothing of a URL, because it may hold a password. */
 import { ConfigError } from '../errors.ts';
 
 /** A PostgreSQL database, and how much of it one process may use. */
@@ -197,10 +194,7 @@ export function hasControls(text: string): boolean {
   return /\p{Cc}/u.test(text);
 }
 
-/**
- * An origin, and a path if a proxy adds one; without a slash at its end. The message names `flag` and quotes nothing, because the
- * address may hold a password. Throws ConfigError.
- */
+/** An origin, with a path if a proxy adds one, no slash at its end. The message quotes nothing. Throws ConfigError. */
 export function parseWebAddress(flag: string, text: string, example: string): string {
   const url = URL.parse(text);
   const isPlain =

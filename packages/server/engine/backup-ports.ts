@@ -59,9 +59,7 @@ export interface FolderFormat {
   identitiesOf(dataDir: string): readonly string[];
   /** The id that the marker of the content folder must hold; undefined before the rows have noted one. */
   notedMarkerOf(dataDir: string): string | undefined;
-  /**
-   * The id that the marker holds; undefined if there is none. A content folder whose disk is not mounted has none, and no objects either.
-   */
+  /** The id in the marker; undefined if there is none, as in a content folder whose disk is not mounted. */
   markerOf(dataDir: string): string | undefined;
   objectsOf(dataDir: string): ObjectFiles;
   /** the objects of a backup, laid out in the same way */

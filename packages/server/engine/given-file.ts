@@ -15,10 +15,7 @@ export function readSecret(what: string, path: string): Promise<string | undefin
   });
 }
 
-/**
- * Resolves with undefined if the file does not exist. Rejects with the error of the system, or with a message for the operator. Files are
- * read again for each connection, so a pipe is refused, as libpq does: it can be read only once, or blocks. A device may be endless.
- */
+/** undefined: no such file. Read again for each connection, so pipes and devices are refused. Rejects with a message for the operator. */
 export async function readPlainFile(
   what: string,
   path: string,

@@ -39,10 +39,7 @@ export function isDamageMet(error: unknown): boolean {
   return codeOf(cause)?.startsWith('SQLITE_CORRUPT') ?? false;
 }
 
-/**
- * The error that a verb throws: a failed CHECK of the schema is a broken count, a violated key is a broken invariant, and any
- * other error of SQLite or the disk is a passing failure.
- */
+/** A failed CHECK is a broken count, a violated key a broken invariant, any other error of SQLite or the disk a passing failure. */
 export function storageError(error: unknown, doing: string, { isUndecided = false } = {}): unknown {
   // An ApiError refuses the caller, as when a body comes too slowly: nothing is wrong with the disk.
   if (error instanceof StoreUnavailable || error instanceof ApiError) return error;

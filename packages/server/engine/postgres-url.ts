@@ -49,10 +49,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 interface Given {
   readonly flag: string;
-  /**
-   * the parameter of the URL, else `before` (from the part before its `?`), else the variable, in the order of PostgreSQL's own tools;
-   * never empty
-   */
+  /** from the URL, else from `before` (before its `?`), else the variable, as PostgreSQL's own tools do; never empty */
   find(name: Parameter, before?: string): string | undefined;
 }
 

@@ -49,10 +49,7 @@ function openSystemClock(): (() => number) | undefined {
   };
 }
 
-/**
- * Finds when `elapsed` was 0 by the wall clock of now. That clock says whole milliseconds alone, so it is read until it has gone on
- * a few times: the greatest difference is right to some microseconds, and never too great.
- */
+/** Finds when `elapsed` was 0 by the wall clock. That says whole milliseconds, so it is read until it has gone on a few times. */
 export function takeTimeOrigin(time: MachineTime = openMachineTime()): number {
   // The wall clock reaches its next millisecond meanwhile.
   const endsAt = time.elapsed() + 3;

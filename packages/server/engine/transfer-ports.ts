@@ -127,10 +127,7 @@ export interface DeploymentWriter extends DeploymentReader {
   removeMark(name: MarkName): Promise<void>;
   /** Whether there is no Space, so that a copy can begin. */
   isEmpty(): Promise<boolean>;
-  /**
-   * Writes as one durable unit: the rows of the batch, the counters that follow from them, the Space itself, and the mark
-   * `unfinished`. If it throws, nothing is written, unless the outcome is unknown: then the mark tells.
-   */
+  /** Writes rows, counters, the Space and the mark `unfinished` as one unit. If the outcome is unknown, the mark tells. */
   write(batch: Batch, unfinished: string): Promise<void>;
 }
 
@@ -138,10 +135,7 @@ export interface DeploymentWriter extends DeploymentReader {
 export interface ContentIntake {
   /** as core/ports.ts ContentUploads; with `direct` uploads an unfinished upload holds no evidence */
   readonly uploads: 'server' | 'direct';
-  /**
-   * Takes canonical bytes under a generation's write-once key and hashes them. A correct object that is there already counts
-   * as taken. `open` may be called again for another try. An error of its stream comes back unchanged.
-   */
+  /** Takes canonical bytes under a write-once key and hashes them; an object there already counts. `open` may be called again. */
   take(target: IntakeTarget, open: () => ReadableStream<Uint8Array>): Promise<TakenContent>;
   /** Whether the object is there and matches its record. Reads no bytes. */
   isThere(object: StoredObject): Promise<boolean>;

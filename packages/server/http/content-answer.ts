@@ -47,10 +47,7 @@ function contentHeaders(exchange: Exchange, content: ContentAnswer): HeaderField
   return headers;
 }
 
-/**
- * Whitespace alone is a valid content type of a node, but no header can carry it: the runtime would send an empty one and its own. The
- * metadata has the exact type.
- */
+/** Whitespace alone is a valid content type, but no header can carry it. The metadata has the exact type. */
 function sendable(contentType: string): string {
   return /^ +$/.test(contentType) ? 'application/octet-stream' : contentType;
 }

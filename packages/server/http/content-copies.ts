@@ -113,10 +113,7 @@ export class ContentCopies {
     return this.#places.reduce((sum, { heldBytes }) => sum + heldBytes, 0);
   }
 
-  /**
-   * Content [start, end) as a file, to be passed to the runtime in this turn. Rejects with the error of the read or the disk, with 503
-   * if there is no room, with 429 if the Space's share is used up, or if the caller disconnects.
-   */
+  /** Content [start, end) as a file for this turn. Rejects with the error of read or disk, 503 (no room), 429, or a lost caller. */
   async take(source: CopySource, start: number, end: number, watch: CopyWatch): Promise<Blob> {
     const version = await source.getVersion();
     const pieces = piecesOf(source, start, end);

@@ -114,10 +114,7 @@ export class ContentCopy {
     return putting;
   }
 
-  /**
-   * Stops writing pieces, because no response waits. Returns false if no further response may use the copy, because a piece is still
-   * being read into it.
-   */
+  /** Stops writing pieces, because no response waits. False: a piece is still being read into the copy, so nobody may use it. */
   abandon(): boolean {
     for (const index of this.#pieces.keys()) if (!this.#written.has(index)) this.#pieces.delete(index);
     this.#bringing.abort();

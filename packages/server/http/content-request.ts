@@ -62,10 +62,7 @@ export class ContentRequest implements ContentCaller {
     return this.#copies.take(source, start, end, { space: this.#space, signal: request.signal, onProgress });
   }
 
-  /**
-   * Call when the response with this body is made, in the turn in which it is passed on. The runtime has its own copy by then, so bytes
-   * that are not in lent memory are garbage. Many of them would accumulate before the collector runs by itself.
-   */
+  /** Call when the response is made: the runtime has its own copy, so bytes outside lent memory are garbage to be collected soon. */
   release(body: Uint8Array | Blob): void {
     const isLent = body instanceof Blob || body.buffer === this.#slot?.scratch.buffer;
     if (!isLent && body.length > SMALL_ANSWER_BYTES_MAX) askCollector(body.length);

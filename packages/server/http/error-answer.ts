@@ -115,10 +115,7 @@ function render(exchange: Exchange, error: ApiError): Response {
   return jsonAnswer(exchange, error.status, JSON.stringify(body), headers);
 }
 
-/**
- * The rest of a refused body would be received and discarded; senders could repeat that to keep the process busy. Some clients read a
- * response only after sending everything. So the server receives an upload and an oversized body to the end.
- */
+/** Discarding refused bodies keeps the process busy. Some clients read only after sending, so uploads are received to the end. */
 function closesWithBody({ request, record }: Exchange): boolean {
   if (record.operation === 'upload') return false;
   const unread = unreadBytesAtMost(request, record.receivedBytes);

@@ -101,10 +101,7 @@ export function createHandler(options: HandlerOptions): Handler {
   const metrics = new RequestMetrics(options.isRegistered);
   const tenants: Tenants = { ...options, shares, proxies };
 
-  /**
-   * Counts the request while `step` answers it, and turns any error into a response. A synchronous step stays synchronous: the runtime
-   * sends a plain Response sooner than a promise.
-   */
+  /** Counts the request and turns any error into a response. A synchronous step stays so: a plain Response is sent sooner. */
   const guard = (exchange: Exchange, step: () => Awaitable<Response>): Awaitable<Response> => {
     REQUESTS_IN_FLIGHT.add(1);
     let answer: Awaitable<Response>;

@@ -27,9 +27,7 @@ export const SHED_RETRY_AFTER_SECONDS = 1;
 /** `Retry-After` after a failure of storage. */
 export const STORAGE_RETRY_AFTER_SECONDS = 1;
 
-/**
- * Seconds without a byte from an upload's sender before its connection is closed. The runtime counts in steps of 4 s.
- */
+/** Seconds without a byte from an upload's sender before its connection is closed. The runtime counts in steps of 4 s. */
 export const UPLOAD_STALL_SECONDS_MAX = 60;
 /** Longest PUT, ms, even if bytes keep arriving, because its generation cannot be replaced meanwhile. */
 export const UPLOAD_DURATION_MS_MAX = 60 * 60 * 1000;
@@ -54,10 +52,7 @@ export const FILLED_PIECES_OF_ANSWER_MAX = 8;
 /** How long a browser may remember the answer to a preflight. */
 export const PREFLIGHT_SECONDS = 7200;
 
-/**
- * Seconds a connection may be silent while an answer or an upload is under way. The runtime closes a first head after 12 s; between
- * requests, and under the head of a later one, it waits as long as `--idle-timeout` says. Collection passes have times of their own.
- */
+/** Seconds a connection may be silent during an answer or upload. The first head has 12 s; between requests see `--idle-timeout`. */
 export const IDLE_SECONDS_MAX = 45;
 
 /** Uploads up to this declared length are read whole: the idle time bounds them, not the time between pieces. */

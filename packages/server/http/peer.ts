@@ -70,10 +70,7 @@ function plainAddress(address: string): string {
   return isIPv4(mapped) ? mapped : address;
 }
 
-/**
- * The owner of a share before a capability is verified. A holder of one IPv6 address usually has its whole network, so the network has one
- * share.
- */
+/** The owner of a share before a capability is verified. An IPv6 network has one share, because one holder usually has it whole. */
 export function peerShareOf(peer: string | undefined): string {
   if (peer === undefined) return 'peer';
   if (!peer.includes(':')) return `peer ${peer}`;

@@ -24,10 +24,7 @@ export function mayChange(operation: ServedOperation): boolean {
   return CHANGES.has(operation);
 }
 
-/**
- * Writes the audit line of a request, if it needs one. A change that must be audited is answered only after its line is written:
- * otherwise `unwritten` is the answer.
- */
+/** Writes the audit line of a request, if it needs one. A change that must be audited is answered `unwritten` if that fails. */
 export function auditAnswer(
   log: AuditLog,
   exchange: Exchange,

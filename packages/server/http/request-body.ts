@@ -27,10 +27,7 @@ export function declaredLengthOf(request: Request): number | undefined {
   return header !== null && DIGITS.test(header) ? Number(header) : undefined;
 }
 
-/**
- * A body that must be JSON, used while its memory is held. Throws or rejects with ApiError INVALID_REQUEST (media type, too slow),
- * PAYLOAD_TOO_LARGE, RESOURCE_EXHAUSTED.
- */
+/** A JSON body, used while its memory is held. Rejects with INVALID_REQUEST, PAYLOAD_TOO_LARGE or RESOURCE_EXHAUSTED. */
 export function withJsonBody<R>(
   exchange: ReadBody,
   owner: BodyOwner,
@@ -116,10 +113,7 @@ function withCounted<R>(
   }
 }
 
-/**
- * Resolves as `claim` does. If it fails, the received part of the body is freed at once, because the runtime would keep it until
- * garbage collection.
- */
+/** Resolves as `claim` does. If it fails, the received part is freed at once: the runtime would keep it until collection. */
 export async function orDropped<T>(request: Request, claim: Awaitable<T>): Promise<T> {
   try {
     return await claim;

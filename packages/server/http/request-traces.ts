@@ -41,10 +41,7 @@ export function describeRequest(
   };
 }
 
-/**
- * The `traceparent` of a caller with a proven capability or of a trusted proxy. Strangers must not decide which requests are sampled
- * and to which trace they belong.
- */
+/** The `traceparent` of a proven caller or trusted proxy. Strangers must not decide what is sampled or to which trace it belongs. */
 export function findTraceParent(
   { request, record, connections }: Exchange,
   proxies: TrustedProxies,

@@ -1,7 +1,4 @@
-/**
- * Checks a whole deployment while it serves. For each Space it recounts rows, edges, counts, usage, root refs and their history at one
- * instant, then checks the bytes of every row. It can repair what a recount proves. It deletes nothing.
- */
+/** Checks a deployment while it serves: recounts each Space at one instant, then checks all bytes. Repairs what a recount proves. */
 import { formatCount, type Hash } from '@holdfast/protocol';
 import { type CountRepairs, repairCounts } from '../core/collect/repair-counts.ts';
 import type { Core } from '../core/core.ts';

@@ -1,7 +1,4 @@
-/**
- * The entries of a walk, partitioned by hash so that each part fits into memory. They stay in memory while there are few; after that
- * they go to an unlinked file, which vanishes with the process.
- */
+/** The entries of a walk, partitioned by hash so that each part fits into memory; many go to an unlinked file. */
 import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

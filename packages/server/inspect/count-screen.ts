@@ -1,7 +1,4 @@
-/**
- * The first walk of a recount: sums, for each hash, the differences between stored counts and rows, edges and balances, in compact
- * tables. Only if it finds a difference, a second walk describes the fault.
- */
+/** The first walk of a recount: for each hash the sum of differences. Only if there is one, a second walk describes the fault. */
 import { type Hash, HashTable } from '@holdfast/protocol';
 import type { CountTaker, KeptCounts } from './walk-counts.ts';
 

@@ -1,7 +1,4 @@
-/**
- * Recounts one Space from its rows at one instant (edges, root refs, usage, history of root refs) and compares the result with the
- * stored counts.
- */
+/** Recounts one Space from its rows at one instant and compares the result with the stored counts. */
 import type { Hash } from '@holdfast/protocol';
 import type { CountRepairs } from '../core/collect/repair-counts.ts';
 import type { KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';

@@ -81,9 +81,7 @@ export class MetricRegistry {
     return this.#addFamily(name, 'histogram', help, labels, family, options);
   }
 
-  /**
-   * Runs `read`, which sets gauges, before each snapshot. Returns a function that stops it; the owner of the gauges calls it on close.
-   */
+  /** Runs `read`, which sets gauges, before each snapshot. Returns a function that stops it; call it on close. */
   readBefore(read: () => void): () => void {
     this.#readers.add(read);
     return () => void this.#readers.delete(read);

@@ -1,7 +1,4 @@
-/**
- * Every metric of the server, one constant each; docs/metrics.md says the same. Code that measures something calls the constant
- * itself. Metrics are of the whole process: counts of several servers in one process, as in tests, come together.
- */
+/** Every metric of the server, one constant each; docs/metrics.md says the same. Several servers in one process share them. */
 import { MetricRegistry } from './registry.ts';
 
 export const METRICS = new MetricRegistry();

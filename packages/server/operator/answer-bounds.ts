@@ -1,6 +1,4 @@
-/**
- * Bounds on the answers that a client of the operator API accepts: another program at the address must not fill its memory or block it.
- */
+/** Bounds on answers of the operator API, because another program at the address must not fill a client's memory or block it. */
 
 import { MIB_BYTES } from '@holdfast/protocol';
 
@@ -66,10 +64,7 @@ export async function readText(body: AsyncIterable<Uint8Array>): Promise<string>
   return Buffer.concat(pieces).toString();
 }
 
-/**
- * The non-empty lines of the body. Rejects with AnswerRefused if a line is longer than ANSWER_BYTES_MAX. Text after the last line end
- * is dropped.
- */
+/** The non-empty lines of the body, up to the last line end. Rejects with AnswerRefused for one longer than ANSWER_BYTES_MAX. */
 export async function* readLines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, undefined> {
   const decoder = new TextDecoder();
   let begun: string[] = [];

@@ -1,7 +1,4 @@
-/**
- * An answer as lines of JSON, for callers who want progress of long work: lines with `progress`, then a last line with `output` or
- * `problem`. Empty lines in between keep the connection from being closed as idle.
- */
+/** An answer as lines of JSON: `progress`, then a last line `output` or `problem`. Empty lines keep the connection open. */
 import { AnswerRefused, readLines } from './answer-bounds.ts';
 import { type Problem, problemOf } from './problem.ts';
 

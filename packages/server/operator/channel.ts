@@ -1,7 +1,4 @@
-/**
- * The channel of a data folder: a Unix socket in it, over which commands call the server that holds the folder. Access to the socket
- * gives all rights of the folder's owner, so only the owner can open it.
- */
+/** A Unix socket in the data folder, over which commands call its server. It gives all rights, so only the owner can open it. */
 
 import { chmodSync, closeSync, constants, fstatSync, lstatSync, openSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';

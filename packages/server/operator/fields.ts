@@ -1,7 +1,4 @@
-/**
- * The fields of an operation's input. One description gives both the strict parser and the schema. A field accepts the text of a query
- * parameter or the value of a JSON body.
- */
+/** The fields of an operation's input: one description for the strict parser, of query text or JSON, and for the schema. */
 import { INTEGER_MAX, isPathId, type JsonSchema, PATH_ID_CHARACTERS_MAX, SCHEMAS } from '@holdfast/protocol';
 import { OperatorError } from './problem.ts';
 

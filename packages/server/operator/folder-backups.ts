@@ -1,7 +1,4 @@
-/**
- * Backups that an operator requests from a server. Each runs in its own process, because it holds every file it reads open
- * (engine/backup-ports.ts), and because the system can give it a lower priority.
- */
+/** Backups that an operator requests. Each runs in its own process: it holds files open, and gets a lower priority. */
 import { OperatorError } from './problem.ts';
 
 export interface BackupOutcome {

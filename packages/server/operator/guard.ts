@@ -1,7 +1,4 @@
-/**
- * Access to the operator listener. On loopback, requests of pages of other origins are refused, even if their host name resolves to this
- * address: they could reach what needs no token there.
- */
+/** Access to the operator listener. On loopback, pages of other origins are refused: they could reach what needs no token there. */
 
 import { isLoopbackHost } from '../engine/address.ts';
 import type { GuessThrottle } from './guess-throttle.ts';

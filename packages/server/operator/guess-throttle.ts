@@ -1,7 +1,4 @@
-/**
- * Slows down guessing of tokens and codes. Only refusals wait. So a valid token is never delayed, even if others guess from the same
- * address. The number of waiting refusals is bounded.
- */
+/** Slows down guessing of tokens and codes. Only refusals wait, so a valid token is never delayed. Their number is bounded. */
 import { OperatorError } from './problem.ts';
 
 const WAIT_MS_MAX = 2000;

@@ -1,7 +1,4 @@
-/**
- * Polls the engines in the background, so that probes neither wait for them nor add load: each store is polled at an interval, and
- * every probe gets the last result.
- */
+/** Polls each store at an interval; every probe gets the last result, so probes neither wait nor add load. */
 import type { Core } from '../core/core.ts';
 import { isDamage } from '../core/store-failure.ts';
 import type { ServedDeployment } from '../deployment/deployment.ts';

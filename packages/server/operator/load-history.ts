@@ -1,7 +1,4 @@
-/**
- * The server's load, for plots: a point per minute for a day, and a point per hour for ninety days. It is in memory and ends with the
- * process; Prometheus keeps longer histories.
- */
+/** The server's load, for plots, in memory: a point per minute for a day, and per hour for ninety days. */
 import { HOUR_MS, MINUTE_MS } from '@holdfast/protocol';
 import type { SampleValue } from '../metrics/metric.ts';
 import type { MetricsSnapshot, Samples } from '../metrics/registry.ts';

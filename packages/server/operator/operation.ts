@@ -1,7 +1,4 @@
-/**
- * The description of an operation. One description serves the operator listener, the channel of a data folder, a command without a
- * server, and the OpenAPI document.
- */
+/** One description of an operation serves the listener, the channel, a command without a server, and the OpenAPI document. */
 import type { JsonSchema } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
 import type { ServedDeployment, SharedSecret } from '../deployment/deployment.ts';
@@ -75,10 +72,7 @@ interface PartOperation<P extends keyof PartCalls, F extends Fields, O> extends 
   run(call: PartCalls[P], input: Parsed<F>): Promise<O>;
 }
 
-/**
- * As `operation`, for an operation that needs only one part. Without a server a command opens that part alone. This works while other
- * processes have the deployment open, and before the first server ran.
- */
+/** For an operation that needs only one part: without a server a command opens that alone, also beside other processes. */
 export function partOperation<const P extends keyof PartCalls, F extends Fields, O>(
   needs: P,
   described: PartOperation<P, F, O>,

@@ -1,7 +1,4 @@
-/**
- * The table of all operations. To add one, describe it in its own file and add it here. The listener, the channel, the commands, the
- * OpenAPI document and the test over the table then include it.
- */
+/** The table of all operations. Listener, channel, commands and OpenAPI document follow it. */
 
 import { acceptRestore } from './accept-restore.ts';
 import { revokeApp, setApp } from './app-limits.ts';

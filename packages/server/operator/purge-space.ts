@@ -44,10 +44,7 @@ export const purge = operation({
   },
 });
 
-/**
- * Checks that the App was stopped so long ago that every process's copy of the registry must have been renewed since. Resolves with how
- * long ago, ms, by a clock that may have been set since.
- */
+/** Checks that every process's copy of the registry knows that the App is stopped. Resolves with how long ago, ms. */
 async function assertStopped({ deployment }: OperationCall, appId: string): Promise<number> {
   const app = (await deployment.apps.readAll()).find((each) => each.appId === appId);
   if (app?.status === 'active') {
@@ -76,10 +73,7 @@ function stillServed(appId: string, stoppedMs: number): OperatorError {
   return new OperatorError('CONFLICT', message);
 }
 
-/**
- * Waits the same time by the monotonic clock: of the server, which knows since when the App is stopped, or of a command, if the App was
- * stopped in the future.
- */
+/** Waits the same time by the monotonic clock of the server, or of a command if the App was stopped in the future. */
 async function outwaitCopies(
   { live, signal }: OperationCall,
   appId: string,

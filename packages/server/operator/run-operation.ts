@@ -47,10 +47,7 @@ export async function runOperation<N extends OperationName>(
   return runOnFolder(place, place.rows.dataDir, name, input, caller);
 }
 
-/**
- * Calls the server that holds the folder. Without a server, locks the folder and runs here. A server may start or end in between: then
- * the other way is tried.
- */
+/** Calls the server that holds the folder, or locks the folder and runs here. If that changes in between, tries the other way. */
 async function runOnFolder<N extends OperationName>(
   place: DeploymentPlace,
   dataDir: string,

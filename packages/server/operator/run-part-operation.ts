@@ -1,7 +1,4 @@
-/**
- * Runs an operation that needs only the Apps or the secret: over the operator API, through the server that holds the data folder, or
- * here. Without a server it opens that part alone. It takes no lock, because each change of a part is one transaction.
- */
+/** For operations on the Apps or the secret: over the operator API or channel, or here without a lock, as each is one transaction. */
 
 import { hasRows, openSecret } from '../deployment/open.ts';
 import { nameRows, type RowsPlace } from '../deployment/place.ts';

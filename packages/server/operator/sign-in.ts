@@ -1,7 +1,4 @@
-/**
- * Links that sign in to the console, and their sessions. The code of a link can be used once, for a limited time; only readers of the
- * terminal learn it. A session ends with the process.
- */
+/** Links that sign in to the console, and their sessions. A code works once, for a limited time. A session ends with the process. */
 import { randomBytes } from 'node:crypto';
 import { OperatorError } from './problem.ts';
 import type { Operator } from './rights.ts';

@@ -64,10 +64,7 @@ export const getStatus = operation({
   },
 });
 
-/**
- * Facts that only the engines know: the number of Apps and the rotten nodes. null if an engine of the server is unavailable: the document
- * is most needed then, so it is sent without them.
- */
+/** Facts that only the engines know. null if one is unavailable: the document is most needed then, so it is sent without them. */
 async function askEngines({ core, registry, live }: OperationCall) {
   const isAway = live?.checks.some(({ name, look }) => name === ENGINES_CHECK && look().status === 'fail');
   if (isAway) return null;

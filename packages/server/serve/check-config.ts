@@ -110,10 +110,7 @@ interface Given {
   readonly env: Environment;
 }
 
-/**
- * The parser stops at the first invalid value. So that value is removed and the parser runs again until it succeeds. A message about a
- * setting that was removed here is not another problem.
- */
+/** The parser stops at the first invalid value, so that is removed until it succeeds. What follows from a removal is no problem. */
 function findWrongValues(flags: ServeFlags, env: Environment): readonly string[] {
   const messages: string[] = [];
   const leftOut: string[] = [];

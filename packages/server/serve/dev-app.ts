@@ -18,10 +18,7 @@ const AUDIENCE = 'holdfast';
 const ALGORITHM = 'ES256';
 
 export interface DevApp {
-  /**
-   * Lines for stdout: `export` lines for a shell, the link to the console if any, and a first command of `program`. They contain a
-   * token.
-   */
+  /** Lines for stdout: `export` lines, the link to the console if any, a first command of `program`. They contain a token. */
   describe(place: DescribedPlace): Promise<readonly string[]>;
 }
 
@@ -52,10 +49,7 @@ export async function openDevApp(dataDir: string, place: RowsPlace): Promise<Dev
   return { describe: (described) => describe(key, described) };
 }
 
-/**
- * Suspends the App at a start without `--dev`, because its key is in a file and its tokens permit everything. An operator's own App of
- * that name is not touched. Returns whether there was anything to suspend.
- */
+/** Suspends the App at a start without `--dev`: its key is in a file and its tokens permit everything. Returns whether it did. */
 export async function suspendDevApp(apps: RegistryStore, now: number): Promise<boolean> {
   const devApp = (await apps.readAll()).find(({ appId, issuer }) => appId === APP_ID && issuer === ISSUER);
   if (devApp?.status !== 'active') return false;
@@ -70,10 +64,7 @@ interface DescribedPlace {
   readonly keepAccess: KeepAccess;
 }
 
-/**
- * Stores access for later commands of the same person on this machine. Returns the arguments that such a command needs (`''` for none);
- * undefined if it could not be stored.
- */
+/** Stores access for later commands on this machine. Returns the arguments they need; undefined if it could not be stored. */
 export type KeepAccess = (access: SpaceAccess) => string | undefined;
 
 /** The settings of the App for the console, with a new token. The App's key is in `dataDir`. Throws ServeError. */

@@ -27,10 +27,7 @@ export interface ServingProgram extends StartedProgram {
   readonly keepAccess: KeepAccess;
 }
 
-/**
- * Serves until SIGTERM or SIGINT, then drains and resolves. A second signal ends the process at once. `printLine` writes to
- * stdout: first the listening line, with `--dev` also a token. Throws ServeError if the server cannot start.
- */
+/** Serves until SIGTERM or SIGINT, then drains; a second signal ends the process at once. `printLine`: to stdout. Throws ServeError. */
 export async function serve(
   config: ServeConfig,
   program: ServingProgram,

@@ -55,10 +55,7 @@ function watchBucketBackup({ content: { lastBackup } }: Core, log: Log) {
   return { readAt: () => at, stop };
 }
 
-/**
- * If rows and bytes are backed up separately, only the contents of the older backup can be restored. An unknown time (0) does not
- * count.
- */
+/** If rows and bytes are backed up separately, the older backup decides what can be restored. An unknown time (0) does not count. */
 function olderBackup(first: number, second: number): number {
   return first === 0 || second === 0 ? Math.max(first, second) : Math.min(first, second);
 }

@@ -76,10 +76,7 @@ export class FairPlaces {
     this.#tree.forgetIdle(space);
   }
 
-  /**
-   * Whether this Space should release a place if it can: no Space of its App holds more, and one that holds none waits impatiently.
-   * Another App that holds none counts too, if no App holds more than this one.
-   */
+  /** Whether this Space should release a place: none of its App holds more, and one waits impatiently that holds none. */
   isOwed(appId: string, spaceId: string): boolean {
     const app = this.#tree.apps.get(appId);
     const space = app?.spaces.get(spaceId);
@@ -146,10 +143,7 @@ export class FairPlaces {
     this.#tree.forgetIdle(space);
   }
 
-  /**
-   * The Space with most waiters, within the App with most waiters, gives way: the newcomer if it is of that Space, else that Space's
-   * oldest waiter.
-   */
+  /** The Space with most waiters of such an App gives way: the newcomer if it is of that Space, else its oldest waiter. */
   #makeRoomFor(space: SpaceHolder): void {
     const { app: newcomer } = space;
     let crowding = newcomer;

@@ -1,7 +1,4 @@
-/**
- * Large pieces of this thread's work, shared among Apps: each round of the event loop runs a little of it, so that everything else runs
- * in between. The App served least comes next.
- */
+/** Large work of this thread, shared among Apps: a little in each round of the event loop; the App served least comes next. */
 import { FairQueue } from './fair-queue.ts';
 
 interface Turn {

@@ -1,7 +1,4 @@
-/**
- * Shares one resource among Apps, and an App's part among its Spaces: max-min fairness (shares/README.md). It counts what is held, not
- * only what is started. The unit is the caller's.
- */
+/** Shares one resource among Apps, and an App's part among its Spaces (shares/README.md), by what is held. The unit is the caller's. */
 import type { ApiError } from '@holdfast/protocol';
 import type { Counter, Gauge, Histogram } from '../metrics/metric.ts';
 import {
@@ -14,9 +11,7 @@ import {
 import { shareUsedUp } from './exhausted.ts';
 import { ShareTree, type SpaceShare as Space } from './share-tree.ts';
 
-/**
- * Beyond an equal share an App may hold at most this multiple of what stays free: 3/4 of all if alone, so that the next App finds room.
- */
+/** Beyond an equal share an App may hold this multiple of what stays free: 3/4 of all if alone, so the next App finds room. */
 const BORROWED_TO_FREE_MAX = 3;
 
 const REFUSAL_REASONS = ['too-large', 'queue-full', 'waited', 'reclaimed'] as const;
@@ -34,10 +29,7 @@ export interface FairSharesOptions {
 export interface ClaimOptions {
   /** ends the wait; the claim rejects with its reason */
   readonly signal?: AbortSignal | undefined;
-  /**
-   * Called at most once, if another tenant needs room of an equal share while this claim's App holds more than its own: release soon.
-   * Without it the claim is never reclaimed.
-   */
+  /** Called at most once, if another tenant needs its equal share: release soon. Without it the claim is never reclaimed. */
   readonly onReclaim?: (() => void) | undefined;
 }
 

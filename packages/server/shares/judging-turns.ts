@@ -7,10 +7,7 @@ import { ApiError } from '@holdfast/protocol';
 import { FairPlaces } from './fair-places.ts';
 import { FairRounds } from './fair-rounds.ts';
 
-/**
- * Once a pack has cost so many bytes, everything else has the process for a moment after each of its turns, and it gives its place to
- * an App, or to a Space of its App, that holds none. More than it costs to come back to where it stopped.
- */
+/** A pack that has cost so many bytes pauses after each turn and gives its place to one that holds none. */
 const LONG_BYTES = 64 * 1024 * 1024;
 
 interface Share {

@@ -54,10 +54,7 @@ function arriveWithout(row: NodeRow): Arrival<NodeEntry> {
   return { entry: { row: { ...row, storage: 'object' }, content }, release: keepNothing };
 }
 
-/**
- * An unfinished generation keeps its instants, its rejection, and its object if that is complete. An upload to a target with
- * direct uploads carries no evidence: the next lease inspects the object, and the sweep counts it again.
- */
+/** An unfinished generation keeps its instants, rejection and complete object. To direct uploads no evidence goes: leases inspect. */
 export async function carryUpload(
   carrier: Carrier,
   space: Space,

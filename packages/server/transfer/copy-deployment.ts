@@ -1,7 +1,4 @@
-/**
- * Copies a whole deployment to an empty one and verifies it. If it is interrupted, the next run resumes: the target has the rows up to
- * its checkpoint, and objects under keys that no other bytes can have.
- */
+/** Copies a deployment to an empty one and verifies it. An interrupted one resumes: rows up to a checkpoint, objects under unique keys. */
 import type { AppRecord, RegistryStore } from '../auth/registry-store.ts';
 import type { CopiedDeployment } from '../deployment/deployment.ts';
 import { ServeError } from '../errors.ts';
@@ -29,10 +26,7 @@ export interface CopyOptions {
   readonly pausesMs?: readonly number[];
 }
 
-/**
- * Resolves when the target is complete and verified; at once if it already was. Rejects with ServeError, StoreUnavailable, an error of
- * the stores, or the signal's reason. A repeated call resumes.
- */
+/** Resolves when the target is complete and verified. Rejects with ServeError, StoreUnavailable, a store's error or the signal's reason. */
 export async function copyDeployment(options: CopyOptions): Promise<TransferResult> {
   const startedAt = performance.now();
   const tell: CopyRun['tell'] = (event) => options.onEvent({ ...event, at: Date.now() } as TransferEvent);
@@ -123,10 +117,7 @@ async function openCheckpoint({
   return { checkpoint, isResumed: false };
 }
 
-/**
- * The target's progress for this source: the checkpoint of an interrupted copy, or a finished copy; undefined if the target is empty.
- * Changes nothing. Throws ServeError for anything else.
- */
+/** The target's progress for this source: a checkpoint or a finished copy; undefined if empty. Throws ServeError for anything else. */
 export async function findCopy(
   { rows: source }: Pick<CopiedDeployment, 'rows'>,
   target: Pick<CopiedDeployment, 'rows' | 'apps'>,

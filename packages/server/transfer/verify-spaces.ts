@@ -1,7 +1,4 @@
-/**
- * The second phase: compares every row of the source with the target's, field by field, looks for every object that a row needs,
- * and compares the counters of each Space with the sum of its rows.
- */
+/** The second phase: compares every row field by field, looks for every object, and compares counters with the sum of rows. */
 import { bytesToHash, type Hash } from '@holdfast/protocol';
 import { isProofOfRot, storedObject } from '../core/contents.ts';
 import { mapSome } from '../core/map-some.ts';

@@ -1,7 +1,4 @@
-/**
- * Collection in a Space with damaged rows. A query for collectable nodes fails as a whole on one damaged row. So all nodes are read in
- * hash order, skipping unreadable ones, and the wanted ones are processed by hash, few per transaction.
- */
+/** Collection in a Space with damaged rows: a query for candidates fails as a whole, so all nodes are read in order and picked by hash. */
 import { groupsOf, type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
 import type { Core } from '../core.ts';
@@ -49,10 +46,7 @@ export async function* findAround(
   }
 }
 
-/**
- * Takes nodes, then the children of those that `take` reports as deleted, because these may be free now. `findRoom` returns how many
- * more may be tried; it ends at 0.
- */
+/** Takes nodes, then the children of those that `take` reports as deleted. `findRoom`: how many more may be tried; ends at 0. */
 export async function takeDown(
   hashes: readonly Hash[],
   findRoom: () => Awaitable<number>,

@@ -40,9 +40,7 @@ export interface ClaimsWanted {
   readonly isDamaged: boolean;
   /** a purge: leases do not protect */
   readonly withLeased?: boolean;
-  /**
-   * ms; as of ClockGuard: leases that end later protect their nodes, even if the rows' clock has jumped since; absent without a guard
-   */
+  /** ms; as of ClockGuard, absent without one: leases that end later protect their nodes even if the rows' clock has jumped. */
   readonly judgedAt?: number | undefined;
   /** ms; candidates whose lease ended before it may be passed over */
   readonly from: number;
@@ -95,10 +93,7 @@ export interface NodesWanted extends Pick<ClaimsWanted, 'withLeased' | 'judgedAt
   readonly hashes: readonly Hash[];
 }
 
-/**
- * Claims those of `hashes` that may go, or were claimed before, for a Space whose candidates cannot be asked for. Nodes without an
- * object of their own are claimed too, as with `isDamaged`.
- */
+/** Claims those of `hashes` that may go, or were claimed before, for a Space whose candidates cannot be asked for. */
 export async function claimNodes(tx: SpaceTransaction, { hashes, ...leases }: NodesWanted): Promise<Claims> {
   const endsAt = judgeLeasesAt(tx, leases);
   const rows: NodeRow[] = [];
@@ -190,10 +185,7 @@ async function settleOneByOne(
   return { forgotten, ...sum };
 }
 
-/**
- * A record of content that cannot be read cannot be deleted either. The row then leaves it for a new generation that has none, as a
- * rotten row does (contents.ts), so that it can be forgotten or revived. `undefined`: it is not that.
- */
+/** A record that cannot be read cannot be deleted: the row leaves it for a new generation, as a rotten row does. `undefined`: not that. */
 async function leaveUnreadable(core: Core, space: Space, claim: Claim): Promise<Claim | undefined> {
   if (claim.storage === 'object' || (await lookAtRecord(core, space, claim)) !== 'unreadable')
     return undefined;
@@ -242,9 +234,7 @@ export async function settleClaims(
   return { forgotten, gone: rows.filter((row) => row === undefined).length, next };
 }
 
-/**
- * `deletedAfter`: ms; the objects were deleted at this instant or later. Resolves with the first expiry of a lease of children that are free now.
- */
+/** `deletedAfter`: ms; the objects were deleted then or later. Resolves with the first lease expiry of children that are free now. */
 async function forgetAll(
   tx: SpaceTransaction,
   rows: readonly NodeRow[],

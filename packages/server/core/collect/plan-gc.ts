@@ -1,7 +1,4 @@
-/**
- * Lists what a pass of runGc would delete now: it runs the pass itself on the rows, in one transaction that always ends in an error. So
- * nothing is changed, and no rule of a collection exists twice.
- */
+/** Lists what a pass of runGc would delete now: it runs the pass itself in one transaction that always ends in an error. */
 import { type GcResult, type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
 import type { NodeRow, Space } from '../model.ts';
@@ -37,10 +34,7 @@ export class OnlyPlanned extends Error {
   }
 }
 
-/**
- * `maxNodes` as of runGc. It holds the Space's writer meanwhile. It assumes that every object can be deleted. If damage ends its
- * transaction, the nodes are read first. Nodes that cannot be read or deleted are left out, with the parents that they keep.
- */
+/** Holds the Space's writer. Assumes that every object can be deleted. Damaged nodes are left out, with the parents that they keep. */
 export async function planGc(core: Core, space: Space, maxNodes: number): Promise<GcPlan> {
   const plan = async (around?: NodesAround): Promise<GcPlan> => {
     const uploads = core.content.upload.kind;

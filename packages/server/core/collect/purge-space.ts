@@ -37,10 +37,7 @@ interface Part {
   around?(mayGoOn: MayGoOn): Promise<void>;
 }
 
-/**
- * Works until nothing is left, or until `mayGoOn` returns false. Throws a store's errors; completed work stays done. Damage affects
- * only its part: everything else is removed, then it throws 503.
- */
+/** Works until nothing is left or `mayGoOn` says no. Completed work stays done. Damage affects only its part; then it throws 503. */
 export async function purgeSpace(core: Core, space: Space, mayGoOn: MayGoOn): Promise<PurgeStep> {
   // The other counts look at rows of nodes, which may be damaged.
   const count = () =>

@@ -1,7 +1,4 @@
-/**
- * Corrects counts that a recount proved wrong. The recount proves a difference: writers change a count and its rows together, so the
- * difference stays the same until it is corrected. A count that changed since the recount is left to the next one.
- */
+/** Corrects counts that a recount proved wrong: the difference stays until then. A count that changed since is left to the next one. */
 import type { Hash } from '@holdfast/protocol';
 import type { KeptCounters } from '../inspection-ports.ts';
 import type { SpaceTransaction } from '../ports.ts';

@@ -21,10 +21,7 @@ const CLAIMS_PER_TRIAL_MAX = 8;
 
 const STORAGE_RETRY_AFTER_SECONDS = 2;
 
-/**
- * `maxNodes` is positive and within its limit. Leftover claims come first, then the oldest expired leases. An object that cannot be
- * deleted does not block the others: the pass continues and throws 503 at its end. It stops if nothing can be deleted.
- */
+/** Leftover claims first, then the oldest expired leases. An object that cannot be deleted blocks no other; the pass ends in 503. */
 export async function runGc(core: Core, space: Space, maxNodes: number): Promise<GcResult> {
   const judgedAt = await core.clocks?.assertAgree();
   return new Pass(new Collection(core, space, judgedAt), maxNodes).run();

@@ -1,7 +1,4 @@
-/**
- * The scrub reads every stored byte from time to time, so that rot is found before a reader finds it, and makes a rotten
- * row ready again when its bytes turn out good (docs/design.md, Rot and healing).
- */
+/** Reads every stored byte from time to time, to find rot before a reader does, and heals a rotten row whose bytes turn out good. */
 
 import { isProofOfRot, markRotten, markSound, storedObject, verifyInlineNode } from '../contents.ts';
 import type { Core } from '../core.ts';

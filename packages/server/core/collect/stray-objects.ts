@@ -1,7 +1,4 @@
-/**
- * Strays: objects without a record, now or ever. Every store that lists its objects uses this one rule. The order matters: a
- * store lists an object first and looks for its records afterwards.
- */
+/** Strays: objects without a record, now or ever. The order matters: a store lists an object first and looks for its records afterwards. */
 import { createdAtOf } from '../generation.ts';
 import type { ObjectKey } from '../model.ts';
 import type { FindKnown } from '../stray-ports.ts';

@@ -44,10 +44,7 @@ export async function settlePacks(
   return left.length;
 }
 
-/**
- * An open pack goes with its object. One that stands half published is judged: what is published stays. The object of one without a
- * live record is kept for a while, because its records may have moved.
- */
+/** An open pack goes with its object; one half published is judged. An object without a live record is kept for a while. */
 async function settlePack(
   tx: SpaceTransaction,
   { pack, use }: SweptPack,

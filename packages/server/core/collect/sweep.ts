@@ -163,10 +163,7 @@ async function findWaiting(tx: SpaceTransaction, hashes: readonly Hash[]): Promi
   return rows.filter((row) => row !== undefined).filter(({ state }) => state === 'waiting');
 }
 
-/**
- * Deletes objects outside any transaction, then forgets the discards whose objects are gone for good. `judgedAt`: ms; what is due later
- * is left, also if the rows' clock has jumped since; left out: now.
- */
+/** Deletes objects, then forgets discards whose objects are gone. `judgedAt`: ms, else now; what is due later is left. */
 export async function deleteDiscards(core: Core, space: Space, judgedAt?: number): Promise<number> {
   const { now, due } = await core.metadata.transact(space, findDueDiscards, judgedAt);
   if (due.length === 0) return 0;

@@ -126,10 +126,7 @@ async function decideUnfinished(
   return { kind: 'upload', row };
 }
 
-/**
- * Opens a new generation in place of an unfinished one. Our own upload target refuses a late PUT because its record is gone. A
- * direct upload that began while its URL was valid may still be under way: its object is discarded when it has certainly ended.
- */
+/** Opens a new generation in place of an unfinished one. A direct upload may be under way: its object is discarded when it has ended. */
 async function replaceUnfinished(
   tx: SpaceTransaction,
   upload: UploadRow,

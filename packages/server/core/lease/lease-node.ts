@@ -21,10 +21,7 @@ export interface LeaseOptions {
   readonly holder?: UploadHolder;
 }
 
-/**
- * `uploadOrigin`: scheme and authority that upload URLs of our own target begin with, no trailing slash; asked only if needed. Throws or
- * rejects.
- */
+/** `uploadOrigin`: scheme and authority of our own upload URLs, no trailing slash; asked only if needed. Throws or rejects. */
 export function leaseNode(
   core: Core,
   space: Space,

@@ -15,10 +15,7 @@ import { type NewContent, type Publication, settleWaiting } from './publication.
 
 const STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];
 
-/**
- * The row as written now. `isExact`: it is the original row with its own bytes. Otherwise it has `content`, and is ready if its
- * children are or were, or if a domain holds it.
- */
+/** `isExact`: the original row with its own bytes. Otherwise it has `content`, and is ready if its children are or a domain holds it. */
 interface MendedNode {
   readonly row: NodeRow;
   readonly isExact: boolean;
@@ -95,10 +92,7 @@ export async function settleMended(
   return { kind: 'ready', hash, leaseStartedAt, leaseExpiresAt };
 }
 
-/**
- * Discards the bytes that the damaged row named, if their own record proves that they are those of the node: the same length, and the same
- * integrity as the bytes that took their place.
- */
+/** Discards the bytes that the damaged row named, if their own record has the same length and integrity as the new bytes. */
 export async function closeFormer(
   tx: SpaceTransaction,
   former: Generation,

@@ -1,7 +1,4 @@
-/**
- * The room that quotas leave for one PUT to our own upload target: received bytes count before they are judged, so that the disk never
- * fills past a quota (docs/design.md, Quotas). Without quotas it costs one read.
- */
+/** The room that quotas leave for one PUT: received bytes count before they are judged, so that the disk never fills past a quota. */
 import type { Core } from '../core.ts';
 import type { Space } from '../model.ts';
 import {
@@ -33,10 +30,7 @@ export class ReceiptRoom {
     this.#wanted = wanted;
   }
 
-  /**
-   * Resolves if there is room, and keeps it until `settle`. The PUT counts as being received by now, so of several PUTs the later one
-   * sees the earlier. Rejects with RESOURCE_EXHAUSTED.
-   */
+  /** Keeps the room until `settle`. The later of several PUTs sees the earlier. Rejects with RESOURCE_EXHAUSTED. */
   async admit(receiving: Receiving): Promise<void> {
     const found = this.#core.quotas.find(this.#space);
     if (found === undefined) return;

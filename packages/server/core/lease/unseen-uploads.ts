@@ -1,7 +1,4 @@
-/**
- * Uploads that clients wrote directly to the store and no lease has judged: counts them for quotas, and deletes at once those that a
- * quota refuses (docs/operations.md, Quotas).
- */
+/** Uploads to the store that no lease has judged: counts them for quotas, and deletes at once those that a quota refuses. */
 import { groupsOf, type Hash } from '@holdfast/protocol';
 import { closeContent } from '../contents.ts';
 import type { Core } from '../core.ts';

@@ -9,10 +9,7 @@ export type ByteRange =
 const BYTE_RANGE = /^bytes=([0-9]*)-([0-9]*)$/;
 const UNSATISFIABLE: ByteRange = { kind: 'unsatisfiable' };
 
-/**
- * `bytes=a-b`, `bytes=a-`, `bytes=-n`, judged against `size`; an end beyond the object is clamped. Everything else is
- * unsatisfiable: another unit, several ranges, any range on an empty node, `bytes=-0`, a > b, a >= size.
- */
+/** `bytes=a-b`, `bytes=a-`, `bytes=-n`, judged against `size`; an end beyond it is clamped. Everything else is unsatisfiable. */
 export function parseByteRange(header: string | undefined, size: number): ByteRange {
   if (header === undefined) return { kind: 'whole' };
   const match = BYTE_RANGE.exec(header);

@@ -18,10 +18,7 @@ export interface CopySource {
 
 /** The request that waits for content. */
 export interface ContentCaller {
-  /**
-   * Called before content is read into memory, with its bytes: waits for room, or rejects. Resolves with memory to read into, as
-   * `lend` does, if some is worth it. `fillsScratch` as CopySource's.
-   */
+  /** Called with the bytes before content is read: waits for room, or rejects. May resolve with memory to read into. */
   reserve?(bytes: number, fillsScratch: boolean): Promise<ReadAids | undefined>;
   /** false: the request needs only the headers */
   readonly wantsBytes: boolean;
@@ -31,9 +28,6 @@ export interface ContentCaller {
    * waits for the content any more.
    */
   lend?(bytes: number, fillsScratch: boolean): Promise<ReadAids> | undefined;
-  /**
-   * Content [start, end) as one body, to be sent in the same turn. It is never the stored object itself: an answer must send the
-   * bytes that were proven, however late. Rejects with the error of `read`, or if there is no room for a copy.
-   */
+  /** Content [start, end) as one body, never the stored object itself: an answer must send the bytes that were proven. */
   copy(source: CopySource, start: number, end: number): Promise<Blob>;
 }

@@ -23,10 +23,7 @@ export interface ContentAnswer {
   readonly body: Uint8Array | Blob;
 }
 
-/**
- * Content up to here is answered from memory too, if there is room at once. It is what one read gives, and what most chunks of files
- * have: a pull of many would leave a copy of each.
- */
+/** Content up to here is answered from memory if there is room at once: one read gives it, and most chunks of files have it. */
 const NO_BYTES = new Uint8Array(0);
 
 /** A row that changes during a look (collected or healed) is looked at again, this many times in all. */
@@ -43,10 +40,7 @@ interface Wanted {
   readonly caller: ContentCaller;
 }
 
-/**
- * Returns the content itself, not a promise, if row and bytes are there already. Failures always reject: NOT_FOUND,
- * 416 (with Content-Range), SERVICE_UNAVAILABLE for a rotten node.
- */
+/** Returns content without a promise if it is there already. Failures reject: NOT_FOUND, 416 (Content-Range), SERVICE_UNAVAILABLE. */
 export function readContent(
   core: Core,
   space: Space,
@@ -61,10 +55,7 @@ export function readContent(
   }
 }
 
-/**
- * The store could not read the row or its inline bytes. A disk may fail one read alone, so it is asked once more. If only the bytes are
- * damaged the row becomes rotten, so that it heals.
- */
+/** The store could not read the row. A disk may fail one read alone, so it is asked once more. Damaged bytes make the row rotten. */
 async function settleUnread(wanted: Wanted, first: unknown): Promise<ContentAnswer> {
   if (!isDamage(first)) throw first;
   let error: unknown;
@@ -110,10 +101,7 @@ function look(wanted: Wanted, looksLeft: number): Awaitable<ContentAnswer> {
   });
 }
 
-/**
- * Damage or loss found before the first byte makes the row rotten and answers 503; any other failure changes nothing.
- * `undefined`: the row got other content, or was deleted, while its bytes were opened.
- */
+/** Damage or loss before the first byte makes the row rotten and answers 503. `undefined`: the row changed meanwhile. */
 function openProven(
   wanted: Wanted,
   node: NodeRow,

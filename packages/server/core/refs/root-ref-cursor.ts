@@ -1,7 +1,4 @@
-/**
- * The listRootRefs cursor says where a walk goes on and which revision it shows. It is signed, and good for one App, Space
- * and domain (docs/api.md, listRootRefs).
- */
+/** The signed listRootRefs cursor: where a walk goes on and which revision it shows, for one App, Space and domain. */
 import { ApiError, bytesToHash, type Hash, hashToBytes } from '@holdfast/protocol';
 import type { Space } from '../model.ts';
 import type { Signer } from '../ports.ts';

@@ -22,10 +22,7 @@ interface Lanes {
 
 const START: Readonly<Lanes> = { first: 0x243f6a88, second: 0x13198a2e };
 
-/**
- * 45 bits over the values in order. For each word that comes in, the first lane is a bijection: no single bit gets lost in it.
- * `start`: of the values before them.
- */
+/** 45 bits over the values in order. The first lane is a bijection per word, so no single bit gets lost. `start`: of values before. */
 export function mixValues(values: readonly SumValue[], start = START): number {
   const lanes = mixStart(values, start);
   // 13 bits of the second lane beside the 32 of the first leave room for the linear part.

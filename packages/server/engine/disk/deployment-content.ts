@@ -1,6 +1,4 @@
-/**
- * engine/transfer-ports.ts ContentIntake on the content folder: receives bytes as uploads are received, and seals them at once.
- */
+/** ContentIntake on the content folder: receives bytes as uploads are received, and seals them at once. */
 import type { StoredObject } from '../../core/ports.ts';
 import type { StagedUpload, UploadReceiver } from '../../core/upload-ports.ts';
 import { codeOf } from '../../error-code.ts';

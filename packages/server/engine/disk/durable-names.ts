@@ -24,10 +24,7 @@ export async function syncOrEnd(
   }
 }
 
-/**
- * Resolves when the name of the object is durably gone; `false` if there was no name, or not even its folder. The absence of a
- * name is made durable too, because the process that removed it may have been killed before that.
- */
+/** Resolves when the object's name is durably gone; `false` if there was none. That is made durable too: its remover may have died. */
 export async function removeObject(options: DurableNamesOptions, generation: Generation): Promise<boolean> {
   const { files, layout } = options;
   try {

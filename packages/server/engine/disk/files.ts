@@ -52,10 +52,7 @@ export interface Files {
   findVersion(path: string): Promise<string | undefined>;
 }
 
-/**
- * A raw descriptor, not a FileHandle: Bun ends the process when an open FileHandle is garbage-collected. A response body that
- * is neither read nor cancelled must not cause that. The registry closes descriptors that were left open.
- */
+/** A raw descriptor: Bun ends the process when an open FileHandle is collected, as with a body that nobody reads or cancels. */
 class DiskFile implements OpenFile {
   static readonly #leftOpen = new FinalizationRegistry<number>((fd) => fs.closeSync(fd));
   readonly #fd: number;

@@ -67,9 +67,7 @@ export class ObjectReader {
     this.#options.file.closeNow();
   }
 
-  /**
-   * Reads a block once more before a mismatch counts as proof: bad memory or a bad cable may have damaged only the first read.
-   */
+  /** Reads a block once more before a mismatch counts as proof: bad memory may have damaged only the first read. */
   async #readAgain(block: Uint8Array, position: number): Promise<void> {
     const { file, integrity } = this.#options;
     const length = await file.read(block, position);

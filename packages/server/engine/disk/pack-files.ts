@@ -1,7 +1,4 @@
-/**
- * core/pack-ports.ts PackStore on the content folder. A pack is a file like any other object; it is opened for each read, as the file
- * of one node is, or for the small reads of one turn of the event loop, so that a file that is gone is noticed.
- */
+/** PackStore on the content folder. A pack is opened for each read, or for the reads of one turn, so that a lost file is noticed. */
 import type { Generation, Space } from '../../core/model.ts';
 import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/pack-ports.ts';
 import { ContentDamaged, ContentLost } from '../../core/store-failure.ts';

@@ -1,7 +1,4 @@
-/**
- * The receiving registry of several processes on one data folder: a small database that need not survive a restart. Entries of
- * processes that have ended are ignored.
- */
+/** The receiving registry of several processes on one data folder: a small database. Entries of ended processes are ignored. */
 import { Database, type Statement } from 'bun:sqlite';
 import { rmSync } from 'node:fs';
 import { UPLOADS_OF_GENERATION_MAX } from '../../core/lease/upload-judge.ts';

@@ -45,20 +45,14 @@ export class StagedFiles {
     }
   }
 
-  /**
-   * Call before serving, while no other process has the store open. An upload that was never recorded as complete is removed with
-   * its object. For a complete one only the staged name is removed.
-   */
+  /** Call before serving. An upload never recorded as complete goes with its object; of a complete one only the staged name goes. */
   async resolveAll(): Promise<void> {
     for (const { path, generation } of await this.#findLeftovers(true)) {
       await this.#resolve(path, generation, !this.#options.isFinished(generation));
     }
   }
 
-  /**
-   * The same while serving, bounded. An object whose generation still has an open upload stays: a lease may be inspecting it, and
-   * another PUT of the same bytes uses it (`seal`).
-   */
+  /** The same while serving, bounded. An object whose generation has an open upload stays: a lease or a PUT may use it. */
   async sweep(findKnown: FindKnown): Promise<void> {
     const leftovers = await this.#findNextLeftovers();
     if (leftovers.length === 0) return;
@@ -185,10 +179,7 @@ export class StagedFile {
     }
   }
 
-  /**
-   * Removes the staged name, unless it is still the intent of a sealed object that has no record. If the disk refuses, the sweep
-   * removes it later: the outcome of the upload is what its record says.
-   */
+  /** Removes the staged name, unless it is the intent of a sealed object without a record. If the disk refuses, the sweep does it. */
   release(): Promise<void> {
     return this.#end(async () => {
       if (this.#isSealed && !this.#options.isFinished(this.#generation)) return;

@@ -1,7 +1,4 @@
-/**
- * Walks over all objects of the content folder in bounded steps, and deletes strays (core/collect/stray-objects.ts): a crash leaves one
- * if it comes after an object was sealed and before its record was written.
- */
+/** Walks over all objects of the content folder in bounded steps, and deletes strays: crashes leave some between sealing and recording. */
 
 import { findStrays, STRAY_AGE_MS } from '../../core/collect/stray-objects.ts';
 import { isGeneration } from '../../core/generation.ts';

@@ -42,10 +42,7 @@ export async function readHoldings(pool: PostgresPool, space: SpaceKey): Promise
   return holdingsFromSql(row);
 }
 
-/**
- * Changes are kept from before the snapshot on, so what it does not see is added later. If another process already counts, this
- * count is not kept. If the count cannot be kept, for example because changes were added up meanwhile, the next request counts again.
- */
+/** Changes are kept from before the snapshot on. A count beside another process's, or one whose changes were added up, is not kept. */
 async function countApp(pool: PostgresPool, appId: string, spacesAtOnce: number): Promise<AppTotals> {
   const { rows } = await pool.run('counting an App', SQL.beginAppCount, [appId]);
   const since = (rows[0]?.since as number | undefined) ?? null;

@@ -1,7 +1,4 @@
-/**
- * The process that does a background task now, and the position of the task: one row per task, judged by the database's clock. A
- * holder that does not renew its turn for `TURN_MS` loses it. Its step may still be running, which does no harm.
- */
+/** Who does a background task now, and how far it is: one row per task, by the database's clock. A turn ends after `TURN_MS`. */
 import type { PostgresPool } from './wire/connection-pool.ts';
 
 const TURN_MS = 30_000;

@@ -15,9 +15,7 @@ export interface HeldDeployment {
   release(): Promise<void>;
 }
 
-/**
- * Holds one connection of the pool; the lock ends with the process, however that ends. @throws EngineRefused, StoreUnavailable
- */
+/** Holds one connection; the lock ends with the process. @throws EngineRefused, StoreUnavailable */
 export async function holdDeployment(pool: PostgresPool): Promise<HeldDeployment> {
   const held = Promise.withResolvers<void>();
   const released = Promise.withResolvers<void>();
@@ -58,10 +56,7 @@ async function lock(connection: PostgresConnection): Promise<void> {
 const nameSession = (connection: PostgresConnection): Promise<unknown> =>
   connection.query(DEPLOYMENT_SQL.nameSession);
 
-/**
- * Call while the pool has no other work, so that its own sessions can be told from those of servers. Waits a moment for sessions
- * to end, because those of a server that has just ended stay a little longer. @throws EngineRefused
- */
+/** Call while the pool is idle, so that its own sessions are known. Waits a moment for sessions to end. @throws EngineRefused */
 export async function assertNoServer(pool: PostgresPool): Promise<void> {
   let row = await findServers(pool);
   for (let waitedMs = 0; row?.sessions !== 0 && row?.turns === 0; waitedMs += LOCK_RETRY_MS) {
@@ -86,10 +81,7 @@ async function findServers(pool: PostgresPool): Promise<Readonly<Record<string, 
   }
 }
 
-/**
- * Call before a server serves: refuses an unfinished copy, and ends the marks of earlier ones. @throws EngineRefused,
- * StoreUnavailable
- */
+/** Call before a server serves: refuses an unfinished copy, ends marks of earlier ones. @throws EngineRefused, StoreUnavailable */
 export async function beginServing(pool: PostgresPool): Promise<void> {
   const { rows } = await pool.run('beginning to serve', DEPLOYMENT_SQL.beginServing, []);
   if (rows[0]?.unfinished === 0) return;

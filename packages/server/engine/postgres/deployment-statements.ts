@@ -39,10 +39,7 @@ export const DEPLOYMENT_SQL = {
   setMark:
     'INSERT INTO copy_marks (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
   removeMark: 'DELETE FROM copy_marks WHERE name = $1',
-  /**
-   * For a server that starts: finds an unfinished copy, and removes the other marks because the rows may change now. A mark with a wrong
-   * bit in its name may be that of an unfinished copy.
-   */
+  /** For a start: finds an unfinished copy and removes other marks. A mark with a wrong bit may be an unfinished copy's. */
   beginServing: `WITH gone AS (DELETE FROM copy_marks WHERE name IN ('epoch', 'finished'))
     SELECT count(*) AS unfinished FROM copy_marks WHERE name NOT IN ('epoch', 'finished')`,
 

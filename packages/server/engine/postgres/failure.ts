@@ -58,10 +58,7 @@ const MISSED = '2201G';
 /** A sum of values has no room in an integer: one of them is wrong. */
 const OVERFLOWN = '22003';
 
-/**
- * A page of a table, or of an index, is not what was written (data_corrupted and index_corrupted), or a row is not. An internal error
- * (XX000) proves nothing.
- */
+/** A page or row is not what was written (data_corrupted, index_corrupted). An internal error (XX000) proves nothing. */
 const DAMAGE_CODES: ReadonlySet<string> = new Set(['XX001', 'XX002', MISSED, OVERFLOWN]);
 
 const NO_HOST = 'NO_HOST';
@@ -164,9 +161,7 @@ export function isRepeatable(error: unknown): boolean {
 
 export const isDeadlock = (error: unknown): boolean => codeOf(error) === DEADLOCK;
 
-/**
- * Other rows that another has just made are found by the next attempt. Content that exists already means a key was used twice.
- */
+/** Rows that another has just made are found by the next attempt. Content that exists already means a key was used twice. */
 function isWriteOnceBroken(error: unknown): boolean {
   return codeOf(error) === '23505' && (error as { constraint?: unknown }).constraint === 'contents_pkey';
 }

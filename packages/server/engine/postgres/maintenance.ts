@@ -23,10 +23,7 @@ export class Maintenance {
     this.#pool = pool;
   }
 
-  /**
-   * Resolves true when a part of this round is left. A round visits every Space that has counted leases once. Damage in one Space
-   * holds up no other, and is thrown at the end of the step.
-   */
+  /** Resolves true when a part of this round is left. Damage in one Space is thrown at the end and holds up no other. */
   async endLeases(now: number, slot: number): Promise<boolean> {
     const { spaces, failure } = await this.#findLeasedSpaces();
     let damage = failure;
@@ -62,10 +59,7 @@ export class Maintenance {
     );
   }
 
-  /**
-   * Deletes superseded balances that are old enough. A domain's floor rises with it, so that a page of a revision whose history
-   * is gone is refused, never answered wrong. Resolves true when more is left.
-   */
+  /** Deletes old superseded balances and raises the domain's floor, so lost history is refused. True: more is left. */
   async pruneHistory({ historyAt }: Pick<SweepCutoffs, 'historyAt'>): Promise<boolean> {
     const parameters = [historyAt, HISTORY_ROWS_PER_STEP];
     const { rows } = await this.#pool.read('looking for old history', SQL.findOldHistory, parameters);

@@ -31,10 +31,7 @@ import leaseDue from './migrations/0019-lease-due.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
-/**
- * In order. A shipped migration may only be edited in the way to its result: each statement is a step during which servers keep running, so
- * an index of a table that was there before is made CONCURRENTLY, and rows are changed by pages.
- */
+/** In order. Each statement is a step during which servers run: indexes are made CONCURRENTLY, rows changed by pages. */
 export const MIGRATIONS: readonly Migration[] = [
   { sql: initial, minCompatible: 1 },
   { sql: apps, minCompatible: 2 },

@@ -9,10 +9,7 @@ import { proveShared } from './sums/fill-sums.ts';
 import { PostgresPool } from './wire/connection-pool.ts';
 import { POSTGRES_LIMITS, type PostgresLimits } from './wire/limits.ts';
 
-/**
- * Errors that only a person can correct: a wrong password or user, no such database, no rights, a schema that does not fit, certificates
- * that cannot be read, a pooler in transaction mode.
- */
+/** Errors that only a person can correct: password, rights, no such database, schema, certificates, a pooler in transaction mode. */
 const LASTING_STATES = /^(?:28|26|3D|3F|42|0A|22|23|UNUSABLE_FILE$|NO_PASSWORD$|NOT_BOUND$|ERR_BORINGSSL$)/;
 
 /** Resolves with a pool on a database that has this build's schema. @throws EngineRefused, StoreUnavailable */
@@ -33,9 +30,7 @@ export async function openPostgres(
   }
 }
 
-/**
- * Connections separate from those of requests: the registry is read in time and background work continues, however many requests wait.
- */
+/** Connections of their own, so the registry is read and background work goes on, however many requests wait. */
 /** The statements of this pool are small: if PostgreSQL takes longer, it counts as unavailable, and is soon asked again. */
 const CONTROL_LIMITS: PostgresLimits = {
   ...POSTGRES_LIMITS,

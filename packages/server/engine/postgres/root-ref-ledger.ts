@@ -1,7 +1,4 @@
-/**
- * Root-ref rows of one transaction: balances, their history, and the commits (docs/api.md, updateRootRefs). Several commits may
- * share the transaction: each sees those before it, and all are written set-based at the end.
- */
+/** Root-ref rows of one transaction. Several commits may share it: each sees those before it, and all are written at the end. */
 import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { RootRefCommit, SpaceKey } from '../../core/model.ts';

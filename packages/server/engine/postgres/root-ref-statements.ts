@@ -8,10 +8,7 @@ const hasRests = (domain: string): string =>
   `(EXISTS (SELECT FROM root_ref_commits WHERE space = $1 AND root_ref_commits.domain = ${domain} COLLATE "C" OFFSET 0)
       OR EXISTS (SELECT FROM balances WHERE space = $1 AND balances.domain = ${domain} COLLATE "C" OFFSET 0))`;
 
-/**
- * 0. Fails (no buckets to count in) if the new row is one of a domain that had one, and not one that another transaction has just made:
- * that row is damaged.
- */
+/** 0. Fails if the new row is of a domain that had one that this transaction cannot see: that row is damaged. */
 const MISSED_DOMAIN = `width_bucket(0, 0, 1, CASE WHEN ${hasRests('given.domain')} AND NOT EXISTS (SELECT FROM domains AS known
       WHERE known.space = $1 AND known.domain = given.domain COLLATE "C" OFFSET 0) THEN 0 ELSE 1 END) - 1`;
 
@@ -45,10 +42,7 @@ export const ROOT_REF_STATEMENTS = {
   /** $2 domain, $3 until when */
   noteWalk: `UPDATE domains SET walked_until = $3::bigint, row_sum = ${sumOfDomain('domains.revision', undefined, ['domains.walked_from', '$3::bigint'])}
     WHERE space = $1 AND domain = $2`,
-  /**
-   * $2 domains, $3 request ids, $4 their sums: by it a commit is found whose Space, domain or request id is damaged, and perhaps one of
-   * another Space that has the same sum.
-   */
+  /** $2 domains, $3 request ids, $4 their sums: finds a commit with a damaged name, perhaps another Space's with the same sum. */
   findCommits: `WITH ${given('domain, request_id, request_sum', '$2::text[], $3::bytea[], $4::bigint[]')}
     SELECT ${COMMIT_COLUMNS} FROM given JOIN root_ref_commits AS known ON ${isGiven('known', 'domain, request_id')}
     UNION SELECT ${COMMIT_COLUMNS} FROM given JOIN root_ref_commits AS known

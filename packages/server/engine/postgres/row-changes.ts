@@ -1,7 +1,4 @@
-/**
- * The rows that one transaction knows, as the database has them and as the body left them. Writes wait here and are sent
- * set-based: one statement per table and kind of change, however many rows there are.
- */
+/** The rows that one transaction knows, before and after. Writes wait here and are sent set-based, one statement per kind. */
 import type { Hash } from '@holdfast/protocol';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';

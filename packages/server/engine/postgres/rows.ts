@@ -200,10 +200,7 @@ export function uploadsToSql(space: SpaceKey, rows: readonly UploadRow[]): Colum
 
 const optionalBytea = (bytes: Uint8Array | undefined): string | undefined => bytes && bytesToBytea(bytes);
 
-/**
- * The record as a transaction sees it. @throws RowDamaged unless it names an object of its own: then only how long a URL can write that is
- * unsure
- */
+/** @throws RowDamaged unless it names an object of its own: then only how long a URL can write that is unsure */
 export function contentFromSql(space: SpaceKey, row: SqlRow, now: number): ContentRow {
   const content = readContent(row);
   if (isContentProven(space, row, content)) return content;
@@ -234,10 +231,7 @@ export function sumsOfContent(
   return { row: contentSum(space, content), place: placeSum(space, content) };
 }
 
-/**
- * The content half of a joined row; undefined when the node's generation has none. A record that is damaged proves no byte, so it is none:
- * the node becomes rotten, and the next upload heals it.
- */
+/** The content half of a joined row. A damaged record proves no byte, so it is none: the next upload heals the node. */
 export function joinedContentFromSql(space: SpaceKey, row: SqlRow): ContentRow | undefined {
   if (row.content_generation === null) return undefined;
   return findProvenContent(space, {

@@ -11,10 +11,7 @@ import { EngineRefused } from '../refused.ts';
 import { findOrCreateSecret, findSecretPair, replaceSecretPair } from './secrets.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
-/**
- * The newest secret alone, as processes of before rotation read it, and all of them. If the second row does not end with the first
- * one's secret, such a process has replaced the secret, and the second row is void.
- */
+/** The newest secret alone, as older processes read it, and all. If they differ, such a process replaced it and the second row is void. */
 const NAMES = ['signer', 'signer-all'] as const;
 
 export async function findSigningSecrets(pool: PostgresPool): Promise<SigningSecrets | undefined> {

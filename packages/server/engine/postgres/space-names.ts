@@ -1,7 +1,4 @@
-/**
- * The names of a Space as its row has them. The key is the digest of the names, so a wrong bit of either is found, and the names are proven
- * by the key again once that bit is right.
- */
+/** The names of a Space. The key is their digest, so a wrong bit is found, and the names are proven once it is right. */
 import type { Space } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import type { SqlRow } from './wire/sql-values.ts';

@@ -268,10 +268,7 @@ const NO_BYTES = new Uint8Array(0);
 /** No node has this hash. */
 const AFTER_ALL = 'f'.repeat(64);
 
-/**
- * Finds the first node after `after` that cannot be read, bit by bit: the smallest hash up to which a read of `limit` rows fails.
- * The server does it alone, because it is 256 reads. Long values are read whole, since they lie on pages of their own.
- */
+/** Finds the first unreadable node after `after`, bit by bit: the smallest hash up to which reading fails. The server does 256 reads. */
 const findUnreadable = (space: SpaceKey, after: string, limit: number): string => `DO $find$
   DECLARE readable bytea := '\\x${after}'; found bytea := '\\x${AFTER_ALL}'; tried bytea;
   BEGIN

@@ -1,7 +1,4 @@
-/**
- * The row verbs of core/ports.ts SpaceTransaction on PostgreSQL: one unit of work. Reads lock the rows they find and remember
- * them. Writes change the remembered rows and are sent together with the commit, or before a range read, which must see them.
- */
+/** SpaceTransaction on PostgreSQL. Reads lock and remember rows. Writes go with the commit, or before a range read that must see them. */
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
 import type { KeptCounters } from '../../core/inspection-ports.ts';

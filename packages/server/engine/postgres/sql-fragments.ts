@@ -37,16 +37,10 @@ const NOW = 'floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint';
 /** `parameter`: the time of a test's clock, or NULL */
 export const nowOr = (parameter: string): string => `coalesce(${parameter}::bigint, ${NOW})`;
 
-/**
- * Fails (division by zero) unless the statement changed as many rows as it was given. They were read and locked, so another
- * number is a broken invariant. It must fail on the server, because the COMMIT is already under way.
- */
+/** Fails (division by zero) unless all locked rows were changed. On the server, because the COMMIT is already under way. */
 export const guarded = (change: string, expected: string): string =>
   `WITH changed AS (${change} RETURNING 1) SELECT 1 / (count(*) = ${expected})::integer AS guard FROM changed`;
 
-/**
- * Fails (logarithm of zero) unless as many rows of `changed` were changed. They were read without a lock, so another number means
- * that another transaction was in between: the body runs again.
- */
+/** Fails (logarithm of zero) unless all rows of `changed` were changed. They were read without a lock, so the body runs again. */
 export const unlessChanged = (expected: string): string =>
   `SELECT ln((count(*) = ${expected})::integer) AS guard FROM changed`;

@@ -1,7 +1,4 @@
-/**
- * Finds Spaces that have something for the sweep. It reads the rows that are due and not the Spaces, so it costs as much as there
- * are rows due, however many Spaces there are.
- */
+/** Finds Spaces with work for the sweep. It reads the rows that are due, so the number of Spaces costs nothing. */
 import type { Space } from '../../core/model.ts';
 import { isDamage } from '../../core/store-failure.ts';
 import type { SpacesToSweep, SweepCutoffs } from '../../core/upkeep-ports.ts';

@@ -28,10 +28,7 @@ export interface BalanceStep {
 }
 
 export interface BalanceReads {
-  /**
-   * `limit` rows at the latest revision, else `rowsMax` of each table; fewer only at the end. `undefined`: the history of that revision is
-   * gone.
-   */
+  /** `limit` rows at the latest revision, else `rowsMax` of each table. `undefined`: that history is gone. */
   readStep(page: BalancePageRequest, rowsMax: number): Awaitable<BalanceStep | undefined>;
   /** At the end of a walk: a balance whose row says another domain is met by none of its pages. @throws StoreUnavailable, as damage */
   assertAllThere(): Awaitable<void>;
@@ -68,10 +65,7 @@ export async function readBalancePage(
   }
 }
 
-/**
- * Pure. Merges both in hash order, up to the hash at which one of them was cut off at `rowsMax`. A hash has a balance in at most
- * one of the two: it was superseded after the revision, or it was not.
- */
+/** Merges both in hash order, up to the hash where one was cut off at `rowsMax`. A hash has a balance in at most one of them. */
 export function mergeStep(
   current: readonly Passed[],
   history: readonly Passed[],

@@ -1,7 +1,4 @@
-/**
- * The body of one answer. It is read piece by piece, with a time limit for each, and counted, so that a body that is too short or
- * too long never looks complete. It holds its request's slot until it has ended.
- */
+/** One answer's body, read in timed pieces and counted, so a wrong length never looks complete. It holds its request's slot. */
 import { AttemptFailed, causeOf } from './failure.ts';
 
 interface AnswerBodyOptions {
@@ -41,10 +38,7 @@ export class AnswerBody {
     return bytes;
   }
 
-  /**
-   * All of it, which must be `length` bytes, without looking at the pieces: half the work. Resolves with `undefined`, the request
-   * ended, when it came too slowly, broke off or did not say its length.
-   */
+  /** All `length` bytes in one read: half the work. `undefined`: it came too slowly, broke off or did not say its length. */
   async findAll(length: number): Promise<Uint8Array | undefined> {
     const { response, stallMsMax } = this.#options;
     try {
@@ -61,10 +55,7 @@ export class AnswerBody {
     }
   }
 
-  /**
-   * Fills `bytes`, which must be as long as the body; resolves with how many came. Fewer come where it breaks off behind
-   * `progressMin`; before that it rejects with AttemptFailed, and so it does when there are more.
-   */
+  /** Fills `bytes`; resolves with how many came. Rejects with AttemptFailed if it breaks off before `progressMin`, or is longer. */
   async readInto(bytes: Uint8Array, progressMin: number): Promise<number> {
     let filled = 0;
     for (;;) {

@@ -1,7 +1,4 @@
-/**
- * core/ports.ts ContentStore on S3. Clients upload by presigned URLs. This store validates the object under a key, remembers its
- * ETag, and reads only an object that still has it.
- */
+/** ContentStore on S3. Clients upload by presigned URLs. It validates an object once, and reads only while its ETag is the same. */
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, Space } from '../../core/model.ts';
 import {
@@ -70,10 +67,7 @@ export class S3ContentStore implements ContentStore {
     return client.send(call, async () => client.findClockSkew(limits.clockMs)).catch(() => undefined);
   }
 
-  /**
-   * Callers that ask for one object at the same time share one inspection. An object that it finds stays true, because keys are
-   * written once. If it finds none, an object may have come since: a caller that asked later inspects again.
-   */
+  /** Callers share one inspection at a time. What it finds stays true: keys are written once. A later caller looks again if not. */
   async inspect(
     space: Space,
     generation: Generation,

@@ -16,10 +16,7 @@ export function causeOf(error: unknown): Error {
   return new Error(typeof code === 'string' ? `${code}: ${said}` : said);
 }
 
-/**
- * The store's answer contradicts the record of the object: not there, another ETag, another length. This is no proof yet: proof
- * needs a second look, in a store known to be healthy (object-proof.ts).
- */
+/** The answer contradicts the object's record (absent, ETag, length). Proof needs a second look in a healthy store (object-proof.ts). */
 export class RecordContradicted extends Error {
   override readonly name = 'RecordContradicted';
 }

@@ -1,7 +1,4 @@
-/**
- * The marker object says which deployment owns the bucket: it holds an id that the rows also keep. Reading it proves that the
- * bucket is the right one, is there, and can be read. Only then does the bucket's answer about an object count.
- */
+/** The marker object holds the deployment's id. Reading it proves that the bucket is the right one and can be read. */
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { AttemptFailed } from './failure.ts';
 import type { S3Limits } from './limits.ts';

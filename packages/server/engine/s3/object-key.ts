@@ -1,7 +1,4 @@
-/**
- * Object keys: `{prefix}nodes/{2 hex}/{space}/{generation}`. The two digits spread keys over the store's partitions. A key
- * names its Space and generation, so that a walk that lists it can look for its records. Pure.
- */
+/** Object keys: `{prefix}nodes/{2 hex}/{space}/{generation}`. The digits spread keys over partitions. Pure. */
 import { bytesToHash } from '@holdfast/protocol';
 import { isGeneration } from '../../core/generation.ts';
 import type { Generation, ObjectKey, Space } from '../../core/model.ts';

@@ -1,7 +1,4 @@
-/**
- * Turns a contradiction into proof (docs/design.md, Rot and healing): if an answer contradicts an object's record, the object is
- * read once more, in a bucket that its marker proves healthy. Only that second result makes a row rotten.
- */
+/** Turns a contradiction into proof: the object is read once more, in a bucket that its marker proves healthy. */
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
 import { findStrongEtag } from './etag.ts';
 import { AttemptFailed, RecordContradicted } from './failure.ts';
@@ -14,10 +11,7 @@ interface ProofParts {
   readonly marker: StoreMarker;
 }
 
-/**
- * Resolves with the result of `read`. If it contradicts the record, rejects with ContentLost or ContentDamaged, or with StoreUnavailable if
- * nothing is proven.
- */
+/** The result of `read`. If it contradicts the record, rejects with ContentLost, ContentDamaged, or StoreUnavailable (no proof). */
 export async function readProven<T>(
   parts: ProofParts,
   recorded: RecordedObject,

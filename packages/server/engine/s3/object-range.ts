@@ -22,10 +22,7 @@ export interface RecordedObject {
   readonly bytesMax: number;
 }
 
-/**
- * Bytes [start, end), end > start. `take` is given a body that must be `end - start` bytes long. Rejects with
- * RecordContradicted, or StoreUnavailable.
- */
+/** Bytes [start, end). `take` is given a body of that length. Rejects with RecordContradicted, or StoreUnavailable. */
 export function readRange<T>(
   client: S3Client,
   recorded: RecordedObject,
@@ -41,10 +38,7 @@ export function readRange<T>(
   });
 }
 
-/**
- * Bytes [start, end) in memory. If the store does not send them in one go, they are read piece by piece, and each piece shows progress.
- * If a connection breaks, the rest is requested again. Rejects as `readRange` does.
- */
+/** Bytes [start, end) in memory, read piece by piece if need be; a broken connection costs only the rest. Rejects as `readRange`. */
 export async function gatherRange(
   client: S3Client,
   recorded: RecordedObject,

@@ -31,10 +31,7 @@ export interface S3ContentStoreConfig {
   readonly rowsClock?: Clock | undefined;
 }
 
-/**
- * Opens the content store, and the intake for a copy. Rejects with EngineRefused if the bucket is not fit, or with
- * StoreUnavailable if it cannot be used right now.
- */
+/** The content store, and the intake for a copy. Rejects with EngineRefused (not fit) or StoreUnavailable (not now). */
 export async function openS3ContentStore(
   config: S3ContentStoreConfig,
 ): Promise<{ readonly content: ContentStore; readonly intake: ContentIntake }> {

@@ -1,7 +1,4 @@
-/**
- * Tries out at every start what a bucket must do (README.md beside): it takes uploads only as signed,
- * lets one writer win for each key, and returns exactly the bytes that were validated.
- */
+/** Tries out at every start what a bucket must do: take uploads only as signed, let one writer win a key, return validated bytes. */
 
 import { HOUR_MS } from '@holdfast/protocol';
 import { EngineRefused } from '../refused.ts';

@@ -39,10 +39,7 @@ export interface UnsignedRequest {
 
 const ALGORITHM = 'AWS4-HMAC-SHA256';
 const EMPTY_BODY_DIGEST = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
-/**
- * letters, digits, `.`, `_`, `-` between single `/`, no `.` or `..` segment: such a key is the same in an address and a
- * signature
- */
+/** letters, digits, `.`, `_`, `-` between single `/`, no `.` or `..` segment: the same in an address and a signature */
 const PLAIN_KEY = /^(?!\.{1,2}(?:\/|$))[A-Za-z0-9._-]+(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._-]+)*$/;
 
 /** `unsignedHeaders` are sent unsigned: a proxy between us and the store may change them. */

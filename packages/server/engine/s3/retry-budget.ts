@@ -1,7 +1,4 @@
-/**
- * Bounds the load that repetitions add to a store in trouble: each repetition takes a token, each success gives back a tenth of
- * one. In good times every request may be repeated; in an outage the load grows by a tenth, not by a multiple.
- */
+/** Each repetition takes a token, each success gives back a tenth: in an outage the load grows by a tenth, not by a multiple. */
 const TOKENS_MAX = 100;
 
 export class RetryBudget {

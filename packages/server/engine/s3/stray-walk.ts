@@ -1,7 +1,4 @@
-/**
- * Walks over all keys of the bucket, one page per step, and deletes strays (core/collect/stray-objects.ts): late uploads of closed
- * generations, uploads sent again after a collection, and leftovers of probes.
- */
+/** Walks over all keys of the bucket, one page per step, and deletes strays: late uploads, repeated ones, leftovers of probes. */
 
 import { findStrays, STRAY_AGE_MS } from '../../core/collect/stray-objects.ts';
 import { createdAtOf } from '../../core/generation.ts';

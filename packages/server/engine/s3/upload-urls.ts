@@ -1,7 +1,4 @@
-/**
- * Upload URLs: presigned PUTs that the store itself judges, for one key and one media type, and only while the key has no
- * object. All headers that matter are signed, so the store refuses a request that leaves one out or changes it.
- */
+/** Presigned PUTs for one key and media type, good only while the key has no object. All headers that matter are signed. */
 import { SECOND_MS } from '@holdfast/protocol';
 import type { SignedUpload, UploadUrlLife } from '../../core/upload-ports.ts';
 import type { S3Address } from '../address.ts';

@@ -30,10 +30,7 @@ export function parseErrorCode(text: string): string | undefined {
   }
 }
 
-/**
- * Parses ListObjectsV2 with encoding-type=url: keys are percent-encoded, so the parser never sees their bytes. Throws
- * XmlInvalid.
- */
+/** Parses ListObjectsV2 with encoding-type=url: keys are percent-encoded. Throws XmlInvalid. */
 export function parseKeyPage(text: string): KeyPage {
   const root = parseRoot(text, 'ListBucketResult');
   const truncated = findText(root, 'IsTruncated');

@@ -9,10 +9,7 @@ export const FIND_KNOWN_NODES = `SELECT hash FROM nodes WHERE space = ?1 AND has
   (_, index) => `?${index + 2}`,
 ).join(', ')})`;
 
-/**
- * `find` runs the statement. Some absent hashes may be missing in the result: it is empty for few hashes, and the search stops after
- * many that have a row. The caller looks up each remaining hash by itself.
- */
+/** `find` runs the statement. Absent hashes may be missing in the result, so the caller looks up each remaining hash. */
 export function findAbsent(
   find: (space: number, hashes: readonly Uint8Array[]) => readonly { readonly hash?: unknown }[],
   space: number,

@@ -1,7 +1,4 @@
-/**
- * How many uploads of each Space are active, within one batch. They are counted once, then the batch's own writes keep the number
- * right, because nothing else writes meanwhile. A push opens hundreds of uploads, and otherwise each would count all the others.
- */
+/** Active uploads per Space within one batch: counted once, then kept right by the batch's own writes. A push opens hundreds. */
 
 interface Known {
   count: number;

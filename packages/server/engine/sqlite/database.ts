@@ -15,10 +15,7 @@ export class DatabaseDamaged extends Error {
   readonly code = 'SQLITE_CORRUPT';
 }
 
-/**
- * SQLite reads the missing part of a last page as zeros, and a file shorter than one page as an empty database. Only a crash
- * leaves part of a page, and then the log has the rest of it. @throws DatabaseDamaged
- */
+/** SQLite reads the missing part of a last page as zeros. Only a crash leaves one; then the log has the rest. @throws DatabaseDamaged */
 export function assertWholePages(path: string): void {
   const bytes = sizeOf(path);
   if (bytes % PAGE_BYTES === 0 || sizeOf(`${path}-wal`) > 0 || sizeOf(`${path}-journal`) > 0) return;
@@ -100,10 +97,7 @@ export function shortenBusyTimeout(database: Database): void {
   database.run('PRAGMA busy_timeout = 2');
 }
 
-/**
- * A reader never waits for the writer, and cannot write. The writer was opened before, so the file and its log exist.
- * `cacheBytes` 0: every read asks the operating system, so damage on the disk is seen at once.
- */
+/** Never waits for the writer, and cannot write. `cacheBytes` 0: every read asks the system, so damage on the disk is seen at once. */
 export function openReader(path: string, cacheBytes: number): Database {
   const database = new Database(path, { readonly: true });
   try {
@@ -122,10 +116,7 @@ export function openReader(path: string, cacheBytes: number): Database {
   return database;
 }
 
-/**
- * Drops the connection's pages in memory, so that the disk answers. The statement acts when it is compiled, so it is never
- * reused.
- */
+/** Drops the connection's pages in memory. The statement acts when it is compiled, so it is never reused. */
 export function letGoOfPages(database: Database): void {
   database.run('PRAGMA shrink_memory');
 }

@@ -1,7 +1,4 @@
-/**
- * engine/transfer-ports.ts on the database of a data folder, over a connection of its own. The caller holds the folder, so no
- * other process writes.
- */
+/** engine/transfer-ports.ts on a data folder's database. The caller holds the folder, so no other process writes. */
 import type { Database } from 'bun:sqlite';
 import type { Space, SpaceCounters } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';

@@ -78,10 +78,7 @@ function countBetween(scope: WriteScope, id: number, after: number, upTo: number
   return count;
 }
 
-/**
- * Deletes superseded balances that are old enough. A domain's floor rises with it, so that a page of a revision whose
- * history is gone is refused, never answered wrong. Returns true when more is left.
- */
+/** Deletes old superseded balances and raises the domain's floor, so lost history is refused. True: more is left. */
 export function pruneHistory(scope: WriteScope, cutoffs: Pick<SweepCutoffs, 'historyAt'>): boolean {
   const { sql } = scope;
   const rows = scope.findAll(sql.findOldHistory, cutoffs.historyAt, HISTORY_ROWS_PER_STEP);

@@ -46,9 +46,7 @@ interface MetadataStoreOptions extends Omit<RowWriterSettings, 'lastCommit'> {
   readonly clock: Clock;
   /** called for a commit of unknown outcome or a broken invariant: the process has to end */
   readonly onFatal: (error: Error) => void;
-  /**
-   * Writes go to a thread of their own, and only transactions with a name can be run. Its clock goes by `timeOrigin`, as `clock` has to.
-   */
+  /** Writes go to a thread of their own, and only named transactions run. Its clock goes by `timeOrigin`, as `clock` has to. */
   readonly hasThread?: boolean;
 }
 

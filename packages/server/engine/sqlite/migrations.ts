@@ -1,7 +1,4 @@
-/**
- * Brings a database to this build's schema. Each migration is one transaction; `user_version` says how many ran, and the row of
- * `holdfast_schema` which builds may use the result.
- */
+/** Each migration is one transaction; `user_version` says how many ran, `holdfast_schema` which builds may use the result. */
 import type { Database } from 'bun:sqlite';
 import { decideMigration, type Migration, type SchemaVersion, versionAfter } from '../schema-version.ts';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };

@@ -1,7 +1,4 @@
-/**
- * Node rows that one transaction has made. They are written when it ends, or before a statement that must see them: a child that comes
- * in the same transaction as its parent is then written once, with its edges.
- */
+/** Node rows that one transaction has made, written when it ends or before a read: a child with its parent is written once. */
 import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { NodeRow } from '../../core/model.ts';

@@ -95,9 +95,7 @@ export class NodeCache {
     }
   }
 
-  /**
-   * Applies a commit to the entries from before it. A row that was read while the commit was under way may include it, or not.
-   */
+  /** Applies a commit to the entries from before it. A row read while the commit was under way may include it, or not. */
   apply({ commit, leases, others, hasMoved }: Omit<Committed, keyof CommitCost>): void {
     if (hasMoved) this.#moves += 1;
     for (const key of others) this.delete(key);

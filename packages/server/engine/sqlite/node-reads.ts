@@ -47,10 +47,7 @@ export class NodeReads {
     return row === null ? undefined : nodeFromSql(row, hash);
   }
 
-  /**
-   * Both at one instant: content stays as long as its node points at it. If the content is gone, the node has changed since it
-   * was read, and one statement reads both again.
-   */
+  /** Both at one instant. If the content is gone, the node has changed since, and one statement reads both again. */
   findNodeWithContent(
     spaceId: number,
     hash: Hash,

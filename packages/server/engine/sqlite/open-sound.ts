@@ -7,10 +7,7 @@ import { proveStore } from './sums/fill-sums.ts';
 /** The tables by which Spaces and domains are found: without a row there, everything in them looks absent. */
 const DIRECTORIES = ['spaces', 'domains'] as const;
 
-/**
- * Indexes follow from the rows, which prove themselves. If an index cannot be rebuilt, the names that it may hide are handled as lost
- * (sums/lost-names.ts).
- */
+/** Indexes follow from the rows. If one cannot be rebuilt, the names that it may hide are lost (sums/lost-names.ts). */
 function rebuildIndexes(database: Database, table: string): void {
   try {
     if (findFault(database, table) !== undefined) database.run(`REINDEX ${table}`);

@@ -23,10 +23,7 @@ export interface PageCheckStep {
   readonly damage: readonly PageDamage[];
 }
 
-/**
- * Blocks while it looks at a table. Each table is read at an instant of its own, so the log is held no longer than that. `isRepaired`:
- * damaged indexes are rebuilt, which blocks writers.
- */
+/** Blocks while it looks at a table, each at its own instant. `isRepaired`: damaged indexes are rebuilt, which blocks writers. */
 export function* checkPages(dataDir: string, isRepaired: boolean): Generator<PageCheckStep> {
   let damage: readonly PageDamage[] = [];
   for (const file of [ROWS_FILE, REGISTRY_FILE]) {
@@ -139,10 +136,7 @@ function assertDamage(error: unknown): void {
 /** The thread's first file. It lies beside this one, with the same name in the sources and in a build. */
 const ENTRY = import.meta.url.endsWith('.ts') ? './page-check-thread.ts' : './page-check-thread.js';
 
-/**
- * Checks pages in a thread of its own, because SQLite blocks the thread that asks it, for minutes. `path`: the rows of the folder.
- * Resolves with what is damaged; after an abort with what was found until then.
- */
+/** In a thread, because SQLite blocks the one that asks it, for minutes. After an abort: what was found until then. */
 export async function findPageDamage(
   path: string,
   { signal, onTable, isRepaired }: RowLook,

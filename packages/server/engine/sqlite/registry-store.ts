@@ -30,9 +30,7 @@ const MIGRATIONS: readonly Migration[] = [
   { sql: schema0004, minCompatible: 4 },
 ];
 
-/**
- * Errors that mean damage while the registry is opened. SQLITE_ERROR is one: our statements are right, so the schema is wrong.
- */
+/** Errors that mean damage when the registry is opened. SQLITE_ERROR is one: our statements are right, so the schema is wrong. */
 const DAMAGE_CODE = /^SQLITE_(?:NOTADB|CORRUPT|ERROR)/;
 
 const WORDS = {

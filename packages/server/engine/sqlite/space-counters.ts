@@ -123,9 +123,7 @@ export function countersFromSql(row: SqlRow): UsageDelta {
   };
 }
 
-/**
- * The counter has the leases that end after the watermark. Those between it and now have ended (not if the clock stepped back).
- */
+/** The counter has leases that end after the watermark. Those before now have ended, unless the clock stepped back. */
 function countLeases(
   sql: ReadStatements,
   id: number,

@@ -52,10 +52,7 @@ export class SpaceDirectory extends SpaceMap<number> {
     this.#again = again;
   }
 
-  /**
-   * The id in a row; undefined if `row` is null, because there is none. @throws StoreUnavailable, as damage, if there is one that is
-   * damaged
-   */
+  /** The id in a row; undefined if `row` is null. @throws StoreUnavailable, as damage, if there is one that is damaged */
   idOf(space: Space, row: SqlRow | null): number | undefined {
     if (row === null) {
       const { isSpaceUnknown, spaces } = this.#findLost();

@@ -5,10 +5,7 @@ import { EngineRefused } from '../refused.ts';
 import type { StoreIdentity } from '../store-identity.ts';
 import type { SqliteMetadataStore } from './metadata-store.ts';
 
-/**
- * Names of values. Each kind of store has its own, so that rows whose bytes are in S3 are not opened with a folder, nor the other
- * way. The mark holds the id too: of folders that an earlier version made it is the only value.
- */
+/** Each kind of store has its own, so that rows with bytes in S3 are not opened with a folder. Old folders have only the mark. */
 export const STORE_VALUE_NAMES = {
   folder: { id: 'folder-store-id', mark: 'content-store-id' },
   s3: { id: 'other-store-id', mark: 'other-store-marked' },

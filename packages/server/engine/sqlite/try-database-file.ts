@@ -6,10 +6,7 @@ import type { RowsTrial } from '../store-trial.ts';
 import { getUsableVersion } from './migrations.ts';
 import { STORE_VALUE_NAMES } from './store-identity.ts';
 
-/**
- * Opens the file as immutable, because any other way would create a log beside it. Commits of a server since its last
- * checkpoint are not seen. @throws EngineRefused
- */
+/** Opens the file as immutable: any other way would create a log. Commits since the last checkpoint are not seen. @throws EngineRefused */
 export function tryDatabaseFile(
   path: string,
   bytes: 'folder' | 's3',

@@ -58,10 +58,7 @@ export class WriteAheadLog {
     this.#restsUntil = endedAt + (endedAt - startedAt) * 4;
   }
 
-  /**
-   * Call soon after a write, and again while it returns true: empties a log that takes room, once nothing was written since the last
-   * call. A reader in the way leaves it for `emptyWhenIdle`.
-   */
+  /** Call soon after a write, and while it returns true: empties an idle log. A reader in the way leaves it for `emptyWhenIdle`. */
   emptySoon(): boolean {
     if (this.#writer.inTransaction) return true;
     const changes = this.#readChanges();

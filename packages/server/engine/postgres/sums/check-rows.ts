@@ -1,7 +1,4 @@
-/**
- * Looks at the sums of all rows for a check, and mends what is proven: a row in which one bit is wrong, and counts that a recount of proven
- * rows finds. It holds up no writer for more than one row. Nothing is deleted, and nothing protects less than before unless it is proven.
- */
+/** Looks at all row sums and mends what is proven: one wrong bit, or counts by a recount. Holds up no writer for more than one row. */
 import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
 import type { Space } from '../../../core/model.ts';
 import { findBit } from '../../../core/rows/find-bit.ts';

@@ -39,10 +39,7 @@ interface Place {
   readonly after: readonly SqlValue[] | undefined;
 }
 
-/**
- * Walks all tables once in bounded pages, while requests are served. Rows of nodes are left to the scrub, which first proves them by
- * their bytes. After a restart the walk resumes.
- */
+/** Walks all tables once in bounded pages while serving. Node rows are left to the scrub, which proves them. Resumes after a restart. */
 export class SumFill {
   readonly #pool: PostgresPool;
   #place: Place | 'end' | undefined;

@@ -1,7 +1,4 @@
-/**
- * A Space or a domain is found by its name. If that name is wrong in its row, the name has no row, and all that belongs to it would look
- * absent. So these rows are looked at when the database is opened, and again when a name has no row.
- */
+/** A row with a wrong name hides all that belongs to it. So these rows are looked at at the start, and when a name has no row. */
 import type { Database } from 'bun:sqlite';
 import { isDamageMet } from '../../local-failure.ts';
 import { findFault, letGoOfPages } from '../database.ts';

@@ -146,10 +146,7 @@ export class GroupCommit {
     }
   }
 
-  /**
-   * Only the body that met a damaged page, or left a statement half done, fails. The bodies before it run again without it; those
-   * after it have not run yet.
-   */
+  /** Only the body that met damage, or left a statement half done, fails. Those before it run again; those after have not run. */
   #leaveOut({ job, value }: Outcome, others: readonly Outcome[]): void {
     if (this.#options.database.inTransaction) this.#rollback();
     // Repeated failures then make few batches run twice.
@@ -226,9 +223,7 @@ export class GroupCommit {
     return { job, ok: false, value: error, isSpoiling: scope.isSpoiling || isDamageMet(error) };
   }
 
-  /**
-   * True if the outcomes hold. A failure that certainly wrote nothing rejects all bodies; an unknown outcome ends the process.
-   */
+  /** True if the outcomes hold. A failure that wrote nothing rejects all bodies; an unknown outcome ends the process. */
   #commit({ ledger, rows }: Batch, outcomes: readonly Outcome[]): boolean {
     const { sql, database, beforeCommit, afterCommit } = this.#options;
     let failure: unknown;
@@ -280,10 +275,7 @@ export class GroupCommit {
   }
 }
 
-/**
- * A body awaits only `tx`, whose verbs are synchronous here, so it ends before the event loop turns. If the loop turns
- * while one is pending, the body awaits something else and would hold the transaction open: it is cut off.
- */
+/** A body awaits only `tx`, synchronous here. One still pending when the event loop turns awaits something else: it is cut off. */
 class ForeignAwaitWatch {
   #abandon: ((error: Error) => void) | undefined;
   #timer: ReturnType<typeof setImmediate>;

@@ -1,7 +1,4 @@
-/**
- * A group of a pack's records on its way to the thread that writes rows: one list for each field. An object for each record, with
- * buffers of its own, costs five times as much on both sides.
- */
+/** A group of a pack's records as one list for each field: an object with buffers for each record costs five times as much. */
 import { concatBytes, HASH_BYTES } from '@holdfast/protocol';
 import type { Generation, PackCodec } from '../../../core/model.ts';
 import type { JudgedRecord } from '../../../core/pack-ports.ts';

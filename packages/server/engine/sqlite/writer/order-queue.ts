@@ -1,7 +1,4 @@
-/**
- * The orders that wait for the thread that writes rows, shared by Apps and Spaces: the thread gets no more work at once than it can
- * make durable in a moment, so that the orders of one share never wait for all that another share has asked for.
- */
+/** Orders for the thread that writes rows: it gets no more at once than it makes durable in a moment, so Apps and Spaces share it. */
 import type { Space } from '../../../core/model.ts';
 import { QUEUE_WAIT, REJECTIONS } from '../../../metrics/server-metrics.ts';
 import { exhausted } from '../../../shares/exhausted.ts';

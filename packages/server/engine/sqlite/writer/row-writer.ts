@@ -1,7 +1,4 @@
-/**
- * Writes rows: the only connection that may write, its commits and its checkpoints. It is the same in its caller's thread and in
- * a thread of its own (writer-thread.ts).
- */
+/** The only connection that may write, its commits and checkpoints; in its caller's thread or in one of its own (writer-thread.ts). */
 import type { Database } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../../core/awaitable.ts';
@@ -123,10 +120,7 @@ export class LocalRowWriter implements RowWriter {
     return lease;
   }
 
-  /**
-   * Many renewals in one body. If it fails, each gets a body of its own, so that only those fail that cannot be made. That is
-   * spared if another process has the write lock: then all of them have waited for it long enough.
-   */
+  /** Many renewals in one body. If it fails, each gets its own, unless another process has the write lock: all waited long enough. */
   async renewTogether(
     renewals: readonly Renewal[],
   ): Promise<readonly PromiseSettledResult<LeaseWindow | undefined>[]> {

@@ -1,7 +1,4 @@
-/**
- * Writes rows in a thread of its own, so that this thread never waits for the disk. Orders that arrive in one turn of the event
- * loop are sent in one message. Answers come together with the commits before them, and the commits are made known first.
- */
+/** Writes rows in a thread, so this one never waits for the disk. One message per turn; commits are made known before answers. */
 import type { Hash } from '@holdfast/protocol';
 import type { LeaseWindow } from '../../../core/lease-state.ts';
 import type { Space } from '../../../core/model.ts';
