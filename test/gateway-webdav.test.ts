@@ -97,6 +97,8 @@ test('who has no password, comes from another page, or asks for what no path is,
   expect(await statusOf('DELETE', 'notes')).toBe(403);
   expect(await statusOf('PUT', 'none/x', { body: 'x' })).toBe(409);
   expect(await statusOf('MKCOL', 'none/x')).toBe(409);
+  expect(await statusOf('PUT', 'notes/new/', { body: 'x' })).toBe(409);
+  expect(await statusOf('GET', 'notes/new')).toBe(404);
   const endless = await send('PROPFIND', 'notes', { headers: { depth: 'infinity' } });
   expect([endless.status, await endless.text()]).toEqual([
     403,

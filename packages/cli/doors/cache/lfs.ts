@@ -75,7 +75,9 @@ function parseBatch(body: Readonly<Record<string, unknown>>): Batch {
     throw new DoorError(413, `a batch has at most ${BATCH_OBJECTS_MAX} objects`);
   if (algorithm !== undefined && algorithm !== 'sha256')
     throw new DoorError(409, 'objects are named by their SHA-256 here');
-  if (transfers !== undefined && !(Array.isArray(transfers) && transfers.includes('basic')))
+  // If a client names no transfer, the server may take basic.
+  const named = transfers ?? [];
+  if (!Array.isArray(named) || (named.length > 0 && !named.includes('basic')))
     throw new DoorError(422, 'only the basic transfer is here');
   return { operation, objects: objects.map(asObject) };
 }

@@ -19,6 +19,8 @@ export async function put(call: Call): Promise<void> {
   const there = await findReplaced(call, place);
   if (there === undefined) await store.requireName(name);
   if (there?.item.kind === 'directory') throw new DoorError(405, 'a folder is there');
+  if (request.url?.split('?')[0]?.endsWith('/'))
+    throw new DoorError(409, 'only a folder ends with /, and MKCOL makes it');
   const check = await conditionOf(call, [{ key: place.key, listed: there === undefined }]);
   check(there?.item);
   const isOwnCloud = headers['oc-checksum'] !== undefined || headers['x-oc-mtime'] !== undefined;
