@@ -17,8 +17,11 @@ beforeAll(async () => {
 });
 afterAll(() => commands.remove());
 
+const list = async (place: string): Promise<readonly string[]> =>
+  (await commands.runWell(SPACE, 'ls', place)).trimEnd().split('\n');
+/** Of all folders of the name. */
 const keys = async (): Promise<readonly string[]> =>
-  (await commands.runWell(SPACE, 'ls', 'cache/keys')).trimEnd().split('\n');
+  (await Promise.all((await list('cache')).map((folder) => list(`cache/${folder}`)))).flat();
 
 test('kill -9 under writes leaves exactly what was answered, and what another gateway wrote', async () => {
   const [killed, other] = await Promise.all([

@@ -4,6 +4,7 @@ import { actionResult, digest, message, sha256 } from './support/action-results.
 import { endGateway, type GatewayProcess, startGateway } from './support/gateway-process.ts';
 import { ANSWER_MS_MAX, openConnection, statusesOf } from './support/raw-connection.ts';
 import { TreeCommands } from './support/tree-commands.ts';
+import { until } from './support/until.ts';
 
 const SPACE = 'cache';
 let commands: TreeCommands;
@@ -78,6 +79,21 @@ test('a key is put, read, replaced and removed, beside keys below it, and the na
   expect(snapshots).toHaveLength(1);
 });
 
+test('values lie in a small folder until it is full, and the newer of two is the one that is read and removed', async () => {
+  const many = await startGateway(commands.environment('many'), 'cache');
+  const bodyOf = async (key: string) => (await send('GET', key, {}, many)).text();
+  const folders = async () => (await commands.runWell('many', 'ls', 'cache')).trim().split('\n');
+  const keys = Array.from({ length: 256 }, (_, index) => `k${index}`);
+  await Promise.all(keys.map((key) => send('PUT', key, { body: key }, many)));
+  await until(async () => (await folders()).join() === 'keys');
+  expect((await send('PUT', 'k7', { body: 'newer' }, many)).status).toBe(200);
+  expect(await folders()).toEqual(['keys', 'keys.new']);
+  expect([await bodyOf('k7'), await bodyOf('k8')]).toEqual(['newer', 'k8']);
+  expect((await send('DELETE', 'k7', {}, many)).status).toBe(204);
+  expect((await send('GET', 'k7', {}, many)).status).toBe(404);
+  expect(await endGateway(many)).toBe(0);
+});
+
 test('sccache finds what it asks for', async () => {
   await send('PUT', 'sc/x', { body: 'x' });
   expect(await statusOf('MKCOL', 'sc/new/')).toBe(201);
@@ -150,7 +166,7 @@ test('git-lfs uploads, verifies and downloads; its errors are its own', async ()
   expect(await statusOf('PUT', to(upload.href), { body: 'object' })).toBe(200);
   expect(await statusOf('POST', to(verify.href), { body: JSON.stringify({ oid, size: 6 }) })).toBe(200);
   expect(await statusOf('POST', to(verify.href), { body: JSON.stringify({ oid, size: 7 }) })).toBe(422);
-  const again = await (await batch({ operation: 'upload', objects })).json();
+  const again = await (await batch({ operation: 'upload', transfers: [], objects })).json();
   expect(again.objects[0].actions).toBeUndefined();
   const there = await (await batch({ operation: 'download', objects })).json();
   expect(await textOf('GET', to(there.objects[0].actions.download.href))).toBe('object');
@@ -159,11 +175,12 @@ test('git-lfs uploads, verifies and downloads; its errors are its own', async ()
     batch({ operation: 'download', objects: many }),
     batch({ operation: 'upload', objects, hash_algo: 'sha512' }),
     batch({ operation: 'other', objects }),
+    batch({ operation: 'upload', transfers: ['tus'], objects }),
     send('POST', 'lfs/info/lfs/objects/batch', { body: 'no JSON' }),
     send('POST', 'lfs/info/lfs/locks/verify', { body: '{}' }),
     fetch(`${door.url}lfs/info/lfs/locks`),
   ]);
-  expect(refused.map(({ status }) => status)).toEqual([413, 409, 422, 400, 404, 401]);
+  expect(refused.map(({ status }) => status)).toEqual([413, 409, 422, 422, 400, 404, 401]);
   for (const answer of refused) {
     expect(answer.headers.get('content-type')).toBe('application/vnd.git-lfs+json');
     expect(Object.keys(await answer.json())).toEqual(['message']);

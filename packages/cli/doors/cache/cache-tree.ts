@@ -1,10 +1,15 @@
-/** The map as a tree of which a name keeps one snapshot. */
+/**
+ * The map as a tree of which a name keeps one snapshot. What is put lies in a small folder first (`cas.new` beside `cas`): each entry of a
+ * folder that is stored anew costs the server a change of a row. When that folder is full, all of it moves by one commit.
+ */
 import { hostname } from 'node:os';
 import {
   CasError,
   type Client,
   createNodeSource,
+  type DirectoryEntry,
   editName,
+  findText,
   type Hash,
   openTree,
   type Snapshot,
@@ -36,6 +41,9 @@ const HEAD_MS_MAX = 2_000;
 /** For an answer that needs nothing else of the server: it must not tell that all is well when the server is away. */
 export const HEAD_MS_FRESH = 100;
 const KEPT_BYTES_MAX = 8 * 1024 * 1024;
+const NEW = '.new';
+const NEW_MAX = 256;
+const ATTEMPTS_MAX = 5;
 
 export class CacheTree {
   readonly reader: TreeReader;
@@ -47,9 +55,12 @@ export class CacheTree {
   #reading: Promise<Head> | undefined;
   /** commits of this process */
   #commits = 0;
+  /** Of values that are put. */
   readonly edits = new EditQueue(async (edits, check) => {
-    await this.#edit(edits, check);
+    await this.#edit(edits.map(toNew), check);
     this.onCommit?.();
+    // What fails now is done after a later commit.
+    void this.edits.inTurn(() => this.#moveIfFull()).catch(() => undefined);
   });
   /** asks for what follows commits: eviction */
   onCommit: (() => void) | undefined;
@@ -89,12 +100,16 @@ export class CacheTree {
   /** The file at `path`; undefined when there is none. */
   async find(path: string, ageMsMax = HEAD_MS_MAX): Promise<TreeItem | undefined> {
     try {
-      return await this.#findIn(await this.head(ageMsMax), path);
+      return await this.#findInBoth(await this.head(ageMsMax), path);
     } catch (error) {
       if (!(error instanceof CasError) || error.code !== 'NOT_FOUND') throw error;
       // The head was replaced, and a collection took its nodes.
-      return this.#findIn(await this.head(0), path);
+      return this.#findInBoth(await this.head(0), path);
     }
+  }
+
+  async #findInBoth(head: Head, path: string): Promise<TreeItem | undefined> {
+    return (await this.#findIn(head, newPath(path))) ?? this.#findIn(head, path);
   }
 
   async #findIn({ root }: Head, path: string): Promise<TreeItem | undefined> {
@@ -109,11 +124,52 @@ export class CacheTree {
     }
   }
 
-  /** One commit of edits that were planned for `head`. Throws HeadMovedError where it is another. */
-  apply(edits: readonly TreeEdit[], head: Head): Promise<void> {
-    return this.#edit(edits, async (now) => {
+  /** One commit of what `plan` makes of the head, or of a newer one. In the turn of the commits. Throws HeadMovedError. */
+  async change(plan: (head: Head) => Promise<readonly TreeEdit[]>): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      const head = await this.head(attempt === 1 ? undefined : 0);
+      const edits = await plan(head);
+      if (edits.length === 0) return;
+      try {
+        return await this.apply(edits, head);
+      } catch (error) {
+        if (!(error instanceof HeadMovedError) || attempt === ATTEMPTS_MAX) throw error;
+      }
+    }
+  }
+
+  /** One commit of edits that were planned for `head`, after what is new has moved. Throws HeadMovedError where it is another. */
+  async apply(edits: readonly TreeEdit[], head: Head): Promise<void> {
+    const moves: TreeEdit[] = [];
+    for (const folder of await this.folders(head)) {
+      const name = findText(folder.name) ?? '';
+      if (!name.endsWith(NEW)) continue;
+      for await (const entry of this.reader.readDirectory(folder)) {
+        const from = `${name}/${findText(entry.name)}`;
+        moves.push({ op: 'move', from, to: oldPath(from), replace: true });
+      }
+      moves.push({ op: 'remove', path: name });
+    }
+    if (moves.length + edits.length === 0) return;
+    await this.#edit([...moves, ...edits], async (now) => {
       if (now?.id !== head.snapshotId) throw new HeadMovedError();
     });
+  }
+
+  async #moveIfFull(): Promise<void> {
+    const head = await this.head();
+    let count = 0;
+    for (const { name, entryCount } of await this.folders(head))
+      if (findText(name)?.endsWith(NEW)) count += entryCount;
+    if (count >= NEW_MAX) await this.apply([], head);
+  }
+
+  async folders({ root }: Head): Promise<readonly DirectoryEntry[]> {
+    const folders: DirectoryEntry[] = [];
+    if (root === undefined) return folders;
+    for await (const entry of this.reader.readDirectory(root))
+      if (entry.kind === 'directory') folders.push(entry);
+    return folders;
   }
 
   async #edit(edits: readonly TreeEdit[], check: CheckHead): Promise<void> {
@@ -129,4 +185,14 @@ export class CacheTree {
     this.#commits += 1;
     this.#setHead(snapshot, performance.now());
   }
+}
+
+const newPath = (path: string): string => path.replace('/', `${NEW}/`);
+
+/** Where it is for all others. */
+export const oldPath = (path: string): string => path.replace(`${NEW}/`, '/');
+
+function toNew(edit: TreeEdit): TreeEdit {
+  if (!('path' in edit) || typeof edit.path !== 'string') throw new TypeError('only values are put');
+  return { ...edit, path: newPath(edit.path) };
 }

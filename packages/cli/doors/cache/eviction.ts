@@ -1,7 +1,7 @@
 /** Removes values over the size or the age by one edit, the least recently used first. */
-import { type DirectoryEntry, findText, type TreeEdit } from '@holdfast/client/internal';
+import { findText, type TreeEdit } from '@holdfast/client/internal';
 import { tellAway } from '../door.ts';
-import { type CacheTree, type Head, HeadMovedError } from './cache-tree.ts';
+import { type CacheTree, type Head, HeadMovedError, oldPath } from './cache-tree.ts';
 import type { Uses } from './uses.ts';
 
 export interface CacheLimits {
@@ -76,7 +76,12 @@ export class Eviction {
   async #evict(): Promise<number> {
     const { bytesMax = Number.POSITIVE_INFINITY, ageMsMax = Number.POSITIVE_INFINITY } = this.#limits;
     for (let attempt = 1; ; attempt += 1) {
-      const head = await this.#tree.head(attempt === 1 ? undefined : 0);
+      let head = await this.#tree.head(attempt === 1 ? undefined : 0);
+      if (head.bytes > bytesMax) {
+        // A value that was put again lies twice until what is new has moved.
+        await this.#tree.apply([], head);
+        head = await this.#tree.head();
+      }
       const oldest = Date.now() - ageMsMax;
       const gone: Candidate[] = [];
       let excess = head.bytes - bytesMax;
@@ -119,16 +124,16 @@ export class Eviction {
     }
   }
 
-  async #goThrough({ root }: Head, gone: ReadonlySet<string>): Promise<void> {
+  async #goThrough(head: Head, gone: ReadonlySet<string>): Promise<void> {
     const found: Candidate[] = [];
     const cut = (): void => {
       found.sort(compare);
       found.length = Math.min(found.length, CANDIDATES_MAX);
     };
-    for (const kind of root === undefined ? [] : await this.#folders(root)) {
+    for (const kind of await this.#tree.folders(head)) {
       const folder = findText(kind.name) ?? '';
       for await (const entry of this.#tree.reader.readDirectory(kind)) {
-        const path = `${folder}/${findText(entry.name)}`;
+        const path = oldPath(`${folder}/${findText(entry.name)}`);
         if (entry.kind !== 'file' || gone.has(path)) continue;
         found.push({ path, usedAt: this.#uses.of(path, entry), bytes: entry.bytes });
         if (found.length >= 2 * CANDIDATES_MAX) cut();
@@ -136,13 +141,6 @@ export class Eviction {
     }
     cut();
     this.#candidates = found.reverse();
-  }
-
-  async #folders(root: string): Promise<readonly DirectoryEntry[]> {
-    const folders: DirectoryEntry[] = [];
-    for await (const entry of this.#tree.reader.readDirectory(root))
-      if (entry.kind === 'directory') folders.push(entry);
-    return folders;
   }
 }
 

@@ -5,13 +5,12 @@
 
 import type { TreeEdit, TreeItem } from '@holdfast/client/internal';
 import { groupsOf } from '@holdfast/protocol';
-import { type CacheTree, HeadMovedError } from './cache-tree.ts';
+import type { CacheTree } from './cache-tree.ts';
 
 /** Half of what a killed door may forget. */
 const KEEP_MS = 5 * 60_000;
 /** More are kept at once. */
 const USED_MAX = 50_000;
-const ATTEMPTS_MAX = 3;
 const NS_PER_MS = 1_000_000n;
 
 export class Uses {
@@ -67,20 +66,14 @@ export class Uses {
   }
 
   async #keepSome(some: readonly (readonly [string, number])[]): Promise<void> {
-    for (let attempt = 1; ; attempt += 1) {
-      const head = await this.#tree.head(attempt === 1 ? undefined : 0);
+    await this.#tree.change(async () => {
       const edits: TreeEdit[] = [];
       for (const [path, at] of some) {
         const item = await this.#tree.find(path);
         if (item !== undefined && msOf(item.mtimeNs) < at) edits.push(timeEdit(path, at));
       }
-      try {
-        if (edits.length > 0) await this.#tree.apply(edits, head);
-        break;
-      } catch (error) {
-        if (!(error instanceof HeadMovedError) || attempt === ATTEMPTS_MAX) throw error;
-      }
-    }
+      return edits;
+    });
     for (const [path, at] of some) if (this.#used.get(path) === at) this.#used.delete(path);
   }
 }
