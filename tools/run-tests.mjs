@@ -218,10 +218,7 @@ class TestRun {
     );
   }
 
-  /**
-   * Runs each failed test file once more, when nothing else runs. A file that passes then met a busy machine, or needs a mend:
-   * the run passes and names it. More than FILES_AGAIN_MAX are no accident, and stay as they are.
-   */
+  /** Runs each failed file again, alone: one that passes is named. More than FILES_AGAIN_MAX are no accident, and stay as they are. */
   async runBrokenAgain() {
     const tests = this.broken.filter(({ task }) => !task.isCheck);
     if (countFiles(tests) > FILES_AGAIN_MAX) return;

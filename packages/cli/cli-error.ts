@@ -2,10 +2,7 @@
 
 export type ExitCode = 0 | 1 | 2 | 3;
 
-/**
- * A failure the user can act on. `message` is one line that says what happened and what to do; it never holds a token or
- * a key. Ends the process with exit code 1.
- */
+/** A failure the user can act on, exit code 1. `message`: what happened and what to do, in one line, without tokens or keys. */
 export class CliError extends Error {
   override readonly name: string = 'CliError';
   readonly exitCode: ExitCode = 1;

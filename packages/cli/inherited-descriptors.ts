@@ -46,10 +46,7 @@ function toCArray(texts: readonly Buffer[]): BigUint64Array {
   return pointers;
 }
 
-/**
- * Replaces this process by `program`, with the descriptors that this one was given. Returns only if the system cannot: what is
- * missing then is speed alone.
- */
+/** Replaces this process by `program`, with its descriptors. Returns only if the system cannot: what is missing then is speed alone. */
 export function replaceProcess(
   program: string,
   args: readonly string[],
@@ -127,10 +124,7 @@ function openAnew(system: System, descriptor: number): boolean {
   return isReplaced;
 }
 
-/**
- * Whether this process was started without a stdout (`>&-`). The runtime then opens the null device in its place, for reading too,
- * as no redirection of a shell does.
- */
+/** Whether this process was started without a stdout (`>&-`). The runtime then opens the null device in its place. */
 export function isStdoutMissing(): boolean {
   try {
     const flags = /^flags:\s*(\d+)$/m.exec(readFileSync('/proc/self/fdinfo/1', 'latin1'))?.[1] ?? '0';

@@ -21,10 +21,7 @@ export async function readSpaces(options: OperatorOptions, app?: string): Promis
   return spaces;
 }
 
-/**
- * To be called when nothing was found in the Space: says so if there is no such Space. A name that is spelled wrongly would look like
- * success.
- */
+/** Called when nothing was found: says so if there is no such Space, because a wrong name would look like success. */
 export async function noteIfUnknown(options: OperatorOptions, app: string, space: string): Promise<void> {
   const spaces = await readSpaces(options, app);
   if (spaces.some((each) => each.space === space)) return;

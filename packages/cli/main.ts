@@ -70,10 +70,7 @@ let exitCode: ExitCode | undefined;
 /** Commands whose exit code says what they found, or that what they wrote is whole. */
 const JUDGING: ReadonlySet<string> = new Set(['holdfast verify', 'holdfast check', 'holdfast bundle create']);
 
-/**
- * A result that could not be written is a failure, however well the command did: a root hash would be lost silently. A
- * reader that went away (`holdfast app list | head -1`) is not, unless the command then ends before it can judge.
- */
+/** A result that could not be written is a failure: a root hash would be lost silently. A reader that went away (`| head -1`) is not. */
 function exitOnFailedWrite(error: NodeJS.ErrnoException): void {
   // The reader may have got the same Ctrl-C. This process then ends by the signal.
   if (interruption.aborted) return;

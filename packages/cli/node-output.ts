@@ -11,18 +11,12 @@ import { beforeInterruptedEnd } from './terminal/interruption.ts';
 
 type Chunks = ReadableStream<Uint8Array>;
 
-/**
- * Copies to stdout. If the source fails, some bytes are already written, and the exit code tells of the failure. `isWatched`: as of
- * `writeSlowly`.
- */
+/** Copies to stdout. If the source fails, some bytes are already written, and the exit code tells of it. */
 export async function writeToStdout(chunks: Chunks, isWatched = false): Promise<void> {
   await forEachChunk(chunks, (chunk) => writeSlowly(chunk, isWatched));
 }
 
-/**
- * Writes `path` under another name and gives it its own only when all bytes are good: what stood there before stays until
- * then. A path that is no regular file (such as /dev/null or a pipe) is written to as it is. Throws CliError.
- */
+/** Writes `path` under another name until all bytes are good. What is no regular file is written to as it is. Throws CliError. */
 export async function writeToFile(chunks: Chunks, path: string): Promise<void> {
   const existing = await lookAt(path);
   if (existing !== undefined && !existing.isFile()) return writeThrough(chunks, path, path);

@@ -1,7 +1,4 @@
-/**
- * The tree of commands. To add one: write `commands/<name>.ts` and add its `register…` to `COMMANDS`. Only what the command line
- * needs is loaded: a command starts twice as fast without the modules of the others.
- */
+/** The tree of commands; add one by its `register…` in `COMMANDS`. Only a command's own modules are loaded: it starts twice as fast. */
 import { Command } from 'commander';
 import { parseGivenValue } from './options.ts';
 import cliPackage from './package.json' with { type: 'json' };
@@ -164,10 +161,7 @@ function finish(command: Command): void {
   for (const sub of command.commands) finish(sub);
 }
 
-/**
- * An empty path would be the working directory, an empty name nothing: the mark of a variable that was not set. Values with a
- * parser of their own are judged there.
- */
+/** An empty value is the mark of a variable that was not set. Values with a parser of their own are judged there. */
 function refuseEmptyValues(command: Command): void {
   const taking = command.options.filter(({ required, optional }) => required || optional);
   for (const value of [...taking, ...command.registeredArguments]) {

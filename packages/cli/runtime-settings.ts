@@ -1,12 +1,6 @@
-/**
- * Variables that tell the runtime how to work. It reads them once, when it starts. A variable that the user has set stands.
- * `bin/holdfast` sets the same ones, because starting twice costs a command a fifth of its start; a test compares the two.
- */
+/** Variables of the runtime, read when it starts. A user's own stand. `bin/holdfast` sets the same: starting twice costs a fifth. */
 
-/**
- * Bun works on files with one thread per core. A thread that waits for the disk does nothing else meanwhile, so on two cores
- * two fsyncs hold up every other file of a server.
- */
+/** Bun works on files with one thread per core: on two cores two fsyncs would hold up every other file of a server. */
 const FILE_THREADS = 8;
 /**
  * Bun's allocator gives what is freed back to the system within a tenth of a second; the next answers then have their pages
@@ -15,16 +9,10 @@ const FILE_THREADS = 8;
  */
 const FREED_MEMORY_KEPT_MS = 1000;
 const FREED_MEMORY_KEPT_WITH_S3_MS = 60_000;
-/**
- * The runtime's slowest compiler is to wait for what stays hot, sixteen times as long as by itself: compiling what a push
- * runs for seconds took a sixth of a server's CPU time and a seventh of the push's own, and gave nothing back within them.
- */
+/** The slowest compiler waits sixteen times as long: for a push it took a sixth of the server's CPU and gave nothing back in time. */
 const SLOWEST_COMPILER_THRESHOLD = 1_000_000;
 
-/**
- * A pull makes much garbage out of what it receives. The more memory the runtime's collector believes the machine to have, the later
- * it begins. With this size a pull of 10,000 files took 180 MiB instead of 215, and no more time.
- */
+/** The less memory the collector believes in, the earlier it begins: a pull of 10,000 files took 180 MiB instead of 215. */
 const PULL_MEMORY_BYTES = 512 * 1024 * 1024;
 /** A gateway of 100 clients, some with large files, took 180 MiB with this size, 212 with twice as much and 385 without. */
 const GATEWAY_MEMORY_BYTES = 64 * 1024 * 1024;

@@ -1,7 +1,4 @@
-/**
- * The files of the page. In a checkout they are built from `page/` when they are first asked for, which takes some 50 ms. A release
- * holds them built: tools/release/command-build.ts puts them in place of this module.
- */
+/** The files of the page, built when first asked for in a checkout. A release holds them built (tools/release/command-build.ts). */
 import { basename, join } from 'node:path';
 
 export interface BuiltFile {

@@ -94,10 +94,7 @@ function describeOrigin(address: string): string {
   return hostname.startsWith('[') ? `${protocol}//*${port === '' ? '' : `:${port}`}` : origin;
 }
 
-/**
- * Nothing but the scripts of this listener runs. Previews are shown from memory (`blob:`), in frames that inherit this policy and
- * are sandboxed besides. No code can turn text into markup: there is no policy of Trusted Types.
- */
+/** Only scripts of this listener run. Previews come from memory (`blob:`) in sandboxed frames. No code turns text into markup. */
 function describePolicy(origins: readonly string[]): string {
   return [
     "default-src 'none'",

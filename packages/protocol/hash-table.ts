@@ -1,7 +1,4 @@
-/**
- * Hashes that were met, many of them in little memory, each perhaps with a small number: 16 bytes of each in open-addressing
- * tables, sharded so that growing copies only one of 256. 136 bits tell hashes apart as well as the whole does.
- */
+/** Hashes that were met, each perhaps with a small number, in 16 bytes: sharded open-addressing tables. 136 bits tell them apart. */
 import type { Hash } from './hash.ts';
 
 /** 4 Mi hashes: about 128 MiB of tables without numbers, 160 MiB with. */

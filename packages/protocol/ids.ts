@@ -17,10 +17,7 @@ const PLAIN_ID = /^[A-Za-z0-9_~:-]{1,256}$/;
 const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;
 const REF_DOMAIN = /^[a-z][a-z0-9]*(?::[a-z0-9]+)*$/;
 
-/**
- * Decodes one raw path segment to an id: 1 to 256 code points, no control characters (C0, DEL, C1). No case folding, no
- * normalisation; `%2F` decodes into the id.
- */
+/** Decodes one raw path segment to an id: 1 to 256 code points, no control characters, no folding; `%2F` decodes into it. */
 export function parsePathId(rawSegment: string): ParsedPathId {
   if (PLAIN_ID.test(rawSegment)) return { kind: 'id', id: rawSegment };
   let id: string;

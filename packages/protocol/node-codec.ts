@@ -66,10 +66,7 @@ export function decodeNode(bytes: Uint8Array): DecodedNode {
   return { contentType, refs, content: bytes.subarray(headerLength), headerLength };
 }
 
-/**
- * Reads the header of a node that arrives in chunks of any size. Holds the header's bytes only, at most
- * NODE_HEADER_BYTES_MAX, and no chunk. It judges nothing until `finish`.
- */
+/** Reads the header of a node from chunks of any size; holds only the header's bytes. It judges nothing until `finish`. */
 export class NodeHeaderParser {
   #kept = new Uint8Array(NODE_FIXED_HEADER_BYTES);
   #keptLength = 0;
@@ -89,10 +86,7 @@ export class NodeHeaderParser {
     this.#take(chunk, taken);
   }
 
-  /**
-   * The header, once all chunks were pushed. `totalBytes` is the length of the whole node. `refs` is a view of the parser's
-   * own bytes. Throws NodeFormatError unless the whole is a canonical node.
-   */
+  /** The header of a node of `totalBytes`. `refs`: a view. Throws NodeFormatError unless the whole is a canonical node. */
   finish(totalBytes: number): NodeHeader {
     return readHeader(this.#kept.subarray(0, this.#keptLength), totalBytes);
   }

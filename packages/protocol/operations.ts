@@ -4,10 +4,7 @@ export const NODE_MEDIA_TYPE = 'application/vnd.holdfast.cas-node.v1';
 
 export const SPACE_PATH_TEMPLATE = '/v1/apps/{appId}/spaces/{spaceId}';
 export const HEALTH_PATH = '/health';
-/**
- * On answers about a node's row (leaseNode, readMetadata) in a Space where the server knows of damaged nodes: how many, counted
- * no further than 1000. A client may ignore it.
- */
+/** On answers about a node's row in a Space with known damaged nodes: how many, up to 1000. A client may ignore it. */
 export const ROTTEN_NODES_HEADER = 'Holdfast-Rotten-Nodes';
 
 /** Permission strings a capability may carry. */

@@ -39,10 +39,7 @@ interface ProxyAnswer {
   readonly headers: { get(name: string): string | null };
 }
 
-/**
- * Explains an answer that came from the proxy, not from the host; undefined for any other. Servers and stores answer failures in
- * JSON or XML, and a HEAD without a type: MinIO says by one that there is no object. A proxy sees only requests by http as they are.
- */
+/** Explains an answer of the proxy, not the host; undefined for any other. A proxy sees only requests by http as they are. */
 export function describeProxyAnswer(
   url: string,
   variables: Variables,

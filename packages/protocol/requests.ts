@@ -90,10 +90,7 @@ export function parseNoQuery(query: QueryParameters): void {
   }
 }
 
-/**
- * The body that nearly every client sends, read without any allocation: exactly `{"leaseDurationMs":N}`, spaces allowed before N.
- * That takes 0.2 µs, and the general parser 3. `undefined` means only that the general parser must judge.
- */
+/** The usual body, exactly `{"leaseDurationMs":N}`, in 0.2 µs instead of 3. `undefined`: the general parser must judge. */
 function findPlainLeaseDuration(bytes: Uint8Array): number | undefined {
   const prefixLength = LEASE_PREFIX.length;
   const end = bytes.length - 1;

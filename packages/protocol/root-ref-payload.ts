@@ -7,10 +7,7 @@ export interface RootRefChange {
   readonly delta: number;
 }
 
-/**
- * One text per map: entries in hash order, deltas in plain decimal. Key order, whitespace and number forms (`1.0`, `1e0`,
- * `-0`) of the request leave no trace. Its SHA-256 identifies the payload.
- */
+/** One text per map: entries in hash order, deltas in plain decimal, whatever the request wrote. Its SHA-256 identifies the payload. */
 export function canonicalRootRefPayload(changes: readonly RootRefChange[]): string {
   const sorted = isSorted(changes) ? changes : changes.toSorted(byHash);
   let text = '{';

@@ -7,8 +7,5 @@ export const OPERATOR_LISTEN_DEV = '127.0.0.1:8421';
 export const DATA_DIR_DEFAULT = './holdfast-data';
 /** Clocks that are kept by NTP differ by milliseconds, and an answer across a network takes seconds at most. */
 export const CLOCK_SKEW_MS_MAX_DEFAULT = 2 * 60_000;
-/**
- * How long objects stay that packing, compaction or healing replaced, by where bytes lie; ms. A copy of a data folder has rows and
- * bytes of one instant. The rows of a bucket may be restored to an earlier one.
- */
+/** How long replaced objects stay, ms. A copied data folder is of one instant; rows of a bucket may be restored to an earlier one. */
 export const KEEP_REPLACED_MS_DEFAULT = { folder: 0, s3: 24 * 3_600_000 } as const;

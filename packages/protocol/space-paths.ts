@@ -30,10 +30,7 @@ export interface SpacePathMatch {
 
 const SPACE_PATTERNS = SPACE_ROUTES.map((route) => ({ route, pattern: pathPattern(route.path) }));
 
-/**
- * Matches the raw path of a request (no query) by its fixed segments, letter for letter; `undefined` when no operation of
- * any method lives there (404 whatever the token). The form of ids is not judged here.
- */
+/** Matches a raw path by its fixed segments; `undefined`: no operation lives there. The form of ids is not judged here. */
 export function matchSpacePath(path: string): SpacePathMatch | undefined {
   for (const { route, pattern } of SPACE_PATTERNS) {
     const found = pattern.exec(path)?.groups;
@@ -44,10 +41,7 @@ export function matchSpacePath(path: string): SpacePathMatch | undefined {
   return undefined;
 }
 
-/**
- * The path of an operation, ids percent-encoded. Throws RangeError for an id that no path can carry (empty, `.`, `..`)
- * or a hash that is missing.
- */
+/** The path of an operation, ids percent-encoded. Throws RangeError for an id that no path can carry, or a missing hash. */
 export function operationPath(
   name: OperationName,
   target: { readonly appId: string; readonly spaceId: string; readonly hash?: string },

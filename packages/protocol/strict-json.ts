@@ -1,13 +1,7 @@
-/**
- * JSON as RFC 8259 writes it, and stricter: UTF-8 without byte order mark, no name twice in an
- * object however escaped, no lone surrogates, bounded depth. Objects become Maps, so no name is special.
- */
+/** JSON of RFC 8259 and stricter: no byte order mark, no name twice, no lone surrogates, bounded depth. Objects become Maps. */
 import { JSON_BODY_BYTES_MAX, JSON_DEPTH_MAX } from './limits.ts';
 
-/**
- * Numbers: one whose exact value is an integer of safe magnitude is that integer (`1.0`, `1e2`; `-0` is 0). For every other
- * number `Number.isSafeInteger` is false; it is NaN where rounding would have made an integer of it.
- */
+/** An exact safe integer is that integer (`1.0`, `1e2`, `-0` is 0). `Number.isSafeInteger` is false for every other number. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
 export type JsonObject = ReadonlyMap<string, JsonValue>;
 

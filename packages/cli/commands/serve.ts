@@ -25,10 +25,7 @@ export function registerServeCommand(program: Command): void {
     .action(runServe);
 }
 
-/**
- * Also those of `config check`, which judges them alike. Values are judged by the server's own configuration, which also reads
- * the variables: so no defaults here.
- */
+/** Also of `config check`. Values are judged by the server's own configuration, which also reads the variables: so no defaults here. */
 export function withServeFlags(command: Command): Command {
   return withForeignOwner(command)
     .option('--listen <host:port>', `address to listen on; port 0 picks one (default: ${LISTEN_DEFAULT})`)

@@ -37,10 +37,7 @@ The server, App, Space and token come from flags, then from the profile that --p
 HOLDFAST_URL, HOLDFAST_APP, HOLDFAST_SPACE and HOLDFAST_TOKEN, then from the profile of HOLDFAST_PROFILE or the default one
 (holdfast login). A token is never an argument: other users could read it in the list of processes.`;
 
-/**
- * Adds the flags that every client command has; `help` is what the command says of itself. A command that changes something says
- * by `sayWhenInterrupted` what is kept from then on.
- */
+/** Adds the flags of every client command. One that changes something says by `sayWhenInterrupted` what is kept from then on. */
 export function withConnection(command: Command, help?: string): Command {
   command.addOption(jsonOption()).hook('preAction', () => sayWhenInterrupted(NOTHING_CHANGED));
   if (help !== undefined) command.addHelpText('after', help);
@@ -64,10 +61,7 @@ interface ClientSettings extends Pick<ClientOptions, 'retry'> {
   readonly around?: ((send: FetchFunction) => FetchFunction) | undefined;
 }
 
-/**
- * Does `work` with a client for the Space that the flags and variables name; says what it waits for when that lasts. Throws
- * CliError for what the SDK throws.
- */
+/** Does `work` with a client for the Space of flags and variables; says what it waits for when that lasts. Throws CliError. */
 export async function withClient<T>(
   flags: ConnectionFlags,
   work: (client: Client, progress: ProgressReporter) => Promise<T>,
@@ -259,20 +253,14 @@ function wrongId(id: string, name: string): UsageError {
   );
 }
 
-/**
- * Names the Space and refDomain that the flags, variables and token speak of. The token is not verified here: the name only
- * tells apart what belongs to different places.
- */
+/** Names the Space and refDomain of flags, variables and token. The token is not verified: the name only tells places apart. */
 export async function describeScope(flags: ConnectionFlags): Promise<string> {
   const { baseUrl, appId, spaceId, token } = await readConnection(flags);
   const domain = findClaims(token())?.refDomain;
   return JSON.stringify([baseUrl, appId, spaceId, typeof domain === 'string' ? domain : '']);
 }
 
-/**
- * Refuses a token that says itself that it cannot commit root refs, before a long job ends in that. A token that cannot be read, or
- * is wrong in another way, is left for the server to say. Throws CliError.
- */
+/** Refuses a token that cannot commit root refs, before a long job ends in that. One that cannot be read is left to the server. */
 export async function requireRootRefToken(flags: ConnectionFlags): Promise<void> {
   await requireAuthorities(flags, [OPERATIONS.updateRootRefs.authority], 'no root ref can be made');
 }

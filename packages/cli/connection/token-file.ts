@@ -6,10 +6,7 @@ import { describeFileError, readSecretNow } from '../files.ts';
 /** Its role in messages. */
 export const TOKEN_FILE = 'the token file';
 
-/**
- * A job may outlive its token: a new token in the file keeps it going. A token that the server refused is looked
- * for in the file at once. `now`: ms of a clock that never steps back.
- */
+/** A new token in the file keeps a job going. One that the server refused is looked for at once. `now`: ms, never steps back. */
 export function rereadToken(
   file: string,
   first: string,

@@ -93,10 +93,7 @@ export function describeRates({ bytesPerSecond, remainingMs }: Rates): string {
   return parts.join(', ');
 }
 
-/**
- * The share that is dealt with, 0 to 1; undefined while the whole is not known. Bytes that a push has read count half: they are still to be
- * sent, or to be found there.
- */
+/** The share that is dealt with, 0 to 1; undefined: the whole is not known. Bytes that a push has read count half. */
 export function shareDone(snapshot: ProgressSnapshot): number | undefined {
   const { done, whole } = amountsOf(snapshot);
   const share = shareOf(done, whole);

@@ -1,7 +1,4 @@
-/**
- * Plain lines for logs and pipes: one every few seconds, and when something begins or ends. A job that fails before there was
- * anything to say says nothing here: the command's own line is then the only one.
- */
+/** Plain lines for logs and pipes: one every few seconds, and when something begins or ends. A failure is left to the command's line. */
 import type { ProgressEvent, ProgressJob, ProgressPhase } from '@holdfast/client/internal';
 import { printable } from '../terminal/output.ts';
 import {

@@ -36,10 +36,7 @@ export function sayCounted(): (nodes: number) => void {
   };
 }
 
-/**
- * Writes to stdout no faster than it is read. A reader who takes long is named, unless a person may be looking at both: a
- * line would come between the pages of `less`. `isWatched`: a job names the reader already.
- */
+/** Writes to stdout no faster than it is read. A slow reader is named, unless a person may be looking at both, as in `less`. */
 export async function writeSlowly(data: string | Uint8Array, isWatched = false): Promise<void> {
   if (process.stdout.write(data)) return;
   const drained = (): Promise<unknown> => once(process.stdout, 'drain');

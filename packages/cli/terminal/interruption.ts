@@ -48,10 +48,7 @@ function register(works: Set<() => void>, work: () => void): () => void {
   return () => works.delete(own);
 }
 
-/**
- * From now on signals are handled here. A hang-up that the parent process ignored (`nohup`) stays ignored. The other signals are
- * obeyed even if the parent ignored them, because a shell without job control ignores Ctrl-C for all that it starts with `&`.
- */
+/** Signals are handled here from now on, but an ignored hang-up (`nohup`). Shells ignore Ctrl-C for `&`: the others are obeyed. */
 export function watchForInterruption(): void {
   for (const signal of SIGNALS) {
     if (signal !== 'SIGHUP' || !isSignalIgnored(signal)) process.on(signal, () => onSignal(signal));
@@ -69,10 +66,7 @@ function onSignal(signal: EndingSignal): void {
   onFirst(signal);
 }
 
-/**
- * `command`, unless a signal comes first: then this never settles, and the process ends by that signal, whatever becomes of the
- * command meanwhile. `flush` resolves when all that was written is out.
- */
+/** `command`, unless a signal comes first: then this never settles, and the process ends by it. `flush`: all that was written is out. */
 export async function untilInterrupted<T>(command: Promise<T>, flush: () => Promise<unknown>): Promise<T> {
   const settled = command.then(
     () => undefined,

@@ -1,7 +1,4 @@
-/**
- * Ctrl-Z, `fg` and `bg`, for what changes the terminal. The process stops by the default action of the signal, so a shell sees of it
- * what it sees of any program. While nobody listens no signal is handled here.
- */
+/** Ctrl-Z, `fg` and `bg`, for what changes the terminal. The process stops by the signal's default action, as any program. */
 import { readFileSync } from 'node:fs';
 import { isSignalIgnored } from './interruption.ts';
 

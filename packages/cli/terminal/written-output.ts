@@ -1,9 +1,6 @@
 /** Waits until all output on a standard stream is written, or has failed, before the process ends. */
 
-/**
- * Follows every write on `stream` to its own end: neither the end of a later write nor an `error` event
- * says that the earlier ones are out.
- */
+/** Follows every write on `stream` to its own end: a later end or an `error` event says nothing of the earlier ones. */
 export class WrittenOutput {
   #pending = 0;
   #error: Error | undefined;

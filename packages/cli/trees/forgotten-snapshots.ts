@@ -1,7 +1,4 @@
-/**
- * Remembers in the cache folder which snapshots this user has forgotten, so that they can be taken back when no list on the server
- * names them any more. No list stands once the last snapshot is forgotten, and a collection takes lists sooner than trees.
- */
+/** Remembers in the cache folder which snapshots this user has forgotten, to take back when no list on the server names them. */
 
 import { createHash, randomUUID } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';

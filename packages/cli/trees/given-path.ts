@@ -8,10 +8,7 @@ export function resolvePath(path: string, options: GivenPathOptions = {}): strin
   return explaining(() => resolveGivenPath(path, options));
 }
 
-/**
- * Settles the paths among the values of a command's options, before the command sees them: what is done with their text later, such as
- * adding a name, would else mean another place than the system does. Throws CliError.
- */
+/** Settles paths among a command's options before the command sees them: changed text would mean another place. Throws CliError. */
 export function settlePaths(command: Command): void {
   for (const option of command.options) {
     const name = option.attributeName();

@@ -24,10 +24,7 @@ import {
 import type { JobContext, JobOptions } from '../progress/run-job.ts';
 import { type LocatedTree, locateTrees, requireReadable, type TreeLocation } from './reference.ts';
 
-/**
- * Does `work` with the verified nodes of the Space and the trees at `locations`; says so when they stay away. Throws CliError
- * for what reading trees throws.
- */
+/** Does `work` with the verified nodes of the Space and the trees at `locations`. Throws CliError for what reading trees throws. */
 export async function withSource<T, const L extends readonly TreeLocation[]>(
   flags: ConnectionFlags,
   locations: L,
@@ -102,10 +99,7 @@ export async function findHash(source: NodeSource, tree: LocatedTree): Promise<H
   return tree.names.length === 0 ? tree.root : (await findLocation(source, tree)).hash;
 }
 
-/**
- * The hashes at `locations`, for commands that read nodes rather than trees. `client` is one that tries again by itself. Throws
- * CatalogError, CasError, and what reading trees throws.
- */
+/** The hashes at `locations`. `client` tries again by itself. Throws CatalogError, CasError, and what reading trees throws. */
 export async function locateHashes<L extends readonly TreeLocation[]>(
   client: Client,
   locations: L,

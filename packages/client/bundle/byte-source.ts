@@ -24,10 +24,7 @@ export class ByteSource {
     return byte;
   }
 
-  /**
-   * The next `length` bytes, in memory of their own (chunks may be buffers that the runtime uses again); undefined when the
-   * stream ends before. The memory is taken at once: the caller bounds `length`.
-   */
+  /** The next `length` bytes in memory of their own; undefined when the stream ends before. The caller bounds `length`. */
   async findBytes(length: number): Promise<Uint8Array | undefined> {
     const bytes = new Uint8Array(length);
     let taken = 0;

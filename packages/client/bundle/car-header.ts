@@ -1,7 +1,4 @@
-/**
- * The header of a CAR version 1: the dag-cbor map `{roots: [CID…], version: 1}`, written and read by hand. dag-cbor has
- * exactly one encoding for it (shortest lengths, keys by length), so reading is comparing.
- */
+/** The header of a CAR version 1: `{roots: [CID…], version: 1}`. dag-cbor has one encoding for it, so reading is comparing. */
 import { concatBytes, type Hash } from '@holdfast/protocol';
 import { BundleError } from './bundle-error.ts';
 import { CID_BYTES, encodeCid, parseCid } from './cid.ts';

@@ -31,10 +31,7 @@ export interface CopyOptions extends LoadOptions {
   readonly onNode?: ((progress: ImportProgress) => void) | undefined;
 }
 
-/**
- * Stores what `target` lacks of `root` and all below it, children first, each leased for 24 h: the same call again goes on where the one
- * before stopped. Throws CopySourceError, and CasError of the target.
- */
+/** Stores what `target` lacks of `root`, children first, leased for 24 h; called again it goes on. Throws CopySourceError, CasError. */
 export async function copyNodes(
   source: Client,
   target: Client,

@@ -68,10 +68,7 @@ function lease(client: Client, hash: Hash, { signal }: CallOptions): ReturnType<
   return client.leaseNode(hash, { leaseDurationMs: LEASE_DURATION_MS_MAX }, { signal });
 }
 
-/**
- * Leases `root`, and first whatever below it waits for children: a bundle may hold parents before their children. Returns
- * when its lease expires. Throws BundleError for a node that is neither in the bundle nor in the Space.
- */
+/** Leases `root`, and first what below it waits for children. Returns when its lease expires. Throws BundleError for a lost node. */
 async function settle(client: Client, root: Hash, storing: Storing, options: CallOptions): Promise<number> {
   if (!storing.roots.has(root) && (await findReady(client, root, options)) === undefined) {
     throw new BundleError(

@@ -20,10 +20,7 @@ export interface LoadedNode {
   readonly parts: CanonicalParts | undefined;
 }
 
-/**
- * The node, verified against its hash. Only a large node without children is verified later, while it is streamed, because nothing
- * of it is used before. Throws CasError; BundleError for a node that is lost.
- */
+/** The node, verified; a large one without children while it is streamed. Throws CasError; BundleError for a lost node. */
 export async function loadNode(client: Client, hash: Hash, options: LoadOptions): Promise<LoadedNode> {
   // Larger content is streamed when its turn comes.
   const node = await findNodeUpTo(client, hash, 4 * 1024 * 1024, options).catch((error: unknown) => {

@@ -30,10 +30,7 @@ export class VarintParser {
     return this.#count;
   }
 
-  /**
-   * The value once `byte` was its last, undefined while more are to come. Throws RangeError when it gets longer than 8
-   * bytes, greater than 2^53 - 1, or is not the shortest form of its value.
-   */
+  /** The value once `byte` was its last, else undefined. Throws RangeError beyond 8 bytes or 2^53 - 1, or if not shortest. */
   push(byte: number): number | undefined {
     this.#count += 1;
     if (this.#count > VARINT_BYTES_MAX)

@@ -30,10 +30,7 @@ interface Parent {
   node: LoadedNode | undefined;
 }
 
-/**
- * Every node below and including `roots`, once. For each parent first its leaves in the order of the refs, read in
- * parallel, then its other children with all below them, then itself.
- */
+/** Every node from `roots` down, once. For each parent its leaves first, in parallel, then its other children, then itself. */
 export async function* walkChildrenFirst(
   client: Client,
   roots: readonly Hash[],

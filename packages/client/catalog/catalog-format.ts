@@ -86,10 +86,7 @@ export function compareSnapshots(a: Snapshot, b: Snapshot): number {
   return a.time - b.time || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
 }
 
-/**
- * Every snapshot of any list once, by time. If two lists tell of one snapshot differently, the result is the same whichever
- * comes first: it is pinned if either says so, and else the first of the two in the order of their fields.
- */
+/** Every snapshot of any list once, by time. Where lists differ: pinned if either says so, else the first by its fields. */
 export function mergeSnapshots(lists: readonly (readonly Snapshot[])[]): readonly Snapshot[] {
   const byId = new Map<string, Snapshot>();
   for (const snapshot of lists.flat()) {

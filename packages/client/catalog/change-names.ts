@@ -229,10 +229,7 @@ async function commitPlan(
   }
 }
 
-/**
- * If there is no catalog, nothing is taken, and only a request id can exclude. All who come first use the same ids in the same order: the
- * next one only after the one before was used and still, or again, none stands.
- */
+/** Without a catalog only a request id can exclude. All who come first use the same ids in the same order, while none stands. */
 async function commitFirst(
   client: CatalogWriter,
   hash: Hash,

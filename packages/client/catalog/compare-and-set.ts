@@ -30,10 +30,7 @@ export type ComparedAndSet =
 
 const CALL: CheckedCall = { name: 'compareAndSetName', requestOperation: 'updateRootRefs' };
 
-/**
- * Lists `to` as the newest snapshot of the name if the newest now is still of `from`. If many writers have one `from`, exactly one
- * wins. Rejects with CatalogError, CasError; losing is no error.
- */
+/** Lists `to` as newest if the newest is still of `from`: of many writers one wins. Rejects with CatalogError, CasError. */
 export async function compareAndSetName(
   client: CatalogWriter,
   name: string,

@@ -61,10 +61,7 @@ export interface DomainNames {
   readonly rootRefs: readonly RootRefItem[];
 }
 
-/**
- * Reads all names of the domain. Unreadable catalogs are told of beside the others. Throws CatalogError OTHER_VERSION, CasError,
- * or the signal's reason.
- */
+/** All names of the domain, unreadable catalogs beside. Throws CatalogError OTHER_VERSION, CasError, or the signal's reason. */
 export async function readNames(client: CatalogReader, options: CatalogOptions = {}): Promise<DomainNames> {
   const call = { name: 'readNames', requestOperation: 'listRootRefs' } as const;
   checkMethod(call, 'client', client, 'rootRefs');

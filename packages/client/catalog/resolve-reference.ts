@@ -88,10 +88,7 @@ export function findReference(
   }
 }
 
-/**
- * The root that `text` names. A full hash costs no request; all else reads the names of the domain first. `onNames` hears what
- * was read, unreadable catalogs among it. Throws CatalogError, CasError.
- */
+/** The root that `text` names; a full hash costs no request. `onNames` hears what was read. Throws CatalogError, CasError. */
 export async function resolveReference(
   client: CatalogReader,
   text: string,

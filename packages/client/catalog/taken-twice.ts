@@ -1,7 +1,4 @@
-/**
- * Catalogs whose balance two writers took. Only the sum over all domains may not fall below 0, so where another domain holds a catalog
- * too, the server lets both pass. The earlier revision then wins.
- */
+/** Catalogs whose balance two writers took: the server lets both pass where another domain holds them too. The earlier revision wins. */
 import { type Hash, ROOT_REF_DELTA_MAX, type RootRefItem } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
 import { CasError } from '../errors.ts';

@@ -24,10 +24,7 @@ interface UnforgetOptions extends ChangeOptions {
   readonly known?: readonly Snapshot[] | undefined;
 }
 
-/**
- * Lists a forgotten snapshot again, as long as a former list that has it, and its tree, are still there. Throws CatalogError
- * INVALID_ARGUMENT, NOT_FOUND, AMBIGUOUS, COLLECTED, and CasError.
- */
+/** Lists a forgotten snapshot again while an old list with it, and its tree, are there. Throws CatalogError, CasError. */
 export async function unforgetSnapshot(
   client: CatalogWriter,
   idPrefix: string,

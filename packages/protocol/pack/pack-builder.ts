@@ -19,10 +19,7 @@ import {
   type RecordCodec,
 } from './pack-limits.ts';
 
-/**
- * Makes one frame without a dictionary whose window is at most ZSTD_WINDOW_BYTES_MAX. Undefined where a look at the bytes says
- * that it would save nothing.
- */
+/** Makes one frame without a dictionary, its window within ZSTD_WINDOW_BYTES_MAX. Undefined: it would save nothing. */
 export type Compress = (bytes: Uint8Array) => Uint8Array | undefined;
 
 /** A record ready to be put into any pack. */

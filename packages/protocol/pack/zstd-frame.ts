@@ -6,10 +6,7 @@ export class ZstdFrameError extends Error {
   override readonly name = 'ZstdFrameError';
 }
 
-/**
- * Unpacks one frame that `walkZstdFrame` found in order. Gives at most `canonicalLength` bytes and holds little more, whatever the
- * frame unpacks to. Throws ZstdFrameError about the frame.
- */
+/** Unpacks one frame that `walkZstdFrame` found in order, to at most `canonicalLength` bytes. Throws ZstdFrameError. */
 export type Unzstd = (bytes: Uint8Array, canonicalLength: number, frame: ZstdFrame) => Uint8Array;
 
 /** Exactly one of the two is there. */

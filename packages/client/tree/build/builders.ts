@@ -49,10 +49,7 @@ const BOUNDARY_MASK = 0x7f;
 const FNV_OFFSET = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
 
-/**
- * Whether a page (level 0) may end after the entry `name`, or an index of `level` after the child that begins with it. One
- * name in 128: the 32-bit FNV-1a of the level byte and the name, mixed as MurmurHash3 ends, has seven low zero bits.
- */
+/** Whether a page (level 0) may end after `name`, or an index after that child: seven low zero bits of a mixed FNV-1a, one in 128. */
 export function isNameBoundary(level: number, name: Uint8Array): boolean {
   let h = Math.imul(FNV_OFFSET ^ level, FNV_PRIME);
   for (let index = 0; index < name.length; index += 1) h = Math.imul(h ^ (name[index] as number), FNV_PRIME);
@@ -78,10 +75,7 @@ async function emitNode(sink: NodeSink, parts: NodeParts): Promise<Hash> {
   return hash;
 }
 
-/**
- * One directory from its entries in the order of their names (`compareNames`). Await what `add` returns before the next
- * call: it is a promise only where a page is full.
- */
+/** One directory from its entries in order (`compareNames`). Await `add` before the next: it is a promise where a page is full. */
 export class DirectoryBuilder {
   readonly #sink: NodeSink;
   readonly #indexes: LevelStack<DirectoryIndexChild>;
@@ -116,10 +110,7 @@ export class DirectoryBuilder {
     return this.#page.length === 0 && this.#indexes.isAligned(level);
   }
 
-  /**
-   * Takes over a page or index of another form of this directory, with all below it, where `canAdopt` allows. It must end as a builder
-   * ends it, which all do but the last of a level; nothing may follow the last.
-   */
+  /** Takes over a page or index with all below it, where `canAdopt` allows. It must end as a builder ends it, or be the last. */
   adopt(level: number, child: DirectoryIndexChild): void | Promise<void> {
     this.#lastName = child.firstName;
     return this.#indexes.adopt(level, child);
@@ -171,10 +162,7 @@ export class FileIndexBuilder {
   }
 }
 
-/**
- * One file from its chunks as the chunker cuts them, in order. The bytes of the first must stay as they are until the
- * second was added or `finish` has settled: only then it is known whether it is a file or a chunk of one.
- */
+/** One file from its chunks, in order. The first must stay until the second was added: only then it is known to be no file. */
 export class FileBuilder {
   readonly #sink: NodeSink;
   readonly #index: FileIndexBuilder;

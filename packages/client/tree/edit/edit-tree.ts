@@ -50,10 +50,7 @@ export interface TreeEdited {
 
 const EDIT_TREE: CheckedCall = { name: 'editTree', requestOperation: 'uploadNode' };
 
-/**
- * The tree `root` (undefined: an empty folder) with `edits` done in their order, ready and leased. Its hash is the one that a push of the
- * edited folder gives. Rejects with EditError, TreeFormatError, CasError, or the signal's reason.
- */
+/** The tree `root` (undefined: empty) with `edits` done in order, ready and leased. Rejects with EditError, TreeFormatError, CasError. */
 export async function editTree(
   client: EditClient,
   root: Hash | undefined,

@@ -1,7 +1,4 @@
-/**
- * Sends the nodes of an edit. Small ones wait for each other and travel together; what is too much to hold goes at once, in bounded
- * memory. A parent that was judged before its children is leased once more at the end.
- */
+/** Sends the nodes of an edit: small ones together, large ones at once. A parent judged before its children is leased once more. */
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import type { Client } from '../../client.ts';
 import { digestBySize, type NodeDigest } from '../../digest.ts';
@@ -86,10 +83,7 @@ export class NodeSender implements NodeSink {
     for (const hash of [...this.#held.keys()].slice(heldCount)) this.#held.delete(hash);
   }
 
-  /**
-   * Sends what is held and `last`, which may refer to it, and waits for all. Nodes that are held stay so: the next call leases them again.
-   * Rejects with what a request failed with.
-   */
+  /** Sends what is held and `last`, and waits for all. Held nodes stay so: the next call leases them again. */
   async finish(leaseDurationMs: number, last?: NewNode & { readonly hash: Hash }): Promise<SentNodes> {
     await Promise.all(this.#running);
     if (this.#failure !== undefined) throw this.#failure.error;

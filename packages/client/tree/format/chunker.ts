@@ -44,10 +44,7 @@ export function findChunkEnd(
   return available === CHUNK_BYTES_MAX || isLast ? start + available : undefined;
 }
 
-/**
- * Not a function declaration: Bun 1.4 does not inline calls of one in an executable that holds bytecode, and looking for cuts takes
- * twice as long.
- */
+/** Not a function declaration: Bun 1.4 does not inline those in an executable with bytecode, and cutting takes twice as long. */
 const gearOf = (gear: Int32Array, bytes: Uint8Array, at: number): number =>
   gear[bytes[at] as number] as number;
 

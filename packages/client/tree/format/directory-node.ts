@@ -183,10 +183,7 @@ function checkIndexChild({ firstName, bytes, entryCount }: DirectoryIndexChild):
   if (entryCount === 0) throw new TreeFormatError('a child of a directory index has no entries');
 }
 
-/**
- * Sums up what is below `parts`. An entry counts itself (`perPart` 1), a page or index counts its entries already
- * (`perPart` 0). Throws TreeFormatError when a sum is no safe integer.
- */
+/** Sums up what is below `parts`; `perPart`: 1 counts the entry itself, 0 a page. Throws TreeFormatError for no safe integer. */
 export function sumTotals(parts: readonly TreeTotals[], perPart: 0 | 1 = 1): TreeTotals {
   let bytes = 0;
   let entryCount = 0;

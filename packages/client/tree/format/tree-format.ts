@@ -1,7 +1,4 @@
-/**
- * The tree format, version 1 (docs/tree-format.md): content types, limits, the shapes of nodes, and the one error its
- * parsers throw. Layouts are in `directory-node.ts` and `tree-node.ts`.
- */
+/** The tree format, version 1 (docs/tree-format.md): content types, limits, shapes of nodes, and the error its parsers throw. */
 import { type Hash, INTEGER_MAX, KIB_BYTES, MIB_BYTES, NODE_REFS_MAX } from '@holdfast/protocol';
 
 /** A whole file whose bytes make a single chunk: its content is the file, so `readContent` of its hash is too. */

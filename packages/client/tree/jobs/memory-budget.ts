@@ -14,10 +14,7 @@ export class MemoryBudget {
     this.#room = new Semaphore(bytesMax);
   }
 
-  /**
-   * Does `work` once there is room for `bytes`, and gives the room back when it ends. More than the whole budget is let in
-   * alone. Work that is part of other work names that by `whole`. Throws MemoryOrderError when that still holds memory.
-   */
+  /** Does `work` when there is room for `bytes`; too much is let in alone. `whole`: the work it is part of. Throws MemoryOrderError. */
   async hold<T>(
     bytes: number,
     whole: HeldMemory | undefined,

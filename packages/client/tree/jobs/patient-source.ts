@@ -28,10 +28,7 @@ export type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNo
 export interface PatientSourceOptions {
   /** WebCrypto, or the built-in SHA-256, when left out. */
   readonly digest?: NodeDigest | undefined;
-  /**
-   * For content, and for the pieces that the client's `fetch` brought: only for a `fetch` that looks at its pieces no more, such as
-   * the runtime's. The garbage collector's when left out.
-   */
+  /** For content and pieces of the client's `fetch`, if it looks at them no more, as the runtime's. The collector's when left out. */
   readonly memory?: ContentMemory | undefined;
   /** Requests at once, at most; 32 when left out. How many there are adapts to the server. */
   readonly parallelMax?: number | undefined;

@@ -1,7 +1,4 @@
-/**
- * Progress of a long job (push, pull, verify, bundles, copies): one stream of events, from which every view is made. The job
- * counts. The reporter decides when the counters are worth an event, and names what the job waits for when nothing moves.
- */
+/** Progress of a long job: one stream of events. The job counts; the reporter decides when to tell, and names what is waited for. */
 import { checkFunction, checkObject } from '../../arguments.ts';
 import { type Clock, systemClock } from '../../deadline.ts';
 import { StoppedTime } from './stopped-time.ts';
@@ -97,20 +94,14 @@ export interface ProgressOptions {
   readonly onEvent: (event: ProgressEvent) => void;
   /** The job counts as stalled only while it waits for something: otherwise its output may go to a slow reader. */
   readonly stallsOnWaitsOnly?: boolean | undefined;
-  /**
-   * Called once when the job can never end: for HANG_AFTER_MS nothing moved and nothing was waited for. Requests, disks and
-   * streams all go through `waitFor`, so the job then waits for itself. End it with an error.
-   */
+  /** Called once when for HANG_AFTER_MS nothing moved and nothing was waited for: the job waits for itself. End it. */
   readonly onHang?: ((error: JobHangError) => void) | undefined;
   readonly clock?: Clock | undefined;
 }
 
 /** Between two `progress` events. */
 export const PROGRESS_INTERVAL_MS = 200;
-/**
- * After so long without movement a job says why, and again after as long. Nobody should wait ten seconds without a word, and one word
- * comes after a minute, which is when a quiet job speaks.
- */
+/** After so long without movement a job says why, and again after as long; a quiet job speaks after a minute. */
 const STALL_AFTER_MS = 7_500;
 /** Well above any pause between two steps of a job that runs. */
 const HANG_AFTER_MS = 30_000;

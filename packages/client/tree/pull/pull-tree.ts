@@ -1,7 +1,4 @@
-/**
- * Pulling a tree: the pull first looks at what stands in the target, and then writes what is missing, several files at once. Each
- * node is verified before a byte of it is written, here or by the target. Each file gets its name when it is whole.
- */
+/** Pulls a tree: looks at what stands in the target, then writes what is missing. Each node is verified before a byte is written. */
 
 import { encodeNodeHeader } from '@holdfast/protocol';
 import { checkFunction, checkMethod, checkObject, checkOptions } from '../../arguments.ts';

@@ -72,10 +72,7 @@ export interface PullTarget {
   find(path: TreePath): FoundEntry | undefined;
   openExisting(path: TreePath): ExistingFile;
   setExecutable(path: TreePath, isExecutable: boolean): void;
-  /**
-   * Whether the file or link that stands there, the link itself, has this modification time, as exactly as the target can set one.
-   * True where it keeps none.
-   */
+  /** Whether the file or the link itself has this time, as exactly as the target can set one. True where it keeps none. */
   hasTime(path: TreePath, mtimeNs: bigint): boolean;
   /** The time of a file, or of a link itself. */
   setTime(path: TreePath, mtimeNs: bigint): void;
@@ -85,10 +82,7 @@ export interface PullTarget {
   writeFile(path: TreePath, content: Uint8Array, file: NewFile): void | Promise<void>;
   /** The largest file that may be given unproven, bytes; none when left out. */
   readonly unprovenBytesMax?: number | undefined;
-  /**
-   * Verifies the node beside the pull, and writes the file whole. Resolves with false if the node is not what its hash says: then
-   * nothing was written. Undefined, at once, when there is no room now. `file` is not needed any more when it returns.
-   */
+  /** Verifies the node beside the pull and writes the whole file. False: it is wrong, nothing was written. Undefined: no room now. */
   writeUnproven?(path: TreePath, unproven: UnprovenFile, file: NewFile): Promise<boolean> | undefined;
   /** `hash` finds again what an interrupted pull left of the same file. */
   openPartial(path: TreePath, hash: Hash, file: NewFile): PartialFile;

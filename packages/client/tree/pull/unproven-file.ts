@@ -12,10 +12,7 @@ export interface FoundFile extends UnprovenFile {
   release(): void;
 }
 
-/**
- * The node of a whole file as it came, if the target takes such nodes and the source has it. Undefined if the bytes cannot be that
- * node: the usual read then finds out why.
- */
+/** The node of a whole file as it came. Undefined if the bytes cannot be that node: the usual read then finds out why. */
 export async function findUnprovenFile(
   source: NodeSource,
   target: PullTarget,

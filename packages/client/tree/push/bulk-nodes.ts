@@ -1,7 +1,4 @@
-/**
- * Nodes of a push by Bulk. A parent does not wait for its pack: its children are visited meanwhile, and go into the same pack or into
- * later ones.
- */
+/** Nodes of a push by Bulk. A parent does not wait for its pack: its children are visited, and go into the same one or later ones. */
 import type { Hash } from '@holdfast/protocol';
 import type { Bulk } from '../../bulk/bulk.ts';
 import { Delivery } from '../../bulk/delivery.ts';

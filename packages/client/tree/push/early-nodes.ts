@@ -1,7 +1,4 @@
-/**
- * Nodes of a tree that travel while the rest of it is still being read. A node that does not arrive this way is left to the push, which
- * asks for the root afterwards and sends what is missing.
- */
+/** Nodes that travel while the rest of the tree is still read. What does not arrive is left to the push, which asks for the root. */
 import {
   BULK_HASHES_MAX,
   type EncodedRecord,

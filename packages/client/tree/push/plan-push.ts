@@ -28,17 +28,11 @@ export interface PushPlan {
   readonly missingNodes: number;
   /** bytes of files and link targets in them */
   readonly missingBytes: number;
-  /**
-   * How many nodes of the Space the server knows to be lost or damaged; 0: it knows of none. Those of this tree count as there:
-   * a push finds them by leases, and uploads them again.
-   */
+  /** Nodes of the Space that the server knows to be lost or damaged. Those of this tree count as there: a push heals them. */
   readonly rottenNodes: number;
 }
 
-/**
- * Asks from the top down which nodes the Space lacks (`cas:nodes:read`). Nodes that wait for children count as missing. A
- * node that is there is believed, with everything below it. Throws CasError.
- */
+/** Asks from the top down which nodes the Space lacks; those that wait for children count. What is there is believed. Throws CasError. */
 export async function planPush<Node extends PushNode>(
   client: Pick<Client, 'readMetadata'>,
   supply: NodeSupply<Node>,

@@ -56,17 +56,11 @@ export interface PushResult {
   readonly uploadedNodes: number;
   /** canonical bytes */
   readonly uploadedBytes: number;
-  /**
-   * How many nodes of the Space the server still knew to be lost or damaged when the push ended: none of this tree, whose nodes
-   * were all looked at then. 0: it knew of none.
-   */
+  /** Nodes of the Space that the server still knew to be lost or damaged when the push ended, none of this tree. */
   readonly rottenNodes: number;
 }
 
-/**
- * Makes the tree of `supply` ready and leased. Interrupted at any point, the same call takes it up again and repeats no
- * finished upload. Throws CasError, SourceChangedError, what the supply throws, or the reason of an aborted signal.
- */
+/** Makes the tree of `supply` ready and leased; the same call takes it up again. Throws CasError, SourceChangedError, or the reason. */
 export async function pushTree<Node extends PushNode>(
   client: PushClient,
   supply: NodeSupply<Node>,

@@ -50,10 +50,7 @@ export interface PutFileResult {
   readonly uploadedBytes: number;
 }
 
-/**
- * Stores a file as a push would: cut by content, under one root. Memory: some chunks, whatever the size. Interrupted, the same call sends
- * only what is missing. Rejects with CasError, with SourceChangedError if the file changed or went away, or with the signal's reason.
- */
+/** Stores a file as a push would, in the memory of some chunks. Called again it sends what is missing. Rejects as a push. */
 export async function putFile(
   client: PushClient,
   file: Blob,

@@ -48,10 +48,7 @@ export type OpenedFile =
 
 const WHOLE_FILE: ByteRange = { start: 0, end: Number.POSITIVE_INFINITY };
 
-/**
- * Reads the root node of `file`, and the indexes below as the chunks are asked for: only those that hold bytes of `range`.
- * Throws TreeFormatError.
- */
+/** Reads the root of `file`, and indexes as chunks are asked for: only those with bytes of `range`. Throws TreeFormatError. */
 export async function openFile(
   source: NodeSource,
   file: FileRef,

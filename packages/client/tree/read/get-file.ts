@@ -15,10 +15,7 @@ export interface StoredFile {
   readonly body: ReadableStream<Uint8Array<ArrayBuffer>>;
 }
 
-/**
- * The file whose root is `hash`. Memory: some chunks, whatever the size. Rejects with CasError, and with TreeFormatError for what is no
- * file; `body` fails with the same.
- */
+/** The file whose root is `hash`, in the memory of some chunks. Rejects, as `body` does, with CasError or TreeFormatError. */
 export async function getFile(
   client: Pick<Client, 'getNode'>,
   hash: Hash,

@@ -22,10 +22,7 @@ export interface NodeSource extends FolderKeeper {
   readonly nodesAtOnce?: number | undefined;
   /** The node, verified against `hash`. Rejects when there is none, or it does not match. */
   readNode(hash: Hash, options?: ReadNodeOptions): Promise<NodeParts>;
-  /**
-   * A node as it came, for a caller that has it verified elsewhere before anybody trusts a byte of it. Undefined where the source
-   * has none to give like this: `readNode` then reads it. Rejects as that does.
-   */
+  /** A node for a caller that verifies it elsewhere. Undefined where the source gives none so: `readNode` then reads it. */
   readUnproven?(hash: Hash, options: UnprovenReadOptions): Promise<UnprovenRecord | undefined>;
   /** Takes back the content of a node that its reader looks at no more. The garbage collector takes any other. */
   giveBack?(content: Uint8Array): void;

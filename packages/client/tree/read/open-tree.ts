@@ -1,7 +1,4 @@
-/**
- * Reads trees node by node. A node source gives verified nodes; everything a node says of another (levels, sizes, names,
- * totals) is checked when the other is read, so that what comes out is one consistent tree or a TreeFormatError.
- */
+/** Reads trees node by node. What a node says of another is checked when that is read: one consistent tree, or a TreeFormatError. */
 import type { Hash } from '@holdfast/protocol';
 import { checkMethod } from '../../arguments.ts';
 import type { Client } from '../../client.ts';

@@ -1,7 +1,4 @@
-/**
- * Compares two trees. Directories with the same hash are never read, nor pages of wide directories that both
- * have; what remains is merged name by name.
- */
+/** Compares two trees, merged name by name. Directories with the same hash, and shared pages of wide ones, are never read. */
 import { checkMethod, checkObject, checkOptions } from '../../arguments.ts';
 import type { CallOptions } from '../../operations.ts';
 import { TimeSlice } from '../../time-slice.ts';
@@ -33,10 +30,7 @@ export interface DiffOptions extends CallOptions {
   readonly onCompared?: ((path: TreePath | undefined) => void) | undefined;
 }
 
-/**
- * Every difference in the order of the paths. A directory that only one tree has comes with all that is below it. Throws
- * TreeReadError, and what reading throws.
- */
+/** Every difference in the order of the paths, with all below a directory of one tree. Throws TreeReadError and what reading throws. */
 export async function* diffTrees(
   source: NodeSource,
   before: TreeItem,

@@ -1,7 +1,4 @@
-/**
- * Measures trees: for each root the bytes of its files, and of its nodes those that only it has and those it shares with
- * another of the roots. Nodes without children are counted by what their parents say; only the others are read.
- */
+/** Measures trees: bytes of files, of own and of shared nodes. Nodes without children are counted by what their parents say. */
 
 import { encodeNodeHeader, type Hash, HashTable } from '@holdfast/protocol';
 import { checkHashes, checkMethod, checkOptions } from '../../arguments.ts';
@@ -71,10 +68,7 @@ export async function measureTrees(
   }));
 }
 
-/**
- * Canonical bytes of the nodes below and including `roots` that none of `others` has: what goes when only these go. Throws as
- * `measureTrees` does.
- */
+/** Canonical bytes of the nodes from `roots` down that none of `others` has. Throws as `measureTrees` does. */
 export async function measureTreesOnly(
   source: NodeSource,
   roots: readonly Hash[],

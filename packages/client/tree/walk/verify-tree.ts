@@ -1,7 +1,4 @@
-/**
- * Verifying a tree: every node is read, hashed and compared with what the nodes above say of it. Faults are collected with their
- * paths, and the walk goes on with the other nodes. A node that many paths share is read once.
- */
+/** Verifies a tree: every node is read once, hashed and compared with what those above say. Faults are collected with their paths. */
 
 import { bytesToHash, HASH_TABLE_MAX, type Hash, HashTable } from '@holdfast/protocol';
 import { checkHash, checkMethod, checkOptions } from '../../arguments.ts';

@@ -20,10 +20,7 @@ interface State<T> {
   readonly isLoading: boolean;
 }
 
-/**
- * Loads when `key` changes, and every `everyMs` while the page is looked at. An answer that comes late, after the key has changed,
- * is dropped.
- */
+/** Loads when `key` changes, and every `everyMs` while the page is looked at. An answer for a former key is dropped. */
 export function useLoaded<T>(
   key: string,
   load: (signal: AbortSignal) => Promise<T>,

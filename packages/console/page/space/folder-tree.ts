@@ -1,7 +1,4 @@
-/**
- * The tree of a folder, hashed file by file. Only nodes without bytes of files are kept in memory: those with bytes are read from the
- * disk again when they are sent, so that a folder may be larger than memory.
- */
+/** The tree of a folder, hashed file by file. Nodes with bytes of files are read again when they are sent, so it may be large. */
 import {
   type BuiltDirectory,
   buildFile,
