@@ -39,3 +39,44 @@ export function versionAfter(migrations: readonly Migration[]): SchemaVersion {
     minCompatible: Math.max(1, ...migrations.map(({ minCompatible }) => minCompatible)),
   };
 }
+
+const MADE = [
+  /\bCREATE (?:UNLOGGED |UNIQUE )?(?:TABLE|INDEX) (?:CONCURRENTLY )?(?:IF NOT EXISTS )?(?<name>\w+)/g,
+  /\bALTER TABLE (?<name>\w+) ADD COLUMN (?:IF NOT EXISTS )?(?<column>\w+)/g,
+];
+const UNMADE =
+  /\b(?:DROP (?:TABLE|INDEX|COLUMN)|RENAME COLUMN|ALTER TABLE(?= \w+ RENAME TO)) (?:CONCURRENTLY )?(?:IF EXISTS )?(\w+)/g;
+
+/** What each migration makes that stays and that no earlier one made, in its order: `table`, `index` or `table.column`. */
+function findMade(migrations: readonly Migration[]): readonly (readonly string[])[] {
+  const unmade = new Set(migrations.flatMap(({ sql }) => [...sql.matchAll(UNMADE)].map(([, name]) => name)));
+  const earlier = new Set<string>();
+  return migrations.map(({ sql }) => {
+    const made = MADE.flatMap((pattern) => [...sql.matchAll(pattern)])
+      .toSorted((left, right) => left.index - right.index)
+      .map(({ groups }) => [groups?.name, groups?.column].filter((part) => part !== undefined).join('.'));
+    const kept = made.filter((each) => !earlier.has(each) && !unmade.has(each.split('.').at(-1)));
+    for (const each of made) earlier.add(each);
+    return kept;
+  });
+}
+
+/**
+ * The version that a database has by what is in it, if what it says is contradicted: by the oldest build that it allows, or because it lacks
+ * all that its last migrations make. `names`: of its tables and indexes, and each column as `table.column`.
+ */
+export function proveVersion(
+  { version, minCompatible }: SchemaVersion,
+  names: ReadonlySet<string>,
+  migrations: readonly Migration[],
+): number {
+  const made = findMade(migrations);
+  const last = made.findLastIndex((each) => names.has(each.at(-1) ?? '')) + 1;
+  if (last === 0) return version;
+  const isTooLow = version < minCompatible && version < last;
+  const missing = made.slice(last).flat();
+  // A newer build that takes away what an older one made refuses the older one.
+  const isCompatible = minCompatible <= migrations.length && version >= migrations.length;
+  const isTooHigh = isCompatible && missing.length > 0 && !missing.some((each) => names.has(each));
+  return isTooLow || isTooHigh ? last : version;
+}

@@ -109,6 +109,17 @@ test('a database of a build that recorded only its version is migrated, and refu
   expect([await readVersion(), await hasTable('three')]).toEqual([3, true]);
 });
 
+test('a wrong bit in the version is put right', async () => {
+  const pool = openPool();
+  await migrate(pool);
+  const right = (await readVersion()) as number;
+  for (const wrong of [0, right ^ 1, right ^ 2, right ^ 16, ~right]) {
+    await pool.run('damaging', 'UPDATE holdfast_schema SET version = $1', [wrong]);
+    await migrate(pool);
+    expect(await readVersion()).toBe(Math.max(wrong, right));
+  }
+});
+
 test('a database that cannot hold every character is refused, and left alone', async () => {
   const name = `${new URL(url).pathname.slice(1)}_latin1`;
   const operator = new Bun.SQL(url, { max: 1 });

@@ -5,7 +5,13 @@
 
 import { codeOf } from '../../error-code.ts';
 import { EngineRefused } from '../refused.ts';
-import { decideMigration, type Migration, type SchemaVersion, versionAfter } from '../schema-version.ts';
+import {
+  decideMigration,
+  type Migration,
+  proveVersion,
+  type SchemaVersion,
+  versionAfter,
+} from '../schema-version.ts';
 import { assertFit } from './database-fitness.ts';
 import { isRepeatable, storageError } from './failure.ts';
 import { migrateInSteps, READ_VERSION, withoutConcurrency } from './migration-steps.ts';
@@ -84,6 +90,7 @@ export async function migrate(
 ): Promise<void> {
   await assertFit(pool);
   try {
+    await pool.lend((connection) => mendVersion(connection, migrations));
     for (let attempt = 1; ; attempt += 1) {
       try {
         const isLeft = await pool.lend((connection) => prepare(connection, migrations));
@@ -98,6 +105,23 @@ export async function migrate(
     throw storageError(error, 'migrating');
   }
 }
+
+const FIND_NAMES = `SELECT c.relname::text AS name, a.attname::text AS column FROM pg_class c
+  LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND c.relkind = 'r'
+  WHERE c.relnamespace = current_schema()::regnamespace`;
+
+/** A wrong bit in the version must not run a migration twice, or leave one out. */
+async function mendVersion(connection: PostgresConnection, migrations: readonly Migration[]): Promise<void> {
+  const found = await findVersion(connection);
+  if (found === undefined) return;
+  const { rows } = await connection.query(FIND_NAMES, []);
+  const names = new Set(rows.flatMap(({ name, column }) => [`${name}`, `${name}.${column}`]));
+  const version = proveVersion(found, names, migrations);
+  if (version === found.version) return;
+  await connection.query(MEND_VERSION, [version, found.version]);
+}
+
+const MEND_VERSION = 'UPDATE holdfast_schema SET version = $1, step = 0, place = NULL WHERE version = $2';
 
 /** The schema version of a database that this build can use, after migrating it or as it is. @throws EngineRefused */
 export async function findUsableVersion(connection: PostgresConnection): Promise<number | undefined> {

@@ -72,3 +72,28 @@ test('a database of a build that recorded only its version is refused by older b
   const one = { sql: 'CREATE TABLE one (a)', minCompatible: 1 };
   expect(() => migrate(database, 'x', [one])).toThrow(EngineRefused);
 });
+
+test('a wrong bit in the version is put right', () => {
+  using database = new Database(':memory:');
+  migrate(database, 'x');
+  const version = () => Number(database.query('PRAGMA user_version').values().flat()[0]);
+  const right = version();
+  for (let bit = 0; bit < 32; bit += 1) {
+    const wrong = (right ^ (1 << bit)) | 0;
+    database.run(`PRAGMA user_version = ${wrong}`);
+    migrate(database, 'x');
+    // A larger one may be that of a newer build.
+    expect(version()).toBe(Math.max(wrong, right));
+  }
+});
+
+test('a version that is too large for what is there runs the migrations that are missing', () => {
+  using database = new Database(':memory:');
+  const one = { sql: 'CREATE TABLE one (a)', minCompatible: 1 };
+  const two = { sql: 'ALTER TABLE one ADD COLUMN b', minCompatible: 2 };
+  migrate(database, 'x', [one]);
+  database.run('PRAGMA user_version = 5');
+  migrate(database, 'x', [one, two]);
+  expect(database.query('PRAGMA user_version').values()).toEqual([[2]]);
+  expect(database.query('SELECT b FROM one').all()).toEqual([]);
+});

@@ -1,6 +1,12 @@
 /** Each migration is one transaction; `user_version` says how many ran, `holdfast_schema` which builds may use the result. */
 import type { Database } from 'bun:sqlite';
-import { decideMigration, type Migration, type SchemaVersion, versionAfter } from '../schema-version.ts';
+import {
+  decideMigration,
+  type Migration,
+  proveVersion,
+  type SchemaVersion,
+  versionAfter,
+} from '../schema-version.ts';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };
 import sharedStores from './migrations/0002-shared-stores.sql' with { type: 'text' };
 import rottenNodes from './migrations/0003-rotten-nodes.sql' with { type: 'text' };
@@ -45,6 +51,7 @@ export function migrate(
   path: string,
   migrations: readonly SqliteMigration[] = MIGRATIONS,
 ): void {
+  mendVersion(database, migrations);
   if (!decideMigration(path, readVersion(database), migrations)) return;
   // The version is read again after BEGIN IMMEDIATE: of several processes that open a new folder one migrates, the others find
   // it done.
@@ -63,6 +70,18 @@ export function migrate(
     if (database.inTransaction) database.run('ROLLBACK');
     throw error;
   }
+}
+
+const FIND_NAMES = `SELECT name FROM sqlite_master UNION ALL
+  SELECT m.name || '.' || c.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table'`;
+
+/** A wrong bit in the version must not run a migration twice, or leave one out. */
+function mendVersion(database: Database, migrations: readonly SqliteMigration[]): void {
+  const found = readVersion(database);
+  using statement = database.prepare<{ name: string }, []>(FIND_NAMES);
+  const names = new Set(statement.all().map(({ name }) => name));
+  const version = proveVersion(found, names, migrations);
+  if (version !== found.version) database.run(`PRAGMA user_version = ${version}`);
 }
 
 /** The schema version of a database that this build can use, after migrating it or as it is. @throws EngineRefused */
