@@ -1,17 +1,63 @@
+#!/usr/bin/env node
 // Programs that tests need and the distribution has: installed by apt where they are missing, which is then said. Nothing is
-// started here, and nothing but the tests needs any of it.
+// started here, and nothing but the tests needs any of it. As a command: node tools/debian-programs.mjs ceph
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** Who needs which programs, of which packages, and what they weigh to download. */
+export const PROGRAMS = {
+  ceph: {
+    user: "the tests of the scale-out engine (they run on Ceph's object gateway)",
+    programs: ['ceph-mon', 'ceph-osd', 'radosgw', 'radosgw-admin', 'ceph', 'monmaptool'],
+    packages: ['radosgw', 'ceph-mon', 'ceph-osd', 'ceph-common'],
+    megabytes: 60,
+  },
+  chromium: {
+    user: 'the tests of the SDK in a browser',
+    programs: ['chromium'],
+    packages: ['chromium'],
+    megabytes: 120,
+  },
+  systemd: {
+    user: 'the tests of the systemd unit',
+    programs: ['systemd-analyze'],
+    packages: ['systemd'],
+    megabytes: 4,
+  },
+  promtool: {
+    user: 'the tests of metrics and alert rules',
+    programs: ['promtool'],
+    packages: ['prometheus'],
+    megabytes: 20,
+  },
+  strace: { user: 'the tests of power loss', programs: ['strace'], packages: ['strace'], megabytes: 2 },
+  fuse: { user: 'the tests of mounts', programs: ['fusermount3'], packages: ['fuse3'], megabytes: 1 },
+  'cache-clients': {
+    user: 'the tests of the cache',
+    programs: ['ccache', 'git-lfs'],
+    packages: ['ccache', 'git-lfs'],
+    megabytes: 12,
+  },
+  'webdav-clients': {
+    user: 'the tests of the WebDAV gateway',
+    programs: ['litmus', 'rclone', 'restic', 'cadaver', 'mount.davfs'],
+    packages: ['litmus', 'rclone', 'restic', 'cadaver', 'davfs2'],
+    megabytes: 30,
+  },
+  spin: {
+    user: 'the tests of the model of rows and bytes',
+    programs: ['spin', 'gcc'],
+    packages: ['spin', 'gcc', 'libc6-dev'],
+    megabytes: 45,
+  },
+};
 
 /** Another installation that runs right now is waited for. */
 const LOCK_SECONDS = 300;
 
-/**
- * Sets the exit code 1, and says what to do, when a program is missing and cannot be installed.
- * @param {{ user: string, programs: string[], packages: string[], megabytes: number }} wanted who needs which programs, of
- *   which packages, and what they weigh to download
- */
+/** Sets the exit code 1, and says what to do, when a program is missing and cannot be installed. `wanted`: as in PROGRAMS. */
 export function ensurePrograms(wanted) {
   try {
     installMissing(wanted);
@@ -70,3 +116,5 @@ function run(command, args) {
   });
   return result.status === 0;
 }
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) ensurePrograms(PROGRAMS[process.argv[2]]);

@@ -46,14 +46,15 @@ function resolveImport(root, from, name) {
   return folder === undefined ? undefined : join('packages', folder, `${door}.ts`);
 }
 
-/** The file and all that it imports, types included or not; paths from `root`. */
-function reach(root, file, { withTypes }) {
+/** The file and all that it imports, types included or not, no further than at `ends`; paths from `root`. */
+export function reach(root, file, { withTypes, ends = new Map() }) {
   const seen = new Set();
   const open = [file];
   while (open.length > 0) {
     const path = open.pop();
     if (seen.has(path)) continue;
     seen.add(path);
+    if (ends.has(path)) continue;
     const { imports } = readSource(root, path);
     open.push(...imports.filter(({ isType }) => withTypes || !isType).map((one) => one.path));
   }

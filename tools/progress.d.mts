@@ -7,7 +7,7 @@ export function formatProgress(state: {
   readonly names: readonly string[];
 }): string;
 export function makeScreen(
-  stream: { readonly columns?: number; write(text: string): void },
+  stream: { write(text: string): void },
   read: () => string,
-  options?: { readonly isTerminal?: boolean; readonly everyMs?: number },
+  everyMs?: number,
 ): { print(text: string): void; end(): void };

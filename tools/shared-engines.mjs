@@ -1,9 +1,11 @@
 // Engines and programs that test files share over one `npm test`: which files need which engine, program of the distribution or build, installing
 // what is missing, and starting or building each once, beside the files that need none.
 import { spawn } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { runKept, showErrors } from './child-run.mjs';
+import { PROGRAMS } from './debian-programs.mjs';
+import { reach } from './imports.mjs';
 
 /** A test file needs one when it imports this, itself or through others. */
 const DOORS = new Map([
@@ -19,47 +21,13 @@ const DOORS = new Map([
   [join('proof', 'protocol', 'check-model.ts'), 'spin'],
   [join('test', 'support', 'holdfast-command.ts'), 'holdfast'],
 ]);
-/** Installers of what the distribution has; `postgres` comes from npm. */
-const INSTALLERS = new Map([
-  ['ceph', join('tools', 'install-ceph.mjs')],
-  ['chromium', join('tools', 'install-chromium.mjs')],
-  ['systemd', join('tools', 'install-systemd.mjs')],
-  ['promtool', join('tools', 'install-promtool.mjs')],
-  ['strace', join('tools', 'install-strace.mjs')],
-  ['fuse', join('tools', 'install-fuse.mjs')],
-  ['cache-clients', join('tools', 'install-cache-clients.mjs')],
-  ['webdav-clients', join('tools', 'install-webdav-clients.mjs')],
-  ['spin', join('tools', 'install-spin.mjs')],
-]);
-/** Only installed: each file starts its own. */
-const NOT_KEPT = new Set([
-  'chromium',
-  'systemd',
-  'promtool',
-  'strace',
-  'fuse',
-  'cache-clients',
-  'webdav-clients',
-  'spin',
-]);
+const INSTALLER = fileURLToPath(new URL('./debian-programs.mjs', import.meta.url));
 const KEEPER = join('test', 'support', 'shared-engines.ts');
 const INSTALL_TIMEOUT_MS = 30 * 60 * 1000;
 
 /** @returns {string[]} the engines a test file (a path from `root`) needs */
 export function findNeededEngines(root, file) {
-  const seen = new Set();
-  const open = [file];
-  while (open.length > 0) {
-    const path = open.pop();
-    if (seen.has(path)) continue;
-    seen.add(path);
-    if (DOORS.has(path) || !existsSync(join(root, path))) continue;
-    const text = readFileSync(join(root, path), 'utf8');
-    for (const [, specifier] of text.matchAll(/\b(?:from|import)\s*\(?\s*['"](\.[^'"]+\.ts)['"]/g)) {
-      open.push(join(dirname(path), specifier));
-    }
-  }
-  return [...DOORS].filter(([door]) => seen.has(door)).map(([, engine]) => engine);
+  return reach(root, file, { withTypes: true, ends: DOORS }).flatMap((path) => DOORS.get(path) ?? []);
 }
 
 /**
@@ -75,11 +43,11 @@ export function makeSharedEngines({ root, bun, print }) {
   let installed = Promise.resolve();
 
   function install(engine) {
-    const script = INSTALLERS.get(engine);
-    if (script === undefined) return Promise.resolve();
+    // PostgreSQL comes from npm.
+    if (!(engine in PROGRAMS)) return Promise.resolve();
     installed = installed.then(async () => {
       const bounds = { cwd: root, timeoutMs: INSTALL_TIMEOUT_MS, show: print };
-      const { ok, output } = await runKept(process.execPath, [join(root, script)], bounds);
+      const { ok, output } = await runKept(process.execPath, [INSTALLER, engine], bounds);
       return ok ? undefined : new Error(`${engine} is not there and could not be installed:\n${output}`);
     });
     return installed;
@@ -89,7 +57,8 @@ export function makeSharedEngines({ root, bun, print }) {
     const startedAt = Date.now();
     const error = await install(engine);
     if (error !== undefined) return { error };
-    if (NOT_KEPT.has(engine)) return { environment: {} };
+    // The others are only installed: each file starts its own.
+    if (engine in PROGRAMS && engine !== 'ceph') return { environment: {} };
     const args = [join(root, KEEPER), engine];
     // Its own group: Ctrl-C is not for it, the end of its input is.
     const child = spawn(bun, args, { cwd: root, stdio: ['pipe', 'pipe', 'pipe'], detached: true });

@@ -23,7 +23,7 @@ export interface Checker {
 
 /** Compiles the models. */
 export async function openChecker(): Promise<Checker> {
-  await runEngineCommand(['node', join(ROOT, 'tools', 'install-spin.mjs')]);
+  await runEngineCommand(['node', join(ROOT, 'tools', 'debian-programs.mjs'), 'spin']);
   const folder = makeTempFolder('protocol');
   try {
     for (const model of MODELS) {

@@ -1,7 +1,7 @@
 /**
  * A real S3: Ceph's object gateway from Debian with its monitor and object daemon, on loopback. `openCeph` gives a test
  * file buckets of its own on the store that `npm test` shares, or on one started for this file alone; `startCeph` starts a
- * private one that may be killed. tools/install-ceph.mjs installs it where it is missing.
+ * private one that may be killed. tools/debian-programs.mjs installs it where it is missing.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -69,7 +69,7 @@ async function makeBucket(endpoint: string): Promise<TestBucket> {
 }
 
 export async function startCeph(): Promise<CephServer> {
-  await runEngineCommand(['node', join(ROOT, 'tools', 'install-ceph.mjs')]);
+  await runEngineCommand(['node', join(ROOT, 'tools', 'debian-programs.mjs'), 'ceph']);
   for (let attempt = 1; ; attempt += 1) {
     const store = new CephStore(await findFreePorts(OSD_PORTS + 2));
     try {

@@ -1,4 +1,4 @@
-/** Mounts by a real kernel. tools/install-fuse.mjs installs what unmounts them. */
+/** Mounts by a real kernel. tools/debian-programs.mjs installs what unmounts them. */
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { runEngineCommand } from './engine-process.ts';
@@ -10,7 +10,7 @@ const COMMAND_MS_MAX = 270_000;
 
 /** Seeks the program, and installs it at need. False: this machine lets nobody mount, which is said. */
 export async function ensureFuse(folder: string): Promise<boolean> {
-  await runEngineCommand(['node', join(ROOT, 'tools', 'install-fuse.mjs')]);
+  await runEngineCommand(['node', join(ROOT, 'tools', 'debian-programs.mjs'), 'fuse']);
   const failure = findFailure(folder);
   if (failure === undefined) return true;
   console.error(`nothing can be mounted here, so only the protocol of mounts is tested: ${failure}`);

@@ -1,4 +1,4 @@
-/** A real browser without a window, for one page. tools/install-chromium.mjs installs it where it is missing. */
+/** A real browser without a window, for one page. tools/debian-programs.mjs installs it where it is missing. */
 import { join } from 'node:path';
 import { runEngineCommand } from './engine-process.ts';
 import { ROOT } from './server-process.ts';
@@ -27,7 +27,7 @@ export interface OpenPage {
 
 /** Installs the browser where it is missing. Rejects with what to do when that is not possible. */
 export async function ensureChromium(): Promise<void> {
-  await runEngineCommand(['node', join(ROOT, 'tools', 'install-chromium.mjs')]);
+  await runEngineCommand(['node', join(ROOT, 'tools', 'debian-programs.mjs'), 'chromium']);
 }
 
 /** Opens `url`; every other name than the loopback addresses also leads to loopback, so no page can leave the machine. */

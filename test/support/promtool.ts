@@ -1,4 +1,4 @@
-/** Prometheus' own judge of metrics and rules. tools/install-promtool.mjs installs it where it is missing. */
+/** Prometheus' own judge of metrics and rules. tools/debian-programs.mjs installs it where it is missing. */
 import { join } from 'node:path';
 import type { CommandResult } from './command-result.ts';
 import { runEngineCommand } from './engine-process.ts';
@@ -6,7 +6,7 @@ import { ROOT } from './server-process.ts';
 
 /** Seeks the program, and installs it at need. */
 export async function ensurePromtool(): Promise<void> {
-  await runEngineCommand(['node', join(ROOT, 'tools', 'install-promtool.mjs')]);
+  await runEngineCommand(['node', join(ROOT, 'tools', 'debian-programs.mjs'), 'promtool']);
 }
 
 export function runPromtool(args: readonly string[], input = ''): CommandResult {

@@ -1,4 +1,4 @@
-/** strace, which stands beside a real process and writes down its system calls, or lets some fail. tools/install-strace.mjs installs it. */
+/** strace, which stands beside a real process and writes down its system calls, or lets some fail. tools/debian-programs.mjs installs it. */
 import { join } from 'node:path';
 import { runEngineCommand } from './engine-process.ts';
 import { ROOT } from './server-process.ts';
@@ -16,7 +16,7 @@ const CALLS = [
 
 /** Seeks the program, and installs it at need. False: this machine lets nobody trace, which is said. */
 export async function ensureStrace(): Promise<boolean> {
-  await runEngineCommand(['node', join(ROOT, 'tools', 'install-strace.mjs')]);
+  await runEngineCommand(['node', join(ROOT, 'tools', 'debian-programs.mjs'), 'strace']);
   const { exitCode, stderr } = Bun.spawnSync(['strace', '-D', '-o', '/dev/null', 'true'], {
     stdin: 'ignore',
   });
