@@ -31,7 +31,6 @@ function endOutputAfterExit(child) {
   });
 }
 
-/** Keeps the end of what it is given. */
 function keepEnd(charsMax = OUTPUT_KEPT_CHARS_MAX) {
   let text = '';
   return {

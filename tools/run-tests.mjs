@@ -47,7 +47,6 @@ function readCounts(report, ok) {
   return { passed: tests - failed - skipped, failed: ok || failed > 0 ? failed : 1, skipped };
 }
 
-/** The counts in a tag of the report. */
 function countIn(tag) {
   const count = (name) => Number(new RegExp(`\\b${name}="(\\d+)"`).exec(tag)?.[1] ?? 0);
   return { tests: count('tests'), failed: count('failures') + count('errors'), skipped: count('skipped') };
@@ -69,7 +68,6 @@ function findBroken(task) {
   return broken.length > 0 ? broken : task.files;
 }
 
-/** The counts of a task without these of its files. */
 function countOthers(task, files) {
   if (files.length === task.files.length) return NO_COUNTS;
   const others = [...readFileCounts(task)].filter(([file]) => !files.includes(file));

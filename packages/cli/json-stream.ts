@@ -14,7 +14,6 @@ export class JsonListWriter {
     this.#isFirst = false;
   }
 
-  /** Ends the list and the object. */
   end(fields: Readonly<Record<string, unknown>> = {}): void {
     const rest = Object.entries(fields).map(
       ([key, value]) => `,\n  ${JSON.stringify(key)}: ${JSON.stringify(value)}`,

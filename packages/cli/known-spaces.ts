@@ -4,7 +4,6 @@ import { printNote } from './terminal/output.ts';
 
 export type ListedSpace = import('@holdfast/server').OperatorOutput<'listSpaces'>['spaces'][number];
 
-/** Lists the Spaces of one App, or of all. */
 export async function readSpaces(options: OperatorOptions, app?: string): Promise<readonly ListedSpace[]> {
   const spaces: ListedSpace[] = [];
   let after: string | undefined;

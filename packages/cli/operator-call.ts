@@ -51,7 +51,6 @@ export function withRowsPlace(command: Command): Command {
   return withOperatorAddress(withForeignOwner(placed));
 }
 
-/** Adds the options of the operator API alone. */
 function withOperatorAddress(command: Command): Command {
   return command
     .addOption(

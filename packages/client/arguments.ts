@@ -5,7 +5,6 @@
 import { type Hash, isHash } from '@holdfast/protocol';
 import { CasError, type RequestOperation } from './errors.ts';
 
-/** The call that is checked. */
 export interface CheckedCall {
   /** as the caller wrote it */
   readonly name: string;

@@ -7,7 +7,6 @@ import { CasError, type RequestOperation } from './errors.ts';
  */
 export type TokenSource = (refused?: string) => string | Promise<string>;
 
-/** The authorization of one request and all its attempts. */
 export interface Authorization {
   /** The token for the next attempt. Rejects with CasError TOKEN_UNAVAILABLE. */
   readToken(): Promise<string>;

@@ -20,7 +20,6 @@ export interface NewNode {
   readonly content: Uint8Array | Blob | string;
 }
 
-/** The canonical bytes of a node, and what they hash to. */
 export interface HashedNode {
   readonly hash: Hash;
   readonly bytes: Uint8Array;

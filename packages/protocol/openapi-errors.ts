@@ -8,7 +8,6 @@ import type { JsonSchema } from './schemas.ts';
 
 interface ErrorModel {
   readonly description: string;
-  /** Replaces the status of the codes. */
   readonly status?: number;
   readonly headers?: readonly HeaderModelName[];
   /** Code to an example of its message. */
@@ -132,7 +131,6 @@ export function errorModelStatus(name: ErrorModelName): number {
   return model.status ?? ERROR_STATUS[code as ErrorCode];
 }
 
-/** The response component of one error model. */
 export function errorResponse(name: ErrorModelName): JsonSchema {
   const model: ErrorModel = ERROR_MODELS[name];
   const codes = Object.entries(model.codes);

@@ -36,7 +36,6 @@ without a bearer token.`;
 
 type AnyOperationName = OperationName | BulkOperationName;
 
-/** Operations of a Space, and of Bulk. */
 const ALL_OPERATIONS: Readonly<Record<AnyOperationName, AnyOperation>> = {
   ...OPERATIONS,
   leaseNodes: bulk('leaseNodes'),

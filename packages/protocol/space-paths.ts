@@ -2,7 +2,6 @@
 import { OPERATIONS, type Operation, type OperationName } from './operations.ts';
 import { fillPath, pathPattern } from './path-template.ts';
 
-/** A path of the Space plane and the operations that live there. */
 export interface SpaceRoute {
   readonly path: string;
   readonly get: OperationName | undefined;

@@ -155,7 +155,6 @@ function toCells({ appId, status, issuer, audience, ...app }: DescribedApp): rea
   return [appId, status, issuer, audience, keys, formatDuration(app.maxTokenLifetimeMs), describeStored(app)];
 }
 
-/** Stored bytes and nodes, beside the quotas of the App. */
 function describeStored({ usage, quotas }: Pick<DescribedApp, 'usage' | 'quotas'>): string {
   if (usage === null) return 'not known: the list of Spaces says what is damaged';
   const bytes = formatBytes(usage.readyStoredBytes + usage.reservedBytes);

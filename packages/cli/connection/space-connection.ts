@@ -92,7 +92,6 @@ export async function withClient<T>(
   }
 }
 
-/** The client of a job, twice. */
 interface JobClients {
   /** sends each request once: the job tries again by itself */
   readonly client: Client;

@@ -9,7 +9,6 @@ interface Sample {
 }
 
 export interface Rates {
-  /** bytes per second */
   readonly bytesPerSecond: number;
   /** undefined while nothing can be said */
   readonly remainingMs: number | undefined;

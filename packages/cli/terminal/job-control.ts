@@ -20,7 +20,6 @@ const listeners = new Set<StopListener>();
 /** If the parent process made this one ignore Ctrl-Z, it stays ignored. */
 let isStopIgnored = false;
 
-/** The job control of this process. */
 export const jobControl: JobControl = {
   watch(listener) {
     const own = { ...listener };

@@ -7,7 +7,6 @@ export { spellUnsafe as printable };
 
 let lastLine = '';
 
-/** One line of result on stdout. */
 export function printLine(line: string): void {
   lastLine = line;
   process.stdout.write(`${line}\n`);
@@ -28,7 +27,6 @@ export function printFailure(message: string): void {
   printNote(`holdfast: ${hideSecrets(spellUnsafe(message))}`);
 }
 
-/** One line to the person on stderr. */
 export function printNote(line: string): void {
   process.stderr.write(`${line}\n`);
 }

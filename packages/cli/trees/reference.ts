@@ -54,7 +54,6 @@ function parseReferenceValue(text: string): TreeReference {
   }
 }
 
-/** The names of a path within a tree. */
 export function parseTreePath(text: string): readonly Uint8Array[] {
   const names = parseNames(text.split('/'));
   if (names.length === 0)

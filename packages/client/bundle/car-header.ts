@@ -4,7 +4,6 @@ import { BundleError } from './bundle-error.ts';
 import { CID_BYTES, encodeCid, parseCid } from './cid.ts';
 import { encodeVarint } from './varint.ts';
 
-/** Roots of one bundle. */
 export const BUNDLE_ROOTS_MAX = 1_000;
 
 const MAP_OF_TWO = 0xa2;

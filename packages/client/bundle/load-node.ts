@@ -6,7 +6,6 @@ import { findNodeUpTo, type LeafFirstNode, type LeafFirstOptions } from '../leaf
 import type { CallOptions } from '../operations.ts';
 import { BundleError } from './bundle-error.ts';
 
-/** The canonical bytes: all before the content, and the content. */
 export type CanonicalParts = Pick<LeafFirstNode, 'header' | 'content'>;
 
 export type LoadOptions = Pick<LeafFirstOptions, 'signal' | 'digest'>;

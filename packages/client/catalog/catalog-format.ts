@@ -48,7 +48,6 @@ export interface Snapshot {
   readonly copiedFrom?: CopiedFrom;
 }
 
-/** The Space that a snapshot was copied from. */
 export interface CopiedFrom {
   readonly app: string;
   readonly space: string;

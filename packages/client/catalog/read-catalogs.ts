@@ -49,7 +49,6 @@ interface UnreadableCatalog {
   readonly message: string;
 }
 
-/** The names of one domain as of one revision. */
 export interface DomainNames {
   readonly refDomain: string;
   readonly revision: number;

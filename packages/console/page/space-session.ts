@@ -19,7 +19,6 @@ export function enterSpace(access: SpaceAccess | undefined): void {
   spaceAccess.value = access;
 }
 
-/** why a one-time link did not sign in */
 export const signInFailure = signal<unknown>(undefined);
 /** a one-time link is being exchanged */
 export const isSigningIn = signal(false);

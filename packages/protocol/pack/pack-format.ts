@@ -17,7 +17,6 @@ export const PACK_HEADER_BYTES = 8;
 
 /** Where each field of a record's header begins, after the hash. */
 const RECORD_AT = { codec: HASH_BYTES, reserved: 33, storedLength: 36, canonicalLength: 40 } as const;
-/** Bytes of a record before its stored bytes. */
 export const RECORD_HEADER_BYTES = 44;
 
 export interface RecordHeader {

@@ -6,7 +6,6 @@ export const PACK_MEDIA_TYPE = 'application/vnd.holdfast.cas-pack.v1';
 
 export const PACK_BYTES_MAX = 64 * MIB_BYTES;
 export const PACK_RECORDS_MAX = 4_096;
-/** Refs of all nodes of a pack together. */
 export const PACK_REFS_MAX = 65_536;
 /** The largest canonical node that travels in a pack. */
 export const PACK_NODE_BYTES_MAX = 8 * MIB_BYTES;

@@ -81,7 +81,6 @@ export class AuditLog {
     return this.#sink.written();
   }
 
-  /** The newest lines of this process, the newest first. */
   recent(limit: number): readonly AuditLine[] {
     const newest = this.#recent.slice(-limit).reverse();
     return newest.map((text) => JSON.parse(text) as AuditLine);

@@ -14,7 +14,6 @@ import type { AppKeys, AppRecord, QuotaChange, Revocation } from './registry-sto
 /** Longest issuer, audience and key-set URL, UTF-16 units. */
 const TEXT_LENGTH_MAX = 2048;
 
-/** The limits of a new App. */
 const NO_LIMITS: Pick<AppRecord, 'quotas' | 'spaceQuotas' | 'revocations'> = {
   quotas: { maxBytes: undefined, maxNodes: undefined, maxCommits: undefined },
   spaceQuotas: [],

@@ -25,7 +25,6 @@ export const JWKS_WAITERS_MAX = 1024;
 /** Delay after a failed fetch. */
 export const JWKS_RETRY_MS = 1000;
 
-/** Interval between two reads of the registry in the background. */
 export const REGISTRY_RELOAD_MS = 1000;
 /** Minimum interval between reads that unknown issuers cause. */
 export const REGISTRY_LOOK_AGAIN_MS = 1000;

@@ -32,7 +32,6 @@ export interface Validity {
   readonly until: number;
 }
 
-/** The token rules of the issuer's App. */
 interface TokenRules {
   readonly appId: string;
   readonly audience: string;

@@ -52,7 +52,6 @@ export interface AppRecord {
   readonly spaceQuotas: readonly SpaceQuotas[];
   /** ordered by claim, then by the UTF-8 bytes of the value */
   readonly revocations: readonly Revocation[];
-  /** ms since the epoch */
   readonly createdAt: number;
   /** ms since the epoch; last change of any kind */
   readonly updatedAt: number;

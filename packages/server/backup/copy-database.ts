@@ -37,7 +37,6 @@ export class DatabaseCopies {
     this.#sumOf = makePageSum(copy.seed);
   }
 
-  /** Resolves with the number of bytes written. */
   async pass(snapshot: PageSnapshot): Promise<number> {
     return (await this.#copyChanged(snapshot, true)).writtenBytes;
   }

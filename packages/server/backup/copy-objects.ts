@@ -30,7 +30,6 @@ interface ObjectCopyOptions {
   readonly onCopied: () => void;
 }
 
-/** The objects that the backup keeps. */
 export interface ProvenObjects {
   readonly kept: ObjectSizes;
   /** objects that the rows refer to and the source has lost: only the backup has them */

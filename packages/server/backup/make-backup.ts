@@ -28,7 +28,6 @@ export interface BackupResult {
   readonly nodes: number;
   /** bytes that a restore writes */
   readonly bytes: number;
-  /** bytes of databases and objects that this backup wrote */
   readonly copiedBytes: number;
   /** Objects that the rows refer to and the data folder has lost. The backup still has them. Absent if the rows were not read. */
   readonly lostObjects?: number | undefined;

@@ -4,7 +4,6 @@ import { MIB_BYTES } from '@holdfast/protocol';
 export interface PaceLimits {
   /** while the system is idle: a request waits for at most one piece of the copy */
   readonly quietBytesPerSecond: number;
-  /** under constant load */
   readonly crowdedBytesPerSecond: number;
   /** share of the time, 0…1, under constant load; a slower disk gets longer pauses */
   readonly crowdedShare: number;

@@ -92,7 +92,6 @@ interface MissingObjects extends RestoreRun {
   readonly damaged: string[];
 }
 
-/** Resolves with the number of objects that were missing in the bucket. */
 async function putMissing(
   bucket: BucketObjects,
   { target, manifest, damaged, onProgress }: MissingObjects,

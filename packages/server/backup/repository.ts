@@ -205,7 +205,6 @@ export class Repository {
   }
 }
 
-/** Quotes the path for a shell. */
 const quote = (path: string): string =>
   /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 

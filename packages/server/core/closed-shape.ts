@@ -5,7 +5,6 @@ export type Shape<T extends object> = Readonly<
   Record<keyof Required<T> & string, (value: unknown) => boolean>
 >;
 
-/** The value, if it has this shape. */
 export function takeShape<T extends object>(value: unknown, shape: Shape<T>): T | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
   const fields = Object.entries<(value: unknown) => boolean>(shape);

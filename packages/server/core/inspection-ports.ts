@@ -62,7 +62,6 @@ export interface InspectedPack {
 type LiveRecords = Pick<PackUse, 'liveRecords' | 'liveBytes'>;
 
 export interface KeptCounters extends UsageDelta {
-  /** rows with a counted lease */
   readonly leasedCount: number;
 }
 

@@ -83,7 +83,6 @@ export interface BalancesAt {
 
 export type TransactionBody<T, I> = (tx: SpaceTransaction, input: I) => Awaitable<T>;
 
-/** What one commit of root refs reads. */
 export interface RootRefReads {
   readonly domain: string;
   readonly requestId: string;

@@ -20,7 +20,6 @@ export interface QuotaLimits {
   readonly maxCommits?: number | undefined;
 }
 
-/** The quotas of one Space. */
 export interface SpaceQuotas {
   readonly space: QuotaLimits | undefined;
   /** all Spaces of the App together have a limit too */

@@ -2,7 +2,6 @@
 import type { Space } from './model.ts';
 
 export class SpaceMap<T> {
-  /** by App, then by Space */
   readonly #apps = new Map<string, Map<string, T>>();
   readonly #spacesMax: number;
   #size = 0;

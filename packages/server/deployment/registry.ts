@@ -36,7 +36,6 @@ export interface Registry {
   setAppStatus(appId: string, status: AppStatus): Promise<AppRecord>;
   /** Removes the App from the registry. Its data, its quotas and its revocations are kept. */
   removeApp(appId: string): Promise<void>;
-  /** Changes the quotas of the App, or of one of its Spaces. */
   setQuotas(appId: string, spaceId: string | undefined, change: QuotaChange): Promise<AppRecord>;
   /** `until` left out: as long as a token can live that was made before now. */
   revoke(

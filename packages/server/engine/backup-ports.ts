@@ -15,7 +15,6 @@ export interface PageSnapshot {
   read(first: number, count: number, buffer: Uint8Array): void;
 }
 
-/** An object that rows of a commit name. */
 export interface NamedObject {
   readonly generation: Generation;
   /** as its row has it; undefined: no row tells */

@@ -11,7 +11,6 @@ export interface Migration {
   readonly minCompatible: number;
 }
 
-/** The schema version that a database reports. */
 export interface SchemaVersion {
   readonly version: number;
   /** 0: the build that migrated the database did not say */

@@ -35,7 +35,6 @@ interface BalanceEntry {
   readonly fromRevision: number;
 }
 
-/** The balance of a node in revisions [fromRevision, toRevision). */
 interface HistoryEntry {
   readonly hash: Hash;
   readonly fromRevision: number;

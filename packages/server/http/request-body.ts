@@ -12,7 +12,6 @@ import type { TenantShares } from './tenant-shares.ts';
 /** The request whose body is read, and the record that gets its length. */
 type ReadBody = Pick<Exchange, 'request' | 'record' | 'body'>;
 
-/** The tenant of a body, and the share its memory comes from. */
 export interface BodyOwner {
   readonly shares: TenantShares;
   readonly space: Space;

@@ -20,7 +20,6 @@ export function splitUrl(url: string): RequestTarget {
 /** Characters of host names, addresses and ports; anything else in a Host is not echoed into a URL. */
 const PLAIN_HOST = /^[A-Za-z0-9._~:[\]-]{1,300}$/;
 
-/** Scheme and authority of this request, from its Host. */
 export function originOf(request: Request, scheme: 'http' | 'https'): string {
   const host = request.headers.get('host');
   if (host !== null && PLAIN_HOST.test(host)) return `${scheme}://${host}`;

@@ -76,7 +76,6 @@ export class CountParts implements CountTaker {
     this.#inMemory = 0;
   }
 
-  /** The number of entries in each part. */
   get sizes(): readonly number[] {
     return this.#parts.map(({ entries }) => entries);
   }

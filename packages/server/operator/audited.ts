@@ -7,7 +7,6 @@ import type { RequestCaller } from './rights.ts';
 
 const REFUSALS: ReadonlySet<Problem['code']> = new Set(['UNAUTHORIZED', 'FORBIDDEN', 'TOO_MANY_GUESSES']);
 
-/** One permitted call of an operation. */
 interface AuditedCall {
   readonly operation: Pick<Operation, 'method' | 'path'>;
   /** parsed */

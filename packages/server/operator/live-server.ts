@@ -16,7 +16,6 @@ export interface LiveServer {
   /** The newest lines written by this server's processes, newest first. */
   readonly readAudit: (limit: number) => Promise<readonly AuditLine[]>;
   readonly checks: readonly Check[];
-  /** number of serving processes */
   readonly workers: number;
   /** ms; undefined if the server does not collect automatically */
   readonly gcEveryMs: number | undefined;

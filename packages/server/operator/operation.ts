@@ -23,7 +23,6 @@ export interface OperatorContext {
   readonly live: LiveServer | undefined;
 }
 
-/** One call of an operation. */
 export interface OperationCall extends OperatorContext {
   /** aborts when the caller disconnects: long work then ends early and keeps its results so far */
   readonly signal: AbortSignal;

@@ -46,12 +46,10 @@ export const OPERATIONS = {
 
 export type OperationName = keyof typeof OPERATIONS;
 
-/** The operations that need only a part of a deployment. */
 export type PartOperationName = {
   [N in OperationName]: (typeof OPERATIONS)[N] extends { readonly needs: string } ? N : never;
 }[OperationName];
 
-/** The input of the operation. */
 export type InputOf<N extends OperationName> = Given<(typeof OPERATIONS)[N]['input']>;
 /** The answer of the operation. */
 export type OutputOf<N extends OperationName> = (typeof OPERATIONS)[N] extends {

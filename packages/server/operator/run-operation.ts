@@ -91,7 +91,6 @@ async function runOnFolder<N extends OperationName>(
   }
 }
 
-/** Opens the deployment as a server does and runs the operation. */
 async function runHere<N extends OperationName>(
   place: DeploymentPlace,
   name: N,

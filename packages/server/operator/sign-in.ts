@@ -75,7 +75,6 @@ export class ConsoleSignIn {
     return { operatorToken, space };
   }
 
-  /** The operator of a session token. */
   findOperator(given: string): Operator | undefined {
     const expiresAt = this.#sessions.get(digestOf(given));
     return expiresAt !== undefined && Date.now() < expiresAt ? CONSOLE : undefined;

@@ -27,7 +27,6 @@ interface Sockets {
 interface Held {
   /** what the runtime accepts from */
   readonly descriptor: number;
-  /** the socket as the system names it */
   readonly name: string;
   /** keeps the socket open, and among those that the runtime waits for */
   readonly kept: number;

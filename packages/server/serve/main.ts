@@ -18,7 +18,6 @@ import { findUnknownVariables, listServeVariables } from './variables.ts';
 
 const ENDED = 'a signal ended the start';
 
-/** The program that serves, described by the code that starts it. */
 export interface ServingProgram extends StartedProgram {
   /** what a person types before the command */
   readonly name: string;

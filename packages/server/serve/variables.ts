@@ -43,7 +43,6 @@ const SERVICE_LINKS: readonly RegExp[] = [
 const isServiceLink = (name: string, value: string | undefined): boolean =>
   SERVICE_LINKS.some((form) => form.test(`${name}=${value}`));
 
-/** Unknown variables, each with the closest known one. */
 export function findUnknownVariables(
   env: Environment,
   known: readonly string[],

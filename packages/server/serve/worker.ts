@@ -56,7 +56,6 @@ async function drain(): Promise<void> {
   process.exit(0);
 }
 
-/** Makes this process a worker of the server that started it. */
 export function runWorker(): void {
   process.on('message', (message: ToWorker) => {
     if (message.kind === 'start') void start(message);

@@ -88,7 +88,6 @@ export function advance(
   };
 }
 
-/** The counts of the nodes of a page. */
 export function countNodes({ part }: WalkedPage): Pick<CopyCounts, 'nodes' | 'bytes'> {
   if (part.kind !== 'nodes') return COUNTS_NONE;
   const bytes = part.entries.reduce((sum, { row }) => sum + row.canonicalSize, 0);

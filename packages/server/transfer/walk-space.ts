@@ -25,7 +25,6 @@ export const SPACE_KINDS = ['nodes', 'looseEdges', 'uploads', 'domains'] as cons
 export const DOMAIN_KINDS = ['balances', 'history', 'commits'] as const;
 
 export interface WalkLimits {
-  /** entries of one page */
   readonly pageEntriesMax: number;
   /** canonical bytes of the nodes of one page; a single larger node is a page of its own */
   readonly pageBytesMax: number;

@@ -25,7 +25,6 @@ import {
 import { encodeChunk, encodeFile, encodeFileIndex, encodeSymlink } from '../format/tree-node.ts';
 import { LevelStack } from './level-stack.ts';
 
-/** Takes the built nodes. */
 export interface NodeSink {
   /** WebCrypto, or the built-in SHA-256, when left out. */
   readonly digest?: NodeDigest | undefined;

@@ -14,7 +14,6 @@ export type EditErrorCode = 'NOT_FOUND' | 'EXISTS' | 'NO_PARENT' | 'INTO_ITSELF'
 export class EditError extends Error {
   override readonly name = 'EditError';
   readonly code: EditErrorCode;
-  /** the path at fault, as it was given */
   readonly path: string | Uint8Array;
   /** of the edit among those that were given */
   readonly index: number;

@@ -9,7 +9,6 @@ import type { StoredDirectory } from './paged-directory.ts';
 import type { RememberedParts } from './remembered-parts.ts';
 import { type EditPath, parseEditPath, type StoredItem, type TreeEdit } from './tree-edit.ts';
 
-/** The place of an edit. */
 interface Place {
   readonly folder: EditedFolder;
   readonly name: Uint8Array;
@@ -92,7 +91,6 @@ export class EditedTree {
   }
 }
 
-/** One edit. */
 class Step {
   readonly #parts: RememberedParts;
   readonly #root: EditedFolder;

@@ -41,7 +41,6 @@ export interface PullResult {
   readonly files: number;
   readonly folders: number;
   readonly links: number;
-  /** of files and links */
   readonly bytes: number;
   readonly writtenFiles: number;
   readonly writtenLinks: number;

@@ -15,7 +15,6 @@ export interface FoundEntry {
   readonly isExactName: boolean;
 }
 
-/** Bytes of a file that was there before. */
 export interface ExistingFile {
   /** The bytes that exist of these; shorter at the end of the file. */
   read(offset: number, length: number): Promise<Uint8Array>;
@@ -74,7 +73,6 @@ export interface PullTarget {
   setExecutable(path: TreePath, isExecutable: boolean): void;
   /** Whether the file or the link itself has this time, as exactly as the target can set one. True where it keeps none. */
   hasTime(path: TreePath, mtimeNs: bigint): boolean;
-  /** The time of a file, or of a link itself. */
   setTime(path: TreePath, mtimeNs: bigint): void;
   makeFolder(path: TreePath, mayReplace: boolean): void;
   makeLink(path: TreePath, target: Uint8Array, file: Omit<NewFile, 'isExecutable'>): void;

@@ -1,7 +1,6 @@
 /** The nodes of a push: from files on disk, or a tree in memory. The push asks only for nodes that it sends. */
 import type { Hash } from '@holdfast/protocol';
 
-/** One node of the tree that is pushed, and what stands below it. */
 export interface PushNode {
   readonly hash: Hash;
   /** bytes of files and link targets in this node and everything below */

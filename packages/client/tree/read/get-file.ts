@@ -9,7 +9,6 @@ import { createNodeSource, openTree } from './open-tree.ts';
 const GET_FILE: CheckedCall = { name: 'getFile', requestOperation: 'readNodes' };
 
 export interface StoredFile {
-  /** of the whole file */
   readonly bytes: number;
   /** The file, or the range of it, in verified pieces. Cancel it to stop early. `await new Response(body).blob()` takes it whole. */
   readonly body: ReadableStream<Uint8Array<ArrayBuffer>>;

@@ -17,7 +17,6 @@ export function describeType(contentType: string): string {
   return WORDS[contentType] ?? printable(contentType);
 }
 
-/** Whether a node of this type is the root of a tree. */
 export function isTreeRoot(contentType: string): boolean {
   return contentType.startsWith('application/vnd.holdfast.tree.') && contentType !== NO_ROOT;
 }

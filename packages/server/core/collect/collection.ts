@@ -114,7 +114,6 @@ async function holdAll(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<
 }
 
 export interface FinishedClaims {
-  /** rows that this call forgot */
   readonly forgotten: readonly NodeRow[];
   /** how many rows other passes had finished before this call could forget them */
   readonly gone: number;

@@ -43,7 +43,6 @@ interface Around {
   claim(hashes: readonly Hash[]): Promise<Claims>;
 }
 
-/** The steps of a real pass. */
 class Collection implements PassSteps {
   readonly #core: Core;
   readonly #space: Space;

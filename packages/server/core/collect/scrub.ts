@@ -19,7 +19,6 @@ export interface ScrubStep {
   readonly young: number;
   /** bytes read; the caller paces the next step by them */
   readonly bytes: number;
-  /** rows that this step made rotten */
   readonly foundRotten: number;
   /** rows that this step made ready again */
   readonly foundSound: number;

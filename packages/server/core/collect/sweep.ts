@@ -186,7 +186,6 @@ export async function findDueDiscards(
 
 interface DeletedDiscards {
   readonly due: readonly DiscardRow[];
-  /** generations whose objects are deleted */
   readonly deleted: ReadonlySet<Generation>;
   /** the objects were deleted at this instant or later */
   readonly deletedAfter: number;

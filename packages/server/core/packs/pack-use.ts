@@ -5,7 +5,6 @@ import type { PackRow, PackUse } from '../pack-model.ts';
 
 export const UNUSED: PackUse = { liveRecords: 0, liveBytes: 0, firstDeadAt: 0 };
 
-/** The changes of a transaction to the live records of one pack. */
 export interface UseChange {
   readonly liveRecords: number;
   /** stored bytes */

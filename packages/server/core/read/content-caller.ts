@@ -16,7 +16,6 @@ export interface CopySource {
   readonly read: (start: number, end: number, aids: ReadAids) => Promise<Uint8Array>;
 }
 
-/** The request that waits for content. */
 export interface ContentCaller {
   /** Called with the bytes before content is read: waits for room, or rejects. May resolve with memory to read into. */
   reserve?(bytes: number, fillsScratch: boolean): Promise<ReadAids | undefined>;

@@ -13,7 +13,6 @@ import { isReadable, nodeNotFound } from './read-metadata.ts';
 export interface ContentAnswer {
   readonly status: 200 | 206;
   readonly contentType: string;
-  /** bytes of the whole content */
   readonly size: number;
   /** first byte of the answer within the content */
   readonly start: number;

@@ -47,7 +47,6 @@ const AHEAD = {
   bytesOf: ({ node }: Found): number => node.canonicalSize,
 };
 
-/** Bytes of a record in the memory that they were read into. */
 interface StoredBytes {
   readonly stored: Uint8Array;
   /** The bytes between it and the record before it were read with them, are nobody's, and are as many as a header has. */

@@ -90,7 +90,6 @@ export function packSum(space: SumValue, row: PackRow): number {
   );
 }
 
-/** The part of the live records in the sum of a pack. */
 export function packUseSum({ liveRecords, liveBytes, firstDeadAt }: PackUse): number {
   return W7 * liveRecords + W8 * liveBytes + W9 * firstDeadAt;
 }

@@ -36,7 +36,6 @@ export class PostgresTurns {
     await this.#pool.run('noting how far a turn has come', SQL.note, [task, this.#holder, position ?? null]);
   }
 
-  /** Gives up all turns of this process. */
   async release(): Promise<void> {
     await this.#pool.run('giving turns up', SQL.release, [this.#holder]);
   }

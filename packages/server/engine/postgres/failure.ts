@@ -112,7 +112,6 @@ const HINTS: Readonly<Record<string, string>> = {
   [NO_ANSWER]: 'it does not answer: check that it runs, its load and its disk, and the network',
 };
 
-/** The error of one host of several. */
 export interface HostFailure {
   readonly host: PostgresHost;
   readonly error: Error;

@@ -7,7 +7,6 @@ import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea, type SqlRow } from './wire/sql-values.ts';
 
-/** Spaces with leases that one step looks at */
 const SPACES_PER_STEP = 128;
 /** leases one statement takes out of the counter */
 const LEASES_PER_STATEMENT = 2_000;

@@ -41,7 +41,6 @@ export function nodeFromSql(space: SpaceKey, row: SqlRow): NodeRow {
 const unprovenNode = (row: SqlRow): NodeRow =>
   codecs.node(row, row.packed ? 'packed' : row.inline ? 'inline' : 'object');
 
-/** A node row, and whether the counter of leases counts it. */
 export interface CountedNode {
   readonly row: NodeRow;
   readonly isLeaseCounted: boolean;

@@ -18,7 +18,6 @@ export function findSpaceInSql({ space: key, app_id, space_id }: SqlRow): Space 
   return spaceKeyOf(space) === wanted ? space : (findMended(space, wanted) ?? space);
 }
 
-/** The rows that have names, with the Space of each. */
 export function spacesFromSql(rows: readonly SqlRow[]): { readonly space: Space; readonly row: SqlRow }[] {
   return rows.flatMap((row) => {
     const space = findSpaceInSql(row);

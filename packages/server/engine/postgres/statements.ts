@@ -317,7 +317,6 @@ export const BACKGROUND_STATEMENTS = {
       WHERE root_ref_commits.space = domains.space AND root_ref_commits.domain = domains.domain)
     WHERE domains.space = $1`,
   notePurged: `UPDATE spaces SET purged = true, purged_sum = ${PURGED_SUM} WHERE space = $1`,
-  /** $2 hashes */
   takeBalancesOf: `WITH taken AS MATERIALIZED (SELECT hash FROM unnest($2::bytea[]) AS list (hash)), ${IN_EACH_DOMAIN}
     DELETE FROM balances USING given WHERE ${isGiven('balances', 'domain, hash')}`,
   /** $2 rows; of what was committed since `closeDomains`, nothing */
@@ -363,7 +362,6 @@ export const BACKGROUND_STATEMENTS = {
   listRottenNodes: 'SELECT hash FROM nodes WHERE space = $1 AND state = 2 LIMIT $2',
   /** $1 the Space after which to look, $2 how many, $3 a clock or NULL */
   listSpaces: listedSpaces('spaces.space > $1::uuid'),
-  /** $4 App */
   listSpacesOfApp: listedSpaces('spaces.app_id = $4 COLLATE "C" AND spaces.space > $1::uuid'),
   /** If rows of nodes are damaged, leases cannot be counted, so all count as ended. */
   listDamagedSpaces: listedSpaces('spaces.space > $1::uuid', 'sums.leased_count'),

@@ -9,7 +9,6 @@ import { arraysOf, isGiven } from './sql-fragments.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea } from './wire/sql-values.ts';
 
-/** The revision that a domain begins at. */
 const FIRST_REVISION_NOTE = 'first-revision';
 /** The Space and the domain up to which revisions are raised, while that is under way. */
 const RAISED_NOTE = 'revisions-raised-to';

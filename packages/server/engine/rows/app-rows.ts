@@ -60,7 +60,6 @@ export function quotaRowsOf({
   return isSet ? [{ spaceId: WHOLE_APP, ...quotas }, ...spaceQuotas] : [...spaceQuotas];
 }
 
-/** Values for the columns max_bytes, max_nodes and max_commits. */
 export function quotaValues({ maxBytes, maxNodes, maxCommits }: QuotaChange): QuotaValues {
   return [maxBytes ?? null, maxNodes ?? null, maxCommits ?? null];
 }

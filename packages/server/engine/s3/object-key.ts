@@ -41,7 +41,6 @@ export class ObjectKeys {
     return `${this.#prefix}${NODES}${spreadOf(generation)}/${spaceKey}/${generation}`;
   }
 
-  /** The key of a Space's object. */
   keyIn(space: Space, generation: Generation): string {
     return this.keyOf({ spaceKey: spaceKeyOf(space), generation });
   }

@@ -109,11 +109,6 @@ export class S3Client {
     });
   }
 
-  /** requests under way */
-  get requestsInFlight(): number {
-    return this.#slots.taken;
-  }
-
   /** ms by which the store's clock is ahead of ours, to the second, as of an answer of the last `ageMsMax` */
   findClockSkew(ageMsMax: number): number | undefined {
     const ahead = this.#ahead;

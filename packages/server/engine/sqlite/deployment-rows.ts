@@ -205,7 +205,6 @@ export class SqliteDeploymentRows implements DeploymentWriter {
   };
 
   #writePart(space: number, part: BatchPart): void {
-    // 0 where the part is of no domain.
     const domainId = Number(this.#sql.findDomainId.get(space, part.domain)?.id ?? 0);
     switch (part.kind) {
       case 'nodes':

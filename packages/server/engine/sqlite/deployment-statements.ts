@@ -38,7 +38,6 @@ const SQL = {
         `SELECT '${table}' AS name WHERE EXISTS (SELECT 1 FROM ${table} WHERE ${column} NOT IN (SELECT id FROM ${of}))`,
     )
     .join(' UNION ALL '),
-  /** ?1 id after which, ?2 limit */
   listSpaces: 'SELECT id, app_id, space_id, name_sum FROM spaces WHERE id > ?1 ORDER BY id LIMIT ?2',
   findSpaceId: 'SELECT id, name_sum FROM spaces WHERE app_id = ?1 AND space_id = ?2',
 

@@ -18,7 +18,6 @@ export interface CachedNode {
 /** The row's key, and its lease from now on. */
 type MovedLease = readonly [key: string, leaseStartedAt: number, leaseExpiresAt: number];
 
-/** The rows that one commit changed. */
 export interface ChangedRows {
   /** of rows where nothing but the lease changed */
   readonly leases: readonly MovedLease[];
@@ -31,7 +30,6 @@ export interface ChangedRows {
 /** Commits have rising numbers. */
 export type Committed = ChangedRows & CommitCost & { readonly commit: number };
 
-/** The cost of a commit, for metrics. */
 export interface CommitCost {
   /** transactions that it made durable together */
   readonly bodies: number;

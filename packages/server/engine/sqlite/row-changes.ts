@@ -60,7 +60,6 @@ function changeOfUpload(before: UploadRow, after: UploadRow): 'times' | 'verdict
   return areTimesSame ? 'verdict' : 'all';
 }
 
-/** The statement that writes the change of an upload, with its values. */
 export function uploadChange(
   sql: Statements,
   space: number,

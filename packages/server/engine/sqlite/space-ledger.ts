@@ -72,7 +72,6 @@ export class SpaceLedger {
     return watermark;
   }
 
-  /** The watermark was moved in this batch. */
   moveWatermark(id: number, watermark: number): void {
     this.#watermarks.set(id, watermark);
   }

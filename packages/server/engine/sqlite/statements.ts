@@ -98,7 +98,6 @@ const READ_STATEMENTS = {
     'SELECT domain, hash, from_revision, balance, to_revision, superseded_at, row_sum FROM balance_history WHERE domain = ?1 AND hash = ?2 AND from_revision <= ?3 ORDER BY from_revision DESC LIMIT 1',
   /** ?1 space, ?2 hash, ?3 limit */
   findNodesToScrub: `SELECT ${NODE_COLUMNS} FROM nodes WHERE (space, hash) > (?1, ?2) ORDER BY space, hash LIMIT ?3`,
-  /** ?1 generation */
   isUploadKnown: 'SELECT verdict FROM uploads WHERE generation = ?1',
   isContentKnown: 'SELECT 1 AS known FROM contents WHERE generation = ?1',
   isPackNamed: 'SELECT 1 AS known FROM contents INDEXED BY contents_by_pack WHERE pack = ?1 LIMIT 1',
@@ -311,7 +310,6 @@ function prepare<T extends Record<string, string>>(
   return prepared as { readonly [Name in keyof T]: Prepared };
 }
 
-/** Ends a transaction that only read. */
 export function endReading(database: Database, sql: ReadStatements): void {
   try {
     // SQLite may have ended it by itself, after a disk error that the reader gets.

@@ -48,7 +48,6 @@ interface Lacking {
   readonly after: readonly SqlValue[] | undefined;
   /** what is true of a row that lacks a sum */
   readonly condition: string;
-  /** the number of rows examined */
   readonly rows: number;
 }
 
@@ -69,7 +68,6 @@ export async function readLacking(
   return { lacking, next: found.length === ROWS_AT_ONCE ? keyOf(table, found.at(-1)) : end };
 }
 
-/** The rows in the order of their keys. */
 export async function* pagesOfTable(pool: PostgresPool, table: SummedTable): AsyncGenerator<StoredRow[]> {
   const { select, names, placesFrom } = selectOf(table);
   const order = `ORDER BY ${names} LIMIT ${ROWS_AT_ONCE}`;

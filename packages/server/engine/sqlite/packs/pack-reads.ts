@@ -7,7 +7,6 @@ import { contentFromSql, hexToBytes, isContentSound } from '../rows.ts';
 import type { ReadStatements } from '../statements.ts';
 import { isPackSound, packFromSql, useFromSql, verdictsFromSql } from './pack-codecs.ts';
 
-/** The means to read pages. */
 export interface PageSources {
   readonly sql: ReadStatements;
   read<T>(work: () => T): T;

@@ -153,7 +153,6 @@ export class SqlitePackRows implements PackVerbs {
     return changes;
   }
 
-  /** Any content row. */
   deleteContent(generation: Generation): void {
     const id = this.#owner.write();
     const row = this.#scope.find(this.#scope.sql.deleteContent, hexToBytes(generation), id);

@@ -26,7 +26,6 @@ export const PACK_READ_STATEMENTS = {
   /** ?1 dead since, ?2 limit: packs that are not overdue */
   findGainfulPacks: `SELECT ${WHOLE_PACK} FROM packs INDEXED BY packs_dead WHERE dead_bytes > 0 AND dead_bytes * 2 > bytes AND first_dead_at > ?1 ORDER BY dead_bytes DESC LIMIT ?2`,
   readDeadBytes: 'SELECT total(dead_bytes) AS bytes FROM packs INDEXED BY packs_dead WHERE dead_bytes > 0',
-  /** ?2 pack, ?3 offset, ?4 limit */
   findPackRecords: `SELECT ${CONTENT_COLUMNS} FROM contents INDEXED BY contents_by_pack WHERE pack = ?2 AND pack_offset > ?3 AND space = ?1 ORDER BY pack_offset LIMIT ?4`,
   /** ?1 the Space id after which to look */
   nextSpaceToPack: `SELECT space FROM contents INDEXED BY contents_to_pack WHERE ${IS_TO_PACK} AND space > ?1 ORDER BY space LIMIT 1`,
@@ -57,7 +56,6 @@ export const PACK_WRITE_STATEMENTS = {
   /** the last two are what the row was */
   updatePack:
     'UPDATE packs SET state = ?4, created_at = ?5, url_expires_at = ?6, touched_at = ?7, asked = ?8, bytes = ?9, published_count = ?10, reserved_bytes = ?11, reserved_nodes = ?12, is_discarded = ?13, row_sum = row_sum + ?16 WHERE generation = ?1 AND space = ?2 AND id = ?3 AND state = ?14 AND published_count = ?15',
-  /** ?2 generation */
   deletePack: 'DELETE FROM packs WHERE generation = ?2 AND space = ?1 AND live_records = 0',
   /** ?1 generation in all below */
   deleteVerdicts: 'DELETE FROM pack_verdicts WHERE generation = ?1',

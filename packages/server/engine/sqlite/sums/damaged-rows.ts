@@ -48,7 +48,6 @@ function reset(table: SummedTable, row: StoredRow): StoredRow | undefined {
   return sum === undefined ? undefined : { ...row, ...values, [table.sumColumn]: BigInt(sum) };
 }
 
-/** The rows in the order of their keys. */
 export function* pagesOfTable(database: Database, table: SummedTable): Generator<StoredRow[]> {
   const { name, key } = table;
   const columns = selectionOf(table);
@@ -93,7 +92,6 @@ interface WrongBit {
   readonly value: StoredValue;
 }
 
-/** Finds a wrong derived value in a row that matches its sum. */
 function findDerived(table: SummedTable, row: StoredRow): WrongBit | undefined {
   if (table.derived === undefined || !hasSum(table, row)) return undefined;
   const plain = toSqlRow(row);

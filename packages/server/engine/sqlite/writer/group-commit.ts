@@ -43,7 +43,6 @@ interface GroupCommitOptions {
   readonly beforeCommit?: () => void;
   /** called before any body is answered */
   readonly afterCommit?: (changed: ChangedRows, cost: CommitCost) => void;
-  /** called after all bodies of a batch are answered */
   readonly betweenBatches?: () => void;
   /** ms of tries for another process's lock, after which the waiting bodies are refused */
   readonly busyMsMax?: number;

@@ -24,7 +24,6 @@ const NAMES = new Map<unknown, string>(Object.entries(TRANSACTIONS).map(([name, 
 
 /** So that more orders can join, the next message waits for this share of the last commit's time, and a bounded number of ms. */
 const REST_SHARE = 0.1;
-/** the shortest time of a timer */
 const TIMER_MS = 1;
 
 interface Waiting {
