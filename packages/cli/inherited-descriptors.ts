@@ -10,11 +10,7 @@ import { seekSystemFunctions } from '@holdfast/files/system-library';
 
 const STANDARD_STREAMS = [0, 1, 2] as const;
 /** Values of the system's headers, the same on every Linux. */
-const F_SETFD = 2;
-const F_GETFL = 3;
-const F_SETFL = 4;
-const O_ACCMODE = 0o3;
-const O_CLOEXEC = 0o2000000;
+const LINUX = { F_SETFD: 2, F_GETFL: 3, F_SETFL: 4, O_ACCMODE: 0o3, O_CLOEXEC: 0o2000000 } as const;
 /** Descriptors that the runtime opens for itself. All others that are open when the process starts were inherited. */
 const OWN_KIND = 'anon_inode:';
 
@@ -54,7 +50,7 @@ export function replaceProcess(
 ): void {
   const system = openSystem();
   if (system === undefined) return;
-  for (const descriptor of findInheritedDescriptors()) system.fcntl(descriptor, F_SETFD, 0);
+  for (const descriptor of findInheritedDescriptors()) system.fcntl(descriptor, LINUX.F_SETFD, 0);
   const argTexts = args.map(toCString);
   const variables = Object.entries(environment).filter(([, value]) => value !== undefined);
   const variableTexts = variables.map(([name, value]) => toCString(`${name}=${value}`));
@@ -93,9 +89,9 @@ export function ownStandardStreams(): () => void {
   if (system === undefined) return () => undefined;
   const given = shared
     .filter((descriptor) => !openAnew(system, descriptor))
-    .map((descriptor) => [descriptor, system.fcntl(descriptor, F_GETFL, 0)] as const);
+    .map((descriptor) => [descriptor, system.fcntl(descriptor, LINUX.F_GETFL, 0)] as const);
   const giveBack = (): void => {
-    for (const [descriptor, flags] of given) if (flags !== -1) system.fcntl(descriptor, F_SETFL, flags);
+    for (const [descriptor, flags] of given) if (flags !== -1) system.fcntl(descriptor, LINUX.F_SETFL, flags);
   };
   if (given.length > 0) process.on('exit', giveBack);
   return giveBack;
@@ -112,13 +108,13 @@ function isPipeOrTerminal(descriptor: number): boolean {
 }
 
 function openAnew(system: System, descriptor: number): boolean {
-  const flags = system.fcntl(descriptor, F_GETFL, 0);
+  const flags = system.fcntl(descriptor, LINUX.F_GETFL, 0);
   if (flags === -1) return false;
   // A pipe whose other end is gone would be waited for.
-  const wanted = (flags & O_ACCMODE) | constants.O_NOCTTY | constants.O_NONBLOCK | O_CLOEXEC;
+  const wanted = (flags & LINUX.O_ACCMODE) | constants.O_NOCTTY | constants.O_NONBLOCK | LINUX.O_CLOEXEC;
   const own = system.open(toCString(`/proc/self/fd/${descriptor}`), wanted);
   if (own === -1) return false;
-  system.fcntl(own, F_SETFL, flags);
+  system.fcntl(own, LINUX.F_SETFL, flags);
   const isReplaced = system.dup2(own, descriptor) === descriptor;
   system.close(own);
   return isReplaced;
@@ -128,7 +124,7 @@ function openAnew(system: System, descriptor: number): boolean {
 export function isStdoutMissing(): boolean {
   try {
     const flags = /^flags:\s*(\d+)$/m.exec(readFileSync('/proc/self/fdinfo/1', 'latin1'))?.[1] ?? '0';
-    const access = Number.parseInt(flags, 8) & O_ACCMODE;
+    const access = Number.parseInt(flags, 8) & LINUX.O_ACCMODE;
     return access === constants.O_RDWR && readlinkSync('/proc/self/fd/1') === '/dev/null';
   } catch {
     // Without /proc it is not known to be.

@@ -9,7 +9,6 @@ export const INPUT_BYTES_MAX = 1024 * 1024 * 1024;
 
 /** More than any line with paths has. */
 const LINE_BYTES_MAX = 1024 * 1024;
-const LINE_FEED = 0x0a;
 
 /** All bytes of `path`, or of stdin for `-`. Throws CliError. */
 export async function readInput(path: string): Promise<Uint8Array> {
@@ -23,7 +22,8 @@ export async function readLines(path: string, take: (line: Uint8Array) => void):
   let begun: Uint8Array = new Uint8Array(0);
   await readParts(path, (part) => {
     let rest = Buffer.concat([begun, part]);
-    for (let end = rest.indexOf(LINE_FEED); end !== -1; end = rest.indexOf(LINE_FEED)) {
+    for (let end = rest.indexOf(0x0a); end !== -1; end = rest.indexOf(0x0a)) {
+      // a line feed
       take(rest.subarray(0, end));
       rest = rest.subarray(end + 1);
     }

@@ -78,9 +78,6 @@ async function compare(before: TreeLocation, after: TreeLocation, flags: DiffFla
   else printNote(summary);
 }
 
-/** Folders and differences. No folder on a disk has so many; a few nodes that stand in many places can. */
-const COMPARED_MAX = 100_000_000;
-
 /** Two trees of few nodes may differ in more entries than anyone can wait for: the command then fails with a message. */
 export class ComparedSoFar {
   readonly #progress: Pick<ProgressReporter, 'warn'>;
@@ -89,7 +86,8 @@ export class ComparedSoFar {
   #directories = 0;
   #differences = 0;
 
-  constructor(progress: Pick<ProgressReporter, 'warn'>, most = COMPARED_MAX) {
+  /** `most`: folders and differences. No folder on a disk has so many, but a few nodes that stand in many places can. */
+  constructor(progress: Pick<ProgressReporter, 'warn'>, most = 100_000_000) {
     this.#progress = progress;
     this.#most = most;
   }

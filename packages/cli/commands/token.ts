@@ -20,7 +20,6 @@ import {
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
 
-const TOKEN_VERSION = 1;
 const TOKEN_TYPE = 'cas-cap+jwt';
 
 interface TokenOptions {
@@ -79,7 +78,7 @@ async function printToken(options: TokenOptions): Promise<void> {
   let token: string;
   try {
     token = await new SignJWT({
-      ver: TOKEN_VERSION,
+      ver: 1,
       iss: options.issuer,
       aud: options.audience,
       iat: issuedAt,

@@ -1,11 +1,9 @@
 /** Parts of the address of a request, as every gateway reads them. */
 import { DoorError } from './door.ts';
 
-const TARGET_BYTES_MAX = 16 * 1024;
-
 /** Throws DoorError 414. */
 export function requireShort(target: string): void {
-  if (target.length > TARGET_BYTES_MAX) throw new DoorError(414, 'the address is too long');
+  if (target.length > 16 * 1024) throw new DoorError(414, 'the address is too long');
 }
 
 /** `refusal`: of a part that nothing here can be named by. Throws DoorError 400. */

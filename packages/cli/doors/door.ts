@@ -53,14 +53,8 @@ interface ErrorBody {
   readonly text: string;
 }
 
-const PASSWORD_BYTES = 24;
-/** An address that is too long gets its own answer. */
-const HEADER_BYTES_MAX = 256 * 1024;
 const USER_DEFAULT = 'holdfast';
-/** After a signal, requests that are being received have this long to finish. */
-const DRAIN_MS_MAX = 10_000;
 const RETRY_AFTER_S = 2;
-const LOOK_MS = 1_000;
 const LOOPBACK = /^(?:127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
 /** Serves until SIGTERM or Ctrl-C. Throws CliError when the address is taken, UsageError for flags that exclude each other. */
@@ -78,7 +72,8 @@ export async function runDoor(
   const password = await findPassword(flags, address);
   const user = flags.user ?? USER_DEFAULT;
   if (!/^[^:\p{Cc}]+$/u.test(user)) throw new UsageError('--user has no colon and no control characters');
-  const server = createServer({ maxHeaderSize: HEADER_BYTES_MAX }, (request, response) => {
+  // An address that is too long gets an answer of its own.
+  const server = createServer({ maxHeaderSize: 256 * 1024 }, (request, response) => {
     const isRight =
       password === undefined ||
       isAllowed(request, user, password.text) ||
@@ -96,7 +91,7 @@ export async function runDoor(
     }
   };
   await listen(server, address);
-  setInterval(giveUpIfSilent, LOOK_MS).unref();
+  setInterval(giveUpIfSilent, 1_000).unref();
   const { port } = server.address() as AddressInfo;
   const host = address.host.includes(':') ? `[${address.host}]` : address.host;
   printLine(`holdfast ${word} on http://${host}:${port}/`);
@@ -123,8 +118,7 @@ async function findPassword(flags: DoorFlags, { host }: ListenAddress): Promise<
   if (open && !LOOPBACK.test(host))
     throw new UsageError('--open is for an address of this machine only, such as 127.0.0.1');
   if (open) return undefined;
-  if (passwordFile === undefined)
-    return { text: randomBytes(PASSWORD_BYTES).toString('base64url'), isMade: true };
+  if (passwordFile === undefined) return { text: randomBytes(24).toString('base64url'), isMade: true };
   const text = (await readSecretText(passwordFile, 'the password')).trimEnd();
   if (text === '') throw new CliError(`${passwordFile} is empty; it holds the password alone`);
   return { text, isMade: false };
@@ -240,14 +234,13 @@ function describe(error: unknown): DoorError {
   return new DoorError(500, 'the gateway failed');
 }
 
-/** A failure is reported again if it comes back after this time. */
-const TOLD_MS = 60_000;
 let told = { text: '', at: 0 };
 
 /** Once, not for every request. */
 export function tellAway(reason: string, meanwhile: string): void {
   const text = `${reason}; ${meanwhile}`;
-  const isTold = text === told.text && Date.now() - told.at < TOLD_MS;
+  // A failure that comes back after a minute is told again.
+  const isTold = text === told.text && Date.now() - told.at < 60_000;
   told = { text, at: Date.now() };
   if (!isTold) printFailure(text);
 }
@@ -276,7 +269,8 @@ export function untilSignal(...more: readonly 'SIGHUP'[]): Promise<void> {
 
 /** Waits for the work under way, for a bounded time. */
 export async function drained(done: Promise<void>): Promise<void> {
-  const late = new Promise<void>((resolve) => setTimeout(resolve, DRAIN_MS_MAX).unref());
+  // After a signal, requests that are being received have 10 s to finish.
+  const late = new Promise<void>((resolve) => setTimeout(resolve, 10_000).unref());
   await Promise.race([done, late]);
 }
 

@@ -17,11 +17,6 @@ interface Waiting extends QueuedEdit {
   readonly settle: PromiseWithResolvers<undefined>;
 }
 
-/** How long a commit waits for edits that come about now: of bodies on their way, and of clients that the last commit answered. */
-const GATHER_MS = 50;
-const COMMIT_EDITS_MAX = 1_000;
-const COMMIT_BYTES_MAX = 8 * 1024 * 1024;
-
 export class EditQueue {
   readonly #apply: (edits: readonly TreeEdit[], check: CheckHead) => Promise<void>;
   #waiting: Waiting[] = [];
@@ -84,7 +79,8 @@ export class EditQueue {
     const isGathered = (): boolean => this.#coming === 0 && this.#waiting.length >= this.#count;
     if (isGathered()) return;
     const { promise, resolve } = Promise.withResolvers<void>();
-    const late = setTimeout(resolve, GATHER_MS);
+    // A commit waits for edits that come about now: of bodies on their way, and of clients that the last commit answered.
+    const late = setTimeout(resolve, 50);
     this.#onChange = () => {
       if (isGathered()) resolve();
     };
@@ -100,7 +96,7 @@ export class EditQueue {
     let count = 0;
     for (const edit of this.#waiting) {
       bytes += edit.bytes;
-      const isFull = count === COMMIT_EDITS_MAX || (count > 0 && bytes > COMMIT_BYTES_MAX);
+      const isFull = count === 1_000 || (count > 0 && bytes > 8 * 1024 * 1024);
       if (isFull || edit.paths.some((path) => paths.has(path))) break;
       for (const path of edit.paths) paths.add(path);
       count += 1;

@@ -14,6 +14,7 @@ import {
   type NodeParts,
   type ParsedNode,
   type TreeItem,
+  weighNode,
 } from '@holdfast/client/internal';
 
 type StoredNode = Awaited<ReturnType<Client['getNode']>>;
@@ -23,18 +24,6 @@ export interface KeptClient extends Client, FolderKeeper {
   /** The content of a small file that was read or stored lately, if it is as long as its folder says. */
   findFile(item: Pick<TreeItem, 'hash' | 'bytes'>): Uint8Array | undefined;
 }
-
-/** Memory beside the content, and of each ref. */
-const NODE_OVERHEAD_BYTES = 512;
-const FILE_OVERHEAD_BYTES = 256;
-const REF_OVERHEAD_BYTES = 96;
-/** Folders that are looked into again and again are not parsed each time. */
-const PARSED_BYTES_MAX = 16 * 1024 * 1024;
-
-/** Larger files would leave no room for others. */
-const KEPT_FILE_BYTES_MAX = 64 * 1024;
-/** Of files that are read one in so many is kept: who reads more than fits, again and again, must not evict each before its turn. */
-const READ_FILES_PER_KEPT = 8;
 
 export function createKeptClient(client: Client, keptBytesMax: number, filesBytesMax = 0): KeptClient {
   const kept = new Kept<StoredNode>(keptBytesMax);
@@ -46,17 +35,18 @@ export function createKeptClient(client: Client, keptBytesMax: number, filesByte
     const { contentType, refs, content } = node;
     if (contentType === CHUNK_CONTENT_TYPE) return;
     const isFile = contentType === FILE_CONTENT_TYPE;
-    if (isFile && (filesBytesMax === 0 || content.length > KEPT_FILE_BYTES_MAX || files.has(hash))) return;
-    if (isFile && isRead && ++readFiles % READ_FILES_PER_KEPT > 0) return;
+    // Larger files would leave no room for others.
+    if (isFile && (filesBytesMax === 0 || content.length > 64 * 1024 || files.has(hash))) return;
+    // One of eight files that are read is kept, so that a client that reads more than fits does not evict each before its turn.
+    if (isFile && isRead && ++readFiles % 8 > 0) return;
     // A view would keep the whole answer that it came in.
     const own = new Uint8Array(content);
     if (isFile) {
-      files.keep(hash, own, FILE_OVERHEAD_BYTES + own.length);
+      files.keep(hash, own, 256 + own.length);
       return;
     }
     const metadata = { hash, contentType, refs: [...refs], size: own.length };
-    const weight = NODE_OVERHEAD_BYTES + own.length + refs.length * REF_OVERHEAD_BYTES;
-    kept.keep(hash, { metadata, content: own }, weight);
+    kept.keep(hash, { metadata, content: own }, weighNode(node));
   };
 
   async function* readNodes(
@@ -87,7 +77,8 @@ export function createKeptClient(client: Client, keptBytesMax: number, filesByte
       const content = files.find(hash);
       return content?.length === bytes ? content : undefined;
     },
-    parsedFolders: new Kept<ParsedNode>(PARSED_BYTES_MAX),
+    // Folders that are looked into again and again are not parsed each time.
+    parsedFolders: new Kept<ParsedNode>(16 * 1024 * 1024),
     bulk: {
       ...client.bulk,
       get isOffered() {

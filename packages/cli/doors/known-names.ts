@@ -10,9 +10,7 @@ import {
 } from '@holdfast/client/internal';
 
 /** Commits of others become visible within this time. */
-const NAMES_MS_MAX = 2_000;
-/** Each change of the names is another list. */
-const REMEMBERED_MAX = 1_000;
+export const NAMES_MS_MAX = 2_000;
 
 export interface NamesRead {
   /** the snapshots of each name, the latest last */
@@ -52,7 +50,8 @@ export class KnownNames implements NamesHolder {
 
   read(): Promise<NamesRead> {
     if (this.#read !== undefined && isFresh(this.#read.at)) return this.#read.names;
-    if (this.memory.size > REMEMBERED_MAX) this.memory.clear();
+    // Each change of the names is another list.
+    if (this.memory.size > 1_000) this.memory.clear();
     const reading = readNames(this.#client, { memory: this.memory });
     const read = { at: Date.now(), names: reading.then(groupNames) };
     this.#read = read;

@@ -2,9 +2,8 @@
 import type { IncomingMessage } from 'node:http';
 import { DoorError } from './door.ts';
 
-/** A client that sends nothing for so long must not keep others from sending. */
-const SILENCE_MS_MAX = 60_000;
-const BODY_BYTES_MAX = 1024 * 1024;
+/** A client that sends or takes nothing for so long must not keep others waiting. */
+export const SILENCE_MS_MAX = 60_000;
 
 /** Of a file that is put; undefined where it comes in pieces. Throws DoorError 400, 411. */
 export function lengthOf({ headers }: IncomingMessage): number | undefined {
@@ -16,7 +15,7 @@ export function lengthOf({ headers }: IncomingMessage): number | undefined {
 }
 
 /** The body whole. Throws DoorError 413. */
-export async function readBody(request: IncomingMessage, bytesMax = BODY_BYTES_MAX): Promise<Buffer> {
+export async function readBody(request: IncomingMessage, bytesMax = 1024 * 1024): Promise<Buffer> {
   const parts: Buffer[] = [];
   let length = 0;
   for await (const part of receive(request)) {

@@ -16,10 +16,6 @@ import { toStream } from './received-body.ts';
 
 export type ReceivedValue = { readonly bytes: Uint8Array } | { readonly node: TreeItem };
 
-/** Files that are stored at once; each is on its way with some MiB, of which two took 190 MiB and more. */
-const LARGE_AT_ONCE = 1;
-/** A slower body may lose to a collection what it has stored. */
-const SLOWEST_BYTES_PER_MS = 32;
 const PATH = 'file';
 
 /** What is not small waits for others, so that memory stays bounded. `length`: undefined where nobody knows. */
@@ -29,12 +25,14 @@ export function isSmall(length: number | string | undefined): boolean {
 
 /** Until the whole body is here, and for its commit. No longer than needed, because what is evicted soon is then freed soon. */
 export function findLeaseMs(length = Number.POSITIVE_INFINITY): number {
-  return Math.min(LEASE_DURATION_MS_MAX, LEASE_DURATION_MS_MIN + Math.ceil(length / SLOWEST_BYTES_PER_MS));
+  // A body of less than 32 bytes a millisecond may lose to a collection what it has stored.
+  return Math.min(LEASE_DURATION_MS_MAX, LEASE_DURATION_MS_MIN + Math.ceil(length / 32));
 }
 
 export class ReceivedValues {
   readonly #client: Client;
-  readonly #large = new Semaphore(LARGE_AT_ONCE);
+  // One file is stored at a time. Each is on its way with some MiB, of which two took 190 MiB and more.
+  readonly #large = new Semaphore(1);
 
   constructor(client: Client) {
     this.#client = client;

@@ -9,15 +9,12 @@ import {
   type TreeReader,
 } from '@holdfast/client/internal';
 import { DoorError } from './door.ts';
+import { SILENCE_MS_MAX } from './received-body.ts';
 
-/** On their way to all clients, so that memory stays bounded however many there are. */
-const SENDING_BYTES_MAX = 16 * 1024 * 1024;
-/** The part of them that is on its way from the server: such bytes are held several times until they are verified. */
-const READING_BYTES_MAX = 8 * 1024 * 1024;
-/** A client that takes nothing for so long must not keep others waiting. */
-const SILENCE_MS_MAX = 60_000;
-const sending = new Semaphore(SENDING_BYTES_MAX);
-const reading = new Semaphore(READING_BYTES_MAX);
+/** Bytes on their way to all clients, so that memory stays bounded however many there are. */
+const sending = new Semaphore(16 * 1024 * 1024);
+/** Bytes of them on their way from the server. They are held several times until they are verified. */
+const reading = new Semaphore(8 * 1024 * 1024);
 
 export interface SentFile {
   readonly tree: TreeReader;

@@ -14,9 +14,6 @@ import {
 import { JobRates } from './job-rates.ts';
 import { isSaidWhenQuiet, LINE_INTERVAL_MS, type ProgressView, type ViewOutput } from './view.ts';
 
-/** A path may have thousands; its end says where the job is. */
-const ITEM_CHARACTERS_MAX = 200;
-
 export class LineView implements ProgressView {
   readonly #output: ViewOutput;
   /** only what is said with `--quiet` */
@@ -107,6 +104,7 @@ export class LineView implements ProgressView {
 
 function shortenItem(item: string): string {
   const characters = [...item];
-  if (characters.length <= ITEM_CHARACTERS_MAX) return item;
-  return `…${characters.slice(1 - ITEM_CHARACTERS_MAX).join('')}`;
+  // A path may have thousands of characters. Its end says where the job is.
+  if (characters.length <= 200) return item;
+  return `…${characters.slice(-199).join('')}`;
 }

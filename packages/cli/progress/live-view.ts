@@ -19,9 +19,6 @@ const CLEAR_BELOW = '\u001b[J';
 const RESET = '\u001b[0m';
 const STYLES = { bold: '\u001b[1m', dim: '\u001b[2m', green: '\u001b[32m', yellow: '\u001b[33m' } as const;
 
-/** Columns that the job and its subject keep; below that the phase is shortened. */
-const SUBJECT_ROOM_MIN = 12;
-
 export class LiveView implements ProgressView {
   readonly #output: ViewOutput;
   readonly #hasColours: boolean;
@@ -172,7 +169,8 @@ export class LiveView implements ProgressView {
     const phase = `: ${describePhase(this.#job, last)}`;
     const subject = shortenHashes(this.#subject);
     const room = columns - widthOf(bar);
-    const shownPhase = widthOf(phase) + SUBJECT_ROOM_MIN <= room ? phase : '';
+    // The job and its subject keep 12 columns. The phase is left out if they would have fewer.
+    const shownPhase = widthOf(phase) + 12 <= room ? phase : '';
     return this.#fit(`${cut(`${this.#job} ${subject}`, room - widthOf(shownPhase))}${shownPhase}${bar}`);
   }
 

@@ -1,14 +1,11 @@
 /** Help in the width of the terminal. The library wraps the lists of options; what is written by hand is wrapped here. Pure. */
 
-/** The width of an output without one: a file, a pipe. */
-const COLUMNS_DEFAULT = 80;
-/** Narrower is not readable whatever is wrapped. */
-const COLUMNS_MIN = 40;
 const CONTINUATION = ' \\';
 
 export function findColumns(stream: { readonly columns?: number; readonly isTTY?: boolean }): number {
   const columns = stream.isTTY === true ? stream.columns : undefined;
-  return Math.max(columns || COLUMNS_DEFAULT, COLUMNS_MIN);
+  // A file or a pipe has no width. A text of fewer than 40 columns is not readable.
+  return Math.max(columns || 80, 40);
 }
 
 /** `text` with no line over `columns`, except for words that are longer. A paragraph that does not fit is filled anew. */

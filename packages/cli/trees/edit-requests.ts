@@ -170,7 +170,8 @@ async function makePut(client: Client, file: string, { progress }: MakeOptions) 
     if (stats.isDirectory()) return await pushWhole(client, absolute, progress);
     if (stats.isFile()) {
       const held = readHeld(absolute, stats);
-      const isSmall = stats.size <= SMALL_FILE_BYTES_MAX;
+      // A small file is read at once, because a stream for each of many files takes longer.
+      const isSmall = stats.size <= 64 * 1024;
       const bytes = isSmall ? Buffer.concat(await Array.fromAsync(held)) : toWeb(held);
       return { content: { bytes, executable: (stats.mode & 0o111) !== 0 }, leftOut: 0 };
     }
@@ -201,9 +202,6 @@ async function* readHeld(path: string, seen: Stats): AsyncGenerator<Uint8Array> 
 function toWeb(chunks: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
   return Readable.toWeb(Readable.from(chunks)) as unknown as ReadableStream<Uint8Array>;
 }
-
-/** Read at once: a stream for each of many would take longer. */
-const SMALL_FILE_BYTES_MAX = 64 * 1024;
 
 async function pushWhole(client: Client, path: string, progress: ProgressReporter) {
   const state = new MemoryState();

@@ -13,14 +13,12 @@ import { ProtobufError } from './protobuf.ts';
 
 /** The size limit of an entry, and of a Tree or Directory that it names. */
 export const MESSAGE_BYTES_MAX = 16 * 1024 * 1024;
-/** Digests of entries that were looked at lately; some hundred bytes each. */
-const KEPT_DIGESTS_MAX = 100_000;
-const DIRECTORIES_MAX = 100_000;
 
 export class Actions {
   readonly #tree: CacheTree;
   /** what an entry names, by the hash of its value */
-  readonly #outputs = new Kept<readonly Digest[]>(KEPT_DIGESTS_MAX);
+  // Digests of entries that were looked at lately take some hundred bytes each.
+  readonly #outputs = new Kept<readonly Digest[]>(100_000);
 
   constructor(tree: CacheTree) {
     this.#tree = tree;
@@ -76,7 +74,7 @@ export class Actions {
       const directory = waiting.pop() as Digest;
       if (all.has(directory.sha256)) continue;
       const found: DirectoryOutputs | undefined = await this.#read(directory, parseDirectory);
-      if (found === undefined || count === DIRECTORIES_MAX) return undefined;
+      if (found === undefined || count === 100_000) return undefined;
       add([directory]);
       add(found.files);
       waiting.push(...found.directories);

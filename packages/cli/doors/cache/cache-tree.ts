@@ -21,7 +21,7 @@ import {
 import { DoorError } from '../door.ts';
 import { type CheckHead, EditQueue } from '../edit-queue.ts';
 import { createKeptClient, type KeptClient } from '../kept-client.ts';
-import { KnownNames, NAMES_UNREADABLE } from '../known-names.ts';
+import { KnownNames, NAMES_MS_MAX, NAMES_UNREADABLE } from '../known-names.ts';
 
 export interface Head {
   /** undefined: there is no snapshot yet */
@@ -36,11 +36,8 @@ export class HeadMovedError extends Error {
   override readonly name = 'HeadMovedError';
 }
 
-/** Commits of others become visible within this time. */
-const HEAD_MS_MAX = 2_000;
 /** For an answer that needs nothing else of the server: it must not tell that all is well when the server is away. */
 export const HEAD_MS_FRESH = 100;
-const KEPT_BYTES_MAX = 8 * 1024 * 1024;
 const NEW = '.new';
 const NEW_MAX = 256;
 const ATTEMPTS_MAX = 5;
@@ -66,14 +63,14 @@ export class CacheTree {
   onCommit: (() => void) | undefined;
 
   constructor(client: Client, name: string, valuesBytesMax = 0) {
-    this.client = createKeptClient(client, KEPT_BYTES_MAX, valuesBytesMax);
+    this.client = createKeptClient(client, 8 * 1024 * 1024, valuesBytesMax);
     this.#name = name;
     this.#known = new KnownNames(client);
     this.reader = openTree(createNodeSource(this.client));
   }
 
   /** As it is now, or was at most `ageMsMax` ago. */
-  async head(ageMsMax = HEAD_MS_MAX): Promise<Head> {
+  async head(ageMsMax = NAMES_MS_MAX): Promise<Head> {
     if (this.#head !== undefined && performance.now() - this.#head.at <= ageMsMax) return this.#head;
     this.#reading ??= this.#readHead().finally(() => {
       this.#reading = undefined;
@@ -98,7 +95,7 @@ export class CacheTree {
   }
 
   /** The file at `path`; undefined when there is none. */
-  async find(path: string, ageMsMax = HEAD_MS_MAX): Promise<TreeItem | undefined> {
+  async find(path: string, ageMsMax = NAMES_MS_MAX): Promise<TreeItem | undefined> {
     try {
       return await this.#findInBoth(await this.head(ageMsMax), path);
     } catch (error) {

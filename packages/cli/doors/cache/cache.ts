@@ -27,14 +27,13 @@ type Handlers = Readonly<Record<string, (call: CacheCall) => Promise<void>>>;
 
 const READING: Handlers = { GET: read, HEAD: read, PROPFIND: describe };
 const WRITING: Handlers = { PUT: put, DELETE: remove, MKCOL: makeFolder };
-/** Of small values in memory; objects of git-lfs are asked for once. */
-const VALUES_BYTES_MAX = 32 * 1024 * 1024;
 const STATUS = 'v8/artifacts/status';
 const EVENTS = 'v8/artifacts/events';
 
 export function createCache(client: Client, settings: CacheSettings): Cache {
   const { name, lfsName, isReadOnly, bytesMax } = settings;
-  const tree = new CacheTree(client, name, VALUES_BYTES_MAX);
+  // Small values are kept in memory. Objects of git-lfs are asked for once.
+  const tree = new CacheTree(client, name, 32 * 1024 * 1024);
   const lfsTree = new CacheTree(client, lfsName);
   const uses = new Uses(tree, isReadOnly);
   const common = {

@@ -17,7 +17,6 @@ interface Candidate {
 
 /** Known at once; a larger tree is gone through again for the rest. */
 const CANDIDATES_MAX = 20_000;
-const ATTEMPTS_MAX = 5;
 /** After a failure, and for what nobody told of. */
 const LOOK_MS_MAX = 60_000;
 const LOOK_MS_MIN = 1_000;
@@ -104,7 +103,7 @@ export class Eviction {
         for (const { path } of gone) this.#uses.forget(path);
       } catch (error) {
         this.#candidates = [];
-        if (!(error instanceof HeadMovedError) || attempt === ATTEMPTS_MAX) throw error;
+        if (!(error instanceof HeadMovedError) || attempt === 5) throw error;
       }
     }
   }

@@ -12,15 +12,12 @@ export interface ProtobufField {
   readonly bytes?: Uint8Array;
 }
 
-const VARINT_BYTES_MAX = 10;
-const FIELD_NUMBER_MAX = 2 ** 29 - 1;
-
 /** Throws ProtobufError. */
 export function* readFields(message: Uint8Array): Generator<ProtobufField, void, undefined> {
   let at = 0;
   const varint = (): bigint => {
     let value = 0n;
-    for (let length = 0; length < VARINT_BYTES_MAX; length += 1) {
+    for (let length = 0; length < 10; length += 1) {
       const byte = message[at];
       if (byte === undefined) throw new ProtobufError('a number is cut off');
       at += 1;
@@ -37,7 +34,7 @@ export function* readFields(message: Uint8Array): Generator<ProtobufField, void,
   while (at < message.length) {
     const tag = varint();
     const number = Number(tag >> 3n);
-    if (number < 1 || number > FIELD_NUMBER_MAX) throw new ProtobufError('there is no such field');
+    if (number < 1 || number > 2 ** 29 - 1) throw new ProtobufError('there is no such field');
     switch (Number(tag & 7n)) {
       case 0:
         yield { number, value: varint() };

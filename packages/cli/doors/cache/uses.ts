@@ -4,14 +4,11 @@
  */
 
 import type { TreeEdit, TreeItem } from '@holdfast/client/internal';
-import { groupsOf } from '@holdfast/protocol';
+import { BIG_NS_PER_MS, groupsOf } from '@holdfast/protocol';
 import type { CacheTree } from './cache-tree.ts';
 
 /** Half of what a killed door may forget. */
 const KEEP_MS = 5 * 60_000;
-/** More are kept at once. */
-const USED_MAX = 50_000;
-const NS_PER_MS = 1_000_000n;
 
 export class Uses {
   readonly #tree: CacheTree;
@@ -32,7 +29,8 @@ export class Uses {
     if (this.#isReadOnly) return;
     const now = Date.now();
     for (const path of paths) this.#used.set(path, now);
-    if (this.#used.size > USED_MAX && !this.#isFull) {
+    // More are kept at once.
+    if (this.#used.size > 50_000 && !this.#isFull) {
       this.#isFull = true;
       void this.keep();
     }
@@ -79,9 +77,9 @@ export class Uses {
 }
 
 export function msOf(mtimeNs: bigint | undefined): number {
-  return mtimeNs === undefined ? 0 : Number(mtimeNs / NS_PER_MS);
+  return mtimeNs === undefined ? 0 : Number(mtimeNs / BIG_NS_PER_MS);
 }
 
 export function timeEdit(path: string, at: number): TreeEdit {
-  return { op: 'time', path, mtimeNs: BigInt(at) * NS_PER_MS };
+  return { op: 'time', path, mtimeNs: BigInt(at) * BIG_NS_PER_MS };
 }

@@ -63,15 +63,11 @@ function checkFields(
     const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
     if (schema === undefined) {
       const known = Object.keys(properties).join(', ');
-      throw new ToolError(
-        `${place} have a field ${JSON.stringify(name.slice(0, NAMED_CHARACTERS_MAX))}; known are ${known}`,
-      );
+      throw new ToolError(`${place} have a field ${JSON.stringify(name.slice(0, 64))}; known are ${known}`);
     }
     checkArguments(schema, field, nameOf(place, name));
   }
 }
-
-const NAMED_CHARACTERS_MAX = 64;
 
 function nameOf(place: string, name: string): string {
   return place === 'the arguments' ? name : `${place}${name.startsWith('[') ? '' : '.'}${name}`;

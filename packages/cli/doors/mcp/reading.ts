@@ -5,12 +5,6 @@ import { type McpNames, parsePlace, textBelow } from './mcp-names.ts';
 
 export const READ_BYTES_DEFAULT = 256 * 1024;
 export const READ_BYTES_MAX = 1024 * 1024;
-const ITEMS_MAX = 1000;
-const ITEMS_CHARACTERS_MAX = 1024 * 1024;
-/** Added and removed entries that a diff holds to tell what was moved. */
-const MOVES_MAX = 10_000;
-/** A text that grows more than this as JSON goes as base64: an answer must stay below the 10 MiB that clients take. */
-const GROWTH_MAX = 3;
 
 /** Collects the items that fit into one answer. */
 export class Items<T> {
@@ -18,14 +12,14 @@ export class Items<T> {
   readonly #most: number;
   #characters = 0;
 
-  constructor(most = ITEMS_MAX) {
+  constructor(most = 1000) {
     this.#most = most;
   }
 
   /** False: it is full, and this one is not in it. */
   add(item: T): boolean {
     const characters = JSON.stringify(item).length;
-    if (this.all.length >= this.#most || this.#characters + characters > ITEMS_CHARACTERS_MAX) return false;
+    if (this.all.length >= this.#most || this.#characters + characters > 1024 * 1024) return false;
     this.#characters += characters;
     this.all.push(item);
     return true;
@@ -36,7 +30,8 @@ export type Content = { readonly text: string } | { readonly base64: string };
 
 export function toContent(bytes: Uint8Array): Content {
   const text = findText(bytes);
-  if (text !== undefined && JSON.stringify(text).length <= GROWTH_MAX * (bytes.length + 1)) return { text };
+  // A text that is more than three times as long as JSON goes as base64, because clients take at most 10 MiB.
+  if (text !== undefined && JSON.stringify(text).length <= 3 * (bytes.length + 1)) return { text };
   return { base64: Buffer.from(bytes).toString('base64') };
 }
 
@@ -113,11 +108,10 @@ export async function read(names: McpNames, { path, version, offset = 0, length 
   return { ...toContent(bytes.subarray(0, cut)), total: file.bytes, more };
 }
 
-const CHARACTER_BYTES_MAX = 4;
-
 /** How many bytes there are up to the last beginning of a character, if that one is cut. */
 function countWhole(bytes: Uint8Array): number {
-  for (let back = 0; back < CHARACTER_BYTES_MAX && back < bytes.length; back += 1) {
+  // A character has at most 4 bytes.
+  for (let back = 0; back < 4 && back < bytes.length; back += 1) {
     const kept = bytes.subarray(0, bytes.length - back);
     if (findText(kept) !== undefined) return kept.length;
   }
@@ -144,7 +138,8 @@ export async function diff(names: McpNames, { name, from, to }: DiffArguments) {
   const place = parsePlace(name);
   const [before, after] = [await names.find(place, from), await names.find(place, to)];
   const changes = new Items<object>();
-  for await (const change of diffWithRenames(names.source, before, after, { entriesMax: MOVES_MAX })) {
+  // A diff holds so many added and removed entries to tell which were moved.
+  for await (const change of diffWithRenames(names.source, before, after, { entriesMax: 10_000 })) {
     const path = textBelow(place, change.path);
     const old = change.type === 'renamed' ? textBelow(place, change.from) : undefined;
     if (path === undefined) continue;

@@ -5,8 +5,6 @@ import { type McpNames, parseBelow } from './mcp-names.ts';
 import { Items, READ_BYTES_MAX, toContent } from './reading.ts';
 
 const SCHEME = 'holdfast://';
-/** Folders and links among them. */
-const ENTRIES_MAX = 5000;
 
 export const RESOURCE_TEMPLATE = {
   name: 'file',
@@ -31,7 +29,8 @@ export async function listResources(names: McpNames): Promise<Listed[]> {
     for await (const step of walkTree(names.source, root)) {
       if (step.type !== 'entry') continue;
       entries += 1;
-      if (entries > ENTRIES_MAX) return found.all;
+      // Folders and links count too.
+      if (entries > 5000) return found.all;
       const parts = pathNames(step.path).map(findText);
       if (step.entry.kind !== 'file' || parts.includes(undefined)) continue;
       const path = [name, ...parts] as string[];

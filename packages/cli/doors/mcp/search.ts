@@ -6,11 +6,7 @@ import { type McpNames, type Place, parsePlace, textBelow } from './mcp-names.ts
 import { Items } from './reading.ts';
 
 const MATCHES_DEFAULT = 100;
-const ENTRIES_MAX = 50_000;
 const SHOWN_CHARACTERS_MAX = 300;
-const SHOWN_BEFORE = 100;
-/** A longer line is searched in pieces. */
-const LINE_CHARACTERS_MAX = 256 * 1024;
 
 export interface SearchArguments {
   readonly path: string;
@@ -60,8 +56,7 @@ class Search {
     for await (const step of walkTree(this.#names.source, root, { signal: this.#signal })) {
       if (step.type !== 'entry') continue;
       entries += 1;
-      if (entries > ENTRIES_MAX || performance.now() > this.#endAt)
-        return (await this.#look(together)) && false;
+      if (entries > 50_000 || performance.now() > this.#endAt) return (await this.#look(together)) && false;
       const path = textBelow(this.#place, step.path);
       if (path === undefined || !this.#isWanted(path, step.entry)) continue;
       together.push({ path, item: step.entry });
@@ -133,7 +128,8 @@ class Lines {
       this.#line += 1;
       this.#isTold = false;
     }
-    if (this.#rest.length <= LINE_CHARACTERS_MAX) return;
+    // A longer line is searched in pieces.
+    if (this.#rest.length <= 256 * 1024) return;
     this.#lookAt(this.#rest);
     this.#rest = this.#rest.slice(this.#rest.length - this.#text.length + 1);
   }
@@ -146,7 +142,7 @@ class Lines {
     const at = this.#isTold ? -1 : line.indexOf(this.#text);
     if (at === -1) return;
     this.#isTold = true;
-    const start = line.length <= SHOWN_CHARACTERS_MAX ? 0 : Math.max(0, at - SHOWN_BEFORE);
+    const start = line.length <= SHOWN_CHARACTERS_MAX ? 0 : Math.max(0, at - 100);
     this.#tell(this.#line, line.slice(start, start + SHOWN_CHARACTERS_MAX).toWellFormed());
   }
 }

@@ -6,14 +6,9 @@ import { type JSONRPCMessage, parseJSONRPCMessage, type Transport } from '@model
 
 /** As the transports of the MCP SDK have it. */
 const LINE_BYTES_MAX = 10 * 1024 * 1024;
-/** Requests that are being answered; further ones stay in the pipe. */
-const OPEN_MAX = 8;
-/** A larger one stays in the pipe until it is alone, so that memory stays bounded. */
-const LARGE_BYTES = 256 * 1024;
 
 const PARSE_ERROR = -32_700;
 const INVALID_REQUEST = -32_600;
-const NEWLINE = 0x0a;
 
 export class StdioLines implements Transport {
   onclose?: () => void;
@@ -71,10 +66,11 @@ export class StdioLines implements Transport {
     let isAlone = false;
     for await (const chunk of process.stdin as AsyncIterable<Uint8Array>) {
       for (let start = 0; start < chunk.length; ) {
-        const at = chunk.indexOf(NEWLINE, start);
+        const at = chunk.indexOf(0x0a, start); // a line feed
         const piece = chunk.subarray(start, at === -1 ? chunk.length : at);
         bytes += piece.length;
-        if (bytes > LARGE_BYTES && !isAlone) {
+        // A larger line stays in the pipe until it is alone, so that memory stays bounded.
+        if (bytes > 256 * 1024 && !isAlone) {
           await this.#untilOpen(0);
           // Free the garbage of the last call before this one takes memory.
           Bun.gc(true);
@@ -97,7 +93,8 @@ export class StdioLines implements Transport {
       const most = `${LINE_BYTES_MAX} bytes at most`;
       return this.#refuse(INVALID_REQUEST, `a line has ${bytes} bytes; ${most} are taken: send less a call`);
     }
-    await this.#untilOpen(OPEN_MAX - 1);
+    // Eight requests are answered at a time; further ones stay in the pipe.
+    await this.#untilOpen(7);
     if (this.#isStopped) return;
     const text = Buffer.concat(line).toString().trim();
     if (text !== '') await this.#receive(text);

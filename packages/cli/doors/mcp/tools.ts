@@ -34,12 +34,7 @@ export interface Tool {
   readonly run: (names: McpNames, args: never, signal: AbortSignal) => Promise<object>;
 }
 
-const FILES_MAX = 256;
-const EDITS_MAX = 256;
-const MATCHES_MAX = 1000;
-const WORD_CHARACTERS_MAX = 1024;
-
-const text = (description: string, maxLength: number = WORD_CHARACTERS_MAX): Schema => ({
+const text = (description: string, maxLength: number = 1024): Schema => ({
   type: 'string',
   description,
   maxLength,
@@ -113,7 +108,7 @@ export const TOOLS: ReadonlyMap<string, Tool> = new Map<string, Tool>([
           path,
           names: text('a glob such as *.md for names, or src/**/*.ts for paths below path'),
           text: required(text('looked for as it stands, within lines')),
-          limit: { type: 'integer', minimum: 1, maximum: MATCHES_MAX },
+          limit: { type: 'integer', minimum: 1, maximum: 1000 },
         },
         ['path'],
       ),
@@ -131,7 +126,7 @@ export const TOOLS: ReadonlyMap<string, Tool> = new Map<string, Tool>([
           files: {
             type: 'array',
             minItems: 1,
-            maxItems: FILES_MAX,
+            maxItems: 256,
             description: `text or base64 each, at most ${WHOLE_BYTES_MAX} bytes together`,
             items: fields(
               {
@@ -162,7 +157,7 @@ export const TOOLS: ReadonlyMap<string, Tool> = new Map<string, Tool>([
           edits: {
             type: 'array',
             minItems: 1,
-            maxItems: EDITS_MAX,
+            maxItems: 256,
             items: fields(
               { oldText: required(content('stands there now')), newText: content('takes its place') },
               ['oldText', 'newText'],

@@ -15,7 +15,6 @@ import {
 const ATTEMPTS_MAX = 16;
 /** Groups of four are counted apart: a pattern of groups gives up over some MiB. */
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
-const BASE64_GROUP = 4;
 
 interface Message {
   readonly message?: string;
@@ -60,7 +59,7 @@ function bytesOf({ path, text, base64 }: GivenFile): Uint8Array {
       throw new ToolError(`${path}: the text has half of a surrogate pair; give base64`);
     return Buffer.from(text);
   }
-  if (base64 === undefined || base64.length % BASE64_GROUP !== 0 || !BASE64.test(base64))
+  if (base64 === undefined || base64.length % 4 !== 0 || !BASE64.test(base64))
     throw new ToolError(`${path}: this is no base64`);
   return Buffer.from(base64, 'base64');
 }

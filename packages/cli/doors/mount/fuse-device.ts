@@ -23,30 +23,13 @@ const HELPER = 'fusermount3';
 const FILE_SYSTEM = 'fuse.holdfast';
 /** The kernel sends no larger request where nothing is written. */
 const REQUEST_BYTES_MAX = 128 * 1024;
-/** A stale mount may lie over another. */
-const STALE_MAX = 16;
 
 /** Values of the system's headers, the same on every Linux. */
-const MS_RDONLY = 1;
-const MS_NOSUID = 2;
-const MS_NODEV = 4;
-const MNT_DETACH = 2;
-const AF_UNIX = 1;
-const SOCK_STREAM = 1;
-const SOCK_CLOEXEC = 0o2000000;
-const MSG_CMSG_CLOEXEC = 0x40000000;
-const CONTROL_BYTES = 64;
-/** The offset of the descriptor, behind the length and the two words of a control message. */
-const CONTROL_HEADER_BYTES = 16;
-const EPERM = 1;
-const POLLIN = 1;
-const F_SETFL = 4;
-const O_NONBLOCK = 0o4000;
-
-/** To wake a thread that waits takes longer than a program takes to ask again. So long it is waited for here. */
-const SOON_NS = 50_000n;
-/** Then others have their turn: answers of the server. */
-const SOON_MAX = 64;
+const LINUX = {
+  ...{ MS_RDONLY: 1, MS_NOSUID: 2, MS_NODEV: 4, MNT_DETACH: 2 },
+  ...{ AF_UNIX: 1, SOCK_STREAM: 1, SOCK_CLOEXEC: 0o2000000, MSG_CMSG_CLOEXEC: 0x40000000 },
+  ...{ EPERM: 1, POLLIN: 1, F_SETFL: 4 },
+} as const;
 
 interface System {
   mount(source: Uint8Array, target: Uint8Array, type: Uint8Array, flags: bigint, data: Uint8Array): number;
@@ -85,7 +68,8 @@ export class Mount implements FuseDevice {
   readonly #system: System;
   readonly #buffer = Buffer.alloc(REQUEST_BYTES_MAX);
   readonly #polled: Int32Array;
-  readonly #soon = new BigInt64Array([0n, SOON_NS]);
+  // 50 µs: a program asks again sooner than a waiting thread wakes up.
+  readonly #soon = new BigInt64Array([0n, 50_000n]);
   #soonCount = 0;
   #isWaiting = true;
 
@@ -102,7 +86,7 @@ export class Mount implements FuseDevice {
     requireEmpty(directory);
     const shared = isForOthers ? ',allow_other' : '';
     this.#descriptor = isRoot() ? this.#mountAsRoot(shared) : this.#mountByHelper(shared);
-    this.#polled = new Int32Array([this.#descriptor, POLLIN]);
+    this.#polled = new Int32Array([this.#descriptor, LINUX.POLLIN]);
   }
 
   async read(isSoon: boolean): Promise<Buffer | undefined> {
@@ -123,14 +107,15 @@ export class Mount implements FuseDevice {
   }
 
   #isThere(isSoon: boolean): boolean {
-    this.#soonCount = isSoon && this.#soonCount < SOON_MAX ? this.#soonCount + 1 : 0;
+    // After 64 such waits, answers of the server have their turn.
+    this.#soonCount = isSoon && this.#soonCount < 64 ? this.#soonCount + 1 : 0;
     return this.#soonCount > 0 && this.#system.ppoll(this.#polled, 1n, this.#soon, null) > 0;
   }
 
   /** Whether a read waits for a request. */
   #setWaiting(isWaiting: boolean): void {
     if (isWaiting !== this.#isWaiting)
-      this.#system.fcntl(this.#descriptor, F_SETFL, isWaiting ? 0 : O_NONBLOCK);
+      this.#system.fcntl(this.#descriptor, LINUX.F_SETFL, isWaiting ? 0 : fs.constants.O_NONBLOCK);
     this.#isWaiting = isWaiting;
   }
 
@@ -174,13 +159,14 @@ export class Mount implements FuseDevice {
   }
 
   #detach(): void {
-    if (isRoot()) this.#system.umount2(toCString(this.#path), MNT_DETACH);
+    if (isRoot()) this.#system.umount2(toCString(this.#path), LINUX.MNT_DETACH);
     else runHelper(['-u', '-z', '--', this.#path]);
   }
 
   /** A process that was killed leaves its mount, which answers nothing. */
   #takeStaleAway(): void {
-    for (let count = 0; count < STALE_MAX && isStale(this.#path) && this.#isMounted(); count += 1) {
+    // A stale mount may lie over another.
+    for (let count = 0; count < 16 && isStale(this.#path) && this.#isMounted(); count += 1) {
       this.#detach();
     }
     if (this.#isMounted()) throw new CliError(`${this.#path} is mounted already; run: umount ${this.#path}`);
@@ -190,19 +176,21 @@ export class Mount implements FuseDevice {
     const descriptor = fs.openSync(DEVICE, 'r+');
     const options = `fd=${descriptor},rootmode=40000,user_id=0,group_id=0,default_permissions${shared}`;
     const { mount } = this.#system;
-    const flags = BigInt(MS_RDONLY | MS_NOSUID | MS_NODEV);
+    const flags = BigInt(LINUX.MS_RDONLY | LINUX.MS_NOSUID | LINUX.MS_NODEV);
     const arguments_ = ['holdfast', this.#path, FILE_SYSTEM, options].map(toCString);
     const [source, target, type, data] = arguments_ as [Buffer, Buffer, Buffer, Buffer];
     if (mount(source, target, type, flags, data) === 0) return descriptor;
     const errno = read.i32(this.#system.__errno_location(), 0);
     const advice =
-      errno === EPERM ? 'mounting is not allowed here: give the container --cap-add SYS_ADMIN' : 'see dmesg';
+      errno === LINUX.EPERM
+        ? 'mounting is not allowed here: give the container --cap-add SYS_ADMIN'
+        : 'see dmesg';
     throw new CliError(`${this.#path} cannot be mounted on (errno ${errno}); ${advice}`);
   }
 
   #mountByHelper(shared: string): number {
     const pair = new Int32Array(2);
-    if (this.#system.socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) !== 0) {
+    if (this.#system.socketpair(LINUX.AF_UNIX, LINUX.SOCK_STREAM | LINUX.SOCK_CLOEXEC, 0, pair) !== 0) {
       throw new CliError('too many files are open');
     }
     const [own, given] = pair as unknown as [number, number];
@@ -217,14 +205,15 @@ export class Mount implements FuseDevice {
 
   /** The descriptor that the helper sent. */
   #receive(socket: number): number {
-    const [byte, control] = [Buffer.alloc(1), Buffer.alloc(CONTROL_BYTES)];
+    const [byte, control] = [Buffer.alloc(1), Buffer.alloc(64)];
     const vector = new BigUint64Array([BigInt(ptr(byte)), 1n]);
     const [at, controlAt] = [BigInt(ptr(vector)), BigInt(ptr(control))];
-    const message = new BigUint64Array([0n, 0n, at, 1n, controlAt, BigInt(CONTROL_BYTES), 0n]);
-    const isCome = this.#system.recvmsg(socket, message, MSG_CMSG_CLOEXEC) > 0n;
-    const isThere = isCome && control.readUInt32LE(0) > CONTROL_HEADER_BYTES;
+    const message = new BigUint64Array([0n, 0n, at, 1n, controlAt, BigInt(control.length), 0n]);
+    const isCome = this.#system.recvmsg(socket, message, LINUX.MSG_CMSG_CLOEXEC) > 0n;
+    // The descriptor stands behind the length and the two words of a control message.
+    const isThere = isCome && control.readUInt32LE(0) > 16;
     if (!isThere) throw new CliError(`${HELPER} mounted nothing; run it by hand to see why`);
-    return control.readInt32LE(CONTROL_HEADER_BYTES);
+    return control.readInt32LE(16);
   }
 }
 

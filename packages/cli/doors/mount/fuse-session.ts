@@ -26,10 +26,6 @@ export type FuseHandler = (request: FuseRequest) => Promise<readonly Uint8Array[
 
 /** The kernel asks a second time for what it read ahead and did not get: a program waits twice as long. */
 const ANSWER_MS_MAX = 25_000;
-/** A program that is interrupted waits so long, so that a signal that it handles does not make a read fail. */
-const INTERRUPTED_MS = 2_000;
-/** Steps of code without a wait that one request takes at most. */
-const TURNS_MAX = 256;
 const UNANSWERED: ReadonlySet<number> = new Set([OPCODES.forget, OPCODES.batchForget, OPCODES.destroy]);
 
 export class FuseSession {
@@ -69,7 +65,8 @@ export class FuseSession {
 
   /** Answers from what is kept before it waits for anything else. */
   async #answerAtOnce(): Promise<void> {
-    for (let turn = 0; turn < TURNS_MAX && this.#open.size > 0; turn += 1) await undefined;
+    // One request takes at most 256 steps of code without a wait.
+    for (let turn = 0; turn < 256 && this.#open.size > 0; turn += 1) await undefined;
   }
 
   /** Answers the requests of now. */
@@ -102,7 +99,8 @@ export class FuseSession {
   }
 
   #interrupt(unique: bigint): void {
-    setTimeout(() => this.#open.get(unique)?.(), INTERRUPTED_MS).unref();
+    // A program that handles the signal must not see its read fail.
+    setTimeout(() => this.#open.get(unique)?.(), 2_000).unref();
   }
 
   #answer(unique: bigint, errno: number, parts: readonly Uint8Array[]): void {

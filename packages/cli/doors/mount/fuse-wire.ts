@@ -27,34 +27,18 @@ const VERSION_MAJOR = 7;
 const VERSION_MINOR = 31;
 /** Older kernels have other answers. */
 const VERSION_MINOR_MIN = 23;
-const HEADER_BYTES = 40;
-const ANSWER_HEADER_BYTES = 16;
-const ATTRIBUTES_BYTES = 88;
-const ENTRY_BYTES = 40 + ATTRIBUTES_BYTES;
-const DIRENT_BYTES = 24;
-const ALIGNED_BYTES = 8;
-const TWO_TO_32 = 2 ** 32;
+/** Bytes of the structures of the protocol; an entry of a listing is aligned to 8. */
+const BYTES = { header: 40, answerHeader: 16, attributes: 88, entry: 40 + 88, listed: 24 } as const;
 
-const FLAG_ASYNC_READ = 2 ** 0;
-const FLAG_READDIRPLUS = 2 ** 13;
-const FLAG_READDIRPLUS_AUTO = 2 ** 14;
-const FLAG_PARALLEL_DIROPS = 2 ** 18;
-const FLAG_MAX_PAGES = 2 ** 22;
-const FLAG_CACHE_SYMLINKS = 2 ** 23;
-const WANTED_FLAGS =
-  FLAG_ASYNC_READ |
-  FLAG_READDIRPLUS |
-  FLAG_READDIRPLUS_AUTO |
-  FLAG_PARALLEL_DIROPS |
-  FLAG_MAX_PAGES |
-  FLAG_CACHE_SYMLINKS;
-/** Reads that nobody waits for yet. */
-const BACKGROUND_MAX = 32;
-const WRITE_BYTES_MAX = 4096;
-const PAGES_MAX = 256;
-
-const OPEN_KEEP_CACHE = 2 ** 1;
-const OPEN_CACHE_DIRECTORY = 2 ** 3;
+/** Flags of the first answer that are wanted. */
+const WANTED_FLAGS = [
+  2 ** 0, // FUSE_ASYNC_READ
+  2 ** 13, // FUSE_DO_READDIRPLUS
+  2 ** 14, // FUSE_READDIRPLUS_AUTO
+  2 ** 18, // FUSE_PARALLEL_DIROPS
+  2 ** 22, // FUSE_MAX_PAGES
+  2 ** 23, // FUSE_CACHE_SYMLINKS
+].reduce((flags, flag) => flags | flag);
 
 export interface FuseRequest {
   readonly opcode: number;
@@ -83,21 +67,21 @@ export interface NamedNode extends Attributes {
 
 /** Throws RangeError for what no kernel sends. `message` is copied. */
 export function parseRequest(message: Buffer): FuseRequest {
-  if (message.length < HEADER_BYTES || message.readUInt32LE(0) !== message.length) {
+  if (message.length < BYTES.header || message.readUInt32LE(0) !== message.length) {
     throw new RangeError(`a request of ${message.length} bytes is none`);
   }
   return {
     opcode: message.readUInt32LE(4),
     unique: message.readBigUInt64LE(8),
     node: readNumber(message, 16),
-    body: Buffer.from(message.subarray(HEADER_BYTES)),
+    body: Buffer.from(message.subarray(BYTES.header)),
   };
 }
 
 /** The parts of an answer, to be written at once. */
 export function formatAnswer(unique: bigint, errno: number, parts: readonly Uint8Array[]): Uint8Array[] {
-  const header = Buffer.alloc(ANSWER_HEADER_BYTES);
-  const length = parts.reduce((total, part) => total + part.length, ANSWER_HEADER_BYTES);
+  const header = Buffer.alloc(BYTES.answerHeader);
+  const length = parts.reduce<number>((total, part) => total + part.length, BYTES.answerHeader);
   header.writeUInt32LE(length, 0);
   // Zero stays zero: there is no -0 in 32 bits.
   header.writeInt32LE(-errno | 0, 4);
@@ -116,11 +100,14 @@ export function answerInit(body: Buffer): Buffer | undefined {
   if (major > VERSION_MAJOR) return answer;
   answer.writeUInt32LE(body.readUInt32LE(8), 8);
   answer.writeUInt32LE(WANTED_FLAGS & body.readUInt32LE(12), 12);
-  answer.writeUInt16LE(BACKGROUND_MAX, 16);
-  answer.writeUInt16LE((BACKGROUND_MAX * 3) / 4, 18);
-  answer.writeUInt32LE(WRITE_BYTES_MAX, 20);
+  // Reads that nobody waits for yet: at most 32 are asked for, and from 24 on the kernel slows down.
+  answer.writeUInt16LE(32, 16);
+  answer.writeUInt16LE(24, 18);
+  // Bytes of a write. Nothing is written, but the kernel wants at least a page.
+  answer.writeUInt32LE(4096, 20);
   answer.writeUInt32LE(1, 24);
-  answer.writeUInt16LE(PAGES_MAX, 28);
+  // Pages of a read.
+  answer.writeUInt16LE(256, 28);
   return answer;
 }
 
@@ -150,13 +137,13 @@ export function parseRelease(body: Buffer): number {
 
 /** Undefined: nothing has the name, which the kernel may keep too. */
 export function answerEntry(attributes: Attributes | undefined, validS: number): Buffer {
-  const answer = Buffer.alloc(ENTRY_BYTES);
+  const answer = Buffer.alloc(BYTES.entry);
   writeEntry(answer, 0, attributes, validS);
   return answer;
 }
 
 export function answerAttributes(attributes: Attributes, validS: number): Buffer {
-  const answer = Buffer.alloc(16 + ATTRIBUTES_BYTES);
+  const answer = Buffer.alloc(16 + BYTES.attributes);
   writeNumber(answer, validS, 0);
   writeAttributes(answer, 16, attributes);
   return answer;
@@ -166,7 +153,8 @@ export function answerAttributes(attributes: Attributes, validS: number): Buffer
 export function answerOpenFolder(handle: number, isKept: boolean): Buffer {
   const answer = Buffer.alloc(16);
   writeNumber(answer, handle, 0);
-  answer.writeUInt32LE(isKept ? OPEN_KEEP_CACHE | OPEN_CACHE_DIRECTORY : 0, 8);
+  // FOPEN_KEEP_CACHE and FOPEN_CACHE_DIR.
+  answer.writeUInt32LE(isKept ? 2 | 8 : 0, 8);
   return answer;
 }
 
@@ -202,8 +190,8 @@ export class Listing {
   /** False: there is no room for it. */
   add(entry: NamedNode): boolean {
     const { name } = entry;
-    const before = this.#hasAttributes ? ENTRY_BYTES : 0;
-    const bytes = before + Math.ceil((DIRENT_BYTES + name.length) / ALIGNED_BYTES) * ALIGNED_BYTES;
+    const before = this.#hasAttributes ? BYTES.entry : 0;
+    const bytes = before + Math.ceil((BYTES.listed + name.length) / 8) * 8;
     if (this.#length + bytes > this.#answer.length) return false;
     if (this.#hasAttributes && entry.validS > 0) writeEntry(this.#answer, this.#length, entry, entry.validS);
     const at = this.#length + before;
@@ -211,7 +199,7 @@ export class Listing {
     writeNumber(this.#answer, entry.next, at + 8);
     this.#answer.writeUInt32LE(name.length, at + 16);
     this.#answer.writeUInt32LE(entry.mode >>> 12, at + 20);
-    this.#answer.set(name, at + DIRENT_BYTES);
+    this.#answer.set(name, at + BYTES.listed);
     this.#length += bytes;
     return true;
   }
@@ -228,13 +216,12 @@ function writeEntry(answer: Buffer, at: number, attributes: Attributes | undefin
   if (attributes !== undefined) writeAttributes(answer, at + 40, attributes);
 }
 
-const BLOCK_BYTES = 512;
 const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0];
 
 function writeAttributes(answer: Buffer, at: number, { node, bytes, mode, mtimeNs }: Attributes): void {
   writeNumber(answer, node, at);
   writeNumber(answer, bytes, at + 8);
-  writeNumber(answer, Math.ceil(bytes / BLOCK_BYTES), at + 16);
+  writeNumber(answer, Math.ceil(bytes / 512), at + 16);
   const time = splitTime(mtimeNs);
   for (const field of [24, 32, 40]) answer.writeBigInt64LE(time.seconds, at + field);
   for (const field of [48, 52, 56]) answer.writeUInt32LE(time.ns, at + field);
@@ -258,10 +245,10 @@ function splitTime(mtimeNs: bigint): typeof split {
 }
 
 function writeNumber(bytes: Buffer, value: number, at: number): void {
-  bytes.writeUInt32LE(value % TWO_TO_32, at);
-  bytes.writeUInt32LE(Math.floor(value / TWO_TO_32), at + 4);
+  bytes.writeUInt32LE(value % 2 ** 32, at);
+  bytes.writeUInt32LE(Math.floor(value / 2 ** 32), at + 4);
 }
 
 function readNumber(bytes: Buffer, at: number): number {
-  return bytes.readUInt32LE(at) + bytes.readUInt32LE(at + 4) * TWO_TO_32;
+  return bytes.readUInt32LE(at) + bytes.readUInt32LE(at + 4) * 2 ** 32;
 }

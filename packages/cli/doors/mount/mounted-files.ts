@@ -22,14 +22,12 @@ import { ReadAhead } from './read-ahead.ts';
 
 /** A hash never changes its meaning. */
 const VALID_S = 365 * 24 * 60 * 60;
-const SMALL_FILE_BYTES_MAX = 256 * 1024;
 const NAME_BYTES_MAX = 1024;
 const MODES: Readonly<Record<TreeItem['kind'], number>> = {
   file: 0o100444,
   directory: 0o040555,
   symlink: 0o120777,
 };
-const EXECUTABLE_BITS = 0o111;
 const DOTS = [Uint8Array.of(0x2e), Uint8Array.of(0x2e, 0x2e)] as const;
 
 interface Found {
@@ -123,7 +121,7 @@ export class MountedFiles {
     const { offset, bytes } = parseRead(body);
     const { item, ordinal } = placed;
     const end = Math.min(offset + bytes, item.bytes);
-    if (item.bytes > SMALL_FILE_BYTES_MAX) this.#ahead.run(tree, item, offset, end);
+    if (item.bytes > 256 * 1024) this.#ahead.run(tree, item, offset, end);
     else if (offset === 0) this.#ahead.step(tree, 'files', ordinal);
     const pieces: Uint8Array[] = [];
     for await (const chunk of tree.chunks(item, offset, end)) {
@@ -177,15 +175,14 @@ export class MountedFiles {
     const listing = new Listing(bytes, isPlus);
     for (const [at, entry] of entries.entries()) {
       if (at < offset) continue;
-      if (!listing.add({ ...entry, node: UNKNOWN_NODE, bytes: 0, mtimeNs: 0n, next: at + 1, validS: 0 }))
+      // The node has no number until the kernel asks for one.
+      if (!listing.add({ ...entry, node: 0xffff_ffff, bytes: 0, mtimeNs: 0n, next: at + 1, validS: 0 }))
         break;
     }
     return listing.end();
   }
 }
 
-/** Its number is known once the kernel asks for it. */
-const UNKNOWN_NODE = 0xffff_ffff;
 const NOTHING = { bytes: 0, entryCount: 0 };
 
 function describe({ mtimeNs }: MountedTree, base: number, { ordinal, item }: Placed): Attributes {
@@ -193,7 +190,7 @@ function describe({ mtimeNs }: MountedTree, base: number, { ordinal, item }: Pla
   return {
     node: base + ordinal,
     bytes: item.kind === 'directory' ? 0 : item.bytes,
-    mode: MODES[item.kind] | (isExecutable ? EXECUTABLE_BITS : 0),
+    mode: MODES[item.kind] | (isExecutable ? 0o111 : 0),
     mtimeNs: item.mtimeNs ?? mtimeNs,
   };
 }

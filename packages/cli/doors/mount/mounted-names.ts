@@ -8,10 +8,9 @@ import { type Attributes, ERRNO, type NamedNode } from './fuse-wire.ts';
 import { MountedTree } from './mounted-tree.ts';
 import { TreeParts } from './tree-parts.ts';
 
-const S_IFDIR = 0o040000;
-const S_IFLNK = 0o120000;
-const FOLDER_MODE = S_IFDIR | 0o555;
-const LINK_MODE = S_IFLNK | 0o777;
+/** The type of the file and its permissions. */
+const FOLDER_MODE = 0o040_555;
+const LINK_MODE = 0o120_777;
 const LATEST = 'latest';
 /** The kernel may keep what is here for so long; then others' snapshots show. */
 export const NAMES_VALID_S = 1;

@@ -6,22 +6,9 @@ import { CHUNK_BYTES_MIN, type TreeItem } from '@holdfast/client/internal';
 import { type MountedTree, wantChild, wantFolder } from './mounted-tree.ts';
 import { findChildAt, type WantedPart } from './tree-parts.ts';
 
-/** Programs that are followed at once. */
-const WALKS_MAX = 8;
-const RUNS_MAX = 64;
 /** A step over more entries is no step of the same walk. */
 const GAPS_MAX = { files: 256, folders: 8192 } as const;
-const STEPS_MIN = 2;
 const WINDOW_MIN = 8;
-const WINDOW_MAX = 512;
-const WINDOW_BYTES_MAX = 4 * 1024 * 1024;
-const LOOKED_AT_MAX = 16 * 1024;
-/** The window of one large file. */
-const RUN_BYTES_MAX = 8 * 1024 * 1024;
-/** The kernel asks for a few pieces at once, not always in order. */
-const RUN_GAP_BYTES_MAX = 1024 * 1024;
-/** Bytes of all large files that are on their way. */
-const COMING_BYTES_MAX = 24 * 1024 * 1024;
 
 type Kind = keyof typeof GAPS_MAX;
 
@@ -62,8 +49,8 @@ export class ReadAhead {
     walk.last = ordinal;
     walk.steps += 1;
     walk.ahead -= 1;
-    const window = Math.min(WINDOW_MIN << Math.min(walk.steps, WINDOW_MIN), WINDOW_MAX);
-    if (walk.steps < STEPS_MIN || walk.isAsking || walk.ahead > window / 2) return;
+    const window = Math.min(WINDOW_MIN << Math.min(walk.steps, WINDOW_MIN), 512);
+    if (walk.steps < 2 || walk.isAsking || walk.ahead > window / 2) return;
     walk.isAsking = true;
     const done = (): void => {
       walk.isAsking = false;
@@ -83,7 +70,8 @@ export class ReadAhead {
     const [found] = index === -1 ? [] : this.#walks.splice(index, 1);
     const walk = found ?? { tree, kind, last: -1, steps: 0, ahead: 0, isAsking: false };
     this.#walks.push(walk);
-    if (this.#walks.length > WALKS_MAX) this.#walks.shift();
+    // Eight programs are followed at a time.
+    if (this.#walks.length > 8) this.#walks.shift();
     return walk;
   }
 
@@ -91,7 +79,7 @@ export class ReadAhead {
   async #askAhead(walk: Walk, window: number): Promise<void> {
     const { tree, kind } = walk;
     for (let round = 0; round < WINDOW_MIN; round += 1) {
-      const wanted: Wanted = { folders: [], files: [], count: window, bytes: WINDOW_BYTES_MAX, lookedAt: 0 };
+      const wanted: Wanted = { folders: [], files: [], count: window, bytes: 4 * 1024 * 1024, lookedAt: 0 };
       collect(tree, kind, wantFolder(tree.root), 1, walk.last + 1, wanted);
       walk.ahead = window - wanted.count;
       const { folders, files } = wanted;
@@ -113,18 +101,21 @@ export class ReadAhead {
     this.#runs.delete(item.hash);
     this.#runs.set(item.hash, run);
     const [oldest] = this.#runs.keys();
-    if (this.#runs.size > RUNS_MAX && oldest !== undefined) this.#runs.delete(oldest);
-    const isNext = Math.abs(start - run.end) <= RUN_GAP_BYTES_MAX;
+    if (this.#runs.size > 64 && oldest !== undefined) this.#runs.delete(oldest);
+    // The kernel asks for a few pieces at once, not always in order.
+    const isNext = Math.abs(start - run.end) <= 1024 * 1024;
     run.length = isNext ? run.length + end - start : 0;
     run.end = isNext ? Math.max(run.end, end) : end;
-    const length = Math.min(run.length, RUN_BYTES_MAX);
+    // One large file has a window of 8 MiB.
+    const length = Math.min(run.length, 8 * 1024 * 1024);
     if (length >= CHUNK_BYTES_MIN) void this.#readOn(tree, item, run.end, run.end + length);
   }
 
   async #readOn(tree: MountedTree, item: TreeItem, start: number, end: number): Promise<void> {
     try {
       for await (const { hash, level, bytes } of tree.chunks(item, start, end)) {
-        if (this.#comingBytes + bytes > COMING_BYTES_MAX) return;
+        // All large files together may have 24 MiB on their way.
+        if (this.#comingBytes + bytes > 24 * 1024 * 1024) return;
         if (tree.parts.hasFile(hash, { level, bytes })) continue;
         this.#comingBytes += bytes;
         const read = tree.parts.readFile(hash, { level, bytes });
@@ -173,7 +164,7 @@ function collect(
 }
 
 function isFull({ count, bytes, lookedAt }: Wanted): boolean {
-  return count <= 0 || bytes <= 0 || lookedAt >= LOOKED_AT_MAX;
+  return count <= 0 || bytes <= 0 || lookedAt >= 16 * 1024;
 }
 
 function collectFile(item: TreeItem, wanted: Wanted): void {

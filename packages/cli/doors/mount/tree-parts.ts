@@ -39,16 +39,11 @@ export interface WantedPart {
   readonly expected: ExpectedDirectoryPart;
 }
 
-/** Children of folders and of indexes of files; some hundred bytes each. */
-const KEPT_CHILDREN_MAX = 64 * 1024;
-const KEPT_CONTENT_BYTES_MAX = 48 * 1024 * 1024;
-/** Memory of content beside its bytes. */
-const CONTENT_OVERHEAD_BYTES = 512;
-
 export class TreeParts {
   readonly #source: NodeSource;
-  readonly #parts = new Kept<FolderPart | FileIndexPart>(KEPT_CHILDREN_MAX);
-  readonly #contents = new Kept<Uint8Array>(KEPT_CONTENT_BYTES_MAX);
+  // Children of folders and of indexes of files take some hundred bytes each.
+  readonly #parts = new Kept<FolderPart | FileIndexPart>(64 * 1024);
+  readonly #contents = new Kept<Uint8Array>(48 * 1024 * 1024);
   /** on their way, by the keys they will be kept under */
   readonly #coming = new Map<string, Promise<unknown>>();
 
@@ -137,7 +132,8 @@ export class TreeParts {
     const isView = content.length !== content.buffer.byteLength;
     // A view would keep the whole answer that it came in.
     const own = isView ? new Uint8Array(content) : content;
-    this.#contents.keep(key, own, CONTENT_OVERHEAD_BYTES + own.length);
+    // Content takes 512 bytes of memory beside its bytes.
+    this.#contents.keep(key, own, 512 + own.length);
     return own;
   }
 

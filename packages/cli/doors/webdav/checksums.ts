@@ -3,8 +3,6 @@ import { createHash } from 'node:crypto';
 import type { Hash } from '@holdfast/client/internal';
 import { DoorError } from '../door.ts';
 
-const KNOWN_MAX = 50_000;
-
 interface WatchedBody {
   readonly chunks: AsyncGenerator<Uint8Array, void, undefined>;
   /** Throws DoorError 400 where the client says another checksum. */
@@ -45,6 +43,6 @@ export class Checksums {
   #remember(hash: Hash, text: string): void {
     this.#known.set(hash, text);
     const [oldest] = this.#known.keys();
-    if (this.#known.size > KNOWN_MAX && oldest !== undefined) this.#known.delete(oldest);
+    if (this.#known.size > 50_000 && oldest !== undefined) this.#known.delete(oldest);
   }
 }

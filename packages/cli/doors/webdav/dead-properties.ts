@@ -9,10 +9,8 @@ export function nameOf({ namespace, name }: Pick<XmlElement, 'namespace' | 'name
   return `${namespace} ${name}`;
 }
 
-const ENTRY_BYTES = 128;
-
 function sizeOf(key: string, name: string, value: string): number {
-  return ENTRY_BYTES + 2 * (key.length + name.length + value.length);
+  return 128 + 2 * (key.length + name.length + value.length);
 }
 
 export class DeadProperties {

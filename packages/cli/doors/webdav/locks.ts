@@ -17,16 +17,13 @@ export interface Lock {
   readonly endsAt: number;
 }
 
-const MEMORY_BYTES_MAX = 1024 * 1024;
-const LOCK_BYTES = 256;
-
 /** Counts the bytes that clients made the door remember. */
 export class DoorMemory {
   #bytes = 0;
 
   /** False where there is no room; nothing is then counted. */
   tryTake(bytes: number): boolean {
-    if (this.#bytes + bytes > MEMORY_BYTES_MAX) return false;
+    if (this.#bytes + bytes > 1024 * 1024) return false;
     this.#bytes += bytes;
     return true;
   }
@@ -109,7 +106,7 @@ export class Locks {
 }
 
 function sizeOf({ key, owner }: Lock): number {
-  return LOCK_BYTES + 2 * (key.length + owner.length);
+  return 256 + 2 * (key.length + owner.length);
 }
 
 function locked({ key, isFolder }: Lock, condition: string): DoorError {

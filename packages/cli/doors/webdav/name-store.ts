@@ -26,12 +26,6 @@ import { nameTimes } from '../snapshot-times.ts';
 import { Checksums } from './checksums.ts';
 import type { DavPlace } from './places.ts';
 
-/** Heads that are looked at together. */
-const HEADS_AT_ONCE = 64;
-/** A folder in use does not leave a snapshot for every save. */
-const AMEND_MS = 10 * 60_000;
-const KEPT_BYTES_MAX = 8 * 1024 * 1024;
-
 export type Check = (item: TreeItem | undefined) => void;
 
 export interface Found {
@@ -61,7 +55,7 @@ export class NameStore {
   readonly #edits = new Map<string, EditQueue>();
 
   constructor(client: Client, given: readonly string[]) {
-    this.#client = createKeptClient(client, KEPT_BYTES_MAX);
+    this.#client = createKeptClient(client, 8 * 1024 * 1024);
     this.#given = given;
     this.#known = new KnownNames(client);
     this.values = new ReceivedValues(this.#client);
@@ -132,7 +126,7 @@ export class NameStore {
     }
     const times = list === 'times' && nameTimes(names.get(parts.at(-1) ?? '') ?? []);
     const all = times || new Map([...names].map(([name, snapshots]) => [name, snapshots.at(-1)] as const));
-    yield* mapInOrder(all, HEADS_AT_ONCE, async ([name, snapshot]): Promise<Found | undefined> => {
+    yield* mapInOrder(all, 64, async ([name, snapshot]): Promise<Found | undefined> => {
       const item = snapshot === undefined ? EMPTY_FOLDER : await this.#readHead(snapshot.root);
       return item.kind === 'symlink'
         ? undefined
@@ -188,7 +182,8 @@ export class NameStore {
   editsOf(name: string): EditQueue {
     const known = this.#edits.get(name);
     if (known !== undefined) return known;
-    const options = { host: hostname().toWellFormed(), path: 'webdav', amend: { within: AMEND_MS } };
+    // A folder in use does not leave a snapshot for every save.
+    const options = { host: hostname().toWellFormed(), path: 'webdav', amend: { within: 10 * 60_000 } };
     const { memory } = this.#known;
     const made = new EditQueue(async (edits, check) => {
       await editName(this.#client, name, edits, { ...options, memory, names: this.#known, check });

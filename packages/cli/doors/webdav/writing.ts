@@ -1,6 +1,8 @@
 /** PUT, DELETE, MKCOL, MOVE and COPY. */
+
 import type { IncomingMessage } from 'node:http';
 import type { TreeEdit, TreeItem } from '@holdfast/client/internal';
+import { BIG_NS_PER_S } from '@holdfast/protocol';
 import { DoorError } from '../door.ts';
 import { lengthOf, readBody, receive } from '../received-body.ts';
 import { hashValue, isSmall, weighValue } from '../received-values.ts';
@@ -8,8 +10,6 @@ import { tagOf } from '../sent-file.ts';
 import { type Call, conditionOf, findReplaced, getFound } from './call.ts';
 import { judge } from './name-store.ts';
 import { type DavPlace, isWithin, parsePlace, requireEntry, requireName } from './places.ts';
-
-const NS_PER_S = 1_000_000_000;
 
 export async function put(call: Call): Promise<void> {
   const { store, request, response, place } = call;
@@ -48,7 +48,7 @@ function parseTime(header: string | string[] | undefined): bigint | undefined {
   const text = String(header ?? '');
   if (!/^\d{1,10}(?:\.\d{1,9})?$/.test(text)) return undefined;
   const [seconds = '', fraction = ''] = text.split('.');
-  return BigInt(seconds) * BigInt(NS_PER_S) + BigInt(fraction.padEnd(9, '0'));
+  return BigInt(seconds) * BIG_NS_PER_S + BigInt(fraction.padEnd(9, '0'));
 }
 
 export async function remove(call: Call): Promise<void> {

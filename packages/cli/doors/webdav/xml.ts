@@ -19,7 +19,6 @@ type Scope = ReadonlyMap<string, string>;
 const LEVELS_MAX = 32;
 /** Limits a request, because its answer repeats names and namespaces. */
 const ELEMENTS_MAX = 10_000;
-const NAMESPACE_LENGTH_MAX = 1_024;
 const NAME = '[\\p{L}_][\\p{L}\\p{N}_.\\u00b7-]*';
 const QUALIFIED = `(?:${NAME}:)?${NAME}`;
 const SPACE = /\s+/uy;
@@ -122,7 +121,7 @@ class Reader {
 function declare(above: Scope, attributes: ReadonlyMap<string, string>): Scope {
   const scope = new Map(above);
   for (const [name, value] of attributes) {
-    if (name.startsWith('xmlns') && value.length > NAMESPACE_LENGTH_MAX) throw noXml();
+    if (name.startsWith('xmlns') && value.length > 1_024) throw noXml();
     if (name === 'xmlns') scope.set('', value);
     else if (name.startsWith('xmlns:')) {
       if (value === '') throw noXml();
