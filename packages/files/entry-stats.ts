@@ -7,7 +7,6 @@ const { S_IFMT, S_IFREG, S_IFDIR, S_IFLNK, S_IFIFO, S_IFSOCK, S_IFBLK, S_IFCHR }
 
 /** The length of what `statx` of Linux fills in, the same on every processor. */
 export const STATX_BYTES = 256;
-const WORD = 2 ** 32;
 
 /** Instants are ms since the epoch. */
 export interface FileStats {
@@ -87,5 +86,5 @@ export class EntryStats implements FileStats {
 
 /** A signed number of 64 bits, exact to 2^53: reading it as a big integer takes longer. */
 function longAt(view: DataView, offset: number): number {
-  return view.getInt32(offset + 4, true) * WORD + view.getUint32(offset, true);
+  return view.getInt32(offset + 4, true) * 2 ** 32 + view.getUint32(offset, true);
 }

@@ -16,16 +16,6 @@ interface SystemFunctions {
 
 /** On Linux a folder that is held open has a path here that leads to it, also when the folder is moved or renamed. */
 export const DESCRIPTORS = '/proc/self/fd';
-/** O_CLOEXEC of Linux, which Node has no name for: a process that is started does not inherit the descriptor. */
-const CLOSE_ON_START = 0o2000000;
-/** of `renameat2` */
-const NO_REPLACE = 1;
-/** before the umask */
-const FOLDER_MODE = 0o777;
-/** of `statx` */
-const EMPTY_PATH = 0x1000;
-const NO_FOLLOW = 0x100;
-const BASIC_STATS = 0x7ff;
 /** One entry is looked at at a time, so all share this memory. */
 const FOUND = new Uint8Array(STATX_BYTES);
 const FOUND_VIEW = new DataView(FOUND.buffer);
@@ -49,7 +39,8 @@ export function openIn(
   flags: number,
   mode = 0,
 ): number | undefined {
-  const descriptor = findCalls()?.openat(folder, asText(name), flags | CLOSE_ON_START, mode);
+  // O_CLOEXEC of Linux, which Node has no name for: another program does not inherit the descriptor.
+  const descriptor = findCalls()?.openat(folder, asText(name), flags | 0o2000000, mode);
   return descriptor === undefined || descriptor < 0 ? undefined : descriptor;
 }
 
@@ -60,19 +51,22 @@ export function openIn(
 export function lookAtIn(folder: number, name: ByteString): EntryStats | undefined {
   const calls = findCalls();
   if (calls === undefined) return undefined;
-  const flags = name === '' ? EMPTY_PATH : NO_FOLLOW;
-  const isFound = calls.statx(folder, asText(name), flags, BASIC_STATS, FOUND) === 0;
+  // AT_EMPTY_PATH or AT_SYMLINK_NOFOLLOW; then STATX_BASIC_STATS.
+  const flags = name === '' ? 0x1000 : 0x100;
+  const isFound = calls.statx(folder, asText(name), flags, 0x7ff, FOUND) === 0;
   return isFound ? EntryStats.from(FOUND_VIEW) : undefined;
 }
 
 /** False when this step failed. */
 export function makeFolderIn(folder: number, name: Uint8Array): boolean {
-  return findCalls()?.mkdirat(folder, asText(name), FOLDER_MODE) === 0;
+  // The umask takes bits away.
+  return findCalls()?.mkdirat(folder, asText(name), 0o777) === 0;
 }
 
 /** Gives an entry another name in one step that never replaces what has that name; false when this step failed. */
 export function renameExclusivelyIn(folder: number, from: Uint8Array, to: Uint8Array): boolean {
-  return findCalls()?.renameat2(folder, asText(from), folder, asText(to, OTHER_ROOM), NO_REPLACE) === 0;
+  // RENAME_NOREPLACE.
+  return findCalls()?.renameat2(folder, asText(from), folder, asText(to, OTHER_ROOM), 1) === 0;
 }
 
 /** As C takes it, in memory that the next call uses again. A name in a tree has no zero byte. */

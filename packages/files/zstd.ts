@@ -31,11 +31,6 @@ interface ZstdRuntime {
 
 /** Level 3 takes up to two thirds more time, and saves 1 to 4 % of the bytes (docs/dependencies.md). */
 const COMPRESSION_LEVEL = 1;
-/** Larger nodes hold most of the bytes that a higher level saves. */
-const COMPRESSION_LEVEL_LARGER = 2;
-const LARGER_BYTES_MIN = 16 * 1024;
-/** On other threads, for chunks of large files. */
-const COMPRESSION_LEVEL_ASIDE = 3;
 
 const RUNTIME: ZstdRuntime = { bun: (globalThis as { Bun?: BunZstd }).Bun, zlib };
 
@@ -63,19 +58,19 @@ export function findZstd(runtime: ZstdRuntime = RUNTIME): Zstd | undefined {
   return {
     compress: unlessRandom((bytes) =>
       bun.zstdCompressSync(bytes, {
-        level: bytes.length < LARGER_BYTES_MIN ? COMPRESSION_LEVEL : COMPRESSION_LEVEL_LARGER,
+        // Larger nodes hold most of the bytes that a higher level saves.
+        level: bytes.length < 16 * 1024 ? COMPRESSION_LEVEL : 2,
       }),
     ),
     compressAside: (bytes) =>
-      looksRandom(bytes) ? undefined : bun.zstdCompress(bytes, { level: COMPRESSION_LEVEL_ASIDE }),
+      // On other threads, for chunks of large files.
+      looksRandom(bytes) ? undefined : bun.zstdCompress(bytes, { level: 3 }),
     // The garbage collector hardly counts this memory, and lets it pile up: a push of 180 MB had up to 60 MiB of it.
     release: releaseMemory,
     unzstd: createUnzstd({ decompressStated: (frame) => bun.zstdDecompressSync(frame), decompressBounded }),
   };
 }
 
-/** Less says nothing, and is compressed at once. */
-const SAMPLED_BYTES_MIN = 512;
 /** Number of single bytes looked at first. Among random bytes, half have their highest bit set. */
 const GLANCES = 32;
 /** Among 32 random bytes, fewer, or more than the rest, have it once in 400,000 times. Text hardly ever has it. */
@@ -95,7 +90,8 @@ const counts = new Uint16Array(BYTE_VALUES);
 
 /** Whether each byte comes as often as any other, as in what is compressed or encrypted already. */
 function looksRandom(bytes: Uint8Array): boolean {
-  if (bytes.length < SAMPLED_BYTES_MIN) return false;
+  // Fewer bytes tell nothing and are compressed at once.
+  if (bytes.length < 512) return false;
   const highBits = countHighBits(bytes);
   const isMixed = highBits >= HIGH_BITS_MIN && highBits <= GLANCES - HIGH_BITS_MIN;
   return isMixed && areCountsEven(bytes);

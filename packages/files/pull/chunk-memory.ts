@@ -1,9 +1,6 @@
 /** Memory for the chunks of a pull: once a chunk is written, its memory holds a next one. */
 import { releaseMemory } from '../resident-memory.ts';
 
-/** Smaller content mostly comes with others in one answer. */
-const CHUNK_MEMORY_BYTES_MIN = 512 * 1024;
-
 /** Reusable memory of one source of nodes. */
 export class ChunkMemory {
   /** the smallest first */
@@ -12,7 +9,8 @@ export class ChunkMemory {
 
   /** `length` bytes of any content. */
   take(length: number): Uint8Array<ArrayBuffer> {
-    if (length < CHUNK_MEMORY_BYTES_MIN) return new Uint8Array(length);
+    // Smaller content mostly comes with others in one answer.
+    if (length < 512 * 1024) return new Uint8Array(length);
     const at = this.#free.findIndex(({ byteLength }) => byteLength >= length);
     const [memory = new ArrayBuffer(length)] = at === -1 ? [] : this.#free.splice(at, 1);
     this.#own.add(memory);

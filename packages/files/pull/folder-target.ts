@@ -51,11 +51,6 @@ import { isTime, setTimes } from './set-times.ts';
 import { type Placed, placeNew, type SmallFile, unlinkIfThere, writeSmallFile } from './small-file.ts';
 import { pathOf, type TargetFolder } from './target-folder.ts';
 
-/** Larger ones would fill the memory that is shared with the writer. */
-const UNPROVEN_BYTES_MAX = 256 * 1024;
-/** By anyone, as a push sees it. */
-const EXECUTABLE_BITS = 0o111;
-
 export interface FolderTargetOptions {
   /** Each file and folder is on disk before the next step counts on it: slow, and safe against power loss. */
   readonly fsync?: boolean | undefined;
@@ -139,7 +134,8 @@ class LocalTarget implements FolderTarget {
       return {
         kind,
         bytes: stat.size,
-        isExecutable: (stat.mode & EXECUTABLE_BITS) !== 0,
+        // A push too takes a file as executable if anyone may execute it.
+        isExecutable: (stat.mode & 0o111) !== 0,
         linkTarget: kind === 'link' ? readlinkSync(at, { encoding: 'buffer' }) : undefined,
         isExactName: this.#isExactName(path, stat),
       };
@@ -219,7 +215,8 @@ class LocalTarget implements FolderTarget {
   }
 
   get unprovenBytesMax(): number | undefined {
-    return this.#writer === undefined ? undefined : UNPROVEN_BYTES_MAX;
+    // Larger files would fill the memory that is shared with the writer.
+    return this.#writer === undefined ? undefined : 256 * 1024;
   }
 
   writeUnproven(path: TreePath, unproven: UnprovenFile, file: NewFile): Promise<boolean> | undefined {

@@ -28,9 +28,6 @@ export const closeLater = promisify(close);
 /** In the place of a hash: a small file is written in one go, so there is nothing to find again. */
 export const NO_HASH = '0'.repeat(64);
 
-/** Reading so little takes less than asking another thread to. */
-const AT_ONCE_BYTES_MAX = 64 * 1024;
-
 const PARTIAL_NAME = /^\.holdfast-([0-9a-f]{16})-(\d{1,10})-[0-9a-f]{8}\.part$/;
 export const CREATE_FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 const REOPEN_FLAGS = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -124,7 +121,8 @@ export async function readRange(descriptor: number, offset: number, length: numb
   let done = 0;
   while (done < length) {
     const bytesRead =
-      length <= AT_ONCE_BYTES_MAX
+      // Reading so few bytes takes less than asking another thread.
+      length <= 64 * 1024
         ? readSync(descriptor, bytes, done, length - done, offset + done)
         : (await readAt(descriptor, bytes, done, length - done, offset + done)).bytesRead;
     if (bytesRead === 0) break;

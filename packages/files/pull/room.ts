@@ -4,9 +4,6 @@ import { type MissingEntries, PullTargetError } from '@holdfast/client/internal'
 import { formatBytes, formatCount } from '@holdfast/protocol';
 import { isPartialName } from './partial-names.ts';
 
-/** A name and an inode take no less, wherever they are kept. */
-const ENTRY_BYTES_MIN = 64;
-
 /** `folder` is the open folder of the target, `base` what it is called. Throws PullTargetError. */
 export function assertRoom(
   base: string,
@@ -19,7 +16,8 @@ export function assertRoom(
       `the tree has ${formatCount(entries)} entries that are not in ${base} yet, and its file system can hold ${formatCount(freeEntries)} more: choose another place, or pull a part of it (HASH/path); no file was written`,
     );
   }
-  const bytes = Math.max(contentBytes, entries * ENTRY_BYTES_MIN);
+  // A name and an inode take at least 64 bytes, wherever they are kept.
+  const bytes = Math.max(contentBytes, entries * 64);
   if (free === undefined || bytes <= free) return;
   // Leftovers of interrupted pulls are reused or removed: they count as room. They are looked for only here, as it takes a while.
   const room = free + sumOfPartials(folder);

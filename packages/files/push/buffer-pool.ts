@@ -1,8 +1,6 @@
 /** Memory of nodes, used again and again. Left to the garbage collector, buffers pile up faster than it frees them. */
 import { CHUNK_BYTES_MAX } from '@holdfast/client/internal';
 
-/** Smaller buffers are cheap to make and quick to go. */
-const POOLED_BYTES_MIN = 2 * 1024;
 /** Buffers come in a few sizes, so that most fit a next node. */
 const SIZES: readonly number[] = [
   8 * 1024,
@@ -23,7 +21,8 @@ class BufferPool {
   /** `length` bytes of any content. */
   take(length: number): Uint8Array<ArrayBuffer> {
     const size = SIZES.find((one) => one >= length);
-    if (size === undefined || length < POOLED_BYTES_MIN) return new Uint8Array(length);
+    // Smaller buffers are cheap to make and quick to go.
+    if (size === undefined || length < 2 * 1024) return new Uint8Array(length);
     const memory = this.#free.get(size)?.pop() ?? new ArrayBuffer(size);
     this.#own.add(memory);
     return new Uint8Array(memory, 0, length);

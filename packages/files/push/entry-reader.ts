@@ -36,10 +36,6 @@ export interface FoundEntry {
   readonly isSurveyed: boolean;
 }
 
-/** A file can change again within one tick of its clock, and its times stay the same: two seconds with a coarse clock, less with a fine one. */
-const SETTLED_AFTER_MS = 100;
-const SETTLED_AFTER_COARSE_MS = 2_100;
-
 export interface EntryReaderOptions {
   readonly recordsMtime: boolean;
   /** Entries, as people see them, that are read even if they look unchanged. */
@@ -182,5 +178,6 @@ function isExecutable({ mode }: FileStats): boolean {
 export function isSettled({ mtimeMs, ctimeMs }: FileStats, seenAt: number): boolean {
   const changedAt = mtimeMs > seenAt ? ctimeMs : Math.max(mtimeMs, ctimeMs);
   const isCoarse = ctimeMs % 1_000 === 0;
-  return changedAt < seenAt - (isCoarse ? SETTLED_AFTER_COARSE_MS : SETTLED_AFTER_MS);
+  // A file can change again within one tick of its clock and keep its times. A tick of a coarse clock has two seconds.
+  return changedAt < seenAt - (isCoarse ? 2_100 : 100);
 }

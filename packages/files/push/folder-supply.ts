@@ -48,7 +48,6 @@ export interface FolderNode extends PushNode {
 const READ_AT_ONCE_BYTES_MAX = CHUNK_BYTES_MIN;
 const readAt = promisify(read);
 const closeLater = promisify(close);
-const HEADER_BYTES = 128;
 
 export class FolderSupply implements NodeSupply<FolderNode> {
   readonly root: FolderNode;
@@ -72,7 +71,7 @@ export class FolderSupply implements NodeSupply<FolderNode> {
 
   sizeOf({ bytes, place }: FolderNode): number {
     const isContent = place.kind === 'piece' || place.kind === 'symlink';
-    return HEADER_BYTES + (isContent ? bytes : 256 * 1024);
+    return 128 + (isContent ? bytes : 256 * 1024);
   }
 
   async makeNode(node: FolderNode): Promise<Uint8Array> {

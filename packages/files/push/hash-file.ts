@@ -24,12 +24,8 @@ import { chunkMemory } from './buffer-pool.ts';
 import { type Fingerprint, isSameFingerprint } from './stat-pages.ts';
 
 const readAt = promisify(read);
-/** Several chunks, so that the rest is rarely moved to the front. */
-const WINDOW_BYTES = 3 * CHUNK_BYTES_MAX;
 /** Read at once. */
 const READ_BYTES = 2 * 1024 * 1024;
-/** Chunks of one file that are being taken: they are compressed, or wait for room in a pack. */
-const TAKEN_AT_ONCE_MAX = 3;
 const ATTEMPTS_MAX = 4;
 /** The attempt that comes before the first. */
 const UNCOUNTED = -1;
@@ -292,7 +288,8 @@ async function hashPieces(
       }
       readBytes += chunk.length;
       onRead(chunk.length);
-      if (taken.length >= TAKEN_AT_ONCE_MAX) await settleOldest();
+      // Three chunks of one file are taken at a time: they are compressed, or wait for room in a pack.
+      if (taken.length >= 3) await settleOldest();
       const counts = { files: 0, bytes: offered.add(chunk.length) };
       const hash = takeContent(chunkHeader(chunk.length), chunk, takeNode, counts);
       // The failure is thrown where the chunk's turn comes.
@@ -339,7 +336,8 @@ async function* readChunks(
   size: number,
   readPiece: ReadPiece,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  const memory = chunkMemory.take(Math.min(WINDOW_BYTES, size));
+  // Room for several chunks makes it rare that the rest is moved to the front.
+  const memory = chunkMemory.take(Math.min(3 * CHUNK_BYTES_MAX, size));
   let start = 0;
   let filled = 0;
   let scannedEnd = 0;

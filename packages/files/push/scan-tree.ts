@@ -63,15 +63,11 @@ export interface ScannedRoot {
   readonly passedOver: ReadonlyMap<string, string>;
 }
 
-/** Larger files that are read at the same time. */
-const LARGE_FILES_MAX = 2;
 /**
  * How long the scan may keep the process to itself: answers to requests wait meanwhile, and with them the packs that have no place
  * yet.
  */
 const TURN_MS = 5;
-/** A survey pays only above this size: reading it takes as long as looking at some thousands of entries. */
-const UNSURVEYED_BYTES_MAX = 16 * 1024 * 1024;
 
 const NO_FINGERPRINT: Fingerprint = { size: 0, mtimeMs: 0, ctimeMs: 0, inode: 0 };
 /** The state's name of the root, and what is above it. */
@@ -309,7 +305,8 @@ class Scan {
   }
 
   async #startReading(found: FoundEntry): Promise<Visited> {
-    while (this.#reading.size >= LARGE_FILES_MAX) await Promise.race(this.#reading);
+    // Two larger files are read at the same time.
+    while (this.#reading.size >= 2) await Promise.race(this.#reading);
     const name = displayName(found.path === '' ? this.#options.root : found.path);
     this.#item = name;
     const endWait = this.#options.progress.waitFor(`reading ${name}`);
@@ -326,7 +323,8 @@ class Scan {
   #read(found: FoundEntry): SeenEntry | undefined | Promise<SeenEntry | undefined> {
     this.#options.signal?.throwIfAborted();
     this.#unsurveyedBytes += found.stats.size;
-    const isSurveyDue = this.#unsurveyedBytes > UNSURVEYED_BYTES_MAX && !this.#survey.isMade;
+    // A survey pays only above this size: reading it takes as long as looking at some thousands of entries.
+    const isSurveyDue = this.#unsurveyedBytes > 16 * 1024 * 1024 && !this.#survey.isMade;
     if (isSurveyDue) return this.#survey.make().then(() => this.#readNow(found));
     return this.#readNow(found);
   }

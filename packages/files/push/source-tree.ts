@@ -12,8 +12,6 @@ import { listNames, type NameList } from './name-list.ts';
 
 /** A link, device or pipe that takes the place of a file is never followed, nor waited for. */
 const FILE_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-/** O_PATH of Linux, which Node has no name for: it takes no right to list the folder. */
-const REACH_FLAGS = 0o10000000 | constants.O_DIRECTORY;
 
 /** A folder of the tree. Every method throws what the system says. */
 export interface SourceFolder {
@@ -46,7 +44,8 @@ export class SourceTree {
     this.#folders = new OpenFolders({
       descriptor: this.isFolder
         ? openSync(toFsPath(root), FOLDER_FLAGS)
-        : openSync(toFsPath(`${this.#base}/`), REACH_FLAGS),
+        : // O_PATH of Linux, which Node has no name for: it takes no right to list the folder.
+          openSync(toFsPath(`${this.#base}/`), 0o10000000 | constants.O_DIRECTORY),
       openMax: 64,
       parentOf: (path) => parentOf(path) || undefined,
       open: openFolder,

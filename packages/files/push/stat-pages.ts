@@ -42,7 +42,6 @@ const FLAG_EXECUTABLE = 4;
 const FLAG_SETTLED = 8;
 const FLAG_MTIME = 16;
 const FLAG_INDEXED = 32;
-const KIND_MASK = 3;
 
 export function packPage(entries: readonly SeenEntry[]): Uint8Array {
   const length = entries.reduce((total, { name }) => total + FIXED_BYTES + name.length, 0);
@@ -80,7 +79,7 @@ export function unpackPage(bytes: Uint8Array): SeenEntry[] {
     const head = view.getUint8(at);
     const nameLength = view.getUint16(at + 1, true);
     const end = at + FIXED_BYTES + nameLength;
-    const kind = KINDS[head & KIND_MASK];
+    const kind = KINDS[head & 3];
     if (kind === undefined || end > bytes.length) throw new RangeError('the page is damaged');
     entries.push({
       name: byteStringOf(bytes.subarray(at + FIXED_BYTES, end)),

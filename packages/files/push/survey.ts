@@ -40,8 +40,6 @@ export interface SurveyOptions {
 
 /** How long the survey may keep the process to itself. */
 const TURN_MS = 25;
-/** By everyone. */
-const READ_BITS = 0o444;
 /** A pattern file is no larger. */
 const IGNORE_FILE_BYTES_MAX = 1024 * 1024;
 
@@ -147,7 +145,8 @@ async function surveyTree(options: SurveyOptions, tree: SourceTree, folders: Sur
     surveyedFiles += 1;
     if (found.isFile()) {
       // The system is asked only where the mode leaves it open, and where the answer matters now.
-      const isOpen = !options.isStrict || (found.mode & READ_BITS) === READ_BITS;
+      // Everyone may read it.
+      const isOpen = !options.isStrict || (found.mode & 0o444) === 0o444;
       if (!isOpen) accessSync(folder.pathOf(name), constants.R_OK);
       surveyedBytes += found.size;
     }

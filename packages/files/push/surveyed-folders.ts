@@ -15,9 +15,6 @@ export interface SurveyedFolder {
   readonly fingerprint: Fingerprint;
 }
 
-/** Entries that are kept at once, those of folders that the survey is in included; each takes some 350 bytes. */
-const ENTRIES_MAX = 32_768;
-
 export class SurveyedFolders {
   readonly #folders = new Map<ByteString, SurveyedFolder>();
   readonly #entriesMax: number;
@@ -25,7 +22,8 @@ export class SurveyedFolders {
   /** The folder that the scan came to last. */
   #reached: ByteString | undefined;
 
-  constructor(entriesMax = ENTRIES_MAX) {
+  // Each entry that is kept takes some 350 bytes. Entries of the folders that the survey is in count too.
+  constructor(entriesMax = 32_768) {
     this.#entriesMax = entriesMax;
   }
 

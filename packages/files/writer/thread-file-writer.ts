@@ -28,10 +28,6 @@ const ENTRY = new URL(
  * systems let a process have 1,024 descriptors.
  */
 export const WAITING_FOLDERS_MAX = 256;
-/** Folders may hold one in this many of the process's descriptors. */
-const FOLDERS_SHARE = 4;
-/** A thread takes some 20 ms and 20 MiB: as long as a few hundred files. */
-const FILES_BEFORE_THREAD = 200;
 
 interface Waiting {
   readonly settle: (placed: Placed | 'unproven') => void;
@@ -72,7 +68,8 @@ class ThreadFileWriter implements FileWriter {
   /** in the order in which they were handed over */
   readonly #busy = new Map<number, Page>();
   #filling: Page | undefined;
-  readonly #foldersMax = shareOfDescriptors(FOLDERS_SHARE, WAITING_FOLDERS_MAX);
+  // Folders may hold a quarter of the descriptors of the process.
+  readonly #foldersMax = shareOfDescriptors(4, WAITING_FOLDERS_MAX);
   /** By the descriptors of folders with files that are not over: the page of the last of them. */
   readonly #lastPages = new Map<number, Page>();
   #isHandOverDue = false;
@@ -82,7 +79,8 @@ class ThreadFileWriter implements FileWriter {
   #failure: Error | undefined;
 
   constructor({
-    filesBefore = FILES_BEFORE_THREAD,
+    // A thread takes some 20 ms and 20 MiB. A few hundred files take as long.
+    filesBefore = 200,
     entry = ENTRY,
     warn = () => undefined,
   }: FileWriterOptions) {

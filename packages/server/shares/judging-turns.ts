@@ -7,9 +7,6 @@ import { ApiError } from '@holdfast/protocol';
 import { FairPlaces } from './fair-places.ts';
 import { FairRounds } from './fair-rounds.ts';
 
-/** A pack that has cost so many bytes pauses after each turn and gives its place to one that holds none. */
-const LONG_BYTES = 64 * 1024 * 1024;
-
 interface Share {
   readonly appId: string;
   readonly spaceId: string;
@@ -44,7 +41,8 @@ export class JudgingTurns {
       /** core/pack-ports.ts JudgingPlace. Everything else has its turn between. */
       nextTurn: async (cost: number): Promise<boolean> => {
         used += cost;
-        const isLong = used > LONG_BYTES;
+        // A pack that has cost so many bytes pauses after each turn and gives its place to one that holds none.
+        const isLong = used > 64 * 1024 * 1024;
         if (isLong && this.#places.isOwed(appId, spaceId)) return false;
         await this.#turns.next(appId, spaceId, cost, isLong ? 10 : 0);
         return true;

@@ -16,10 +16,6 @@ import {
 
 /** One transaction claims at most this many, so that a large pass never holds the writer for long. */
 const CLAIMS_PER_TRANSACTION_MAX = 100;
-/** Claims per transaction after a failure: the store is probably unavailable, and a claimed node can no longer be read. */
-const CLAIMS_PER_TRIAL_MAX = 8;
-
-const STORAGE_RETRY_AFTER_SECONDS = 2;
 
 /** Leftover claims first, then the oldest expired leases. An object that cannot be deleted blocks no other; the pass ends in 503. */
 export async function runGc(core: Core, space: Space, maxNodes: number): Promise<GcResult> {
@@ -153,19 +149,21 @@ export class Pass {
   }
 
   async #takeCandidates(): Promise<void> {
-    let claimsMax = this.#isStuck ? CLAIMS_PER_TRIAL_MAX : CLAIMS_PER_TRANSACTION_MAX;
+    // After a failure the store is probably unavailable, and a claimed node can no longer be read.
+    const claimsMax = (): number => (this.#isStuck ? 8 : CLAIMS_PER_TRANSACTION_MAX);
+    let most = claimsMax();
     this.#isStuck = false;
     // A database may keep what was collected in its index for a while: each claim begins where the one before it ended.
     let from = 0;
     while (!this.#isStuck && this.#examined < this.#maxNodes) {
-      const claims = await this.#steps.claim(Math.min(this.#maxNodes - this.#examined, claimsMax), from);
+      const claims = await this.#steps.claim(Math.min(this.#maxNodes - this.#examined, most), from);
       if (claims.found === 0 && from === 0) return;
       this.#count(claims.forgotten);
       const { gone, next } = await this.#finish(claims);
       from = Math.min(claims.next, next);
       // Another pass reports the claims that it finished.
       this.#examined += claims.found - gone;
-      claimsMax = this.#isStuck ? CLAIMS_PER_TRIAL_MAX : CLAIMS_PER_TRANSACTION_MAX;
+      most = claimsMax();
       // Small nodes need no deletion of objects: while there are some the pass continues with few objects at a time.
       if (claims.forgotten.length > 0) this.#isStuck = false;
     }
@@ -176,7 +174,7 @@ export class Pass {
     if (this.#damage !== undefined) {
       const message = `rows of this Space cannot be read; ${this.#deleted} other nodes were collected: the operator's check names what is damaged`;
       throw new ApiError('SERVICE_UNAVAILABLE', message, {
-        retryAfterSeconds: STORAGE_RETRY_AFTER_SECONDS,
+        retryAfterSeconds: 2,
         cause: this.#damage,
       });
     }
@@ -189,7 +187,7 @@ export class Pass {
     }
     const message = `the bytes of ${this.#failed} nodes could not be deleted; ${this.#deleted} nodes were collected: run the collection again`;
     throw new ApiError('SERVICE_UNAVAILABLE', message, {
-      retryAfterSeconds: STORAGE_RETRY_AFTER_SECONDS,
+      retryAfterSeconds: 2,
       cause: this.#failure,
     });
   }

@@ -27,8 +27,6 @@ import {
   takesRecords,
 } from './own-packs.ts';
 
-/** Dead bytes leave the store so long after they died, however much of their pack is live. A day of it is for the work itself. */
-const DEAD_FOR_MS_MAX = 7 * DAY_MS;
 const BATCH_RECORDS_MAX = 64;
 
 export interface CompactionStep {
@@ -63,7 +61,8 @@ interface LiveRecord extends Placed {
 export async function compactPacks(core: Core, stuck: Set<Generation>): Promise<CompactionStep> {
   const now = await core.metadata.readClock();
   // The old pack is kept for a while. A record must be dead for a day before it counts.
-  const waitMs = Math.max(DAY_MS, DEAD_FOR_MS_MAX - DAY_MS - core.settings.keepReplacedMs);
+  // Dead bytes leave the store seven days after they died, however much of their pack is live. One day is for the work itself.
+  const waitMs = Math.max(DAY_MS, 6 * DAY_MS - core.settings.keepReplacedMs);
   const deadSince = now - waitMs;
   const limit = 64 + stuck.size;
   const found = await core.metadata.page('packsToCompact', { deadSince, limit });

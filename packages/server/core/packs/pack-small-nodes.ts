@@ -38,12 +38,10 @@ import {
   takesRecords,
 } from './own-packs.ts';
 
-const RANDOM_DIGITS = 20;
-const FIRST_GENERATION = createGeneration(0, '0'.repeat(RANDOM_DIGITS));
+const FIRST_GENERATION = createGeneration(0, '0'.repeat(20));
 /** Spaces that one step looks at for one that is worth packing */
 const SPACES_MAX = 64;
 const RECORDS_MAX = 4096;
-const PIECE_BYTES = 256 * 1024;
 /** objects that are read at the same time */
 const READS_AT_ONCE = 8;
 /** What reading and deleting an object costs beside its bytes, in bytes that compaction moves in the same time. */
@@ -94,7 +92,7 @@ export async function packSmallNodes(
   rules: PackingRules = PACKING_RULES,
 ): Promise<PackingStep> {
   const now = await core.metadata.readClock();
-  const before = createGeneration(Math.max(0, now - rules.ageMs), '0'.repeat(RANDOM_DIGITS));
+  const before = createGeneration(Math.max(0, now - rules.ageMs), '0'.repeat(20));
   const { after, within } = walk;
   if (within === undefined) return findSpace(core, after, before, rules.nodesMin);
   const { space } = within;
@@ -263,7 +261,8 @@ function placesIn(pack: Generation, bytes: Uint8Array, nodes: readonly GatheredN
 }
 
 async function* piecesOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  for (let from = 0; from < bytes.length; from += PIECE_BYTES) yield bytes.subarray(from, from + PIECE_BYTES);
+  const length = 256 * 1024;
+  for (let from = 0; from < bytes.length; from += length) yield bytes.subarray(from, from + length);
 }
 
 interface SmallNodeMove {

@@ -2,7 +2,6 @@
 import { EngineRefused } from '../refused.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
-const VERSION_NUMBER_MIN = 150_000;
 /** They speak the protocol of PostgreSQL but number their versions differently. */
 const RELATIVES = /CockroachDB|-YB-/;
 const READ_FACTS = `SELECT current_setting('server_encoding') AS encoding, version() AS version,
@@ -24,7 +23,7 @@ export async function assertFit(pool: PostgresPool): Promise<void> {
 }
 
 export function whyUnfit({ encoding, version, versionNumber }: DatabaseFacts): string | undefined {
-  if (versionNumber < VERSION_NUMBER_MIN && !RELATIVES.test(version)) {
+  if (versionNumber < 150_000 && !RELATIVES.test(version)) {
     return `the server is ${version.split(' ', 2).join(' ')}: run version 15 or newer`;
   }
   // Ids may hold any character: in another encoding some Spaces could not be written.

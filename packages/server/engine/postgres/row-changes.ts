@@ -25,8 +25,6 @@ interface Known<T> {
   current: T | undefined;
 }
 
-/** of the counters */
-const LEASED = 5;
 const AS_READ = 'a row is changed from exactly what was read';
 
 export class RowChanges {
@@ -73,7 +71,8 @@ export class RowChanges {
 
   /** Deletes the stored row, whatever it holds, and inserts this one. */
   replaceNode(row: NodeRow, wasLeaseCounted: boolean, isLeaseCounted: boolean): void {
-    this.#usage[LEASED] = (this.#usage[LEASED] ?? 0) + Number(isLeaseCounted) - Number(wasLeaseCounted);
+    // The sixth counter is that of leased nodes.
+    this.#usage[5] = (this.#usage[5] ?? 0) + Number(isLeaseCounted) - Number(wasLeaseCounted);
     const stored = { row: { ...row, refs: new Uint8Array(row.refs) }, isLeaseCounted };
     this.nodes.set(row.hash, { stored, current: { row, isLeaseCounted } });
     this.#changeCount += 1;

@@ -12,8 +12,6 @@ import { byteaToHex, hexToBytea } from './wire/sql-values.ts';
 const FIRST_REVISION_NOTE = 'first-revision';
 /** The Space and the domain up to which revisions are raised, while that is under way. */
 const RAISED_NOTE = 'revisions-raised-to';
-/** domains of one statement */
-const RAISED_AT_ONCE = 5_000;
 export const FIND_NOTE = 'SELECT value FROM notes WHERE name = $1';
 /** $3 sum */
 export const SET_NOTE = `INSERT INTO notes (name, value, row_sum) VALUES ($1, $2, $3)
@@ -117,7 +115,8 @@ export async function raiseRevisions(
   pool: PostgresPool,
   step: number,
   domainStart: DomainStart,
-  raisedAtOnce = RAISED_AT_ONCE,
+  // Domains of one statement.
+  raisedAtOnce = 5_000,
 ): Promise<void> {
   for (let place = await findNote(pool, RAISED_NOTE); ; ) {
     const [space = '', ...domain] = (place ?? '00000000-0000-0000-0000-000000000000 ').split(' ');

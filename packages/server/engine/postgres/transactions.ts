@@ -15,12 +15,6 @@ import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { NowUnknown, RunAgain, TransactionWire } from './wire/transaction-wire.ts';
 
-/**
- * After a deadlock: PostgreSQL finds one only after a second and then ends nearly all who are in it at once, so that those who begin
- * again together meet again.
- */
-const DEADLOCK_PAUSE_MS_MIN = 50;
-
 interface TransactionsOptions {
   readonly pool: PostgresPool;
   readonly uploadLimit: UploadLimit;
@@ -187,7 +181,9 @@ export async function repeatWhereSafe<T>(doing: string, work: () => Promise<T>):
       const mayRepeat = error instanceof RunAgain || isRepeatable(error) || (isLostAlone(error) && lost < 2);
       if (!mayRepeat) throw storageError(error, doing);
       if (attempt === 12 || performance.now() > giveUpAt) throw outOfAttempts(doing, error);
-      if (isDeadlock(error)) await pause(attempt, DEADLOCK_PAUSE_MS_MIN, 1000);
+      // PostgreSQL finds a deadlock after a second, and then ends nearly all its transactions at once. If they began again together,
+      // they would meet again.
+      if (isDeadlock(error)) await pause(attempt, 50, 1000);
       // The first retry is immediate, because most conflicting transactions have ended by this time.
       else if (attempt > 1) await pause(attempt, 2, 250);
     }

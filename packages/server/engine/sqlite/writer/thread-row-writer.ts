@@ -22,10 +22,6 @@ import {
 const ENTRY = import.meta.url.endsWith('.ts') ? './writer-thread.ts' : './writer-thread.js';
 const NAMES = new Map<unknown, string>(Object.entries(TRANSACTIONS).map(([name, body]) => [body, name]));
 
-/** So that more orders can join, the next message waits for this share of the last commit's time, and a bounded number of ms. */
-const REST_SHARE = 0.1;
-const TIMER_MS = 1;
-
 interface Waiting {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
@@ -142,7 +138,8 @@ export class ThreadRowWriter implements RowWriter {
     if (this.#resting !== undefined && this.#orders.length >= this.#expected) this.#sendRested();
     if (this.#isSendDue || this.#orders.length === 0) return;
     const working = this.#waiting.size - this.#orders.length;
-    if (working > 0 && (this.#workMs * REST_SHARE >= TIMER_MS || this.#orders.length < working)) return;
+    // So that more orders can join, the next message waits for a tenth of the last commit's time, if a timer can be so short.
+    if (working > 0 && (this.#workMs * 0.1 >= 1 || this.#orders.length < working)) return;
     this.#isSendDue = true;
     setImmediate(this.#sendRested);
   }
@@ -151,7 +148,7 @@ export class ThreadRowWriter implements RowWriter {
     clearTimeout(this.#resting);
     this.#resting = undefined;
     const restMs = this.#restUntil - performance.now();
-    const isRest = restMs >= TIMER_MS && this.#orders.length < this.#expected;
+    const isRest = restMs >= 1 && this.#orders.length < this.#expected;
     if (isRest) this.#resting = setTimeout(this.#sendRested, restMs);
     else setImmediate(() => this.#send(false));
   };
@@ -192,7 +189,7 @@ export class ThreadRowWriter implements RowWriter {
     const isCrowd = answers > 1 || this.#orders.length > 0;
     this.#expected = answers + this.#orders.length;
     this.#workMs = now - this.#sentAt;
-    this.#restUntil = isCrowd ? now + Math.min(this.#workMs * REST_SHARE, 3) : 0;
+    this.#restUntil = isCrowd ? now + Math.min(this.#workMs * 0.1, 3) : 0;
     if (this.#waiting.size === 0) this.#idle?.();
     else this.#sendSoon();
   }
