@@ -120,7 +120,7 @@ test('a file that others can read, or that is damaged, is not used', async () =>
   rmSync(place.path(FILE));
   writeFileSync(place.path(FILE), `{"profiles": "${token()}`, { mode: 0o600 });
   const line = await place.fail(1, 'usage');
-  expect(line).toContain('is no file of profiles of this version');
+  expect(line).toContain('is no file of profiles as holdfast login writes it');
   expect(line).not.toContain(token());
 });
 

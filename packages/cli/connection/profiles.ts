@@ -1,5 +1,5 @@
 /** Connections kept under a name, in one file that its owner alone can read. */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
@@ -27,6 +27,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const VERSION = 1;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+const FIELDS: ReadonlySet<string> = new Set(['version', 'default', 'profiles', 'sum']);
 const NONE: Profiles = { default: undefined, byName: new Map() };
 
 export function parseProfileName(text: string): string {
@@ -63,7 +64,7 @@ export function readProfiles(environment: Environment = process.env): Profiles {
 function parseProfiles(text: string, path: string): Profiles {
   // No detail: what a parser says quotes what it read.
   const damaged = new CliError(
-    `${path} is no file of profiles of this version; move it away and log in again: holdfast login`,
+    `${path} is no file of profiles as holdfast login writes it; move it away and log in again: holdfast login`,
   );
   let value: unknown;
   try {
@@ -72,6 +73,9 @@ function parseProfiles(text: string, path: string): Profiles {
     throw damaged;
   }
   if (!isRecord(value) || value.version !== VERSION || !isRecord(value.profiles)) throw damaged;
+  if (Object.keys(value).some((name) => !FIELDS.has(name))) throw damaged;
+  // A file of an older build has no sum.
+  if (value.sum !== undefined && value.sum !== sumOf(value.default, value.profiles)) throw damaged;
   const entries = Object.entries(value.profiles).map(([name, profile]) => {
     if (!NAME.test(name) || !isProfile(profile)) throw damaged;
     return [name, profile] as const;
@@ -89,6 +93,13 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** With a wrong bit in an address the token would go to another server. */
+function sumOf(byDefault: unknown, profiles: Record<string, unknown>): string {
+  return createHash('sha256')
+    .update(JSON.stringify([byDefault, profiles]))
+    .digest('hex');
+}
+
 /** All or nothing: another process sees the file from before or the one from after. Throws CliError. */
 export function writeProfiles(profiles: Profiles, environment: Environment = process.env): void {
   const path = findPath(environment);
@@ -98,11 +109,8 @@ export function writeProfiles(profiles: Profiles, environment: Environment = pro
     );
   }
   const partial = `${path}.${randomUUID()}.part`;
-  const value = {
-    version: VERSION,
-    default: profiles.default ?? null,
-    profiles: Object.fromEntries(profiles.byName),
-  };
+  const [byDefault, byName] = [profiles.default ?? null, Object.fromEntries(profiles.byName)];
+  const value = { version: VERSION, default: byDefault, profiles: byName, sum: sumOf(byDefault, byName) };
   try {
     mkdirSync(dirname(path), { recursive: true, mode: PRIVATE_FOLDER_MODE });
     leaveOut(dirname(path));
