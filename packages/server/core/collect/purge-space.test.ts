@@ -5,7 +5,15 @@ import { databasePath } from '../../../../test/support/embedded-files.ts';
 import { getUsage } from '../read/get-usage.ts';
 import { listRootRefs } from '../refs/list-root-refs.ts';
 import { updateRootRefs } from '../refs/update-root-refs.ts';
-import { CoreWorld, failureOf, MINUTE_MS, objectNode, SPACE, smallNode } from '../test/core-fixture.ts';
+import {
+  CoreWorld,
+  DAY_MS,
+  failureOf,
+  MINUTE_MS,
+  objectNode,
+  SPACE,
+  smallNode,
+} from '../test/core-fixture.ts';
 import { claimCandidates } from './collection.ts';
 import { purgeSpace, takeRootRefs } from './purge-space.ts';
 
@@ -157,4 +165,20 @@ test('a purge that more nodes come by than it takes says so, and counts none bel
     for (const seed of [2, 3]) await commit('one', smallNode(seed).hash, 1);
   });
   expect((await failureOf(purged)).message).toStartWith('0 nodes were removed, and 2 are left');
+});
+
+test('a purge ends although clients could still write what it deletes, and time passes', async () => {
+  const urlExpiresAt = world.now + DAY_MS;
+  await world.core.metadata.transact(SPACE, async (tx) => {
+    await tx.insert('discard', { generation: 'ee'.repeat(16), dueAt: world.now, urlExpiresAt });
+  });
+  let steps = 0;
+  const step = await purgeSpace(world.core, SPACE, async () => {
+    world.now += MINUTE_MS;
+    steps += 1;
+    return steps < 100;
+  });
+  expect(step).toEqual({ nodes: 0, left: 0, isFinished: true });
+  // The sweep deletes the object for the last time.
+  world.now += DAY_MS;
 });

@@ -96,7 +96,7 @@ function partsOf(core: Core, space: Space): readonly Part[] {
     {
       steps: [
         () => core.metadata.transact(space, hastenDiscards, ROWS_PER_TRANSACTION_MAX),
-        () => deleteDiscards(core, space),
+        makeDeleteDiscards(core, space),
       ],
     },
     {
@@ -106,6 +106,15 @@ function partsOf(core: Core, space: Space): readonly Part[] {
       ],
     },
   ];
+}
+
+/** An object whose URL is still good is deleted once: the sweep deletes it again until the URL ends. */
+function makeDeleteDiscards(core: Core, space: Space): () => Promise<number> {
+  let judgedAt: number | undefined;
+  return async () => {
+    judgedAt ??= await core.metadata.readClock();
+    return deleteDiscards(core, space, judgedAt);
+  };
 }
 
 interface RootRefsWanted {
