@@ -102,7 +102,7 @@ class BackupCheck {
       // Without this, the copy would be taken for a store that has lost its objects.
       const mended = await format.renewRows(this.#scratch);
       this.#linkObjects(format);
-      const { rows, bytes, close } = await openRestoredFolder(this.#scratch);
+      const { rows, apps, bytes, close } = await openRestoredFolder(this.#scratch);
       try {
         const verified = await verifyNodes({
           ...{ metadata: rows, content: bytes },
@@ -114,7 +114,7 @@ class BackupCheck {
             `${formatCount(unread)} rows of nodes cannot be read: they lie on damaged pages`,
           );
         }
-        this.#damagedFiles.push(...(await nameDamagedRows(rows, mended)));
+        this.#damagedFiles.push(...(await nameDamagedRows({ rows, apps }, mended)));
         return verified.damaged;
       } finally {
         await close();

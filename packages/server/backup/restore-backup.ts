@@ -225,13 +225,13 @@ class Restoration {
   }
 
   async #verifyFolder(mended: readonly RowDamage[]) {
-    const { rows, bytes, close } = await openRestoredFolder(this.#target.path);
+    const { rows, apps, bytes, close } = await openRestoredFolder(this.#target.path);
     try {
       const { nodes } = this.#manifest;
       const onProgress = (count: number): void => this.#onProgress(describeVerified(count, nodes));
       const onDamaged = makeRotten(rows);
       const verified = await verifyNodes({ metadata: rows, content: bytes, onProgress, onDamaged });
-      this.#damagedFiles.push(...(await nameDamagedRows(rows, mended)));
+      this.#damagedFiles.push(...(await nameDamagedRows({ rows, apps }, mended)));
       return verified;
     } finally {
       await close();

@@ -8,6 +8,7 @@ import type { Space } from '../core/model.ts';
 import type { ContentStore, MetadataStore } from '../core/ports.ts';
 import { isDamage, orIfDamaged } from '../core/store-failure.ts';
 import type { ScrubItem, ScrubPosition } from '../core/upkeep-ports.ts';
+import type { ServedDeployment } from '../deployment/deployment.ts';
 
 export interface DamagedNode {
   readonly space: Space;
@@ -91,14 +92,20 @@ export function makeRotten(metadata: MetadataStore): NonNullable<Verification['o
   };
 }
 
-/** Names every row that does not have its sum, because the source was damaged before it was backed up. */
+/** Names every row and App without its sum, because the source was damaged before it was backed up. */
 export async function nameDamagedRows(
-  metadata: MetadataStore,
+  { rows, apps }: Pick<ServedDeployment, 'rows' | 'apps'>,
   mended: readonly RowDamage[],
 ): Promise<readonly string[]> {
   const look = { signal: new AbortController().signal, onTable: () => undefined, isRepaired: false };
-  const damaged = (await metadata.findRowDamage?.(look)) ?? [];
-  return [...mended, ...damaged].map(({ message }) => message);
+  const damaged = (await rows.findRowDamage?.(look)) ?? [];
+  const registered = (await apps.readAll()).filter(({ status }) => status === 'damaged');
+  return [
+    ...[...mended, ...damaged].map(({ message }) => message),
+    ...registered.map(
+      ({ appId }) => `the App ${JSON.stringify(appId)}: holdfast app add --replace writes it anew`,
+    ),
+  ];
 }
 
 /** `checking nodes: 6,336 of 70,533` */

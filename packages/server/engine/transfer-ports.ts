@@ -113,7 +113,7 @@ export interface DeploymentReader {
   /** Durable when it resolves. */
   setMark(name: MarkName, value: string): Promise<void>;
   readTotals(): Promise<Totals>;
-  /** Tables that have a row which no Space or domain leads to: pages go past it. Nodes are counted instead. */
+  /** Tables that have a row which no Space or domain leads to: pages go past it. */
   findUnreached(): Promise<readonly string[]>;
   /** In an order that is always the same. */
   listSpaces(after: string | undefined, limit: number): Promise<readonly ListedSpace[]>;

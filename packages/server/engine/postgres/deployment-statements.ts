@@ -3,6 +3,7 @@ import { CONTENT_JOINED, WITH_CONTENT } from './packs/pack-statements.ts';
 import { sumOfCounts } from './row-sums.ts';
 import { columnsOf } from './sql-fragments.ts';
 import { NODE_COLUMNS, SPACE_STATEMENTS, UPLOAD_COLUMNS } from './statements.ts';
+import { FIND_UNREACHED } from './sums/unreached.ts';
 
 /** The name of a copy's own sessions, which tells them from those of servers. */
 const SESSION_NAME = 'holdfast-migrate';
@@ -13,17 +14,6 @@ const NOW_MS = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
 const { insertSpace, insertNodes, insertContents, insertUploads, setLooseEdges, addCounters } =
   SPACE_STATEMENTS;
-
-/** The key of an owner leads the primary key of its table: from each to the next is one look, however many rows have it. */
-function unreachedIn(table: string, owners: string, key: readonly string[]): string {
-  const list = (of: string): string => key.map((column) => `${of}.${column}`).join(', ');
-  const next = (after: string): string =>
-    `(SELECT ${list('t')} FROM ${table} AS t ${after} ORDER BY ${list('t')} LIMIT 1)`;
-  return `SELECT '${table}' AS name WHERE EXISTS (
-    WITH RECURSIVE met AS (${next('')} UNION ALL
-      SELECT further.* FROM met CROSS JOIN LATERAL ${next(`WHERE (${list('t')}) > (${list('met')})`)} AS further)
-    SELECT FROM met WHERE NOT EXISTS (SELECT FROM ${owners} AS o WHERE (${list('o')}) = (${list('met')}) OFFSET 0))`;
-}
 
 export const DEPLOYMENT_SQL = {
   nameSession: `SET application_name = '${SESSION_NAME}'`,
@@ -45,12 +35,7 @@ export const DEPLOYMENT_SQL = {
 
   readTotals: `SELECT (SELECT count(*) FROM spaces) AS spaces, coalesce(sum(node_count), 0)::bigint AS nodes,
     coalesce(sum(ready_stored_bytes + waiting_bytes), 0)::bigint AS bytes FROM usage_counters`,
-  findUnreached: [
-    ...['loose_edges', 'uploads', 'domains'].map((table) => unreachedIn(table, 'spaces', ['space'])),
-    ...['balances', 'balance_history', 'root_ref_commits'].map((table) =>
-      unreachedIn(table, 'domains', ['space', 'domain']),
-    ),
-  ].join(' UNION ALL '),
+  findUnreached: FIND_UNREACHED,
   /** $1 after which, $2 limit */
   listSpaces:
     'SELECT space, app_id, space_id FROM spaces WHERE space > $1::uuid ORDER BY space LIMIT $2::bigint',

@@ -2,7 +2,7 @@
 import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
 import type { Space } from '../../../core/model.ts';
 import { findBit } from '../../../core/rows/find-bit.ts';
-import { damageOf } from '../../../core/rows/row-advice.ts';
+import { damageOf, OWNERS, unreachedIn } from '../../../core/rows/row-advice.ts';
 import { spaceKeyOf } from '../../../core/space-key.ts';
 import { orIfDamaged } from '../../../core/store-failure.ts';
 import { ROOT_REF_STATEMENTS } from '../root-ref-statements.ts';
@@ -15,6 +15,7 @@ import { countPatiently, findFigureMend } from './recount-figures.ts';
 import { findPackMend } from './recount-pack.ts';
 import { mendRow, pagesOfTable, type StoredRow, type StoredValues, toSqlRow } from './stored-rows.ts';
 import { CONTENTS, DOMAINS, isProvenIn, lacksSum, PACKS, SUMMED_TABLES, type SummedTable } from './tables.ts';
+import { FIND_UNREACHED } from './unreached.ts';
 
 const FIND_SPACE = 'SELECT space, app_id, space_id FROM spaces WHERE space = $1';
 /** $3 by how much it is off: writers change it and the rows together. */
@@ -42,7 +43,18 @@ export async function checkRows(pool: PostgresPool, look: RowLook): Promise<read
     }
   }
   if (look.onlyTable !== undefined) return found;
+  found.push(...(await findUnreached(pool, found)));
   return [...found, ...(await checkBalanceCounts(pool, look, found)), ...(await checkAppTotals(pool, look))];
+}
+
+/** Owners that are damaged themselves are named already. */
+async function findUnreached(pool: PostgresPool, found: readonly RowDamage[]): Promise<readonly RowDamage[]> {
+  if (found.some(({ table, repaired }) => !repaired && OWNERS.has(table))) return [];
+  return orIfDamaged(
+    async () =>
+      (await countPatiently(pool, FIND_UNREACHED, [])).map(({ name }) => unreachedIn(name as string)),
+    () => [],
+  );
 }
 
 /** The number of balances of a domain is in no sum. In a Space with a wrong row of these a right number looks wrong. */

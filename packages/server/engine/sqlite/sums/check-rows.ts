@@ -2,7 +2,7 @@
 import type { Database, SQLQueryBindings } from 'bun:sqlite';
 import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
 import type { Space } from '../../../core/model.ts';
-import { damageOf } from '../../../core/rows/row-advice.ts';
+import { damageOf, OWNERS, unreachedIn } from '../../../core/rows/row-advice.ts';
 import { isDamageMet, storageError } from '../../local-failure.ts';
 import { openReader, openWriter } from '../database.ts';
 import { bytesToHex } from '../rows.ts';
@@ -10,6 +10,7 @@ import { isSpaceSound, spaceOf } from '../space-directory.ts';
 import type { SqlRow } from '../statements.ts';
 import { type DamagedRow, damagedOf, pagesOfTable, type StoredRow, toSqlRow } from './damaged-rows.ts';
 import { PROTECTING_TABLES, SUMMED_TABLES, type SummedTable } from './tables.ts';
+import { FIND_UNREACHED } from './unreached.ts';
 
 /** `path`: the database file */
 export async function checkRows(path: string, look: RowLook): Promise<readonly RowDamage[]> {
@@ -22,9 +23,21 @@ export async function checkRows(path: string, look: RowLook): Promise<readonly R
       look.onTable(table.name);
       found.push(...(await checkTable(database, path, table, look)));
     }
-    return found;
+    return look.onlyTable === undefined ? [...found, ...findUnreached(database, found)] : found;
   } finally {
     database.close();
+  }
+}
+
+/** Owners that are damaged themselves are named already. */
+function findUnreached(database: Database, found: readonly RowDamage[]): readonly RowDamage[] {
+  if (found.some(({ table, repaired }) => !repaired && OWNERS.has(table))) return [];
+  try {
+    using statement = database.prepare<{ name: string }, []>(FIND_UNREACHED);
+    return statement.all().map(({ name }) => unreachedIn(name));
+  } catch (error) {
+    if (!isDamageMet(error)) throw storageError(error, 'looking at rows');
+    return [];
   }
 }
 
