@@ -110,14 +110,18 @@ export class NodeSender implements NodeSink {
     return result;
   }
 
-  /** Children come before their parents here. */
+  /** Again while some become ready: a child whose answer came late stands behind its parent here. */
   async #leaseAgain(hashes: readonly Hash[], leaseDurationMs: number): Promise<ReadonlyMap<Hash, PutResult>> {
     const leased = new Map<Hash, PutResult>();
-    for (const hash of hashes) {
-      const lease = await this.#client.leaseNode(hash, { leaseDurationMs }, this.#options);
-      if (lease.state === 'ready' || lease.state === 'validated_awaiting_children') {
-        leased.set(hash, { ...lease, uploaded: false });
+    let waiting = hashes;
+    for (let before = waiting.length + 1; waiting.length < before; ) {
+      before = waiting.length;
+      for (const hash of waiting) {
+        const lease = await this.#client.leaseNode(hash, { leaseDurationMs }, this.#options);
+        if (lease.state === 'ready' || lease.state === 'validated_awaiting_children')
+          leased.set(hash, { ...lease, uploaded: false });
       }
+      waiting = waiting.filter((hash) => leased.get(hash)?.state !== 'ready');
     }
     return leased;
   }
