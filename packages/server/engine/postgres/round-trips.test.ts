@@ -87,6 +87,25 @@ test('reads are 1 each: metadata, usage, a page of root refs', async () => {
   await expectTrips(1, async () => () => listRootRefs(core, SPACE, DOMAIN, { limit: 50 }));
 });
 
+test('no statement is sent only to look at the session: a read and a renewal are 1 each, a commit is 11', async () => {
+  const [node] = await readyNodes(1);
+  const [query, parameters] = [
+    'SELECT sum(generic_plans + custom_plans)::bigint AS runs FROM pg_prepared_statements',
+    [],
+  ];
+  const runs = async () => (await instance.pool.run('counting', query, parameters)).rows[0]?.runs as number;
+  const statementsOf = async (work: () => unknown) => {
+    for (let turn = 0; turn < 3; turn += 1) await work();
+    const [first, second] = [await runs(), await runs()];
+    await work();
+    return (await runs()) - second - (second - first);
+  };
+  let requests = 0;
+  expect(await statementsOf(() => readMetadata(core, SPACE, node!.hash))).toBe(1);
+  expect(await statementsOf(() => leaseFor(core, node!))).toBe(1);
+  expect(await statementsOf(() => commit([node!.hash], `counted ${requests++}`))).toBe(11);
+});
+
 test('a lease that opens an upload is 3, of which 1 learns that there is no ready row', async () => {
   await expectTrips(3, async () => () => leaseFor(core, newNode()));
 });

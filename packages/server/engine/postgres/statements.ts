@@ -20,6 +20,7 @@ import {
 import { ROOT_REF_STATEMENTS } from './root-ref-statements.ts';
 import { NODE_IS_PROVEN, PURGED_SUM, SUM_OF_ENDED, sumOfDomain, sumOfRenewed } from './row-sums.ts';
 import { arraysOf, columnsOf, given, guarded, isGiven, nowOr, spaceNamesOf } from './sql-fragments.ts';
+import { OWN_SESSION, OWN_SESSION_ALONE } from './wire/session.ts';
 
 export const NODE_COLUMNS =
   'hash, generation, size, canonical_size, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, waiting_touched_at, claim_held_until, held_domain_count, state, inline, collectable, lease_counted, content_type, refs, stored_size, packed, fixed_sum, row_sum';
@@ -49,12 +50,12 @@ const GIVEN_HASHES = given('hash', '$2::bytea[]');
 export const SPACE_STATEMENTS = {
   ...PACK_STATEMENTS,
   ...ROOT_REF_STATEMENTS,
-  findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2`,
+  findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2 AND ${OWN_SESSION_ALONE}`,
   findNodeWithContent: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes ${WITH_CONTENT}
-    WHERE nodes.space = $1 AND nodes.hash = $2`,
+    WHERE nodes.space = $1 AND nodes.hash = $2 AND ${OWN_SESSION_ALONE}`,
   findNodesWithContent: `WITH ${GIVEN_HASHES} SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED}
     FROM given JOIN nodes ON ${isGiven('nodes', 'hash')} ${WITH_CONTENT}`,
-  findUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = $2`,
+  findUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = $2 AND ${OWN_SESSION_ALONE}`,
 
   /** $2 a clock or NULL. One statement, so one instant. */
   readCounters: `WITH clock AS MATERIALIZED (SELECT ${nowOr('$2')} AS now),
@@ -89,7 +90,7 @@ export const SPACE_STATEMENTS = {
     counted AS (
       ${countLeases('$5', '$6', 'count(*)', '0')} FROM wanted
       WHERE proven AND NOT lease_counted AND expires > was HAVING count(*) > 0 ${ADD_TO_SLOT})
-    SELECT hash, started, expires, proven FROM wanted`,
+    SELECT hash, started, expires, proven FROM wanted WHERE ${OWN_SESSION_ALONE}`,
 
   lockNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2 FOR UPDATE`,
   /** Counts the holders of the hash $2: refs in all rows of the Space, and its balances. */
@@ -188,8 +189,7 @@ export const SPACE_STATEMENTS = {
       row_sum = excluded.row_sum`,
   deleteDiscards: `WITH ${given('generation', '$2::bytea[]')}
     DELETE FROM discards USING given WHERE ${isGiven('discards', 'generation')}`,
-  /** In all of these: $2 instant, $3 limit, $4 nodes left out, $5 first expiry (of `lease_due_at`). Rows that others locked are skipped. */
-  /** Nothing is deleted that a row of content still names, whatever a discard says. */
+  // From here on: $2 instant, $3 limit, $4 nodes left out, $5 first expiry (of `lease_due_at`). Rows that others locked are skipped.
   findDiscards: `SELECT generation, due_at, url_expires_at, row_sum FROM discards WHERE space = $1 AND due_at <= $2
       AND NOT EXISTS (SELECT FROM contents WHERE contents.space = $1 AND contents.generation = discards.generation)
       AND NOT EXISTS (SELECT FROM contents WHERE contents.space = $1 AND contents.pack = discards.generation)
@@ -392,7 +392,7 @@ export const CONTROL_STATEMENTS = {
   begin: 'BEGIN',
   commit: 'COMMIT',
   /** the instant of the transaction, $1 a test's clock or NULL */
-  readNow: `SELECT ${nowOr('$1')} AS now`,
+  readNow: `SELECT ${nowOr('$1')} AS now WHERE ${OWN_SESSION}`,
 } as const;
 
 export const SQL = { ...SPACE_STATEMENTS, ...BACKGROUND_STATEMENTS, ...CONTROL_STATEMENTS } as const;

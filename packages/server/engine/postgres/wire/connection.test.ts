@@ -29,28 +29,24 @@ const NOTICE = says('N', 'SNOTICE\0C00000\0Mby the way\0\0');
 const PARAMETER = says('S', 'TimeZone\0UTC\0');
 const NOTIFICATION = says('A', Buffer.concat([int(32, 1), Buffer.from('channel\0\0')]));
 const failure = (code: string): Buffer => says('E', `SERROR\0C${code}\0Mplanted\0\0`);
-/** one column of text */
-const columns = (name: string): Buffer =>
-  says(
-    'T',
-    Buffer.concat([
-      int(16, 1),
-      Buffer.from(`${name}\0`),
-      int(32, 0),
-      int(16, 0),
-      int(32, 25),
-      int(16, -1),
-      int(32, -1),
-      int(16, 0),
-    ]),
-  );
-const row = (text: string): Buffer =>
-  says('D', Buffer.concat([int(16, 1), int(32, text.length), Buffer.from(text)]));
+/** of text */
+const columns = (...names: string[]): Buffer => {
+  const tail = [int(32, 0), int(16, 0), int(32, 25), int(16, -1), int(32, -1), int(16, 0)];
+  const each = names.flatMap((name) => [Buffer.from(`${name}\0`), ...tail]);
+  return says('T', Buffer.concat([int(16, names.length), ...each]));
+};
+const row = (...texts: string[]): Buffer => {
+  const each = texts.flatMap((text) => [int(32, text.length), Buffer.from(text)]);
+  return says('D', Buffer.concat([int(16, texts.length), ...each]));
+};
 /** to a statement that is new to the connection */
-const firstOf = (name: string): Buffer[] => [says('1'), says('t', int(16, 0)), columns(name), says('2')];
+const firstOf = (...names: string[]): Buffer[] => [
+  ...[says('1'), says('t', int(16, 0))],
+  ...[columns(...names), says('2')],
+];
 const FIRST = firstOf('a');
 const DONE = says('C', 'SELECT 1\0');
-const SET_UP = [...FIRST, DONE, ...firstOf('state'), row('as set up'), DONE, READY];
+const SET_UP = [...FIRST, DONE, ...firstOf('whole', 'alone'), row('as set up', 'and by itself'), DONE, READY];
 /** to the guard of the first flight, and of those after it */
 const [FIRST_GUARD, GUARD] = [
   [...FIRST, DONE],

@@ -12,16 +12,8 @@ import { type Asked, asError, ask, type Flight, settle } from './flight.ts';
 import { Handshake } from './handshake.ts';
 import type { PostgresLimits } from './limits.ts';
 import { findPassword } from './pass-file.ts';
-import { type Prepared, PreparedStatements } from './prepared-statements.ts';
-import {
-  assertTakesWrites,
-  GUARD,
-  guardScript,
-  placeOfGuard,
-  READ_STATE,
-  READ_WRITABILITY,
-  settingsOf,
-} from './session.ts';
+import { type Prepared, PreparedStatements, writeStatement } from './prepared-statements.ts';
+import { assertTakesWrites, type Guards, guardScript, READ_WRITABILITY, setUpSession } from './session.ts';
 import type { SqlResult, SqlValue } from './sql-values.ts';
 import {
   type Column,
@@ -76,7 +68,11 @@ export class PostgresConnection {
   #isPatient = false;
   #isInTransaction = false;
   /** of the session that was set up; undefined: it was not */
-  #state: string | undefined;
+  #guards: Guards | undefined;
+  /** what is gathered needs a guard, and has none yet */
+  #isGuardDue = false;
+  /** a statement has failed: perhaps another session could not even prepare it, or has other tables */
+  #isDoubted = false;
   #plannedAt = this.openedAt;
 
   private constructor(
@@ -122,7 +118,7 @@ export class PostgresConnection {
       const socket = await openSocket(this.host, address, (made) => this.#own(made));
       await this.#start(socket);
       if (isBare) assertTakesWrites(await this.script(READ_WRITABILITY));
-      else await this.#setUp();
+      else this.#guards = await setUpSession((text) => this.query(text), this.#limits);
     } catch (error) {
       const reason = this.#lost ?? asError(error);
       this.lose(reason);
@@ -130,17 +126,6 @@ export class PostgresConnection {
     } finally {
       clearTimeout(timer);
     }
-  }
-
-  async #setUp(): Promise<void> {
-    const [settings, { rows }] = await Promise.all([
-      this.query(settingsOf(this.#limits)),
-      this.query(READ_STATE),
-    ]);
-    assertTakesWrites(settings);
-    const state = rows[0]?.state;
-    if (typeof state !== 'string') throw closed('the server does not say how the session is set up');
-    this.#state = state;
   }
 
   get isUsable(): boolean {
@@ -160,12 +145,15 @@ export class PostgresConnection {
   /** One statement; `$1` … are the parameters. Prepared at its first use. */
   query(text: string, parameters: readonly SqlValue[] = []): Promise<SqlResult> {
     return this.#ask((caller) => {
-      const isFirst = this.#gathered.length === 0;
-      const guard = isFirst && this.#guardedState !== undefined ? placeOfGuard(text) : undefined;
-      if (isFirst) queueMicrotask(() => this.#send());
-      if (guard === 'before') this.#gatherGuard();
-      this.#gather(text, parameters, caller);
-      if (guard === 'after') this.#gatherGuard();
+      const statement = this.#statements.find(text, this.#guards);
+      if (this.#gathered.length === 0) {
+        queueMicrotask(() => this.#send());
+        this.#isGuardDue = statement.guard !== 'none' && this.#wantedGuards !== undefined;
+      }
+      const { guard, isKnown } = statement;
+      if (guard === 'before' || (guard === 'within' && (!isKnown || this.#isDoubted))) this.#gatherGuard();
+      else if (guard === 'within') this.#isGuardDue = false;
+      this.#gather(statement, parameters, caller);
     });
   }
 
@@ -178,9 +166,9 @@ export class PostgresConnection {
   script(text: string): Promise<SqlResult> {
     return this.#ask((caller) => {
       this.#send();
-      const state = this.#guardedState;
+      const sent = guardScript(text, this.#wantedGuards);
       this.#flights.push({ asked: [ask(undefined, caller)], answered: 0, failure: undefined });
-      this.#socket?.write(this.#writer.script(state === undefined ? text : guardScript(text, state)).take());
+      this.#socket?.write(this.#writer.script(sent).take());
     });
   }
 
@@ -254,34 +242,33 @@ export class PostgresConnection {
     return new Promise((resolve, reject) => send({ resolve, reject }));
   }
 
-  #write(text: string, parameters: readonly SqlValue[]): Prepared {
+  /** Undefined while the same session is certain, because a transaction is open. */
+  get #wantedGuards(): Guards | undefined {
+    return this.#isInTransaction && this.#flights.length === 0 ? undefined : this.#guards;
+  }
+
+  /** If it fails, the server skips the flight, and every statement of it rejects. */
+  #gatherGuard(): void {
+    if (!this.#isGuardDue || this.#guards === undefined) return;
+    this.#isGuardDue = false;
+    this.#isDoubted = false;
+    this.#gather(this.#statements.find(this.#guards.leading, undefined), [], NOBODY);
+  }
+
+  #gather(statement: Prepared, parameters: readonly SqlValue[], caller: Caller): void {
     try {
-      const statement = this.#statements.prepare(text, this.#writer);
-      this.#writer.bind(statement.name, parameters).execute();
-      return statement;
+      writeStatement(this.#writer, statement, parameters);
     } catch (error) {
       // The server would take the rest of a half-written message for something else.
       this.lose(asError(error));
       throw error;
     }
-  }
-
-  /** The state that the session must have; undefined while the same session is certain, because a transaction is open. */
-  get #guardedState(): string | undefined {
-    return this.#isInTransaction && this.#flights.length === 0 ? undefined : this.#state;
-  }
-
-  /** If the guard fails, the server skips the flight, and every statement of it rejects. */
-  #gatherGuard(): void {
-    this.#gather(GUARD, [this.#state as string], NOBODY);
-  }
-
-  #gather(text: string, parameters: readonly SqlValue[], caller: Caller): void {
-    this.#gathered.push(ask(this.#write(text, parameters), caller));
+    this.#gathered.push(ask(statement, caller));
   }
 
   #send(): void {
     if (this.#gathered.length === 0 || this.#lost !== undefined) return;
+    this.#gatherGuard();
     this.#flights.push({ asked: this.#gathered, answered: 0, failure: undefined });
     this.#gathered = [];
     this.#socket?.write(this.#writer.sync().take());
@@ -379,6 +366,7 @@ export class PostgresConnection {
   #fail(flight: Flight, failure: ServerFailure): void {
     flight.answered = flight.asked.length;
     flight.failure ??= failure;
+    this.#isDoubted = true;
     this.#statements.forgetUnknown();
   }
 

@@ -1,10 +1,15 @@
 /** The statements that one session has prepared. */
 import { createHash } from 'node:crypto';
+import { type GuardPlace, type Guards, placeOfGuard, withGuards } from './session.ts';
+import type { SqlValue } from './sql-values.ts';
 import type { Column, MessageWriter } from './wire-messages.ts';
 
 /** A statement as the server knows it: by name, from its first flight on. */
 export interface Prepared {
   readonly name: string;
+  readonly text: string;
+  readonly guard: GuardPlace;
+  isSent: boolean;
   isKnown: boolean;
   columns: readonly Column[];
 }
@@ -12,13 +17,13 @@ export interface Prepared {
 export class PreparedStatements {
   readonly #byText = new Map<string, Prepared>();
 
-  /** Writes what prepares the statement, if this session has not prepared it. */
-  prepare(text: string, writer: MessageWriter): Prepared {
+  find(text: string, guards: Guards | undefined): Prepared {
     const known = this.#byText.get(text);
     if (known !== undefined) return known;
-    const made: Prepared = { name: nameOf(text), isKnown: false, columns: [] };
+    const own = guards === undefined ? text : withGuards(text, guards);
+    const guard = placeOfGuard(text);
+    const made = { name: nameOf(own), text: own, guard, isSent: false, isKnown: false, columns: [] };
     this.#byText.set(text, made);
-    writer.parse(made.name, text).describe(made.name);
     return made;
   }
 
@@ -26,6 +31,17 @@ export class PreparedStatements {
   forgetUnknown(): void {
     for (const [text, { isKnown }] of this.#byText) if (!isKnown) this.#byText.delete(text);
   }
+}
+
+/** Writes what runs the statement, and before it what prepares it, if this session has not prepared it. */
+export function writeStatement(
+  writer: MessageWriter,
+  statement: Prepared,
+  parameters: readonly SqlValue[],
+): void {
+  if (!statement.isSent) writer.parse(statement.name, statement.text).describe(statement.name);
+  statement.isSent = true;
+  writer.bind(statement.name, parameters).execute();
 }
 
 /** By its text, so that a session which another process has used never runs another statement of the same name. */

@@ -5,6 +5,7 @@
 import { READ_ONLY } from '../failure.ts';
 import { POSTGRES_LIMITS, type PostgresLimits } from './limits.ts';
 import type { SqlResult } from './sql-values.ts';
+import { closed } from './wire-socket.ts';
 
 const settingsFor = (limits: PostgresLimits) => ({
   statement_timeout: limits.statementMs,
@@ -30,7 +31,7 @@ const KEPT = ['search_path', 'role'] as const;
  * know. Every statement of this engine is a search by key, so one plan serves all values; `plansMs` bounds its age. A commit
  * always waits for the disk, even if the server is set up otherwise.
  */
-export function settingsOf(limits: PostgresLimits): string {
+function settingsOf(limits: PostgresLimits): string {
   const wanted = Object.entries({ ...settingsFor(limits), ...PLANNING }).map(
     ([name, value]) => `('${name}', '${value}')`,
   );
@@ -51,37 +52,81 @@ export function assertTakesWrites({ rows }: SqlResult): void {
 }
 
 /** Only what every session sets: the server may change the rest when it reads its configuration again. */
-const RELIED_ON: readonly string[] = [...Object.keys(settingsFor(POSTGRES_LIMITS)), ...KEPT];
+const RELIED_ON = [...Object.keys(settingsFor(POSTGRES_LIMITS)), ...KEPT];
+/**
+ * What a statement relies on that is a transaction by itself and takes no NULL in an array: a process gives up by its own clock what
+ * takes too long.
+ */
+const RELIED_ON_ALONE = ['synchronous_commit', 'bytea_output', ...KEPT];
 
 /** The identity of the session and its settings. */
-const STATE = `concat_ws(' ', pg_backend_pid(), ${RELIED_ON.map((name) => `current_setting('${name}', true)`).join(', ')})`;
+const stateOf = (settings: readonly string[]): string =>
+  `concat_ws(' ', pg_backend_pid(), ${settings.map((name) => `current_setting('${name}', true)`).join(', ')})`;
 
-/** `state` as `guardOf` takes it */
-export const READ_STATE = `SELECT ${STATE} AS state`;
-
-/** Has no rows. Fails with SWITCHED (failure.ts) unless the session's state is `state`. */
-const guardBy = (state: string): string =>
-  `SELECT WHERE sqrt(CASE WHEN ${STATE} = ${state} THEN 1 ELSE -1 END) < 0`;
-
-/** $1 the state that READ_STATE answered */
-export const GUARD = guardBy('$1');
-
-/** These go unguarded: the end of a transaction, which follows a statement that was guarded, and what must be alone in its message. */
-const UNGUARDED = /^\s*(?:COMMIT|ROLLBACK|(?:CREATE|DROP) INDEX CONCURRENTLY)\b/;
-const BEGINS = /^\s*BEGIN\b[^;]*/;
+const READ_STATE = `SELECT ${stateOf(RELIED_ON)} AS whole, ${stateOf(RELIED_ON_ALONE)} AS alone`;
 
 /**
- * Whether the guard comes before or after the first statement of a flight: a transaction that has read can no longer choose its isolation.
+ * Each stands in a statement as a condition that is looked at before any row. A session prepares its guard in this place. So no statement
+ * has to lead it, which would cost half as much as a read: each function that a statement names costs 1 µs.
  */
-export function placeOfGuard(text: string): 'before' | 'after' | undefined {
-  if (UNGUARDED.test(text)) return undefined;
-  return BEGINS.test(text) ? 'after' : 'before';
+export const OWN_SESSION = 'true /* in the session that was set up */';
+/** For a statement that is never part of a transaction */
+export const OWN_SESSION_ALONE = 'true /* alone in the session that was set up */';
+
+/** They fail with SWITCHED (failure.ts) in any other session. */
+export interface Guards {
+  /** a condition, for OWN_SESSION */
+  readonly whole: string;
+  /** a condition, for OWN_SESSION_ALONE */
+  readonly alone: string;
+  /** a statement without rows */
+  readonly leading: string;
 }
 
-/** The script, with its guard. */
-export function guardScript(text: string, state: string): string {
-  const guard = guardBy(`'${state.replaceAll("'", "''")}'`);
+/** Sets the session up by two statements of one flight. @throws if nothing can be written, or if the server does not say how it is set up */
+export async function setUpSession(
+  query: (text: string) => Promise<SqlResult>,
+  limits: PostgresLimits,
+): Promise<Guards> {
+  const [settings, state] = await Promise.all([query(settingsOf(limits)), query(READ_STATE)]);
+  assertTakesWrites(settings);
+  return guardsOf(state);
+}
+
+function guardsOf({ rows: [row] }: SqlResult): Guards {
+  const { whole, alone } = row ?? {};
+  if (typeof whole !== 'string' || typeof alone !== 'string')
+    throw closed('the server does not say how the session is set up');
+  const guard = guardBy(RELIED_ON, whole);
+  return { whole: guard, alone: guardBy(RELIED_ON_ALONE, alone), leading: `SELECT WHERE NOT (${guard})` };
+}
+
+const guardBy = (settings: readonly string[], state: string): string =>
+  `sqrt(CASE WHEN ${stateOf(settings)} = '${state.replaceAll("'", "''")}' THEN 1 ELSE -1 END) IS NOT NULL`;
+
+/** The statement, with the guards that it takes by itself */
+export const withGuards = (text: string, { whole, alone }: Guards): string =>
+  text.replaceAll(OWN_SESSION, () => whole).replaceAll(OWN_SESSION_ALONE, () => alone);
+
+const BEGINS = /^\s*BEGIN\b[^;]*/;
+
+/** How a statement takes the guard: by itself, before it, after it, or not at all. */
+export type GuardPlace = 'within' | 'before' | 'after' | 'none';
+
+/**
+ * After BEGIN, because a transaction that has read can no longer choose its isolation. The end of a transaction follows a statement that
+ * was guarded. The last two must be alone in their message.
+ */
+export function placeOfGuard(text: string): GuardPlace {
+  if (/^\s*(?:COMMIT|ROLLBACK|(?:CREATE|DROP) INDEX CONCURRENTLY)\b/.test(text)) return 'none';
+  if (BEGINS.test(text)) return 'after';
+  return text.includes(OWN_SESSION) || text.includes(OWN_SESSION_ALONE) ? 'within' : 'before';
+}
+
+/** The script, with its guard if it needs one. */
+export function guardScript(text: string, guards: Guards | undefined): string {
   const place = placeOfGuard(text);
-  if (place === undefined) return text;
-  return place === 'before' ? `${guard}; ${text}` : text.replace(BEGINS, (begin) => `${begin}; ${guard}`);
+  if (guards === undefined || place === 'none') return text;
+  if (place === 'after') return text.replace(BEGINS, (begin) => `${begin}; ${guards.leading}`);
+  return `${guards.leading}; ${text}`;
 }

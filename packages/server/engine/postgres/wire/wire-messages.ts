@@ -235,12 +235,6 @@ export function parseColumns({ bytes, start, end }: Message): Column[] {
   return columns;
 }
 
-const BOOLEAN = 16;
-const JSON_TYPE = 114;
-const INTEGERS: ReadonlySet<number> = new Set([20, 21, 23, 26]);
-/** Integers, bytes, truth values and uuids are plain ASCII. */
-const PLAIN: ReadonlySet<number> = new Set([...INTEGERS, BOOLEAN, 17, 2950]);
-
 /** Column → number, string, boolean, null; bytes as `\x…` text. @throws when the message is cut short */
 export function parseRow(
   { bytes, start, end }: Message,
@@ -257,26 +251,48 @@ export function parseRow(
       row[name] = null;
       continue;
     }
-    row[name] = parseValue(bytes.toString(PLAIN.has(type) ? 'latin1' : 'utf8', at, at + length), type);
+    row[name] = parseValue(bytes, at, at + length, type);
     at += length;
   }
   return row;
 }
 
-function parseValue(text: string, type: number): unknown {
-  if (INTEGERS.has(type)) return Number(text);
-  if (type === BOOLEAN) return text === 't';
-  if (type === JSON_TYPE) return JSON.parse(text);
-  return text;
+/** By the number of its type. Most columns are integers and truth values: a text made of each would cost most of the row. */
+function parseValue(bytes: Buffer, start: number, end: number, type: number): unknown {
+  switch (type) {
+    case 16:
+      return bytes[start] === 't'.charCodeAt(0);
+    case 20:
+    case 21:
+    case 23:
+    case 26:
+      return parseInteger(bytes, start, end);
+    case 114:
+      return JSON.parse(bytes.toString('utf8', start, end));
+    case 17:
+    case 2950:
+      return bytes.toString('latin1', start, end);
+    default:
+      return bytes.toString('utf8', start, end);
+  }
 }
 
-/** After INSERT an object id comes before the count. */
-const COMPLETION = /^(.*?)(?: \d+)??(?: (\d+))?$/;
+function parseInteger(bytes: Buffer, start: number, end: number): number {
+  // Sums of more digits would not be exact.
+  if (end - start > 15) return Number(bytes.toString('latin1', start, end));
+  const isNegative = bytes[start] === '-'.charCodeAt(0);
+  let value = 0;
+  for (let at = isNegative ? start + 1 : start; at < end; at += 1)
+    value = value * 10 + (bytes[at] as number) - '0'.charCodeAt(0);
+  return isNegative ? -value : value;
+}
 
-/** `SELECT 3` → the command and its number of rows */
+/** `SELECT 3` → the command and its number of rows, which only commands of one word have */
 export function parseCompletion({ bytes, start, end }: Message): { command: string; count: number } {
-  const [, command = '', count = '0'] = COMPLETION.exec(bytes.toString('utf8', start, end - 1)) ?? [];
-  return { command, count: Number(count) };
+  const text = bytes.toString('latin1', start, end - 1);
+  const count = Number(text.slice(text.lastIndexOf(' ') + 1));
+  if (Number.isNaN(count)) return { command: text, count: 0 };
+  return { command: text.slice(0, text.indexOf(' ')), count };
 }
 
 /** An error of the server; `code` is the SQLSTATE. It holds neither statement nor parameters. */
