@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { StrangerBound } from './stranger-bound.ts';
+import { StrangerBound } from './audit-log.ts';
 
 const KIB = 1024;
 

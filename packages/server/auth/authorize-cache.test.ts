@@ -2,8 +2,14 @@
 import { afterAll, describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import { JWKS_WAITERS_MAX } from './auth-limits.ts';
-import { type Authorizer, authorize, openAuthorizer } from './authorize.ts';
-import { CapabilityCache, digestCredential, type VerifiedCapability } from './capability-cache.ts';
+import {
+  type Authorizer,
+  authorize,
+  CapabilityCache,
+  digestCredential,
+  openAuthorizer,
+  type VerifiedCapability,
+} from './authorize.ts';
 import type { AppRecord } from './registry-store.ts';
 import {
   APP_ID,

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import type { AppRecord } from '../auth/registry-store.ts';
 import type { MetadataStore } from '../core/ports.ts';
 import { METRICS } from '../metrics/server-metrics.ts';
-import { makeAppGaugesStep } from './app-gauges.ts';
+import { makeAppGaugesStep } from './work.ts';
 
 const record = (appId: string, maxBytes?: number): AppRecord =>
   ({ appId, quotas: { maxBytes, maxNodes: undefined } }) as AppRecord;

@@ -4,21 +4,27 @@ import { SCRUB_NODES_MIN, scrub } from '../core/collect/scrub.ts';
 import { sweep } from '../core/collect/sweep.ts';
 import type { Core } from '../core/core.ts';
 import { UnseenUploads } from '../core/lease/unseen-uploads.ts';
+import type { MetadataStore } from '../core/ports.ts';
+import { storedOf } from '../core/quotas.ts';
 import { heldBytesOfApp } from '../core/read/get-usage.ts';
 import { EPOCH_INTERVAL_MS, explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-epoch.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
 import type { Log } from '../log.ts';
+import { AppLabels, OTHER_APP } from '../metrics/app-label.ts';
 import {
+  APP_QUOTA_BYTES,
+  APP_STORED_BYTES,
+  METRICS,
+  PENDING_BYTES,
   SCRUB_LAST_SUCCESS,
   SCRUBBED_BYTES,
   SCRUBBED_NODES,
   STRAY_WALK_STOPPED,
+  SWEEP_LAG,
 } from '../metrics/server-metrics.ts';
-import { makeAppGaugesStep } from './app-gauges.ts';
 import { makeCollectStep } from './collect-all.ts';
 import { makeCompactStep } from './compact-step.ts';
 import { type BackgroundLoop, startLoop } from './loop.ts';
-import { SweepLag } from './sweep-lag.ts';
 import type { BackgroundTurns } from './turns.ts';
 
 /** Intervals of background work, and limits on reads from a store that also serves requests. */
@@ -236,4 +242,70 @@ async function lookForRot({ core, pace }: BackgroundOptions): Promise<number> {
   await core.rottenNodes.look(core.metadata);
   // The pause is 20 times the duration of the search.
   return Math.max(pace.rotLookMs, (performance.now() - startedAt) * 20);
+}
+
+/** The sweep lag, reported by the process that has the sweep's turn only. */
+class SweepLag {
+  /** monotonic ms when nothing was left to do, or when the turn began; undefined if another process has the turn */
+  #caughtUpAt: number | undefined;
+  readonly stop: () => void;
+
+  constructor() {
+    this.stop = METRICS.readBefore(() => {
+      const lagMs = this.#caughtUpAt === undefined ? 0 : performance.now() - this.#caughtUpAt;
+      SWEEP_LAG.set(lagMs / 1000);
+    });
+  }
+
+  isOurs(): void {
+    this.#caughtUpAt ??= performance.now();
+  }
+
+  isOfAnother(): void {
+    this.#caughtUpAt = undefined;
+  }
+
+  hasCaughtUp(): void {
+    this.#caughtUpAt = performance.now();
+  }
+}
+
+interface AppHeld {
+  readonly app: string;
+  /** bytes, all three fields */
+  readonly stored: number;
+  readonly pending: number;
+  readonly quota: number | undefined;
+}
+
+/** Apps without series of their own are left out. Resolves with the ms until the next reading. */
+export function makeAppGaugesStep(
+  apps: Pick<RegistryStore, 'readAll'>,
+  metadata: Pick<MetadataStore, 'readAppTotals'>,
+  /** bytes of an App's uploads in progress */
+  heldBytesOf: (appId: string) => number,
+): () => Promise<number> {
+  return async () => {
+    const startedAt = performance.now();
+    const labels = new AppLabels();
+    const read: AppHeld[] = [];
+    for (const { appId, quotas } of await apps.readAll()) {
+      const app = labels.labelOf(appId);
+      if (app === OTHER_APP) break;
+      const totals = await metadata.readAppTotals(appId);
+      const pending = totals.pendingBytes + heldBytesOf(appId);
+      read.push({ app, stored: storedOf(totals).bytes, pending, quota: quotas.maxBytes });
+    }
+    // Replaced in one go, so that no scrape sees a part.
+    APP_STORED_BYTES.clear();
+    APP_QUOTA_BYTES.clear();
+    PENDING_BYTES.clear();
+    for (const { app, stored, pending, quota } of read) {
+      APP_STORED_BYTES.set({ app }, stored);
+      PENDING_BYTES.set({ app }, pending);
+      if (quota !== undefined) APP_QUOTA_BYTES.set({ app }, quota);
+    }
+    // The pause is at least 20 times as long as the reading.
+    return Math.max(5_000, (performance.now() - startedAt) * 20);
+  };
 }

@@ -1,6 +1,7 @@
 /** Makes a backup of a data folder, with or without a running server. It needs its own process (engine/backup-ports.ts). */
 import { randomBytes } from 'node:crypto';
-import { LEASE_DURATION_MS_MIN, PRIVATE_UMASK } from '@holdfast/protocol';
+import { readFileSync } from 'node:fs';
+import { LEASE_DURATION_MS_MIN, NS_PER_MS, PRIVATE_UMASK } from '@holdfast/protocol';
 import type { Generation } from '../core/model.ts';
 import { assertFolderOwner } from '../deployment/folder-owner.ts';
 import { loadFolderFormat } from '../deployment/open.ts';
@@ -13,7 +14,6 @@ import { explainDiskError, explainSource, isOfDatabase } from './explain-disk.ts
 import { noteBackup } from './last-backup.ts';
 import { type DatabaseEntry, type Manifest, makeManifest } from './manifest.ts';
 import { encodeObjectList, type ObjectSizes } from './object-list.ts';
-import { watchOthers } from './others-work.ts';
 import { assertContent, holdBackupFolder, type Source } from './own-folder.ts';
 import { OBJECTS_PACE, PAGES_PACE, Pace, type PaceLimits } from './pace.ts';
 import type { Repository } from './repository.ts';
@@ -262,4 +262,28 @@ function sum(values: Iterable<number>): number {
   let total = 0;
   for (const value of values) total += value;
   return total;
+}
+
+/** Each call returns the ms of pause due since the last call. */
+export function watchOthers(countCommits: () => number): () => number {
+  let commits = countCommits();
+  let waitedMs = readWaitedMs();
+  return () => {
+    const [commitsNow, waitedNow] = [countCommits(), readWaitedMs()];
+    // The counter of commits has 32 bits.
+    const newCommits = (commitsNow - commits + 2 ** 32) % 2 ** 32;
+    // From 50 commits a second on, the copy runs at the crowded pace. It waits for a CPU only if others use all of them.
+    const restMs = newCommits * 20 + (waitedNow - waitedMs) * 5;
+    [commits, waitedMs] = [commitsNow, waitedNow];
+    return restMs;
+  };
+}
+
+/** ms that this process waited for a CPU. If the system does not report it, only commits count. */
+function readWaitedMs(): number {
+  try {
+    return Number(readFileSync('/proc/self/schedstat', 'utf8').split(' ')[1]) / NS_PER_MS || 0;
+  } catch {
+    return 0;
+  }
 }

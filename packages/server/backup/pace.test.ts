@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findFolderDatabases } from '../engine/sqlite/folder-databases.ts';
-import { watchOthers } from './others-work.ts';
+import { watchOthers } from './make-backup.ts';
 import { planFilledMs } from './pace.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'pace-'));

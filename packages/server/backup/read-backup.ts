@@ -8,7 +8,6 @@ import { ServeError } from '../errors.ts';
 import { type BackupObjects, copyFileBytes } from './backup-objects.ts';
 import { GrowingFile } from './durable-files.ts';
 import type { DatabaseEntry, Manifest } from './manifest.ts';
-import { isStructure, mendPage } from './mend-page.ts';
 import type { ObjectSizes } from './object-list.ts';
 import { makePageSum, PageMap } from './page-map.ts';
 import { PagePack, type Repository } from './repository.ts';
@@ -223,4 +222,21 @@ async function writeObject(source: number, to: BackupObjects, generation: Genera
   } finally {
     closeSync(target);
   }
+}
+
+/** Whether a page refers to other pages. The first page of a database leads to all of them. */
+const isStructure = (bytes: Uint8Array, page: number): boolean =>
+  // Interior pages of an index and of a table refer to other pages (https://www.sqlite.org/fileformat2.html).
+  page === 0 || bytes[0] === 2 || bytes[0] === 5;
+
+/** Repairs a page with a single wrong byte: of all pages that differ in one byte, only the original matches the checksum. */
+function mendPage(bytes: Uint8Array, sum: bigint, sumOf: (page: Uint8Array) => bigint): boolean {
+  for (const [at, found] of bytes.entries()) {
+    for (let value = 0; value < 256; value += 1) {
+      bytes[at] = value;
+      if (sumOf(bytes) === sum) return true;
+    }
+    bytes[at] = found;
+  }
+  return false;
 }

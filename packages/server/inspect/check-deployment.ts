@@ -1,15 +1,18 @@
 /** Checks a deployment while it serves: recounts each Space at one instant, then checks all bytes. Repairs what a recount proves. */
 import { formatCount, type Hash } from '@holdfast/protocol';
+import { headLength, parseHead } from '../core/collect/compare-row.ts';
 import { type CountRepairs, repairCounts } from '../core/collect/repair-counts.ts';
+import { findContentOf, isProofOfRot, storedObject, verifyInlineNode } from '../core/contents.ts';
 import type { Core } from '../core/core.ts';
 import type { PageDamage, RowDamage, RowLook } from '../core/inspection-ports.ts';
+import { findStanding, mendRow } from '../core/lease/mend-node.ts';
+import type { NewContent } from '../core/lease/publication.ts';
 import type { Space } from '../core/model.ts';
 import { PAGE_ROWS } from '../core/pages-of.ts';
-import { orIfDamaged } from '../core/store-failure.ts';
+import { isDamage, orIfDamaged } from '../core/store-failure.ts';
 import { checkContents, type FoundFault } from './check-contents.ts';
 import { checkUploads } from './check-uploads.ts';
 import type { Fault, FindingKind } from './fault.ts';
-import { mendRows } from './mend-rows.ts';
 import { type Recount, type RecountOptions, recountSpace } from './recount-space.ts';
 
 interface Finding {
@@ -237,4 +240,54 @@ async function applyRepairs(
       counters: start === 0 ? counters : undefined,
     });
   }
+}
+
+/** Repairs damaged rows of nodes from their bytes. Those that cannot be repaired now stay: an upload of the node repairs them. */
+async function mendRows(
+  core: Core,
+  damage: readonly RowDamage[],
+  signal: AbortSignal,
+): Promise<readonly RowDamage[]> {
+  const mended = new Set<RowDamage>();
+  // A row needs the rows of its children, which may come after it.
+  for (let before = -1; before < mended.size; ) {
+    before = mended.size;
+    for (const each of damage) {
+      if (signal.aborted) break;
+      const isOpen = each.table === 'nodes' && !each.repaired && !mended.has(each);
+      if (isOpen && (await isMended(core, each))) mended.add(each);
+    }
+  }
+  return damage.map((each) => (mended.has(each) ? { ...each, repaired: true } : each));
+}
+
+async function isMended(core: Core, { space, hash }: RowDamage): Promise<boolean> {
+  if (space === undefined || hash === undefined) return false;
+  try {
+    const proven = await readProven(core, space, hash);
+    return proven !== undefined && (await core.metadata.transact(space, mendRow, proven));
+  } catch (error) {
+    if (isProofOfRot(error) || isDamage(error)) return false;
+    throw error;
+  }
+}
+
+/** The proven bytes that the row refers to; undefined if it refers to none. */
+async function readProven(core: Core, space: Space, hash: Hash): Promise<NewContent | undefined> {
+  const stands = await core.metadata.transact(space, findStanding, hash);
+  if (stands === undefined) return undefined;
+  const { generation } = stands;
+  const content = await core.metadata.transact(space, findContentOf, generation);
+  if (content === undefined) return undefined;
+  const { canonicalSize, inlineBytes, packed } = content;
+  const placed = { hash, canonicalSize, generation, storedSize: packed?.storedLength ?? canonicalSize };
+  if (inlineBytes !== undefined) {
+    verifyInlineNode(core, content, hash);
+    return { ...placed, ...parseHead(inlineBytes, canonicalSize), storage: 'inline' };
+  }
+  const object = storedObject(space, content);
+  await core.content.verify(object, hash);
+  const head = await core.content.read(object, 0, headLength(content));
+  const storage = packed === undefined ? 'object' : 'packed';
+  return { ...placed, ...parseHead(head, canonicalSize), storage };
 }

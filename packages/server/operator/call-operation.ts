@@ -4,6 +4,7 @@ import {
   describeProxyAnswer,
   describeProxyFailure,
   findCertificateFailure,
+  type JsonSchema,
   MINUTE_MS,
 } from '@holdfast/protocol';
 import { ServeError } from '../errors.ts';
@@ -11,7 +12,6 @@ import { AnswerRefused, readText, refusePacked, Silence } from './answer-bounds.
 import { LINES_MEDIA_TYPE, readAnswerLines } from './answer-lines.ts';
 import { API_PATH } from './api-path.ts';
 import { findChannel } from './channel.ts';
-import { fitsSchema } from './fits-schema.ts';
 import type { Caller } from './operation.ts';
 import { type InputOf, OPERATIONS, type OperationName, type OutputOf } from './operations.ts';
 import { OperatorError, PROBLEM_STATUS, type Problem } from './problem.ts';
@@ -217,4 +217,35 @@ function findProblem(body: unknown): Pick<Problem, 'code' | 'detail'> | undefine
   const { code, detail } = body as Partial<Problem>;
   if (code === undefined || !Object.hasOwn(PROBLEM_STATUS, code)) return undefined;
   return typeof detail === 'string' ? { code, detail } : undefined;
+}
+
+const IS_OF_TYPE: Readonly<Record<string, (value: unknown) => boolean>> = {
+  array: Array.isArray,
+  boolean: (value) => typeof value === 'boolean',
+  integer: Number.isInteger,
+  null: (value) => value === null,
+  number: (value) => typeof value === 'number',
+  object: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  string: (value) => typeof value === 'string',
+};
+
+/** Any program may listen at the address. Only types and required fields count: other fields may come from a later version. */
+function fitsSchema(value: unknown, schema: JsonSchema): boolean {
+  const { type, anyOf, required, properties, items } = schema as {
+    readonly type?: string;
+    readonly anyOf?: readonly JsonSchema[];
+    readonly required?: readonly string[];
+    readonly properties?: Readonly<Record<string, JsonSchema>>;
+    readonly items?: JsonSchema;
+  };
+  if (anyOf !== undefined && !anyOf.some((each) => fitsSchema(value, each))) return false;
+  if (type !== undefined && IS_OF_TYPE[type]?.(value) === false) return false;
+  if (items !== undefined && Array.isArray(value)) return value.every((each) => fitsSchema(each, items));
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return true;
+  const isWhole = required?.every((name) => Object.hasOwn(value, name)) ?? true;
+  return isWhole && Object.entries(properties ?? {}).every(([name, each]) => fitsField(value, name, each));
+}
+
+function fitsField(value: object, name: string, schema: JsonSchema): boolean {
+  return !Object.hasOwn(value, name) || fitsSchema((value as Record<string, unknown>)[name], schema);
 }

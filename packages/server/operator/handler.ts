@@ -1,4 +1,6 @@
 /** The operator listener without its socket: probes, metrics, the operator API and the console. */
+
+import type { DeploymentPlace } from '../deployment/place.ts';
 import { OTHER_APP } from '../metrics/app-label.ts';
 import { renderScrape } from '../metrics/exposition.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
@@ -6,13 +8,12 @@ import { METRICS, REQUESTS } from '../metrics/server-metrics.ts';
 import { answerApi, isOpenPath, noteUnexpected, problemAnswer } from './api.ts';
 import { API_PATH } from './api-path.ts';
 import { noteRefusal } from './audited.ts';
-import { type ConsoleReach, findConsoleAnswer } from './console-answer.ts';
 import { assertFromHere, findIdentity, type Gatekeepers, identify } from './guard.ts';
 import { RETRY_AFTER_SECONDS } from './guess-throttle.ts';
 import type { LiveServer } from './live-server.ts';
 import type { OperatorContext } from './operation.ts';
-import { LIVE_PATH, liveAnswer, READY_PATH, readyAnswer } from './probes.ts';
 import { OperatorError, PROBLEM_STATUS, type ProblemCode, problemOf } from './problem.ts';
+import { type Check, type CheckedResult, isReady, lookAll } from './readiness.ts';
 import { mayCall, type Operator, type RequestCaller } from './rights.ts';
 
 export interface OperatorHandlerParts {
@@ -116,4 +117,107 @@ async function scrapeAnswer({ readMetrics }: OperatorHandlerParts, request: Requ
   const accept = request.headers.get('accept');
   const { contentType, text } = renderScrape(accept, METRICS.definitions(), await readMetrics());
   return new Response(text, { headers: { 'content-type': contentType, 'cache-control': 'no-store' } });
+}
+
+/** The origins that the page may contact besides this listener. */
+interface ConsoleReach {
+  /** the public address of the Space API; called once it listens */
+  readonly spaceUrl: () => string;
+  readonly place: DeploymentPlace;
+}
+
+const LOOPBACK_HOSTS = ['127.0.0.1', 'localhost'];
+/** Host names safe in a Content-Security-Policy: no character ends a directive. */
+const HOST = /^[a-z0-9.-]+$/i;
+const GZIP = /\bgzip\b/i;
+
+/** undefined if the console has no file at the path */
+async function findConsoleAnswer(
+  reach: ConsoleReach,
+  request: Request,
+  url: URL,
+): Promise<Response | undefined> {
+  if (url.pathname !== '/' && !url.pathname.startsWith('/console/')) return undefined;
+  // Loaded, and in a checkout built, when the first browser asks.
+  const { consoleAsset } = await import('@holdfast/console');
+  const asset = await consoleAsset(url.pathname, {
+    spaceUrls: listSpaceUrls(reach.spaceUrl(), url),
+    uploadOrigins: listUploadOrigins(reach.place),
+  });
+  if (asset === undefined) return undefined;
+  const headers = { ...asset.headers, vary: 'accept-encoding' };
+  if (!GZIP.test(request.headers.get('accept-encoding') ?? '')) return new Response(asset.body, { headers });
+  return new Response(Bun.gzipSync(asset.body), { headers: { ...headers, 'content-encoding': 'gzip' } });
+}
+
+/** The server's other names that a person may type. */
+function listSpaceUrls(spaceUrl: string, { hostname }: URL): readonly string[] {
+  const { hostname: own, protocol, port } = new URL(spaceUrl);
+  const names = LOOPBACK_HOSTS.includes(own) ? LOOPBACK_HOSTS : [];
+  const here = HOST.test(hostname) ? [hostname] : [];
+  const suffix = port === '' ? '' : `:${port}`;
+  return [spaceUrl, ...[...names, ...here].map((name) => `${protocol}//${name}${suffix}`)];
+}
+
+/** With bytes in S3, uploads go to the store. AWS uses host names of buckets and regions. */
+function listUploadOrigins({ bytes }: DeploymentPlace): readonly string[] {
+  if (bytes.kind !== 's3') return [];
+  const { bucket, endpoint, publicEndpoint, region, style } = bytes.address;
+  const origin = new URL(publicEndpoint ?? endpoint ?? `https://s3.${region}.amazonaws.com`);
+  if (style === 'path') return [origin.origin];
+  return [`${origin.protocol}//${bucket}.${origin.host}`];
+}
+
+const LIVE_PATH = '/livez';
+const READY_PATH = '/readyz';
+
+const HEADERS = { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' };
+const MARKS = { ok: '+', warn: '!', fail: '-' } as const;
+
+/** This process answers: a restart could not improve anything else. */
+function liveAnswer(): Response {
+  return new Response('ok', { headers: HEADERS });
+}
+
+/** `path`: `READY_PATH`, or below it the name of one check. `mayKnow`: whether the caller may see reasons. */
+function readyAnswer(checks: readonly Check[], url: URL, mayKnow: boolean): Response {
+  const name = url.pathname.slice(READY_PATH.length + 1);
+  if (name !== '') return oneAnswer(checks, name, mayKnow);
+  const excluded = url.searchParams.getAll('exclude').flatMap((names) => names.split(','));
+  const unknown = excluded.find((each) => !checks.some((check) => check.name === each));
+  // A mistyped name must show when the probe is set up, not when the check first fails.
+  if (unknown !== undefined) return unknownCheck(checks, 400, `${unknown} cannot be excluded: `);
+  const results = lookAll(checks, new Set(excluded));
+  const ready = isReady(results);
+  const isVerbose = url.searchParams.has('verbose');
+  const lines = [
+    ...results.map((each) => lineOf(each, mayKnow)),
+    ...excluded.map((each) => `[+]${each} excluded: ok`),
+    `readyz check ${ready ? 'passed' : 'failed'}`,
+  ];
+  return probeAnswer(ready, ready && !isVerbose ? 'ok' : `${lines.join('\n')}\n`);
+}
+
+function oneAnswer(checks: readonly Check[], name: string, mayKnow: boolean): Response {
+  const check = checks.find((each) => each.name === name);
+  if (check === undefined) return unknownCheck(checks, 404, '');
+  const result = { name, result: check.look() };
+  const ready = isReady([result]);
+  return probeAnswer(ready, result.result.status === 'ok' ? 'ok' : `${lineOf(result, mayKnow)}\n`);
+}
+
+function unknownCheck(checks: readonly Check[], status: number, what: string): Response {
+  const names = checks.map((each) => each.name).join(', ');
+  return new Response(`${what}there is no such check; there are ${names}\n`, { status, headers: HEADERS });
+}
+
+function probeAnswer(ready: boolean, body: string): Response {
+  return new Response(body, { status: ready ? 200 : 503, headers: HEADERS });
+}
+
+function lineOf({ name, result }: CheckedResult, mayKnow: boolean): string {
+  const head = `[${MARKS[result.status]}]${name}`;
+  if (result.status === 'ok') return `${head} ok`;
+  const word = result.status === 'warn' ? 'warning' : 'failed';
+  return `${head} ${word}: ${mayKnow ? result.message : 'reason withheld'}`;
 }

@@ -1,6 +1,7 @@
 /** Operations on Spaces. */
-import { GC_NODES_MAX } from '@holdfast/protocol';
+import { GC_NODES_MAX, type GcResult } from '@holdfast/protocol';
 import type { AppRecord, Quotas } from '../auth/registry-store.ts';
+import { runGc } from '../core/collect/run-gc.ts';
 import type { Core } from '../core/core.ts';
 import { NO_HOLDINGS } from '../core/holdings.ts';
 import type { Space, SpaceCounters } from '../core/model.ts';
@@ -8,7 +9,7 @@ import { pagesOf } from '../core/pages-of.ts';
 import { pendingBytesOf, usageOf } from '../core/read/get-usage.ts';
 import type { SpaceEntry } from '../core/tenancy-ports.ts';
 import { describeQuotas } from '../deployment/describe-app.ts';
-import { collectSpace } from './collect-space.ts';
+import { noteCollection } from '../metrics/note-collection.ts';
 import { APP, integer, optional, SPACE, text } from './fields.ts';
 import { nameOf, namingDamage } from './naming-damage.ts';
 import { operation } from './operation.ts';
@@ -122,3 +123,28 @@ export const collect = operation({
   run: ({ core, signal }, { app, space, maxNodes }) =>
     namingDamage(collectSpace(core, { appId: app, spaceId: space }, maxNodes, signal)),
 });
+
+/** Nodes per pass when everything is to be collected: large enough to be efficient, small enough to notice a disconnect soon. */
+const PASS_NODES = 1_000;
+
+/** One pass over at most `maxNodes`; without it, passes until nothing is left to collect. */
+async function collectSpace(
+  core: Core,
+  space: Space,
+  maxNodes: number | undefined,
+  signal: AbortSignal,
+): Promise<GcResult> {
+  if (maxNodes !== undefined)
+    return noteCollection(await runGc(core, space, Math.min(maxNodes, GC_NODES_MAX)));
+  let total: GcResult = { examined: 0, deleted: 0, reclaimedContentBytes: 0 };
+  for (;;) {
+    const pass = noteCollection(await runGc(core, space, PASS_NODES));
+    total = {
+      examined: total.examined + pass.examined,
+      deleted: total.deleted + pass.deleted,
+      reclaimedContentBytes: total.reclaimedContentBytes + pass.reclaimedContentBytes,
+    };
+    // A pass that deleted nothing found only nodes that are kept again.
+    if (pass.examined < PASS_NODES || pass.deleted === 0 || signal.aborted) return total;
+  }
+}

@@ -1,13 +1,15 @@
 /** `holdfast config check`: validates flags and variables like `serve`, and shows the effective settings. Creates nothing. */
-import { formatDuration } from '@holdfast/protocol';
+
+import { createServer } from 'node:net';
+import { formatDuration, HEALTH_PATH } from '@holdfast/protocol';
 import { nameBucket, nameRows } from '../deployment/place.ts';
 import { formatAuthority } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
 import { type EngineFindings, tryEngines, tryFolder } from '../inspect/try-engines.ts';
 import { parseServeConfig, type ServeConfig, type ServeFlags } from './config.ts';
+import { nameLocalUrl } from './local-address.ts';
 import { loadGivenTokens } from './operator-tokens.ts';
 import { checkTraces } from './traces.ts';
-import { tryAddresses } from './try-listen.ts';
 import { findUnknownVariables, listServeVariables } from './variables.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -187,4 +189,70 @@ const SHOWN: { readonly [Key in keyof ServeConfig]: (config: ServeConfig) => Sho
 
 function describeSettings(config: ServeConfig): ShownSettings {
   return Object.assign({}, ...Object.values(SHOWN).map((describe) => describe(config)));
+}
+
+interface ListenFindings {
+  readonly problems: readonly string[];
+  readonly found: readonly string[];
+}
+
+/** Identifies a Holdfast server on either listener. */
+const SIGNS = {
+  '--listen': { path: HEALTH_PATH, answer: '{"status":"ok"}' },
+  '--operator-listen': { path: '/livez', answer: 'ok' },
+} as const;
+
+/** `isServed`: a server already uses these engines, so it may hold the ports. */
+async function tryAddresses(
+  { host, port, operators }: ServeConfig,
+  isServed: boolean,
+): Promise<ListenFindings> {
+  const own = await tryListen('--listen', { host, port }, isServed);
+  // Without a flag, the operator listener takes another port.
+  if (operators === undefined || operators.mayMove) return own;
+  const others = await tryListen('--operator-listen', operators, isServed);
+  return { problems: [...own.problems, ...others.problems], found: [...own.found, ...others.found] };
+}
+
+async function tryListen(
+  flag: keyof typeof SIGNS,
+  { host, port }: Pick<ServeConfig, 'host' | 'port'>,
+  isServed: boolean,
+): Promise<ListenFindings> {
+  if (port === 0) return { problems: [], found: [`${flag}: the system will choose a free port`] };
+  const where = formatAuthority(host, port);
+  const code = await findListenError(host, port);
+  if (code === undefined) return { problems: [], found: [`${flag}: ${where} is free`] };
+  // If engines are shared, the running server may be on another machine, and the port another program's.
+  if (code === 'EADDRINUSE' && isServed && (await isHoldfast(flag, host, port))) {
+    return { problems: [], found: [`${flag}: ${where} is taken by a Holdfast server that runs`] };
+  }
+  return { problems: [`${flag} ${where}: ${adviseOn(code)}`], found: [] };
+}
+
+async function isHoldfast(flag: keyof typeof SIGNS, host: string, port: number): Promise<boolean> {
+  const { path, answer } = SIGNS[flag];
+  try {
+    const response = await fetch(`${nameLocalUrl(host, port)}${path}`, {
+      signal: AbortSignal.timeout(2_000),
+      redirect: 'manual',
+    });
+    return (await response.text()).trim() === answer;
+  } catch {
+    return false;
+  }
+}
+
+function adviseOn(code: string): string {
+  if (code === 'EADDRINUSE') return 'the port is taken; stop what listens there, or choose another';
+  if (code === 'EACCES') return 'this user may not listen on that port; choose one from 1024 on';
+  return `cannot listen there (${code}); give an address of this machine`;
+}
+
+function findListenError(host: string, port: number): Promise<string | undefined> {
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+  const server = createServer();
+  server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+  server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(undefined)));
+  return promise;
 }

@@ -8,20 +8,20 @@ import {
   KEEP_REPLACED_MS_DEFAULT,
   LISTEN_DEFAULT,
   NODE_BYTES_MAX_DEFAULT,
+  OPERATOR_LISTEN_DEV,
   parseDuration,
   parseSize,
   UPLOAD_TTL_MS_DEFAULT,
 } from '@holdfast/protocol';
 import type { AuditOptions } from '../audit/audit-log.ts';
 import { isForeignOwnerAllowed } from '../deployment/folder-owner.ts';
+import { parseSwitch } from '../deployment/parse-switch.ts';
 import { type DeploymentPlace, parseServedPlace, readMetadataUrl } from '../deployment/place.ts';
 import { isLoopbackHost, parseWebAddress } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
+import { TrustedProxies } from '../http/peer.ts';
 import { LOG_LEVELS, type LogLevel } from '../log.ts';
-import { type AuditFlags, parseAudit } from './audit-flags.ts';
-import { type OperatorFlags, type OperatorListenConfig, parseOperatorListen } from './operator-flags.ts';
 import { parseListen } from './parse-listen.ts';
-import { parseShareFlags, type ShareConfig, type ShareFlags } from './share-flags.ts';
 
 /** Flags as typed on the command line; a flag wins over its variable (`--max-node-bytes` over `HOLDFAST_MAX_NODE_BYTES`). */
 export interface ServeFlags extends AuditFlags, OperatorFlags, ShareFlags {
@@ -219,4 +219,110 @@ function parseLogLevel(text: string | undefined): LogLevel {
 
 function quote(text: string): string {
   return JSON.stringify(text);
+}
+
+interface AuditFlags {
+  readonly auditLog?: string | undefined;
+  readonly auditReads?: boolean | undefined;
+  readonly auditRequired?: boolean | undefined;
+}
+
+/** undefined if there is no audit log. Throws ConfigError. */
+function parseAudit(flags: AuditFlags, env: Environment): AuditOptions | undefined {
+  const path = flags.auditLog ?? (env.HOLDFAST_AUDIT_LOG || undefined);
+  const withReads = flags.auditReads ?? parseSwitch('HOLDFAST_AUDIT_READS', env);
+  const isRequired = flags.auditRequired ?? parseSwitch('HOLDFAST_AUDIT_REQUIRED', env);
+  if (path === undefined) {
+    if (!withReads && !isRequired) return undefined;
+    const name = withReads ? '--audit-reads' : '--audit-required';
+    throw new ConfigError(`${name} needs an audit log: give --audit-log FILE, or - for stdout`);
+  }
+  if (path === '') throw new ConfigError('--audit-log is empty: give a file, or - for stdout');
+  const target = path === '-' ? ({ kind: 'stdout' } as const) : ({ kind: 'file', path } as const);
+  return { target, withReads, isRequired };
+}
+
+interface OperatorFlags {
+  readonly operatorListen?: string | undefined;
+  readonly operatorTokenFile?: string | undefined;
+}
+
+interface OperatorListenConfig {
+  readonly host: string;
+  /** 0: any free port */
+  readonly port: number;
+  /** whether to take any free port if this one is in use */
+  readonly mayMove: boolean;
+  /** undefined if the server generates a token in the data folder */
+  readonly tokenFile: string | undefined;
+}
+
+/** undefined if there is no such listener. `hasFolder`: whether there is a data folder. Throws ConfigError. */
+function parseOperatorListen(
+  listen: string | undefined,
+  tokenFile: string | undefined,
+  { isDev, hasFolder }: { readonly isDev: boolean; readonly hasFolder: boolean },
+): OperatorListenConfig | undefined {
+  if (listen === undefined && !isDev) {
+    if (tokenFile === undefined) return undefined;
+    throw new ConfigError(
+      '--operator-token-file needs --operator-listen HOST:PORT, the address that it guards',
+    );
+  }
+  const address = parseListen('--operator-listen', listen ?? OPERATOR_LISTEN_DEV);
+  if (tokenFile === undefined && !isLoopbackHost(address.host)) {
+    throw new ConfigError(
+      `--operator-listen ${JSON.stringify(listen)} can be reached from other machines: give --operator-token-file FILE with a token (umask 077; openssl rand -hex 32 > FILE), or listen on 127.0.0.1`,
+    );
+  }
+  if (tokenFile === undefined && !hasFolder) {
+    throw new ConfigError(
+      '--operator-listen needs --operator-token-file FILE (umask 077; openssl rand -hex 32 > FILE): without a data folder there is no place for a token that the server makes',
+    );
+  }
+  return { ...address, mayMove: listen === undefined, tokenFile };
+}
+
+interface ShareFlags {
+  readonly minFree?: string | undefined;
+  readonly trustedProxy?: string | undefined;
+}
+
+interface ShareConfig {
+  /** kept free in the data folder; undefined: 1 GiB or 5 % of the disk, whichever is less */
+  readonly minFreeBytes: number | undefined;
+  /** addresses and ranges of proxies that say who the client is */
+  readonly trustedProxies: readonly string[];
+}
+
+/** Throws ConfigError. */
+function parseShareFlags(minFree: string | undefined, trustedProxy: string | undefined): ShareConfig {
+  return { minFreeBytes: parseMinFree(minFree), trustedProxies: parseTrustedProxies(trustedProxy) };
+}
+
+function parseMinFree(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  try {
+    const bytes = parseSize(text);
+    if (Number.isSafeInteger(bytes) && bytes >= 0) return bytes;
+  } catch {
+    // Said below, with the name of the flag.
+  }
+  throw new ConfigError(
+    `--min-free ${JSON.stringify(text)} must be a size such as 10GiB; 0 keeps nothing free`,
+  );
+}
+
+function parseTrustedProxies(text: string | undefined): readonly string[] {
+  if (text === undefined) return [];
+  const ranges = text.split(',').map((range) => range.trim());
+  try {
+    void new TrustedProxies(ranges);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new ConfigError(
+      `--trusted-proxy has ${JSON.stringify(error.message)}; give addresses or ranges of proxies joined by commas, such as 10.0.0.0/8,::1`,
+    );
+  }
+  return ranges;
 }

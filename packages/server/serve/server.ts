@@ -1,5 +1,6 @@
 /** Connects an open deployment, the rules, authorization and HTTP, and closes them in reverse order. */
-import type { AuditLog } from '../audit/audit-log.ts';
+import { AuditLog, type AuditOptions } from '../audit/audit-log.ts';
+import { KeySetUnavailable } from '../auth/auth-errors.ts';
 import { REAL_AUTH_WORLD } from '../auth/auth-world.ts';
 import { authorize, openAuthorizer } from '../auth/authorize.ts';
 import { checkGivenUpload, type GivenUpload } from '../auth/upload-grants.ts';
@@ -7,9 +8,10 @@ import type { BackgroundLoop } from '../background/loop.ts';
 import { QuotaWatch } from '../background/quota-watch.ts';
 import { DISK_PACE, S3_PACE, startBackgroundWork } from '../background/work.ts';
 import type { Core } from '../core/core.ts';
+import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
 import { isHeldBy, type PackGrant, type UploadGrant } from '../core/lease/upload-token.ts';
 import type { Clock, Signer } from '../core/ports.ts';
-import { RottenNodes } from '../core/rotten-nodes.ts';
+import { type RotReport, RottenNodes } from '../core/rotten-nodes.ts';
 import { RotatingSigner } from '../core/signer.ts';
 import { explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-epoch.ts';
 import { explainFolderError } from '../deployment/data-folder.ts';
@@ -20,14 +22,14 @@ import { openDeployment } from '../deployment/open.ts';
 import { watchSecret } from '../deployment/watch-secret.ts';
 import { ServeError } from '../errors.ts';
 import { ContentCopies } from '../http/content-copies.ts';
+import type { FailureReport } from '../http/error-answer.ts';
 import { createHandler, type Handler } from '../http/handler.ts';
 import { TrustedProxies } from '../http/peer.ts';
 import { makeTenantShares } from '../http/tenant-shares.ts';
-import type { Log } from '../log.ts';
-import { openAudit } from './audit.ts';
+import { type Log, reasonsOf } from '../log.ts';
+import { ROT_FOUND, ROT_HEALED } from '../metrics/server-metrics.ts';
 import type { ServeConfig } from './config.ts';
 import { suspendDevApp } from './dev-app.ts';
-import { logFailure, logRot } from './log-reports.ts';
 import { openTraces } from './traces.ts';
 import { watchServer } from './watch-server.ts';
 
@@ -169,4 +171,71 @@ async function beginEpoch(core: Core): Promise<void> {
   if (epochs === undefined) return;
   if (isBehind(epochs)) throw new ServeError(explainBehind(epochs));
   await moveEpoch(core, epochs);
+}
+
+/** Throws ServeError. */
+async function openAudit(options: AuditOptions, log: Log): Promise<AuditLog> {
+  const audit = await AuditLog.open(options, (report) => {
+    if (report.kind === 'failing') {
+      log.error({ reason: report.reason }, 'the audit log cannot be written: lines are lost until it can');
+    } else {
+      log.warn(
+        { lost: report.lost },
+        report.lost > 0
+          ? 'the audit log can be written again; some lines are missing'
+          : 'the audit log can be written again; no line is missing',
+      );
+    }
+  });
+  const atExit = (): void => audit.writeAtExit();
+  process.once('exit', atExit);
+  return audit;
+}
+
+/** Writes failed requests and damaged nodes to the log of a server. */
+function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => void): void {
+  const { kind, requestId, error } = report;
+  if (kind === 'caller-gone') log.debug({ requestId, err: error }, 'a caller went away before its answer');
+  else if (error instanceof CounterBroken)
+    log.error(
+      { requestId, app: error.space?.appId, space: error.space?.spaceId, err: error },
+      'a count of one Space contradicts its rows: requests that need it answer 503, other Spaces go on',
+    );
+  else if (error instanceof KeySetUnavailable)
+    log.warn(
+      { requestId, app: error.appId, reasons: reasonsOf(error.cause) },
+      'the key set of an App cannot be used, and its requests answer 503: check the URL or file that it was registered with',
+    );
+  else if (kind === 'unexpected') log.error({ requestId, err: error }, 'a request failed unexpectedly');
+  else
+    log.warn(
+      { requestId, reasons: reasonsOf(error) },
+      'a request failed: storage or the registry could not be used',
+    );
+  if (error instanceof InvariantViolation) onFatal(error);
+}
+
+const ROT_LINES: Readonly<
+  Record<RotReport['kind'], { readonly level: 'error' | 'warn' | 'info'; readonly message: string }>
+> = {
+  rotten: {
+    level: 'error',
+    message:
+      'the stored content of a node is damaged or lost: push the tree it belongs to again, or lease and upload the node; check the store',
+  },
+  unread: {
+    level: 'error',
+    message: 'the scrub could not read the content of a node, which proves nothing yet: check the store',
+  },
+  met: { level: 'warn', message: 'a damaged node was asked for, and refused' },
+  sound: { level: 'warn', message: 'the content of a damaged node was found good again' },
+  healed: { level: 'info', message: 'a damaged node was healed by bytes that were uploaded again' },
+};
+
+/** Logs each rotten node when it is found, and when it is ready again. The log counts lines that repeat too fast. */
+function logRot(log: Log, { kind, space: { appId, spaceId }, hash, reason }: RotReport): void {
+  const { level, message } = ROT_LINES[kind];
+  log[level]({ app: appId, space: spaceId, hash, reason }, message);
+  if (kind === 'rotten') ROT_FOUND.add();
+  else if (kind === 'sound' || kind === 'healed') ROT_HEALED.add({ how: kind });
 }

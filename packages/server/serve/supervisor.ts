@@ -4,8 +4,10 @@ import type { AuditLine } from '../audit/audit-event.ts';
 import { takeTimeOrigin } from '../engine/steady-clock.ts';
 import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
+import { mergeSnapshots, withoutGauges } from '../metrics/merge.ts';
 import { watchProcess } from '../metrics/process-metrics.ts';
-import { WORKER_DEATHS } from '../metrics/server-metrics.ts';
+import type { MetricsSnapshot } from '../metrics/registry.ts';
+import { METRICS, WORKER_DEATHS } from '../metrics/server-metrics.ts';
 import type { LoadedTokens } from '../operator/operator-tokens.ts';
 import type { SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
@@ -13,7 +15,6 @@ import { assertPortIsFree } from './listener.ts';
 import { Questions, withinSecond } from './questions.ts';
 import type { ServingProcess } from './serving-process.ts';
 import type { AskMessage, FromWorker, ToWorker } from './worker-messages.ts';
-import { WorkerMetrics } from './worker-metrics.ts';
 
 const RESTART_MS_MIN = 200;
 
@@ -233,5 +234,50 @@ function tellToDrain(child: Subprocess): void {
     child.send({ kind: 'drain' } satisfies ToWorker);
   } catch {
     child.kill('SIGTERM');
+  }
+}
+
+/** Sums the metrics of workers. The last known counts of a dead worker stay in the sum. */
+export class WorkerMetrics {
+  readonly #questions: Questions<Subprocess>;
+  /** with what each counted when it last answered */
+  readonly #workers = new Map<Subprocess, MetricsSnapshot>();
+  #ended: MetricsSnapshot = {};
+  #reading: Promise<MetricsSnapshot> | undefined;
+
+  constructor(questions: Questions<Subprocess>) {
+    this.#questions = questions;
+  }
+
+  add(worker: Subprocess): void {
+    this.#workers.set(worker, {});
+  }
+
+  remove(worker: Subprocess): void {
+    const last = this.#workers.get(worker);
+    if (last === undefined) return;
+    this.#workers.delete(worker);
+    const definitions = METRICS.definitions();
+    this.#ended = mergeSnapshots(definitions, [this.#ended, withoutGauges(definitions, last)]);
+  }
+
+  /** Concurrent scrapes share one reading. */
+  read(): Promise<MetricsSnapshot> {
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  async #read(): Promise<MetricsSnapshot> {
+    await Promise.all([...this.#workers.keys()].map((worker) => withinSecond(this.#ask(worker))));
+    // A busy worker counts with its last known values.
+    const snapshots = this.#workers.values();
+    return mergeSnapshots(METRICS.definitions(), [METRICS.snapshot(), this.#ended, ...snapshots]);
+  }
+  /** An answer that comes late counts for the next reading. */
+  async #ask(worker: Subprocess): Promise<void> {
+    const snapshot = await this.#questions.ask<MetricsSnapshot>(worker, { kind: 'metrics' });
+    if (snapshot !== undefined && this.#workers.has(worker)) this.#workers.set(worker, snapshot);
   }
 }

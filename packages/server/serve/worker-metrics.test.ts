@@ -4,7 +4,7 @@ import { until } from '../../../test/support/until.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { METRICS } from '../metrics/server-metrics.ts';
 import { Questions } from './questions.ts';
-import { WorkerMetrics } from './worker-metrics.ts';
+import { WorkerMetrics } from './supervisor.ts';
 
 /** A process that reports one more request each time, until it is killed. */
 const COUNTING = `

@@ -4,13 +4,13 @@
  * the node arrives in the state that a read at the source would give it.
  */
 import { bytesToHash, type Hash } from '@holdfast/protocol';
+import { toByteStream } from '../core/byte-stream.ts';
 import { isProofOfRot, storedObject } from '../core/contents.ts';
 import type { ContentRow, Generation, NodeRow, Space, UploadRow } from '../core/model.ts';
-import type { ContentStore } from '../core/ports.ts';
+import { CONTENT_PIECE_BYTES, type ContentStore } from '../core/ports.ts';
 import { sha256 } from '../core/sha256.ts';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/store-failure.ts';
 import type { ContentIntake, NodeEntry, TakenContent, UploadEntry } from '../engine/transfer-ports.ts';
-import { readCanonicalBytes } from './canonical-bytes.ts';
 import type { DamagedNode } from './events.ts';
 
 /** The integrity record of missing bytes: no store accepts it for an object, so reading the node proves rot. */
@@ -153,3 +153,36 @@ const storageOf = (inlineBytes: Uint8Array | undefined): NodeRow['storage'] =>
   inlineBytes === undefined ? 'object' : 'inline';
 
 const keepNothing = async (): Promise<void> => undefined;
+
+/** The stream fails with ContentDamaged or ContentLost if that is proven, otherwise with the store's own error. */
+function readCanonicalBytes(
+  source: ContentStore,
+  space: Space,
+  content: ContentRow,
+): ReadableStream<Uint8Array> {
+  const pieces =
+    content.inlineBytes === undefined
+      ? readObject(source, space, content)
+      : readInline(source, content, content.inlineBytes);
+  return toByteStream(pieces);
+}
+
+async function* readInline(
+  source: ContentStore,
+  content: ContentRow,
+  bytes: Uint8Array,
+): AsyncGenerator<Uint8Array> {
+  source.verifyInline(content);
+  yield bytes;
+}
+
+async function* readObject(
+  source: ContentStore,
+  space: Space,
+  content: ContentRow,
+): AsyncGenerator<Uint8Array> {
+  const object = storedObject(space, content);
+  for (let start = 0; start < object.canonicalSize; start += CONTENT_PIECE_BYTES) {
+    yield await source.read(object, start, Math.min(start + CONTENT_PIECE_BYTES, object.canonicalSize));
+  }
+}

@@ -1,5 +1,5 @@
 import { testContentIntake } from '../test/content-intake-suite.ts';
-import { DiskContentIntake } from './deployment-content.ts';
+import { DiskContentIntake } from './open-disk-content-store.ts';
 import { openContentStore } from './test/content-store-fixture.ts';
 
 testContentIntake('embedded', async () => {

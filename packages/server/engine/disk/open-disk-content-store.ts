@@ -4,12 +4,14 @@ import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { PRIVATE_FILE_MODE } from '@holdfast/protocol';
 import type { Generation } from '../../core/model.ts';
-import type { ContentStore, MetadataStore } from '../../core/ports.ts';
+import type { ContentStore, MetadataStore, StoredObject } from '../../core/ports.ts';
+import type { StagedUpload, UploadReceiver } from '../../core/upload-ports.ts';
+import { codeOf } from '../../error-code.ts';
+import { storageError } from '../local-failure.ts';
 import { EngineRefused } from '../refused.ts';
 import type { StoreIdentity } from '../store-identity.ts';
-import type { ContentIntake } from '../transfer-ports.ts';
+import type { ContentIntake, IntakeTarget, TakenContent } from '../transfer-ports.ts';
 import { DiskContentStore } from './content-store.ts';
-import { DiskContentIntake } from './deployment-content.ts';
 import { diskFiles, type Files } from './files.ts';
 import { ObjectLayout, readMarker } from './object-layout.ts';
 import { LocalReceivingRegistry } from './receiving-registry.ts';
@@ -102,4 +104,61 @@ function notOurs({ root, marker }: ObjectLayout, storeId: string, isMarked: bool
       ? `${root} is not the content folder of this data (its STORE file should hold ${storeId}): mount its disk or restore it; to go on without its bytes, write that id into the file`
       : `${root} belongs to a deployment, but the database beside it does not know it: the database was lost, emptied or replaced; restore a backup of the folder, or, if nothing was ever kept in it, remove the file ${marker}`,
   );
+}
+
+interface ContentIntakeOptions {
+  readonly receiver: UploadReceiver;
+  readonly layout: ObjectLayout;
+  /** throws after a write of unknown outcome, because a copy must not continue then */
+  readonly assertSound: () => void;
+}
+
+/** ContentIntake on the content folder: receives bytes as uploads are received, and seals them at once. */
+export class DiskContentIntake implements ContentIntake {
+  readonly uploads = 'server';
+  readonly #options: ContentIntakeOptions;
+
+  constructor(options: ContentIntakeOptions) {
+    this.#options = options;
+  }
+
+  async take(target: IntakeTarget, open: () => ReadableStream<Uint8Array>): Promise<TakenContent> {
+    const { receiver, assertSound } = this.#options;
+    assertSound();
+    const { canonicalSize } = target;
+    // The limit is the exact size: a longer body would be another node.
+    const limits = { nodeBytesMax: canonicalSize };
+    const staged = await receiver.receive(target, open(), canonicalSize, limits);
+    try {
+      return await seal(staged);
+    } catch (error) {
+      await staged.release();
+      throw error;
+    }
+  }
+
+  async isThere({ generation, canonicalSize }: StoredObject): Promise<boolean> {
+    try {
+      const file = await diskFiles.openToRead(this.#options.layout.objectOf(generation));
+      try {
+        return file.sizeNow() === canonicalSize;
+      } finally {
+        await file.close();
+      }
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return false;
+      throw storageError(error, 'looking for an object');
+    }
+  }
+}
+
+async function seal(staged: StagedUpload): Promise<TakenContent> {
+  const { evidence, inlineBytes } = staged;
+  if (evidence.verdict === 'bad') {
+    await staged.release();
+    return { isRight: false };
+  }
+  if (inlineBytes === undefined) await staged.seal();
+  const { integrity } = evidence;
+  return { isRight: true, integrity, inlineBytes, release: () => staged.release() };
 }

@@ -10,7 +10,7 @@ import type { Core } from '../../core/core.ts';
 import { leaseNode } from '../../core/lease/lease-node.ts';
 import { updateRootRefs } from '../../core/refs/update-root-refs.ts';
 import { compareAppTotals, foldAppChanges, readAppTotals } from './app-totals.ts';
-import { checkAppTotals } from './sums/check-totals.ts';
+import { checkAppTotals } from './sums/check-rows.ts';
 import {
   coreOf,
   expectRecounted,

@@ -1,24 +1,28 @@
 /** The pages of core/upkeep-ports.ts on PostgreSQL. */
-import { groupsOf } from '@holdfast/protocol';
-import type { Generation, ObjectKey } from '../../core/model.ts';
-import { isDamage } from '../../core/store-failure.ts';
+import { groupsOf, type Hash } from '@holdfast/protocol';
+import { isEmpty } from '../../core/holdings.ts';
+import type { Generation, ObjectKey, Space } from '../../core/model.ts';
+import { isDamage, orIfDamaged } from '../../core/store-failure.ts';
+import type { SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
 import {
   type PageReads,
   ROTTEN_COUNT_MAX,
   type ScrubItem,
   type ScrubPosition,
   type Step,
+  type UnseenUpload,
+  type UnseenWalk,
   type Walk,
 } from '../../core/upkeep-ports.ts';
-import { listSpaces } from './list-spaces.ts';
+import { countersFromSql, holdingsFromSql } from './counters.ts';
 import { packPages } from './packs/pack-reads.ts';
-import { findNodesAround, scrubItemFromSql } from './scrub-around.ts';
+import { joinedContentFromSql, nodeFromSql } from './rows.ts';
 import type { SpaceKeys } from './space-keys.ts';
-import { spaceKeyFromSql, spacesFromSql } from './space-names.ts';
+import { findSpaceInSql, spaceKeyFromSql, spacesFromSql } from './space-names.ts';
+import { inspectSpace } from './space-snapshot.ts';
 import { SQL } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { findNote, findTombstones } from './tombstones.ts';
-import { findUnseenUploads } from './unseen-uploads.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 
@@ -97,4 +101,144 @@ async function findKnownGenerations(
     for (const row of rows) known.add(byteaToHex(row.generation));
   }
   return known;
+}
+
+/** Walks over uploads and open packs whose bytes no server has seen, by the end of their URLs: those that have ended are not read. */
+async function findUnseenUploads(
+  read: (parameters: readonly SqlValue[]) => Promise<readonly SqlRow[]>,
+  { after, urlsEndAfter, limit }: UnseenWalk,
+): Promise<Step<UnseenUpload>> {
+  const [endsAt = 0, space = NO_SPACE, generation = NO_SPACE] = after?.split('.') ?? [];
+  const isPast = Number(endsAt) <= urlsEndAfter;
+  const place = isPast
+    ? [urlsEndAfter + 1, NO_SPACE, hexToBytea(NO_SPACE)]
+    : [Number(endsAt), space, hexToBytea(generation)];
+  const rows = await read([...place, limit]);
+  const items = spacesFromSql(rows).map(
+    ({ space: name, row }): UnseenUpload => ({
+      space: name,
+      generation: byteaToHex(row.generation),
+      of: row.hash === null ? { pack: byteaToHex(row.id) } : { hash: byteaToHex(row.hash) },
+    }),
+  );
+  const last = rows.length < limit ? undefined : rows.at(-1);
+  const next = last && `${last.ends_at}.${spaceKeyFromSql(last.space)}.${byteaToHex(last.generation)}`;
+  return { items, next };
+}
+
+const SCRUBBING = 'scrubbing';
+/** after all hashes of a Space */
+const END = 'f'.repeat(64);
+
+const FIND_SPACE =
+  'SELECT space, app_id, space_id FROM spaces WHERE space >= $1::uuid ORDER BY space LIMIT 1';
+const FIND_NEXT_SPACE =
+  'SELECT space, app_id, space_id FROM spaces WHERE space > $1::uuid ORDER BY space LIMIT 1';
+
+const scrubItemFromSql = (space: Space, key: string, row: SqlRow): ScrubItem => ({
+  space,
+  node: nodeFromSql(key, row),
+  content: joinedContentFromSql(key, row),
+  ...(row.row_sum === null ? { isUnsummed: true } : {}),
+});
+
+/** From the first node after `hash` in the Space `key`, or from the first Space after it that has nodes. */
+async function findNodesAround(
+  pool: PostgresPool,
+  { key, hash }: { readonly key: string; readonly hash: Hash },
+  limit: number,
+  clock: number | null,
+): Promise<{ items: readonly ScrubItem[]; next: ScrubPosition | undefined }> {
+  let [found] = (await pool.read(SCRUBBING, FIND_SPACE, [key])).rows;
+  while (found !== undefined) {
+    const at = spaceKeyFromSql(found.space);
+    const space = findSpaceInSql(found) as Space;
+    const start = at === key ? hash : undefined;
+    const page = await pool.lend((connection) =>
+      inspectSpace(connection, at, clock, (snapshot) => snapshot.readNodesAround(start, limit)),
+    );
+    if (page.nodes.length + page.unreadable.length > 0) {
+      const items: ScrubItem[] = [];
+      for (const { row } of page.nodes) {
+        const wanted = [at, hexToBytea(row.hash)];
+        const [node] = (await pool.read(SCRUBBING, SQL.findNodeWithContent, wanted, space)).rows;
+        if (node === undefined) continue;
+        items.push(scrubItemFromSql(space, at, node));
+      }
+      return { items, next: `${at}.${page.next ?? END}` };
+    }
+    [found] = (await pool.read(SCRUBBING, FIND_NEXT_SPACE, [at])).rows;
+  }
+  return { items: [], next: undefined };
+}
+
+/** `clock`: an instant that takes the place of the database's clock. */
+async function listSpaces(
+  pool: PostgresPool,
+  page: SpacePage,
+  clock: number | null,
+): Promise<readonly SpaceEntry[]> {
+  return orIfDamaged(
+    () => readPage(pool, page, clock, false),
+    () => listOneByOne(pool, page, clock),
+  );
+}
+
+async function listOneByOne(
+  pool: PostgresPool,
+  page: SpacePage,
+  clock: number | null,
+): Promise<readonly SpaceEntry[]> {
+  const entries: SpaceEntry[] = [];
+  while (entries.length < page.limit) {
+    const one = { ...page, after: entries.at(-1)?.position ?? page.after, limit: 1 };
+    const [entry] = await orIfDamaged(
+      () => readPage(pool, one, clock, false),
+      () =>
+        orIfDamaged(
+          () => readPage(pool, one, clock, true),
+          (damage) => readNames(pool, one, damage),
+        ),
+    );
+    if (entry === undefined) break;
+    entries.push(entry);
+  }
+  return entries;
+}
+
+async function readNames(
+  pool: PostgresPool,
+  { appId, after = NO_SPACE, limit }: SpacePage,
+  damage: unknown,
+): Promise<readonly SpaceEntry[]> {
+  const { rows } = await (appId === undefined
+    ? pool.read('listing Spaces', SQL.findSpacesInTurn, [after, limit])
+    : pool.read('listing Spaces', SQL.findSpacesOfAppInTurn, [after, limit, appId]));
+  return spacesFromSql(rows).map(({ space, row }) => ({
+    space,
+    ...{ counters: undefined, holdings: undefined, isPurged: false, damage },
+    position: spaceKeyFromSql(row.space),
+  }));
+}
+
+async function readPage(
+  pool: PostgresPool,
+  { appId, after = NO_SPACE, limit }: SpacePage,
+  clock: number | null,
+  isDamaged: boolean,
+): Promise<readonly SpaceEntry[]> {
+  const ofAll = isDamaged ? SQL.listDamagedSpaces : SQL.listSpaces;
+  const ofApp = isDamaged ? SQL.listDamagedSpacesOfApp : SQL.listSpacesOfApp;
+  const values = [after, limit, clock];
+  const { rows } = await (appId === undefined
+    ? pool.read('listing Spaces', ofAll, values)
+    : pool.read('listing Spaces', ofApp, [...values, appId]));
+  return spacesFromSql(rows).map(({ space, row }) => {
+    const [counters, holdings] = [countersFromSql(row), holdingsFromSql(row)];
+    return {
+      ...{ space, counters, holdings },
+      isPurged: row.purged === true && isEmpty(counters, holdings),
+      position: spaceKeyFromSql(row.space),
+    };
+  });
 }

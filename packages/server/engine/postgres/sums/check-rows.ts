@@ -5,14 +5,15 @@ import { findBit } from '../../../core/rows/find-bit.ts';
 import { damageOf, OWNERS, unreachedIn } from '../../../core/rows/row-advice.ts';
 import { spaceKeyOf } from '../../../core/space-key.ts';
 import { orIfDamaged } from '../../../core/store-failure.ts';
+import { IS_CHANGE_PROVEN, IS_TOTAL_PROVEN } from '../app-total-statements.ts';
+import { compareAppTotals } from '../app-totals.ts';
+import { storageError } from '../failure.ts';
 import { ROOT_REF_STATEMENTS } from '../root-ref-statements.ts';
-import { sumOfCounts } from '../row-sums.ts';
+import { sumOfCounts, useSum } from '../row-sums.ts';
+import { findProvenContent } from '../rows.ts';
 import { spaceKeyFromSql, spacesFromSql } from '../space-names.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
-import { byteaToHex, byteaToText, type SqlRow } from '../wire/sql-values.ts';
-import { checkAppTotals } from './check-totals.ts';
-import { countPatiently, findFigureMend } from './recount-figures.ts';
-import { findPackMend } from './recount-pack.ts';
+import { byteaToHex, byteaToText, type SqlRow, type SqlValue } from '../wire/sql-values.ts';
 import { mendRow, pagesOfTable, type StoredRow, type StoredValues, toSqlRow } from './stored-rows.ts';
 import { CONTENTS, DOMAINS, isProvenIn, lacksSum, PACKS, SUMMED_TABLES, type SummedTable } from './tables.ts';
 import { FIND_UNREACHED } from './unreached.ts';
@@ -187,4 +188,136 @@ async function findSpace(pool: PostgresPool, row: SqlRow): Promise<Space | undef
       ? (await pool.read('looking at rows', FIND_SPACE, [spaceKeyFromSql(row.space)])).rows
       : [row];
   return spacesFromSql(names)[0]?.space;
+}
+
+const FIND_RECORDS = `SELECT generation, canonical_size, url_expires_at, integrity, NULL::bytea AS inline_bytes, pack, pack_offset,
+    stored_length, codec, row_sum, place_sum FROM contents WHERE space = $1 AND pack = $2`;
+
+/** undefined: more than its use is damaged, or the records cannot say what it holds. */
+async function findPackMend(pool: PostgresPool, row: SqlRow): Promise<StoredValues | undefined> {
+  const space = spaceKeyFromSql(row.space);
+  const generation = byteaToHex(row.generation);
+  const { rows } = await pool.read('recounting a row', FIND_RECORDS, [space, row.generation as string]);
+  const records = rows.map((found) => findProvenContent(space, found));
+  if (records.includes(undefined)) return undefined;
+  const bytes = records.reduce((sum, record) => sum + (record?.packed?.storedLength ?? 0), 0);
+  const firstDeadAt = Math.max(0, Math.min(row.first_dead_at as number, Number.MAX_SAFE_INTEGER));
+  if (records.length === 0) return undefined;
+  const sum = useSum(space, generation, [records.length, bytes, firstDeadAt]);
+  return { live_records: BigInt(records.length), live_bytes: BigInt(bytes), use_sum: BigInt(sum) };
+}
+
+const LOOKING = 'looking at what Apps store';
+const COUNT_UNPROVEN = `SELECT count(*) AS count FROM app_changes WHERE NOT (${IS_CHANGE_PROVEN})`;
+const REMOVE_UNPROVEN = `DELETE FROM app_changes WHERE NOT (${IS_CHANGE_PROVEN})`;
+const LIST_TOTALS = `SELECT app_id, ${IS_TOTAL_PROVEN} AS proven FROM app_totals ORDER BY app_id`;
+const FORGET_ALL = 'DELETE FROM app_totals';
+const FORGET = `${FORGET_ALL} WHERE app_id = $1 COLLATE "C"`;
+
+/** Compares the kept totals of each App with those of its Spaces. The repair deletes them, so the next request counts the App again. */
+export async function checkAppTotals(
+  pool: PostgresPool,
+  { signal, onTable, isRepaired }: RowLook,
+): Promise<readonly RowDamage[]> {
+  const found: RowDamage[] = [];
+  const settle = async (table: string, what: string, repair: () => Promise<unknown>): Promise<void> => {
+    if (isRepaired) await repair();
+    const message = `${what} has values that the rows it follows from contradict${isRepaired ? '' : ': check --repair puts it right'}`;
+    const nobody = { space: undefined, hash: undefined };
+    found.push({ table, ...nobody, message, isProtecting: false, repaired: isRepaired });
+  };
+  onTable('app_totals');
+  // Sums of damaged rows are the matter of those rows.
+  await orIfDamaged(
+    async () => {
+      const [unproven] = (await pool.read(LOOKING, COUNT_UNPROVEN, [])).rows;
+      if (unproven?.count !== 0) {
+        await settle('app_changes', 'a row of app_changes', async () => {
+          await pool.run(LOOKING, REMOVE_UNPROVEN, []);
+          await pool.run(LOOKING, FORGET_ALL, []);
+        });
+      }
+      for (const row of (await pool.read(LOOKING, LIST_TOTALS, [])).rows) {
+        if (signal.aborted) return;
+        const app = row.app_id as string;
+        const { kept, counted } = await compareAppTotals(pool, app);
+        if (row.proven === true && (kept === undefined || Bun.deepEquals(kept, counted))) continue;
+        await settle('app_totals', `the row of app_totals app_id ${JSON.stringify(app)}`, () =>
+          pool.run(LOOKING, FORGET, [app]),
+        );
+      }
+    },
+    () => undefined,
+  );
+  return found;
+}
+
+const COUNT_MS_MAX = 30 * 60_000;
+const COUNT_DOMAIN = `SELECT (SELECT count(*) FROM root_ref_commits WHERE space = $1 AND domain = $2) AS commit_count,
+  (SELECT count(*) FROM balances WHERE space = $1 AND domain = $2) AS balance_count`;
+
+/** undefined: the table has none */
+async function findFigureMend(
+  pool: PostgresPool,
+  row: SqlRow,
+  table: SummedTable,
+): Promise<StoredValues | undefined> {
+  const figures = await findFigures(pool, row, table.name);
+  if (figures === undefined) return undefined;
+  const sums = Object.entries(table.sumsOf({ ...row, ...figures })).filter(([column]) => column in figures);
+  return Object.fromEntries(
+    [...Object.entries(figures), ...sums].map(([column, value]) => [column, toStored(value)]),
+  );
+}
+
+/** A sum in the result is a placeholder: the caller computes exactly these sums again. */
+async function findFigures(pool: PostgresPool, row: SqlRow, table: string): Promise<SqlRow | undefined> {
+  switch (table) {
+    case 'domains': {
+      const key = [row.space as string, row.domain as string];
+      const [counted] = await countPatiently(pool, COUNT_DOMAIN, key);
+      return { ...counted, count_sum: 0 };
+    }
+    // The counters are compared with a recount of the Space afterwards. No lease that is not counted ends later than now.
+    case 'usage_counters':
+      return {
+        lease_watermark: Math.min(Math.max(0, row.lease_watermark as number), Date.now()),
+        row_sum: 0,
+      };
+    // A tombstone starts again.
+    case 'tombstones':
+      return { noted_at: Date.now(), seen_at: Date.now(), row_sum: 0 };
+    // The Space is listed.
+    case 'spaces':
+      return { purged: false, purged_sum: null };
+    default:
+      return undefined;
+  }
+}
+
+/** A domain may have more rows than a statement of a request can count. */
+async function countPatiently(
+  pool: PostgresPool,
+  sql: string,
+  parameters: readonly SqlValue[],
+): Promise<readonly SqlRow[]> {
+  try {
+    return await pool.lend((connection) =>
+      connection.withPatience(COUNT_MS_MAX, async () => {
+        await connection.script(`BEGIN READ ONLY; SET LOCAL statement_timeout = ${COUNT_MS_MAX}`);
+        try {
+          return (await connection.query(sql, parameters)).rows;
+        } finally {
+          await connection.rollback();
+        }
+      }),
+    );
+  } catch (error) {
+    throw storageError(error, 'counting rows');
+  }
+}
+
+function toStored(value: unknown): bigint | null {
+  if (value === null) return null;
+  return typeof value === 'boolean' ? BigInt(value) : BigInt(value as number);
 }
