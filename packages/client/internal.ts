@@ -69,6 +69,7 @@ export {
   type ProgressSnapshot,
   type ProgressTotals,
   SILENT_PROGRESS,
+  shortenText,
 } from './tree/jobs/progress.ts';
 export type { PullOptions, PullResult } from './tree/pull/pull-tree.ts';
 export type {

@@ -1,4 +1,5 @@
 /** Entries that cannot be stored. They are collected during the scan and told together, so that a user can mend all of them. */
+import { shortenText } from '@holdfast/client/internal';
 import { bytesOf, displayName } from '../byte-names.ts';
 import type { ByteString } from '../byte-string.ts';
 
@@ -14,7 +15,7 @@ export class ScanError extends Error {
   readonly problems: readonly ScanProblem[];
 
   constructor(problems: readonly ScanProblem[], total: number) {
-    const named = problems.slice(0, 10).map(({ path, reason }) => `${shorten(path)} (${reason})`);
+    const named = problems.slice(0, 10).map(({ path, reason }) => `${shortenText(path)} (${reason})`);
     const rest = total > named.length ? ` and ${total - named.length} more` : '';
     const what = total === 1 ? 'one entry cannot be stored' : `${total} entries cannot be stored`;
     super(`${what}: ${named.join(', ')}${rest}`);
@@ -38,16 +39,6 @@ export class PatternFileError extends ScanError {
 /** The tree kept changing while it was pushed. `message` is one line that names where. */
 export class TreeBusyError extends Error {
   override readonly name = 'TreeBusyError';
-}
-
-/** A path of kilobytes would hide the message, so only its beginning and end are shown. */
-const PATH_SHOWN_MAX = 240;
-
-function shorten(path: string): string {
-  const characters = [...path];
-  if (characters.length <= PATH_SHOWN_MAX) return path;
-  const [first, last] = [characters.slice(0, PATH_SHOWN_MAX / 2), characters.slice(-PATH_SHOWN_MAX / 2)];
-  return `${first.join('')}…${last.join('')}`;
 }
 
 /** An entry that is not in the tree that was stored. */

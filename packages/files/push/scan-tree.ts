@@ -176,6 +176,8 @@ class Scan {
 
   /** Undefined: it is a folder of Holdfast's own. */
   async #scanDirectory(path: ByteString, row: DirectoryRow, outerRules: IgnoreRules, stats: FileStats) {
+    // Each folder begins on an empty stack: ten thousand, one in another, would not fit on one.
+    await undefined;
     const source = this.#tree.folder(path);
     const surveyed = this.#survey.folders.take(path, fingerprintOf(stats));
     const names = surveyed?.names ?? source.list();

@@ -1,12 +1,16 @@
 /** Entries that cannot be stored are reported before gigabytes are read; all others are stored. */
-import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type ProgressTotals, SILENT_PROGRESS } from '@holdfast/client/internal';
 import { openTemporaryState } from '../state/open-tree-state.ts';
 import { scanOptions } from '../test/scan-options.ts';
+import { MemoryState } from './memory-state.ts';
+import { NameList } from './name-list.ts';
 import { type ScannedRoot, scanTree } from './scan-tree.ts';
+import type { SourceTree } from './source-tree.ts';
+import { Survey } from './survey.ts';
 
 const FILE_BYTES = 8 * 1024 * 1024;
 const FILES = 8;
@@ -85,4 +89,27 @@ test('a folder whose path is longer than the system takes is stored all the same
     rmSync(lower, { recursive: true });
     rmSync(join(folder, 'y'), { recursive: true });
   }
+});
+
+test('many thousand folders, one in another, need no stack of that depth', async () => {
+  const stats = statSync(folder);
+  const at = (path: string) => ({
+    list: () => new NameList(path.length < 2 * 8_000 ? ['d'] : []),
+    lookAt: () => stats,
+  });
+  const tree = { lookAtRoot: () => stats, folder: at } as unknown as SourceTree;
+  const surveyed: ProgressTotals = {};
+  const expecting = {
+    expect: (totals: ProgressTotals): void => {
+      Object.assign(surveyed, totals);
+    },
+  };
+  // Time stands still, so that no pause empties the stack.
+  const clock = spyOn(performance, 'now').mockReturnValue(0);
+  try {
+    await new Survey({ ...scanOptions(folder, new MemoryState()), tree, progress: expecting }).make();
+  } finally {
+    clock.mockRestore();
+  }
+  expect(surveyed.surveyedFiles).toBe(8_000 + 2);
 });

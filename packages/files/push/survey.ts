@@ -91,6 +91,8 @@ async function surveyTree(options: SurveyOptions, tree: SourceTree, folders: Sur
 
   /** `folder`: what it was before it is listed. */
   async function survey(path: ByteString, outer: IgnoreRules, stats: FileStats): Promise<void> {
+    // Each folder begins on an empty stack, as in the scan.
+    await undefined;
     const seenAt = Date.now();
     const folder = tree.folder(path);
     const names = folder.list();

@@ -238,6 +238,13 @@ function runProgress({
   };
 }
 
+/** A path of kilobytes would hide the message, so only its beginning and end are shown. */
+export function shortenText(text: string): string {
+  const characters = [...text];
+  if (characters.length <= 240) return text;
+  return `${characters.slice(0, 120).join('')}…${characters.slice(-120).join('')}`;
+}
+
 function tell(text: ToldText): string {
   return typeof text === 'function' ? text() : text;
 }
@@ -245,11 +252,11 @@ function tell(text: ToldText): string {
 /** The newest wait is the narrowest cause: the ones before it are what it is part of. */
 function explainStall(waits: ReadonlySet<{ readonly cause: ToldText }>, item: string | undefined): string {
   const newest = [...waits].at(-1);
-  if (newest !== undefined) return tell(newest.cause);
-  return item === undefined ? 'no step has ended' : `still working on ${item}`;
+  if (newest !== undefined) return shortenText(tell(newest.cause));
+  return item === undefined ? 'no step has ended' : `still working on ${shortenText(item)}`;
 }
 
 function explainHang(phase: ProgressPhase, item: string | undefined): string {
-  const where = item === undefined ? '' : `, last at ${item}`;
+  const where = item === undefined ? '' : `, last at ${shortenText(item)}`;
   return `the job hangs: no request, no file and no stream is under way (phase ${phase}${where})`;
 }
