@@ -66,7 +66,8 @@ function toHex(bytes: Uint8Array): string {
   return hex;
 }
 
-function writeHash(hash: Hash, target: Uint8Array, offset: number): void {
+/** Writes the 32 raw bytes of `hash` from `offset` on. Throws RangeError unless it is a hash. */
+export function writeHash(hash: Hash, target: Uint8Array, offset: number): void {
   let seen = hash.length === 2 * HASH_BYTES ? 0 : NO_NIBBLE;
   for (let index = 0; index < HASH_BYTES; index++) {
     const high = NIBBLES[hash.charCodeAt(2 * index)] ?? NO_NIBBLE;

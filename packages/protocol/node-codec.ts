@@ -48,6 +48,12 @@ export function encodeNodeHeader(node: {
   return encodeInto(node, 0);
 }
 
+/** Gives a header made for another `size` this one, bytes. */
+export function writeNodeSize(header: Uint8Array, size: number): void {
+  writeU32(header, AT.size, size % 2 ** 32);
+  writeU32(header, AT.size + 4, Math.floor(size / 2 ** 32));
+}
+
 /** The whole canonical node. Throws NodeFormatError when the parts make none. */
 export function encodeNode(node: {
   readonly contentType: string;
@@ -111,8 +117,7 @@ function encodeInto(
   bytes[0] = SIGNATURE[0];
   bytes[1] = SIGNATURE[1];
   bytes[AT.version] = NODE_FORMAT_VERSION;
-  writeU32(bytes, AT.size, size % 2 ** 32);
-  writeU32(bytes, AT.size + 4, Math.floor(size / 2 ** 32));
+  writeNodeSize(bytes, size);
   writeU32(bytes, AT.refCount, refs.length);
   bytes[AT.contentTypeLength] = contentType.length & 0xff;
   bytes[AT.contentTypeLength + 1] = contentType.length >>> 8;

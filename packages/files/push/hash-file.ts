@@ -16,7 +16,7 @@ import {
   findChunkEnd,
   type TreeNode,
 } from '@holdfast/client/internal';
-import { encodeNode, encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import { encodeNode, encodeNodeHeader, type Hash, writeNodeSize } from '@holdfast/protocol';
 import type { FileStats } from '../entry-stats.ts';
 import { lookAtIn } from '../folder-calls.ts';
 import { digestAtOnce, digestWhole } from '../node-digest.ts';
@@ -171,10 +171,16 @@ const fileHeader = (size: number): Uint8Array =>
   encodeNodeHeader({ contentType: FILE_CONTENT_TYPE, refs: [], size });
 const chunkHeader = (size: number): Uint8Array =>
   encodeNodeHeader({ contentType: CHUNK_CONTENT_TYPE, refs: [], size });
-/** The same for every size. */
-const FILE_HEADER_BYTES = fileHeader(0).length;
+/** Of one length for every size. */
+const FILE_HEADER = fileHeader(0);
 /** Each holds one small file as the node that it makes, and one byte more. */
 const spareArenas: Uint8Array[] = [];
+
+function makeArena(): Uint8Array {
+  const arena = new Uint8Array(FILE_HEADER.length + CHUNK_BYTES_MIN + 1);
+  arena.set(FILE_HEADER);
+  return arena;
+}
 
 function hashSmall(
   open: () => number,
@@ -182,7 +188,7 @@ function hashSmall(
   { takeNode }: HashFileOptions,
   offered: OfferedBytes,
 ): Attempt | Promise<Attempt> {
-  const arena = spareArenas.pop() ?? new Uint8Array(FILE_HEADER_BYTES + CHUNK_BYTES_MIN + 1);
+  const arena = spareArenas.pop() ?? makeArena();
   let taking: ReturnType<TakeNode> | undefined;
   try {
     const bytes = before.size;
@@ -190,8 +196,8 @@ function hashSmall(
     const isOtherLength = found !== bytes;
     const isOther = isOtherLength || isChanged(before, stats);
     if (isOther && !hasGrown(before, stats, found)) return { changedTo: stats, isOtherLength };
-    arena.set(fileHeader(bytes));
-    const canonical = arena.subarray(0, FILE_HEADER_BYTES + bytes);
+    writeNodeSize(arena, bytes);
+    const canonical = arena.subarray(0, FILE_HEADER.length + bytes);
     const hash = digestWhole(canonical);
     const read = { hash, bytes, indexNodes: [] };
     const attempt = isOther ? { changedTo: stats, isOtherLength, start: read } : { ...read, stats };
@@ -214,7 +220,7 @@ function readSmall(
     let bytes = 0;
     for (;;) {
       // One byte more is asked for: what comes shows whether that is the end.
-      const count = readSync(file, arena, FILE_HEADER_BYTES + bytes, size + 1 - bytes, null);
+      const count = readSync(file, arena, FILE_HEADER.length + bytes, size + 1 - bytes, null);
       bytes += count;
       if (count === 0 || bytes >= size) break;
     }

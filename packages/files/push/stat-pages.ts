@@ -2,7 +2,7 @@
  * Attributes of the entries of a folder, packed into pages of a few hundred: enough to know an entry again without
  * reading it. Pages of the same entries are the same bytes, so comparing pages tells whether anything changed.
  */
-import { bytesToHash, type Hash, hashToBytes } from '@holdfast/protocol';
+import { bytesToHash, type Hash, writeHash } from '@holdfast/protocol';
 import { type ByteString, byteStringOf, bytesOf } from '../byte-names.ts';
 
 export const PAGE_ENTRIES_MAX = 256;
@@ -64,7 +64,7 @@ export function packPage(entries: readonly SeenEntry[]): Uint8Array {
     view.setFloat64(at + 35, entry.bytes, true);
     view.setFloat64(at + 43, entry.entryCount, true);
     view.setBigInt64(at + 51, entry.mtimeNs ?? 0n, true);
-    bytes.set(hashToBytes(entry.hash), at + 59);
+    writeHash(entry.hash, bytes, at + 59);
     bytes.set(bytesOf(name), at + FIXED_BYTES);
     at += FIXED_BYTES + name.length;
   }

@@ -3,11 +3,11 @@ import { HASH_BYTES, type Hash } from '../hash.ts';
 import { decodeNode } from '../node-codec.ts';
 import {
   encodePackHeader,
-  encodeRecordHeader,
   findRecordHeaderFault,
   PACK_HEADER_BYTES,
   RECORD_HEADER_BYTES,
   type RecordHeader,
+  writeRecordHeader,
 } from './pack-format.ts';
 import {
   COMPRESSION_SAVING_MIN,
@@ -92,7 +92,7 @@ export class PackBuilder {
     const isFull = this.#starts.size >= this.#recordsMax || refCount > PACK_REFS_MAX;
     if (isFull || byteLength > this.#bytesMax) return false;
     this.#makeRoom(byteLength);
-    this.#memory.set(encodeRecordHeader(record), this.#byteLength);
+    writeRecordHeader(record, this.#memory, this.#byteLength);
     this.#memory.set(record.stored, this.#byteLength + RECORD_HEADER_BYTES);
     this.#starts.set(record.hash, this.#byteLength);
     this.#byteLength = byteLength;

@@ -1,5 +1,5 @@
 /** The layout of a pack, version 1 (docs/bulk.md, Pack format): a header, then records to the end; little-endian, no padding. */
-import { bytesToHash, HASH_BYTES, type Hash, hashToBytes } from '../hash.ts';
+import { bytesToHash, HASH_BYTES, type Hash, writeHash } from '../hash.ts';
 import { readU16, readU32, writeU32 } from '../little-endian.ts';
 import {
   PACK_NODE_BYTES_MAX,
@@ -62,11 +62,17 @@ export function encodeRecordHeader(header: RecordHeader): Uint8Array {
   const fault = findRecordHeaderFault({ ...header, reserved: 0 });
   if (fault !== undefined) throw new RangeError(fault);
   const bytes = new Uint8Array(RECORD_HEADER_BYTES);
-  bytes.set(hashToBytes(header.hash));
-  bytes[RECORD_AT.codec] = header.codec;
-  writeU32(bytes, RECORD_AT.storedLength, header.storedLength);
-  writeU32(bytes, RECORD_AT.canonicalLength, header.canonicalLength);
+  writeRecordHeader(header, bytes, 0);
   return bytes;
+}
+
+/** Writes RECORD_HEADER_BYTES from `offset` on. Parts that make no record are not noticed. */
+export function writeRecordHeader(header: RecordHeader, bytes: Uint8Array, offset: number): void {
+  writeHash(header.hash, bytes, offset);
+  // The reserved bytes behind it are zero.
+  writeU32(bytes, offset + RECORD_AT.codec, header.codec);
+  writeU32(bytes, offset + RECORD_AT.storedLength, header.storedLength);
+  writeU32(bytes, offset + RECORD_AT.canonicalLength, header.canonicalLength);
 }
 
 /** Reads RECORD_HEADER_BYTES from `offset` on. `findRecordHeaderFault` judges them. */
