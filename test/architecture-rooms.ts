@@ -17,9 +17,10 @@ const CLIENT = '@holdfast/client';
 /** The SDK's door for the packages of this repository. */
 const CLIENT_INTERNAL = '@holdfast/client/internal';
 const FILES = '@holdfast/files';
-/** A command that starts loads no more than it needs: the C library, the counting of progress, pushes, each by itself. */
+/** A command that starts loads no more than it needs: the C library, the counting of progress, pushes, what is common, each by itself. */
 const SYSTEM_LIBRARY = '@holdfast/files/system-library';
-const NARROW = ['@holdfast/client/progress', '@holdfast/files/push'];
+const CLIENT_PUSH = '@holdfast/client/push';
+const NARROW = [CLIENT_PUSH, '@holdfast/client/progress', '@holdfast/files/common', '@holdfast/files/push'];
 export const NARROW_DOORS: readonly string[] = [CLIENT_INTERNAL, SYSTEM_LIBRARY, ...NARROW];
 const SERVER = '@holdfast/server';
 
@@ -236,7 +237,7 @@ function clientRooms(): Room[] {
   const bundle = 'packages/client/bundle/';
   const catalog = 'packages/client/catalog/';
   const heads = 'packages/client/heads/';
-  const doors = ['packages/client/index.ts', 'packages/client/internal.ts'];
+  const doors = ['index', 'internal', 'push'].map((door) => `packages/client/${door}.ts`);
   const inside = 'packages/client/';
   const room = (folder: string, folders: readonly string[], reason: string): Room => {
     return { folder, folders, packages: [PROTOCOL], nodeModules: false, reason };
@@ -331,7 +332,7 @@ function filesRooms(): Room[] {
   const inside = 'packages/files/';
   const doors = ['packages/files/index.ts', 'packages/files/push.ts', 'packages/files/sdk.ts'];
   const room = (folder: string, exceptFolders: readonly string[], reason: string): Room => {
-    const packages = [PROTOCOL, CLIENT, CLIENT_INTERNAL, ...(folder === push ? ['ignore'] : [])];
+    const packages = [PROTOCOL, CLIENT, CLIENT_INTERNAL, CLIENT_PUSH, ...(folder === push ? ['ignore'] : [])];
     return { folder, folders: [inside], exceptFolders, packages, nodeModules: true, reason };
   };
   const [commandLine = '', pushes = '', sdk = ''] = doors;

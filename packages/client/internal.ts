@@ -1,7 +1,6 @@
 /** Names for the other packages of this repository, besides the SDK's door. They are no promise to anybody else. */
 
 export type {
-  Compress,
   GcResult,
   NodeDescription,
   NodeState,
@@ -9,7 +8,6 @@ export type {
   RootRefPage,
   SpaceUsage,
 } from '@holdfast/protocol';
-export type { Bulk, Zstd } from './bulk/bulk.ts';
 export { formatCid } from './bundle/cid.ts';
 export { CopySourceError, copyNodes } from './bundle/copy-nodes.ts';
 export type { ImportBundleResult } from './bundle/import-bundle.ts';
@@ -20,57 +18,29 @@ export {
   isSnapshotName,
 } from './catalog/catalog-format.ts';
 export { changeNames, type NamesHolder } from './catalog/change-names.ts';
-export { checkSnapshotId, checkSnapshotName, findSnapshotsOf } from './catalog/find-snapshot.ts';
 export type { CatalogMemory, CatalogReader, DomainNames } from './catalog/read-catalogs.ts';
 export type { TreeReference } from './catalog/resolve-reference.ts';
 export type { Retention, RetentionPolicy } from './catalog/retention.ts';
 export type { Forgetting } from './catalog/snapshots.ts';
 export type { ContentRange } from './content.ts';
-export type { NodeDigest } from './digest.ts';
 export * from './index.ts';
 export { mapInOrder } from './map-in-order.ts';
+export * from './push.ts';
 export { Semaphore } from './semaphore.ts';
-export type { Sha256 } from './sha256.ts';
-export type { FetchFunction } from './transport.ts';
-export {
-  type BuiltDirectory,
-  type BuiltFile,
-  FileIndexBuilder,
-  type NodeSink,
-} from './tree/build/builders.ts';
 export { parseEditPath } from './tree/edit/tree-edit.ts';
-export { chunkStream, findChunkEnd } from './tree/format/chunker.ts';
+export { chunkStream } from './tree/format/chunker.ts';
 export {
-  CHUNK_BYTES_MAX,
-  CHUNK_BYTES_MIN,
-  CHUNK_CONTENT_TYPE,
   compareNames,
   type DirectoryIndexChild,
-  FILE_CONTENT_TYPE,
   type FileIndexChild,
   findSymlinkTargetFault,
-  MTIME_NS_MAX,
-  MTIME_NS_MIN,
   type NodeParts,
-  SYMLINK_CONTENT_TYPE,
-  type TreeNode,
 } from './tree/format/tree-format.ts';
-export { type ParsedNode, parseTreeNode } from './tree/format/tree-node.ts';
-export { PUSH_PARALLEL_MAX_DEFAULT } from './tree/jobs/job-limits.ts';
+export type { ParsedNode } from './tree/format/tree-node.ts';
 export { Kept } from './tree/jobs/kept.ts';
 export { weighNode } from './tree/jobs/node-cache.ts';
-export { requestPatiently } from './tree/jobs/patient-requests.ts';
 export type { PatientSourceOptions, ReadingClient } from './tree/jobs/patient-source.ts';
-export {
-  type ProgressCounters,
-  type ProgressJob,
-  type ProgressPhase,
-  type ProgressReporter,
-  type ProgressSnapshot,
-  type ProgressTotals,
-  SILENT_PROGRESS,
-  shortenText,
-} from './tree/jobs/progress.ts';
+export type { ProgressJob, ProgressPhase, ProgressSnapshot } from './tree/jobs/progress.ts';
 export type { PullOptions, PullResult } from './tree/pull/pull-tree.ts';
 export type {
   ExistingFile,
@@ -81,10 +51,6 @@ export type {
   PartialFile,
   UnprovenFile,
 } from './tree/pull/target.ts';
-export { type EarlyCounts, EarlyNodes } from './tree/push/early-nodes.ts';
-export type { PushNode } from './tree/push/node-supply.ts';
-export type { PushPlan } from './tree/push/plan-push.ts';
-export type { PushResult } from './tree/push/push-tree.ts';
 export { type ExpectedDirectoryPart, expectChild, readDirectoryPart } from './tree/read/directory-parts.ts';
 export { type ExpectedFilePart, readFilePart } from './tree/read/file-parts.ts';
 export type { FolderKeeper, UnprovenRecord } from './tree/read/node-source.ts';

@@ -1,16 +1,7 @@
 /** Trees on disk, pulled and written. Names are raw bytes, links are never followed. `push.ts` is the door to pushes. */
 
-export {
-  GivenPathError,
-  type GivenPathOptions,
-  resolveGivenPath,
-  settleGivenPath,
-} from './given-path.ts';
-export { createCollectingDigest, digestAtOnce } from './node-digest.ts';
-export { isProcessRunning } from './process-running.ts';
+export * from './common.ts';
 export { ChunkMemory } from './pull/chunk-memory.ts';
 export { openSpaceSource, type PullToPathOptions, pullToPath } from './pull/pull-to-path.ts';
-export { ResidentMemory } from './resident-memory.ts';
 export { defaultCacheFolder, makeCacheFolder } from './state/cache-folder.ts';
 export { createFileWriter } from './writer/thread-file-writer.ts';
-export { findZstd } from './zstd.ts';

@@ -1,6 +1,6 @@
 /** Hashing a node in memory, with the fastest digest that Node and Bun have. */
 import { createHash } from 'node:crypto';
-import type { NodeDigest } from '@holdfast/client/internal';
+import type { NodeDigest } from '@holdfast/client/push';
 import type { Hash } from '@holdfast/protocol';
 import { ResidentMemory } from './resident-memory.ts';
 

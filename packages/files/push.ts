@@ -14,5 +14,6 @@ export {
 export { type LeftOut, ScanError, TreeBusyError } from './push/scan-problem.ts';
 export type { SnapshotTarget } from './push/snapshot-commit.ts';
 export { TreeStateBusyError, TreeStateLostError } from './push/state-failure.ts';
+export { defaultCacheFolder } from './state/cache-folder.ts';
 export { openTemporaryState, openTreeState } from './state/open-tree-state.ts';
 export { TreeState } from './state/tree-state.ts';

@@ -1,5 +1,5 @@
 /** Zstandard of the runtime, for nodes that travel in packs: Bun has it, Node from 22.15 on. */
-import type { Compress, Zstd } from '@holdfast/client/internal';
+import type { Compress, Zstd } from '@holdfast/client/push';
 import { createUnzstd } from '@holdfast/protocol';
 import { releaseMemory } from './resident-memory.ts';
 

@@ -66,7 +66,7 @@ const CLIENT: SdkPackage = {
 const CLIENT_BESIDE: BunPlugin = {
   name: 'client-beside',
   setup: (build) => {
-    const filter = /^@holdfast\/client(?:\/internal)?$/;
+    const filter = /^@holdfast\/client(?:\/(?:internal|push))?$/;
     build.onResolve({ filter }, () => ({ path: `./${CLIENT_CODE}`, external: true }));
   },
 };

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 
 const TYPES_CONFIG = fileURLToPath(new URL('./tsconfig.types.json', import.meta.url));
 const TYPESCRIPT = fileURLToPath(new URL('../../node_modules/.bin/tsc', import.meta.url));
-const CLIENT_IMPORT = /((?:from |import\()['"])@holdfast\/client(\/internal)?(?=['"])/g;
+const CLIENT_IMPORT = /((?:from |import\()['"])@holdfast\/client(\/internal|\/push)?(?=['"])/g;
 const RELATIVE_IMPORT = /((?:from |import\()['"])(\.[^'"]*)\.(?:ts|js)(?=['"])/g;
 
 /** Fills `folder` with the types of `packages/`, laid out as the sources are. Throws when anything does not compile. */

@@ -8,7 +8,7 @@ import {
   formatName,
   PUSH_PARALLEL_MAX_DEFAULT,
   type PushPlan,
-} from '@holdfast/client/internal';
+} from '@holdfast/client/push';
 import {
   type FolderState,
   IGNORE_FILE_NAME,
@@ -46,8 +46,8 @@ import {
 import { countOf } from '../progress/format-progress.ts';
 import { type JobContext, runJob } from '../progress/run-job.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
+import { describeName } from '../trees/described-name.ts';
 import { resolvePath } from '../trees/given-path.ts';
-import { describeName } from '../trees/located-trees.ts';
 import { parseNameValue, requireNamesWriter } from '../trees/names.ts';
 import { PushState } from '../trees/push-state.ts';
 

@@ -16,7 +16,8 @@ import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
 import { parsePositiveValue } from '../options.ts';
 import { countOf } from '../progress/format-progress.ts';
 import { printNote } from '../terminal/output.ts';
-import { describeItem, describeName, findLocation, withSource } from '../trees/located-trees.ts';
+import { describeName } from '../trees/described-name.ts';
+import { describeItem, findLocation, withSource } from '../trees/located-trees.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../trees/reference.ts';
 
 interface TreeFlags extends ConnectionFlags {

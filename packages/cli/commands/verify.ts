@@ -9,7 +9,8 @@ import { quietOption } from '../options.ts';
 import { countOf } from '../progress/format-progress.ts';
 import { NOTHING_CHANGED } from '../terminal/interruption.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
-import { describeName, findHash, runTreeJob } from '../trees/located-trees.ts';
+import { describeName } from '../trees/described-name.ts';
+import { findHash, runTreeJob } from '../trees/located-trees.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../trees/reference.ts';
 
 const HELP = `

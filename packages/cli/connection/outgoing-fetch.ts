@@ -1,5 +1,5 @@
 /** `fetch` of the client commands: it tells a proxy that fails from the server, and trusts the authority of a store. */
-import type { FetchFunction } from '@holdfast/client/internal';
+import type { FetchFunction } from '@holdfast/client/push';
 import { describeProxyAnswer, describeProxyFailure, PROXY_FAILED } from '@holdfast/protocol';
 import { readTextFile } from '../files.ts';
 

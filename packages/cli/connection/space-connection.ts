@@ -10,8 +10,8 @@ import {
   type ProgressReporter,
   type Sha256,
   SILENT_PROGRESS,
-} from '@holdfast/client/internal';
-import { digestAtOnce, findZstd } from '@holdfast/files';
+} from '@holdfast/client/push';
+import { digestAtOnce, findZstd } from '@holdfast/files/common';
 import {
   type Authority,
   isPathId,

@@ -1,5 +1,10 @@
 /** Paths as they were given. Apart from other files, because most commands do without the code for trees on disk. */
-import { GivenPathError, type GivenPathOptions, resolveGivenPath, settleGivenPath } from '@holdfast/files';
+import {
+  GivenPathError,
+  type GivenPathOptions,
+  resolveGivenPath,
+  settleGivenPath,
+} from '@holdfast/files/common';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 

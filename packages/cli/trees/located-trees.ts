@@ -2,7 +2,6 @@
 import {
   type Client,
   explainNodeError,
-  formatName,
   type Hash,
   type NodeSource,
   openTree,
@@ -127,16 +126,4 @@ export function describeItem(item: TreeItem): Record<string, unknown> {
     ...(kind === 'file' ? { isExecutable } : {}),
     ...(mtimeNs === undefined ? {} : { mtimeNs: String(mtimeNs) }),
   };
-}
-
-/** `name` (or `path`) as text, and as hex where the text does not say it all. */
-export function describeName(
-  key: 'name' | 'path' | 'target' | 'from',
-  bytes: Uint8Array,
-): Record<string, string> {
-  const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
-  const isExact = Buffer.from(text).equals(bytes);
-  return isExact
-    ? { [key]: text }
-    : { [key]: formatName(bytes), [`${key}Hex`]: Buffer.from(bytes).toString('hex') };
 }

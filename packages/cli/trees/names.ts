@@ -1,11 +1,12 @@
 /** Shared by the commands about names: their arguments, the permissions of the token, and how snapshots are shown. */
-import { CatalogError, checkSnapshotId, checkSnapshotName, type Snapshot } from '@holdfast/client/internal';
+import { CatalogError, checkSnapshotId, checkSnapshotName, type Snapshot } from '@holdfast/client/push';
 import { formatBytes, OPERATIONS } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, requireAuthorities } from '../connection/space-connection.ts';
 import { printNote } from '../terminal/output.ts';
-import { NAMES_AUTHORITIES } from './reference.ts';
+
+export const NAMES_AUTHORITIES = [OPERATIONS.readContent.authority, OPERATIONS.listRootRefs.authority];
 
 const WRITER_AUTHORITIES = [
   ...NAMES_AUTHORITIES,

@@ -1,6 +1,6 @@
 /** The state of a push as the command line keeps it. It is a hint that may be lost, except where a commit needs it. */
-import { defaultCacheFolder } from '@holdfast/files';
 import {
+  defaultCacheFolder,
   type FolderState,
   MemoryState,
   openTemporaryState,

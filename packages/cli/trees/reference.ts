@@ -10,9 +10,9 @@ import {
   readNames,
   type TreeReference,
 } from '@holdfast/client/internal';
-import { OPERATIONS } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { type ConnectionFlags, requireAuthorities } from '../connection/space-connection.ts';
+import { NAMES_AUTHORITIES } from './names.ts';
 
 export const LOCATION_HELP = 'HASH, NAME, NAME@DAY, NAME@ID or 8 digits of a hash, and perhaps /path';
 
@@ -30,8 +30,6 @@ export interface LocatedTree extends TreeLocation {
   /** of the snapshot that was named, ms; undefined for a hash */
   readonly timeMs: number | undefined;
 }
-
-export const NAMES_AUTHORITIES = [OPERATIONS.readContent.authority, OPERATIONS.listRootRefs.authority];
 
 /** Slashes at the end and twice in a row count as one, and `.` for the directory it is in: no entry has that name. */
 export function parseLocation(text: string): TreeLocation {

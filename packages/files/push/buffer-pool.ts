@@ -1,5 +1,5 @@
 /** Memory of nodes, used again and again. Left to the garbage collector, buffers pile up faster than it frees them. */
-import { CHUNK_BYTES_MAX } from '@holdfast/client/internal';
+import { CHUNK_BYTES_MAX } from '@holdfast/client/push';
 
 /** Buffers come in a few sizes, so that most fit a next node. */
 const SIZES: readonly number[] = [

@@ -9,7 +9,7 @@ import {
   type DirectoryEntry,
   type NodeSink,
   type TreeNode,
-} from '@holdfast/client/internal';
+} from '@holdfast/client/push';
 import { encodeNode, type Hash } from '@holdfast/protocol';
 import { bytesOf } from '../byte-names.ts';
 import { digestAtOnce } from '../node-digest.ts';

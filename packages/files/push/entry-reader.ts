@@ -5,7 +5,7 @@ import {
   MTIME_NS_MAX,
   MTIME_NS_MIN,
   type ProgressReporter,
-} from '@holdfast/client/internal';
+} from '@holdfast/client/push';
 import { encodeNode } from '@holdfast/protocol';
 import { type ByteString, displayName } from '../byte-names.ts';
 import type { FileStats } from '../entry-stats.ts';

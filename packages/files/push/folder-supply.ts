@@ -10,7 +10,7 @@ import {
   parseTreeNode,
   SourceChangedError,
   SYMLINK_CONTENT_TYPE,
-} from '@holdfast/client/internal';
+} from '@holdfast/client/push';
 import { decodeNode, encodeNode, encodeNodeHeader, type Hash, refsToHashes } from '@holdfast/protocol';
 import { type ByteString, byteStringOf, displayName, joinPath } from '../byte-names.ts';
 import { ResidentMemory } from '../resident-memory.ts';

@@ -15,7 +15,7 @@ import {
   FileIndexBuilder,
   findChunkEnd,
   type TreeNode,
-} from '@holdfast/client/internal';
+} from '@holdfast/client/push';
 import { encodeNode, encodeNodeHeader, type Hash, writeNodeSize } from '@holdfast/protocol';
 import type { FileStats } from '../entry-stats.ts';
 import { lookAtIn } from '../folder-calls.ts';

@@ -12,7 +12,7 @@ import {
   type Snapshot,
   SourceChangedError,
   startLeaseKeeper,
-} from '@holdfast/client/internal';
+} from '@holdfast/client/push';
 import { type Hash, LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
 import { displayName, toByteString } from '../byte-names.ts';
 import { ResidentMemory } from '../resident-memory.ts';
@@ -29,7 +29,7 @@ import {
 import { RoundProgress } from './round-progress.ts';
 import { type LeftOut, ScanError, TreeBusyError } from './scan-problem.ts';
 import { type ScannedRoot, type ScanOptions, scanTree } from './scan-tree.ts';
-import { prepareSnapshot, type SnapshotCommit, type SnapshotTarget } from './snapshot-commit.ts';
+import type { SnapshotCommit, SnapshotTarget } from './snapshot-commit.ts';
 import { SourceTree } from './source-tree.ts';
 import { Survey } from './survey.ts';
 
@@ -104,10 +104,11 @@ async function pushHeld(tree: SourceTree, options: PushFolderOptions): Promise<P
   const excluded = new Map<string, string>();
   const rounds = new RoundProgress(options.progress);
   const { snapshot, client, state, progress, signal, patienceMs } = options;
-  const listing =
-    snapshot === undefined
-      ? undefined
-      : await prepareSnapshot({ client, state, target: snapshot, progress, signal, patienceMs });
+  let listing: SnapshotCommit | undefined;
+  if (snapshot !== undefined) {
+    const { prepareSnapshot } = await import('./snapshot-commit.ts');
+    listing = await prepareSnapshot({ client, state, target: snapshot, progress, signal, patienceMs });
+  }
   for (let round = 1; ; round += 1) {
     const roundOptions = { ...options, progress: rounds.startRound() };
     try {

@@ -4,7 +4,7 @@
  * own.
  */
 import { randomUUID } from 'node:crypto';
-import { CasError, type Client, type ProgressReporter, requestPatiently } from '@holdfast/client/internal';
+import { CasError, type Client, type ProgressReporter, requestPatiently } from '@holdfast/client/push';
 import { type Hash, OPERATIONS, ROOT_REFS_PAGE_MAX } from '@holdfast/protocol';
 import type { FolderState, PendingCommit } from './folder-state.ts';
 import { TreeStateLostError } from './state-failure.ts';

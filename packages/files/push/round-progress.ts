@@ -1,5 +1,5 @@
 /** The progress of a push that begins again because the tree changed: entries that were counted once are not counted again. */
-import type { ProgressCounters, ProgressReporter, ProgressTotals } from '@holdfast/client/internal';
+import type { ProgressCounters, ProgressReporter, ProgressTotals } from '@holdfast/client/push';
 
 /** The reporter of each round in turn, over one that must only ever grow. */
 export class RoundProgress {

@@ -1,5 +1,5 @@
 /** Entries that cannot be stored. They are collected during the scan and told together, so that a user can mend all of them. */
-import { shortenText } from '@holdfast/client/internal';
+import { shortenText } from '@holdfast/client/push';
 import { bytesOf, displayName } from '../byte-names.ts';
 import type { ByteString } from '../byte-string.ts';
 

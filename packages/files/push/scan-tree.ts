@@ -2,7 +2,7 @@
  * Reads a folder into a tree: every entry in byte order, children before parents, in bounded memory. An entry that is as it was
  * last time is not read again. Links are stored as they are and never followed.
  */
-import type { ProgressReporter } from '@holdfast/client/internal';
+import type { ProgressReporter } from '@holdfast/client/push';
 import type { Hash } from '@holdfast/protocol';
 import { type ByteString, displayName, joinPath, toByteString } from '../byte-names.ts';
 import type { FileStats } from '../entry-stats.ts';
@@ -125,8 +125,7 @@ class Scan {
   }
 
   async run(): Promise<ScannedRoot> {
-    const { progress } = this.#options;
-    progress.phase('scan');
+    this.#options.progress.phase('scan');
     try {
       const stats = this.#tree.lookAtRoot();
       const row = this.#directoryRow(ABOVE_ROOT, ROOT_NAME);
@@ -174,9 +173,8 @@ class Scan {
     return known ?? this.#state.addDirectory(id, name);
   }
 
-  /** Undefined: it is a folder of Holdfast's own. */
+  /** Undefined: it is a folder of Holdfast's own. Each begins on an empty stack: ten thousand, one in another, would not fit on one. */
   async #scanDirectory(path: ByteString, row: DirectoryRow, outerRules: IgnoreRules, stats: FileStats) {
-    // Each folder begins on an empty stack: ten thousand, one in another, would not fit on one.
     await undefined;
     const source = this.#tree.folder(path);
     const surveyed = this.#survey.folders.take(path, fingerprintOf(stats));

@@ -3,7 +3,7 @@
  * gigabytes. It takes one system call for each entry. In memory it keeps the open folders, and what surveyed-folders.ts has room for.
  */
 import { accessSync, closeSync, constants, readSync } from 'node:fs';
-import type { ProgressReporter } from '@holdfast/client/internal';
+import type { ProgressReporter } from '@holdfast/client/push';
 import { type ByteString, joinPath } from '../byte-names.ts';
 import type { FileStats } from '../entry-stats.ts';
 import { isSettled, kindOf } from './entry-reader.ts';
