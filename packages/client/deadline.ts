@@ -28,7 +28,13 @@ export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefine
       return;
     }
     const unwatch = watch(signal, () => reject(signal.reason));
-    promise.then(resolve, reject).finally(unwatch);
+    const settle =
+      <V>(how: (value: V) => void) =>
+      (value: V): void => {
+        unwatch();
+        how(value);
+      };
+    promise.then(settle(resolve), settle(reject));
   });
 }
 

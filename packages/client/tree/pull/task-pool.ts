@@ -19,9 +19,17 @@ export class TaskPool {
       end();
       throw this.#failure.error;
     }
-    void task()
-      .catch((error: unknown) => this.fail(error))
-      .finally(end);
+    void this.#run(task, end);
+  }
+
+  async #run(task: () => Promise<void>, end: () => void): Promise<void> {
+    try {
+      await task();
+    } catch (error) {
+      this.fail(error);
+    } finally {
+      end();
+    }
   }
 
   /** As if a task had failed. */
