@@ -4,12 +4,12 @@ import { type BulkLeaseResponse, PACK_MEDIA_TYPE, type PackLeaseResponse } from 
 import { compactPacks, moveLive } from '../../packages/server/core/packs/compact-packs.ts';
 import { leaseNodes } from '../../packages/server/core/packs/lease-nodes.ts';
 import { leasePack } from '../../packages/server/core/packs/lease-pack.ts';
-import { publishGroup } from '../../packages/server/core/packs/pack-decision.ts';
 import {
   moveSmall,
   type PackingWalk,
   packSmallNodes,
 } from '../../packages/server/core/packs/pack-small-nodes.ts';
+import { publishGroup } from '../../packages/server/core/packs/publish-group.ts';
 import { receiveUpload } from '../../packages/server/core/packs/receive-upload.ts';
 import { readNodes } from '../../packages/server/core/read/read-nodes.ts';
 import { beforeTransactions } from '../../packages/server/core/test/pack-fixture.ts';

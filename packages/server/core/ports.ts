@@ -89,11 +89,18 @@ export interface RootRefReads {
   readonly hashes: readonly Hash[];
 }
 
+/** The rows of a hash that had none, and no loose edges. */
+export interface PublishedRow {
+  readonly node: NodeRow;
+  readonly content: ContentRow;
+}
+
 /** Rows that `insert` makes, by kind. Of packs: with no live record. */
 export type NewRow =
   | readonly ['node', row: NodeRow]
   | readonly ['upload', row: UploadRow]
   | readonly ['content', row: ContentRow]
+  | readonly ['published', rows: readonly PublishedRow[]]
   | readonly ['pack', row: PackRow]
   /** the object of a closed generation is to be deleted from the content store */
   | readonly ['discard', row: DiscardRow];

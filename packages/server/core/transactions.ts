@@ -22,15 +22,9 @@ import { findStanding, mendRow } from './lease/mend-node.ts';
 import { finishUpload } from './lease/receive-node.ts';
 import { dropSeen, noteSeen } from './lease/unseen-uploads.ts';
 import { moveLive } from './packs/compact-packs.ts';
-import {
-  beginPack,
-  finishPack,
-  leaseRows,
-  openPack,
-  publishGroup,
-  touchPack,
-} from './packs/pack-decision.ts';
+import { beginPack, finishPack, leaseRows, openPack, touchPack } from './packs/pack-decision.ts';
 import { moveSmall } from './packs/pack-small-nodes.ts';
+import { publishGroup } from './packs/publish-group.ts';
 import type { SpaceTransaction } from './ports.ts';
 import { noteWalk } from './refs/list-root-refs.ts';
 import { commitRootRefs } from './refs/update-root-refs.ts';

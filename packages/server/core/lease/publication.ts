@@ -16,7 +16,7 @@ export type Publication =
   | ({ readonly kind: 'ready'; readonly hash: Hash } & LeaseWindow)
   | { readonly kind: 'children'; readonly hash: Hash; readonly childHashes: Hash[] };
 
-const NEVER_LEASED: LeaseWindow = { leaseStartedAt: 0, leaseExpiresAt: 0 };
+export const NEVER_LEASED: LeaseWindow = { leaseStartedAt: 0, leaseExpiresAt: 0 };
 
 /** Why bytes are turned down that contradict a row. */
 export const CONTRADICTION = {
@@ -34,6 +34,28 @@ export function contradicts(node: NodeRow, content: NewContent): boolean {
   );
 }
 
+/** The row of a hash that had none, if all children are ready. */
+export function readyRow(content: NewContent, lease: LeaseWindow, childRefCount: number): NodeRow {
+  return {
+    hash: content.hash,
+    state: 'ready',
+    size: content.size,
+    canonicalSize: content.canonicalSize,
+    contentType: content.contentType,
+    refs: content.refs,
+    generation: content.generation,
+    storage: content.storage,
+    storedSize: content.storedSize,
+    leaseStartedAt: lease.leaseStartedAt,
+    leaseExpiresAt: lease.leaseExpiresAt,
+    childRefCount,
+    rootRefCount: 0,
+    heldDomainCount: 0,
+    waitingTouchedAt: 0,
+    claimHeldUntil: 0,
+  };
+}
+
 /** Makes the row of a hash that has none, with edges, counts and lease. `children` are those of `content`, as read before. */
 export async function publishNode(
   tx: SpaceTransaction,
@@ -45,16 +67,8 @@ export async function publishNode(
   const childHashes = listUnready(children);
   const isReady = childHashes.length === 0;
   const lease = isReady ? renewLease(NEVER_LEASED, tx.now, durationMs) : NEVER_LEASED;
-  await tx.insert('node', {
-    ...content,
-    state: isReady ? 'ready' : 'waiting',
-    ...lease,
-    childRefCount: await addEdges(tx, hash, children),
-    rootRefCount: 0,
-    heldDomainCount: 0,
-    waitingTouchedAt: isReady ? 0 : tx.now,
-    claimHeldUntil: 0,
-  });
+  const row = readyRow(content, lease, await addEdges(tx, hash, children));
+  await tx.insert('node', isReady ? row : { ...row, state: 'waiting', waitingTouchedAt: tx.now });
   return isReady ? { kind: 'ready', hash, ...lease } : { kind: 'children', hash, childHashes };
 }
 

@@ -19,7 +19,8 @@ import { type JudgedPack, type JudgedRecord, PACK_GROUP_RECORDS, type SizeRule }
 import { QuotaRoom } from '../quota-room.ts';
 import { findRows } from '../read/find-rows.ts';
 import { leaseInGroups, limitChildHashes, restAfterLeases, toResult } from './lease-nodes.ts';
-import { beginPack, packNotFound, publishGroup, type RecordOutcome, touchPack } from './pack-decision.ts';
+import { beginPack, packNotFound, touchPack } from './pack-decision.ts';
+import { publishGroup, type RecordOutcome } from './publish-group.ts';
 
 export interface PackLeaseOptions {
   /** refuse what would be more than renewals */
@@ -145,7 +146,11 @@ async function publish(core: Core, space: Space, publication: PackPublication): 
       const published = await core.metadata.transact(space, publishGroup, input);
       if (published.kind === 'gone') throw packNotFound();
       if (published.kind === 'passed') isWhole = false;
-      else for (const outcome of published.outcomes) outcomes.set(outcome.hash, outcome);
+      else if (published.kind === 'leased') {
+        const { leaseStartedAt, leaseExpiresAt } = published;
+        for (const { hash } of group)
+          outcomes.set(hash, { kind: 'ready', hash, leaseStartedAt, leaseExpiresAt });
+      } else for (const outcome of published.outcomes) outcomes.set(outcome.hash, outcome);
     }
     return isWhole ? 'whole' : 'in part';
   } finally {

@@ -1,25 +1,13 @@
 /** Decides about packs, each function inside one transaction (core/packs/README.md). None of them does I/O. */
 import { ApiError, type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
-import { closeContent, closeContentOf, type ReplacementRules, urlExpiryOf } from '../contents.ts';
-import { findChildren } from '../edges.ts';
 import { noRoom } from '../free-space.ts';
-import { assertInvariant } from '../invariant.ts';
 import { moveLease } from '../lease/lease-renewal.ts';
-import { mendNode, settleMended } from '../lease/mend-node.ts';
-import {
-  CONTRADICTION,
-  contradicts,
-  type NewContent,
-  type Publication,
-  publishNode,
-  restoreNode,
-  settleWaiting,
-} from '../lease/publication.ts';
+import { type Publication, settleWaiting } from '../lease/publication.ts';
 import { tooManyUploads, type UploadRules, urlExpiryFrom } from '../lease/upload-rules.ts';
-import type { Generation, UploadRow } from '../model.ts';
-import { createPackGeneration, recordGeneration } from '../pack-generations.ts';
-import type { PackId, PackRejection, PackRow, PackVerdicts } from '../pack-model.ts';
+import type { Generation } from '../model.ts';
+import { createPackGeneration } from '../pack-generations.ts';
+import type { PackId, PackRow, PackVerdicts } from '../pack-model.ts';
 import type { JudgedRecord } from '../pack-ports.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { judgeQuotas, NOTHING_STORED, type QuotaInput, type QuotaRefusal, type Stored } from '../quotas.ts';
@@ -48,7 +36,7 @@ export async function leaseRows(tx: SpaceTransaction, lease: RowsLease): Promise
   return outcomes;
 }
 
-async function leaseRow(
+export async function leaseRow(
   tx: SpaceTransaction,
   hash: Hash,
   found: FoundNode,
@@ -230,139 +218,6 @@ async function countNew(tx: SpaceTransaction, records: PackBeginning['records'])
   return { bytes, nodes };
 }
 
-export interface PackGroup extends ReplacementRules {
-  readonly id: PackId;
-  readonly generation: Generation;
-  /** how many records are published when this group is next */
-  readonly from: number;
-  readonly records: readonly JudgedRecord[];
-  readonly isLast: boolean;
-  readonly durationMs: number;
-}
-
-export type RecordOutcome =
-  | (Publication & { readonly heals?: true })
-  | { readonly kind: 'rejected'; readonly hash: Hash; readonly rejection: PackRejection };
-
-export type GroupOutcome =
-  | { readonly kind: 'published'; readonly outcomes: readonly RecordOutcome[] }
-  /** another lease has published these records */
-  | { readonly kind: 'passed' }
-  | { readonly kind: 'gone' };
-
-/** Publishes one group of a pack that is being judged, and judges it with the last. */
-export async function publishGroup(tx: SpaceTransaction, group: PackGroup): Promise<GroupOutcome> {
-  const { id, generation, from, records, isLast } = group;
-  const hashes = records.map(({ hash }) => hash);
-  const children = records.flatMap(({ refs }) => refsToHashes(refs));
-  // Uploads, nodes, then the pack: leases and collections take rows in this order too.
-  const all = distinct(hashes, children);
-  const [uploads] = await Promise.all([
-    tx.packs.findUploads(hashes),
-    findNodesOrDamage(tx, all),
-    tx.findLooseEdges(all),
-  ]);
-  const pack = await tx.packs.findPack(id);
-  if (pack === undefined || pack.generation !== generation) return { kind: 'gone' };
-  if (pack.state === 'judged' || pack.publishedCount > from) return { kind: 'passed' };
-  assertInvariant(pack.state === 'judging' && pack.publishedCount === from, 'records are published in order');
-  const outcomes: RecordOutcome[] = [];
-  const stored = { bytes: 0, nodes: 0 };
-  for (const [index, record] of records.entries()) {
-    outcomes.push(await publishRecord(tx, record, uploads[index], group, stored));
-  }
-  const conflicts = outcomes.flatMap((outcome) => (outcome.kind === 'rejected' ? [outcome.rejection] : []));
-  if (conflicts.length > 0) await addRejections(tx, generation, conflicts);
-  await tx.update('pack', pack, {
-    ...pack,
-    state: isLast ? 'judged' : 'judging',
-    publishedCount: from + records.length,
-    reserved: isLast ? NOTHING_STORED : lessOf(pack.reserved, stored),
-    touchedAt: tx.now,
-  });
-  return { kind: 'published', outcomes };
-}
-
-async function publishRecord(
-  tx: SpaceTransaction,
-  record: JudgedRecord,
-  upload: UploadRow | undefined,
-  group: PackGroup,
-  stored: { bytes: number; nodes: number },
-): Promise<RecordOutcome> {
-  const { generation: pack, durationMs, uploads } = group;
-  const { hash, index, place, integrity } = record;
-  const generation = recordGeneration(pack, index);
-  const content = contentOf(record, generation);
-  let node = await findNodeOrDamage(tx, hash);
-  let isMended = false;
-  if (node === 'damaged') {
-    const mended = await mendNode(tx, content);
-    node = mended?.row;
-    isMended = mended?.isExact === false;
-  }
-  if (!isMended && (node?.state === 'ready' || node?.state === 'waiting')) {
-    const leased = await leaseRow(tx, hash, node, { durationMs, leasedUntil: 0 });
-    assertInvariant(leased.kind !== 'absent', 'a row that is there is leased');
-    return leased;
-  }
-  if (node !== undefined && contradicts(node, content))
-    return { kind: 'rejected', hash, rejection: { index, ...CONTRADICTION } };
-  if (upload !== undefined) await endUpload(tx, upload, uploads);
-  const { canonicalSize } = record;
-  await tx.insert('content', {
-    generation,
-    canonicalSize,
-    integrity,
-    inlineBytes: undefined,
-    packed: place,
-    urlExpiresAt: 0,
-  });
-  if (node !== undefined && isMended) return { ...(await settleMended(tx, node, durationMs)), heals: true };
-  if (node !== undefined) {
-    await closeContentOf(tx, node, group);
-    const lease = await restoreNode(tx, node, content, durationMs);
-    if (node.state === 'claimed') stored.bytes += place.storedLength;
-    return { kind: 'ready', hash, ...lease, ...(node.state === 'rotten' ? { heals: true as const } : {}) };
-  }
-  const published = await publishNode(tx, content, await findChildren(tx, [record.refs]), durationMs);
-  stored.bytes += published.kind === 'ready' ? place.storedLength : canonicalSize;
-  stored.nodes += 1;
-  return published;
-}
-
-function contentOf(record: JudgedRecord, generation: Generation): NewContent {
-  const { hash, size, canonicalSize, contentType, refs, place } = record;
-  const storedSize = place.storedLength;
-  return { hash, size, canonicalSize, contentType, refs, generation, storage: 'packed', storedSize };
-}
-
-/** The v1 upload of a hash that is published: its slot is free, and a later PUT finds it finished. */
-async function endUpload(tx: SpaceTransaction, upload: UploadRow, uploads: UploadKind): Promise<void> {
-  await tx.delete('upload', upload);
-  const { evidence, generation } = upload;
-  if (evidence?.verdict === 'bad') return;
-  const isKept = evidence !== undefined || uploads === 'direct';
-  if (!isKept) return;
-  const storage = evidence?.inline ? 'inline' : 'object';
-  await closeContent(tx, { generation, storage, urlExpiresAt: urlExpiryOf(uploads, upload) });
-}
-
-async function addRejections(
-  tx: SpaceTransaction,
-  generation: Generation,
-  more: readonly PackRejection[],
-): Promise<void> {
-  const verdicts = await tx.packs.findVerdicts(generation);
-  assertInvariant(verdicts !== undefined, 'a pack that is being judged has verdicts');
-  const rejections = [...verdicts.rejections, ...more].toSorted((left, right) => left.index - right.index);
-  await tx.packs.setVerdicts(generation, { ...verdicts, rejections });
-}
-
-function lessOf(left: Stored, right: Stored): Stored {
-  return { bytes: Math.max(0, left.bytes - right.bytes), nodes: Math.max(0, left.nodes - right.nodes) };
-}
-
 export interface RepeatedLease {
   readonly id: PackId;
   /** ms without a lease after which a pack is forgotten */
@@ -381,7 +236,7 @@ export async function touchPack(
   return verdicts;
 }
 
-function distinct(...lists: readonly (readonly Hash[])[]): Hash[] {
+export function distinct(...lists: readonly (readonly Hash[])[]): Hash[] {
   return [...new Set(lists.flat())];
 }
 

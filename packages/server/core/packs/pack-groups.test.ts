@@ -11,7 +11,8 @@ import { getUsage } from '../read/get-usage.ts';
 import { CoreWorld, DAY_MS, failureOf, MINUTE_MS, SPACE, smallNode } from '../test/core-fixture.ts';
 import { beforeTransactions, manyNodes, PackClient, statesOf, withPacks } from '../test/pack-fixture.ts';
 import { PackJudgements } from './judge-pack.ts';
-import { beginPack, publishGroup } from './pack-decision.ts';
+import { beginPack } from './pack-decision.ts';
+import { publishGroup } from './publish-group.ts';
 
 const GROUP = 256;
 const COUNT = 2 * GROUP + 88;

@@ -128,7 +128,12 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     if (row[0] === 'node') this.#rows.insertNode(row[1]);
     else if (row[0] === 'upload') this.#rows.insertUpload(row[1]);
     else if (row[0] === 'content') this.#contents.insertContent(row[1]);
-    else if (row[0] === 'pack') this.#contents.insertPack(row[1]);
+    else if (row[0] === 'published') {
+      for (const { node, content } of row[1]) {
+        this.#contents.insertContent(content);
+        this.#rows.insertNode(node);
+      }
+    } else if (row[0] === 'pack') this.#contents.insertPack(row[1]);
     else this.#rows.discards.set(row[1].generation, row[1]);
   }
 

@@ -21,11 +21,11 @@ export class LooseEdges {
     if (!withLooseEdges.has(space)) {
       withLooseEdges.set(space, this.#scope.find(sql.findAnyLooseEdges, space) !== undefined);
     }
-    const hasNone = !withLooseEdges.get(space);
+    if (!withLooseEdges.get(space)) return hashes.map(() => 0);
     return hashes.map((hash) => {
       const known = this.#known.get(hash);
       if (known !== undefined) return known;
-      const row = hasNone ? undefined : this.#scope.find(sql.findLooseEdges, space, hexToBytes(hash));
+      const row = this.#scope.find(sql.findLooseEdges, space, hexToBytes(hash));
       const count = (row?.count as number | undefined) ?? 0;
       if (row !== undefined && !isSum(row.row_sum, looseEdgesSum(space, hash, count))) {
         throw damagedRow('the edges to', hash);

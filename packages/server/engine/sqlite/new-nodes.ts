@@ -1,8 +1,10 @@
 /** Node rows that one transaction has made, written when it ends or before a read: a child with its parent is written once. */
 import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
-import type { NodeRow } from '../../core/model.ts';
+import type { Generation, NodeRow } from '../../core/model.ts';
+import type { PublishedRow } from '../../core/ports.ts';
 import { nodeSum } from '../../core/rows/node-sum.ts';
+import type { SqlitePackRows } from './packs/pack-rows.ts';
 import { collectableCode, hexToBytes, stateCode, storageCode, storedSizeToSql } from './rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
@@ -47,33 +49,54 @@ export class NewNodes {
   flush(): void {
     const rows = this.#rows;
     if (rows === undefined) return;
-    for (const row of rows.values()) this.#write(row);
+    for (const row of rows.values()) insertNode(this.#scope, this.#space, row);
     rows.clear();
   }
+}
 
-  #write(row: NodeRow): void {
-    this.#scope.writeOne(
-      AS_READ,
-      this.#scope.sql.insertNode,
-      this.#space,
-      hexToBytes(row.hash),
-      stateCode(row.state),
-      row.size,
-      row.canonicalSize,
-      row.contentType,
-      row.refs,
-      hexToBytes(row.generation),
-      storageCode(row.storage),
-      row.leaseStartedAt,
-      row.leaseExpiresAt,
-      row.childRefCount,
-      row.rootRefCount,
-      row.heldDomainCount,
-      row.waitingTouchedAt,
-      row.claimHeldUntil,
-      collectableCode(row),
-      storedSizeToSql(row),
-      nodeSum(this.#space, row),
-    );
+/** Writes a row. `space`: its integer id. */
+function insertNode(scope: WriteScope, space: number, row: NodeRow): void {
+  scope.writeOne(
+    AS_READ,
+    scope.sql.insertNode,
+    space,
+    hexToBytes(row.hash),
+    stateCode(row.state),
+    row.size,
+    row.canonicalSize,
+    row.contentType,
+    row.refs,
+    hexToBytes(row.generation),
+    storageCode(row.storage),
+    row.leaseStartedAt,
+    row.leaseExpiresAt,
+    row.childRefCount,
+    row.rootRefCount,
+    row.heldDomainCount,
+    row.waitingTouchedAt,
+    row.claimHeldUntil,
+    collectableCode(row),
+    storedSizeToSql(row),
+    nodeSum(space, row),
+  );
+}
+
+/** In one loop, because first pushes do little else. All content is in packs. */
+export function insertPublished(
+  scope: WriteScope,
+  space: number,
+  packs: Pick<SqlitePackRows, 'insertContent'>,
+  rows: readonly PublishedRow[],
+): void {
+  for (const { node, content } of rows) {
+    if (content.packed === undefined) throw new Error('what a pack brings is published together');
+    assertWrittenOnce(packs.insertContent(content, content.packed), content.generation);
+    insertNode(scope, space, node);
   }
+  scope.countNew(space, rows);
+}
+
+/** `changes`: how many rows of content came of the statement. */
+export function assertWrittenOnce(changes: number, generation: Generation): void {
+  if (changes === 0) throw new Error(`generation ${generation} already has content: keys are write-once`);
 }

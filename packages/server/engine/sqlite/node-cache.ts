@@ -156,6 +156,12 @@ export class BatchRows {
     this.#written.set(key, node);
   }
 
+  /** A row that SQLite did not have. */
+  insert(key: string, node: NodeRow): void {
+    this.#absent.add(key);
+    this.#written.set(key, node);
+  }
+
   undo(key: string): void {
     this.#written.set(key, 'undone');
   }
@@ -176,7 +182,8 @@ export class BatchRows {
       cache.set(key, { node, place: undefined, readAt: 0 });
       const isLease = known !== undefined && isLeaseChangeOnly(known, node);
       if (isLease) leases.push([key, node.leaseStartedAt, node.leaseExpiresAt]);
-      else others.push(key);
+      // Nobody else can hold a row that was not there.
+      else if (!this.#absent.has(key)) others.push(key);
     }
     return { leases, others, hasMoved: this.#hasMoved };
   }

@@ -20,7 +20,7 @@ import type { PurgeVerbs, SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { usageDelta } from '../../core/usage-delta.ts';
 import { countActive } from './count-active.ts';
 import { LooseEdges } from './loose-edges.ts';
-import { AS_READ, NewNodes } from './new-nodes.ts';
+import { AS_READ, assertWrittenOnce, insertPublished, NewNodes } from './new-nodes.ts';
 import { nodeKey } from './node-cache.ts';
 import { SqliteNodeMending } from './node-mending.ts';
 import { SqlitePackRows } from './packs/pack-rows.ts';
@@ -90,8 +90,9 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   }
 
   findNodes(hashes: readonly Hash[]): readonly (NodeRow | undefined)[] {
-    if (this.#id !== undefined) this.#scope.learnAbsent(this.#id, hashes);
-    return hashes.map((hash) => this.findNode(hash));
+    if (this.#id === undefined) return hashes.map(() => undefined);
+    const absent = this.#scope.learnAbsent(this.#id, hashes);
+    return hashes.map((hash) => (absent.has(hash) ? undefined : this.findNode(hash)));
   }
 
   // The tuples are read by index: destructuring would run an iterator for each row.
@@ -99,6 +100,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     if (row[0] === 'node') this.#insertNode(row[1]);
     else if (row[0] === 'upload') this.#insertUpload(row[1]);
     else if (row[0] === 'content') this.#insertContent(row[1]);
+    else if (row[0] === 'published') insertPublished(this.#scope, this.#write(), this.packs, row[1]);
     else if (row[0] === 'pack') this.packs.insert(row[1]);
     else this.#setDiscard(row[1]);
   }
@@ -275,9 +277,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
             ...[row.inlineBytes ?? null, row.urlExpiresAt, contentSum(id, row)],
           )
         : this.packs.insertContent(row, packed);
-    if (changes === 0) {
-      throw new Error(`generation ${generation} already has content: keys are write-once`);
-    }
+    assertWrittenOnce(changes, generation);
   }
 
   #setDiscard(row: DiscardRow): void {

@@ -7,9 +7,12 @@ import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';
+import type { NodeRow } from '../../core/model.ts';
+import type { PublishedRow } from '../../core/ports.ts';
 import type { Stored } from '../../core/quotas.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import type { SpaceHoldings } from '../../core/tenancy-ports.ts';
+import { totalUsage } from '../../core/usage-delta.ts';
 import { storageError } from '../local-failure.ts';
 import { findAbsent } from './absent-nodes.ts';
 import type { ActiveUploads } from './active-uploads.ts';
@@ -67,12 +70,14 @@ export class WriteScope {
     }
   }
 
-  /** Finds those of many nodes that have no row, with few statements. */
-  learnAbsent(spaceId: number, hashes: readonly Hash[]): void {
+  /** Finds those of many nodes that have no row, with few statements. Some may be missing in the result. */
+  learnAbsent(spaceId: number, hashes: readonly Hash[]): ReadonlySet<Hash> {
     const unknown = hashes.filter((hash) => this.rows.find(nodeKey(spaceId, hash)) === undefined);
     const find = (space: number, some: readonly Uint8Array[]) =>
       this.findAll(this.sql.findKnownNodes, space, ...some);
-    for (const hash of findAbsent(find, spaceId, unknown)) this.rows.learnAbsent(nodeKey(spaceId, hash));
+    const absent = findAbsent(find, spaceId, unknown);
+    for (const hash of absent) this.rows.learnAbsent(nodeKey(spaceId, hash));
+    return absent;
   }
 
   readStored(spaceId: number): Stored {
@@ -151,6 +156,25 @@ export class WriteScope {
   count(spaceId: number, change: KeptCounters): void {
     this.ledger.add(spaceId, change, 1);
     this.#undo.push(() => this.ledger.add(spaceId, change, -1));
+  }
+
+  /** Counts rows that SQLite did not have, and remembers them. */
+  countNew(spaceId: number, published: readonly PublishedRow[]): void {
+    const keys: string[] = [];
+    const rows: NodeRow[] = [];
+    const watermark = this.ledger.readWatermark(spaceId);
+    let leasedCount = 0;
+    for (const { node } of published) {
+      const key = nodeKey(spaceId, node.hash);
+      this.rows.insert(key, node);
+      keys.push(key);
+      rows.push(node);
+      if (node.leaseExpiresAt > watermark) leasedCount += 1;
+    }
+    this.onUndo(() => {
+      for (const key of keys) this.rows.undo(key);
+    });
+    this.count(spaceId, { ...totalUsage(rows), leasedCount });
   }
 
   onUndo(undo: () => void): void {

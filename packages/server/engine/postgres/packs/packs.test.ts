@@ -10,7 +10,8 @@ import { removeNodesWithEdges } from '../../../core/edges.ts';
 import type { UploadRules } from '../../../core/lease/upload-rules.ts';
 import type { PackRow } from '../../../core/pack-model.ts';
 import type { RecordMove } from '../../../core/pack-ports.ts';
-import { beginPack, type GroupOutcome, openPack, publishGroup } from '../../../core/packs/pack-decision.ts';
+import { beginPack, openPack } from '../../../core/packs/pack-decision.ts';
+import { type GroupOutcome, publishGroup } from '../../../core/packs/publish-group.ts';
 import type { MetadataStore } from '../../../core/ports.ts';
 import { judgedPack, packedContent, placeIn } from '../../test/pack-samples.ts';
 import { hashAt, newGeneration, openUpload, SPACE } from '../../test/samples.ts';
@@ -121,7 +122,7 @@ test('a group of 256 is published in 3 round trips', async () => {
         ...{ isLast: from + GROUP >= records.length, durationMs: 60_000, ...RULES },
       }),
     );
-    expect(outcome.kind).toBe('published');
+    expect(outcome.kind).toBe('leased');
     trips.push(lone.pool.counter.roundTrips - before);
   }
   expect(trips.at(-1)).toBe(3);
@@ -157,7 +158,7 @@ describe('processes at once', () => {
     const pack = await begin('same', 2 * GROUP);
     const kinds = await Promise.all([0, 1, 2].map((process) => publishAll(process, pack)));
     for (const group of [0, 1]) {
-      expect(kinds.map((each) => each[group]).sort()).toEqual(['passed', 'passed', 'published']);
+      expect(kinds.map((each) => each[group]).sort()).toEqual(['leased', 'passed', 'passed']);
     }
     expect(await store(0).packs.findPack(SPACE, pack.row.id)).toMatchObject({
       ...{ state: 'judged', publishedCount: 2 * GROUP },

@@ -2,7 +2,7 @@
 import { concatBytes, HASH_BYTES } from '@holdfast/protocol';
 import type { Generation, PackCodec } from '../../../core/model.ts';
 import type { JudgedRecord } from '../../../core/pack-ports.ts';
-import type { PackGroup } from '../../../core/packs/pack-decision.ts';
+import type { PackGroup } from '../../../core/packs/publish-group.ts';
 
 const HASH_DIGITS = 2 * HASH_BYTES;
 const NO_REFS = new Uint8Array(0);

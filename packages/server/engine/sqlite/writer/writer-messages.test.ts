@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import { CounterBroken, InvariantViolation } from '../../../core/invariant.ts';
 import type { JudgedRecord } from '../../../core/pack-ports.ts';
-import type { PackGroup } from '../../../core/packs/pack-decision.ts';
+import type { PackGroup } from '../../../core/packs/publish-group.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
 import { isDamageMet } from '../../local-failure.ts';
 import { fromGroupMessage, type GroupMessage } from './group-message.ts';

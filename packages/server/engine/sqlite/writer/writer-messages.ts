@@ -1,7 +1,7 @@
 /** The messages between the thread that writes rows and the thread that asks for it. A message holds many orders or answers. */
 import { HASH_BYTES } from '@holdfast/protocol';
 import type { Space } from '../../../core/model.ts';
-import type { PackGroup } from '../../../core/packs/pack-decision.ts';
+import type { PackGroup } from '../../../core/packs/publish-group.ts';
 import { SpaceMap } from '../../../core/space-map.ts';
 import type { Committed } from '../node-cache.ts';
 import { toGroupMessage } from './group-message.ts';
