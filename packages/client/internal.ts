@@ -38,8 +38,7 @@ export {
 } from './tree/format/tree-format.ts';
 export type { ParsedNode } from './tree/format/tree-node.ts';
 export { Kept } from './tree/jobs/kept.ts';
-export { weighNode } from './tree/jobs/node-cache.ts';
-export type { PatientSourceOptions, ReadingClient } from './tree/jobs/patient-source.ts';
+export { type PatientSourceOptions, type ReadingClient, weighNode } from './tree/jobs/patient-source.ts';
 export type { ProgressJob, ProgressPhase, ProgressSnapshot } from './tree/jobs/progress.ts';
 export type { PullOptions, PullResult } from './tree/pull/pull-tree.ts';
 export type {

@@ -5,13 +5,29 @@
  * so the first commits exclude each other by their request ids. Two may take the balance of a catalog that another domain holds too:
  * the change reads that back, and the later one is done again.
  */
-import { type Hash, ROOT_REF_CHANGES_MAX, type RootRefItem } from '@holdfast/protocol';
+import {
+  type Hash,
+  LEASE_DURATION_MS_MIN,
+  NODE_REFS_MAX,
+  ROOT_REF_CHANGES_MAX,
+  type RootRefItem,
+} from '@holdfast/protocol';
 import type { Client } from '../client.ts';
 import { sleep, systemClock } from '../deadline.ts';
 import { CasError } from '../errors.ts';
+import { mapInOrder } from '../map-in-order.ts';
+import type { CallOptions } from '../operations.ts';
 import { planBackoff } from '../retry.ts';
 import { CatalogError } from './catalog-error.ts';
-import { mergeSnapshots, type Snapshot } from './catalog-format.ts';
+import {
+  CATALOG_CONTENT_TYPE,
+  CATALOG_INDEX_CONTENT_TYPE,
+  type Catalog,
+  encodeCatalog,
+  listRoots,
+  mergeSnapshots,
+  type Snapshot,
+} from './catalog-format.ts';
 import { joinSome } from './find-snapshot.ts';
 import { randomHex } from './random-hex.ts';
 import {
@@ -22,7 +38,6 @@ import {
   readNames,
   type StandingCatalog,
 } from './read-catalogs.ts';
-import { storeCatalog } from './store-catalog.ts';
 import { findLost, findOverdrawn, nameCommit, takeWhole, withoutCatalog } from './taken-twice.ts';
 
 /** The calls of a client that changing names uses: those for reading, and `cas:nodes:lease` and `cas:root-refs:update`. */
@@ -260,4 +275,44 @@ function notReady(snapshots: readonly Snapshot[], consequence: string): CatalogE
     'NOT_READY',
     `${what} ${joinSome(trees, trees.length)} ${trees.length === 1 ? 'is' : 'are'} not ready on the server, so ${consequence}; push ${trees.length === 1 ? 'it' : 'them'} again with a check of every node, or forget in one command all snapshots of that list whose trees are not ready`,
   );
+}
+
+/** As short as the service allows, so that a replaced catalog does not keep forgotten trees for long. */
+const CATALOG_LEASE_MS = LEASE_DURATION_MS_MIN;
+
+/** `unready`: roots (or index nodes that a collection took meanwhile) without which the catalog cannot be ready. */
+type StoredCatalog =
+  | { readonly state: 'ready'; readonly hash: Hash }
+  | { readonly state: 'waiting'; readonly unready: readonly Hash[] };
+
+/** Makes the catalog ready, if all it refers to is. Throws CatalogError TOO_LARGE, CasError. */
+async function storeCatalog(
+  client: Pick<Client, 'putNode'>,
+  catalog: Catalog,
+  { signal }: CallOptions,
+): Promise<StoredCatalog> {
+  const content = encodeCatalog(catalog);
+  const put = (contentType: string, refs: readonly Hash[], bytes: Uint8Array) =>
+    client.putNode({ contentType, refs, content: bytes }, { leaseDurationMs: CATALOG_LEASE_MS, signal });
+  const roots = listRoots(catalog.snapshots);
+  const refs: Hash[] = [];
+  const unready: Hash[] = [];
+  if (roots.length <= NODE_REFS_MAX) refs.push(...roots);
+  else {
+    const groups = Array.from({ length: Math.ceil(roots.length / NODE_REFS_MAX) }, (_, index) =>
+      roots.slice(index * NODE_REFS_MAX, (index + 1) * NODE_REFS_MAX),
+    );
+    const indexes = mapInOrder(groups, 4, (group) =>
+      put(CATALOG_INDEX_CONTENT_TYPE, group, new Uint8Array()),
+    );
+    for await (const index of indexes) {
+      refs.push(index.hash);
+      if (index.state === 'validated_awaiting_children') unready.push(...index.childHashes);
+    }
+  }
+  if (unready.length > 0) return { state: 'waiting', unready };
+  const stored = await put(CATALOG_CONTENT_TYPE, refs, content);
+  return stored.state === 'ready'
+    ? { state: 'ready', hash: stored.hash }
+    : { state: 'waiting', unready: stored.childHashes };
 }

@@ -1,7 +1,6 @@
 /** Progress of a long job: one stream of events. The job counts; the reporter decides when to tell, and names what is waited for. */
 import { checkFunction, checkObject } from '../../arguments.ts';
 import { type Clock, systemClock } from '../../deadline.ts';
-import { StoppedTime } from './stopped-time.ts';
 
 export type ProgressJob = 'push' | 'pull' | 'verify' | 'bundle-create' | 'bundle-import' | 'copy' | 'read';
 
@@ -259,4 +258,32 @@ function explainStall(waits: ReadonlySet<{ readonly cause: ToldText }>, item: st
 function explainHang(phase: ProgressPhase, item: string | undefined): string {
   const where = item === undefined ? '' : `, last at ${shortenText(item)}`;
   return `the job hangs: no request, no file and no stream is under way (phase ${phase}${where})`;
+}
+
+/** Learns of it from ticks that should come every `intervalMs`. Nothing else tells: a process is not asked before it is stopped. */
+class StoppedTime {
+  readonly #intervalMs: number;
+  readonly #onStop: (ms: number) => void;
+  /** the last time that the process is known to have run */
+  #ranAt: number;
+  #totalMs = 0;
+
+  /** `onStop` is told how long each stop took. */
+  constructor(startedAt: number, intervalMs: number, onStop: (ms: number) => void) {
+    this.#ranAt = startedAt;
+    this.#intervalMs = intervalMs;
+    this.#onStop = onStop;
+  }
+
+  /** The process runs at `at`, a tick or not; all of the time until then in which it did not, ms. */
+  upTo(at: number): number {
+    const lateMs = at - this.#ranAt - this.#intervalMs;
+    this.#ranAt = at;
+    // A busy process is late by less.
+    if (lateMs >= 2_000) {
+      this.#totalMs += lateMs;
+      this.#onStop(lateMs);
+    }
+    return this.#totalMs;
+  }
 }

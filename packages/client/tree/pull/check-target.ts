@@ -13,7 +13,6 @@ import { openFile } from '../read/file-parts.ts';
 import type { NodeSource } from '../read/node-source.ts';
 import { formatPath, type TreePath } from '../walk/tree-path.ts';
 import type { WalkedEntry } from '../walk/walk-tree.ts';
-import { OrdinalSet } from './ordinal-set.ts';
 import type { PullSelection } from './selection.ts';
 import type { FoundEntry, PullTarget } from './target.ts';
 
@@ -185,5 +184,30 @@ export class TargetCheck implements CheckedTarget {
 
   #hash(contentType: string, content: Uint8Array): Hash | Promise<Hash> {
     return this.#context.digest(encodeNodeHeader({ contentType, refs: [], size: content.length }), content);
+  }
+}
+
+const PAGE_BYTES = 4096;
+const PAGE_BITS = PAGE_BYTES * 8;
+
+/** Positions of entries in a tree, however large: a bit for each, in pages made when they are needed. */
+export class OrdinalSet {
+  readonly #pages = new Map<number, Uint8Array>();
+
+  add(ordinal: number): void {
+    const number = Math.floor(ordinal / PAGE_BITS);
+    let page = this.#pages.get(number);
+    if (page === undefined) {
+      page = new Uint8Array(PAGE_BYTES);
+      this.#pages.set(number, page);
+    }
+    const bit = ordinal % PAGE_BITS;
+    page[bit >>> 3] = (page[bit >>> 3] as number) | (1 << (bit & 7));
+  }
+
+  has(ordinal: number): boolean {
+    const page = this.#pages.get(Math.floor(ordinal / PAGE_BITS));
+    const bit = ordinal % PAGE_BITS;
+    return page !== undefined && ((page[bit >>> 3] as number) & (1 << (bit & 7))) !== 0;
   }
 }

@@ -12,7 +12,7 @@ import {
   type TreeModel,
   utf8,
 } from '../../test/tree-fixture.ts';
-import { OrdinalSet } from '../pull/ordinal-set.ts';
+import { OrdinalSet } from '../pull/check-target.ts';
 import { PullSelection } from '../pull/selection.ts';
 import type { TreeItem } from '../read/open-tree.ts';
 import { type Difference, diffTrees } from './diff-trees.ts';

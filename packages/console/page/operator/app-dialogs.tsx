@@ -1,5 +1,6 @@
 /** Actions of an operator on an App, each with its question and its command. */
 
+import { parseSize as parseExact } from '@holdfast/protocol';
 import { useState } from 'preact/hooks';
 import { Dialog } from '../parts/dialog.tsx';
 import { shellWord } from '../parts/format.ts';
@@ -7,7 +8,6 @@ import { printable } from '../parts/printable.ts';
 import { change } from './operator-api.ts';
 import { useOperatorCommand } from './operator-command.tsx';
 import type { App } from './shapes.ts';
-import { formatSize, parseSize } from './size-field.ts';
 
 export type AppAct = 'suspend' | 'resume' | 'quotas' | 'revoke';
 
@@ -165,4 +165,28 @@ function RevokeDialog({ app, onClose, onDone }: AppDialogProps) {
       </label>
     </Dialog>
   );
+}
+
+const UNITS = [
+  ['TiB', 1024 ** 4],
+  ['GiB', 1024 ** 3],
+  ['MiB', 1024 ** 2],
+  ['KiB', 1024],
+] as const;
+
+/** null means unlimited; undefined means invalid */
+function parseSize(text: string): number | null | undefined {
+  if (text === '') return null;
+  try {
+    return parseExact(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The exact size in the largest unit that divides it. */
+function formatSize(bytes: number | null | undefined): string {
+  if (bytes === null || bytes === undefined) return '';
+  const [unit, unitBytes] = UNITS.find(([, each]) => bytes >= each && bytes % each === 0) ?? ['', 1];
+  return `${bytes / unitBytes}${unit}`;
 }

@@ -2,16 +2,16 @@
 import { useState } from 'preact/hooks';
 import { UsageBars } from '../parts/bar.tsx';
 import { CommandLine } from '../parts/command.tsx';
+import { Dialog } from '../parts/dialog.tsx';
 import { Fact } from '../parts/fact.tsx';
-import { formatSpan } from '../parts/format.ts';
+import { formatSpan, shellWord } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
 import { Empty, Shown } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
 import { hrefTo } from '../route.ts';
-import { AddAppDialog } from './add-app-dialog.tsx';
 import { type AppAct, AppDialog } from './app-dialogs.tsx';
-import { read } from './operator-api.ts';
-import { OperatorCommand } from './operator-command.tsx';
+import { change, read } from './operator-api.ts';
+import { OperatorCommand, useOperatorCommand } from './operator-command.tsx';
 import type { App } from './shapes.ts';
 
 export function Apps() {
@@ -128,5 +128,68 @@ function Revocations({
         ))}
       </ul>
     </details>
+  );
+}
+
+const FIELDS = [
+  ['app', 'App', 'my-app'],
+  ['issuer', 'Issuer, the iss of its tokens', 'https://issuer.example'],
+  ['audience', 'Audience, in the aud of its tokens', 'holdfast'],
+] as const;
+
+/** Registering an App: who signs its tokens, for whom, and with which keys. */
+function AddAppDialog({ onClose, onDone }: { readonly onClose: () => void; readonly onDone: () => void }) {
+  const [given, setGiven] = useState({ app: '', issuer: '', audience: 'holdfast' });
+  const [keys, setKeys] = useState('');
+  const isUrl = /^https?:\/\//i.test(keys);
+  const isGood = keys !== '' && Object.values(given).every((text) => text !== '');
+  const flags = `--issuer ${shellWord(given.issuer)} --audience ${shellWord(given.audience)}`;
+  const command = useOperatorCommand(
+    `holdfast app add ${shellWord(given.app)} ${flags} ${isUrl ? `--jwks-url ${shellWord(keys)}` : '--jwks-file public.json'}`,
+  );
+  return (
+    <Dialog
+      title="Add an App"
+      confirm="Add"
+      command={isGood ? command : undefined}
+      onClose={onClose}
+      onConfirm={
+        isGood
+          ? async () => {
+              await change('apps/add', { ...given, ...(isUrl ? { jwksUrl: keys } : { jwks: keys }) });
+              onDone();
+            }
+          : undefined
+      }
+    >
+      <p class="soft">
+        An App is a product whose tenants store here. It signs their tokens with keys of its own, of which the
+        server needs the public halves.
+      </p>
+      {FIELDS.map(([name, label, example]) => (
+        <label key={name}>
+          {label}
+          <input
+            required
+            spellcheck={false}
+            autocomplete="off"
+            placeholder={example}
+            value={given[name]}
+            onInput={({ currentTarget }) => setGiven({ ...given, [name]: currentTarget.value.trim() })}
+          />
+        </label>
+      ))}
+      <label>
+        Public keys: the address of a key set, or its JSON
+        <textarea
+          required
+          rows={4}
+          spellcheck={false}
+          placeholder={'https://issuer.example/jwks.json, or {"keys": […]}'}
+          value={keys}
+          onInput={({ currentTarget }) => setKeys(currentTarget.value.trim())}
+        />
+      </label>
+    </Dialog>
   );
 }

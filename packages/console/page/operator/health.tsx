@@ -3,7 +3,6 @@ import { CommandLine } from '../parts/command.tsx';
 import { REFRESH_MS, useLoaded } from '../parts/loaded.ts';
 import { Empty, Notice, Shown } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
-import { parseChecks } from './check-lines.ts';
 import { readText } from './operator-api.ts';
 
 const WORDS = { ok: 'good', warn: 'warning', bad: 'failed' } as const;
@@ -46,4 +45,24 @@ export function HealthView() {
       <CommandLine line={`curl '${location.origin}/readyz?verbose'`} />
     </>
   );
+}
+
+const LINE = /^\[([+!-])\](\S+) (.*)$/;
+const KINDS = { '+': 'ok', '!': 'warn', '-': 'bad' } as const;
+
+interface CheckLine {
+  readonly kind: (typeof KINDS)[keyof typeof KINDS];
+  readonly name: string;
+  /** empty where all is well */
+  readonly message: string;
+}
+
+/** Parses the lines of `/readyz?verbose`. */
+function parseChecks(text: string): readonly CheckLine[] {
+  return text.split('\n').flatMap((line) => {
+    const [, mark = '', name = '', rest = ''] = LINE.exec(line) ?? [];
+    const kind = KINDS[mark as keyof typeof KINDS];
+    if (kind === undefined) return [];
+    return [{ kind, name, message: rest.replace(/^(?:ok|warning|failed):? ?/, '') }];
+  });
 }

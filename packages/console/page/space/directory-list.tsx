@@ -1,5 +1,6 @@
 /** A directory like a file manager shows it. Only the rows in sight are in the page, so that a list of any length stays quick. */
-import { type DirectoryEntry, formatName, type TreeItem } from '@holdfast/client';
+import { formatName } from '@holdfast/client';
+import type { DirectoryEntry, TreeItem, TreeReader } from '@holdfast/client/internal';
 import { BIG_NS_PER_MS } from '@holdfast/protocol';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { formatBytes, formatCount, formatInstant, formatThings } from '../parts/format.ts';
@@ -7,7 +8,6 @@ import { KindIcon } from '../parts/icons.tsx';
 import { Empty, Failure } from '../parts/notices.tsx';
 import { goTo } from '../route.ts';
 import type { Connection } from './connection.ts';
-import { type DirectoryReader, readDirectoryLazily } from './directory-reader.ts';
 import { treeHref } from './tree-address.ts';
 
 const ROW_PX = 34;
@@ -207,4 +207,48 @@ function Row({ index, entry, href, isActive, onOpen }: RowProps) {
       </span>
     </div>
   );
+}
+
+interface DirectoryReader {
+  /** by name, as far as read */
+  readonly entries: readonly DirectoryEntry[];
+  readonly isComplete: boolean;
+  /** Reads on until `count` entries are there, or all. `onMore` is called after each bunch. */
+  readTo(count: number, onMore: () => void): Promise<void>;
+  stop(): void;
+}
+
+/** The entries of one directory as far as somebody has looked: pages are read when the list comes near their end. */
+function readDirectoryLazily(tree: TreeReader, directory: TreeItem): DirectoryReader {
+  const ending = new AbortController();
+  const entries: DirectoryEntry[] = [];
+  const coming = tree.readDirectory(directory, { signal: ending.signal });
+  let isComplete = false;
+  let wanted = 0;
+  let reading: Promise<void> | undefined;
+
+  async function read(onMore: () => void): Promise<void> {
+    while (!isComplete && entries.length < wanted) {
+      const { done, value } = await coming.next();
+      if (done === true) isComplete = true;
+      else entries.push(value);
+      if (isComplete || entries.length % 256 === 0) onMore();
+    }
+    onMore();
+  }
+
+  return {
+    entries,
+    get isComplete() {
+      return isComplete;
+    },
+    async readTo(count, onMore) {
+      wanted = Math.max(wanted, count);
+      reading ??= read(onMore).finally(() => {
+        reading = undefined;
+      });
+      await reading;
+    },
+    stop: () => ending.abort(),
+  };
 }
