@@ -3,11 +3,14 @@ import { Database } from 'bun:sqlite';
 import { expect, test } from 'bun:test';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { runGc } from '../../packages/server/core/collect/run-gc.ts';
+import { readContent } from '../../packages/server/core/read/read-content.ts';
+import { checkDeployment } from '../../packages/server/inspect/check-deployment.ts';
 import { makeTempFolder } from '../../test/support/temp-folder.ts';
-import { makeDeployment } from './deployment.ts';
+import { type KnownNode, makeDeployment } from './deployment.ts';
 import { judge } from './judge.ts';
 import { RenewedCopy } from './renewed-copy.ts';
-import { openFolder } from './world.ts';
+import { CALLER, DAY_MS, openFolder, SPACE, upload } from './world.ts';
 
 /** The second row of the table takes the key of the fourth. */
 function replace(table: string, key: string): string[] {
@@ -56,3 +59,28 @@ test(
   },
   TEST_MS_MAX,
 );
+
+test('a node that is uploaded again because its row lost its hash is kept by its root refs after a repair', async () => {
+  const folder = makeTempFolder('lost-hash', { fast: true });
+  try {
+    const known = await makeDeployment(openFolder(folder.path));
+    const node = known.nodes.find(({ hash }) => known.domains.get('main')?.balances.has(hash)) as KnownNode;
+    using database = new Database(join(folder.path, 'holdfast.db'), { readwrite: true, create: false });
+    const [hash, wrong] = [Buffer.from(node.hash, 'hex'), Buffer.from(node.hash, 'hex')];
+    wrong[0] = (wrong[0] as number) ^ 1;
+    expect(database.run('UPDATE nodes SET hash = ?1 WHERE hash = ?2', [wrong, hash]).changes).toBe(1);
+    database.close();
+    const world = await openFolder(folder.path)(known.now, 2);
+    const read = () => readContent(world.core, SPACE, node.hash, undefined, CALLER);
+    await expect(read()).rejects.toMatchObject({ status: 404 });
+    await upload(world, node);
+    const look = { rehashPercent: 0, signal: new AbortController().signal, report: () => undefined };
+    await checkDeployment(world.core, { ...look, isRepaired: true });
+    world.clock.now += DAY_MS;
+    await runGc(world.core, SPACE, 1000);
+    expect((await read()).contentType).toBe(node.contentType);
+    await world.close();
+  } finally {
+    folder.remove();
+  }
+});

@@ -13,7 +13,7 @@ import { isDamage, orIfDamaged } from '../core/store-failure.ts';
 import { checkContents, type FoundFault } from './check-contents.ts';
 import { checkUploads } from './check-uploads.ts';
 import type { Fault, FindingKind } from './fault.ts';
-import { type Recount, type RecountOptions, recountSpace } from './recount-space.ts';
+import { onlyRising, type Recount, type RecountOptions, recountSpace } from './recount-space.ts';
 
 interface Finding {
   readonly kind: FindingKind;
@@ -146,10 +146,16 @@ async function checkSpace(
       ...(counted.value?.faults ?? []),
       ...(contents.value?.faults ?? []),
       ...(uploads.value ?? []),
-      ...[counted, contents, uploads].flatMap(({ fault }) => (fault === undefined ? [] : [fault])),
+      ...[counted.value ?? {}, counted, contents, uploads].flatMap(({ fault }) =>
+        fault === undefined ? [] : [fault],
+      ),
     ],
   };
 }
+
+const toUnreadable = (message: string): FoundFault => ({
+  ...{ kind: 'unreadable', hash: undefined, message, repaired: false },
+});
 
 /** Reports damage as a finding of the Space, so that the rest of the check goes on. */
 function orDamage<T>(
@@ -159,8 +165,7 @@ function orDamage<T>(
   return orIfDamaged(
     async () => ({ value: await work() }),
     (damage) => {
-      const message = `rows cannot be read, ${consequence}: ${(damage as Error).message}`;
-      return { fault: { kind: 'unreadable', hash: undefined, message, repaired: false } };
+      return { fault: toUnreadable(`rows cannot be read, ${consequence}: ${(damage as Error).message}`) };
     },
   );
 }
@@ -174,7 +179,7 @@ async function recount(
   core: Core,
   space: Space,
   { isRepaired, isUnproven, onCounted }: RecountOptions & Recounted,
-): Promise<{ readonly nodes: number; readonly faults: readonly FoundFault[] }> {
+): Promise<{ readonly nodes: number; readonly faults: readonly FoundFault[]; readonly fault?: FoundFault }> {
   const look = async (): Promise<Recount> => {
     const found = await core.metadata.inspect(space, (snapshot) => recountSpace(snapshot, { onCounted }));
     return isUnproven ? { ...found, repairs: onlyRising(found.repairs) } : found;
@@ -190,30 +195,19 @@ async function recount(
     }
     left = last.faults;
   }
+  const { unreadable } = first;
   const remains = new Set(left.map(keyOf));
   const known = new Set(first.faults.map(keyOf));
   return {
+    ...(unreadable !== undefined && {
+      fault: toUnreadable(`rows cannot be read, so its counts are only raised: ${unreadable}`),
+    }),
     nodes: first.nodes,
     faults: [
       ...first.faults.map((fault) => ({ ...fault, repaired: isRepaired && !remains.has(keyOf(fault)) })),
       ...left.filter((fault) => !known.has(keyOf(fault))).map((fault) => ({ ...fault, repaired: false })),
     ],
   };
-}
-
-/** Damaged rows may still hold references, so counts are only raised. */
-function onlyRising(repairs: CountRepairs): CountRepairs {
-  const nodes = repairs.nodes.flatMap(({ hash, kept, counted }) => {
-    const risen = {
-      childRefCount: Math.max(kept.childRefCount, counted.childRefCount),
-      rootRefCount: Math.max(kept.rootRefCount, counted.rootRefCount),
-      heldDomainCount: Math.max(kept.heldDomainCount, counted.heldDomainCount),
-    };
-    const isRise = Object.entries(risen).some(([name, count]) => count > kept[name as keyof typeof kept]);
-    return isRise ? [{ hash, kept, counted: risen }] : [];
-  });
-  const looseEdges = repairs.looseEdges.filter(({ kept, counted }) => counted > kept);
-  return { ...repairs, nodes, looseEdges };
 }
 
 const isWrong = ({ nodes, looseEdges, counters }: CountRepairs): boolean =>

@@ -13,6 +13,8 @@ export interface Recount {
   readonly nodes: number;
   readonly faults: readonly Fault[];
   readonly repairs: CountRepairs;
+  /** why a row of a node cannot be read: no other fault is sure, and the repairs only raise counts */
+  readonly unreadable?: string;
 }
 
 /** hex digits of a hash; those before them name its part */
@@ -30,6 +32,7 @@ interface Counted {
   readonly faults: readonly Fault[];
   readonly nodes: CountRepairs['nodes'];
   readonly looseEdges: CountRepairs['looseEdges'];
+  readonly unreadable: string | undefined;
 }
 
 export async function recountSpace(snapshot: SpaceSnapshot, options: RecountOptions = {}): Promise<Recount> {
@@ -38,12 +41,13 @@ export async function recountSpace(snapshot: SpaceSnapshot, options: RecountOpti
   const kept = await snapshot.readKeptCounters();
   const onRows = (rows: number): void => onCounted?.(rows, kept.nodeCount);
   const found = await countAll(snapshot, { hashesMax: hashesAtOnceMax, onRows });
-  const { counters: counted, nodes, looseEdges } = found;
-  const faults = [
-    ...found.faults,
-    ...(await findHistoryFaults(snapshot)),
-    ...(await findPackFaults(snapshot)),
-  ];
+  const { counters: counted, nodes, looseEdges, unreadable } = found;
+  if (unreadable !== undefined) {
+    const repairs = onlyRising({ nodes, looseEdges: [], counters: undefined });
+    return { nodes: counted.nodeCount, faults: [], repairs, unreadable };
+  }
+  const history = await findHistoryFaults(snapshot);
+  const faults = [...found.faults, ...history, ...(await findPackFaults(snapshot))];
   const off = subtract(counted, kept);
   const wrong = Object.entries(off).filter(([, by]) => by !== 0);
   for (const [name] of wrong) {
@@ -55,7 +59,24 @@ export async function recountSpace(snapshot: SpaceSnapshot, options: RecountOpti
     });
   }
   const counters = wrong.length === 0 ? undefined : off;
-  return { nodes: counted.nodeCount, faults, repairs: { nodes, looseEdges, counters } };
+  const repairs = { nodes, looseEdges, counters };
+  // A balance that its history contradicts may be an older one: it proves no lower count.
+  return { nodes: counted.nodeCount, faults, repairs: history.length > 0 ? onlyRising(repairs) : repairs };
+}
+
+/** Damaged rows may still hold references, so counts are only raised. */
+export function onlyRising(repairs: CountRepairs): CountRepairs {
+  const nodes = repairs.nodes.flatMap(({ hash, kept, counted }) => {
+    const risen = {
+      childRefCount: Math.max(kept.childRefCount, counted.childRefCount),
+      rootRefCount: Math.max(kept.rootRefCount, counted.rootRefCount),
+      heldDomainCount: Math.max(kept.heldDomainCount, counted.heldDomainCount),
+    };
+    const isRise = Object.entries(risen).some(([name, count]) => count > kept[name as keyof typeof kept]);
+    return isRise ? [{ hash, kept, counted: risen }] : [];
+  });
+  const looseEdges = repairs.looseEdges.filter(({ kept, counted }) => counted > kept);
+  return { ...repairs, nodes, looseEdges };
 }
 
 /** One walk, and a second one if something disagrees. */
@@ -65,12 +86,12 @@ async function countAll(
 ): Promise<Counted> {
   const parts = new CountParts();
   try {
-    const counters = await walkCounts(snapshot, { taker: parts, isMine: () => true, onRows });
+    const walked = await walkCounts(snapshot, { taker: parts, isMine: () => true, onRows });
     const off = await findOff(parts, hashesMax);
-    if (off.size === 0) return { counters, faults: [], nodes: [], looseEdges: [] };
+    if (off.size === 0) return { ...walked, faults: [], nodes: [], looseEdges: [] };
     const details = new CountDetails();
     await walkCounts(snapshot, { taker: details, isMine: (hash) => off.has(hash), onRows });
-    return { counters, ...details.compare() };
+    return { ...walked, ...details.compare() };
   } finally {
     await parts.close();
   }

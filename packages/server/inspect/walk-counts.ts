@@ -2,7 +2,7 @@
 import { type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Awaitable } from '../core/awaitable.ts';
 import type { InspectedNode, KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';
-import { pagesOf } from '../core/pages-of.ts';
+import { PAGE_ROWS, pagesOf } from '../core/pages-of.ts';
 import { addUsage, USAGE_NONE, type UsageDelta, usageOf } from '../core/usage-delta.ts';
 
 /** The counts stored in a node's row. */
@@ -31,11 +31,11 @@ export interface CountWalk {
   readonly onRows: (rows: number) => void;
 }
 
-/** Resolves with the usage that all rows add up to. */
+/** Resolves with the usage that all rows add up to, and why a row of a node cannot be read. */
 export async function walkCounts(
   snapshot: SpaceSnapshot,
   { taker, isMine, onRows }: CountWalk,
-): Promise<KeptCounters> {
+): Promise<{ readonly counters: KeptCounters; readonly unreadable: string | undefined }> {
   let usage: UsageDelta = USAGE_NONE;
   let leasedCount = 0;
   let rows = 0;
@@ -48,14 +48,16 @@ export async function walkCounts(
       if (isMine(child)) taker.addEdge(child, row.hash, row.state === 'ready');
     }
   };
-  for await (const page of pagesOf(
-    (after, limit) => snapshot.readNodes(after, limit),
-    ({ row }) => row.hash,
-  )) {
-    page.forEach(take);
-    rows += page.length;
+  let unreadable: string | undefined;
+  for (let after: Hash | undefined, isLast = false; !isLast; ) {
+    const page = await snapshot.readNodesAround(after, PAGE_ROWS);
+    page.nodes.forEach(take);
+    unreadable ??= page.unreadable[0]?.reason;
+    rows += page.nodes.length;
     onRows(rows);
     await taker.settle();
+    after = page.next;
+    isLast = after === undefined;
   }
   for await (const page of pagesOf(
     (after, limit) => snapshot.readLooseEdges(after, limit),
@@ -73,5 +75,5 @@ export async function walkCounts(
       await taker.settle();
     }
   }
-  return { ...usage, leasedCount };
+  return { counters: { ...usage, leasedCount }, unreadable };
 }
