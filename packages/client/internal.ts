@@ -26,7 +26,6 @@ export type { ContentRange } from './content.ts';
 export * from './index.ts';
 export { mapInOrder } from './map-in-order.ts';
 export * from './push.ts';
-export { Semaphore } from './semaphore.ts';
 export { parseEditPath } from './tree/edit/tree-edit.ts';
 export { chunkStream } from './tree/format/chunker.ts';
 export {

@@ -10,6 +10,7 @@ export type { ClientOptions } from './client-options.ts';
 export type { NodeDigest } from './digest.ts';
 export { CasError } from './errors.ts';
 export { startLeaseKeeper } from './lease-keeper.ts';
+export { Semaphore } from './semaphore.ts';
 export type { Sha256 } from './sha256.ts';
 export type { FetchFunction } from './transport.ts';
 export {

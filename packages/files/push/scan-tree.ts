@@ -2,7 +2,7 @@
  * Reads a folder into a tree: every entry in byte order, children before parents, in bounded memory. An entry that is as it was
  * last time is not read again. Links are stored as they are and never followed.
  */
-import type { ProgressReporter } from '@holdfast/client/push';
+import { type ProgressReporter, Semaphore } from '@holdfast/client/push';
 import type { Hash } from '@holdfast/protocol';
 import { type ByteString, displayName, joinPath, toByteString } from '../byte-names.ts';
 import type { FileStats } from '../entry-stats.ts';
@@ -104,7 +104,7 @@ class Scan {
   /** Distrusted entries that the scan has not met. */
   readonly #unmet: Set<string>;
   /** large files that are being read */
-  readonly #reading = new Set<Promise<unknown>>();
+  readonly #reading = new Semaphore(2);
   #entryCount = 0;
   #bytes = 0;
   #readCount = 0;
@@ -144,7 +144,7 @@ class Scan {
         passedOver: this.#passedOver,
       };
     } finally {
-      await Promise.allSettled(this.#reading);
+      await this.#reading.idle();
       if (this.#ownsTree) this.#tree.close();
       this.#state.save();
     }
@@ -306,17 +306,16 @@ class Scan {
 
   async #startReading(found: FoundEntry): Promise<Visited> {
     // Two larger files are read at the same time.
-    while (this.#reading.size >= 2) await Promise.race(this.#reading);
+    const done = await this.#reading.take();
     const name = displayName(found.path === '' ? this.#options.root : found.path);
     this.#item = name;
     const endWait = this.#options.progress.waitFor(`reading ${name}`);
     const reading = (async () => this.#read(found))().finally(() => {
       endWait();
-      this.#reading.delete(reading);
+      done();
     });
     // The failure is thrown where the entry is awaited, not where the scan waits for room.
     reading.catch(() => undefined);
-    this.#reading.add(reading);
     return { coming: reading };
   }
 
