@@ -153,7 +153,12 @@ function textOf(value: Exclude<SqlValue, null>): string {
   if (typeof value === 'string') return value;
   if (typeof value === 'boolean') return value ? 't' : 'f';
   if (typeof value === 'number') return String(value);
-  return `{${value.map((element) => (element === null ? 'NULL' : quoteElement(element))).join(',')}}`;
+  let text = '{';
+  for (const element of value) {
+    if (text.length > 1) text += ',';
+    text += element === null ? 'NULL' : quoteElement(element);
+  }
+  return `${text}}`;
 }
 
 const BYTEA = /^\\x[0-9a-f]*$/;
