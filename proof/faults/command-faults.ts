@@ -30,20 +30,14 @@ interface Command {
 }
 
 /** Each command in turn until `goesOn` says no. */
-export async function runCommandFaults(seed: number, goesOn: (injected: number) => boolean): Promise<Faults> {
-  const folder = makeTempFolder('faults', { fast: true });
-  const random = makeRandom(seed);
-  const found: string[] = [];
-  let injected = 0;
-  const trees = await TreeCommands.start('faults');
-  try {
-    const commands = [
-      ...(await makeDeploymentCommands(folder.path)),
-      ...(await makeTreeCommands(folder.path, trees)),
-    ];
+export function runCommandFaults(seed: number, goesOn: (injected: number) => boolean): Promise<Faults> {
+  return withCommands(async (commands, folder) => {
+    const random = makeRandom(seed);
+    const found: string[] = [];
+    let injected = 0;
     for (let round = 0; goesOn(injected); round += 1) {
       const command = commands[round % commands.length] as Command;
-      const trace = join(folder.path, 'trace');
+      const trace = join(folder, 'trace');
       const faults = drawFaults(random, WANTED);
       const wrong = await judge(command, straceFaults(trace, faults));
       injected += countInjected(trace);
@@ -51,11 +45,32 @@ export async function runCommandFaults(seed: number, goesOn: (injected: number) 
       if (wrong.length > 0)
         found.push(`${command.name}, seed ${seed}, ${faults.join(' ')}: ${wrong.join('; ')}`);
     }
+    return { injected, found };
+  });
+}
+
+/** Each command once, behind `wrapper`. Resolves with a line for each thing that is wrong. */
+export function runCommandsBehind(wrapper: readonly string[]): Promise<readonly string[]> {
+  return withCommands(async (commands) => {
+    const found: string[] = [];
+    for (const command of commands)
+      found.push(...(await judge(command, wrapper)).map((wrong) => `${command.name}: ${wrong}`));
+    return found;
+  });
+}
+
+async function withCommands<T>(
+  work: (commands: readonly Command[], folder: string) => Promise<T>,
+): Promise<T> {
+  const folder = makeTempFolder('faults', { fast: true });
+  const trees = await TreeCommands.start('faults');
+  try {
+    const ofData = await makeDeploymentCommands(folder.path);
+    return await work([...ofData, ...(await makeTreeCommands(folder.path, trees))], folder.path);
   } finally {
     await trees.remove();
     folder.remove();
   }
-  return { injected, found };
 }
 
 async function judge(command: Command, wrapper: readonly string[]): Promise<string[]> {
