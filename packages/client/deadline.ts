@@ -122,10 +122,7 @@ export class Deadline {
   }
 }
 
-/**
- * Those who wait for each signal. All that wait for one signal share one listener: one for each attempt costs as much as a request,
- * and Node warns of a leak from the eleventh on.
- */
+/** All that wait for one signal share a listener: one for each attempt costs as much as a request, and Node warns from eleven on. */
 const watching = new WeakMap<AbortSignal, { readonly waiting: Set<() => void>; stop(): void }>();
 
 /** Calls `onAbort` when `signal` fires, unless the returned function is called first. The last to go takes the listener away. */

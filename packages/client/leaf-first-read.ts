@@ -27,10 +27,7 @@ export interface LeafFirstOptions extends CallOptions {
 
 type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNode'>;
 
-/**
- * The node, verified against `hash`; undefined when its content has more than `contentBytesMax` bytes, of which none were then
- * read. Throws CasError, VerificationError.
- */
+/** The node, verified; undefined, unread, when its content has more than `contentBytesMax` bytes. Throws CasError, VerificationError. */
 export async function findNodeUpTo(
   client: ReadingClient,
   hash: Hash,

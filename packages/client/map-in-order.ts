@@ -1,9 +1,6 @@
 /** Working ahead: several items at once, results in the order of the items. */
 
-/**
- * Calls `work` for up to `width` items at once and yields the results in the order of the items. The first failure, in that
- * order, ends it. Calls that still run then end by themselves, and nobody hears of them.
- */
+/** Calls `work` for up to `width` items at once; yields in order. The first failure ends it; calls that run end by themselves. */
 export async function* mapInOrder<In, Out>(
   items: Iterable<In> | AsyncIterable<In>,
   width: number,

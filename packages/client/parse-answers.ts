@@ -1,7 +1,4 @@
-/**
- * Untrusted JSON of answers → typed results. A field that is missing or of the wrong form is MalformedAnswer; fields that this
- * version does not know are left out, so that a server may learn to say more.
- */
+/** Untrusted JSON of answers → typed results. A missing or wrong field is MalformedAnswer; unknown fields are left out. */
 import {
   type ErrorCode,
   type GcResult,
@@ -193,10 +190,7 @@ const CODES_OF_BARE_STATUSES: ReadonlyMap<number, ErrorCode> = new Map([
   [504, 'SERVICE_UNAVAILABLE'],
 ]);
 
-/**
- * Explains an answer other than success. A 404 without the API's own envelope is not NOT_FOUND: another server, or a
- * wrong address, must never be taken for the absence of a node.
- */
+/** Explains an answer other than success. A 404 without the API's own envelope must never be taken for the absence of a node. */
 export function parseErrorAnswer(
   status: number,
   body: Uint8Array | undefined,

@@ -26,10 +26,7 @@ export function planBackoff(attempt: number, policy: RetryPolicy, random: () => 
   return random() * Math.min(policy.delayMsMax, policy.delayMsBase * 2 ** (attempt - 1));
 }
 
-/**
- * The wait in ms before attempt `attempt + 1`, or undefined when `error` is final. No 4xx but a 429 that says when is
- * ever tried again: the same request would get the same answer.
- */
+/** The ms before attempt `attempt + 1`; undefined: `error` is final, as every 4xx but a 429 that says when. */
 export function planRetry(
   attempt: number,
   error: unknown,

@@ -33,10 +33,7 @@ export async function* rootRefPages(
   }
 }
 
-/**
- * The last hash so far. Pages of different revisions do not add up, and a walk whose pages bring nothing new would never end. Throws
- * CasError MALFORMED_RESPONSE.
- */
+/** The last hash so far. Refuses pages of other revisions and a walk without progress. Throws CasError MALFORMED_RESPONSE. */
 function checkProgress(first: RootRefPage, page: RootRefPage, last: Hash | undefined): Hash | undefined {
   if (page.revision !== first.revision || page.refDomain !== first.refDomain) {
     throw broken('a page came of another revision or domain');

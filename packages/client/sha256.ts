@@ -1,7 +1,4 @@
-/**
- * SHA-256 (FIPS 180-4) that can be fed piece by piece, which WebCrypto cannot. In TypeScript alone, so that streamed
- * reads can be verified in every runtime and in pages without a secure context, where `crypto.subtle` is missing.
- */
+/** SHA-256 (FIPS 180-4) piece by piece, which WebCrypto cannot; in TypeScript, for runtimes and pages without `crypto.subtle`. */
 
 /** A digest being made. `update` any number of times, then `digest` once; `data` may be reused after `update` returns. */
 export interface Sha256 {

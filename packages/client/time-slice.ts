@@ -1,7 +1,4 @@
-/**
- * A loop over nodes that are all at hand waits for nothing. A small tree of nodes that are used again and again has more entries than
- * any loop ends with, so the loop lets timers and signals have their turn.
- */
+/** A loop over nodes that are at hand waits for nothing, and may have very many, so it lets timers and signals have their turn. */
 
 /** How long a loop may keep the process to itself. */
 const SLICE_MS = 20;

@@ -26,19 +26,13 @@ interface PlainAnswer {
   readonly decompress: false;
 }
 
-/**
- * Answers are asked for unpacked, because a few packed bytes can stand for gigabytes. Browsers do not let a page ask for that:
- * they drop the header, and unpack no faster than the answer is read.
- */
+/** Answers are asked for unpacked: a few packed bytes can stand for gigabytes. Browsers drop the header, and unpack as they read. */
 const AS_IT_IS = { 'accept-encoding': 'identity' } as const;
 const MAY_ASK_AS_IT_IS = new Request('http://localhost/', { headers: AS_IT_IS }).headers.has(
   'accept-encoding',
 );
 
-/**
- * Browsers copy a body of bytes on the thread of the page, in small pieces: 64 MiB froze it for 3 s. A Blob goes to another process as
- * a whole, while the page runs on. Other runtimes take bytes as they are.
- */
+/** Browsers copy a body of bytes on the page's thread: 64 MiB froze it for 3 s. A Blob goes to another process as a whole. */
 const SENDS_BLOBS = !MAY_ASK_AS_IT_IS;
 
 function toBody(body: string | Uint8Array): BodyInit {
@@ -60,10 +54,7 @@ export interface RequestPlan {
   readonly signal: AbortSignal | undefined;
 }
 
-/**
- * Runs the attempts of `plan`; `read` turns a successful answer into the result, within the attempt's time limit. Throws
- * CasError, or the reason of the caller's signal.
- */
+/** Runs the attempts of `plan`; `read` makes the result of an answer in time. Throws CasError, or the reason of the caller's signal. */
 export async function request<T>(
   transport: Transport,
   plan: RequestPlan,

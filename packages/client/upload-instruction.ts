@@ -105,10 +105,7 @@ function isSuperseded({ status, storeCode }: CasError): boolean {
 /** Why the target refused the PUT of an instruction that is over. Another lease tells more, unless the refusal is final. */
 const refusals = new WeakMap<UploadInstruction, CasError>();
 
-/**
- * The failure of a node that was asked for again after each upload. `tried` says what was done, and `last` is the last instruction: the
- * refusal of its target tells what is wrong.
- */
+/** The failure of a node that was asked for again after each upload. `last`: the refusal of its target tells what is wrong. */
 export function unsettledUpload(tried: string, last: UploadInstruction | undefined): CasError {
   const refusal = last && refusals.get(last);
   const why = refusal === undefined ? '' : `: ${refusal.reason}`;
@@ -121,10 +118,7 @@ export function unsettledUpload(tried: string, last: UploadInstruction | undefin
   });
 }
 
-/**
- * The PUT, exactly as told and without the capability. Safe to send again: an interrupted PUT leaves nothing, a finished
- * one answers 412 and keeps its bytes. Throws CasError.
- */
+/** The PUT, exactly as told, without the capability. Safe to send again: a finished one answers 412. Throws CasError. */
 export async function uploadAsTold(
   transport: Transport,
   operation: 'uploadNode' | 'uploadPack',

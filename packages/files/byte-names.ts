@@ -1,7 +1,4 @@
-/**
- * Names of files as byte strings: strings whose characters are the raw bytes, 0 to 255. Names that are no UTF-8 survive, byte
- * order is string order, and the many that are ASCII are the same string everywhere.
- */
+/** Names of files as strings whose characters are the raw bytes: names that are no UTF-8 survive, and byte order is string order. */
 import type { ByteString } from './byte-string.ts';
 
 export type { ByteString };

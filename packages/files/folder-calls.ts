@@ -44,10 +44,7 @@ export function openIn(
   return descriptor === undefined || descriptor < 0 ? undefined : descriptor;
 }
 
-/**
- * Attributes of an entry, without following a link; undefined when this step failed. With an empty name it is what `folder` is open on,
- * which may be a file.
- */
+/** Attributes without following a link; undefined: this step failed. An empty name is what `folder` is open on. */
 export function lookAtIn(folder: number, name: ByteString): EntryStats | undefined {
   const calls = findCalls();
   if (calls === undefined) return undefined;

@@ -24,10 +24,7 @@ const NEEDS_FOLLOWING = /(?:^|\/)\.\.(?:\/|$)|\/\.?$|^\.$|\ufffd/;
 const URL_START = /^[a-z][a-z0-9+.-]*:\/\//i;
 const MUST_BE_FOLDER = /(?:^|\/)\.{0,2}$/;
 
-/**
- * Absolute, without `.`, `..` and a slash at the end. The last part may be a link, unless the path ends with a slash. Throws
- * GivenPathError; nothing is touched.
- */
+/** Absolute, without `.`, `..` and an end slash. The last part may be a link, unless a slash follows. Throws GivenPathError. */
 export function resolveGivenPath(path: string, { isMadeFolder = false }: GivenPathOptions = {}): string {
   if (path === '') throw new GivenPathError('an empty path names nothing; write . for the working directory');
   if (isMadeFolder && URL_START.test(path))
@@ -101,10 +98,7 @@ function cannotFollow(at: string, path: string, cause: unknown): GivenPathError 
   );
 }
 
-/**
- * The working directory as the runtime names it, proven to be the one that the process is in: a name that is not UTF-8
- * comes out as the name of another folder, that of a removed folder as no name or an arbitrary one.
- */
+/** The working directory, proven to be the process's own: a name that is not UTF-8 comes out as another folder's. */
 function readWorkingDirectory(path: string): string {
   try {
     const folder = process.cwd();

@@ -3,10 +3,7 @@
 /** Resident bytes from which on the collector is called. A job needs about 100 MiB, and is to stay below 200. */
 const COLLECT_FROM_BYTES = 152 * 1024 * 1024;
 
-/**
- * Left alone, the collector lets bytes from the network pile up while the cores are busy: a pull of 10,000 files took up to
- * 214 MiB, and its check up to 300. With this a pull stays below 200. A collection takes some 15 ms.
- */
+/** Bytes from the network pile up while the cores are busy: a pull of 10,000 files took 214 MiB; with this, below 200. */
 export class ResidentMemory {
   #passedBytes = 0;
   #collectFromBytes = COLLECT_FROM_BYTES;

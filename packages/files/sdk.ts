@@ -32,10 +32,7 @@ export interface PushFolderOptions {
   readonly recordsMtime?: boolean | undefined;
   /** Leaves sockets, pipes and devices out without a word; false when left out. */
   readonly skipsSpecial?: boolean | undefined;
-  /**
-   * false: what cannot be stored is left out and told in `leftOut`, as `holdfast push` does it. true, as when left out: it is a
-   * ScanError, as with `--strict`.
-   */
+  /** false: what cannot be stored is left out and told in `leftOut`. true, the default: it is a ScanError, as with `--strict`. */
   readonly isStrict?: boolean | undefined;
   /** Leases every node, also below what is ready, so that nodes whose bytes were lost are uploaded again. */
   readonly check?: boolean | undefined;

@@ -22,10 +22,7 @@ interface ForeignFunctions {
   dlopen(library: string, functions: Readonly<Record<string, Signature>>): { readonly symbols: unknown };
 }
 
-/**
- * Finds functions when they are asked for first. `F` is what they look like from here; undefined where the runtime or the library
- * lacks one of them.
- */
+/** Finds functions when they are first asked for, as `F` says; undefined where the runtime or the library lacks one. */
 export function seekSystemFunctions<F>(
   functions: Readonly<Record<keyof F & string, Signature>>,
 ): () => F | undefined {

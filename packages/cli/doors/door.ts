@@ -1,7 +1,4 @@
-/**
- * Shared by all gateways: the address that is printed, the password, and the end. A gateway is a client like any other. While the server cannot
- * be reached or answers nothing, requests get 503, and the gateway goes on. Other doors share the last lines of it.
- */
+/** Shared by all gateways: address, password, end. While the server cannot be reached, requests get 503, and the gateway goes on. */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

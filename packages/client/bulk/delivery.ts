@@ -1,7 +1,4 @@
-/**
- * Nodes on their way into a Space, given in any order: which of them it lacks is asked in batches, and those travel in packs. Only a
- * node that cannot travel in a pack is left to its caller.
- */
+/** Nodes on their way into a Space: what it lacks is asked in batches and travels in packs. What cannot is left to the caller. */
 import { BULK_HASHES_MAX, type BulkLeaseResult, type Hash } from '@holdfast/protocol';
 import { DAMAGED_UPLOADS_MAX } from '../limits.ts';
 import { TimeSlice } from '../time-slice.ts';
@@ -22,10 +19,7 @@ export interface DeliveredNode {
   readonly hash: Hash;
   /** That of packs when left out. */
   readonly leaseDurationMs?: number | undefined;
-  /**
-   * The canonical bytes; asked for when their pack is made. `isSuspect`: they did not arrive as their hash says. `release` is called when
-   * they are no longer needed.
-   */
+  /** The canonical bytes, asked for when their pack is made. `isSuspect`: they arrived wrong. `release`: no longer needed. */
   readonly make: (isSuspect: boolean) => Promise<Uint8Array>;
   readonly release?: ((bytes: Uint8Array) => void) | undefined;
   /** The server lacks it, and it goes into a pack. May be called again. */

@@ -1,7 +1,4 @@
-/**
- * Calls of `putNode` that are made while others are under way: their nodes are leased and sent together. Nothing that happens to one
- * of them is another's: what the server refuses here is put by itself, which tells why.
- */
+/** Overlapping calls of `putNode`: their nodes are leased and sent together. What the server refuses here is put by itself. */
 import type { Hash, ReadyLease, ValidatedAwaitingChildren } from '@holdfast/protocol';
 import { abortable, type Clock } from '../deadline.ts';
 import type { HashedNode } from '../new-node.ts';

@@ -1,7 +1,4 @@
-/**
- * Packs of nodes: one is made while others are opened, sent and judged. The faster packs are sent, the larger the next ones are. Each
- * node has one outcome in any case.
- */
+/** Packs of nodes: one is made while others are sent and judged; the faster they go, the larger the next. Each node has one outcome. */
 import {
   type EncodedRecord,
   encodeRecord,
@@ -105,10 +102,7 @@ export class Packs<Node extends PackedNode> {
     await Promise.all(this.#underWay);
   }
 
-  /**
-   * Copies the record into the pack that is being made. False when that is full: `close` it, and try once more. The memory of a frame is
-   * given back then, and nowhere else.
-   */
+  /** Copies the record into the pack that is made. False when that is full: `close` it, and try once more. */
   put(record: EncodedRecord, node: Node): boolean {
     this.#builder ??= makeBuilder(this.#targetBytes, this.#takeMemory());
     if (!this.#builder.add(record) && !this.#addAlone(record, this.#builder)) return false;
@@ -177,10 +171,7 @@ export class Packs<Node extends PackedNode> {
     }
   }
 
-  /**
-   * Sends the pack of the nodes in `left`. Resolves with the pack that the server took and is to judge, or with nothing when all of
-   * them have an outcome.
-   */
+  /** Sends the pack of the nodes in `left`. Resolves with the pack to judge, or with nothing when all have an outcome. */
   async #sendUntilTaken(
     pack: PackBuilder,
     left: Map<Hash, Node>,

@@ -1,7 +1,4 @@
-/**
- * Nodes out of the packs that a server answers with. Each is proven by its hash before it is handed on, but for those that the caller
- * has proven elsewhere. One record is held at a time.
- */
+/** Nodes out of packs of a server, one at a time. Each is proven by its hash, but for those that the caller has proven elsewhere. */
 import {
   type BulkCodec,
   HASH_BYTES,

@@ -6,10 +6,7 @@ const STATUSES_OF_ALL: ReadonlySet<number> = new Set([
   403, // it does not permit this
 ]);
 
-/**
- * Whether every node would fail with this by itself too: no connection, no token, no permission, or a server that asks everyone to come
- * later. Any other refusal may be because of one of the nodes.
- */
+/** Whether every node would fail with this by itself too: no connection, token or permission, or a server that asks all to wait. */
 export function isSharedFailure(error: unknown): boolean {
   if (!(error instanceof CasError)) return true;
   if (isConnectionBreak(error) || error.code === 'TOKEN_UNAVAILABLE') return true;

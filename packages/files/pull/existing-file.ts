@@ -4,10 +4,7 @@ import type { ExistingFile } from '@holdfast/client/internal';
 import { READ_FLAGS } from './local-entries.ts';
 import { readRange } from './partial-names.ts';
 
-/**
- * undefined: it is no file. `fsync`: it is durable once it is closed, because it may count as done, and who wrote it may not have
- * synced it. Throws what the system says.
- */
+/** undefined: it is no file. `fsync`: durable once it is closed, because it may count as done. Throws what the system says. */
 export function openExistingFile(at: Buffer, fsync: boolean): ExistingFile | undefined {
   const descriptor = openSync(at, READ_FLAGS);
   if (!fstatSync(descriptor).isFile()) {

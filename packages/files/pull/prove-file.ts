@@ -7,10 +7,7 @@ import { findZstd } from '../zstd.ts';
 
 const UNZSTD = findZstd()?.unzstd;
 
-/**
- * Calls `write` with the bytes of the file, a view that holds until it returns. Undefined, without a call, when the node is not what
- * its hash says, or cannot be unpacked here: who reads it in the usual way is told why.
- */
+/** Calls `write` with a view of the bytes. Undefined, without a call, when the node is wrong or cannot be unpacked here. */
 export function withProvenFile<T>(
   { hash, record, header }: UnprovenFile,
   write: (content: Uint8Array) => T,

@@ -1,7 +1,4 @@
-/**
- * Modification times to the nanosecond, as the tree has them. The file functions of every runtime take seconds as floating
- * point, which is exact to a quarter of a microsecond; Bun can call the system itself.
- */
+/** Modification times to the nanosecond: the file functions take seconds as floating point; Bun can call the system itself. */
 import { lutimesSync } from 'node:fs';
 import { BIG_NS_PER_S } from '@holdfast/protocol';
 import { seekSystemFunctions } from '../system-library.ts';

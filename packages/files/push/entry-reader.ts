@@ -171,10 +171,7 @@ function isExecutable({ mode }: FileStats): boolean {
   return (mode & 0o111) !== 0;
 }
 
-/**
- * Whether it was changed so long before `seenAt`, ms, that a further change shows. A modification time in the future was set by
- * somebody: the next write gives another one.
- */
+/** Whether it was changed so long before `seenAt`, ms, that a further change shows. A time in the future was set by somebody. */
 export function isSettled({ mtimeMs, ctimeMs }: FileStats, seenAt: number): boolean {
   const changedAt = mtimeMs > seenAt ? ctimeMs : Math.max(mtimeMs, ctimeMs);
   const isCoarse = ctimeMs % 1_000 === 0;

@@ -72,9 +72,6 @@ export interface FolderState {
   /** Saves when the last time was long enough ago; to be called where the written rows belong together. */
   saveSometimes(): void;
   close(): void;
-  /**
-   * Closes it without saving, so that the next one begins anew. The commits it held, by scope; undefined when they cannot be
-   * read any more.
-   */
+  /** Closes it without saving. The commits it held, by scope; undefined when they cannot be read any more. */
   discard(): ReadonlyMap<string, PendingCommit> | undefined;
 }

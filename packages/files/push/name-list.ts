@@ -62,10 +62,7 @@ export function listNames(folder: ByteString): NameList {
   return list;
 }
 
-/**
- * As text first, which takes a third of the memory of raw names; only a folder with a name that may not be UTF-8 is read again
- * as bytes.
- */
+/** As text first, in a third of the memory; only a folder with a name that may not be UTF-8 is read again as bytes. */
 function readNames(path: string | Buffer): ByteString[] {
   const names = readdirSync(path);
   if (names.some((name) => name.includes(REPLACEMENT))) {

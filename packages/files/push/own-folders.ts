@@ -1,7 +1,4 @@
-/**
- * Folders that Holdfast itself made and that no push stores: the data folder of a server holds the keys and the data of all tenants,
- * and so does a backup of it. They are told by what is in them, whatever their names.
- */
+/** Folders of Holdfast itself, told by what is in them: no push stores a server's data folder or a backup, with all tenants' keys. */
 import { closeSync, lstatSync, openSync, readSync, realpathSync } from 'node:fs';
 import { type ByteString, byteStringOf, displayName, toFsPath } from '../byte-names.ts';
 import { IGNORE_FILE_NAME } from './ignore-rules.ts';

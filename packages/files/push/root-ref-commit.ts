@@ -29,10 +29,7 @@ export interface CommitOptions {
   readonly patienceMs: number | undefined;
 }
 
-/**
- * Settles the commit that an earlier run left open for another tree, before it is forgotten. The same request is sent once more: it
- * has been applied before, is applied now, or fails for good.
- */
+/** Settles the commit that an earlier run left open for another tree: sent once more, it is applied, or fails for good. */
 export async function settleEarlierCommit(hash: Hash, options: CommitOptions): Promise<void> {
   const { state, scope, progress } = options;
   const pending = state.findCommit(scope);

@@ -63,10 +63,7 @@ export interface ScannedRoot {
   readonly passedOver: ReadonlyMap<string, string>;
 }
 
-/**
- * How long the scan may keep the process to itself: answers to requests wait meanwhile, and with them the packs that have no place
- * yet.
- */
+/** How long the scan may keep the process to itself: answers to requests, and packs without a place, wait meanwhile. */
 const TURN_MS = 5;
 
 const NO_FINGERPRINT: Fingerprint = { size: 0, mtimeMs: 0, ctimeMs: 0, inode: 0 };

@@ -41,10 +41,7 @@ export interface SnapshotCommit {
   commit(root: Hash, bytes: number): Promise<Snapshot>;
 }
 
-/**
- * Reads the names of the domain before anything is pushed: a list that this program must not change stops the push here.
- * Throws CatalogError, CasError.
- */
+/** Reads the names of the domain first: a list that this program must not change stops the push. Throws CatalogError, CasError. */
 export async function prepareSnapshot(options: SnapshotCommitOptions): Promise<SnapshotCommit> {
   const { progress, patienceMs, signal, state, target } = options;
   const client = createPatientClient(options.client, { progress, patienceMs, signal });

@@ -10,10 +10,7 @@ export class StateVersionError extends Error {
   override readonly name = 'StateVersionError';
 }
 
-/**
- * The state cannot be used any more: its file is damaged, or cannot be written (or read) by the system. Every further call
- * but `close` and `discard` throws the same. `message` says what the database said.
- */
+/** The state cannot be used any more. Every further call but `close` and `discard` throws the same. `message`: the database's. */
 export class TreeStateLostError extends Error {
   override readonly name = 'TreeStateLostError';
   readonly reason: 'damaged' | 'unwritable';

@@ -1,7 +1,4 @@
-/**
- * Checksums over what a state remembers and where it stands. The database does not notice a flipped bit in its file, and a wrong
- * byte total or hash would give the tree another root.
- */
+/** Checksums over a state: the database does not notice a flipped bit, and a wrong total or hash would give another root. */
 import { TreeStateLostError } from '../push/state-failure.ts';
 
 const SUM_BYTES = 8;

@@ -1,7 +1,4 @@
-/**
- * The state of one folder between pushes, in one SQLite file of the user's cache folder. One process at a time holds it; a
- * killed one holds nothing.
- */
+/** The state of one folder between pushes, one SQLite file in the user's cache folder, held by one process at a time. */
 import { Database, type SQLQueryBindings, type Statement } from 'bun:sqlite';
 import { createHash } from 'node:crypto';
 import { chmodSync, rmSync } from 'node:fs';
@@ -53,10 +50,7 @@ export class TreeState implements FolderState {
   #lost: TreeStateLostError | undefined;
   #savedAt = performance.now();
 
-  /**
-   * Throws TreeStateBusyError; a file that is damaged or of another version is replaced. `onClosed` is called when the state
-   * was closed.
-   */
+  /** Throws TreeStateBusyError; a damaged file, or one of another version, is replaced. `onClosed`: the state was closed. */
   static open(path: string, onClosed: () => void = () => undefined): TreeState {
     try {
       return new TreeState(path, onClosed);

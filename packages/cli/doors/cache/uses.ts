@@ -1,7 +1,4 @@
-/**
- * When each value was used last. The tree keeps it as the time of the file; what was used since is kept here, and goes into the tree every
- * few minutes. An entry of ac/ is never said to be used later than its outputs are, so that it goes before them.
- */
+/** When each value was used last, written into the tree every few minutes. An entry of ac/ never counts as used later than its outputs. */
 
 import type { TreeEdit, TreeItem } from '@holdfast/client/internal';
 import { BIG_NS_PER_MS, groupsOf } from '@holdfast/protocol';

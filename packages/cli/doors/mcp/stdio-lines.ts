@@ -1,7 +1,4 @@
-/**
- * The transport over stdin and stdout: one JSON-RPC message a line. The one of the MCP SDK leaves requests unanswered when stdin ends, closes
- * at a line that is too long, and reads on without end; this one answers, refuses and waits.
- */
+/** One JSON-RPC message a line over stdin and stdout. Unlike the MCP SDK's it answers when stdin ends, refuses long lines, and waits. */
 import { type JSONRPCMessage, parseJSONRPCMessage, type Transport } from '@modelcontextprotocol/server';
 
 /** As the transports of the MCP SDK have it. */

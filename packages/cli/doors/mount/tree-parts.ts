@@ -1,7 +1,4 @@
-/**
- * The nodes of trees that a mount has read, parsed and checked against what the nodes above them say. Each knows where its children
- * begin: entries of folders by their ordinals, parts of files by their bytes.
- */
+/** The nodes that a mount has read, checked against those above. Each knows where its children begin: by ordinals, or by bytes. */
 import {
   type DirectoryEntry,
   type DirectoryIndexChild,

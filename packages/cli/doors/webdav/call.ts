@@ -40,10 +40,7 @@ export async function findReplaced(
   return found;
 }
 
-/**
- * Judges If-Match, If-None-Match, If and the locks, by what is at the place of the request then. It is asked once before a write
- * is received and once for the head that the commit replaces.
- */
+/** Judges If-Match, If-None-Match, If and the locks by what is there: once before a write is received, once for the head it replaces. */
 export async function conditionOf(call: Call, changes: readonly Change[]): Promise<Check> {
   const { headers } = call.request;
   const [match, noneMatch] = [listTags(headers['if-match']), listTags(headers['if-none-match'])];

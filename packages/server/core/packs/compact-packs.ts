@@ -115,10 +115,7 @@ async function orStuck<T>(pack: Generation, stuck: Set<Generation>, work: () => 
   }
 }
 
-/**
- * The live records of the first packs that fit into one, in their order. A pack with a record that cannot be proven is left out, and
- * stuck. One without any live record is the sweep's.
- */
+/** The live records of the first packs that fit into one. A pack with an unproven record is stuck; one without any is the sweep's. */
 async function gather(
   core: Core,
   space: Space,

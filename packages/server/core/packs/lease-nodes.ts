@@ -81,10 +81,7 @@ export async function leaseNodes(
   }
 }
 
-/**
- * Lets the rows rest if nothing of the Space is being received: this lease may then be the last of a push, which sends packs side
- * by side and leases behind them what waits.
- */
+/** Lets the rows rest if nothing of the Space is being received: this lease may be the last of a push. */
 export function restAfterLeases({ content: { upload }, metadata }: Core, space: Space): void {
   if (upload.kind === 'server' && upload.receiver.reservedBytes(space) === 0) metadata.rest?.();
 }

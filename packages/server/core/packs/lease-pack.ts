@@ -85,10 +85,7 @@ async function judge(core: Core, space: Space, pack: PackRow): Promise<JudgedPac
   throw new ApiError('CONFLICT', reason);
 }
 
-/**
- * Publication that goes on counts records in the order in which it began. So the same ones are too large as then, whatever the limit
- * is now.
- */
+/** Publication that goes on counts records in the order in which it began, so the same ones are too large as then. */
 async function findSizeRule(core: Core, space: Space, pack: PackRow): Promise<SizeRule> {
   const { nodeBytesMax } = core.settings;
   if (pack.state === 'open') return { nodeBytesMax };
@@ -158,10 +155,7 @@ async function publish(core: Core, space: Space, publication: PackPublication): 
   }
 }
 
-/**
- * Resolves with how many records are published already; undefined: the pack is judged; `overtaken`: another process began first, and
- * judged otherwise.
- */
+/** How many records are published; undefined: the pack is judged; `overtaken`: another process began and judged otherwise. */
 async function begin(
   core: Core,
   space: Space,

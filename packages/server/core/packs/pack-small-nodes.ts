@@ -143,10 +143,7 @@ interface Gathered {
   readonly failure: StoreUnavailable | undefined;
 }
 
-/**
- * Reads objects, in their order, until the pack is full, or none of several can be read. One that is bad or gone is passed over: the
- * scrub finds out whose it is.
- */
+/** Reads objects in order until the pack is full, or none of several can be read. A bad one is the scrub's to find. */
 async function gather(core: Core, space: Space, found: readonly ContentRow[]): Promise<Gathered> {
   const builder = new PackBuilder({ bytesMax: 8 * 1024 * 1024, recordsMax: RECORDS_MAX });
   const nodes = new Map<Hash, GatheredNode>();
@@ -277,10 +274,7 @@ interface SmallNodeMove {
 
 interface SmallNodesMove extends GroupOfMoves<SmallNodeMove>, ReplacementRules {}
 
-/**
- * Gives each node that is still ready with the object that was read its record instead, and closes the object. Its size in the usage
- * stays as it was. Resolves how many.
- */
+/** Gives each node that is still ready, with the object that was read, its record, and closes the object. Resolves how many. */
 export async function moveSmall(
   tx: SpaceTransaction,
   { moves, uploads, keepReplacedMs, ...group }: SmallNodesMove,

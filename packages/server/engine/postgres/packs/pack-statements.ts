@@ -130,10 +130,7 @@ export const PACK_STATEMENTS = {
       row_sum = excluded.row_sum`,
   deleteVerdicts: `WITH ${given('generation', '$2::bytea[]')}
     DELETE FROM pack_verdicts USING given WHERE ${isGiven('pack_verdicts', 'generation')}`,
-  /**
-   * $2 until when, $3 limit. Rows that another transaction has locked are skipped. No pack goes that a row of content names, whatever
-   * its own row says: one that is being judged does not go.
-   */
+  /** $2 until when, $3 limit. Locked rows are skipped. No pack goes that a row of content names, or that is being judged. */
   findPacksToSweep: `SELECT ${PACK_COLUMNS}, version, ${USE_COLUMNS} FROM packs WHERE space = $1 AND sweep_at <= $2
       AND (state = 1 OR (SELECT count(*) FROM (
         SELECT FROM contents WHERE contents.space = $1 AND contents.pack = packs.generation LIMIT 1) AS named) = 0)

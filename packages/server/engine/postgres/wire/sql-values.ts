@@ -1,7 +1,4 @@
-/**
- * Values on the wire. Bytes travel as PostgreSQL's hex text, because hashes and generations are hex here too. Integers of 64 bits
- * become numbers; all of them are within the safe range.
- */
+/** Values on the wire. Bytes travel as hex text, as hashes are here too. 64-bit integers are numbers within the safe range. */
 
 export type SqlValue = string | number | boolean | null | readonly (string | number | null)[];
 /** One row: column → number, string, boolean, null; bytes as `\x…` text. */

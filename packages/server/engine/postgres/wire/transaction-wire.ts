@@ -1,7 +1,4 @@
-/**
- * Sends the statements of one transaction. BEGIN travels with the first reads, the writes with COMMIT. Statements that are sent
- * in one turn cost one round trip.
- */
+/** Sends one transaction: BEGIN with the first reads, writes with COMMIT. Statements sent in one turn cost one round trip. */
 
 import { isLost, storageError } from '../failure.ts';
 import { SQL } from '../statements.ts';

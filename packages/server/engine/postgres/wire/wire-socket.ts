@@ -11,10 +11,7 @@ import { MessageWriter } from './wire-messages.ts';
 
 const SPEAKS_TLS = 'S';
 
-/**
- * Resolves with an open socket, encrypted if the address asks for it. Calls `onMade` with every socket, so that its owner can
- * destroy it at any time. Rejects with the system's error.
- */
+/** An open socket, encrypted if the address asks for it. `onMade`: every socket, for its owner to destroy. Rejects as the system. */
 export async function openSocket(
   { host, port }: PostgresHost,
   address: PostgresAddress,
