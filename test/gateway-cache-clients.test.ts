@@ -1,10 +1,11 @@
-/** ccache and git-lfs, as the distribution has them, against `holdfast gateway cache`. */
+/** ccache and git-lfs, as the distribution has them, and Turborepo, against `holdfast gateway cache`. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ensureCacheClients } from './support/cache-clients.ts';
 import { runEngineCommand } from './support/engine-process.ts';
 import { endGateway, type GatewayProcess, startGateway } from './support/gateway-process.ts';
+import { ROOT } from './support/server-process.ts';
 import { TreeCommands } from './support/tree-commands.ts';
 
 const SPACE = 'cache-clients';
@@ -45,6 +46,31 @@ test('ccache of a second folder compiles nothing', async () => {
     hits.push(/^ {2}Hits: +(\d+)/m.exec(await run('ccache', '-s'))?.[1] ?? '');
   }
   expect(hits).toEqual(['0', `${SOURCES.length}`]);
+});
+
+test('Turborepo builds nothing in a second folder', async () => {
+  const built: string[] = [];
+  for (const machine of ['turbo-one', 'turbo-two']) {
+    const folder = commands.fresh(machine);
+    mkdirSync(join(folder, 'packages', 'a'), { recursive: true });
+    const write = (name: string, value: object) => writeFileSync(join(folder, name), JSON.stringify(value));
+    const scripts = { build: 'mkdir dist && date +%s%N > dist/out' };
+    write('package.json', { packageManager: 'npm@10.0.0', workspaces: ['packages/*'] });
+    write('turbo.json', { tasks: { build: { outputs: ['dist/**'] } } });
+    write('packages/a/package.json', { name: 'a', version: '1.0.0', scripts });
+    const environment = {
+      HOME: folder,
+      TURBO_API: door.url.slice(0, -1),
+      TURBO_TOKEN: door.password,
+      TURBO_TEAM: 'web',
+      TURBO_TELEMETRY_DISABLED: '1',
+      TURBO_NO_UPDATE_NOTIFIER: '1',
+    };
+    const turbo = [join(ROOT, 'node_modules', '.bin', 'turbo'), 'run', 'build', '--no-daemon'];
+    await runEngineCommand(turbo, { environment, folder });
+    built.push(readFileSync(join(folder, 'packages', 'a', 'dist', 'out'), 'utf8'));
+  }
+  expect(built[1]).toBe(built[0] ?? '');
 });
 
 test('git-lfs pushes, clones and checks, and 13 bytes more cost some chunks', async () => {
