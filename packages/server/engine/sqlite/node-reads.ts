@@ -18,6 +18,7 @@ interface NodeReadsOptions {
   readonly lastCommit: () => number;
 }
 
+const NO_HASHES: ReadonlySet<Hash> = new Set();
 const HITS = CACHE_REQUESTS.with({ cache: 'nodes', result: 'hit' });
 const MISSES = CACHE_REQUESTS.with({ cache: 'nodes', result: 'miss' });
 
@@ -75,8 +76,11 @@ export class NodeReads {
   findNodesAndContent(spaceId: number, hashes: readonly Hash[]) {
     const { cache, sql } = this.#options;
     const unknown = hashes.filter((hash) => cache?.find(nodeKey(spaceId, hash)) === undefined);
+    const [first = ''] = unknown;
     const find = (space: number, some: readonly Uint8Array[]) => sql.findKnownNodes.all(space, ...some);
-    const absent = findAbsent(find, spaceId, unknown);
+    // Either a push asks for hashes that are nearly all absent, or a pull for nodes that are all there.
+    const isPush = unknown.length > 0 && sql.hasNode.get(spaceId, hexToBytes(first)) === null;
+    const absent = isPush ? findAbsent(find, spaceId, unknown) : NO_HASHES;
     MISSES.add(absent.size);
     return hashes.map((hash) => (absent.has(hash) ? undefined : this.#findNodeAndContent(spaceId, hash)));
   }

@@ -75,6 +75,7 @@ const READ_STATEMENTS = {
   countLeasesBetween:
     'SELECT count(*) AS count FROM nodes WHERE space = ?1 AND collectable = ?2 AND lease_expires_at > ?3 AND lease_expires_at <= ?4',
   findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = ?1 AND hash = ?2`,
+  hasNode: 'SELECT 1 AS known FROM nodes WHERE space = ?1 AND hash = ?2',
   findKnownNodes: FIND_KNOWN_NODES,
   findNodeWithContent: `SELECT ${JOINED_NODE_COLUMNS}, ${JOINED_CONTENT_COLUMNS} FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation WHERE nodes.space = ?1 AND nodes.hash = ?2`,
   findUpload: `SELECT space, ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND hash = ?2`,
