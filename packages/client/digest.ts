@@ -16,13 +16,11 @@ export async function hashCanonicalBytes(bytes: Uint8Array): Promise<Hash> {
   return bytesToHash(sha256.digest());
 }
 
-/** Another thread costs more than it takes off this one. */
-const AT_ONCE_BYTES_MAX = 64 * 1024;
-
 /** By `digest` where a node is small, else by the runtime on another thread. */
 export function digestBySize(digest: NodeDigest | undefined): NodeDigest {
   return (header, content) =>
-    digest !== undefined && header.length + content.length <= AT_ONCE_BYTES_MAX
+    // Another thread costs more than it takes off this one.
+    digest !== undefined && header.length + content.length <= 64 * 1024
       ? digest(header, content)
       : digestNode(header, content);
 }

@@ -26,13 +26,14 @@ export type { ContentRange } from './content.ts';
 export * from './index.ts';
 export { mapInOrder } from './map-in-order.ts';
 export * from './push.ts';
-export { parseEditPath } from './tree/edit/tree-edit.ts';
+export { EDITED_NAME_BYTES_MAX, parseEditPath } from './tree/edit/tree-edit.ts';
 export { chunkStream } from './tree/format/chunker.ts';
 export {
   compareNames,
   type DirectoryIndexChild,
   type FileIndexChild,
   findSymlinkTargetFault,
+  NAME_BYTES_MAX,
   type NodeParts,
 } from './tree/format/tree-format.ts';
 export type { ParsedNode } from './tree/format/tree-node.ts';

@@ -15,14 +15,7 @@ import { checkFunction, checkMethod, checkNumber, checkObject } from './argument
 import type { Client } from './client.ts';
 import { type Clock, systemClock } from './deadline.ts';
 import { CasError } from './errors.ts';
-import {
-  KEEPER_CLOCK_TOLERANCE_MS,
-  KEEPER_CONCURRENCY_DEFAULT,
-  KEEPER_RETRY_MS_BASE,
-  KEEPER_RETRY_MS_MAX,
-  KEEPER_TICK_MS,
-  LEASE_DURATION_MS_DEFAULT,
-} from './limits.ts';
+import { KEEPER_RETRY_MS_MAX, KEEPER_TICK_MS, LEASE_DURATION_MS_DEFAULT } from './limits.ts';
 
 export type LeaseKeeperEvent =
   | { readonly type: 'renewed'; readonly hash: Hash; readonly safeUntil: number }
@@ -77,10 +70,6 @@ interface Root {
   failureCount: number;
 }
 
-/** Renewal begins after 40 to 60 % of a lease, so that there is time for two more attempts. */
-const RENEW_SHARE_MIN = 0.4;
-const RENEW_SHARE_JITTER = 0.2;
-
 /** Starts a keeper without roots. It runs, and keeps the process alive, until `stop`. */
 export function startLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
   checkKeeperOptions(options);
@@ -118,7 +107,7 @@ class RunningKeeper implements LeaseKeeper {
       LEASE_DURATION_MS_MAX,
       Math.max(LEASE_DURATION_MS_MIN, Math.trunc(wanted)),
     );
-    this.#concurrency = Math.max(1, options.concurrency ?? KEEPER_CONCURRENCY_DEFAULT);
+    this.#concurrency = Math.max(1, options.concurrency ?? 4);
     this.#onEvent = options.onEvent ?? (() => undefined);
     this.#clock = options.clock ?? systemClock;
     this.#random = options.random ?? Math.random;
@@ -177,7 +166,8 @@ class RunningKeeper implements LeaseKeeper {
   #tick(): void {
     const now = this.#clock.now();
     const jumpMs = now - this.#expectedAt;
-    if (Math.abs(jumpMs) > KEEPER_CLOCK_TOLERANCE_MS) this.#takeJump(jumpMs);
+    // A clock that is 20 s off from what its timer says has jumped. A busy machine is late by less.
+    if (Math.abs(jumpMs) > 20_000) this.#takeJump(jumpMs);
     for (const root of this.#roots.values()) this.#noticeLapse(root, now);
     this.#startDue();
     this.#startTimer();
@@ -238,7 +228,7 @@ class RunningKeeper implements LeaseKeeper {
 
   #takeFailure(root: Root, error: unknown): void {
     root.failureCount += 1;
-    const bound = Math.min(KEEPER_RETRY_MS_MAX, KEEPER_RETRY_MS_BASE * 2 ** (root.failureCount - 1));
+    const bound = Math.min(KEEPER_RETRY_MS_MAX, 2_000 * 2 ** (root.failureCount - 1));
     const asked = error instanceof CasError ? (error.retryAfterMs ?? 0) : 0;
     const waitMs = Math.max(asked, bound / 2) + (this.#random() * bound) / 2;
     root.dueAt = this.#clock.now() + waitMs;
@@ -250,7 +240,8 @@ class RunningKeeper implements LeaseKeeper {
     root.safeUntil = safeUntil;
     root.hasToldLapse = false;
     root.failureCount = 0;
-    const share = RENEW_SHARE_MIN + RENEW_SHARE_JITTER * this.#random();
+    // Renewal begins after 40 to 60 % of a lease, so that there is time for two more attempts.
+    const share = 0.4 + 0.2 * this.#random();
     root.dueAt = now + (safeUntil - now) * share;
   }
 

@@ -46,10 +46,6 @@ export const CATALOGS_BYTES_MAX = 32 * MIB_BYTES;
 /** Content that comes more slowly, while it is waited for, counts as broken off. */
 export const CONTENT_BYTES_PER_S_MIN = 1024;
 
-/** A body that breaks is taken up again as often as it brought so much, or this share of it, since the last time. Else it counts as an attempt. */
-export const RESUMED_BYTES_MIN = 64 * 1024;
-export const RESUMED_SHARE_MIN = 1 / 16;
-
 /** Rounds of lease and PUT in one `putNode`. */
 export const PUT_ROUNDS_MAX = 6;
 
@@ -62,35 +58,15 @@ export const LEASE_DURATION_MS_DEFAULT = 60 * MINUTE_MS;
 /** Contents that `putNode` reads out of Blobs, and that `putNodes` has on their way, at once. A larger one goes alone. */
 export const PUT_BYTES_IN_MEMORY_MAX = 32 * MIB_BYTES;
 
-/** Nodes that `putNodes` has on their way at once: those of a request for leases, and as many in packs meanwhile. */
-export const PUT_CALLS_MAX = 8_192;
-
-/** Nodes that overlapping calls of `putNode` put by themselves at once, where they cannot travel together. */
-export const PUTS_ALONE_MAX = 32;
-
 /** Nodes that a reader asks for in one request, or at once without Bulk. */
 export const NODES_IN_BULK_MAX = 1_024;
 export const NODES_AT_ONCE_MAX = 8;
 
-/** Renewals of one keeper on their way at once, when not told. */
-export const KEEPER_CONCURRENCY_DEFAULT = 4;
-
 /** How often a keeper looks at its clock. A due renewal waits at most so long, and so does the keeper's notice that the machine slept. */
 export const KEEPER_TICK_MS = 5 * SECOND_MS;
 
-/** A clock further than this from where a timer says it should be has jumped; a busy machine is late by less. */
-export const KEEPER_CLOCK_TOLERANCE_MS = 20 * SECOND_MS;
-
-/** After a failed renewal: the first wait is up to this, each further one up to twice as long, none beyond the maximum. */
-export const KEEPER_RETRY_MS_BASE = 2 * SECOND_MS;
+/** The longest wait after failed renewals. The first is up to 2 s, each further one up to twice as long. */
 export const KEEPER_RETRY_MS_MAX = MINUTE_MS;
-
-/** A token is renewed so long before it ends, or a share of its life before, whichever is longer, but not in the first half of its life. */
-export const TOKEN_RENEWAL_MS_MIN = 30 * SECOND_MS;
-export const TOKEN_RENEWAL_SHARE = 0.2;
-
-/** After an early renewal failed, the source uses the token at hand for so long before it tries again. */
-export const TOKEN_RENEWAL_PAUSE_MS = 5 * SECOND_MS;
 
 /** A renewal that takes longer has failed. */
 export const TOKEN_RENEWAL_TIMEOUT_MS = 30 * SECOND_MS;

@@ -4,12 +4,7 @@ import type { Bulk } from './bulk/bulk.ts';
 import { JoinedPuts } from './bulk/joined-puts.ts';
 import { abortable, type Clock } from './deadline.ts';
 import { digestBySize, type NodeDigest } from './digest.ts';
-import {
-  LEASE_DURATION_MS_DEFAULT,
-  PUT_BYTES_IN_MEMORY_MAX,
-  PUT_CALLS_MAX,
-  PUTS_ALONE_MAX,
-} from './limits.ts';
+import { LEASE_DURATION_MS_DEFAULT, PUT_BYTES_IN_MEMORY_MAX } from './limits.ts';
 import { checkNode, encodeNewNode, type HashedNode, type NewNode } from './new-node.ts';
 import type { PutOptions, PutResult } from './put-node.ts';
 import { Semaphore } from './semaphore.ts';
@@ -29,7 +24,8 @@ export class PutCalls {
   readonly #digest: NodeDigest;
   /** contents of Blobs, which are in no memory before */
   readonly #blobs = new Semaphore(PUT_BYTES_IN_MEMORY_MAX);
-  readonly #singles = new Semaphore(PUTS_ALONE_MAX);
+  // Overlapping calls of `putNode` put 32 nodes at a time by themselves, where they cannot travel together.
+  readonly #singles = new Semaphore(32);
   #active = 0;
   #hashing = 0;
 
@@ -95,7 +91,8 @@ export async function putNodes(
   checkIterable(PUT_NODES, 'nodes', nodes);
   const { signal } = checkPutOptions(PUT_NODES, options);
   const memory = new Semaphore(PUT_BYTES_IN_MEMORY_MAX);
-  const calls = new Semaphore(PUT_CALLS_MAX);
+  // The nodes of a request for leases, and as many in packs meanwhile.
+  const calls = new Semaphore(8_192);
   const results: (PutResult | undefined)[] = [];
   const failures = new Map<number, unknown>();
   const running = new Set<Promise<void>>();

@@ -2,12 +2,7 @@
 import { checkFunction, checkObject } from './arguments.ts';
 import { TokenRenewalError, type TokenSource } from './authorization.ts';
 import { type Clock, sleep, systemClock } from './deadline.ts';
-import {
-  TOKEN_RENEWAL_MS_MIN,
-  TOKEN_RENEWAL_PAUSE_MS,
-  TOKEN_RENEWAL_SHARE,
-  TOKEN_RENEWAL_TIMEOUT_MS,
-} from './limits.ts';
+import { TOKEN_RENEWAL_TIMEOUT_MS } from './limits.ts';
 
 export interface TokenSourceOptions {
   /** Gets a new token from the service that signs tokens. Never called while it runs; a call of more than 30 s counts as failed. */
@@ -66,7 +61,8 @@ export function createTokenSource(options: TokenSourceOptions): TokenSource {
 
   function renewEarly(current: KeptToken): void {
     startRenewal().catch((error: unknown) => {
-      current.renewAt = clock.now() + TOKEN_RENEWAL_PAUSE_MS;
+      // An early renewal failed: the source uses the token at hand for 5 s before it tries again.
+      current.renewAt = clock.now() + 5_000;
       onRenewalFailed?.(error);
     });
   }
@@ -89,7 +85,8 @@ function keepToken(token: string, now: number): KeptToken {
   const life = Math.max(0, expiresAt - (issuedAt ?? now));
   // A token that was over before it came was signed by another clock: its life counts from now.
   const endsAt = expiresAt > now ? expiresAt : now + life;
-  const margin = Math.min(Math.max(TOKEN_RENEWAL_MS_MIN, life * TOKEN_RENEWAL_SHARE), life / 2);
+  // Renewal begins 30 s or a fifth of its life before a token ends, but not in the first half of its life.
+  const margin = Math.min(Math.max(30_000, life * 0.2), life / 2);
   return { token, renewAt: endsAt - margin, endsAt };
 }
 

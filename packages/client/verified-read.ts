@@ -11,7 +11,6 @@ import {
 import type { NodeContent } from './content.ts';
 import { hashCanonicalBytes } from './digest.ts';
 import { CasError, isConnectionBreak, VerificationError } from './errors.ts';
-import { RESUMED_BYTES_MIN, RESUMED_SHARE_MIN } from './limits.ts';
 import type { CallOptions, Operations } from './operations.ts';
 import type { RetryPolicy } from './retry.ts';
 import type { Sha256 } from './sha256.ts';
@@ -170,8 +169,8 @@ class ContentSource {
         return value;
       } catch (error) {
         this.#reader = undefined;
-        // A server that sends a byte and breaks off would keep its reader forever.
-        const enough = Math.min(RESUMED_BYTES_MIN, this.#metadata.size * RESUMED_SHARE_MIN);
+        // A server that sends a byte and breaks off would keep its reader forever: a break after less than this is an attempt.
+        const enough = Math.min(64 * 1024, this.#metadata.size / 16);
         this.#breaks = this.#broughtBytes > 0 && this.#broughtBytes >= enough ? 1 : this.#breaks + 1;
         this.#broughtBytes = 0;
         if (!isConnectionBreak(error) || this.#breaks >= this.#retry.attemptsMax) throw error;

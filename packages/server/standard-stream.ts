@@ -72,10 +72,7 @@ function fileOutput(fd: number, wholeBytesMax: number): StreamOutput {
 }
 
 /** Values of the system's headers, the same on every Linux. */
-const POLLOUT = 0x4;
-const POLLERR = 0x8;
-const POLLHUP = 0x10;
-const RWF_NOWAIT = 0x8;
+const LINUX = { POLLOUT: 0x4, POLLERR: 0x8, POLLHUP: 0x10, RWF_NOWAIT: 0x8 } as const;
 const AT_POSITION = -1;
 
 interface System {
@@ -98,7 +95,7 @@ function sharedOutput(fd: number, stats: Stats): StreamOutput {
     // A stream with room takes some bytes without a wait, unless another process is faster.
     if (!isAskable()) return writeSync(fd, bytes);
     const part = new BigUint64Array([BigInt(ptr(bytes)), BigInt(bytes.length)]);
-    const written = Number(system.pwritev2(fd, part, 1, AT_POSITION, RWF_NOWAIT));
+    const written = Number(system.pwritev2(fd, part, 1, AT_POSITION, LINUX.RWF_NOWAIT));
     refusals = written < 0 ? refusals + 1 : 0;
     return written < 0 ? 'full' : written;
   };
@@ -115,10 +112,10 @@ function hasRoom(system: System, fd: number): boolean {
   const descriptor = new Uint8Array(8);
   const view = new DataView(descriptor.buffer);
   view.setInt32(0, fd, true);
-  view.setInt16(4, POLLOUT, true);
+  view.setInt16(4, LINUX.POLLOUT, true);
   if (system.poll(descriptor, 1, 0) <= 0) return false;
   const found = view.getInt16(6, true);
-  if ((found & (POLLERR | POLLHUP)) !== 0)
+  if ((found & (LINUX.POLLERR | LINUX.POLLHUP)) !== 0)
     throw Object.assign(new Error('nobody reads it'), { code: 'EPIPE' });
-  return (found & POLLOUT) !== 0;
+  return (found & LINUX.POLLOUT) !== 0;
 }

@@ -6,8 +6,7 @@ import { encodeVarint } from './varint.ts';
 
 export const BUNDLE_ROOTS_MAX = 1_000;
 
-const MAP_OF_TWO = 0xa2;
-const MAJOR_ARRAY = 0x80;
+const CBOR = { mapOfTwo: 0xa2, array: 0x80 } as const;
 /** `"roots"` and `"version"`, each a text string behind its length. */
 const KEY_ROOTS = Uint8Array.of(0x65, 0x72, 0x6f, 0x6f, 0x74, 0x73);
 const KEY_VERSION = Uint8Array.of(0x67, 0x76, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e);
@@ -30,7 +29,7 @@ export function encodeCarHeader(roots: readonly Hash[]): Uint8Array {
   }
   const links = roots.flatMap((root) => [LINK_PREFIX, encodeCid(root)]);
   const body = concatBytes([
-    Uint8Array.of(MAP_OF_TWO),
+    Uint8Array.of(CBOR.mapOfTwo),
     KEY_ROOTS,
     encodeArrayHead(roots.length),
     ...links,
@@ -45,7 +44,7 @@ export function parseCarHeader(header: Uint8Array): Hash[] {
   if (startsWith(header, 0, VERSION_2)) {
     throw new BundleError('the file is a CAR of version 2; convert it to version 1 and import that');
   }
-  let offset = expectBytes(header, 0, Uint8Array.of(MAP_OF_TWO, ...KEY_ROOTS));
+  let offset = expectBytes(header, 0, Uint8Array.of(CBOR.mapOfTwo, ...KEY_ROOTS));
   const array = readArrayHead(header, offset);
   offset = array.end;
   if (array.length > BUNDLE_ROOTS_MAX) {
@@ -79,18 +78,18 @@ function expectLink(header: Uint8Array, offset: number, index: number): number {
 }
 
 function encodeArrayHead(length: number): Uint8Array {
-  if (length < 24) return Uint8Array.of(MAJOR_ARRAY | length);
-  if (length < 256) return Uint8Array.of(MAJOR_ARRAY | 24, length);
-  return Uint8Array.of(MAJOR_ARRAY | 25, length >>> 8, length & 0xff);
+  if (length < 24) return Uint8Array.of(CBOR.array | length);
+  if (length < 256) return Uint8Array.of(CBOR.array | 24, length);
+  return Uint8Array.of(CBOR.array | 25, length >>> 8, length & 0xff);
 }
 
 /** Arrays of up to 65,535 in their one shortest form. */
 function readArrayHead(header: Uint8Array, offset: number): { length: number; end: number } {
   const head = header[offset] ?? 0;
-  if (head >= MAJOR_ARRAY && head < (MAJOR_ARRAY | 24)) return { length: head & 31, end: offset + 1 };
+  if (head >= CBOR.array && head < (CBOR.array | 24)) return { length: head & 31, end: offset + 1 };
   const [first, second] = [header[offset + 1] ?? 0, header[offset + 2] ?? 0];
-  if (head === (MAJOR_ARRAY | 24) && first >= 24) return { length: first, end: offset + 2 };
-  if (head === (MAJOR_ARRAY | 25) && first > 0) return { length: first * 256 + second, end: offset + 3 };
+  if (head === (CBOR.array | 24) && first >= 24) return { length: first, end: offset + 2 };
+  if (head === (CBOR.array | 25) && first > 0) return { length: first * 256 + second, end: offset + 3 };
   throw malformed();
 }
 

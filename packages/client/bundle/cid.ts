@@ -5,10 +5,8 @@ import { checkHash } from '../arguments.ts';
 import { BundleError } from './bundle-error.ts';
 import { VarintParser } from './varint.ts';
 
-const CID_VERSION = 1;
-const CODEC_RAW = 0x55;
-const HASH_SHA2_256 = 0x12;
-const PREFIX = Uint8Array.of(CID_VERSION, CODEC_RAW, HASH_SHA2_256, HASH_BYTES);
+const CID = { version: 1, raw: 0x55, sha256: 0x12 } as const;
+const PREFIX = Uint8Array.of(CID.version, CID.raw, CID.sha256, HASH_BYTES);
 
 export const CID_BYTES = PREFIX.length + HASH_BYTES;
 
@@ -60,7 +58,7 @@ function isRawSha256(bytes: Uint8Array): boolean {
 }
 
 function describeOther(bytes: Uint8Array): string {
-  if (bytes[0] === HASH_SHA2_256 && bytes[1] === HASH_BYTES) return 'the CID is of version 0 (dag-pb)';
+  if (bytes[0] === CID.sha256 && bytes[1] === HASH_BYTES) return 'the CID is of version 0 (dag-pb)';
   const values: number[] = [];
   let parser = new VarintParser();
   try {
@@ -75,13 +73,13 @@ function describeOther(bytes: Uint8Array): string {
   }
   const [version, codec, hashFunction, digestLength] = values;
   if (version === undefined) return 'the CID is cut off';
-  if (version !== CID_VERSION) return `the CID is of version ${version}`;
+  if (version !== CID.version) return `the CID is of version ${version}`;
   if (codec === undefined || hashFunction === undefined || digestLength === undefined)
     return 'the CID is cut off';
-  if (codec !== CODEC_RAW) {
+  if (codec !== CID.raw) {
     return `the CID has the codec ${CODEC_NAMES.get(codec) ?? 'unknown'} (0x${codec.toString(16)})`;
   }
-  if (hashFunction !== HASH_SHA2_256) return `the CID has the hash function 0x${hashFunction.toString(16)}`;
+  if (hashFunction !== CID.sha256) return `the CID has the hash function 0x${hashFunction.toString(16)}`;
   if (digestLength !== HASH_BYTES) return `the CID has a digest of ${digestLength} bytes`;
   return 'the CID is cut off';
 }

@@ -38,10 +38,8 @@ export interface SeenEntry {
 
 /** kind and flags, name length, four fingerprint numbers, bytes, entry count, mtime, hash */
 const FIXED_BYTES = 1 + 2 + 4 * 8 + 8 + 8 + 8 + 32;
-const FLAG_EXECUTABLE = 4;
-const FLAG_SETTLED = 8;
-const FLAG_MTIME = 16;
-const FLAG_INDEXED = 32;
+/** Bits beside the two of the kind. */
+const FLAG = { executable: 4, settled: 8, mtime: 16, indexed: 32 } as const;
 
 export function packPage(entries: readonly SeenEntry[]): Uint8Array {
   const length = entries.reduce((total, { name }) => total + FIXED_BYTES + name.length, 0);
@@ -52,10 +50,10 @@ export function packPage(entries: readonly SeenEntry[]): Uint8Array {
     const { name, fingerprint } = entry;
     bytes[at] =
       KINDS.indexOf(entry.kind) |
-      (entry.isExecutable ? FLAG_EXECUTABLE : 0) |
-      (entry.isIndexed ? FLAG_INDEXED : 0) |
-      (entry.isSettled ? FLAG_SETTLED : 0) |
-      (entry.mtimeNs === undefined ? 0 : FLAG_MTIME);
+      (entry.isExecutable ? FLAG.executable : 0) |
+      (entry.isIndexed ? FLAG.indexed : 0) |
+      (entry.isSettled ? FLAG.settled : 0) |
+      (entry.mtimeNs === undefined ? 0 : FLAG.mtime);
     view.setUint16(at + 1, name.length, true);
     view.setFloat64(at + 3, fingerprint.size, true);
     view.setFloat64(at + 11, fingerprint.mtimeMs, true);
@@ -84,9 +82,9 @@ export function unpackPage(bytes: Uint8Array): SeenEntry[] {
     entries.push({
       name: byteStringOf(bytes.subarray(at + FIXED_BYTES, end)),
       kind,
-      isExecutable: (head & FLAG_EXECUTABLE) !== 0,
-      isIndexed: (head & FLAG_INDEXED) !== 0,
-      isSettled: (head & FLAG_SETTLED) !== 0,
+      isExecutable: (head & FLAG.executable) !== 0,
+      isIndexed: (head & FLAG.indexed) !== 0,
+      isSettled: (head & FLAG.settled) !== 0,
       fingerprint: {
         size: view.getFloat64(at + 3, true),
         mtimeMs: view.getFloat64(at + 11, true),
@@ -95,7 +93,7 @@ export function unpackPage(bytes: Uint8Array): SeenEntry[] {
       },
       bytes: view.getFloat64(at + 35, true),
       entryCount: view.getFloat64(at + 43, true),
-      mtimeNs: (head & FLAG_MTIME) === 0 ? undefined : view.getBigInt64(at + 51, true),
+      mtimeNs: (head & FLAG.mtime) === 0 ? undefined : view.getBigInt64(at + 51, true),
       hash: bytesToHash(bytes.subarray(at + 59, at + 59 + 32)),
     });
     at = end;

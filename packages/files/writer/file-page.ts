@@ -14,10 +14,7 @@ export const PAGE_BYTES = 512 * 1024;
  * time in nanoseconds. Without a proof to make, the lengths of the node's parts are 0.
  */
 const HEADER_BYTES = 8 * 4 + 8;
-const EXECUTABLE = 1;
-const FSYNC = 2;
-const MTIME = 4;
-const COMPRESSED = 8;
+const FLAG = { executable: 1, fsync: 2, mtime: 4, compressed: 8 } as const;
 
 const NO_NODE = { header: new Uint8Array(0), hash: '' } as const;
 
@@ -91,11 +88,11 @@ export class FilePage {
         folder: folderOf(descriptor),
         partialName: partialName.toString('latin1'),
         name,
-        isExecutable: (flags & EXECUTABLE) !== 0,
-        mtimeNs: (flags & MTIME) === 0 ? undefined : mtimeNs,
-        fsync: (flags & FSYNC) !== 0,
+        isExecutable: (flags & FLAG.executable) !== 0,
+        mtimeNs: (flags & FLAG.mtime) === 0 ? undefined : mtimeNs,
+        fsync: (flags & FLAG.fsync) !== 0,
       };
-      const codec = (flags & COMPRESSED) === 0 ? RECORD_CODEC_NONE : RECORD_CODEC_ZSTD;
+      const codec = (flags & FLAG.compressed) === 0 ? RECORD_CODEC_NONE : RECORD_CODEC_ZSTD;
       const record = { codec, canonicalLength, stored: bytes } as const;
       const content = hash.length === 0 ? bytes : { hash: hash.toString('latin1'), record, header };
       yield { file, content };
@@ -111,9 +108,9 @@ export class FilePage {
 function flagsOf({ isExecutable, fsync, mtimeNs }: SmallFile, unproven: UnprovenFile | undefined): number {
   const isCompressed = unproven !== undefined && unproven.record.codec !== RECORD_CODEC_NONE;
   return (
-    (isExecutable ? EXECUTABLE : 0) |
-    (fsync ? FSYNC : 0) |
-    (mtimeNs === undefined ? 0 : MTIME) |
-    (isCompressed ? COMPRESSED : 0)
+    (isExecutable ? FLAG.executable : 0) |
+    (fsync ? FLAG.fsync : 0) |
+    (mtimeNs === undefined ? 0 : FLAG.mtime) |
+    (isCompressed ? FLAG.compressed : 0)
   );
 }

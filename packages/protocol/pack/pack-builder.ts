@@ -10,7 +10,6 @@ import {
   writeRecordHeader,
 } from './pack-format.ts';
 import {
-  COMPRESSION_SAVING_MIN,
   PACK_BYTES_MAX,
   PACK_RECORDS_MAX,
   PACK_REFS_MAX,
@@ -38,8 +37,7 @@ export function encodeRecord(hash: Hash, canonical: Uint8Array, compress?: Compr
   const refCount = decodeNode(canonical).refs.length / HASH_BYTES;
   const canonicalLength = canonical.length;
   const compressed = compress?.(canonical);
-  const isWorthIt =
-    compressed !== undefined && compressed.length <= canonicalLength * (1 - COMPRESSION_SAVING_MIN);
+  const isWorthIt = compressed !== undefined && compressed.length <= canonicalLength * 0.9;
   const stored = isWorthIt ? compressed : canonical;
   const codec: RecordCodec = isWorthIt ? RECORD_CODEC_ZSTD : RECORD_CODEC_NONE;
   const record = { hash, codec, storedLength: stored.length, canonicalLength, stored, refCount };

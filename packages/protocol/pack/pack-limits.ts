@@ -18,6 +18,3 @@ export const RECORD_CODEC_NONE = 0;
 export const RECORD_CODEC_ZSTD = 1;
 
 export type RecordCodec = typeof RECORD_CODEC_NONE | typeof RECORD_CODEC_ZSTD;
-
-/** A writer compresses a record only if that saves at least this share of it. */
-export const COMPRESSION_SAVING_MIN = 0.1;

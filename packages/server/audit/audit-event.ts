@@ -29,9 +29,6 @@ export interface AuditEvent {
 /** As it is written. */
 export type AuditLine = AuditEvent & { readonly time: string };
 
-/** A pipe writes at most this atomically; longer lines of several processes would be mixed. */
-const LINE_BYTES_MAX = 4096;
-
 const FIELDS = [
   'time',
   'requestId',
@@ -57,7 +54,8 @@ export function formatLine(line: AuditLine): string {
   // A caller chooses the strings. 40 characters of each always fit, whatever characters they are.
   const text = format(line, 256);
   const bytes = Buffer.byteLength(text);
-  return bytes <= LINE_BYTES_MAX ? text : format(line, 40);
+  // A pipe writes 4,096 bytes at most at once. Longer lines of several processes would be mixed.
+  return bytes <= 4096 ? text : format(line, 40);
 }
 
 function format(line: AuditLine, charactersMax: number): string {

@@ -12,7 +12,7 @@ import { findAddress, isLinkLocal } from './link-local.ts';
 import type { AppKeys, AppRecord, QuotaChange, Revocation } from './registry-store.ts';
 
 /** Longest issuer, audience and key-set URL, UTF-16 units. */
-const TEXT_LENGTH_MAX = 2048;
+export const TEXT_LENGTH_MAX = 2048;
 
 const NO_LIMITS: Pick<AppRecord, 'quotas' | 'spaceQuotas' | 'revocations'> = {
   quotas: { maxBytes: undefined, maxNodes: undefined, maxCommits: undefined },

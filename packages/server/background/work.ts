@@ -7,7 +7,7 @@ import { UnseenUploads } from '../core/lease/unseen-uploads.ts';
 import type { MetadataStore } from '../core/ports.ts';
 import { storedOf } from '../core/quotas.ts';
 import { heldBytesOfApp } from '../core/read/get-usage.ts';
-import { EPOCH_INTERVAL_MS, explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-epoch.ts';
+import { explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-epoch.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
 import type { Log } from '../log.ts';
 import { AppLabels, OTHER_APP } from '../metrics/app-label.ts';
@@ -64,7 +64,7 @@ export const DISK_PACE: BackgroundPace = {
   scrubAgeMsMin: 0,
   compactBytesPerSecond: 8 * 1024 * 1024,
   compactPauseMs: 10_000,
-  epochIntervalMs: EPOCH_INTERVAL_MS,
+  epochIntervalMs: 3_600_000,
   packPauseMs: 3_600_000,
   rotLookMs: 3000,
   retryMs: 5000,

@@ -14,14 +14,13 @@ import { isCount, isDigest, isTime, type Shape, takeShape } from '../core/closed
 import type { HeldFolder } from '../deployment/held-folder.ts';
 import { ServeError } from '../errors.ts';
 import { replaceDurably } from './durable-files.ts';
+import { MANIFEST_BYTES_MAX } from './manifest.ts';
 
 const FORMAT = 1;
 const MANIFEST = 'BUCKET';
 const FORMER = 'BUCKET.former';
 export const LISTS = 'lists';
 export const INCOMING = 'incoming';
-/** Larger than any manifest. */
-const MANIFEST_BYTES_MAX = 64 * 1024;
 const PIECE_BYTES = 256 * 1024;
 
 /** Keys are partitioned. Parts are processed in turn, so that memory does not grow with the bucket. */

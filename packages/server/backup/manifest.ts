@@ -4,6 +4,8 @@ import { isCount, isDigest, isTime, type Shape, takeShape } from '../core/closed
 import { ServeError } from '../errors.ts';
 
 const FORMAT = 1;
+/** It is larger than any manifest. */
+export const MANIFEST_BYTES_MAX = 1024 * 1024;
 /** Database files in a data folder, and their folder names in a backup. */
 const DATABASE_NAMES: readonly string[] = ['holdfast.db', 'registry.db'];
 const [ROWS_NAME] = DATABASE_NAMES;

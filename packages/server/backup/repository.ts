@@ -18,7 +18,14 @@ import { join } from 'node:path';
 import type { HeldFolder } from '../deployment/held-folder.ts';
 import { ServeError } from '../errors.ts';
 import { replaceDurably, writeDurably } from './durable-files.ts';
-import { type DatabaseEntry, digestOf, encodeManifest, type Manifest, parseManifest } from './manifest.ts';
+import {
+  type DatabaseEntry,
+  digestOf,
+  encodeManifest,
+  MANIFEST_BYTES_MAX,
+  type Manifest,
+  parseManifest,
+} from './manifest.ts';
 import { decodeObjectList, type ObjectSizes } from './object-list.ts';
 import { PAGE_ENTRY_BYTES, PageMap } from './page-map.ts';
 
@@ -27,8 +34,6 @@ const FORMER = 'BACKUP.former';
 const UNFINISHED = 'UNFINISHED';
 export const INCOMING = 'incoming';
 const LISTS = 'lists';
-/** Larger than any manifest. */
-const MANIFEST_BYTES_MAX = 1024 * 1024;
 /** The files in the folders of databases and lists. */
 const OWN_FILE = /^(?:(?:holdfast|registry)\.db\.)?\d+\.(?:pages|map|objects)$/;
 

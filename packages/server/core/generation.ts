@@ -2,7 +2,8 @@
 import type { Generation } from './model.ts';
 import type { Randomness } from './ports.ts';
 
-const TIME_DIGITS = 12;
+/** Hexadecimal digits of the time at the start of a generation. */
+export const TIME_DIGITS = 12;
 
 /** The random part of a generation, made before the transaction that may use it. */
 export function makeGenerationDigits(random: Randomness): string {

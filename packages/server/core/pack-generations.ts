@@ -1,8 +1,7 @@
 /** Names of packs and of the records in them (core/packs/README.md). */
-import { createGeneration } from './generation.ts';
+import { createGeneration, TIME_DIGITS } from './generation.ts';
 import type { Generation } from './model.ts';
 
-const TIME_DIGITS = 12;
 const NUMBER_DIGITS = 4;
 
 /** `digits`: as `makeGenerationDigits` makes them. */

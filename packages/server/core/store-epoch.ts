@@ -7,8 +7,6 @@ import type { ContentStore, MetadataStore } from './ports.ts';
 
 /** the note of the rows that holds it */
 export const EPOCH_NOTE = 'store-epoch';
-/** from one move to the next while servers run */
-export const EPOCH_INTERVAL_MS = 3_600_000;
 
 /** A restored domain goes on this far above the backed-up revision, beyond any that a client has seen. 2^53 leaves room for thousands. */
 export const REVISION_STEP = 2 ** 40;

@@ -19,16 +19,7 @@ import { SpareFiles } from '../runtime/spare-files.ts';
 import { exhausted } from '../shares/exhausted.ts';
 import { FairShares, type Hold } from '../shares/fair-shares.ts';
 import { bytesOf, ContentCopy, type CopyPlace, type Piece, PlaceFailed, piecesOf } from './content-copy.ts';
-import {
-  BLANK_BYTES_MAX,
-  BLANK_CONTENT_BYTES_MIN,
-  COPIED_BYTES_MAX,
-  COPIED_IN_MEMORY_BYTES_MAX,
-  COPYING_PIECES_MAX,
-  COPYING_PIECES_OF_ANSWER_MAX,
-  FILLED_PIECES_OF_ANSWER_MAX,
-  SHED_RETRY_AFTER_SECONDS,
-} from './http-limits.ts';
+import { COPIED_BYTES_MAX, COPYING_PIECES_MAX, SHED_RETRY_AFTER_SECONDS } from './http-limits.ts';
 import { PieceSlots } from './piece-slots.ts';
 
 /** The request that waits for a copy. */
@@ -95,7 +86,8 @@ export class ContentCopies {
     if (existsSync(memoryFolder)) {
       const memory = { folder: memoryFolder, processes, keptFreeBytes: () => 0 };
       const resource = 'copied bytes in memory';
-      places.push(makePlace({ ...memory, resource, bytesMax: COPIED_IN_MEMORY_BYTES_MAX }));
+      // If the disk has no room, copies of 256 MiB may lie in the system's memory.
+      places.push(makePlace({ ...memory, resource, bytesMax: 256 * 1024 * 1024 }));
       places.unshift(makeSparePlace(memory, slots));
     }
     return new ContentCopies(places, slots);
@@ -172,7 +164,7 @@ export class ContentCopies {
   /** A spare file has memory for all of the content. So it is used only for large content that is mostly requested. */
   #startInSpare(place: CopyPlace, { source, version, pieces, space }: CopyWish): ContentCopy | undefined {
     const { fillsScratch, offset, size } = source;
-    const isWorthIt = fillsScratch && size >= BLANK_CONTENT_BYTES_MIN && bytesOf(pieces) * 2 >= size;
+    const isWorthIt = fillsScratch && size >= 8 * 1024 * 1024 && bytesOf(pieces) * 2 >= size;
     const hold = isWorthIt ? this.#takeShare(place, space, size) : undefined;
     const spare = hold && place.spares?.take(offset + size);
     if (spare === undefined) {
@@ -226,7 +218,8 @@ export class ContentCopies {
         }
       };
       const slots =
-        copy.place.spares === undefined ? COPYING_PIECES_OF_ANSWER_MAX : FILLED_PIECES_OF_ANSWER_MAX;
+        // So many pieces of one response are read at once, more of them into their final place.
+        copy.place.spares === undefined ? 4 : 8;
       const all = Promise.all(Array.from({ length: slots }, bringAll));
       await Promise.race([gone.promise, all]);
       return copy.toBlob(source.offset + start, source.offset + end);
@@ -310,7 +303,8 @@ function makePlace({ resource, bytesMax, ...place }: PlaceOptions): CopyPlace {
 /** Spare files exist before the copies that need them, so full memory never fails a response. */
 function makeSparePlace(memory: Omit<PlaceOptions, 'resource' | 'bytesMax'>, slots: PieceSlots): CopyPlace {
   const resource = 'copied bytes in spares';
-  const plain = makePlace({ ...memory, resource, bytesMax: BLANK_BYTES_MAX });
+  // Preallocated memory for copies, used or not, of all processes of one server.
+  const plain = makePlace({ ...memory, resource, bytesMax: 128 * 1024 * 1024 });
   const spares = new SpareFiles({
     folder: memory.folder,
     bytesMax: plain.shares.capacity,

@@ -4,13 +4,8 @@
 export const REQUESTS_IN_FLIGHT_MAX = 8192;
 /** Concurrent uploads of one process, shared likewise: each holds a buffer and an open file. */
 export const UPLOADS_IN_FLIGHT_MAX = 910;
-/** PUTs of one upload generation that wait for a place, and for how long. The runtime keeps their bytes in memory. */
-export const UPLOADS_OF_GENERATION_WAITING_MAX = 12;
-export const UPLOAD_OF_GENERATION_WAIT_MS_MAX = 1000;
 /** Bytes of JSON bodies in memory, shared likewise. */
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
-/** Bytes of JSON bodies parsed in one round of the event loop: a few ms even if every byte is an escape. */
-export const BODY_BYTES_OF_ROUND = 128 * 1024;
 /** Bytes of responses being read or sent, in memory, shared likewise. */
 export const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 /** The same for responses that can also be sent from a file: one Space alone gets 18 MiB, more than one pull reads at once. */
@@ -38,19 +33,8 @@ export const VALIDATION_SECONDS_MAX = 240;
 
 /** Bytes of copies of large content held by all processes of one server; beyond, responses are 503. */
 export const COPIED_BYTES_MAX = 4 * 1024 * 1024 * 1024;
-/** The same in the system's memory, if the disk has no room. */
-export const COPIED_IN_MEMORY_BYTES_MAX = 256 * 1024 * 1024;
-/** Preallocated memory for such copies, used or not, of all processes of one server; and the content it is used for. */
-export const BLANK_BYTES_MAX = 128 * 1024 * 1024;
-export const BLANK_CONTENT_BYTES_MIN = 8 * 1024 * 1024;
 /** Pieces of content in memory: of one process, 64 MiB, and of one response, 8 MiB. */
 export const COPYING_PIECES_MAX = 32;
-export const COPYING_PIECES_OF_ANSWER_MAX = 4;
-/** Pieces of one response that are read concurrently into their final place. */
-export const FILLED_PIECES_OF_ANSWER_MAX = 8;
-
-/** How long a browser may remember the answer to a preflight. */
-export const PREFLIGHT_SECONDS = 7200;
 
 /** Seconds a connection may be silent during an answer or upload. The first head has 12 s; between requests see `--idle-timeout`. */
 export const IDLE_SECONDS_MAX = 45;

@@ -6,7 +6,6 @@ import { BodyWatch } from './body-watch.ts';
 import {
   ANSWER_BYTES_MAX,
   BODY_BYTES_MAX,
-  BODY_BYTES_OF_ROUND,
   LARGE_ANSWER_BYTES_MAX,
   REQUESTS_IN_FLIGHT_MAX,
   UPLOADS_IN_FLIGHT_MAX,
@@ -58,7 +57,8 @@ export function makeTenantShares(options: TenantShareOptions = {}): TenantShares
       waitMsMax,
       waitersMax,
     }),
-    bodyTurns: new FairRounds(BODY_BYTES_OF_ROUND),
+    // Bodies of so many bytes are parsed in one round of the event loop: a few ms even if every byte is an escape.
+    bodyTurns: new FairRounds(128 * 1024),
     answers: new SentAnswers({
       resource: 'answer bytes',
       capacity: part(ANSWER_BYTES_MAX),

@@ -14,9 +14,7 @@ import { type Exchange, emptyAnswer } from './exchange.ts';
 import {
   SMALL_UPLOAD_BYTES_MAX,
   UPLOAD_DURATION_MS_MAX,
-  UPLOAD_OF_GENERATION_WAIT_MS_MAX,
   UPLOAD_STALL_SECONDS_MAX,
-  UPLOADS_OF_GENERATION_WAITING_MAX,
   WHOLE_UPLOAD_BYTES_MAX,
   WHOLE_UPLOAD_SECONDS_MAX,
 } from './http-limits.ts';
@@ -96,7 +94,8 @@ export class UploadTarget {
       puts.received += 1;
       return;
     }
-    if (puts.waiting.length >= UPLOADS_OF_GENERATION_WAITING_MAX) throw exhausted(TOO_MANY_PUTS);
+    // Few wait for a place, and for a second only, because the runtime keeps their bytes in memory.
+    if (puts.waiting.length >= 12) throw exhausted(TOO_MANY_PUTS);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const enter = (): void => {
       clearTimeout(timer);
@@ -105,7 +104,7 @@ export class UploadTarget {
     const timer = setTimeout(() => {
       puts.waiting.splice(puts.waiting.indexOf(enter), 1);
       reject(exhausted(TOO_MANY_PUTS));
-    }, UPLOAD_OF_GENERATION_WAIT_MS_MAX);
+    }, 1000);
     puts.waiting.push(enter);
     await promise;
   }

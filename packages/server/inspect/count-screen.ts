@@ -2,10 +2,8 @@
 import { type Hash, HashTable } from '@holdfast/protocol';
 import type { CountTaker, KeptCounts } from './walk-counts.ts';
 
-const ROW = 1;
-const LOOSE = 2;
-/** a ready parent or a balance refers to the hash, so it must have a row */
-const NEEDED = 4;
+/** Facts about a hash. `needed`: a ready parent or a balance refers to it, so it must have a row. */
+const FACT = { row: 1, loose: 2, needed: 4 } as const;
 
 export class CountScreen implements CountTaker {
   readonly #places = new HashTable('numbers');
@@ -19,7 +17,7 @@ export class CountScreen implements CountTaker {
 
   addRow(hash: Hash, { childRefCount, rootRefCount, heldDomainCount }: KeptCounts): void {
     const place = this.#placeOf(hash);
-    this.#note(place, ROW);
+    this.#note(place, FACT.row);
     this.#count(this.#edges, place, -childRefCount);
     this.#count(this.#rootRefs, place, -rootRefCount);
     this.#count(this.#domains, place, -heldDomainCount);
@@ -28,18 +26,18 @@ export class CountScreen implements CountTaker {
   addEdge(hash: Hash, _parent: Hash, isParentReady: boolean): void {
     const place = this.#placeOf(hash);
     this.#count(this.#edges, place, 1);
-    if (isParentReady) this.#note(place, NEEDED);
+    if (isParentReady) this.#note(place, FACT.needed);
   }
 
   addLoose(hash: Hash, count: number): void {
     const place = this.#placeOf(hash);
-    this.#note(place, LOOSE);
+    this.#note(place, FACT.loose);
     this.#count(this.#edges, place, -count);
   }
 
   addBalance(hash: Hash, balance: number): void {
     const place = this.#placeOf(hash);
-    this.#note(place, NEEDED);
+    this.#note(place, FACT.needed);
     this.#count(this.#rootRefs, place, balance);
     this.#count(this.#domains, place, 1);
   }
@@ -58,8 +56,8 @@ export class CountScreen implements CountTaker {
 
   #isPlaceOff(place: number): boolean {
     const facts = this.#facts[place] as number;
-    const hasRow = (facts & ROW) !== 0;
-    const isOutOfPlace = hasRow ? (facts & LOOSE) !== 0 : (facts & NEEDED) !== 0;
+    const hasRow = (facts & FACT.row) !== 0;
+    const isOutOfPlace = hasRow ? (facts & FACT.loose) !== 0 : (facts & FACT.needed) !== 0;
     return (
       isOutOfPlace || this.#edges[place] !== 0 || this.#rootRefs[place] !== 0 || this.#domains[place] !== 0
     );

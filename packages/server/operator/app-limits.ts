@@ -1,11 +1,11 @@
 /** Operations on the limits of Apps: quotas and revocations. */
+
+import { TEXT_LENGTH_MAX } from '../auth/app-registration.ts';
 import { APP_SCHEMA } from './apps.ts';
 import { APP, flag, integer, nullable, optional, SPACE, text } from './fields.ts';
 import { partOperation } from './operation.ts';
 import { OperatorError } from './problem.ts';
 import { orNull, record, TEXT, TIMESTAMP } from './schemas.ts';
-
-const CLAIM_LENGTH_MAX = 2048;
 
 export const setApp = partOperation('apps', {
   method: 'POST',
@@ -37,8 +37,8 @@ export const revokeApp = partOperation('apps', {
   summary: 'Refuse one token of an App, or all of a subject, until a time; or lift that',
   input: {
     app: APP,
-    jti: optional(text('The jti of the token. Give this or sub.', CLAIM_LENGTH_MAX)),
-    sub: optional(text('The sub of the tokens, also of new ones. Give this or jti.', CLAIM_LENGTH_MAX)),
+    jti: optional(text('The jti of the token. Give this or sub.', TEXT_LENGTH_MAX)),
+    sub: optional(text('The sub of the tokens, also of new ones. Give this or jti.', TEXT_LENGTH_MAX)),
     until: optional(
       integer('Unix time in milliseconds; left out: as long as a token of the App may live from now.'),
     ),

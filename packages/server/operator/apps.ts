@@ -1,13 +1,12 @@
 /** Operations on Apps: those of `holdfast app`. */
 import { ALGORITHMS, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
+import { TEXT_LENGTH_MAX } from '../auth/app-registration.ts';
 import type { AppStatus } from '../auth/registry-store.ts';
 import type { DescribedApp } from '../deployment/describe-app.ts';
 import { APP, type Field, flag, integer, optional, text } from './fields.ts';
 import { type PartCalls, partOperation } from './operation.ts';
 import { OperatorError } from './problem.ts';
 import { COUNT, listOf, orNull, QUOTAS, record, TEXT, TIMESTAMP } from './schemas.ts';
-
-const TEXT_LENGTH_MAX = 2048;
 
 export const APP_SCHEMA = record({
   appId: TEXT,

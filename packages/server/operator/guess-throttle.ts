@@ -2,9 +2,6 @@
 import { OperatorError } from './problem.ts';
 
 const WAIT_MS_MAX = 2000;
-/** waiting refusals, for one address and for all; further guesses are told to retry later */
-const WAITING_MAX = 16;
-const ALL_WAITING_MAX = 256;
 export const RETRY_AFTER_SECONDS = Math.ceil(WAIT_MS_MAX / 1000);
 
 export interface ThrottleWorld {
@@ -35,7 +32,8 @@ export class GuessThrottle {
     // Allows for typing errors.
     const beyond = guesser.guesses - 3;
     if (beyond <= 0) return;
-    if (guesser.waiting >= WAITING_MAX || this.#waiting >= ALL_WAITING_MAX) {
+    // If so many wait, of one address or of all, further guesses are told to come again later.
+    if (guesser.waiting >= 16 || this.#waiting >= 256) {
       throw new OperatorError(
         'TOO_MANY_GUESSES',
         'too many wrong tokens or codes came from this address: wait a little and give the right one',

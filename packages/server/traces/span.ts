@@ -18,9 +18,8 @@ export interface OtlpSpan {
   readonly status: { readonly code?: number };
 }
 
-export const KIND_INTERNAL = 1;
-export const KIND_SERVER = 2;
-export const STATUS_ERROR = 2;
+/** Numbers of OTLP. `local` and `remote` say where the parent of a sampled span is. */
+export const OTLP = { internal: 1, server: 2, error: 2, local: 0x101, remote: 0x301 } as const;
 
 /** Undefined attributes are omitted. Numbers are integers. */
 export function encodeAttributes(attributes: Attributes): OtlpSpan['attributes'] {

@@ -8,10 +8,8 @@ import {
   encodeAttributes,
   encodeExport,
   encodeTime,
-  KIND_INTERNAL,
-  KIND_SERVER,
+  OTLP,
   type OtlpSpan,
-  STATUS_ERROR,
 } from './span.ts';
 import { type Sent, SpanQueue } from './span-queue.ts';
 import { isKept, parseTraceParent } from './trace-context.ts';
@@ -51,10 +49,6 @@ interface TracerOptions {
   readonly reportFailure: (reason: string) => void;
 }
 
-/** Flags of a span: it is sampled, and it is known whether its parent is remote; the second value says that it is. */
-const FLAGS_LOCAL = 0x101;
-const FLAGS_REMOTE_PARENT = 0x301;
-
 /** Throws ConfigError. */
 export function openTracer({ env, version, worker, reportFailure }: TracerOptions): Tracer {
   const settings: TraceSettings = parseTraceSettings(env);
@@ -90,17 +84,17 @@ function makeSpans(traceId: string, parentSpanId: string | undefined, request: T
   const time = (at: number): string => encodeTime(epochMs + at);
   const spanId = randomHex(8);
   const span: OtlpSpan = {
-    ...{ traceId, spanId, name: request.name, kind: KIND_SERVER },
-    ...(parentSpanId === undefined ? { flags: FLAGS_LOCAL } : { flags: FLAGS_REMOTE_PARENT, parentSpanId }),
+    ...{ traceId, spanId, name: request.name, kind: OTLP.server },
+    ...(parentSpanId === undefined ? { flags: OTLP.local } : { flags: OTLP.remote, parentSpanId }),
     startTimeUnixNano: time(request.startedAt),
     endTimeUnixNano: time(request.endedAt),
     attributes: encodeAttributes(request.attributes),
-    status: request.status >= 500 ? { code: STATUS_ERROR } : {},
+    status: request.status >= 500 ? { code: OTLP.error } : {},
   };
   const steps = request.steps.map(({ name, startedAt, endedAt, calls }): OtlpSpan => {
     return {
-      ...{ traceId, spanId: randomHex(8), parentSpanId: spanId, flags: FLAGS_LOCAL },
-      ...{ name, kind: KIND_INTERNAL },
+      ...{ traceId, spanId: randomHex(8), parentSpanId: spanId, flags: OTLP.local },
+      ...{ name, kind: OTLP.internal },
       startTimeUnixNano: time(startedAt),
       endTimeUnixNano: time(endedAt),
       attributes: encodeAttributes({ 'holdfast.calls': calls > 1 ? calls : undefined }),

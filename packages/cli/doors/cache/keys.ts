@@ -1,5 +1,6 @@
 /** Keys of the cache: what an address stands for, and where in the tree of the name its value lies. */
 import { createHash } from 'node:crypto';
+import { EDITED_NAME_BYTES_MAX } from '@holdfast/client/internal';
 import { decodePart, requireShort } from '../address-part.ts';
 import { DoorError } from '../door.ts';
 
@@ -22,8 +23,6 @@ export interface CacheAddress {
 }
 
 const KEY_BYTES_MAX = 1024;
-/** The longest name that every file system takes. */
-const NAME_BYTES_MAX = 255;
 const ARTIFACTS = 'v8/artifacts/';
 const SHA256 = /^[0-9a-f]{64}$/;
 
@@ -70,7 +69,7 @@ function teamKey(hash: string, query: URLSearchParams): string {
 
 function place(kind: KeyKind, key: string): CacheKey {
   const name = encodeURIComponent(key);
-  const isShort = name.length <= NAME_BYTES_MAX;
+  const isShort = name.length <= EDITED_NAME_BYTES_MAX;
   // No encoded text begins so.
   const long = `%sha256-${createHash('sha256').update(key).digest('hex')}`;
   return { kind, path: `${kind}/${isShort ? name : long}` };

@@ -22,11 +22,8 @@ export const OPCODES = {
 /** Values of the system's headers, the same on every Linux. */
 export const ERRNO = { noEntry: 2, interrupted: 4, io: 5, notATerminal: 25, notSupported: 38 } as const;
 
-const VERSION_MAJOR = 7;
-/** Limits on pages are the newest feature that is used. */
-const VERSION_MINOR = 31;
-/** Older kernels have other answers. */
-const VERSION_MINOR_MIN = 23;
+/** Limits on pages are the newest feature that is used. Kernels below `oldest` have other answers. */
+const VERSION = { major: 7, minor: 31, oldest: 23 } as const;
 /** Bytes of the structures of the protocol; an entry of a listing is aligned to 8. */
 const BYTES = { header: 40, answerHeader: 16, attributes: 88, entry: 40 + 88, listed: 24 } as const;
 
@@ -92,12 +89,12 @@ export function formatAnswer(unique: bigint, errno: number, parts: readonly Uint
 /** Undefined for a kernel that is too old. */
 export function answerInit(body: Buffer): Buffer | undefined {
   const [major, minor] = [body.readUInt32LE(0), body.readUInt32LE(4)];
-  if (major < VERSION_MAJOR || (major === VERSION_MAJOR && minor < VERSION_MINOR_MIN)) return undefined;
+  if (major < VERSION.major || (major === VERSION.major && minor < VERSION.oldest)) return undefined;
   const answer = Buffer.alloc(64);
-  answer.writeUInt32LE(VERSION_MAJOR, 0);
-  answer.writeUInt32LE(VERSION_MINOR, 4);
+  answer.writeUInt32LE(VERSION.major, 0);
+  answer.writeUInt32LE(VERSION.minor, 4);
   // A newer kernel asks again with our version.
-  if (major > VERSION_MAJOR) return answer;
+  if (major > VERSION.major) return answer;
   answer.writeUInt32LE(body.readUInt32LE(8), 8);
   answer.writeUInt32LE(WANTED_FLAGS & body.readUInt32LE(12), 12);
   // Reads that nobody waits for yet: at most 32 are asked for, and from 24 on the kernel slows down.

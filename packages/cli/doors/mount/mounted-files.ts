@@ -1,5 +1,5 @@
 /** Answers what the kernel asks of a mount: the nodes of trees, which never change, and the names above them where they are mounted. */
-import type { TreeItem } from '@holdfast/client/internal';
+import { NAME_BYTES_MAX, type TreeItem } from '@holdfast/client/internal';
 import { FuseError, type FuseHandler } from './fuse-session.ts';
 import {
   type Attributes,
@@ -22,7 +22,6 @@ import { ReadAhead } from './read-ahead.ts';
 
 /** A hash never changes its meaning. */
 const VALID_S = 365 * 24 * 60 * 60;
-const NAME_BYTES_MAX = 1024;
 const MODES: Readonly<Record<TreeItem['kind'], number>> = {
   file: 0o100444,
   directory: 0o040555,

@@ -1,5 +1,5 @@
 /** The target of a WebDAV address: the list of names, a name, a path below it, or an old snapshot. */
-import { isSnapshotName, parseEditPath } from '@holdfast/client/internal';
+import { EDITED_NAME_BYTES_MAX, isSnapshotName, parseEditPath } from '@holdfast/client/internal';
 import { decodePart, requireShort } from '../address-part.ts';
 import { DoorError } from '../door.ts';
 
@@ -11,7 +11,6 @@ export interface DavPlace {
 }
 
 const OLD = '.snapshots';
-const PART_BYTES_MAX = 255;
 
 /** Throws DoorError 400, 403, 414. */
 export function parsePlace(target: string): DavPlace {
@@ -29,7 +28,7 @@ export function parsePlace(target: string): DavPlace {
 function decodeName(part: string): string {
   const refusal = 'a part of the address can be no name';
   const name = decodePart(part, refusal);
-  if (Buffer.byteLength(name) > PART_BYTES_MAX) throw new DoorError(400, refusal);
+  if (Buffer.byteLength(name) > EDITED_NAME_BYTES_MAX) throw new DoorError(400, refusal);
   return name;
 }
 

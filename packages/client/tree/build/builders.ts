@@ -124,12 +124,11 @@ export interface BuiltFile {
 }
 
 const BOUNDARY_MASK = 0x7f;
-const FNV_OFFSET = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
 
 /** Whether a page (level 0) may end after `name`, or an index after that child: seven low zero bits of a mixed FNV-1a, one in 128. */
 export function isNameBoundary(level: number, name: Uint8Array): boolean {
-  let h = Math.imul(FNV_OFFSET ^ level, FNV_PRIME);
+  let h = Math.imul(0x811c9dc5 ^ level, FNV_PRIME);
   for (let index = 0; index < name.length; index += 1) h = Math.imul(h ^ (name[index] as number), FNV_PRIME);
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
   h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);

@@ -67,8 +67,8 @@ export type TreeEdit =
   /** `mtimeNs`: ns since the epoch; undefined takes the time away. */
   | { readonly op: 'time'; readonly path: EditPath; readonly mtimeNs: bigint | undefined };
 
-/** Length of one name of a path that is edited: file systems take no more. */
-const EDITED_NAME_BYTES_MAX = 255;
+/** Bytes of one name of a path that is edited: no file system takes fewer. */
+export const EDITED_NAME_BYTES_MAX = 255;
 
 /** The names of a path. Throws EditError INVALID_PATH. */
 export function parseEditPath(path: EditPath, index: number): readonly Uint8Array[] {

@@ -25,11 +25,6 @@ const KIND_CODES: Readonly<Record<EntryKind, number>> = { file: 1, directory: 2,
 const FLAG = { executable: 1, mtime: 2 } as const;
 const FLAGS_KNOWN = FLAG.executable | FLAG.mtime;
 
-/** kind, flags, name length, bytes */
-const ENTRY_FIXED_BYTES = 1 + 1 + 2 + 8;
-/** name length, bytes, entry count */
-const CHILD_FIXED_BYTES = 2 + 8 + 8;
-
 /** A directory of up to CHILDREN_MAX entries, or a page of one. Throws TreeFormatError unless they are sorted and valid. */
 export function encodeDirectory(entries: readonly DirectoryEntry[]): NodeParts {
   checkChildCount(entries.length);
@@ -38,7 +33,8 @@ export function encodeDirectory(entries: readonly DirectoryEntry[]): NodeParts {
   let length = TREE_HEADER_BYTES;
   for (const entry of entries) {
     checkEntry(entry);
-    length += ENTRY_FIXED_BYTES + entry.name.length;
+    // Kind, flags, name length, bytes.
+    length += 1 + 1 + 2 + 8 + entry.name.length;
     if (entry.kind === 'directory') length += 8; // the entry count
     if (entry.mtimeNs !== undefined) length += 8;
   }
@@ -135,7 +131,8 @@ export function encodeDirectoryIndex({ level, children }: DirectoryIndex): NodeP
   let length = TREE_HEADER_BYTES;
   for (const child of children) {
     checkIndexChild(child);
-    length += CHILD_FIXED_BYTES + child.firstName.length;
+    // Name length, bytes, entry count.
+    length += 2 + 8 + 8 + child.firstName.length;
   }
   const writer = new FieldWriter(length);
   writer.header(level);

@@ -41,12 +41,11 @@ export const SYMLINK_TARGET_BYTES_MAX = 4096;
 export const MTIME_NS_MIN = -(2n ** 63n);
 export const MTIME_NS_MAX = 2n ** 63n - 1n;
 
-/** The most bytes of a directory's entry without its name. */
-const ENTRY_FIELDS_BYTES_MAX = 32;
 /** The largest content of a tree node: what a reader must be ready to hold. */
 export const TREE_NODE_CONTENT_BYTES_MAX = Math.max(
   CHUNK_BYTES_MAX,
-  CHILDREN_MAX * (NAME_BYTES_MAX + ENTRY_FIELDS_BYTES_MAX),
+  // An entry has at most 32 bytes beside its name.
+  CHILDREN_MAX * (NAME_BYTES_MAX + 32),
 );
 
 /** Bytes that are no node of the tree format, or parts that make none. The message says which rule they break. */

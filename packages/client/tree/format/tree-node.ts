@@ -22,8 +22,6 @@ import {
   TreeFormatError,
 } from './tree-format.ts';
 
-const CHILD_BYTES = 8;
-
 /** A file of one chunk. Throws TreeFormatError when it has more than CHUNK_BYTES_MAX bytes. */
 export function encodeFile(content: Uint8Array): NodeParts {
   return checkPiece({ contentType: FILE_CONTENT_TYPE, refs: [], content });
@@ -45,7 +43,7 @@ export function encodeSymlink(target: Uint8Array): NodeParts {
 export function encodeFileIndex({ level, children }: FileIndex): NodeParts {
   checkIndexShape(level, children.length);
   checkChildren(level, children);
-  const writer = new FieldWriter(TREE_HEADER_BYTES + children.length * CHILD_BYTES);
+  const writer = new FieldWriter(TREE_HEADER_BYTES + children.length * 8);
   writer.header(level);
   for (const { bytes } of children) writer.u64(bytes);
   return {

@@ -7,14 +7,14 @@ import { ApiError, type Hash } from '@holdfast/protocol';
 import { replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
 import type { NodeRow, Space } from '../model.ts';
-import { PAGE_ROWS } from '../pages-of.ts';
+import { PAGE_ROWS, ROWS_PER_TRANSACTION_MAX } from '../pages-of.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { isDamage, orIfDamaged } from '../store-failure.ts';
 import { PUT_DURATION_MS_MAX } from '../upload-ports.ts';
 import { findAround, forFew, hashesOf, takeDown } from './collect-around.ts';
 import { type Claims, claimCandidates, claimNodes, findLeftoverClaims, finishClaims } from './collection.ts';
 import { isCollectable } from './eligibility.ts';
-import { deleteDiscards, findAbandoned, forgetAbandoned, ROWS_PER_TRANSACTION_MAX } from './sweep.ts';
+import { deleteDiscards, findAbandoned, forgetAbandoned } from './sweep.ts';
 import { sweepPacks } from './sweep-packs.ts';
 
 /** Everything is as old as that. */

@@ -2,6 +2,7 @@
 import { ApiError, type GcResult, HASH_BYTES, type Hash } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
 import type { NodeRow, Space } from '../model.ts';
+import { ROWS_PER_TRANSACTION_MAX } from '../pages-of.ts';
 import { isDamage, orIfDamaged } from '../store-failure.ts';
 import { findAround, hashesOf, mayGo, takeDown } from './collect-around.ts';
 import {
@@ -13,9 +14,6 @@ import {
   finishClaims,
   type LeftoversWanted,
 } from './collection.ts';
-
-/** One transaction claims at most this many, so that a large pass never holds the writer for long. */
-const CLAIMS_PER_TRANSACTION_MAX = 100;
 
 /** Leftover claims first, then the oldest expired leases. An object that cannot be deleted blocks no other; the pass ends in 503. */
 export async function runGc(core: Core, space: Space, maxNodes: number): Promise<GcResult> {
@@ -137,7 +135,7 @@ export class Pass {
   async #finishLeftovers(): Promise<void> {
     const tried = new Set<Hash>();
     while (tried.size < this.#maxNodes && !this.#isStuck) {
-      const limit = Math.min(this.#maxNodes - tried.size, CLAIMS_PER_TRANSACTION_MAX);
+      const limit = Math.min(this.#maxNodes - tried.size, ROWS_PER_TRANSACTION_MAX);
       const found = await this.#steps.findLeftovers({ limit, withHeld: true });
       const claimed = found.claimed.filter(({ hash }) => !tried.has(hash));
       if (claimed.length === 0) return;
@@ -150,7 +148,7 @@ export class Pass {
 
   async #takeCandidates(): Promise<void> {
     // After a failure the store is probably unavailable, and a claimed node can no longer be read.
-    const claimsMax = (): number => (this.#isStuck ? 8 : CLAIMS_PER_TRANSACTION_MAX);
+    const claimsMax = (): number => (this.#isStuck ? 8 : ROWS_PER_TRANSACTION_MAX);
     let most = claimsMax();
     this.#isStuck = false;
     // A database may keep what was collected in its index for a while: each claim begins where the one before it ended.

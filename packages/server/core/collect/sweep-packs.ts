@@ -3,10 +3,9 @@ import { type ReplacementRules, replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
 import type { Generation, Space } from '../model.ts';
 import type { SweptPack } from '../pack-ports.ts';
+import { ROWS_PER_TRANSACTION_MAX } from '../pages-of.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { NOTHING_STORED } from '../quotas.ts';
-
-const PACKS_PER_TRANSACTION_MAX = 100;
 
 interface PacksToSettle extends ReplacementRules {
   readonly abandonedAt: number;
@@ -30,7 +29,7 @@ export async function sweepPacks(
 }
 
 export async function findOpenPacks(tx: SpaceTransaction, abandonedAt: number): Promise<Generation[]> {
-  const found = await tx.due('packs', abandonedAt, PACKS_PER_TRANSACTION_MAX);
+  const found = await tx.due('packs', abandonedAt, ROWS_PER_TRANSACTION_MAX);
   return found.filter(({ pack }) => pack.state === 'open').map(({ pack }) => pack.generation);
 }
 
@@ -38,7 +37,7 @@ export async function settlePacks(
   tx: SpaceTransaction,
   { abandonedAt, received, ...rules }: PacksToSettle,
 ): Promise<number> {
-  const found = await tx.due('packs', abandonedAt, PACKS_PER_TRANSACTION_MAX);
+  const found = await tx.due('packs', abandonedAt, ROWS_PER_TRANSACTION_MAX);
   const left = found.filter(({ pack }) => !received.includes(pack.generation));
   for (const swept of left) await settlePack(tx, swept, abandonedAt, rules);
   return left.length;

@@ -8,6 +8,7 @@ import { closeContent, findUrlExpiries, urlExpiryOf } from '../contents.ts';
 import type { Core } from '../core.ts';
 import { removeNodesWithEdges } from '../edges.ts';
 import type { DiscardRow, Generation, NodeRow, Space } from '../model.ts';
+import { ROWS_PER_TRANSACTION_MAX } from '../pages-of.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import type { WalkKeeper } from '../stray-ports.ts';
 import type { SweepCutoffs } from '../upkeep-ports.ts';
@@ -17,7 +18,6 @@ import { sweepPacks } from './sweep-packs.ts';
 
 const SPACES_PER_SWEEP_MAX = 32;
 const WALK_NOTE = 'stray-walk';
-export const ROWS_PER_TRANSACTION_MAX = 100;
 
 /** Runs a part of the step and keeps its failure for the end. Resolves true when more is left to do. */
 type Attempt = (part: () => Promise<boolean>) => Promise<boolean>;

@@ -9,10 +9,8 @@ export interface RootRefPosition {
 }
 
 const VERSION = 1;
-const REVISION_AT = 1;
-const HASH_AT = 9;
-const SIGNATURE_AT = 41;
-const CURSOR_BYTES = 73;
+/** Where each field begins, after the version. */
+const AT = { revision: 1, hash: 9, signature: 41, end: 73 } as const;
 
 /** Ids hold no control characters and a domain is plain ASCII, so NUL keeps the fields apart. */
 function signedMessage(space: Space, refDomain: string, payload: Buffer): string {
@@ -25,12 +23,12 @@ export function formatRootRefCursor(
   refDomain: string,
   at: RootRefPosition,
 ): string {
-  const bytes = Buffer.alloc(CURSOR_BYTES);
+  const bytes = Buffer.alloc(AT.end);
   bytes.writeUInt8(VERSION, 0);
-  bytes.writeBigUInt64LE(BigInt(at.revision), REVISION_AT);
-  bytes.set(hashToBytes(at.after), HASH_AT);
-  const message = signedMessage(space, refDomain, bytes.subarray(0, SIGNATURE_AT));
-  bytes.set(signer.sign('cursor', message), SIGNATURE_AT);
+  bytes.writeBigUInt64LE(BigInt(at.revision), AT.revision);
+  bytes.set(hashToBytes(at.after), AT.hash);
+  const message = signedMessage(space, refDomain, bytes.subarray(0, AT.signature));
+  bytes.set(signer.sign('cursor', message), AT.signature);
   return bytes.toString('base64url');
 }
 
@@ -42,14 +40,14 @@ export function parseRootRefCursor(
   cursor: string,
 ): RootRefPosition {
   const bytes = Buffer.from(cursor, 'base64url');
-  if (bytes.length !== CURSOR_BYTES || bytes.toString('base64url') !== cursor) throw notOurs();
-  const payload = bytes.subarray(0, SIGNATURE_AT);
+  if (bytes.length !== AT.end || bytes.toString('base64url') !== cursor) throw notOurs();
+  const payload = bytes.subarray(0, AT.signature);
   const message = signedMessage(space, refDomain, payload);
-  if (!signer.verify('cursor', message, bytes.subarray(SIGNATURE_AT))) throw notOurs();
+  if (!signer.verify('cursor', message, bytes.subarray(AT.signature))) throw notOurs();
   if (payload.readUInt8(0) !== VERSION) throw notOurs();
   return {
-    revision: Number(payload.readBigUInt64LE(REVISION_AT)),
-    after: bytesToHash(payload.subarray(HASH_AT, SIGNATURE_AT)),
+    revision: Number(payload.readBigUInt64LE(AT.revision)),
+    after: bytesToHash(payload.subarray(AT.hash, AT.signature)),
   };
 }
 

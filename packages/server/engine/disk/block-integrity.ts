@@ -11,12 +11,11 @@
 import { ContentDamaged } from '../../core/store-failure.ts';
 
 const VERSION = 1;
-const BLOCK_BYTES_LOG2 = 18;
 const HEADER_BYTES = 2;
 const CHECKSUM_BYTES = 8;
 
 /** The block size of new objects. Reading any byte reads its whole block. */
-export const BLOCK_BYTES = 2 ** BLOCK_BYTES_LOG2;
+export const BLOCK_BYTES = 2 ** 18;
 
 function checksum(block: Uint8Array): bigint {
   return Bun.hash.xxHash3(block);
@@ -34,7 +33,7 @@ export class IntegrityBuilder {
     const record = new Uint8Array(HEADER_BYTES + CHECKSUM_BYTES * this.#checksums.length);
     const view = new DataView(record.buffer);
     record[0] = VERSION;
-    record[1] = BLOCK_BYTES_LOG2;
+    record[1] = Math.log2(BLOCK_BYTES);
     this.#checksums.forEach((sum, index) => {
       view.setBigUint64(HEADER_BYTES + CHECKSUM_BYTES * index, sum, true);
     });

@@ -4,6 +4,7 @@
  */
 import type { SpaceKey } from '../../core/model.ts';
 import type { AppTotals, SpaceHoldings } from '../../core/tenancy-ports.ts';
+import { ROWS_PER_STATEMENT } from '../rows/work.ts';
 import { holdingsFromSql, totalsFromSql } from './counters.ts';
 import { isRepeatable, storageError } from './failure.ts';
 import { SQL } from './statements.ts';
@@ -11,16 +12,13 @@ import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import type { SqlRow, SqlValue } from './wire/sql-values.ts';
 
-/** Spaces of one statement */
-const SPACES_AT_ONCE = 1_000;
-const CHANGES_AT_ONCE = 5_000;
 /** `BEGIN` of a snapshot that may write */
 const BEGIN = 'BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL enable_seqscan = off';
 
 export async function readAppTotals(
   pool: PostgresPool,
   appId: string,
-  spacesAtOnce = SPACES_AT_ONCE,
+  spacesAtOnce = ROWS_PER_STATEMENT,
 ): Promise<AppTotals> {
   const { rows } = await pool.read('reading what an App stores', SQL.findAppTotals, [appId]);
   const [found] = rows;
@@ -31,8 +29,8 @@ export async function readAppTotals(
 
 /** Adds what was noted to the totals. Resolves true when a part is left. */
 export async function foldAppChanges(pool: PostgresPool): Promise<boolean> {
-  const { rows } = await pool.run('adding up changes of Apps', SQL.foldAppChanges, ['', CHANGES_AT_ONCE]);
-  return rows[0]?.count === CHANGES_AT_ONCE;
+  const { rows } = await pool.run('adding up changes of Apps', SQL.foldAppChanges, ['', ROWS_PER_STATEMENT]);
+  return rows[0]?.count === ROWS_PER_STATEMENT;
 }
 
 export async function readHoldings(pool: PostgresPool, space: SpaceKey): Promise<SpaceHoldings> {
@@ -78,7 +76,7 @@ export function compareAppTotals(
 ): Promise<{ readonly kept: AppTotals | undefined; readonly counted: AppTotals }> {
   return inSnapshot(pool, async (connection) => {
     const { rows } = await connection.query(SQL.findAppTotals, [appId]);
-    const { totals } = await sumSpaces(connection, appId, SPACES_AT_ONCE);
+    const { totals } = await sumSpaces(connection, appId, ROWS_PER_STATEMENT);
     return { kept: rows[0]?.is_known === true ? totalsOf(rows[0]) : undefined, counted: totals };
   });
 }

@@ -1,6 +1,7 @@
 /** Background upkeep in bounded steps, each statement in one Space: ends leases and deletes old root-ref history. */
 import { orIfDamaged } from '../../core/store-failure.ts';
 import type { SweepCutoffs } from '../../core/upkeep-ports.ts';
+import { ROWS_PER_STATEMENT } from '../rows/work.ts';
 import { historySum, slotSum, withSuperseded } from './row-sums.ts';
 import { spaceKeyFromSql } from './space-names.ts';
 import { SQL } from './statements.ts';
@@ -8,9 +9,6 @@ import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea, type SqlRow } from './wire/sql-values.ts';
 
 const SPACES_PER_STEP = 128;
-/** leases one statement takes out of the counter */
-const LEASES_PER_STATEMENT = 2_000;
-const HISTORY_ROWS_PER_STEP = 1_000;
 const FIRST_SPACE = '00000000-0000-0000-0000-000000000000';
 
 export class Maintenance {
@@ -29,7 +27,7 @@ export class Maintenance {
     for (const { space, lease_due_at: firstDueAt = 0 } of spaces) {
       if ((firstDueAt as number) <= now) {
         const sum = slotSum(spaceKeyFromSql(space), slot);
-        const parameters = [space as string, now, slot, LEASES_PER_STATEMENT, sum];
+        const parameters = [space as string, now, slot, ROWS_PER_STATEMENT, sum];
         const ended = await orIfDamaged(
           () => this.#pool.run('counting ended leases', SQL.endLeases, parameters),
           (met) => {
@@ -37,7 +35,7 @@ export class Maintenance {
             return undefined;
           },
         );
-        if (ended?.rows[0]?.count === LEASES_PER_STATEMENT) return true;
+        if (ended?.rows[0]?.count === ROWS_PER_STATEMENT) return true;
       }
       this.#afterSpace = space as string;
     }
@@ -60,14 +58,14 @@ export class Maintenance {
 
   /** Deletes old superseded balances and raises the domain's floor, so lost history is refused. True: more is left. */
   async pruneHistory({ historyAt }: Pick<SweepCutoffs, 'historyAt'>): Promise<boolean> {
-    const parameters = [historyAt, HISTORY_ROWS_PER_STEP];
+    const parameters = [historyAt, ROWS_PER_STATEMENT];
     const { rows } = await this.#pool.read('looking for old history', SQL.findOldHistory, parameters);
     // One that is damaged stays: a floor would rise on its word.
     const bySpace = Map.groupBy(rows.filter(isProven), ({ space }) => space as string);
     for (const [space, old] of bySpace) {
       await this.#pool.run('deleting old history', SQL.deleteHistory, [space, ...historyToSql(old)]);
     }
-    return rows.length === HISTORY_ROWS_PER_STEP && bySpace.size > 0;
+    return rows.length === ROWS_PER_STATEMENT && bySpace.size > 0;
   }
 }
 

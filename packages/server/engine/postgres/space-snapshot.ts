@@ -13,6 +13,7 @@ import type {
 import type { ContentRow, NodeRow, SpaceKey } from '../../core/model.ts';
 import type { PackId } from '../../core/pack-model.ts';
 import { isDamage } from '../../core/store-failure.ts';
+import { ROWS_PER_STATEMENT } from '../rows/work.ts';
 import { COUNTER_SUMS } from './counter-statements.ts';
 import { LocatedDamage, locateDamage } from './damage.ts';
 import { storageError } from './failure.ts';
@@ -27,7 +28,6 @@ import { byteaToBytes, byteaToHex, hexToBytea, type SqlRow, type SqlValue } from
 /** By index alone: a page that is damaged must fail only those who need a row of it. */
 const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
   SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off`;
-const COMMITS_AT_ONCE = 10_000;
 const SAVEPOINT = 'SAVEPOINT page';
 
 /** `$1` is the Space. */
@@ -180,7 +180,7 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
     }));
     const known = new Map(found.map((each) => [each.domain, each]));
     for (let after: SqlValue[] = ['', '\\x']; ; ) {
-      const rows = await this.#all('commits', ...after, COMMITS_AT_ONCE);
+      const rows = await this.#all('commits', ...after, ROWS_PER_STATEMENT);
       for (const { domain, revision } of rows as readonly { domain: string; revision: number }[]) {
         const each = known.get(domain);
         if (each === undefined) continue;
@@ -188,7 +188,7 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
         each.lastRevision = Math.max(each.lastRevision, revision);
       }
       const last = rows.at(-1);
-      if (last === undefined || rows.length < COMMITS_AT_ONCE) return found;
+      if (last === undefined || rows.length < ROWS_PER_STATEMENT) return found;
       after = [last.domain as string, last.request_id as string];
     }
   }

@@ -3,6 +3,9 @@
  * waits for each answer. Parameters are `$1`, `$2`; both engines know the rest of the SQL, but for words of their own.
  */
 
+/** Rows that one statement reads or changes where nothing asks for another number. */
+export const ROWS_PER_STATEMENT = 1_000;
+
 export type SqlRow = Readonly<Record<string, unknown>>;
 type SqlValue = string | number | null;
 export type RowWork<T> = Generator<readonly [sql: string, values: readonly SqlValue[]], T, readonly SqlRow[]>;

@@ -4,10 +4,9 @@ import type { Space } from '../../core/model.ts';
 import { countersSum } from '../../core/rows/row-sums.ts';
 import type { SweepCutoffs } from '../../core/upkeep-ports.ts';
 import { USAGE_NONE } from '../../core/usage-delta.ts';
+import { ROWS_PER_STATEMENT } from '../rows/work.ts';
 import { isHistorySound } from './ledger-rows.ts';
 import type { WriteScope } from './write-scope.ts';
-
-const HISTORY_ROWS_PER_STEP = 1_000;
 
 /** The position from which the walk over Spaces resumes; only in memory, so a restart starts a new round. */
 export interface WatermarkWalk {
@@ -81,7 +80,7 @@ function countBetween(scope: WriteScope, id: number, after: number, upTo: number
 /** Deletes old superseded balances and raises the domain's floor, so lost history is refused. True: more is left. */
 export function pruneHistory(scope: WriteScope, cutoffs: Pick<SweepCutoffs, 'historyAt'>): boolean {
   const { sql } = scope;
-  const rows = scope.findAll(sql.findOldHistory, cutoffs.historyAt, HISTORY_ROWS_PER_STEP);
+  const rows = scope.findAll(sql.findOldHistory, cutoffs.historyAt, ROWS_PER_STATEMENT);
   const floors = new Map<number, number>();
   for (const row of rows) {
     // Damaged rows stay, because neither their age nor their owner is proven.
@@ -97,5 +96,5 @@ export function pruneHistory(scope: WriteScope, cutoffs: Pick<SweepCutoffs, 'his
     );
   }
   for (const [domain, floor] of floors) scope.write(sql.raiseHistoryFloor, domain, floor);
-  return rows.length === HISTORY_ROWS_PER_STEP;
+  return rows.length === ROWS_PER_STATEMENT;
 }

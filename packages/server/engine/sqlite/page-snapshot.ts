@@ -10,19 +10,12 @@ import { fstatSync, openSync, readSync } from 'node:fs';
 import type { PageSnapshot } from '../backup-ports.ts';
 import { DatabaseDamaged } from './database.ts';
 
-const LOG_HEADER_BYTES = 32;
-const LOG_SALT_AT = 16;
-const FRAME_HEADER_BYTES = 24;
-const FRAME_SALT_AT = 8;
+/** Where the fields of a write-ahead log and of its index begin, and the bytes of their headers (sqlite.org/walformat.html). */
 const SALT_BYTES = 8;
-
-/** Two copies of one header: a writer changes one after the other. */
-const INDEX_COPY_BYTES = 48;
-const INDEX_CHANGES_AT = 8;
-const INDEX_IS_INITIALIZED_AT = 12;
-const INDEX_FRAMES_AT = 16;
-const INDEX_PAGES_AT = 20;
-const INDEX_SALT_AT = 32;
+const LOG = { headerBytes: 32, salt: 16 } as const;
+const FRAME = { headerBytes: 24, salt: 8 } as const;
+/** The header of the index has two copies: a writer changes one after the other. */
+const INDEX = { copyBytes: 48, changes: 8, isInitialized: 12, frames: 16, pages: 20, salt: 32 } as const;
 
 /** The data of the index of the log about the last commit. */
 interface LogIndex {
@@ -66,7 +59,7 @@ export class SqlitePageSnapshot implements PageSnapshot {
       if (frame === undefined) continue;
       const at = (page - first) * this.pageBytes;
       const target = buffer.subarray(at, at + this.pageBytes);
-      const bytes = readSync(this.#log, target, 0, this.pageBytes, this.#frameAt(frame) + FRAME_HEADER_BYTES);
+      const bytes = readSync(this.#log, target, 0, this.pageBytes, this.#frameAt(frame) + FRAME.headerBytes);
       if (bytes === this.pageBytes && this.#readLogSalt().equals(this.#salt)) continue;
       // A log restarts only if the file has all its commits. So the file has the contents of its frames.
       this.#frames = new Map();
@@ -78,11 +71,11 @@ export class SqlitePageSnapshot implements PageSnapshot {
   /** Returns undefined if the log restarted after its index was read. */
   #readFrames(index: LogIndex): { index: LogIndex; frames: ReadonlyMap<number, number> } | undefined {
     const frames = new Map<number, number>();
-    const header = Buffer.alloc(FRAME_HEADER_BYTES);
+    const header = Buffer.alloc(FRAME.headerBytes);
     for (let frame = 0; frame < index.frames; frame += 1) {
-      const bytes = readSync(this.#log, header, 0, FRAME_HEADER_BYTES, this.#frameAt(frame));
-      const salt = header.subarray(FRAME_SALT_AT, FRAME_SALT_AT + SALT_BYTES);
-      if (bytes < FRAME_HEADER_BYTES || !salt.equals(index.salt)) return undefined;
+      const bytes = readSync(this.#log, header, 0, FRAME.headerBytes, this.#frameAt(frame));
+      const salt = header.subarray(FRAME.salt, FRAME.salt + SALT_BYTES);
+      if (bytes < FRAME.headerBytes || !salt.equals(index.salt)) return undefined;
       frames.set(header.readUInt32BE(0), frame);
     }
     if (index.frames > 0 && !this.#readLogSalt().equals(index.salt)) return undefined;
@@ -91,12 +84,12 @@ export class SqlitePageSnapshot implements PageSnapshot {
 
   #readLogSalt(): Buffer {
     const salt = Buffer.alloc(SALT_BYTES);
-    readSync(this.#log, salt, 0, SALT_BYTES, LOG_SALT_AT);
+    readSync(this.#log, salt, 0, SALT_BYTES, LOG.salt);
     return salt;
   }
 
   #frameAt(frame: number): number {
-    return LOG_HEADER_BYTES + frame * (FRAME_HEADER_BYTES + this.pageBytes);
+    return LOG.headerBytes + frame * (FRAME.headerBytes + this.pageBytes);
   }
 
   #countFilePages(): number {
@@ -106,17 +99,17 @@ export class SqlitePageSnapshot implements PageSnapshot {
 
 /** The two copies differ while a commit is being told of: then they are read again. @throws DatabaseDamaged */
 function readIndex(file: number): LogIndex {
-  const bytes = Buffer.alloc(2 * INDEX_COPY_BYTES);
+  const bytes = Buffer.alloc(2 * INDEX.copyBytes);
   for (let attempt = 0; attempt < 10_000; attempt += 1) {
     readSync(file, bytes, 0, bytes.length, 0);
-    const first = bytes.subarray(0, INDEX_COPY_BYTES);
-    if (first[INDEX_IS_INITIALIZED_AT] === 0 || !first.equals(bytes.subarray(INDEX_COPY_BYTES))) continue;
+    const first = bytes.subarray(0, INDEX.copyBytes);
+    if (first[INDEX.isInitialized] === 0 || !first.equals(bytes.subarray(INDEX.copyBytes))) continue;
     // The index is in the byte order of the machine, the salt in that of the log.
     return {
-      changes: first.readUInt32LE(INDEX_CHANGES_AT),
-      frames: first.readUInt32LE(INDEX_FRAMES_AT),
-      pages: first.readUInt32LE(INDEX_PAGES_AT),
-      salt: Buffer.from(first.subarray(INDEX_SALT_AT, INDEX_SALT_AT + SALT_BYTES)),
+      changes: first.readUInt32LE(INDEX.changes),
+      frames: first.readUInt32LE(INDEX.frames),
+      pages: first.readUInt32LE(INDEX.pages),
+      salt: Buffer.from(first.subarray(INDEX.salt, INDEX.salt + SALT_BYTES)),
     };
   }
   throw new DatabaseDamaged('the index of a write-ahead log cannot be read');

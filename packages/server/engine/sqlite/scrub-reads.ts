@@ -7,9 +7,6 @@ import type { DiskReads } from './disk-reads.ts';
 import { bytesToHex, contentFromSql, hexToBytes, isNodeSound, nodeFromSql } from './rows.ts';
 import type { ReadStatements } from './statements.ts';
 
-/** In the first 32 bits of a hash: a 4096th of a Space. If the damage continues, the steps grow. */
-const FIRST_STEP = 2 ** 20;
-
 /** The position from which rows are read. */
 interface Place {
   /** id of the Space; 0 comes before all */
@@ -51,7 +48,8 @@ export class ScrubWalk {
     const from = this.from(after);
     if (from === undefined) return;
     const { space, hash } = from;
-    const step = (hash === '' ? undefined : this.#find(after)?.step) ?? FIRST_STEP;
+    // In the first 32 bits of a hash this is a 4096th of a Space. If the damage continues, the steps grow.
+    const step = (hash === '' ? undefined : this.#find(after)?.step) ?? 2 ** 20;
     const start = Number.parseInt(hash.slice(0, 8).padEnd(8, '0'), 16) + step;
     const to =
       start < 2 ** 32 ? { space, hash: start.toString(16).padStart(8, '0') } : this.#startAfter(space);

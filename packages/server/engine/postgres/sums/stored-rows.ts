@@ -1,5 +1,6 @@
 /** Rows with all bits of their values, as a look at the sums needs them. */
 import type { StoredValue } from '../../../core/rows/find-bit.ts';
+import { ROWS_PER_STATEMENT } from '../../rows/work.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
 import { byteaToBytes, bytesToBytea, type SqlRow, type SqlValue } from '../wire/sql-values.ts';
 import type { ColumnKind, SummedTable } from './tables.ts';
@@ -13,7 +14,6 @@ export interface StoredRow {
 }
 
 const LOOKING = 'looking at rows';
-const ROWS_AT_ONCE = 512;
 
 const ARRAY_TYPES: Readonly<Record<ColumnKind, string>> = {
   uuid: 'uuid',
@@ -62,22 +62,22 @@ export async function readLacking(
   const ends = `SELECT ${table.key.join(', ')} FROM ${table.name} WHERE ${from} ORDER BY ${names} OFFSET ${rows - 1} LIMIT 1`;
   const end = keyOf(table, (await pool.read(LOOKING, ends, after)).rows[0]);
   const until = end === undefined ? '' : `AND (${names}) <= (${placesFrom(after.length + 1)})`;
-  const lacks = `${select} WHERE ${from} ${until} AND (${condition}) ORDER BY ${names} LIMIT ${ROWS_AT_ONCE}`;
+  const lacks = `${select} WHERE ${from} ${until} AND (${condition}) ORDER BY ${names} LIMIT ${ROWS_PER_STATEMENT}`;
   const found = (await pool.read(LOOKING, lacks, [...after, ...(end ?? [])])).rows;
   const lacking = found.map((row) => storedRow(table, row));
-  return { lacking, next: found.length === ROWS_AT_ONCE ? keyOf(table, found.at(-1)) : end };
+  return { lacking, next: found.length === ROWS_PER_STATEMENT ? keyOf(table, found.at(-1)) : end };
 }
 
 export async function* pagesOfTable(pool: PostgresPool, table: SummedTable): AsyncGenerator<StoredRow[]> {
   const { select, names, placesFrom } = selectOf(table);
-  const order = `ORDER BY ${names} LIMIT ${ROWS_AT_ONCE}`;
+  const order = `ORDER BY ${names} LIMIT ${ROWS_PER_STATEMENT}`;
   let sql = `${select} ${order}`;
   let after: SqlValue[] = [];
   for (;;) {
     const { rows } = await pool.read(LOOKING, sql, after);
     yield rows.map((row) => storedRow(table, row));
     const last = rows.at(-1);
-    if (last === undefined || rows.length < ROWS_AT_ONCE) return;
+    if (last === undefined || rows.length < ROWS_PER_STATEMENT) return;
     after = keyOf(table, last) as SqlValue[];
     sql = `${select} WHERE (${names}) > (${placesFrom(1)}) ${order}`;
   }

@@ -13,12 +13,8 @@ import {
 } from './scram.ts';
 import { type Message, MessageWriter } from './wire-messages.ts';
 
-const OK = 0;
-const CLEARTEXT = 3;
-const MD5 = 5;
-const SASL = 10;
-const SASL_CONTINUE = 11;
-const SASL_FINAL = 12;
+/** Kinds of an authentication message. */
+const KIND = { ok: 0, cleartext: 3, md5: 5, sasl: 10, saslContinue: 11, saslFinal: 12 } as const;
 
 export class Handshake {
   readonly #address: PostgresAddress;
@@ -50,25 +46,25 @@ export class Handshake {
     const kind = bytes.readInt32BE(start);
     const rest = bytes.subarray(start + 4, end);
     const writer = new MessageWriter();
-    if (kind === OK) {
+    if (kind === KIND.ok) {
       if (this.#hasBegunScram && !this.#isServerProven) throw new Error('the server left out its proof');
       this.#assertBound();
       this.#isDone = true;
       return undefined;
     }
-    if (kind === CLEARTEXT || kind === MD5) this.#assertBound();
-    if (kind === CLEARTEXT) return writer.password(this.#password).take();
-    if (kind === MD5) return writer.password(this.#md5Of(rest)).take();
-    if (kind === SASL) {
+    if (kind === KIND.cleartext || kind === KIND.md5) this.#assertBound();
+    if (kind === KIND.cleartext) return writer.password(this.#password).take();
+    if (kind === KIND.md5) return writer.password(this.#md5Of(rest)).take();
+    if (kind === KIND.sasl) {
       const mechanism = this.#choose(rest.toString('latin1').split('\0'));
       this.#hasBegunScram = true;
       return writer.saslInitial(mechanism, beginScram(this.#nonce, this.#binding)).take();
     }
-    if (kind === SASL_CONTINUE) {
+    if (kind === KIND.saslContinue) {
       this.#proof = proveScram(this.#password, this.#nonce, rest.toString('utf8'), this.#binding);
       return writer.saslResponse(this.#proof.message).take();
     }
-    if (kind === SASL_FINAL && this.#proof !== undefined) {
+    if (kind === KIND.saslFinal && this.#proof !== undefined) {
       checkServer(this.#proof, rest.toString('utf8'));
       this.#isServerProven = true;
       return undefined;

@@ -2,6 +2,7 @@
 import type { Database, SQLQueryBindings } from 'bun:sqlite';
 import { findBit, type StoredValue } from '../../../core/rows/find-bit.ts';
 import { isSum } from '../../../core/rows/row-sum.ts';
+import { ROWS_PER_STATEMENT } from '../../rows/work.ts';
 import type { SqlRow } from '../statements.ts';
 import { type SummedTable, selectionOf } from './tables.ts';
 
@@ -15,8 +16,6 @@ export interface DamagedRow {
   /** the original row, or a safe replacement; undefined if neither is known */
   readonly mended: StoredRow | undefined;
 }
-
-const ROWS_AT_ONCE = 512;
 
 export function* findDamagedRows(database: Database, table: SummedTable): Generator<DamagedRow> {
   for (const page of pagesOfTable(database, table)) yield* damagedOf(database, table, page);
@@ -51,18 +50,18 @@ function reset(table: SummedTable, row: StoredRow): StoredRow | undefined {
 export function* pagesOfTable(database: Database, table: SummedTable): Generator<StoredRow[]> {
   const { name, key } = table;
   const columns = selectionOf(table);
-  const order = `ORDER BY ${key.join(', ')} LIMIT ${ROWS_AT_ONCE}`;
+  const order = `ORDER BY ${key.join(', ')} LIMIT ${ROWS_PER_STATEMENT}`;
   const places = key.map((_, index) => `?${index + 1}`).join(', ');
   using first = database.prepare<StoredRow, []>(`SELECT ${columns} FROM ${name} ${order}`);
   first.safeIntegers(true);
   let page = first.all();
   if (page.length > 0) yield page;
-  if (page.length < ROWS_AT_ONCE) return;
+  if (page.length < ROWS_PER_STATEMENT) return;
   using next = database.prepare<StoredRow, SQLQueryBindings[]>(
     `SELECT ${columns} FROM ${name} WHERE (${key.join(', ')}) > (${places}) ${order}`,
   );
   next.safeIntegers(true);
-  while (page.length === ROWS_AT_ONCE) {
+  while (page.length === ROWS_PER_STATEMENT) {
     const last = page.at(-1) as StoredRow;
     page = next.all(...key.map((column) => last[column] as StoredValue));
     if (page.length > 0) yield page;

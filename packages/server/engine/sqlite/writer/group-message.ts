@@ -4,7 +4,7 @@ import type { Generation, PackCodec } from '../../../core/model.ts';
 import type { JudgedRecord } from '../../../core/pack-ports.ts';
 import type { PackGroup } from '../../../core/packs/publish-group.ts';
 
-const HASH_DIGITS = 2 * HASH_BYTES;
+export const HASH_DIGITS = 2 * HASH_BYTES;
 const NO_REFS = new Uint8Array(0);
 
 export type GroupMessage = Omit<PackGroup, 'records'> & { readonly lists: RecordLists };

@@ -1,14 +1,12 @@
 /** The messages between the thread that writes rows and the thread that asks for it. A message holds many orders or answers. */
-import { HASH_BYTES } from '@holdfast/protocol';
 import type { Space } from '../../../core/model.ts';
 import type { PackGroup } from '../../../core/packs/publish-group.ts';
 import { SpaceMap } from '../../../core/space-map.ts';
 import type { Committed } from '../node-cache.ts';
-import { toGroupMessage } from './group-message.ts';
+import { HASH_DIGITS, toGroupMessage } from './group-message.ts';
 import type { Renewal, RowWriter } from './row-writer.ts';
 import type { PackedError } from './thread-errors.ts';
 
-const HASH_DIGITS = 2 * HASH_BYTES;
 export const RENEWED_NUMBERS = 3;
 /** the transaction whose input travels as a GroupMessage */
 export const GROUP_BODY = 'publishGroup';
