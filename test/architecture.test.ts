@@ -52,6 +52,15 @@ describe('architecture', () => {
     expect(words((path) => path.startsWith('docs/'))).toBeLessThanOrEqual(38_000);
   });
 
+  test('named numbers stay few', () => {
+    const isCounted = (path: string): boolean =>
+      /^(?:packages|tools)\/.*(?<!\.test)\.ts$/.test(path) && !/^packages\/conformance\/|\/test\//.test(path);
+    const named = sources
+      .filter(({ path }) => isCounted(path))
+      .flatMap(({ text }) => text.match(/^(?:export )?const [A-Z][A-Z0-9_]+ = [0-9]/gm) ?? []);
+    expect(named.length).toBeLessThan(400);
+  });
+
   test('every heading that a comment cites is there', () => {
     expect(findBrokenCitations(sources, pages)).toEqual([]);
   });

@@ -1,7 +1,7 @@
 /** Files the command line reads and writes, with failures a person can act on. */
 import { closeSync, constants, fstatSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
-import { describeExposure, findExposure } from '@holdfast/protocol';
+import { describeExposure, findExposure, TEXT_FILE_BYTES_MAX } from '@holdfast/protocol';
 import { CliError } from './cli-error.ts';
 import { saying } from './progress/waits.ts';
 import { nameGivenFile } from './terminal/hide-secrets.ts';
@@ -9,9 +9,7 @@ import { nameGivenFile } from './terminal/hide-secrets.ts';
 /** Readable by everyone. */
 export const PUBLIC_FILE_MODE = 0o644;
 
-/** Far more than keys, tokens and certificates have: a path such as /dev/zero would give bytes without an end. */
-const TEXT_BYTES_MAX = 4 * 1024 * 1024;
-const TOO_LONG = `it has more than ${TEXT_BYTES_MAX} bytes; check the path`;
+const TOO_LONG = `it has more than ${TEXT_FILE_BYTES_MAX} bytes; check the path`;
 
 /** `what` names the file's role in a message, such as "the key set". Throws CliError. */
 export async function readTextFile(path: string, what: string): Promise<string> {
@@ -59,7 +57,7 @@ export function readSecretNow(path: string, what: string): string | undefined {
     if (!stats.isFile()) return undefined;
     const exposure = findExposure(path, stats, process.geteuid?.());
     if (exposure !== undefined) throw new CliError(describeExposure(what, path, exposure));
-    if (stats.size > TEXT_BYTES_MAX) throw new CliError(`${what} ${path} cannot be read: ${TOO_LONG}`);
+    if (stats.size > TEXT_FILE_BYTES_MAX) throw new CliError(`${what} ${path} cannot be read: ${TOO_LONG}`);
     return readFileSync(file, 'utf8');
   } finally {
     closeSync(file);
@@ -73,7 +71,7 @@ async function readBounded(file: FileHandle): Promise<string> {
     const { bytesRead, buffer } = await file.read(new Uint8Array(64 * 1024), 0, 64 * 1024, null);
     if (bytesRead === 0) return Buffer.concat(pieces).toString('utf8');
     length += bytesRead;
-    if (length > TEXT_BYTES_MAX) throw new Error(TOO_LONG);
+    if (length > TEXT_FILE_BYTES_MAX) throw new Error(TOO_LONG);
     pieces.push(buffer.subarray(0, bytesRead));
   }
 }

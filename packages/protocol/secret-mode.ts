@@ -7,6 +7,8 @@ export interface SecretFileFacts {
   isFile(): boolean;
 }
 
+/** Far more than keys, tokens and certificates have: a path such as /dev/zero would give bytes without an end. */
+export const TEXT_FILE_BYTES_MAX = 4 * 1024 * 1024;
 /** The modes of whatever a command makes for its user alone. */
 export const PRIVATE_FILE_MODE = 0o600;
 export const PRIVATE_FOLDER_MODE = 0o700;

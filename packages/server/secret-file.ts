@@ -1,10 +1,7 @@
 /** Reading of files that hold secrets: never one that others can use, and never without a bound. */
 import { type FileHandle, open } from 'node:fs/promises';
-import { describeExposure, findExposure, isHandedOver } from '@holdfast/protocol';
+import { describeExposure, findExposure, isHandedOver, TEXT_FILE_BYTES_MAX } from '@holdfast/protocol';
 import { ConfigError } from './errors.ts';
-
-/** Far more than any secret has: a path such as /dev/zero would give bytes without an end. */
-const SECRET_BYTES_MAX = 1024 * 1024;
 
 export interface SecretFile {
   readonly bytes: Uint8Array;
@@ -49,8 +46,8 @@ async function readBounded(file: FileHandle, path: string, what: string): Promis
     const { bytesRead, buffer } = await file.read(new Uint8Array(64 * 1024), 0, 64 * 1024, null);
     if (bytesRead === 0) return Buffer.concat(pieces);
     length += bytesRead;
-    if (length > SECRET_BYTES_MAX) {
-      throw new ConfigError(`${what} ${path} has more than ${SECRET_BYTES_MAX} bytes: check the path`);
+    if (length > TEXT_FILE_BYTES_MAX) {
+      throw new ConfigError(`${what} ${path} has more than ${TEXT_FILE_BYTES_MAX} bytes: check the path`);
     }
     pieces.push(buffer.subarray(0, bytesRead));
   }

@@ -51,7 +51,7 @@ interface ErrorBody {
 }
 
 const USER_DEFAULT = 'holdfast';
-const RETRY_AFTER_S = 2;
+const RETRY_AFTER_MS = 2_000;
 const LOOPBACK = /^(?:127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
 /** Serves until SIGTERM or Ctrl-C. Throws CliError when the address is taken, UsageError for flags that exclude each other. */
@@ -193,14 +193,14 @@ function giveUpIfSilent(): void {
 
 function away(
   reason: string,
-  retryAfterMs = RETRY_AFTER_S * 1_000,
+  retryAfterMs = RETRY_AFTER_MS,
   message = 'the server cannot be reached, or refuses',
 ): DoorError {
   tellAway(reason, 'requests get 503 meanwhile');
   return later(503, retryAfterMs, message);
 }
 
-function later(status: 429 | 503, retryAfterMs = RETRY_AFTER_S * 1_000, message: string): DoorError {
+function later(status: 429 | 503, retryAfterMs = RETRY_AFTER_MS, message: string): DoorError {
   const seconds = Math.max(1, Math.ceil(retryAfterMs / 1_000));
   return new DoorError(status, message, { 'retry-after': `${seconds}` });
 }

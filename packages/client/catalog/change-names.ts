@@ -58,8 +58,6 @@ export interface ChangeOptions extends CatalogOptions {
   readonly attemptsMax?: number | undefined;
 }
 
-const RANDOM_BYTES = 16;
-
 /** Makes the new list from the present one; undefined when nothing is to change. Called on every attempt, so it must be pure. */
 export type NamesChange = (
   snapshots: readonly Snapshot[],
@@ -177,7 +175,7 @@ async function tryCommit(
     if (plan.snapshots.length === 0) return commitPlan(client, plan, undefined, options);
     const previous = replaced.map(({ hash }) => hash);
     const others = Object.assign({}, ...replaced.map(({ catalog }) => catalog.others));
-    const catalog = { random: randomHex(RANDOM_BYTES), previous, snapshots: plan.snapshots, others };
+    const catalog = { random: randomHex(16), previous, snapshots: plan.snapshots, others };
     const stored = await storeCatalog(client, catalog, options);
     if (stored.state === 'ready') {
       const commit = await commitPlan(client, plan, stored.hash, options);
@@ -234,7 +232,7 @@ async function commitPlan(
   if (hash !== undefined) changes[hash] = 1;
   const room = ROOT_REF_CHANGES_MAX - Object.keys(changes).length;
   for (const { hash: overdrawn, refCount } of restored.slice(0, room)) changes[overdrawn] = -refCount;
-  const requestId = nameCommit(hash ?? randomHex(RANDOM_BYTES));
+  const requestId = nameCommit(hash ?? randomHex(16));
   try {
     const { revision } = await client.updateRootRefs({ requestId, changes }, { signal: options.signal });
     return { requestId, revision, catalog: hash, replaced: replaced.map((catalog) => catalog.hash) };

@@ -10,9 +10,6 @@ interface SystemFunctions {
 /** `utimensat`: paths count from the working folder; a link itself gets the time, not what it points at. */
 const FROM_WORKING_FOLDER = process.platform === 'darwin' ? -2 : -100;
 const NO_FOLLOW = process.platform === 'darwin' ? 0x20 : 0x100;
-/** The largest error of a time in floating point that the runtime then cuts to microseconds. */
-const LOST_NS_MAX = 2_000n;
-
 const findCalls = seekSystemFunctions<SystemFunctions>({
   utimensat: { args: ['i32', 'ptr', 'ptr', 'i32'], returns: 'i32' },
 });
@@ -21,7 +18,8 @@ const findCalls = seekSystemFunctions<SystemFunctions>({
 export function isTime(foundNs: bigint, mtimeNs: bigint): boolean {
   if (findCalls() !== undefined) return foundNs === mtimeNs;
   const off = foundNs - mtimeNs;
-  return -LOST_NS_MAX < off && off < LOST_NS_MAX;
+  // A time in floating point, which the runtime then cuts to microseconds, is less than 2 µs off.
+  return -2_000n < off && off < 2_000n;
 }
 
 /** Sets access and modification time of what stands at `path`, a link itself. Throws what the system says. */

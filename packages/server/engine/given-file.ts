@@ -1,11 +1,8 @@
 /** Files that a setting of an engine names: keys, certificates, passwords. */
 import { constants, type Stats } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { describeExposure, findExposure } from '@holdfast/protocol';
+import { describeExposure, findExposure, TEXT_FILE_BYTES_MAX } from '@holdfast/protocol';
 import { codeOf } from '../error-code.ts';
-
-/** Far more than certificates and passwords have. */
-const BYTES_MAX = 4 * 1024 * 1024;
 
 /** As `readPlainFile`; rejects too if others can use the file. */
 export function readSecret(what: string, path: string): Promise<string | undefined> {
@@ -32,8 +29,8 @@ export async function readPlainFile(
     check(stats);
     if (!stats.isFile())
       throw new Error(`${what} ${path} is no file, and is read more than once: check the path`);
-    if (stats.size > BYTES_MAX)
-      throw new Error(`${what} ${path} has more than ${BYTES_MAX} bytes: check the path`);
+    if (stats.size > TEXT_FILE_BYTES_MAX)
+      throw new Error(`${what} ${path} has more than ${TEXT_FILE_BYTES_MAX} bytes: check the path`);
     return await file.readFile('utf8');
   } finally {
     await file.close();

@@ -15,7 +15,7 @@ import { SENT_BYTES } from '../metrics/server-metrics.ts';
 import { askCollector, releaseBytes } from '../runtime/release-bytes.ts';
 import { type AuthorizedCall, dispatch, refuseQuery, tellRot, waitingUpTo } from './authorized-call.ts';
 import { corsHeaders } from './cors.ts';
-import { VALIDATION_SECONDS_MAX } from './http-limits.ts';
+import { LONG_WORK_SECONDS_MAX } from './http-limits.ts';
 import { withJsonBody } from './request-body.ts';
 
 type BulkAnswer = (call: AuthorizedCall, packId: string | undefined) => Awaitable<Response>;
@@ -45,7 +45,7 @@ export const BULK_ANSWERS: Readonly<Record<BulkOperationName, BulkAnswer>> = {
     return withJsonBody(exchange, call, (bytes) => {
       const { leaseDurationMs } = parseLeaseRequest(bytes);
       const lease = () => leasePack(core, space, packId, leaseDurationMs, { renewsOnly });
-      return waitingUpTo(VALIDATION_SECONDS_MAX, call, () => dispatch(call, lease, tellRot));
+      return waitingUpTo(LONG_WORK_SECONDS_MAX, call, () => dispatch(call, lease, tellRot));
     });
   },
 

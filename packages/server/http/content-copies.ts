@@ -19,7 +19,7 @@ import { SpareFiles } from '../runtime/spare-files.ts';
 import { exhausted } from '../shares/exhausted.ts';
 import { FairShares, type Hold } from '../shares/fair-shares.ts';
 import { bytesOf, ContentCopy, type CopyPlace, type Piece, PlaceFailed, piecesOf } from './content-copy.ts';
-import { COPIED_BYTES_MAX, COPYING_PIECES_MAX, SHED_RETRY_AFTER_SECONDS } from './http-limits.ts';
+import { COPIED_BYTES_MAX, COPYING_PIECES_MAX, RETRY_AFTER_SECONDS } from './http-limits.ts';
 import { PieceSlots } from './piece-slots.ts';
 
 /** The request that waits for a copy. */
@@ -346,6 +346,6 @@ const noRoom = (): ApiError =>
     'SERVICE_UNAVAILABLE',
     'too many large responses are still being sent to slow readers; retry later',
     {
-      retryAfterSeconds: SHED_RETRY_AFTER_SECONDS,
+      retryAfterSeconds: RETRY_AFTER_SECONDS,
     },
   );

@@ -6,7 +6,7 @@ import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/store-fai
 import { QUOTA_REFUSALS } from '../metrics/server-metrics.ts';
 import type { CorsOrigins, HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer, requestIdOf } from './exchange.ts';
-import { IDLE_SECONDS_MAX, SMALL_BODY_BYTES_MAX, STORAGE_RETRY_AFTER_SECONDS } from './http-limits.ts';
+import { IDLE_SECONDS_MAX, RETRY_AFTER_SECONDS, SMALL_BODY_BYTES_MAX } from './http-limits.ts';
 import { unreadBytesAtMost } from './request-body.ts';
 import { RequestRecord } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
@@ -108,8 +108,7 @@ function render(exchange: Exchange, error: ApiError): Response {
   const body: ErrorBody = { error: error.code, message: error.message };
   const headers: HeaderFields = { 'x-request-id': requestIdOf(exchange), ...error.headers };
   const retryAfterSeconds =
-    error.retryAfterSeconds ??
-    (error.code === 'SERVICE_UNAVAILABLE' ? STORAGE_RETRY_AFTER_SECONDS : undefined);
+    error.retryAfterSeconds ?? (error.code === 'SERVICE_UNAVAILABLE' ? RETRY_AFTER_SECONDS : undefined);
   if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds);
   if (closesWithBody(exchange)) headers.connection = 'close';
   return jsonAnswer(exchange, error.status, JSON.stringify(body), headers);

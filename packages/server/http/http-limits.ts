@@ -17,19 +17,15 @@ export const SMALL_BODY_BYTES_MAX = 4 * 1024;
 /** A body is cut off if it brings less than this for so long. */
 export const BODY_BYTES_PER_SECOND_MIN = 1024;
 export const BODY_PACE_SECONDS = 30;
-/** `Retry-After` when load is shed. */
-export const SHED_RETRY_AFTER_SECONDS = 1;
-/** `Retry-After` after a failure of storage. */
-export const STORAGE_RETRY_AFTER_SECONDS = 1;
+/** `Retry-After` when load is shed, and after a failure of storage. */
+export const RETRY_AFTER_SECONDS = 1;
 
 /** Seconds without a byte from an upload's sender before its connection is closed. The runtime counts in steps of 4 s. */
 export const UPLOAD_STALL_SECONDS_MAX = 60;
 /** Longest PUT, ms, even if bytes keep arriving, because its generation cannot be replaced meanwhile. */
 export const UPLOAD_DURATION_MS_MAX = 60 * 60 * 1000;
-/** Seconds a collection pass of the largest size may work before its connection counts as dead; 0 = no bound. */
-export const GC_SECONDS_MAX = 240;
-/** Seconds a lease may take to validate a direct upload before its connection counts as dead. */
-export const VALIDATION_SECONDS_MAX = 240;
+/** Seconds that a collection pass, or a lease that validates a direct upload, may work before its connection counts as dead. */
+export const LONG_WORK_SECONDS_MAX = 240;
 
 /** Bytes of copies of large content held by all processes of one server; beyond, responses are 503. */
 export const COPIED_BYTES_MAX = 4 * 1024 * 1024 * 1024;

@@ -31,7 +31,7 @@ import {
 import { ContentRequest } from './content-request.ts';
 import { corsHeaders, type HeaderFields, OPEN_CORS_HEADERS } from './cors.ts';
 import type { Exchange } from './exchange.ts';
-import { GC_SECONDS_MAX, VALIDATION_SECONDS_MAX } from './http-limits.ts';
+import { LONG_WORK_SECONDS_MAX } from './http-limits.ts';
 import { withJsonBody, withOptionalJsonBody } from './request-body.ts';
 
 /** Throws or rejects; async only if it must wait between reading the request and the core. */
@@ -83,7 +83,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
           () => leaseNode(call.core, call.space, hash, leaseDurationMs, call.uploadOrigin, options),
           tellRot,
         );
-      return call.isUploadDirect ? waitingUpTo(VALIDATION_SECONDS_MAX, call, lease) : lease();
+      return call.isUploadDirect ? waitingUpTo(LONG_WORK_SECONDS_MAX, call, lease) : lease();
     });
   },
 
@@ -96,7 +96,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     refuseQuery(call);
     return withOptionalJsonBody(call.exchange, call, (bytes) => {
       const { maxNodes } = parseGcRequest(bytes);
-      return waitingUpTo(GC_SECONDS_MAX, call, () =>
+      return waitingUpTo(LONG_WORK_SECONDS_MAX, call, () =>
         dispatch(call, async () => noteCollection(await runGc(call.core, call.space, maxNodes))),
       );
     });

@@ -8,7 +8,7 @@ import type { PageDamage, RowDamage, RowLook } from '../core/inspection-ports.ts
 import { findStanding, mendRow } from '../core/lease/mend-node.ts';
 import type { NewContent } from '../core/lease/publication.ts';
 import type { Space } from '../core/model.ts';
-import { PAGE_ROWS } from '../core/pages-of.ts';
+import { PAGE_ROWS, ROWS_PER_TRANSACTION_MAX } from '../core/pages-of.ts';
 import { isDamage, orIfDamaged } from '../core/store-failure.ts';
 import { checkContents, type FoundFault } from './check-contents.ts';
 import { checkUploads } from './check-uploads.ts';
@@ -46,7 +46,6 @@ export interface CheckWanted {
 
 /** The Space of a finding about the list of Spaces. */
 const NO_SPACE: Space = { appId: '', spaceId: '' };
-const REPAIRS_PER_TRANSACTION = 200;
 const SAMPLE_DIGITS = 6;
 
 export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<CheckResult> {
@@ -226,8 +225,8 @@ async function applyRepairs(
   { nodes, looseEdges, counters }: CountRepairs,
 ): Promise<void> {
   const most = Math.max(nodes.length, looseEdges.length, 1);
-  for (let start = 0; start < most; start += REPAIRS_PER_TRANSACTION) {
-    const end = start + REPAIRS_PER_TRANSACTION;
+  for (let start = 0; start < most; start += ROWS_PER_TRANSACTION_MAX) {
+    const end = start + ROWS_PER_TRANSACTION_MAX;
     await core.metadata.transact(space, repairCounts, {
       nodes: nodes.slice(start, end),
       looseEdges: looseEdges.slice(start, end),

@@ -9,6 +9,7 @@ import {
   type Hash,
   NodeFormatError,
   PACK_HEADER_BYTES,
+  PACK_RECORDS_MAX,
   PackBuilder,
   RECORD_HEADER_BYTES,
 } from '@holdfast/protocol';
@@ -41,7 +42,6 @@ import {
 const FIRST_GENERATION = createGeneration(0, '0'.repeat(20));
 /** Spaces that one step looks at for one that is worth packing */
 const SPACES_MAX = 64;
-const RECORDS_MAX = 4096;
 /** objects that are read at the same time */
 const READS_AT_ONCE = 8;
 /** What reading and deleting an object costs beside its bytes, in bytes that compaction moves in the same time. */
@@ -97,7 +97,7 @@ export async function packSmallNodes(
   if (within === undefined) return findSpace(core, after, before, rules.nodesMin);
   const { space } = within;
   const found = await core.metadata.page('contentsToPack', {
-    ...{ space, after: within.after, before, limit: RECORDS_MAX },
+    ...{ space, after: within.after, before, limit: PACK_RECORDS_MAX },
   });
   if (found.length < rules.nodesMin) return { ...NOTHING, next: { after, within: undefined } };
   const { builder, nodes, looked, bytes, failure } = await gather(core, space, found);
@@ -145,7 +145,7 @@ interface Gathered {
 
 /** Reads objects in order until the pack is full, or none of several can be read. A bad one is the scrub's to find. */
 async function gather(core: Core, space: Space, found: readonly ContentRow[]): Promise<Gathered> {
-  const builder = new PackBuilder({ bytesMax: 8 * 1024 * 1024, recordsMax: RECORDS_MAX });
+  const builder = new PackBuilder({ bytesMax: 8 * 1024 * 1024, recordsMax: PACK_RECORDS_MAX });
   const nodes = new Map<Hash, GatheredNode>();
   let looked = 0;
   let bytes = 0;
