@@ -1,4 +1,4 @@
-/** The rooms, sizes and names of docs/design.md, true because this fails otherwise. */
+/** The sources keep the rooms, sizes and names of docs/design.md and docs/style.md. */
 import { describe, expect, test } from 'bun:test';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';

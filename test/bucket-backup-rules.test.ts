@@ -1,4 +1,4 @@
-/** The rules of a backup of a bucket, each by the one case that breaks it, on a real Ceph. */
+/** The rules of a backup of a bucket on a real Ceph: one case breaks each rule. */
 
 import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';

@@ -1,4 +1,4 @@
-/** The bucket's side of a backup, over real PostgreSQL and Ceph: copied, proven, and put back where objects are missing. */
+/** A backup of a bucket over real PostgreSQL and Ceph: it copies and proves objects, and a restore puts missing ones back. */
 import { afterAll, expect, test } from 'bun:test';
 import { createHash, randomBytes } from 'node:crypto';
 import { appendFileSync, readdirSync, rmSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Bundles between real servers, and between Holdfast and the IPLD world's own CAR library. */
+/** Bundles between real servers, and between Holdfast and the CAR library of IPLD. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** The wall clock of a real server with workers is set, forwards and backwards: leases of rows in a folder keep their length. */
+/** Someone sets the wall clock of a real server with workers, forwards and backwards: leases in a data folder keep their length. */
 import { afterAll, expect, test } from 'bun:test';
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

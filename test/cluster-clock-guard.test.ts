@@ -1,4 +1,7 @@
-/** Clocks that are half an hour off, of the database and of one server, over real PostgreSQL and Ceph: nothing is collected meanwhile. */
+/**
+ * The clock of the database, or of one server, is half an hour off, over real PostgreSQL and Ceph: no server collects anything
+ * meanwhile.
+ */
 import { afterAll, expect, test } from 'bun:test';
 import { makeNode, seededBytes } from './support/canonical-node.ts';
 import { type ClusterServer, openEngines, startCluster } from './support/cluster.ts';

@@ -1,6 +1,6 @@
 /**
- * Three servers whose clocks are half a minute ahead, half a minute behind and right: leases, collections, uploads and usage
- * go by the clock of the database, so it makes no difference which of them is asked.
+ * The clocks of three servers are half a minute ahead, half a minute behind, and right. Leases, collections, uploads and usage
+ * follow the clock of the database, so it makes no difference which server a client asks.
  */
 import { afterAll, expect, test } from 'bun:test';
 import { makeNode, seededBytes } from './support/canonical-node.ts';

@@ -1,6 +1,7 @@
 /**
- * Compaction by two real servers at once over PostgreSQL and one bucket. A lock of the test holds both at the same records, so each has
- * written them into a pack of its own by then. One of them is killed between two groups; a Space is purged while its records move.
+ * Two real servers compact at once over PostgreSQL and one bucket. A lock of the test holds both at the same records, so that
+ * each has written them into a pack of its own. The test kills one server between two groups, and purges a Space while its
+ * records move.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { SQL } from 'bun';

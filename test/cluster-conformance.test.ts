@@ -1,6 +1,6 @@
 /**
  * The conformance suite against three server processes over one PostgreSQL and one bucket, behind a balancer that sends each
- * connection to the next: the same answers as from the embedded engine, but for what the store itself says to a PUT.
+ * connection to the next server. The answers are those of the embedded engine, except for what the store itself says to a PUT.
  */
 import { afterAll, describe, expect, test } from 'bun:test';
 import {

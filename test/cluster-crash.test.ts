@@ -1,8 +1,8 @@
 /**
- * kill -9 of one server of three, of PostgreSQL and of the object store, in the middle of uploads, leases, commits, reads
- * and collections that go on over the others. After each everything that was ever acknowledged is checked, and the rows are
- * recounted. The clock of the database is moved on between, so that leases run out and collections have work; the clocks of
- * the servers are wrong by up to 30 s, in both directions.
+ * The test kills one server of three, PostgreSQL and the object store with kill -9, while uploads, leases, commits, reads and
+ * collections go on over the others. After each kill it checks everything that was acknowledged, and recounts the rows. It
+ * moves the clock of the database on, so that leases end and collections have work. The clocks of the servers are wrong by up
+ * to 30 s, in both directions.
  */
 import { expect, test } from 'bun:test';
 import { type CephServer, startCeph } from './support/ceph-server.ts';

@@ -1,7 +1,7 @@
 // test-run: alone
 /**
- * More load than a server's share of PostgreSQL carries is shed, not queued without end; a server told to end finishes what
- * it has begun while the others go on.
+ * A server sheds load that is more than its share of PostgreSQL carries, and queues no request without end. A server that is
+ * told to end finishes its work while the others go on.
  */
 import { afterAll, expect, test } from 'bun:test';
 import { makeNode, seededBytes } from './support/canonical-node.ts';

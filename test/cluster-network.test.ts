@@ -1,7 +1,7 @@
 /**
- * Networks that hang, reset, slow down and cut, between one server of three and its engines: every request ends in bounded
- * time with an answer that says to come again, the other servers notice nothing, and afterwards all goes on. Nothing
- * acknowledged is lost, nothing is done twice, and nothing is taken for rot.
+ * The network between one server of three and its engines hangs, resets, slows down and is cut. Every request ends in bounded
+ * time with an answer that says to come again, the other servers notice nothing, and all goes on afterwards. Nothing
+ * acknowledged is lost, nothing is done twice, and nothing counts as rot.
  */
 import { afterAll, afterEach, expect, test } from 'bun:test';
 import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-node.ts';

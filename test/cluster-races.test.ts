@@ -1,8 +1,8 @@
 /**
- * Clients of three server processes meet on the same few nodes: uploads of shared trees, leases, commits in two domains,
- * collections and reads all at once, round after round, while the clock of the database moves on and those of the servers
- * are wrong in both directions. Every answer must be possible by itself; when all is quiet, everything acknowledged must
- * hold, and the rows must agree with a recount.
+ * Clients of three server processes meet at the same few nodes, round after round: they upload shared trees, lease, commit in
+ * two domains, collect and read at once. The clock of the database moves on, and those of the servers are wrong in both
+ * directions. Every answer must be possible by itself. At the end everything acknowledged must hold, and the rows must agree
+ * with a recount.
  */
 import { afterAll, expect, test } from 'bun:test';
 import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-node.ts';

@@ -1,7 +1,7 @@
 /**
- * kill -9 of the real server at exact instants of a compaction: while the new pack is written, before and after it is durable, before
- * its row, between the groups that move, before the old pack becomes a discard, before and after its object is deleted. Behind each of
- * them every node reads, the rows recount, the next server finishes the work, and no object is left over.
+ * kill -9 of the real server at exact instants of a compaction: while it writes the new pack, before and after the pack is
+ * durable, before its row, between the groups that move, before the old pack becomes a discard, before and after its object is
+ * deleted. After each kill every node reads, the rows recount, the next server finishes the work, and no object is left over.
  */
 import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, expect, test } from 'bun:test';

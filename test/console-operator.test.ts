@@ -1,4 +1,4 @@
-/** The console for an operator, in real Chromium: signing in with the operator token, and what is done to Apps and Spaces. */
+/** The console for an operator, in real Chromium: an operator signs in with the operator token, and changes Apps and Spaces. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,7 @@
-/** The console on snapshots and folders, in real Chromium: names, pins, what is forgotten, comparing by choice, a folder as one file. */
+/**
+ * Snapshots and folders in the console, in real Chromium: names, pins, forgotten snapshots, comparisons, and a folder as one
+ * file.
+ */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** The console on a Space, in real Chromium: a tenant's way through it, and content that tries to run there. */
+/** A Space in the console, in real Chromium: a tenant finds a way through it, and content tries to run there. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

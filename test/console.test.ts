@@ -1,4 +1,4 @@
-/** The console in real headless Chromium on a real server: how it loads, and whether everyone can use it. */
+/** The console in real headless Chromium on a real server: it loads, and everyone can use it. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

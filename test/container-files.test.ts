@@ -1,4 +1,7 @@
-/** The files inside container images, and those kept out: read from the build files, as no container engine runs here. */
+/**
+ * The build files say which files are inside container images and which are kept out. No container engine runs here, so the
+ * test reads the build files.
+ */
 import { expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 /**
- * kill -9 of the real server at random moments of uploads, leases, commits and collections. After each restart everything
- * that was ever acknowledged is checked, and the database is recounted. Clocks are moved on at each restart, so that
- * leases run out and collections have work.
+ * kill -9 of the real server at random moments of uploads, leases, commits and collections. After each restart the test checks
+ * everything that was acknowledged, and recounts the database. It moves the clocks on, so that leases end and collections have
+ * work.
  */
 import { expect, test } from 'bun:test';
 import { CrashRun, WORK_MS_MAX } from './support/crash-run.ts';

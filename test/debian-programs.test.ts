@@ -1,4 +1,4 @@
-/** Programs of the distribution that tests need: installed where they are missing, also after an installation that was killed. */
+/** Tests install the programs of the distribution that are missing, also after an installation that was killed. */
 import { afterAll, expect, test } from 'bun:test';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Faults of an operator's machine: each gives one clear line, loses nothing, and the server works on afterwards. */
+/** Faults of an operator's machine: each gives one clear line and loses nothing, and the server works on afterwards. */
 import { Database } from 'bun:sqlite';
 import { afterEach, describe, expect, test } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** A server whose data folder goes away acknowledges nothing any more: it ends, and one line says why. */
+/** A server whose data folder goes away acknowledges nothing more: it ends, and one line says why. */
 import { expect, test } from 'bun:test';
 import { mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,7 @@
-/** `holdfast gateway cache` with limits: what was used least lately goes, outputs after the entries that name them. */
+/**
+ * `holdfast gateway cache` with limits: it removes the entries that were used least lately, and outputs after the entries that
+ * name them.
+ */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { actionResult, digest, sha256 } from './support/action-results.ts';
 import { endGateway, type GatewayProcess, startGateway } from './support/gateway-process.ts';

@@ -1,4 +1,4 @@
-/** `holdfast gateway cache` over a real server: keys, entries of builds, artifacts, git-lfs, and what is refused. */
+/** `holdfast gateway cache` over a real server: keys, entries of builds, artifacts, git-lfs, and refusals. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { actionResult, digest, message, sha256 } from './support/action-results.ts';
 import { endGateway, type GatewayProcess, startGateway } from './support/gateway-process.ts';

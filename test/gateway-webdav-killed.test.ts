@@ -1,6 +1,6 @@
 /**
- * `holdfast gateway webdav` killed under writes: the tree has all that was answered, and no more than was asked. And what it answers while
- * its server answers nothing.
+ * `holdfast gateway webdav` is killed while clients write: the tree has everything that was answered, and nothing that was not
+ * asked for. Its answers while its server answers nothing.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { endGateway, type GatewayProcess, startGateway } from './support/gateway-process.ts';

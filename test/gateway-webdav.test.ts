@@ -1,4 +1,4 @@
-/** `holdfast gateway webdav` over a real server: what is written, what is refused, and how it ends. */
+/** `holdfast gateway webdav` over a real server: it writes and refuses, and it ends. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { directory, file, writePlan } from './support/disk-trees.ts';
 import { endGateway, startGateway } from './support/gateway-process.ts';

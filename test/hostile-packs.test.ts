@@ -1,4 +1,7 @@
-/** Hostile packs over real sockets: judged by the rules, in bounded memory, while others are served (docs/bulk.md, Pack format). */
+/**
+ * Hostile packs over real sockets: the server judges them by the rules, in bounded memory, and serves others meanwhile
+ * (docs/bulk.md, Pack format).
+ */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { zstdCompressSync } from 'node:zlib';

@@ -1,6 +1,6 @@
 /**
- * Trees that no push makes, put into a real server node by node, byte by byte (without the product's codecs): every command
- * that reads trees refuses them in one line, and nothing is ever written outside the target.
+ * Trees that no push makes are put into a real server node by node, without the product's codecs. Every command that reads
+ * trees refuses them in one line, and never writes outside the target.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import {

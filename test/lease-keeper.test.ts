@@ -1,4 +1,4 @@
-/** The lease keeper against the real server: it renews, tells of what is lost, and outlives a restart. */
+/** The lease keeper against the real server: it renews leases, tells which are lost, and outlives a restart. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import {
   type Client,

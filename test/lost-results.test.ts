@@ -1,4 +1,4 @@
-/** A command that did its work says its result somewhere, and needs no home to remember things in. */
+/** A command that did its work always says its result, and needs no home folder to remember things in. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,7 @@
-/** `holdfast mcp` killed under writes: the versions are those that were answered, and the tree is no more than was asked. */
+/**
+ * `holdfast mcp` is killed while an agent writes: every answered version is there, and the tree holds nothing that was not
+ * asked for.
+ */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';

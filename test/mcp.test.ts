@@ -1,4 +1,4 @@
-/** `holdfast mcp` by the official client over a real process and a real server: what an agent does, what it is refused, how it ends. */
+/** `holdfast mcp` by the official client over a real process and a real server: calls, refusals, and its end. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { Client } from '@modelcontextprotocol/client';

@@ -1,6 +1,6 @@
 /**
- * Whole deployments copied between the engines by the real command, on a real PostgreSQL and a real S3: every answer of the
- * API is the same on the other side.
+ * The real command copies whole deployments between the engines, on a real PostgreSQL and a real S3: every answer of the API is
+ * the same on the other side.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdirSync, renameSync, rmSync } from 'node:fs';

@@ -1,4 +1,7 @@
-/** Space that is kept free on the disk of the data folder: below it uploads are refused, and everything else works. */
+/**
+ * The server keeps space free on the disk of the data folder: with less than that it refuses uploads, and everything else
+ * works.
+ */
 import { afterEach, describe, expect, test } from 'bun:test';
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** `holdfast mount` by a real kernel, where one lets us: what programs see, and how it ends. */
+/** `holdfast mount` by a real kernel, where the system allows it: programs read the tree, and the mount ends. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { open, readdir, readlink, stat } from 'node:fs/promises';

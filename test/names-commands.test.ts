@@ -1,4 +1,4 @@
-/** The commands about names: what they print, for people and as JSON, and what they say when something is wrong. */
+/** The commands about names: what they print for people and as JSON, and their messages when something is wrong. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 /**
- * kill -9 of the real server at exact instants while small nodes that have a file each go into a pack: while the pack is written, before
- * and after it is durable, before its row, between the groups that move, before the old files go and amid that. Behind each of them
- * every node reads, the rows recount, the next server finishes the work, and no file is left over.
+ * kill -9 of the real server at exact instants while small nodes that have a file each go into a pack: while it writes the
+ * pack, before and after the pack is durable, before its row, between the groups that move, before the old files go and while
+ * they go. After each kill every node reads, the rows recount, the next server finishes the work, and no file is left over.
  */
 import type { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, expect, test } from 'bun:test';

@@ -1,4 +1,4 @@
-/** Trees there and back through the command line and a real server. */
+/** Trees go into a real server by the command line, and come back. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import {
   closeSync,

@@ -1,6 +1,6 @@
 /**
- * kill -9 in the midst of a purge, of the server and of the command that does it, on both engines: what is left is sound, the same
- * command again goes on, and it says exactly how many nodes it removed.
+ * kill -9 during a purge, of the server and of the command that does it, on both engines: the rest is sound, the same command
+ * goes on, and it says exactly how many nodes it removed.
  */
 import { Database } from 'bun:sqlite';
 import { afterEach, expect, test } from 'bun:test';

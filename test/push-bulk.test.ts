@@ -1,4 +1,7 @@
-/** Real folders into a real server by Bulk and out of it: few requests, the same tree as by single ones, whatever stops in between. */
+/**
+ * Real folders go into a real server by Bulk and out of it: with few requests, as the same tree as by single ones, also after
+ * an interruption.
+ */
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * `holdfast push` killed, cut off and starved at any point: the same command continues, no finished upload is repeated, and
- * the tree gets its root ref exactly once.
+ * `holdfast push` is killed, cut off and starved at any point: the same command goes on, sends no finished upload again, and
+ * gives the tree its root ref exactly once.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Pushing real folders into a real server: what arrives is the tree, and nothing is sent that is there. */
+/** Pushes of real folders into a real server: the tree arrives, and no node is sent that is there. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test';
 import { appendFileSync, linkSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

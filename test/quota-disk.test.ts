@@ -1,4 +1,7 @@
-/** Quotas bound the disk: what was received counts before it is judged, on every process of a server, and what is refused is gone. */
+/**
+ * Quotas bound the disk: received bytes count before they are judged, in every process of a server, and refused bytes are
+ * deleted.
+ */
 import { afterEach, expect, test } from 'bun:test';
 import { existsSync, readdirSync } from 'node:fs';
 import { makeBulkClient } from './support/bulk-client.ts';

@@ -1,4 +1,4 @@
-/** Seeded malformed requests on bare sockets: none is answered with a 5xx, none ends the server. */
+/** Seeded malformed requests on bare sockets: the server answers none with a 5xx, and none ends it. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { exchange, statusesOf } from './support/raw-connection.ts';

@@ -1,4 +1,4 @@
-/** Request targets that something on the way might normalize: each is judged exactly as it was sent. */
+/** Request targets that a proxy might normalize: the server judges each exactly as it was sent. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { exchange, statusesOf } from './support/raw-connection.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';

@@ -1,6 +1,6 @@
 /**
- * Folders as this machine has them, in and out by the real commands: pushed, edited, pushed, verified, pulled and compared;
- * interrupted at random moments, and continued.
+ * The real commands push, edit, verify, pull and compare folders of this machine. The test interrupts them at random moments
+ * and continues.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readStanding } from '../packages/files/test/pull-fixture.ts';

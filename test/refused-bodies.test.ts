@@ -1,4 +1,4 @@
-/** Bodies that are refused before they are read, and connections that nobody has accepted yet. */
+/** The server refuses bodies before it reads them, and connections that it has not accepted yet. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { createConnection, type Socket } from 'node:net';

@@ -1,6 +1,6 @@
 /**
- * A pushed tree whose stored bytes were damaged on a real server's disk: the log names the nodes, every process tells of them, and the next
- * push of the tree uploads them again instead of saying that all is there.
+ * The stored bytes of a pushed tree are damaged on a real server's disk: the log names the nodes, every process tells of them,
+ * and the next push uploads them again instead of saying that all is there.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';

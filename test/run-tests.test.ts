@@ -1,6 +1,6 @@
 /**
- * The runner behind `npm test`: files run side by side, each is shown in one piece, and what failed is said once more at the
- * end, where a log that is cut still has it.
+ * The runner behind `npm test`: files run side by side, each is shown in one piece, and the end says again what failed, where a
+ * log that is cut still has it.
  */
 import { expect, test } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';

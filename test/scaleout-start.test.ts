@@ -1,4 +1,4 @@
-/** `holdfast serve` on PostgreSQL and S3: what it needs and leaves, and how it fails to start. */
+/** `holdfast serve` on PostgreSQL and S3: its needs, the files that it leaves, and starts that fail. */
 import { afterAll, afterEach, describe, expect, test } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

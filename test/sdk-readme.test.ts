@@ -1,6 +1,6 @@
 /**
- * The README of the SDK, and the page about an editor, word for word: its packages installed without a network, its examples run on Node against a server
- * that was started as it says, their output compared, and their types checked.
+ * The README of the SDK and the page about an editor, word for word: the packages are installed without a network, the examples
+ * run on Node against a server that was started as the text says, and their output and types are checked.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';

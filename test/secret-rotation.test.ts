@@ -1,4 +1,4 @@
-/** `holdfast secret rotate` beside real servers: nothing that was handed out before or meanwhile is refused. */
+/** `holdfast secret rotate` beside real servers: they refuse nothing that was handed out before or meanwhile. */
 import { afterAll, expect, test } from 'bun:test';
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Real damage to real bytes of a real server: never served as good, 503 every time, metadata as before, and the next lease
- * asks for the bytes and heals the node with everything that hangs on it.
+ * Bytes of a real server are damaged on its disk: it never serves them as good and answers 503 every time, the metadata stays,
+ * and the next lease asks for the bytes and heals the node with everything that depends on it.
  */
 import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';

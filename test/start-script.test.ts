@@ -1,4 +1,4 @@
-/** How the process behind `holdfast` begins: which runtime `bin/holdfast` finds, and what that is told by variables. */
+/** How the process behind `holdfast` begins: `bin/holdfast` finds a runtime and tells it its variables. */
 import { afterAll, describe, expect, test } from 'bun:test';
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

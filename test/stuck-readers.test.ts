@@ -1,4 +1,7 @@
-/** A server whose log and audit log go to pipes that nobody reads any more: it answers, ends when it is told to, and counts what is lost. */
+/**
+ * Nobody reads the pipes of a server's log and audit log any more: the server answers, ends when it is told to, and counts the
+ * lost lines.
+ */
 import { afterAll, expect, test } from 'bun:test';
 import { closeSync, constants, openSync, readFileSync, readSync, writeSync } from 'node:fs';
 import { join } from 'node:path';

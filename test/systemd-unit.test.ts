@@ -1,4 +1,4 @@
-/** The systemd unit: systemd understands every line of it, and finds it hardened. */
+/** systemd understands every line of the unit, and finds it hardened. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,8 @@
 // test-run: alone
-/** One tenant's key set hangs, or unpacks to gigabytes, and anybody can have it fetched: another tenant does not notice. */
+/**
+ * One tenant's key set hangs, or unpacks to gigabytes, and anybody can make the server fetch it: another tenant does not
+ * notice.
+ */
 import { afterEach, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { type Attack, startAttack } from './support/attack.ts';

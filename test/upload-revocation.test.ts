@@ -1,4 +1,4 @@
-/** Upload URLs that were given to a revoked token, or to a suspended or removed App, on every process of a server. */
+/** Upload URLs of a revoked token, or of a suspended or removed App, in every process of a server. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { type CanonicalNode, makeNode } from './support/canonical-node.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';

@@ -1,4 +1,4 @@
-/** `holdfast gateway webdav` by the programs that people have: litmus, rclone, restic through rclone, cadaver, davfs2. */
+/** Real programs use `holdfast gateway webdav`: litmus, rclone, restic through rclone, cadaver, davfs2. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { appendFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
