@@ -27,7 +27,7 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
   'packages/server/core/collect/purge-space.ts: if ((await findRoom()) === 0) return 0; [0]': SAVES_TIME,
   "packages/server/core/read/read-nodes.ts: if (packed === undefined) throw new Error('this content is no record of a pack'); [0]":
     'For the type checker: the caller has looked.',
-  "packages/server/core/refs/root-ref-cursor.ts: if (bytes.length !== CURSOR_BYTES || bytes.toString('base64url') !== cursor) throw notOurs(); [0]":
+  "packages/server/core/refs/root-ref-cursor.ts: if (bytes.length !== AT.end || bytes.toString('base64url') !== cursor) throw notOurs(); [0]":
     'No signature fits another length.',
   "packages/server/core/read/read-nodes.ts: if (outcome !== 'changed' || looksLeft === 0) return undefined; [0]":
     'The next look would find a rotten row, and leave it out too.',
@@ -40,7 +40,7 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
   'packages/server/core/collect/sweep.ts: if (due.length === 0) return 0; [0]': SAVES_TIME,
   "packages/server/core/refs/update-root-refs.ts: assertInvariant(refusal?.kind !== 'reserve', 'room for a commit is reserved before'); [0]":
     STATES_A_RULE,
-  'packages/server/core/lease/upload-token.ts: if (dot <= 0 || token.length > UPLOAD_TOKEN_CHARACTERS_MAX) throw notOurs(); [0]':
+  'packages/server/core/lease/upload-token.ts: if (dot <= 0 || token.length > 8192) throw notOurs(); [0]':
     'Without a dot no signature fits.',
   'packages/server/core/usage-delta.ts: if (before !== undefined && after !== undefined && before.state === after.state) return USAGE_NONE; [0]':
     SAVES_TIME,
