@@ -117,3 +117,29 @@ test('a row whose write was undone is read from SQLite again, and nothing of the
   rows.publish();
   expect(cache.find(key(1))).toBeUndefined();
 });
+
+test('a new row in the place of one that the same batch deleted is told to others', () => {
+  const [writers, readers] = [new NodeCache(), new NodeCache()];
+  const [old, anew] = [readyNode(hashAt(1), { state: 'claimed' }), readyNode(hashAt(1))];
+  for (const cache of [writers, readers]) cache.set(key(1), { node: old, place: undefined, readAt: 0 });
+  const rows = new BatchRows(writers);
+  rows.write(key(1), null);
+  rows.insert(key(1), anew);
+  rows.insert(key(2), readyNode(hashAt(2)));
+  const published = rows.publish();
+  expect(published.others).toEqual([key(1)]);
+  readers.apply({ commit: 1, ...published });
+  expect(readers.find(key(1))).toBeUndefined();
+});
+
+test('a row that a batch deleted is told to others, although its next body was undone', () => {
+  const cache = new NodeCache();
+  cache.set(key(1), { node: readyNode(hashAt(1)), place: undefined, readAt: 0 });
+  const rows = new BatchRows(cache);
+  rows.write(key(1), null);
+  rows.insert(key(1), readyNode(hashAt(1)));
+  rows.undo(key(1));
+  rows.learnAbsent(key(1));
+  rows.write(key(1), readyNode(hashAt(1), { childRefCount: 1 }));
+  expect(rows.publish().others).toEqual([key(1)]);
+});

@@ -123,7 +123,7 @@ export class BatchRows {
   readonly #cache: NodeCache | undefined;
   /** null: deleted; `undone`: written by a body that was undone, so only SQLite knows */
   readonly #written = new Map<string, NodeRow | null | 'undone'>();
-  /** SQLite has no such rows, unless this batch writes them */
+  /** SQLite had no such rows before this batch */
   readonly #absent = new Set<string>();
   #hasMoved = false;
 
@@ -143,9 +143,9 @@ export class BatchRows {
     if (!this.#written.has(key)) this.#cache?.set(key, { node, place: undefined, readAt: 0 });
   }
 
-  /** Nothing else writes while the batch runs. */
+  /** Nothing else writes while the batch runs. A row that the batch itself deleted may be held by others until they are told. */
   learnAbsent(key: string): undefined {
-    this.#absent.add(key);
+    if (!this.#written.has(key)) this.#absent.add(key);
   }
 
   noteMoved(): void {
@@ -156,9 +156,9 @@ export class BatchRows {
     this.#written.set(key, node);
   }
 
-  /** A row that SQLite did not have. */
+  /** A row that SQLite does not have. */
   insert(key: string, node: NodeRow): void {
-    this.#absent.add(key);
+    this.learnAbsent(key);
     this.#written.set(key, node);
   }
 
