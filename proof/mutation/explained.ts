@@ -18,7 +18,7 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
   'packages/server/core/packs/compact-packs.ts: if (last === undefined || rows.length < BATCH_RECORDS_MAX) return live; [1]':
     SAVES_TIME,
   'packages/server/core/packs/judge-pack.ts: if (reader.fault !== undefined) break; [0]': SAVES_TIME,
-  "packages/server/core/packs/pack-decision.ts: assertInvariant(pack.state === 'judging' && pack.publishedCount === from, 'records are published in order'); [0]":
+  "packages/server/core/packs/publish-group.ts: assertInvariant(pack.state === 'judging' && pack.publishedCount === from, 'records are published in order'); [0]":
     STATES_A_RULE,
   'packages/server/core/packs/pack-small-nodes.ts: if (bytes >= 16 * 1024 * 1024 || (record !== undefined && !builder.add(record))) return end(); [0]':
     'It bounds how long a step takes: the pack itself has a smaller limit.',

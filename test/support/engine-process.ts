@@ -6,6 +6,7 @@ import { existsSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync 
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { resultOf } from './command-result.ts';
+import { readIfThere } from './read-if-there.ts';
 
 export interface EngineProcess {
   readonly pid: number;
@@ -147,5 +148,5 @@ function isPortFree(port: number): Promise<boolean> {
 }
 
 function readLogEnd(path: string): string {
-  return existsSync(path) ? readFileSync(path, 'utf8').slice(-LOG_CHARS_SHOWN) : '';
+  return readIfThere(path)?.slice(-LOG_CHARS_SHOWN) ?? '';
 }

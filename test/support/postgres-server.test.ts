@@ -1,12 +1,8 @@
 import { afterAll, expect, test } from 'bun:test';
-import { existsSync, readFileSync } from 'node:fs';
 import { SQL } from 'bun';
 import { openPostgres, startPostgres } from './postgres-server.ts';
+import { readIfThere } from './read-if-there.ts';
 import { findDescendants } from './server-process.ts';
-
-function readIfThere(path: string): string | undefined {
-  return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
-}
 
 const closing: (() => Promise<void>)[] = [];
 afterAll(async () => {

@@ -28,6 +28,7 @@ import {
   startEngineProcess,
   untilReady,
 } from './engine-process.ts';
+import { readIfThere } from './read-if-there.ts';
 import { findDescendants } from './server-process.ts';
 import { makeTempFolder } from './temp-folder.ts';
 import { until } from './until.ts';
@@ -249,8 +250,7 @@ async function start(prepared: PreparedServer, port: number): Promise<EngineProc
   // As pg_ctl does: wait for the last line of the lock file of this very process.
   const lockFile = join(prepared.data, 'postmaster.pid');
   const isReady = (): boolean => {
-    if (!existsSync(lockFile)) return false;
-    const lines = readFileSync(lockFile, 'utf8').split('\n');
+    const lines = readIfThere(lockFile)?.split('\n') ?? [];
     return Number(lines[0]) === postmaster.pid && lines[7]?.trim() === 'ready';
   };
   try {

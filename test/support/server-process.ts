@@ -1,9 +1,10 @@
 /** The real `holdfast serve` as its own process, started on a free port over a data folder of the test. */
-import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CommandResult, resultOf } from './command-result.ts';
 import { HOLDFAST } from './holdfast-command.ts';
 import type { Issuer } from './issuer.ts';
+import { readIfThere } from './read-if-there.ts';
 import { until } from './until.ts';
 
 export const ROOT = join(import.meta.dir, '..', '..');
@@ -195,12 +196,4 @@ export function readResidentBytes(pid: number): number {
 /** Open file descriptors of a process. */
 export function countDescriptors(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
-}
-
-function readIfThere(path: string): string | undefined {
-  try {
-    return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
-  } catch {
-    return undefined;
-  }
 }
