@@ -95,7 +95,7 @@ export class IssuerRegistry {
     return space === undefined && limits.app === undefined ? undefined : { space, app: limits.app };
   }
 
-  /** For a request whose issuer is unknown. All share one read per `REGISTRY_LOOK_AGAIN_MS`; in between they get the snapshot. */
+  /** For an unknown issuer, whose App may be new. All share one read per `REGISTRY_LOOK_AGAIN_MS`; in between they get the snapshot. */
   async readAgain(): Promise<RegistrySnapshot> {
     const now = this.#world.monotonicNow();
     if (this.#lookingAgain === undefined && now - this.#lookedAgainAt >= REGISTRY_LOOK_AGAIN_MS) {

@@ -88,7 +88,7 @@ export interface RegistryStore {
   replace(record: AppRecord): Awaitable<'replaced' | 'app-unknown' | 'issuer-taken'>;
   /** Returns false if the App does not exist, and true if it has that status already. */
   setStatus(appId: string, status: AppStatus, updatedAt: number): Awaitable<boolean>;
-  /** Frees id and issuer at once. Quotas and revocations stay and apply if the App is added again. Returns false if it does not exist. */
+  /** Frees id and issuer at once. Quotas stay, and revocations, so that no revoked token becomes valid. Returns false if there is none. */
   remove(appId: string): Awaitable<boolean>;
   /** Changes the quotas of a Space, or those of the App if `spaceId` is undefined. */
   setQuotas(appId: string, spaceId: string | undefined, change: QuotaChange): Awaitable<LimitOutcome>;

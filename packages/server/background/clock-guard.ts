@@ -23,7 +23,7 @@ export interface ClockSources {
   readonly skewMsMax: number;
 }
 
-/** How far the rows' clock is ahead of elapsed time. If the wall clocks of both jump together, only the monotonic clock shows it. */
+/** How far the rows' clock was ahead of elapsed time at least, since the oldest lease that may be valid. It shows jumps of both clocks. */
 class RowsLow {
   /** each the lowest since its instant, in ascending order */
   readonly #lows: { readonly from: number; readonly aheadMs: number }[] = [];
@@ -89,7 +89,7 @@ interface SteadySources extends Omit<ClockSources, 'elapsed'> {
   readonly onClockSet: (message: string) => void;
 }
 
-/** For rows whose clock cannot be set (engine/steady-clock.ts): collection continues. Reports once if the wall clock was set. */
+/** For rows whose clock cannot be set (engine/steady-clock.ts), so collection goes on. Reports once if the wall clock was set. */
 export class SteadyRows implements ClockGuard {
   readonly #sources: SteadySources;
   #isSet = false;

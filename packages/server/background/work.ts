@@ -305,7 +305,7 @@ export function makeAppGaugesStep(
       PENDING_BYTES.set({ app }, pending);
       if (quota !== undefined) APP_QUOTA_BYTES.set({ app }, quota);
     }
-    // The pause is at least 20 times as long as the reading.
+    // The pause is 5 s, or 20 times as long as the reading.
     return Math.max(5_000, (performance.now() - startedAt) * 20);
   };
 }

@@ -106,7 +106,7 @@ class BackupJob {
     this.#objects = openPace(OBJECTS_PACE);
   }
 
-  /** Lists and copies objects before the rows are pinned and once more after: an object added later has a lease that outlasts that. */
+  /** Copies objects before the rows are pinned and once more after: a later one has a lease that outlasts the second listing. */
   async run(): Promise<MadeBackup> {
     assertContent(this.#source);
     const isResumed = this.#repository.noteUnfinished();

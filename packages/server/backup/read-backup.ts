@@ -229,7 +229,7 @@ const isStructure = (bytes: Uint8Array, page: number): boolean =>
   // Interior pages of an index and of a table refer to other pages (https://www.sqlite.org/fileformat2.html).
   page === 0 || bytes[0] === 2 || bytes[0] === 5;
 
-/** Repairs a page with a single wrong byte: of all pages that differ in one byte, only the original matches the checksum. */
+/** Repairs a wrong byte: of all pages that differ in one byte, only the original matches the sum. Else all nodes behind it are lost. */
 function mendPage(bytes: Uint8Array, sum: bigint, sumOf: (page: Uint8Array) => bigint): boolean {
   for (const [at, found] of bytes.entries()) {
     for (let value = 0; value < 256; value += 1) {

@@ -149,7 +149,7 @@ function isSamePlace(left: PackPlace | undefined, right: PackPlace): boolean {
   return left?.pack === right.pack && left.offset === right.offset;
 }
 
-/** Whether the content row of a node without an object is bad, or its inline bytes. `setRotten` checks that it is still this row's. */
+/** Whether the content row of a node without an object is bad, or its inline bytes, not a pack's. `setRotten` checks whose it is. */
 export async function lookAtRecord(
   core: Core,
   space: Space,

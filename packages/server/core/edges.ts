@@ -49,7 +49,7 @@ export async function addEdges(tx: SpaceTransaction, hash: Hash, children: Child
   return waiting;
 }
 
-/** Removes rows, as read in this transaction, with their edges. Resolves with the children that no edge points at any more. */
+/** Removes rows, as read here, with their edges; edges to them stay, as loose ones. Resolves with children that no edge points at. */
 export async function removeNodesWithEdges(
   tx: SpaceTransaction,
   rows: readonly NodeRow[],

@@ -3,7 +3,7 @@ import type { Awaitable } from './awaitable.ts';
 import type { Space } from './model.ts';
 import { StoreUnavailable } from './store-failure.ts';
 
-/** A rule of docs/design.md is broken. It ends the process: a restart begins from what is durable. */
+/** A rule of docs/design.md is broken. It ends the process, because going on could lose bytes; a restart begins from what is durable. */
 export class InvariantViolation extends Error {
   override readonly name = 'InvariantViolation';
 }

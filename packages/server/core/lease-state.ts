@@ -12,7 +12,7 @@ export function clampLeaseDuration(leaseDurationMs: number): number {
   return Math.min(Math.max(leaseDurationMs, LEASE_DURATION_MS_MIN), LEASE_DURATION_MS_MAX);
 }
 
-/** Keeps the start while the lease runs, and never moves the expiry back. `now` may be a little before another process's start. */
+/** Keeps a running lease's start, and never moves the expiry back. If `now` is before another process's start, the length stays full. */
 export function renewLease(current: LeaseWindow, now: number, durationMs: number): LeaseWindow {
   const isRunning = current.leaseExpiresAt > now;
   return {

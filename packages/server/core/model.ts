@@ -10,7 +10,7 @@ export interface Space {
   readonly spaceId: string;
 }
 
-/** One upload generation and write-once key of its bytes: 32 lowercase hex digits, the first 12 the creation time in ms. */
+/** One upload generation and write-once key of its bytes, never reused: 32 lowercase hex digits, the first 12 the creation time in ms. */
 export type Generation = string;
 
 /** Names a stored object, with all that is needed to find its records. */

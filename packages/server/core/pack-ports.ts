@@ -192,7 +192,7 @@ export interface PackJudge {
 
 /** Shares out the judging of packs. */
 export interface JudgingTurns {
-  /** Resolves when a pack of this Space may be judged. Rejects with RESOURCE_EXHAUSTED or SERVICE_UNAVAILABLE. */
+  /** Resolves when a pack of this Space may be judged. `isAgain`: it gave way. Rejects with RESOURCE_EXHAUSTED, SERVICE_UNAVAILABLE. */
   enter(space: Space, isAgain: boolean): Promise<JudgingPlace>;
 }
 

@@ -164,7 +164,7 @@ export interface SpaceTransaction {
   setLooseEdges(hash: Hash, count: number): Awaitable<void>;
 
   findUpload(hash: Hash): Awaitable<UploadRow | undefined>;
-  /** What the Space stores and reserves now, exact: others wait for the end of this transaction. Ask after all rows are read. */
+  /** What the Space stores and reserves, exact: others wait for the end. Ask when all rows are read: a waiter may hold one needed here. */
   lockStored(): Awaitable<Stored>;
   /** The same for what the Space holds beside that, also by this transaction. */
   lockHoldings(): Awaitable<SpaceHoldings>;
@@ -206,7 +206,7 @@ export interface ContentStore {
   readClockSkew?(): Promise<number | undefined>;
   /** Looks for the complete object of a generation and validates it against `hash` in bounded memory. */
   inspect(space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject>;
-  /** Bytes [start, end), `CONTENT_PIECE_BYTES` at most, proven by `integrity`. Rejects with ContentDamaged, ContentLost or another. */
+  /** Proven bytes [start, end), up to `CONTENT_PIECE_BYTES`. Damage is ContentDamaged, absence in a healthy store ContentLost. */
   read(object: StoredObject, start: number, end: number, aids?: ReadAids): Promise<Uint8Array>;
   /** What `read` would give, if this store has it at once. `undefined`: ask `read`, which also tells what is wrong. */
   findNow?(object: StoredObject, start: number, end: number): Uint8Array | undefined;

@@ -47,7 +47,7 @@ export interface TenantReads {
 export interface PurgeVerbs {
   /** Removes balances of these hashes, or of so many, in every domain; returns the hashes. All earlier cursors and history end. */
   takeBalances(of: number | readonly Hash[]): Awaitable<readonly Hash[]>;
-  /** Removes up to `limit` rows of each kind: superseded balances and commits. Returns how many in all. */
+  /** Removes up to `limit` superseded balances, and as many commits from before the balances were taken. Returns how many in all. */
   removeHistory(limit: number): Awaitable<number>;
   /** Up to `limit` discards that are due after `dueAfter`, and whose objects were never deleted: a deleted one waits for its URL. */
   findKeptDiscards(dueAfter: number, limit: number): Awaitable<readonly DiscardRow[]>;

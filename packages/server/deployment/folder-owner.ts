@@ -17,7 +17,7 @@ export function isForeignOwnerAllowed(env: Environment): boolean {
   return parseSwitch(VARIABLE, env);
 }
 
-/** Throws ServeError for a folder of another user or a foreign file, ConfigError, or the error of the disk. */
+/** An empty folder may have any owner. Throws ServeError for another user's folder or file, ConfigError, or the error of the disk. */
 export function assertFolderOwner(dataDir: string, env: Environment = process.env): void {
   const runner = process.geteuid?.();
   const folder = findFolder(dataDir);

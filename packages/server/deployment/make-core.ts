@@ -21,6 +21,7 @@ interface CoreConfig
 }
 
 interface CoreWorld {
+  /** the wall clock */
   readonly clock?: Clock;
   /** The wall clock was set while the rows' clock went on; the message says what that means. */
   readonly onClockSet?: (message: string) => void;

@@ -135,7 +135,7 @@ export function parseServedPlace(
   );
 }
 
-/** `--data` and `--metadata` of a command that needs only rows. A flag wins over a variable. Throws ConfigError. */
+/** `--data` and `--metadata` of a command for rows. A flag wins over a variable, a database over a folder. Throws ConfigError. */
 export function parseRowsPlace(
   { data, metadata }: { readonly data?: string | undefined; readonly metadata?: string | undefined },
   env: Environment,
@@ -145,7 +145,7 @@ export function parseRowsPlace(
   return { kind: 'folder', dataDir: data ?? (env.HOLDFAST_DATA || DATA_DIR_DEFAULT) };
 }
 
-/** `--data`, `--metadata` and `--content` of a command that works on rows and bytes. A flag wins over a variable. Throws ConfigError. */
+/** `--data`, `--metadata`, `--content` of a command for rows and bytes. A flag wins, also a folder's over a database's variable. */
 export function parseOperatedPlace(
   {
     data,
@@ -167,7 +167,7 @@ export function parseOperatedPlace(
   );
 }
 
-/** `--from` and `--to` of a copy. Messages name `flag` and quote nothing of `text`, because it may hold a password. Throws ConfigError. */
+/** A copy's `--from` or `--to`: FOLDER, POSTGRES,S3 or FOLDER,S3. Messages quote nothing: it may hold a password. Throws ConfigError. */
 export function parseDeploymentPlace(flag: string, text: string, env: Environment): DeploymentPlace {
   const parts = text.trim().split(BEFORE_BUCKET);
   const [first = '', second, ...more] = parts;

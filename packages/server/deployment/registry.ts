@@ -53,7 +53,7 @@ export async function findRegistry(place: RowsPlace): Promise<Registry | undefin
   return undefined;
 }
 
-/** Opens the registry, or makes it in a database or an empty folder. Rejects with ServeError: no server would serve an App elsewhere. */
+/** Opens the registry, or makes it in a database or an empty folder. Rejects with ServeError: no server serves an App of a wrong folder. */
 export async function openRegistry(place: RowsPlace): Promise<Registry> {
   if (place.kind === 'folder' && !(await hasApps(place)) && !isEmptyFolder(place.dataDir)) {
     throw new ServeError(

@@ -49,7 +49,7 @@ function openSystemClock(): (() => number) | undefined {
   };
 }
 
-/** Finds when `elapsed` was 0 by the wall clock. That says whole milliseconds, so it is read until it has gone on a few times. */
+/** Finds when `elapsed` was 0 by the wall clock, which has whole ms: of a few readings the greatest is right to µs, never too great. */
 export function takeTimeOrigin(time: MachineTime = openMachineTime()): number {
   // The wall clock reaches its next millisecond meanwhile.
   const endsAt = time.elapsed() + 3;

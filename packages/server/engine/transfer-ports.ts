@@ -35,6 +35,7 @@ interface BalanceEntry {
   readonly fromRevision: number;
 }
 
+/** The balance of a node in revisions [fromRevision, toRevision). */
 interface HistoryEntry {
   readonly hash: Hash;
   readonly fromRevision: number;
@@ -126,7 +127,7 @@ export interface DeploymentWriter extends DeploymentReader {
   removeMark(name: MarkName): Promise<void>;
   /** Whether there is no Space, so that a copy can begin. */
   isEmpty(): Promise<boolean>;
-  /** Writes rows, counters, the Space and the mark `unfinished` as one unit. If the outcome is unknown, the mark tells. */
+  /** Writes rows, counters, Space and mark as one durable unit. If it throws, nothing is written; if that is unknown, the mark tells. */
   write(batch: Batch, unfinished: string): Promise<void>;
 }
 
@@ -134,7 +135,7 @@ export interface DeploymentWriter extends DeploymentReader {
 export interface ContentIntake {
   /** as core/ports.ts ContentUploads; with `direct` uploads an unfinished upload holds no evidence */
   readonly uploads: 'server' | 'direct';
-  /** Takes canonical bytes under a write-once key and hashes them; an object there already counts. `open` may be called again. */
+  /** Takes and hashes bytes under a write-once key; a correct object there counts. `open` may be called again. Its errors stay the same. */
   take(target: IntakeTarget, open: () => ReadableStream<Uint8Array>): Promise<TakenContent>;
   /** Whether the object is there and matches its record. Reads no bytes. */
   isThere(object: StoredObject): Promise<boolean>;

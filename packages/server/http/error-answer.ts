@@ -114,7 +114,7 @@ function render(exchange: Exchange, error: ApiError): Response {
   return jsonAnswer(exchange, error.status, JSON.stringify(body), headers);
 }
 
-/** Discarding refused bodies keeps the process busy. Some clients read only after sending, so uploads are received to the end. */
+/** Discarding refused bodies keeps the process busy. Some clients read after sending: uploads and oversized bodies are received. */
 function closesWithBody({ request, record }: Exchange): boolean {
   if (record.operation === 'upload') return false;
   const unread = unreadBytesAtMost(request, record.receivedBytes);

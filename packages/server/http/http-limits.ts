@@ -24,7 +24,7 @@ export const RETRY_AFTER_SECONDS = 1;
 export const UPLOAD_STALL_SECONDS_MAX = 60;
 /** Longest PUT, ms, even if bytes keep arriving, because its generation cannot be replaced meanwhile. */
 export const UPLOAD_DURATION_MS_MAX = 60 * 60 * 1000;
-/** Seconds that a collection pass, or a lease that validates a direct upload, may work before its connection counts as dead. */
+/** Seconds that a collection, or a lease that validates a direct upload or a pack, may work before its connection counts as dead. */
 export const LONG_WORK_SECONDS_MAX = 240;
 
 /** Bytes of copies of large content held by all processes of one server; beyond, responses are 503. */

@@ -24,7 +24,7 @@ export function mayChange(operation: ServedOperation): boolean {
   return CHANGES.has(operation);
 }
 
-/** Writes the audit line of a request, if it needs one. A change that must be audited is answered `unwritten` if that fails. */
+/** Writes the audit line of a request, if it needs one. A change that must be audited is answered after it, else with `unwritten`. */
 export function auditAnswer(
   log: AuditLog,
   exchange: Exchange,

@@ -1,4 +1,4 @@
-/** Checks a deployment while it serves: recounts each Space at one instant, then checks all bytes. Repairs what a recount proves. */
+/** Checks a serving deployment: recounts each Space at one instant, then checks all bytes. Repairs what is proven, deletes nothing. */
 import { formatCount, type Hash } from '@holdfast/protocol';
 import { headLength, parseHead } from '../core/collect/compare-row.ts';
 import { type CountRepairs, repairCounts } from '../core/collect/repair-counts.ts';

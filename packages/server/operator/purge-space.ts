@@ -44,7 +44,7 @@ export const purge = operation({
   },
 });
 
-/** Checks that every process's copy of the registry knows that the App is stopped. Resolves with how long ago, ms. */
+/** Checks that every process's copy of the registry knows that the App is stopped. How long ago, ms, by a clock that may have been set. */
 async function assertStopped({ deployment }: OperationCall, appId: string): Promise<number> {
   const app = (await deployment.apps.readAll()).find((each) => each.appId === appId);
   if (app?.status === 'active') {

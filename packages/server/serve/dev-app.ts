@@ -49,7 +49,7 @@ export async function openDevApp(dataDir: string, place: RowsPlace): Promise<Dev
   return { describe: (described) => describe(key, described) };
 }
 
-/** Suspends the App at a start without `--dev`: its key is in a file and its tokens permit everything. Returns whether it did. */
+/** Suspends our App, no operator's, at a start without `--dev`: its key is in a file, its tokens permit all. Returns whether it did. */
 export async function suspendDevApp(apps: RegistryStore, now: number): Promise<boolean> {
   const devApp = (await apps.readAll()).find(({ appId, issuer }) => appId === APP_ID && issuer === ISSUER);
   if (devApp?.status !== 'active') return false;

@@ -76,7 +76,7 @@ export class FairPlaces {
     this.#tree.forgetIdle(space);
   }
 
-  /** Whether this Space should release a place: none of its App holds more, and one waits impatiently that holds none. */
+  /** A Space releases a place to an impatient one without any, of its App or another, unless a Space of its App, or an App, holds more. */
   isOwed(appId: string, spaceId: string): boolean {
     const app = this.#tree.apps.get(appId);
     const space = app?.spaces.get(spaceId);
@@ -143,7 +143,7 @@ export class FairPlaces {
     this.#tree.forgetIdle(space);
   }
 
-  /** The Space with most waiters of such an App gives way: the newcomer if it is of that Space, else its oldest waiter. */
+  /** The Space with most waiters within the App with most gives way: the newcomer if it is of that Space, else its oldest waiter. */
   #makeRoomFor(space: SpaceHolder): void {
     const { app: newcomer } = space;
     let crowding = newcomer;

@@ -29,7 +29,7 @@ export interface FairSharesOptions {
 export interface ClaimOptions {
   /** ends the wait; the claim rejects with its reason */
   readonly signal?: AbortSignal | undefined;
-  /** Called at most once, if another tenant needs its equal share: release soon. Without it the claim is never reclaimed. */
+  /** Called at most once, if another needs its equal share and this App holds more: release soon. Without it nothing is reclaimed. */
   readonly onReclaim?: (() => void) | undefined;
 }
 

@@ -41,7 +41,7 @@ export class JudgingTurns {
       /** core/pack-ports.ts JudgingPlace. Everything else has its turn between. */
       nextTurn: async (cost: number): Promise<boolean> => {
         used += cost;
-        // A pack that has cost so many bytes pauses after each turn and gives its place to one that holds none.
+        // A pack that has cost so many bytes pauses after each turn and gives its place to one that holds none. Coming back costs less.
         const isLong = used > 64 * 1024 * 1024;
         if (isLong && this.#places.isOwed(appId, spaceId)) return false;
         await this.#turns.next(appId, spaceId, cost, isLong ? 10 : 0);

@@ -131,7 +131,7 @@ async function openCheckpoint({
   return { checkpoint, isResumed: false };
 }
 
-/** The target's progress for this source: a checkpoint or a finished copy; undefined if empty. Throws ServeError for anything else. */
+/** The target's progress for this source: a checkpoint or a finished copy; undefined: empty. Changes nothing. Else throws ServeError. */
 export async function findCopy(
   { rows: source }: Pick<CopiedDeployment, 'rows'>,
   target: Pick<CopiedDeployment, 'rows' | 'apps'>,

@@ -67,7 +67,7 @@ export async function forFew<T>(
   work: (few: readonly Hash[]) => Promise<readonly T[]>,
 ): Promise<readonly T[]> {
   const done: T[] = [];
-  // Few, so that damage fails few of them.
+  // Eight at a time, so that a damaged one fails few others.
   for (const few of groupsOf(hashes, 8)) done.push(...(await orOneByOne(few, work)));
   return done;
 }

@@ -1,4 +1,4 @@
-/** Corrects counts that a recount proved wrong: the difference stays until then. A count that changed since is left to the next one. */
+/** Corrects counts that a recount proved wrong. Writers keep the difference as it is. A count that changed since is left to the next. */
 import type { Hash } from '@holdfast/protocol';
 import type { KeptCounters } from '../inspection-ports.ts';
 import type { SpaceTransaction } from '../ports.ts';

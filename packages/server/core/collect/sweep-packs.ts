@@ -43,7 +43,7 @@ export async function settlePacks(
   return left.length;
 }
 
-/** An open pack goes with its object; one half published is judged. An object without a live record is kept for a while. */
+/** An open pack goes with its object; one half published is judged. One without live records stays a while: they may have moved. */
 async function settlePack(
   tx: SpaceTransaction,
   { pack, use }: SweptPack,

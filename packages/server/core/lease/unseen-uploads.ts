@@ -34,6 +34,7 @@ export class UnseenUploads {
     const { items, next } = await metadata.page('unseenUploads', walk);
     this.#after = next;
     const failures: unknown[] = [];
+    // Requests at a time.
     for (const some of groupsOf(items, 16)) {
       const sizes = await Promise.allSettled(
         some.map(({ space, generation }) => upload.findBytes(space, generation)),

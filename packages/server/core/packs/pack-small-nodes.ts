@@ -274,7 +274,7 @@ interface SmallNodeMove {
 
 interface SmallNodesMove extends GroupOfMoves<SmallNodeMove>, ReplacementRules {}
 
-/** Gives each node that is still ready, with the object that was read, its record, and closes the object. Resolves how many. */
+/** Gives each node that is still ready with the object that was read its record, and closes the object. Usage stays. Resolves how many. */
 export async function moveSmall(
   tx: SpaceTransaction,
   { moves, uploads, keepReplacedMs, ...group }: SmallNodesMove,

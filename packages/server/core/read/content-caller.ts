@@ -27,6 +27,6 @@ export interface ContentCaller {
    * waits for the content any more.
    */
   lend?(bytes: number, fillsScratch: boolean): Promise<ReadAids> | undefined;
-  /** Content [start, end) as one body, never the stored object itself: an answer must send the bytes that were proven. */
+  /** [start, end) as one body, a copy: an answer must send the bytes that were proven. Rejects as `read`, or if there is no room. */
   copy(source: CopySource, start: number, end: number): Promise<Blob>;
 }

@@ -13,6 +13,7 @@ import { isReadable, nodeNotFound } from './read-metadata.ts';
 export interface ContentAnswer {
   readonly status: 200 | 206;
   readonly contentType: string;
+  /** bytes of the whole content */
   readonly size: number;
   /** first byte of the answer within the content */
   readonly start: number;
@@ -22,7 +23,6 @@ export interface ContentAnswer {
   readonly body: Uint8Array | Blob;
 }
 
-/** Content up to here is answered from memory if there is room at once: one read gives it, and most chunks of files have it. */
 const NO_BYTES = new Uint8Array(0);
 
 /** A row that changes during a look (collected or healed) is looked at again, this many times in all. */

@@ -45,7 +45,7 @@ export class StagedFiles {
     }
   }
 
-  /** Call before serving. An upload never recorded as complete goes with its object; of a complete one only the staged name goes. */
+  /** Call while no other process has the store open. An upload never recorded as complete goes with its object, else only its name. */
   async resolveAll(): Promise<void> {
     for (const { path, generation } of await this.#findLeftovers(true)) {
       await this.#resolve(path, generation, !this.#options.isFinished(generation));

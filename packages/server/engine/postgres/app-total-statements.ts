@@ -50,7 +50,7 @@ export const APP_TOTAL_STATEMENTS = {
     WHERE app_id = $1 COLLATE "C" AND counting_since = $2::bigint AND counting_since > ${NOW} - ${KEPT_FOR_COUNT_MS}`,
   /** $1 App, $2 since when it is counted */
   endAppCount: 'DELETE FROM app_totals WHERE app_id = $1 COLLATE "C" AND counting_since = $2::bigint',
-  /** $1 App from which on, $2 rows. Changes of an App that was never counted go; while a process counts an App, they are kept. */
+  /** $1 App to begin at, $2 rows. Changes of uncounted Apps go, unless a count runs. A row is in one part only, so its place names it. */
   foldAppChanges: `WITH page AS MATERIALIZED (
       SELECT app_changes.ctid AS place FROM app_changes
       WHERE app_changes.app_id >= $1 COLLATE "C" AND ${IS_CHANGE_PROVEN}

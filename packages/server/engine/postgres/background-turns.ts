@@ -1,4 +1,4 @@
-/** Who does a background task now, and how far it is: one row per task, by the database's clock. A turn ends after `TURN_MS`. */
+/** Who does a background task, and how far it is. A turn ends `TURN_MS` after its renewal; its step may still run, which does no harm. */
 import type { PostgresPool } from './wire/connection-pool.ts';
 
 const TURN_MS = 30_000;

@@ -37,7 +37,7 @@ import leaseDue from './migrations/0019-lease-due.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
-/** In order. Each statement is a step during which servers run: indexes are made CONCURRENTLY, rows changed by pages. */
+/** In order. A shipped one keeps its result. Servers run during each statement: indexes are made CONCURRENTLY, rows changed by pages. */
 export const MIGRATIONS: readonly Migration[] = [
   { sql: initial, minCompatible: 1 },
   { sql: apps, minCompatible: 2 },

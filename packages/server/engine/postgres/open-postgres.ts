@@ -30,7 +30,6 @@ export async function openPostgres(
   }
 }
 
-/** Connections of their own, so the registry is read and background work goes on, however many requests wait. */
 /** The statements of this pool are small: if PostgreSQL takes longer, it counts as unavailable, and is soon asked again. */
 const CONTROL_LIMITS: PostgresLimits = {
   ...POSTGRES_LIMITS,
@@ -39,7 +38,7 @@ const CONTROL_LIMITS: PostgresLimits = {
   silenceMs: 1000,
 };
 
-/** On a database that was opened before. */
+/** For an opened database. Requests have other connections, so the registry and background work go on however many requests wait. */
 export function openControlPool(address: PostgresAddress): PostgresPool {
   return new PostgresPool({ ...address, connectionsMax: 2 }, CONTROL_LIMITS);
 }

@@ -268,7 +268,7 @@ const NO_BYTES = new Uint8Array(0);
 /** No node has this hash. */
 const AFTER_ALL = 'f'.repeat(64);
 
-/** Finds the first unreadable node after `after`, bit by bit: the smallest hash up to which reading fails. The server does 256 reads. */
+/** Finds the first unreadable node, bit by bit, in 256 reads on the server. Long values are read whole: they have pages of their own. */
 const findUnreadable = (space: SpaceKey, after: string, limit: number): string => `DO $find$
   DECLARE readable bytea := '\\x${after}'; found bytea := '\\x${AFTER_ALL}'; tried bytea;
   BEGIN

@@ -28,7 +28,7 @@ export interface BalanceStep {
 }
 
 export interface BalanceReads {
-  /** `limit` rows at the latest revision, else `rowsMax` of each table. `undefined`: that history is gone. */
+  /** `limit` rows at the latest revision, else `rowsMax` of each table; fewer only at the end. `undefined`: that history is gone. */
   readStep(page: BalancePageRequest, rowsMax: number): Awaitable<BalanceStep | undefined>;
   /** At the end of a walk: a balance whose row says another domain is met by none of its pages. @throws StoreUnavailable, as damage */
   assertAllThere(): Awaitable<void>;

@@ -67,7 +67,7 @@ export class S3ContentStore implements ContentStore {
     return client.send(call, async () => client.findClockSkew(limits.clockMs)).catch(() => undefined);
   }
 
-  /** Callers share one inspection at a time. What it finds stays true: keys are written once. A later caller looks again if not. */
+  /** Callers share one inspection. An object that it finds stays: keys are written once. If it finds none, a later caller looks again. */
   async inspect(
     space: Space,
     generation: Generation,

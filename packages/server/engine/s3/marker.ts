@@ -1,4 +1,4 @@
-/** The marker object holds the deployment's id. Reading it proves that the bucket is the right one and can be read. */
+/** The marker object holds the deployment's id. It proves that the bucket is the right one; only then its answers about objects count. */
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { AttemptFailed } from './failure.ts';
 import type { S3Limits } from './limits.ts';

@@ -1,4 +1,4 @@
-/** Turns a contradiction into proof: the object is read once more, in a bucket that its marker proves healthy. */
+/** Turns a contradiction into proof: the object is read again in a bucket that its marker proves healthy. Only that makes a row rotten. */
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
 import { findStrongEtag } from './etag.ts';
 import { AttemptFailed, RecordContradicted } from './failure.ts';

@@ -71,6 +71,7 @@ export class S3PackStore implements PackStore {
   async readRecords(space: Space, records: readonly PackedRecord[]): Promise<readonly Uint8Array[]> {
     const read: Uint8Array[] = new Array(records.length);
     const ranges = this.#rangesOf(space, records);
+    // One caller reads four ranges at a time.
     for (const some of groupsOf(ranges, 4)) {
       await Promise.all(some.map((range) => this.#readInto(read, space, range)));
     }

@@ -15,7 +15,7 @@ export class DatabaseDamaged extends Error {
   readonly code = 'SQLITE_CORRUPT';
 }
 
-/** SQLite reads the missing part of a last page as zeros. Only a crash leaves one; then the log has the rest. @throws DatabaseDamaged */
+/** SQLite reads missing bytes of a page as zeros, less than one as empty. Only a crash cuts one; the log has it. @throws DatabaseDamaged */
 export function assertWholePages(path: string): void {
   const bytes = sizeOf(path);
   if (bytes % PAGE_BYTES === 0 || sizeOf(`${path}-wal`) > 0 || sizeOf(`${path}-journal`) > 0) return;
@@ -97,7 +97,7 @@ export function shortenBusyTimeout(database: Database): void {
   database.run('PRAGMA busy_timeout = 2');
 }
 
-/** Never waits for the writer, and cannot write. `cacheBytes` 0: every read asks the system, so damage on the disk is seen at once. */
+/** Never waits for the writer, which is opened before it. `cacheBytes` 0: every read asks the system, so damage is seen at once. */
 export function openReader(path: string, cacheBytes: number): Database {
   const database = new Database(path, { readonly: true });
   try {

@@ -205,7 +205,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
   };
 
   #writePart(space: number, part: BatchPart): void {
-    const domainId = Number(this.#sql.findDomainId.get(space, part.domain)?.id ?? 0);
+    const domainId = Number(this.#sql.findDomainId.get(space, part.domain)?.id ?? 0); // 0: of no domain
     switch (part.kind) {
       case 'nodes':
         this.#writeNodes(space, part.entries);

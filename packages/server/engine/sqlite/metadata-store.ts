@@ -227,6 +227,7 @@ export class SqliteMetadataStore implements MetadataStore {
     return this.#read(() => findStoreValue(this.#reads, name));
   }
 
+  /** Resolves with the value that is stored: the first one inserted. */
   insertStoreValue(name: string, value: string): Promise<string> {
     return this.#writer.insertStoreValue(name, value);
   }

@@ -10,8 +10,8 @@ import { fstatSync, openSync, readSync } from 'node:fs';
 import type { PageSnapshot } from '../backup-ports.ts';
 import { DatabaseDamaged } from './database.ts';
 
-/** Where the fields of a write-ahead log and of its index begin, and the bytes of their headers (sqlite.org/walformat.html). */
 const SALT_BYTES = 8;
+/** Where the fields of a write-ahead log and of its index begin, and the bytes of their headers (sqlite.org/walformat.html). */
 const LOG = { headerBytes: 32, salt: 16 } as const;
 const FRAME = { headerBytes: 24, salt: 8 } as const;
 /** The header of the index has two copies: a writer changes one after the other. */

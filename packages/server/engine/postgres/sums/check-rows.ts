@@ -1,4 +1,4 @@
-/** Looks at all row sums and mends what is proven: one wrong bit, or counts by a recount. Holds up no writer for more than one row. */
+/** Mends what row sums prove: a wrong bit, or counts by a recount. Deletes nothing. Holds up no writer for more than one row. */
 import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
 import type { Space } from '../../../core/model.ts';
 import { findBit } from '../../../core/rows/find-bit.ts';

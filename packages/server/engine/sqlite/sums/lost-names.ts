@@ -1,4 +1,4 @@
-/** A row with a wrong name hides all that belongs to it. So these rows are looked at at the start, and when a name has no row. */
+/** A row with a wrong name hides all that belongs to it. So these rows are read when the database opens, and when a name has no row. */
 import type { Database } from 'bun:sqlite';
 import { isDamageMet } from '../../local-failure.ts';
 import { findFault, letGoOfPages } from '../database.ts';

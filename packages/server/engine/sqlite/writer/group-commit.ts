@@ -43,6 +43,7 @@ interface GroupCommitOptions {
   readonly beforeCommit?: () => void;
   /** called before any body is answered */
   readonly afterCommit?: (changed: ChangedRows, cost: CommitCost) => void;
+  /** called after all bodies of a batch are answered */
   readonly betweenBatches?: () => void;
   /** ms of tries for another process's lock, after which the waiting bodies are refused */
   readonly busyMsMax?: number;
@@ -222,7 +223,7 @@ export class GroupCommit {
     return { job, ok: false, value: error, isSpoiling: scope.isSpoiling || isDamageMet(error) };
   }
 
-  /** True if the outcomes hold. A failure that wrote nothing rejects all bodies; an unknown outcome ends the process. */
+  /** True if the outcomes hold. A failure that certainly wrote nothing rejects all bodies; an unknown outcome ends the process. */
   #commit({ ledger, rows }: Batch, outcomes: readonly Outcome[]): boolean {
     const { sql, database, beforeCommit, afterCommit } = this.#options;
     let failure: unknown;
