@@ -60,6 +60,7 @@ export interface Client extends Operations {
   ): AsyncGenerator<VerifiedNode, void, undefined>;
   /** The node as a stream that ends well only if it matches its hash. */
   openNode(hash: Hash, options?: CallOptions): Promise<OpenNode>;
+  /** All pages of root refs as of one revision. */
   rootRefs(options?: RootRefsOptions): AsyncGenerator<RootRefPage, void, undefined>;
 }
 

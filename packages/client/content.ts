@@ -11,6 +11,7 @@ export type ContentRange = { readonly first: number; readonly last?: number } | 
 /** The node's own content, whole or a part. Not verified: see `getNode`, `openNode`. */
 export interface NodeContent {
   readonly contentType: string;
+  /** bytes of the whole content */
   readonly size: number;
   /** first byte of `body` in the content */
   readonly start: number;

@@ -1,6 +1,6 @@
 /** Working ahead: several items at once, results in the order of the items. */
 
-/** Calls `work` for up to `width` items at once; yields in order. The first failure ends it; calls that run end by themselves. */
+/** Calls `work` for up to `width` items at once; yields in order. The first failure in that order ends it; others are not heard of. */
 export async function* mapInOrder<In, Out>(
   items: Iterable<In> | AsyncIterable<In>,
   width: number,

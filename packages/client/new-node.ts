@@ -22,6 +22,7 @@ export interface NewNode {
 
 export interface HashedNode {
   readonly hash: Hash;
+  /** canonical */
   readonly bytes: Uint8Array;
   readonly refCount: number;
 }

@@ -118,7 +118,7 @@ export function unsettledUpload(tried: string, last: UploadInstruction | undefin
   });
 }
 
-/** The PUT, exactly as told, without the capability. Safe to send again: a finished one answers 412. Throws CasError. */
+/** The PUT as told, without the capability. Safe to repeat: a broken one leaves nothing, a finished one answers 412. Throws CasError. */
 export async function uploadAsTold(
   transport: Transport,
   operation: 'uploadNode' | 'uploadPack',

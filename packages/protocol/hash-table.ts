@@ -20,6 +20,7 @@ export class HashTable {
 
   constructor(kind: 'set' | 'numbers' = 'set') {
     this.#words = kind === 'set' ? KEY_WORDS : KEY_WORDS + 1;
+    // One for each value of the first two digits.
     this.#shards = Array.from({ length: 256 }, () => ({
       slots: new Uint32Array(16 * this.#words),
       count: 0,

@@ -39,7 +39,7 @@ interface ProxyAnswer {
   readonly headers: { get(name: string): string | null };
 }
 
-/** Explains an answer of the proxy, not the host; undefined for any other. A proxy sees only requests by http as they are. */
+/** Explains a proxy's answer to a request by http; undefined: the host's, which is JSON, XML, or without a type, as a HEAD's of MinIO. */
 export function describeProxyAnswer(
   url: string,
   variables: Variables,

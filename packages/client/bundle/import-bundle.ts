@@ -68,7 +68,7 @@ function lease(client: Client, hash: Hash, { signal }: CallOptions): ReturnType<
   return client.leaseNode(hash, { leaseDurationMs: LEASE_DURATION_MS_MAX }, { signal });
 }
 
-/** Leases `root`, and first what below it waits for children. Returns when its lease expires. Throws BundleError for a lost node. */
+/** Leases `root`, first what below it waits. Returns when its lease expires. Throws BundleError for a node in neither bundle nor Space. */
 async function settle(client: Client, root: Hash, storing: Storing, options: CallOptions): Promise<number> {
   if (!storing.roots.has(root) && (await findReady(client, root, options)) === undefined) {
     throw new BundleError(

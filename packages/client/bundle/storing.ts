@@ -24,6 +24,7 @@ export interface ImportProgress {
   readonly nodes: number;
   /** of these, how many the Space did not have */
   readonly uploadedNodes: number;
+  /** canonical bytes of the nodes that are done */
   readonly nodeBytes: number;
   /** of these, those of the nodes that the Space did not have */
   readonly uploadedBytes: number;

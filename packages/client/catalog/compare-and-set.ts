@@ -30,7 +30,7 @@ export type ComparedAndSet =
 
 const CALL: CheckedCall = { name: 'compareAndSetName', requestOperation: 'updateRootRefs' };
 
-/** Lists `to` as newest if the newest is still of `from`: of many writers one wins. Rejects with CatalogError, CasError. */
+/** Lists `to` as newest if the newest is still of `from`: one of many wins, losing is no error. Rejects with CatalogError, CasError. */
 export async function compareAndSetName(
   client: CatalogWriter,
   name: string,

@@ -24,7 +24,10 @@ interface UnforgetOptions extends ChangeOptions {
   readonly known?: readonly Snapshot[] | undefined;
 }
 
-/** Lists a forgotten snapshot again while an old list with it, and its tree, are there. Throws CatalogError, CasError. */
+/**
+ * Lists a forgotten snapshot again while a former list with it, and its tree, are there. Throws CasError, and CatalogError
+ * INVALID_ARGUMENT, NOT_FOUND, AMBIGUOUS, COLLECTED.
+ */
 export async function unforgetSnapshot(
   client: CatalogWriter,
   idPrefix: string,

@@ -62,6 +62,7 @@ export const PACK_ID_BYTES = 16;
 
 const PACK_ID_PATTERN = /^[0-9a-f]{32}$/;
 
+/** Text that is no pack id is answered as an unknown one: 404. */
 export function isPackId(value: unknown): value is string {
   return typeof value === 'string' && PACK_ID_PATTERN.test(value);
 }

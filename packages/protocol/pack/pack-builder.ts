@@ -37,6 +37,7 @@ export function encodeRecord(hash: Hash, canonical: Uint8Array, compress?: Compr
   const refCount = decodeNode(canonical).refs.length / HASH_BYTES;
   const canonicalLength = canonical.length;
   const compressed = compress?.(canonical);
+  // Compression must save a tenth.
   const isWorthIt = compressed !== undefined && compressed.length <= canonicalLength * 0.9;
   const stored = isWorthIt ? compressed : canonical;
   const codec: RecordCodec = isWorthIt ? RECORD_CODEC_ZSTD : RECORD_CODEC_NONE;

@@ -79,7 +79,7 @@ function walkBlocks(
   { headerLength, windowBytes, hasChecksum }: ZstdFrame,
   canonicalLength: number,
 ): string | undefined {
-  const blockBytesMax = Math.min(windowBytes, 128 * 1024);
+  const blockBytesMax = Math.min(windowBytes, 128 * 1024); // Block_Maximum_Size of RFC 8878
   let plainBytes = 0;
   let at = headerLength;
   for (let isLast = false; !isLast; ) {

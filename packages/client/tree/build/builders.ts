@@ -187,7 +187,7 @@ export class DirectoryBuilder {
     return this.#page.length === 0 && this.#indexes.isAligned(level);
   }
 
-  /** Takes over a page or index with all below it, where `canAdopt` allows. It must end as a builder ends it, or be the last. */
+  /** Takes over a page or index where `canAdopt` allows. It must end as a builder ends it, or be the last, which nothing follows. */
   adopt(level: number, child: DirectoryIndexChild): void | Promise<void> {
     this.#lastName = child.firstName;
     return this.#indexes.adopt(level, child);
@@ -239,7 +239,7 @@ export class FileIndexBuilder {
   }
 }
 
-/** One file from its chunks, in order. The first must stay until the second was added: only then it is known to be no file. */
+/** One file from its chunks, in order. The first's bytes must stay until the second is added or `finish` settles: it may be the file. */
 export class FileBuilder {
   readonly #sink: NodeSink;
   readonly #index: FileIndexBuilder;

@@ -50,7 +50,10 @@ export interface TreeEdited {
 
 const EDIT_TREE: CheckedCall = { name: 'editTree', requestOperation: 'uploadNode' };
 
-/** The tree `root` (undefined: empty) with `edits` done in order, ready and leased. Rejects with EditError, TreeFormatError, CasError. */
+/**
+ * The tree `root` (undefined: empty) with `edits` done in order, ready and leased. Its hash is that of a push of the edited folder.
+ * Rejects with EditError, TreeFormatError, CasError, or the signal's reason.
+ */
 export async function editTree(
   client: EditClient,
   root: Hash | undefined,

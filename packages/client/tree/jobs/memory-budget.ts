@@ -14,7 +14,7 @@ export class MemoryBudget {
     this.#room = new Semaphore(bytesMax);
   }
 
-  /** Does `work` when there is room for `bytes`; too much is let in alone. `whole`: the work it is part of. Throws MemoryOrderError. */
+  /** Does `work` when there is room; too much goes alone. Throws MemoryOrderError if `whole`, what it is part of, still holds memory. */
   async hold<T>(
     bytes: number,
     whole: HeldMemory | undefined,

@@ -48,7 +48,7 @@ export class PatientRequests {
     this.#succeededAt = this.#ranUntil();
   }
 
-  /** Sends until it is answered. `what` completes "no answer yet to …". Only `measured` ones tell the limit the server's speed. */
+  /** Sends until answered; throws the last CasError or the signal's reason. `what`: "no answer yet to …". The limit learns of `measured`. */
   async send<T>(what: string, measured: boolean, request: () => Promise<T>): Promise<T> {
     // The patience is for the server: time in which the job asked nothing does not count.
     if (this.#openCount === 0) this.#succeededAt = this.#ranUntil();

@@ -135,7 +135,6 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
     const node = await findNodeUpTo(client, hash, TREE_NODE_CONTENT_BYTES_MAX, { ...call, digest, memory });
     if (node === undefined) throw tooLarge(hash);
     // A large node takes as long as its bytes take, which does not tell how busy the server is.
-    // Larger content tells more of the line than of the server.
     if (node.content.length <= 64 * 1024) limit.onAnswer(clock.now() - askedAt);
     // The metadata of a parent is a request of its own.
     const requestCount = node.refs.length > 0 ? 1 : 0;

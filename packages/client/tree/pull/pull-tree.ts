@@ -1,4 +1,4 @@
-/** Pulls a tree: looks at what stands in the target, then writes what is missing. Each node is verified before a byte is written. */
+/** Pulls a tree: looks at the target, then writes what is missing. Each node is verified before; a file gets its name when it is whole. */
 
 import { encodeNodeHeader } from '@holdfast/protocol';
 import { checkFunction, checkMethod, checkObject, checkOptions } from '../../arguments.ts';
@@ -41,6 +41,7 @@ export interface PullResult {
   readonly files: number;
   readonly folders: number;
   readonly links: number;
+  /** of files and links */
   readonly bytes: number;
   readonly writtenFiles: number;
   readonly writtenLinks: number;
@@ -48,7 +49,7 @@ export interface PullResult {
   readonly writtenBytes: number;
 }
 
-/** Files at work. How many requests they send is the source's matter. */
+/** Files at work, and those of several chunks, which each have an open file. The source decides how many requests they send. */
 const FILES_MAX = 48;
 
 /**

@@ -73,6 +73,7 @@ export interface PullTarget {
   setExecutable(path: TreePath, isExecutable: boolean): void;
   /** Whether the file or the link itself has this time, as exactly as the target can set one. True where it keeps none. */
   hasTime(path: TreePath, mtimeNs: bigint): boolean;
+  /** The time of a file, or of a link itself. */
   setTime(path: TreePath, mtimeNs: bigint): void;
   makeFolder(path: TreePath, mayReplace: boolean): void;
   makeLink(path: TreePath, target: Uint8Array, file: Omit<NewFile, 'isExecutable'>): void;

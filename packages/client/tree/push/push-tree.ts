@@ -60,7 +60,7 @@ export interface PushResult {
   readonly rottenNodes: number;
 }
 
-/** Makes the tree of `supply` ready and leased; the same call takes it up again. Throws CasError, SourceChangedError, or the reason. */
+/** Makes the tree of `supply` ready and leased; called again it goes on. Throws CasError, SourceChangedError, the supply's or signal's. */
 export async function pushTree<Node extends PushNode>(
   client: PushClient,
   supply: NodeSupply<Node>,

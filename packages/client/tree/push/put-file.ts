@@ -50,7 +50,10 @@ export interface PutFileResult {
   readonly uploadedBytes: number;
 }
 
-/** Stores a file as a push would, in the memory of some chunks. Called again it sends what is missing. Rejects as a push. */
+/**
+ * Stores a file as a push would, in the memory of some chunks. Called again it sends what is missing. Rejects with CasError,
+ * SourceChangedError if the file changed or went away, or the signal's reason.
+ */
 export async function putFile(
   client: PushClient,
   file: Blob,

@@ -9,12 +9,13 @@ import { createNodeSource, openTree } from './open-tree.ts';
 const GET_FILE: CheckedCall = { name: 'getFile', requestOperation: 'readNodes' };
 
 export interface StoredFile {
+  /** of the whole file, also where `body` is a range */
   readonly bytes: number;
   /** The file, or the range of it, in verified pieces. Cancel it to stop early. `await new Response(body).blob()` takes it whole. */
   readonly body: ReadableStream<Uint8Array<ArrayBuffer>>;
 }
 
-/** The file whose root is `hash`, in the memory of some chunks. Rejects, as `body` does, with CasError or TreeFormatError. */
+/** The file whose root is `hash`, in the memory of some chunks. Rejects, as `body` does, with CasError, or TreeFormatError: no file. */
 export async function getFile(
   client: Pick<Client, 'getNode'>,
   hash: Hash,

@@ -21,6 +21,7 @@ export interface TreeUsage {
   readonly item: TreeItem;
   /** distinct nodes below and including the root */
   readonly nodes: number;
+  /** canonical bytes of nodes that none of the other roots has */
   readonly ownBytes: number;
   /** canonical bytes of nodes that another of the roots has too */
   readonly sharedBytes: number;
