@@ -70,7 +70,7 @@ let exitCode: ExitCode | undefined;
 /** Commands whose exit code says what they found, or that what they wrote is whole. */
 const JUDGING: ReadonlySet<string> = new Set(['holdfast verify', 'holdfast check', 'holdfast bundle create']);
 
-/** A result that could not be written is a failure: a root hash would be lost silently. A reader that went away (`| head -1`) is not. */
+/** A lost result is a failure: a root hash would be lost silently. A reader that went away (`| head -1`) is none, but for JUDGING. */
 function exitOnFailedWrite(error: NodeJS.ErrnoException): void {
   // The reader may have got the same Ctrl-C. This process then ends by the signal.
   if (interruption.aborted) return;

@@ -22,8 +22,8 @@ export async function readLines(path: string, take: (line: Uint8Array) => void):
   let begun: Uint8Array = new Uint8Array(0);
   await readParts(path, (part) => {
     let rest = Buffer.concat([begun, part]);
+    // Each line ends with a line feed.
     for (let end = rest.indexOf(0x0a); end !== -1; end = rest.indexOf(0x0a)) {
-      // a line feed
       take(rest.subarray(0, end));
       rest = rest.subarray(end + 1);
     }

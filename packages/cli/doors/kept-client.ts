@@ -42,7 +42,7 @@ export function createKeptClient(client: Client, keptBytesMax: number, filesByte
     // A view would keep the whole answer that it came in.
     const own = new Uint8Array(content);
     if (isFile) {
-      files.keep(hash, own, 256 + own.length);
+      files.keep(hash, own, 256 + own.length); // an entry takes 256 bytes beside its content
       return;
     }
     const metadata = { hash, contentType, refs: [...refs], size: own.length };

@@ -48,7 +48,7 @@ function register(works: Set<() => void>, work: () => void): () => void {
   return () => works.delete(own);
 }
 
-/** Signals are handled here from now on, but an ignored hang-up (`nohup`). Shells ignore Ctrl-C for `&`: the others are obeyed. */
+/** Handles signals from now on. An ignored hang-up (`nohup`) stays so; an ignored Ctrl-C does not, because shells ignore it for `&`. */
 export function watchForInterruption(): void {
   for (const signal of SIGNALS) {
     if (signal !== 'SIGHUP' || !isSignalIgnored(signal)) process.on(signal, () => onSignal(signal));
@@ -66,7 +66,7 @@ function onSignal(signal: EndingSignal): void {
   onFirst(signal);
 }
 
-/** `command`, unless a signal comes first: then this never settles, and the process ends by it. `flush`: all that was written is out. */
+/** `command`, unless a signal comes first: then this never settles, and the process ends by it. `flush` waits until all is written. */
 export async function untilInterrupted<T>(command: Promise<T>, flush: () => Promise<unknown>): Promise<T> {
   const settled = command.then(
     () => undefined,

@@ -88,7 +88,7 @@ export function createPartial(path: Buffer, file: Pick<NewFile, 'isExecutable'>)
   return openSync(path, CREATE_FLAGS, modeOf(file));
 }
 
-/** Takes over an abandoned file under the name `path`: its descriptor, or undefined when no pull of this user left it. */
+/** Renames an abandoned file to `path`, which makes it ours alone: its descriptor; undefined when no pull of this user left it. */
 export function findTakenOver(abandoned: Buffer, path: Buffer, file: NewFile): number | undefined {
   try {
     renameSync(abandoned, path);

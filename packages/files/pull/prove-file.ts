@@ -7,7 +7,7 @@ import { findZstd } from '../zstd.ts';
 
 const UNZSTD = findZstd()?.unzstd;
 
-/** Calls `write` with a view of the bytes. Undefined, without a call, when the node is wrong or cannot be unpacked here. */
+/** Calls `write` with a view of the bytes that holds until it returns. Undefined, without a call: wrong, or not to be unpacked here. */
 export function withProvenFile<T>(
   { hash, record, header }: UnprovenFile,
   write: (content: Uint8Array) => T,

@@ -1,4 +1,4 @@
-/** Modification times to the nanosecond: the file functions take seconds as floating point; Bun can call the system itself. */
+/** Modification times to the nanosecond: file functions take floating-point seconds, exact to 0.25 µs; Bun can call the system. */
 import { lutimesSync } from 'node:fs';
 import { BIG_NS_PER_S } from '@holdfast/protocol';
 import { seekSystemFunctions } from '../system-library.ts';

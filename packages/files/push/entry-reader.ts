@@ -171,7 +171,7 @@ function isExecutable({ mode }: FileStats): boolean {
   return (mode & 0o111) !== 0;
 }
 
-/** Whether it was changed so long before `seenAt`, ms, that a further change shows. A time in the future was set by somebody. */
+/** Whether it was changed so long before `seenAt`, ms, that a further change shows. The next write changes a time in the future. */
 export function isSettled({ mtimeMs, ctimeMs }: FileStats, seenAt: number): boolean {
   const changedAt = mtimeMs > seenAt ? ctimeMs : Math.max(mtimeMs, ctimeMs);
   const isCoarse = ctimeMs % 1_000 === 0;

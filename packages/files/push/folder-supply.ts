@@ -71,6 +71,7 @@ export class FolderSupply implements NodeSupply<FolderNode> {
 
   sizeOf({ bytes, place }: FolderNode): number {
     const isContent = place.kind === 'piece' || place.kind === 'symlink';
+    // A node of the tree format has less than 128 bytes before its content. Folders and indexes count as large.
     return 128 + (isContent ? bytes : 256 * 1024);
   }
 

@@ -1,4 +1,4 @@
-/** When each value was used last, written into the tree every few minutes. An entry of ac/ never counts as used later than its outputs. */
+/** When each value was used last, kept in the tree every few minutes. An entry of ac/ counts as used before its outputs: it goes first. */
 
 import type { TreeEdit, TreeItem } from '@holdfast/client/internal';
 import { BIG_NS_PER_MS, groupsOf } from '@holdfast/protocol';
@@ -26,7 +26,7 @@ export class Uses {
     if (this.#isReadOnly) return;
     const now = Date.now();
     for (const path of paths) this.#used.set(path, now);
-    // More are kept at once.
+    // More uses than that are written into the tree at once.
     if (this.#used.size > 50_000 && !this.#isFull) {
       this.#isFull = true;
       void this.keep();

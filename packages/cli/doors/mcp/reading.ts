@@ -30,7 +30,7 @@ export type Content = { readonly text: string } | { readonly base64: string };
 
 export function toContent(bytes: Uint8Array): Content {
   const text = findText(bytes);
-  // A text that is more than three times as long as JSON goes as base64, because clients take at most 10 MiB.
+  // A text that JSON makes more than three times as long goes as base64, because clients take at most 10 MiB.
   if (text !== undefined && JSON.stringify(text).length <= 3 * (bytes.length + 1)) return { text };
   return { base64: Buffer.from(bytes).toString('base64') };
 }

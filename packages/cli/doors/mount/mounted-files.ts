@@ -120,6 +120,7 @@ export class MountedFiles {
     const { offset, bytes } = parseRead(body);
     const { item, ordinal } = placed;
     const end = Math.min(offset + bytes, item.bytes);
+    // A large file is read ahead by itself, small ones together.
     if (item.bytes > 256 * 1024) this.#ahead.run(tree, item, offset, end);
     else if (offset === 0) this.#ahead.step(tree, 'files', ordinal);
     const pieces: Uint8Array[] = [];
