@@ -94,6 +94,29 @@ test('values lie in a small folder until it is full, and the newer of two is the
   expect(await endGateway(many)).toBe(0);
 });
 
+test('a key is removed while another gateway writes others all the time', async () => {
+  const keys = Array.from({ length: 4 }, (_, index) => `busy-${index}`);
+  await Promise.all(keys.map((key) => send('PUT', key, { body: key })));
+  const other = await startGateway(commands.environment(SPACE), 'cache');
+  let written = 0;
+  let isOver = false;
+  const write = async (writer: number): Promise<void> => {
+    for (let round = 0; round < 10_000 && !isOver; round += 1) {
+      expect(await statusOf('PUT', `w${writer}-${round}`, { body: 'x' }, other)).toBe(201);
+      written += 1;
+    }
+  };
+  const writing = Promise.all(Array.from({ length: 8 }, (_, writer) => write(writer)));
+  await until(() => written > 16);
+  const statuses: number[] = [];
+  for (const key of keys) statuses.push(await statusOf('DELETE', key));
+  isOver = true;
+  await writing;
+  expect(statuses).toEqual([204, 204, 204, 204]);
+  expect(await Promise.all(keys.map((key) => statusOf('GET', key)))).toEqual([404, 404, 404, 404]);
+  expect(await endGateway(other)).toBe(0);
+});
+
 test('sccache finds what it asks for', async () => {
   await send('PUT', 'sc/x', { body: 'x' });
   expect(await statusOf('MKCOL', 'sc/new/')).toBe(201);

@@ -52,7 +52,7 @@ export class CacheTree {
   #reading: Promise<Head> | undefined;
   /** commits of this process */
   #commits = 0;
-  /** Of values that are put. */
+  /** Of values that are put, or removed. */
   readonly edits = new EditQueue(async (edits, check) => {
     await this.#edit(edits.map(toNew), check);
     this.onCommit?.();
@@ -109,7 +109,32 @@ export class CacheTree {
     return (await this.#findIn(head, newPath(path))) ?? this.#findIn(head, path);
   }
 
-  async #findIn({ root }: Head, path: string): Promise<TreeItem | undefined> {
+  /** Whether there was a file at `path`. Commits of others hold it up only if they put or move this file. */
+  async remove(path: string): Promise<boolean> {
+    for (let attempt = 1; ; attempt += 1) {
+      const places = await this.#placesIn(await this.head(attempt === 1 ? undefined : 0), path);
+      if (places.length === 0) return false;
+      const edits = places.map((place): TreeEdit => ({ op: 'remove', path: place }));
+      const check: CheckHead = async (now) => {
+        if (`${await this.#placesIn({ root: now?.root }, path)}` !== `${places}`) throw new HeadMovedError();
+      };
+      try {
+        await this.edits.add({ paths: [path], edits, bytes: 0, check });
+        return true;
+      } catch (error) {
+        if (!(error instanceof HeadMovedError) || attempt === ATTEMPTS_MAX) throw error;
+      }
+    }
+  }
+
+  async #placesIn(head: Pick<Head, 'root'>, path: string): Promise<readonly string[]> {
+    const places: string[] = [];
+    for (const place of [newPath(path), path])
+      if ((await this.#findIn(head, place)) !== undefined) places.push(place);
+    return places;
+  }
+
+  async #findIn({ root }: Pick<Head, 'root'>, path: string): Promise<TreeItem | undefined> {
     if (root === undefined) return undefined;
     const names = path.split('/').map((name) => new TextEncoder().encode(name));
     try {
@@ -190,6 +215,7 @@ const newPath = (path: string): string => path.replace('/', `${NEW}/`);
 export const oldPath = (path: string): string => path.replace(`${NEW}/`, '/');
 
 function toNew(edit: TreeEdit): TreeEdit {
+  if (edit.op === 'remove') return edit;
   if (!('path' in edit) || typeof edit.path !== 'string') throw new TypeError('only values are put');
   return { ...edit, path: newPath(edit.path) };
 }

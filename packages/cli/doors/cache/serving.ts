@@ -1,6 +1,6 @@
 /** GET, HEAD, PUT and DELETE of keys, and the few words of WebDAV that sccache says. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { TreeEdit, TreeItem } from '@holdfast/client/internal';
+import type { TreeItem } from '@holdfast/client/internal';
 import { DoorError } from '../door.ts';
 import type { QueuedEdit } from '../edit-queue.ts';
 import { lengthOf, readBody } from '../received-body.ts';
@@ -111,11 +111,7 @@ async function findOutputsOf(actions: Actions, bytes: Uint8Array) {
 
 export async function remove({ tree, uses, response, address }: CacheCall): Promise<void> {
   const { path } = parseKey(address);
-  const plan = async (): Promise<readonly TreeEdit[]> => {
-    if ((await tree.find(path)) === undefined) throw new DoorError(404, 'there is no such key');
-    return [{ op: 'remove', path }];
-  };
-  await tree.edits.inTurn(() => tree.change(plan));
+  if (!(await tree.remove(path))) throw new DoorError(404, 'there is no such key');
   uses.forget(path);
   response.writeHead(204).end();
 }
