@@ -9,7 +9,49 @@ function drain<T>(queue: FairQueue<T>): T[] {
   return taken;
 }
 
+/** How many entries of maps the work looks at. */
+function countLooks(work: () => void): number {
+  let looks = 0;
+  const counted = <T>(iterator: MapIterator<T>): MapIterator<T> => {
+    const next = iterator.next.bind(iterator);
+    return Object.assign(iterator, {
+      next: () => {
+        looks += 1;
+        return next();
+      },
+    });
+  };
+  const { values, entries } = Map.prototype;
+  Map.prototype.values = function (this: Map<unknown, unknown>) {
+    return counted(values.call(this));
+  };
+  Map.prototype[Symbol.iterator] = function (this: Map<unknown, unknown>) {
+    return counted(entries.call(this));
+  };
+  try {
+    work();
+  } finally {
+    Map.prototype.values = values;
+    Map.prototype[Symbol.iterator] = entries;
+  }
+  return looks;
+}
+
 describe('a fair queue', () => {
+  test('does not look at all Spaces for each piece', () => {
+    const queue = new FairQueue<number>();
+    const [spaces, rounds] = [2000, 3];
+    const looks = countLooks(() => {
+      for (let item = 0; item < spaces * rounds; item += 1)
+        queue.push('a', `s${item % spaces}`, 1, Math.floor(item / spaces));
+      const taken = drain(queue);
+      expect(taken).toEqual(taken.toSorted());
+      expect(taken).toHaveLength(spaces * rounds);
+    });
+    expect(looks).toBeGreaterThan(spaces);
+    expect(looks).toBeLessThan(20 * spaces * rounds);
+  });
+
   test('keeps the order of one Space', () => {
     const queue = new FairQueue<number>();
     for (let item = 0; item < 100; item += 1) queue.push('a', 's', 1 + (item % 7), item);

@@ -23,6 +23,7 @@ interface Flow {
 class VirtualTimes<F extends Flow> {
   /** in the order in which they were served; also flows that left, so that leaving and returning gains nothing */
   readonly #flows = new Map<string, F>();
+  #flowsMax = 1024;
   #now = 0;
   /** until another flow becomes busy or this one is served */
   #first: F | undefined;
@@ -34,7 +35,7 @@ class VirtualTimes<F extends Flow> {
   enter(key: string, make: () => F): F {
     let flow = this.#flows.get(key);
     if (flow === undefined) {
-      if (this.#flows.size >= 1024) this.#forget();
+      if (this.#flows.size >= this.#flowsMax) this.#forget();
       flow = make();
       this.#flows.set(key, flow);
     }
@@ -55,6 +56,8 @@ class VirtualTimes<F extends Flow> {
     first = undefined;
     for (const flow of this.#flows.values()) {
       if (flow.length > 0 && (first === undefined || flow.startsAt < first.startsAt)) first = flow;
+      // None is earlier. So a round of many equal flows looks at all of them once, not for each piece.
+      if (first !== undefined && first.startsAt <= this.#now) break;
     }
     this.#first = first;
     return first;
@@ -78,13 +81,17 @@ class VirtualTimes<F extends Flow> {
   /** Flows whose time has come have nothing to wait for; if there is none, the one that left first. */
   #forget(): void {
     let oldest: string | undefined;
+    let busy = 0;
     const before = this.#flows.size;
     for (const [key, { length, startsAt }] of this.#flows) {
+      if (length > 0) busy += 1;
       if (length > 0) continue;
       oldest ??= key;
       if (startsAt <= this.#now) this.#flows.delete(key);
     }
     if (this.#flows.size === before && oldest !== undefined) this.#flows.delete(oldest);
+    // Many busy flows are not looked at again for each that comes.
+    this.#flowsMax = 1024 + 2 * busy;
   }
 }
 
