@@ -219,8 +219,8 @@ for (const [kind, prepare] of [
           [rowsOf, STEPS_A_ROW_MAX],
         ] as const) {
           expect(costOf(many) / MANY).toBeLessThanOrEqual(most);
-          // Linear: a page more or less of an index apart.
-          expect(costOf(many) / MANY).toBeLessThanOrEqual((costOf(few) / FEW) * 1.25);
+          // Linear, apart from pages that what was undone has left; the square of the list would be four times as much.
+          expect(costOf(many) / MANY).toBeLessThanOrEqual((costOf(few) / FEW) * 2);
         }
       });
     }
