@@ -11,7 +11,7 @@ import { KeySetError, parseKeySet } from './key-set.ts';
 import { findAddress, isLinkLocal } from './link-local.ts';
 import type { AppKeys, AppRecord, QuotaChange, Revocation } from './registry-store.ts';
 
-/** Longest issuer, audience and key-set URL, UTF-16 units. */
+/** Longest issuer, audience, key-set URL, jti and sub, UTF-16 units. */
 export const TEXT_LENGTH_MAX = 2048;
 
 const NO_LIMITS: Pick<AppRecord, 'quotas' | 'spaceQuotas' | 'revocations'> = {

@@ -3,7 +3,7 @@ import type { Awaitable } from './awaitable.ts';
 
 /** Rows of a page where nothing asks for another number. */
 export const PAGE_ROWS = 500;
-/** Rows that one transaction changes at most, so that it never holds the writer for long. */
+/** Rows of a kind that one transaction takes at most, so that it never holds the writer for long. */
 export const ROWS_PER_TRANSACTION_MAX = 100;
 
 /** `keyOf`: the hash, id or position by which the pages are ordered. A page of fewer than `rows` is the last. */

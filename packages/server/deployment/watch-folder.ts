@@ -11,7 +11,7 @@ const WATCHED = ['', LOCK_NAME, ROWS_FILE];
 /** The last of several workers that closes the database removes its log, and the next one creates it again. */
 const WATCHED_ALONE = [...WATCHED, `${ROWS_FILE}-wal`];
 
-/** Checks that folder and files are those of the start. Calls `onGone` once with the first missing path. Returns a function to stop. */
+/** Checks that folder and files of the start are there. Calls `onGone` once with the first missing path. Returns a function to stop. */
 export async function watchFolder(
   dataDir: string,
   hasWorkers: boolean,

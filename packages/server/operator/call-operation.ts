@@ -57,7 +57,7 @@ export async function callOperation<N extends OperationName>(
   name: N,
   input: InputOf<N>,
   { signal, onProgress }: Caller,
-  // An answer in lines has one at least every 2 seconds. For another answer the server may read everything first.
+  // For the first byte, and again for the whole. Lines come at least every 2 seconds; for another answer the server may read everything.
   silenceMsMax = OPERATIONS[name].method === 'POST' ? 2 * MINUTE_MS : 15 * MINUTE_MS,
 ): Promise<OutputOf<N>> {
   const { method, path, output } = OPERATIONS[name];

@@ -142,7 +142,7 @@ class Lines {
     const at = this.#isTold ? -1 : line.indexOf(this.#text);
     if (at === -1) return;
     this.#isTold = true;
-    const start = line.length <= SHOWN_CHARACTERS_MAX ? 0 : Math.max(0, at - 100);
+    const start = line.length <= SHOWN_CHARACTERS_MAX ? 0 : Math.max(0, at - 100); // 100 characters before the match
     this.#tell(this.#line, line.slice(start, start + SHOWN_CHARACTERS_MAX).toWellFormed());
   }
 }

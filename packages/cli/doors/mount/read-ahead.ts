@@ -50,6 +50,7 @@ export class ReadAhead {
     walk.steps += 1;
     walk.ahead -= 1;
     const window = Math.min(WINDOW_MIN << Math.min(walk.steps, WINDOW_MIN), 512);
+    // One step is no walk. The next part is asked for when half of the window is left.
     if (walk.steps < 2 || walk.isAsking || walk.ahead > window / 2) return;
     walk.isAsking = true;
     const done = (): void => {

@@ -10,7 +10,7 @@ export function nameOf({ namespace, name }: Pick<XmlElement, 'namespace' | 'name
 }
 
 function sizeOf(key: string, name: string, value: string): number {
-  return 128 + 2 * (key.length + name.length + value.length);
+  return 128 + 2 * (key.length + name.length + value.length); // bytes of memory
 }
 
 export class DeadProperties {

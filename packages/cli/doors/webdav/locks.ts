@@ -106,7 +106,7 @@ export class Locks {
 }
 
 function sizeOf({ key, owner }: Lock): number {
-  return 256 + 2 * (key.length + owner.length);
+  return 256 + 2 * (key.length + owner.length); // bytes of memory
 }
 
 function locked({ key, isFolder }: Lock, condition: string): DoorError {

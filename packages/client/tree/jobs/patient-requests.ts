@@ -48,7 +48,7 @@ export class PatientRequests {
     this.#succeededAt = this.#ranUntil();
   }
 
-  /** Sends until answered; throws the last CasError or the signal's reason. `what`: "no answer yet to …". The limit learns of `measured`. */
+  /** Sends until answered; throws the last CasError or the signal's reason. `what`: "no answer yet to …". `measured`: it sets the limit. */
   async send<T>(what: string, measured: boolean, request: () => Promise<T>): Promise<T> {
     // The patience is for the server: time in which the job asked nothing does not count.
     if (this.#openCount === 0) this.#succeededAt = this.#ranUntil();

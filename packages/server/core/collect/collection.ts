@@ -93,7 +93,7 @@ export interface NodesWanted extends Pick<ClaimsWanted, 'withLeased' | 'judgedAt
   readonly hashes: readonly Hash[];
 }
 
-/** Claims those of `hashes` that may go, or were claimed before, for a Space whose candidates cannot be asked for. */
+/** Claims those of `hashes` that may go, or were claimed before, for a Space without a list of candidates; also those without objects. */
 export async function claimNodes(tx: SpaceTransaction, { hashes, ...leases }: NodesWanted): Promise<Claims> {
   const endsAt = judgeLeasesAt(tx, leases);
   const rows: NodeRow[] = [];

@@ -1,4 +1,4 @@
-/** Object keys: `{prefix}nodes/{2 hex}/{space}/{generation}`. The digits spread keys over partitions. Pure. */
+/** Object keys: `{prefix}nodes/{2 hex}/{space}/{generation}`. The digits spread keys over partitions. A key names its records. Pure. */
 import { bytesToHash } from '@holdfast/protocol';
 import { isGeneration } from '../../core/generation.ts';
 import type { Generation, ObjectKey, Space } from '../../core/model.ts';
