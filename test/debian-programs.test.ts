@@ -46,3 +46,8 @@ ensurePrograms({ user: 'tests', programs: ['wanted'], packages: ['wanted'], mega
     'apt-get install -y --no-install-recommends wanted',
   ]);
 });
+
+test('a name that stands for no programs is told which do', () => {
+  const { exitCode, stderr } = Bun.spawnSync(['node', join(ROOT, 'tools', 'debian-programs.mjs'), 'other']);
+  expect([exitCode, `${stderr}`]).toEqual([1, expect.stringMatching(/^holdfast: name one of: ceph, .*\n$/)]);
+});

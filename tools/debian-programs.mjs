@@ -60,6 +60,7 @@ const LOCK_SECONDS = 300;
 /** Sets the exit code 1, and says what to do, when a program is missing and cannot be installed. `wanted`: as in PROGRAMS. */
 export function ensurePrograms(wanted) {
   try {
+    if (wanted === undefined) throw new Error(`name one of: ${Object.keys(PROGRAMS).join(', ')}`);
     installMissing(wanted);
   } catch (error) {
     console.error(`holdfast: ${error.message}`);

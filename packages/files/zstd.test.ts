@@ -74,4 +74,5 @@ describe.each(RUNTIMES)('zstd of %s', (_, found) => {
 test('a runtime without it has none', () => {
   expect(findZstd({ bun: undefined, zlib: () => ({ constants: {} }) })).toBeUndefined();
   expect(findZstd({ bun: undefined, zlib: () => undefined })).toBeUndefined();
+  expect(findZstd({ bun: {} as typeof Bun, zlib: () => ({ constants: {} }) })).toBeUndefined();
 });

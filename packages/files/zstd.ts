@@ -49,7 +49,8 @@ export function findZstd(runtime: ZstdRuntime = RUNTIME): Zstd | undefined {
     if (unzstd === undefined) throw new Error('this runtime has no zstd');
     return unzstd(frame, { maxOutputLength });
   };
-  if (bun === undefined) {
+  // Older versions of Bun have none.
+  if (bun?.zstdCompressSync === undefined) {
     const { constants, zstdCompressSync } = zlib() ?? {};
     const level = constants?.ZSTD_c_compressionLevel;
     if (level === undefined || zstdCompressSync === undefined) return undefined;
