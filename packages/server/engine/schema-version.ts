@@ -62,20 +62,23 @@ function findMade(migrations: readonly Migration[]): readonly (readonly string[]
 
 /**
  * The version that a database has by what is in it, if what it says is contradicted: by the oldest build that it allows, or because it lacks
- * all that its last migrations make. `names`: of its tables and indexes, and each column as `table.column`.
+ * all that its last migrations make. `names`: of its tables and indexes, and each column as `table.column`. `isWhole`: each migration and
+ * its version are one transaction.
  */
 export function proveVersion(
   { version, minCompatible }: SchemaVersion,
   names: ReadonlySet<string>,
   migrations: readonly Migration[],
+  isWhole: boolean,
 ): number {
   const made = findMade(migrations);
   const last = made.findLastIndex((each) => names.has(each.at(-1) ?? '')) + 1;
   if (last === 0) return version;
-  const isTooLow = version < minCompatible && version < last;
-  const missing = made.slice(last).flat();
+  // A migration in steps may have made all, and not be finished.
+  const isTooLow = version < last && (isWhole || version < minCompatible);
+  const missing = made.slice(last, Math.max(last, version)).flat();
   // A newer build that takes away what an older one made refuses the older one.
-  const isCompatible = minCompatible <= migrations.length && version >= migrations.length;
+  const isCompatible = minCompatible <= migrations.length;
   const isTooHigh = isCompatible && missing.length > 0 && !missing.some((each) => names.has(each));
   return isTooLow || isTooHigh ? last : version;
 }

@@ -116,7 +116,7 @@ async function mendVersion(connection: PostgresConnection, migrations: readonly 
   if (found === undefined) return;
   const { rows } = await connection.query(FIND_NAMES, []);
   const names = new Set(rows.flatMap(({ name, column }) => [`${name}`, `${name}.${column}`]));
-  const version = proveVersion(found, names, migrations);
+  const version = proveVersion(found, names, migrations, false);
   if (version === found.version) return;
   await connection.query(MEND_VERSION, [version, found.version]);
 }

@@ -97,3 +97,20 @@ test('a version that is too large for what is there runs the migrations that are
   expect(database.query('PRAGMA user_version').values()).toEqual([[2]]);
   expect(database.query('SELECT b FROM one').all()).toEqual([]);
 });
+
+test('a wrong bit in the version of an older build neither repeats a migration nor leaves one out', () => {
+  const migrations = ['CREATE TABLE one (a)', 'CREATE INDEX one_a ON one (a)', 'CREATE TABLE two (a)']
+    .concat('ALTER TABLE two ADD COLUMN b', 'CREATE TABLE three (a)')
+    .map((sql) => ({ sql, minCompatible: 1 }));
+  for (let count = 1; count <= migrations.length; count += 1) {
+    for (let bit = 0; bit < 32; bit += 1) {
+      using database = new Database(':memory:');
+      migrate(database, 'x', migrations.slice(0, count));
+      database.run(`PRAGMA user_version = ${(count ^ (1 << bit)) | 0}`);
+      migrate(database, 'x', migrations);
+      const made = database.query('SELECT name FROM sqlite_master ORDER BY name').values().flat();
+      expect(made).toEqual(['holdfast_schema', 'one', 'one_a', 'three', 'two']);
+      expect(database.query('SELECT b FROM two').all()).toEqual([]);
+    }
+  }
+});

@@ -80,7 +80,7 @@ function mendVersion(database: Database, migrations: readonly SqliteMigration[])
   const found = readVersion(database);
   using statement = database.prepare<{ name: string }, []>(FIND_NAMES);
   const names = new Set(statement.all().map(({ name }) => name));
-  const version = proveVersion(found, names, migrations);
+  const version = proveVersion(found, names, migrations, true);
   if (version !== found.version) database.run(`PRAGMA user_version = ${version}`);
 }
 
