@@ -2,7 +2,7 @@
 
 import { afterAll, describe, expect, test } from 'bun:test';
 import { MIB_BYTES } from '@holdfast/protocol';
-import { ANSWER_BYTES_MAX, AnswerRefused, readLines, Silence } from './answer-bounds.ts';
+import { ANSWER_BYTES_MAX, AnswerRefused, parseAnswer, readLines, Silence } from './answer-bounds.ts';
 import { LINES_MEDIA_TYPE } from './answer-lines.ts';
 import { callOperation } from './call-operation.ts';
 
@@ -53,6 +53,22 @@ describe('an answer', () => {
       );
     },
   );
+
+  // JSON.parse takes 440 MB for 5 MB of the first.
+  test.each(['['.repeat(100_000), `{"apps":[${'[],'.repeat(2_000_000)}[]]}`])(
+    'that is small as text and large in memory is refused',
+    async (body) => {
+      for (const type of ['application/json', LINES_MEDIA_TYPE]) {
+        const said = await ask(() => new Response(`${body}\n`, { headers: { 'content-type': type } }));
+        expect(said).toContain('more levels or parts than any of this API');
+      }
+    },
+  );
+
+  test('may have any number of brackets in its texts', () => {
+    const text = JSON.stringify({ detail: `\\"${'[{"'.repeat(100)}\\` });
+    expect(parseAnswer(text)).toEqual(JSON.parse(text));
+  });
 
   test.each(['application/json', LINES_MEDIA_TYPE])(
     'of %s that never ends is given up',

@@ -1,5 +1,5 @@
 /** An answer as lines of JSON: `progress`, then a last line `output` or `problem`. Empty lines keep the connection open. */
-import { AnswerRefused, readLines } from './answer-bounds.ts';
+import { AnswerRefused, parseAnswer, readLines } from './answer-bounds.ts';
 import { type Problem, problemOf } from './problem.ts';
 
 export const LINES_MEDIA_TYPE = 'application/jsonl';
@@ -70,7 +70,7 @@ export async function readAnswerLines(
 }
 
 function parseLine(text: string): AnswerLine {
-  const line: unknown = JSON.parse(text);
+  const line = parseAnswer(text);
   if (typeof line === 'object' && line !== null) {
     if ('progress' in line && typeof line.progress === 'string') return { progress: line.progress };
     if ('output' in line) return { output: line.output };

@@ -8,7 +8,7 @@ import {
   MINUTE_MS,
 } from '@holdfast/protocol';
 import { ServeError } from '../errors.ts';
-import { AnswerRefused, readText, refusePacked, Silence } from './answer-bounds.ts';
+import { AnswerRefused, parseAnswer, readText, refusePacked, Silence } from './answer-bounds.ts';
 import { LINES_MEDIA_TYPE, readAnswerLines } from './answer-lines.ts';
 import { API_PATH } from './api-path.ts';
 import { findChannel } from './channel.ts';
@@ -149,8 +149,9 @@ function toText([name, value]: [string, unknown]): [string, string] {
 
 function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text);
-  } catch {
+    return parseAnswer(text);
+  } catch (error) {
+    if (error instanceof AnswerRefused) throw error;
     return undefined;
   }
 }
