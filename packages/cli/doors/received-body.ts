@@ -26,9 +26,11 @@ export async function readBody(request: IncomingMessage, bytesMax = 1024 * 1024)
   return Buffer.concat(parts);
 }
 
-/** Throws DoorError 400 where fewer bytes come than were said, 408. */
+/** Throws DoorError 400 where fewer bytes come than were said, 408, 415 for a Content-Encoding, which would be lost. */
 export async function* receive(request: IncomingMessage): AsyncGenerator<Buffer, void, undefined> {
   const give = (): void => void request.destroy(new DoorError(408, 'the client sends nothing more'));
+  if (!/^(?:identity)?$/i.test(request.headers['content-encoding'] ?? ''))
+    throw new DoorError(415, 'send the body without a Content-Encoding');
   let silence = setTimeout(give, SILENCE_MS_MAX);
   let length = 0;
   try {
