@@ -9,3 +9,10 @@ test('a file of text is not read without an end', async () => {
     expect(await read('/dev/null', 'the key set')).toBe('');
   }
 });
+
+test('a failing disk is told in words, with what to do', async () => {
+  // The system answers EIO, because nothing is mapped at the address 0.
+  expect(await readTextFile('/proc/self/mem', 'the key set').catch(String)).toBe(
+    'CliError: the key set /proc/self/mem cannot be read: the disk or the system failed to read or write it; check the disk',
+  );
+});

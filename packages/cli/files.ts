@@ -127,6 +127,15 @@ export function describeFileError(error: unknown): string {
       return 'it is a socket, or a device that is not there; name a file';
     case 'ENAMETOOLONG':
       return 'the name is longer than the system allows; choose a shorter one';
+    case 'EIO':
+      return 'the disk or the system failed to read or write it; check the disk';
+    case 'EMFILE':
+    case 'ENFILE':
+      return 'too many files are open; raise the limit with ulimit -n';
+    case 'EDQUOT':
+      return 'the quota of this user is used up; free some space';
+    case 'EFBIG':
+      return 'the file is larger than the file system or the limits of this process allow';
     default:
       return error instanceof Error ? error.message : String(error);
   }
