@@ -1,6 +1,6 @@
 /** `holdfast mount` by a real kernel, where the system allows it: programs read the tree, and the mount ends. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { open, readdir, readlink, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { contentOf, directory, file, writePlan } from './support/disk-trees.ts';
@@ -135,6 +135,12 @@ test('what is no folder, is not there or not empty is refused', async () => {
   expect(await commands.runBadly(2, SPACE, 'mount', 'a b', folder)).toContain('a b');
   if (await isRefused()) return;
   expect(await commands.runBadly(1, SPACE, 'mount', 'tree', folder)).toContain('is not empty');
+  // By its text, link/../only is missing; the system means a folder with a file.
+  const elsewhere = commands.fresh('elsewhere');
+  writePlan(elsewhere, directory({ below: directory({}), only: directory({ a: file(1) }) }));
+  const link = join(folder, 'link');
+  symlinkSync(join(elsewhere, 'below'), link);
+  expect(await commands.runBadly(1, SPACE, 'mount', 'tree', `${link}/../only`)).toContain('is not empty');
   expect(await commands.runBadly(1, SPACE, 'mount', 'tree', join(folder, 'b'))).toContain('mkdir');
   expect(await commands.runBadly(1, SPACE, 'mount', 'tree', join(folder, 'a'))).toContain('it is no folder');
 });

@@ -9,6 +9,7 @@ import {
   withClient,
   withConnection,
 } from '../connection/space-connection.ts';
+import { resolvePath } from '../trees/given-path.ts';
 import { explainTreeError, findLocation } from '../trees/located-trees.ts';
 import { requireNamesReader } from '../trees/names.ts';
 import {
@@ -48,6 +49,8 @@ async function mount(first: string, second: string | undefined, flags: Flags): P
   const location = second === undefined ? undefined : parseGivenLocation(first);
   if (location === undefined) await requireNamesReader(flags);
   else await requireReadable(flags, [location]);
+  // The end slash that shells complete would have a stale mount looked into.
+  const directory = resolvePath((second ?? first).replace(/(?<=.)\/+$/, ''), { isMadeFolder: true });
   const { createMountHandler, runMount } = await import('../doors/mount/mount.ts');
   const serve = async (client: Client): Promise<void> => {
     // A read fails after that. The kernel asks twice.
@@ -56,7 +59,7 @@ async function mount(first: string, second: string | undefined, flags: Flags): P
     const source = openSpaceSource(client, { ...settings, parallelMax: 8 });
     const mounted = location === undefined ? { names: patient } : await find(location);
     const options = { isForOthers: flags.allowOther === true };
-    await runMount(second ?? first, createMountHandler(source, mounted), options);
+    await runMount(directory, createMountHandler(source, mounted), options);
 
     async function find(given: TreeLocation) {
       const progress = { warn: () => undefined };
