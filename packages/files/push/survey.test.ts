@@ -91,18 +91,24 @@ test('a folder whose path is longer than the system takes is stored all the same
   }
 });
 
-test('many thousand folders, one in another, need no stack of that depth', async () => {
+/** Folders of one name, one in another. */
+function makeDeepTree(depth: number): SourceTree {
   const stats = statSync(folder);
   const at = (path: string) => ({
-    list: () => new NameList(path.length < 2 * 8_000 ? ['d'] : []),
+    list: () => new NameList(path.length < 2 * depth ? ['d'] : []),
     lookAt: () => stats,
   });
-  const tree = { lookAtRoot: () => stats, folder: at } as unknown as SourceTree;
+  return { lookAtRoot: () => stats, folder: at } as unknown as SourceTree;
+}
+
+test('many thousand folders, one in another, need no stack of that depth', async () => {
+  const tree = makeDeepTree(8_000);
   const surveyed: ProgressTotals = {};
   const expecting = {
     expect: (totals: ProgressTotals): void => {
       Object.assign(surveyed, totals);
     },
+    item: () => undefined,
   };
   // Time stands still, so that no pause empties the stack.
   const clock = spyOn(performance, 'now').mockReturnValue(0);
@@ -112,4 +118,21 @@ test('many thousand folders, one in another, need no stack of that depth', async
     clock.mockRestore();
   }
   expect(surveyed.surveyedFiles).toBe(8_000 + 2);
+});
+
+test('a survey that takes long shows signs of life', async () => {
+  const items: unknown[] = [];
+  const progress = { expect: () => undefined, item: (item: unknown) => void items.push(item) };
+  let now = 0;
+  const clock = spyOn(performance, 'now').mockImplementation(() => {
+    now += 60_000;
+    return now;
+  });
+  try {
+    const tree = makeDeepTree(2);
+    await new Survey({ ...scanOptions(folder, new MemoryState()), tree, progress }).make();
+  } finally {
+    clock.mockRestore();
+  }
+  expect(items).toEqual(['d', 'd/d', 'd/d/d']);
 });

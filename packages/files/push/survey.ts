@@ -4,7 +4,7 @@
  */
 import { accessSync, closeSync, constants, readSync } from 'node:fs';
 import type { ProgressReporter } from '@holdfast/client/push';
-import { type ByteString, joinPath } from '../byte-names.ts';
+import { type ByteString, displayName, joinPath } from '../byte-names.ts';
 import type { FileStats } from '../entry-stats.ts';
 import { isSettled, kindOf } from './entry-reader.ts';
 import { fingerprintOf } from './hash-file.ts';
@@ -34,7 +34,7 @@ export interface SurveyOptions {
   /** true: an entry that cannot be stored ends the push. */
   readonly isStrict: boolean;
   /** is told what there is to read */
-  readonly progress: Pick<ProgressReporter, 'expect'>;
+  readonly progress: Pick<ProgressReporter, 'expect' | 'item'>;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -105,6 +105,8 @@ async function surveyTree(options: SurveyOptions, tree: SourceTree, folders: Sur
     for (const name of names) {
       if (performance.now() > turnEndsAt) {
         signal?.throwIfAborted();
+        // Without a sign of life for half a minute a push counts as one that hangs.
+        progress.item(displayName(joinPath(path, name)));
         await new Promise((resolve) => setImmediate(resolve));
         turnEndsAt = performance.now() + TURN_MS;
       }
