@@ -60,6 +60,7 @@ import {
 import { countersSumOf, NOTHING_COUNTED } from './space-counters.ts';
 import { spaceNameSum } from './space-directory.ts';
 import type { SqlRow } from './statements.ts';
+import { findUnreachedTables } from './sums/unreached.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
 interface DeploymentRowsOptions {
@@ -113,7 +114,11 @@ export class SqliteDeploymentRows implements DeploymentWriter {
   }
 
   async findUnreached(): Promise<readonly string[]> {
-    return this.#read(() => this.#sql.findUnreached.all()).map(({ name }) => name as string);
+    try {
+      return await findUnreachedTables(this.#database);
+    } catch (error) {
+      throw storageError(error, 'reading');
+    }
   }
 
   async listSpaces(after: string | undefined, limit: number): Promise<readonly ListedSpace[]> {

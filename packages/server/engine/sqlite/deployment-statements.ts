@@ -9,7 +9,6 @@ import {
   SET_STORE_VALUE,
   WRITTEN_NODE_COLUMNS,
 } from './statements.ts';
-import { FIND_UNREACHED } from './sums/unreached.ts';
 
 const UPLOAD_COLUMNS =
   'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline, row_sum';
@@ -31,7 +30,6 @@ const SQL = {
 
   readTotals:
     'SELECT count(*) AS spaces, total(node_count) AS nodes, total(ready_stored_bytes + waiting_bytes) AS bytes FROM spaces',
-  findUnreached: FIND_UNREACHED,
   listSpaces: 'SELECT id, app_id, space_id, name_sum FROM spaces WHERE id > ?1 ORDER BY id LIMIT ?2',
   findSpaceId: 'SELECT id, name_sum FROM spaces WHERE app_id = ?1 AND space_id = ?2',
 

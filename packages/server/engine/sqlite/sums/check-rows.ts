@@ -10,7 +10,7 @@ import { isSpaceSound, spaceOf } from '../space-directory.ts';
 import type { SqlRow } from '../statements.ts';
 import { type DamagedRow, damagedOf, pagesOfTable, type StoredRow, toSqlRow } from './damaged-rows.ts';
 import { PROTECTING_TABLES, SUMMED_TABLES, type SummedTable } from './tables.ts';
-import { FIND_UNREACHED } from './unreached.ts';
+import { findUnreachedTables } from './unreached.ts';
 
 /** `path`: the database file */
 export async function checkRows(path: string, look: RowLook): Promise<readonly RowDamage[]> {
@@ -23,18 +23,17 @@ export async function checkRows(path: string, look: RowLook): Promise<readonly R
       look.onTable(table.name);
       found.push(...(await checkTable(database, path, table, look)));
     }
-    return look.onlyTable === undefined ? [...found, ...findUnreached(database, found)] : found;
+    return look.onlyTable === undefined ? [...found, ...(await findUnreached(database, found))] : found;
   } finally {
     database.close();
   }
 }
 
 /** Owners that are damaged themselves are named already. */
-function findUnreached(database: Database, found: readonly RowDamage[]): readonly RowDamage[] {
+async function findUnreached(database: Database, found: readonly RowDamage[]): Promise<readonly RowDamage[]> {
   if (found.some(({ table, repaired }) => !repaired && OWNERS.has(table))) return [];
   try {
-    using statement = database.prepare<{ name: string }, []>(FIND_UNREACHED);
-    return statement.all().map(({ name }) => unreachedIn(name));
+    return (await findUnreachedTables(database)).map(unreachedIn);
   } catch (error) {
     if (!isDamageMet(error)) throw storageError(error, 'looking at rows');
     return [];
