@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test';
 import { CatalogError, EditError } from '@holdfast/client/internal';
 import fc from 'fast-check';
-import { checkArguments, ToolError } from './arguments.ts';
+import { checkArguments, fields, ToolError } from './arguments.ts';
 import { parsePlace } from './mcp-names.ts';
 import { TOOLS } from './tools.ts';
 
@@ -59,4 +59,9 @@ test('a path is a name and names below it, or refused by a sentence', () => {
       }),
     ),
   );
+});
+
+test('a field named length is no size of the arguments', () => {
+  const schema = fields({ length: { type: 'integer', minimum: 0, maximum: 9 } }, []);
+  expect(() => checkArguments(schema, { length: 1e99 })).toThrow('length must be integer; 1e+99 was given');
 });

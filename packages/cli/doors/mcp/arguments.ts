@@ -34,7 +34,8 @@ export function checkArguments(schema: Schema, value: unknown, place = 'the argu
   const found = value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value;
   const isType = schema.type === 'integer' ? Number.isSafeInteger(value) : found === schema.type;
   if (!isType) throw fail(`must be ${schema.type}; ${found === 'number' ? String(value) : found} was given`);
-  const size = typeof value === 'number' ? value : ((value as { length?: number }).length ?? 0);
+  const isSized = typeof value === 'string' || Array.isArray(value);
+  const size = typeof value === 'number' ? value : isSized ? value.length : 0;
   const [least, most] = [
     schema.minimum ?? schema.minItems ?? schema.minLength ?? Number.MIN_SAFE_INTEGER,
     schema.maximum ?? schema.maxItems ?? schema.maxLength ?? Number.MAX_SAFE_INTEGER,
