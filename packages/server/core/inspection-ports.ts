@@ -68,8 +68,12 @@ export interface KeptCounters extends UsageDelta {
 /** A page of the nodes of a Space that may be damaged. */
 export interface NodesAround {
   readonly nodes: readonly InspectedNode[];
-  /** the nodes of the page whose rows, or content records, cannot be read, and why */
-  readonly unreadable: readonly { readonly hash: Hash; readonly reason: string }[];
+  /** the nodes of the page whose rows, or content records, cannot be read, and why; `node`: only its counts are in doubt */
+  readonly unreadable: readonly {
+    readonly hash: Hash;
+    readonly reason: string;
+    readonly node?: InspectedNode;
+  }[];
   /** after which the next page begins; undefined: this is the last one */
   readonly next: Hash | undefined;
 }

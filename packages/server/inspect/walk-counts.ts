@@ -52,7 +52,10 @@ export async function walkCounts(
   for (let after: Hash | undefined, isLast = false; !isLast; ) {
     const page = await snapshot.readNodesAround(after, PAGE_ROWS);
     page.nodes.forEach(take);
-    unreadable ??= page.unreadable[0]?.reason;
+    for (const { node, reason } of page.unreadable) {
+      if (node === undefined) unreadable ??= reason;
+      else take(node);
+    }
     rows += page.nodes.length;
     onRows(rows);
     await taker.settle();

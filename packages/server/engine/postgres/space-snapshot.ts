@@ -19,7 +19,7 @@ import { LocatedDamage, locateDamage } from './damage.ts';
 import { storageError } from './failure.ts';
 import { PLACE_COLUMNS, WITH_CONTENT } from './packs/pack-statements.ts';
 import { RowDamaged } from './row-damage.ts';
-import { countedNodeFromSql, isContentProven, nodeFromSql, placeFromSql, readNode } from './rows.ts';
+import { isContentProven, nodeFromSql, placeFromSql, readNode } from './rows.ts';
 import { columnsOf } from './sql-fragments.ts';
 import { NODE_COLUMNS } from './statements.ts';
 import type { PostgresConnection } from './wire/connection.ts';
@@ -104,21 +104,19 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
 
   async readNodes(after: Hash | undefined, limit: number): Promise<readonly InspectedNode[]> {
     const rows = await this.#all('nodes', hexToBytea(after ?? ''), limit);
-    return rows.map((row) => {
-      // A row in which only a count is wrong still has its edges.
-      const { isFixedProven, row: node, isLeaseCounted } = readNode(this.#space, row);
-      if (!isFixedProven) throw new RowDamaged('nodes', `node ${node.hash}`);
-      return { row: node, isLeaseCounted, content: contentFactsFromSql(this.#space, row) };
-    });
+    return rows.map((row) => inspectedFromSql(this.#space, row).node);
   }
 
   /** A row that contradicts its sum is not believed: it counts as one that cannot be read. */
   #believe(rows: readonly SqlRow[]): Omit<NodesAround, 'next'> {
     const nodes: InspectedNode[] = [];
-    const unreadable: { hash: Hash; reason: string }[] = [];
+    const unreadable: NodesAround['unreadable'][number][] = [];
     for (const row of rows) {
       try {
-        nodes.push(inspectedFromSql(this.#space, row));
+        const { node, isProven } = inspectedFromSql(this.#space, row);
+        const { hash } = node.row;
+        if (isProven) nodes.push(node);
+        else unreadable.push({ hash, reason: new RowDamaged('nodes', `node ${hash}`).message, node });
       } catch (error) {
         if (!(error instanceof RowDamaged)) throw error;
         unreadable.push({ hash: byteaToHex(row.hash), reason: error.message });
@@ -240,8 +238,11 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
   }
 }
 
-function inspectedFromSql(space: SpaceKey, row: SqlRow): InspectedNode {
-  return { ...countedNodeFromSql(space, row), content: contentFactsFromSql(space, row) };
+/** A row in which only a count is wrong still has its edges. @throws RowDamaged */
+function inspectedFromSql(space: SpaceKey, found: SqlRow): { node: InspectedNode; isProven: boolean } {
+  const { row, isLeaseCounted, isFixedProven, isProven } = readNode(space, found);
+  if (!isFixedProven) throw new RowDamaged('nodes', `node ${row.hash}`);
+  return { node: { row, isLeaseCounted, content: contentFactsFromSql(space, found) }, isProven };
 }
 
 /** A record that is damaged is none: it proves no byte. */

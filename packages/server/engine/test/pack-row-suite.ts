@@ -68,6 +68,27 @@ function testRows({ subject, within, insert, change, useOf }: PackRowTools): voi
     expect(await subject.store.packs.findPack(OTHER, here.id)).toEqual(there);
   });
 
+  test('rows that are published together are as those inserted one by one', async () => {
+    const [pack, other] = [judgedPack(), judgedPack()];
+    await insert(pack);
+    await within((_, tx) => tx.insert('pack', other), OTHER);
+    const rows = [1, 2, 3].map((index) => {
+      const content = packedContent(placeIn(pack.generation, index * 200));
+      const held = index === 1 ? { childRefCount: 2 } : { leaseExpiresAt: NOW + 1000 };
+      const node = readyNode(hashAt(index), { generation: content.generation, storage: 'packed', ...held });
+      return { node: { ...node, canonicalSize: content.canonicalSize }, content };
+    });
+    await within((_, tx) => tx.insert('published', rows));
+    for (const [index, { node, content }] of rows.entries()) {
+      const alike = packedContent(placeIn(other.generation, index * 200));
+      await within((_, tx) => tx.insert('content', alike), OTHER);
+      await within((_, tx) => tx.insert('node', node), OTHER);
+      expect(await subject.store.findNodeWithContent(SPACE, node.hash)).toEqual({ node, content });
+    }
+    expect(await subject.store.readCounters(SPACE)).toEqual(await subject.store.readCounters(OTHER));
+    expect(await useOf(pack)).toMatchObject({ liveRecords: 3 });
+  });
+
   test('verdicts are stored with their pack, replaced, and deleted with it', async () => {
     const row = openPack();
     await insert(row);
