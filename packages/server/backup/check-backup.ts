@@ -78,7 +78,7 @@ class BackupCheck {
     this.#writeDatabases(onDamage);
     this.#onProgress('checking the databases');
     const format = await loadFolderFormat();
-    this.#damagedFiles.push(...format.findDamage(this.#scratch));
+    for (const damage of format.findDamage(this.#scratch)) onDamage(damage);
     const { root, folder } = this.#repository;
     const objects = new BackupObjects(folder, format.objectsIn(root));
     findObjects(this.#repository, this.#manifest, objects, onDamage);

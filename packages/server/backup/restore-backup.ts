@@ -182,7 +182,7 @@ class Restoration {
       await this.#writeObjects(format, onDamage);
       this.#onProgress('checking the databases');
       const damage = format.findDamage(dataDir);
-      this.#damagedFiles.push(...damage);
+      damage.forEach(onDamage);
       if (damage.length > 0) format.rebuildIndexes(dataDir);
       const damagedNodes = await this.#prove(format);
       await folderSecret(dataDir).read();
