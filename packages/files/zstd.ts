@@ -83,12 +83,12 @@ const GLANCES = 32;
 const HIGH_BITS_MIN = 4;
 /** The number of samples, and the bytes counted in each. */
 const SAMPLES = 4;
-const SAMPLE_BYTES = 128;
+const SAMPLE_BYTES = 256;
 /**
  * The sum of squares of the counts of each byte, divided by that of even counts: by chance random bytes exceed it by one for each
- * byte value and byte looked at, and by a quarter more once in a million times. Bytes of which entropy saves 5 % exceed it by half.
+ * byte value and byte looked at. Bytes of which entropy saves 5 % exceed it by more.
  */
-const EVEN_SQUARES_MAX = 1.28;
+const EVEN_SQUARES_MAX = 1.125;
 const BYTE_VALUES = 256;
 
 /** How often each byte value was met; of one look at a time. */
@@ -111,17 +111,18 @@ function countHighBits(bytes: Uint8Array): number {
 }
 
 function areCountsEven(bytes: Uint8Array): boolean {
-  const step = Math.floor((bytes.length - SAMPLE_BYTES) / (SAMPLES - 1));
+  const sampleBytes = Math.min(SAMPLE_BYTES, Math.floor(bytes.length / SAMPLES));
+  const step = Math.floor((bytes.length - sampleBytes) / (SAMPLES - 1));
   counts.fill(0);
   let squares = 0;
   for (let start = 0, left = SAMPLES; left > 0; left -= 1, start += step) {
-    for (let at = start; at < start + SAMPLE_BYTES; at += 1) {
+    for (let at = start; at < start + sampleBytes; at += 1) {
       const count = counts[bytes[at] as number] as number;
       // The difference between the squares of `count` and the next number.
       squares += 2 * count + 1;
       counts[bytes[at] as number] = count + 1;
     }
   }
-  const looked = SAMPLES * SAMPLE_BYTES;
+  const looked = SAMPLES * sampleBytes;
   return squares / looked <= (EVEN_SQUARES_MAX * looked) / BYTE_VALUES + 1;
 }
