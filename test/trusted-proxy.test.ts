@@ -1,8 +1,8 @@
 /** `serve --trusted-proxy` on a real server: the headers of a proxy are believed, and those of clients are not. */
 import { afterAll, describe, expect, test } from 'bun:test';
-import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeNode } from './support/canonical-node.ts';
+import { readIfThere } from './support/read-if-there.ts';
 import { type RunningServer, startFreshServer } from './support/running-server.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
@@ -31,7 +31,7 @@ async function leaseThrough(...flags: readonly string[]): Promise<{ scheme: stri
     body: '{"leaseDurationMs":60000}',
   });
   const { upload } = (await answer.json()) as { upload: { url: string } };
-  const read = (): string => (existsSync(log) ? readFileSync(log, 'utf8') : '');
+  const read = (): string => readIfThere(log) ?? '';
   await until(() => read().includes('\n'));
   return { scheme: new URL(upload.url).protocol, peer: JSON.parse(read().split('\n')[0] as string).peer };
 }

@@ -2,8 +2,9 @@
  * Which test files a guard makes a difference in. In a copy of the sources each condition that ends the work notes when it holds: a test
  * file in which it never holds runs the same without it.
  */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { readIfThere } from '../../test/support/read-if-there.ts';
 import { makeTempFolder } from '../../test/support/temp-folder.ts';
 import { type Guard, listGuardedFiles, watchedSource } from './guards.ts';
 import { runTests } from './run-tests.ts';
@@ -51,7 +52,7 @@ async function watchOne(root: string, test: string): Promise<Notes> {
     const startedAt = performance.now();
     if (!(await runTests(root, [test], { [NOTES]: path })))
       throw new Error(`${test} fails although no guard is taken out`);
-    const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
+    const text = readIfThere(path) ?? '';
     const notes = new Map([[ALL, performance.now() - startedAt]]);
     for (const [, guard = '', ms] of text.matchAll(/^(.+) (\S+)$/gm)) {
       if (!notes.has(guard)) notes.set(guard, Number(ms));

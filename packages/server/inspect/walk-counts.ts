@@ -49,7 +49,8 @@ export async function walkCounts(
     }
   };
   let unreadable: string | undefined;
-  for (let after: Hash | undefined, isLast = false; !isLast; ) {
+  let after: Hash | undefined;
+  do {
     const page = await snapshot.readNodesAround(after, PAGE_ROWS);
     page.nodes.forEach(take);
     for (const { node, reason } of page.unreadable) {
@@ -60,8 +61,7 @@ export async function walkCounts(
     onRows(rows);
     await taker.settle();
     after = page.next;
-    isLast = after === undefined;
-  }
+  } while (after !== undefined);
   for await (const page of pagesOf(
     (after, limit) => snapshot.readLooseEdges(after, limit),
     ({ hash }) => hash,
