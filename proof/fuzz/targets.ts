@@ -14,7 +14,7 @@ import { PackReader } from '../../packages/protocol/pack/pack-reader.ts';
 import { walkZstdFrame } from '../../packages/protocol/pack/zstd-frame.ts';
 import { parseUpdateRootRefsRequest } from '../../packages/protocol/requests.ts';
 import { parseStrictJson } from '../../packages/protocol/strict-json.ts';
-import { parseToken } from '../../packages/server/auth/token.ts';
+import { parseToken } from '../../packages/server/auth/capability.ts';
 import { parseByteRange } from '../../packages/server/core/read/byte-range.ts';
 import {
   MessageReader,

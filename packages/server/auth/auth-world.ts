@@ -14,8 +14,8 @@ export interface AuthWorld {
 }
 
 export const REAL_AUTH_WORLD: AuthWorld = {
-  now: () => Date.now(),
-  monotonicNow: () => performance.now(),
+  now: Date.now,
+  monotonicNow: performance.now.bind(performance),
   schedule: (callback, delayMs) => {
     const timer = setTimeout(callback, delayMs);
     timer.unref();

@@ -16,16 +16,19 @@ import {
   type Capability,
   checkClaims,
   checkHeader,
+  checkRevocations,
   checkScope,
+  type ParsedToken,
+  parseToken,
+  plainCredential,
   type RequestedOperation,
+  readBearerToken,
   type ScopeTarget,
   type Validity,
 } from './capability.ts';
 import { IssuerRegistry, type RegisteredIssuer, type Registration } from './issuer-registry.ts';
 import { findKey, type KeySet } from './key-set.ts';
 import type { AppState, RegistryStore } from './registry-store.ts';
-import { checkRevocations } from './revocations.ts';
-import { type ParsedToken, parseToken, plainCredential, readBearerToken } from './token.ts';
 
 const HITS = CACHE_REQUESTS.with({ cache: 'capabilities', result: 'hit' });
 const MISSES = CACHE_REQUESTS.with({ cache: 'capabilities', result: 'miss' });

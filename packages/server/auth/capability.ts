@@ -1,17 +1,122 @@
-/** A verified capability, and the checks of its header and claims (docs/api.md, Capabilities, rows 7 to 10). Pure. */
+/** A capability: its token is read, its claims and scope are checked, and its revocations (docs/api.md, Capabilities, rows 1 to 3 and 7 to 10). Pure. */
 import {
   ApiError,
   type Authority,
   BULK_OPERATIONS,
   type BulkOperationName,
   CLOCK_TOLERANCE_MS,
+  isJsonObject,
   isRefDomain,
   type JsonObject,
   type JsonValue,
   OPERATIONS,
   type OperationName,
+  parseStrictJson,
+  StrictJsonError,
 } from '@holdfast/protocol';
-import { unauthorized } from './auth-errors.ts';
+import { missingToken, unauthorized } from './auth-errors.ts';
+import { TOKEN_CHARACTERS_MAX } from './auth-limits.ts';
+import { isBase64url } from './base64url.ts';
+import type { Revocation, RevokedClaim } from './registry-store.ts';
+
+/** The parts of a JWT with a readable header and claims, an `alg` and an `iss`. They are unverified. */
+export interface ParsedToken {
+  /** the compact form, for the signature check; never log it */
+  readonly compact: string;
+  readonly header: JsonObject;
+  readonly claims: JsonObject;
+  readonly algorithm: string;
+  readonly issuer: string;
+}
+
+const BEARER_PREFIX = 'Bearer ';
+const CREDENTIAL_CHARACTERS_MAX = BEARER_PREFIX.length + TOKEN_CHARACTERS_MAX;
+/** RFC 6750 section 2.1 with the case-insensitive scheme of RFC 9110 section 11.1. */
+const BEARER = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
+/** Header and claims are never empty. The signature is empty if `alg` is `none`, which row 3 refuses. */
+const COMPACT_JWS = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]*)$/;
+
+/** The token of an `Authorization` header, within the length limit. @throws ApiError `missing_token` (row 1), `invalid_token` (row 2) */
+export function readBearerToken(authorization: string | null): string {
+  if (authorization === null) throw missingToken();
+  const token = authorization.startsWith(BEARER_PREFIX)
+    ? authorization.slice(BEARER_PREFIX.length).trimStart()
+    : BEARER.exec(authorization)?.[1];
+  if (token === undefined || token === '') {
+    throw unauthorized('invalid_token', 'the Authorization header is not "Bearer <capability>"');
+  }
+  if (token.length > TOKEN_CHARACTERS_MAX) {
+    throw unauthorized(
+      'invalid_token',
+      `the token is longer than ${TOKEN_CHARACTERS_MAX} characters; ask for one with fewer claims`,
+    );
+  }
+  return token;
+}
+
+/** The header as `Bearer`, one space, the token, so that a token has one form. Throws as `readBearerToken`. */
+export function plainCredential(authorization: string | null): string {
+  if (authorization?.startsWith(BEARER_PREFIX) && authorization.length <= CREDENTIAL_CHARACTERS_MAX) {
+    const first = authorization.charCodeAt(BEARER_PREFIX.length);
+    // It lies between a space and DEL.
+    if (first > 0x20 && first < 0x7f) return authorization;
+  }
+  return BEARER_PREFIX + readBearerToken(authorization);
+}
+
+/** Splits a JWT of bounded length. @throws ApiError `invalid_token` (row 2) if it is not a JWT or has no `alg` or `iss` */
+export function parseToken(compact: string): ParsedToken {
+  const parts = COMPACT_JWS.exec(compact);
+  if (parts === null) throw notAToken('it is not three base64url parts');
+  const header = parsePart(parts[1] as string, 'header');
+  const claims = parsePart(parts[2] as string, 'claims');
+  if (!isBase64url(parts[3] as string)) throw notAToken('its signature is not base64url');
+  const algorithm = header.get('alg');
+  if (typeof algorithm !== 'string') throw notAToken('it has no "alg"');
+  const issuer = claims.get('iss');
+  if (typeof issuer !== 'string') throw notAToken('it has no "iss"');
+  return { compact, header, claims, algorithm, issuer };
+}
+
+function parsePart(base64url: string, name: string): JsonObject {
+  if (!isBase64url(base64url)) throw notAToken(`its ${name} part is not base64url`);
+  try {
+    // Nesting of arrays and objects in header and claims; issuers may add claims of their own.
+    const value = parseStrictJson(Buffer.from(base64url, 'base64url'), { depthMax: 16 });
+    if (isJsonObject(value)) return value;
+  } catch (error) {
+    if (!(error instanceof StrictJsonError)) throw error;
+  }
+  throw notAToken(`its ${name} part is not a JSON object`);
+}
+
+function notAToken(reason: string): ApiError {
+  return unauthorized('invalid_token', `the token is not a signed JWT: ${reason}`);
+}
+
+export interface TokenDescription {
+  readonly iss: string | undefined;
+  readonly sub: string | undefined;
+  readonly jti: string | undefined;
+  readonly kid: string | undefined;
+}
+
+/** undefined if no token is readable. */
+export function describeToken(authorization: string | null): TokenDescription | undefined {
+  try {
+    const { issuer, claims, header } = parseToken(readBearerToken(authorization));
+    const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+    return {
+      iss: issuer,
+      sub: text(claims.get('sub')),
+      jti: text(claims.get('jti')),
+      kid: text(header.get('kid')),
+    };
+  } catch {
+    // The caller has already been refused for it.
+    return undefined;
+  }
+}
 
 /** A verified token: its App and Space, its rights, and its holder. */
 export interface Capability {
@@ -177,4 +282,36 @@ function isStringArray(value: JsonValue | undefined): value is readonly string[]
 
 function invalid(reason: string): ApiError {
   return unauthorized('invalid_token', `the token is not valid: ${reason}`);
+}
+
+/** The revocations of one App: value → end, ms. */
+export type Revocations = Readonly<Record<RevokedClaim, ReadonlyMap<string, number>>>;
+
+/** Returns undefined for an App without revocations, so that its requests skip the check. */
+export function indexRevocations(revocations: readonly Revocation[]): Revocations | undefined {
+  if (revocations.length === 0) return undefined;
+  const index = { jti: new Map<string, number>(), sub: new Map<string, number>() };
+  for (const { claim, value, until } of revocations) index[claim].set(value, until);
+  return index;
+}
+
+/**
+ * `now`: ms since the epoch. A token that expires no later than the revocation stays refused: clock tolerance does not revive it.
+ * @throws ApiError `invalid_token`
+ */
+export function checkRevocations(
+  revocations: Revocations | undefined,
+  { tokenId, subject }: Capability,
+  { until: acceptedUntil }: Validity,
+  now: number,
+): void {
+  if (revocations === undefined) return;
+  const counts = (until: number | undefined): boolean =>
+    until !== undefined && (now < until || acceptedUntil - CLOCK_TOLERANCE_MS <= until);
+  const isRevoked =
+    (tokenId !== undefined && counts(revocations.jti.get(tokenId))) ||
+    (subject !== undefined && counts(revocations.sub.get(subject)));
+  if (isRevoked) {
+    throw unauthorized('invalid_token', 'the token is not valid: the operator has revoked it');
+  }
 }

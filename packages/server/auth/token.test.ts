@@ -3,8 +3,8 @@ import { describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { TOKEN_CHARACTERS_MAX } from './auth-limits.ts';
+import { type ParsedToken, parseToken, readBearerToken } from './capability.ts';
 import { encodePart } from './test/auth-fixture.ts';
-import { type ParsedToken, parseToken, readBearerToken } from './token.ts';
 
 /** The parsed token, or the error code; anything else thrown fails the test. */
 function parse(authorization: string | null): ParsedToken | string {

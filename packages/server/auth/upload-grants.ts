@@ -1,9 +1,9 @@
 /** Checks that an upload URL may still be used: revocations and the status of its App apply to it too. */
 import { ApiError } from '@holdfast/protocol';
 import type { Authorizer } from './authorize.ts';
+import type { Revocations } from './capability.ts';
 import type { RegisteredIssuer } from './issuer-registry.ts';
 import type { RevokedClaim } from './registry-store.ts';
-import type { Revocations } from './revocations.ts';
 
 /** The claims of an upload URL. */
 export interface GivenUpload {

@@ -2,7 +2,7 @@
 import { ApiError } from '@holdfast/protocol';
 import type { AuditEvent } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
-import { describeToken } from '../auth/token-description.ts';
+import { describeToken } from '../auth/capability.ts';
 import type { Awaitable } from '../core/awaitable.ts';
 import { type Exchange, requestIdOf } from './exchange.ts';
 import type { TrustedProxies } from './peer.ts';
