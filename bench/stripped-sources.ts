@@ -16,7 +16,7 @@ const EDITS: readonly Edit[] = [
     ['  observe(value: number): void {\n', '  observe(value: number): void {\n    if (value > -1) return;\n'],
   ].map(([from = '', to = '']) => ({ file: 'packages/server/metrics/metric.ts', from, to })),
   {
-    file: 'packages/server/http/request-metrics.ts',
+    file: 'packages/server/http/request-report.ts',
     from: 'durationMs: number): void {\n',
     to: 'durationMs: number): void {\n    if (status > 0) return;\n',
   },
@@ -25,7 +25,6 @@ const EDITS: readonly Edit[] = [
     from: '  if (!requests.hasPlenty)\n',
     to: '  if (requests !== undefined) return answer();\n  if (!requests.hasPlenty)\n',
   },
-  { file: 'packages/server/http/handler.ts', from: '  record.peerShare = peerShare;\n', to: '' },
 ];
 
 /** Makes the copy in `folder`, whose packages are its own and whose dependencies are those of `checkout`. */

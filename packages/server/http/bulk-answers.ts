@@ -7,30 +7,34 @@ import {
   parseBulkReadRequest,
   parseLeaseRequest,
 } from '@holdfast/protocol';
-import type { Awaitable } from '../core/awaitable.ts';
 import { leaseNodes } from '../core/packs/lease-nodes.ts';
 import { leasePack } from '../core/packs/lease-pack.ts';
 import { READ_AHEAD_BYTES_MAX, RUN_BYTES_MAX, readNodes } from '../core/read/read-nodes.ts';
 import { SENT_BYTES } from '../metrics/server-metrics.ts';
 import { askCollector, releaseBytes } from '../runtime/release-bytes.ts';
-import { type AuthorizedCall, dispatch, refuseQuery, tellRot, waitingUpTo } from './authorized-call.ts';
 import { corsHeaders } from './cors.ts';
+import {
+  type AuthorizedCall,
+  dispatch,
+  type Operation,
+  refuseQuery,
+  tellRot,
+  waitingUpTo,
+} from './exchange.ts';
 import { LONG_WORK_SECONDS_MAX } from './http-limits.ts';
 import { withJsonBody } from './request-body.ts';
-
-type BulkAnswer = (call: AuthorizedCall, packId: string | undefined) => Awaitable<Response>;
 
 /** How many bytes of small records are read ahead of the socket. */
 const SMALL_RECORDS_BYTES = 2 * READ_AHEAD_BYTES_MAX;
 /** Large records are passed to the runtime in slices, because it copies what the socket does not accept. */
 const SLICE_BYTES = 256 * 1024;
 
-export const BULK_ANSWERS: Readonly<Record<BulkOperationName, BulkAnswer>> = {
+export const BULK_ANSWERS: Readonly<Record<BulkOperationName, Operation>> = {
   leaseNodes(call) {
     refuseQuery(call);
     const { core, space, refusesChanges: renewsOnly, exchange, holder } = call;
     const onRenewal = (): void => {
-      exchange.record.isRenewal = true;
+      exchange.isRenewal = true;
     };
     return withJsonBody(exchange, call, (bytes) => {
       const request = parseBulkLeaseRequest(bytes);
@@ -39,9 +43,9 @@ export const BULK_ANSWERS: Readonly<Record<BulkOperationName, BulkAnswer>> = {
     });
   },
 
-  leasePack(call, packId = '') {
+  leasePack(call) {
     refuseQuery(call);
-    const { core, space, refusesChanges: renewsOnly, exchange } = call;
+    const { core, space, packId = '', refusesChanges: renewsOnly, exchange } = call;
     return withJsonBody(exchange, call, (bytes) => {
       const { leaseDurationMs } = parseLeaseRequest(bytes);
       const lease = () => leasePack(core, space, packId, leaseDurationMs, { renewsOnly });
@@ -63,7 +67,7 @@ async function answerPack(
   { exchange }: AuthorizedCall,
   pieces: AsyncGenerator<Uint8Array>,
 ): Promise<Response> {
-  const { request, connections, idleSeconds, record, timing, corsOrigins } = exchange;
+  const { request, connections, idleSeconds, timing, corsOrigins } = exchange;
   const startedAt = performance.now();
   const first = await pieces.next();
   timing.record('cas_dispatch', startedAt);
@@ -85,7 +89,7 @@ async function answerPack(
           controller.close();
           return;
         }
-        record.sentBytes += piece.length;
+        exchange.sentBytes += piece.length;
         SENT_BYTES.add(piece.length);
         controller.enqueue(piece);
         askCollector(piece.length);

@@ -4,9 +4,9 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { MIB_BYTES } from '@holdfast/protocol';
 import { seededBytes } from '../../../test/support/canonical-node.ts';
 import { CONTENT_PIECE_BYTES } from '../core/ports.ts';
-import type { Connections } from './exchange.ts';
 import type { Handler } from './handler.ts';
 import { COPYING_PIECES_MAX, LARGE_ANSWER_BYTES_MAX } from './http-limits.ts';
+import type { Connections } from './peer.ts';
 import { makeTenantShares, type TenantShares } from './tenant-shares.ts';
 import { type HandlerWorld, openHandlerWorld, SPACE_URL } from './test/handler-fixture.ts';
 

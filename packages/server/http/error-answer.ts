@@ -4,12 +4,10 @@ import { KeySetUnavailable } from '../auth/auth-errors.ts';
 import { type Excess, QuotaExceeded } from '../core/quotas.ts';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/store-failure.ts';
 import { QUOTA_REFUSALS } from '../metrics/server-metrics.ts';
-import type { CorsOrigins, HeaderFields } from './cors.ts';
+import type { HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer, requestIdOf } from './exchange.ts';
-import { IDLE_SECONDS_MAX, RETRY_AFTER_SECONDS, SMALL_BODY_BYTES_MAX } from './http-limits.ts';
+import { RETRY_AFTER_SECONDS, SMALL_BODY_BYTES_MAX } from './http-limits.ts';
 import { unreadBytesAtMost } from './request-body.ts';
-import { RequestRecord } from './request-record.ts';
-import { RequestTiming } from './request-timing.ts';
 
 /** The log entry of a failure. It never holds a URL, a header or a body, because these hold tokens and signatures. */
 export interface FailureReport {
@@ -25,7 +23,7 @@ export function errorAnswer(exchange: Exchange, error: unknown, report: ReportFa
   if (error instanceof ApiError) {
     if (error instanceof QuotaExceeded) countRefusal(error.excess);
     const isOfKeys = error instanceof KeySetUnavailable;
-    if (isOfKeys) exchange.record.appWithoutKeys = error.appId;
+    if (isOfKeys) exchange.appWithoutKeys = error.appId;
     if (error.cause === undefined || error.status < 500) return render(exchange, error);
     const requestId = requestIdOf(exchange);
     report({ kind: isOfKeys ? 'keys' : 'registry', requestId, error });
@@ -62,24 +60,6 @@ function labelOf(holder: Excess['holder']): string {
   return holder.toLowerCase();
 }
 
-/** For a response that the runtime could not send. The error does not say for which request. */
-export function unsentAnswer(corsOrigins: CorsOrigins, error: unknown, report: ReportFailure): Response {
-  const request = new Request('http://localhost/');
-  return errorAnswer(
-    {
-      request,
-      method: request.method,
-      timing: new RequestTiming(),
-      record: new RequestRecord(),
-      corsOrigins,
-      connections: undefined,
-      idleSeconds: IDLE_SECONDS_MAX,
-    },
-    error,
-    report,
-  );
-}
-
 /** Error codes of the operating system (EIO) and SQLite that no engine has wrapped. */
 const STORAGE_CODE = /^(?:E[A-Z0-9]{2,}|SQLITE_[A-Z_]+)$/;
 
@@ -104,7 +84,7 @@ function isDiskFull(error: unknown): boolean {
 }
 
 function render(exchange: Exchange, error: ApiError): Response {
-  exchange.record.errorCode = error.code;
+  exchange.errorCode = error.code;
   const body: ErrorBody = { error: error.code, message: error.message };
   const headers: HeaderFields = { 'x-request-id': requestIdOf(exchange), ...error.headers };
   const retryAfterSeconds =
@@ -115,8 +95,8 @@ function render(exchange: Exchange, error: ApiError): Response {
 }
 
 /** Discarding refused bodies keeps the process busy. Some clients read after sending: uploads and oversized bodies are received. */
-function closesWithBody({ request, record }: Exchange): boolean {
-  if (record.operation === 'upload') return false;
-  const unread = unreadBytesAtMost(request, record.receivedBytes);
+function closesWithBody({ request, operation, receivedBytes }: Exchange): boolean {
+  if (operation === 'upload') return false;
+  const unread = unreadBytesAtMost(request, receivedBytes);
   return unread > SMALL_BODY_BYTES_MAX && unread <= JSON_BODY_BYTES_MAX;
 }

@@ -1,33 +1,109 @@
-/** One request in progress, with everything that each step needs. */
-
+/**
+ * One request in progress: what every step needs, what metrics, the audit log and traces are told of it afterwards, and the answers
+ * that operations of all kinds share.
+ */
+import { parseNoQuery, ROTTEN_NODES_HEADER } from '@holdfast/protocol';
+import type { Capability, RequestedOperation } from '../auth/capability.ts';
+import type { Awaitable } from '../core/awaitable.ts';
+import { after } from '../core/awaitable.ts';
+import type { Core } from '../core/core.ts';
+import type { UploadHolder } from '../core/lease/upload-token.ts';
+import type { Space } from '../core/model.ts';
 import type { Hold } from '../shares/fair-shares.ts';
-import type { WatchedBody } from './body-watch.ts';
+import type { ContentCopies } from './content-copies.ts';
 import { type CorsOrigins, corsHeaders, type HeaderFields, OPEN_CORS_HEADERS } from './cors.ts';
-import type { RequestRecord } from './request-record.ts';
-import type { RequestTiming } from './request-timing.ts';
+import { type Connections, peerShareOf, type TrustedProxies } from './peer.ts';
+import { RequestTiming } from './request-timing.ts';
+import type { TenantShares } from './tenant-shares.ts';
 
-/** The part of the runtime's server that the handler uses; absent when a handler is called without a socket. */
-export interface Connections {
-  /** From now on the connection of `request` counts as dead after this many seconds of silence. */
-  timeout(request: Request, seconds: number): void;
-  /** The other end of its connection; null once it is gone. */
-  requestIP(request: Request): { readonly address: string } | null;
+/** `upload`: a PUT to our own upload target. `other`: an unknown route, the front page, a preflight. */
+export type ServedOperation = RequestedOperation | 'upload' | 'other';
+
+/** The same for all requests of one handler. */
+export interface Surroundings {
+  readonly corsOrigins: CorsOrigins;
+  /** s that a connection may be idle, unless the operation sets another limit */
+  readonly idleSeconds: number;
+  readonly proxies: TrustedProxies;
 }
 
-export interface Exchange {
+export class Exchange {
   readonly request: Request;
   /** the request's, cached because the runtime creates it on each access */
   readonly method: string;
-  readonly timing: RequestTiming;
-  readonly record: RequestRecord;
-  readonly corsOrigins: CorsOrigins;
+  readonly timing = new RequestTiming();
   readonly connections: Connections | undefined;
-  /** s that its connection may be idle, unless the operation sets another limit */
+  readonly corsOrigins: CorsOrigins;
   readonly idleSeconds: number;
+  readonly proxies: TrustedProxies;
   /** the body that is being received for it now, if any: it can be cut off */
-  body?: WatchedBody | undefined;
+  body: { giveWay(): void } | undefined;
   /** its place among the requests in progress, if counted; released with the response */
-  hold?: Hold | undefined;
+  hold: Hold | undefined;
+  operation: ServedOperation = 'other';
+  /** verified, or undefined */
+  capability: Capability | undefined;
+  /** of the path, or of an upload URL: nothing proves that the caller may use it */
+  space: Space | undefined;
+  /** of an answer's body */
+  sentBytes = 0;
+  /** of a request's body */
+  receivedBytes = 0;
+  /** as the answer says it */
+  errorCode: string | undefined;
+  /** the App whose key set could not be used, if that refused the request */
+  appWithoutKeys: string | undefined;
+  /** as the header X-Request-Id says it */
+  requestId: string | undefined;
+  /** a lease of a node that was ready already */
+  isRenewal = false;
+
+  constructor(request: Request, connections: Connections | undefined, surroundings: Surroundings) {
+    this.request = request;
+    this.method = request.method;
+    this.connections = connections;
+    this.corsOrigins = surroundings.corsOrigins;
+    this.idleSeconds = surroundings.idleSeconds;
+    this.proxies = surroundings.proxies;
+  }
+
+  /** The address of the client; undefined if its connection is gone. */
+  get peer(): string | undefined {
+    return this.proxies.peerOf(this.request, this.connections);
+  }
+
+  get scheme(): 'http' | 'https' {
+    return this.proxies.schemeOf(this.request, this.connections);
+  }
+
+  /** whose share the request uses until its capability is verified */
+  peerShare(): string {
+    return peerShareOf(this.peer);
+  }
+}
+
+/** An authorized request of a known route. Nothing else about it is checked yet. */
+export interface AuthorizedCall {
+  readonly core: Core;
+  readonly exchange: Exchange;
+  readonly space: Space;
+  /** the hash as it is in the path */
+  readonly rawHash: string | undefined;
+  /** the pack's id in the path of a Bulk lease */
+  readonly packId: string | undefined;
+  readonly query: string | undefined;
+  /** from the verified capability, the only place it may come from */
+  readonly refDomain: string | undefined;
+  /** to whom upload URLs are given */
+  readonly holder: UploadHolder;
+  readonly copies: ContentCopies;
+  readonly shares: TenantShares;
+  /** origin of upload URLs */
+  readonly uploadOrigin: () => string;
+  /** uploads are direct: a lease then reads the object that a client has put into the store */
+  readonly isUploadDirect: boolean;
+  /** changes cannot be audited at the moment: of leases only renewals are made */
+  readonly refusesChanges: boolean;
 }
 
 const JSON_FIELDS: HeaderFields = { 'content-type': 'application/json', 'cache-control': 'no-store' };
@@ -37,9 +113,9 @@ const OPEN_JSON_HEADERS = new Headers({ ...OPEN_CORS_HEADERS, ...JSON_FIELDS });
 const OPEN_JSON_INIT: ResponseInit = { headers: OPEN_JSON_HEADERS };
 
 /** The id used in the response, the log, the audit log and traces. */
-export function requestIdOf({ record }: Exchange): string {
-  record.requestId ??= crypto.randomUUID();
-  return record.requestId;
+export function requestIdOf(exchange: Exchange): string {
+  exchange.requestId ??= crypto.randomUUID();
+  return exchange.requestId;
 }
 
 /** A JSON answer. HEAD gets the same headers without the body. */
@@ -47,7 +123,7 @@ export function jsonAnswer(exchange: Exchange, status: number, text: string, mor
   const { timing, corsOrigins } = exchange;
   const isHead = exchange.method === 'HEAD';
   if (corsOrigins === '*' && more === undefined && !isHead) {
-    exchange.record.sentBytes = Buffer.byteLength(text);
+    exchange.sentBytes = Buffer.byteLength(text);
     OPEN_JSON_HEADERS.set('server-timing', timing.render());
     return new Response(text, status === 200 ? OPEN_JSON_INIT : { status, headers: OPEN_JSON_HEADERS });
   }
@@ -69,7 +145,7 @@ export function textAnswer(
   };
   const bytes = Buffer.byteLength(text);
   if (exchange.method !== 'HEAD') {
-    exchange.record.sentBytes = bytes;
+    exchange.sentBytes = bytes;
     return new Response(text, { status, headers: fields });
   }
   fields['content-length'] = String(bytes);
@@ -85,4 +161,53 @@ export function emptyAnswer(exchange: Exchange, status: number, headers?: Header
     ...headers,
   };
   return new Response(null, { status, headers: fields });
+}
+
+/** Throws or rejects; async only if it must wait between reading the request and the core. */
+export type Operation = (call: AuthorizedCall) => Awaitable<Response>;
+
+/** Extends the permitted silence of the connection for a long operation. */
+export async function waitingUpTo(
+  seconds: number,
+  { exchange: { request, connections, idleSeconds } }: AuthorizedCall,
+  answer: () => Awaitable<Response>,
+): Promise<Response> {
+  connections?.timeout(request, seconds);
+  try {
+    return await answer();
+  } finally {
+    connections?.timeout(request, idleSeconds);
+  }
+}
+
+/** Runs the operation and answers with its result as JSON, and with the headers that `tell` adds. */
+export function dispatch(
+  call: AuthorizedCall,
+  operation: () => Awaitable<unknown>,
+  tell?: (call: AuthorizedCall) => HeaderFields | undefined,
+): Awaitable<Response> {
+  return dispatchText(call, () => after(operation(), (result) => JSON.stringify(result)), tell);
+}
+
+/** The same where the operation gives the text of the answer. */
+export function dispatchText(
+  call: AuthorizedCall,
+  operation: () => Awaitable<string>,
+  tell?: (call: AuthorizedCall) => HeaderFields | undefined,
+): Awaitable<Response> {
+  const startedAt = performance.now();
+  return after(operation(), (text) => {
+    call.exchange.timing.record('cas_dispatch', startedAt);
+    return jsonAnswer(call.exchange, 200, text, tell?.(call));
+  });
+}
+
+/** Metadata of a node proves nothing about the bytes of its descendants. This header tells clients that the Space has rotten nodes. */
+export function tellRot({ core, space }: AuthorizedCall): HeaderFields | undefined {
+  const count = core.rottenNodes.countIn(space);
+  return count === 0 ? undefined : { [ROTTEN_NODES_HEADER]: String(count) };
+}
+
+export function refuseQuery({ query }: AuthorizedCall): void {
+  if (query !== undefined && query !== '') parseNoQuery(new URLSearchParams(query));
 }

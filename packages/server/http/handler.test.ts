@@ -5,7 +5,7 @@ import type { Core } from '../core/core.ts';
 import type { MetadataStore } from '../core/ports.ts';
 import { ContentDamaged, StoreUnavailable } from '../core/store-failure.ts';
 import type { ContentUploads } from '../core/upload-ports.ts';
-import type { Connections } from './exchange.ts';
+import type { Connections } from './peer.ts';
 import { TrustedProxies } from './peer.ts';
 import { makeTenantShares, type TenantShareOptions } from './tenant-shares.ts';
 import { type HandlerWorld, leaseRequest, openHandlerWorld, SPACE_URL } from './test/handler-fixture.ts';

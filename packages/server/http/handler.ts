@@ -14,31 +14,32 @@ import {
 import type { AuditLog } from '../audit/audit-log.ts';
 import type { Capability, RequestedOperation } from '../auth/capability.ts';
 import type { Awaitable } from '../core/awaitable.ts';
-import { after } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
 import type { Space } from '../core/model.ts';
 import { REQUESTS_IN_FLIGHT } from '../metrics/server-metrics.ts';
 import type { ClaimOptions, Hold } from '../shares/fair-shares.ts';
 import type { Tracer } from '../traces/tracer.ts';
-import type { AuthorizedCall } from './authorized-call.ts';
 import { BULK_ANSWERS } from './bulk-answers.ts';
 import type { ContentCopies } from './content-copies.ts';
 import { type CorsOrigins, preflightHeaders } from './cors.ts';
-import { errorAnswer, type ReportFailure, unsentAnswer } from './error-answer.ts';
-import { type Connections, type Exchange, emptyAnswer } from './exchange.ts';
+import { errorAnswer, type ReportFailure } from './error-answer.ts';
+import {
+  type AuthorizedCall,
+  Exchange,
+  emptyAnswer,
+  type Operation,
+  type ServedOperation,
+  type Surroundings,
+} from './exchange.ts';
 import { acceptsHtml, FRONT_PATH, frontPageAnswer } from './front-page.ts';
 import { IDLE_SECONDS_MAX, SMALL_BODY_BYTES_MAX } from './http-limits.ts';
-import { peerShareOf, TrustedProxies } from './peer.ts';
-import { auditAnswer, mayChange, notAudited } from './request-audit.ts';
+import { type Connections, TrustedProxies } from './peer.ts';
 import { jsonBytesAtMost, orDropped } from './request-body.ts';
-import { RequestMetrics } from './request-metrics.ts';
-import { RequestRecord, type ServedOperation } from './request-record.ts';
-import { RequestTiming } from './request-timing.ts';
-import { describeRequest, findTraceParent } from './request-traces.ts';
+import { mayChange, notAudited, RequestReport } from './request-report.ts';
+import { withTiming } from './request-timing.ts';
 import { originOf, splitUrl } from './request-url.ts';
 import { SPACE_OPERATIONS } from './space-operations.ts';
 import { makeTenantShares, type TenantShares } from './tenant-shares.ts';
-import { withTiming } from './timed-core.ts';
 import { type CheckUpload, UPLOADS_PATH, UploadTarget } from './upload-target.ts';
 
 /** docs/api.md, Capabilities. The ids are decoded; undefined if invalid. Throws or rejects with ApiError. */
@@ -47,7 +48,7 @@ type Authorize = (
   appId: string | undefined,
   spaceId: string | undefined,
   operation: RequestedOperation,
-  record: RequestRecord,
+  witness: Exchange,
 ) => Capability | Promise<Capability>;
 
 export interface HandlerOptions {
@@ -90,16 +91,24 @@ export interface Handler {
   readonly replaceUnsent: (error: unknown) => Response;
 }
 
+const ANSWERS: Readonly<Record<RequestedOperation, Operation>> = { ...SPACE_OPERATIONS, ...BULK_ANSWERS };
+
 const HEALTHY: Health = { status: 'ok' };
 const HEALTH_TEXT = JSON.stringify(HEALTHY);
 
 export function createHandler(options: HandlerOptions): Handler {
-  const { corsOrigins, idleSeconds = IDLE_SECONDS_MAX, reportFailure, audit, tracer } = options;
+  const { corsOrigins, idleSeconds = IDLE_SECONDS_MAX, reportFailure } = options;
   const shares = options.shares ?? makeTenantShares();
   const proxies = options.trustedProxies ?? new TrustedProxies();
+  const surroundings: Surroundings = { corsOrigins, idleSeconds, proxies };
   const uploads = new UploadTarget(shares, options.checkUpload);
-  const metrics = new RequestMetrics(options.isRegistered);
-  const tenants: Tenants = { ...options, shares, proxies };
+  const tenants: Tenants = { ...options, shares };
+
+  const failed = (exchange: Exchange, error: unknown): Response =>
+    errorAnswer(exchange, error, reportFailure);
+  const report = new RequestReport(options, failed);
+  const begin = (request: Request, connections?: Connections): Exchange =>
+    new Exchange(request, connections, surroundings);
 
   /** Counts the request and turns any error into a response. A synchronous step stays so: a plain Response is sent sooner. */
   const guard = (exchange: Exchange, step: () => Awaitable<Response>): Awaitable<Response> => {
@@ -108,50 +117,23 @@ export function createHandler(options: HandlerOptions): Handler {
     try {
       answer = step();
     } catch (error) {
-      answer = errorAnswer(exchange, error, reportFailure);
+      answer = failed(exchange, error);
     }
     return answer instanceof Promise ? settle(exchange, answer) : ended(exchange, answer);
   };
   const ended = (exchange: Exchange, answer: Response): Awaitable<Response> => {
     REQUESTS_IN_FLIGHT.add(-1);
     exchange.hold?.release();
-    return noted(exchange, answer);
-  };
-  const noted = (exchange: Exchange, answer: Response): Awaitable<Response> => {
-    if (audit === undefined) return counted(exchange, answer);
-    const unwritten = (error: ApiError): Response => errorAnswer(exchange, error, reportFailure);
-    return after(auditAnswer(audit, exchange, answer, tenants.proxies, unwritten), (last) =>
-      counted(exchange, last),
-    );
-  };
-  const counted = (exchange: Exchange, answer: Response): Response => {
-    metrics.record(exchange.record, answer.status, exchange.timing.elapsedMs);
-    if (tracer !== undefined) {
-      tracer.record(findTraceParent(exchange, tenants.proxies), () =>
-        describeRequest(exchange, answer.status, tenants),
-      );
-    }
-    return answer;
+    return report.tell(exchange, answer);
   };
   const settle = async (exchange: Exchange, answer: Promise<Response>): Promise<Response> => {
     let settled: Response;
     try {
       settled = await answer;
     } catch (error) {
-      settled = errorAnswer(exchange, error, reportFailure);
+      settled = failed(exchange, error);
     }
     return ended(exchange, settled);
-  };
-  const begin = (request: Request, connections: Connections | undefined): Exchange => {
-    return {
-      request,
-      method: request.method,
-      timing: new RequestTiming(),
-      record: new RequestRecord(),
-      corsOrigins,
-      connections,
-      idleSeconds,
-    };
   };
 
   return {
@@ -176,29 +158,40 @@ export function createHandler(options: HandlerOptions): Handler {
     },
     refuse(request, connections) {
       const exchange = begin(request, connections);
-      return noted(exchange, errorAnswer(exchange, notFound(), reportFailure));
+      return report.tell(exchange, failed(exchange, notFound()));
     },
-    replaceUnsent: (error) => unsentAnswer(corsOrigins, error, reportFailure),
+    // The error does not say for which request.
+    replaceUnsent: (error) => failed(begin(new Request('http://localhost/')), error),
   };
 }
 
 interface Tenants extends HandlerOptions {
   readonly shares: TenantShares;
-  readonly proxies: TrustedProxies;
+}
+
+/** The request that a path of one Space stands for. */
+interface Target {
+  /** the ids as they were sent */
+  readonly appId: string;
+  readonly spaceId: string;
+  readonly hash?: string | undefined;
+  readonly packId?: string | undefined;
+  readonly query: string | undefined;
+  /** undefined if the path does not exist for the method */
+  readonly operation: RequestedOperation | undefined;
+  /** the methods of the path; only a preflight needs them */
+  readonly listMethods: () => string;
 }
 
 function answerSpace(
   tenants: Tenants,
   exchange: Exchange,
-  match: SpacePathMatch,
+  { route, appId, spaceId, hash }: SpacePathMatch,
   query: string | undefined,
 ): Awaitable<Response> {
-  const { route, appId, spaceId, hash } = match;
   const operation = findOperation(route, exchange.method);
-  const target = { appId, spaceId, operation, listMethods: () => methodsOf(route) };
-  return answerTenant(tenants, exchange, target, (capability) => {
-    return SPACE_OPERATIONS[operation as OperationName](callOf(tenants, exchange, capability, query, hash));
-  });
+  const listMethods = (): string => methodsOf(route);
+  return answerTenant(tenants, exchange, { appId, spaceId, hash, query, operation, listMethods });
 }
 
 function answerBulk(
@@ -207,63 +200,43 @@ function answerBulk(
   match: BulkPathMatch,
   query: string | undefined,
 ): Awaitable<Response> {
-  const { appId, spaceId } = match;
+  const { appId, spaceId, packId } = match;
   const operation = exchange.method === 'POST' ? match.operation : undefined;
-  const target = { appId, spaceId, operation, listMethods: () => 'POST' };
-  return answerTenant(tenants, exchange, target, (capability) => {
-    const call = callOf(tenants, exchange, capability, query);
-    return BULK_ANSWERS[match.operation](call, match.packId);
-  });
+  const listMethods = (): string => 'POST';
+  return answerTenant(tenants, exchange, { appId, spaceId, packId, query, operation, listMethods });
 }
 
-/** The request that a path of one Space stands for. */
-interface Target {
-  /** the ids as they were sent */
-  readonly appId: string;
-  readonly spaceId: string;
-  /** undefined if the path does not exist for the method */
-  readonly operation: RequestedOperation | undefined;
-  /** the methods of the path; only a preflight needs them */
-  readonly listMethods: () => string;
-}
-
-/** `answer` is called once the capability is verified, and within the share of its Space. */
-function answerTenant(
-  tenants: Tenants,
-  exchange: Exchange,
-  target: Target,
-  answer: (capability: Capability) => Awaitable<Response>,
-): Awaitable<Response> {
+/** The operation runs once the capability is verified, and within the share of its Space. */
+function answerTenant(tenants: Tenants, exchange: Exchange, target: Target): Awaitable<Response> {
   const { operation } = target;
   const appId = readId(target.appId);
   const spaceId = readId(target.spaceId);
-  const { request, timing, record, connections } = exchange;
   if (exchange.method === 'OPTIONS')
     return emptyAnswer(exchange, 204, preflightHeaders(target.listMethods()));
   if (operation === undefined) throw notFound();
-  record.operation = operation;
-  if (appId !== undefined && spaceId !== undefined) record.space = { appId, spaceId };
-  const authorization = request.headers.get('authorization');
-  const peerShare = (): string => peerShareOf(tenants.proxies.peerOf(request, connections));
-  record.peerShare = peerShare;
-  const judged = timing.measure('cas_auth', () =>
-    tenants.authorize(authorization, appId, spaceId, operation, record),
+  exchange.operation = operation;
+  if (appId !== undefined && spaceId !== undefined) exchange.space = { appId, spaceId };
+  const authorization = exchange.request.headers.get('authorization');
+  const judged = exchange.timing.measure('cas_auth', () =>
+    tenants.authorize(authorization, appId, spaceId, operation, exchange),
   );
   const serve = (capability: Capability): Awaitable<Response> =>
-    withinShare(tenants.shares, exchange, capability, () => answer(capability));
+    withinShare(tenants.shares, exchange, capability, () =>
+      ANSWERS[operation](callOf(tenants, exchange, capability, target)),
+    );
   if (!(judged instanceof Promise)) return serve(judged);
-  return whileUnverified(tenants.shares, request, { peer: peerShare(), appId: appId ?? '' }, judged).then(
-    serve,
-  );
+  return whileUnverified(tenants.shares, exchange, appId ?? '', judged).then(serve);
 }
 
 /** Until the capability is verified, the request and its body count for the peer's address, and within that for the App it names. */
 async function whileUnverified(
   shares: TenantShares,
-  request: Request,
-  { peer, appId }: { readonly peer: string; readonly appId: string },
+  exchange: Exchange,
+  appId: string,
   judged: Promise<Capability>,
 ): Promise<Capability> {
+  const { request } = exchange;
+  const peer = exchange.peerShare();
   const holds: Hold[] = [];
   // Without a share, nothing waits for this verdict.
   judged.catch(() => undefined);
@@ -309,27 +282,28 @@ const MAY_RENEW: ReadonlySet<ServedOperation> = new Set(['leaseNode', 'leaseNode
 
 /** Throws if the operation would be a change and changes cannot be audited now. */
 function callOf(
-  { core, audit, copies, shares, publicUrl, proxies }: Tenants,
+  { core, audit, copies, shares, publicUrl }: Tenants,
   exchange: Exchange,
   capability: Capability,
-  query: string | undefined,
-  rawHash?: string,
+  { hash: rawHash, packId, query }: Target,
 ): AuthorizedCall {
-  const { request, timing, connections, record } = exchange;
   const refusesChanges = audit?.refusesChanges ?? false;
-  if (refusesChanges && mayChange(record.operation) && !MAY_RENEW.has(record.operation)) throw notAudited();
+  if (refusesChanges && mayChange(exchange.operation) && !MAY_RENEW.has(exchange.operation))
+    throw notAudited();
+  const { appId, spaceId, refDomain, tokenId: jti, subject: sub } = capability;
   return {
-    core: withTiming(core, timing),
+    core: withTiming(core, exchange.timing),
+    space: { appId, spaceId },
+    holder: { jti, sub },
+    uploadOrigin: () => publicUrl ?? originOf(exchange.request, exchange.scheme),
+    isUploadDirect: core.content.upload.kind === 'direct',
     exchange,
-    space: { appId: capability.appId, spaceId: capability.spaceId },
     rawHash,
+    packId,
     query,
-    refDomain: capability.refDomain,
-    holder: { jti: capability.tokenId, sub: capability.subject },
+    refDomain,
     copies,
     shares,
-    uploadOrigin: () => publicUrl ?? originOf(request, proxies.schemeOf(request, connections)),
-    isUploadDirect: core.content.upload.kind === 'direct',
     refusesChanges,
   };
 }
@@ -344,7 +318,7 @@ async function answerUpload(
   const { method } = exchange;
   if (method === 'OPTIONS') return emptyAnswer(exchange, 204, preflightHeaders('PUT'));
   if (method !== 'PUT') throw notFound();
-  exchange.record.operation = 'upload';
+  exchange.operation = 'upload';
   if (audit?.refusesChanges) throw notAudited();
   // Upload URLs have no query: with one the URL is not ours and fails like a wrong signature.
   const token = path.slice(UPLOADS_PATH.length) + (query === undefined ? '' : `?${query}`);

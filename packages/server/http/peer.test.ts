@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import type { Connections } from './exchange.ts';
+import type { Connections } from './peer.ts';
 import { peerShareOf, TrustedProxies } from './peer.ts';
 
 const from = (address: string | null): Connections => ({

@@ -1,6 +1,13 @@
 /** The client's address and scheme, from the connection or from a trusted proxy. */
 import { BlockList, isIP, isIPv4 } from 'node:net';
-import type { Connections } from './exchange.ts';
+
+/** The part of the runtime's server that the handler uses; absent when a handler is called without a socket. */
+export interface Connections {
+  /** From now on the connection of `request` counts as dead after this many seconds of silence. */
+  timeout(request: Request, seconds: number): void;
+  /** The other end of its connection; null once it is gone. */
+  requestIP(request: Request): { readonly address: string } | null;
+}
 
 /** The addresses of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. */
 export class TrustedProxies {

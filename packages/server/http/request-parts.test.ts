@@ -3,7 +3,6 @@ import { describe, expect, test } from 'bun:test';
 import { JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { declaredLengthOf, withJsonBody, withOptionalJsonBody } from './request-body.ts';
-import { RequestRecord } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
 import { originOf, splitUrl } from './request-url.ts';
 import { makeTenantShares } from './tenant-shares.ts';
@@ -53,7 +52,7 @@ describe('URLs', () => {
 describe('JSON bodies', () => {
   const post = (body: BodyInit | null, headers: Record<string, string> = {}) => ({
     request: new Request('http://h/', { method: 'POST', body, headers, duplex: 'half' } as RequestInit),
-    record: new RequestRecord(),
+    receivedBytes: 0,
   });
   const owner = { shares: makeTenantShares(), space: { appId: 'app', spaceId: 'space' } };
   type Post = ReturnType<typeof post>;

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
 import { until } from '../../../test/support/until.ts';
-import type { Connections } from './exchange.ts';
+import type { Connections } from './peer.ts';
 import { SentAnswers } from './sent-answers.ts';
 
 const SPACE = { appId: 'app', spaceId: 'space' };

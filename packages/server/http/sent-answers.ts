@@ -3,7 +3,7 @@ import type { Awaitable } from '../core/awaitable.ts';
 import type { Space } from '../core/model.ts';
 import { SentWatch } from '../runtime/sent-watch.ts';
 import { FairShares, type Hold } from '../shares/fair-shares.ts';
-import type { Connections } from './exchange.ts';
+import type { Connections } from './peer.ts';
 
 export class SentAnswers {
   readonly #shares: FairShares;

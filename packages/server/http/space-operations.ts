@@ -20,22 +20,20 @@ import { describeNode, readMetadata } from '../core/read/read-metadata.ts';
 import { listRootRefs } from '../core/refs/list-root-refs.ts';
 import { updateRootRefs } from '../core/refs/update-root-refs.ts';
 import { noteCollection } from '../metrics/note-collection.ts';
+import { ContentRequest } from './content-request.ts';
+import { corsHeaders, type HeaderFields, OPEN_CORS_HEADERS } from './cors.ts';
 import {
   type AuthorizedCall,
   dispatch,
   dispatchText,
+  type Exchange,
+  type Operation,
   refuseQuery,
   tellRot,
   waitingUpTo,
-} from './authorized-call.ts';
-import { ContentRequest } from './content-request.ts';
-import { corsHeaders, type HeaderFields, OPEN_CORS_HEADERS } from './cors.ts';
-import type { Exchange } from './exchange.ts';
+} from './exchange.ts';
 import { LONG_WORK_SECONDS_MAX } from './http-limits.ts';
 import { withJsonBody, withOptionalJsonBody } from './request-body.ts';
-
-/** Throws or rejects; async only if it must wait between reading the request and the core. */
-type Operation = (call: AuthorizedCall) => Awaitable<Response>;
 
 export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   readMetadata(call) {
@@ -67,15 +65,15 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   leaseNode(call) {
     const hash = readHash(call);
     refuseQuery(call);
-    const { record } = call.exchange;
+    const { exchange } = call;
     const options: LeaseOptions = {
       renewsOnly: call.refusesChanges,
       holder: call.holder,
       onRenewal: () => {
-        record.isRenewal = true;
+        exchange.isRenewal = true;
       },
     };
-    return withJsonBody(call.exchange, call, (bytes) => {
+    return withJsonBody(exchange, call, (bytes) => {
       const { leaseDurationMs } = parseLeaseRequest(bytes);
       const lease = (): Awaitable<Response> =>
         dispatch(
@@ -144,7 +142,7 @@ function contentAnswer(exchange: Exchange, content: ContentAnswer): Response {
   const { status } = content;
   const isHead = exchange.method === 'HEAD';
   const body = isHead ? null : (content.body as BodyInit);
-  if (!isHead) exchange.record.sentBytes = content.end - content.start;
+  if (!isHead) exchange.sentBytes = content.end - content.start;
   if (exchange.corsOrigins === '*' && status === 200) {
     return new Response(body, { headers: plainHeaders(exchange, content) });
   }

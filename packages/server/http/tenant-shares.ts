@@ -2,7 +2,6 @@
 
 import { FairRounds } from '../shares/fair-rounds.ts';
 import { FairShares } from '../shares/fair-shares.ts';
-import { BodyWatch } from './body-watch.ts';
 import {
   ANSWER_BYTES_MAX,
   BODY_BYTES_MAX,
@@ -10,6 +9,7 @@ import {
   REQUESTS_IN_FLIGHT_MAX,
   UPLOADS_IN_FLIGHT_MAX,
 } from './http-limits.ts';
+import { BodyWatch } from './request-body.ts';
 import { SentAnswers } from './sent-answers.ts';
 
 export interface TenantShares {

@@ -9,7 +9,6 @@ import { receiveUpload } from '../core/packs/receive-upload.ts';
 import type { UploadBody } from '../core/upload-ports.ts';
 import { UPLOADS_IN_FLIGHT } from '../metrics/server-metrics.ts';
 import { exhausted } from '../shares/exhausted.ts';
-import type { WatchedBody } from './body-watch.ts';
 import { type Exchange, emptyAnswer } from './exchange.ts';
 import {
   SMALL_UPLOAD_BYTES_MAX,
@@ -18,6 +17,7 @@ import {
   WHOLE_UPLOAD_BYTES_MAX,
   WHOLE_UPLOAD_SECONDS_MAX,
 } from './http-limits.ts';
+import type { WatchedBody } from './request-body.ts';
 import { declaredLengthOf, readWhole } from './request-body.ts';
 import type { TenantShares } from './tenant-shares.ts';
 
@@ -53,7 +53,7 @@ export class UploadTarget {
         declaredLength,
         body: bodyOf(exchange, body, declaredLength),
         onGrant: (grant) => {
-          exchange.record.space = grant.space;
+          exchange.space = grant.space;
           return this.#check(grant);
         },
         admit: async (grant) => {
@@ -129,13 +129,13 @@ function bodyOf(
   watched: WatchedBody,
   declaredLength: number | undefined,
 ): UploadBody | null {
-  const { request, connections, record } = exchange;
+  const { request, connections } = exchange;
   if (declaredLength !== undefined && declaredLength <= WHOLE_UPLOAD_BYTES_MAX) {
     if (declaredLength > SMALL_UPLOAD_BYTES_MAX) connections?.timeout(request, WHOLE_UPLOAD_SECONDS_MAX);
     // Reads a small body in one piece, because a stream would cost more. Rejects if the body is cut off.
     return async () => {
       const bytes = await readWhole(request, watched, WHOLE_UPLOAD_BYTES_MAX, overlong);
-      record.receivedBytes = bytes.length;
+      exchange.receivedBytes = bytes.length;
       return bytes;
     };
   }
@@ -154,8 +154,9 @@ const overlong = (): ApiError =>
 function endStalled(
   body: ReadableStream<Uint8Array>,
   watched: WatchedBody,
-  { request, connections, record }: Exchange,
+  exchange: Exchange,
 ): ReadableStream<Uint8Array> {
+  const { request, connections } = exchange;
   const lastExtensionAt = performance.now() + UPLOAD_DURATION_MS_MAX;
   const reader = body.getReader();
   let first: ReturnType<typeof reader.read> | undefined = reader.read();
@@ -170,7 +171,7 @@ function endStalled(
         const next = await watched.bring(reading);
         if (next.done) return controller.close();
         watched.note(next.value.length);
-        record.receivedBytes += next.value.length;
+        exchange.receivedBytes += next.value.length;
         controller.enqueue(next.value);
       },
       async cancel(reason) {

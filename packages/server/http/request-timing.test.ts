@@ -1,8 +1,7 @@
 import { expect, test } from 'bun:test';
 import type { Core } from '../core/core.ts';
 import type { ContentStore, MetadataStore } from '../core/ports.ts';
-import { RequestTiming } from './request-timing.ts';
-import { withTiming } from './timed-core.ts';
+import { RequestTiming, withTiming } from './request-timing.ts';
 
 const space = { appId: 'app', spaceId: 'space' };
 

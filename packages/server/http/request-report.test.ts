@@ -4,8 +4,7 @@ import { makeNode } from '../../../test/support/canonical-node.ts';
 import { KeySetUnavailable } from '../auth/auth-errors.ts';
 import type { SampleValue } from '../metrics/metric.ts';
 import { METRICS } from '../metrics/server-metrics.ts';
-import { RequestMetrics } from './request-metrics.ts';
-import { RequestRecord } from './request-record.ts';
+import { RequestMetrics } from './request-report.ts';
 import { type HandlerWorld, leaseRequest, openHandlerWorld, SPACE_URL } from './test/handler-fixture.ts';
 
 function read(metric: string, labels = ''): SampleValue {
@@ -95,16 +94,18 @@ describe('requests of a handler', () => {
 });
 
 describe('the label of an App', () => {
-  const recordOf = (appId: string): RequestRecord => {
-    const record = new RequestRecord();
-    record.operation = 'getUsage';
-    record.space = { appId, spaceId: 's' };
-    return record;
-  };
+  const requestOf = (appId: string) => ({
+    operation: 'getUsage' as const,
+    space: { appId, spaceId: 's' },
+    capability: undefined,
+    sentBytes: 0,
+    receivedBytes: 0,
+    appWithoutKeys: undefined,
+  });
 
   test('is never an App that is not registered', async () => {
     const metrics = new RequestMetrics(() => false);
-    const act = () => metrics.record(recordOf('made up'), 401, 1);
+    const act = () => metrics.record(requestOf('made up'), 401, 1);
     expect(await growthOf('holdfast_requests_total', labelsOf('getUsage', 401, 'other'), act)).toBe(1);
     expect([...(METRICS.snapshot().holdfast_requests_total?.keys() ?? [])].join()).not.toContain('made up');
   });
@@ -112,7 +113,7 @@ describe('the label of an App', () => {
   test('is its id for the first thousand Apps, and "other" for the rest', async () => {
     const metrics = new RequestMetrics(() => true);
     const act = () => {
-      for (let index = 0; index < 1010; index += 1) metrics.record(recordOf(`many-${index}`), 418, 1);
+      for (let index = 0; index < 1010; index += 1) metrics.record(requestOf(`many-${index}`), 418, 1);
     };
     expect(await growthOf('holdfast_requests_total', labelsOf('getUsage', 418, 'other'), act)).toBe(10);
     expect(read('holdfast_requests_total', labelsOf('getUsage', 418, 'many-999'))).toBe(1);
