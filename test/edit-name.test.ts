@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { KnownNames } from '../packages/cli/doors/known-names.ts';
 import {
   addSnapshot,
   type Client,
@@ -156,6 +157,7 @@ test('a process that remembers the names does not read them for an edit, and is 
   });
   let held: DomainNames | undefined;
   const names: NamesHolder = {
+    turn: async () => undefined,
     take: () => {
       const taken = held;
       held = undefined;
@@ -180,6 +182,29 @@ test('a process that remembers the names does not read them for an edit, and is 
   const fourth = await editName(client, 'work', [{ op: 'remove', path: 'x' }], { names });
   expect(fourth.entries).toBe(3);
   expect(await rootsOf(client)).toContain(fourth.root);
+});
+
+test('a process that edits without a pause does not hold up another', async () => {
+  const client = connect('busy');
+  const names = new KnownNames(client);
+  let [edits, isDone] = [0, false];
+  const busy = async (): Promise<void> => {
+    while (!isDone && edits < 400) {
+      await editName(client, 'busy', [put('a', `${edits}`)], {
+        names,
+        memory: names.memory,
+        amend: 'latest',
+      });
+      edits += 1;
+    }
+  };
+  const other = async (): Promise<void> => {
+    for (let number = 0; number < 3; number += 1)
+      await editName(connect('busy'), 'busy', [put('b', `${number}`)]);
+    isDone = true;
+  };
+  await Promise.all([busy(), other()]);
+  expect(edits).toBeLessThan(100);
 });
 
 test('amend takes the place of the own last snapshot while that is young, the latest and not pinned', async () => {

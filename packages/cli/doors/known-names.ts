@@ -1,4 +1,5 @@
 /** The names of a domain with their snapshots, read a short while ago. */
+import { setTimeout } from 'node:timers/promises';
 import {
   type CatalogMemory,
   type CatalogReader,
@@ -43,6 +44,11 @@ export class KnownNames implements NamesHolder {
   #revision = 0;
   /** when an edit read them itself */
   #editReadAt = 0;
+  /** when an attempt to change them began, and how long the last one took that succeeded, ms */
+  #takenAt = 0;
+  #changeMs = 0;
+  /** when another process was last seen to change them, or to try */
+  #othersAt = Number.NEGATIVE_INFINITY;
 
   constructor(client: CatalogReader) {
     this.#client = client;
@@ -66,8 +72,15 @@ export class KnownNames implements NamesHolder {
     return read.names;
   }
 
+  /** A pause for others, who need as long as this process did, or twice that, and try at any time. */
+  async turn(): Promise<void> {
+    if (performance.now() - this.#othersAt > NAMES_MS_MAX) return;
+    await setTimeout((1 + 2 * Math.random()) * this.#changeMs);
+  }
+
   take(): DomainNames | undefined {
     const names = this.#names;
+    this.#takenAt = performance.now();
     this.#names = undefined;
     if (this.#read !== undefined && isFresh(this.#read.at)) return names;
     this.#editReadAt = Date.now();
@@ -75,6 +88,9 @@ export class KnownNames implements NamesHolder {
   }
 
   give(names: DomainNames | undefined): void {
+    const now = performance.now();
+    this.#changeMs = Math.min(now - this.#takenAt, 500);
+    if (names === undefined) this.#othersAt = now;
     // Answers may come in another order than the commits. In either case all is read again, what was just committed too.
     if (names === undefined || names.revision < this.#revision) {
       this.forget();

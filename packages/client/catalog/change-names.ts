@@ -45,6 +45,8 @@ export type CatalogWriter = CatalogReader & Pick<Client, 'putNode' | 'leaseNode'
 
 /** The names as a process that often changes them knows them, which needs no request. */
 export interface NamesHolder {
+  /** Settles when this process may change them. Others that change them too come through between two of its changes. */
+  turn(): Promise<void>;
   /** Undefined: they are read. A change that takes them leaves none until it gives others. */
   take(): DomainNames | undefined;
   /** After a commit; undefined where what it made of the names is not known. */
@@ -101,6 +103,7 @@ export async function changeNames(
   const attemptsMax = options.attemptsMax ?? 100;
   let lost: Hash | undefined;
   let readings = 0;
+  await options.names?.turn();
   for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
     const assumed = options.names?.take();
     if (assumed === undefined) readings += 1;
@@ -117,19 +120,36 @@ export async function changeNames(
       const commit = await tryCommit(client, { before: read, wanted, restored }, withMemory);
       lost = commit && (await findLost(client, commit, read, withMemory));
       if (commit !== undefined && lost === undefined) {
-        options.names?.give(restored.length === 0 ? namesAfter(read, commit, withMemory) : undefined);
+        // After a lost attempt others change them too.
+        const isAlone = attempt === 1 && restored.length === 0;
+        options.names?.give(isAlone ? namesAfter(read, commit, withMemory) : undefined);
         return { before, commit };
       }
     } catch (error) {
       if (assumed === undefined || !mayBeOld(error, signal)) throw error;
       continue;
     }
-    if (assumed === undefined) await sleep(clock, planBackoff(attempt, CONTENTION_POLICY, random), signal);
+    if (assumed !== undefined) continue;
+    const isPowerOfTwo = (attempt & (attempt - 1)) === 0;
+    if (isPowerOfTwo && attempt > 1) await tellWaiting(client, before, signal);
+    await sleep(clock, planBackoff(attempt, CONTENTION_POLICY, random), signal);
   }
   throw new CatalogError(
     'CONTENDED',
     `the list of snapshots was changed by others ${attemptsMax} times while it was being changed here; nothing was changed, try again`,
   );
+}
+
+/** A commit that changes no balance. By the revision a process that commits again and again sees that others wait for a pause. */
+async function tellWaiting(
+  client: CatalogWriter,
+  { catalogs: [catalog] }: DomainNames,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  if (catalog === undefined) return;
+  const commit = { requestId: `waiting-${randomHex(16)}`, changes: { [catalog.hash]: 0 } };
+  // It only helps, so that its failure ends nothing.
+  await client.updateRootRefs(commit, { signal }).catch(() => undefined);
 }
 
 /** Whether names that others changed since explain the failure: of a condition, or of a node that a collection took. */

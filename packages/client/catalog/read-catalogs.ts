@@ -78,7 +78,7 @@ export async function readNames(client: CatalogReader, options: CatalogOptions =
 }
 
 /** Waits after another writer was faster: short at first, then random, so that the two do not meet again. */
-export const CONTENTION_POLICY = { ...RETRY_POLICY_DEFAULT, delayMsBase: 25, delayMsMax: 2_000 };
+export const CONTENTION_POLICY = { ...RETRY_POLICY_DEFAULT, delayMsBase: 25, delayMsMax: 250 };
 
 type FullOptions = CatalogOptions & {
   readonly clock: Clock;
