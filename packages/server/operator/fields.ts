@@ -37,15 +37,16 @@ export function optional<T>(field: Field<T>): Field<T | undefined> {
   };
 }
 
-/** Text of 1 to `lengthMax` UTF-16 units. */
-export function text(description: string, lengthMax: number): Field<string> {
+/** Text of 1 to `lengthMax` UTF-16 units, of the form of what an answer gave. */
+export function text(description: string, lengthMax: number, given = /^/): Field<string> {
   return {
     schema: { type: 'string', minLength: 1, maxLength: lengthMax, description },
     isOptional: false,
     fromText: same,
     parse: (value, refuse) => {
-      if (typeof value === 'string' && value !== '' && value.length <= lengthMax) return value;
-      return refuse(`must be a text of 1 to ${lengthMax} characters`);
+      if (typeof value !== 'string' || value === '' || value.length > lengthMax)
+        return refuse(`must be a text of 1 to ${lengthMax} characters`);
+      return given.test(value) ? value : refuse('is none that an answer gave');
     },
   };
 }

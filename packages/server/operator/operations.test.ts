@@ -105,6 +105,27 @@ test('the committed openapi.json is what the table makes (run `npm run openapi`)
   expect(await served.json()).toEqual(JSON.parse(committed));
 });
 
+test('a place in the list of Spaces that no answer gave is refused', async () => {
+  const { next } = await (await send(described('listSpaces'), { limit: 1 })).json();
+  const places = [
+    'garbage',
+    `${next}x`,
+    '-1',
+    '1e3',
+    '0x1',
+    '1.5',
+    'unwritten-',
+    'unwritten--1',
+    'unwritten-x',
+    '%00',
+  ];
+  for (const after of places) {
+    const detail = await expectProblem(await send(described('listSpaces'), { after }), 400, 'INVALID_INPUT');
+    expect(detail).toContain('after');
+  }
+  if (next !== null) expect((await send(described('listSpaces'), { after: next })).status).toBe(200);
+});
+
 test('no two operations share a method and a path', () => {
   const routes = OPERATION_NAMES.map((name) => `${described(name).method} ${described(name).path}`);
   expect(new Set(routes).size).toBe(routes.length);

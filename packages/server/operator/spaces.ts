@@ -17,6 +17,8 @@ import { COUNT, GC_RESULT, listOf, orNull, QUOTAS, record, TEXT, USAGE } from '.
 
 /** Prefix of positions in the list of Spaces without rows; engines never use it. */
 const UNWRITTEN = 'unwritten-';
+/** A position of the list, or of an engine: the number of a row, or the key of a Space. */
+const POSITION = new RegExp(`^(?:(?:${UNWRITTEN})?[1-9]\\d{0,15}|[0-9a-f]{32})$`);
 
 const NO_COUNTERS: SpaceCounters = {
   ...{ nodeCount: 0, readyContentBytes: 0, readyStoredBytes: 0, waitingBytes: 0 },
@@ -31,7 +33,7 @@ export const listSpaces = operation({
     'List Spaces with what is stored in them, also those of removed Apps, and those that only have a quota',
   input: {
     app: optional(APP),
-    after: optional(text('The `next` of the page before.', 1024)),
+    after: optional(text('The `next` of the page before.', 1024, POSITION)),
     limit: optional(integer('Spaces of the page.', { min: 1, max: 1_000 })),
   },
   output: record({
