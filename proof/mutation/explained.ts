@@ -4,7 +4,7 @@ const STATES_A_RULE = 'No path leads there: it states what the types cannot.';
 const SUM_COMES_FIRST = 'A row with such a count has another sum, and is refused before.';
 
 export const EXPLAINED: Readonly<Record<string, string>> = {
-  'packages/server/core/lease/check-quotas.ts: if (excess !== undefined || !found.isAppLimited) return excess; [1]':
+  'packages/server/core/quota-room.ts: if (excess !== undefined || !found.isAppLimited) return excess; [1]':
     SAVES_TIME,
   "packages/server/core/contents.ts: assertInvariant(row.waitingTouchedAt === 0, 'a rotten row never waits'); [0]":
     STATES_A_RULE,
@@ -13,7 +13,7 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
   "packages/server/core/edges.ts: assertCount(left, 'childRefCount'); [0]": SUM_COMES_FIRST,
   'packages/server/core/lease/lease-node.ts: if (renewed === undefined) return anew(); [0]':
     'It saves a turn of the event loop.',
-  'packages/server/core/lease/lease-renewal.ts: if (isSameLease(lease, node)) return lease; [0]':
+  'packages/server/core/lease/lease-decision.ts: if (isSameLease(lease, node)) return lease; [0]':
     'It saves a write that changes nothing.',
   'packages/server/core/packs/compact-packs.ts: if (last === undefined || rows.length < BATCH_RECORDS_MAX) return live; [1]':
     SAVES_TIME,

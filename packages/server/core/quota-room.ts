@@ -1,7 +1,17 @@
-/** The room that quotas leave for one lease, of a node or of a pack. Without quotas it costs one look. */
+/** The room that quotas leave for one lease, of a node or of a pack, and an early look at it. Without quotas it costs one look. */
 import type { Core } from './core.ts';
 import type { Space } from './model.ts';
-import { NOTHING_STORED, type QuotaInput, type Reservation, type Stored } from './quotas.ts';
+import {
+  type Excess,
+  findExcess,
+  NOTHING_STORED,
+  QuotaExceeded,
+  type QuotaInput,
+  type QuotaLimits,
+  type Reservation,
+  type Stored,
+  storedOf,
+} from './quotas.ts';
 
 export class QuotaRoom {
   readonly #core: Core;
@@ -37,4 +47,33 @@ export class QuotaRoom {
     this.#reservation?.settle(isStored);
     this.#reservation = undefined;
   }
+}
+
+/**
+ * Throws RESOURCE_EXHAUSTED if `more` would exceed what the Space or its App may store, before bytes are sent that no lease could
+ * publish. The publication judges for certain.
+ */
+export async function checkQuotas(core: Core, space: Space, more: Stored): Promise<void> {
+  const excess = await findQuotaExcess(core, space, more);
+  if (excess !== undefined) throw new QuotaExceeded(excess);
+}
+
+async function findQuotaExcess(
+  { metadata, quotas }: Core,
+  space: Space,
+  more: Stored,
+): Promise<Excess | undefined> {
+  const found = quotas.find(space);
+  if (found === undefined) return undefined;
+  const excess = isLimited(found.space, more)
+    ? findExcess('Space', found.space, storedOf(await metadata.readCounters(space)), more)
+    : undefined;
+  if (excess !== undefined || !found.isAppLimited) return excess;
+  return quotas.findAppExcess(space, more);
+}
+
+/** Whether one of the limits concerns what `more` adds; otherwise the usage need not be read. */
+function isLimited(limits: QuotaLimits | undefined, more: Stored): boolean {
+  const { maxBytes, maxNodes } = limits ?? {};
+  return (maxBytes !== undefined && more.bytes > 0) || (maxNodes !== undefined && more.nodes > 0);
 }

@@ -12,7 +12,7 @@ import type { Space } from '../core/model.ts';
 import type { Hold } from '../shares/fair-shares.ts';
 import type { ContentCopies } from './content-copies.ts';
 import { type CorsOrigins, corsHeaders, type HeaderFields, OPEN_CORS_HEADERS } from './cors.ts';
-import { type Connections, peerShareOf, type TrustedProxies } from './peer.ts';
+import { type Connections, originOf, peerShareOf, type TrustedProxies } from './peer.ts';
 import { RequestTiming } from './request-timing.ts';
 import type { TenantShares } from './tenant-shares.ts';
 
@@ -74,6 +74,11 @@ export class Exchange {
 
   get scheme(): 'http' | 'https' {
     return this.proxies.schemeOf(this.request, this.connections);
+  }
+
+  /** scheme and authority of this server as the client knows it */
+  get origin(): string {
+    return originOf(this.request, this.scheme);
   }
 
   /** whose share the request uses until its capability is verified */

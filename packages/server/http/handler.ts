@@ -37,7 +37,7 @@ import { type Connections, TrustedProxies } from './peer.ts';
 import { jsonBytesAtMost, orDropped } from './request-body.ts';
 import { mayChange, notAudited, RequestReport } from './request-report.ts';
 import { withTiming } from './request-timing.ts';
-import { originOf, splitUrl } from './request-url.ts';
+import { splitUrl } from './request-url.ts';
 import { SPACE_OPERATIONS } from './space-operations.ts';
 import { makeTenantShares, type TenantShares } from './tenant-shares.ts';
 import { type CheckUpload, UPLOADS_PATH, UploadTarget } from './upload-target.ts';
@@ -295,7 +295,7 @@ function callOf(
     core: withTiming(core, exchange.timing),
     space: { appId, spaceId },
     holder: { jti, sub },
-    uploadOrigin: () => publicUrl ?? originOf(exchange.request, exchange.scheme),
+    uploadOrigin: () => publicUrl ?? exchange.origin,
     isUploadDirect: core.content.upload.kind === 'direct',
     exchange,
     rawHash,

@@ -1,4 +1,4 @@
-/** The client's address and scheme, from the connection or from a trusted proxy. */
+/** The client's address and scheme, and the origin that it asked for: from the connection, or from a trusted proxy. */
 import { BlockList, isIP, isIPv4 } from 'node:net';
 
 /** The part of the runtime's server that the handler uses; absent when a handler is called without a socket. */
@@ -89,4 +89,13 @@ export function peerShareOf(peer: string | undefined): string {
     .slice(0, 4)
     .map((group) => Number.parseInt(group, 16).toString(16))
     .join(':')}::/64`;
+}
+
+/** Characters of host names, addresses and ports; anything else in a Host is not echoed into a URL. */
+const PLAIN_HOST = /^[A-Za-z0-9._~:[\]-]{1,300}$/;
+
+export function originOf(request: Request, scheme: 'http' | 'https'): string {
+  const host = request.headers.get('host');
+  if (host !== null && PLAIN_HOST.test(host)) return `${scheme}://${host}`;
+  return request.url.startsWith('/') ? 'http://localhost' : new URL(request.url).origin;
 }

@@ -16,7 +16,6 @@ import {
 } from '../metrics/server-metrics.ts';
 import type { TracedRequest, Tracer } from '../traces/tracer.ts';
 import { type Exchange, requestIdOf, type ServedOperation } from './exchange.ts';
-import { originOf } from './request-url.ts';
 import { UPLOADS_PATH } from './upload-target.ts';
 
 interface Told {
@@ -232,7 +231,7 @@ function describeRequest(
   status: number,
   isRegistered: (appId: string) => boolean,
 ): TracedRequest {
-  const { request, operation, capability, space, timing, scheme } = exchange;
+  const { request, operation, capability, space, timing } = exchange;
   const app = capability?.appId ?? space?.appId;
   return {
     name: operation,
@@ -243,8 +242,8 @@ function describeRequest(
       'http.request.method': METHODS.has(request.method) ? request.method : '_OTHER',
       'http.route': routeOf(operation),
       'http.response.status_code': status,
-      'url.scheme': scheme,
-      'server.address': URL.parse(originOf(request, scheme))?.hostname,
+      'url.scheme': exchange.scheme,
+      'server.address': URL.parse(exchange.origin)?.hostname,
       'error.type': status >= 500 ? (exchange.errorCode ?? String(status)) : undefined,
       'holdfast.app': app !== undefined && isRegistered(app) ? app : undefined,
       'holdfast.request_id': exchange.requestId,

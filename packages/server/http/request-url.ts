@@ -16,12 +16,3 @@ export function splitUrl(url: string): RequestTarget {
   if (queryAt < 0) return { path: url.slice(pathAt), query: undefined };
   return { path: url.slice(pathAt, queryAt), query: url.slice(queryAt + 1) };
 }
-
-/** Characters of host names, addresses and ports; anything else in a Host is not echoed into a URL. */
-const PLAIN_HOST = /^[A-Za-z0-9._~:[\]-]{1,300}$/;
-
-export function originOf(request: Request, scheme: 'http' | 'https'): string {
-  const host = request.headers.get('host');
-  if (host !== null && PLAIN_HOST.test(host)) return `${scheme}://${host}`;
-  return request.url.startsWith('/') ? 'http://localhost' : new URL(request.url).origin;
-}

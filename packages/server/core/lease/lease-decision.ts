@@ -1,17 +1,17 @@
 /** Decides one lease request inside one transaction. It does no I/O: `inspect` asks the caller to inspect and to call again. */
-import type { Hash } from '@holdfast/protocol';
+import { ApiError, type Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
 import { after } from '../awaitable.ts';
 import { closeContent, urlExpiryOf } from '../contents.ts';
 import { noRoom } from '../free-space.ts';
 import { createGeneration } from '../generation.ts';
+import { isSameLease, type LeaseWindow, renewLease } from '../lease-state.ts';
 import type { Generation, NodeRow, UploadEvidence, UploadRow } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import type { QuotaInput, QuotaRefusal, Stored } from '../quotas.ts';
 import { type FoundNode, findNodeOrDamage } from '../read/find-nodes.ts';
 import { PUT_DURATION_MS_MAX, type UploadKind } from '../upload-ports.ts';
 import { acceptContent, acceptUpload, contentOf, type GoodUpload } from './accept-upload.ts';
-import { changesRefused, moveLease } from './lease-renewal.ts';
 import { closeFormer, mendNode, settleMended } from './mend-node.ts';
 import { CONTRADICTION, contradicts, type Publication, settleWaiting } from './publication.ts';
 import { tooManyUploads, type UploadRules, urlExpiryFrom } from './upload-rules.ts';
@@ -177,3 +177,25 @@ async function openGeneration(
   await tx.insert('upload', row);
   return { kind: 'upload', row };
 }
+
+/** Renews the lease of a row that is ready; undefined: it is not, or there is none. */
+export function renewReadyRow(
+  tx: SpaceTransaction,
+  hash: Hash,
+  durationMs: number,
+): Awaitable<LeaseWindow | undefined> {
+  return after(tx.findNode(hash), (node) =>
+    node?.state === 'ready' ? moveLease(tx, node, durationMs) : undefined,
+  );
+}
+
+/** Renews the lease of a ready row. */
+export function moveLease(tx: SpaceTransaction, node: NodeRow, durationMs: number): Awaitable<LeaseWindow> {
+  const lease = renewLease(node, tx.now, durationMs);
+  if (isSameLease(lease, node)) return lease;
+  return after(tx.update('node', node, { ...node, ...lease }), () => lease);
+}
+
+/** The error for a lease other than a renewal while the server makes no changes. */
+export const changesRefused = (): ApiError =>
+  new ApiError('SERVICE_UNAVAILABLE', 'the server makes no changes at the moment; try again shortly');

@@ -8,7 +8,7 @@ import type { Generation, Space, UploadRow } from '../model.ts';
 import { QuotaRoom } from '../quota-room.ts';
 import { RowDamaged } from '../store-failure.ts';
 import { decideLease, type Inspection, type LeaseDecision, type LeaseRequest } from './lease-decision.ts';
-import { refuse } from './refused-bytes.ts';
+import { refuse } from './receipt-room.ts';
 import { uploadRulesOf } from './upload-rules.ts';
 import { signUploadToken, type UploadHolder } from './upload-token.ts';
 

@@ -1,4 +1,8 @@
-/** The room that quotas leave for one PUT: received bytes count before they are judged, so that the disk never fills past a quota. */
+/**
+ * The room that quotas leave for one PUT: received bytes count before they are judged, so that the disk never fills past a quota.
+ * Bytes that a quota refuses are deleted from the disk at once.
+ */
+import { deleteDiscards } from '../collect/sweep.ts';
 import type { Core } from '../core.ts';
 import type { Space } from '../model.ts';
 import {
@@ -81,4 +85,11 @@ export class ReceiptRoom {
     if (receiving.heldBefore() > 0) return false;
     return (await this.#core.metadata.readHoldings(this.#space)).pendingBytes === 0;
   }
+}
+
+/** Deletes the bytes that a refusal has discarded. Resolves with what to throw. */
+export async function refuse(core: Core, space: Space, excess: Excess): Promise<QuotaExceeded> {
+  // If a deletion fails, the sweep deletes the object later.
+  await deleteDiscards(core, space).catch(() => undefined);
+  return new QuotaExceeded(excess);
 }

@@ -19,7 +19,7 @@ import {
   checkUrlExpiry,
   getReceiver,
   type UploadRequest,
-} from './upload-request.ts';
+} from './upload-rules.ts';
 import type { UploadGrant } from './upload-token.ts';
 
 /** Resolves when the upload is durable. Throws FORBIDDEN (403), CONFLICT (412), PAYLOAD_TOO_LARGE (413). */

@@ -9,8 +9,7 @@ import { QuotaExceeded } from '../quotas.ts';
 import type { Receiving } from '../receiving.ts';
 import type { UnseenUpload } from '../upkeep-ports.ts';
 import { PUT_DURATION_MS_MAX } from '../upload-ports.ts';
-import { ReceiptRoom } from './receipt-room.ts';
-import { refuse } from './refused-bytes.ts';
+import { ReceiptRoom, refuse } from './receipt-room.ts';
 
 /** The store judges each PUT by itself: none is known before it has ended. */
 const NOTHING_RECEIVING: Receiving = { heldBefore: () => 0, pause: async () => undefined };

@@ -16,14 +16,14 @@ import {
 } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
 import { makeGenerationDigits } from '../generation.ts';
-import { checkQuotas } from '../lease/check-quotas.ts';
-import { changesRefused } from '../lease/lease-renewal.ts';
+import { changesRefused } from '../lease/lease-decision.ts';
 import { uploadRulesOf } from '../lease/upload-rules.ts';
 import { signPackToken, type UploadHolder } from '../lease/upload-token.ts';
 import { clampLeaseDuration } from '../lease-state.ts';
 import type { Space } from '../model.ts';
 import type { PackRow } from '../pack-model.ts';
 import { PACK_GROUP_RECORDS } from '../pack-ports.ts';
+import { checkQuotas } from '../quota-room.ts';
 import type { Stored } from '../quotas.ts';
 import { findRows, type RowFound } from '../read/find-rows.ts';
 import { sha256 } from '../sha256.ts';

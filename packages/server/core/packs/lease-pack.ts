@@ -10,8 +10,8 @@ import {
 } from '@holdfast/protocol';
 import { replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
-import { changesRefused } from '../lease/lease-renewal.ts';
-import { refuse } from '../lease/refused-bytes.ts';
+import { changesRefused } from '../lease/lease-decision.ts';
+import { refuse } from '../lease/receipt-room.ts';
 import { clampLeaseDuration } from '../lease-state.ts';
 import type { Space } from '../model.ts';
 import type { PackId, PackRejection, PackRow, PackVerdicts } from '../pack-model.ts';

@@ -2,7 +2,7 @@
 import { ApiError, type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
 import { noRoom } from '../free-space.ts';
-import { moveLease } from '../lease/lease-renewal.ts';
+import { moveLease } from '../lease/lease-decision.ts';
 import { type Publication, settleWaiting } from '../lease/publication.ts';
 import { tooManyUploads, type UploadRules, urlExpiryFrom } from '../lease/upload-rules.ts';
 import type { Generation } from '../model.ts';

@@ -9,7 +9,7 @@ import {
   checkUrlExpiry,
   getReceiver,
   type UploadRequest,
-} from '../lease/upload-request.ts';
+} from '../lease/upload-rules.ts';
 import type { PackGrant } from '../lease/upload-token.ts';
 import type { StagedPack } from '../pack-ports.ts';
 import type { Admit } from '../receiving.ts';

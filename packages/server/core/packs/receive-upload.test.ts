@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { runGc } from '../collect/run-gc.ts';
-import type { UploadRequest } from '../lease/upload-request.ts';
+import type { UploadRequest } from '../lease/upload-rules.ts';
 import type { UploadEvidence } from '../model.ts';
 import { receiveUpload } from '../packs/receive-upload.ts';
 import { getUsage } from '../read/get-usage.ts';

@@ -1,7 +1,7 @@
 /** The embedded upload target: one PUT, of a node or of a pack (docs/api.md, The upload target). */
 import type { Core } from '../core.ts';
 import { receiveNode } from '../lease/receive-node.ts';
-import { getReceiver, type UploadRequest } from '../lease/upload-request.ts';
+import { getReceiver, type UploadRequest } from '../lease/upload-rules.ts';
 import { parseUploadToken } from '../lease/upload-token.ts';
 import { receivePack } from './receive-pack.ts';
 

@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../../core/awaitable.ts';
-import { renewReadyRow } from '../../../core/lease/lease-renewal.ts';
+import { renewReadyRow } from '../../../core/lease/lease-decision.ts';
 import type { LeaseWindow } from '../../../core/lease-state.ts';
 import type { Space } from '../../../core/model.ts';
 import type { Clock, TransactionBody } from '../../../core/ports.ts';
