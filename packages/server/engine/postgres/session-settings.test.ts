@@ -6,7 +6,9 @@ import { runGc } from '../../core/collect/run-gc.ts';
 import { getUsage } from '../../core/read/get-usage.ts';
 import { readMetadata } from '../../core/read/read-metadata.ts';
 import { updateRootRefs } from '../../core/refs/update-root-refs.ts';
+import { spaceKeyOf } from '../../core/space-key.ts';
 import { SPACE } from '../test/samples.ts';
+import { inspectSpace } from './space-snapshot.ts';
 import {
   coreOf,
   leaseFor,
@@ -87,5 +89,20 @@ test.each(['DATABASE', 'ROLE'])('set for a %s', async (kind) => {
   const { items } = await instance.store.page('nodesToScrub', { after: undefined, limit: 10 });
   expect(items.map(({ node }) => node.hash).sort()).toEqual([child.hash, parent.hash].sort());
   expect(instance.fatal).toEqual([]);
+  await instance.close();
+});
+
+test('a snapshot of a Space may be idle for minutes while its rows are counted', async () => {
+  const instance = await openInstance(await databases.createDatabase());
+  const idleMs = await instance.pool.lend((connection) =>
+    inspectSpace(connection, spaceKeyOf(SPACE), null, async (snapshot) => {
+      expect(await snapshot.readNodes(undefined, 1)).toEqual([]);
+      const { rows } = await connection.query(
+        "SELECT setting::int AS idle FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'",
+      );
+      return rows[0]?.idle as number;
+    }),
+  );
+  expect(idleMs).toBeGreaterThan(20 * POSTGRES_LIMITS.idleInTransactionMs);
   await instance.close();
 });

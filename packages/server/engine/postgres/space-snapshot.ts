@@ -25,9 +25,13 @@ import { NODE_COLUMNS } from './statements.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import { byteaToBytes, byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 
-/** By index alone: a page that is damaged must fail only those who need a row of it. */
+/**
+ * By index alone: a page that is damaged must fail only those who need a row of it. It holds no lock, so it may be idle for long: on a
+ * busy machine the count of one page of rows takes seconds.
+ */
 const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-  SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off`;
+  SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;
+  SET LOCAL idle_in_transaction_session_timeout = '5min'`;
 const SAVEPOINT = 'SAVEPOINT page';
 
 /** `$1` is the Space. */

@@ -7,10 +7,13 @@ import { POSTGRES_LIMITS, type PostgresLimits } from './limits.ts';
 import type { SqlResult } from './sql-values.ts';
 import { closed } from './wire-socket.ts';
 
+/** A transaction may set it for itself, because it changes no answer. */
+const IDLE_LIMIT = 'idle_in_transaction_session_timeout';
+
 const settingsFor = (limits: PostgresLimits) => ({
   statement_timeout: limits.statementMs,
   lock_timeout: limits.lockMs,
-  idle_in_transaction_session_timeout: limits.idleInTransactionMs,
+  [IDLE_LIMIT]: limits.idleInTransactionMs,
   transaction_timeout: 0,
   synchronous_commit: 'on',
   default_transaction_isolation: 'read committed',
@@ -52,7 +55,9 @@ export function assertTakesWrites({ rows }: SqlResult): void {
 }
 
 /** Only what every session sets: the server may change the rest when it reads its configuration again. */
-const RELIED_ON = [...Object.keys(settingsFor(POSTGRES_LIMITS)), ...KEPT];
+const RELIED_ON = [...Object.keys(settingsFor(POSTGRES_LIMITS)), ...KEPT].filter(
+  (name) => name !== IDLE_LIMIT,
+);
 /**
  * What a statement relies on that is a transaction by itself and takes no NULL in an array: a process gives up by its own clock what
  * takes too long.
