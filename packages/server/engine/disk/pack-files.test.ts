@@ -13,6 +13,7 @@ beforeEach(async () => {
 });
 afterEach(() => world.destroy());
 
+const NO_BYTES = new Uint8Array(0);
 const SIZES = [500, 4_000, 90_000, 700];
 const failureOf = (work: Promise<unknown>): Promise<unknown> =>
   work.then(
@@ -71,6 +72,10 @@ test('a small record is there at once, proven, and only while it is sound and it
     expect(Buffer.from(findNow(record) ?? [])).toEqual(Buffer.from(record.node));
     expect(Buffer.from(findNow(record, 40, 90) ?? [])).toEqual(Buffer.from(record.node.subarray(40, 90)));
   }
+  // More than one allocation holds: what was read stays as it is.
+  const found = Array.from({ length: 600 }, (_, at) => findNow(at % 2 === 0 ? plain : packed));
+  for (const [at, bytes] of found.entries())
+    expect(Buffer.compare(bytes ?? NO_BYTES, (at % 2 === 0 ? plain : packed).node)).toBe(0);
   expect(findNow(large)).toBeUndefined();
   const { object } = plain;
   for (const wrong of [

@@ -25,6 +25,8 @@ interface Span {
 
 export class PackFiles implements PackStore {
   readonly #options: PackFilesOptions;
+  /** for records that are read at once; not handed out yet */
+  #memory = new Uint8Array(0);
 
   constructor(options: PackFilesOptions) {
     this.#options = options;
@@ -50,14 +52,22 @@ export class PackFiles implements PackStore {
   /** The proven stored bytes, without a turn of the event loop. `undefined`: `readRecord` has to tell what is wrong. */
   findRecordNow({ place, integrity }: PackedRecord): Uint8Array | undefined {
     const { pack, offset, storedLength } = place;
-    // The memory is not cleared first, because every byte of it is read and proven before it is used.
-    const stored = new Uint8Array(Buffer.allocUnsafeSlow(storedLength).buffer);
+    const stored = this.#takeMemory(storedLength);
     try {
       const length = this.#options.now.read(pack, stored, offset);
       return length === storedLength && isRecordIntact(stored, integrity) ? stored : undefined;
     } catch {
       return undefined;
     }
+  }
+
+  /** Many records share one allocation, because each would cost as much as the read. It is not cleared: bytes are proven before use. */
+  #takeMemory(bytes: number): Uint8Array {
+    if (bytes > this.#memory.length)
+      this.#memory = new Uint8Array(Buffer.allocUnsafeSlow(Math.max(bytes, 128 * 1024)).buffer);
+    const taken = this.#memory.subarray(0, bytes);
+    this.#memory = this.#memory.subarray(bytes);
+    return taken;
   }
 
   async readRecord(space: Space, record: PackedRecord): Promise<Uint8Array> {
