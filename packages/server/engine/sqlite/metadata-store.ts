@@ -24,10 +24,10 @@ import { openSound } from './open-sound.ts';
 import { type PageSources, SqlitePackReads, type SqlitePages } from './packs/pack-reads.ts';
 import { findPageDamage } from './page-check.ts';
 import { isFinished, makePages } from './pages.ts';
-import { damagedRow, hexToBytes, uploadFromSql } from './rows.ts';
+import { hexToBytes, uploadFromSql } from './rows.ts';
 import { ScrubReads } from './scrub-reads.ts';
 import { NO_COUNTERS, readAppTotals, readCountersOf, readHoldingsOf } from './space-counters.ts';
-import { SpaceDirectory, spaceOf } from './space-directory.ts';
+import { findSpaceOf, SpaceDirectory } from './space-directory.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { endReading, finalize, NO_SPACE, prepareReads, type ReadStatements } from './statements.ts';
 import { checkRows } from './sums/check-rows.ts';
@@ -102,10 +102,10 @@ export class SqliteMetadataStore implements MetadataStore {
         read: <T>(work: () => T): T => this.#read(work),
         readAtOneInstant: <T>(work: () => T): T => this.#readAtOneInstant(work),
         idOf: (space: Space): number => this.#findSpaceId(space) ?? NO_SPACE,
-        readSpace: (id: number): Space => this.#readSpace(id),
+        findSpace: (id: number) => findSpaceOf(this.#reads.findSpaceById.get(id)),
       };
       this.packs = new SqlitePackReads(sources);
-      const scrub = new ScrubReads(this.#disk, this.#reads, sources.readSpace);
+      const scrub = new ScrubReads(this.#disk, this.#reads, sources.findSpace);
       this.#pages = makePages(sources, clock, scrub);
     } finally {
       first.close();
@@ -252,12 +252,6 @@ export class SqliteMetadataStore implements MetadataStore {
     const id = this.#spaces.idOf(space, row);
     if (id !== undefined) this.#spaces.remember(space, id);
     return id;
-  }
-
-  #readSpace(id: number): Space {
-    const row = this.#reads.findSpaceById.get(id);
-    if (row === null) throw damagedRow('the Space with the id', String(id));
-    return spaceOf(row);
   }
 
   #read<T>(read: () => T): T {

@@ -17,7 +17,7 @@ import { type PageSources, packPages, type SqlitePages } from './packs/pack-read
 import { bytesToHex, hexToBytes } from './rows.ts';
 import type { ScrubReads } from './scrub-reads.ts';
 import { listSpaces } from './space-counters.ts';
-import { isSpaceSound, spaceOf } from './space-directory.ts';
+import { findSpaceOf } from './space-directory.ts';
 import type { ReadStatements, SqlRow } from './statements.ts';
 
 const KINDS = [
@@ -60,9 +60,8 @@ class SweepWalk {
     }
     const spaces: Space[] = [];
     for (const id of ids) {
-      const row = this.#sql.findSpaceById.get(id);
-      // A Space with a damaged name cannot be asked for.
-      if (row !== null && isSpaceSound(row)) spaces.push(spaceOf(row));
+      const space = findSpaceOf(this.#sql.findSpaceById.get(id));
+      if (space !== undefined) spaces.push(space);
     }
     return spaces;
   }
@@ -154,14 +153,9 @@ function findRottenSpaces(
     if (next === null) break;
     space = next.space as number;
     const nodes = (sql.countRotten.get(space, ROTTEN_COUNT_MAX)?.count as number | undefined) ?? 0;
-    const names = sql.findSpaceById.get(space);
+    const names = findSpaceOf(sql.findSpaceById.get(space));
     // The statements do not share a transaction: all of them may have been healed in between.
-    if (nodes === 0 || names === null || !isSpaceSound(names)) continue;
-    found.push({
-      space: spaceOf(names),
-      nodes,
-      position: String(space),
-    });
+    if (nodes > 0 && names !== undefined) found.push({ space: names, nodes, position: String(space) });
   }
   return found;
 }
@@ -197,11 +191,8 @@ function findUnseenUploads(
     const rows = sql[kind.find].all(
       ...[place.space, from.endsAt, from.touchedAt, hexToBytes(from.key), wanted],
     ) as SqlRow[];
-    const names = sql.findSpaceById.get(place.space) as SqlRow | null;
-    // A Space with a damaged name cannot be asked for.
-    if (names !== null && isSpaceSound(names)) {
-      for (const row of rows) items.push(itemOf(names, row));
-    }
+    const space = findSpaceOf(sql.findSpaceById.get(place.space));
+    if (space !== undefined) for (const row of rows) items.push(itemOf(space, row));
     const last = rows.length < wanted ? undefined : rows.at(-1);
     if (last !== undefined) {
       const key = bytesToHex(last[kind.key] as Uint8Array);
@@ -218,9 +209,9 @@ function findUnseenUploads(
   return { items, next: JSON.stringify(place) };
 }
 
-function itemOf(names: SqlRow, { hash, id, generation }: SqlRow): UnseenUpload {
+function itemOf(space: Space, { hash, id, generation }: SqlRow): UnseenUpload {
   return {
-    space: spaceOf(names),
+    space,
     generation: bytesToHex(generation as Uint8Array),
     of: id === undefined ? { hash: bytesToHex(hash as Uint8Array) } : { pack: bytesToHex(id as Uint8Array) },
   };

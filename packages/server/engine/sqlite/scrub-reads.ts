@@ -79,12 +79,12 @@ const NO_MORE: ScrubPage = { items: [], next: undefined };
 
 export class ScrubReads {
   readonly #disk: DiskReads;
-  readonly #readSpace: (id: number) => Space;
+  readonly #findSpace: (id: number) => Space | undefined;
   readonly #walk: ScrubWalk;
 
-  constructor(disk: DiskReads, reads: ReadStatements, readSpace: (id: number) => Space) {
+  constructor(disk: DiskReads, reads: ReadStatements, findSpace: (id: number) => Space | undefined) {
     this.#disk = disk;
-    this.#readSpace = readSpace;
+    this.#findSpace = findSpace;
     this.#walk = new ScrubWalk((space) => reads.listSpaces.get(space, 1)?.id as number | undefined);
   }
 
@@ -102,11 +102,12 @@ export class ScrubReads {
 
   #read({ space, hash }: Place, limit: number): ScrubPage {
     const rows = this.#disk.sql.findNodesToScrub.all(space, hexToBytes(hash), limit);
-    // A damaged row stays as it is: the check names it.
-    const items = rows.filter(isNodeSound).map((row): ScrubItem => {
+    // A damaged row stays as it is, also that of a Space: the check names it.
+    const items = rows.filter(isNodeSound).flatMap((row): ScrubItem[] => {
       const node = nodeFromSql(row);
       const id = row.space as number;
-      return { space: this.#readSpace(id), node, content: this.#readContent(id, node) };
+      const space = this.#findSpace(id);
+      return space === undefined ? [] : [{ space, node, content: this.#readContent(id, node) }];
     });
     const last = rows.length < limit ? undefined : rows.at(-1);
     return { items, next: last && `${last.space}.${bytesToHex(last.hash as Uint8Array)}` };

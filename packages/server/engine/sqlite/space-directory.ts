@@ -106,12 +106,9 @@ const namesOf = (row: SqlRow): Space => ({
   spaceId: row.space_id as string,
 });
 
-export function isSpaceSound(row: SqlRow): boolean {
-  return isSum(row.name_sum, spaceNameSum(row.id as number, namesOf(row)));
-}
-
-/** The names of the row. @throws StoreUnavailable, as damage */
-export function spaceOf(row: SqlRow): Space {
-  if (isSpaceSound(row)) return namesOf(row);
-  throw damagedSpace(namesOf(row));
+/** The names in a row. undefined: there is no row, or it is damaged, so nobody can ask for the Space. */
+export function findSpaceOf(row: SqlRow | null): Space | undefined {
+  if (row === null) return undefined;
+  const space = namesOf(row);
+  return isSum(row.name_sum, spaceNameSum(row.id as number, space)) ? space : undefined;
 }

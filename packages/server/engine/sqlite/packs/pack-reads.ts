@@ -13,7 +13,8 @@ export interface PageSources {
   /** Several statements see the same commit. */
   readAtOneInstant<T>(work: () => T): T;
   idOf(space: Space): number;
-  readSpace(id: number): Space;
+  /** undefined: its row is damaged */
+  findSpace(id: number): Space | undefined;
 }
 
 /** PageReads of core/upkeep-ports.ts, at once. */
@@ -50,16 +51,15 @@ export class SqlitePackReads implements PackReads {
 export function packPages(
   sources: PageSources,
 ): Pick<SqlitePages, 'packsToCompact' | 'packRecords' | 'spacesToPack' | 'contentsToPack'> {
-  const { sql, readAtOneInstant, idOf, readSpace } = sources;
+  const { sql, readAtOneInstant, idOf, findSpace } = sources;
   return {
     packsToCompact: ({ deadSince, limit }) => {
       const overdue = sql.findOverduePacks.all(deadSince, limit);
       const all = [...overdue, ...sql.findGainfulPacks.all(deadSince, limit - overdue.length)];
-      return all.filter(isPackSound).map((row) => ({
-        space: readSpace(row.space as number),
-        pack: packFromSql(row),
-        use: useFromSql(row),
-      }));
+      return all.filter(isPackSound).flatMap((row) => {
+        const space = findSpace(row.space as number);
+        return space === undefined ? [] : [{ space, pack: packFromSql(row), use: useFromSql(row) }];
+      });
     },
     packRecords: ({ space, pack, after, limit }) =>
       sql.findPackRecords.all(idOf(space), hexToBytes(pack), after, limit).map((row) => contentFromSql(row)),
@@ -73,7 +73,7 @@ export function packPages(
 }
 
 function findSpacesToPack(
-  { sql, readSpace }: PageSources,
+  { sql, findSpace }: PageSources,
   { after, before, contentsMin, limit }: SpacesWanted,
 ): readonly SpaceToPack[] {
   const found: SpaceToPack[] = [];
@@ -81,8 +81,10 @@ function findSpacesToPack(
     const row = sql.nextSpaceToPack.get(id);
     if (row === null) break;
     id = row.space as number;
+    const space = findSpace(id);
+    if (space === undefined) continue;
     const isWorthPacking = sql.hasContentsToPack.get(id, hexToBytes(before), contentsMin - 1) !== null;
-    found.push({ space: readSpace(id), isWorthPacking, position: String(id) });
+    found.push({ space, isWorthPacking, position: String(id) });
   }
   return found;
 }

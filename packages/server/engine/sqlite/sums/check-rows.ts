@@ -6,7 +6,7 @@ import { damageOf, OWNERS, unreachedIn } from '../../../core/rows/row-advice.ts'
 import { isDamageMet, storageError } from '../../local-failure.ts';
 import { openReader, openWriter } from '../database.ts';
 import { bytesToHex } from '../rows.ts';
-import { isSpaceSound, spaceOf } from '../space-directory.ts';
+import { findSpaceOf } from '../space-directory.ts';
 import type { SqlRow } from '../statements.ts';
 import { type DamagedRow, damagedOf, pagesOfTable, type StoredRow, toSqlRow } from './damaged-rows.ts';
 import { PROTECTING_TABLES, SUMMED_TABLES, type SummedTable } from './tables.ts';
@@ -160,8 +160,7 @@ function findSpace(database: Database, { spaceBy }: SummedTable, row: SqlRow): S
   using statement = database.prepare<SqlRow, [number]>(
     'SELECT id, app_id, space_id, name_sum FROM spaces WHERE id = ?1',
   );
-  const names = statement.get(id);
-  return names !== null && isSpaceSound(names) ? spaceOf(names) : undefined;
+  return findSpaceOf(statement.get(id));
 }
 
 function findSpaceOfDomain(database: Database, { domain }: SqlRow): unknown {
