@@ -169,18 +169,19 @@ async function runTogether(connection: PostgresConnection, writes: readonly Writ
 
 const DOMAIN_KINDS: ReadonlySet<EntryKind> = new Set(['balances', 'history', 'commits']);
 
+/** The first key behind `after`, or of all: an empty one is damage, and is met too. No domain has a control character. */
 function keyToSql(kind: EntryKind, after: string | undefined): SqlValue[] {
   switch (kind) {
     case 'domains':
-      return [after ?? ''];
+      return [after === undefined ? '' : `${after}\u0001`];
     case 'history': {
       const { hash, fromRevision } = parseHistoryKey(after);
       return [hexToBytea(hash), fromRevision];
     }
     case 'commits':
-      return [textToBytea(after ?? '')];
+      return [textToBytea(after === undefined ? '' : `${after}\0`)];
     default:
-      return [hexToBytea(after ?? '')];
+      return [hexToBytea(after === undefined ? '' : `${after}00`)];
   }
 }
 

@@ -41,20 +41,20 @@ export const DEPLOYMENT_SQL = {
     'SELECT space, app_id, space_id FROM spaces WHERE space > $1::uuid ORDER BY space LIMIT $2::bigint',
 
   nodes: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes ${WITH_CONTENT}
-    WHERE nodes.space = $1 AND nodes.hash > $2 ORDER BY nodes.hash LIMIT $3::bigint`,
+    WHERE nodes.space = $1 AND nodes.hash >= $2 ORDER BY nodes.hash LIMIT $3::bigint`,
   looseEdges:
-    'SELECT hash, count, row_sum FROM loose_edges WHERE space = $1 AND hash > $2 ORDER BY hash LIMIT $3::bigint',
-  uploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash > $2 ORDER BY hash LIMIT $3::bigint`,
-  domains: `SELECT domain, revision, history_floor, walked_from, walked_until, row_sum FROM domains WHERE space = $1 AND domain > $2
+    'SELECT hash, count, row_sum FROM loose_edges WHERE space = $1 AND hash >= $2 ORDER BY hash LIMIT $3::bigint',
+  uploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash >= $2 ORDER BY hash LIMIT $3::bigint`,
+  domains: `SELECT domain, revision, history_floor, walked_from, walked_until, row_sum FROM domains WHERE space = $1 AND domain >= $2
     ORDER BY domain LIMIT $3::bigint`,
   /** $2 domain in all below */
-  balances: `SELECT hash, balance, from_revision, row_sum FROM balances WHERE space = $1 AND domain = $2 AND hash > $3
+  balances: `SELECT hash, balance, from_revision, row_sum FROM balances WHERE space = $1 AND domain = $2 AND hash >= $3
     ORDER BY hash LIMIT $4::bigint`,
   history: `SELECT hash, from_revision, to_revision, balance, superseded_at, row_sum FROM balance_history
     WHERE space = $1 AND domain = $2 AND (hash, from_revision) > ($3::bytea, $4::bigint)
     ORDER BY hash, from_revision LIMIT $5::bigint`,
   commits: `SELECT request_id, payload_digest, revision, row_sum FROM root_ref_commits
-    WHERE space = $1 AND domain = $2 AND request_id > $3 ORDER BY request_id LIMIT $4::bigint`,
+    WHERE space = $1 AND domain = $2 AND request_id >= $3 ORDER BY request_id LIMIT $4::bigint`,
 
   ...{ insertSpace, insertNodes, insertContents, insertUploads, setLooseEdges, addCounters },
   insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, row_sum, count_sum)

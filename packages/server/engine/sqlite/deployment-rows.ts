@@ -162,12 +162,12 @@ export class SqliteDeploymentRows implements DeploymentWriter {
   } = {
     nodes: (space, { after, limit }) =>
       this.#sql.nodes
-        .all(space, hexToBytes(after ?? ''), limit)
+        .all(space, hashBehind(after), limit)
         .map((row): NodeEntry => ({ row: nodeFromSql(row), content: joinedContentFromSql(row, space) })),
     looseEdges: (space, { after, limit }) =>
-      this.#sql.looseEdges.all(space, hexToBytes(after ?? ''), limit).map(looseEdgesFromSql),
+      this.#sql.looseEdges.all(space, hashBehind(after), limit).map(looseEdgesFromSql),
     uploads: (space, { after, limit }) =>
-      this.#sql.uploads.all(space, hexToBytes(after ?? ''), limit).map((row): UploadEntry => {
+      this.#sql.uploads.all(space, hashBehind(after), limit).map((row): UploadEntry => {
         const content = this.#sql.findContent.get(row.generation as Uint8Array);
         return {
           row: uploadFromSql(row),
@@ -175,19 +175,17 @@ export class SqliteDeploymentRows implements DeploymentWriter {
         };
       }),
     domains: (space, { after, limit }) =>
-      whole(this.#sql.domains.all(space, after ?? '', limit), isDomainSound).map((row) => ({
+      whole(this.#sql.domains.all(space, textBehind(after), limit), isDomainSound).map((row) => ({
         domain: row.domain as string,
         revision: row.revision as number,
         historyFloor: Math.max(row.history_floor as number, row.walked_from as number),
       })),
     balances: (space, { domain, after, limit }) =>
-      whole(this.#sql.balances.all(space, domain, hexToBytes(after ?? ''), limit), isBalanceSound).map(
-        (row) => ({
-          hash: bytesToHex(row.hash as Uint8Array),
-          balance: row.balance as number,
-          fromRevision: row.from_revision as number,
-        }),
-      ),
+      whole(this.#sql.balances.all(space, domain, hashBehind(after), limit), isBalanceSound).map((row) => ({
+        hash: bytesToHex(row.hash as Uint8Array),
+        balance: row.balance as number,
+        fromRevision: row.from_revision as number,
+      })),
     history: (space, { domain, after, limit }) => {
       const { hash, fromRevision } = parseHistoryKey(after);
       const rows = this.#sql.history.all(space, domain, hexToBytes(hash), fromRevision, limit);
@@ -200,7 +198,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
       }));
     },
     commits: (space, { domain, after, limit }) =>
-      whole(this.#sql.commits.all(space, domain, Buffer.from(after ?? ''), limit), isCommitSound).map(
+      whole(this.#sql.commits.all(space, domain, Buffer.from(textBehind(after)), limit), isCommitSound).map(
         (row) => ({
           requestId: Buffer.from(row.request_bytes as Uint8Array).toString(),
           payloadDigest: row.payload_digest as Uint8Array,
@@ -345,6 +343,10 @@ export class SqliteDeploymentRows implements DeploymentWriter {
     }
   }
 }
+
+/** The first key behind another, or of all: an empty one is damage, and is met too. */
+const textBehind = (key: string | undefined): string => (key === undefined ? '' : `${key}\0`);
+const hashBehind = (key: string | undefined): Uint8Array => hexToBytes(key === undefined ? '' : `${key}00`);
 
 /** A copy takes no row that is not as it was written. @throws StoreUnavailable, as damage */
 function whole(rows: SqlRow[], isSound: (row: SqlRow) => boolean): SqlRow[] {

@@ -17,7 +17,7 @@ const DOMAIN = '(SELECT id FROM domains WHERE space = ?1 AND domain = ?2)';
 const values = (first: number, count: number): string =>
   Array.from({ length: count }, (_, index) => `?${first + index}`).join(', ');
 
-/** `?1` is the Space's integer id, `?2` the domain where there is one. Request ids travel as bytes: they may hold anything. */
+/** `?1` is the Space's integer id, `?2` the domain where there is one. Pages begin with the key they are given. Request ids travel as bytes: they may hold anything. */
 const SQL = {
   begin: 'BEGIN IMMEDIATE',
   commit: 'COMMIT',
@@ -33,16 +33,16 @@ const SQL = {
   listSpaces: 'SELECT id, app_id, space_id, name_sum FROM spaces WHERE id > ?1 ORDER BY id LIMIT ?2',
   findSpaceId: 'SELECT id, name_sum FROM spaces WHERE app_id = ?1 AND space_id = ?2',
 
-  nodes: `SELECT ${JOINED_NODE_COLUMNS}, ${JOINED_CONTENT_COLUMNS} FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation WHERE nodes.space = ?1 AND nodes.hash > ?2 ORDER BY nodes.hash LIMIT ?3`,
+  nodes: `SELECT ${JOINED_NODE_COLUMNS}, ${JOINED_CONTENT_COLUMNS} FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation WHERE nodes.space = ?1 AND nodes.hash >= ?2 ORDER BY nodes.hash LIMIT ?3`,
   looseEdges:
-    'SELECT space, hash, count, row_sum FROM loose_edges WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
-  uploads: `SELECT space, ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3`,
+    'SELECT space, hash, count, row_sum FROM loose_edges WHERE space = ?1 AND hash >= ?2 ORDER BY hash LIMIT ?3',
+  uploads: `SELECT space, ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND hash >= ?2 ORDER BY hash LIMIT ?3`,
   /** ?1 generation */
   findContent: `SELECT ${CONTENT_COLUMNS} FROM contents WHERE generation = ?1`,
-  domains: `SELECT ${DOMAIN_COLUMNS} FROM domains WHERE space = ?1 AND domain > ?2 ORDER BY domain LIMIT ?3`,
-  balances: `SELECT domain, hash, balance, from_revision, row_sum FROM balances WHERE domain = ${DOMAIN} AND hash > ?3 ORDER BY hash LIMIT ?4`,
+  domains: `SELECT ${DOMAIN_COLUMNS} FROM domains WHERE space = ?1 AND domain >= ?2 ORDER BY domain LIMIT ?3`,
+  balances: `SELECT domain, hash, balance, from_revision, row_sum FROM balances WHERE domain = ${DOMAIN} AND hash >= ?3 ORDER BY hash LIMIT ?4`,
   history: `SELECT domain, hash, from_revision, to_revision, balance, superseded_at, row_sum FROM balance_history WHERE domain = ${DOMAIN} AND (hash, from_revision) > (?3, ?4) ORDER BY hash, from_revision LIMIT ?5`,
-  commits: `SELECT domain, CAST(request_id AS BLOB) AS request_bytes, request_id, payload_digest, revision, row_sum FROM root_ref_commits WHERE domain = ${DOMAIN} AND request_id > CAST(?3 AS TEXT) ORDER BY request_id LIMIT ?4`,
+  commits: `SELECT domain, CAST(request_id AS BLOB) AS request_bytes, request_id, payload_digest, revision, row_sum FROM root_ref_commits WHERE domain = ${DOMAIN} AND request_id >= CAST(?3 AS TEXT) ORDER BY request_id LIMIT ?4`,
 
   insertSpace:
     'INSERT INTO spaces (app_id, space_id, lease_watermark) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING RETURNING id',

@@ -154,6 +154,32 @@ export function testDeploymentRows(engine: string, open: () => Promise<Deploymen
       await expect(bench.rows.listSpaces(undefined, 10)).rejects.toThrow(/damaged|contradicts/);
     });
 
+    test('a page begins with an empty key, which damage may leave', async () => {
+      const parts: BatchPart[] = [
+        { kind: 'looseEdges', domain: '', entries: ['', hashAt(9)].map((hash) => ({ hash, count: 2 })) },
+        {
+          ...{ kind: 'domains', domain: '' },
+          entries: ['', DOMAIN].map((domain) => ({ domain, revision: 9, historyFloor: 2 })),
+        },
+        {
+          ...{ kind: 'balances', domain: DOMAIN },
+          entries: ['', hashAt(1)].map((hash) => ({ hash, balance: 3, fromRevision: 9 })),
+        },
+        {
+          ...{ kind: 'commits', domain: DOMAIN },
+          entries: ['', 'a'].map((requestId, revision) => {
+            return { requestId, payloadDigest: new Uint8Array(32), revision };
+          }),
+        },
+      ];
+      await bench.rows.write({ space: SPACE, parts }, 'mark');
+      for (const { kind, domain, entries } of parts)
+        for (const limit of [1, NO_LIMIT])
+          expect(await readAll(SPACE, kind, domain, limit)).toEqual(
+            entries as unknown as Entries[EntryKind][],
+          );
+    });
+
     test('a batch that fails leaves nothing, and the next one is taken', async () => {
       const { rows } = bench;
       await rows.write(
