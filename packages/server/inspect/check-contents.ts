@@ -112,6 +112,8 @@ async function proveBytes(
   try {
     if (content === undefined) throw new ContentLost('its content record is gone');
     const { generation, canonicalSize, integrity, inlineLength, packed } = content;
+    if (inlineLength !== undefined && row.storage !== 'inline')
+      throw new RowContradicted('its content record has bytes that are none of its node');
     if (canonicalSize !== row.canonicalSize || storageOf(content) !== row.storage) {
       throw new ContentDamaged('its content record is of another length or kind');
     }

@@ -43,7 +43,7 @@ const UNREADABLE =
 const HAS_PACKS = "SELECT 1 AS found FROM sqlite_schema WHERE type = 'table' AND name = 'packs'";
 /** of the schemas before packs */
 const NAMED_WITHOUT_PACKS = `SELECT generation, canonical_size AS bytes, generation NOT IN (${UNREADABLE}) AS needed
-  FROM contents WHERE inline_bytes IS NULL`;
+  FROM contents WHERE (inline_bytes IS NULL OR length(inline_bytes) <> canonical_size)`;
 /** A count of live records can be wrong, so the records themselves say which packs are needed. */
 const NAMED = `${NAMED_WITHOUT_PACKS} AND pack IS NULL
   UNION ALL

@@ -157,8 +157,16 @@ export function decodeContent(row: SqlRow, generation?: Generation): ContentRow 
     typeof row.canonical_size === 'number' &&
     typeof row.url_expires_at === 'number' &&
     row.integrity instanceof Uint8Array;
-  return isWhole ? codecs.content(row, generation) : undefined;
+  if (!isWhole) return undefined;
+  const content = codecs.content(row, generation);
+  // Inline bytes are in no sum. Those of another length than the record has are damage of a record that has none, or are lost.
+  return content.inlineBytes === undefined || isInline(content)
+    ? content
+    : { ...content, inlineBytes: undefined };
 }
+
+const isInline = ({ packed, inlineBytes, canonicalSize }: ContentRow): boolean =>
+  packed === undefined && inlineBytes?.length === canonicalSize;
 
 /** The content half of a joined row; undefined when the node's generation has none in this Space. */
 export function joinedContentFromSql(row: SqlRow, space: number): ContentRow | undefined {
