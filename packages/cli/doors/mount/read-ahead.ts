@@ -2,7 +2,7 @@
  * Reads what a program will most likely ask for next. Programs that go through a tree (`find`, `cp -a`, `grep -r`, `tar`) take it in the
  * order of its ordinals, and large files from their beginning. Nothing is read ahead for those that do neither.
  */
-import { CHUNK_BYTES_MIN, type TreeItem } from '@holdfast/client/internal';
+import { CHUNK_BYTES_MIN, Kept, type TreeItem } from '@holdfast/client/internal';
 import { type MountedTree, wantChild, wantFolder } from './mounted-tree.ts';
 import { findChildAt, type WantedPart } from './tree-parts.ts';
 
@@ -39,7 +39,7 @@ interface Run {
 export class ReadAhead {
   readonly #walks: Walk[] = [];
   /** of large files, by their hashes */
-  readonly #runs = new Map<string, Run>();
+  readonly #runs = new Kept<Run>(64);
   #comingBytes = 0;
 
   /** A folder was listed, or a small file read. */
@@ -98,11 +98,8 @@ export class ReadAhead {
 
   /** A piece of a large file was read. */
   run(tree: MountedTree, item: TreeItem, start: number, end: number): void {
-    const run = this.#runs.get(item.hash) ?? { end: 0, length: 0 };
-    this.#runs.delete(item.hash);
-    this.#runs.set(item.hash, run);
-    const [oldest] = this.#runs.keys();
-    if (this.#runs.size > 64 && oldest !== undefined) this.#runs.delete(oldest);
+    const run = this.#runs.find(item.hash) ?? { end: 0, length: 0 };
+    this.#runs.keep(item.hash, run);
     // The kernel asks for a few pieces at once, not always in order.
     const isNext = Math.abs(start - run.end) <= 1024 * 1024;
     run.length = isNext ? run.length + end - start : 0;

@@ -1,6 +1,6 @@
 /** ownCloud's checksums: the SHA-1 of files that came by its clients, known by their hash while the door runs. */
 import { createHash } from 'node:crypto';
-import type { Hash } from '@holdfast/client/internal';
+import { type Hash, Kept } from '@holdfast/client/internal';
 import { DoorError } from '../door.ts';
 
 interface WatchedBody {
@@ -10,10 +10,10 @@ interface WatchedBody {
 }
 
 export class Checksums {
-  readonly #known = new Map<Hash, string>();
+  readonly #known = new Kept<string>(50_000);
 
   find(hash: Hash): string | undefined {
-    return this.#known.get(hash);
+    return this.#known.find(hash);
   }
 
   watch(chunks: AsyncGenerator<Uint8Array, void, undefined>, isWanted: boolean): WatchedBody {
@@ -35,14 +35,8 @@ export class Checksums {
           if (wanted !== undefined && wanted !== digits.toLowerCase())
             throw new DoorError(400, `the ${kind} of what came is ${wanted}`);
         }
-        this.#remember(hash, `SHA1:${is.SHA1} MD5:${is.MD5}`);
+        this.#known.keep(hash, `SHA1:${is.SHA1} MD5:${is.MD5}`);
       },
     };
-  }
-
-  #remember(hash: Hash, text: string): void {
-    this.#known.set(hash, text);
-    const [oldest] = this.#known.keys();
-    if (this.#known.size > 50_000 && oldest !== undefined) this.#known.delete(oldest);
   }
 }

@@ -21,8 +21,9 @@ export class Kept<T> {
     return this.#values.has(key);
   }
 
-  keep(key: string, value: T, weight: number): void {
-    if (this.#values.has(key)) return;
+  /** In place of an earlier value of the key. */
+  keep(key: string, value: T, weight = 1): void {
+    this.forget(key);
     this.#values.set(key, { value, weight });
     this.#weight += weight;
     for (const [oldest, forgotten] of this.#values) {
@@ -30,5 +31,10 @@ export class Kept<T> {
       this.#values.delete(oldest);
       this.#weight -= forgotten.weight;
     }
+  }
+
+  forget(key: string): void {
+    this.#weight -= this.#values.get(key)?.weight ?? 0;
+    this.#values.delete(key);
   }
 }

@@ -33,8 +33,8 @@ class NodeCache {
   /** Small nodes have a bound of their own, so that the chunks of one large file do not push out the many small nodes. */
   readonly #small = new Kept<NodeParts>(4 * 1024 * 1024);
   readonly #large = new Kept<NodeParts>(KEPT_LARGE_BYTES_MAX);
-  /** what came once; the oldest is first */
-  readonly #met = new Set<Hash>();
+  /** what came once */
+  readonly #met = new Kept<true>(8192);
 
   find(hash: Hash): NodeParts | undefined {
     return this.#small.find(hash) ?? this.#large.find(hash);
@@ -43,13 +43,13 @@ class NodeCache {
   /** Whether it comes for the first time, as far as that is remembered. */
   meet(hash: Hash): boolean {
     if (this.#met.has(hash)) return false;
-    this.#note(hash);
+    this.#met.keep(hash, true);
     return true;
   }
 
   /** It did not come after all. */
   forget(hash: Hash): void {
-    this.#met.delete(hash);
+    this.#met.forget(hash);
   }
 
   /** Whether it was kept: then others look at it later. */
@@ -58,12 +58,6 @@ class NodeCache {
     const isSmall = node.content.length <= 64 * 1024;
     (isSmall ? this.#small : this.#large).keep(hash, node, weighNode(node));
     return true;
-  }
-
-  #note(hash: Hash): void {
-    this.#met.add(hash);
-    const [oldest] = this.#met;
-    if (this.#met.size > 8192 && oldest !== undefined) this.#met.delete(oldest);
   }
 }
 

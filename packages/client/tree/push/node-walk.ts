@@ -3,6 +3,7 @@
  * its depth times the parallelism, never the tree. A node that is reached twice while it is at work is visited once.
  */
 import type { Hash } from '@holdfast/protocol';
+import { Kept } from '../jobs/kept.ts';
 
 export interface Walkable {
   readonly hash: Hash;
@@ -40,7 +41,7 @@ export class NodeWalk<Node extends Walkable> {
   readonly #options: NodeWalkOptions<Node>;
   readonly #stack: Task<Node>[] = [];
   readonly #active = new Map<Hash, Task<Node>>();
-  readonly #finished = new Set<Hash>();
+  readonly #finished = new Kept<true>(16_384);
   #running = 0;
   #weight = 0;
   #failure: { readonly error: unknown } | undefined;
@@ -105,7 +106,7 @@ export class NodeWalk<Node extends Walkable> {
     }
     task.again = result.again;
     // A parent that names a child again is right, and our memory of the child is out of date.
-    if (task.round > 1) for (const { hash } of result.children) this.#finished.delete(hash);
+    if (task.round > 1) for (const { hash } of result.children) this.#finished.forget(hash);
     // This one more keeps the parent open until all children are added, even if some are done at once.
     task.pendingChildren += 1;
     for (const child of result.children.toReversed()) this.#push(child, task);
@@ -131,12 +132,8 @@ export class NodeWalk<Node extends Walkable> {
   #finish(task: Task<Node>): void {
     const { hash } = task.node;
     this.#active.delete(hash);
-    this.#finished.add(hash);
-    // Finished nodes are remembered, so that equal nodes cost nothing. Each takes about 100 bytes.
-    if (this.#finished.size > 16_384) {
-      const [oldest] = this.#finished;
-      if (oldest !== undefined) this.#finished.delete(oldest);
-    }
+    // Finished nodes are remembered, so that equal nodes cost nothing.
+    this.#finished.keep(hash, true);
     for (const parent of task.parents) this.#childDone(parent);
   }
 
