@@ -251,9 +251,9 @@ describe('invalid envelopes', () => {
     ['DEL in the type', damaged((view) => view.setUint8(33, 0x7f)), /0x7f at position 9/],
     ['high byte in the type', damaged((view) => view.setUint8(25, 0xe9)), /0xe9 at position 1/],
     ['NUL in the type', damaged((view) => view.setUint8(25, 0)), /0x0 at position 1/],
-    ['a byte missing', good.subarray(0, good.length - 1), /1 bytes are missing/],
+    ['a byte missing', good.subarray(0, good.length - 1), /1 byte is missing/],
     ['all content missing', good.subarray(0, 66), /3 bytes are missing/],
-    ['a byte too many', new Uint8Array([...good, 0]), /1 bytes trail/],
+    ['a byte too many', new Uint8Array([...good, 0]), /1 byte trails/],
     [
       'size 2^53 - 1 without it',
       damaged((view) => view.setBigUint64(8, 2n ** 53n - 1n, true)),
@@ -270,8 +270,8 @@ describe('invalid envelopes', () => {
   test('finish judges the length it is told, not the bytes it saw', () => {
     const parser = new NodeHeaderParser();
     parser.push(good.subarray(0, 66));
-    expect(formatFault(() => parser.finish(68))).toMatch(/1 bytes are missing/);
-    expect(formatFault(() => parser.finish(70))).toMatch(/1 bytes trail/);
+    expect(formatFault(() => parser.finish(68))).toMatch(/1 byte is missing/);
+    expect(formatFault(() => parser.finish(70))).toMatch(/1 byte trails/);
     expect(parser.finish(69).size).toBe(3);
   });
 

@@ -2,6 +2,7 @@
 import { HASH_BYTES, type Hash, hashesToRefs, isHash } from './hash.ts';
 import { CONTENT_TYPE_BYTES_MAX, INTEGER_MAX, NODE_REFS_MAX } from './limits.ts';
 import { readU16, readU32, writeU32 } from './little-endian.ts';
+import { countOf } from './size.ts';
 
 /** Bytes before the content type. */
 export const NODE_FIXED_HEADER_BYTES = 24;
@@ -146,7 +147,7 @@ function checkParts(contentType: string, refs: readonly Hash[], size: number): v
 function readHeader(head: Uint8Array, totalBytes: number): NodeHeader {
   if (totalBytes < NODE_FIXED_HEADER_BYTES || head.length < NODE_FIXED_HEADER_BYTES) {
     throw new NodeFormatError(
-      `the node has ${totalBytes} bytes; its fixed header alone has ${NODE_FIXED_HEADER_BYTES}`,
+      `the node has ${countOf(totalBytes, 'byte')}; its fixed header alone has ${NODE_FIXED_HEADER_BYTES}`,
     );
   }
   const fault = findFixedHeaderFault(head);
@@ -163,11 +164,13 @@ function readHeader(head: Uint8Array, totalBytes: number): NodeHeader {
   const contentBytes = totalBytes - headerLength;
   if (contentBytes < size) {
     throw new NodeFormatError(
-      `${size - contentBytes} bytes are missing: the header says ${size} content bytes`,
+      `${countOf(size - contentBytes, 'byte is', 'bytes are')} missing: the header says ${countOf(size, 'content byte')}`,
     );
   }
   if (contentBytes > size) {
-    throw new NodeFormatError(`${contentBytes - size} bytes trail the ${size} content bytes the header says`);
+    throw new NodeFormatError(
+      `${countOf(contentBytes - size, 'byte trails', 'bytes trail')} the ${countOf(size, 'content byte')} the header says`,
+    );
   }
   return { contentType, refs: head.subarray(typeEnd, headerLength), size, headerLength };
 }

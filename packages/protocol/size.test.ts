@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { formatBytes, formatCount, parseSize } from './size.ts';
+import { countOf, formatBytes, formatCount, parseSize } from './size.ts';
 
 const UNITS: readonly (readonly [string, number])[] = [
   ['', 1],
@@ -73,5 +73,10 @@ test.each<[number, string]>([
 });
 
 test('counts have commas', () => {
+  expect([countOf(1, 'node'), countOf(0, 'node'), countOf(2, 'entry', 'entries')]).toEqual([
+    '1 node',
+    '0 nodes',
+    '2 entries',
+  ]);
   expect([0, 999, 1000, 1_234_567].map(formatCount)).toEqual(['0', '999', '1,000', '1,234,567']);
 });

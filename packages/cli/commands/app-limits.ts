@@ -1,5 +1,5 @@
 /** `holdfast app set` and `holdfast app revoke`: what an App may store, and tokens that are refused before they expire. */
-import { formatBytes, formatCount, INTEGER_MAX } from '@holdfast/protocol';
+import { countOf, formatBytes, INTEGER_MAX } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { type PartOptions, runPartOperation, withRowsPlace } from '../operator-call.ts';
@@ -87,8 +87,8 @@ function describeLimits(
 ): string {
   const limits = [
     ...(maxBytes === null ? [] : [formatBytes(maxBytes)]),
-    ...(maxNodes === null ? [] : [`${formatCount(maxNodes)} nodes`]),
-    ...(maxCommits === null ? [] : [`${formatCount(maxCommits)} commits`]),
+    ...(maxNodes === null ? [] : [countOf(maxNodes, 'node')]),
+    ...(maxCommits === null ? [] : [countOf(maxCommits, 'commit')]),
   ];
   return limits.length === 0 ? 'without a limit' : `at most ${limits.join(' and ')}`;
 }

@@ -1,6 +1,7 @@
 /** `holdfast app`: the Apps that servers serve, and whose tokens each believes. */
 import {
   ALGORITHMS,
+  countOf,
   formatBytes,
   formatCount,
   formatDuration,
@@ -159,6 +160,10 @@ function describeStored({ usage, quotas }: Pick<DescribedApp, 'usage' | 'quotas'
   if (usage === null) return 'not known: the list of Spaces says what is damaged';
   const bytes = formatBytes(usage.readyStoredBytes + usage.reservedBytes);
   const maxBytes = quotas.maxBytes === null ? '' : ` of ${formatBytes(quotas.maxBytes)}`;
-  const maxNodes = quotas.maxNodes === null ? '' : ` of ${formatCount(quotas.maxNodes)}`;
-  return `${bytes}${maxBytes}, ${formatCount(usage.nodeCount)}${maxNodes} nodes`;
+  const used = usage.nodeCount;
+  const nodes =
+    quotas.maxNodes === null
+      ? countOf(used, 'node')
+      : `${formatCount(used)} of ${countOf(quotas.maxNodes, 'node')}`;
+  return `${bytes}${maxBytes}, ${nodes}`;
 }

@@ -1,6 +1,6 @@
 /** `holdfast backup`, `backup check` and `restore`: copies of a data folder that a server can begin with again. */
 import { constants, setPriority } from 'node:os';
-import { DATA_DIR_DEFAULT, DAY_MS, formatBytes, formatCount } from '@holdfast/protocol';
+import { countOf, DATA_DIR_DEFAULT, DAY_MS, formatBytes, formatCount } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { dataOption, jsonOption, parseDurationValue, quietOption, withForeignOwner } from '../options.ts';
@@ -150,11 +150,11 @@ async function runCheck(dir: string, _: unknown, command: Command): Promise<void
   else printVerdict(verdict);
   if (verdict.ok) return;
   const { counted, damagedNodes, damagedFiles } = verdict;
-  const [nodes, others] = [formatCount(damagedNodes.length), formatCount(damagedFiles.length)];
+  const [nodes, others] = [countOf(damagedNodes.length, 'node'), damagedFiles.length];
   throw new CliError(
     counted === 'nodes'
-      ? `the backup ${dir} is damaged: ${nodes} nodes, ${others} other findings; make a new backup in another folder`
-      : `the backup ${dir} is damaged: ${others} findings; remove the files of the objects named above, and the next backup reads them anew`,
+      ? `the backup ${dir} is damaged: ${nodes}, ${countOf(others, 'other finding')}; make a new backup in another folder`
+      : `the backup ${dir} is damaged: ${countOf(others, 'finding')}; remove the files of the objects named above, and the next backup reads them anew`,
   );
 }
 
@@ -176,7 +176,7 @@ function printVerdict(verdict: BackupVerdict): void {
   for (const node of damagedNodes) printLine(printable(formatDamagedNode(node)));
   if (!ok) return;
   printLine(
-    `the backup of ${new Date(createdAt).toISOString()} is good: ${formatCount(nodes)} ${counted}, ${formatBytes(bytes)}`,
+    `the backup of ${new Date(createdAt).toISOString()} is good: ${countOf(nodes, counted.slice(0, -1))}, ${formatBytes(bytes)}`,
   );
 }
 
@@ -195,7 +195,7 @@ async function runRestore(dir: string, flags: Flags): Promise<void> {
   if (flags.json) printJson({ ...result, damagedNodes: damagedNodes.map(describeNode) });
   else {
     printLine(
-      `restored ${formatCount(nodes)} nodes, ${formatBytes(bytes)}, as they were at ${new Date(createdAt).toISOString()}, in ${formatTime(ms)}`,
+      `restored ${countOf(nodes, 'node')}, ${formatBytes(bytes)}, as they were at ${new Date(createdAt).toISOString()}, in ${formatTime(ms)}`,
     );
     printLine(`next: holdfast serve --data ${data}`);
   }
@@ -203,7 +203,7 @@ async function runRestore(dir: string, flags: Flags): Promise<void> {
   for (const node of damagedNodes) printNote(printable(formatDamagedNode(node)));
   if (damagedNodes.length + damagedFiles.length === 0) return;
   throw new CliError(
-    `the backup ${dir} is damaged: everything else was restored to ${data}, but ${formatCount(damagedNodes.length)} nodes, named above, answer 503 until their bytes are uploaded again; holdfast check --repair --data ${data} repairs rows that are named; then make a new backup in another folder`,
+    `the backup ${dir} is damaged: everything else was restored to ${data}, but ${countOf(damagedNodes.length, 'node')}, named above, cannot be read (503) until uploaded again; holdfast check --repair --data ${data} repairs rows that are named; then make a new backup in another folder`,
   );
 }
 
@@ -222,7 +222,7 @@ async function restoreIntoBucket(dir: string, content: string, flags: Flags): Pr
   if (flags.json) return printJson(result);
   const { nodes, restored, ms } = result;
   printLine(
-    `put back ${formatCount(restored)} objects that the bucket did not have, of ${formatCount(nodes)}, in ${formatTime(ms)}`,
+    `put back ${countOf(restored, 'object')} that the bucket did not have, of ${formatCount(nodes)}, in ${formatTime(ms)}`,
   );
 }
 

@@ -14,7 +14,7 @@ import {
   watchStream,
 } from '@holdfast/client/internal';
 import { createCollectingDigest, ResidentMemory } from '@holdfast/files';
-import { formatCount } from '@holdfast/protocol';
+import { countOf, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection, withJob } from '../connection/space-connection.ts';
@@ -22,7 +22,6 @@ import { describeFileError } from '../files.ts';
 import { INPUT_BYTES_MAX } from '../node-input.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
 import { parseSizeValue, quietOption } from '../options.ts';
-import { countOf } from '../progress/format-progress.ts';
 import type { JobContext, JobOptions } from '../progress/run-job.ts';
 import { NOTHING_CHANGED } from '../terminal/interruption.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';

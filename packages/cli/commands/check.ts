@@ -1,10 +1,9 @@
 /** `holdfast check`: compares all that a deployment keeps with what is there. */
-import { formatCount } from '@holdfast/protocol';
+import { countOf, formatCount } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
 import { quietOption } from '../options.ts';
-import { countOf } from '../progress/format-progress.ts';
 import { printable, printJson, printLine, printNote } from '../terminal/output.ts';
 
 interface CheckOptions extends OperatorOptions {
@@ -59,10 +58,10 @@ function printResult(result: Result): void {
     const where = `${JSON.stringify(app)} ${JSON.stringify(space)}${hash === null ? '' : ` ${hash}`}`;
     printLine(`${kind}  ${where}  ${printable(message)}${repaired ? '  (repaired)' : ''}`);
   }
-  const looked = `${formatCount(result.checked)} nodes checked`;
+  const looked = `${countOf(result.checked, 'node')} checked`;
   if (result.unsummed > 0)
     printLine(
-      `${formatCount(result.unsummed)} rows are older than sums: a server that runs proves them and adds theirs`,
+      `${countOf(result.unsummed, 'row is', 'rows are')} older than sums: a server that runs proves them and adds theirs`,
     );
   printLine(result.ok ? `${looked}: all is well` : `${looked}: ${countFindings(result)}`);
 }

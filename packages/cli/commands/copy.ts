@@ -1,5 +1,7 @@
 /** `holdfast copy`: trees and their snapshots from one Space or server to another. */
+
 import type { Client } from '@holdfast/client';
+import { countOf } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { LeftOutError, UsageError } from '../cli-error.ts';
 import { parseProfileName } from '../connection/profiles.ts';
@@ -13,7 +15,6 @@ import {
   withJob,
 } from '../connection/space-connection.ts';
 import { quietOption } from '../options.ts';
-import { countOf } from '../progress/format-progress.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
 import { findWanted } from '../trees/copied-snapshots.ts';
 import { CopyJob } from '../trees/copy-job.ts';

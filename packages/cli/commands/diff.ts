@@ -9,7 +9,7 @@ import {
   type Rename,
   type TreePath,
 } from '@holdfast/client/internal';
-import { formatBytes, formatCount } from '@holdfast/protocol';
+import { countOf, formatBytes, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
@@ -112,7 +112,7 @@ export class ComparedSoFar {
     }
     if (performance.now() - this.#saidAt < 10_000) return;
     this.#saidAt = performance.now();
-    const so = `${formatCount(this.#directories)} folders compared, ${formatCount(this.#differences)} differences told`;
+    const so = `${countOf(this.#directories, 'folder')} compared, ${countOf(this.#differences, 'difference')} told`;
     this.#progress.warn(`still comparing: ${so}; now at ${formatPath(path)}`);
   }
 }

@@ -10,7 +10,7 @@ import {
   type Snapshot,
   unforgetSnapshot,
 } from '@holdfast/client/internal';
-import { formatBytes } from '@holdfast/protocol';
+import { countOf, formatBytes } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import {
@@ -20,7 +20,6 @@ import {
   withShortJob,
 } from '../connection/space-connection.ts';
 import { parseDurationValue, parseHashValue, parsePositiveValue } from '../options.ts';
-import { countOf } from '../progress/format-progress.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
 import { printJson, printLine, printNote, printTable } from '../terminal/output.ts';
 import { findForgotten, rememberForgotten } from '../trees/forgotten-snapshots.ts';

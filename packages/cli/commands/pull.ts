@@ -2,11 +2,10 @@
 
 import type { Hash, PullResult } from '@holdfast/client/internal';
 import { createFileWriter, pullToPath } from '@holdfast/files';
-import { formatBytes } from '@holdfast/protocol';
+import { countOf, formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
 import { quietOption } from '../options.ts';
-import { countOf } from '../progress/format-progress.ts';
 import { printJson, printNote } from '../terminal/output.ts';
 import { resolvePath } from '../trees/given-path.ts';
 import { findLocation, runTreeJob } from '../trees/located-trees.ts';

@@ -24,7 +24,7 @@ import {
   TreeBusyError,
   TreeStateLostError,
 } from '@holdfast/files/push';
-import { formatBytes, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
+import { countOf, formatBytes, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { CliError, LeftOutError, UsageError } from '../cli-error.ts';
 import {
@@ -43,7 +43,6 @@ import {
   parsePositiveValue,
   quietOption,
 } from '../options.ts';
-import { countOf } from '../progress/format-progress.ts';
 import { type JobContext, runJob } from '../progress/run-job.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
 import { describeName } from '../trees/described-name.ts';

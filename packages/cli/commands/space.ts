@@ -1,5 +1,5 @@
 /** `holdfast space`: Spaces as an operator sees them, without a token of their App. */
-import { formatBytes, formatCount } from '@holdfast/protocol';
+import { countOf, formatBytes, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { printCollected } from '../collected.ts';
@@ -43,8 +43,8 @@ function registerList(space: Command): void {
 function toCells({ app, space, usage, pendingBytes, commitRows, quotas }: ListedSpace): readonly string[] {
   const limits = [
     ...(quotas.maxBytes === null ? [] : [formatBytes(quotas.maxBytes)]),
-    ...(quotas.maxNodes === null ? [] : [`${formatCount(quotas.maxNodes)} nodes`]),
-    ...(quotas.maxCommits === null ? [] : [`${formatCount(quotas.maxCommits)} commits`]),
+    ...(quotas.maxNodes === null ? [] : [countOf(quotas.maxNodes, 'node')]),
+    ...(quotas.maxCommits === null ? [] : [countOf(quotas.maxCommits, 'commit')]),
   ];
   const held = [
     pendingBytes === null ? '?' : formatBytes(pendingBytes),
@@ -102,12 +102,12 @@ async function purge(app: string, space: string, options: PurgeOptions): Promise
     const step = await runOperation(options, 'purgeSpace', { app, space, confirm: space }, PURGE_INTERRUPTED);
     nodes += step.nodes;
     isFinished = step.finished;
-    if (!isFinished) printNote(`removed ${formatCount(nodes)} nodes, ${formatCount(step.left)} are left`);
+    if (!isFinished) printNote(`removed ${countOf(nodes, 'node')}, ${countOf(step.left, 'is', 'are')} left`);
   }
   if (options.json) printJson({ app, space, nodes });
   else
     printLine(
-      `removed ${formatCount(nodes)} nodes: Space ${JSON.stringify(space)} of App ${JSON.stringify(app)} is empty`,
+      `removed ${countOf(nodes, 'node')}: Space ${JSON.stringify(space)} of App ${JSON.stringify(app)} is empty`,
     );
 }
 

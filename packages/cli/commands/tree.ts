@@ -8,13 +8,12 @@ import {
   type WalkedEntry,
   walkTree,
 } from '@holdfast/client/internal';
-import { formatBytes } from '@holdfast/protocol';
+import { countOf, formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
 import { parsePositiveValue } from '../options.ts';
-import { countOf } from '../progress/format-progress.ts';
 import { printNote } from '../terminal/output.ts';
 import { describeName } from '../trees/described-name.ts';
 import { describeItem, findLocation, withSource } from '../trees/located-trees.ts';

@@ -1,12 +1,11 @@
 /** `holdfast verify`: every byte of a tree, checked. */
 
 import { formatPath, pathBytes, type TreeFault, verifyTree } from '@holdfast/client/internal';
-import { formatBytes } from '@holdfast/protocol';
+import { countOf, formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
 import { quietOption } from '../options.ts';
-import { countOf } from '../progress/format-progress.ts';
 import { NOTHING_CHANGED } from '../terminal/interruption.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
 import { describeName } from '../trees/described-name.ts';

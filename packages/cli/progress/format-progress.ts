@@ -6,7 +6,7 @@ import type {
   ProgressSnapshot,
   ProgressTotals,
 } from '@holdfast/client/internal';
-import { formatBytes, formatCount } from '@holdfast/protocol';
+import { countOf, formatBytes, formatCount } from '@holdfast/protocol';
 import { amountsOf, isAllRead, type Rates } from './job-rates.ts';
 
 /** Bundles and copies know no entries of trees: what they count are nodes. */
@@ -14,11 +14,6 @@ function formatEntries(job: ProgressJob, count: number): string {
   return job === 'copy' || job.startsWith('bundle-')
     ? countOf(count, 'node')
     : countOf(count, 'entry', 'entries');
-}
-
-/** `1 file`, `2 files`; `many` is said of all counts but 1. */
-export function countOf(count: number, one: string, many = `${one}s`): string {
-  return `${formatCount(count)} ${count === 1 ? one : many}`;
 }
 
 /** Rounded to what a person reads: seconds, then minutes, then hours. */

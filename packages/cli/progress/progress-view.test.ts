@@ -2,10 +2,10 @@
 
 import { describe, expect, test } from 'bun:test';
 import type { ProgressEvent, ProgressJob, ProgressSnapshot } from '@holdfast/client/internal';
-import { formatBytes } from '@holdfast/protocol';
+import { countOf, formatBytes } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { screenAfter } from '../test/screen-fixture.ts';
-import { countOf, describeEnd, formatTime, shareDone } from './format-progress.ts';
+import { describeEnd, formatTime, shareDone } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
 import { chooseView, type ViewOptions } from './progress-view.ts';
 

@@ -1,8 +1,8 @@
 /** A copy of a deployment on stderr: one line that moves on a terminal, lines where it is piped, events with `--json`. */
-import { formatBytes, formatCount } from '@holdfast/protocol';
+import { countOf, formatBytes, formatCount } from '@holdfast/protocol';
 import type { TransferEvent } from '@holdfast/server';
 import { printable } from '../terminal/output.ts';
-import { countOf, describeRates, formatTime } from './format-progress.ts';
+import { describeRates, formatTime } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
 import type { ViewOptions } from './progress-view.ts';
 import { COLUMNS_MIN, LINE_INTERVAL_MS, type ViewOutput } from './view.ts';

@@ -1,5 +1,6 @@
 /** Packs of nodes: one is made while others are sent and judged; the faster they go, the larger the next. Each node has one outcome. */
 import {
+  countOf,
   type EncodedRecord,
   encodeRecord,
   type Hash,
@@ -269,7 +270,7 @@ export class Packs<Node extends PackedNode> {
     const { bulk, send, signal, clock, onSent } = this.#options;
     const sentAt = clock.now();
     const sent = await unlessOver(
-      send(`the upload of a pack of ${nodeCount} nodes`, () =>
+      send(`the upload of a pack of ${countOf(nodeCount, 'node')}`, () =>
         bulk.uploadPack(instruction, bytes, { signal }),
       ),
     );
@@ -288,7 +289,7 @@ export class Packs<Node extends PackedNode> {
   #judge(id: PackInstruction['id'], nodeCount: number): Promise<PackLeaseResponse | undefined> {
     const { bulk, send, signal, leaseDurationMs } = this.#options;
     return unlessOver(
-      send(`the lease of a pack of ${nodeCount} nodes`, () =>
+      send(`the lease of a pack of ${countOf(nodeCount, 'node')}`, () =>
         bulk.leasePack(id, { leaseDurationMs }, { signal }),
       ),
     );

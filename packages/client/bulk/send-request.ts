@@ -1,5 +1,7 @@
 /** How the parts of Bulk send a request: with the patience, the turns and the progress of the job they are part of. */
+
 import type { Hash } from '@holdfast/protocol';
+import { countOf } from '@holdfast/protocol';
 import { CasError } from '../errors.ts';
 
 /** Sends until it is answered. `what` completes "no answer yet to …". Rejects with the last CasError, or the signal's reason. */
@@ -13,5 +15,7 @@ export function isBulkUnavailable(error: unknown): boolean {
 /** Names the request that is waited for by a node that is in it. */
 export function describeReading(hashes: readonly Hash[]): string {
   const [first = ''] = hashes;
-  return hashes.length === 1 ? `reading ${first}` : `reading ${first} and ${hashes.length - 1} more nodes`;
+  return hashes.length === 1
+    ? `reading ${first}`
+    : `reading ${first} and ${countOf(hashes.length - 1, 'more node')}`;
 }

@@ -114,7 +114,7 @@ describe('frames no record may hold', () => {
       /more than 11 bytes/,
     ],
     ['half a checksum', good.subarray(0, -1), 800, /cut off/],
-    ['a byte behind it', Buffer.concat([good, Buffer.alloc(1)]), 800, /1 bytes stand behind/],
+    ['a byte behind it', Buffer.concat([good, Buffer.alloc(1)]), 800, /1 byte stands behind/],
     ['a second frame', Buffer.concat([good, good]), 800, /stand behind the frame/],
   ])('%s', (_, bytes, length, fault) => {
     expect(walkZstdFrame(bytes, length).fault).toMatch(fault);

@@ -1,4 +1,6 @@
 /** Walks the frame of a compressed record (RFC 8878) without unpacking it, so that decoders meet only frames that a pack may hold. */
+
+import { countOf } from '../size.ts';
 import { ZSTD_WINDOW_BYTES_MAX } from './pack-limits.ts';
 
 /** An `Unzstd` throws this about a frame that does not unpack. Any other error says nothing of the frame. */
@@ -98,7 +100,8 @@ function walkBlocks(
   }
   const end = at + (hasChecksum ? 4 : 0);
   if (end > frame.length) return 'the frame is cut off inside its last block or its checksum';
-  if (end < frame.length) return `${frame.length - end} bytes stand behind the frame`;
+  if (end < frame.length)
+    return `${countOf(frame.length - end, 'byte stands', 'bytes stand')} behind the frame`;
   return undefined;
 }
 

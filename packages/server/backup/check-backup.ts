@@ -2,7 +2,7 @@
 import { accessSync, constants, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { formatCount, PRIVATE_UMASK } from '@holdfast/protocol';
+import { countOf, PRIVATE_UMASK } from '@holdfast/protocol';
 import { holdDataFolder } from '../deployment/data-folder.ts';
 import { HeldFolder, NotOurs } from '../deployment/held-folder.ts';
 import { loadFolderFormat, openRestoredFolder } from '../deployment/open.ts';
@@ -111,7 +111,7 @@ class BackupCheck {
         if (verified.hasUnreadableRows) {
           const unread = format.countNodes(this.#scratch) - verified.nodes;
           this.#damagedFiles.push(
-            `${formatCount(unread)} rows of nodes cannot be read: they lie on damaged pages`,
+            `${countOf(unread, 'row')} of nodes cannot be read, because they lie on damaged pages`,
           );
         }
         this.#damagedFiles.push(...(await nameDamagedRows({ rows, apps }, mended)));

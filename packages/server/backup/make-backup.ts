@@ -1,7 +1,7 @@
 /** Makes a backup of a data folder, with or without a running server. It needs its own process (engine/backup-ports.ts). */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { LEASE_DURATION_MS_MIN, NS_PER_MS, PRIVATE_UMASK } from '@holdfast/protocol';
+import { countOf, LEASE_DURATION_MS_MIN, NS_PER_MS, PRIVATE_UMASK } from '@holdfast/protocol';
 import type { Generation } from '../core/model.ts';
 import { assertFolderOwner } from '../deployment/folder-owner.ts';
 import { loadFolderFormat } from '../deployment/open.ts';
@@ -216,7 +216,7 @@ class BackupJob {
   #lacks(missing: readonly Generation[]): ServeError {
     const { dataDir } = this.#source;
     return new ServeError(
-      `${missing.length} objects that the rows name are not in ${dataDir}, or not with their length, such as ${missing[0]}, and ${this.#repository.root} has no copy: the former backup is unchanged. holdfast check --data ${dataDir} --repair --rehash all puts rows right and names the nodes; upload these again, then back up`,
+      `${countOf(missing.length, 'object that the rows name is', 'objects that the rows name are')} not in ${dataDir}, or not of the recorded length, such as ${missing[0]}, and ${this.#repository.root} has no copy: the former backup is unchanged. holdfast check --data ${dataDir} --repair --rehash all puts rows right and names the nodes; upload these again, then back up`,
     );
   }
 

@@ -49,9 +49,7 @@ describe('a quota of nodes', () => {
     limit({ maxNodes: 1 });
     await putAll(two, large);
     expect(await pending()).toBe(two.bytes.length + large.bytes.length);
-    expect(await refusalOf(world.lease(two))).toContain(
-      'the Space would be exceeded: 1 of 1 nodes are in use',
-    );
+    expect(await refusalOf(world.lease(two))).toContain('the Space would be exceeded: 1 of 1 node is in use');
     expect(await world.row(two)).toBe(undefined);
     expect(await pending()).toBe(large.bytes.length);
     await refusalOf(world.lease(large));

@@ -144,7 +144,7 @@ export class QuotaExceeded extends ApiError {
         : 'free some by forgetting trees and collecting, or ask the operator for a larger quota';
     super(
       'RESOURCE_EXHAUSTED',
-      `the quota of the ${holder} would be exceeded: ${stored} of ${limit} ${unit} are in use, and this request needs ${more} more; ${remedy}`,
+      `the quota of the ${holder} would be exceeded: ${stored} of ${limit} ${limit === 1 ? `${unit.slice(0, -1)} is` : `${unit} are`} in use, and this request needs ${more} more; ${remedy}`,
     );
     this.excess = excess;
   }

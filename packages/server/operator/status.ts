@@ -1,6 +1,8 @@
 /** The operation that reports the server's status in one document for people, the console and alerts. */
+
 import { resolve } from 'node:path';
 import type { JsonSchema } from '@holdfast/protocol';
+import { countOf } from '@holdfast/protocol';
 import { StoreUnavailable } from '../core/store-failure.ts';
 import { ROTTEN_COUNT_MAX } from '../core/upkeep-ports.ts';
 import type { DeploymentPlace } from '../deployment/place.ts';
@@ -108,7 +110,7 @@ function checkMessages({ live }: OperationCall): readonly Message[] {
 function rotMessages(rottenNodes: number): readonly Message[] {
   if (rottenNodes === 0) return [];
   // A count that reached its bound in some Space may be too low.
-  const count = rottenNodes < ROTTEN_COUNT_MAX ? rottenNodes : `${rottenNodes} or more`;
-  const message = `${count} damaged nodes cannot be read: GET rotten names them; push them again and check the store`;
+  const more = rottenNodes < ROTTEN_COUNT_MAX ? '' : 'or more ';
+  const message = `${countOf(rottenNodes, `${more}damaged node`)} cannot be read: GET rotten names them; push them again and check the store`;
   return [{ severity: 'error', name: 'rotten-nodes', message }];
 }

@@ -1,5 +1,5 @@
 /** Directories over all their pages: in order, or just the page that could hold a name. */
-import type { Hash } from '@holdfast/protocol';
+import { countOf, type Hash } from '@holdfast/protocol';
 import { mapInOrder } from '../../map-in-order.ts';
 import type { CallOptions } from '../../operations.ts';
 import { sumTotals } from '../format/directory-node.ts';
@@ -153,7 +153,7 @@ function checkPart(
   const own = isPage ? sumTotals(node.entries) : sumTotals(node.children, 0);
   if (totals !== undefined && (own.bytes !== totals.bytes || own.entryCount !== totals.entryCount)) {
     throw new TreeFormatError(
-      `the node above says ${totals.entryCount} entries and ${totals.bytes} bytes; here are ${own.entryCount} and ${own.bytes}`,
+      `the node above says ${countOf(totals.entryCount, 'entry', 'entries')} and ${countOf(totals.bytes, 'byte')}; here are ${own.entryCount} and ${own.bytes}`,
     );
   }
   const names = isPage ? node.entries.map(({ name }) => name) : node.children.map((child) => child.firstName);

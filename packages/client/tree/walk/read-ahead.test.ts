@@ -190,7 +190,7 @@ describe('a walk where many nodes come with one request', () => {
         }
       })(),
     );
-    expect(String(error)).toContain('the node above says 1 entries');
+    expect(String(error)).toContain('the node above says 1 entry');
     expect((error as Error).cause ?? error).toBeInstanceOf(TreeFormatError);
     expect(paths.at(-1)).toBe('b');
   });

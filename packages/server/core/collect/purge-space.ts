@@ -3,7 +3,7 @@
  * collection takes them, but leases do not protect. Each step is bounded and leaves all counts true: a purge that ends at any
  * instant goes on with the next call, and a Space that is served again meanwhile has fewer nodes and nothing wrong.
  */
-import { ApiError, type Hash } from '@holdfast/protocol';
+import { ApiError, countOf, type Hash } from '@holdfast/protocol';
 import { replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
 import type { NodeRow, Space } from '../model.ts';
@@ -66,7 +66,7 @@ export async function purgeSpace(core: Core, space: Space, mayGoOn: MayGoOn): Pr
 }
 
 function incomplete(removed: number, left: number, cause: unknown): ApiError {
-  const counted = `${removed} nodes were removed, and ${left} are left`;
+  const counted = `${countOf(removed, 'node was', 'nodes were')} removed, and ${countOf(left, 'is', 'are')} left`;
   const message =
     cause === undefined
       ? `${counted}: some came during the purge, or their counts are wrong; run the same command again, and holdfast check if they stay`

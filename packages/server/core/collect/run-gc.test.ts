@@ -189,7 +189,7 @@ test('an object that cannot be deleted delays no other, and each pass that meets
   await publishInOrder([bad, ...others], [bad]);
   expect(await failureOf(gc())).toMatchObject({
     status: 503,
-    message: expect.stringMatching(/^the bytes of 1 nodes could not be deleted; 5 nodes were collected/),
+    message: expect.stringMatching(/^the bytes of 1 node could not be deleted; 5 nodes were collected/),
   });
   expect(await Promise.all(others.map(isGone))).toEqual(others.map(() => true));
   const later = some(10, 3);

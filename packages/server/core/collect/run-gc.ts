@@ -1,5 +1,5 @@
 /** runGc: one bounded pass over one Space (docs/api.md, runGc). */
-import { ApiError, type GcResult, HASH_BYTES, type Hash } from '@holdfast/protocol';
+import { ApiError, countOf, type GcResult, HASH_BYTES, type Hash } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
 import type { NodeRow, Space } from '../model.ts';
 import { ROWS_PER_TRANSACTION_MAX } from '../pages-of.ts';
@@ -183,7 +183,7 @@ export class Pass {
         reclaimedContentBytes: this.#reclaimedContentBytes,
       };
     }
-    const message = `the bytes of ${this.#failed} nodes could not be deleted; ${this.#deleted} nodes were collected: run the collection again`;
+    const message = `the bytes of ${countOf(this.#failed, 'node')} could not be deleted; ${countOf(this.#deleted, 'node was', 'nodes were')} collected: run the collection again`;
     throw new ApiError('SERVICE_UNAVAILABLE', message, {
       retryAfterSeconds: 2,
       cause: this.#failure,
