@@ -263,6 +263,10 @@ describe('wrong use', () => {
     expect(await runBadly(1, 'source', 'import', 'nowhere.car')).toContain('does not exist');
     mkdirSync(join(folder.path, 'folder'));
     expect(await runBadly(1, 'source', 'import', 'folder')).toContain('it is a folder');
+    // Opened, and then not read.
+    expect(await runBadly(1, 'source', 'import', '/proc/self/mem')).toContain(
+      '/proc/self/mem cannot be read',
+    );
     expect(await runBadly(2, 'source', 'create', 'x y')).toContain('is neither a hash');
     expect(await runBadly(2, 'source', 'create', root, '--json')).toContain('--out');
     expect(await runBadly(2, 'source', 'import', 'x.car', '--max-node-bytes', '0')).toContain(

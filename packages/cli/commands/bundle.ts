@@ -1,6 +1,6 @@
 /** `holdfast bundle`: nodes and all below them as one CAR file, out of a Space and into one. */
 
-import { open } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import {
   BundleError,
@@ -186,11 +186,24 @@ async function openInput(path: string): Promise<BundleInput> {
       await file.close();
       throw Object.assign(new Error('a folder'), { code: 'EISDIR' });
     }
-    return { stream: toWeb(file.createReadStream()), size: stats.isFile() ? stats.size : undefined };
+    const pieces = Readable.from(readPieces(path, file));
+    return { stream: toWeb(pieces), size: stats.isFile() ? stats.size : undefined };
   } catch (error) {
-    throw new CliError(`${path} cannot be read: ${describeFileError(error)}`);
+    throw unreadable(path, error);
   }
 }
+
+/** A disk may fail in the midst of it. */
+async function* readPieces(path: string, file: FileHandle): AsyncGenerator<Uint8Array> {
+  try {
+    yield* file.createReadStream() as AsyncIterable<Uint8Array>;
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+}
+
+const unreadable = (path: string, error: unknown): CliError =>
+  new CliError(`${path} cannot be read: ${describeFileError(error)}`, { cause: error });
 
 function toWeb(stream: Readable): ReadableStream<Uint8Array> {
   return Readable.toWeb(stream) as unknown as ReadableStream<Uint8Array>;

@@ -142,13 +142,16 @@ describe('holdfast push', () => {
     expect(JSON.parse(stdout).readCount).toBe(2);
   });
 
-  test('goes on without remembering where nothing can be kept, except for a root ref', async () => {
+  test('goes on without remembering where nothing can be kept, and says what that means for a root ref', async () => {
     writeFileSync(place.path('no-folder'), '');
     place.environment.XDG_CACHE_HOME = place.path('no-folder');
-    const { exitCode, stderr } = await place.run('push', 'tree');
-    expect(exitCode).toBe(0);
-    expect(stderr).toContain('nothing will be remembered of this push');
-    expect(await place.fail(1, 'push', 'tree', '--root-ref')).toContain('choose another with --cache DIR');
+    for (const more of [[], ['--name', 'unremembered']]) {
+      const { exitCode, stderr } = await place.run('push', 'tree', ...more);
+      expect(exitCode).toBe(0);
+      expect(stderr).toContain('nothing will be remembered of this push');
+      expect(stderr.includes('may be there twice')).toBe(more.length > 0);
+    }
+    await place.print('forget', 'unremembered', '--all');
     delete place.environment.XDG_CACHE_HOME;
   });
 

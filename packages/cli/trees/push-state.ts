@@ -95,13 +95,10 @@ export class PushState {
   }
 
   #open(): FolderState {
-    const { cache, commitScope, warn, path, recordsMtime } = this.#options;
+    const { cache, commitScope, path, recordsMtime } = this.#options;
     const cacheFolder = this.#cacheFolder;
     if (cacheFolder === undefined) {
-      warn(
-        `nothing will be remembered of this push: there is no home folder for it; set HOME, or give --cache DIR${commitScope === undefined ? '' : '. If it is interrupted while it commits, its root ref or snapshot may be there twice'}`,
-      );
-      return openTemporaryState();
+      return this.#openUnremembered('there is no home folder for it; set HOME, or give --cache DIR');
     }
     try {
       const state = openTreeState({ cacheFolder, path, recordsMtime, commitScope });
@@ -111,13 +108,19 @@ export class PushState {
       const isNoFolder = error instanceof Error && 'code' in error && error.code === 'EEXIST';
       const reason = isNoFolder ? 'something else than a folder stands there' : describeFileError(error);
       const what = `the cache folder ${cacheFolder} cannot be used: ${reason}`;
-      // The remembered state only saves time; the request id of a commit must outlive the process.
-      if (typeof cache === 'string' || commitScope !== undefined || error instanceof TreeStateBusyError) {
+      if (typeof cache === 'string' || error instanceof TreeStateBusyError) {
         throw new CliError(`${what}; choose another with --cache DIR`, { cause: error });
       }
-      warn(`nothing will be remembered of this push: ${what}`);
-      return openTemporaryState();
+      return this.#openUnremembered(what);
     }
+  }
+
+  /** In a container nobody may own a place for it. */
+  #openUnremembered(why: string): FolderState {
+    const { commitScope, warn } = this.#options;
+    const twice = '. If it is interrupted while it commits, its root ref or snapshot may be there twice';
+    warn(`nothing will be remembered of this push: ${why}${commitScope === undefined ? '' : twice}`);
+    return openTemporaryState();
   }
 
   #warnOfCommit(): void {
