@@ -3,9 +3,12 @@ import { Database } from 'bun:sqlite';
 import { expect, test } from 'bun:test';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Hash } from '@holdfast/protocol';
 import { runGc } from '../../packages/server/core/collect/run-gc.ts';
 import { readContent } from '../../packages/server/core/read/read-content.ts';
+import { updateRootRefs } from '../../packages/server/core/refs/update-root-refs.ts';
 import { checkDeployment } from '../../packages/server/inspect/check-deployment.ts';
+import { makeNode } from '../../test/support/canonical-node.ts';
 import { makeTempFolder } from '../../test/support/temp-folder.ts';
 import { type KnownNode, makeDeployment } from './deployment.ts';
 import { judge } from './judge.ts';
@@ -60,27 +63,56 @@ test(
   TEST_MS_MAX,
 );
 
-test('a node that is uploaded again because its row lost its hash is kept by its root refs after a repair', async () => {
-  const folder = makeTempFolder('lost-hash', { fast: true });
-  try {
-    const known = await makeDeployment(openFolder(folder.path));
-    const node = known.nodes.find(({ hash }) => known.domains.get('main')?.balances.has(hash)) as KnownNode;
-    using database = new Database(join(folder.path, 'holdfast.db'), { readwrite: true, create: false });
-    const [hash, wrong] = [Buffer.from(node.hash, 'hex'), Buffer.from(node.hash, 'hex')];
-    wrong[0] = (wrong[0] as number) ^ 1;
-    expect(database.run('UPDATE nodes SET hash = ?1 WHERE hash = ?2', [wrong, hash]).changes).toBe(1);
-    database.close();
-    const world = await openFolder(folder.path)(known.now, 2);
-    const read = () => readContent(world.core, SPACE, node.hash, undefined, CALLER);
-    await expect(read()).rejects.toMatchObject({ status: 404 });
-    await upload(world, node);
-    const look = { rehashPercent: 0, signal: new AbortController().signal, report: () => undefined };
-    await checkDeployment(world.core, { ...look, isRepaired: true });
-    world.clock.now += DAY_MS;
-    await runGc(world.core, SPACE, 1000);
-    expect((await read()).contentType).toBe(node.contentType);
-    await world.close();
-  } finally {
-    folder.remove();
-  }
-});
+const LOST: Readonly<Record<string, string>> = {
+  'its hash': 'UPDATE nodes SET hash = ?2 WHERE hash = ?1',
+  'its Space': 'UPDATE nodes SET space = space + 4096 WHERE hash = ?1 AND space = 1',
+  'all of it': 'DELETE FROM nodes WHERE hash = ?1',
+};
+
+test.each(
+  Object.keys(LOST).flatMap((lost) => [false, true].map((isRepaired) => [lost, isRepaired] as const)),
+)(
+  'a node that is uploaded again because its row lost %s is kept by its root refs (repair: %p)',
+  async (lost, isRepaired) => {
+    const folder = makeTempFolder('lost-row', { fast: true });
+    try {
+      const known = await makeDeployment(openFolder(folder.path));
+      const held = known.domains.get('main')?.balances;
+      const node = known.nodes.find(({ hash, refs }) => held?.has(hash) && refs.length === 0) as KnownNode;
+      const child = known.nodes.find(({ hash }) =>
+        known.nodes.some(({ refs }) => refs.includes(hash)),
+      ) as KnownNode;
+      const wanted = lost === 'all of it' ? [node] : [node, child];
+      using database = new Database(join(folder.path, 'holdfast.db'), { readwrite: true, create: false });
+      for (const { hash } of wanted) lose(database, hash, lost);
+      database.close();
+      const world = await openFolder(folder.path)(known.now, 2);
+      const read = (hash: Hash) => readContent(world.core, SPACE, hash, undefined, CALLER);
+      for (const each of wanted) {
+        await expect(read(each.hash)).rejects.toMatchObject({ status: 404 });
+        await upload(world, each);
+      }
+      const release = { requestId: 'release', changes: [{ hash: node.hash, delta: -1 }] };
+      // Its balance is 2, and its new row has none: that is no conflict of the client's.
+      await expect(updateRootRefs(world.core, SPACE, 'main', release)).rejects.toThrow('run check --repair');
+      const garbage = makeNode('garbage');
+      await upload(world, garbage);
+      const look = { rehashPercent: 0, signal: new AbortController().signal, report: () => undefined };
+      if (isRepaired) await checkDeployment(world.core, { ...look, isRepaired });
+      world.clock.now += DAY_MS;
+      await runGc(world.core, SPACE, 1000).catch((error) => expect(error).toMatchObject({ status: 503 }));
+      for (const each of wanted) expect((await read(each.hash)).contentType).toBe(each.contentType);
+      await expect(read(garbage.hash)).rejects.toMatchObject({ status: 404 });
+      await world.close();
+    } finally {
+      folder.remove();
+    }
+  },
+);
+
+function lose(database: Database, hash: Hash, lost: string): void {
+  const key = Buffer.from(hash, 'hex');
+  const wrong = Buffer.from(key);
+  wrong[0] = (wrong[0] as number) ^ 1;
+  expect(database.run(LOST[lost] as string, lost === 'its hash' ? [key, wrong] : [key]).changes).toBe(1);
+}

@@ -8,6 +8,11 @@ export interface NodeMending {
   findUnproven(hash: Hash): Awaitable<UnprovenNode | undefined>;
   /** How many refs and balances of the Space name the hash, including those in unproven rows. */
   countHolders(hash: Hash): Awaitable<NodeHolders>;
+  /**
+   * Those of `hashes`, whose rows say that nothing holds them, that something holds all the same: a balance, or a row under a key that one
+   * wrong bit makes of the hash or of the Space.
+   */
+  findDoubted(hashes: readonly Hash[]): Awaitable<readonly Hash[]>;
   /** Replaces the current row by `row`. Of all counters only the one of leases is updated. */
   replaceNode(stands: NodeRow, row: NodeRow): Awaitable<void>;
 }

@@ -35,6 +35,9 @@ export class RowDamaged extends StoreUnavailable {
   }
 }
 
+/** Damage to a page, by which rows that are near cannot be read either. */
+export const isPageDamage = (error: unknown): boolean => isDamage(error) && !(error instanceof RowDamaged);
+
 interface StoreFailureOptions extends ErrorOptions {
   readonly isDamage?: boolean;
   readonly isUndecided?: boolean;

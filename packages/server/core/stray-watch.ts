@@ -5,6 +5,7 @@
  */
 import { DAY_MS, groupsOf } from '@holdfast/protocol';
 import type { Generation, ObjectKey } from './model.ts';
+import { neighboursOf } from './neighbours.ts';
 import { packOf } from './pack-generations.ts';
 import type { MetadataStore } from './ports.ts';
 import { StoreUnavailable } from './store-failure.ts';
@@ -71,8 +72,6 @@ export class StrayWatch {
   }
 }
 
-const DIGIT_BITS = [1, 2, 4, 8] as const;
-
 /** One wrong bit in the key of a record makes its object look like a stray. Such an object stays, and `check` names the record. */
 async function findNearRecords(rows: Rows, keys: readonly ObjectKey[]): Promise<ReadonlySet<Generation>> {
   const found = new Set<Generation>();
@@ -102,16 +101,6 @@ async function findNearOf(rows: Rows, keys: readonly ObjectKey[]): Promise<reado
   const isNear = ({ generation, others }: (typeof near)[number]): boolean =>
     [generation, ...others].some((each) => known.has(each));
   return near.filter(isNear).map(({ generation }) => generation);
-}
-
-/** The hex texts that differ in one bit. */
-function neighboursOf(hex: string): string[] {
-  return [...hex].flatMap((digit, at) =>
-    DIGIT_BITS.map((bit) => {
-      const changed = (Number.parseInt(digit, 16) ^ bit).toString(16);
-      return hex.slice(0, at) + changed + hex.slice(at + 1);
-    }),
-  );
 }
 
 /** From now on objects without a row get tombstones, however many there are. */

@@ -14,9 +14,9 @@ import { removeNodesWithEdges } from '../edges.ts';
 import { createGeneration, makeGenerationDigits } from '../generation.ts';
 import type { Generation, NodeRow, Space } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
-import { isDamage, orIfDamaged } from '../store-failure.ts';
+import { isDamage, orIfDamaged, RowDamaged } from '../store-failure.ts';
 import type { UploadKind } from '../upload-ports.ts';
-import { isEligible } from './eligibility.ts';
+import { isCollectable, isEligible } from './eligibility.ts';
 
 export interface Claims {
   /** how many rows were examined */
@@ -54,6 +54,7 @@ export async function claimCandidates(
   const endsAt = judgeLeasesAt(tx, { withLeased, judgedAt });
   // The row is checked, not only its index: a flipped bit in an index must take no node.
   const candidates = found.filter((row) => isEligible(row, endsAt));
+  if (!withLeased) await assertUndoubted(tx, candidates);
   // No candidate is another's child: each has no edges.
   const forgotten = candidates.filter((row) => row.storage !== 'object' && !isDamaged);
   const freed = await forgetAll(tx, forgotten, tx.now, uploads);
@@ -63,6 +64,17 @@ export async function claimCandidates(
   const last = found.length < limit || candidates.length === 0 ? undefined : found.at(-1);
   const next = Math.min(freed, last?.leaseExpiresAt ?? 0);
   return { found: candidates.length, forgotten, claimed: claimed.map(toClaim), claimedAt: tx.now, next };
+}
+
+/**
+ * A row that was lost by its key, and made anew by an upload, has counts that begin at nothing (docs/design.md, Rows are proven).
+ * @throws RowDamaged
+ */
+async function assertUndoubted(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<void> {
+  if (rows.length === 0) return;
+  const [doubted] = await tx.mending.findDoubted(rows.map(({ hash }) => hash));
+  if (doubted === undefined) return;
+  throw new RowDamaged(`the row of node ${doubted} misses what holds it: run check --repair`);
 }
 
 /** A clock that was set back gives leases that end before the instant of the guard. */
@@ -91,15 +103,22 @@ export async function findLeftoverClaims(
 
 export interface NodesWanted extends Pick<ClaimsWanted, 'withLeased' | 'judgedAt'> {
   readonly hashes: readonly Hash[];
+  /** on a damaged page nobody finds what may hold them */
+  readonly areUndoubted?: boolean;
 }
 
 /** Claims those of `hashes` that may go, or were claimed before, for a Space without a list of candidates; also those without objects. */
-export async function claimNodes(tx: SpaceTransaction, { hashes, ...leases }: NodesWanted): Promise<Claims> {
+export async function claimNodes(
+  tx: SpaceTransaction,
+  { hashes, areUndoubted, ...leases }: NodesWanted,
+): Promise<Claims> {
   const endsAt = judgeLeasesAt(tx, leases);
   const rows: NodeRow[] = [];
   for (const row of await tx.findNodes(hashes)) {
     if (row !== undefined && (row.state === 'claimed' || isEligible(row, endsAt))) rows.push(row);
   }
+  const isDoubting = !leases.withLeased && !areUndoubted;
+  if (isDoubting) await assertUndoubted(tx, rows.filter(isCollectable));
   await holdAll(tx, rows);
   return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now, next: 0 };
 }

@@ -3,7 +3,7 @@ import { type GcResult, type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
 import type { NodeRow, Space } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
-import { orIfDamaged } from '../store-failure.ts';
+import { isPageDamage, orIfDamaged } from '../store-failure.ts';
 import type { UploadKind } from '../upload-ports.ts';
 import { findAround, hashesOf, mayGo } from './collect-around.ts';
 import {
@@ -52,7 +52,9 @@ export async function planGc(core: Core, space: Space, maxNodes: number): Promis
       hashes.push(...hashesOf(page.rows));
       for (const hash of page.unreadable) unreadable.add(hash);
     }
-    const parts = await planParts(hashes, (some) => plan({ hashes: some, unreadable }));
+    const parts = await planParts(hashes, (some) =>
+      plan({ hashes: some, unreadable, areUndoubted: isPageDamage(damage) }),
+    );
     return { ...sumOf(parts, maxNodes), damage };
   };
   return orIfDamaged(plan, planAround);
@@ -93,6 +95,8 @@ interface NodesAround {
   readonly hashes: readonly Hash[];
   /** no row of these is looked at */
   readonly unreadable: ReadonlySet<Hash>;
+  /** as of NodesWanted */
+  readonly areUndoubted: boolean;
 }
 
 /** @throws OnlyPlanned always */
@@ -123,7 +127,7 @@ export async function planPass(
 /** Claims nodes by hash, and then the children of those that went. */
 function stepsAround(
   tx: SpaceTransaction,
-  { hashes, unreadable }: NodesAround,
+  { hashes, unreadable, areUndoubted }: NodesAround,
   finish: PassSteps['finish'],
 ): PassSteps {
   const left = [...hashes];
@@ -135,7 +139,7 @@ function stepsAround(
         const some = left.splice(-limit).filter((hash) => !unreadable.has(hash));
         if (some.length === 0 && left.length === 0) return NOTHING;
         const rows = (await tx.findNodes(some)).filter((row) => row !== undefined).filter(isFree);
-        const claims = await claimNodes(tx, { hashes: hashesOf(rows) });
+        const claims = await claimNodes(tx, { hashes: hashesOf(rows), areUndoubted });
         if (claims.found > 0) return claims;
       }
     },

@@ -3,7 +3,7 @@ import { ApiError, countOf, type GcResult, HASH_BYTES, type Hash } from '@holdfa
 import type { Core } from '../core.ts';
 import type { NodeRow, Space } from '../model.ts';
 import { ROWS_PER_TRANSACTION_MAX } from '../pages-of.ts';
-import { isDamage, orIfDamaged } from '../store-failure.ts';
+import { isDamage, isPageDamage, orIfDamaged } from '../store-failure.ts';
 import { findAround, hashesOf, mayGo, takeDown } from './collect-around.ts';
 import {
   type Claims,
@@ -28,7 +28,7 @@ export interface PassSteps {
   claim(limit: number, from: number): Promise<Claims>;
   finish(claims: Claims): Promise<FinishedClaims>;
   /** for a Space with damaged rows; a plan has none, because damage ends its only transaction */
-  readonly around?: Around;
+  around?(damage: unknown): Around;
 }
 
 interface Around {
@@ -42,21 +42,26 @@ class Collection implements PassSteps {
   readonly #space: Space;
   readonly #judgedAt: number | undefined;
 
-  readonly around: Around;
-
   /** `judgedAt`: as of ClaimsWanted */
   constructor(core: Core, space: Space, judgedAt: number | undefined) {
     this.#core = core;
     this.#space = space;
     this.#judgedAt = judgedAt;
-    this.around = {
+  }
+
+  around(damage: unknown): Around {
+    const [core, space, judgedAt] = [this.#core, this.#space, this.#judgedAt];
+    return {
       find: async function* () {
         const start = Buffer.from(core.random.bytes(HASH_BYTES)).toString('hex');
         // The walk begins anywhere, so that in time all pages have their turn.
         const walk = { isWanted: mayGo, start, pagesMax: 200 };
         for await (const { rows } of findAround(core, space, walk)) yield hashesOf(rows);
       },
-      claim: (hashes) => core.metadata.transact(space, claimNodes, { hashes, judgedAt }),
+      claim: (hashes) => {
+        const wanted = { hashes, judgedAt, areUndoubted: isPageDamage(damage) };
+        return core.metadata.transact(space, claimNodes, wanted);
+      },
     };
   }
 
@@ -112,7 +117,7 @@ export class Pass {
     } catch (error) {
       if (!isDamage(error) || this.#steps.around === undefined) throw error;
       this.#damage = error;
-      await this.#takeAround(this.#steps.around);
+      await this.#takeAround(this.#steps.around(error));
     }
     return this.#end();
   }

@@ -14,6 +14,7 @@ import type { RootRefReads, SpaceTransaction } from '../ports.ts';
 import { QuotaRoom } from '../quota-room.ts';
 import { type Excess, judgeQuotas, QuotaExceeded, type QuotaInput, type Stored } from '../quotas.ts';
 import { sha256Hex } from '../sha256.ts';
+import { RowDamaged } from '../store-failure.ts';
 
 interface RootRefChange {
   readonly hash: Hash;
@@ -125,7 +126,7 @@ interface PlannedChange {
   readonly changed: NodeRow;
 }
 
-/** Pure. Throws CONFLICT naming the reason and the hash. */
+/** Pure. Throws CONFLICT naming the reason and the hash. @throws RowDamaged if the row contradicts the balance */
 function planChange(
   change: RootRefChange,
   node: NodeRow | undefined,
@@ -133,6 +134,8 @@ function planChange(
 ): PlannedChange {
   assertInvariant(node !== undefined && before !== undefined, 'rows are aligned with their hashes');
   const { hash, delta } = change;
+  if (before !== 0 && node.heldDomainCount === 0)
+    throw new RowDamaged(`the row of node ${hash} misses a balance that names it: run check --repair`);
   if (delta === 0) return { hash, before, after: before, node, changed: node };
   if (delta > 0 && node.state !== 'ready')
     throw conflict(hash, 'is not ready, so it cannot take a positive delta');

@@ -2,9 +2,10 @@
 import type { Hash } from '@holdfast/protocol';
 import type { NodeHolders, NodeMending, UnprovenNode } from '../../core/mend-ports.ts';
 import type { NodeRow, SpaceKey } from '../../core/model.ts';
+import { neighboursOf } from '../../core/neighbours.ts';
 import type { RowChanges } from './row-changes.ts';
-import { nodeSumsToSql, standingNode } from './rows.ts';
-import { hexToBytea, type SqlRow } from './wire/sql-values.ts';
+import { hashesToSql, nodeSumsToSql, standingNode } from './rows.ts';
+import { byteaToHex, hexToBytea, type SqlRow } from './wire/sql-values.ts';
 import type { TransactionWire } from './wire/transaction-wire.ts';
 
 export class PostgresNodeMending implements NodeMending {
@@ -44,6 +45,20 @@ export class PostgresNodeMending implements NodeMending {
       rootRefCount: Math.max(0, roots as number),
       heldDomainCount: domains as number,
     };
+  }
+
+  async findDoubted(hashes: readonly Hash[]): Promise<readonly Hash[]> {
+    const asked = hashesToSql(hashes);
+    const found = await Promise.all([
+      this.#wire.send('findBalanced', [this.#key, asked]),
+      this.#wire.send('findInNearSpaces', [neighboursOf(this.#key), asked]),
+      this.#wire.send('findNearOnes', [this.#key, asked]),
+    ]);
+    const rows = found.flatMap((each) => each.rows);
+    return rows
+      .map(({ hash, near }) => [byteaToHex(hash), byteaToHex(near)] as const)
+      .filter(([hash, near]) => hash === near || neighboursOf(hash).includes(near))
+      .map(([hash]) => hash);
   }
 
   replaceNode(stands: NodeRow, row: NodeRow): void {

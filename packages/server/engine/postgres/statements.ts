@@ -10,6 +10,7 @@ import {
   countLeases,
   SLOT_COLUMNS,
 } from './counter-statements.ts';
+import { MENDING_STATEMENTS, NEAR_SPACE_STATEMENTS } from './mending-statements.ts';
 import {
   activeCount,
   CONTENT_JOINED,
@@ -50,6 +51,7 @@ const GIVEN_HASHES = given('hash', '$2::bytea[]');
 export const SPACE_STATEMENTS = {
   ...PACK_STATEMENTS,
   ...ROOT_REF_STATEMENTS,
+  ...MENDING_STATEMENTS,
   findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2 AND ${OWN_SESSION_ALONE}`,
   findNodeWithContent: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes ${WITH_CONTENT}
     WHERE nodes.space = $1 AND nodes.hash = $2 AND ${OWN_SESSION_ALONE}`,
@@ -93,11 +95,6 @@ export const SPACE_STATEMENTS = {
     SELECT hash, started, expires, proven FROM wanted WHERE ${OWN_SESSION_ALONE}`,
 
   lockNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2 FOR UPDATE`,
-  /** Counts the holders of the hash $2: refs in all rows of the Space, and its balances. */
-  countHolders: `SELECT (SELECT coalesce(sum((SELECT count(*) FROM generate_series(1, length(refs), 32) AS place
-      WHERE substring(refs FROM place FOR 32) = $2)), 0) FROM nodes WHERE space = $1 AND position($2::bytea IN refs) > 0)::bigint AS children,
-    coalesce(sum(balance), 0)::bigint AS roots, count(*) AS domains
-    FROM domains JOIN balances USING (space, domain) WHERE space = $1 AND hash = $2`,
   lockNodes: `WITH ${GIVEN_HASHES} SELECT ${columnsOf('nodes', NODE_COLUMNS)} FROM given JOIN nodes ON ${isGiven('nodes', 'hash')}
     ORDER BY nodes.hash FOR UPDATE OF nodes`,
   /** The hashes of $2 that have a row now; run after their loose edges were locked */
@@ -304,6 +301,7 @@ const deleteAny = (table: string, key: string, revision: string): string =>
 export const BACKGROUND_STATEMENTS = {
   ...PACK_BACKGROUND_STATEMENTS,
   ...APP_TOTAL_STATEMENTS,
+  ...NEAR_SPACE_STATEMENTS,
   /** For a purge, within one Space ($1). Cursors of earlier revisions find no history. */
   closeDomains: `UPDATE domains SET history_floor = revision + 1, revision = revision + 1, balance_count = NULL, count_sum = NULL,
       row_sum = ${sumOfDomain('domains.revision + 1', 'domains.revision + 1')} WHERE space = $1`,

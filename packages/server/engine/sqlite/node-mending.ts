@@ -2,10 +2,17 @@
 import { HASH_BYTES, type Hash } from '@holdfast/protocol';
 import type { NodeHolders, NodeMending, UnprovenNode } from '../../core/mend-ports.ts';
 import type { NodeRow } from '../../core/model.ts';
+import { neighboursOf } from '../../core/neighbours.ts';
 import { nodeSum } from '../../core/rows/node-sum.ts';
-import { hexToBytes, unprovenNode } from './rows.ts';
+import { bytesToHex, hexToBytes, isNodeSound, unprovenNode } from './rows.ts';
 import { NO_SPACE } from './statements.ts';
 import type { WriteScope } from './write-scope.ts';
+
+/** The last bit is the sign. */
+const SPACE_BITS = Array.from({ length: 63 }, (_, bit) => 1n << BigInt(bit));
+/** as many as findKnownNodes takes */
+const PREFIX_BITS = Array.from({ length: 32 }, (_, bit) => bit);
+const LARGEST = new Uint8Array(HASH_BYTES).fill(0xff);
 
 interface MendingOptions {
   readonly scope: WriteScope;
@@ -45,6 +52,39 @@ export class SqliteNodeMending implements NodeMending {
       ),
       heldDomainCount: balances.length,
     };
+  }
+
+  findDoubted(hashes: readonly Hash[]): readonly Hash[] {
+    const { findAnyNode, findNode, isBalanced } = this.#scope.sql;
+    const spaces = SPACE_BITS.map((bit) => BigInt(this.#space) ^ bit).filter(
+      (space) => this.#scope.find(findAnyNode, space) !== undefined,
+    );
+    return hashes.filter((hash) => {
+      const key = hexToBytes(hash);
+      if (this.#scope.find(isBalanced, this.#space, key) !== undefined || this.#hasNear(hash, key))
+        return true;
+      // Nodes of other Spaces may have the same hash.
+      return spaces.some((space) => {
+        const row = this.#scope.find(findNode, space, key);
+        return row !== undefined && !isNodeSound(row);
+      });
+    });
+  }
+
+  /** Two hashes hardly ever begin with the same bits, so one seek finds all neighbours that differ behind them. */
+  #hasNear(hash: Hash, key: Uint8Array): boolean {
+    const { findHashes, findKnownNodes } = this.#scope.sql;
+    const keys = PREFIX_BITS.map((bit) => {
+      const near = new Uint8Array(key);
+      near[bit >> 3] = (near[bit >> 3] as number) ^ (1 << (bit & 7));
+      return near;
+    });
+    if (this.#scope.find(findKnownNodes, this.#space, ...keys) !== undefined) return true;
+    const prefix = key.subarray(0, PREFIX_BITS.length / 8);
+    const found = this.#scope.findAll(findHashes, this.#space, prefix, Buffer.concat([prefix, LARGEST]));
+    if (found.length < 2) return false;
+    const neighbours = new Set(neighboursOf(hash));
+    return found.some((row) => neighbours.has(bytesToHex(row.hash as Uint8Array)));
   }
 
   replaceNode(stands: NodeRow, row: NodeRow): void {

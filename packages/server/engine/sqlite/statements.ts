@@ -176,6 +176,12 @@ const WRITE_STATEMENTS = {
   findParents: 'SELECT refs FROM nodes WHERE space = ?1 AND instr(refs, ?2) > 0',
   findBalancesOf:
     'SELECT balance FROM domains CROSS JOIN balances ON balances.domain = domains.id AND hash = ?2 WHERE space = ?1',
+  findAnyNode: 'SELECT 1 AS known FROM nodes WHERE space = ?1 LIMIT 1',
+  /** between ?2 and ?3 */
+  findHashes: 'SELECT hash FROM nodes WHERE space = ?1 AND hash BETWEEN ?2 AND ?3',
+  /** A Space may have a domain for each of its users: no more of them are asked. */
+  isBalanced:
+    'SELECT 1 AS known FROM balances WHERE domain IN (SELECT id FROM domains WHERE space = ?1 LIMIT 32) AND hash = ?2 LIMIT 1',
 
   findAnyLooseEdges: 'SELECT 1 AS known FROM loose_edges WHERE space = ?1 LIMIT 1',
   findLooseEdges: 'SELECT count, row_sum FROM loose_edges WHERE space = ?1 AND hash = ?2',

@@ -46,6 +46,26 @@ export function testMending(subject: StoreUnderTest): void {
     });
   });
 
+  test('a node is doubted if a balance names it, or a row near it', async () => {
+    const [balanced, free] = ['5e'.repeat(32), 'a7'.repeat(32)];
+    const near = ['c1'.repeat(32), `81${'c1'.repeat(31)}`, '33'.repeat(32), `${'33'.repeat(31)}32`];
+    const hashes = [balanced, free, ...near];
+    for (const space of [SPACE, { appId: 'other', spaceId: 'other' }])
+      await insertNodes(
+        subject.store,
+        space,
+        hashes.map((hash) => readyNode(hash)),
+      );
+    await subject.store.transact(SPACE, async (tx) => {
+      const commit = { requestId: 'one', payloadDigest: new Uint8Array(32), revision: 1 };
+      await tx.insertRootRefCommit('one', commit, [{ hash: balanced, before: 0, after: 1 }]);
+    });
+    await subject.store.transact(SPACE, async (tx) => {
+      expect((await tx.mending.findDoubted(hashes)).toSorted()).toEqual([balanced, ...near].toSorted());
+      expect(await tx.mending.findDoubted([free])).toEqual([]);
+    });
+  });
+
   test('a row is replaced with all that it says, and of the counters only that of leases follows', async () => {
     const before = readyNode(hashAt(1), { refs: refsTo(2) });
     await insertNodes(subject.store, SPACE, [before]);
