@@ -62,6 +62,11 @@ test('a damaged number is neither raised nor believed', async () => {
   await expect(store.settle('note', { name: 'first-revision', value: 1 })).rejects.toThrow(
     'contradicts its sum',
   );
+  // accept-restore still has a way on.
+  const start = { revision: Number.NaN };
+  await raiseRevisions(pool, STEP, start);
+  expect(start.revision).toBeGreaterThan(2 * STEP + 3);
+  expect(await readDomainStart(pool)).toEqual(start);
   await close();
 });
 

@@ -38,6 +38,7 @@ const SQL = {
     last AS (SELECT space || ' ' || domain AS place FROM page ORDER BY space DESC, domain DESC LIMIT 1)
     INSERT INTO notes (name, value) SELECT '${RAISED_NOTE}', place FROM last
     ON CONFLICT (name) DO UPDATE SET value = excluded.value, row_sum = NULL RETURNING value`,
+  findHighest: `SELECT coalesce(max(revision), 0) AS revision FROM domains WHERE ${isRaisable('revision')}`,
   // Clients have seen domains, too, that these rows do not have.
   raiseFirst: `WITH done AS (DELETE FROM notes WHERE name = '${RAISED_NOTE}') ${SET_NOTE}`,
   findNote: 'SELECT value, row_sum FROM notes WHERE name = $1',
@@ -125,8 +126,19 @@ export async function raiseRevisions(
     if (rows.length === 0) break;
     place = rows[0]?.value as string;
   }
-  const revision = Number((await findNote(pool, FIRST_REVISION_NOTE)) ?? 0) + step;
+  const revision = (await findFirstRevision(pool, step)) + step;
   const text = String(revision);
   await pool.run(RAISING, SQL.raiseFirst, [FIRST_REVISION_NOTE, text, sharedSum(FIRST_REVISION_NOTE, text)]);
   domainStart.revision = revision;
+}
+
+/** Of a damaged note: above all domains that are raised, because each was raised as often as the note. */
+async function findFirstRevision(pool: PostgresPool, step: number): Promise<number> {
+  return orIfDamaged(
+    async () => Number((await findNote(pool, FIRST_REVISION_NOTE)) ?? 0),
+    async () => {
+      const { rows } = await pool.read(RAISING, SQL.findHighest, []);
+      return Math.ceil((rows[0]?.revision as number) / step) * step;
+    },
+  );
 }
