@@ -1,5 +1,10 @@
 /** `holdfast mount`: a tree, or all names, as a folder that every program reads. */
-import { type Client, createPatientClient, SILENT_PROGRESS } from '@holdfast/client/internal';
+import {
+  type Client,
+  createPatientClient,
+  type ProgressReporter,
+  SILENT_PROGRESS,
+} from '@holdfast/client/internal';
 import { openSpaceSource } from '@holdfast/files';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
@@ -9,6 +14,7 @@ import {
   withClient,
   withConnection,
 } from '../connection/space-connection.ts';
+import { runShortJob } from '../progress/run-job.ts';
 import { resolvePath } from '../trees/given-path.ts';
 import { explainTreeError, findLocation } from '../trees/located-trees.ts';
 import { requireNamesReader } from '../trees/names.ts';
@@ -53,15 +59,21 @@ async function mount(first: string, second: string | undefined, flags: Flags): P
   const directory = resolvePath((second ?? first).replace(/(?<=.)\/+$/, ''), { isMadeFolder: true });
   const { createMountHandler, runMount } = await import('../doors/mount/mount.ts');
   const serve = async (client: Client): Promise<void> => {
-    // A read fails after that. The kernel asks twice.
-    const settings = { patienceMs: 15_000, progress: SILENT_PROGRESS };
-    const patient = createPatientClient(client, settings);
-    const source = openSpaceSource(client, { ...settings, parallelMax: 8 });
-    const mounted = location === undefined ? { names: patient } : await find(location);
+    const open = (progress: ProgressReporter) => {
+      // A read fails after that. The kernel asks twice.
+      const settings = { patienceMs: 15_000, progress };
+      const source = openSpaceSource(client, { ...settings, parallelMax: 8 });
+      return { patient: createPatientClient(client, settings), source };
+    };
+    const { patient, source } = open(SILENT_PROGRESS);
+    const mounted =
+      location === undefined
+        ? { names: patient }
+        : await runShortJob({}, (progress) => find(location, open(progress)));
     const options = { isForOthers: flags.allowOther === true };
     await runMount(directory, createMountHandler(source, mounted), options);
 
-    async function find(given: TreeLocation) {
+    async function find(given: TreeLocation, { patient, source }: ReturnType<typeof open>) {
       const progress = { warn: () => undefined };
       const [tree] = await locateTrees(patient, [given] as const, { progress });
       const item = await findLocation(source, tree);

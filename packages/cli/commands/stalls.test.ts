@@ -103,6 +103,7 @@ const ALL = [
   ['du', HASH],
   ['verify', HASH],
   ['pull', HASH, 'copy'],
+  ['mount', HASH, '.'],
   ['bundle', 'create', HASH, '--out', 'y.car'],
   ['bundle', 'import', 'x.car'],
 ] as const;
