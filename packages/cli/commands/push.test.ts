@@ -151,8 +151,8 @@ describe('holdfast push', () => {
       expect(stderr).toContain('nothing will be remembered of this push');
       expect(stderr.includes('may be there twice')).toBe(more.length > 0);
     }
-    await place.print('forget', 'unremembered', '--all');
     delete place.environment.XDG_CACHE_HOME;
+    await place.run('forget', 'unremembered', '--all');
   });
 
   test('goes on when the disk of what is remembered fills, except for a root ref', async () => {
