@@ -55,3 +55,21 @@ export function storageError(error: unknown, doing: string, { isUndecided = fals
   const isDamage = code.startsWith('SQLITE_CORRUPT');
   return new StoreUnavailable(`${doing} failed (${code}): ${hint}`, { cause: error, isDamage, isUndecided });
 }
+
+/** What `work` returns; its error sorted. */
+export function guardNow<T>(doing: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw storageError(error, doing);
+  }
+}
+
+/** The same for work that takes time. */
+export async function guard<T>(doing: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw storageError(error, doing);
+  }
+}

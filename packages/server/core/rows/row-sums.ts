@@ -105,17 +105,18 @@ export function uploadSum(space: SumValue, row: UploadRow): number {
 }
 
 export function uploadSumChange(before: UploadRow, after: UploadRow): number {
-  const isJudgedAnew =
-    before.evidence !== after.evidence ||
-    before.rejection !== after.rejection ||
-    before.seenBytes !== after.seenBytes;
   const isAnother = before.generation !== after.generation || before.createdAt !== after.createdAt;
   return (
     (isAnother ? generationSum(after) - generationSum(before) : 0) +
-    (isJudgedAnew ? judgedSum(after) - judgedSum(before) : 0) +
+    (isJudgedAnew(before, after) ? judgedSum(after) - judgedSum(before) : 0) +
     (timesSum(after) - timesSum(before))
   );
 }
+
+export const isJudgedAnew = (before: UploadRow, after: UploadRow): boolean =>
+  before.evidence !== after.evidence ||
+  before.rejection !== after.rejection ||
+  before.seenBytes !== after.seenBytes;
 
 const generationSum = ({ generation, createdAt }: UploadRow): number => mixValues([generation, createdAt]);
 const timesSum = ({ urlExpiresAt, touchedAt }: UploadRow): number => W1 * urlExpiresAt + W2 * touchedAt;

@@ -13,7 +13,7 @@ import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-
 import type { FindKnown, WalkKeeper } from '../../core/stray-ports.ts';
 import type { ContentUploads, NodeLimits } from '../../core/upload-ports.ts';
 import { codeOf } from '../../error-code.ts';
-import { storageError } from '../local-failure.ts';
+import { guard } from '../local-failure.ts';
 import {
   findCanonicalNow,
   isPacked,
@@ -87,13 +87,13 @@ export class DiskContentStore implements ContentStore {
 
   /** Call once, before serving, while no other process has the store open. */
   resolveInterrupted(): Promise<void> {
-    return this.#guard('cleaning up after a crash', async () => {
+    return guard('cleaning up after a crash', async () => {
       await this.#staged.resolveAll();
     });
   }
 
   inspect(_space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject> {
-    return this.#guard('inspecting an object', async () => {
+    return guard('inspecting an object', async () => {
       const file = await this.#find(generation);
       if (file === undefined) return { found: false };
       try {
@@ -120,7 +120,7 @@ export class DiskContentStore implements ContentStore {
 
   getVersion(object: StoredObject): Promise<string> {
     const generation = object.packed?.pack ?? object.generation;
-    return this.#guard('reading content', async () => {
+    return guard('reading content', async () => {
       const version = await this.#files.findVersion(this.#layout.objectOf(generation));
       if (version !== undefined) return version;
       await this.#assertHealthy(generation);
@@ -171,13 +171,13 @@ export class DiskContentStore implements ContentStore {
   }
 
   #delete(generation: Generation): Promise<void> {
-    return this.#guard('deleting content', async () => {
+    return guard('deleting content', async () => {
       if (!(await removeObject(this.#names, generation))) await this.#assertHealthy(generation);
     });
   }
 
   sweep(findKnown: FindKnown, now: number, walk?: WalkKeeper): Promise<void> {
-    return this.#guard('sweeping', async () => {
+    return guard('sweeping', async () => {
       const steps = [this.#staged.sweep(findKnown), this.#strays.step(findKnown, now, walk)];
       const [failed] = (await Promise.allSettled(steps)).filter(({ status }) => status === 'rejected');
       if (failed?.status === 'rejected') throw failed.reason;
@@ -212,7 +212,7 @@ export class DiskContentStore implements ContentStore {
     { generation, integrity: record, canonicalSize }: StoredObject,
     use: (reader: ObjectReader) => Promise<T>,
   ): Promise<T> {
-    return this.#guard(doing, async () => {
+    return guard(doing, async () => {
       const integrity = new BlockIntegrity(record, canonicalSize);
       const file = await this.#find(generation);
       if (file === undefined) throw new ContentLost(`the object of generation ${generation} is not there`);
@@ -245,13 +245,5 @@ export class DiskContentStore implements ContentStore {
     throw new StoreUnavailable(
       `the content folder ${this.#layout.root} is not the store these rows belong to: is its disk mounted?`,
     );
-  }
-
-  async #guard<T>(doing: string, work: () => Promise<T>): Promise<T> {
-    try {
-      return await work();
-    } catch (error) {
-      throw storageError(error, doing);
-    }
   }
 }

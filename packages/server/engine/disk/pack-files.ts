@@ -3,7 +3,7 @@ import type { Generation, Space } from '../../core/model.ts';
 import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/pack-ports.ts';
 import { ContentDamaged, ContentLost } from '../../core/store-failure.ts';
 import { releaseBytes } from '../../runtime/release-bytes.ts';
-import { storageError } from '../local-failure.ts';
+import { guard } from '../local-failure.ts';
 import { isRecordIntact, makeRecordIntegrity } from '../packed-object.ts';
 import type { OpenFile } from './files.ts';
 import type { StagedFiles } from './staged-files.ts';
@@ -173,12 +173,4 @@ async function readAgain(file: OpenFile, record: PackedRecord, stored: Uint8Arra
       ? `the pack of generation ${pack} ends within the record at byte ${offset}`
       : `the record at byte ${offset} of the pack of generation ${pack} does not match its checksum`,
   );
-}
-
-async function guard<T>(doing: string, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    throw storageError(error, doing);
-  }
 }

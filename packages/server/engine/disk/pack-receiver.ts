@@ -1,7 +1,7 @@
 /** Receives packs: bytes are staged as they come, and judged only by a lease. */
 import type { Generation } from '../../core/model.ts';
 import type { StagedPack } from '../../core/pack-ports.ts';
-import { storageError } from '../local-failure.ts';
+import { guard } from '../local-failure.ts';
 import { BLOCK_BYTES } from './block-integrity.ts';
 import type { BlockPool } from './block-pool.ts';
 import type { StagedFile, StagedFiles } from './staged-files.ts';
@@ -55,11 +55,7 @@ export class PackSink {
   async seal(): Promise<boolean> {
     const file = this.#file;
     if (file === undefined) throw new Error('only a staged pack can be sealed');
-    try {
-      return await file.seal();
-    } catch (error) {
-      throw storageError(error, 'sealing a pack');
-    }
+    return guard('sealing a pack', () => file.seal());
   }
 
   async drop(): Promise<void> {

@@ -13,7 +13,7 @@ import type { Admit } from '../../core/receiving.ts';
 import type { NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/upload-ports.ts';
 import { askCollector, releasePiece } from '../../runtime/release-bytes.ts';
 import { exhausted } from '../../shares/exhausted.ts';
-import { storageError } from '../local-failure.ts';
+import { guard, storageError } from '../local-failure.ts';
 import { BLOCK_BYTES, IntegrityBuilder } from './block-integrity.ts';
 import type { BlockPool } from './block-pool.ts';
 import { PackSink, stagedPack } from './pack-receiver.ts';
@@ -294,12 +294,8 @@ class StagedObject implements StagedUpload {
     return this.#sink.inlineBytes;
   }
 
-  async seal(): Promise<boolean> {
-    try {
-      return await this.#sink.seal();
-    } catch (error) {
-      throw storageError(error, 'sealing an upload');
-    }
+  seal(): Promise<boolean> {
+    return guard('sealing an upload', () => this.#sink.seal());
   }
 
   async release(): Promise<void> {

@@ -6,7 +6,7 @@ import type { SpaceKey } from '../../core/model.ts';
 import type { AppTotals, SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { ROWS_PER_STATEMENT } from '../rows/work.ts';
 import { holdingsFromSql, totalsFromSql } from './counters.ts';
-import { isRepeatable, storageError } from './failure.ts';
+import { guard, isRepeatable } from './failure.ts';
 import { SQL } from './statements.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
@@ -81,25 +81,30 @@ export function compareAppTotals(
   });
 }
 
-async function inSnapshot<T>(
+const inSnapshot = <T>(pool: PostgresPool, work: (connection: PostgresConnection) => Promise<T>) =>
+  readPatiently(pool, 'reading what an App stores', BEGIN, work);
+
+/** ms; a large App takes seconds, a large domain minutes */
+export const PATIENCE_MS = 30 * 60_000;
+
+/** Work of many rows between `begin` and a rollback, unless it commits. */
+export function readPatiently<T>(
   pool: PostgresPool,
+  doing: string,
+  begin: string,
   work: (connection: PostgresConnection) => Promise<T>,
 ): Promise<T> {
-  try {
-    return await pool.lend((connection) =>
-      // A large App takes seconds.
-      connection.withPatience(30 * 60_000, async () => {
-        await connection.script(BEGIN);
-        try {
-          return await work(connection);
-        } finally {
-          await connection.rollback();
-        }
-      }),
-    );
-  } catch (error) {
-    throw storageError(error, 'reading what an App stores');
-  }
+  const run = async (connection: PostgresConnection): Promise<T> => {
+    await connection.script(begin);
+    try {
+      return await work(connection);
+    } finally {
+      await connection.rollback();
+    }
+  };
+  return guard(doing, () =>
+    pool.lend((connection) => connection.withPatience(PATIENCE_MS, () => run(connection))),
+  );
 }
 
 /** In pages, because no statement sums a large App in its time. */

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EngineRefused } from '../refused.ts';
 import { DEPLOYMENT_SQL } from './deployment-statements.ts';
-import { storageError } from './failure.ts';
+import { guard } from './failure.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -27,11 +27,7 @@ export async function holdDeployment(pool: PostgresPool): Promise<HeldDeployment
     await connection.query(DEPLOYMENT_SQL.unlock).catch(() => undefined);
   });
   lent.catch(held.reject);
-  try {
-    await held.promise;
-  } catch (error) {
-    throw storageError(error, DOING);
-  }
+  await guard(DOING, () => held.promise);
   return {
     async release() {
       released.resolve();
@@ -71,14 +67,11 @@ export async function assertNoServer(pool: PostgresPool): Promise<void> {
 }
 
 async function findServers(pool: PostgresPool): Promise<Readonly<Record<string, unknown>> | undefined> {
-  try {
-    return await pool.lend(async (connection) => {
-      await nameSession(connection);
-      return (await connection.query(DEPLOYMENT_SQL.findServers, [pool.applicationName])).rows[0];
-    });
-  } catch (error) {
-    throw storageError(error, DOING);
-  }
+  const find = async (connection: PostgresConnection) => {
+    await nameSession(connection);
+    return (await connection.query(DEPLOYMENT_SQL.findServers, [pool.applicationName])).rows[0];
+  };
+  return guard(DOING, () => pool.lend(find));
 }
 
 /** Call before a server serves: refuses an unfinished copy, ends marks of earlier ones. @throws EngineRefused, StoreUnavailable */

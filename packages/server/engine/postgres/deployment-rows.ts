@@ -20,7 +20,7 @@ import type {
   UploadEntry,
 } from '../transfer-ports.ts';
 import { DEPLOYMENT_SQL, type DeploymentStatement } from './deployment-statements.ts';
-import { storageError } from './failure.ts';
+import { guard } from './failure.ts';
 import { damagedDomain, RowDamaged } from './row-damage.ts';
 import {
   balanceSum,
@@ -137,11 +137,7 @@ export class PostgresDeploymentRows implements DeploymentWriter {
       ...parts.flatMap((part) => (part.entries.length === 0 ? [] : writesOf(key, part))),
       ['setMark', ['unfinished', unfinished]],
     ];
-    try {
-      await this.#pool.lend((connection) => runTogether(connection, writes));
-    } catch (error) {
-      throw storageError(error, DOING);
-    }
+    await guard(DOING, () => this.#pool.lend((connection) => runTogether(connection, writes)));
   }
 
   async #find(statement: DeploymentStatement, parameters: readonly SqlValue[]): Promise<readonly SqlRow[]> {

@@ -191,6 +191,15 @@ export function storageError(error: unknown, doing: string, { isUndecided = fals
   });
 }
 
+/** What `work` returns; its error sorted. */
+export async function guard<T>(doing: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw storageError(error, doing);
+  }
+}
+
 const NO_RIGHT = '42501';
 /** No schema of the search path may even be used, so PostgreSQL knows none to make tables in. */
 const NO_SCHEMA = '3F000';

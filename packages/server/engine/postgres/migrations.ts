@@ -13,7 +13,7 @@ import {
   versionAfter,
 } from '../schema-version.ts';
 import { assertFit } from './database-fitness.ts';
-import { isRepeatable, storageError } from './failure.ts';
+import { guard, isRepeatable, storageError } from './failure.ts';
 import { migrateInSteps, READ_VERSION, withoutConcurrency } from './migration-steps.ts';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };
 import apps from './migrations/0002-apps.sql' with { type: 'text' };
@@ -133,12 +133,8 @@ export async function findUsableVersion(connection: PostgresConnection): Promise
 
 /** @throws EngineRefused when this build cannot use the database, StoreUnavailable */
 export async function assertUsable(pool: PostgresPool): Promise<void> {
-  try {
-    const version = await pool.lend(findUsableVersion);
-    if (version === undefined) throw new EngineRefused(`${NAME} has lost its tables: restore a backup`);
-  } catch (error) {
-    throw storageError(error, 'looking at the schema');
-  }
+  const version = await guard('looking at the schema', () => pool.lend(findUsableVersion));
+  if (version === undefined) throw new EngineRefused(`${NAME} has lost its tables: restore a backup`);
 }
 
 /** Makes the schema of a new database. Resolves whether there is an older one. */

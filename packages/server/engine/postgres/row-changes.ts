@@ -3,6 +3,7 @@ import type { Hash } from '@holdfast/protocol';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { DiscardRow, Generation, NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
+import { areCountsSame, isLeaseSame, isStateSame } from '../../core/rows/node-changes.ts';
 import { type UsageDelta, usageDelta } from '../../core/usage-delta.ts';
 import { countersSum } from './row-sums.ts';
 import {
@@ -268,29 +269,6 @@ export class RowChanges {
 function isSameRow(left: NodeRow, right: NodeRow): boolean {
   return (
     left === right || (isLeaseSame(left, right) && areCountsSame(left, right) && isStateSame(left, right))
-  );
-}
-
-function isLeaseSame(left: NodeRow, right: NodeRow): boolean {
-  return left.leaseStartedAt === right.leaseStartedAt && left.leaseExpiresAt === right.leaseExpiresAt;
-}
-
-function areCountsSame(left: NodeRow, right: NodeRow): boolean {
-  return (
-    left.childRefCount === right.childRefCount &&
-    left.rootRefCount === right.rootRefCount &&
-    left.heldDomainCount === right.heldDomainCount
-  );
-}
-
-function isStateSame(left: NodeRow, right: NodeRow): boolean {
-  return (
-    left.state === right.state &&
-    left.generation === right.generation &&
-    left.storage === right.storage &&
-    left.storedSize === right.storedSize &&
-    left.waitingTouchedAt === right.waitingTouchedAt &&
-    left.claimHeldUntil === right.claimHeldUntil
   );
 }
 

@@ -16,7 +16,7 @@ import { isDamage } from '../../core/store-failure.ts';
 import { ROWS_PER_STATEMENT } from '../rows/work.ts';
 import { COUNTER_SUMS } from './counter-statements.ts';
 import { LocatedDamage, locateDamage } from './damage.ts';
-import { storageError } from './failure.ts';
+import { guard } from './failure.ts';
 import { PLACE_COLUMNS, WITH_CONTENT } from './packs/pack-statements.ts';
 import { RowDamaged } from './row-damage.ts';
 import { isContentProven, nodeFromSql, placeFromSql, readNode } from './rows.ts';
@@ -234,11 +234,8 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
   }
 
   async #all(statement: keyof typeof SQL, ...values: SqlValue[]): Promise<readonly SqlRow[]> {
-    try {
-      return (await this.#connection.query(SQL[statement], [this.#space, ...values])).rows;
-    } catch (error) {
-      throw storageError(error, 'inspecting');
-    }
+    const query = () => this.#connection.query(SQL[statement], [this.#space, ...values]);
+    return (await guard('inspecting', query)).rows;
   }
 }
 

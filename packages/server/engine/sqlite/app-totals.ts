@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { NO_HOLDINGS } from '../../core/holdings.ts';
 import type { AppTotals } from '../../core/tenancy-ports.ts';
-import { storageError } from '../local-failure.ts';
+import { guardNow } from '../local-failure.ts';
 import { appTotalsFromSql, NO_COUNTERS } from './space-counters.ts';
 import { type SqlRow, SUM_COUNTERS, SUM_HOLDINGS } from './statements.ts';
 
@@ -12,13 +12,11 @@ export function readSqliteAppTotals(dataDir: string, appId: string): AppTotals {
   const path = join(dataDir, 'holdfast.db');
   const { leasedNodeCount: _, ...none } = NO_COUNTERS;
   if (!existsSync(path)) return { spaces: 0, ...none, ...NO_HOLDINGS };
-  try {
+  return guardNow('reading what Apps store', () => {
     // It may write, because the log of a database without a server is opened by the first to come; it does not.
     using database = new Database(path, { readwrite: true, create: false });
     using counters = database.prepare<SqlRow, [string]>(SUM_COUNTERS);
     using holdings = database.prepare<SqlRow, [string]>(SUM_HOLDINGS);
     return appTotalsFromSql(counters.get(appId) as SqlRow, holdings.get(appId) as SqlRow);
-  } catch (error) {
-    throw storageError(error, 'reading what Apps store');
-  }
+  });
 }

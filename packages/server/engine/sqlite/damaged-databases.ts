@@ -100,12 +100,8 @@ function readSpaces(database: Database): ReadonlyMap<number, Space> {
 }
 
 function withDatabase<T>(dataDir: string, name: string, work: (database: Database) => T): T {
-  const database = new Database(join(dataDir, name), { readwrite: true, create: false });
-  try {
-    return work(database);
-  } finally {
-    database.close();
-  }
+  using database = new Database(join(dataDir, name), { readwrite: true, create: false });
+  return work(database);
 }
 
 /** The part of engine/backup-ports.ts FolderFormat that is about damage. */

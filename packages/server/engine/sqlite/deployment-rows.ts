@@ -17,7 +17,7 @@ import {
 } from '../../core/rows/row-sums.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
 import { parseHistoryKey } from '../entry-keys.ts';
-import { storageError } from '../local-failure.ts';
+import { guard, guardNow, storageError } from '../local-failure.ts';
 import type {
   Batch,
   BatchPart,
@@ -88,7 +88,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
   }
 
   async findMark(name: MarkName): Promise<string | undefined> {
-    return this.#read(() => this.#sql.findMark.get(copyMarkName(name))?.value as string | undefined);
+    return guardNow('reading', () => this.#sql.findMark.get(copyMarkName(name))?.value as string | undefined);
   }
 
   async setMark(name: MarkName, value: string): Promise<void> {
@@ -109,20 +109,16 @@ export class SqliteDeploymentRows implements DeploymentWriter {
   }
 
   async readTotals(): Promise<Totals> {
-    const row = this.#read(() => this.#sql.readTotals.get()) as SqlRow;
+    const row = guardNow('reading', () => this.#sql.readTotals.get()) as SqlRow;
     return { spaces: row.spaces as number, nodes: row.nodes as number, bytes: row.bytes as number };
   }
 
   async findUnreached(): Promise<readonly string[]> {
-    try {
-      return await findUnreachedTables(this.#database);
-    } catch (error) {
-      throw storageError(error, 'reading');
-    }
+    return guard('reading', () => findUnreachedTables(this.#database));
   }
 
   async listSpaces(after: string | undefined, limit: number): Promise<readonly ListedSpace[]> {
-    const rows = this.#read(() => this.#sql.listSpaces.all(Number(after ?? 0), limit));
+    const rows = guardNow('reading', () => this.#sql.listSpaces.all(Number(after ?? 0), limit));
     return rows.map((row) => {
       const space = { appId: row.app_id as string, spaceId: row.space_id as string };
       if (!isSum(row.name_sum, spaceNameSum(row.id as number, space)))
@@ -132,7 +128,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
   }
 
   async readPage<K extends EntryKind>(page: PageRequest<K>): Promise<readonly Entries[K][]> {
-    return this.#read(() => {
+    return guardNow('reading', () => {
       const id = this.#findSpaceId(page.space);
       return id === undefined ? [] : (this.#readers[page.kind](id, page) as Entries[K][]);
     });
@@ -320,14 +316,6 @@ export class SqliteDeploymentRows implements DeploymentWriter {
     if (made === null) return;
     const id = made.id as number;
     this.#sql.sealSpace.run(id, spaceNameSum(id, space), countersSumOf(id, NOTHING_COUNTED, now));
-  }
-
-  #read<T>(read: () => T): T {
-    try {
-      return read();
-    } catch (error) {
-      throw storageError(error, 'reading');
-    }
   }
 
   #transact(work: () => unknown): void {

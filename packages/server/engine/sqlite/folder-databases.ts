@@ -87,20 +87,16 @@ export function findFolderMarker(dataDir: string): string | undefined {
 export async function renewFolderRows(dataDir: string): Promise<readonly RowDamage[]> {
   const path = join(dataDir, ROWS_FILE);
   // Rows of an older schema too.
-  const database = openSound(path);
-  try {
-    const mended = await checkRows(path, { ...MENDED_BEFORE_RAISING, signal: new AbortController().signal });
-    database.run('PRAGMA synchronous = FULL');
-    database.transaction(() => {
-      renewFolderIdentity(database);
-      for (const name of ['epoch', 'finished'] as const) {
-        database.run('DELETE FROM store WHERE name = ?1', [copyMarkName(name)]);
-      }
-      for (const sql of [RAISE_FIRST_REVISION, RAISE_REVISIONS]) database.run(sql, [REVISION_STEP]);
-    })();
-    database.run('PRAGMA wal_checkpoint(TRUNCATE)');
-    return mended.filter(({ repaired }) => repaired);
-  } finally {
-    database.close();
-  }
+  using database = openSound(path);
+  const mended = await checkRows(path, { ...MENDED_BEFORE_RAISING, signal: new AbortController().signal });
+  database.run('PRAGMA synchronous = FULL');
+  database.transaction(() => {
+    renewFolderIdentity(database);
+    for (const name of ['epoch', 'finished'] as const) {
+      database.run('DELETE FROM store WHERE name = ?1', [copyMarkName(name)]);
+    }
+    for (const sql of [RAISE_FIRST_REVISION, RAISE_REVISIONS]) database.run(sql, [REVISION_STEP]);
+  })();
+  database.run('PRAGMA wal_checkpoint(TRUNCATE)');
+  return mended.filter(({ repaired }) => repaired);
 }

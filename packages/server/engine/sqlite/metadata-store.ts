@@ -12,7 +12,7 @@ import { assertNote } from '../../core/stray-ports.ts';
 import type { AppTotals, SpaceHoldings } from '../../core/tenancy-ports.ts';
 import type { Pages, Settlements, SweepCutoffs } from '../../core/upkeep-ports.ts';
 import { FSYNC_DURATION, GROUP_COMMIT_SIZE, SQL_DURATION } from '../../metrics/server-metrics.ts';
-import { storageError } from '../local-failure.ts';
+import { guardNow } from '../local-failure.ts';
 import { type BalancePageRequest, readBalancePage } from '../rows/balance-page.ts';
 import { assertBalancesThere, readBalanceStep } from './balance-page.ts';
 import { openReader, READER_CACHE_BYTES } from './database.ts';
@@ -255,11 +255,7 @@ export class SqliteMetadataStore implements MetadataStore {
   }
 
   #read<T>(read: () => T): T {
-    try {
-      return read();
-    } catch (error) {
-      throw storageError(error, 'reading');
-    }
+    return guardNow('reading', read);
   }
 
   /** Several statements that must see the same commit. */

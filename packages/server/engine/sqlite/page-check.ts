@@ -31,21 +31,17 @@ export function* checkPages(dataDir: string, isRepaired: boolean): Generator<Pag
     if (!existsSync(path)) continue;
     try {
       // Pages are read once and in order: a larger cache would help nothing.
-      const database = openReader(path, 1024 * 1024);
-      try {
-        const names = readNames(database);
-        for (const table of names.tables) {
-          yield { table: `${table} of ${file}`, damage };
-          const found = findDamage(database, table, names.ofRoots);
-          const repaired = isRepaired && found.length > 0 && rebuild(path, table, found);
-          const isProtecting = PROTECTING_TABLES.has(table);
-          damage = found.map(({ index, text }) => {
-            const remedy = index === undefined ? REMEDY : INDEX_REMEDY;
-            return { message: `${file}: ${text}; ${remedy}`, isProtecting, repaired };
-          });
-        }
-      } finally {
-        database.close();
+      using database = openReader(path, 1024 * 1024);
+      const names = readNames(database);
+      for (const table of names.tables) {
+        yield { table: `${table} of ${file}`, damage };
+        const found = findDamage(database, table, names.ofRoots);
+        const repaired = isRepaired && found.length > 0 && rebuild(path, table, found);
+        const isProtecting = PROTECTING_TABLES.has(table);
+        damage = found.map(({ index, text }) => {
+          const remedy = index === undefined ? REMEDY : INDEX_REMEDY;
+          return { message: `${file}: ${text}; ${remedy}`, isProtecting, repaired };
+        });
       }
     } catch (error) {
       assertDamage(error);
@@ -114,7 +110,7 @@ function findDamage(database: Database, table: string, ofRoots: Names['ofRoots']
 /** Rebuilds the indexes, and returns whether the table is then free of damage. Indexes of a damaged table cannot be rebuilt. */
 function rebuild(path: string, table: string, damage: readonly Damage[]): boolean {
   if (damage.some(({ index }) => index === undefined)) return false;
-  const writer = openWriter(path, undefined);
+  using writer = openWriter(path, undefined);
   try {
     for (const { index } of damage) writer.run(`REINDEX "${index}"`);
     return findFault(writer, table) === undefined;
@@ -123,8 +119,6 @@ function rebuild(path: string, table: string, damage: readonly Damage[]): boolea
     const isLeft = isBusy(error) || codeOf(error)?.startsWith('SQLITE_CONSTRAINT');
     if (!isLeft) assertDamage(error);
     return false;
-  } finally {
-    writer.close();
   }
 }
 

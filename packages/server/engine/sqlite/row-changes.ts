@@ -1,7 +1,8 @@
 /** Compares two states of a row and chooses the statement that writes the change. Pure. */
 import type { SQLQueryBindings } from 'bun:sqlite';
 import type { NodeRow, UploadRow } from '../../core/model.ts';
-import { uploadSumChange } from '../../core/rows/row-sums.ts';
+import { areCountsSame, isLeaseSame, isStateSame } from '../../core/rows/node-changes.ts';
+import { isJudgedAnew, uploadSumChange } from '../../core/rows/row-sums.ts';
 import { collectableCode, hexToBytes, stateCode, uploadVerdictToSql, verdictCode } from './rows.ts';
 import type { Statements } from './statements.ts';
 
@@ -16,25 +17,6 @@ export function guardsOf(before: NodeRow): [number, Uint8Array, number, number, 
   ];
 }
 
-function isStateSame(before: NodeRow, after: NodeRow): boolean {
-  return (
-    before.state === after.state &&
-    before.generation === after.generation &&
-    before.storage === after.storage &&
-    before.storedSize === after.storedSize &&
-    before.waitingTouchedAt === after.waitingTouchedAt &&
-    before.claimHeldUntil === after.claimHeldUntil
-  );
-}
-
-function areCountsSame(before: NodeRow, after: NodeRow): boolean {
-  return (
-    before.childRefCount === after.childRefCount &&
-    before.rootRefCount === after.rootRefCount &&
-    before.heldDomainCount === after.heldDomainCount
-  );
-}
-
 export function isLeaseChangeOnly(before: NodeRow, after: NodeRow): boolean {
   return isStateSame(before, after) && areCountsSame(before, after);
 }
@@ -42,8 +24,7 @@ export function isLeaseChangeOnly(before: NodeRow, after: NodeRow): boolean {
 export function isCountChangeOnly(before: NodeRow, after: NodeRow): boolean {
   return (
     isStateSame(before, after) &&
-    before.leaseStartedAt === after.leaseStartedAt &&
-    before.leaseExpiresAt === after.leaseExpiresAt &&
+    isLeaseSame(before, after) &&
     collectableCode(before) === collectableCode(after)
   );
 }
@@ -51,11 +32,7 @@ export function isCountChangeOnly(before: NodeRow, after: NodeRow): boolean {
 /** Chooses the smallest statement: the fewer columns it names, the fewer indexes it writes. */
 function changeOfUpload(before: UploadRow, after: UploadRow): 'times' | 'verdict' | 'all' {
   if (after.generation !== before.generation || after.createdAt !== before.createdAt) return 'all';
-  const isJudgedAnew =
-    after.evidence !== before.evidence ||
-    after.rejection !== before.rejection ||
-    after.seenBytes !== before.seenBytes;
-  if (!isJudgedAnew) return 'times';
+  if (!isJudgedAnew(before, after)) return 'times';
   const areTimesSame = after.urlExpiresAt === before.urlExpiresAt && after.touchedAt === before.touchedAt;
   return areTimesSame ? 'verdict' : 'all';
 }

@@ -5,7 +5,7 @@ import type { Space } from '../../core/model.ts';
 import { type Stored, storedOf } from '../../core/quotas.ts';
 import { countersSum } from '../../core/rows/row-sums.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
-import { storageError } from '../local-failure.ts';
+import { guardNow } from '../local-failure.ts';
 import { damagedRow } from './rows.ts';
 import { areCountersSound, countersFromSql, countersSumOf, NOTHING_COUNTED } from './space-counters.ts';
 import { type SpaceDirectory, spaceNameSum } from './space-directory.ts';
@@ -29,19 +29,11 @@ export class SpaceLedger {
   findSpace(space: Space): number | undefined {
     const known = this.#directory.find(space) ?? this.#found.get(spaceKeyOf(space))?.id;
     if (known !== undefined) return known;
-    const row = this.#read(() => this.#sql.findSpaceId.get(space.appId, space.spaceId));
+    const row = guardNow('finding the Space', () => this.#sql.findSpaceId.get(space.appId, space.spaceId));
     const id = this.#directory.idOf(space, row);
     if (id === undefined) return undefined;
     this.#found.set(spaceKeyOf(space), { space, id });
     return id;
-  }
-
-  #read<T>(work: () => T): T {
-    try {
-      return work();
-    } catch (error) {
-      throw storageError(error, 'finding the Space');
-    }
   }
 
   insertSpace(space: Space, now: number): number {
@@ -108,21 +100,12 @@ export class SpaceLedger {
   flush(): void {
     for (const [id, sums] of this.#sums) {
       if (Object.values(sums).every((sum) => sum === 0)) continue;
-      try {
-        const { changes } = this.#sql.addCounters.run(
-          id,
-          sums.nodeCount,
-          sums.readyContentBytes,
-          sums.readyStoredBytes,
-          sums.waitingBytes,
-          sums.notReadyNodeCount,
-          sums.leasedCount,
-          countersSum(sums, 0),
-        );
-        if (changes !== 1) throw damagedRow('the Space with the id', String(id));
-      } catch (error) {
-        throw storageError(error, 'counting');
-      }
+      const values = [
+        ...[sums.nodeCount, sums.readyContentBytes, sums.readyStoredBytes, sums.waitingBytes],
+        ...[sums.notReadyNodeCount, sums.leasedCount, countersSum(sums, 0)],
+      ];
+      const { changes } = guardNow('counting', () => this.#sql.addCounters.run(id, ...values));
+      if (changes !== 1) throw damagedRow('the Space with the id', String(id));
     }
   }
 

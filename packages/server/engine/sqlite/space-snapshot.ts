@@ -15,7 +15,7 @@ import type {
 import type { NodeRow, Space } from '../../core/model.ts';
 import type { PackId } from '../../core/pack-model.ts';
 import { isDamage } from '../../core/store-failure.ts';
-import { storageError } from '../local-failure.ts';
+import { guardNow } from '../local-failure.ts';
 import { openReader } from './database.ts';
 import { isBalanceSound, isDomainSound, looseEdgesFromSql } from './ledger-rows.ts';
 import {
@@ -79,14 +79,10 @@ export async function inspectSpace<T>(
   work: (snapshot: SpaceSnapshot) => Promise<T>,
 ): Promise<T> {
   // The cache is small, because pages are read once.
-  const database = openReader(path, 4 * 1024 * 1024);
-  try {
-    database.run('BEGIN');
-    return await work(new SqliteSpaceSnapshot(database, space, now));
-  } finally {
-    // A read transaction ends with its connection.
-    database.close();
-  }
+  using database = openReader(path, 4 * 1024 * 1024);
+  // A read transaction ends with its connection.
+  database.run('BEGIN');
+  return await work(new SqliteSpaceSnapshot(database, space, now));
 }
 
 class SqliteSpaceSnapshot implements SpaceSnapshot {
@@ -208,11 +204,8 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
   }
 
   #all(statement: keyof typeof SQL, ...values: SQLQueryBindings[]): SqlRow[] {
-    try {
-      return this.#database.query<SqlRow, SQLQueryBindings[]>(SQL[statement]).all(...values);
-    } catch (error) {
-      throw storageError(error, 'inspecting');
-    }
+    const query = () => this.#database.query<SqlRow, SQLQueryBindings[]>(SQL[statement]).all(...values);
+    return guardNow('inspecting', query);
   }
 }
 

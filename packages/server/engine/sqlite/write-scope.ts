@@ -13,7 +13,7 @@ import type { Stored } from '../../core/quotas.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import type { SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
-import { storageError } from '../local-failure.ts';
+import { guardNow, storageError } from '../local-failure.ts';
 import { findAbsent } from './absent-nodes.ts';
 import type { ActiveUploads } from './active-uploads.ts';
 import { letGoOfPages } from './database.ts';
@@ -82,20 +82,12 @@ export class WriteScope {
 
   readStored(spaceId: number): Stored {
     this.assertUsable();
-    try {
-      return this.ledger.readStored(spaceId);
-    } catch (error) {
-      throw storageError(error, 'reading');
-    }
+    return guardNow('reading', () => this.ledger.readStored(spaceId));
   }
 
   readHoldings(spaceId: number): SpaceHoldings {
     this.assertUsable();
-    try {
-      return readHoldingsOf(this.sql, spaceId);
-    } catch (error) {
-      throw storageError(error, 'reading');
-    }
+    return guardNow('reading', () => readHoldingsOf(this.sql, spaceId));
   }
 
   findAll(statement: Prepared, ...values: SQLQueryBindings[]): SqlRow[] {
@@ -110,11 +102,7 @@ export class WriteScope {
   /** The next reads of this batch use the disk, except for rows that the batch itself has written. */
   letGoOfPages(): void {
     this.assertUsable();
-    try {
-      letGoOfPages(this.#database);
-    } catch (error) {
-      throw storageError(error, 'reading');
-    }
+    guardNow('reading', () => letGoOfPages(this.#database));
   }
 
   /** Returns how many rows changed. */
@@ -144,11 +132,7 @@ export class WriteScope {
       this.#state = 'bare';
       return;
     }
-    try {
-      this.sql.savepoint.run();
-    } catch (error) {
-      throw storageError(error, 'writing');
-    }
+    guardNow('writing', () => this.sql.savepoint.run());
     this.#state = 'guarded';
   }
 

@@ -4,6 +4,7 @@ import type { Awaitable } from '../../../core/awaitable.ts';
 import type { Generation, UploadRow } from '../../../core/model.ts';
 import type { PackId, PackRow, PackUse, PackVerdicts } from '../../../core/pack-model.ts';
 import type { PackVerbs, RecordMove, SweptPack } from '../../../core/pack-ports.ts';
+import { UNUSED } from '../../../core/packs/pack-use.ts';
 import type { ContentChanges } from '../content-changes.ts';
 import { placeSum } from '../row-sums.ts';
 import { byteaToHex, hexToBytea, type SqlRow } from '../wire/sql-values.ts';
@@ -18,8 +19,6 @@ interface PackParts {
   readonly flush: () => readonly Promise<unknown>[];
   readonly findUploads: (hashes: readonly Hash[]) => Promise<readonly (UploadRow | undefined)[]>;
 }
-
-const NO_USE: PackUse = { liveRecords: 0, liveBytes: 0, firstDeadAt: 0 };
 
 export class PostgresPacks implements PackVerbs {
   readonly #parts: PackParts;
@@ -64,7 +63,7 @@ export class PostgresPacks implements PackVerbs {
       wire.send('findPackUse', [space, hexToBytea(generation)]),
       ...flushed,
     ]);
-    return rows[0] === undefined ? NO_USE : useFromSql(space, generation, rows[0]);
+    return rows[0] === undefined ? UNUSED : useFromSql(space, generation, rows[0]);
   }
 
   async findVerdicts(generation: Generation): Promise<PackVerdicts | undefined> {

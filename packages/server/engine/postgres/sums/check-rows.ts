@@ -6,12 +6,12 @@ import { damageOf, OWNERS, unreachedIn } from '../../../core/rows/row-advice.ts'
 import { spaceKeyOf } from '../../../core/space-key.ts';
 import { orIfDamaged } from '../../../core/store-failure.ts';
 import { IS_CHANGE_PROVEN, IS_TOTAL_PROVEN } from '../app-total-statements.ts';
-import { compareAppTotals } from '../app-totals.ts';
-import { storageError } from '../failure.ts';
+import { compareAppTotals, PATIENCE_MS, readPatiently } from '../app-totals.ts';
 import { ROOT_REF_STATEMENTS } from '../root-ref-statements.ts';
 import { sumOfCounts, useSum } from '../row-sums.ts';
 import { findProvenContent } from '../rows.ts';
 import { spaceKeyFromSql, spacesFromSql } from '../space-names.ts';
+import type { PostgresConnection } from '../wire/connection.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
 import { byteaToHex, byteaToText, type SqlRow, type SqlValue } from '../wire/sql-values.ts';
 import { mendRow, pagesOfTable, type StoredRow, type StoredValues, toSqlRow } from './stored-rows.ts';
@@ -252,7 +252,6 @@ export async function checkAppTotals(
   return found;
 }
 
-const COUNT_MS_MAX = 30 * 60_000;
 const COUNT_DOMAIN = `SELECT (SELECT count(*) FROM root_ref_commits WHERE space = $1 AND domain = $2) AS commit_count,
   (SELECT count(*) FROM balances WHERE space = $1 AND domain = $2) AS balance_count`;
 
@@ -301,20 +300,9 @@ async function countPatiently(
   sql: string,
   parameters: readonly SqlValue[],
 ): Promise<readonly SqlRow[]> {
-  try {
-    return await pool.lend((connection) =>
-      connection.withPatience(COUNT_MS_MAX, async () => {
-        await connection.script(`BEGIN READ ONLY; SET LOCAL statement_timeout = ${COUNT_MS_MAX}`);
-        try {
-          return (await connection.query(sql, parameters)).rows;
-        } finally {
-          await connection.rollback();
-        }
-      }),
-    );
-  } catch (error) {
-    throw storageError(error, 'counting rows');
-  }
+  const begin = `BEGIN READ ONLY; SET LOCAL statement_timeout = ${PATIENCE_MS}`;
+  const count = (connection: PostgresConnection) => connection.query(sql, parameters);
+  return (await readPatiently(pool, 'counting rows', begin, count)).rows;
 }
 
 function toStored(value: unknown): bigint | null {

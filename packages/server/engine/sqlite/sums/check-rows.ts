@@ -3,7 +3,7 @@ import type { Database, SQLQueryBindings } from 'bun:sqlite';
 import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
 import type { Space } from '../../../core/model.ts';
 import { damageOf, OWNERS, unreachedIn } from '../../../core/rows/row-advice.ts';
-import { isDamageMet, storageError } from '../../local-failure.ts';
+import { guardNow, isDamageMet, storageError } from '../../local-failure.ts';
 import { openReader, openWriter } from '../database.ts';
 import { bytesToHex } from '../rows.ts';
 import { findSpaceOf } from '../space-directory.ts';
@@ -14,19 +14,15 @@ import { findUnreachedTables } from './unreached.ts';
 
 /** `path`: the database file */
 export async function checkRows(path: string, look: RowLook): Promise<readonly RowDamage[]> {
-  const database = openRows(path);
-  try {
-    const found: RowDamage[] = [];
-    for (const table of SUMMED_TABLES) {
-      if (look.signal.aborted) break;
-      if (table.name !== (look.onlyTable ?? table.name)) continue;
-      look.onTable(table.name);
-      found.push(...(await checkTable(database, path, table, look)));
-    }
-    return look.onlyTable === undefined ? [...found, ...(await findUnreached(database, found))] : found;
-  } finally {
-    database.close();
+  using database = guardNow('opening the rows', () => openReader(path, 1024 * 1024));
+  const found: RowDamage[] = [];
+  for (const table of SUMMED_TABLES) {
+    if (look.signal.aborted) break;
+    if (table.name !== (look.onlyTable ?? table.name)) continue;
+    look.onTable(table.name);
+    found.push(...(await checkTable(database, path, table, look)));
   }
+  return look.onlyTable === undefined ? [...found, ...(await findUnreached(database, found))] : found;
 }
 
 /** Owners that are damaged themselves are named already. */
@@ -37,14 +33,6 @@ async function findUnreached(database: Database, found: readonly RowDamage[]): P
   } catch (error) {
     if (!isDamageMet(error)) throw storageError(error, 'looking at rows');
     return [];
-  }
-}
-
-function openRows(path: string): Database {
-  try {
-    return openReader(path, 1024 * 1024);
-  } catch (error) {
-    throw storageError(error, 'opening the rows');
   }
 }
 
@@ -102,7 +90,7 @@ function mendRow(path: string, table: SummedTable, { row, mended }: DamagedRow):
   const changed = Object.keys(mended).filter((column) => mended[column] !== row[column]);
   const set = changed.map((column, index) => `${column} = ?${index + 1}`).join(', ');
   const place = placeOf(table, row);
-  const writer = openWriter(path, undefined);
+  using writer = openWriter(path, undefined);
   try {
     using statement = writer.prepare<unknown, SQLQueryBindings[]>(
       `UPDATE ${table.name} SET ${set} WHERE ${whereOf(place, changed.length + 1)}`,
@@ -114,8 +102,6 @@ function mendRow(path: string, table: SummedTable, { row, mended }: DamagedRow):
     if (error instanceof Error && /SQLITE_(CONSTRAINT|CORRUPT)/.test(String(Object(error).code)))
       return false;
     throw storageError(error, 'mending a row');
-  } finally {
-    writer.close();
   }
 }
 
@@ -152,10 +138,10 @@ const textOf = (value: unknown): string =>
   value instanceof Uint8Array ? bytesToHex(value) : JSON.stringify(value);
 
 /** Returns undefined if the Space is unknown. */
-function findSpace(database: Database, { spaceBy }: SummedTable, row: SqlRow): Space | undefined {
+function findSpace(database: Database, { spaceBy, sumColumn }: SummedTable, row: SqlRow): Space | undefined {
   if (spaceBy === 'none') return undefined;
   const id = spaceBy === 'id' ? row.id : spaceBy === 'space' ? row.space : findSpaceOfDomain(database, row);
-  if (row.app_id !== undefined) return { appId: row.app_id as string, spaceId: row.space_id as string };
+  if (sumColumn === 'name_sum') return { appId: row.app_id as string, spaceId: row.space_id as string };
   if (typeof id !== 'number' || !Number.isSafeInteger(id)) return undefined;
   using statement = database.prepare<SqlRow, [number]>(
     'SELECT id, app_id, space_id, name_sum FROM spaces WHERE id = ?1',

@@ -9,7 +9,7 @@ import type { Clock, TransactionBody } from '../../../core/ports.ts';
 import { tombstoneSum } from '../../../core/rows/row-sums.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
 import type { Settlements, SweepCutoffs } from '../../../core/upkeep-ports.ts';
-import { isBusy, isSurelyNotCommitted, storageError } from '../../local-failure.ts';
+import { guardNow, isBusy, isSurelyNotCommitted, storageError } from '../../local-failure.ts';
 import { openReader, openWriter, READER_CACHE_BYTES, shortenBusyTimeout } from '../database.ts';
 import { noteKey, storeSum, storeValueOf } from '../ledger-rows.ts';
 import { moveWatermarks, pruneHistory } from '../maintenance.ts';
@@ -222,12 +222,10 @@ function versionOf(database: Database): () => number {
 
 /** By a connection of its own: SQLite ends a transaction that meets a damaged page at its commit. */
 function lookApart(path: string): LostNames {
-  try {
+  return guardNow('looking for names', () => {
     using database = openReader(path, READER_CACHE_BYTES);
     return lookForLostNames(database);
-  } catch (error) {
-    throw storageError(error, 'looking for names');
-  }
+  });
 }
 
 export interface Renewal {
