@@ -4,7 +4,7 @@ import { findBit, type StoredValue } from '../../../core/rows/find-bit.ts';
 import { isSum } from '../../../core/rows/row-sum.ts';
 import { ROWS_PER_STATEMENT } from '../../rows/work.ts';
 import type { SqlRow } from '../statements.ts';
-import { type SummedTable, selectionOf } from './tables.ts';
+import type { SummedTable } from './tables.ts';
 
 /** Integers with all of their bits. */
 export type StoredRow = Readonly<Record<string, StoredValue>>;
@@ -49,7 +49,7 @@ function reset(table: SummedTable, row: StoredRow): StoredRow | undefined {
 
 export function* pagesOfTable(database: Database, table: SummedTable): Generator<StoredRow[]> {
   const { name, key } = table;
-  const columns = selectionOf(table);
+  const columns = table.columns?.join(', ') ?? '*';
   const order = `ORDER BY ${key.join(', ')} LIMIT ${ROWS_PER_STATEMENT}`;
   const places = key.map((_, index) => `?${index + 1}`).join(', ');
   using first = database.prepare<StoredRow, []>(`SELECT ${columns} FROM ${name} ${order}`);
@@ -99,5 +99,7 @@ function findDerived(table: SummedTable, row: StoredRow): WrongBit | undefined {
 }
 
 export function findWrongBit(table: SummedTable, row: StoredRow): WrongBit | undefined {
-  return findBit(row, [table.sumColumn, ...table.columns], (other) => hasSum(table, other));
+  const lengthOf = (column: string): number => (row[column] as { length?: number } | null)?.length ?? 0;
+  const columns = Object.keys(row).sort((left, right) => lengthOf(left) - lengthOf(right));
+  return findBit(row, columns, (other) => hasSum(table, other));
 }

@@ -46,7 +46,8 @@ export interface SummedTable {
   readonly name: string;
   /** of the primary key */
   readonly key: readonly string[];
-  readonly columns: readonly string[];
+  /** left out: all */
+  readonly columns?: readonly string[];
   readonly sumColumn: 'row_sum' | 'name_sum';
   /** undefined: it has values that no row has */
   readonly sumOf: (row: SqlRow) => number | undefined;
@@ -56,9 +57,9 @@ export interface SummedTable {
   readonly counted?: readonly string[];
   /** values of columns that are in no sum, because they follow from others */
   readonly derived?: (row: SqlRow) => Readonly<Record<string, number>>;
-  /** how the Space of a row is known */
   /** a row may be older than its sum */
   readonly isOptional?: true;
+  /** how the Space of a row is known */
   readonly spaceBy: 'space' | 'domain' | 'id' | 'none';
 }
 
@@ -74,13 +75,12 @@ const COUNTED = [
 const SPACES: readonly SummedTable[] = [
   {
     ...{ name: 'spaces', key: ['id'], sumColumn: 'name_sum', spaceBy: 'id' },
-    columns: ['id', 'app_id', 'space_id'],
+    columns: ['id', 'app_id', 'space_id', 'name_sum'],
     sumOf: (row) =>
       spaceNameSum(number(row.id), { appId: row.app_id as string, spaceId: row.space_id as string }),
   },
   {
     ...{ name: 'spaces', key: ['id'], sumColumn: 'row_sum', spaceBy: 'id' },
-    columns: ['id', ...COUNTED],
     counted: COUNTED,
     sumOf: (row) => {
       const counters = { ...countersFromSql(row), leasedCount: number(row.leased_count) };
@@ -93,11 +93,6 @@ const SPACES: readonly SummedTable[] = [
 const NODES: readonly SummedTable[] = [
   {
     ...{ name: 'nodes', key: ['space', 'hash'], sumColumn: 'row_sum', spaceBy: 'space' },
-    columns: [
-      ...['space', 'hash', 'state', 'size', 'canonical_size', 'content_type', 'generation', 'storage'],
-      ...['lease_started_at', 'lease_expires_at', 'child_ref_count', 'root_ref_count', 'held_domain_count'],
-      ...['waiting_touched_at', 'claim_held_until', 'stored_size', 'refs'],
-    ],
     sumOf: (row) => {
       const node = decodeNode({ ...row, stored_size: row.stored_size ?? row.canonical_size });
       return node && nodeSum(number(row.space), node);
@@ -109,9 +104,10 @@ const NODES: readonly SummedTable[] = [
   },
   {
     ...{ name: 'contents', key: ['id'], sumColumn: 'row_sum', spaceBy: 'space' },
+    // Not the inline bytes: the hash of their node proves them.
     columns: [
-      ...['generation', 'space', 'canonical_size', 'integrity', 'url_expires_at', 'pack', 'pack_offset'],
-      ...['stored_length', 'codec'],
+      ...['id', 'generation', 'space', 'canonical_size', 'integrity', 'url_expires_at', 'pack'],
+      ...['pack_offset', 'stored_length', 'codec', 'row_sum'],
     ],
     sumOf: (row) => {
       const content = decodeContent(row);
@@ -120,26 +116,18 @@ const NODES: readonly SummedTable[] = [
   },
   {
     ...{ name: 'uploads', key: ['space', 'hash'], sumColumn: 'row_sum', spaceBy: 'space' },
-    columns: [
-      ...['space', 'hash', 'generation', 'created_at', 'url_expires_at', 'touched_at', 'rejection_code'],
-      ...['rejection_message', 'verdict', 'bad_code', 'bad_message', 'canonical_size', 'size'],
-      ...['content_type', 'refs', 'integrity', 'inline'],
-    ],
     sumOf: (row) => (isUploadWhole(row) ? uploadSum(number(row.space), decodeUpload(row)) : undefined),
   },
   {
     ...{ name: 'loose_edges', key: ['space', 'hash'], sumColumn: 'row_sum', spaceBy: 'space' },
-    columns: ['space', 'hash', 'count'],
     sumOf: (row) => looseEdgesSum(number(row.space), hashOf(row), number(row.count)),
   },
   {
     ...{ name: 'discards', key: ['generation'], sumColumn: 'row_sum', spaceBy: 'space' },
-    columns: ['generation', 'space', 'due_at', 'url_expires_at'],
     sumOf: (row) => discardSum(number(row.space), discardFromSql(row)),
   },
   {
     ...{ name: 'tombstones', key: ['generation'], sumColumn: 'row_sum', spaceBy: 'none' },
-    columns: ['generation', 'noted_at', 'seen_at'],
     sumOf: (row) => tombstoneSum(generationOf(row), number(row.noted_at), number(row.seen_at)),
   },
 ];
@@ -147,28 +135,6 @@ const NODES: readonly SummedTable[] = [
 const PACKS: readonly SummedTable[] = [
   {
     ...{ name: 'packs', key: ['generation'], sumColumn: 'row_sum', spaceBy: 'space' },
-    columns: [
-      ...[
-        'generation',
-        'space',
-        'id',
-        'state',
-        'created_at',
-        'url_expires_at',
-        'touched_at',
-        'asked',
-        'bytes',
-      ],
-      ...[
-        'published_count',
-        'reserved_bytes',
-        'reserved_nodes',
-        'is_discarded',
-        'live_records',
-        'live_bytes',
-      ],
-      'first_dead_at',
-    ],
     sumOf: (row) =>
       isPackWhole(row)
         ? packSum(number(row.space), decodePack(row)) + packUseSum(useFromSql(row))
@@ -177,7 +143,6 @@ const PACKS: readonly SummedTable[] = [
   },
   {
     ...{ name: 'pack_verdicts', key: ['id'], sumColumn: 'row_sum', spaceBy: 'none' },
-    columns: ['generation', 'hashes', 'rejections', 'broken_byte', 'broken_message'],
     sumOf: (row) => {
       try {
         return verdictsSum(generationOf(row), decodeVerdicts(row));
@@ -212,27 +177,20 @@ function recountDomain(database: Database, row: SqlRow): Record<string, number> 
 const ROOT_REFS: readonly SummedTable[] = [
   {
     ...{ name: 'domains', key: ['id'], sumColumn: 'row_sum', spaceBy: 'space' },
-    columns: [
-      ...['id', 'space', 'domain', 'revision', 'history_floor', 'commit_count', 'balance_count'],
-      ...['walked_from', 'walked_until'],
-    ],
     sumOf: domainSumOf,
     recount: recountDomain,
   },
   {
     ...{ name: 'balances', key: ['domain', 'hash'], sumColumn: 'row_sum', spaceBy: 'domain' },
-    columns: ['domain', 'hash', 'balance', 'from_revision'],
     sumOf: balanceSumOf,
   },
   {
     ...{ name: 'balance_history', key: ['domain', 'hash', 'from_revision'], sumColumn: 'row_sum' },
     spaceBy: 'domain',
-    columns: ['domain', 'hash', 'from_revision', 'to_revision', 'balance', 'superseded_at'],
     sumOf: historySumOf,
   },
   {
     ...{ name: 'root_ref_commits', key: ['domain', 'request_id'], sumColumn: 'row_sum', spaceBy: 'domain' },
-    columns: ['domain', 'request_id', 'payload_digest', 'revision'],
     sumOf: commitSumOf,
     derived: (row) => ({ request_key: requestKey(number(row.domain), row.request_id as string) }),
   },
@@ -247,20 +205,7 @@ export const PROTECTING_TABLES: ReadonlySet<string> = new Set([
 
 export const STORE: SummedTable = {
   ...{ name: 'store', key: ['name'], sumColumn: 'row_sum', spaceBy: 'none', isOptional: true },
-  columns: ['name', 'value'],
   sumOf: (row) => storeSum(row.name as string, row.value as string),
 };
 /** Tables by which others are found come first. */
 export const SUMMED_TABLES: readonly SummedTable[] = [...SPACES, ...ROOT_REFS, ...NODES, ...PACKS, STORE];
-
-/** The columns that a statement selects, in any order. */
-export function selectionOf({ name, key, columns, sumColumn, derived }: SummedTable): string {
-  const more = derived === undefined ? [] : (DERIVED_COLUMNS[name] ?? []);
-  return [...new Set([...key, ...columns, ...more, sumColumn])].join(', ');
-}
-
-const DERIVED_COLUMNS: Readonly<Record<string, readonly string[]>> = {
-  nodes: ['collectable'],
-  packs: ['dead_bytes'],
-  root_ref_commits: ['request_key'],
-};
