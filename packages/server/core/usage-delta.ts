@@ -25,31 +25,23 @@ export function usageOf(row: NodeRow | undefined): UsageDelta {
   };
 }
 
-export function addUsage(left: UsageDelta, right: UsageDelta): UsageDelta {
+export function addUsage(left: UsageDelta, right: UsageDelta, sign: 1 | -1 = 1): UsageDelta {
   return {
-    nodeCount: left.nodeCount + right.nodeCount,
-    readyContentBytes: left.readyContentBytes + right.readyContentBytes,
-    readyStoredBytes: left.readyStoredBytes + right.readyStoredBytes,
-    waitingBytes: left.waitingBytes + right.waitingBytes,
-    notReadyNodeCount: left.notReadyNodeCount + right.notReadyNodeCount,
+    nodeCount: left.nodeCount + sign * right.nodeCount,
+    readyContentBytes: left.readyContentBytes + sign * right.readyContentBytes,
+    readyStoredBytes: left.readyStoredBytes + sign * right.readyStoredBytes,
+    waitingBytes: left.waitingBytes + sign * right.waitingBytes,
+    notReadyNodeCount: left.notReadyNodeCount + sign * right.notReadyNodeCount,
   };
 }
 
 export function usageDelta(before: NodeRow | undefined, after: NodeRow | undefined): UsageDelta {
   // The hot path: a renewal changes no state, so it changes no counter.
   if (before !== undefined && after !== undefined && before.state === after.state) return USAGE_NONE;
-  const was = usageOf(before);
-  const is = usageOf(after);
-  return {
-    nodeCount: is.nodeCount - was.nodeCount,
-    readyContentBytes: is.readyContentBytes - was.readyContentBytes,
-    readyStoredBytes: is.readyStoredBytes - was.readyStoredBytes,
-    waitingBytes: is.waitingBytes - was.waitingBytes,
-    notReadyNodeCount: is.notReadyNodeCount - was.notReadyNodeCount,
-  };
+  return addUsage(usageOf(after), usageOf(before), -1);
 }
 
 /** What many rows contribute together. */
 export function totalUsage(rows: readonly NodeRow[]): UsageDelta {
-  return rows.map(usageOf).reduce(addUsage, USAGE_NONE);
+  return rows.reduce((sum, row) => addUsage(sum, usageOf(row)), USAGE_NONE);
 }

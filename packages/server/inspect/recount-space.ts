@@ -3,6 +3,7 @@ import type { Hash } from '@holdfast/protocol';
 import type { CountRepairs } from '../core/collect/repair-counts.ts';
 import type { KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';
 import { pagesOf } from '../core/pages-of.ts';
+import { addUsage } from '../core/usage-delta.ts';
 import { CountDetails } from './count-details.ts';
 import { CountParts } from './count-parts.ts';
 import { CountScreen } from './count-screen.ts';
@@ -118,16 +119,10 @@ async function findOff(parts: CountParts, hashesMax: number): Promise<ReadonlySe
   return off;
 }
 
-function subtract(counted: KeptCounters, kept: KeptCounters): KeptCounters {
-  return {
-    nodeCount: counted.nodeCount - kept.nodeCount,
-    readyContentBytes: counted.readyContentBytes - kept.readyContentBytes,
-    readyStoredBytes: counted.readyStoredBytes - kept.readyStoredBytes,
-    waitingBytes: counted.waitingBytes - kept.waitingBytes,
-    notReadyNodeCount: counted.notReadyNodeCount - kept.notReadyNodeCount,
-    leasedCount: counted.leasedCount - kept.leasedCount,
-  };
-}
+const subtract = (counted: KeptCounters, kept: KeptCounters): KeptCounters => ({
+  ...addUsage(counted, kept, -1),
+  leasedCount: counted.leasedCount - kept.leasedCount,
+});
 
 /** Above the floor of the history each revision has its commit, and a balance begins no earlier than its history ends. */
 async function findHistoryFaults(snapshot: SpaceSnapshot): Promise<readonly Fault[]> {

@@ -8,6 +8,7 @@ import type { Space, SpaceCounters } from '../core/model.ts';
 import { pagesOf } from '../core/pages-of.ts';
 import { pendingBytesOf, usageOf } from '../core/read/get-usage.ts';
 import type { SpaceEntry } from '../core/tenancy-ports.ts';
+import { USAGE_NONE } from '../core/usage-delta.ts';
 import { describeQuotas } from '../deployment/describe-app.ts';
 import { noteCollection } from '../metrics/note-collection.ts';
 import { APP, integer, optional, SPACE, text } from './fields.ts';
@@ -20,10 +21,7 @@ const UNWRITTEN = 'unwritten-';
 /** A position of the list, or of an engine: the number of a row, or the key of a Space. */
 const POSITION = new RegExp(`^(?:(?:${UNWRITTEN})?[1-9]\\d{0,15}|[0-9a-f]{32})$`);
 
-const NO_COUNTERS: SpaceCounters = {
-  ...{ nodeCount: 0, readyContentBytes: 0, readyStoredBytes: 0, waitingBytes: 0 },
-  ...{ notReadyNodeCount: 0, leasedNodeCount: 0 },
-};
+const NO_COUNTERS: SpaceCounters = { ...USAGE_NONE, leasedNodeCount: 0 };
 
 export const listSpaces = operation({
   method: 'GET',

@@ -4,8 +4,8 @@
  */
 import type { SpaceKey } from '../../core/model.ts';
 import type { AppTotals, SpaceHoldings } from '../../core/tenancy-ports.ts';
+import { holdingsFromSql, usageFromSql } from '../rows/codecs.ts';
 import { ROWS_PER_STATEMENT } from '../rows/work.ts';
-import { holdingsFromSql, totalsFromSql } from './counters.ts';
 import { guard, isRepeatable } from './failure.ts';
 import { SQL } from './statements.ts';
 import type { PostgresConnection } from './wire/connection.ts';
@@ -121,6 +121,6 @@ async function sumSpaces(connection: PostgresConnection, appId: string, spacesAt
 
 const totalsOf = (row: SqlRow): AppTotals => ({
   spaces: row.space_count as number,
-  ...totalsFromSql(row),
+  ...usageFromSql(row),
   ...holdingsFromSql(row),
 });

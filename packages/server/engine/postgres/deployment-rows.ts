@@ -6,6 +6,7 @@ import { spaceKeyOf } from '../../core/space-key.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
 import { parseHistoryKey } from '../entry-keys.ts';
+import { usageToSql } from '../rows/codecs.ts';
 import type {
   Batch,
   BatchPart,
@@ -307,10 +308,7 @@ function writesOf(space: SpaceKey, part: BatchPart): Write[] {
 function writesOfNodes(space: SpaceKey, nodes: readonly NodeEntry[]): Write[] {
   const rows = nodes.map(({ row }) => ({ row, isLeaseCounted: row.leaseExpiresAt > 0 }));
   const usage = totalUsage(nodes.map(({ row }) => row));
-  const counts = [
-    ...[usage.nodeCount, usage.readyContentBytes, usage.readyStoredBytes, usage.waitingBytes],
-    ...[usage.notReadyNodeCount, rows.filter(({ isLeaseCounted }) => isLeaseCounted).length],
-  ];
+  const counts = [...usageToSql(usage), rows.filter(({ isLeaseCounted }) => isLeaseCounted).length];
   const contents = nodes.flatMap(({ content }) => (content === undefined ? [] : [content]));
   return [
     ['insertNodes', [space, ...nodesToSql(space, rows)]],

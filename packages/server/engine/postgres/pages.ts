@@ -14,7 +14,8 @@ import {
   type UnseenWalk,
   type Walk,
 } from '../../core/upkeep-ports.ts';
-import { countersFromSql, holdingsFromSql } from './counters.ts';
+import { holdingsFromSql } from '../rows/codecs.ts';
+import { countersFromSql } from './counters.ts';
 import { packPages } from './packs/pack-reads.ts';
 import { joinedContentFromSql, nodeFromSql } from './rows.ts';
 import type { SpaceKeys } from './space-keys.ts';

@@ -5,6 +5,7 @@ import { assertInvariant } from '../../core/invariant.ts';
 import type { DiscardRow, Generation, NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
 import { areCountsSame, isLeaseSame, isStateSame } from '../../core/rows/node-changes.ts';
 import { type UsageDelta, usageDelta } from '../../core/usage-delta.ts';
+import { usageToSql } from '../rows/codecs.ts';
 import { countersSum } from './row-sums.ts';
 import {
   type CountedNode,
@@ -99,14 +100,7 @@ export class RowChanges {
   }
 
   #addUsage(delta: UsageDelta, leased: number): void {
-    const deltas = [
-      delta.nodeCount,
-      delta.readyContentBytes,
-      delta.readyStoredBytes,
-      delta.waitingBytes,
-      delta.notReadyNodeCount,
-      leased,
-    ];
+    const deltas = [...usageToSql(delta), leased];
     this.#usage = this.#usage.map((count, index) => count + (deltas[index] as number));
   }
 

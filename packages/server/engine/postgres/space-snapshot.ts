@@ -13,6 +13,7 @@ import type {
 import type { ContentRow, NodeRow, SpaceKey } from '../../core/model.ts';
 import type { PackId } from '../../core/pack-model.ts';
 import { isDamage } from '../../core/store-failure.ts';
+import { keptFromSql } from '../rows/codecs.ts';
 import { ROWS_PER_STATEMENT } from '../rows/work.ts';
 import { COUNTER_SUMS } from './counter-statements.ts';
 import { LocatedDamage, locateDamage } from './damage.ts';
@@ -222,15 +223,7 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
   }
 
   async readKeptCounters(): Promise<KeptCounters> {
-    const [row] = await this.#all('counters');
-    return {
-      nodeCount: row?.node_count as number,
-      readyContentBytes: row?.ready_content_bytes as number,
-      readyStoredBytes: row?.ready_stored_bytes as number,
-      waitingBytes: row?.waiting_bytes as number,
-      notReadyNodeCount: row?.not_ready_node_count as number,
-      leasedCount: row?.leased_count as number,
-    };
+    return keptFromSql((await this.#all('counters'))[0]);
   }
 
   async #all(statement: keyof typeof SQL, ...values: SqlValue[]): Promise<readonly SqlRow[]> {

@@ -15,8 +15,9 @@ import type {
 import type { DueRows, NewRow, OldRow, RootRefReads, RowChange, SpaceTransaction } from '../../core/ports.ts';
 import { type Stored, storedOf } from '../../core/quotas.ts';
 import type { PurgeVerbs, SpaceHoldings } from '../../core/tenancy-ports.ts';
+import { holdingsFromSql, usageFromSql } from '../rows/codecs.ts';
 import { ContentChanges } from './content-changes.ts';
-import { holdingsFromSql, sumSlots, totalsFromSql } from './counters.ts';
+import { sumSlots } from './counters.ts';
 import { PostgresNodeMending } from './node-mending.ts';
 import { PostgresPacks } from './packs/pack-transaction.ts';
 import { PostgresPurge } from './purge.ts';
@@ -188,7 +189,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
       this.#wire.send('sumReserved', [this.#key]),
       ...[locking, ...flushed],
     ]);
-    const published = storedOf(totalsFromSql(sumSlots(this.#key, stored.rows)));
+    const published = storedOf(usageFromSql(sumSlots(this.#key, stored.rows)));
     const [kept] = reserved.rows;
     return {
       bytes: published.bytes + (kept?.bytes as number) + bytes,

@@ -1,5 +1,6 @@
 /** Rows as the model has them, before anybody has looked at their sums. The engines give bytes and truth in kinds of their own. */
 import type { Hash, RejectionCode } from '@holdfast/protocol';
+import type { KeptCounters } from '../../core/inspection-ports.ts';
 import type {
   ContentRow,
   DiscardRow,
@@ -13,6 +14,8 @@ import type {
   UploadRow,
 } from '../../core/model.ts';
 import type { PackRejection, PackRow, PackState, PackUse, PackVerdicts } from '../../core/pack-model.ts';
+import type { SpaceHoldings } from '../../core/tenancy-ports.ts';
+import { USAGE_NONE, type UsageDelta } from '../../core/usage-delta.ts';
 import type { SqlRow } from './work.ts';
 
 /** Their places are the numbers in the columns. */
@@ -123,6 +126,31 @@ function uploadCodec({ hexOf, bytesOf, isTrue }: ValueKinds) {
     };
   };
 }
+
+export const usageFromSql = (row: SqlRow): UsageDelta => ({
+  nodeCount: row.node_count as number,
+  readyContentBytes: row.ready_content_bytes as number,
+  readyStoredBytes: row.ready_stored_bytes as number,
+  waitingBytes: row.waiting_bytes as number,
+  notReadyNodeCount: row.not_ready_node_count as number,
+});
+
+/** No row: nothing was ever written. */
+export const keptFromSql = (row: SqlRow | undefined): KeptCounters =>
+  row === undefined
+    ? { ...USAGE_NONE, leasedCount: 0 }
+    : { ...usageFromSql(row), leasedCount: row.leased_count as number };
+
+/** In the order of the columns. */
+export const usageToSql = (usage: UsageDelta): [number, number, number, number, number] => [
+  ...([usage.nodeCount, usage.readyContentBytes, usage.readyStoredBytes] as const),
+  ...([usage.waitingBytes, usage.notReadyNodeCount] as const),
+];
+
+export const holdingsFromSql = (row: SqlRow): SpaceHoldings => ({
+  pendingBytes: row.pending_bytes as number,
+  commitRows: row.commit_rows as number,
+});
 
 /** of the live records of a pack */
 export const useOf = (row: SqlRow): PackUse => ({

@@ -3,7 +3,6 @@ import type { Database } from 'bun:sqlite';
 import type { Space, SpaceCounters } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';
 import { WALK_UNKNOWN } from '../../core/root-ref-walks.ts';
-import { contentSum, nodeSum } from '../../core/rows/node-sum.ts';
 import { isSum } from '../../core/rows/row-sum.ts';
 import {
   balanceSum,
@@ -13,11 +12,11 @@ import {
   domainSum,
   historySum,
   looseEdgesSum,
-  uploadSum,
 } from '../../core/rows/row-sums.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
 import { parseHistoryKey } from '../entry-keys.ts';
 import { guard, guardNow, storageError } from '../local-failure.ts';
+import { usageToSql } from '../rows/codecs.ts';
 import type {
   Batch,
   BatchPart,
@@ -45,17 +44,15 @@ import {
 } from './ledger-rows.ts';
 import {
   bytesToHex,
-  collectableCode,
   contentFromSql,
+  contentToSql,
   damagedRow,
   hexToBytes,
   joinedContentFromSql,
   nodeFromSql,
-  stateCode,
-  storageCode,
-  storedSizeToSql,
+  nodeToSql,
   uploadFromSql,
-  uploadVerdictToSql,
+  uploadToSql,
 } from './rows.ts';
 import { countersSumOf, NOTHING_COUNTED } from './space-counters.ts';
 import { spaceNameSum } from './space-directory.ts';
@@ -211,7 +208,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
         break;
       case 'looseEdges':
         for (const { hash, count } of part.entries) {
-          this.#sql.insertLooseEdges.run(space, hexToBytes(hash), count, looseEdgesSum(space, hash, count));
+          this.#sql.setLooseEdges.run(space, hexToBytes(hash), count, looseEdgesSum(space, hash, count));
         }
         break;
       case 'uploads':
@@ -262,41 +259,23 @@ export class SqliteDeploymentRows implements DeploymentWriter {
 
   /** Rows, and what they add to the counters: leases that end after the watermark are counted. */
   #writeNodes(space: number, nodes: readonly NodeEntry[]): void {
-    const watermark = this.#sql.readWatermark.get(space)?.lease_watermark as number;
+    const watermark = this.#sql.findWatermark.get(space)?.lease_watermark as number;
     for (const entry of nodes) this.#writeNode(space, entry);
     const usage = totalUsage(nodes.map(({ row }) => row));
     const leasedCount = nodes.filter(({ row }) => row.leaseExpiresAt > watermark).length;
     this.#sql.addCounters.run(
-      ...[space, usage.nodeCount, usage.readyContentBytes, usage.readyStoredBytes, usage.waitingBytes],
-      ...[usage.notReadyNodeCount, leasedCount, countersSum({ ...usage, leasedCount }, 0)],
+      ...[space, ...usageToSql(usage), leasedCount, countersSum({ ...usage, leasedCount }, 0)],
     );
   }
 
   #writeNode(space: number, { row, content }: NodeEntry): void {
-    this.#sql.insertNode.run(
-      ...[space, hexToBytes(row.hash), stateCode(row.state), row.size, row.canonicalSize],
-      ...[row.contentType, row.refs, hexToBytes(row.generation), storageCode(row.storage)],
-      ...[row.leaseStartedAt, row.leaseExpiresAt, row.childRefCount, row.rootRefCount],
-      ...[row.heldDomainCount, row.waitingTouchedAt, row.claimHeldUntil, nodeSum(space, row)],
-      ...[storedSizeToSql(row), collectableCode(row)],
-    );
-    if (content !== undefined) this.#writeContent(space, content);
+    this.#sql.insertNode.run(...nodeToSql(space, row));
+    if (content !== undefined) this.#sql.insertContent.run(...contentToSql(space, content));
   }
 
   #writeUpload(space: number, { row, content }: UploadEntry): void {
-    this.#sql.insertUpload.run(
-      ...[space, hexToBytes(row.hash), hexToBytes(row.generation)],
-      ...[row.createdAt, row.urlExpiresAt, row.touchedAt, ...uploadVerdictToSql(row), uploadSum(space, row)],
-    );
-    if (content !== undefined) this.#writeContent(space, content);
-  }
-
-  #writeContent(space: number, content: NonNullable<NodeEntry['content']>): void {
-    const { generation, canonicalSize, integrity, inlineBytes, urlExpiresAt } = content;
-    this.#sql.insertContent.run(
-      ...[space, hexToBytes(generation), canonicalSize, integrity, inlineBytes ?? null, urlExpiresAt],
-      contentSum(space, content),
-    );
+    this.#sql.insertUpload.run(...uploadToSql(space, row));
+    if (content !== undefined) this.#sql.insertContent.run(...contentToSql(space, content));
   }
 
   #findSpaceId({ appId, spaceId }: Space): number | undefined {

@@ -7,21 +7,19 @@ import {
   JOINED_CONTENT_COLUMNS,
   JOINED_NODE_COLUMNS,
   SET_STORE_VALUE,
-  WRITTEN_NODE_COLUMNS,
+  UPLOAD_COLUMNS,
+  WRITE_STATEMENTS,
 } from './statements.ts';
 
-const UPLOAD_COLUMNS =
-  'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline, row_sum';
 const DOMAIN = '(SELECT id FROM domains WHERE space = ?1 AND domain = ?2)';
 
-const values = (first: number, count: number): string =>
-  Array.from({ length: count }, (_, index) => `?${first + index}`).join(', ');
+const { begin, commit, rollback, sealSpace, findWatermark, addCounters, setLooseEdges } = WRITE_STATEMENTS;
+const { insertNode, insertUpload, sealDomain, insertBalance, insertHistory } = WRITE_STATEMENTS;
 
 /** `?1` is the Space's integer id, `?2` the domain where there is one. Pages begin with the key they are given. Request ids travel as bytes: they may hold anything. */
 const SQL = {
-  begin: 'BEGIN IMMEDIATE',
-  commit: 'COMMIT',
-  rollback: 'ROLLBACK',
+  ...{ begin, commit, rollback, sealSpace, findWatermark, addCounters, setLooseEdges },
+  ...{ insertNode, insertUpload, sealDomain, insertBalance, insertHistory },
 
   /** ?1 name */
   findMark: 'SELECT value FROM store WHERE name = ?1',
@@ -46,28 +44,17 @@ const SQL = {
 
   insertSpace:
     'INSERT INTO spaces (app_id, space_id, lease_watermark) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING RETURNING id',
-  sealSpace: 'UPDATE spaces SET name_sum = ?2, row_sum = ?3 WHERE id = ?1',
-  readWatermark: 'SELECT lease_watermark FROM spaces WHERE id = ?1',
-  insertNode: `INSERT INTO nodes (space, ${WRITTEN_NODE_COLUMNS}, collectable) VALUES (${values(1, 19)})`,
+  /** A generation that has content already is refused. */
   insertContent:
-    'INSERT INTO contents (space, generation, canonical_size, integrity, inline_bytes, url_expires_at, row_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)',
-  insertLooseEdges: 'INSERT INTO loose_edges (space, hash, count, row_sum) VALUES (?1, ?2, ?3, ?4)',
-  insertUpload: `INSERT INTO uploads (space, ${UPLOAD_COLUMNS}) VALUES (${values(1, 18)})`,
+    'INSERT INTO contents (generation, space, canonical_size, integrity, inline_bytes, url_expires_at, row_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)',
   insertDomain:
     'INSERT INTO domains (space, domain, revision, history_floor) VALUES (?1, ?2, ?3, ?4) RETURNING id',
-  sealDomain: 'UPDATE domains SET row_sum = ?2 WHERE id = ?1',
   findDomainId: 'SELECT id FROM domains WHERE space = ?1 AND domain = ?2',
-  insertBalance:
-    'INSERT INTO balances (domain, hash, balance, from_revision, row_sum) VALUES (?1, ?2, ?3, ?4, ?5)',
-  insertHistory:
-    'INSERT INTO balance_history (domain, hash, from_revision, to_revision, balance, superseded_at, row_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)',
   insertCommit:
     'INSERT INTO root_ref_commits (domain, request_id, payload_digest, revision, request_key, row_sum) VALUES (?1, CAST(?2 AS TEXT), ?3, ?4, ?5, ?6)',
   countBalances:
     'UPDATE domains SET balance_count = balance_count + ?2, row_sum = row_sum + ?3 WHERE id = ?1',
   countCommits: 'UPDATE domains SET commit_count = commit_count + ?2, row_sum = row_sum + ?3 WHERE id = ?1',
-  addCounters:
-    'UPDATE spaces SET node_count = node_count + ?2, ready_content_bytes = ready_content_bytes + ?3, ready_stored_bytes = ready_stored_bytes + ?4, waiting_bytes = waiting_bytes + ?5, not_ready_node_count = not_ready_node_count + ?6, leased_count = leased_count + ?7, row_sum = row_sum + ?8 WHERE id = ?1',
 } as const;
 
 export type DeploymentStatements = {

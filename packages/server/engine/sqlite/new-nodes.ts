@@ -3,9 +3,8 @@ import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { Generation, NodeRow } from '../../core/model.ts';
 import type { PublishedRow } from '../../core/ports.ts';
-import { nodeSum } from '../../core/rows/node-sum.ts';
 import type { SqlitePackRows } from './packs/pack-rows.ts';
-import { collectableCode, hexToBytes, stateCode, storageCode, storedSizeToSql } from './rows.ts';
+import { nodeToSql } from './rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
 /** The invariant that breaks if a row is not as its transaction has read it. */
@@ -56,29 +55,7 @@ export class NewNodes {
 
 /** Writes a row. `space`: its integer id. */
 function insertNode(scope: WriteScope, space: number, row: NodeRow): void {
-  scope.writeOne(
-    AS_READ,
-    scope.sql.insertNode,
-    space,
-    hexToBytes(row.hash),
-    stateCode(row.state),
-    row.size,
-    row.canonicalSize,
-    row.contentType,
-    row.refs,
-    hexToBytes(row.generation),
-    storageCode(row.storage),
-    row.leaseStartedAt,
-    row.leaseExpiresAt,
-    row.childRefCount,
-    row.rootRefCount,
-    row.heldDomainCount,
-    row.waitingTouchedAt,
-    row.claimHeldUntil,
-    collectableCode(row),
-    storedSizeToSql(row),
-    nodeSum(space, row),
-  );
+  scope.writeOne(AS_READ, scope.sql.insertNode, ...nodeToSql(space, row));
 }
 
 /** In one loop, because first pushes do little else. All content is in packs. */

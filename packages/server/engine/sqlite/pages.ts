@@ -35,16 +35,7 @@ type Kind = (typeof KINDS)[number];
 class SweepWalk {
   readonly #sql: ReadStatements;
   /** where each kind's round resumes, so that no Space starves another */
-  readonly #after: Record<Kind, number> = {
-    nextSpaceWaiting: 0,
-    nextSpaceClaimed: 0,
-    nextSpaceUploading: 0,
-    nextSpaceDiscarding: 0,
-    nextSpaceUnjudged: 0,
-    nextSpaceEmptied: 0,
-    nextSpaceForgetting: 0,
-  };
-
+  readonly #after = new Map<Kind, number>();
   #firstKind = 0;
 
   constructor(sql: ReadStatements) {
@@ -68,19 +59,19 @@ class SweepWalk {
 
   /** One round at most: from where the last call stopped, around the end, back to there. */
   #collect(kind: Kind, cutoffs: SweepCutoffs, ids: Set<number>, limit: number): void {
-    const start = this.#after[kind];
+    const start = this.#after.get(kind) ?? 0;
     let hasWrapped = false;
     for (let seeks = 0; seeks < 1_024 && ids.size < limit; seeks++) {
-      const row = this.#sql[kind].get(this.#after[kind]);
+      const row = this.#sql[kind].get(this.#after.get(kind) ?? 0);
       if (row === null) {
-        this.#after[kind] = 0;
+        this.#after.delete(kind);
         if (hasWrapped || start === 0) return;
         hasWrapped = true;
         continue;
       }
       const id = row.space as number;
       if (hasWrapped && id > start) return;
-      this.#after[kind] = id;
+      this.#after.set(kind, id);
       if (this.#isDue(kind, id, row.oldest as number, cutoffs)) ids.add(id);
     }
   }

@@ -71,6 +71,31 @@ export function nodeFromSql(row: SqlRow, hash?: Hash): NodeRow {
   throw damagedRow('node', bytesToHex(row.hash as Uint8Array));
 }
 
+/** In the order of `insertNode`. Flat, because first pushes do little else. */
+export function nodeToSql(space: number, row: NodeRow): (string | number | Uint8Array | null)[] {
+  return [
+    space,
+    hexToBytes(row.hash),
+    stateCode(row.state),
+    row.size,
+    row.canonicalSize,
+    row.contentType,
+    row.refs,
+    hexToBytes(row.generation),
+    storageCode(row.storage),
+    row.leaseStartedAt,
+    row.leaseExpiresAt,
+    row.childRefCount,
+    row.rootRefCount,
+    row.heldDomainCount,
+    row.waitingTouchedAt,
+    row.claimHeldUntil,
+    collectableCode(row),
+    storedSizeToSql(row),
+    nodeSum(space, row),
+  ];
+}
+
 /** For walks, which leave a damaged row where it is. */
 export function soundNodes(row: SqlRow): readonly NodeRow[] {
   return isNodeSound(row) ? [nodeFromSql(row)] : [];
@@ -204,6 +229,20 @@ function hasUploadSum(row: SqlRow, upload: UploadRow): boolean {
 export function verdictCode(evidence: UploadEvidence | undefined): number | null {
   if (evidence === undefined) return null;
   return evidence.verdict === 'good' ? 1 : 0;
+}
+
+/** In the order of `insertUpload`. */
+export function uploadToSql(space: number, row: UploadRow): (string | number | Uint8Array | null)[] {
+  const { hash, generation, createdAt, urlExpiresAt, touchedAt } = row;
+  const keys = [space, hexToBytes(hash), hexToBytes(generation)];
+  return [...keys, createdAt, urlExpiresAt, touchedAt, ...uploadVerdictToSql(row), uploadSum(space, row)];
+}
+
+/** In the order of `insertContent`: bytes that are in no pack. */
+export function contentToSql(space: number, row: ContentRow): (string | number | Uint8Array | null)[] {
+  const { generation, canonicalSize, integrity, inlineBytes = null, urlExpiresAt } = row;
+  const sum = contentSum(space, row);
+  return [hexToBytes(generation), space, canonicalSize, integrity, inlineBytes, urlExpiresAt, sum];
 }
 
 /** Values for the columns rejection_code … inline, in the table's order. */

@@ -7,8 +7,9 @@ import { isSum, mixValues } from '../../core/rows/row-sum.ts';
 import { countersSum, PURGED_WEIGHT } from '../../core/rows/row-sums.ts';
 import { isDamage } from '../../core/store-failure.ts';
 import type { AppTotals, SpaceEntry, SpaceHoldings, SpacePage } from '../../core/tenancy-ports.ts';
-import { USAGE_NONE, type UsageDelta } from '../../core/usage-delta.ts';
+import { USAGE_NONE } from '../../core/usage-delta.ts';
 import { isDamageMet, storageError } from '../local-failure.ts';
+import { holdingsFromSql, keptFromSql, usageFromSql } from '../rows/codecs.ts';
 import { damagedRow } from './rows.ts';
 import type { ReadStatements, SqlRow } from './statements.ts';
 
@@ -22,11 +23,6 @@ export function readHoldingsOf(sql: Pick<ReadStatements, 'findHoldings'>, id: nu
   return row === null ? NO_HOLDINGS : holdingsFromSql(row);
 }
 
-const holdingsFromSql = (row: SqlRow): SpaceHoldings => ({
-  pendingBytes: row.pending_bytes as number,
-  commitRows: row.commit_rows as number,
-});
-
 export function readCountersOf(sql: ReadStatements, id: number, now: number): SpaceCounters {
   const row = sql.findCounters.get(id);
   if (row === null) return NO_COUNTERS;
@@ -38,7 +34,7 @@ export function readCountersOf(sql: ReadStatements, id: number, now: number): Sp
     row.lease_watermark as number,
     now,
   );
-  return { ...countersFromSql(row), leasedNodeCount };
+  return { ...usageFromSql(row), leasedNodeCount };
 }
 
 export function listSpaces(
@@ -92,7 +88,7 @@ export function readAppTotals(sql: ReadStatements, appId: string): AppTotals {
 export function appTotalsFromSql(counters: SqlRow, holdings: SqlRow): AppTotals {
   return {
     spaces: counters.spaces as number,
-    ...countersFromSql(counters),
+    ...usageFromSql(counters),
     ...holdingsFromSql(holdings),
   };
 }
@@ -105,22 +101,11 @@ export function countersSumOf(id: number, counters: KeptCounters, watermark: num
 }
 
 export function areCountersSound(row: SqlRow): boolean {
-  const counters = { ...countersFromSql(row), leasedCount: row.leased_count as number };
   return isSum(
     row.row_sum,
-    countersSumOf(row.id as number, counters, row.lease_watermark as number) +
+    countersSumOf(row.id as number, keptFromSql(row), row.lease_watermark as number) +
       PURGED_WEIGHT * (row.purged as number),
   );
-}
-
-export function countersFromSql(row: SqlRow): UsageDelta {
-  return {
-    nodeCount: row.node_count as number,
-    readyContentBytes: row.ready_content_bytes as number,
-    readyStoredBytes: row.ready_stored_bytes as number,
-    waitingBytes: row.waiting_bytes as number,
-    notReadyNodeCount: row.not_ready_node_count as number,
-  };
 }
 
 /** The counter has leases that end after the watermark. Those before now have ended, unless the clock stepped back. */

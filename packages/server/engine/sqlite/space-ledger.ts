@@ -6,8 +6,9 @@ import { type Stored, storedOf } from '../../core/quotas.ts';
 import { countersSum } from '../../core/rows/row-sums.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { guardNow } from '../local-failure.ts';
+import { usageFromSql, usageToSql } from '../rows/codecs.ts';
 import { damagedRow } from './rows.ts';
-import { areCountersSound, countersFromSql, countersSumOf, NOTHING_COUNTED } from './space-counters.ts';
+import { areCountersSound, countersSumOf, NOTHING_COUNTED } from './space-counters.ts';
 import { type SpaceDirectory, spaceNameSum } from './space-directory.ts';
 import type { Statements } from './statements.ts';
 
@@ -84,7 +85,7 @@ export class SpaceLedger {
     const row = this.#sql.findCounters.get(id);
     if (row === null || !areCountersSound(row))
       throw damagedRow('the counters of the Space with the id', String(id));
-    const { bytes, nodes } = this.#addReserved(id, storedOf(countersFromSql(row)));
+    const { bytes, nodes } = this.#addReserved(id, storedOf(usageFromSql(row)));
     const sums = this.#sums.get(id);
     if (sums === undefined) return { bytes, nodes };
     return { bytes: bytes + sums.readyStoredBytes + sums.waitingBytes, nodes: nodes + sums.nodeCount };
@@ -100,10 +101,7 @@ export class SpaceLedger {
   flush(): void {
     for (const [id, sums] of this.#sums) {
       if (Object.values(sums).every((sum) => sum === 0)) continue;
-      const values = [
-        ...[sums.nodeCount, sums.readyContentBytes, sums.readyStoredBytes, sums.waitingBytes],
-        ...[sums.notReadyNodeCount, sums.leasedCount, countersSum(sums, 0)],
-      ];
+      const values = [...usageToSql(sums), sums.leasedCount, countersSum(sums, 0)];
       const { changes } = guardNow('counting', () => this.#sql.addCounters.run(id, ...values));
       if (changes !== 1) throw damagedRow('the Space with the id', String(id));
     }

@@ -16,6 +16,7 @@ import type { NodeRow, Space } from '../../core/model.ts';
 import type { PackId } from '../../core/pack-model.ts';
 import { isDamage } from '../../core/store-failure.ts';
 import { guardNow } from '../local-failure.ts';
+import { keptFromSql } from '../rows/codecs.ts';
 import { openReader } from './database.ts';
 import { isBalanceSound, isDomainSound, looseEdgesFromSql } from './ledger-rows.ts';
 import {
@@ -26,7 +27,6 @@ import {
   nodeFromSql,
   uploadFromSql,
 } from './rows.ts';
-import { countersFromSql } from './space-counters.ts';
 import { DOMAIN_COLUMNS, JOINED_NODE_COLUMNS, NO_SPACE, type SqlRow, UPLOAD_COLUMNS } from './statements.ts';
 
 const INSPECTED = `SELECT ${JOINED_NODE_COLUMNS}, contents.generation AS content_generation,
@@ -159,9 +159,7 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
   }
 
   readKeptCounters(): KeptCounters {
-    const [row] = this.#all('counters', this.#id);
-    if (row === undefined) return NOTHING_KEPT;
-    return { ...countersFromSql(row), leasedCount: row.leased_count as number };
+    return keptFromSql(this.#all('counters', this.#id)[0]);
   }
 
   async readNodesAround(after: Hash | undefined, limit: number): Promise<NodesAround> {
@@ -208,11 +206,6 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
     return guardNow('inspecting', query);
   }
 }
-
-const NOTHING_KEPT: KeptCounters = {
-  ...{ nodeCount: 0, readyContentBytes: 0, readyStoredBytes: 0, waitingBytes: 0 },
-  ...{ notReadyNodeCount: 0, leasedCount: 0 },
-};
 
 function contentOf(row: SqlRow): ContentFacts | undefined {
   const content = joinedContentFromSql(row, row.content_space as number);

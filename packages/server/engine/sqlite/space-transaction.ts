@@ -14,8 +14,8 @@ import type {
 } from '../../core/model.ts';
 import type { DueRows, NewRow, OldRow, RowChange, SpaceTransaction } from '../../core/ports.ts';
 import type { Stored } from '../../core/quotas.ts';
-import { contentSum, nodeSumChange } from '../../core/rows/node-sum.ts';
-import { discardSum, uploadSum } from '../../core/rows/row-sums.ts';
+import { nodeSumChange } from '../../core/rows/node-sum.ts';
+import { discardSum } from '../../core/rows/row-sums.ts';
 import type { PurgeVerbs, SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { usageDelta } from '../../core/usage-delta.ts';
 import { countActive } from './count-active.ts';
@@ -30,6 +30,7 @@ import { guardsOf, isCountChangeOnly, isLeaseChangeOnly, uploadChange } from './
 import {
   collectableCode,
   contentFromSql,
+  contentToSql,
   discardFromSql,
   hexToBytes,
   isDiscardSound,
@@ -40,7 +41,7 @@ import {
   storageCode,
   storedSizeToSql,
   uploadFromSql,
-  uploadVerdictToSql,
+  uploadToSql,
 } from './rows.ts';
 import { NO_SPACE } from './statements.ts';
 import type { WriteScope } from './write-scope.ts';
@@ -212,18 +213,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   }
 
   #insertUpload(row: UploadRow): void {
-    this.#scope.writeOne(
-      AS_READ,
-      this.#scope.sql.insertUpload,
-      this.#write(),
-      hexToBytes(row.hash),
-      hexToBytes(row.generation),
-      row.createdAt,
-      row.urlExpiresAt,
-      row.touchedAt,
-      ...uploadVerdictToSql(row),
-      uploadSum(this.#write(), row),
-    );
+    this.#scope.writeOne(AS_READ, this.#scope.sql.insertUpload, ...uploadToSql(this.#write(), row));
     this.#countUpload(row.urlExpiresAt, 1);
   }
 
@@ -271,11 +261,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     const id = this.#write();
     const changes =
       packed === undefined
-        ? this.#scope.write(
-            this.#scope.sql.insertContent,
-            ...[hexToBytes(generation), id, row.canonicalSize, row.integrity],
-            ...[row.inlineBytes ?? null, row.urlExpiresAt, contentSum(id, row)],
-          )
+        ? this.#scope.write(this.#scope.sql.insertContent, ...contentToSql(id, row))
         : this.packs.insertContent(row, packed);
     assertWrittenOnce(changes, generation);
   }

@@ -13,9 +13,6 @@ const ROW_COLUMNS = [
 /** The Space is in the sum of a row, so that a row whose key is wrong is damaged too. */
 const READ_COLUMNS = ['space', ...ROW_COLUMNS];
 
-/** as statements that write name them, in this order */
-export const WRITTEN_NODE_COLUMNS = [...ROW_COLUMNS, 'stored_size'].join(', ');
-
 const NODE_COLUMNS = [...READ_COLUMNS, 'coalesce(stored_size, canonical_size) AS stored_size'].join(', ');
 
 /** for a join with contents */
@@ -137,7 +134,7 @@ const isRaisable = (column: string): string => `${column} BETWEEN 0 AND ${Number
 export const RAISE_REVISIONS = `UPDATE domains SET revision = revision + ?1, history_floor = revision + ?1, row_sum = row_sum + ${DOMAIN_WEIGHTS.revision} * ?1 + ${DOMAIN_WEIGHTS.historyFloor} * (revision + ?1 - history_floor)
   WHERE id > 0 AND ${isRaisable('revision')} AND ${isRaisable('history_floor')} AND ${isRaisable('row_sum')}`;
 
-const WRITE_STATEMENTS = {
+export const WRITE_STATEMENTS = {
   ...PACK_WRITE_STATEMENTS,
   begin: 'BEGIN IMMEDIATE',
   commit: 'COMMIT',

@@ -2,7 +2,7 @@
 import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
 import type { Space } from '../../../core/model.ts';
 import { findBit } from '../../../core/rows/find-bit.ts';
-import { damageOf, OWNERS, unreachedIn } from '../../../core/rows/row-advice.ts';
+import { CONTRADICTED, rowDamage, unreachedBeside } from '../../../core/rows/row-advice.ts';
 import { spaceKeyOf } from '../../../core/space-key.ts';
 import { orIfDamaged } from '../../../core/store-failure.ts';
 import { IS_CHANGE_PROVEN, IS_TOTAL_PROVEN } from '../app-total-statements.ts';
@@ -22,7 +22,6 @@ const FIND_SPACE = 'SELECT space, app_id, space_id FROM spaces WHERE space = $1'
 /** $3 by how much it is off: writers change it and the rows together. */
 const CORRECT_COUNT = `UPDATE domains SET balance_count = balance_count + $3::bigint, count_sum = ${sumOfCounts('0', '$3::bigint')}
   WHERE space = $1 AND domain = $2`;
-const CONTRADICTED = 'has values that the rows it follows from contradict';
 const COUNTED_BY: readonly string[] = ['domains', 'balances'];
 
 interface Mend {
@@ -44,18 +43,10 @@ export async function checkRows(pool: PostgresPool, look: RowLook): Promise<read
     }
   }
   if (look.onlyTable !== undefined) return found;
-  found.push(...(await findUnreached(pool, found)));
+  const findTables = async () =>
+    (await countPatiently(pool, FIND_UNREACHED, [])).map(({ name }) => name as string);
+  found.push(...(await unreachedBeside(found, findTables)));
   return [...found, ...(await checkBalanceCounts(pool, look, found)), ...(await checkAppTotals(pool, look))];
-}
-
-/** Owners that are damaged themselves are named already. */
-async function findUnreached(pool: PostgresPool, found: readonly RowDamage[]): Promise<readonly RowDamage[]> {
-  if (found.some(({ table, repaired }) => !repaired && OWNERS.has(table))) return [];
-  return orIfDamaged(
-    async () =>
-      (await countPatiently(pool, FIND_UNREACHED, [])).map(({ name }) => unreachedIn(name as string)),
-    () => [],
-  );
 }
 
 /** The number of balances of a domain is in no sum. In a Space with a wrong row of these a right number looks wrong. */
@@ -141,19 +132,11 @@ async function describe(
   row: SqlRow,
   { fault, repaired }: { readonly fault: string | undefined; readonly repaired: boolean },
 ): Promise<RowDamage> {
-  const what = `the row of ${table.name} ${nameOf(table, row)}`;
-  const told =
-    fault === undefined
-      ? damageOf(table.name)
-      : `${fault}${repaired ? '' : ': check --repair puts it right'}`;
-  return {
-    table: table.name,
-    space: await findSpace(pool, row),
+  return rowDamage(`the row of ${table.name} ${nameOf(table, row)}`, {
+    ...{ table: table.name, space: await findSpace(pool, row), fault, repaired },
     hash: 'hash' in table.columns ? byteaToHex(row.hash) : undefined,
-    message: `${what} ${told}`,
     isProtecting: table.isProtecting,
-    repaired,
-  };
+  });
 }
 
 export function findBitMend(table: SummedTable, values: StoredValues): Mend | undefined {
@@ -222,9 +205,8 @@ export async function checkAppTotals(
   const found: RowDamage[] = [];
   const settle = async (table: string, what: string, repair: () => Promise<unknown>): Promise<void> => {
     if (isRepaired) await repair();
-    const message = `${what} has values that the rows it follows from contradict${isRepaired ? '' : ': check --repair puts it right'}`;
-    const nobody = { space: undefined, hash: undefined };
-    found.push({ table, ...nobody, message, isProtecting: false, repaired: isRepaired });
+    const nobody = { space: undefined, hash: undefined, isProtecting: false };
+    found.push(rowDamage(what, { table, ...nobody, fault: CONTRADICTED, repaired: isRepaired }));
   };
   onTable('app_totals');
   // Sums of damaged rows are the matter of those rows.

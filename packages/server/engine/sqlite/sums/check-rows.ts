@@ -2,8 +2,8 @@
 import type { Database, SQLQueryBindings } from 'bun:sqlite';
 import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
 import type { Space } from '../../../core/model.ts';
-import { damageOf, OWNERS, unreachedIn } from '../../../core/rows/row-advice.ts';
-import { guardNow, isDamageMet, storageError } from '../../local-failure.ts';
+import { rowDamage, unreachedBeside } from '../../../core/rows/row-advice.ts';
+import { guard, guardNow, isDamageMet, storageError } from '../../local-failure.ts';
 import { openReader, openWriter } from '../database.ts';
 import { bytesToHex } from '../rows.ts';
 import { findSpaceOf } from '../space-directory.ts';
@@ -22,18 +22,9 @@ export async function checkRows(path: string, look: RowLook): Promise<readonly R
     look.onTable(table.name);
     found.push(...(await checkTable(database, path, table, look)));
   }
-  return look.onlyTable === undefined ? [...found, ...(await findUnreached(database, found))] : found;
-}
-
-/** Owners that are damaged themselves are named already. */
-async function findUnreached(database: Database, found: readonly RowDamage[]): Promise<readonly RowDamage[]> {
-  if (found.some(({ table, repaired }) => !repaired && OWNERS.has(table))) return [];
-  try {
-    return (await findUnreachedTables(database)).map(unreachedIn);
-  } catch (error) {
-    if (!isDamageMet(error)) throw storageError(error, 'looking at rows');
-    return [];
-  }
+  if (look.onlyTable !== undefined) return found;
+  const findTables = () => guard('looking at rows', () => findUnreachedTables(database));
+  return [...found, ...(await unreachedBeside(found, findTables))];
 }
 
 async function checkTable(
@@ -112,21 +103,14 @@ function describe(
   repaired: boolean,
 ): RowDamage {
   const right = toSqlRow(mended ?? row);
-  const what = `the row of ${table.name} ${nameOf(table, right)}`;
   const cause =
     column === undefined ? 'has numbers that other rows contradict' : `has one wrong bit in ${column}`;
-  const fault =
-    mended === undefined
-      ? damageOf(table.name)
-      : `${cause}${repaired ? '' : ': check --repair puts it right'}`;
-  return {
-    table: table.name,
-    space: findSpace(database, table, right),
+  return rowDamage(`the row of ${table.name} ${nameOf(table, right)}`, {
+    ...{ table: table.name, space: findSpace(database, table, right), repaired },
     hash: right.hash instanceof Uint8Array ? bytesToHex(right.hash) : undefined,
-    message: `${what} ${fault}`,
     isProtecting: PROTECTING_TABLES.has(table.name),
-    repaired,
-  };
+    fault: mended && cause,
+  });
 }
 
 function nameOf({ key }: SummedTable, row: SqlRow): string {

@@ -14,7 +14,7 @@ import {
   uploadSum,
   verdictsSum,
 } from '../../../core/rows/row-sums.ts';
-import { isUploadWhole } from '../../rows/codecs.ts';
+import { isUploadWhole, keptFromSql } from '../../rows/codecs.ts';
 import {
   balanceSumOf,
   commitSumOf,
@@ -38,7 +38,7 @@ import {
   decodeUpload,
   discardFromSql,
 } from '../rows.ts';
-import { countersFromSql, countersSumOf } from '../space-counters.ts';
+import { countersSumOf } from '../space-counters.ts';
 import { spaceNameSum } from '../space-directory.ts';
 import type { SqlRow } from '../statements.ts';
 
@@ -83,8 +83,7 @@ const SPACES: readonly SummedTable[] = [
     ...{ name: 'spaces', key: ['id'], sumColumn: 'row_sum', spaceBy: 'id' },
     counted: COUNTED,
     sumOf: (row) => {
-      const counters = { ...countersFromSql(row), leasedCount: number(row.leased_count) };
-      const counted = countersSumOf(number(row.id), counters, number(row.lease_watermark));
+      const counted = countersSumOf(number(row.id), keptFromSql(row), number(row.lease_watermark));
       return counted + PURGED_WEIGHT * number(row.purged);
     },
   },
