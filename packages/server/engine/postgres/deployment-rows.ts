@@ -41,21 +41,15 @@ import {
   looseEdgesToSql,
   nodeFromSql,
   nodesToSql,
+  unprovenBalance,
+  unprovenCommit,
+  unprovenHistory,
   uploadFromSql,
   uploadsToSql,
 } from './rows.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
-import {
-  byteaToBytes,
-  byteaToHex,
-  byteaToText,
-  bytesToBytea,
-  hexToBytea,
-  type SqlRow,
-  type SqlValue,
-  textToBytea,
-} from './wire/sql-values.ts';
+import { bytesToBytea, hexToBytea, type SqlRow, type SqlValue, textToBytea } from './wire/sql-values.ts';
 
 type Write = readonly [statement: DeploymentStatement, parameters: readonly SqlValue[]];
 
@@ -204,22 +198,22 @@ const ENTRIES_FROM_SQL: { readonly [K in EntryKind]: (row: SqlRow, at: At) => En
     return { domain, revision, historyFloor: Math.max(state.floor, state.walkedFrom) };
   },
   balances: (row, { space, domain }) => {
-    const [hash, balance, fromRevision] = balanceOf(row);
-    const sum = balanceSum(space, { domain, hash, balance, since: fromRevision });
-    if (isOther(row, sum)) throw new RowDamaged('balances', `node ${hash} in the domain ${domain}`);
-    return { hash, balance, fromRevision };
+    const found = unprovenBalance(row);
+    const { hash, balance, fromRevision: since } = found;
+    if (isOther(row, balanceSum(space, { domain, hash, balance, since })))
+      throw new RowDamaged('balances', `node ${hash} in the domain ${domain}`);
+    return found;
   },
   history: (row, { space, domain }) => {
-    const [hash, balance, fromRevision] = balanceOf(row);
-    const [toRevision, supersededAt] = [row.to_revision as number, row.superseded_at as number];
-    const sum = historySum(space, { domain, hash, balance, since: fromRevision, until: toRevision });
+    const found = unprovenHistory(row);
+    const { hash, balance, fromRevision: since, toRevision: until, supersededAt } = found;
+    const sum = historySum(space, { domain, hash, balance, since, until });
     if (isOther(row, withSuperseded(sum, supersededAt)))
       throw new RowDamaged('balance_history', `node ${hash} in the domain ${domain}`);
-    return { hash, fromRevision, toRevision, balance, supersededAt };
+    return found;
   },
   commits: (row, { space, domain }) => {
-    const [requestId, payloadDigest] = [byteaToText(row.request_id), byteaToBytes(row.payload_digest)];
-    const commit = { requestId, payloadDigest, revision: row.revision as number };
+    const commit = unprovenCommit(row);
     if (isOther(row, commitSum(space, domain, commit)))
       throw new RowDamaged('root_ref_commits', `revision ${commit.revision} of the domain ${domain}`);
     return commit;
@@ -227,12 +221,6 @@ const ENTRIES_FROM_SQL: { readonly [K in EntryKind]: (row: SqlRow, at: At) => En
 };
 
 const isOther = (row: SqlRow, sum: number): boolean => row.row_sum !== null && row.row_sum !== sum;
-
-const balanceOf = (row: SqlRow): [hash: string, balance: number, fromRevision: number] => [
-  byteaToHex(row.hash),
-  row.balance as number,
-  row.from_revision as number,
-];
 
 function writesOf(space: SpaceKey, part: BatchPart): Write[] {
   const { domain } = part;

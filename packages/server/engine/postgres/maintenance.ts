@@ -3,6 +3,7 @@ import { orIfDamaged } from '../../core/store-failure.ts';
 import type { SweepCutoffs } from '../../core/upkeep-ports.ts';
 import { ROWS_PER_STATEMENT } from '../rows/work.ts';
 import { historySum, slotSum, withSuperseded } from './row-sums.ts';
+import { unprovenHistory } from './rows.ts';
 import { spaceKeyFromSql } from './space-names.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
@@ -70,10 +71,10 @@ export class Maintenance {
 }
 
 function isProven(row: SqlRow): boolean {
-  const [domain, hash, balance] = [row.domain as string, byteaToHex(row.hash), row.balance as number];
-  const [since, until] = [row.from_revision as number, row.to_revision as number];
-  const sum = historySum(spaceKeyFromSql(row.space), { domain, hash, balance, since, until });
-  return row.row_sum === null || row.row_sum === withSuperseded(sum, row.superseded_at as number);
+  const { fromRevision: since, toRevision: until, supersededAt, ...rest } = unprovenHistory(row);
+  const domain = row.domain as string;
+  const sum = historySum(spaceKeyFromSql(row.space), { ...rest, domain, since, until });
+  return row.row_sum === null || row.row_sum === withSuperseded(sum, supersededAt);
 }
 
 function historyToSql(rows: readonly SqlRow[]) {

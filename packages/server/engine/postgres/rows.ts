@@ -14,6 +14,7 @@ import { contentSum, type NodeSums, nodeSums, placeSum, sumOf } from './row-sums
 import {
   byteaToBytes,
   byteaToHex,
+  byteaToText,
   bytesToBytea,
   hexToBytea,
   type SqlRow,
@@ -24,7 +25,9 @@ const codecs = rowCodecs({
   hexOf: byteaToHex,
   bytesOf: byteaToBytes,
   isTrue: (value) => value === true,
+  requestIdOf: (row) => byteaToText(row.request_id),
 });
+export const { balance: unprovenBalance, history: unprovenHistory, commit: unprovenCommit } = codecs;
 export const { place: placeFromSql, pack: unprovenPackIn, verdicts: unprovenVerdicts } = codecs;
 const { content: readContent, upload: unprovenUpload, discard: unprovenDiscard } = codecs;
 

@@ -20,7 +20,7 @@ import { LocatedDamage, locateDamage } from './damage.ts';
 import { guard } from './failure.ts';
 import { PLACE_COLUMNS, WITH_CONTENT } from './packs/pack-statements.ts';
 import { RowDamaged } from './row-damage.ts';
-import { isContentProven, nodeFromSql, placeFromSql, readNode } from './rows.ts';
+import { isContentProven, nodeFromSql, placeFromSql, readNode, unprovenBalance } from './rows.ts';
 import { columnsOf } from './sql-fragments.ts';
 import { NODE_COLUMNS } from './statements.ts';
 import type { PostgresConnection } from './wire/connection.ts';
@@ -198,12 +198,7 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
 
   async readBalances(domain: string, after: Hash | undefined, limit: number): Promise<InspectedBalance[]> {
     const rows = await this.#all('balances', domain, hexToBytea(after ?? ''), limit);
-    return rows.map((row) => ({
-      hash: byteaToHex(row.hash),
-      balance: row.balance as number,
-      fromRevision: row.from_revision as number,
-      historyEnd: row.history_end as number,
-    }));
+    return rows.map((row) => ({ ...unprovenBalance(row), historyEnd: row.history_end as number }));
   }
 
   async findBalancesOf(hash: Hash): Promise<{ domain: string; balance: number }[]> {

@@ -10,6 +10,7 @@ import type {
   NodeStorage,
   PackCodec,
   PackPlace,
+  RootRefCommit,
   UploadEvidence,
   UploadRow,
 } from '../../core/model.ts';
@@ -26,9 +27,12 @@ interface ValueKinds {
   hexOf(value: unknown): string;
   bytesOf(value: unknown): Uint8Array;
   isTrue(value: unknown): boolean;
+  /** of a commit */
+  requestIdOf(row: SqlRow): string;
 }
 
-export function rowCodecs({ hexOf, bytesOf, isTrue }: ValueKinds) {
+export function rowCodecs(kinds: ValueKinds) {
+  const { hexOf, bytesOf, isTrue } = kinds;
   /** `hash` saves a conversion if the caller knows it. */
   const node = (row: SqlRow, storage: NodeStorage, hash?: Hash): NodeRow => ({
     hash: hash ?? hexOf(row.hash),
@@ -71,7 +75,7 @@ export function rowCodecs({ hexOf, bytesOf, isTrue }: ValueKinds) {
     dueAt: row.due_at as number,
     urlExpiresAt: row.url_expires_at as number,
   });
-  const upload = uploadCodec({ hexOf, bytesOf, isTrue });
+  const upload = uploadCodec(kinds);
   const pack = (row: SqlRow, isDiscarded: unknown): PackRow => ({
     id: hexOf(row.id),
     generation: hexOf(row.generation),
@@ -94,7 +98,25 @@ export function rowCodecs({ hexOf, bytesOf, isTrue }: ValueKinds) {
       broken: byte === null ? undefined : { byte, message: row.broken_message as string },
     };
   };
-  return { node, place, content, discard, upload, pack, verdicts };
+  return { node, place, content, discard, upload, pack, verdicts, ...rootRefCodecs(kinds) };
+}
+
+function rootRefCodecs({ hexOf, bytesOf, requestIdOf }: ValueKinds) {
+  const balance = (row: SqlRow) => ({
+    hash: hexOf(row.hash),
+    balance: row.balance as number,
+    fromRevision: row.from_revision as number,
+  });
+  const history = (row: SqlRow) => {
+    const [toRevision, supersededAt] = [row.to_revision as number, row.superseded_at as number];
+    return { ...balance(row), toRevision, supersededAt };
+  };
+  const commit = (row: SqlRow): RootRefCommit => ({
+    requestId: requestIdOf(row),
+    payloadDigest: bytesOf(row.payload_digest),
+    revision: row.revision as number,
+  });
+  return { balance, history, commit };
 }
 
 function uploadCodec({ hexOf, bytesOf, isTrue }: ValueKinds) {

@@ -43,11 +43,13 @@ import {
   storeSum,
 } from './ledger-rows.ts';
 import {
-  bytesToHex,
+  balanceFromSql,
+  commitFromSql,
   contentFromSql,
   contentToSql,
   damagedRow,
   hexToBytes,
+  historyFromSql,
   joinedContentFromSql,
   nodeFromSql,
   nodeToSql,
@@ -173,31 +175,19 @@ export class SqliteDeploymentRows implements DeploymentWriter {
         revision: row.revision as number,
         historyFloor: Math.max(row.history_floor as number, row.walked_from as number),
       })),
-    balances: (space, { domain, after, limit }) =>
-      whole(this.#sql.balances.all(space, domain, hashBehind(after), limit), isBalanceSound).map((row) => ({
-        hash: bytesToHex(row.hash as Uint8Array),
-        balance: row.balance as number,
-        fromRevision: row.from_revision as number,
-      })),
+    balances: (space, { domain, after, limit }) => {
+      const rows = this.#sql.balances.all(space, domain, hashBehind(after), limit);
+      return whole(rows, isBalanceSound).map(balanceFromSql);
+    },
     history: (space, { domain, after, limit }) => {
       const { hash, fromRevision } = parseHistoryKey(after);
       const rows = this.#sql.history.all(space, domain, hexToBytes(hash), fromRevision, limit);
-      return whole(rows, isHistorySound).map((row) => ({
-        hash: bytesToHex(row.hash as Uint8Array),
-        fromRevision: row.from_revision as number,
-        toRevision: row.to_revision as number,
-        balance: row.balance as number,
-        supersededAt: row.superseded_at as number,
-      }));
+      return whole(rows, isHistorySound).map(historyFromSql);
     },
-    commits: (space, { domain, after, limit }) =>
-      whole(this.#sql.commits.all(space, domain, Buffer.from(textBehind(after)), limit), isCommitSound).map(
-        (row) => ({
-          requestId: Buffer.from(row.request_bytes as Uint8Array).toString(),
-          payloadDigest: row.payload_digest as Uint8Array,
-          revision: row.revision as number,
-        }),
-      ),
+    commits: (space, { domain, after, limit }) => {
+      const rows = this.#sql.commits.all(space, domain, Buffer.from(textBehind(after)), limit);
+      return whole(rows, isCommitSound).map(commitFromSql);
+    },
   };
 
   #writePart(space: number, part: BatchPart): void {
@@ -233,7 +223,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
         }
         break;
       case 'balances':
-        this.#countBalances(domainId, part.entries.length);
+        this.#sql.countBalances.run(...countMore(domainId, DOMAIN_WEIGHTS.balanceCount, part));
         for (const { hash, balance, fromRevision } of part.entries) {
           const sum = balanceSum(domainId, hash, balance, fromRevision);
           this.#sql.insertBalance.run(domainId, hexToBytes(hash), balance, fromRevision, sum);
@@ -252,7 +242,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
           const sums = [requestKey(domainId, requestId), commitSum(domainId, entry)] as const;
           this.#sql.insertCommit.run(domainId, Buffer.from(requestId), payloadDigest, revision, ...sums);
         }
-        this.#countCommits(domainId, part.entries.length);
+        this.#sql.countCommits.run(...countMore(domainId, DOMAIN_WEIGHTS.commitCount, part));
         break;
     }
   }
@@ -282,14 +272,6 @@ export class SqliteDeploymentRows implements DeploymentWriter {
     return this.#sql.findSpaceId.get(appId, spaceId)?.id as number | undefined;
   }
 
-  #countCommits(domain: number, count: number): void {
-    this.#sql.countCommits.run(domain, count, DOMAIN_WEIGHTS.commitCount * count);
-  }
-
-  #countBalances(domain: number, count: number): void {
-    this.#sql.countBalances.run(domain, count, DOMAIN_WEIGHTS.balanceCount * count);
-  }
-
   #makeSpace(space: Space, now: number): void {
     const made = this.#sql.insertSpace.get(space.appId, space.spaceId, now);
     if (made === null) return;
@@ -314,6 +296,8 @@ export class SqliteDeploymentRows implements DeploymentWriter {
 /** The first key behind another, or of all: an empty one is damage, and is met too. */
 const textBehind = (key: string | undefined): string => (key === undefined ? '' : `${key}\0`);
 const hashBehind = (key: string | undefined): Uint8Array => hexToBytes(key === undefined ? '' : `${key}00`);
+const countMore = (domain: number, weight: number, { entries: { length } }: BatchPart) =>
+  [domain, length, weight * length] as const;
 
 /** A copy takes no row that is not as it was written. @throws StoreUnavailable, as damage */
 function whole(rows: SqlRow[], isSound: (row: SqlRow) => boolean): SqlRow[] {

@@ -1,22 +1,13 @@
 /** The rows of root refs as SQLite has them, and whether they are as they were written. */
 import type { Hash } from '@holdfast/protocol';
-import type { RootRefCommit } from '../../core/model.ts';
 import { isSum, mixValues } from '../../core/rows/row-sum.ts';
 import { balanceSum, commitSum, domainSum, historySum, looseEdgesSum } from '../../core/rows/row-sums.ts';
-import { bytesToHex, damagedRow } from './rows.ts';
+import { balanceFromSql, bytesToHex, commitFromSql, damagedRow, historyFromSql } from './rows.ts';
 import type { ReadStatements, SqlRow } from './statements.ts';
 
 /** The second key of a commit. It holds the domain, so that a row whose domain is wrong is found too. */
 export function requestKey(domain: number, requestId: string): number {
   return mixValues([domain, requestId]);
-}
-
-export function commitFromSql(row: SqlRow): RootRefCommit {
-  return {
-    requestId: row.request_id as string,
-    payloadDigest: row.payload_digest as Uint8Array,
-    revision: row.revision as number,
-  };
 }
 
 export const commitSumOf = (row: SqlRow): number => commitSum(row.domain as number, commitFromSql(row));
@@ -34,17 +25,13 @@ export function domainSumOf(row: SqlRow): number {
 }
 
 export function balanceSumOf(row: SqlRow): number {
-  const hash = bytesToHex(row.hash as Uint8Array);
-  return balanceSum(row.domain as number, hash, row.balance as number, row.from_revision as number);
+  const { hash, balance, fromRevision } = balanceFromSql(row);
+  return balanceSum(row.domain as number, hash, balance, fromRevision);
 }
 
 export function historySumOf(row: SqlRow): number {
-  return historySum(row.domain as number, bytesToHex(row.hash as Uint8Array), {
-    fromRevision: row.from_revision as number,
-    toRevision: row.to_revision as number,
-    balance: row.balance as number,
-    supersededAt: row.superseded_at as number,
-  });
+  const history = historyFromSql(row);
+  return historySum(row.domain as number, history.hash, history);
 }
 
 export const isCommitSound = (row: SqlRow): boolean => isSum(row.row_sum, commitSumOf(row));

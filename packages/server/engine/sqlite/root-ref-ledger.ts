@@ -12,8 +12,8 @@ import {
   domainSum,
   historySum,
 } from '../../core/rows/row-sums.ts';
-import { commitFromSql, firstRevisionOf, isCommitSound, isDomainSound, requestKey } from './ledger-rows.ts';
-import { damagedRow, hexToBytes } from './rows.ts';
+import { firstRevisionOf, isCommitSound, isDomainSound, requestKey } from './ledger-rows.ts';
+import { commitFromSql, damagedRow, hexToBytes } from './rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
 const AS_READ = 'a balance is as it was read';

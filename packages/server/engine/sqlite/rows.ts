@@ -117,13 +117,13 @@ const codecs = rowCodecs({
   hexOf: (value) => bytesToHex(value as Uint8Array),
   bytesOf: (value) => value as Uint8Array,
   isTrue: (value) => value === 1,
+  // A text may hold anything, so a copy reads it as bytes.
+  requestIdOf: ({ request_id: text, request_bytes: bytes }) =>
+    bytes instanceof Uint8Array ? Buffer.from(bytes).toString() : (text as string),
 });
-export const {
-  discard: discardFromSql,
-  upload: decodeUpload,
-  pack: decodePackIn,
-  verdicts: verdictsIn,
-} = codecs;
+export const { discard: discardFromSql, upload: decodeUpload, pack: decodePackIn } = codecs;
+export const { verdicts: verdictsIn, balance: balanceFromSql, history: historyFromSql } = codecs;
+export const { commit: commitFromSql } = codecs;
 
 /** Without a look at the sum. Undefined: it has values that no row has. */
 export function decodeNode(row: SqlRow, hash?: Hash): NodeRow | undefined {

@@ -20,6 +20,7 @@ import { keptFromSql } from '../rows/codecs.ts';
 import { openReader } from './database.ts';
 import { isBalanceSound, isDomainSound, looseEdgesFromSql } from './ledger-rows.ts';
 import {
+  balanceFromSql,
   bytesToHex,
   damagedRow,
   hexToBytes,
@@ -132,14 +133,8 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
   }
 
   readBalances(domain: string, after: Hash | undefined, limit: number): InspectedBalance[] {
-    return this.#whole('balances', isBalanceSound, this.#id, domain, hexToBytes(after ?? ''), limit).map(
-      (row) => ({
-        hash: bytesToHex(row.hash as Uint8Array),
-        balance: row.balance as number,
-        fromRevision: row.from_revision as number,
-        historyEnd: row.history_end as number,
-      }),
-    );
+    const rows = this.#whole('balances', isBalanceSound, this.#id, domain, hexToBytes(after ?? ''), limit);
+    return rows.map((row) => ({ ...balanceFromSql(row), historyEnd: row.history_end as number }));
   }
 
   findBalancesOf(hash: Hash): { domain: string; balance: number }[] {

@@ -17,9 +17,17 @@ import {
   tombstoneSum,
   withSuperseded,
 } from '../row-sums.ts';
-import { sumOfDiscard, sumOfLooseEdge, sumOfUpload, sumsOfContent, sumsOfNode } from '../rows.ts';
+import {
+  sumOfDiscard,
+  sumOfLooseEdge,
+  sumOfUpload,
+  sumsOfContent,
+  sumsOfNode,
+  unprovenBalance,
+  unprovenCommit,
+} from '../rows.ts';
 import { spaceKeyFromSql } from '../space-names.ts';
-import { byteaToBytes, byteaToHex, byteaToText, type SqlRow } from '../wire/sql-values.ts';
+import { byteaToBytes, byteaToHex, type SqlRow } from '../wire/sql-values.ts';
 
 export type ColumnKind = 'uuid' | 'bytes' | 'integer' | 'boolean' | 'text';
 type Sums = Readonly<Record<string, number>>;
@@ -195,12 +203,10 @@ export const DOMAINS: SummedTable = {
   isProtecting: true,
 };
 
-const balanceOf = (row: SqlRow) => ({
-  domain: textOf(row, 'domain'),
-  hash: byteaToHex(row.hash),
-  balance: numberOf(row, 'balance'),
-  since: numberOf(row, 'from_revision'),
-});
+const balanceOf = (row: SqlRow) => {
+  const { fromRevision: since, ...balance } = unprovenBalance(row);
+  return { domain: textOf(row, 'domain'), ...balance, since };
+};
 
 const ROOT_REFS: readonly SummedTable[] = [
   DOMAINS,
@@ -232,12 +238,9 @@ const ROOT_REFS: readonly SummedTable[] = [
       ...bytes('payload_digest', 'request_id'),
     },
     sumsOf: (row) => {
-      const [space, domain, requestId] = [keyOf(row), textOf(row, 'domain'), byteaToText(row.request_id)];
-      const payloadDigest = byteaToBytes(row.payload_digest);
-      return {
-        row_sum: commitSum(space, domain, { requestId, payloadDigest, revision: numberOf(row, 'revision') }),
-        request_sum: requestSum(space, domain, requestId),
-      };
+      const [space, domain, commit] = [keyOf(row), textOf(row, 'domain'), unprovenCommit(row)];
+      const requestSumOf = requestSum(space, domain, commit.requestId);
+      return { row_sum: commitSum(space, domain, commit), request_sum: requestSumOf };
     },
     isProtecting: false,
   },
