@@ -188,6 +188,14 @@ test('all other statements touch no table of a Space', () => {
   expect(Object.keys(SQL).sort()).toEqual([...names].sort());
 });
 
+test.each([
+  ...['lockDomains', 'lockNodes', 'lockUploads', 'findCommits', 'findBalances', 'findNodesWithContent'],
+] as (keyof typeof SQL)[])('%s neither sorts its list nor keeps it: it seeks, row by row', async (name) => {
+  const steps = (await stage.plan(name, SQL[name])).map((step) => step['Node Type']);
+  expect(steps).toEqual(expect.arrayContaining(['Nested Loop', 'Function Scan', 'Index Scan']));
+  expect(steps.filter((step) => /Sort|Aggregate|Unique|CTE|Materialize/.test(step))).toEqual([]);
+});
+
 // An update that changes no column of an index is HOT: it writes no index.
 test('no index of nodes has a column that the renewal of a counted lease changes', async () => {
   const { rows } = await stage.session.lend((lent) =>

@@ -1,7 +1,7 @@
 /** SQL about root refs: domains, commits, balances and their history. `$1` is the Space. */
 import { NEVER_WALKED } from '../../core/root-ref-walks.ts';
 import { sumOfCounts, sumOfDomain, sumWithSuperseded } from './row-sums.ts';
-import { columnsOf, given, guarded, isGiven, nowOr } from './sql-fragments.ts';
+import { given, guarded, isGiven, nowOr, seek } from './sql-fragments.ts';
 
 /** OFFSET 0: one seek for each domain, and never a list of all domains that the Space has. */
 const hasRests = (domain: string): string =>
@@ -12,16 +12,16 @@ const hasRests = (domain: string): string =>
 const MISSED_DOMAIN = `width_bucket(0, 0, 1, CASE WHEN ${hasRests('given.domain')} AND NOT EXISTS (SELECT FROM domains AS known
       WHERE known.space = $1 AND known.domain = given.domain COLLATE "C" OFFSET 0) THEN 0 ELSE 1 END) - 1`;
 
-const COMMIT_COLUMNS = columnsOf(
-  'known',
-  'space, domain, request_id, payload_digest, revision, row_sum, request_sum',
-);
+const COMMIT_COLUMNS = 'space, domain, request_id, payload_digest, revision, row_sum, request_sum';
 
 export const ROOT_REF_STATEMENTS = {
   /** Root refs of one transaction, or of several commits that share one: every array has an element per row. */
-  lockDomains: `WITH ${given('domain', '$2::text[]')}
-    SELECT domains.domain, revision, history_floor, walked_from, walked_until, row_sum FROM given JOIN domains ON ${isGiven('domains', 'domain')}
-    ORDER BY domains.domain FOR UPDATE OF domains`,
+  lockDomains: seek(
+    'domain',
+    '$2::text[]',
+    `SELECT domain, revision, history_floor, walked_from, walked_until, row_sum FROM domains
+     WHERE space = $1 AND domain = given.domain FOR UPDATE`,
+  ),
   /** $4 sums, $5 the revision before their first one, $6 how many balances, $7 sums of the numbers of commits and balances */
   insertDomains: `INSERT INTO domains (space, domain, revision, history_floor, walked_from, walked_until, commit_count, row_sum, balance_count, count_sum)
     SELECT $1::uuid, domain, revision, $5::bigint, revision, ${NEVER_WALKED}, revision - $5::bigint, sum + ${MISSED_DOMAIN}, balances, count_sum
@@ -43,17 +43,22 @@ export const ROOT_REF_STATEMENTS = {
   noteWalk: `UPDATE domains SET walked_until = $3::bigint, row_sum = ${sumOfDomain('domains.revision', undefined, ['domains.walked_from', '$3::bigint'])}
     WHERE space = $1 AND domain = $2`,
   /** $2 domains, $3 request ids, $4 their sums: finds a commit with a damaged name, perhaps another Space's with the same sum. */
-  findCommits: `WITH ${given('domain, request_id, request_sum', '$2::text[], $3::bytea[], $4::bigint[]')}
-    SELECT ${COMMIT_COLUMNS} FROM given JOIN root_ref_commits AS known ON ${isGiven('known', 'domain, request_id')}
-    UNION SELECT ${COMMIT_COLUMNS} FROM given JOIN root_ref_commits AS known
-      ON known.request_sum = ANY (ARRAY[given.request_sum])`,
+  findCommits: seek(
+    'domain, request_id, request_sum',
+    '$2::text[], $3::bytea[], $4::bigint[]',
+    `SELECT ${COMMIT_COLUMNS} FROM root_ref_commits WHERE space = $1 AND domain = given.domain AND request_id = given.request_id
+     UNION ALL SELECT ${COMMIT_COLUMNS} FROM root_ref_commits WHERE request_sum = given.request_sum OFFSET 0`,
+  ),
   /** $6 sums, $7 those of their names */
   insertCommits: `INSERT INTO root_ref_commits (space, domain, request_id, payload_digest, revision, row_sum, request_sum)
     SELECT $1::uuid, given.* FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[]) AS given`,
   /** $2 domains, $3 hashes */
-  findBalances: `WITH ${given('domain, hash', '$2::text[], $3::bytea[]')}
-    SELECT known.domain, known.hash, known.balance, known.from_revision, known.row_sum
-    FROM given JOIN balances AS known ON ${isGiven('known', 'domain, hash')}`,
+  findBalances: seek(
+    'domain, hash',
+    '$2::text[], $3::bytea[]',
+    `SELECT domain, hash, balance, from_revision, row_sum FROM balances
+     WHERE space = $1 AND domain = given.domain AND hash = given.hash OFFSET 0`,
+  ),
   /** $4 since which revision, $5 until which, $6 balances, $7 their sums but for the instant, $8 when, or NULL for now */
   insertHistory: `INSERT INTO balance_history
       (space, domain, hash, from_revision, to_revision, balance, superseded_at, row_sum)

@@ -20,7 +20,7 @@ import {
 } from './packs/pack-statements.ts';
 import { ROOT_REF_STATEMENTS } from './root-ref-statements.ts';
 import { NODE_IS_PROVEN, PURGED_SUM, SUM_OF_ENDED, sumOfDomain, sumOfRenewed } from './row-sums.ts';
-import { arraysOf, columnsOf, given, guarded, isGiven, nowOr, spaceNamesOf } from './sql-fragments.ts';
+import { arraysOf, columnsOf, given, guarded, isGiven, nowOr, seek, spaceNamesOf } from './sql-fragments.ts';
 import { OWN_SESSION, OWN_SESSION_ALONE } from './wire/session.ts';
 
 export const NODE_COLUMNS =
@@ -46,6 +46,8 @@ const dueOf = (expires: string, entersIndex: string): string =>
 /** OFFSET 0: one seek for each hash, and never a list of all nodes of the Space. */
 const HAS_NODE = 'EXISTS (SELECT FROM nodes WHERE nodes.space = $1 AND nodes.hash = asked.hash OFFSET 0)';
 const GIVEN_HASHES = given('hash', '$2::bytea[]');
+const seekHashes = (found: string): string => seek('hash', '$2::bytea[]', found);
+const NODES_WITH_CONTENT = `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes ${WITH_CONTENT} WHERE nodes.space = $1`;
 
 /** Statements of requests: each stays within one Space, by index. */
 export const SPACE_STATEMENTS = {
@@ -53,10 +55,8 @@ export const SPACE_STATEMENTS = {
   ...ROOT_REF_STATEMENTS,
   ...MENDING_STATEMENTS,
   findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2 AND ${OWN_SESSION_ALONE}`,
-  findNodeWithContent: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes ${WITH_CONTENT}
-    WHERE nodes.space = $1 AND nodes.hash = $2 AND ${OWN_SESSION_ALONE}`,
-  findNodesWithContent: `WITH ${GIVEN_HASHES} SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED}
-    FROM given JOIN nodes ON ${isGiven('nodes', 'hash')} ${WITH_CONTENT}`,
+  findNodeWithContent: `${NODES_WITH_CONTENT} AND nodes.hash = $2 AND ${OWN_SESSION_ALONE}`,
+  findNodesWithContent: seekHashes(`${NODES_WITH_CONTENT} AND nodes.hash = given.hash OFFSET 0`),
   findUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = $2 AND ${OWN_SESSION_ALONE}`,
 
   /** $2 a clock or NULL. One statement, so one instant. */
@@ -95,8 +95,9 @@ export const SPACE_STATEMENTS = {
     SELECT hash, started, expires, proven FROM wanted WHERE ${OWN_SESSION_ALONE}`,
 
   lockNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2 FOR UPDATE`,
-  lockNodes: `WITH ${GIVEN_HASHES} SELECT ${columnsOf('nodes', NODE_COLUMNS)} FROM given JOIN nodes ON ${isGiven('nodes', 'hash')}
-    ORDER BY nodes.hash FOR UPDATE OF nodes`,
+  lockNodes: seekHashes(
+    `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = given.hash FOR UPDATE`,
+  ),
   /** The hashes of $2 that have a row now; run after their loose edges were locked */
   findAppeared: `SELECT hash FROM unnest($2::bytea[]) AS asked (hash) WHERE ${HAS_NODE}`,
   insertNodes: `INSERT INTO nodes (space, ${NODE_COLUMNS}, lease_due_at)
@@ -154,8 +155,9 @@ export const SPACE_STATEMENTS = {
   deleteLooseEdges: `WITH ${GIVEN_HASHES} DELETE FROM loose_edges USING given WHERE ${isGiven('loose_edges', 'hash')}`,
 
   lockUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = $2 FOR UPDATE`,
-  lockUploads: `WITH ${GIVEN_HASHES} SELECT ${columnsOf('uploads', UPLOAD_COLUMNS)} FROM given JOIN uploads ON ${isGiven('uploads', 'hash')}
-    ORDER BY uploads.hash FOR UPDATE OF uploads`,
+  lockUploads: seekHashes(
+    `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = given.hash FOR UPDATE`,
+  ),
   insertUploads: `INSERT INTO uploads (space, ${UPLOAD_COLUMNS}) SELECT $1::uuid, given.* FROM unnest(${UPLOAD_ARRAYS}) AS given`,
   updateUploads: guarded(
     `WITH ${given(UPLOAD_COLUMNS, UPLOAD_ARRAYS)} UPDATE uploads SET ${UPLOAD_COLUMNS.split(', ')
