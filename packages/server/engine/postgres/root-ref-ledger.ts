@@ -228,8 +228,8 @@ export class RootRefLedger {
     );
     const { revision } = commit;
     assertInvariant(revision === state.revision + 1, 'revisions grow by 1');
-    const { keepsHistory, ...walk } = afterCommit(state, revision, this.#now);
-    Object.assign(state, walk);
+    const { keepsHistory, walkedFrom, walkedUntil } = afterCommit(state, revision, this.#now);
+    [state.walkedFrom, state.walkedUntil] = [walkedFrom, walkedUntil];
     for (const { hash, before, after } of changes) {
       const known = state.balances.get(hash);
       assertInvariant((known?.current?.balance ?? 0) === before, 'a balance is as it was read');

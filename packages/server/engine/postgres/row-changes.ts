@@ -156,8 +156,10 @@ export class RowChanges {
       if (stored === current) continue;
       if (stored === undefined) inserted.push(current as CountedNode);
       else if (current === undefined) deleted.push(hash);
-      else if (current.row.refs === stored.row.refs) changes[changeOfNode(stored, current)].push(current);
-      else {
+      else if (current.row.refs === stored.row.refs) {
+        const change = changeOfNode(stored, current);
+        changes[change].push(change === 'all' ? current : { ...current, fixedSum: stored.fixedSum });
+      } else {
         // The body deleted the row and inserted another one for the same hash.
         deleted.push(hash);
         inserted.push(current);

@@ -6,7 +6,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, NodeRow, RootRefCommit, SpaceKey } from '../../core/model.ts';
 import { WALK_UNKNOWN, type WalkState } from '../../core/root-ref-walks.ts';
-import { mixValues, type SumValue } from '../../core/rows/row-sum.ts';
+import { mixStart, mixValues, type SumValue } from '../../core/rows/row-sum.ts';
 import type { SqlRow } from './wire/sql-values.ts';
 
 /** Root refs count further than a weight leaves room for: the digits behind this have their own. */
@@ -43,12 +43,12 @@ export interface NodeColumns {
   readonly isLeaseCounted: boolean;
 }
 
-export function nodeSums(space: SpaceKey, row: NodeRow, columns: NodeColumns): NodeSums {
-  const { isInline, isPacked, storedSize } = columns;
-  const fixed = mixValues([
-    ...[space, row.hash, row.generation, row.size, row.canonicalSize, row.contentType, row.refs],
-    ...[isInline ? 1 : 0, isPacked ? 1 : 0, storedSize],
-  ]);
+/** `known`: the fixed sum of a row that was proven, of which only what changes has changed since */
+export function nodeSums(space: SpaceKey, row: NodeRow, columns: NodeColumns, known?: number): NodeSums {
+  const { hash, generation, size, canonicalSize, contentType, refs } = row;
+  const places = [columns.isInline ? 1 : 0, columns.isPacked ? 1 : 0, columns.storedSize];
+  const fixed =
+    known ?? mixValues([space, hash, generation, size, canonicalSize, contentType, refs, ...places]);
   const w = NODE_WEIGHTS;
   const changing =
     w.lease_started_at * row.leaseStartedAt +
@@ -252,18 +252,33 @@ export const withSuperseded = (sum: number, supersededAt: number): number =>
 export const sumWithSuperseded = (sum: string, supersededAt: string): string =>
   `${sum} + ${SUPERSEDED_WEIGHT} * ${supersededAt}`;
 
+/** Where the sums of the rows of a domain begin. The last is kept, because such rows come together. */
+function startsOf(table: string) {
+  let last = { space: '', domain: '', start: mixStart([]) };
+  return (space: SpaceKey, domain: string) => {
+    if (last.space !== space || last.domain !== domain)
+      last = { space, domain, start: mixStart([table, space, domain]) };
+    return last.start;
+  };
+}
+const [commitStart, requestStart, balanceStart] = [
+  startsOf('root_ref_commits'),
+  startsOf('request'),
+  startsOf('balances'),
+];
+
 export const commitSum = (space: SpaceKey, domain: string, commit: RootRefCommit): number =>
-  sumOf('root_ref_commits', space, domain, commit.requestId, commit.payloadDigest, commit.revision);
+  mixValues([commit.requestId, commit.payloadDigest, commit.revision], commitStart(space, domain));
 
 /** The sum of the name of a commit alone. */
 export const requestSum = (space: SpaceKey, domain: string, requestId: string): number =>
-  sumOf('request', space, domain, requestId);
+  mixValues([requestId], requestStart(space, domain));
 
 export function balanceSum(
   space: SpaceKey,
   { domain, hash, balance, since }: { domain: string; hash: Hash; balance: number; since: number },
 ): number {
-  return sumOf('balances', space, domain, hash, balance, since);
+  return mixValues([hash, balance, since], balanceStart(space, domain));
 }
 
 /** The sum of any other row. The first value is the name of the table, so that no row of one table is valid in another. */

@@ -47,6 +47,8 @@ const unprovenNode = (row: SqlRow): NodeRow =>
 export interface CountedNode {
   readonly row: NodeRow;
   readonly isLeaseCounted: boolean;
+  /** as it was read and proven; undefined: not known */
+  readonly fixedSum?: number | undefined;
 }
 
 /** A row as stored, proven or not. */
@@ -64,14 +66,15 @@ export function readNode(space: SpaceKey, found: SqlRow): ReadNode {
     const isProven = found.fixed_sum === null;
     return { row, isLeaseCounted, isProven, isFixedProven: isProven };
   }
-  const sums = sumsOfNode(space, found);
+  const sums = sumsOfNode(space, found, row);
   const isFixedProven = found.fixed_sum === sums.fixed;
-  return { row, isLeaseCounted, isProven: isFixedProven && found.row_sum === sums.row, isFixedProven };
+  const isProven = isFixedProven && found.row_sum === sums.row;
+  return { row, isLeaseCounted, isProven, isFixedProven, fixedSum: isProven ? sums.fixed : undefined };
 }
 
 /** The sums that a row with these values has. */
-export function sumsOfNode(space: SpaceKey, found: SqlRow): NodeSums {
-  return nodeSums(space, unprovenNode(found), {
+export function sumsOfNode(space: SpaceKey, found: SqlRow, row = unprovenNode(found)): NodeSums {
+  return nodeSums(space, row, {
     state: found.state as number,
     isInline: found.inline as boolean,
     isPacked: found.packed as boolean,
@@ -83,9 +86,9 @@ export function sumsOfNode(space: SpaceKey, found: SqlRow): NodeSums {
 
 /** @throws RowDamaged */
 export function countedNodeFromSql(space: SpaceKey, found: SqlRow): CountedNode {
-  const { row, isLeaseCounted, isProven } = readNode(space, found);
-  if (!isProven) throw new RowDamaged('nodes', `node ${row.hash}`);
-  return { row, isLeaseCounted };
+  const node = readNode(space, found);
+  if (!node.isProven) throw new RowDamaged('nodes', `node ${node.row.hash}`);
+  return node;
 }
 
 /** The row as stored, damaged or not. */
@@ -99,16 +102,17 @@ const storedSizeOf = ({ storedSize, canonicalSize }: NodeRow): number | null =>
 
 /** Two columns: `fixed_sum` and `row_sum`. */
 export function nodeSumsToSql(space: SpaceKey, nodes: readonly CountedNode[]): [number[], number[]] {
-  const sums = nodes.map(({ row, isLeaseCounted }) =>
-    nodeSums(space, row, {
+  const sums = nodes.map(({ row, isLeaseCounted, fixedSum }) => {
+    const columns = {
       state: STATES.indexOf(row.state),
       isInline: row.storage === 'inline',
       isPacked: row.storage === 'packed',
       storedSize: storedSizeOf(row),
       isCollectable: isCollectable(row),
       isLeaseCounted,
-    }),
-  );
+    };
+    return nodeSums(space, row, columns, fixedSum);
+  });
   return [sums.map(({ fixed }) => fixed), sums.map(({ row }) => row)];
 }
 
