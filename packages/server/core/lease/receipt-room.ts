@@ -13,7 +13,7 @@ import {
   type Reservation,
   storedOf,
 } from '../quotas.ts';
-import type { Receiving } from '../receiving.ts';
+import type { Admit, Receiving } from '../receiving.ts';
 
 interface Wanted {
   /** the declared length, or the most that may come */
@@ -53,6 +53,24 @@ export class ReceiptRoom {
       }
     }
     if (excess !== undefined && !(await mayHeal(isOnly))) throw new QuotaExceeded(excess);
+  }
+
+  /** One PUT within the room: `begin` stages its bytes, `finish` makes them durable and resolves with how many they are. */
+  async receive<Staged extends { release(): Promise<void> }>(
+    begin: (admit: Admit) => Promise<Staged>,
+    finish: (staged: Staged) => Promise<number | undefined>,
+  ): Promise<void> {
+    let received: number | undefined;
+    try {
+      const staged = await begin((receiving) => this.admit(receiving));
+      try {
+        received = await finish(staged);
+      } finally {
+        await staged.release();
+      }
+    } finally {
+      this.settle(received);
+    }
   }
 
   /** Call once with the number of bytes that are now durable; undefined if none. */

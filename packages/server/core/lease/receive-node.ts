@@ -7,29 +7,17 @@
  */
 import { ApiError, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
-import { checkRoom } from '../free-space.ts';
 import type { UploadEvidence } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
-import type { Admit } from '../receiving.ts';
 import type { StagedUpload } from '../upload-ports.ts';
 import { ReceiptRoom } from './receipt-room.ts';
-import {
-  alreadyFinished,
-  checkUploadHeaders,
-  checkUrlExpiry,
-  getReceiver,
-  type UploadRequest,
-} from './upload-rules.ts';
+import { admitUpload, alreadyFinished, type UploadRequest } from './upload-rules.ts';
 import type { UploadGrant } from './upload-token.ts';
 
 /** Resolves when the upload is durable. Throws FORBIDDEN (403), CONFLICT (412), PAYLOAD_TOO_LARGE (413). */
 export async function receiveNode(core: Core, request: UploadRequest, grant: UploadGrant): Promise<void> {
-  const receiver = getReceiver(core);
-  const checked = checkUrlExpiry(core, grant);
-  if (checked !== undefined) await checked;
-  checkUploadHeaders(request, NODE_MEDIA_TYPE);
-  checkRoom(core.freeSpace, request.declaredLength ?? 0);
-  if (request.admit !== undefined) await request.admit(grant);
+  const admitted = admitUpload(core, request, grant, NODE_MEDIA_TYPE);
+  const receiver = admitted instanceof Promise ? await admitted : admitted;
   if (!isRowAtMost(core, request)) {
     const upload = await core.metadata.findUpload(grant.space, grant.hash);
     if (upload?.generation !== grant.generation || upload.evidence !== undefined) throw alreadyFinished();
@@ -43,19 +31,13 @@ export async function receiveNode(core: Core, request: UploadRequest, grant: Upl
   });
   const { declaredLength } = request;
   const body = request.body ?? new Uint8Array(0);
-  let received: number | undefined;
-  try {
-    const admit: Admit = (receiving) => room.admit(receiving);
-    const staged = await receiver.receive(grant, body, declaredLength, core.settings, admit);
-    try {
+  await room.receive(
+    (admit) => receiver.receive(grant, body, declaredLength, core.settings, admit),
+    async (staged) => {
       await finish(core, grant, staged);
-      received = staged.evidence.verdict === 'good' ? staged.evidence.canonicalSize : undefined;
-    } finally {
-      await staged.release();
-    }
-  } finally {
-    room.settle(received);
-  }
+      return staged.evidence.verdict === 'good' ? staged.evidence.canonicalSize : undefined;
+    },
+  );
 }
 
 /** Whether the bytes are for a rotten node. A finished upload says so, whatever the quota. */

@@ -7,6 +7,7 @@ import type { Awaitable } from '../awaitable.ts';
 import { after } from '../awaitable.ts';
 import { type ReplacementRules, replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
+import { checkRoom } from '../free-space.ts';
 import type { UploadBody, UploadReceiver } from '../upload-ports.ts';
 import type { PackGrant, UploadGrant } from './upload-token.ts';
 
@@ -53,11 +54,23 @@ export interface UploadRequest {
   readonly admit?: (grant: UploadGrant | PackGrant) => Promise<void>;
 }
 
+/** The checks of a PUT before its body is read, at once if they can be. Throws FORBIDDEN (403), or what `admit` refuses it with. */
+export function admitUpload(
+  core: Core,
+  request: UploadRequest,
+  grant: UploadGrant | PackGrant,
+  mediaType: string,
+): Awaitable<UploadReceiver> {
+  const receiver = getReceiver(core);
+  return after(checkUrlExpiry(core, grant), () => {
+    checkUploadHeaders(request, mediaType);
+    checkRoom(core.freeSpace, request.declaredLength ?? 0);
+    return after(request.admit?.(grant), () => receiver);
+  });
+}
+
 /** Throws or rejects with FORBIDDEN. A synchronous clock is not awaited, because that would cost a turn of the event loop. */
-export function checkUrlExpiry(
-  { metadata }: Core,
-  { expiresAt }: Pick<UploadGrant, 'expiresAt'>,
-): Awaitable<void> {
+function checkUrlExpiry({ metadata }: Core, { expiresAt }: Pick<UploadGrant, 'expiresAt'>): Awaitable<void> {
   return after(metadata.readClock(), (now) => {
     if (expiresAt > now) return;
     throw new ApiError('FORBIDDEN', 'this upload URL has expired; repeat the lease request for a new one');
@@ -72,7 +85,7 @@ export function getReceiver(core: Core): UploadReceiver {
   );
 }
 
-export function checkUploadHeaders(request: UploadRequest, mediaType: string): void {
+function checkUploadHeaders(request: UploadRequest, mediaType: string): void {
   if (request.ifNoneMatch === '*' && request.contentType === mediaType) return;
   throw new ApiError(
     'FORBIDDEN',

@@ -1,28 +1,16 @@
 /** The embedded upload target for packs: one PUT to a pack's write-once key (core/packs/README.md). */
 import { ApiError, PACK_BYTES_MAX, PACK_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
-import { checkRoom } from '../free-space.ts';
 import { ReceiptRoom } from '../lease/receipt-room.ts';
-import {
-  alreadyFinished,
-  checkUploadHeaders,
-  checkUrlExpiry,
-  getReceiver,
-  type UploadRequest,
-} from '../lease/upload-rules.ts';
+import { admitUpload, alreadyFinished, type UploadRequest } from '../lease/upload-rules.ts';
 import type { PackGrant } from '../lease/upload-token.ts';
 import type { StagedPack } from '../pack-ports.ts';
-import type { Admit } from '../receiving.ts';
 import { finishPack, type ReceivedPack } from './pack-decision.ts';
 
 /** Resolves when the pack is durable. Throws FORBIDDEN (403), CONFLICT (412), PAYLOAD_TOO_LARGE (413). */
 export async function receivePack(core: Core, request: UploadRequest, grant: PackGrant): Promise<void> {
-  const receiver = getReceiver(core);
-  await checkUrlExpiry(core, grant);
-  checkUploadHeaders(request, PACK_MEDIA_TYPE);
+  const receiver = await admitUpload(core, request, grant, PACK_MEDIA_TYPE);
   const { declaredLength } = request;
-  checkRoom(core.freeSpace, declaredLength ?? 0);
-  await request.admit?.(grant);
   const pack = await core.metadata.packs.findPack(grant.space, grant.pack);
   const isOpen = pack?.generation === grant.generation && pack.state === 'open' && pack.bytes === undefined;
   if (!isOpen) throw alreadyFinished();
@@ -34,20 +22,13 @@ export async function receivePack(core: Core, request: UploadRequest, grant: Pac
     mayHeal: async (isOnly) => isOnly && core.rottenNodes.countIn(space) > 0,
   });
   const body = request.body ?? new Uint8Array(0);
-  let received: number | undefined;
-  try {
-    const admit: Admit = (receiving) => room.admit(receiving);
-    const target = { space, generation };
-    const staged = await receiver.receivePack(target, body, declaredLength, PACK_BYTES_MAX, admit);
-    try {
+  await room.receive(
+    (admit) => receiver.receivePack({ space, generation }, body, declaredLength, PACK_BYTES_MAX, admit),
+    async (staged) => {
       await finish(core, grant, staged);
-      received = staged.bytes;
-    } finally {
-      await staged.release();
-    }
-  } finally {
-    room.settle(received);
-  }
+      return staged.bytes;
+    },
+  );
 }
 
 async function finish(core: Core, grant: PackGrant, staged: StagedPack): Promise<void> {

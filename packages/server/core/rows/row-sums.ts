@@ -121,8 +121,11 @@ export const isJudgedAnew = (before: UploadRow, after: UploadRow): boolean =>
 const generationSum = ({ generation, createdAt }: UploadRow): number => mixValues([generation, createdAt]);
 const timesSum = ({ urlExpiresAt, touchedAt }: UploadRow): number => W1 * urlExpiresAt + W2 * touchedAt;
 
-function judgedSum({ rejection, evidence, seenBytes }: UploadRow): number {
-  return mixValues([
+const judgedSum = (row: UploadRow): number => mixValues(judgedValues(row));
+
+/** What the sum of an upload has of its verdicts. */
+export function judgedValues({ rejection, evidence, seenBytes }: UploadRow): readonly SumValue[] {
+  return [
     ...[rejection?.code ?? null, rejection?.message ?? null, evidence?.verdict ?? null],
     ...(evidence?.verdict === 'bad' ? [evidence.code, evidence.message] : []),
     ...(evidence?.verdict === 'good'
@@ -130,7 +133,7 @@ function judgedSum({ rejection, evidence, seenBytes }: UploadRow): number {
       : []),
     evidence?.verdict === 'good' && evidence.inline ? 1 : 0,
     ...(evidence === undefined && seenBytes !== undefined ? [seenBytes] : []),
-  ]);
+  ];
 }
 
 /** Edges to a hash without a row. */

@@ -2,6 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import { isCollectable } from '../../core/collect/eligibility.ts';
 import type { ContentRow, DiscardRow, NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
+import { judgedValues } from '../../core/rows/row-sums.ts';
 import {
   hasNoOtherPlace,
   isUploadWhole,
@@ -161,17 +162,9 @@ export const sumOfUpload = (space: SpaceKey, row: SqlRow): number =>
   uploadSum(space, unprovenUpload(row), row.active_at as number);
 
 function uploadSum(space: SpaceKey, row: UploadRow, activeAt: number): number {
-  const { hash, generation, createdAt, urlExpiresAt, touchedAt, rejection, evidence, seenBytes } = row;
-  return sumOf(
-    ...['uploads', space, hash, generation, createdAt, urlExpiresAt, touchedAt, activeAt],
-    ...[rejection?.code ?? null, rejection?.message ?? null, evidence?.verdict ?? null],
-    ...(evidence?.verdict === 'bad' ? [evidence.code, evidence.message] : []),
-    ...(evidence?.verdict === 'good'
-      ? [evidence.canonicalSize, evidence.size, evidence.contentType, evidence.refs, evidence.integrity]
-      : []),
-    evidence?.verdict === 'good' && evidence.inline ? 1 : 0,
-    ...(evidence === undefined && seenBytes !== undefined ? [seenBytes] : []),
-  );
+  const { hash, generation, createdAt, urlExpiresAt, touchedAt } = row;
+  const fixed = ['uploads', space, hash, generation, createdAt, urlExpiresAt, touchedAt, activeAt];
+  return sumOf(...fixed, ...judgedValues(row));
 }
 
 const activeUntil = ({ urlExpiresAt, touchedAt }: UploadRow): number => Math.max(urlExpiresAt, touchedAt);
