@@ -3,9 +3,11 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { EngineRefused } from '../refused.ts';
 import type { StoreIdentity } from '../store-identity.ts';
 import { diskFiles, type Files } from './files.ts';
+import { ObjectLayout } from './object-layout.ts';
 import { openDiskContentStore } from './open-disk-content-store.ts';
 
 let dataDir: string;
@@ -33,12 +35,16 @@ class Rows {
   }
 }
 
-async function start(identity: StoreIdentity, files: Files = diskFiles): Promise<void> {
+async function start(
+  identity: StoreIdentity,
+  files: Files = diskFiles,
+  isFinished: () => boolean = () => false,
+): Promise<void> {
   const { content } = await openDiskContentStore({
     ...{ dataDir, identity, files, workers: 1, isAlone: true },
     rows: {
       inlineBytesMax: 1000,
-      isFinished: () => false,
+      isFinished,
       page: () => new Set() as never,
       readClock: () => 0,
     },
@@ -92,6 +98,23 @@ describe('a content folder', () => {
       expect(steps.slice(-3)).toEqual(['sync', 'sync', 'note']);
       expect([rows.isMarked, await findMarker()]).toEqual([true, 'one']);
     }
+  });
+
+  test('with an unfinished file of which the rows are damaged is opened, and the file stays', async () => {
+    const rows = new Rows();
+    await start(rows.identity());
+    const staged = new ObjectLayout(join(dataDir, 'content')).stagedPath(
+      'a'.repeat(32),
+      `1-${'b'.repeat(12)}`,
+      1,
+    );
+    await writeFile(staged, 'some');
+    await start(rows.identity(), diskFiles, () => {
+      throw new StoreUnavailable('a page is damaged', { isDamage: true });
+    });
+    expect(await readFile(staged, 'utf8')).toBe('some');
+    await start(rows.identity());
+    expect(await Bun.file(staged).exists()).toBe(false);
   });
 
   test('that is marked is not marked again', async () => {

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
-import { StoreUnavailable } from '../../core/store-failure.ts';
+import { orIfDamaged, StoreUnavailable } from '../../core/store-failure.ts';
 import type { FindKnown } from '../../core/stray-ports.ts';
 import { codeOf } from '../../error-code.ts';
 import { type DurableNamesOptions, removeObject, syncOrEnd } from './durable-names.ts';
@@ -48,7 +48,11 @@ export class StagedFiles {
   /** Call while no other process has the store open. An upload never recorded as complete goes with its object, else only its name. */
   async resolveAll(): Promise<void> {
     for (const { path, generation } of await this.#findLeftovers(true)) {
-      await this.#resolve(path, generation, !this.#options.isFinished(generation));
+      // While it is unknown whether an upload is finished, its file stays.
+      await orIfDamaged(
+        () => this.#resolve(path, generation, !this.#options.isFinished(generation)),
+        () => undefined,
+      );
     }
   }
 

@@ -112,7 +112,10 @@ function rebuild(path: string, table: string, damage: readonly Damage[]): boolea
   if (damage.some(({ index }) => index === undefined)) return false;
   using writer = openWriter(path, undefined);
   try {
+    // With the check SQLite refuses to empty a damaged page.
+    writer.run('PRAGMA cell_size_check = OFF');
     for (const { index } of damage) writer.run(`REINDEX "${index}"`);
+    writer.run('PRAGMA cell_size_check = ON');
     return findFault(writer, table) === undefined;
   } catch (error) {
     // Two rows with one key, of which a damaged index missed the first; or another process writes all the time.

@@ -5,7 +5,7 @@ import type { ScrubItem, ScrubPosition, Step } from '../../core/upkeep-ports.ts'
 import { isDamageMet } from '../local-failure.ts';
 import type { DiskReads } from './disk-reads.ts';
 import { bytesToHex, contentFromSql, hexToBytes, isNodeSound, nodeFromSql } from './rows.ts';
-import type { ReadStatements } from './statements.ts';
+import { isRecordHidden, type ReadStatements } from './statements.ts';
 
 /** The position from which rows are read. */
 interface Place {
@@ -107,21 +107,24 @@ export class ScrubReads {
       const node = nodeFromSql(row);
       const id = row.space as number;
       const space = this.#findSpace(id);
-      return space === undefined ? [] : [{ space, node, content: this.#readContent(id, node) }];
+      const content = space && this.#readContent(id, node);
+      return space === undefined || content === 'hidden' ? [] : [{ space, node, content }];
     });
     const last = rows.length < limit ? undefined : rows.at(-1);
     return { items, next: last && `${last.space}.${bytesToHex(last.hash as Uint8Array)}` };
   }
 
-  /** `undefined` also for a record on a damaged page: the code that makes the row rotten reads it again. */
-  #readContent(spaceId: number, { generation }: NodeRow): ContentRow | undefined {
+  /** `undefined` also for a record on a damaged page: the code that makes the row rotten reads it again. `hidden`: an index alone is damaged. */
+  #readContent(spaceId: number, { generation }: NodeRow): ContentRow | undefined | 'hidden' {
+    const key = hexToBytes(generation);
     try {
-      const row = this.#disk.sql.findContent.get(hexToBytes(generation));
+      const row = this.#disk.sql.findContent.get(key);
       return row?.space === spaceId ? contentFromSql(row, generation) : undefined;
     } catch (error) {
       if (!isDamageMet(error) && !isDamage(error)) throw error;
-      if (isDamageMet(error)) this.#disk.endTurn();
-      return undefined;
+      if (!isDamageMet(error)) return undefined;
+      this.#disk.endTurn();
+      return isRecordHidden(this.#disk.sql, key) ? 'hidden' : undefined;
     }
   }
 }

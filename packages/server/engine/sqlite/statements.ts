@@ -1,6 +1,7 @@
 /** Every SQL statement of the SQLite engine, by name. `plans.test.ts` proves that none of the frequent ones scans. */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import { DOMAIN_WEIGHTS, PURGED_WEIGHT, SEEN_WEIGHT } from '../../core/rows/row-sums.ts';
+import { isDamageMet } from '../local-failure.ts';
 import { FIND_KNOWN_NODES } from './absent-nodes.ts';
 import { CONTENT_COLUMNS, PACK_READ_STATEMENTS, PACK_WRITE_STATEMENTS } from './packs/pack-statements.ts';
 
@@ -325,6 +326,17 @@ export function endReading(database: Database, sql: ReadStatements): void {
 }
 
 /** A connection with a statement left is not closed, and SQLite then neither checkpoints nor lets go of its locks. */
+/** Whether damage to the index of records is met on the way to one. The record has pages of its own. Not for pages that are in memory. */
+export function isRecordHidden({ isContentKnown }: ReadStatements, generation: Uint8Array): boolean {
+  try {
+    isContentKnown.get(generation);
+    return false;
+  } catch (error) {
+    if (isDamageMet(error)) return true;
+    throw error;
+  }
+}
+
 export function finalize(statements: ReadStatements): void {
   for (const statement of Object.values(statements)) statement.finalize();
 }
