@@ -204,3 +204,14 @@ test('every variable that the sources of the command line read is known', async 
   expect([...named].filter((name) => !known.includes(name))).toEqual([]);
   expect(named.size).toBeGreaterThan(CLIENT_VARIABLES.length);
 });
+
+test('every flag of serve can be given as a variable', async () => {
+  const { stdout } = await place.run('serve', '--help');
+  const flags = [...stdout.matchAll(/^ {2}(?:-h, )?--([a-z-]+)/gm)].map(([, flag = '']) => flag);
+  const { listServeVariables } = await import('../../server/serve/variables.ts');
+  const known = listServeVariables();
+  const missing = flags.filter(
+    (flag) => !known.includes(`HOLDFAST_${flag.toUpperCase().replaceAll('-', '_')}`),
+  );
+  expect(missing).toEqual(['help']);
+});

@@ -87,7 +87,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
   const givenDataDir = read(flags.data, 'HOLDFAST_DATA');
   const dataDir = givenDataDir ?? DATA_DIR_DEFAULT;
   const listen = parseListen('--listen', read(flags.listen, 'HOLDFAST_LISTEN') ?? LISTEN_DEFAULT);
-  const isDev = flags.dev ?? false;
+  const isDev = flags.dev ?? parseSwitch('HOLDFAST_DEV', env);
   if (isDev) assertLocal(listen.host);
   const publicUrl = read(flags.publicUrl, 'HOLDFAST_PUBLIC_URL');
   const place = parseServedPlace(
