@@ -11,19 +11,15 @@ export interface SecretFile {
 
 /** `what`: the file's role in messages. Rejects with ConfigError if others can use the file or it is too long, or the system's error. */
 export async function readSecretFile(path: string, what: string): Promise<SecretFile> {
-  const file = await open(path, 'r');
-  try {
-    // Checks the open file, so that another one cannot replace it meanwhile.
-    const stats = await file.stat();
-    const mode = findExposure(path, stats, process.geteuid?.());
-    if (mode !== undefined) throw new ConfigError(describeExposure(what, path, mode));
-    return {
-      bytes: await readBounded(file, path, what),
-      version: stats.isFile() && !isHandedOver(path) ? versionOf(stats) : undefined,
-    };
-  } finally {
-    await file.close();
-  }
+  await using file = await open(path, 'r');
+  // Checks the open file, so that another one cannot replace it meanwhile.
+  const stats = await file.stat();
+  const mode = findExposure(path, stats, process.geteuid?.());
+  if (mode !== undefined) throw new ConfigError(describeExposure(what, path, mode));
+  return {
+    bytes: await readBounded(file, path, what),
+    version: stats.isFile() && !isHandedOver(path) ? versionOf(stats) : undefined,
+  };
 }
 
 /** Differs once the file was written anew. */

@@ -59,21 +59,13 @@ export async function replacePrivateFile(path: string, content: Uint8Array): Pro
 /** Writes the file durably under another name. */
 async function writeDraft(path: string, content: Uint8Array): Promise<string> {
   const draft = `${path}.${crypto.randomUUID()}`;
-  const file = await open(draft, 'wx', PRIVATE_FILE_MODE);
-  try {
-    await file.writeFile(content);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
+  await using file = await open(draft, 'wx', PRIVATE_FILE_MODE);
+  await file.writeFile(content);
+  await file.sync();
   return draft;
 }
 
 async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r');
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
+  await using folder = await open(path, 'r');
+  await folder.sync();
 }

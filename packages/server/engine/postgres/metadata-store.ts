@@ -50,10 +50,6 @@ interface OpenOptions {
   readonly clock?: Clock | undefined;
 }
 
-interface MetadataStoreOptions extends OpenOptions {
-  readonly domainStart: DomainStart;
-}
-
 export class PostgresMetadataStore implements MetadataStore {
   /** All bytes go to the content store, because rows are copied to standbys and backups and are read through few connections. */
   readonly inlineBytesMax = 0;
@@ -72,10 +68,10 @@ export class PostgresMetadataStore implements MetadataStore {
   readonly #domainStart: DomainStart;
 
   static async open(options: OpenOptions): Promise<PostgresMetadataStore> {
-    return new PostgresMetadataStore({ ...options, domainStart: await readDomainStart(options.pool) });
+    return new PostgresMetadataStore(options, await readDomainStart(options.pool));
   }
 
-  private constructor({ pool, onFatal, clock, domainStart }: MetadataStoreOptions) {
+  private constructor({ pool, onFatal, clock }: OpenOptions, domainStart: DomainStart) {
     this.#domainStart = domainStart;
     this.#pool = pool;
     this.#clock = clock;

@@ -30,6 +30,7 @@ const codecs = rowCodecs({
 });
 export const { balance: unprovenBalance, history: unprovenHistory, commit: unprovenCommit } = codecs;
 export const { place: placeFromSql, pack: unprovenPackIn, verdicts: unprovenVerdicts } = codecs;
+export const { inspectedPack: inspectedPackFromSql } = codecs;
 const { content: readContent, upload: unprovenUpload, discard: unprovenDiscard } = codecs;
 
 /** One array per column, for `unnest`. */

@@ -20,7 +20,14 @@ import { LocatedDamage, locateDamage } from './damage.ts';
 import { guard } from './failure.ts';
 import { PLACE_COLUMNS, WITH_CONTENT } from './packs/pack-statements.ts';
 import { RowDamaged } from './row-damage.ts';
-import { isContentProven, nodeFromSql, placeFromSql, readNode, unprovenBalance } from './rows.ts';
+import {
+  inspectedPackFromSql,
+  isContentProven,
+  nodeFromSql,
+  placeFromSql,
+  readNode,
+  unprovenBalance,
+} from './rows.ts';
 import { columnsOf } from './sql-fragments.ts';
 import { NODE_COLUMNS } from './statements.ts';
 import type { PostgresConnection } from './wire/connection.ts';
@@ -58,8 +65,8 @@ const SQL = {
   /** $2 and $3 after which domain and request, $4 limit */
   commits: `SELECT domain, request_id, revision FROM root_ref_commits
     WHERE space = $1 AND (domain, request_id) > ($2::text COLLATE "C", $3::bytea) ORDER BY domain, request_id LIMIT $4::bigint`,
-  packs: `SELECT id, generation, live_records, live_bytes, counted.records, counted.bytes
-    FROM packs CROSS JOIN LATERAL (SELECT count(*) AS records, coalesce(sum(stored_length), 0)::bigint AS bytes
+  packs: `SELECT id, generation, live_records, live_bytes, counted_records, counted_bytes
+    FROM packs CROSS JOIN LATERAL (SELECT count(*) AS counted_records, coalesce(sum(stored_length), 0)::bigint AS counted_bytes
       FROM contents WHERE contents.space = packs.space AND contents.pack = packs.generation) AS counted
     WHERE space = $1 AND id > $2 ORDER BY id LIMIT $3::bigint`,
   /** $2 domain, $3 after, $4 limit */
@@ -209,12 +216,7 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
   }
 
   async readPacks(after: PackId | undefined, limit: number): Promise<InspectedPack[]> {
-    return (await this.#all('packs', hexToBytea(after ?? ''), limit)).map((row) => ({
-      id: byteaToHex(row.id),
-      generation: byteaToHex(row.generation),
-      kept: { liveRecords: row.live_records as number, liveBytes: row.live_bytes as number },
-      counted: { liveRecords: row.records as number, liveBytes: row.bytes as number },
-    }));
+    return (await this.#all('packs', hexToBytea(after ?? ''), limit)).map(inspectedPackFromSql);
   }
 
   async readKeptCounters(): Promise<KeptCounters> {

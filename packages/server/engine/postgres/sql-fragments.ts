@@ -39,6 +39,14 @@ export const seek = (columns: string, arrays: string, found: string): string =>
 export const spaceNamesOf = (table: string): string =>
   `(SELECT app_id FROM spaces WHERE spaces.space = ${table}.space) AS app_id, (SELECT space_id FROM spaces WHERE spaces.space = ${table}.space) AS space_id`;
 
+/** `walk`: up to $2 Spaces behind $1 with a row of `table`, by one seek for each. */
+export const walkOf = (table: string, condition: string): string => {
+  const next = (after: string, step: string): string =>
+    `SELECT space, ${step} FROM ${table} WHERE ${condition} AND space > ${after} ORDER BY space LIMIT 1`;
+  return `RECURSIVE walk (space, step) AS ((${next('$1', '1')}) UNION ALL
+      SELECT next.* FROM walk CROSS JOIN LATERAL (${next('walk.space', 'walk.step + 1')}) AS next WHERE walk.step < $2)`;
+};
+
 /** The instant at which this transaction began, ms: the same for all its statements. */
 const NOW = 'floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint';
 /** `parameter`: the time of a test's clock, or NULL */

@@ -20,7 +20,17 @@ import {
 } from './packs/pack-statements.ts';
 import { ROOT_REF_STATEMENTS } from './root-ref-statements.ts';
 import { NODE_IS_PROVEN, PURGED_SUM, SUM_OF_ENDED, sumOfDomain, sumOfRenewed } from './row-sums.ts';
-import { arraysOf, columnsOf, given, guarded, isGiven, nowOr, seek, spaceNamesOf } from './sql-fragments.ts';
+import {
+  arraysOf,
+  columnsOf,
+  given,
+  guarded,
+  isGiven,
+  nowOr,
+  seek,
+  spaceNamesOf,
+  walkOf,
+} from './sql-fragments.ts';
 import { OWN_SESSION, OWN_SESSION_ALONE } from './wire/session.ts';
 
 export const NODE_COLUMNS =
@@ -341,20 +351,12 @@ export const BACKGROUND_STATEMENTS = {
       (${unseenIn('packs', 'sweep_at', 'NULL::bytea AS hash, id', 'state = 0 AND bytes IS NULL')})
       ORDER BY ends_at, space, generation LIMIT $4) AS page ORDER BY ends_at, space, generation`,
   /** $1 the Space after which to look, $2 how many: Spaces with counted leases, and when the first is due */
-  findLeasedSpaces: `WITH RECURSIVE walk (space, step) AS (
-      (SELECT space, 1 FROM nodes WHERE lease_counted AND space > $1 ORDER BY space LIMIT 1)
-      UNION ALL
-      SELECT next.space, step + 1 FROM walk CROSS JOIN LATERAL (
-        SELECT space FROM nodes WHERE lease_counted AND space > walk.space ORDER BY space LIMIT 1) AS next WHERE step < $2)
+  findLeasedSpaces: `WITH ${walkOf('nodes', 'lease_counted')}
     SELECT walk.space, first.lease_due_at FROM walk CROSS JOIN LATERAL (
       SELECT lease_due_at FROM nodes WHERE space = walk.space AND lease_counted ORDER BY lease_due_at LIMIT 1) AS first
     ORDER BY walk.space`,
   /** $1 the Space after which to look, $2 how many, $3 of each no more rows are counted */
-  findRottenSpaces: `WITH RECURSIVE walk (space, step) AS (
-      (SELECT space, 1 FROM nodes WHERE state = 2 AND space > $1 ORDER BY space LIMIT 1)
-      UNION ALL
-      SELECT next.space, step + 1 FROM walk CROSS JOIN LATERAL (
-        SELECT space FROM nodes WHERE state = 2 AND space > walk.space ORDER BY space LIMIT 1) AS next WHERE step < $2)
+  findRottenSpaces: `WITH ${walkOf('nodes', 'state = 2')}
     SELECT walk.space, ${spaceNamesOf('walk')}, counted.count FROM walk CROSS JOIN LATERAL (
       SELECT count(*) AS count FROM (SELECT FROM nodes WHERE space = walk.space AND state = 2 LIMIT $3) AS page) AS counted
     ORDER BY walk.space`,

@@ -1,6 +1,6 @@
 /** Rows as the model has them, before anybody has looked at their sums. The engines give bytes and truth in kinds of their own. */
 import type { Hash, RejectionCode } from '@holdfast/protocol';
-import type { KeptCounters } from '../../core/inspection-ports.ts';
+import type { InspectedPack, KeptCounters } from '../../core/inspection-ports.ts';
 import type {
   ContentRow,
   DiscardRow,
@@ -98,7 +98,13 @@ export function rowCodecs(kinds: ValueKinds) {
       broken: byte === null ? undefined : { byte, message: row.broken_message as string },
     };
   };
-  return { node, place, content, discard, upload, pack, verdicts, ...rootRefCodecs(kinds) };
+  /** with `counted_records` and `counted_bytes` beside what is kept */
+  const inspectedPack = (row: SqlRow): InspectedPack => ({
+    ...{ id: hexOf(row.id), generation: hexOf(row.generation) },
+    kept: { liveRecords: row.live_records as number, liveBytes: row.live_bytes as number },
+    counted: { liveRecords: row.counted_records as number, liveBytes: row.counted_bytes as number },
+  });
+  return { node, place, content, discard, upload, pack, verdicts, inspectedPack, ...rootRefCodecs(kinds) };
 }
 
 function rootRefCodecs({ hexOf, bytesOf, requestIdOf }: ValueKinds) {

@@ -123,7 +123,7 @@ const codecs = rowCodecs({
 });
 export const { discard: discardFromSql, upload: decodeUpload, pack: decodePackIn } = codecs;
 export const { verdicts: verdictsIn, balance: balanceFromSql, history: historyFromSql } = codecs;
-export const { commit: commitFromSql } = codecs;
+export const { commit: commitFromSql, inspectedPack: inspectedPackFromSql } = codecs;
 
 /** Without a look at the sum. Undefined: it has values that no row has. */
 export function decodeNode(row: SqlRow, hash?: Hash): NodeRow | undefined {

@@ -24,6 +24,7 @@ import {
   bytesToHex,
   damagedRow,
   hexToBytes,
+  inspectedPackFromSql,
   joinedContentFromSql,
   nodeFromSql,
   uploadFromSql,
@@ -145,12 +146,7 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
   }
 
   readPacks(after: PackId | undefined, limit: number): InspectedPack[] {
-    return this.#all('packs', this.#id, hexToBytes(after ?? ''), limit).map((row) => ({
-      id: bytesToHex(row.id as Uint8Array),
-      generation: bytesToHex(row.generation as Uint8Array),
-      kept: { liveRecords: row.live_records as number, liveBytes: row.live_bytes as number },
-      counted: { liveRecords: row.counted_records as number, liveBytes: row.counted_bytes as number },
-    }));
+    return this.#all('packs', this.#id, hexToBytes(after ?? ''), limit).map(inspectedPackFromSql);
   }
 
   readKeptCounters(): KeptCounters {

@@ -2,7 +2,7 @@
 import { PACK_HEADER_BYTES, RECORD_HEADER_BYTES } from '@holdfast/protocol';
 import { SMALL_NODE_BYTES_MAX } from '../../../core/pack-ports.ts';
 import { sumOfUse } from '../row-sums.ts';
-import { given, isGiven, nowOr, spaceNamesOf, unlessChanged } from '../sql-fragments.ts';
+import { given, isGiven, nowOr, spaceNamesOf, unlessChanged, walkOf } from '../sql-fragments.ts';
 
 export const PLACE_COLUMNS = 'pack, pack_offset, stored_length, codec';
 const CONTENT_SUMS = 'row_sum, place_sum';
@@ -157,11 +157,7 @@ export const PACK_BACKGROUND_STATEMENTS = {
   readDeadBytes: `SELECT coalesce(sum(dead_bytes), 0)::bigint AS bytes FROM packs
     WHERE dead_bytes > 0 AND first_dead_at > 0`,
   /** $1 the Space after which to look, $2 how many, $3 generation that is too young, $4 how many contents are too few */
-  findSpacesToPack: `WITH RECURSIVE walk (space, step) AS (
-      (SELECT space, 1 FROM contents WHERE ${IS_TO_PACK} AND space > $1 ORDER BY space LIMIT 1)
-      UNION ALL
-      SELECT next.space, step + 1 FROM walk CROSS JOIN LATERAL (
-        SELECT space FROM contents WHERE ${IS_TO_PACK} AND space > walk.space ORDER BY space LIMIT 1) AS next WHERE step < $2)
+  findSpacesToPack: `WITH ${walkOf('contents', IS_TO_PACK)}
     SELECT walk.space, ${spaceNamesOf('walk')}, EXISTS (
       SELECT FROM contents WHERE ${IS_TO_PACK} AND contents.space = walk.space AND generation < $3
       ORDER BY generation OFFSET $4 LIMIT 1) AS is_worth_packing FROM walk ORDER BY walk.space`,
