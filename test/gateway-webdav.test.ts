@@ -1,5 +1,6 @@
 /** `holdfast gateway webdav` over a real server: it writes and refuses, and it ends. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { writeFileSync } from 'node:fs';
 import { directory, file, writePlan } from './support/disk-trees.ts';
 import { endGateway, startGateway } from './support/gateway-process.ts';
 import { HOLDFAST } from './support/holdfast-command.ts';
@@ -109,6 +110,23 @@ test('who has no password, comes from another page, or asks for what no path is,
   expect(await commands.runBadly(2, SPACE, 'gateway', 'webdav', '--open', '--user', 'me')).toContain(
     '--open',
   );
+});
+
+test('the password of a file is the one that counts, and is not printed', async () => {
+  const secret = 'kept in a file alone';
+  const path = commands.fresh('password');
+  writeFileSync(path, `${secret}\n`, { mode: 0o600 });
+  const given = await startGateway(
+    commands.environment(SPACE),
+    ...['webdav', '--user', 'me', '--password-file', path],
+  );
+  const statusWith = async (user: string): Promise<number> => {
+    const headers = { authorization: `Basic ${btoa(`${user}:${secret}`)}` };
+    return (await fetch(given.url, { method: 'OPTIONS', headers })).status;
+  };
+  expect([await statusWith('me'), await statusWith('holdfast')]).toEqual([200, 401]);
+  expect(await endGateway(given)).toBe(0);
+  expect(await new Response(given.process.stderr).text()).not.toContain(secret);
 });
 
 const PROPFIND = '<propfind xmlns="DAV:"><prop><x xmlns="urn:t"/><getetag/></prop></propfind>';

@@ -9,7 +9,7 @@ export interface GatewayProcess {
   readonly headers: { readonly authorization: string };
 }
 
-/** `args`: what follows `gateway`; with `--open` there is no password. Resolves when it answers. */
+/** `args`: what follows `gateway`; with `--open` or `--password-file` it prints no password. Resolves when it answers. */
 export async function startGateway(
   environment: Readonly<Record<string, string>>,
   ...args: readonly string[]
@@ -20,7 +20,7 @@ export async function startGateway(
     stdout: 'pipe',
     stderr: 'pipe',
   });
-  const isOpen = args.includes('--open');
+  const isOpen = args.includes('--open') || args.includes('--password-file');
   let said = '';
   for await (const chunk of started.stdout) {
     said += new TextDecoder().decode(chunk);
