@@ -168,5 +168,14 @@ export function makeDamage(databasePath: string, damage: Damage): boolean {
   }
 }
 
+/** What `nameOf` says, and what stands behind it. */
+export function parseDamage(text: string): { readonly damage: Damage; readonly rest: string } | undefined {
+  const [, table, column, row, bit, value, rest = ''] =
+    /^(\w+)\.(\w+), row (\d+), (?:bit (\d+)|(\w+))(?:, (.+))?$/.exec(text) ?? [];
+  if (table === undefined || column === undefined) return undefined;
+  const change = bit === undefined ? { value: value as WrongValue } : { bit: Number(bit) };
+  return { damage: { table, column, row: Number(row), change }, rest };
+}
+
 export const nameOf = ({ table, column, row, change }: Damage): string =>
   `${table}.${column}, row ${row}, ${'bit' in change ? `bit ${change.bit}` : change.value}`;

@@ -1,25 +1,32 @@
 /** A data folder with one wrong value of a row. */
 import { cpSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { damagesOf, makeDamage, nameOf } from './damages.ts';
+import { readFailures } from '../failures.ts';
+import { type Damage, damagesOf, makeDamage, nameOf, parseDamage } from './damages.ts';
 import { isRefusal, JOURNEYS, type Journey } from './journeys.ts';
 import { RenewedCopy } from './renewed-copy.ts';
-import type { DamagedCopy, Subject, Wrong } from './subject.ts';
+import type { DamagedCopy, Draw, Subject, Wrong } from './subject.ts';
 import { openFolder } from './world.ts';
 
 /** The same, and each damaged folder goes one of the ways before it is judged. */
 export function journeysSubject(folder: string): Subject {
-  const { open, damages } = folderSubject(folder);
+  const { open, damageOnce, damages } = openSubject(folder);
+  const through = ({ name, make }: Wrong, journey: Journey): Wrong => {
+    return { name: `${name}, ${journey.name}`, make: () => goThrough(journey, folder, make) };
+  };
   return {
     open,
     *damages(draw) {
-      for (const { name, make } of damages(draw) as Iterable<Wrong>) {
-        const journey = JOURNEYS[draw(JOURNEYS.length)] as Journey;
-        yield { name: `${name}, ${journey.name}`, make: () => goThrough(journey, folder, make) };
+      for (const { damage, rest } of listKnown('row-rot-journeys')) {
+        const journey = JOURNEYS.find(({ name }) => name === rest);
+        if (journey !== undefined) yield through(damageOnce(damage), journey);
       }
+      for (const wrong of damages(draw)) yield through(wrong, JOURNEYS[draw(JOURNEYS.length)] as Journey);
     },
   };
 }
+
+const listKnown = (section: string) => readFailures(section).flatMap(({ again }) => parseDamage(again) ?? []);
 
 async function goThrough(
   journey: Journey,
@@ -45,25 +52,34 @@ async function goThrough(
   }
 }
 
-/** A data folder below `folder`, which is empty, and one wrong value of a row. */
+/** A data folder below `folder`, which is empty, and one wrong value of a row. The faults that were found come first. */
 export function folderSubject(folder: string): Subject {
+  const { open, damageOnce, damages } = openSubject(folder);
+  return {
+    open,
+    *damages(draw) {
+      for (const { damage } of listKnown('row-rot')) yield damageOnce(damage);
+      yield* damages(draw);
+    },
+  };
+}
+
+function openSubject(folder: string) {
   const [origin, copy] = [join(folder, 'origin'), join(folder, 'copy')];
   mkdirSync(origin);
   const renewed = new RenewedCopy(origin);
+  const damageOnce = (damage: Damage): Wrong => ({
+    name: nameOf(damage),
+    async make() {
+      renewed.make(copy);
+      const isMade = makeDamage(join(copy, 'holdfast.db'), damage);
+      return isMade ? { open: openFolder(copy), remove: async () => undefined } : undefined;
+    },
+  });
   return {
-    open: openFolder(origin),
-    *damages(draw) {
-      for (const damage of damagesOf(join(origin, 'holdfast.db'), draw)) {
-        yield {
-          name: nameOf(damage),
-          make: async () => {
-            renewed.make(copy);
-            return makeDamage(join(copy, 'holdfast.db'), damage)
-              ? { open: openFolder(copy), remove: async () => undefined }
-              : undefined;
-          },
-        };
-      }
+    ...{ open: openFolder(origin), damageOnce },
+    *damages(draw: Draw) {
+      for (const damage of damagesOf(join(origin, 'holdfast.db'), draw)) yield damageOnce(damage);
     },
   };
 }
