@@ -1,8 +1,10 @@
 /** The row verbs of core/ports.ts SpaceTransaction on SQLite. All of them are synchronous, which the port allows. */
+import type { SQLQueryBindings } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
 import { isCollectable } from '../../core/collect/eligibility.ts';
 import { NO_HOLDINGS } from '../../core/holdings.ts';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
+import { assertInvariant } from '../../core/invariant.ts';
 import type {
   ContentRow,
   DiscardRow,
@@ -134,8 +136,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     }
     const hash = hexToBytes(before.hash);
     if (this.#id !== undefined && isLeaseChangeOnly(before, after)) {
-      this.#scope.writeOne(
-        AS_READ,
+      this.#changeNode(
         sql.updateNodeLease,
         ...[this.#id, hash, after.leaseStartedAt, after.leaseExpiresAt],
         ...[before.leaseExpiresAt, stateCode(before.state), nodeSumChange(before, after)],
@@ -145,8 +146,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     }
     const id = this.#write();
     if (isCountChangeOnly(before, after)) {
-      this.#scope.writeOne(
-        AS_READ,
+      this.#changeNode(
         sql.updateNodeCounts,
         ...[id, hash, after.childRefCount, after.rootRefCount, after.heldDomainCount],
         ...[before.childRefCount, before.rootRefCount, nodeSumChange(before, after)],
@@ -158,33 +158,31 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   }
 
   #updateWholeNode(id: number, hash: Uint8Array, before: NodeRow, after: NodeRow): void {
-    this.#scope.writeOne(
-      AS_READ,
+    this.#changeNode(
       this.#scope.sql.updateNode,
-      id,
-      hash,
-      stateCode(after.state),
-      hexToBytes(after.generation),
-      storageCode(after.storage),
-      after.leaseStartedAt,
-      after.leaseExpiresAt,
-      after.childRefCount,
-      after.rootRefCount,
-      after.heldDomainCount,
-      after.waitingTouchedAt,
-      after.claimHeldUntil,
-      collectableCode(after),
-      storedSizeToSql(after),
-      ...guardsOf(before),
-      nodeSumChange(before, after),
+      ...[id, hash, stateCode(after.state), hexToBytes(after.generation), storageCode(after.storage)],
+      ...[after.leaseStartedAt, after.leaseExpiresAt, after.childRefCount, after.rootRefCount],
+      ...[after.heldDomainCount, after.waitingTouchedAt, after.claimHeldUntil, collectableCode(after)],
+      ...[storedSizeToSql(after), ...guardsOf(before), nodeSumChange(before, after)],
     );
+  }
+
+  /** The row in memory may be right when the one on the disk has become wrong. @throws StoreUnavailable, as damage */
+  #changeNode(
+    statement: WriteScope['sql']['updateNode'],
+    ...[id, hash, ...values]: [id: number, hash: Uint8Array, ...SQLQueryBindings[]]
+  ): void {
+    if (this.#scope.write(statement, id, hash, ...values) === 1) return;
+    const row = this.#scope.find(this.#scope.sql.findNode, id, hash);
+    if (row !== undefined) nodeFromSql(row);
+    assertInvariant(false, AS_READ);
   }
 
   #deleteNode(before: NodeRow): void {
     this.#newNodes.flush();
     const id = this.#write();
     const key = [id, hexToBytes(before.hash)] as const;
-    this.#scope.writeOne(AS_READ, this.#scope.sql.deleteNode, ...key, ...guardsOf(before));
+    this.#changeNode(this.#scope.sql.deleteNode, ...key, ...guardsOf(before));
     this.#changed(id, before.hash, before, undefined);
   }
 
