@@ -7,12 +7,19 @@ import { runModel } from './model/run-model.ts';
 import { mutationSection } from './mutation/section.ts';
 import { runPowerLoss } from './power-loss/run-power-loss.ts';
 import { protocolSection } from './protocol/section.ts';
-import { journeysSection, pageRotSection, postgresRotSection, rowRotSection } from './row-rot/sections.ts';
+import {
+  journeysSection,
+  meanwhileSection,
+  pageRotSection,
+  postgresRotSection,
+  rowRotSection,
+} from './row-rot/sections.ts';
 import { schedulesSection } from './schedules/section.ts';
 import type { Section } from './section.ts';
 
 export const SECTIONS: readonly Section[] = [
   { name: 'row-rot', run: rowRotSection },
+  { name: 'row-rot-meanwhile', run: meanwhileSection },
   { name: 'row-rot-journeys', run: journeysSection },
   { name: 'row-rot-pages', run: pageRotSection },
   { name: 'row-rot-postgres', run: postgresRotSection },

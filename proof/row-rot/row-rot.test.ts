@@ -2,9 +2,11 @@
 import { expect, test } from 'bun:test';
 import { makeTempFolder } from '../../test/support/temp-folder.ts';
 import { folderSubject } from './folder.ts';
+import { meanwhileSubject } from './meanwhile.ts';
 import { runRowRot } from './run.ts';
 
 const DAMAGES = 300;
+const DAMAGES_MEANWHILE = 60;
 const TEST_MS_MAX = 1_200_000;
 /** Any other will do: the failures say which damage it was. */
 const SEED = 27;
@@ -19,6 +21,23 @@ test(
       });
       expect({ failures, unseen }).toEqual({ failures: [], unseen: [] });
       expect(damages).toBe(DAMAGES);
+    } finally {
+      folder.remove();
+    }
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'rows that become wrong while everything that reads, moves or deletes is at work',
+  async () => {
+    const folder = makeTempFolder('row-rot-meanwhile', { fast: true });
+    try {
+      const { damages, failures } = await runRowRot({
+        ...{ subject: meanwhileSubject(folder.path), seed: SEED, damagesMax: DAMAGES_MEANWHILE },
+      });
+      expect(failures).toEqual([]);
+      expect(damages).toBe(DAMAGES_MEANWHILE);
     } finally {
       folder.remove();
     }

@@ -3,6 +3,7 @@ import { openPostgres } from '../../test/support/postgres-server.ts';
 import { makeTempFolder } from '../../test/support/temp-folder.ts';
 import type { SectionResult, SectionWork } from '../section.ts';
 import { folderSubject, journeysSubject } from './folder.ts';
+import { meanwhileSubject } from './meanwhile.ts';
 import { pagesSubject } from './pages.ts';
 import { postgresSubject } from './postgres.ts';
 import { runRowRot } from './run.ts';
@@ -11,6 +12,8 @@ import type { Subject } from './subject.ts';
 export const rowRotSection = (work: SectionWork): Promise<SectionResult> => rotFolder(folderSubject, work);
 export const journeysSection = (work: SectionWork): Promise<SectionResult> =>
   rotFolder(journeysSubject, work);
+export const meanwhileSection = (work: SectionWork): Promise<SectionResult> =>
+  rotFolder(meanwhileSubject, work);
 export const pageRotSection = (work: SectionWork): Promise<SectionResult> => rotFolder(pagesSubject, work);
 
 async function rotFolder(subjectIn: (folder: string) => Subject, work: SectionWork): Promise<SectionResult> {

@@ -28,5 +28,7 @@ export interface DamagedCopy {
   readonly isUnproven?: boolean;
   /** what the way said that was not gone: `open` is the damaged copy, which may have changed in nothing that is read */
   readonly refusal?: string;
+  /** the damage is made soon after this is called: what it is of may fail then, and must not be gone */
+  begin?(): void;
   remove(): Promise<void>;
 }
