@@ -121,6 +121,8 @@ describe('holdfast', () => {
     ['push . --no-ignore --gitignore', '--no-ignore stores everything', 'holdfast push'],
     ['pull ! b', 'LOCATION "!" cannot be used: ', 'holdfast pull'],
     ['usage x', 'too many arguments: 1 where none is taken', 'holdfast usage'],
+    ['ls a\nb', 'LOCATION "a\\nb" cannot be used: ', 'holdfast ls'],
+    ['push . --jobs 1\n2', '--jobs "1\\n2" cannot be used: it must be an integer', 'holdfast push'],
   ])('says in one line what is wrong with "%s", and where to look', async (text, reason, command) => {
     const line = await place.fail(2, ...text.split(' '));
     expect(line).toStartWith(`holdfast: ${reason}`);

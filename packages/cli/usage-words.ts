@@ -6,11 +6,12 @@ import { printable } from './terminal/output.ts';
 /** One line for what the parser of `command` says, which ends with where to look. */
 export function explainUsage(text: string, command: Command): string {
   const said = text.trim().replace(/^error: /, '');
-  const [what = '', ...rest] = said.split('\n');
+  // A value may hold newlines itself.
+  const [, what = '', meant] = /^(.*?)(?:\n(\(Did you mean [^\n]*\)))?$/s.exec(said) ?? [];
   const word = command.parent === null ? /^unknown command '(\w+)'$/.exec(what)?.[1] : undefined;
   const ours = word !== undefined && Object.hasOwn(OTHER_WORDS, word) ? OTHER_WORDS[word] : undefined;
   if (ours !== undefined) return printable(`${what}: ${ours}; see holdfast --help`);
-  const hint = rest.map((line) => ` ${line}`).join('');
+  const hint = meant === undefined ? '' : ` ${meant}`;
   return hideSecrets(printable(`${reword(what)}${hint}; see ${nameOf(command)} --help`));
 }
 
