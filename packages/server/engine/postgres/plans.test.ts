@@ -196,6 +196,11 @@ test.each([
   expect(steps.filter((step) => /Sort|Aggregate|Unique|CTE|Materialize/.test(step))).toEqual([]);
 });
 
+test('a renewal sorts nothing', async () => {
+  const steps = await stage.plan('renewReadyLeases', SQL.renewReadyLeases);
+  expect(steps.map((step) => step['Node Type'])).not.toContain('Sort');
+});
+
 // An update that changes no column of an index is HOT: it writes no index.
 test('no index of nodes has a column that the renewal of a counted lease changes', async () => {
   const { rows } = await stage.session.lend((lent) =>

@@ -110,9 +110,10 @@ export class ReadyLeases {
     const [first] = batch;
     if (first === undefined) return;
     try {
-      const rows = await this.#renew(first.space, key, Array.from(durations.keys(), hexToBytea), [
-        ...durations.values(),
-      ]);
+      // Rows are locked in this order, so that two statements never wait for each other in a circle.
+      const hashes = [...durations.keys()].sort();
+      const wanted = hashes.map((hash) => durations.get(hash) ?? 0);
+      const rows = await this.#renew(first.space, key, hashes.map(hexToBytea), wanted);
       const leases = new Map(rows.map((row) => [byteaToHex(row.hash), leaseOf(row)]));
       for (const { hash, resolve, reject } of batch) {
         const lease = leases.get(hash);

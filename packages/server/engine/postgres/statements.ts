@@ -59,6 +59,9 @@ const GIVEN_HASHES = given('hash', '$2::bytea[]');
 const seekHashes = (found: string): string => seek('hash', '$2::bytea[]', found);
 const NODES_WITH_CONTENT = `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes ${WITH_CONTENT} WHERE nodes.space = $1`;
 
+const LOCK_TO_RENEW = `SELECT space, hash, given.duration, lease_started_at, lease_expires_at, lease_counted, ${NODE_IS_PROVEN} AS proven
+      FROM nodes WHERE space = $1 AND hash = given.hash AND state = 1 FOR UPDATE`;
+
 /** Statements of requests: each stays within one Space, by index. */
 export const SPACE_STATEMENTS = {
   ...PACK_STATEMENTS,
@@ -83,13 +86,10 @@ export const SPACE_STATEMENTS = {
 
   /**
    * core/lease-state.ts renewLease for many rows: $2 hashes, $3 durations, $4 a clock or NULL, $5 slot, $6 its sum when empty. Rows are
-   * locked in hash order, read after the lock, and written only where the expiry grows. A lease that is counted changes no indexed column.
+   * locked in the order of $2, read after the lock, and written only where the expiry grows. A lease that is counted changes no indexed column.
    */
   renewReadyLeases: `WITH clock AS MATERIALIZED (SELECT ${nowOr('$4')} AS now),
-    ${given('hash, duration', '$2::bytea[], $3::bigint[]')},
-    locked AS MATERIALIZED (
-      SELECT given.*, lease_started_at, lease_expires_at, lease_counted, ${NODE_IS_PROVEN} AS proven
-      FROM given JOIN nodes ON ${isGiven('nodes', 'hash')} WHERE state = 1 ORDER BY nodes.hash FOR UPDATE OF nodes),
+    locked AS MATERIALIZED (${seek('hash, duration', '$2::bytea[], $3::bigint[]', LOCK_TO_RENEW)}),
     wanted AS MATERIALIZED (
       SELECT space, hash, proven, lease_counted, lease_expires_at AS was,
         CASE WHEN lease_expires_at > clock.now THEN lease_started_at ELSE clock.now END AS started,
