@@ -1,6 +1,7 @@
 /** `holdfast bundle`: nodes and all below them as one CAR file, out of a Space and into one. */
 
-import { type FileHandle, open } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import {
   BundleError,
@@ -179,24 +180,19 @@ interface BundleInput {
 async function openInput(path: string): Promise<BundleInput> {
   if (path === '-') return { stream: toWeb(process.stdin), size: undefined };
   try {
-    const file = await open(path);
-    // Opening a folder succeeds; only reading it would fail, later and without its name.
-    const stats = await file.stat();
-    if (stats.isDirectory()) {
-      await file.close();
-      throw Object.assign(new Error('a folder'), { code: 'EISDIR' });
-    }
-    const pieces = Readable.from(readPieces(path, file));
-    return { stream: toWeb(pieces), size: stats.isFile() ? stats.size : undefined };
+    const stats = await stat(path);
+    // Opening a folder succeeds; only reading it would fail.
+    if (stats.isDirectory()) throw Object.assign(new Error('a folder'), { code: 'EISDIR' });
+    return { stream: toWeb(Readable.from(readPieces(path))), size: stats.isFile() ? stats.size : undefined };
   } catch (error) {
     throw unreadable(path, error);
   }
 }
 
-/** A disk may fail in the midst of it. */
-async function* readPieces(path: string, file: FileHandle): AsyncGenerator<Uint8Array> {
+/** Opening a named pipe waits for its writer, and a disk may fail in the midst of it. */
+async function* readPieces(path: string): AsyncGenerator<Uint8Array> {
   try {
-    yield* file.createReadStream() as AsyncIterable<Uint8Array>;
+    yield* createReadStream(path) as AsyncIterable<Uint8Array>;
   } catch (error) {
     throw unreadable(path, error);
   }
