@@ -6,8 +6,6 @@ import type { NodeRow } from './model.ts';
 export interface NodeMending {
   /** The current row, damaged or not; an impossible number is replaced by 0. undefined if there is none. */
   findUnproven(hash: Hash): Awaitable<UnprovenNode | undefined>;
-  /** How many refs and balances of the Space name the hash, including those in unproven rows. */
-  countHolders(hash: Hash): Awaitable<NodeHolders>;
   /**
    * Those of `hashes`, whose rows say that nothing holds them, that something holds all the same: a balance, or a row under a key that one
    * wrong bit makes of the hash or of the Space.
@@ -21,6 +19,8 @@ export interface UnprovenNode {
   readonly row: NodeRow;
   /** whether a row with these values has the sum that this one carries */
   readonly hasSumOf: (row: NodeRow) => boolean;
+  /** How many refs and balances of the Space name its hash, including those in unproven rows. */
+  readonly countHolders: () => Awaitable<NodeHolders>;
 }
 
 export type NodeHolders = Pick<NodeRow, 'childRefCount' | 'rootRefCount' | 'heldDomainCount'>;

@@ -28,7 +28,7 @@ export async function mendNode(tx: SpaceTransaction, content: NewContent): Promi
   const { hash } = content;
   const found = await tx.mending.findUnproven(hash);
   if (found === undefined) return undefined;
-  const holders = await tx.mending.countHolders(hash);
+  const holders = await found.countHolders();
   const exact = findExact(found, content, holders);
   const row = exact ?? (await makeSafe(tx, found.row, content, holders));
   await tx.mending.replaceNode(found.row, row);

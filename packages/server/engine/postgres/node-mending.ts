@@ -33,10 +33,10 @@ export class PostgresNodeMending implements NodeMending {
         this.#counted.set(hash, isLeaseCounted);
         return true;
       });
-    return { row: standingNode(found), hasSumOf };
+    return { row: standingNode(found), hasSumOf, countHolders: () => this.#countHolders(hash) };
   }
 
-  async countHolders(hash: Hash): Promise<NodeHolders> {
+  async #countHolders(hash: Hash): Promise<NodeHolders> {
     const key = [this.#key, hexToBytea(hash)];
     const { rows } = await this.#wire.send('countHolders', key);
     const [{ children, roots, domains }] = rows as [SqlRow];

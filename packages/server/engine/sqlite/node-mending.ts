@@ -36,10 +36,10 @@ export class SqliteNodeMending implements NodeMending {
     const found = this.#scope.find(this.#scope.sql.findNode, this.#space, hexToBytes(hash));
     if (found === undefined) return undefined;
     const hasSumOf = (row: NodeRow): boolean => found.row_sum === nodeSum(this.#space, row);
-    return { row: unprovenNode(found, hash), hasSumOf };
+    return { row: unprovenNode(found, hash), hasSumOf, countHolders: () => this.#countHolders(hash) };
   }
 
-  countHolders(hash: Hash): NodeHolders {
+  #countHolders(hash: Hash): NodeHolders {
     const key = hexToBytes(hash);
     const { findParents, findBalancesOf } = this.#scope.sql;
     const parents = this.#scope.findAll(findParents, this.#space, key);
