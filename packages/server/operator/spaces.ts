@@ -14,6 +14,7 @@ import { noteCollection } from '../metrics/note-collection.ts';
 import { APP, integer, optional, SPACE, text } from './fields.ts';
 import { nameOf, namingDamage } from './naming-damage.ts';
 import { operation } from './operation.ts';
+import { OperatorError } from './problem.ts';
 import { COUNT, GC_RESULT, listOf, orNull, QUOTAS, record, TEXT, USAGE } from './schemas.ts';
 
 /** Prefix of positions in the list of Spaces without rows; engines never use it. */
@@ -45,7 +46,12 @@ export const listSpaces = operation({
     ),
     next: orNull(TEXT),
   }),
-  run: async ({ core, registry }, { app, after, limit = 100 }) => {
+  run: async ({ core, registry, place }, { app, after, limit = 100 }) => {
+    const isBeyondRows = after?.startsWith(UNWRITTEN) ?? false;
+    // A number is shorter than a key, and only PostgreSQL goes by keys.
+    const isOfOtherRows = (after?.length === 32) !== (place.rows.kind === 'postgres');
+    if (after !== undefined && !isBeyondRows && isOfOtherRows)
+      throw new OperatorError('INVALID_INPUT', 'the field after is none that an answer gave');
     const apps = await registry.listApps();
     const quotas = indexQuotas(apps);
     const describe = ({ space, counters, holdings, damage }: Described) => ({
@@ -56,7 +62,6 @@ export const listSpaces = operation({
       damage: damage === undefined ? null : nameOf(damage),
       quotas: describeQuotas(quotas.get(space.appId)?.get(space.spaceId)),
     });
-    const isBeyondRows = after?.startsWith(UNWRITTEN) ?? false;
     const entries = isBeyondRows ? [] : await core.metadata.page('spaces', { appId: app, after, limit });
     const written = entries.filter(({ isPurged }) => !isPurged).map(describe);
     if (entries.length === limit) return { spaces: written, next: entries.at(-1)?.position ?? null };

@@ -325,7 +325,6 @@ export function endReading(database: Database, sql: ReadStatements): void {
   }
 }
 
-/** A connection with a statement left is not closed, and SQLite then neither checkpoints nor lets go of its locks. */
 /** Whether damage to the index of records is met on the way to one. The record has pages of its own. Not for pages that are in memory. */
 export function isRecordHidden({ isContentKnown }: ReadStatements, generation: Uint8Array): boolean {
   try {
@@ -337,6 +336,7 @@ export function isRecordHidden({ isContentKnown }: ReadStatements, generation: U
   }
 }
 
+/** A connection with a statement left is not closed, and SQLite then neither checkpoints nor lets go of its locks. */
 export function finalize(statements: ReadStatements): void {
   for (const statement of Object.values(statements)) statement.finalize();
 }
