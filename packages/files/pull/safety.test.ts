@@ -21,7 +21,7 @@ import {
   type NodeParts,
   TreeReadError,
 } from '@holdfast/client/internal';
-import { encodeNode } from '@holdfast/protocol';
+import { countOf, encodeNode } from '@holdfast/protocol';
 import { buildPlan, directory, file, type Plan } from '../../../test/support/disk-trees.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import {
@@ -123,7 +123,9 @@ describe('hostile trees', () => {
       await builder.add(entry);
       const { hash } = await builder.finish();
       const message = await failureOf(pullToPath(new PlanSource(tree), hash, fresh()), TreeReadError);
-      expect(message).toContain(`the node above says ${lie.entryCount} entries and ${lie.bytes} bytes`);
+      expect(message).toContain(
+        `the node above says ${countOf(lie.entryCount, 'entry', 'entries')} and ${countOf(lie.bytes, 'byte')}`,
+      );
     }
   });
 
