@@ -79,6 +79,10 @@ test('what cannot be is 1, what is no edit is 2, and nothing is changed', async 
   ] as const) {
     const line = await commands.runBadly(exitCode, 'wrong', 'edit', ...args);
     if (args.includes('--from-file' as never)) expect(line).toContain('line 2');
+    expect(line.includes('--replace lets put replace a folder')).toBe(
+      args.join(' ') === `work put ${source} d`,
+    );
+    expect(line.includes('--parents makes missing folders')).toBe(args.at(-1)?.endsWith('/x') === true);
   }
   expect(await commands.runWell('wrong', 'snapshots', '--json')).toBe(before);
 });

@@ -117,6 +117,11 @@ describe('holdfast', () => {
     ['push . --jbos 3', "unknown option '--jbos' (Did you mean --jobs?)", 'holdfast push'],
     ['bundle creat x', "unknown command 'creat' (Did you mean create?)", 'holdfast bundle'],
     ['constructor', "unknown command 'constructor'; see ", 'holdfast'],
+    [
+      'whoami',
+      "unknown command 'whoami': the connections that are kept are listed by: holdfast profiles",
+      'holdfast',
+    ],
     ['token', '--key is missing; give --key PRIVATE.JWK', 'holdfast token'],
     ['push . --no-ignore --gitignore', '--no-ignore stores everything', 'holdfast push'],
     ['pull ! b', 'LOCATION "!" cannot be used: ', 'holdfast pull'],

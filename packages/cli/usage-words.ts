@@ -26,6 +26,7 @@ const OTHER_WORDS: Readonly<Record<string, string>> = {
   prune: 'space is freed by: holdfast gc --all; what is to go is said by: holdfast forget NAME --keep-last N',
   stats: 'what a Space holds is shown by: holdfast usage; what trees take by: holdfast du NAME',
   list: 'names are listed by: holdfast snapshots; directories by: holdfast ls NAME',
+  whoami: 'the connections that are kept are listed by: holdfast profiles',
   clone: 'a tree is brought here by: holdfast pull NAME DIR',
   checkout: 'a tree is brought here by: holdfast pull NAME DIR',
   download: 'a tree is brought here by: holdfast pull NAME DIR',

@@ -106,7 +106,7 @@ async function run(name: string, requests: readonly EditRequest[], flags: Flags)
       const { edits, leftOut } = await makeEdits(client, requests, { replace: flags.replace, progress });
       const options = { message: flags.message, parents: flags.parents, host: hostname().toWellFormed() };
       const edited = await editName(client, name, edits, options).catch((error: unknown) => {
-        throw explain(error, name, edits);
+        throw explain(error, name, edits, flags);
       });
       return { ...edited, leftOut, requestCount };
     },
@@ -114,14 +114,21 @@ async function run(name: string, requests: readonly EditRequest[], flags: Flags)
   );
 }
 
-function explain(error: unknown, name: string, edits: readonly TreeEdit[]): unknown {
+function explain(error: unknown, name: string, edits: readonly TreeEdit[], flags: Flags): unknown {
   if (error instanceof EditError) {
     const which = edits.length === 1 ? '' : `line ${error.index + 1}: `;
-    return new CliError(`${which}${error.message}; nothing was changed`, { cause: error });
+    const advice = adviceFor(error, edits[error.index], flags);
+    return new CliError(`${which}${error.message}; nothing was changed${advice}`, { cause: error });
   }
   if (error instanceof TreeFormatError) {
     const message = `the latest snapshot of ${name} cannot be edited as a folder: ${error.message}; nothing was changed`;
     return new CliError(message, { cause: error });
   }
   return error;
+}
+
+function adviceFor({ code }: EditError, edit: TreeEdit | undefined, { parents }: Flags): string {
+  if (code === 'NO_PARENT' && !parents) return '; --parents makes missing folders';
+  const isPut = edit?.op === 'set' && edit.replace === undefined;
+  return code === 'EXISTS' && isPut ? '; --replace lets put replace a folder' : '';
 }
