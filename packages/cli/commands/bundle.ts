@@ -189,7 +189,7 @@ async function openInput(path: string): Promise<BundleInput> {
   }
 }
 
-/** Opening a named pipe waits for its writer, and a disk may fail in the midst of it. */
+/** Reads a file or named pipe piece by piece. A failure of the disk on the way becomes a CliError that names the file. */
 async function* readPieces(path: string): AsyncGenerator<Uint8Array> {
   try {
     yield* createReadStream(path) as AsyncIterable<Uint8Array>;

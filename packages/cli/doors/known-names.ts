@@ -72,7 +72,7 @@ export class KnownNames implements NamesHolder {
     return read.names;
   }
 
-  /** A pause for others, who need as long as this process did, or twice that, and try at any time. */
+  /** Pauses while others wait to change the names: one to three times as long as a change of this process took. */
   async turn(): Promise<void> {
     if (performance.now() - this.#othersAt > NAMES_MS_MAX) return;
     await setTimeout((1 + 2 * Math.random()) * this.#changeMs);

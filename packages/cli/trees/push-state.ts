@@ -115,7 +115,7 @@ export class PushState {
     }
   }
 
-  /** In a container nobody may own a place for it. */
+  /** In a container there may be no folder that this user can write. */
   #openUnremembered(why: string): FolderState {
     const { commitScope, warn } = this.#options;
     const twice = '. If it is interrupted while it commits, its root ref or snapshot may be there twice';

@@ -45,7 +45,7 @@ export type CatalogWriter = CatalogReader & Pick<Client, 'putNode' | 'leaseNode'
 
 /** The names as a process that often changes them knows them, which needs no request. */
 export interface NamesHolder {
-  /** Settles when this process may change them. Others that change them too come through between two of its changes. */
+  /** Settles when this process may change the names. The pause lets other processes change them in between. */
   turn(): Promise<void>;
   /** Undefined: they are read. A change that takes them leaves none until it gives others. */
   take(): DomainNames | undefined;
@@ -140,7 +140,7 @@ export async function changeNames(
   );
 }
 
-/** A commit that changes no balance. By the revision a process that commits again and again sees that others wait for a pause. */
+/** Commits a change of 0. A process that commits again and again sees by the revision that others wait, and pauses. */
 async function tellWaiting(
   client: CatalogWriter,
   { catalogs: [catalog] }: DomainNames,
@@ -148,7 +148,7 @@ async function tellWaiting(
 ): Promise<void> {
   if (catalog === undefined) return;
   const commit = { requestId: `waiting-${randomHex(16)}`, changes: { [catalog.hash]: 0 } };
-  // It only helps, so that its failure ends nothing.
+  // A failure is ignored, because the commit only shortens the wait.
   await client.updateRootRefs(commit, { signal }).catch(() => undefined);
 }
 

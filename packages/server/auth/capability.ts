@@ -1,4 +1,4 @@
-/** A capability: its token is read, its claims and scope are checked, and its revocations (docs/api.md, Capabilities, rows 1 to 3 and 7 to 10). Pure. */
+/** Reads the token of a capability, and checks its claims, scope and revocations (docs/api.md, Capabilities, rows 1 to 3 and 7 to 10). Pure. */
 import {
   ApiError,
   type Authority,
@@ -58,7 +58,7 @@ export function readBearerToken(authorization: string | null): string {
 export function plainCredential(authorization: string | null): string {
   if (authorization?.startsWith(BEARER_PREFIX) && authorization.length <= CREDENTIAL_CHARACTERS_MAX) {
     const first = authorization.charCodeAt(BEARER_PREFIX.length);
-    // It lies between a space and DEL.
+    // A printable character follows, so there is one space and some token.
     if (first > 0x20 && first < 0x7f) return authorization;
   }
   return BEARER_PREFIX + readBearerToken(authorization);
@@ -81,7 +81,7 @@ export function parseToken(compact: string): ParsedToken {
 function parsePart(base64url: string, name: string): JsonObject {
   if (!isBase64url(base64url)) throw notAToken(`its ${name} part is not base64url`);
   try {
-    // Nesting of arrays and objects in header and claims; issuers may add claims of their own.
+    // Some depth is allowed, because issuers may add claims of their own.
     const value = parseStrictJson(Buffer.from(base64url, 'base64url'), { depthMax: 16 });
     if (isJsonObject(value)) return value;
   } catch (error) {
@@ -101,7 +101,7 @@ export interface TokenDescription {
   readonly kid: string | undefined;
 }
 
-/** undefined if no token is readable. */
+/** The claims and the key id that the audit log names, unverified; undefined if the header has no readable token. */
 export function describeToken(authorization: string | null): TokenDescription | undefined {
   try {
     const { issuer, claims, header } = parseToken(readBearerToken(authorization));
@@ -113,7 +113,7 @@ export function describeToken(authorization: string | null): TokenDescription | 
       kid: text(header.get('kid')),
     };
   } catch {
-    // The caller has already been refused for it.
+    // The request was refused for this already, so nothing is lost.
     return undefined;
   }
 }

@@ -7,8 +7,8 @@ export interface NodeMending {
   /** The current row, damaged or not; an impossible number is replaced by 0. undefined if there is none. */
   findUnproven(hash: Hash): Awaitable<UnprovenNode | undefined>;
   /**
-   * Those of `hashes`, whose rows say that nothing holds them, that something holds all the same: a balance, or a row under a key that one
-   * wrong bit makes of the hash or of the Space.
+   * The rows of all `hashes` say that nothing holds them. Returns those that something may hold all the same: a balance names the hash, or
+   * there is a row whose key differs in one bit of the hash or of the Space.
    */
   findDoubted(hashes: readonly Hash[]): Awaitable<readonly Hash[]>;
   /** Replaces the current row by `row`. Of all counters only the one of leases is updated. */

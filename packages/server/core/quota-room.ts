@@ -1,4 +1,4 @@
-/** The room that quotas leave for one lease, of a node or of a pack, and an early look at it. Without quotas it costs one look. */
+/** The room that quotas leave for one lease of a node or a pack, and an early check of it. Without quotas it costs one look-up. */
 import type { Core } from './core.ts';
 import type { Space } from './model.ts';
 import {
@@ -34,7 +34,7 @@ export class QuotaRoom {
     return this.#input;
   }
 
-  /** If there is no room, the next decision says so, and keeps the upload. */
+  /** Reserves room for `more` in place of an earlier reservation. If there is none, the next decision refuses, and keeps the upload. */
   async reserve(more: Stored): Promise<void> {
     this.settle(false);
     const reserved = await this.#core.quotas.reserve(this.#space, more);

@@ -35,7 +35,7 @@ export class RowDamaged extends StoreUnavailable {
   }
 }
 
-/** Damage to a page, by which rows that are near cannot be read either. */
+/** A damaged page also hides the sound rows on it; a damaged row hides no other. */
 export const isPageDamage = (error: unknown): boolean => isDamage(error) && !(error instanceof RowDamaged);
 
 interface StoreFailureOptions extends ErrorOptions {

@@ -56,7 +56,7 @@ export function storageError(error: unknown, doing: string, { isUndecided = fals
   return new StoreUnavailable(`${doing} failed (${code}): ${hint}`, { cause: error, isDamage, isUndecided });
 }
 
-/** What `work` returns; its error sorted. */
+/** Returns what `work` returns. An error of the disk or of SQLite becomes a StoreUnavailable, in which `doing` says what failed. */
 export function guardNow<T>(doing: string, work: () => T): T {
   try {
     return work();

@@ -1,6 +1,6 @@
 /**
- * One request in progress: what every step needs, what metrics, the audit log and traces are told of it afterwards, and the answers
- * that operations of all kinds share.
+ * One request in progress: what every step needs, what request-report.ts reads of it afterwards, and the answers that all operations
+ * share.
  */
 import { parseNoQuery, ROTTEN_NODES_HEADER } from '@holdfast/protocol';
 import type { Capability, RequestedOperation } from '../auth/capability.ts';
@@ -19,7 +19,7 @@ import type { TenantShares } from './tenant-shares.ts';
 /** `upload`: a PUT to our own upload target. `other`: an unknown route, the front page, a preflight. */
 export type ServedOperation = RequestedOperation | 'upload' | 'other';
 
-/** The same for all requests of one handler. */
+/** The settings of a handler, the same for all its requests. */
 export interface Surroundings {
   readonly corsOrigins: CorsOrigins;
   /** s that a connection may be idle, unless the operation sets another limit */
@@ -43,7 +43,7 @@ export class Exchange {
   operation: ServedOperation = 'other';
   /** verified, or undefined */
   capability: Capability | undefined;
-  /** of the path, or of an upload URL: nothing proves that the caller may use it */
+  /** from the path or an upload URL: a path alone does not prove that the caller may use it */
   space: Space | undefined;
   /** of an answer's body */
   sentBytes = 0;
@@ -171,7 +171,7 @@ export function emptyAnswer(exchange: Exchange, status: number, headers?: Header
 /** Throws or rejects; async only if it must wait between reading the request and the core. */
 export type Operation = (call: AuthorizedCall) => Awaitable<Response>;
 
-/** Extends the permitted silence of the connection for a long operation. */
+/** Runs a long operation, during which the connection may be silent for `seconds`. */
 export async function waitingUpTo(
   seconds: number,
   { exchange: { request, connections, idleSeconds } }: AuthorizedCall,
@@ -194,7 +194,7 @@ export function dispatch(
   return dispatchText(call, () => after(operation(), (result) => JSON.stringify(result)), tell);
 }
 
-/** The same where the operation gives the text of the answer. */
+/** As `dispatch`, if the operation itself returns the JSON text. */
 export function dispatchText(
   call: AuthorizedCall,
   operation: () => Awaitable<string>,

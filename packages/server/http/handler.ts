@@ -160,7 +160,7 @@ export function createHandler(options: HandlerOptions): Handler {
       const exchange = begin(request, connections);
       return report.tell(exchange, failed(exchange, notFound()));
     },
-    // The error does not say for which request.
+    // The runtime does not say for which request, so the answer is that of a made-up one.
     replaceUnsent: (error) => failed(begin(new Request('http://localhost/')), error),
   };
 }

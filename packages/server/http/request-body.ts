@@ -1,4 +1,7 @@
-/** Reads bodies into memory: reserved before they are read, bounded and watched while they arrive (docs/api.md, Errors). Cuts off those that are too slow and those whose share is reclaimed. */
+/**
+ * Reads request bodies into memory (docs/api.md, Errors). Memory is reserved before a body is read; its size and pace are checked while it
+ * arrives. A body that is too slow, or whose share another caller needs, is cut off.
+ */
 import { ApiError, JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
 import type { Awaitable } from '../core/awaitable.ts';
 import type { Space } from '../core/model.ts';
@@ -8,7 +11,7 @@ import type { FairRounds } from '../shares/fair-rounds.ts';
 import type { FairShares, Hold } from '../shares/fair-shares.ts';
 import { BODY_BYTES_PER_SECOND_MIN, BODY_PACE_SECONDS, SMALL_BODY_BYTES_MAX } from './http-limits.ts';
 
-/** The request whose body is read, and what is noted of it. */
+/** The request whose body is read, the bytes received so far, and the handle that cuts the body off. */
 interface ReadBody {
   readonly request: Request;
   receivedBytes: number;
@@ -259,7 +262,7 @@ export class BodyWatch {
   readonly #bodies = new Set<WatchedBody>();
   #timer: ReturnType<typeof setInterval> | undefined;
 
-  /** Until `end`. */
+  /** Watches one body until its `end` is called. */
   watch(): WatchedBody {
     const body = new WatchedBody(this);
     this.#bodies.add(body);
@@ -270,7 +273,7 @@ export class BodyWatch {
     return body;
   }
 
-  /** Called every `LOOK_SECONDS`. Most bodies arrive at once, one after another, so the timer stops only after a call that finds none. */
+  /** Called every `LOOK_SECONDS`. The timer stops only after a call that finds no body, because most bodies come and go between two calls. */
   look(): void {
     for (const body of this.#bodies) body.look();
     if (this.#bodies.size > 0) return;
@@ -346,7 +349,7 @@ export class WatchedBody {
     this.#watch.forget(this);
   }
 
-  /** Another tenant within its share needs this body's share. */
+  /** Cuts the body off, because another tenant within its share needs the memory. */
   giveWay(): void {
     this.#cut(exhausted('other callers needed the memory that this body held; try again shortly', CLOSING));
   }

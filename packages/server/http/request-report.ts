@@ -1,4 +1,4 @@
-/** Tells of each answered request: to the audit log, metrics and traces. */
+/** Reports each answered request to the audit log, the metrics and the traces. */
 import { ApiError, BULK_OPERATIONS, OPERATIONS, SECOND_MS } from '@holdfast/protocol';
 import type { AuditEvent } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
@@ -38,7 +38,7 @@ export class RequestReport {
     this.#unwritten = unwritten;
   }
 
-  /** Returns the answer to send: an audited change waits for its line. */
+  /** Reports one request. Returns the answer to send; the answer to an audited change waits for its line. */
   tell(exchange: Exchange, answer: Response): Awaitable<Response> {
     const { audit } = this.#told;
     if (audit === undefined) return this.#count(exchange, answer);
@@ -62,10 +62,10 @@ const CHANGES: ReadonlySet<ServedOperation> = new Set([
   'runGc',
   'upload',
 ]);
-/** Answers to a permitted read about the node itself. */
+/** Statuses that answer a permitted read, so they refuse nothing. */
 const FOUND_NOTHING: ReadonlySet<number> = new Set([404, 416]);
 
-/** Whether an operation may change something; for leases that is known only afterwards. */
+/** Whether an operation may change something. Whether a lease did is known only afterwards (`isRenewal`). */
 export function mayChange(operation: ServedOperation): boolean {
   return CHANGES.has(operation);
 }
@@ -101,7 +101,7 @@ async function onceWritten(
   return (await log.written()) ? answer : unwritten(notAudited());
 }
 
-/** For a change that is not begun, or whose line was lost. */
+/** The error for a change that is not begun, or whose audit line was lost. */
 export const notAudited = (): ApiError =>
   new ApiError(
     'SERVICE_UNAVAILABLE',
@@ -139,7 +139,7 @@ const SERVED_OPERATIONS: readonly ServedOperation[] = [
 ];
 
 interface OperationMetrics {
-  /** of the operation among all, times `STATUSES` */
+  /** the operation's index times `STATUSES`: plus a status it is the key of a counter */
   readonly offset: number;
   readonly duration: Histogram;
 }
@@ -225,7 +225,7 @@ export class RequestMetrics {
 
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'OPTIONS', 'DELETE', 'PATCH']);
 
-/** It never holds a token, a header or a path with ids. */
+/** Describes a request for traces, without its token, its headers and the ids of its path. */
 function describeRequest(
   exchange: Exchange,
   status: number,

@@ -99,7 +99,7 @@ export function withTiming(core: Core, timing: RequestTiming): Core {
   return { ...core, metadata, content };
 }
 
-/** A port within one request: two fields; everything else is on a prototype that is made once. */
+/** A port within one request. It has only two fields, because one is made per request; its verbs are on a prototype that is made once. */
 class Timed {
   readonly port: object;
   readonly timing: RequestTiming;

@@ -37,7 +37,7 @@ export function optional<T>(field: Field<T>): Field<T | undefined> {
   };
 }
 
-/** Text of 1 to `lengthMax` UTF-16 units, of the form of what an answer gave. */
+/** Text of 1 to `lengthMax` UTF-16 units. `given`: the form of the texts that answers give; any other text is refused. */
 export function text(description: string, lengthMax: number, given = /^/): Field<string> {
   return {
     schema: { type: 'string', minLength: 1, maxLength: lengthMax, description },
@@ -46,7 +46,7 @@ export function text(description: string, lengthMax: number, given = /^/): Field
     parse: (value, refuse) => {
       if (typeof value !== 'string' || value === '' || value.length > lengthMax)
         return refuse(`must be a text of 1 to ${lengthMax} characters`);
-      return given.test(value) ? value : refuse('is none that an answer gave');
+      return given.test(value) ? value : refuse('must be one that an answer gave');
     },
   };
 }

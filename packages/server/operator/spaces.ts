@@ -19,7 +19,7 @@ import { COUNT, GC_RESULT, listOf, orNull, QUOTAS, record, TEXT, USAGE } from '.
 
 /** Prefix of positions in the list of Spaces without rows; engines never use it. */
 const UNWRITTEN = 'unwritten-';
-/** A position of the list, or of an engine: the number of a row, or the key of a Space. */
+/** The form of positions in the list: the number of a row or the key of a Space, as the engine gives it. */
 const POSITION = new RegExp(`^(?:(?:${UNWRITTEN})?[1-9]\\d{0,15}|[0-9a-f]{32})$`);
 
 const NO_COUNTERS: SpaceCounters = { ...USAGE_NONE, leasedNodeCount: 0 };

@@ -21,7 +21,7 @@ export class Kept<T> {
     return this.#values.has(key);
   }
 
-  /** In place of an earlier value of the key. */
+  /** Replaces an earlier value of the key. */
   keep(key: string, value: T, weight = 1): void {
     this.forget(key);
     this.#values.set(key, { value, weight });

@@ -33,7 +33,7 @@ class NodeCache {
   /** Small nodes have a bound of their own, so that the chunks of one large file do not push out the many small nodes. */
   readonly #small = new Kept<NodeParts>(4 * 1024 * 1024);
   readonly #large = new Kept<NodeParts>(KEPT_LARGE_BYTES_MAX);
-  /** what came once */
+  /** hashes of nodes that came once */
   readonly #met = new Kept<true>(8192);
 
   find(hash: Hash): NodeParts | undefined {

@@ -67,7 +67,8 @@ export async function claimCandidates(
 }
 
 /**
- * A row that was lost by its key, and made anew by an upload, has counts that begin at nothing (docs/design.md, Rows are proven).
+ * Refuses to claim rows that something holds although their counts are 0. If a wrong bit in its key hid a row, an upload made a new one,
+ * whose counts began at 0 (docs/design.md, Rows are proven).
  * @throws RowDamaged
  */
 async function assertUndoubted(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<void> {
@@ -103,7 +104,7 @@ export async function findLeftoverClaims(
 
 export interface NodesWanted extends Pick<ClaimsWanted, 'withLeased' | 'judgedAt'> {
   readonly hashes: readonly Hash[];
-  /** on a damaged page nobody finds what may hold them */
+  /** they are not looked up among what may hold them, because a damaged page keeps that from being read */
   readonly areUndoubted?: boolean;
 }
 

@@ -95,7 +95,7 @@ interface NodesAround {
   readonly hashes: readonly Hash[];
   /** no row of these is looked at */
   readonly unreadable: ReadonlySet<Hash>;
-  /** as of NodesWanted */
+  /** as in `NodesWanted` */
   readonly areUndoubted: boolean;
 }
 

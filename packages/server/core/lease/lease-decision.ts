@@ -178,7 +178,7 @@ async function openGeneration(
   return { kind: 'upload', row };
 }
 
-/** Renews the lease of a row that is ready; undefined: it is not, or there is none. */
+/** Renews the lease of a ready row. Returns undefined if there is no row or it is not ready. */
 export function renewReadyRow(
   tx: SpaceTransaction,
   hash: Hash,
@@ -189,7 +189,7 @@ export function renewReadyRow(
   );
 }
 
-/** Renews the lease of a ready row. */
+/** Renews the lease of `node`, which is ready; writes nothing if the lease stays the same. `durationMs`: ms, clamped. */
 export function moveLease(tx: SpaceTransaction, node: NodeRow, durationMs: number): Awaitable<LeaseWindow> {
   const lease = renewLease(node, tx.now, durationMs);
   if (isSameLease(lease, node)) return lease;

@@ -55,7 +55,7 @@ export class ReceiptRoom {
     if (excess !== undefined && !(await mayHeal(isOnly))) throw new QuotaExceeded(excess);
   }
 
-  /** One PUT within the room: `begin` stages its bytes, `finish` makes them durable and resolves with how many they are. */
+  /** Receives one PUT within the room. `begin` stages its bytes. `finish` makes them durable and resolves with their number; undefined if none. */
   async receive<Staged extends { release(): Promise<void> }>(
     begin: (admit: Admit) => Promise<Staged>,
     finish: (staged: Staged) => Promise<number | undefined>,
@@ -105,7 +105,7 @@ export class ReceiptRoom {
   }
 }
 
-/** Deletes the bytes that a refusal has discarded. Resolves with what to throw. */
+/** Deletes the bytes that a refusal has discarded. Resolves with the error to throw. */
 export async function refuse(core: Core, space: Space, excess: Excess): Promise<QuotaExceeded> {
   // If a deletion fails, the sweep deletes the object later.
   await deleteDiscards(core, space).catch(() => undefined);

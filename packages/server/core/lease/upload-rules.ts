@@ -54,7 +54,10 @@ export interface UploadRequest {
   readonly admit?: (grant: UploadGrant | PackGrant) => Promise<void>;
 }
 
-/** The checks of a PUT before its body is read, at once if they can be. Throws FORBIDDEN (403), or what `admit` refuses it with. */
+/**
+ * Checks a PUT before its body is read; returns no promise if no check needs one. Throws or rejects with NOT_FOUND (uploads are direct),
+ * FORBIDDEN (403), the error of a full disk, or the error of `admit`.
+ */
 export function admitUpload(
   core: Core,
   request: UploadRequest,

@@ -1,4 +1,4 @@
-/** What differs between two states of a row of a node. What else there is of a node never changes. */
+/** Compares two states of a node's row by the values that may change. */
 import type { NodeRow } from '../model.ts';
 
 export const isLeaseSame = (left: NodeRow, right: NodeRow): boolean =>

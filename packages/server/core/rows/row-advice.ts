@@ -18,7 +18,7 @@ const unreachedIn = (table: string): RowDamage => ({
   message: `a row of ${table} belongs to no Space or domain: restore a backup of the rows`,
 });
 
-/** Looks for such rows. Owners that are damaged themselves are named already. */
+/** Names tables with rows that belong to no Space or domain; none if an owner itself is damaged, because that finding explains them. */
 export const unreachedBeside = async (
   found: readonly RowDamage[],
   findTables: () => Promise<readonly string[]>,
@@ -32,7 +32,7 @@ export const unreachedBeside = async (
 
 export const CONTRADICTED = 'has values that the rows it follows from contradict';
 
-/** `row`: its table and its key; `fault`: what can be mended; undefined: nothing */
+/** `row`: its table and its key. `fault`: what `check --repair` can put right; undefined if it can put nothing right. */
 export const rowDamage = (
   row: string,
   { fault, ...damage }: Omit<RowDamage, 'message'> & { readonly fault: string | undefined },

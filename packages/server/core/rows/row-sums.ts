@@ -123,7 +123,7 @@ const timesSum = ({ urlExpiresAt, touchedAt }: UploadRow): number => W1 * urlExp
 
 const judgedSum = (row: UploadRow): number => mixValues(judgedValues(row));
 
-/** What the sum of an upload has of its verdicts. */
+/** The values that the verdicts of an upload add to the sum of its row. */
 export function judgedValues({ rejection, evidence, seenBytes }: UploadRow): readonly SumValue[] {
   return [
     ...[rejection?.code ?? null, rejection?.message ?? null, evidence?.verdict ?? null],

@@ -87,7 +87,7 @@ const inSnapshot = <T>(pool: PostgresPool, work: (connection: PostgresConnection
 /** ms; a large App takes seconds, a large domain minutes */
 export const PATIENCE_MS = 30 * 60_000;
 
-/** Work of many rows between `begin` and a rollback, unless it commits. */
+/** Runs `work` on many rows in a transaction that `begin` opens. It is rolled back at the end, unless `work` commits it. */
 export function readPatiently<T>(
   pool: PostgresPool,
   doing: string,

@@ -191,7 +191,7 @@ export function storageError(error: unknown, doing: string, { isUndecided = fals
   });
 }
 
-/** What `work` returns; its error sorted. */
+/** Resolves as `work` does. An error of PostgreSQL or of the network becomes a StoreUnavailable, in which `doing` says what failed. */
 export async function guard<T>(doing: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -7,12 +7,12 @@ export const MENDING_STATEMENTS = {
       WHERE substring(refs FROM place FOR 32) = $2)), 0) FROM nodes WHERE space = $1 AND position($2::bytea IN refs) > 0)::bigint AS children,
     coalesce(sum(balance), 0)::bigint AS roots, count(*) AS domains
     FROM domains JOIN balances USING (space, domain) WHERE space = $1 AND hash = $2`,
-  /** Of the nodes $2, each with what may be its own row under another key (core/mend-ports.ts). A Space may have a domain for each user. */
+  /** Finds the nodes among $2 that a balance names. Only 32 domains are asked, because a Space may have a domain for each user. */
   findBalanced: `WITH pairs AS MATERIALIZED (SELECT domain, hash
       FROM unnest(ARRAY(SELECT domain FROM domains WHERE space = $1 ORDER BY domain LIMIT 32)) AS each (domain) CROSS JOIN unnest($2::bytea[]) AS list (hash)),
     ${given('domain, hash', arraysOf('pairs', 'domain, hash'))}
     SELECT given.hash, given.hash AS near FROM given JOIN balances ON ${isGiven('balances', 'domain, hash')}`,
-  /** Most neighbours have the same first bytes, and hardly any other node has them. */
+  /** Seeks each neighbour that differs in the first 32 bits; one seek finds all others, because hardly any other node has the same first bytes. */
   findNearOnes: `WITH pairs AS MATERIALIZED (SELECT list.hash AS asked, set_bit(list.hash, bit, 1 - get_bit(list.hash, bit)) AS hash
       FROM unnest($2::bytea[]) AS list (hash) CROSS JOIN generate_series(0, 31) AS bit),
     ${given('hash, asked', arraysOf('pairs', 'hash, asked'))}
@@ -22,7 +22,7 @@ export const MENDING_STATEMENTS = {
         AND substring(asked.hash FOR 4) || decode(repeat('ff', 30), 'hex') AND nodes.hash <> asked.hash OFFSET 0) AS page`,
 } as const;
 
-/** They look at other Spaces. */
+/** Statements that look at other Spaces too. */
 export const NEAR_SPACE_STATEMENTS = {
   /** $1 keys that no Space has, $2 hashes */
   findInNearSpaces: `WITH near AS MATERIALIZED (SELECT list.space FROM unnest($1::uuid[]) AS list (space)

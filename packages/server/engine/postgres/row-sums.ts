@@ -43,7 +43,7 @@ export interface NodeColumns {
   readonly isLeaseCounted: boolean;
 }
 
-/** `known`: the fixed sum of a row that was proven, of which only what changes has changed since */
+/** `known`: the sum of the fixed values, if it is known from a proven earlier state of the row */
 export function nodeSums(space: SpaceKey, row: NodeRow, columns: NodeColumns, known?: number): NodeSums {
   const { hash, generation, size, canonicalSize, contentType, refs } = row;
   const places = [columns.isInline ? 1 : 0, columns.isPacked ? 1 : 0, columns.storedSize];

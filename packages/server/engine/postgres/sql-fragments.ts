@@ -29,8 +29,8 @@ export const isGiven = (table: string, key: string, rows = 'given'): string =>
   ].join(' AND ');
 
 /**
- * What `found` selects for each row of the lists, in their order: one seek for each, whatever PostgreSQL expects, because a subquery that
- * locks, or has an OFFSET, stays one. For rows that are only read or locked: it costs much less than `given`.
+ * Selects `found` for each row of the lists, in their order, by one seek each. `found` must lock or have an OFFSET, because PostgreSQL
+ * plans any other subquery as it likes. Use it for rows that are only read or locked: it costs much less than `given`.
  */
 export const seek = (columns: string, arrays: string, found: string): string =>
   `SELECT found.* FROM unnest(${arrays}) AS given (${columns}) CROSS JOIN LATERAL (${found}) AS found`;

@@ -132,7 +132,7 @@ export async function raiseRevisions(
   domainStart.revision = revision;
 }
 
-/** Of a damaged note: above all domains that are raised, because each was raised as often as the note. */
+/** If the note is damaged, returns a revision above all raised domains, because each was raised as often as the note. */
 async function findFirstRevision(pool: PostgresPool, step: number): Promise<number> {
   return orIfDamaged(
     async () => Number((await findNote(pool, FIRST_REVISION_NOTE)) ?? 0),

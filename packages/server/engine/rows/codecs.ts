@@ -163,7 +163,7 @@ export const usageFromSql = (row: SqlRow): UsageDelta => ({
   notReadyNodeCount: row.not_ready_node_count as number,
 });
 
-/** No row: nothing was ever written. */
+/** Without a row nothing was ever written, so all counters are 0. */
 export const keptFromSql = (row: SqlRow | undefined): KeptCounters =>
   row === undefined
     ? { ...USAGE_NONE, leasedCount: 0 }

@@ -10,7 +10,7 @@ import type { WriteScope } from './write-scope.ts';
 
 /** The last bit is the sign. */
 const SPACE_BITS = Array.from({ length: 63 }, (_, bit) => 1n << BigInt(bit));
-/** as many as findKnownNodes takes */
+/** as many as `findKnownNodes` has parameters */
 const PREFIX_BITS = Array.from({ length: 32 }, (_, bit) => bit);
 const LARGEST = new Uint8Array(HASH_BYTES).fill(0xff);
 

@@ -112,7 +112,7 @@ function rebuild(path: string, table: string, damage: readonly Damage[]): boolea
   if (damage.some(({ index }) => index === undefined)) return false;
   using writer = openWriter(path, undefined);
   try {
-    // With the check SQLite refuses to empty a damaged page.
+    // While this check is on, SQLite refuses to empty a damaged page.
     writer.run('PRAGMA cell_size_check = OFF');
     for (const { index } of damage) writer.run(`REINDEX "${index}"`);
     writer.run('PRAGMA cell_size_check = ON');

@@ -184,7 +184,7 @@ export function decodeContent(row: SqlRow, generation?: Generation): ContentRow 
     row.integrity instanceof Uint8Array;
   if (!isWhole) return undefined;
   const content = codecs.content(row, generation);
-  // Inline bytes are in no sum. Those of another length than the record has are damage of a record that has none, or are lost.
+  // No sum covers inline bytes. If their length is not that of the record, they are damage, and are dropped.
   return content.inlineBytes === undefined || isInline(content)
     ? content
     : { ...content, inlineBytes: undefined };

@@ -114,7 +114,7 @@ export class ScrubReads {
     return { items, next: last && `${last.space}.${bytesToHex(last.hash as Uint8Array)}` };
   }
 
-  /** `undefined` also for a record on a damaged page: the code that makes the row rotten reads it again. `hidden`: an index alone is damaged. */
+  /** Returns undefined also if the record lies on a damaged page: the code that makes the row rotten reads it again. `hidden`: only an index is damaged. */
   #readContent(spaceId: number, { generation }: NodeRow): ContentRow | undefined | 'hidden' {
     const key = hexToBytes(generation);
     try {

@@ -167,7 +167,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     );
   }
 
-  /** The row in memory may be right when the one on the disk has become wrong. @throws StoreUnavailable, as damage */
+  /** A row that no longer matches what was read has become wrong on the disk meanwhile. @throws StoreUnavailable, marked as damage */
   #changeNode(
     statement: WriteScope['sql']['updateNode'],
     ...[id, hash, ...values]: [id: number, hash: Uint8Array, ...SQLQueryBindings[]]

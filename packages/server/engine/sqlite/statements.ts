@@ -325,7 +325,7 @@ export function endReading(database: Database, sql: ReadStatements): void {
   }
 }
 
-/** Whether damage to the index of records is met on the way to one. The record has pages of its own. Not for pages that are in memory. */
+/** Whether damage to the index of records hides a record, which has pages of its own. Says false while the damaged page is in memory. */
 export function isRecordHidden({ isContentKnown }: ReadStatements, generation: Uint8Array): boolean {
   try {
     isContentKnown.get(generation);

@@ -7,7 +7,7 @@ import { POSTGRES_LIMITS, type PostgresLimits } from './limits.ts';
 import type { SqlResult } from './sql-values.ts';
 import { closed } from './wire-socket.ts';
 
-/** A transaction may set it for itself, because it changes no answer. */
+/** A transaction may set this limit for itself, because the limit changes no answer. */
 const IDLE_LIMIT = 'idle_in_transaction_session_timeout';
 
 const settingsFor = (limits: PostgresLimits) => ({

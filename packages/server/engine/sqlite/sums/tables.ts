@@ -46,7 +46,7 @@ export interface SummedTable {
   readonly name: string;
   /** of the primary key */
   readonly key: readonly string[];
-  /** left out: all */
+  /** those to read; all if left out */
   readonly columns?: readonly string[];
   readonly sumColumn: 'row_sum' | 'name_sum';
   /** undefined: it has values that no row has */
@@ -59,7 +59,7 @@ export interface SummedTable {
   readonly derived?: (row: SqlRow) => Readonly<Record<string, number>>;
   /** a row may be older than its sum */
   readonly isOptional?: true;
-  /** how the Space of a row is known */
+  /** how to find the Space of a row */
   readonly spaceBy: 'space' | 'domain' | 'id' | 'none';
 }
 
