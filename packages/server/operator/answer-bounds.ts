@@ -22,7 +22,7 @@ export class Silence {
   #silentTicks = 0;
   #refusal: AnswerRefused | undefined;
 
-  constructor(caller: AbortSignal, silenceMsMax: number, tickMs = Math.min(5_000, silenceMsMax)) {
+  constructor(caller: AbortSignal, silenceMsMax: number, tickMs = Math.min(5_000, silenceMsMax / 4)) {
     this.signal = AbortSignal.any([caller, this.#ending.signal]);
     this.#timer = setInterval(() => {
       this.#silentTicks += 1;

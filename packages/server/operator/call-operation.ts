@@ -5,6 +5,7 @@ import {
   describeProxyFailure,
   findCertificateFailure,
   type JsonSchema,
+  KIB_BYTES,
   MINUTE_MS,
 } from '@holdfast/protocol';
 import { ServeError } from '../errors.ts';
@@ -50,6 +51,10 @@ const BEFORE_ANY_SERVER: ReadonlySet<string> = new Set([
   'FailedToOpenSocket',
   'ERR_PROXY_TUNNEL',
 ]);
+
+const LINE_END = 0x0a;
+/** So much of one line within the silence allowed shows that it still comes. */
+const LINE_PART_BYTES = 64 * KIB_BYTES;
 
 /** Rejects with NoServer, OperatorError or another ServeError. */
 export async function callOperation<N extends OperationName>(
@@ -121,8 +126,14 @@ async function* heardPieces(
   body: AsyncIterable<Uint8Array>,
   silence: Silence,
 ): AsyncGenerator<Uint8Array, void, undefined> {
+  let bytes = 0;
   for await (const piece of body) {
-    silence.heard();
+    bytes += piece.length;
+    // A byte now and then is not an answer; a long line on a slow connection is.
+    if (piece.includes(LINE_END) || bytes >= LINE_PART_BYTES) {
+      silence.heard();
+      bytes = 0;
+    }
     yield piece;
   }
 }
