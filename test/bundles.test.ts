@@ -180,7 +180,7 @@ describe('a bundle', () => {
     const path = await create('source', 'cut.car', root);
     const whole = readFileSync(path);
     truncateSync(path, whole.length - 10_000);
-    expect(await runBadly(1, 'cut', 'import', path)).toMatch(/cut off after [\d,]+ bytes?, inside block \d+/);
+    expect(await runBadly(1, 'cut', 'import', path)).toMatch(/cut off after \d+ bytes, inside block \d+/);
     const { nodeCount } = await running.client('cut').usage();
     expect(nodeCount).toBeGreaterThan(200);
     writeFileSync(path, whole);

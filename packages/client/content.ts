@@ -1,5 +1,4 @@
 /** Content answers: which bytes were asked for, which came, and a body that is never silently short. */
-import { countOf } from '@holdfast/protocol';
 import type { ContentMemory } from './content-memory.ts';
 import type { Answer } from './transport.ts';
 
@@ -122,7 +121,7 @@ class ExactBody {
     this.#claim('bytes');
     if (this.#length > bytesMax) {
       this.#answer.cancel();
-      const message = `the content has ${countOf(this.#length, 'byte')}, the limit is ${bytesMax}; stream it by body`;
+      const message = `the content has ${this.#length} bytes, the limit is ${bytesMax}; stream it by body`;
       throw this.#answer.error('RESPONSE_TOO_LARGE', message);
     }
     if (this.#answer.comesWhole(this.#length, this.#idleMs)) {
@@ -160,9 +159,7 @@ class ExactBody {
     this.#received += bytes;
     if (this.#received <= this.#length) return;
     this.#answer.cancel();
-    throw this.#answer.brokenOnTheWay(
-      `more than the announced ${countOf(this.#length, 'byte')} of content came`,
-    );
+    throw this.#answer.brokenOnTheWay(`more than the announced ${this.#length} bytes of content came`);
   }
 
   #checkEnd(): void {

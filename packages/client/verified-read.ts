@@ -1,7 +1,6 @@
 /** Reads that prove what they return: metadata and content are put together again and must hash to the name asked for. */
 import {
   bytesToHash,
-  countOf,
   encodeNodeHeader,
   type Hash,
   type NodeDescription,
@@ -52,7 +51,7 @@ export async function getNode(
   const { metadata, state, header } = await describeNode(operations, hash, options);
   if (metadata.size > settings.contentBytesMax) {
     throw new CasError(
-      `getNode: the content has ${countOf(metadata.size, 'byte')}, the limit is ${settings.contentBytesMax}; stream it by openNode`,
+      `getNode: the content has ${metadata.size} bytes, the limit is ${settings.contentBytesMax}; stream it by openNode`,
       { code: 'RESPONSE_TOO_LARGE', requestOperation: 'readContent' },
     );
   }
@@ -189,7 +188,7 @@ class ContentSource {
     const content: NodeContent = await this.#operations.readContent(hash, { ...this.#options, range });
     if (content.size !== size) {
       await content.body.cancel();
-      const message = `${hash}: the metadata says ${countOf(size, 'byte')}, the content has ${content.size}; do not use it`;
+      const message = `${hash}: the metadata says ${size} bytes, the content has ${content.size}; do not use it`;
       throw new VerificationError(message, 'readContent');
     }
     return content.body.getReader();

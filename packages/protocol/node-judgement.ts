@@ -1,9 +1,7 @@
 /** Judges a node's own bytes once their digest is known. However they came, by a single upload or in a pack, the order is the same. */
-
 import type { RejectionCode } from './errors.ts';
 import type { Hash } from './hash.ts';
 import { NodeFormatError } from './node-codec.ts';
-import { countOf } from './size.ts';
 import type { Rejection } from './wire.ts';
 
 export type NodeJudgement<T> =
@@ -18,7 +16,7 @@ export function judgeNodeBytes<T>(
   if (subject.digest !== subject.hash) {
     return reject(
       'NODE_DIGEST_MISMATCH',
-      `the uploaded ${countOf(subject.byteCount, 'byte has', 'bytes have')} the digest ${subject.digest}`,
+      `the uploaded ${subject.byteCount} bytes have the digest ${subject.digest}`,
     );
   }
   try {

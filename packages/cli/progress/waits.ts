@@ -1,7 +1,7 @@
 /** Short waits outside of jobs: nothing is said unless one lasts. */
 import { once } from 'node:events';
 import type { ProgressReporter } from '@holdfast/client/internal';
-import { countOf } from '@holdfast/protocol';
+import { formatCount } from '@holdfast/protocol';
 import { printNote } from '../terminal/output.ts';
 import { runShortJob } from './run-job.ts';
 
@@ -32,7 +32,7 @@ export function nowAndThen(say: (line: string) => void): (line: string) => void 
 export function sayCounted(): (nodes: number) => void {
   const say = nowAndThen(printNote);
   return (nodes) => {
-    if (process.stderr.isTTY) say(`counting: ${countOf(nodes, 'node')} so far`);
+    if (process.stderr.isTTY) say(`counting: ${formatCount(nodes)} nodes so far`);
   };
 }
 

@@ -1,7 +1,6 @@
 /** Reading a CAR version 1 block by block, each verified against its CID and parsed as a canonical node. */
 
 import {
-  countOf,
   decodeNode,
   type Hash,
   NODE_BYTES_MAX_DEFAULT,
@@ -137,7 +136,7 @@ async function readLength(source: ByteSource, where: string): Promise<number | u
 
 function cutOff(where: string, source: ByteSource): BundleError {
   return new BundleError(
-    `the bundle is cut off after ${countOf(source.position, 'byte')}, inside ${where}; make or copy it again`,
+    `the bundle is cut off after ${source.position} bytes, inside ${where}; make or copy it again`,
   );
 }
 

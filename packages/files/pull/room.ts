@@ -1,7 +1,7 @@
 /** Whether what a pull has still to write fits on the disk, asked before it writes: a full disk harms others, and takes long to fill. */
 import { lstatSync, readdirSync, statfsSync } from 'node:fs';
 import { type MissingEntries, PullTargetError } from '@holdfast/client/internal';
-import { countOf, formatBytes, formatCount } from '@holdfast/protocol';
+import { formatBytes, formatCount } from '@holdfast/protocol';
 import { isPartialName } from './partial-names.ts';
 
 /** `folder` is the open folder of the target, `base` what it is called. Throws PullTargetError. */
@@ -13,7 +13,7 @@ export function assertRoom(
   const { free, freeEntries } = findFree(folder);
   if (freeEntries !== undefined && entries > freeEntries) {
     throw new PullTargetError(
-      `the tree has ${countOf(entries, 'entry that is', 'entries that are')} not in ${base} yet, and its file system can hold ${formatCount(freeEntries)} more: choose another place, or pull a part of it (HASH/path); no file was written`,
+      `the tree has ${formatCount(entries)} entries that are not in ${base} yet, and its file system can hold ${formatCount(freeEntries)} more: choose another place, or pull a part of it (HASH/path); no file was written`,
     );
   }
   // A name and an inode take at least 64 bytes, wherever they are kept.

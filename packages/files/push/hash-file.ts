@@ -16,7 +16,7 @@ import {
   findChunkEnd,
   type TreeNode,
 } from '@holdfast/client/push';
-import { countOf, encodeNode, encodeNodeHeader, type Hash, writeNodeSize } from '@holdfast/protocol';
+import { encodeNode, encodeNodeHeader, type Hash, writeNodeSize } from '@holdfast/protocol';
 import type { FileStats } from '../entry-stats.ts';
 import { lookAtIn } from '../folder-calls.ts';
 import { digestAtOnce, digestWhole } from '../node-digest.ts';
@@ -114,7 +114,7 @@ async function readUntilSettled(
     lies = hashed.isOtherLength && hashed.changedTo.size === before.size ? lies + 1 : 0;
     if (lies === 2) {
       throw new FileBusyError(
-        `its length is not the ${countOf(before.size, 'byte')} that the system says, as of files in /proc and /sys`,
+        `its length is not the ${before.size} bytes that the system says, as of files in /proc and /sys`,
       );
     }
     if (attempt + 1 === ATTEMPTS_MAX) {

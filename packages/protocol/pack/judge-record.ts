@@ -1,9 +1,7 @@
 /** Judges one record of a pack by itself: length, frame, digest, format (docs/bulk.md, Pack format). Conflicts are the server's to find. */
-
 import type { Hash } from '../hash.ts';
 import { type DecodedNode, decodeNode } from '../node-codec.ts';
 import { judgeNodeBytes, type NodeJudgement, reject } from '../node-judgement.ts';
-import { countOf } from '../size.ts';
 import type { Rejection } from '../wire.ts';
 import { RECORD_CODEC_NONE } from './pack-limits.ts';
 import type { PackRecord } from './pack-reader.ts';
@@ -50,7 +48,7 @@ export function unpackRecord(
     const canonical = unzstd(stored, canonicalLength, frame);
     if (canonical.length === canonicalLength) return { node: canonical };
     return rejectFrame(
-      `the frame unpacks to ${countOf(canonical.length, 'byte')}, the record states ${canonicalLength}`,
+      `the frame unpacks to ${canonical.length} bytes, the record states ${canonicalLength}`,
     );
   } catch (error) {
     if (error instanceof ZstdFrameError) return rejectFrame(error.message);

@@ -55,7 +55,7 @@ function readFrameHeader(frame: Uint8Array, canonicalLength: number): ZstdFrame 
   if (readNumber(frame, dictionaryAt, dictionaryIdBytes) !== 0) return 'the frame needs a dictionary';
   const contentSize = readNumber(frame, sizeAt, sizeBytes) + (sizeBytes === 2 ? 256 : 0);
   if (sizeBytes > 0 && contentSize !== canonicalLength) {
-    return `the frame states ${countOf(contentSize, 'byte')} of content, the record ${canonicalLength}`;
+    return `the frame states ${contentSize} bytes of content, the record ${canonicalLength}`;
   }
   const windowBytes = isSingleSegment ? contentSize : readWindow(frame[MAGIC.length + 1] as number);
   if (windowBytes > ZSTD_WINDOW_BYTES_MAX) {

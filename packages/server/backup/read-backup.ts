@@ -1,9 +1,7 @@
 /** Extracts databases and objects from a backup and verifies every byte by the stored checksums. */
-
 import { closeSync, fsync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { countOf } from '@holdfast/protocol';
 import type { Generation } from '../core/model.ts';
 import { type HeldFolder, NotOurs } from '../deployment/held-folder.ts';
 import { ServeError } from '../errors.ts';
@@ -181,7 +179,7 @@ export function findObjects(
       onDamage(`the object ${path} is a link, a pipe or something else that is no file`);
     else found.set(generation, there);
     if (typeof there === 'number' && there !== size) {
-      onDamage(`the object ${path} has ${countOf(there, 'byte')} instead of ${size}`);
+      onDamage(`the object ${path} has ${there} bytes instead of ${size}`);
     }
   }
   return found;

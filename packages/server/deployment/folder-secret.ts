@@ -1,8 +1,6 @@
 /** The secrets that sign a data folder's upload URLs and cursors (core/signer.ts). */
-
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { countOf } from '@holdfast/protocol';
 import { formatSecrets, parseSecrets, SECRET_BYTES, type SigningSecrets } from '../core/signing-secrets.ts';
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
@@ -36,7 +34,7 @@ function parse(path: string, content: Uint8Array): SigningSecrets {
   const secrets = parseSecrets(content);
   if (secrets !== undefined) return secrets;
   throw new ServeError(
-    `the secret ${path} is damaged (${countOf(content.length, 'byte')}): restore it; removing it voids all upload URLs and cursors in use`,
+    `the secret ${path} is damaged (${content.length} bytes): restore it; removing it voids all upload URLs and cursors in use`,
   );
 }
 

@@ -1,5 +1,5 @@
 /** The second walk of a recount: describes and repairs the hashes whose counts disagree. */
-import { countOf, type Hash } from '@holdfast/protocol';
+import type { Hash } from '@holdfast/protocol';
 import type { CountRepairs } from '../core/collect/repair-counts.ts';
 import type { Fault } from './fault.ts';
 import type { CountTaker, KeptCounts } from './walk-counts.ts';
@@ -59,7 +59,7 @@ export class CountDetails implements CountTaker {
       faults.push({
         kind: 'edges',
         hash,
-        message: `${countOf(counted, 'parent refers', 'parents refer')} to this hash, which has no row; the kept count is ${kept}`,
+        message: `${counted} parents refer to this hash, which has no row; the kept count is ${kept}`,
       });
       looseEdges.push({ hash, kept, counted });
     }
@@ -80,11 +80,11 @@ export class CountDetails implements CountTaker {
 function compareCounts(hash: Hash, kept: KeptCounts, counted: KeptCounts): Fault[] {
   const faults: Fault[] = [];
   if (kept.childRefCount !== counted.childRefCount) {
-    const message = `its parents refer to it ${countOf(counted.childRefCount, 'time')}; the kept count is ${kept.childRefCount}`;
+    const message = `its parents refer to it ${counted.childRefCount} times; the kept count is ${kept.childRefCount}`;
     faults.push({ kind: 'edges', hash, message });
   }
   if (kept.rootRefCount !== counted.rootRefCount || kept.heldDomainCount !== counted.heldDomainCount) {
-    const message = `its balances are ${counted.rootRefCount} in ${countOf(counted.heldDomainCount, 'domain')}; the kept counts are ${kept.rootRefCount} in ${kept.heldDomainCount}`;
+    const message = `its balances are ${counted.rootRefCount} in ${counted.heldDomainCount} domains; the kept counts are ${kept.rootRefCount} in ${kept.heldDomainCount}`;
     faults.push({ kind: 'root-refs', hash, message });
   }
   return faults;

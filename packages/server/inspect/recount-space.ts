@@ -1,5 +1,5 @@
 /** Recounts one Space from its rows at one instant and compares the result with the stored counts. */
-import { countOf, type Hash } from '@holdfast/protocol';
+import type { Hash } from '@holdfast/protocol';
 import type { CountRepairs } from '../core/collect/repair-counts.ts';
 import type { KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';
 import { pagesOf } from '../core/pages-of.ts';
@@ -133,7 +133,7 @@ async function findHistoryFaults(snapshot: SpaceSnapshot): Promise<readonly Faul
       faults.push({
         kind: 'history',
         hash: undefined,
-        message: `the domain ${JSON.stringify(domain)} is at revision ${revision}, and has ${countOf(commits, 'commit')} from ${historyFloor + 1} to ${lastRevision}: restore a backup of the rows`,
+        message: `the domain ${JSON.stringify(domain)} is at revision ${revision}, and has ${commits} commits from ${historyFloor + 1} to ${lastRevision}: restore a backup of the rows`,
       });
     }
     for await (const page of pagesOf(
@@ -162,7 +162,7 @@ async function findPackFaults(snapshot: SpaceSnapshot): Promise<readonly Fault[]
       faults.push({
         kind: 'usage',
         hash: undefined,
-        message: `the use of pack ${generation} is ${countOf(kept.liveRecords, 'record')} of ${countOf(kept.liveBytes, 'byte')}, the rows say ${counted.liveRecords} of ${counted.liveBytes}: restore a backup of the rows`,
+        message: `the use of pack ${generation} is ${kept.liveRecords} records of ${kept.liveBytes} bytes, the rows say ${counted.liveRecords} of ${counted.liveBytes}: restore a backup of the rows`,
       });
     }
   }

@@ -1,5 +1,5 @@
 /** The second phase: compares every row field by field, looks for every object, and compares counters with the sum of rows. */
-import { bytesToHash, countOf, type Hash } from '@holdfast/protocol';
+import { bytesToHash, type Hash } from '@holdfast/protocol';
 import { isProofOfRot, storedObject } from '../core/contents.ts';
 import { mapSome } from '../core/map-some.ts';
 import type { ContentRow } from '../core/model.ts';
@@ -26,7 +26,7 @@ export async function verifySpaces(run: CopyRun): Promise<void> {
   await visitSpaces(run, (listed) => new SpaceVerification(run, listed, saving));
   const { spaces } = await patiently(run.patience, () => run.target.rows.readTotals());
   if (spaces !== run.checkpoint.counts.spaces) {
-    throw differs(`the target has ${countOf(spaces, 'Space')}, the source ${run.checkpoint.counts.spaces}`);
+    throw differs(`the target has ${spaces} Spaces, the source ${run.checkpoint.counts.spaces}`);
   }
 }
 
@@ -60,9 +60,7 @@ class SpaceVerification implements SpaceVisit {
     const { part } = page;
     const found = await this.#readTarget(page);
     if (found.entries.length !== part.entries.length) {
-      throw this.#differs(
-        `${part.kind}: ${countOf(found.entries.length, 'row')} arrived of ${part.entries.length}`,
-      );
+      throw this.#differs(`${part.kind}: ${found.entries.length} rows arrived of ${part.entries.length}`);
     }
     if (part.kind === 'nodes' && found.kind === 'nodes') {
       await this.#compareAll(part.entries, found.entries, (left, right) => this.#compareNode(left, right));
@@ -170,7 +168,7 @@ class SpaceVerification implements SpaceVisit {
     const counters = await patiently(this.#run.patience, () => this.#run.source.rows.readCounters(space));
     if (counters.nodeCount === nodeCount) return;
     throw new ServeError(
-      `the source is damaged: ${describeSpace(space)} has ${countOf(counters.nodeCount, 'node')} by its counter, and ${countOf(nodeCount, 'row')} of nodes; restore a backup of it`,
+      `the source is damaged: ${describeSpace(space)} has ${counters.nodeCount} nodes by its counter, and ${nodeCount} rows of nodes; restore a backup of it`,
     );
   }
 

@@ -1,7 +1,5 @@
 /** git-lfs: the batch API with its basic transfer. Objects are keys of a name of their own, which nothing evicts. */
-
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { countOf } from '@holdfast/protocol';
 import { DoorError } from '../door.ts';
 import { readBody } from '../received-body.ts';
 import { isSmall, type ReceivedValues, weighValue } from '../received-values.ts';
@@ -94,8 +92,7 @@ async function answerObject(
   if (typeof size !== 'number' || !Number.isSafeInteger(size) || size < 0)
     return fail(422, 'the size is no whole number');
   const item = await tree.find(pathOf(oid));
-  if (item !== undefined && item.bytes !== size)
-    return fail(422, `the object has ${countOf(item.bytes, 'byte')}`);
+  if (item !== undefined && item.bytes !== size) return fail(422, `the object has ${item.bytes} bytes`);
   const object = { oid, size, authenticated: true };
   const { authorization } = request.headers;
   const header = authorization === undefined ? {} : { header: { Authorization: authorization } };
@@ -132,8 +129,7 @@ async function answerVerify({ tree, request, response }: LfsCall, oid: string): 
   const { oid: said, size } = await readJson(request);
   const item = await tree.find(pathOf(oid), HEAD_MS_FRESH);
   if (item === undefined) throw new DoorError(404, 'the object is not here');
-  if (said !== oid || size !== item.bytes)
-    throw new DoorError(422, `the object has ${countOf(item.bytes, 'byte')}`);
+  if (said !== oid || size !== item.bytes) throw new DoorError(422, `the object has ${item.bytes} bytes`);
   sendJson(response, {});
 }
 

@@ -1,5 +1,5 @@
 /** Writing and strictly reading the little-endian fields of tree nodes. */
-import { countOf, INTEGER_MAX } from '@holdfast/protocol';
+import { INTEGER_MAX } from '@holdfast/protocol';
 import { TreeFormatError } from './tree-format.ts';
 
 /** Directories and indexes begin with it: version, level (0 in a directory), two reserved zero bytes. */
@@ -102,8 +102,7 @@ export class FieldReader {
 
   end(): void {
     const left = this.#bytes.length - this.#offset;
-    if (left !== 0)
-      throw new TreeFormatError(`${countOf(left, 'byte trails', 'bytes trail')} the last field`);
+    if (left !== 0) throw new TreeFormatError(`${left} bytes trail the last field`);
   }
 
   #take(length: number, field: string): number {

@@ -1,5 +1,5 @@
 /** Files: what each is made of, and its bytes, whole or a range, in verified pieces. */
-import { countOf, type Hash } from '@holdfast/protocol';
+import type { Hash } from '@holdfast/protocol';
 import { mapInOrder } from '../../map-in-order.ts';
 import type { CallOptions } from '../../operations.ts';
 import { addTotal, CHUNK_BYTES_MAX, TreeFormatError } from '../format/tree-format.ts';
@@ -160,7 +160,7 @@ function checkPart(node: ParsedNode, { level, bytes }: ExpectedFilePart): FilePa
   }
   const ownBytes = countFileBytes(node);
   if (bytes !== undefined && ownBytes !== bytes) {
-    throw new TreeFormatError(`the node above says ${countOf(bytes, 'byte')}; here are ${ownBytes}`);
+    throw new TreeFormatError(`the node above says ${bytes} bytes; here are ${ownBytes}`);
   }
   return node;
 }

@@ -1,5 +1,5 @@
 /** Reads trees node by node. What a node says of another is checked when that is read: one consistent tree, or a TreeFormatError. */
-import { countOf, type Hash } from '@holdfast/protocol';
+import type { Hash } from '@holdfast/protocol';
 import { checkMethod } from '../../arguments.ts';
 import type { Client } from '../../client.ts';
 import type { CallOptions } from '../../operations.ts';
@@ -140,7 +140,7 @@ async function readSymlink(source: NodeSource, link: FileRef, options: CallOptio
     if (node.type !== 'symlink') throw new TreeFormatError(`a link should be here; this is a ${node.type}`);
     if (typeof link !== 'string' && link.bytes !== node.target.length) {
       throw new TreeFormatError(
-        `the node above says ${countOf(link.bytes, 'byte')} of target; here are ${node.target.length}`,
+        `the node above says ${link.bytes} bytes of target; here are ${node.target.length}`,
       );
     }
     return node.target;

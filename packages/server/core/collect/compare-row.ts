@@ -1,5 +1,5 @@
 /** Compares a row with the bytes of its node. They differ after a wrong write, or if a page of rows rotted unseen. */
-import { countOf, NODE_HEADER_BYTES_MAX, NodeHeaderParser } from '@holdfast/protocol';
+import { NODE_HEADER_BYTES_MAX, NodeHeaderParser } from '@holdfast/protocol';
 import type { NodeRow } from '../model.ts';
 
 /** The bytes have the digest, so the row is wrong. */
@@ -27,7 +27,7 @@ export function compareRow(row: NodeRow, head: Uint8Array): void {
   const { contentType, size, refs } = parseHead(head, row.canonicalSize);
   const wrong = [
     contentType !== row.contentType && `its content type is ${contentType}, not ${row.contentType}`,
-    size !== row.size && `its content has ${countOf(size, 'byte')}, not ${row.size}`,
+    size !== row.size && `its content has ${size} bytes, not ${row.size}`,
     Buffer.compare(refs, row.refs) !== 0 && 'its refs are others',
   ].filter((each) => each !== false);
   if (wrong.length > 0) throw new RowContradicted(`the row contradicts the bytes: ${wrong.join('; ')}`);

@@ -1,5 +1,5 @@
 /** readContent: the node's own content, whole or one range, every byte proven first (docs/api.md, readContent). */
-import { ApiError, countOf, type Hash } from '@holdfast/protocol';
+import { ApiError, type Hash } from '@holdfast/protocol';
 import { type Awaitable, after } from '../awaitable.ts';
 import { isProofOfRot, markRotten, rottenContent, storedObject } from '../contents.ts';
 import type { Core } from '../core.ts';
@@ -140,8 +140,7 @@ async function openObject(
   const offset = node.canonicalSize - size;
   const read = async (from: number, to: number, aids?: ReadAids): Promise<Uint8Array> => {
     const bytes = await core.content.read(object, from, to, aids);
-    if (bytes.length !== to - from)
-      throw new Error(`${countOf(to - from, 'byte')} of content came as ${bytes.length}`);
+    if (bytes.length !== to - from) throw new Error(`${to - from} bytes of content came as ${bytes.length}`);
     return bytes;
   };
   const fillsScratch = core.content.fillsScratch && object.packed === undefined;
@@ -178,7 +177,7 @@ async function settleFailure(
 }
 
 const rangeNotSatisfiable = (size: number): ApiError =>
-  new ApiError('INVALID_REQUEST', `range not satisfiable: the content has ${countOf(size, 'byte')}`, {
+  new ApiError('INVALID_REQUEST', `range not satisfiable: the content has ${size} bytes`, {
     status: 416,
     headers: { 'content-range': `bytes */${size}` },
   });

@@ -1,5 +1,5 @@
 /** Reads one object. No byte is returned before its block is proven. The caller closes the file. */
-import { countOf, type Hash } from '@holdfast/protocol';
+import type { Hash } from '@holdfast/protocol';
 import type { Generation } from '../../core/model.ts';
 import { CONTENT_PIECE_BYTES } from '../../core/ports.ts';
 import { ContentDamaged } from '../../core/store-failure.ts';
@@ -80,8 +80,7 @@ export class ObjectReader {
 
   #checkSize(size: number): void {
     const { canonicalSize } = this.#options.integrity;
-    if (size !== canonicalSize)
-      throw this.#damaged(`has ${countOf(size, 'byte')} instead of ${canonicalSize}`);
+    if (size !== canonicalSize) throw this.#damaged(`has ${size} bytes instead of ${canonicalSize}`);
   }
 
   #damaged(how: string): ContentDamaged {

@@ -1,7 +1,5 @@
 /** Keeps a whole deployment in PostgreSQL for one copy at a time, without a server beside it. */
-
 import { setTimeout as sleep } from 'node:timers/promises';
-import { countOf } from '@holdfast/protocol';
 import { EngineRefused } from '../refused.ts';
 import { DEPLOYMENT_SQL } from './deployment-statements.ts';
 import { guard } from './failure.ts';
@@ -64,7 +62,7 @@ export async function assertNoServer(pool: PostgresPool): Promise<void> {
   }
   if (row?.sessions === 0 && row.turns === 0) return;
   throw new EngineRefused(
-    `holdfast servers have ${countOf(Number(row?.sessions), 'connection')} open to the database, or one worked there less than half a minute ago: stop every server on it, wait until then, and run this command again`,
+    `${row?.sessions} connections of holdfast servers are open to the database, or one worked there less than half a minute ago: stop every server on it, wait until then, and run this command again`,
   );
 }
 

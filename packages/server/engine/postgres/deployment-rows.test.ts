@@ -59,7 +59,7 @@ test('one copy at a time writes to a database, and none while a server runs on i
   const [first, second] = [await openInstance(url), await openInstance(url)];
   const held = await holdDeployment(first.pool);
   // The other one's session is called as a server's is.
-  await expect(assertNoServer(first.pool)).rejects.toThrow(/holdfast servers have \d+ connections? open/);
+  await expect(assertNoServer(first.pool)).rejects.toThrow(/connections of holdfast servers are open/);
   await expect(holdDeployment(second.pool)).rejects.toThrow(
     /another holdfast migrate works on this database/,
   );

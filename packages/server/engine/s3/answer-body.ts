@@ -1,5 +1,4 @@
 /** One answer's body, read in timed pieces and counted, so a wrong length never looks complete. It holds its request's slot. */
-import { countOf } from '@holdfast/protocol';
 import { AttemptFailed, causeOf } from './failure.ts';
 
 interface AnswerBodyOptions {
@@ -130,5 +129,5 @@ export class AnswerBody {
 }
 
 export function wrongLength(expected: number, got: number): AttemptFailed {
-  return new AttemptFailed(`the object store sent ${countOf(got, 'byte')} where ${expected} were due`);
+  return new AttemptFailed(`the object store sent ${got} bytes where ${expected} were due`);
 }

@@ -1,8 +1,6 @@
 /** Opens SQLite connections with the settings that durability needs, and checks that they took effect. */
-
 import { Database } from 'bun:sqlite';
 import { statSync } from 'node:fs';
-import { countOf } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import { isBusy } from '../local-failure.ts';
 
@@ -21,7 +19,7 @@ export class DatabaseDamaged extends Error {
 export function assertWholePages(path: string): void {
   const bytes = sizeOf(path);
   if (bytes % PAGE_BYTES === 0 || sizeOf(`${path}-wal`) > 0 || sizeOf(`${path}-journal`) > 0) return;
-  throw new DatabaseDamaged(`${path} is cut off after ${countOf(bytes, 'byte')}`);
+  throw new DatabaseDamaged(`${path} is cut off after ${bytes} bytes`);
 }
 
 /** A rule of one column that a row breaks. */
