@@ -33,6 +33,9 @@ const WORLD_GLOBALS =
 /** The parts that the head of a workaround of the runtime must have. */
 const WORKAROUND_HEAD = ['Why: ', 'Since: ', 'Without it: ', 'Goes when: '];
 
+/** An HMAC of the runtime is made here alone. */
+const KEYED_HASHER = 'packages/server/runtime/hmac.ts';
+
 const KEBAB_CASE = /^(?:[a-z0-9]+(?:-[a-z0-9]+)*)(?:\.(?:test|bench|d))?\.(?:ts|tsx|mjs|sql)$/;
 
 /** Every broken rule as one line `path: what is wrong and why`; empty when the house is in order. */
@@ -166,6 +169,9 @@ function findTextViolations({ path, text }: SourceFile): string[] {
   if (/^export default\b/m.test(code)) found.push(`${path}: no default exports`);
   if (/^\s*(?:export )?(?:declare )?(?:enum|namespace)\s+\w/m.test(code)) {
     found.push(`${path}: erasable TypeScript only: no enum, no namespace`);
+  }
+  if (/\bnew Bun\.CryptoHasher\([^)]*,/.test(code) && path !== KEYED_HASHER) {
+    found.push(`${path}: a keyed hasher throws for a fault of other code: ${KEYED_HASHER} does not`);
   }
   if (isTest(path) || path.includes('/tools/')) return found;
   const global = (pattern: RegExp): string | undefined => pattern.exec(code)?.[0];

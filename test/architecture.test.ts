@@ -240,6 +240,7 @@ describe('planted violations are found', () => {
     ['no extension', 'packages/cli/a.ts', `import { z } from './b';`, /needs its file extension/],
     ['default export', 'packages/cli/a.ts', 'export default 1;', /no default exports/],
     ['enum', 'packages/cli/a.ts', 'export enum A {}', /erasable/],
+    ['hasher', 'packages/a.test.ts', `new Bun.${'CryptoHasher'}('sha256', key)`, /throws for a fault/],
     ['copy that may be a view', 'packages/cli/a.ts', 'const copy = bytes.slice();', /is a view/],
     [
       'workaround',

@@ -2,17 +2,13 @@
 import { expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import fc from 'fast-check';
-import type { Signer } from '../ports.ts';
+import type { SigningPurpose } from '../ports.ts';
 import { formatRootRefCursor, parseRootRefCursor } from '../refs/root-ref-cursor.ts';
+import { createSigner } from '../signer.ts';
 import { parseUploadToken, signUploadToken } from './upload-token.ts';
 
-const hmac = (purpose: string, message: string): Buffer =>
-  new Bun.CryptoHasher('sha256', 'key of the test').update(`${purpose}\0${message}`).digest();
-
-const signer: Signer = {
-  sign: (purpose, message) => hmac(purpose, message),
-  verify: (purpose, message, signature) => hmac(purpose, message).equals(signature),
-};
+const signer = createSigner(new Uint8Array(32).fill(7));
+const hmac = (purpose: SigningPurpose, message: string): Buffer => Buffer.from(signer.sign(purpose, message));
 
 const hash = fc
   .uint8Array({ minLength: 32, maxLength: 32 })
