@@ -12,12 +12,12 @@ afterAll(async () => {
 });
 
 /** The client's error for such an answer. */
-async function ask(answer: () => Response, silenceMsMax?: number): Promise<string> {
+async function ask(answer: () => Response, silenceMsMax?: number, readMsMax?: number): Promise<string> {
   const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: answer });
   servers.push(server);
   const address = { kind: 'url', url: server.url.origin, token: undefined } as const;
   const { signal } = new AbortController();
-  return callOperation(address, 'listApps', {}, { signal }, silenceMsMax).then(
+  return callOperation(address, 'listApps', {}, { signal }, silenceMsMax, readMsMax).then(
     (output) => `answered ${JSON.stringify(output)}`,
     (error: Error) => `${error.name}: ${error.message}`,
   );
@@ -89,6 +89,17 @@ describe('an answer', () => {
     expect(await ask(() => new Response(body, { headers }), 200)).toContain('nothing whole came');
   });
 
+  test('whose lines never end is given up', async () => {
+    const body = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        await Bun.sleep(10);
+        controller.enqueue(new TextEncoder().encode('{"progress":"on"}\n'));
+      },
+    });
+    const headers = { 'content-type': LINES_MEDIA_TYPE };
+    expect(await ask(() => new Response(body, { headers }), 400, 800)).toContain('did not end within 1 s');
+  });
+
   test('that is packed is refused', async () => {
     const packed = Bun.gzipSync(new Uint8Array(10 * MIB_BYTES));
     const headers = { 'content-encoding': 'gzip', 'content-type': 'application/json' };
@@ -105,7 +116,7 @@ describe('an answer', () => {
 });
 
 test('a silence that is too long ends the request', async () => {
-  const silence = new Silence(new AbortController().signal, 30, 10);
+  const silence = new Silence(new AbortController().signal, 30, Number.POSITIVE_INFINITY, 10);
   await new Promise((resolve) => silence.signal.addEventListener('abort', resolve));
   expect(silence.refusal).toBeInstanceOf(AnswerRefused);
 });

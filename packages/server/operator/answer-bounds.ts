@@ -13,23 +13,30 @@ export class AnswerRefused extends Error {
   override readonly name = 'AnswerRefused';
 }
 
-/** Ends a request after too much silence. It counts ticks, so time in which the process was stopped does not count. */
+/** Ends a request after too much silence, or time. It counts ticks, so time in which the process was stopped does not count. */
 export class Silence {
-  /** Aborts with the caller's signal, or after too much silence. */
+  /** Aborts with the caller's signal, after too much silence, or after `wholeMsMax`. */
   readonly signal: AbortSignal;
   readonly #ending = new AbortController();
   readonly #timer: ReturnType<typeof setInterval>;
-  #silentTicks = 0;
+  #ticks = 0;
+  #heardAtTick = 0;
   #refusal: AnswerRefused | undefined;
 
-  constructor(caller: AbortSignal, silenceMsMax: number, tickMs = Math.min(5_000, silenceMsMax / 4)) {
+  constructor(
+    caller: AbortSignal,
+    silenceMsMax: number,
+    wholeMsMax: number,
+    tickMs = Math.min(5_000, silenceMsMax / 4),
+  ) {
     this.signal = AbortSignal.any([caller, this.#ending.signal]);
     this.#timer = setInterval(() => {
-      this.#silentTicks += 1;
-      if (this.#silentTicks * tickMs < silenceMsMax) return;
-      this.end();
-      this.#refusal = new AnswerRefused(`nothing whole came for ${Math.round(silenceMsMax / 1_000)} s`);
-      this.#ending.abort(this.#refusal);
+      this.#ticks += 1;
+      if ((this.#ticks - this.#heardAtTick) * tickMs >= silenceMsMax) {
+        this.#refuse(`nothing whole came for ${Math.round(silenceMsMax / 1_000)} s`);
+      } else if (this.#ticks * tickMs >= wholeMsMax) {
+        this.#refuse(`the answer did not end within ${Math.round(wholeMsMax / 1_000)} s`);
+      }
     }, tickMs);
   }
 
@@ -39,11 +46,17 @@ export class Silence {
   }
 
   heard(): void {
-    this.#silentTicks = 0;
+    this.#heardAtTick = this.#ticks;
   }
 
   end(): void {
     clearInterval(this.#timer);
+  }
+
+  #refuse(reason: string): void {
+    this.end();
+    this.#refusal = new AnswerRefused(reason);
+    this.#ending.abort(this.#refusal);
   }
 }
 

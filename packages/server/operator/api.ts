@@ -55,7 +55,8 @@ export async function answerApi(
         throw error;
       });
     // A streamed answer begins before its status is known. An operation without a token needs the status.
-    if (found.method === 'POST' && found.isOpen !== true && wantsLines(request))
+    // Work for a HEAD would have no end: nobody reads its lines.
+    if (request.method !== 'HEAD' && found.isOpen !== true && wantsLines(request))
       return answerInLines(work, NO_STORE);
     return Response.json(await work(() => undefined), { headers: NO_STORE });
   } catch (error) {

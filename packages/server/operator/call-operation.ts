@@ -62,15 +62,16 @@ export async function callOperation<N extends OperationName>(
   name: N,
   input: InputOf<N>,
   { signal, onProgress }: Caller,
-  // For the first byte, and again for the whole. Lines come at least every 2 seconds; for another answer the server may read everything.
-  silenceMsMax = OPERATIONS[name].method === 'POST' ? 2 * MINUTE_MS : 15 * MINUTE_MS,
+  // Lines come at least every 2 seconds. A read ends although they go on: a change may take as long as it has to.
+  silenceMsMax = 2 * MINUTE_MS,
+  readMsMax = 15 * MINUTE_MS,
 ): Promise<OutputOf<N>> {
   const { method, path, output } = OPERATIONS[name];
   const given = Object.entries(input).filter(([, value]) => value !== undefined);
   const query = method === 'GET' && given.length > 0 ? `?${new URLSearchParams(given.map(toText))}` : '';
   const isUrl = address.kind === 'url';
   const origin = isUrl ? address.url : 'http://localhost';
-  const silence = new Silence(signal, silenceMsMax);
+  const silence = new Silence(signal, silenceMsMax, method === 'GET' ? readMsMax : Number.POSITIVE_INFINITY);
   const init: RuntimeInit = {
     method,
     signal: silence.signal,
@@ -98,10 +99,10 @@ export async function callOperation<N extends OperationName>(
 
 function headersOf(method: string, address: OperatorAddress): Record<string, string> {
   const token = address.kind === 'url' ? address.token : undefined;
-  const ofWork = { 'content-type': 'application/json', accept: `${LINES_MEDIA_TYPE}, application/json` };
   return {
     'accept-encoding': 'identity',
-    ...(method === 'POST' ? ofWork : {}),
+    accept: `${LINES_MEDIA_TYPE}, application/json`,
+    ...(method === 'POST' ? { 'content-type': 'application/json' } : {}),
     ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
   };
 }

@@ -220,7 +220,7 @@ test('a purge asks for the id of the Space a second time', async () => {
   expect(detail).toContain('nothing was removed');
 });
 
-test('a POST answers in lines if it is asked to, and refuses before that as ever', async () => {
+test('a request is answered in lines if it asks for them, and refused before that as ever', async () => {
   const lines = { accept: 'application/jsonl' };
   const response = await send(described('check'), {}, lines);
   expect(response.headers.get('content-type')).toBe('application/jsonl');
@@ -230,6 +230,13 @@ test('a POST answers in lines if it is asked to, and refuses before that as ever
   await expectProblem(await send(described('check'), { rehash: '0%' }, lines), 400, 'INVALID_INPUT');
   const refused = await (await send(described('suspendApp'), { app: 'nobody' }, lines)).text();
   expect(problem(JSON.parse(refused).problem)).toBe(true);
+  const read = await send(described('listApps'), {}, lines);
+  expect(Object.keys(JSON.parse((await read.text()).trim()))).toEqual(['output']);
+  const head = await fetch(`${url}/operator/v1/apps`, {
+    method: 'HEAD',
+    headers: { ...authorized, ...lines },
+  });
+  expect(head.headers.get('content-type')).toContain('application/json;');
 });
 
 test('a path without an operation is a problem too', async () => {
