@@ -152,7 +152,7 @@ async function runCheck(dir: string, _: unknown, command: Command): Promise<void
   const { counted, damagedNodes, damagedFiles } = verdict;
   const [nodes, others] = [countOf(damagedNodes.length, 'node'), damagedFiles.length];
   throw new CliError(
-    counted === 'nodes'
+    counted === 'node'
       ? `the backup ${dir} is damaged: ${nodes}, ${countOf(others, 'other finding')}; make a new backup in another folder`
       : `the backup ${dir} is damaged: ${countOf(others, 'finding')}; remove the files of the objects named above, and the next backup reads them anew`,
   );
@@ -176,7 +176,7 @@ function printVerdict(verdict: BackupVerdict): void {
   for (const node of damagedNodes) printLine(printable(formatDamagedNode(node)));
   if (!ok) return;
   printLine(
-    `the backup of ${new Date(createdAt).toISOString()} is good: ${countOf(nodes, counted.slice(0, -1))}, ${formatBytes(bytes)}`,
+    `the backup of ${new Date(createdAt).toISOString()} is good: ${countOf(nodes, counted)}, ${formatBytes(bytes)}`,
   );
 }
 

@@ -84,7 +84,7 @@ class BackupCheck {
     findObjects(this.#repository, this.#manifest, objects, onDamage);
     const damagedNodes = this.#manifest.objects === null ? [] : await this.#verifyNodes(format);
     const ok = this.#damagedFiles.length === 0 && damagedNodes.length === 0;
-    return { ok, createdAt, counted: 'nodes', nodes, bytes, damagedNodes, damagedFiles: this.#damagedFiles };
+    return { ok, createdAt, counted: 'node', nodes, bytes, damagedNodes, damagedFiles: this.#damagedFiles };
   }
 
   #writeDatabases(onDamage: (what: string) => void): void {

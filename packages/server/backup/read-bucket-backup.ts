@@ -52,7 +52,7 @@ async function checkEntries(
   if (!reader.isListed) damagedFiles.push(LIST);
   const { createdAt, nodes, bytes } = manifest;
   const ok = damagedFiles.length === 0;
-  return { ok, createdAt, counted: 'objects', nodes, bytes, damagedNodes: [], damagedFiles };
+  return { ok, createdAt, counted: 'object', nodes, bytes, damagedNodes: [], damagedFiles };
 }
 
 export interface BucketRestoreResult extends RestoreResult {

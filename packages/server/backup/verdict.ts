@@ -6,7 +6,7 @@ export interface BackupVerdict {
   /** ms; when the backup was made */
   readonly createdAt: number;
   /** the check of a bucket's backup cannot read nodes in its objects, so `nodes` counts objects there */
-  readonly counted: 'nodes' | 'objects';
+  readonly counted: 'node' | 'object';
   readonly nodes: number;
   readonly bytes: number;
   readonly damagedNodes: readonly DamagedNode[];
