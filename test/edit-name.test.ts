@@ -157,7 +157,7 @@ test('a process that remembers the names does not read them for an edit, and is 
   });
   let held: DomainNames | undefined;
   const names: NamesHolder = {
-    turn: async () => undefined,
+    pauseMs: () => 0,
     take: () => {
       const taken = held;
       held = undefined;
@@ -182,6 +182,20 @@ test('a process that remembers the names does not read them for an edit, and is 
   const fourth = await editName(client, 'work', [{ op: 'remove', path: 'x' }], { names });
   expect(fourth.entries).toBe(3);
   expect(await rootsOf(client)).toContain(fourth.root);
+});
+
+test('a caller who gives up does not wait for the pause', async () => {
+  const ending = new AbortController();
+  const names: NamesHolder = {
+    pauseMs: () => {
+      queueMicrotask(() => ending.abort(new Error('given up')));
+      return 3_600_000;
+    },
+    take: () => undefined,
+    give: () => undefined,
+  };
+  const edit = editName(connect('pause'), 'work', [put('a', 'a')], { names, signal: ending.signal });
+  await expect(edit).rejects.toThrow('given up');
 });
 
 test('a process that edits without a pause does not hold up another', async () => {

@@ -1,5 +1,4 @@
 /** The names of a domain with their snapshots, read a short while ago. */
-import { setTimeout } from 'node:timers/promises';
 import {
   type CatalogMemory,
   type CatalogReader,
@@ -72,10 +71,10 @@ export class KnownNames implements NamesHolder {
     return read.names;
   }
 
-  /** Pauses while others wait to change the names: one to three times as long as a change of this process took. */
-  async turn(): Promise<void> {
-    if (performance.now() - this.#othersAt > NAMES_MS_MAX) return;
-    await setTimeout((1 + 2 * Math.random()) * this.#changeMs);
+  /** While others wait to change the names: one to three times as long as a change of this process took. */
+  pauseMs(): number {
+    if (performance.now() - this.#othersAt > NAMES_MS_MAX) return 0;
+    return (1 + 2 * Math.random()) * this.#changeMs;
   }
 
   take(): DomainNames | undefined {

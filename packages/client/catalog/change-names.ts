@@ -45,8 +45,8 @@ export type CatalogWriter = CatalogReader & Pick<Client, 'putNode' | 'leaseNode'
 
 /** The names as a process that often changes them knows them, which needs no request. */
 export interface NamesHolder {
-  /** Settles when this process may change the names. The pause lets other processes change them in between. */
-  turn(): Promise<void>;
+  /** How long to wait before a change: in that time other processes can change the names. 0: none wants to. */
+  pauseMs(): number;
   /** Undefined: they are read. A change that takes them leaves none until it gives others. */
   take(): DomainNames | undefined;
   /** After a commit; undefined where what it made of the names is not known. */
@@ -103,7 +103,8 @@ export async function changeNames(
   const attemptsMax = options.attemptsMax ?? 100;
   let lost: Hash | undefined;
   let readings = 0;
-  await options.names?.turn();
+  const pauseMs = options.names?.pauseMs() ?? 0;
+  if (pauseMs > 0) await sleep(clock, pauseMs, signal);
   for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
     const assumed = options.names?.take();
     if (assumed === undefined) readings += 1;
