@@ -74,6 +74,11 @@ function start(more: Partial<LeaseKeeperOptions> = {}): {
   return { server, clock: server.clock, keeper, events, told: () => events.map(({ type }) => type) };
 }
 
+function busyFor(retryAfterMs: number): CasError {
+  const details = { code: 'SERVICE_UNAVAILABLE', requestOperation: 'leaseNode', retryAfterMs } as const;
+  return new CasError('planted', details);
+}
+
 describe('renewing', () => {
   test('leases at once, then half way through, again and again', async () => {
     const { server, clock, keeper, told } = start();
@@ -213,17 +218,23 @@ describe('trouble', () => {
 
   test('a server that asks for patience gets it', async () => {
     const { server, clock, keeper } = start();
-    const details = {
-      code: 'RESOURCE_EXHAUSTED',
-      requestOperation: 'leaseNode',
-      retryAfterMs: 45_000,
-    } as const;
-    server.answers.set(A, () => Promise.reject(new CasError('planted', details)));
+    server.answers.set(A, () => Promise.reject(busyFor(45_000)));
     keeper.add(A);
     await clock.advance(44_000);
     expect(server.asked.length).toBe(1);
     await clock.advance(10_000);
     expect(server.asked.length).toBe(2);
+  });
+
+  test('a server that asks for more than that is asked again while the lease lasts', async () => {
+    const { server, clock, keeper } = start();
+    keeper.add(A);
+    await clock.advance(0);
+    server.answers.set(A, () => Promise.reject(busyFor(1e12)));
+    await clock.advance(5 * MINUTE_MS + 5_000);
+    server.answers.delete(A);
+    await clock.advance(3 * MINUTE_MS);
+    expect(keeper.safeUntil).toBeGreaterThan(clock.now() + 6 * MINUTE_MS);
   });
 
   test('a root that is no longer ready is told and left until it is added again', async () => {

@@ -230,7 +230,8 @@ class RunningKeeper implements LeaseKeeper {
     root.failureCount += 1;
     const bound = Math.min(KEEPER_RETRY_MS_MAX, 2_000 * 2 ** (root.failureCount - 1));
     const asked = error instanceof CasError ? (error.retryAfterMs ?? 0) : 0;
-    const waitMs = Math.max(asked, bound / 2) + (this.#random() * bound) / 2;
+    // Whatever a server asks for, the lease goes on running out.
+    const waitMs = Math.max(Math.min(asked, KEEPER_RETRY_MS_MAX), bound / 2) + (this.#random() * bound) / 2;
     root.dueAt = this.#clock.now() + waitMs;
     this.#onEvent({ type: 'failed', hash: root.hash, error, retryAt: root.dueAt });
   }

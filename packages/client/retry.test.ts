@@ -83,22 +83,14 @@ describe('parseRetryAfter', () => {
   test('seconds and dates', () => {
     expect(parseRetryAfter('0', NOW)).toBe(0);
     expect(parseRetryAfter(' 7 ', NOW)).toBe(7_000);
+    for (const header of ['9'.repeat(17), '9'.repeat(400)])
+      expect(parseRetryAfter(header, NOW)).toBe(Number.MAX_SAFE_INTEGER);
     expect(parseRetryAfter('Sat, 21 Nov 2026 12:00:30 GMT', NOW)).toBe(30_000);
     expect(parseRetryAfter('Sat, 21 Nov 2026 11:00:00 GMT', NOW)).toBe(0);
   });
 
   test('anything else is as good as absent', () => {
-    for (const header of [
-      null,
-      '',
-      '-1',
-      '1.5',
-      '1e3',
-      'soon',
-      '9999999999',
-      '2026-11-21',
-      'Sat, nonsense',
-    ]) {
+    for (const header of [null, '', '-1', '1.5', '1e3', 'soon', '2026-11-21', 'Sat, nonsense']) {
       expect(parseRetryAfter(header, NOW)).toBeUndefined();
     }
   });

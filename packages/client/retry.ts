@@ -49,8 +49,8 @@ export function planRetry(
 export function parseRetryAfter(header: string | null, now: number): number | undefined {
   if (header === null) return undefined;
   const value = header.trim();
-  // A number with more digits is no sane answer.
-  if (/^\d+$/.test(value)) return value.length > 9 ? undefined : Number(value) * 1_000;
+  // A larger number asks for as long a wait as there is: it is not absent.
+  if (/^\d+$/.test(value)) return Math.min(Number(value) * 1_000, Number.MAX_SAFE_INTEGER);
   // Only the form with a weekday: Date.parse reads many other things as dates.
   const at = /^[A-Z][a-z]{2}, /.test(value) ? Date.parse(value) : Number.NaN;
   return Number.isNaN(at) ? undefined : Math.max(0, at - now);

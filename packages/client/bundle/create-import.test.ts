@@ -132,6 +132,17 @@ describe('creating', () => {
     expect(await rejection(bundleOf(space.client()))).toBeInstanceOf(BundleError);
   });
 
+  test('a server that is busy has lost no node: only a refused content is told as lost', async () => {
+    const space = new FakeSpace();
+    const root = store(space, 'root');
+    const refuse = (): Response => failure(503, 'SERVICE_UNAVAILABLE');
+    space.plant('metadata', ...Array.from({ length: 4 }, () => refuse));
+    await expectCasError(bundleOf(space.client(), root), 'SERVICE_UNAVAILABLE');
+    space.plant('content', ...Array.from({ length: 4 }, () => refuse));
+    const lost = await rejection(bundleOf(space.client(), root));
+    expect(String(lost)).toContain('store this node again');
+  });
+
   test('nothing false gets in: other bytes, other refs', async () => {
     const space = new FakeSpace();
     const leaf = store(space, 'leaf');

@@ -32,9 +32,10 @@ export async function loadNode(client: Client, hash: Hash, options: LoadOptions)
 
 /** Names the node that cannot be read: a bundle has thousands, and the reason alone would not help. */
 export function withHash(hash: Hash, error: unknown): unknown {
-  const isNodesOwn =
-    error instanceof CasError && (error.code === 'NOT_FOUND' || error.code === 'SERVICE_UNAVAILABLE');
-  if (!isNodesOwn) return error;
+  if (!(error instanceof CasError)) return error;
+  // A server that is busy or away refuses the metadata too.
+  const isLost = error.code === 'SERVICE_UNAVAILABLE' && error.requestOperation === 'readContent';
+  if (error.code !== 'NOT_FOUND' && !isLost) return error;
   const message =
     error.code === 'NOT_FOUND'
       ? `${hash} is not in this Space, or not ready there: check the hash and the Space, or store this node again`
