@@ -149,7 +149,10 @@ function isSamePlace(left: PackPlace | undefined, right: PackPlace): boolean {
   return left?.pack === right.pack && left.offset === right.offset;
 }
 
-/** Whether the content row of a node without an object is bad, or its inline bytes, not a pack's. `setRotten` checks whose it is. */
+/**
+ * Whether the content row of a node without an object is bad, or its inline bytes, not a pack's. `setRotten` checks whose it is.
+ * Throws if it cannot be found, which proves nothing.
+ */
 export async function lookAtRecord(
   core: Core,
   space: Space,
@@ -162,7 +165,7 @@ export async function lookAtRecord(
     return 'sound';
   } catch (error) {
     if (isProofOfRot(error) || error instanceof RowDamaged) return 'bad';
-    if (isDamage(error)) return 'unreadable';
+    if (isDamage(error) && !error.isIndex) return 'unreadable';
     throw error;
   }
 }

@@ -16,12 +16,15 @@ export class StoreUnavailable extends Error {
   override readonly name: string = 'StoreUnavailable';
   /** one row cannot be read or removed while the store itself is well; a second try would fail too */
   readonly isDamage: boolean;
+  /** damage of an index, by which rows are found: nothing is known of the row itself */
+  readonly isIndex: boolean;
   /** the store was lost during a commit, which it may still make */
   readonly isUndecided: boolean;
 
-  constructor(message: string, { isDamage, isUndecided, ...options }: StoreFailureOptions = {}) {
+  constructor(message: string, { isDamage, isIndex, isUndecided, ...options }: StoreFailureOptions = {}) {
     super(message, options);
     this.isDamage = isDamage ?? false;
+    this.isIndex = isIndex ?? false;
     this.isUndecided = isUndecided ?? false;
   }
 }
@@ -40,11 +43,13 @@ export const isPageDamage = (error: unknown): boolean => isDamage(error) && !(er
 
 interface StoreFailureOptions extends ErrorOptions {
   readonly isDamage?: boolean;
+  readonly isIndex?: boolean;
   readonly isUndecided?: boolean;
 }
 
 /** True for a row that cannot be read or removed while the store is well: work on other rows may go on. */
-export const isDamage = (error: unknown): boolean => error instanceof StoreUnavailable && error.isDamage;
+export const isDamage = (error: unknown): error is StoreUnavailable =>
+  error instanceof StoreUnavailable && error.isDamage;
 
 /** Whether a failed transaction certainly wrote nothing. After other errors the outcome is unknown: its writer may have died. */
 export const hasWrittenNothing = (error: unknown): boolean =>

@@ -6,8 +6,9 @@ import { databasePath, nextTurn } from '../../../test/support/embedded-files.ts'
 import { packed, plain } from '../../../test/support/planted-pack.ts';
 import { changeRows } from '../../../test/support/reseal-rows.ts';
 import { repairCounts } from '../core/collect/repair-counts.ts';
+import { readContent } from '../core/read/read-content.ts';
 import { isDamage } from '../core/store-failure.ts';
-import { CoreWorld, objectNode, SPACE, smallNode } from '../core/test/core-fixture.ts';
+import { CALLER, CoreWorld, objectNode, SPACE, smallNode } from '../core/test/core-fixture.ts';
 import { PackClient } from '../core/test/pack-fixture.ts';
 import { checkDeployment } from './check-deployment.ts';
 
@@ -24,8 +25,12 @@ const check = (rehashPercent = 0) =>
     report: () => undefined,
   });
 
-/** Overwrites a page in the middle of a table or index, and returns the former bytes. */
-function damagePage(path: string, name: string): { readonly lost: Buffer; readonly mend: () => void } {
+/** Overwrites a page in the middle of a table or index, or the places of its first cells alone, and returns the former bytes. */
+function damagePage(
+  path: string,
+  name: string,
+  { isWhole = true } = {},
+): { readonly lost: Buffer; readonly mend: () => void } {
   const database = new Database(path);
   database.run('PRAGMA wal_checkpoint(TRUNCATE)');
   const [{ page_size: size } = { page_size: 0 }] = database
@@ -42,7 +47,8 @@ function damagePage(path: string, name: string): { readonly lost: Buffer; readon
     writeSync(file, bytes, 0, size, offset);
     closeSync(file);
   };
-  write(Buffer.alloc(size, 0xff));
+  const damaged = Buffer.from(lost).fill(0xff, isWhole ? 0 : 8, isWhole ? size : 64);
+  write(damaged);
   return { lost, mend: () => write(lost) };
 }
 
@@ -212,3 +218,32 @@ test('a repair leaves alone rows that changed since they were counted, and rows 
 });
 
 afterEach(() => world.close());
+
+test('an index that cannot be read takes no content away: it answers 503, and a repair brings it back', async () => {
+  const nodes = Array.from({ length: 200 }, (_, seed) => smallNode(seed));
+  await world.publish(...nodes);
+  await nextTurn();
+  damagePage(databasePath(world.dataDir), 'sqlite_autoindex_contents_1', { isWhole: false });
+  await world.restart();
+  const read = async ({ hash }: (typeof nodes)[number]): Promise<unknown> =>
+    (await readContent(world.core, SPACE, hash, undefined, CALLER)).status;
+  let failed = 0;
+  for (const node of nodes) {
+    const error = await read(node).then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
+    if (error === undefined) continue;
+    failed += 1;
+    expect(error).toMatchObject({
+      message: expect.stringMatching(/index of the database is damaged.*check --repair/),
+    });
+    expect((await world.row(node))?.state).toBe('ready');
+  }
+  expect(failed).toBeGreaterThan(0);
+  await checkDeployment(world.core, {
+    ...{ isRepaired: true, rehashPercent: 0, signal: new AbortController().signal, report: () => undefined },
+  });
+  await world.restart();
+  for (const node of nodes) expect(await read(node)).toBe(200);
+});

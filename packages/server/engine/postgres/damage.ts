@@ -14,12 +14,8 @@ const FIND_RELATION = `SELECT coalesce(owner.relname, found.relname)::text AS na
 
 /** Damage whose place is known, as far as PostgreSQL tells. */
 export class LocatedDamage extends StoreUnavailable {
-  /** an index can be rebuilt from its table, so no row is lost */
-  readonly isIndex: boolean;
-
   constructor(message: string, isIndex: boolean, cause: unknown) {
-    super(message, { cause, isDamage: true });
-    this.isIndex = isIndex;
+    super(message, { cause, isDamage: true, isIndex });
   }
 }
 

@@ -187,6 +187,7 @@ export function storageError(error: unknown, doing: string, { isUndecided = fals
   return new StoreUnavailable(`PostgreSQL: ${doing} failed (${code}): ${hint}`, {
     cause,
     isDamage,
+    isIndex: code === 'XX002',
     isUndecided,
   });
 }

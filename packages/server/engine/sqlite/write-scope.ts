@@ -10,7 +10,7 @@ import { assertInvariant } from '../../core/invariant.ts';
 import type { NodeRow } from '../../core/model.ts';
 import type { PublishedRow } from '../../core/ports.ts';
 import type { Stored } from '../../core/quotas.ts';
-import { StoreUnavailable } from '../../core/store-failure.ts';
+import { isDamage, StoreUnavailable } from '../../core/store-failure.ts';
 import type { SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
 import { guardNow, storageError } from '../local-failure.ts';
@@ -21,6 +21,9 @@ import { type BatchRows, nodeKey } from './node-cache.ts';
 import { readHoldingsOf } from './space-counters.ts';
 import type { SpaceLedger } from './space-ledger.ts';
 import type { SqlRow, Statements } from './statements.ts';
+
+const INDEX_DAMAGED =
+  'reading failed: an index of the database is damaged: run holdfast check --repair, and check the disk';
 
 type Prepared = Statement<SqlRow, SQLQueryBindings[]>;
 
@@ -67,6 +70,24 @@ export class WriteScope {
       return statement.get(...values) ?? undefined;
     } catch (error) {
       throw storageError(error, 'reading');
+    }
+  }
+
+  /** `inIndex` reads the same key, and no more than its index: so it says which of the two is damaged. */
+  findByIndex(name: keyof Statements, inIndex: keyof Statements, key: Uint8Array): SqlRow | undefined {
+    try {
+      return this.find(this.sql[name], key);
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      let isIndex = true;
+      try {
+        isIndex = this.find(this.sql[inIndex], key) === undefined;
+      } catch {
+        // The index cannot be read either.
+      }
+      throw isIndex
+        ? new StoreUnavailable(INDEX_DAMAGED, { cause: error.cause, isDamage: true, isIndex })
+        : error;
     }
   }
 
