@@ -203,6 +203,7 @@ function setVersion(data: string, change: (version: number) => number): void {
   const row = database.query<{ user_version: number }, []>('PRAGMA user_version').get();
   const version = change(row?.user_version ?? 0);
   database.run(`PRAGMA user_version = ${version}`);
+  database.run('PRAGMA application_id = 0');
   database.run('UPDATE holdfast_schema SET min_compatible_version = ?1', [version]);
   database.close();
 }

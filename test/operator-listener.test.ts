@@ -281,6 +281,7 @@ test(
     database.run('PRAGMA busy_timeout = 5000');
     const { user_version: version } = database.query('PRAGMA user_version').get() as { user_version: number };
     database.run('PRAGMA user_version = 9999');
+    database.run('PRAGMA application_id = 0');
     database.run('UPDATE holdfast_schema SET min_compatible_version = 9999');
     await until(async () => (await fetch(`${url}/readyz?exclude=engines`)).status === 503);
     expect(await (await fetch(`${url}/readyz`)).text()).toContain(

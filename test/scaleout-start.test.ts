@@ -259,7 +259,7 @@ describe('a start that fails', () => {
       const fresh = await databases.createDatabase();
       await expectFailure(makePlace({ metadata: fresh }), 1, /belongs to other rows/);
       const sql = new SQL(fresh, { max: 1 });
-      await sql`UPDATE holdfast_schema SET version = 1000, min_compatible_version = 1000`;
+      await sql`UPDATE holdfast_schema SET version = 1000, min_compatible_version = 1000, seal = NULL`;
       await sql.close();
       await expectFailure(makePlace({ metadata: fresh }), 1, /schema version 1000.*newer Holdfast/);
     },

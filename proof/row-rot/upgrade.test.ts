@@ -64,6 +64,7 @@ function spoil(path: string, damage: string): void {
   for (const { table, name } of columns.all())
     if (COLUMNS_SINCE.test(name)) database.run(`ALTER TABLE ${table} DROP COLUMN ${name}`);
   database.run(`PRAGMA user_version = ${UNSUMMED_SCHEMA.version}`);
+  database.run('PRAGMA application_id = 0');
   database.run('UPDATE holdfast_schema SET min_compatible_version = ?1', [UNSUMMED_SCHEMA.minCompatible]);
   if (database.run(damage).changes === 0) throw new Error(`nothing was changed by: ${damage}`);
 }

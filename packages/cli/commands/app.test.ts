@@ -174,6 +174,7 @@ describe('app add', () => {
     await place.print(...ADD);
     const database = new Database(place.path('holdfast-data', 'registry.db'));
     database.run('PRAGMA user_version = 7');
+    database.run('PRAGMA application_id = 0');
     database.run('UPDATE holdfast_schema SET min_compatible_version = 7');
     database.close();
     expect(await place.fail(1, ...ADD)).toContain('newer Holdfast');

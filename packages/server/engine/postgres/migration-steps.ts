@@ -4,7 +4,13 @@
  * for a moment, lets them pass and tries again. Indexes are created concurrently. One process migrates, and the others wait for it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { decideMigration, type Migration, type SchemaVersion, versionAfter } from '../schema-version.ts';
+import {
+  decideMigration,
+  type Migration,
+  type SchemaVersion,
+  sealed,
+  versionAfter,
+} from '../schema-version.ts';
 import { isRepeatable } from './failure.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
@@ -22,12 +28,7 @@ const IS_REPEATED = /\bholdfast_schema\b/;
 
 /** As JSON, because columns may be missing. */
 export const READ_VERSION = `SELECT version, coalesce((to_jsonb(s) ->> 'min_compatible_version')::integer, 0) AS "minCompatible",
-  coalesce((to_jsonb(s) ->> 'step')::integer, 0) AS step FROM holdfast_schema s WHERE id = 1`;
-
-interface Place extends SchemaVersion {
-  /** statements of the next migration that were run */
-  readonly step: number;
-}
+  coalesce((to_jsonb(s) ->> 'step')::integer, 0) AS step, coalesce((to_jsonb(s) ->> 'seal')::integer, 0) AS seal FROM holdfast_schema s WHERE id = 1`;
 
 /** For a database that is not in use: creates indexes without CONCURRENTLY. */
 export const withoutConcurrency = (sql: string): string => sql.replaceAll('INDEX CONCURRENTLY', 'INDEX');
@@ -50,9 +51,9 @@ export async function migrateInSteps(
   try {
     await own.lend((connection) =>
       connection.withPatience(STEP_MS_MAX, async () => {
-        const isLeft = async (): Promise<Place | undefined> => {
+        const isLeft = async (): Promise<SchemaVersion | undefined> => {
           const { rows } = await connection.script(READ_VERSION);
-          const place = rows[0] as unknown as Place;
+          const place = rows[0] as unknown as SchemaVersion;
           return decideMigration(name, place, migrations) ? place : undefined;
         };
         while (!(await takeLock(connection))) {
@@ -77,7 +78,7 @@ async function takeLock(connection: PostgresConnection): Promise<boolean> {
 
 async function runStep(
   connection: PostgresConnection,
-  place: Place,
+  place: SchemaVersion,
   migrations: readonly Migration[],
 ): Promise<void> {
   const steps = stepsOf((migrations[place.version] as Migration).sql);
@@ -92,9 +93,10 @@ async function runStep(
         const isAgain = sql !== undefined && IS_REPEATED.test(sql) && count > 0;
         const step = place.step + (isAgain ? 0 : 1);
         const isLast = step >= steps.length;
-        const after = isLast ? versionAfter(migrations.slice(0, place.version + 1)) : place;
-        return `version = ${after.version}, min_compatible_version = ${Math.max(after.minCompatible, place.minCompatible)},
-          step = ${isLast ? 0 : step}${isAgain ? '' : ', place = NULL'}`;
+        const after = isLast ? versionAfter(migrations.slice(0, place.version + 1)) : { ...place, step };
+        const minCompatible = Math.max(after.minCompatible, place.minCompatible);
+        return `version = ${after.version}, min_compatible_version = ${minCompatible}, step = ${after.step},
+          seal = ${sealed({ ...after, minCompatible }).seal}${isAgain ? '' : ', place = NULL'}`;
       });
     } catch (error) {
       if (!isRepeatable(error) || tries === 500) throw error;
@@ -106,14 +108,14 @@ async function runStep(
 /** Runs `work` and stores the progress that it returns in one transaction, unless another process has already done the step. */
 async function inTransaction(
   connection: PostgresConnection,
-  { version, step }: Place,
+  { version, step }: SchemaVersion,
   work: () => Promise<string>,
 ): Promise<void> {
   // Longer than PostgreSQL waits before it ends an autovacuum that is in the way (deadlock_timeout, 1 s).
   await connection.script('BEGIN; SET LOCAL lock_timeout = 1500');
   try {
     const { rows } = await connection.script(`${READ_VERSION} FOR UPDATE`);
-    const now = rows[0] as unknown as Place;
+    const now = rows[0] as unknown as SchemaVersion;
     if (now.version !== version || now.step !== step) return await connection.rollback();
     const { command } = await connection.script(`UPDATE holdfast_schema SET ${await work()}; COMMIT`);
     if (command !== 'COMMIT') throw new Error('PostgreSQL rolled the migration back');

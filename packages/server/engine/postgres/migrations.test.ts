@@ -109,14 +109,36 @@ test('a database of a build that recorded only its version is migrated, and refu
   expect([await readVersion(), await hasTable('three')]).toEqual([3, true]);
 });
 
-test('a wrong bit in the version is put right', async () => {
+const SAID = ['version', 'min_compatible_version', 'step', 'seal'];
+const BITS = [0, 1, 4, 15, 31];
+
+test.each(SAID)('a wrong bit in the %s of the schema is put right', async (column) => {
   const pool = openPool();
-  await migrate(pool);
-  const right = (await readVersion()) as number;
-  for (const wrong of [0, right ^ 1, right ^ 2, right ^ 16, ~right]) {
-    await pool.run('damaging', 'UPDATE holdfast_schema SET version = $1', [wrong]);
-    await migrate(pool);
-    expect(await readVersion()).toBe(Math.max(wrong, right));
+  // Nothing in the database shows that it ran.
+  const touching = { sql: 'INSERT INTO two VALUES (1)', minCompatible: 2 };
+  await migrate(pool, [ONE, TWO, touching]);
+  const read = async () => (await pool.read('looking', 'SELECT * FROM holdfast_schema', [])).rows[0];
+  const right = await read();
+  for (const bit of BITS) {
+    await pool.run('damaging', `UPDATE holdfast_schema SET ${column} = ${column} # ${(1 << bit) | 0}`, []);
+    await migrate(pool, [ONE, TWO, touching]);
+    expect(await read()).toEqual(right);
+  }
+  expect((await pool.read('looking', 'SELECT id FROM two', [])).rows).toEqual([{ id: 1 }]);
+});
+
+test.each(SAID)('no wrong bit in the %s lets an older build use a newer schema', async (column) => {
+  const pool = openPool();
+  await migrate(pool, [ONE, TWO, { sql: 'INSERT INTO two VALUES (1)', minCompatible: 3 }]);
+  for (const bit of BITS) {
+    await pool.run('damaging', `UPDATE holdfast_schema SET ${column} = ${column} # ${(1 << bit) | 0}`, []);
+    for (const older of [[ONE], [ONE, TWO]])
+      await expect(migrate(openPool(), older)).rejects.toThrow(/has schema version 3, this build knows/);
+    await pool.run(
+      'mending',
+      `UPDATE holdfast_schema SET ${column} = ${column} # ${(1 << bit) | 0} WHERE version <> 3 OR min_compatible_version <> 3 OR step <> 0`,
+      [],
+    );
   }
 });
 

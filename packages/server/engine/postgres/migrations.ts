@@ -7,9 +7,11 @@ import { codeOf } from '../../error-code.ts';
 import { EngineRefused } from '../refused.ts';
 import {
   decideMigration,
+  type FoundVersion,
   type Migration,
   proveVersion,
   type SchemaVersion,
+  sealed,
   versionAfter,
 } from '../schema-version.ts';
 import { assertFit } from './database-fitness.ts';
@@ -34,6 +36,7 @@ import appTotals from './migrations/0016-app-totals.sql' with { type: 'text' };
 import appSums from './migrations/0017-app-sums.sql' with { type: 'text' };
 import walks from './migrations/0018-walks.sql' with { type: 'text' };
 import leaseDue from './migrations/0019-lease-due.sql' with { type: 'text' };
+import schemaSeal from './migrations/0020-schema-seal.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -64,6 +67,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { sql: walks, minCompatible: 18 },
   // An older build would look for leases without an index.
   { sql: leaseDue, minCompatible: 19 },
+  { sql: schemaSeal, minCompatible: 19 },
 ];
 
 /** ms that making a new schema may take, and the wait for another process that makes it */
@@ -71,13 +75,13 @@ const PATIENCE_MS = 30 * 60_000;
 
 const CREATE_TABLE = `CREATE TABLE IF NOT EXISTS holdfast_schema (
   id smallint PRIMARY KEY CHECK (id = 1), version integer NOT NULL, min_compatible_version integer NOT NULL DEFAULT 0,
-  step integer NOT NULL DEFAULT 0, place text
+  step integer NOT NULL DEFAULT 0, place text, seal integer
 )`;
 const HAS_COLUMNS = `SELECT 1 AS one FROM pg_attribute
-  WHERE attrelid = 'holdfast_schema'::regclass AND attname = 'place'`;
+  WHERE attrelid = 'holdfast_schema'::regclass AND attname = 'seal'`;
 /** Tables of builds that did not record these lack the columns. */
 const ADD_COLUMNS = `ALTER TABLE holdfast_schema ADD COLUMN IF NOT EXISTS min_compatible_version integer NOT NULL DEFAULT 0,
-  ADD COLUMN IF NOT EXISTS step integer NOT NULL DEFAULT 0, ADD COLUMN IF NOT EXISTS place text`;
+  ADD COLUMN IF NOT EXISTS step integer NOT NULL DEFAULT 0, ADD COLUMN IF NOT EXISTS place text, ADD COLUMN IF NOT EXISTS seal integer`;
 const NAME = 'the database';
 /** The errors of a process if another created the same table at the same time. */
 const MADE_BY_ANOTHER: ReadonlySet<string> = new Set(['23505', '42P07', '42710']);
@@ -114,21 +118,39 @@ const FIND_NAMES = `SELECT c.relname::text AS name, a.attname::text AS column FR
 async function mendVersion(connection: PostgresConnection, migrations: readonly Migration[]): Promise<void> {
   const found = await findVersion(connection);
   if (found === undefined) return;
-  const { rows } = await connection.query(FIND_NAMES, []);
-  const names = new Set(rows.flatMap(({ name, column }) => [`${name}`, `${name}.${column}`]));
-  const version = proveVersion(found, names, migrations, false);
-  if (version === found.version) return;
-  await connection.query(MEND_VERSION, [version, found.version]);
+  const { version, minCompatible, step } = await prove(connection, found, migrations);
+  const right = sealed({ version, minCompatible, step });
+  if (Bun.deepEquals(right, found)) return;
+  const isSealed = found.seal !== 0;
+  if (!isSealed && version === found.version) return;
+  const seal = isSealed ? `, seal = ${right.seal}` : '';
+  await connection.query(
+    `UPDATE holdfast_schema SET version = $1, min_compatible_version = $2, step = $3, place = NULL${seal}
+      WHERE version = $4 AND min_compatible_version = $5 AND step = $6`,
+    [version, minCompatible, step, found.version, found.minCompatible, found.step],
+  );
 }
 
-const MEND_VERSION = 'UPDATE holdfast_schema SET version = $1, step = 0, place = NULL WHERE version = $2';
+async function prove(
+  connection: PostgresConnection,
+  found: FoundVersion,
+  migrations: readonly Migration[],
+): Promise<SchemaVersion> {
+  const { rows } = await connection.query(FIND_NAMES, []);
+  const names = new Set(rows.flatMap(({ name, column }) => [`${name}`, `${name}.${column}`]));
+  return proveVersion(NAME, found, names, migrations, false);
+}
 
 /** The schema version of a database that this build can use, after migrating it or as it is. @throws EngineRefused */
 export async function findUsableVersion(connection: PostgresConnection): Promise<number | undefined> {
   const found = await findVersion(connection);
-  if (found !== undefined) decideMigration(NAME, found, MIGRATIONS);
-  else await assertNobodysTables(connection, MIGRATIONS);
-  return found?.version;
+  if (found === undefined) {
+    await assertNobodysTables(connection, MIGRATIONS);
+    return undefined;
+  }
+  const proven = await prove(connection, found, MIGRATIONS);
+  decideMigration(NAME, proven, MIGRATIONS);
+  return proven.version;
 }
 
 /** @throws EngineRefused when this build cannot use the database, StoreUnavailable */
@@ -158,7 +180,8 @@ async function prepare(connection: PostgresConnection, migrations: readonly Migr
       const after = versionAfter(migrations);
       for (const { sql } of migrations) await connection.script(withoutConcurrency(sql));
       const { command } = await connection.script(
-        `UPDATE holdfast_schema SET version = ${after.version}, min_compatible_version = ${after.minCompatible}; COMMIT`,
+        `UPDATE holdfast_schema SET version = ${after.version}, min_compatible_version = ${after.minCompatible},
+          seal = ${sealed(after).seal}; COMMIT`,
       );
       if (command !== 'COMMIT') throw new Error('PostgreSQL rolled the migration back');
       return false;
@@ -200,10 +223,10 @@ async function makeVersionRow(connection: PostgresConnection): Promise<void> {
   await connection.script('INSERT INTO holdfast_schema (id, version) VALUES (1, 0) ON CONFLICT DO NOTHING');
 }
 
-async function findVersion(connection: PostgresConnection): Promise<SchemaVersion | undefined> {
+async function findVersion(connection: PostgresConnection): Promise<FoundVersion | undefined> {
   try {
     const { rows } = await connection.script(READ_VERSION);
-    return rows[0] as unknown as SchemaVersion | undefined;
+    return rows[0] as unknown as FoundVersion | undefined;
   } catch (error) {
     if (codeOf(error) === NO_TABLE) return undefined;
     throw error;

@@ -73,26 +73,78 @@ test('a database of a build that recorded only its version is refused by older b
   expect(() => migrate(database, 'x', [one])).toThrow(EngineRefused);
 });
 
-test('a wrong bit in the version is put right', () => {
+const SAID = {
+  version: 'PRAGMA user_version',
+  'oldest compatible version': 'SELECT min_compatible_version FROM holdfast_schema',
+  seal: 'PRAGMA application_id',
+};
+const SET: Readonly<Record<keyof typeof SAID, (value: number) => string>> = {
+  version: (value) => `PRAGMA user_version = ${value}`,
+  'oldest compatible version': (value) => `UPDATE holdfast_schema SET min_compatible_version = ${value}`,
+  seal: (value) => `PRAGMA application_id = ${value}`,
+};
+
+const readSaid = (database: Database, what: keyof typeof SAID): number =>
+  database.query(SAID[what]).values().flat()[0] as number;
+
+test.each(Object.keys(SAID) as (keyof typeof SAID)[])('a wrong bit in the %s is put right', (what) => {
+  const one = { sql: 'CREATE TABLE one (a)', minCompatible: 1 };
+  const two = { sql: 'UPDATE one SET a = a + 1', minCompatible: 2 };
   using database = new Database(':memory:');
-  migrate(database, 'x');
-  const version = () => Number(database.query('PRAGMA user_version').values().flat()[0]);
-  const right = version();
+  migrate(database, 'x', [one, two]);
+  database.run('INSERT INTO one VALUES (0)');
+  const right = readSaid(database, what);
   for (let bit = 0; bit < 32; bit += 1) {
-    const wrong = (right ^ (1 << bit)) | 0;
-    database.run(`PRAGMA user_version = ${wrong}`);
-    migrate(database, 'x');
-    // A larger one may be that of a newer build.
-    expect(version()).toBe(Math.max(wrong, right));
+    database.run(SET[what](what === 'seal' ? right ^ (1 << bit) : (right ^ (1 << bit)) | 0));
+    migrate(database, 'x', [one, two]);
+    expect(readSaid(database, what)).toBe(right);
+    expect(database.query('SELECT a FROM one').values()).toEqual([[0]]);
   }
 });
 
-test('a version that is too large for what is there runs the migrations that are missing', () => {
+test.each(Object.keys(SAID) as (keyof typeof SAID)[])(
+  'no wrong bit in the %s lets an older build use, or migrate, a newer schema',
+  (what) => {
+    const one = { sql: 'CREATE TABLE one (a)', minCompatible: 1 };
+    const two = { sql: 'CREATE TABLE two (a)', minCompatible: 1 };
+    const three = { sql: 'UPDATE one SET a = a + 1', minCompatible: 3 };
+    using database = new Database(':memory:');
+    migrate(database, 'x', [one, two, three]);
+    const right = readSaid(database, what);
+    for (let bit = 0; bit < 32; bit += 1) {
+      const wrong = right ^ (1 << bit);
+      database.run(SET[what](wrong));
+      for (const older of [[one], [one, two]])
+        expect(() => migrate(database, 'x', older)).toThrow(/x has schema version 3, this build knows/);
+      expect(readSaid(database, what)).toBe(wrong);
+    }
+  },
+);
+
+test('a version that is wrong as a whole is put right if it is of this build, and else refused', () => {
+  const one = { sql: 'CREATE TABLE one (a)', minCompatible: 1 };
+  const two = { sql: 'ALTER TABLE one ADD COLUMN b', minCompatible: 2 };
+  using database = new Database(':memory:');
+  migrate(database, 'x', [one]);
+  for (const wrong of [0, 5, -1]) {
+    database.run(`PRAGMA user_version = ${wrong}`);
+    database.run(`UPDATE holdfast_schema SET min_compatible_version = ${wrong}`);
+    migrate(database, 'x', [one]);
+    expect(readSaid(database, 'version')).toBe(1);
+  }
+  migrate(database, 'x', [one, two]);
+  database.run('PRAGMA user_version = 7');
+  expect(() => migrate(database, 'x', [one])).toThrow(/x has a damaged schema version.*restore a backup/);
+  expect(readSaid(database, 'version')).toBe(7);
+});
+
+test('a version that is too large for what is there, of a build that sealed none, runs the migrations that are missing', () => {
   using database = new Database(':memory:');
   const one = { sql: 'CREATE TABLE one (a)', minCompatible: 1 };
   const two = { sql: 'ALTER TABLE one ADD COLUMN b', minCompatible: 2 };
   migrate(database, 'x', [one]);
   database.run('PRAGMA user_version = 5');
+  database.run('PRAGMA application_id = 0');
   migrate(database, 'x', [one, two]);
   expect(database.query('PRAGMA user_version').values()).toEqual([[2]]);
   expect(database.query('SELECT b FROM one').all()).toEqual([]);
@@ -107,6 +159,8 @@ test('a wrong bit in the version of an older build neither repeats a migration n
       using database = new Database(':memory:');
       migrate(database, 'x', migrations.slice(0, count));
       database.run(`PRAGMA user_version = ${(count ^ (1 << bit)) | 0}`);
+      // Half of them by a build that sealed none.
+      if (bit % 2 === 0) database.run('PRAGMA application_id = 0');
       migrate(database, 'x', migrations);
       const made = database.query('SELECT name FROM sqlite_master ORDER BY name').values().flat();
       expect(made).toEqual(['holdfast_schema', 'one', 'one_a', 'three', 'two']);

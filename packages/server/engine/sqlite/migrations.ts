@@ -2,9 +2,11 @@
 import type { Database } from 'bun:sqlite';
 import {
   decideMigration,
+  type FoundVersion,
   type Migration,
   proveVersion,
   type SchemaVersion,
+  sealed,
   versionAfter,
 } from '../schema-version.ts';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };
@@ -51,19 +53,23 @@ export function migrate(
   path: string,
   migrations: readonly SqliteMigration[] = MIGRATIONS,
 ): void {
-  mendVersion(database, migrations);
-  if (!decideMigration(path, readVersion(database), migrations)) return;
+  const isLeft = (): boolean => {
+    const proven = prove(database, path, migrations);
+    if (decideMigration(path, proven, migrations)) return true;
+    // A newer build's is left as it is.
+    return proven.version === migrations.length && !Bun.deepEquals(sealed(proven), readVersion(database));
+  };
+  if (!isLeft()) return;
   // The version is read again after BEGIN IMMEDIATE: of several processes that open a new folder one migrates, the others find
   // it done.
   database.run('BEGIN IMMEDIATE');
   try {
-    const found = readVersion(database);
-    if (decideMigration(path, found, migrations)) {
-      const missing = migrations.slice(found.version);
+    if (isLeft()) {
+      const missing = migrations.slice(prove(database, path, migrations).version);
       for (const { sql } of missing) database.run(sql);
       // Sums are over the columns of this build.
       for (const { fill } of missing) fill?.(database);
-      writeVersion(database, versionAfter(migrations));
+      writeVersion(database, sealed(versionAfter(migrations)));
     }
     database.run('COMMIT');
   } catch (error) {
@@ -76,24 +82,25 @@ const FIND_NAMES = `SELECT name FROM sqlite_master UNION ALL
   SELECT m.name || '.' || c.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table'`;
 
 /** A wrong bit in the version must not run a migration twice, or leave one out. */
-function mendVersion(database: Database, migrations: readonly SqliteMigration[]): void {
-  const found = readVersion(database);
+function prove(database: Database, path: string, migrations: readonly SqliteMigration[]): SchemaVersion {
   using statement = database.prepare<{ name: string }, []>(FIND_NAMES);
   const names = new Set(statement.all().map(({ name }) => name));
-  const version = proveVersion(found, names, migrations, true);
-  if (version !== found.version) database.run(`PRAGMA user_version = ${version}`);
+  return proveVersion(path, readVersion(database), names, migrations, true);
 }
 
 /** The schema version of a database that this build can use, after migrating it or as it is. @throws EngineRefused */
 export function getUsableVersion(database: Database, path: string): number {
-  const found = readVersion(database);
-  decideMigration(path, found, MIGRATIONS);
-  return found.version;
+  const proven = prove(database, path, MIGRATIONS);
+  decideMigration(path, proven, MIGRATIONS);
+  return proven.version;
 }
 
-function readVersion(database: Database): SchemaVersion {
-  using statement = database.prepare<{ user_version: number }, []>('PRAGMA user_version');
-  return { version: statement.get()?.user_version ?? 0, minCompatible: readMinCompatible(database) };
+function readVersion(database: Database): FoundVersion {
+  using statement = database.prepare<{ version: number; seal: number }, []>(
+    'SELECT user_version AS version, application_id AS seal FROM pragma_user_version, pragma_application_id',
+  );
+  const { version, seal } = statement.get() ?? { version: 0, seal: 0 };
+  return { version, minCompatible: readMinCompatible(database), step: 0, seal };
 }
 
 /** Databases of builds that did not record it have no table. */
@@ -106,10 +113,11 @@ function readMinCompatible(database: Database): number {
   return statement.get()?.min_compatible_version ?? 0;
 }
 
-function writeVersion(database: Database, { version, minCompatible }: SchemaVersion): void {
+function writeVersion(database: Database, { version, minCompatible, seal }: FoundVersion): void {
   database.run(CREATE_TABLE);
   database.run('INSERT OR REPLACE INTO holdfast_schema (id, min_compatible_version) VALUES (1, ?1)', [
     minCompatible,
   ]);
   database.run(`PRAGMA user_version = ${version}`);
+  database.run(`PRAGMA application_id = ${seal}`);
 }

@@ -119,6 +119,7 @@ describe('the registry file', () => {
     open(path);
     const database = new Database(join(path, 'registry.db'));
     database.run('PRAGMA user_version = 99');
+    database.run('PRAGMA application_id = 0');
     database.run('UPDATE holdfast_schema SET min_compatible_version = 99');
     database.close();
     expect(() => open(path)).toThrow(EngineRefused);

@@ -242,6 +242,7 @@ test('a data folder of a newer version is refused and left as it is', async () =
   const known = database.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version;
   const kept = database.query('SELECT * FROM holdfast_schema').values().flat() as number[];
   database.run('PRAGMA user_version = 999');
+  database.run('PRAGMA application_id = 0');
   database.run('UPDATE holdfast_schema SET min_compatible_version = 999');
   expect(() => open()).toThrow(EngineRefused);
   expect(database.query('PRAGMA user_version').get()).toEqual({ user_version: 999 });
