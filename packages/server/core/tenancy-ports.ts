@@ -33,7 +33,10 @@ export interface SpacePage {
   readonly limit: number;
 }
 
-/** Sums over the Spaces of one App. Leases are not among them: counting those would look at every Space. */
+/**
+ * Sums over the Spaces of one App. Leases are not among them: counting those would look at every Space. A Space whose counters contradict
+ * their sum adds none of them, and its App goes on.
+ */
 export interface AppTotals extends Omit<SpaceCounters, 'leasedNodeCount'>, SpaceHoldings {
   readonly spaces: number;
 }

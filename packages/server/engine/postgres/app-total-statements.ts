@@ -1,5 +1,5 @@
 /** SQL about what all Spaces of an App hold (app-totals.ts), and what one Space holds beside its counters. */
-import { COUNTER_SUMS } from './counter-statements.ts';
+import { SLOT_SUMS } from './counter-statements.ts';
 import { nowOr } from './sql-fragments.ts';
 
 /** Bytes received in one Space that are not judged, the room that packs have reserved for records they will publish, and its commits. */
@@ -11,7 +11,7 @@ export const holdingsOf = (space: string): string =>
    (SELECT coalesce(sum(commit_count), 0) FROM domains WHERE domains.space = ${space})::bigint AS commit_rows`;
 
 /** In the order of their table, and of `holdfast_app_sum`. */
-const TOTALS = [
+export const TOTALS = [
   ...['space_count', 'node_count', 'ready_content_bytes', 'ready_stored_bytes', 'waiting_bytes'],
   ...['not_ready_node_count', 'pending_bytes', 'commit_rows'],
 ];
@@ -68,9 +68,12 @@ export const APP_TOTAL_STATEMENTS = {
   sumCounters: `WITH page AS MATERIALIZED (
       SELECT space FROM spaces WHERE app_id = $1 COLLATE "C" AND space > $2::uuid ORDER BY space LIMIT $3)
     SELECT (SELECT space FROM page ORDER BY space DESC LIMIT 1) AS last, count(*) AS space_count,
+      string_agg(page.space || ' ' || sums.slots, ',') AS slots_of, sum(sums.slot_sums::numeric)::text AS slot_sums,
+      sum(sums.slot_watermarks::numeric)::text AS slot_watermarks, bool_or(sums.is_older) AS is_older,
+      coalesce(sum(sums.leased_count), 0)::bigint AS leased_count,
       ${TOTALS.slice(1)
         .map((column) => `coalesce(sum(sums.${column}), 0)::bigint AS ${column}`)
         .join(', ')} FROM page CROSS JOIN LATERAL (
-      SELECT ${COUNTER_SUMS}, ${holdingsOf('page.space')}
+      SELECT ${SLOT_SUMS}, ${holdingsOf('page.space')}
       FROM usage_counters WHERE usage_counters.space = page.space) AS sums`,
 } as const;

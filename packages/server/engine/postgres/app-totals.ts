@@ -6,7 +6,10 @@ import type { SpaceKey } from '../../core/model.ts';
 import type { AppTotals, SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { holdingsFromSql, usageFromSql } from '../rows/codecs.ts';
 import { ROWS_PER_STATEMENT } from '../rows/work.ts';
+import { TOTALS } from './app-total-statements.ts';
 import { guard, isRepeatable } from './failure.ts';
+import { areSlotsProven, COUNTER_COLUMNS } from './row-sums.ts';
+import { spaceKeyFromSql } from './space-names.ts';
 import { SQL } from './statements.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
@@ -107,17 +110,38 @@ export function readPatiently<T>(
   );
 }
 
-/** In pages, because no statement sums a large App in its time. */
+const SUMMED: readonly string[] = [...COUNTER_COLUMNS.filter((column) => column !== 'leased_count')];
+
+/** In pages, because no statement sums a large App in its time. A Space whose counters contradict their sum adds nothing but itself. */
 async function sumSpaces(connection: PostgresConnection, appId: string, spacesAtOnce: number) {
-  let sums: Record<string, number> = {};
-  for (let after: string | null = '00000000-0000-0000-0000-000000000000'; after !== null; ) {
-    const { rows } = await connection.query(SQL.sumCounters, [appId, after, spacesAtOnce]);
-    const { last, ...page } = rows[0] as Record<string, number> & { last: string | null };
-    sums = Object.fromEntries(Object.entries(page).map(([name, sum]) => [name, (sums[name] ?? 0) + sum]));
-    after = (page.space_count as number) < spacesAtOnce ? null : last;
+  const sums: Record<string, number> = {};
+  let [after, atOnce]: [string | null, number] = ['00000000-0000-0000-0000-000000000000', spacesAtOnce];
+  while (after !== null) {
+    const { rows } = await connection.query(SQL.sumCounters, [appId, after, atOnce]);
+    const page = rows[0] as SqlRow;
+    const isProven = areSlotsProven(page, slotsOf(page.slots_of as string | null));
+    if (!isProven && atOnce > 1) {
+      atOnce = 1;
+      continue;
+    }
+    for (const column of TOTALS) {
+      const isBelieved = isProven || !SUMMED.includes(column);
+      sums[column] = (sums[column] ?? 0) + (isBelieved ? (page[column] as number) : 0);
+    }
+    after = (page.space_count as number) < atOnce ? null : (page.last as string | null);
+    atOnce = isProven ? spacesAtOnce : 1;
   }
-  return { totals: totalsOf(sums), columns: Object.values(sums) };
+  return { totals: totalsOf(sums), columns: TOTALS.map((column) => sums[column] as number) };
 }
+
+/** As `sumCounters` lists them: a Space and its slots, then a comma. */
+const slotsOf = (listed: string | null): ReadonlyMap<string, string> =>
+  new Map(
+    (listed?.split(',') ?? []).map((each) => {
+      const [space = '', ...slots] = each.split(' ');
+      return [spaceKeyFromSql(space), slots.join(' ')];
+    }),
+  );
 
 const totalsOf = (row: SqlRow): AppTotals => ({
   spaces: row.space_count as number,

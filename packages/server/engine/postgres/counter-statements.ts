@@ -1,5 +1,5 @@
 /** SQL about the counters of Spaces, in slots. `$1` is the Space. */
-import { COUNTER_COLUMNS as COUNTERS, sumOfCounters } from './row-sums.ts';
+import { COUNTER_COLUMNS as COUNTERS, SLOTS_PROOF, sumOfCounters } from './row-sums.ts';
 
 export const COUNTER_COLUMNS = COUNTERS.join(', ');
 /** As sumSlots reads them. */
@@ -7,6 +7,8 @@ export const SLOT_COLUMNS = `slot, ${COUNTER_COLUMNS}, lease_watermark, row_sum`
 export const COUNTER_SUMS = COUNTERS.map((column) => `coalesce(sum(${column}), 0)::bigint AS ${column}`).join(
   ', ',
 );
+/** Of all slots of a Space, and what `areSlotsProven` compares. */
+export const SLOT_SUMS = `${COUNTER_SUMS}, ${SLOTS_PROOF}`;
 /** Adds to one slot of the counters. No watermark, however wrong, is too large or small for the sum. */
 export const ADD_TO_SLOT = `ON CONFLICT (space, slot) DO UPDATE SET ${COUNTERS.map(
   (column) => `${column} = usage_counters.${column} + excluded.${column}`,

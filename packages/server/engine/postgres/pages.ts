@@ -17,6 +17,8 @@ import {
 import { holdingsFromSql } from '../rows/codecs.ts';
 import { countersFromSql } from './counters.ts';
 import { packPages } from './packs/pack-reads.ts';
+import { RowDamaged } from './row-damage.ts';
+import { areSlotsProven } from './row-sums.ts';
 import { joinedContentFromSql, nodeFromSql } from './rows.ts';
 import type { SpaceKeys } from './space-keys.ts';
 import { findSpaceInSql, spaceKeyFromSql, spacesFromSql } from './space-names.ts';
@@ -235,11 +237,14 @@ async function readPage(
     ? pool.read('listing Spaces', ofAll, values)
     : pool.read('listing Spaces', ofApp, [...values, appId]));
   return spacesFromSql(rows).map(({ space, row }) => {
+    const key = spaceKeyFromSql(row.space);
+    if (!areSlotsProven(row, new Map([[key, row.slots as string | null]])))
+      throw new RowDamaged('usage_counters', 'the Space');
     const [counters, holdings] = [countersFromSql(row), holdingsFromSql(row)];
     return {
       ...{ space, counters, holdings },
       isPurged: row.purged === true && isEmpty(counters, holdings),
-      position: spaceKeyFromSql(row.space),
+      position: key,
     };
   });
 }

@@ -205,6 +205,20 @@ export const countersSum = (
     slotSum(space, slot),
   ) +
   WATERMARK_WEIGHT * watermark;
+/** Of slots of the counters together, in text: their numbers, sums and watermarks. They are of one Space. */
+export const SLOTS_PROOF = `array_to_string(array_agg(slot), ' ') AS slots, sum(row_sum)::text AS slot_sums,
+    sum(lease_watermark)::text AS slot_watermarks, count(*) > count(row_sum) AS is_older`;
+
+/** Whether slots of Spaces together have the sums that their values give them. `row`: `SLOTS_PROOF` and the sums of their columns. */
+export function areSlotsProven(row: SqlRow, slotsOf: ReadonlyMap<SpaceKey, string | null>): boolean {
+  if (row.is_older === true) return true;
+  let sum = BigInt(WATERMARK_WEIGHT) * BigInt((row.slot_watermarks as string | null) ?? 0);
+  for (const column of COUNTER_COLUMNS) sum += BigInt(COUNTER_WEIGHTS[column] * (row[column] as number));
+  for (const [space, slots] of slotsOf)
+    for (const slot of slots?.split(' ') ?? []) sum += BigInt(slotSum(space, Number(slot)));
+  return sum === BigInt((row.slot_sums as string | null) ?? 0);
+}
+
 /** The terms that the values of a slot add to its sum. */
 export const sumOfCounters = (termOf: (column: string) => string, watermark: string): string =>
   [

@@ -3,13 +3,7 @@
  * plans.test.ts explains each on full tables: none may scan a table, and those of a Space only use indexes that begin with it.
  */
 import { APP_TOTAL_STATEMENTS, holdingsOf } from './app-total-statements.ts';
-import {
-  ADD_TO_SLOT,
-  COUNTER_COLUMNS,
-  COUNTER_SUMS,
-  countLeases,
-  SLOT_COLUMNS,
-} from './counter-statements.ts';
+import { ADD_TO_SLOT, COUNTER_COLUMNS, countLeases, SLOT_COLUMNS, SLOT_SUMS } from './counter-statements.ts';
 import { MENDING_STATEMENTS, NEAR_SPACE_STATEMENTS } from './mending-statements.ts';
 import {
   activeCount,
@@ -291,7 +285,7 @@ const listedSpaces = (condition: string, endedCount = ENDED_COUNT): string =>
    SELECT page.*, sums.*, ${holdingsOf('page.space')}, 0 AS resumed_count, ${endedCount} AS ended_count
    FROM (SELECT space, app_id, space_id, purged FROM spaces WHERE ${condition} ORDER BY space LIMIT $2) AS page
    CROSS JOIN LATERAL (
-     SELECT ${COUNTER_SUMS} FROM usage_counters WHERE usage_counters.space = page.space) AS sums
+     SELECT ${SLOT_SUMS} FROM usage_counters WHERE usage_counters.space = page.space) AS sums
    ORDER BY page.space`;
 
 /** Every domain of the Space with every hash that is taken, as lists: for as many as PostgreSQL expects it would read all balances. */

@@ -39,6 +39,12 @@ test(
       expect(await read.catch((error) => error)).toMatchObject(damage);
       const stored = core.metadata.transact(SPACE, (tx) => tx.lockStored());
       expect(await stored.catch((error) => error)).toMatchObject(damage);
+      const spaces = await core.metadata.page('spaces', { after: undefined, limit: 10 });
+      expect(spaces).toMatchObject([{ space: SPACE, counters: undefined, damage }]);
+      // What other Spaces of the App hold is counted all the same.
+      const totals = await core.metadata.readAppTotals('app');
+      expect(totals).toMatchObject({ spaces: 1, nodeCount: 0, readyContentBytes: 0 });
+      await sql.unsafe('DELETE FROM app_totals');
       await checkDeployment(core, {
         ...{ isRepaired: true, rehashPercent: 0, report: () => undefined },
         signal: new AbortController().signal,

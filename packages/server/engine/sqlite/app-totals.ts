@@ -6,7 +6,7 @@ import { NO_HOLDINGS } from '../../core/holdings.ts';
 import type { AppTotals } from '../../core/tenancy-ports.ts';
 import { guardNow } from '../local-failure.ts';
 import { appTotalsFromSql, NO_COUNTERS } from './space-counters.ts';
-import { type SqlRow, SUM_COUNTERS, SUM_HOLDINGS } from './statements.ts';
+import { COUNTERS_OF_APP, type SqlRow, SUM_HOLDINGS } from './statements.ts';
 
 export function readSqliteAppTotals(dataDir: string, appId: string): AppTotals {
   const path = join(dataDir, 'holdfast.db');
@@ -15,8 +15,8 @@ export function readSqliteAppTotals(dataDir: string, appId: string): AppTotals {
   return guardNow('reading what Apps store', () => {
     // It may write, because the log of a database without a server is opened by the first to come; it does not.
     using database = new Database(path, { readwrite: true, create: false });
-    using counters = database.prepare<SqlRow, [string]>(SUM_COUNTERS);
+    using counters = database.prepare<SqlRow, [string]>(COUNTERS_OF_APP);
     using holdings = database.prepare<SqlRow, [string]>(SUM_HOLDINGS);
-    return appTotalsFromSql(counters.get(appId) as SqlRow, holdings.get(appId) as SqlRow);
+    return appTotalsFromSql(counters.iterate(appId), holdings.get(appId) as SqlRow);
   });
 }

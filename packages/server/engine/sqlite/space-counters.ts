@@ -7,7 +7,7 @@ import { isSum, mixValues } from '../../core/rows/row-sum.ts';
 import { countersSum, PURGED_WEIGHT } from '../../core/rows/row-sums.ts';
 import { isDamage } from '../../core/store-failure.ts';
 import type { AppTotals, SpaceEntry, SpaceHoldings, SpacePage } from '../../core/tenancy-ports.ts';
-import { USAGE_NONE } from '../../core/usage-delta.ts';
+import { addUsage, USAGE_NONE } from '../../core/usage-delta.ts';
 import { isDamageMet, storageError } from '../local-failure.ts';
 import { holdingsFromSql, keptFromSql, usageFromSql } from '../rows/codecs.ts';
 import { damagedRow } from './rows.ts';
@@ -80,17 +80,20 @@ function orIfDamaged<T>(read: () => T, instead: (damage: unknown) => T): T {
 }
 
 export function readAppTotals(sql: ReadStatements, appId: string): AppTotals {
-  const [counters, holdings] = [sql.sumCounters.get(appId), sql.sumHoldings.get(appId)];
-  if (counters === null || holdings === null) throw new Error('a sum has one row');
-  return appTotalsFromSql(counters, holdings);
+  const holdings = sql.sumHoldings.get(appId);
+  if (holdings === null) throw new Error('a sum has one row');
+  return appTotalsFromSql(sql.countersOfApp.iterate(appId), holdings);
 }
 
-export function appTotalsFromSql(counters: SqlRow, holdings: SqlRow): AppTotals {
-  return {
-    spaces: counters.spaces as number,
-    ...usageFromSql(counters),
-    ...holdingsFromSql(holdings),
-  };
+/** A Space whose counters contradict their sum adds nothing but itself. */
+export function appTotalsFromSql(counters: Iterable<SqlRow>, holdings: SqlRow): AppTotals {
+  let spaces = 0;
+  let usage = USAGE_NONE;
+  for (const row of counters) {
+    spaces += 1;
+    if (areCountersSound(row)) usage = addUsage(usage, usageFromSql(row));
+  }
+  return { spaces, ...usage, ...holdingsFromSql(holdings) };
 }
 
 export const NOTHING_COUNTED: KeptCounters = { ...USAGE_NONE, leasedCount: 0 };

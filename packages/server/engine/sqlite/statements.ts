@@ -34,8 +34,8 @@ export const DOMAIN_COLUMNS =
 export const UPLOAD_COLUMNS =
   'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline, row_sum';
 /** ?1 App */
-export const SUM_COUNTERS =
-  'SELECT count(*) AS spaces, total(node_count) AS node_count, total(ready_content_bytes) AS ready_content_bytes, total(ready_stored_bytes) AS ready_stored_bytes, total(waiting_bytes) AS waiting_bytes, total(not_ready_node_count) AS not_ready_node_count FROM spaces WHERE app_id = ?1';
+export const COUNTERS_OF_APP =
+  'SELECT id, row_sum, purged, node_count, ready_content_bytes, ready_stored_bytes, waiting_bytes, not_ready_node_count, leased_count, lease_watermark FROM spaces WHERE app_id = ?1';
 
 /** Bytes received in one Space (?1) that are not judged, and the room that packs have reserved for records they will publish. */
 const PENDING_OF = (space: string): string =>
@@ -66,7 +66,7 @@ const READ_STATEMENTS = {
   /** From the pages of an index alone, whole: those of the rows may be damaged. ?3 App, or NULL */
   listSpaceNames: `SELECT id, app_id, space_id FROM spaces INDEXED BY sqlite_autoindex_spaces_1
     WHERE id > ?1 AND (?3 IS NULL OR app_id = ?3) ORDER BY id LIMIT ?2`,
-  sumCounters: SUM_COUNTERS,
+  countersOfApp: COUNTERS_OF_APP,
   sumHoldings: SUM_HOLDINGS,
   findHoldings: `SELECT ${PENDING_OF('?1')} AS pending_bytes, ${COMMITS_OF('?1')} AS commit_rows`,
   /** leases of rows with this `collectable` (?2) that expire in (?3, ?4] */
