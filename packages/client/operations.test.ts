@@ -196,6 +196,13 @@ describe('failures', () => {
       [new Response('not found', { status: 404 }), 'MALFORMED_RESPONSE'],
       [new Response(null, { status: 302, headers: { location: '/x' } }), 'MALFORMED_RESPONSE'],
       [new Response('x'.repeat(2 ** 20 + 1), { status: 200 }), 'RESPONSE_TOO_LARGE'],
+      // JSON.parse takes 100 times the memory of such texts.
+      [json({ ...USAGE, others: Array.from({ length: 70_000 }, () => []) }), 'MALFORMED_RESPONSE'],
+      [json({ ...USAGE, others: JSON.parse('['.repeat(50) + ']'.repeat(50)) }), 'MALFORMED_RESPONSE'],
+      [
+        json({ error: 'NOT_FOUND', message: 'no', others: Array.from({ length: 70_000 }, () => []) }, 404),
+        'MALFORMED_RESPONSE',
+      ],
     ];
     for (const [answer, code] of planted) {
       const space = new FakeSpace();

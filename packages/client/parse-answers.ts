@@ -5,6 +5,7 @@ import {
   type Hash,
   type Health,
   isErrorCode,
+  isHeavyJson,
   type LeaseResponse,
   type NodeDescription,
   REJECTION_CODES,
@@ -22,6 +23,7 @@ import {
 import {
   type Fields,
   fieldOf,
+  MalformedAnswer,
   malformed,
   parseBoolean,
   parseFields,
@@ -32,7 +34,7 @@ import {
   parseText,
 } from './answer-fields.ts';
 import type { CasErrorCode, RequestOperation } from './errors.ts';
-import { MESSAGE_CHARACTERS_MAX } from './limits.ts';
+import { JSON_ANSWER_BYTES_MAX, JSON_PART_BYTES_MIN, MESSAGE_CHARACTERS_MAX } from './limits.ts';
 
 const INTEGER_MIN = Number.MIN_SAFE_INTEGER;
 
@@ -226,6 +228,16 @@ export function parseErrorAnswer(
   return { code, message: `answered ${status} without this API's error body; check baseUrl and any proxy` };
 }
 
+const UTF_8 = new TextDecoder('utf-8', { fatal: true });
+
+/** The value of an answer of at most `bytesMax` bytes. Throws MalformedAnswer if it would fill the memory, and others if it is no JSON. */
+export function parseJson(body: Uint8Array, bytesMax: number): unknown {
+  const text = UTF_8.decode(body);
+  if (isHeavyJson(text, bytesMax / JSON_PART_BYTES_MIN))
+    throw new MalformedAnswer('the answer has more levels or parts than any of this API');
+  return JSON.parse(text);
+}
+
 /** Stores that take uploads themselves name what is wrong in XML. */
 const STORE_CODE = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/;
 
@@ -248,10 +260,7 @@ function findErrorEnvelope(
 ): { error: string; message: string | undefined } | undefined {
   if (body === undefined) return undefined;
   try {
-    const fields = parseFields(
-      JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body)),
-      'the whole',
-    );
+    const fields = parseFields(parseJson(body, JSON_ANSWER_BYTES_MAX), 'the whole');
     const message = fieldOf(fields, 'message');
     return {
       error: parseText(fields, 'error').slice(0, MESSAGE_CHARACTERS_MAX),

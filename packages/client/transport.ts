@@ -5,7 +5,7 @@ import type { BodyPace } from './body-pace.ts';
 import { abortable, type Clock, Deadline, sleep } from './deadline.ts';
 import { CasError, type CasErrorCode, type RequestOperation } from './errors.ts';
 import { CONTENT_BYTES_PER_S_MIN, JSON_ANSWER_BYTES_MAX, type Timeouts } from './limits.ts';
-import { parseErrorAnswer } from './parse-answers.ts';
+import { parseErrorAnswer, parseJson } from './parse-answers.ts';
 import { parseRetryAfter, planRetry, type RetryPolicy } from './retry.ts';
 
 /** The part of `fetch` the SDK uses. */
@@ -172,8 +172,6 @@ function describe(error: unknown): string {
 
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
 
-const UTF_8 = new TextDecoder('utf-8', { fatal: true });
-
 /** One answer being read. Its body is read here only: bounded, under the time limit, failures made CasErrors. */
 export class Answer {
   readonly status: number;
@@ -251,7 +249,7 @@ export class Answer {
   async readJson<T>(parse: (value: unknown) => T, bytesMax = JSON_ANSWER_BYTES_MAX): Promise<T> {
     const bytes = await this.#readAll(bytesMax);
     try {
-      return parse(JSON.parse(UTF_8.decode(bytes)));
+      return parse(parseJson(bytes, bytesMax));
     } catch (error) {
       const reason = error instanceof MalformedAnswer ? error.message : 'the answer is not JSON';
       throw new MalformedAnswer(reason, this.status);

@@ -10,6 +10,7 @@ export * from './errors.ts';
 export * from './groups-of.ts';
 export * from './hash.ts';
 export * from './hash-table.ts';
+export * from './heavy-json.ts';
 export * from './ids.ts';
 export * from './instant.ts';
 export * from './limits.ts';

@@ -93,6 +93,14 @@ describe('a catalog', () => {
   });
 
   const good = { version: 1, random: 'r', previous: [], snapshots: [] };
+
+  test('of fields that would fill the memory is refused', () => {
+    const others = JSON.stringify({ ...good, others: 'here' }).replace(
+      '"here"',
+      `[${'0,'.repeat(2_000_000)}0]`,
+    );
+    expect(codeOf(CATALOG_CONTENT_TYPE, others)).toBe('MALFORMED');
+  }, 120_000);
   const snapshot = {
     id: '0123456789abcdef',
     name: 'home',

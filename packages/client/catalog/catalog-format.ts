@@ -20,6 +20,8 @@ const CATALOG_VERSION = 1;
 
 /** About sixty thousand snapshots. */
 const CATALOG_CONTENT_BYTES_MAX = 16 * 1024 * 1024;
+/** Twice as many as that many bytes of the shortest snapshots have. */
+const VALUES_MAX = 2_000_000;
 /** A catalog refers to at most 256 index nodes of at most 256 roots each. */
 const CATALOG_ROOTS_MAX = NODE_REFS_MAX * NODE_REFS_MAX;
 /** UTF-16 units of `host`, `path` and `random`. */
@@ -188,7 +190,7 @@ export function parseCatalog(contentType: string, content: Uint8Array): Catalog 
 
 function parseJson(content: Uint8Array): JsonValue {
   try {
-    return parseStrictJson(content, { bytesMax: CATALOG_CONTENT_BYTES_MAX });
+    return parseStrictJson(content, { bytesMax: CATALOG_CONTENT_BYTES_MAX, valuesMax: VALUES_MAX });
   } catch (error) {
     if (!(error instanceof StrictJsonError)) throw error;
     throw malformed(`its content is no JSON: ${error.message}`);

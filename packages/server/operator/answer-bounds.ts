@@ -1,12 +1,11 @@
 /** Bounds on answers of the operator API, because another program at the address must not fill a client's memory or block it. */
 
-import { MIB_BYTES } from '@holdfast/protocol';
+import { isHeavyJson, MIB_BYTES } from '@holdfast/protocol';
 
 /** Room for a list of 200,000 Spaces, or one line with as many findings. */
 export const ANSWER_BYTES_MAX = 64 * MIB_BYTES;
-/** Memory for an array or object is up to ninety times its text, so bytes alone are no bound: ten for each of 200,000 Spaces. */
+/** Bytes alone are no bound of memory: ten for each of 200,000 Spaces. */
 const ANSWER_PARTS_MAX = 2_000_000;
-const ANSWER_DEPTH_MAX = 32;
 
 /** An answer that no Holdfast server sends. `message` is one line without the address. */
 export class AnswerRefused extends Error {
@@ -104,21 +103,8 @@ export async function* readLines(body: AsyncIterable<Uint8Array>): AsyncGenerato
  * @throws SyntaxError if it is no JSON
  */
 export function parseAnswer(text: string): unknown {
-  let parts = 0;
-  let depth = 0;
-  let isInString = false;
-  for (let at = 0; at < text.length; at += 1) {
-    const mark = text[at];
-    if (mark === '"') isInString = !isInString;
-    else if (isInString) at += mark === '\\' ? 1 : 0;
-    else if (mark === ']' || mark === '}') depth -= 1;
-    else if (mark === '[' || mark === '{') {
-      depth += 1;
-      parts += 1;
-      if (depth > ANSWER_DEPTH_MAX || parts > ANSWER_PARTS_MAX)
-        throw new AnswerRefused('the answer has more levels or parts than any of this API');
-    }
-  }
+  if (isHeavyJson(text, ANSWER_PARTS_MAX))
+    throw new AnswerRefused('the answer has more levels or parts than any of this API');
   return JSON.parse(text);
 }
 
