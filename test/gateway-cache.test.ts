@@ -79,19 +79,33 @@ test('a key is put, read, replaced and removed, beside keys below it, and the na
   expect(snapshots).toHaveLength(1);
 });
 
-test('values lie in a small folder until it is full, and the newer of two is the one that is read and removed', async () => {
+test('values move to larger folders when smaller ones are full, and the newest of each key is read and removed', async () => {
   const many = await startGateway(commands.environment('many'), 'cache');
   const bodyOf = async (key: string) => (await send('GET', key, {}, many)).text();
   const folders = async () => (await commands.runWell('many', 'ls', 'cache')).trim().split('\n');
-  const keys = Array.from({ length: 256 }, (_, index) => `k${index}`);
-  await Promise.all(keys.map((key) => send('PUT', key, { body: key }, many)));
-  await until(async () => (await folders()).join() === 'keys');
+  const putAll = (count: number, prefix: string) =>
+    Promise.all(
+      Array.from({ length: count }, (_, index) => {
+        return send('PUT', `${prefix}${index}`, { body: `${prefix}${index}` }, many);
+      }),
+    );
+  await putAll(64, 'k');
+  await until(async () => (await folders()).join() === 'keys.new2');
   expect((await send('PUT', 'k7', { body: 'newer' }, many)).status).toBe(200);
-  expect(await folders()).toEqual(['keys', 'keys.new']);
+  expect(await folders()).toEqual(['keys.new', 'keys.new2']);
   expect([await bodyOf('k7'), await bodyOf('k8')]).toEqual(['newer', 'k8']);
+  await putAll(512, 'm');
+  await until(async () => (await folders()).includes('keys.new3'));
+  expect([await bodyOf('k7'), await bodyOf('k8'), await bodyOf('m8')]).toEqual(['newer', 'k8', 'm8']);
+  expect((await send('PUT', 'k7', { body: 'newest' }, many)).status).toBe(200);
+  expect(await bodyOf('k7')).toBe('newest');
   expect((await send('DELETE', 'k7', {}, many)).status).toBe(204);
   expect((await send('GET', 'k7', {}, many)).status).toBe(404);
+  expect((await send('PUT', 'k8', { body: 'last' }, many)).status).toBe(200);
+  // It keeps when values were used, in the folder of their kind.
   expect(await endGateway(many)).toBe(0);
+  expect(await folders()).toEqual(['keys']);
+  expect(await commands.runWell('many', 'cat', 'cache/keys/k8')).toBe('last');
 });
 
 test('a key is removed while another gateway writes others all the time', async () => {

@@ -1,6 +1,7 @@
 /**
- * The map as a tree of which a name keeps one snapshot. What is put lies in a small folder first (`cas.new` beside `cas`): each entry of a
- * folder that is stored anew costs the server a change of a row. When that folder is full, all of it moves by one commit.
+ * The map as a tree of which a name keeps one snapshot. Each entry of a folder that is stored anew costs the server a change of a row. So
+ * values that are put lie in a small folder first (`cas.new` beside `cas`). When it is full, all of it moves by one commit to a larger one
+ * (`cas.new2`), from there to `cas.new3`, and last to `cas`.
  */
 import { hostname } from 'node:os';
 import {
@@ -15,7 +16,6 @@ import {
   type Snapshot,
   type TreeEdit,
   type TreeItem,
-  TreePathError,
   type TreeReader,
 } from '@holdfast/client/internal';
 import { DoorError } from '../door.ts';
@@ -31,6 +31,11 @@ export interface Head {
   readonly bytes: number;
 }
 
+interface Place {
+  readonly place: string;
+  readonly item: TreeItem;
+}
+
 /** Another writer was faster: what was planned is planned again. */
 export class HeadMovedError extends Error {
   override readonly name = 'HeadMovedError';
@@ -38,8 +43,10 @@ export class HeadMovedError extends Error {
 
 /** For an answer that needs nothing else of the server: it must not tell that all is well when the server is away. */
 export const HEAD_MS_FRESH = 100;
-const NEW = '.new';
-const NEW_MAX = 256;
+/** Where values lie before they come to the folder of their kind, the newest first. */
+const LEVELS = ['.new', '.new2', '.new3'] as const;
+/** How many entries a level and those before it take. A commit stores half of them anew on average: each is eight times the one before. */
+const ENTRIES_MAX = [64, 512, 4_096] as const;
 const ATTEMPTS_MAX = 5;
 
 export class CacheTree {
@@ -50,6 +57,7 @@ export class CacheTree {
   readonly #known: KnownNames;
   #head: (Head & { readonly at: number }) | undefined;
   #reading: Promise<Head> | undefined;
+  #folders: { readonly root: Hash; readonly of: ReadonlyMap<string, DirectoryEntry> } | undefined;
   /** commits of this process */
   #commits = 0;
   /** Of values that are put, or removed. */
@@ -97,16 +105,17 @@ export class CacheTree {
   /** The file at `path`; undefined when there is none. */
   async find(path: string, ageMsMax = NAMES_MS_MAX): Promise<TreeItem | undefined> {
     try {
-      return await this.#findInBoth(await this.head(ageMsMax), path);
+      return await this.#findNewest(await this.head(ageMsMax), path);
     } catch (error) {
       if (!(error instanceof CasError) || error.code !== 'NOT_FOUND') throw error;
       // The head was replaced, and a collection took its nodes.
-      return this.#findInBoth(await this.head(0), path);
+      return this.#findNewest(await this.head(0), path);
     }
   }
 
-  async #findInBoth(head: Head, path: string): Promise<TreeItem | undefined> {
-    return (await this.#findIn(head, newPath(path))) ?? this.#findIn(head, path);
+  async #findNewest(head: Head, path: string): Promise<TreeItem | undefined> {
+    for await (const { item } of this.#look(head, path)) return item;
+    return undefined;
   }
 
   /** Whether there was a file at `path`. Commits of others hold it up only if they put or move this file. */
@@ -128,21 +137,17 @@ export class CacheTree {
   }
 
   async #placesIn(head: Pick<Head, 'root'>, path: string): Promise<readonly string[]> {
-    const places: string[] = [];
-    for (const place of [newPath(path), path])
-      if ((await this.#findIn(head, place)) !== undefined) places.push(place);
-    return places;
+    return (await Array.fromAsync(this.#look(head, path))).map(({ place }) => place);
   }
 
-  async #findIn({ root }: Pick<Head, 'root'>, path: string): Promise<TreeItem | undefined> {
-    if (root === undefined) return undefined;
-    const names = path.split('/').map((name) => new TextEncoder().encode(name));
-    try {
-      const item = await this.reader.resolvePath(root, names);
-      return item.kind === 'file' ? item : undefined;
-    } catch (error) {
-      if (error instanceof TreePathError) return undefined;
-      throw error;
+  /** What lies at `path`, the newest first. */
+  async *#look(head: Pick<Head, 'root'>, path: string): AsyncGenerator<Place, void, undefined> {
+    const [kind, name = ''] = path.split('/');
+    const folders = await this.folders(head);
+    for (const level of [...LEVELS, '']) {
+      const folder = folders.get(`${kind}${level}`);
+      const item = folder && (await this.reader.findEntry(folder, ENCODER.encode(name)));
+      if (item?.kind === 'file') yield { place: `${kind}${level}/${name}`, item };
     }
   }
 
@@ -162,36 +167,59 @@ export class CacheTree {
 
   /** One commit of edits that were planned for `head`, after what is new has moved. Throws HeadMovedError where it is another. */
   async apply(edits: readonly TreeEdit[], head: Head): Promise<void> {
+    const all = [...(await this.#planMoves(head, LEVELS.length)), ...edits];
+    if (all.length === 0) return;
+    await this.#edit(all, mustBe(head));
+  }
+
+  /** All of the first `count` levels moves to the one after them. The oldest moves first, because what is newer takes its place. */
+  async #planMoves(head: Head, count: number): Promise<readonly TreeEdit[]> {
     const moves: TreeEdit[] = [];
-    for (const folder of await this.folders(head)) {
-      const name = findText(folder.name) ?? '';
-      if (!name.endsWith(NEW)) continue;
-      for await (const entry of this.reader.readDirectory(folder)) {
-        const from = `${name}/${findText(entry.name)}`;
-        moves.push({ op: 'move', from, to: oldPath(from), replace: true });
+    for (const [kind, levels] of await this.#levelsOf(head)) {
+      for (const [level, folder] of [...levels.slice(0, count).entries()].reverse()) {
+        if (folder === undefined) continue;
+        const from = `${kind}${LEVELS[level]}`;
+        for await (const entry of this.reader.readDirectory(folder)) {
+          const name = findText(entry.name);
+          const to = `${kind}${LEVELS[count] ?? ''}/${name}`;
+          moves.push({ op: 'move', from: `${from}/${name}`, to, replace: true });
+        }
+        moves.push({ op: 'remove', path: from });
       }
-      moves.push({ op: 'remove', path: name });
     }
-    if (moves.length + edits.length === 0) return;
-    await this.#edit([...moves, ...edits], async (now) => {
-      if (now?.id !== head.snapshotId) throw new HeadMovedError();
-    });
+    return moves;
   }
 
   async #moveIfFull(): Promise<void> {
     const head = await this.head();
-    let count = 0;
-    for (const { name, entryCount } of await this.folders(head))
-      if (findText(name)?.endsWith(NEW)) count += entryCount;
-    if (count >= NEW_MAX) await this.apply([], head);
+    const kinds = [...(await this.#levelsOf(head)).values()];
+    let [entries, full] = [0, 0];
+    for (const [level, max] of ENTRIES_MAX.entries()) {
+      for (const levels of kinds) entries += levels[level]?.entryCount ?? 0;
+      if (entries >= max) full = level + 1;
+    }
+    if (full === 0) return;
+    await this.#edit(await this.#planMoves(head, full), mustBe(head));
   }
 
-  async folders({ root }: Head): Promise<readonly DirectoryEntry[]> {
-    const folders: DirectoryEntry[] = [];
-    if (root === undefined) return folders;
-    for await (const entry of this.reader.readDirectory(root))
-      if (entry.kind === 'directory') folders.push(entry);
-    return folders;
+  /** The folders of what is new, by their kind. */
+  async #levelsOf(head: Head): Promise<ReadonlyMap<string, readonly (DirectoryEntry | undefined)[]>> {
+    const folders = await this.folders(head);
+    const kinds = new Set([...folders.keys()].map((name) => name.replace(/\.new\d?$/, '')));
+    return new Map([...kinds].map((kind) => [kind, LEVELS.map((level) => folders.get(`${kind}${level}`))]));
+  }
+
+  /** By their names. Those of the root that was asked for last are known. */
+  async folders({ root }: Pick<Head, 'root'>): Promise<ReadonlyMap<string, DirectoryEntry>> {
+    if (root === undefined) return new Map();
+    if (this.#folders?.root === root) return this.#folders.of;
+    const of = new Map<string, DirectoryEntry>();
+    const { kind } = await this.reader.readItem(root);
+    if (kind === 'directory')
+      for await (const entry of this.reader.readDirectory(root))
+        if (entry.kind === 'directory') of.set(findText(entry.name) ?? '', entry);
+    this.#folders = { root, of };
+    return of;
   }
 
   async #edit(edits: readonly TreeEdit[], check: CheckHead): Promise<void> {
@@ -209,13 +237,19 @@ export class CacheTree {
   }
 }
 
-const newPath = (path: string): string => path.replace('/', `${NEW}/`);
+const ENCODER = new TextEncoder();
+
+function mustBe({ snapshotId }: Head): CheckHead {
+  return async (now) => {
+    if (now?.id !== snapshotId) throw new HeadMovedError();
+  };
+}
 
 /** Where it is for all others. */
-export const oldPath = (path: string): string => path.replace(`${NEW}/`, '/');
+export const oldPath = (path: string): string => path.replace(/\.new\d?(?=\/)/, '');
 
 function toNew(edit: TreeEdit): TreeEdit {
   if (edit.op === 'remove') return edit;
   if (!('path' in edit) || typeof edit.path !== 'string') throw new TypeError('only values are put');
-  return { ...edit, path: newPath(edit.path) };
+  return { ...edit, path: edit.path.replace('/', `${LEVELS[0]}/`) };
 }

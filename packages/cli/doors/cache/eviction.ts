@@ -129,10 +129,9 @@ export class Eviction {
       found.sort(compare);
       found.length = Math.min(found.length, CANDIDATES_MAX);
     };
-    for (const kind of await this.#tree.folders(head)) {
-      const folder = findText(kind.name) ?? '';
-      for await (const entry of this.#tree.reader.readDirectory(kind)) {
-        const path = oldPath(`${folder}/${findText(entry.name)}`);
+    for (const [name, folder] of await this.#tree.folders(head)) {
+      for await (const entry of this.#tree.reader.readDirectory(folder)) {
+        const path = oldPath(`${name}/${findText(entry.name)}`);
         if (entry.kind !== 'file' || gone.has(path)) continue;
         found.push({ path, usedAt: this.#uses.of(path, entry), bytes: entry.bytes });
         if (found.length >= 2 * CANDIDATES_MAX) cut();

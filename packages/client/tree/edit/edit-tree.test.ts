@@ -255,3 +255,18 @@ test('parents, streams, Blobs, nodes, bits and times are taken as they are given
     bytes: wanted.bytes,
   });
 });
+
+test('names are told apart by their bytes, whether they are UTF-8 or not', async () => {
+  const space = new FakeSpace();
+  const bytes = Array.from({ length: 256 }, (_, byte) => byte).filter(
+    (byte) => ![0, 0x2e, 0x2f].includes(byte),
+  );
+  const names = bytes.flatMap((byte) => [Uint8Array.of(byte), Uint8Array.of(0xef, 0xbb, 0xbf, byte)]);
+  const edits = names.map((path): TreeEdit => ({ op: 'set', path, bytes: path }));
+  const { root, entries } = await editTree(space.client(), undefined, edits);
+  const nodes = new MemoryNodes();
+  const builder = new DirectoryBuilder(nodes);
+  for (const name of names.sort(compareNames))
+    await builder.add({ ...fileEntry(''), name, ...(await buildSmallFile(nodes, name)) });
+  expect([root, entries]).toEqual([(await builder.finish()).hash, names.length]);
+});

@@ -67,6 +67,8 @@ export type TreeEdit =
   /** `mtimeNs`: ns since the epoch; undefined takes the time away. */
   | { readonly op: 'time'; readonly path: EditPath; readonly mtimeNs: bigint | undefined };
 
+const ENCODER = new TextEncoder();
+
 /** Bytes of one name of a path that is edited: no file system takes fewer. */
 export const EDITED_NAME_BYTES_MAX = 255;
 
@@ -75,12 +77,13 @@ export function parseEditPath(path: EditPath, index: number): readonly Uint8Arra
   const fail = (reason: string): EditError => new EditError('INVALID_PATH', reason, { path, index });
   if (typeof path === 'string' && !path.isWellFormed())
     throw fail('the path has half of a surrogate pair, which UTF-8 cannot hold');
-  const bytes = typeof path === 'string' ? new TextEncoder().encode(path) : path;
+  // Of a caller's bytes a copy, because names are kept.
+  const bytes = typeof path === 'string' ? ENCODER.encode(path) : new Uint8Array(path);
   const names: Uint8Array[] = [];
   for (let start = 0; start <= bytes.length; ) {
     const slash = bytes.indexOf(0x2f, start); // a slash
     const end = slash === -1 ? bytes.length : slash;
-    const name = new Uint8Array(bytes.subarray(start, end));
+    const name = bytes.subarray(start, end);
     const fault = findNameFault(name);
     if (fault !== undefined) throw fail(`this is no path: ${fault}`);
     if (name.length > EDITED_NAME_BYTES_MAX) {

@@ -150,15 +150,14 @@ function checkPart(
   if (level !== undefined && ownLevel !== level) {
     throw new TreeFormatError(`the index above needs level ${level} here; this is level ${ownLevel}`);
   }
-  const own = isPage ? sumTotals(node.entries) : sumTotals(node.children, 0);
+  const own = totalsOf(node);
   if (totals !== undefined && (own.bytes !== totals.bytes || own.entryCount !== totals.entryCount)) {
     throw new TreeFormatError(
       `the node above says ${countOf(totals.entryCount, 'entry', 'entries')} and ${countOf(totals.bytes, 'byte')}; here are ${own.entryCount} and ${own.bytes}`,
     );
   }
-  const names = isPage ? node.entries.map(({ name }) => name) : node.children.map((child) => child.firstName);
-  const [first] = names;
-  const last = names.at(-1);
+  const first = isPage ? node.entries[0]?.name : node.children[0]?.firstName;
+  const last = isPage ? node.entries.at(-1)?.name : node.children.at(-1)?.firstName;
   if (firstName !== undefined && (first === undefined || compareNames(first, firstName) !== 0)) {
     throw new TreeFormatError('the first name is not the one the index above says');
   }
@@ -166,6 +165,18 @@ function checkPart(
     throw new TreeFormatError('a name belongs in a later page of the directory');
   }
   return node;
+}
+
+/** A folder that is kept parsed is summed up once. */
+const totals = new WeakMap<DirectoryPart, TreeTotals>();
+
+function totalsOf(part: DirectoryPart): TreeTotals {
+  let own = totals.get(part);
+  if (own === undefined) {
+    own = part.type === 'directory' ? sumTotals(part.entries) : sumTotals(part.children, 0);
+    totals.set(part, own);
+  }
+  return own;
 }
 
 /** Position of the last item whose name is not after `name`; -1 when all are. Items are sorted. */
