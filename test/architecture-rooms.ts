@@ -33,11 +33,7 @@ const DOORS = 'packages/cli/doors/';
 /** The port to the registered Apps. */
 const REGISTRY_PORT = 'packages/server/auth/registry-store.ts';
 /** The ports by which engines give and take whole deployments. */
-const ENGINE_PORTS = [
-  'packages/server/engine/transfer-ports.ts',
-  'packages/server/engine/backup-ports.ts',
-  'packages/server/engine/entry-keys.ts',
-];
+const ENGINE_PORTS = ['packages/server/engine/transfer-ports.ts', 'packages/server/engine/backup-ports.ts'];
 
 /** What lies right in `engine/` for all stores. */
 const ENGINE_FILES = [

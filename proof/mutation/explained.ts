@@ -13,7 +13,7 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
   "packages/server/core/edges.ts: assertCount(left, 'childRefCount'); [0]": SUM_COMES_FIRST,
   'packages/server/core/lease/lease-node.ts: if (renewed === undefined) return anew(); [0]':
     'It saves a turn of the event loop.',
-  'packages/server/core/lease/lease-decision.ts: if (isSameLease(lease, node)) return lease; [0]':
+  'packages/server/core/lease/lease-decision.ts: if (isLeaseSame(lease, node)) return lease; [0]':
     'It saves a write that changes nothing.',
   'packages/server/core/packs/compact-packs.ts: if (last === undefined || rows.length < BATCH_RECORDS_MAX) return live; [1]':
     SAVES_TIME,
@@ -27,7 +27,7 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
   'packages/server/core/collect/purge-space.ts: if ((await findRoom()) === 0) return 0; [0]': SAVES_TIME,
   "packages/server/core/read/read-nodes.ts: if (packed === undefined) throw new Error('this content is no record of a pack'); [0]":
     'For the type checker: the caller has looked.',
-  "packages/server/core/refs/root-ref-cursor.ts: if (bytes.length !== AT.end || bytes.toString('base64url') !== cursor) throw notOurs(); [0]":
+  "packages/server/core/refs/list-root-refs.ts: if (bytes.length !== AT.end || bytes.toString('base64url') !== cursor) throw notOurs(); [0]":
     'No signature fits another length.',
   "packages/server/core/read/read-nodes.ts: if (outcome !== 'changed' || looksLeft === 0) return undefined; [0]":
     'The next look would find a rotten row, and leave it out too.',
@@ -36,7 +36,7 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
   "packages/server/core/collect/scrub.ts: if (node.state !== 'ready') return 'as-before'; [0]": SAVES_TIME,
   'packages/server/core/signer.ts: if (this.#taken !== undefined && areEqual(taken, this.#taken)) return; [0]':
     SAVES_TIME,
-  'packages/server/core/collect/stray-objects.ts: if (old.length === 0) return []; [0]': SAVES_TIME,
+  'packages/server/core/stray-watch.ts: if (old.length === 0) return []; [0]': SAVES_TIME,
   'packages/server/core/collect/sweep.ts: if (due.length === 0) return 0; [0]': SAVES_TIME,
   "packages/server/core/refs/update-root-refs.ts: assertInvariant(refusal?.kind !== 'reserve', 'room for a commit is reserved before'); [0]":
     STATES_A_RULE,

@@ -9,7 +9,7 @@ import { openDeployment } from '../../packages/server/deployment/open.ts';
 import { PostgresDeploymentRows } from '../../packages/server/engine/postgres/deployment-rows.ts';
 import { PostgresMetadataStore } from '../../packages/server/engine/postgres/metadata-store.ts';
 import { openPostgresRegistryStore } from '../../packages/server/engine/postgres/registry-store.ts';
-import { readSigningSecrets } from '../../packages/server/engine/postgres/signing-secrets.ts';
+import { readSigningSecrets } from '../../packages/server/engine/postgres/secrets.ts';
 import { copyAll, isRefusal } from './journeys.ts';
 import { openPatiently } from './open-patiently.ts';
 import type { DamagedCopy, Draw, Subject, Wrong } from './subject.ts';

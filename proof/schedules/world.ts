@@ -2,7 +2,6 @@
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { ComparedClocks, SteadyRows } from '../../packages/server/background/clock-guard.ts';
-import type { ClockGuard } from '../../packages/server/core/clock-guard.ts';
 import type { Core } from '../../packages/server/core/core.ts';
 import { PackJudgements } from '../../packages/server/core/packs/judge-pack.ts';
 import type { ContentStore, MetadataStore } from '../../packages/server/core/ports.ts';
@@ -10,6 +9,7 @@ import { NO_QUOTAS } from '../../packages/server/core/quotas.ts';
 import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
 import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
 import { DirectStore } from '../../packages/server/core/test/direct-store.ts';
+import type { ClockGuard } from '../../packages/server/core/upkeep-ports.ts';
 import { openEmbeddedEngine } from '../../packages/server/deployment/test/embedded-engine-fixture.ts';
 import { PostgresMetadataStore } from '../../packages/server/engine/postgres/metadata-store.ts';
 import { SteadyClock } from '../../packages/server/engine/steady-clock.ts';

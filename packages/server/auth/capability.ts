@@ -16,8 +16,15 @@ import {
 } from '@holdfast/protocol';
 import { missingToken, unauthorized } from './auth-errors.ts';
 import { TOKEN_CHARACTERS_MAX } from './auth-limits.ts';
-import { isBase64url } from './base64url.ts';
 import type { Revocation, RevokedClaim } from './registry-store.ts';
+
+/** Whole groups, then optionally a shorter group whose unused trailing bits are zero. */
+const BASE64URL = /^(?:[A-Za-z0-9_-]{4})*(?:[A-Za-z0-9_-][AQgw]|[A-Za-z0-9_-]{2}[AEIMQUYcgkosw048])?$/;
+
+/** Returns whether `text` is the canonical encoding of some bytes, without padding. Empty text is valid. */
+export function isBase64url(text: string): boolean {
+  return BASE64URL.test(text);
+}
 
 /** The parts of a JWT with a readable header and claims, an `alg` and an `iss`. They are unverified. */
 export interface ParsedToken {

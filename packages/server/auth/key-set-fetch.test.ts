@@ -6,7 +6,7 @@ import { makeAuthority } from '../../../test/support/certificates.ts';
 import { startBombServer } from '../../../test/support/packed-bomb.ts';
 import { JWKS_ADDRESSES_MAX } from './auth-limits.ts';
 import { type AuthWorld, REAL_AUTH_WORLD } from './auth-world.ts';
-import { fetchKeySetBytes } from './key-set-fetch.ts';
+import { fetchKeySetBytes } from './jwks-source.ts';
 import { FakeWorld } from './test/fake-world-fixture.ts';
 
 const GIB = 1024 ** 3;

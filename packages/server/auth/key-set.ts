@@ -17,7 +17,7 @@ import {
   RSA_MODULUS_BITS_MAX,
   RSA_MODULUS_BITS_MIN,
 } from './auth-limits.ts';
-import { isBase64url } from './base64url.ts';
+import { isBase64url } from './capability.ts';
 
 /** One public key. `identity` is equal exactly if kid, algorithms and key bytes are equal. */
 export interface VerificationKey {

@@ -3,9 +3,9 @@
  * clock that jumped ahead makes leases look expired. So nothing is collected or swept while clocks disagree by minutes.
  */
 import { formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
-import type { ClockGuard } from '../core/clock-guard.ts';
 import type { ContentStore, MetadataStore } from '../core/ports.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
+import type { ClockGuard } from '../core/upkeep-ports.ts';
 import { CLOCK_SKEW } from '../metrics/server-metrics.ts';
 
 /** Collection and sweep wait until the clocks agree; everything else continues. */

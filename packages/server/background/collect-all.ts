@@ -1,13 +1,12 @@
 /** Automatic collection (`serve --gc-every`): rounds over the Spaces of all active Apps, spread over the interval. */
 import type { RegistryStore } from '../auth/registry-store.ts';
+import { PAGE_ROWS, pagesOf } from '../core/batches.ts';
 import { runGc } from '../core/collect/run-gc.ts';
 import type { Core } from '../core/core.ts';
 import type { Space } from '../core/model.ts';
-import { PAGE_ROWS, pagesOf } from '../core/pages-of.ts';
 import type { SpaceEntry } from '../core/tenancy-ports.ts';
 import type { Log } from '../log.ts';
-import { noteCollection } from '../metrics/note-collection.ts';
-import { BACKGROUND_FAILURES, GC_LAST_SUCCESS } from '../metrics/server-metrics.ts';
+import { BACKGROUND_FAILURES, GC_LAST_SUCCESS, noteCollection } from '../metrics/server-metrics.ts';
 import type { BackgroundTurns } from './turns.ts';
 
 /** Nodes per step: few enough not to slow requests. */

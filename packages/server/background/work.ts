@@ -10,11 +10,12 @@ import { heldBytesOfApp } from '../core/read/get-usage.ts';
 import { explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-epoch.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
 import type { Log } from '../log.ts';
-import { AppLabels, OTHER_APP } from '../metrics/app-label.ts';
 import {
   APP_QUOTA_BYTES,
   APP_STORED_BYTES,
+  AppLabels,
   METRICS,
+  OTHER_APP,
   PENDING_BYTES,
   SCRUB_LAST_SUCCESS,
   SCRUBBED_BYTES,

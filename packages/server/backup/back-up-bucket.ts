@@ -2,7 +2,7 @@
 
 import { dirname } from 'node:path';
 import { PRIVATE_UMASK } from '@holdfast/protocol';
-import { mapSome } from '../core/map-some.ts';
+import { mapSome } from '../core/batches.ts';
 import { assertNotNested, holdDataFolder, LOCK_NAME } from '../deployment/data-folder.ts';
 import { FOLDER_MARKS, markFolder } from '../deployment/folder-marks.ts';
 import { HeldFolder, makeNamedFolder } from '../deployment/held-folder.ts';

@@ -1,7 +1,7 @@
 /** Verifies the backup of a bucket, and restores the objects that a bucket lacks. */
 import { closeSync } from 'node:fs';
 import { join } from 'node:path';
-import { mapSome } from '../core/map-some.ts';
+import { mapSome } from '../core/batches.ts';
 import { NotOurs } from '../deployment/held-folder.ts';
 import { withBucket } from '../deployment/open.ts';
 import { nameBucket, type S3Place } from '../deployment/place.ts';

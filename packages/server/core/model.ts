@@ -1,6 +1,16 @@
 /** The rows and values that core and engines share. Plain data: no I/O, no behaviour. */
 import type { Hash, RejectionCode } from '@holdfast/protocol';
 
+export interface Receiving {
+  /** what quotas count of those PUTs to the Space that began earlier, by all processes, and have not ended */
+  heldBefore(): number;
+  /** Resolves after a moment in which some of them may end. */
+  pause(): Promise<void>;
+}
+
+/** Called before the body is read, when the PUT counts as being received: what it throws refuses the PUT. */
+export type Admit = (receiving: Receiving) => Promise<void>;
+
 /** A Space as engines key it: 32 lowercase hex digits (core/space-key.ts). */
 export type SpaceKey = string;
 

@@ -1,9 +1,8 @@
 /** Ports of packs to rows and to the store of bytes, besides those of single nodes (core/ports.ts; core/packs/README.md). */
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
-import type { Generation, PackCodec, PackPlace, Space, UploadRow } from './model.ts';
+import type { Admit, Generation, PackCodec, PackPlace, Space, UploadRow } from './model.ts';
 import type { PackId, PackRejection, PackRow, PackUse, PackVerdicts } from './pack-model.ts';
-import type { Admit } from './receiving.ts';
 
 /** Records or rows of one transaction: it holds other tenants up no longer than that takes. */
 export const PACK_GROUP_RECORDS = 256;

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { pagesOf } from './pages-of.ts';
+import { pagesOf } from './batches.ts';
 
 test.each([
   [0, [0]],

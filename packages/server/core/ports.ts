@@ -2,8 +2,6 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { KeptCounters, SpaceInspection } from './inspection-ports.ts';
-import type { LeaseWindow } from './lease-state.ts';
-import type { NodeMending } from './mend-ports.ts';
 import type {
   ContentRow,
   DiscardRow,
@@ -17,12 +15,12 @@ import type {
   UploadEvidence,
   UploadRow,
 } from './model.ts';
+import type { LeaseWindow } from './node-row.ts';
 import type { PackRow } from './pack-model.ts';
 import type { PackReads, PackStore, PackVerbs, SweptPack } from './pack-ports.ts';
 import type { Stored } from './quotas.ts';
-import type { FindKnown, WalkKeeper } from './stray-ports.ts';
 import type { PurgeVerbs, SpaceHoldings, TenantReads } from './tenancy-ports.ts';
-import type { Upkeep } from './upkeep-ports.ts';
+import type { FindKnown, NodeMending, Upkeep, WalkKeeper } from './upkeep-ports.ts';
 import type { ContentUploads, NodeLimits } from './upload-ports.ts';
 
 /**
@@ -119,7 +117,7 @@ export type OldRow =
 
 /** What is due, by kind. */
 export interface DueRows {
-  /** eligible rows (core/collect/eligibility.ts) whose lease ended, oldest expiry first, then hash */
+  /** eligible rows (core/node-row.ts) whose lease ended, oldest expiry first, then hash */
   readonly candidates: NodeRow;
   /** claimed rows whose hold ended, ordered by its end, then by hash */
   readonly claimed: NodeRow;

@@ -4,8 +4,8 @@
  * collected or healed meanwhile.
  */
 import type { Hash } from '@holdfast/protocol';
+import { pagesOf } from './batches.ts';
 import type { Space } from './model.ts';
-import { pagesOf } from './pages-of.ts';
 import type { MetadataStore } from './ports.ts';
 
 /** A finding about one node, for the log. */

@@ -3,12 +3,25 @@
  * without a record first gets a tombstone, and is deleted only if no record appears within a week. A walk that comes across
  * many of them at once stops, because then the rows are most likely not those of this store.
  */
+
 import { DAY_MS, groupsOf } from '@holdfast/protocol';
+import { createdAtOf, packOf } from './generation.ts';
 import type { Generation, ObjectKey } from './model.ts';
-import { neighboursOf } from './neighbours.ts';
-import { packOf } from './pack-generations.ts';
 import type { MetadataStore } from './ports.ts';
 import { StoreUnavailable } from './store-failure.ts';
+import type { FindKnown } from './upkeep-ports.ts';
+
+const DIGIT_BITS = [1, 2, 4, 8] as const;
+
+/** The hex texts that differ in one bit. */
+export function neighboursOf(hex: string): string[] {
+  return [...hex].flatMap((digit, at) =>
+    DIGIT_BITS.map((bit) => {
+      const changed = (Number.parseInt(digit, 16) ^ bit).toString(16);
+      return hex.slice(0, at) + changed + hex.slice(at + 1);
+    }),
+  );
+}
 
 /** From the tombstone of an object to its end. */
 export const TOMBSTONE_MS = 7 * DAY_MS;
@@ -107,4 +120,19 @@ async function findNearOf(rows: Rows, keys: readonly ObjectKey[]): Promise<reado
 export async function acceptStrays(rows: Pick<MetadataStore, 'settle'>, now: number): Promise<void> {
   // Younger objects become old meanwhile.
   await rows.settle('note', { name: ACCEPTED_NOTE, value: String(now + 3 * DAY_MS) });
+}
+
+/** A generation's record is durable before its URL is given out: one without a record at this age never gets one. */
+export const STRAY_AGE_MS = 24 * 3_600_000;
+
+/** Returns the objects that may be deleted: created at `oldAt` or before, and without a record. List them before this call. */
+export async function findStrays(
+  listed: readonly ObjectKey[],
+  oldAt: number,
+  findKnown: FindKnown,
+): Promise<readonly ObjectKey[]> {
+  const old = listed.filter(({ generation }) => createdAtOf(generation) <= oldAt);
+  if (old.length === 0) return [];
+  const known = await findKnown(old);
+  return old.filter(({ generation }) => !known.has(generation));
 }

@@ -12,7 +12,6 @@ import type {
   SpacesWanted,
   SpaceToPack,
 } from './pack-ports.ts';
-import type { Note, TombstonePage } from './stray-ports.ts';
 import type { SpaceEntry, SpacePage } from './tenancy-ports.ts';
 
 export interface SpacesToSweep {
@@ -140,4 +139,67 @@ export interface ScrubItem {
   readonly content: ContentRow | undefined;
   /** the row is older than sums: its bytes prove it, and then it gets one */
   readonly isUnsummed?: true;
+}
+
+/** Whether the clocks that collection rests on agree. */
+export interface ClockGuard {
+  /** Resolves with the instant (ms) to judge leases by. Rejects with StoreUnavailable while clocks disagree or cannot be read. */
+  assertAgree(): Promise<number>;
+}
+
+/** Ports for the repair of a damaged row, within one transaction (core/lease/mend-node.ts). */
+export interface NodeMending {
+  /** The current row, damaged or not; an impossible number is replaced by 0. undefined if there is none. */
+  findUnproven(hash: Hash): Awaitable<UnprovenNode | undefined>;
+  /**
+   * The rows of all `hashes` say that nothing holds them. Returns those that something may hold all the same: a balance names the hash, or
+   * there is a row whose key differs in one bit of the hash or of the Space.
+   */
+  findDoubted(hashes: readonly Hash[]): Awaitable<readonly Hash[]>;
+  /** Replaces the current row by `row`. Of all counters only the one of leases is updated. */
+  replaceNode(stands: NodeRow, row: NodeRow): Awaitable<void>;
+}
+
+export interface UnprovenNode {
+  readonly row: NodeRow;
+  /** whether a row with these values has the sum that this one carries */
+  readonly hasSumOf: (row: NodeRow) => boolean;
+  /** How many refs and balances of the Space name its hash, including those in unproven rows. */
+  readonly countHolders: () => Awaitable<NodeHolders>;
+}
+
+export type NodeHolders = Pick<NodeRow, 'childRefCount' | 'rootRefCount' | 'heldDomainCount'>;
+
+/** Finds the generations among `keys` that have a record: a page of `knownGenerations`. */
+export type FindKnown = (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>;
+
+/** Ports to the rows for the walk over all objects of the store of bytes (core/stray-watch.ts). */
+interface Note {
+  readonly name: string;
+  readonly value: string | number;
+}
+
+/** PostgreSQL keeps no NUL in a text, and no engine half a surrogate pair. */
+export function assertNote({ name, value }: Note): void {
+  const text = `${name} ${value}`;
+  if (text.includes('\0') || !text.isWellFormed()) throw new RangeError('a note is text without NUL');
+}
+
+interface TombstonePage {
+  /** they have no record */
+  readonly unknown: readonly Generation[];
+  /** they have one */
+  readonly known: readonly Generation[];
+  readonly now: number;
+  /** tombstones that no walk has come across since then go: their objects are gone */
+  readonly seenSince: number;
+}
+
+/** The state that the walk over all objects keeps with the rows. */
+export interface WalkKeeper {
+  /** Resolves with the objects that must stay; rejects if the walk must stop. */
+  findKept: FindKnown;
+  /** How far the walk has come, for a process that goes on with it; undefined: it begins, or has ended. */
+  readPlace(): Awaitable<string | undefined>;
+  notePlace(place: string | undefined): Promise<void>;
 }

@@ -1,8 +1,7 @@
 /** How bytes get into a store of bytes: through our own upload target, or straight to the store by a signed URL. */
 import type { Hash } from '@holdfast/protocol';
-import type { Generation, Space, UploadEvidence } from './model.ts';
+import type { Admit, Generation, Space, UploadEvidence } from './model.ts';
 import type { PackReceiver } from './pack-ports.ts';
-import type { Admit } from './receiving.ts';
 
 /** ms; a direct upload has ended this long after its URL expired. The sweep of strays finds the object of a slower one. */
 export const PUT_DURATION_MS_MAX = 600_000;

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { isCollectable, isEligible } from './collect/eligibility.ts';
 import type { NodeRow } from './model.ts';
+import { isCollectable, isEligible } from './node-row.ts';
 import { addUsage, totalUsage, USAGE_NONE, usageDelta, usageOf } from './usage-delta.ts';
 
 const node = fc

@@ -1,5 +1,6 @@
 /** What the change of one row adds to the counters of its Space (docs/api.md, getUsage). Pure. */
 import type { NodeRow, SpaceCounters } from './model.ts';
+import type { SpaceHoldings } from './tenancy-ports.ts';
 
 /** All but leases, which end by themselves. */
 export type UsageDelta = Omit<SpaceCounters, 'leasedNodeCount'>;
@@ -44,4 +45,11 @@ export function usageDelta(before: NodeRow | undefined, after: NodeRow | undefin
 /** What many rows contribute together. */
 export function totalUsage(rows: readonly NodeRow[]): UsageDelta {
   return rows.reduce((sum, row) => addUsage(sum, usageOf(row)), USAGE_NONE);
+}
+
+export const NO_HOLDINGS: SpaceHoldings = { pendingBytes: 0, commitRows: 0 };
+
+/** Whether a Space holds anything. Pure. */
+export function isEmpty({ nodeCount }: SpaceCounters, { pendingBytes, commitRows }: SpaceHoldings): boolean {
+  return nodeCount === 0 && pendingBytes === 0 && commitRows === 0;
 }

@@ -69,7 +69,7 @@ export interface PageRequest<K extends EntryKind> {
   readonly kind: K;
   /** of balances, history and commits; '' for the others */
   readonly domain: string;
-  /** the key (entry-keys.ts) after which the page begins */
+  /** the key (`keyOf`) after which the page begins */
   readonly after: string | undefined;
   readonly limit: number;
 }
@@ -160,3 +160,27 @@ export type TakenContent =
     }
   /** the bytes do not have the hash; nothing is kept */
   | { readonly isRight: false };
+
+const KEYS: { readonly [K in EntryKind]: (entry: Entries[K]) => string } = {
+  nodes: ({ row }) => row.hash,
+  looseEdges: ({ hash }) => hash,
+  uploads: ({ row }) => row.hash,
+  domains: ({ domain }) => domain,
+  balances: ({ hash }) => hash,
+  history: ({ hash, fromRevision }) => `${hash}${fromRevision}`,
+  commits: ({ requestId }) => requestId,
+};
+
+/** The key of each kind of entry as one text: source and target resume pages by it. Pure. */
+export function keyOf<K extends EntryKind>(kind: K, entry: Entries[K]): string {
+  return KEYS[kind](entry);
+}
+
+/** The two parts of a key of history; without a key, parts that come before all others. */
+export function parseHistoryKey(key: string | undefined): {
+  readonly hash: Hash;
+  readonly fromRevision: number;
+} {
+  if (key === undefined) return { hash: '', fromRevision: 0 };
+  return { hash: key.slice(0, 64), fromRevision: Number(key.slice(64)) };
+}

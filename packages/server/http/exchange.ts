@@ -4,8 +4,7 @@
  */
 import { parseNoQuery, ROTTEN_NODES_HEADER } from '@holdfast/protocol';
 import type { Capability, RequestedOperation } from '../auth/capability.ts';
-import type { Awaitable } from '../core/awaitable.ts';
-import { after } from '../core/awaitable.ts';
+import { type Awaitable, after } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
 import type { UploadHolder } from '../core/lease/upload-token.ts';
 import type { Space } from '../core/model.ts';
@@ -215,4 +214,21 @@ export function tellRot({ core, space }: AuthorizedCall): HeaderFields | undefin
 
 export function refuseQuery({ query }: AuthorizedCall): void {
   if (query !== undefined && query !== '') parseNoQuery(new URLSearchParams(query));
+}
+
+interface RequestTarget {
+  /** still percent-encoded; begins with `/` */
+  readonly path: string;
+  /** after the `?`; undefined without one */
+  readonly query: string | undefined;
+}
+
+/** The runtime gives an absolute URL, or a bare path if the request had no usable Host. */
+export function splitUrl(url: string): RequestTarget {
+  const authorityAt = url.startsWith('/') ? 0 : url.indexOf('://') + 3;
+  const pathAt = url.indexOf('/', authorityAt);
+  if (pathAt < 0) return { path: '/', query: undefined };
+  const queryAt = url.indexOf('?', pathAt);
+  if (queryAt < 0) return { path: url.slice(pathAt), query: undefined };
+  return { path: url.slice(pathAt, queryAt), query: url.slice(queryAt + 1) };
 }

@@ -30,6 +30,7 @@ import {
   type Operation,
   type ServedOperation,
   type Surroundings,
+  splitUrl,
 } from './exchange.ts';
 import { acceptsHtml, FRONT_PATH, frontPageAnswer } from './front-page.ts';
 import { IDLE_SECONDS_MAX, SMALL_BODY_BYTES_MAX } from './http-limits.ts';
@@ -37,7 +38,6 @@ import { type Connections, TrustedProxies } from './peer.ts';
 import { jsonBytesAtMost, orDropped } from './request-body.ts';
 import { mayChange, notAudited, RequestReport } from './request-report.ts';
 import { withTiming } from './request-timing.ts';
-import { splitUrl } from './request-url.ts';
 import { SPACE_OPERATIONS } from './space-operations.ts';
 import { makeTenantShares, type TenantShares } from './tenant-shares.ts';
 import { type CheckUpload, UPLOADS_PATH, UploadTarget } from './upload-target.ts';

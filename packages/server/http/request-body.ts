@@ -7,7 +7,7 @@ import type { Awaitable } from '../core/awaitable.ts';
 import type { Space } from '../core/model.ts';
 import { askCollector, releaseBytes, releasePiece } from '../runtime/release-bytes.ts';
 import { exhausted } from '../shares/exhausted.ts';
-import type { FairRounds } from '../shares/fair-rounds.ts';
+import type { FairRounds } from '../shares/fair-queue.ts';
 import type { FairShares, Hold } from '../shares/fair-shares.ts';
 import { BODY_BYTES_PER_SECOND_MIN, BODY_PACE_SECONDS, SMALL_BODY_BYTES_MAX } from './http-limits.ts';
 

@@ -2,10 +2,10 @@
 import { describe, expect, test } from 'bun:test';
 import { JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
 import fc from 'fast-check';
+import { splitUrl } from './exchange.ts';
 import { originOf } from './peer.ts';
 import { declaredLengthOf, withJsonBody, withOptionalJsonBody } from './request-body.ts';
 import { RequestTiming } from './request-timing.ts';
-import { splitUrl } from './request-url.ts';
 import { makeTenantShares } from './tenant-shares.ts';
 
 describe('URLs', () => {

@@ -5,10 +5,11 @@ import type { AuditLog } from '../audit/audit-log.ts';
 import { type Capability, describeToken, type RequestedOperation } from '../auth/capability.ts';
 import type { Awaitable } from '../core/awaitable.ts';
 import { after } from '../core/awaitable.ts';
-import { AppLabels, OTHER_APP } from '../metrics/app-label.ts';
 import type { Counter, Histogram } from '../metrics/metric.ts';
 import {
+  AppLabels,
   KEY_SET_REFUSALS,
+  OTHER_APP,
   RECEIVED_BYTES,
   REQUEST_DURATION,
   REQUESTS,

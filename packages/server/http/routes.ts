@@ -9,9 +9,9 @@ import {
   type SpaceRoute,
 } from '@holdfast/protocol';
 import { isAsSent, isPlain, type Params } from '../runtime/sent-path.ts';
+import { splitUrl } from './exchange.ts';
 import { FRONT_PATH } from './front-page.ts';
 import type { Handler } from './handler.ts';
-import { splitUrl } from './request-url.ts';
 import { UPLOADS_PATH } from './upload-target.ts';
 
 type Routed = (request: Bun.BunRequest, server: Bun.Server<undefined>) => Response | Promise<Response>;

@@ -1,6 +1,6 @@
 /** The resources of one process that tenants share while their requests are answered (shares/README.md). */
 
-import { FairRounds } from '../shares/fair-rounds.ts';
+import { FairRounds } from '../shares/fair-queue.ts';
 import { FairShares } from '../shares/fair-shares.ts';
 import {
   ANSWER_BYTES_MAX,

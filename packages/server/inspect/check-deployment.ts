@@ -1,5 +1,6 @@
 /** Checks a serving deployment: recounts each Space at one instant, then checks all bytes. Repairs what is proven, deletes nothing. */
 import { formatCount, type Hash } from '@holdfast/protocol';
+import { PAGE_ROWS, ROWS_PER_TRANSACTION_MAX } from '../core/batches.ts';
 import { headLength, parseHead } from '../core/collect/compare-row.ts';
 import { type CountRepairs, repairCounts } from '../core/collect/repair-counts.ts';
 import { findContentOf, isProofOfRot, storedObject, verifyInlineNode } from '../core/contents.ts';
@@ -8,7 +9,6 @@ import type { PageDamage, RowDamage, RowLook } from '../core/inspection-ports.ts
 import { findStanding, mendRow } from '../core/lease/mend-node.ts';
 import type { NewContent } from '../core/lease/publication.ts';
 import type { Space } from '../core/model.ts';
-import { PAGE_ROWS, ROWS_PER_TRANSACTION_MAX } from '../core/pages-of.ts';
 import { isDamage, orIfDamaged } from '../core/store-failure.ts';
 import { checkContents, type FoundFault } from './check-contents.ts';
 import { checkUploads } from './check-uploads.ts';

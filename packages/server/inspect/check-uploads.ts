@@ -1,10 +1,10 @@
 /** Checks the bytes of finished uploads that are not published yet: presence and length, or with `isRead` the bytes. */
 import type { Hash } from '@holdfast/protocol';
+import { PAGE_ROWS } from '../core/batches.ts';
 import { findContentOf, isProofOfRot, verifyInlineNode } from '../core/contents.ts';
 import type { Core } from '../core/core.ts';
 import type { FinishedUpload } from '../core/inspection-ports.ts';
 import type { Space } from '../core/model.ts';
-import { PAGE_ROWS } from '../core/pages-of.ts';
 import { ContentLost } from '../core/store-failure.ts';
 import type { ContentCheck, FoundFault } from './check-contents.ts';
 

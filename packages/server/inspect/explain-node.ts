@@ -1,9 +1,9 @@
 /** Explains what keeps a node and until when: its lease, its root refs, or its ancestors. */
 import { type Hash, refsToHashes } from '@holdfast/protocol';
+import { pagesOf } from '../core/batches.ts';
 import type { Core } from '../core/core.ts';
 import type { SpaceSnapshot } from '../core/inspection-ports.ts';
 import type { NodeRow, NodeRowState, Space } from '../core/model.ts';
-import { pagesOf } from '../core/pages-of.ts';
 
 interface Keeper {
   readonly kind: 'lease' | 'root-ref' | 'parent';

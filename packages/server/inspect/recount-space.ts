@@ -1,8 +1,8 @@
 /** Recounts one Space from its rows at one instant and compares the result with the stored counts. */
 import type { Hash } from '@holdfast/protocol';
+import { pagesOf } from '../core/batches.ts';
 import type { CountRepairs } from '../core/collect/repair-counts.ts';
 import type { KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';
-import { pagesOf } from '../core/pages-of.ts';
 import { addUsage } from '../core/usage-delta.ts';
 import { CountDetails } from './count-details.ts';
 import { CountParts } from './count-parts.ts';

@@ -1,8 +1,8 @@
 /** One walk over a Space that reports stored counts and counted references: rows, edges, counts of edges without rows, balances. */
 import { type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Awaitable } from '../core/awaitable.ts';
+import { PAGE_ROWS, pagesOf } from '../core/batches.ts';
 import type { InspectedNode, KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';
-import { PAGE_ROWS, pagesOf } from '../core/pages-of.ts';
 import { addUsage, USAGE_NONE, type UsageDelta, usageOf } from '../core/usage-delta.ts';
 
 /** The counts stored in a node's row. */

@@ -1,9 +1,14 @@
 import { describe, expect, test } from 'bun:test';
 import { renderScrape } from './exposition.ts';
-import { mergeSnapshots, withoutGauges } from './merge.ts';
 import type { SampleValue } from './metric.ts';
 import { watchProcess } from './process-metrics.ts';
-import { MetricRegistry, type MetricsSnapshot, type Samples } from './registry.ts';
+import {
+  MetricRegistry,
+  type MetricsSnapshot,
+  mergeSnapshots,
+  type Samples,
+  withoutGauges,
+} from './registry.ts';
 import * as serverMetrics from './server-metrics.ts';
 
 const OPENMETRICS = 'application/openmetrics-text; version=1.0.0';

@@ -258,3 +258,30 @@ export const BUILD_INFO = METRICS.gauges(
   ['version', 'bun'],
   { merge: 'max' },
 );
+
+export const OTHER_APP = 'other';
+
+/** The label for a registered App: its own id as long as there is room. */
+export class AppLabels {
+  readonly #known = new Set<string>();
+
+  labelOf(appId: string): string {
+    if (this.#known.has(appId)) return appId;
+    if (this.#known.size >= 1000) return OTHER_APP;
+    this.#known.add(appId);
+    return appId;
+  }
+}
+
+interface Collected {
+  readonly deleted: number;
+  readonly reclaimedContentBytes: number;
+}
+
+/** Counts what a collection pass deleted. */
+export function noteCollection<T extends Collected>(result: T): T {
+  COLLECTED_NODES.add(result.deleted);
+  COLLECTED_BYTES.add(result.reclaimedContentBytes);
+  GC_LAST_SUCCESS.set(Date.now() / 1000);
+  return result;
+}

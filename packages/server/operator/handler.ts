@@ -1,10 +1,9 @@
 /** The operator listener without its socket: probes, metrics, the operator API and the console. */
 
 import type { DeploymentPlace } from '../deployment/place.ts';
-import { OTHER_APP } from '../metrics/app-label.ts';
 import { renderScrape } from '../metrics/exposition.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
-import { METRICS, REQUESTS } from '../metrics/server-metrics.ts';
+import { METRICS, OTHER_APP, REQUESTS } from '../metrics/server-metrics.ts';
 import { answerApi, isOpenPath, noteUnexpected, problemAnswer } from './api.ts';
 import { API_PATH } from './api-path.ts';
 import { noteRefusal } from './audited.ts';

@@ -1,5 +1,5 @@
 /** The operation that lists damaged nodes. */
-import { pagesOf } from '../core/pages-of.ts';
+import { pagesOf } from '../core/batches.ts';
 import { operation } from './operation.ts';
 import { COUNT, listOf, record, TEXT } from './schemas.ts';
 

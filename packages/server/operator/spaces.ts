@@ -1,16 +1,15 @@
 /** Operations on Spaces. */
 import { GC_NODES_MAX, type GcResult } from '@holdfast/protocol';
 import type { AppRecord, Quotas } from '../auth/registry-store.ts';
+import { pagesOf } from '../core/batches.ts';
 import { runGc } from '../core/collect/run-gc.ts';
 import type { Core } from '../core/core.ts';
-import { NO_HOLDINGS } from '../core/holdings.ts';
 import type { Space, SpaceCounters } from '../core/model.ts';
-import { pagesOf } from '../core/pages-of.ts';
 import { pendingBytesOf, usageOf } from '../core/read/get-usage.ts';
 import type { SpaceEntry } from '../core/tenancy-ports.ts';
-import { USAGE_NONE } from '../core/usage-delta.ts';
+import { NO_HOLDINGS, USAGE_NONE } from '../core/usage-delta.ts';
 import { describeQuotas } from '../deployment/describe-app.ts';
-import { noteCollection } from '../metrics/note-collection.ts';
+import { noteCollection } from '../metrics/server-metrics.ts';
 import { APP, integer, optional, SPACE, text } from './fields.ts';
 import { nameOf, namingDamage } from './naming-damage.ts';
 import { operation } from './operation.ts';

@@ -7,9 +7,11 @@ import {
   formatDuration,
   KEEP_REPLACED_MS_DEFAULT,
   LISTEN_DEFAULT,
+  type ListenAddress,
   NODE_BYTES_MAX_DEFAULT,
   OPERATOR_LISTEN_DEV,
   parseDuration,
+  parseListenAddress,
   parseSize,
   UPLOAD_TTL_MS_DEFAULT,
 } from '@holdfast/protocol';
@@ -21,7 +23,6 @@ import { isLoopbackHost, parseWebAddress } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
 import { TrustedProxies } from '../http/peer.ts';
 import { LOG_LEVELS, type LogLevel } from '../log.ts';
-import { parseListen } from './parse-listen.ts';
 
 /** Flags as typed on the command line; a flag wins over its variable (`--max-node-bytes` over `HOLDFAST_MAX_NODE_BYTES`). */
 export interface ServeFlags extends AuditFlags, OperatorFlags, ShareFlags {
@@ -325,4 +326,13 @@ function parseTrustedProxies(text: string | undefined): readonly string[] {
     );
   }
   return ranges;
+}
+
+/** `flag` is named in messages. Throws ConfigError. */
+function parseListen(flag: string, text: string): ListenAddress {
+  const address = parseListenAddress(text);
+  if (address !== undefined) return address;
+  throw new ConfigError(
+    `${flag} ${JSON.stringify(text)} is not HOST:PORT; give one such as 127.0.0.1:8420, 0.0.0.0:8420 or [::1]:8420`,
+  );
 }

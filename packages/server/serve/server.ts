@@ -2,8 +2,7 @@
 import { AuditLog, type AuditOptions } from '../audit/audit-log.ts';
 import { KeySetUnavailable } from '../auth/auth-errors.ts';
 import { REAL_AUTH_WORLD } from '../auth/auth-world.ts';
-import { authorize, openAuthorizer } from '../auth/authorize.ts';
-import { checkGivenUpload, type GivenUpload } from '../auth/upload-grants.ts';
+import { authorize, checkGivenUpload, type GivenUpload, openAuthorizer } from '../auth/authorize.ts';
 import type { BackgroundLoop } from '../background/loop.ts';
 import { QuotaWatch } from '../background/quota-watch.ts';
 import { DISK_PACE, S3_PACE, startBackgroundWork } from '../background/work.ts';

@@ -4,17 +4,17 @@ import type { AuditLine } from '../audit/audit-event.ts';
 import { takeTimeOrigin } from '../engine/steady-clock.ts';
 import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { mergeSnapshots, withoutGauges } from '../metrics/merge.ts';
 import { watchProcess } from '../metrics/process-metrics.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
+import { mergeSnapshots, withoutGauges } from '../metrics/registry.ts';
 import { METRICS, WORKER_DEATHS } from '../metrics/server-metrics.ts';
 import type { LoadedTokens } from '../operator/operator-tokens.ts';
 import type { SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
 import { assertPortIsFree } from './listener.ts';
-import { Questions, withinSecond } from './questions.ts';
 import type { ServingProcess } from './serving-process.ts';
 import type { AskMessage, FromWorker, ToWorker } from './worker-messages.ts';
+import { Questions, withinSecond } from './worker-messages.ts';
 
 const RESTART_MS_MIN = 200;
 

@@ -3,8 +3,8 @@ import type { Subprocess } from 'bun';
 import { until } from '../../../test/support/until.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { METRICS } from '../metrics/server-metrics.ts';
-import { Questions } from './questions.ts';
 import { WorkerMetrics } from './supervisor.ts';
+import { Questions } from './worker-messages.ts';
 
 /** A process that reports one more request each time, until it is killed. */
 const COUNTING = `

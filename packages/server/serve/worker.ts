@@ -6,9 +6,9 @@ import { ServeError } from '../errors.ts';
 import { openLog } from '../log.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { LOG_DROPPED } from '../metrics/server-metrics.ts';
-import { Questions } from './questions.ts';
 import { type OneServingProcess, startServing } from './serving-process.ts';
 import type { AskMessage, FromWorker, ToWorker } from './worker-messages.ts';
+import { Questions } from './worker-messages.ts';
 
 let serving: OneServingProcess | undefined;
 /** The supervisor's process id: a supervisor that gives an order was alive when this process began. */

@@ -1,6 +1,6 @@
 /** Large pieces of work of one thread: a little in each round of the event loop, and Apps in turn. */
 import { expect, test } from 'bun:test';
-import { FairRounds } from './fair-rounds.ts';
+import { FairRounds } from './fair-queue.ts';
 
 const ROUNDS = 40;
 

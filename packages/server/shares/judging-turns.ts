@@ -5,7 +5,7 @@
  */
 import { ApiError } from '@holdfast/protocol';
 import { FairPlaces } from './fair-places.ts';
-import { FairRounds } from './fair-rounds.ts';
+import { FairRounds } from './fair-queue.ts';
 
 interface Share {
   readonly appId: string;

@@ -1,6 +1,6 @@
 /** Copies a deployment to an empty one and verifies it. An interrupted one resumes: rows up to a checkpoint, objects under unique keys. */
 import type { AppRecord, RegistryStore } from '../auth/registry-store.ts';
-import { mapSome } from '../core/map-some.ts';
+import { mapSome } from '../core/batches.ts';
 import type { Space } from '../core/model.ts';
 import type { CopiedDeployment } from '../deployment/deployment.ts';
 import type { BatchPart, ListedSpace } from '../engine/transfer-ports.ts';

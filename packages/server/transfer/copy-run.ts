@@ -1,7 +1,7 @@
 /** One run of a copy: source, target, checkpoint and progress, and the walk through all Spaces from the checkpoint. */
 
+import { PAGE_ROWS } from '../core/batches.ts';
 import type { Space } from '../core/model.ts';
-import { PAGE_ROWS } from '../core/pages-of.ts';
 import { USAGE_NONE } from '../core/usage-delta.ts';
 import type { CopiedDeployment } from '../deployment/deployment.ts';
 import type { ListedSpace, Totals } from '../engine/transfer-ports.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { mapSome } from '../core/map-some.ts';
+import { mapSome } from '../core/batches.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
 import { type Patience, patiently } from './patience.ts';
 

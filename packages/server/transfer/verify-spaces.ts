@@ -1,7 +1,7 @@
 /** The second phase: compares every row field by field, looks for every object, and compares counters with the sum of rows. */
 import { bytesToHash, type Hash } from '@holdfast/protocol';
+import { mapSome } from '../core/batches.ts';
 import { isProofOfRot, storedObject } from '../core/contents.ts';
-import { mapSome } from '../core/map-some.ts';
 import type { ContentRow } from '../core/model.ts';
 import { sha256 } from '../core/sha256.ts';
 import { addUsage, totalUsage, USAGE_NONE, type UsageDelta } from '../core/usage-delta.ts';

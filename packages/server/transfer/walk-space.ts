@@ -1,6 +1,5 @@
 /** Walks all entries of a Space in one order, from any place in it: a copy is made, checked and resumed by this walk. */
 import type { Space } from '../core/model.ts';
-import { keyOf } from '../engine/entry-keys.ts';
 import type {
   BatchPart,
   DeploymentReader,
@@ -9,6 +8,7 @@ import type {
   NodeEntry,
   Part,
 } from '../engine/transfer-ports.ts';
+import { keyOf } from '../engine/transfer-ports.ts';
 
 /** A position in a Space from which a walk resumes. */
 export interface SpacePlace {

@@ -3,8 +3,8 @@ import { groupsOf, type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
 import type { Core } from '../core.ts';
 import type { NodeRow, Space } from '../model.ts';
+import { isEligible } from '../node-row.ts';
 import { orIfDamaged } from '../store-failure.ts';
-import { isEligible } from './eligibility.ts';
 
 export interface WalkAround {
   isWanted(row: NodeRow, now: number): boolean;

@@ -13,10 +13,10 @@ import type { Core } from '../core.ts';
 import { removeNodesWithEdges } from '../edges.ts';
 import { createGeneration, makeGenerationDigits } from '../generation.ts';
 import type { Generation, NodeRow, Space } from '../model.ts';
+import { isCollectable, isEligible } from '../node-row.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { isDamage, orIfDamaged, RowDamaged } from '../store-failure.ts';
 import type { UploadKind } from '../upload-ports.ts';
-import { isCollectable, isEligible } from './eligibility.ts';
 
 export interface Claims {
   /** how many rows were examined */

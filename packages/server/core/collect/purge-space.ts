@@ -4,16 +4,16 @@
  * instant goes on with the next call, and a Space that is served again meanwhile has fewer nodes and nothing wrong.
  */
 import { ApiError, countOf, type Hash } from '@holdfast/protocol';
+import { PAGE_ROWS, ROWS_PER_TRANSACTION_MAX } from '../batches.ts';
 import { replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
 import type { NodeRow, Space } from '../model.ts';
-import { PAGE_ROWS, ROWS_PER_TRANSACTION_MAX } from '../pages-of.ts';
+import { isCollectable } from '../node-row.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { isDamage, orIfDamaged } from '../store-failure.ts';
 import { PUT_DURATION_MS_MAX } from '../upload-ports.ts';
 import { findAround, forFew, hashesOf, takeDown } from './collect-around.ts';
 import { type Claims, claimCandidates, claimNodes, findLeftoverClaims, finishClaims } from './collection.ts';
-import { isCollectable } from './eligibility.ts';
 import { deleteDiscards, findAbandoned, forgetAbandoned } from './sweep.ts';
 import { sweepPacks } from './sweep-packs.ts';
 

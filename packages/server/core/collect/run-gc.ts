@@ -1,8 +1,8 @@
 /** runGc: one bounded pass over one Space (docs/api.md, runGc). */
 import { ApiError, countOf, type GcResult, HASH_BYTES, type Hash } from '@holdfast/protocol';
+import { ROWS_PER_TRANSACTION_MAX } from '../batches.ts';
 import type { Core } from '../core.ts';
 import type { NodeRow, Space } from '../model.ts';
-import { ROWS_PER_TRANSACTION_MAX } from '../pages-of.ts';
 import { isDamage, isPageDamage, orIfDamaged } from '../store-failure.ts';
 import { findAround, hashesOf, mayGo, takeDown } from './collect-around.ts';
 import {

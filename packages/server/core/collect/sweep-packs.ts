@@ -1,9 +1,10 @@
 /** The sweep of packs (core/packs/README.md): bounded steps that decide nothing a crash could undo halfway. */
+
+import { ROWS_PER_TRANSACTION_MAX } from '../batches.ts';
 import { type ReplacementRules, replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
 import type { Generation, Space } from '../model.ts';
 import type { SweptPack } from '../pack-ports.ts';
-import { ROWS_PER_TRANSACTION_MAX } from '../pages-of.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { NOTHING_STORED } from '../quotas.ts';
 

@@ -4,14 +4,13 @@
  * bounded, and two at once do no harm.
  */
 import type { Hash } from '@holdfast/protocol';
+import { ROWS_PER_TRANSACTION_MAX } from '../batches.ts';
 import { closeContent, findUrlExpiries, urlExpiryOf } from '../contents.ts';
 import type { Core } from '../core.ts';
 import { removeNodesWithEdges } from '../edges.ts';
 import type { DiscardRow, Generation, NodeRow, Space } from '../model.ts';
-import { ROWS_PER_TRANSACTION_MAX } from '../pages-of.ts';
 import type { SpaceTransaction } from '../ports.ts';
-import type { WalkKeeper } from '../stray-ports.ts';
-import type { SweepCutoffs } from '../upkeep-ports.ts';
+import type { SweepCutoffs, WalkKeeper } from '../upkeep-ports.ts';
 import type { UploadKind } from '../upload-ports.ts';
 import { findLeftoverClaims, finishClaims } from './collection.ts';
 import { sweepPacks } from './sweep-packs.ts';

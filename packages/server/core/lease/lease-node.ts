@@ -3,8 +3,8 @@ import { ApiError, type Hash, type LeaseResponse, NODE_MEDIA_TYPE } from '@holdf
 import type { Awaitable } from '../awaitable.ts';
 import type { Core } from '../core.ts';
 import { makeGenerationDigits } from '../generation.ts';
-import { clampLeaseDuration, type LeaseWindow } from '../lease-state.ts';
 import type { Generation, Space, UploadRow } from '../model.ts';
+import { clampLeaseDuration, type LeaseWindow } from '../node-row.ts';
 import { QuotaRoom } from '../quota-room.ts';
 import { RowDamaged } from '../store-failure.ts';
 import { decideLease, type Inspection, type LeaseDecision, type LeaseRequest } from './lease-decision.ts';

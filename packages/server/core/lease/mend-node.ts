@@ -5,12 +5,12 @@
 import { type Hash, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { closeContent } from '../contents.ts';
 import { findChildren } from '../edges.ts';
-import type { NodeHolders, UnprovenNode } from '../mend-ports.ts';
 import type { ContentRow, Generation, NodeRow, NodeRowState } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { findNodeOrDamage } from '../read/find-nodes.ts';
 import { isReadable } from '../read/read-metadata.ts';
 import { orIfDamaged } from '../store-failure.ts';
+import type { NodeHolders, UnprovenNode } from '../upkeep-ports.ts';
 import { type NewContent, type Publication, settleWaiting } from './publication.ts';
 
 const STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];

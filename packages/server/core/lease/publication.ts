@@ -1,8 +1,8 @@
 /** How rows get content that was proven right: by a lease of one node, or of a whole pack. Within one transaction. */
 import { type Hash, refsToHashes } from '@holdfast/protocol';
 import { addEdges, type Children, listUnready } from '../edges.ts';
-import { type LeaseWindow, renewLease } from '../lease-state.ts';
 import type { NodeRow } from '../model.ts';
+import { type LeaseWindow, renewLease } from '../node-row.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { findNodesOrDamage, stateOf } from '../read/find-nodes.ts';
 

@@ -4,7 +4,7 @@
  */
 import { deleteDiscards } from '../collect/sweep.ts';
 import type { Core } from '../core.ts';
-import type { Space } from '../model.ts';
+import type { Admit, Receiving, Space } from '../model.ts';
 import {
   type Excess,
   findExcess,
@@ -13,7 +13,6 @@ import {
   type Reservation,
   storedOf,
 } from '../quotas.ts';
-import type { Admit, Receiving } from '../receiving.ts';
 
 interface Wanted {
   /** the declared length, or the most that may come */

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import fc from 'fast-check';
 import type { SigningPurpose } from '../ports.ts';
-import { formatRootRefCursor, parseRootRefCursor } from '../refs/root-ref-cursor.ts';
+import { formatRootRefCursor, parseRootRefCursor } from '../refs/list-root-refs.ts';
 import { createSigner } from '../signer.ts';
 import { parseUploadToken, signUploadToken } from './upload-token.ts';
 

@@ -2,11 +2,10 @@
 import { groupsOf, type Hash } from '@holdfast/protocol';
 import { closeContent } from '../contents.ts';
 import type { Core } from '../core.ts';
-import type { Generation, Space } from '../model.ts';
+import type { Generation, Receiving, Space } from '../model.ts';
 import type { PackId } from '../pack-model.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { QuotaExceeded } from '../quotas.ts';
-import type { Receiving } from '../receiving.ts';
 import type { UnseenUpload } from '../upkeep-ports.ts';
 import { PUT_DURATION_MS_MAX } from '../upload-ports.ts';
 import { ReceiptRoom, refuse } from './receipt-room.ts';

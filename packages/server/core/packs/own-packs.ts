@@ -1,9 +1,8 @@
 /** Packs that the server makes itself, of what it has stored already. */
 import { PACK_ID_BYTES } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
-import { makeGenerationDigits } from '../generation.ts';
+import { createPackGeneration, makeGenerationDigits } from '../generation.ts';
 import type { Generation, Space } from '../model.ts';
-import { createPackGeneration } from '../pack-generations.ts';
 import type { PackRow } from '../pack-model.ts';
 import { PACK_GROUP_RECORDS } from '../pack-ports.ts';
 import type { SpaceTransaction } from '../ports.ts';

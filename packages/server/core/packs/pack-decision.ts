@@ -2,11 +2,11 @@
 import { ApiError, type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
 import { noRoom } from '../free-space.ts';
+import { createPackGeneration } from '../generation.ts';
 import { moveLease } from '../lease/lease-decision.ts';
 import { type Publication, settleWaiting } from '../lease/publication.ts';
 import { tooManyUploads, type UploadRules, urlExpiryFrom } from '../lease/upload-rules.ts';
 import type { Generation } from '../model.ts';
-import { createPackGeneration } from '../pack-generations.ts';
 import type { PackId, PackRow, PackVerdicts } from '../pack-model.ts';
 import type { JudgedRecord } from '../pack-ports.ts';
 import type { SpaceTransaction } from '../ports.ts';

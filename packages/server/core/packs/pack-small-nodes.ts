@@ -23,9 +23,8 @@ import {
   storedObject,
 } from '../contents.ts';
 import type { Core } from '../core.ts';
-import { createGeneration } from '../generation.ts';
+import { createGeneration, recordGeneration } from '../generation.ts';
 import type { ContentRow, Generation, NodeRow, PackPlace, Space } from '../model.ts';
-import { recordGeneration } from '../pack-generations.ts';
 import { SMALL_NODE_BYTES_MAX, type SpaceToPack } from '../pack-ports.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { sha256Hex } from '../sha256.ts';

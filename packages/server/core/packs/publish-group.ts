@@ -2,6 +2,7 @@
 import { type Hash, refsToHashes } from '@holdfast/protocol';
 import { closeContent, closeContentOf, type ReplacementRules, urlExpiryOf } from '../contents.ts';
 import { findChildren } from '../edges.ts';
+import { recordGeneration } from '../generation.ts';
 import { assertInvariant } from '../invariant.ts';
 import { mendNode, settleMended } from '../lease/mend-node.ts';
 import {
@@ -14,9 +15,8 @@ import {
   readyRow,
   restoreNode,
 } from '../lease/publication.ts';
-import { type LeaseWindow, renewLease } from '../lease-state.ts';
 import type { ContentRow, Generation, NodeRow, UploadRow } from '../model.ts';
-import { recordGeneration } from '../pack-generations.ts';
+import { type LeaseWindow, renewLease } from '../node-row.ts';
 import type { PackId, PackRejection } from '../pack-model.ts';
 import type { JudgedRecord } from '../pack-ports.ts';
 import type { PublishedRow, SpaceTransaction } from '../ports.ts';

@@ -22,7 +22,7 @@ import type { ContentRow, NodeRow, Space } from '../model.ts';
 import type { PackedRecord } from '../pack-ports.ts';
 import { CONTENT_PIECE_BYTES } from '../ports.ts';
 import { isDamage } from '../store-failure.ts';
-import { findRows, type RowFound } from './find-rows.ts';
+import { findRows, type RowFound } from './find-nodes.ts';
 
 const RECORDS_AHEAD_MAX = 256;
 /** Stored bytes that are read at once, at most, unless one record has more: so much is in memory. */

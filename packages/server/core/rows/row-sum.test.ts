@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import type { ContentRow, NodeRow } from '../model.ts';
-import { contentSum, NODE_WEIGHTS, nodeSum, nodeSumChange } from './node-sum.ts';
-import { isSum, mixValues } from './row-sum.ts';
+import { contentSum, isSum, mixValues, NODE_WEIGHTS, nodeSum, nodeSumChange } from './row-sums.ts';
 
 const SPACE = 7;
 const ROW: NodeRow = {

@@ -12,7 +12,6 @@ import {
   readPackedNode,
   verifyPackedNode,
 } from '../../engine/packed-object.ts';
-import { findStrays, STRAY_AGE_MS } from '../collect/stray-objects.ts';
 import { tooLarge, UploadJudge } from '../lease/upload-judge.ts';
 import type { Generation, ObjectKey, Space } from '../model.ts';
 import type { PackedRecord, PackStore } from '../pack-ports.ts';
@@ -20,7 +19,8 @@ import type { ContentStore, DeletedObjects, StoredObject } from '../ports.ts';
 import { sha256 } from '../sha256.ts';
 import { spaceKeyOf } from '../space-key.ts';
 import { ContentDamaged, ContentLost } from '../store-failure.ts';
-import type { FindKnown, WalkKeeper } from '../stray-ports.ts';
+import { findStrays, STRAY_AGE_MS } from '../stray-watch.ts';
+import type { FindKnown, WalkKeeper } from '../upkeep-ports.ts';
 import type { NodeLimits, UploadUrlLife } from '../upload-ports.ts';
 
 interface DirectObject {

@@ -10,7 +10,7 @@ import type {
   StoredObject,
 } from '../../core/ports.ts';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
-import type { FindKnown, WalkKeeper } from '../../core/stray-ports.ts';
+import type { FindKnown, WalkKeeper } from '../../core/upkeep-ports.ts';
 import type { ContentUploads, NodeLimits } from '../../core/upload-ports.ts';
 import { codeOf } from '../../error-code.ts';
 import { guard } from '../local-failure.ts';

@@ -1,8 +1,7 @@
 /** The generations that are being received now, and the bytes that they reserve per Space. */
 
 import { UPLOADS_OF_GENERATION_MAX } from '../../core/lease/upload-judge.ts';
-import type { Generation, Space } from '../../core/model.ts';
-import type { Receiving } from '../../core/receiving.ts';
+import type { Generation, Receiving, Space } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 
 export interface ReceivingRegistry {

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
 import { orIfDamaged, StoreUnavailable } from '../../core/store-failure.ts';
-import type { FindKnown } from '../../core/stray-ports.ts';
+import type { FindKnown } from '../../core/upkeep-ports.ts';
 import { codeOf } from '../../error-code.ts';
 import { type DurableNamesOptions, removeObject, syncOrEnd } from './durable-names.ts';
 import type { OpenFile } from './files.ts';

@@ -1,9 +1,9 @@
 /** Walks over all objects of the content folder in bounded steps, and deletes strays: crashes leave some between sealing and recording. */
 
-import { findStrays, STRAY_AGE_MS } from '../../core/collect/stray-objects.ts';
 import { isGeneration } from '../../core/generation.ts';
 import type { Generation } from '../../core/model.ts';
-import type { FindKnown, WalkKeeper } from '../../core/stray-ports.ts';
+import { findStrays, STRAY_AGE_MS } from '../../core/stray-watch.ts';
+import type { FindKnown, WalkKeeper } from '../../core/upkeep-ports.ts';
 import { type DurableNamesOptions, removeObject } from './durable-names.ts';
 import { ANY_SPACE } from './object-layout.ts';
 

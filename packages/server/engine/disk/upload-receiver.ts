@@ -7,9 +7,8 @@
 import type { Hash } from '@holdfast/protocol';
 import { readPieces } from '../../core/byte-stream.ts';
 import { TOO_MANY_PUTS, tooLarge, UploadJudge } from '../../core/lease/upload-judge.ts';
-import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
+import type { Admit, Generation, Space, UploadEvidence } from '../../core/model.ts';
 import type { StagedPack } from '../../core/pack-ports.ts';
-import type { Admit } from '../../core/receiving.ts';
 import type { NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/upload-ports.ts';
 import { askCollector, releasePiece } from '../../runtime/release-bytes.ts';
 import { exhausted } from '../../shares/exhausted.ts';

@@ -13,7 +13,7 @@ import { spaceKeyFromSql } from './space-names.ts';
 import { SQL } from './statements.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
-import type { SqlRow, SqlValue } from './wire/sql-values.ts';
+import type { SqlRow, SqlValue } from './wire/wire-messages.ts';
 
 /** `BEGIN` of a snapshot that may write */
 const BEGIN = 'BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL enable_seqscan = off';

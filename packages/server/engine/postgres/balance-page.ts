@@ -4,7 +4,7 @@ import type { Space, SpaceKey } from '../../core/model.ts';
 import { WALK_UNKNOWN } from '../../core/root-ref-walks.ts';
 import { BALANCES_COUNTED_MAX } from '../../core/rows/row-sums.ts';
 import type { BalanceReads, BalanceStep, Passed } from '../rows/balance-page.ts';
-import { damagedDomain, RowDamaged } from './row-damage.ts';
+import { damagedDomain, RowDamaged } from './damage.ts';
 import {
   balanceSum,
   type DomainState,
@@ -17,7 +17,7 @@ import {
 import { SQL } from './statements.ts';
 import { assertStartKnown } from './tombstones.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
-import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
+import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/wire-messages.ts';
 
 const DOING = 'reading root refs';
 

@@ -10,8 +10,8 @@ import type { PackId, PackRow, PackVerdicts } from '../../core/pack-model.ts';
 import type { Stored } from '../../core/quotas.ts';
 import { NEW_VERSION, newPacksToSql, packsToSql, verdictsToSql } from './packs/pack-rows.ts';
 import { contentsToSql, hashesToSql } from './rows.ts';
-import { hexToBytea } from './wire/sql-values.ts';
 import type { Statement } from './wire/transaction-wire.ts';
+import { hexToBytea } from './wire/wire-messages.ts';
 
 /** A row as it was read: the version is changed with it. */
 export interface VersionedPack {

@@ -1,9 +1,9 @@
 /** The counters of a Space as statements give them. */
 import type { SpaceCounters, SpaceKey } from '../../core/model.ts';
 import { usageFromSql } from '../rows/codecs.ts';
-import { RowDamaged } from './row-damage.ts';
+import { RowDamaged } from './damage.ts';
 import { COUNTER_COLUMNS, countersSum } from './row-sums.ts';
-import type { SqlRow } from './wire/sql-values.ts';
+import type { SqlRow } from './wire/wire-messages.ts';
 
 /** Leases that have ended are still in the counter until upkeep takes them out. */
 export function countersFromSql(row: SqlRow): SpaceCounters {

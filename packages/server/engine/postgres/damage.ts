@@ -1,6 +1,19 @@
 /** Locates damage that PostgreSQL reports, and says what to do. PostgreSQL names a file, but operators know tables and indexes. */
-import { isDamage, StoreUnavailable } from '../../core/store-failure.ts';
+import { RowDamaged as DamagedRow, isDamage, StoreUnavailable } from '../../core/store-failure.ts';
 import type { PostgresConnection } from './wire/connection.ts';
+
+/** A row whose values contradict its sum. It is the matter of that row alone: the others are served. */
+export class RowDamaged extends DamagedRow {
+  /** `what`: names the row */
+  constructor(table: string, what: string) {
+    super(
+      `PostgreSQL: the row of ${what} in the table ${table} contradicts its sum: run holdfast check --repair`,
+    );
+  }
+}
+
+export const damagedDomain = (domain: string): RowDamaged =>
+  new RowDamaged('domains', `the domain ${JSON.stringify(domain)}`);
 
 /** As in `block 5 of relation "base/16384/16390"` and `block 5 in file "base/16384/16390.1"`. */
 const BLOCK_AND_FILE = /block (\d+) (?:of|in) (?:relation|file) "?([^\s"]+)"?/;

@@ -5,7 +5,6 @@ import { WALK_UNKNOWN } from '../../core/root-ref-walks.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
-import { parseHistoryKey } from '../entry-keys.ts';
 import { usageToSql } from '../rows/codecs.ts';
 import type {
   Batch,
@@ -20,9 +19,10 @@ import type {
   Totals,
   UploadEntry,
 } from '../transfer-ports.ts';
+import { parseHistoryKey } from '../transfer-ports.ts';
+import { damagedDomain, RowDamaged } from './damage.ts';
 import { DEPLOYMENT_SQL, type DeploymentStatement } from './deployment-statements.ts';
 import { guard } from './failure.ts';
-import { damagedDomain, RowDamaged } from './row-damage.ts';
 import {
   balanceSum,
   commitSum,
@@ -49,7 +49,7 @@ import {
 } from './rows.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
-import { bytesToBytea, hexToBytea, type SqlRow, type SqlValue, textToBytea } from './wire/sql-values.ts';
+import { bytesToBytea, hexToBytea, type SqlRow, type SqlValue, textToBytea } from './wire/wire-messages.ts';
 
 type Write = readonly [statement: DeploymentStatement, parameters: readonly SqlValue[]];
 

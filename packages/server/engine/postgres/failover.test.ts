@@ -9,7 +9,7 @@ import { openPostgres } from './open-postgres.ts';
 import { addressOf, openInstance, type StoreInstance } from './test/postgres-fixture.ts';
 import { PostgresConnection } from './wire/connection.ts';
 import { POSTGRES_LIMITS } from './wire/limits.ts';
-import type { SqlResult } from './wire/sql-values.ts';
+import type { SqlResult } from './wire/wire-messages.ts';
 
 const START_MS_MAX = 300_000;
 const CONNECTIONS = 16;

@@ -7,7 +7,7 @@ import { unprovenHistory } from './rows.ts';
 import { spaceKeyFromSql } from './space-names.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
-import { byteaToHex, hexToBytea, type SqlRow } from './wire/sql-values.ts';
+import { byteaToHex, hexToBytea, type SqlRow } from './wire/wire-messages.ts';
 
 const SPACES_PER_STEP = 128;
 const FIRST_SPACE = '00000000-0000-0000-0000-000000000000';

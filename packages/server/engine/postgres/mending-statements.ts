@@ -1,4 +1,4 @@
-/** Statements of core/mend-ports.ts. */
+/** Statements of core/upkeep-ports.ts. */
 import { arraysOf, given, isGiven } from './sql-fragments.ts';
 
 export const MENDING_STATEMENTS = {

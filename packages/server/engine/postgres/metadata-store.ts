@@ -4,8 +4,8 @@ import { groupsOf, type Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
 import type { RowDamage, RowLook, SpaceSnapshot } from '../../core/inspection-ports.ts';
 import { InvariantViolation, namingSpace } from '../../core/invariant.ts';
-import type { LeaseWindow } from '../../core/lease-state.ts';
 import type { ContentRow, NodeRow, Space, SpaceCounters, SpaceKey, UploadRow } from '../../core/model.ts';
+import type { LeaseWindow } from '../../core/node-row.ts';
 import type {
   Clock,
   MetadataStore,
@@ -25,7 +25,7 @@ import { makePages } from './pages.ts';
 import { ReadyLeases } from './ready-leases.ts';
 import { slotSum } from './row-sums.ts';
 import { hashesToSql, joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
-import { SpaceKeys } from './space-keys.ts';
+import { SpaceKeys } from './space-names.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { SQL } from './statements.ts';
 import { checkRows } from './sums/check-rows.ts';
@@ -35,7 +35,7 @@ import { repeatWhereSafe, Transactions } from './transactions.ts';
 import { UploadLimit } from './upload-limit.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
-import { hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
+import { hexToBytea, type SqlRow, type SqlValue } from './wire/wire-messages.ts';
 
 /** rows of usage_counters per Space: this many transactions can count at once without waiting for each other */
 const SLOTS = 16;

@@ -1,12 +1,12 @@
-/** core/mend-ports.ts NodeMending on PostgreSQL. */
+/** core/upkeep-ports.ts NodeMending on PostgreSQL. */
 import type { Hash } from '@holdfast/protocol';
-import type { NodeHolders, NodeMending, UnprovenNode } from '../../core/mend-ports.ts';
 import type { NodeRow, SpaceKey } from '../../core/model.ts';
-import { neighboursOf } from '../../core/neighbours.ts';
+import { neighboursOf } from '../../core/stray-watch.ts';
+import type { NodeHolders, NodeMending, UnprovenNode } from '../../core/upkeep-ports.ts';
 import type { RowChanges } from './row-changes.ts';
 import { hashesToSql, nodeSumsToSql, standingNode } from './rows.ts';
-import { byteaToHex, hexToBytea, type SqlRow } from './wire/sql-values.ts';
 import type { TransactionWire } from './wire/transaction-wire.ts';
+import { byteaToHex, hexToBytea, type SqlRow } from './wire/wire-messages.ts';
 
 export class PostgresNodeMending implements NodeMending {
   readonly #wire: TransactionWire;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
+import { checksumsFromSql, findPageChecksums } from './database-fitness.ts';
 import { openPostgres } from './open-postgres.ts';
-import { checksumsFromSql, findPageChecksums } from './page-checksums.ts';
 import { addressOf, openDatabases } from './test/postgres-fixture.ts';
 import { tryDatabase } from './try-database.ts';
 

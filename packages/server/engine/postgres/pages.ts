@@ -1,6 +1,5 @@
 /** The pages of core/upkeep-ports.ts on PostgreSQL. */
 import { groupsOf, type Hash } from '@holdfast/protocol';
-import { isEmpty } from '../../core/holdings.ts';
 import type { Generation, ObjectKey, Space } from '../../core/model.ts';
 import { isDamage, orIfDamaged } from '../../core/store-failure.ts';
 import type { SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
@@ -14,20 +13,21 @@ import {
   type UnseenWalk,
   type Walk,
 } from '../../core/upkeep-ports.ts';
+import { isEmpty } from '../../core/usage-delta.ts';
 import { holdingsFromSql } from '../rows/codecs.ts';
 import { countersFromSql } from './counters.ts';
+import { RowDamaged } from './damage.ts';
 import { packPages } from './packs/pack-reads.ts';
-import { RowDamaged } from './row-damage.ts';
 import { areSlotsProven } from './row-sums.ts';
 import { joinedContentFromSql, nodeFromSql } from './rows.ts';
-import type { SpaceKeys } from './space-keys.ts';
+import type { SpaceKeys } from './space-names.ts';
 import { findSpaceInSql, spaceKeyFromSql, spacesFromSql } from './space-names.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { SQL } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { findNote, findTombstones } from './tombstones.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
-import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
+import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/wire-messages.ts';
 
 /** before all that there are */
 const NO_SPACE = '0'.repeat(32);

@@ -3,8 +3,8 @@ import type { Hash } from '@holdfast/protocol';
 import type { DiscardRow, SpaceKey } from '../../core/model.ts';
 import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
 import { findDiscardInSql, hashesToSql } from './rows.ts';
-import { byteaToHex } from './wire/sql-values.ts';
 import type { TransactionWire } from './wire/transaction-wire.ts';
+import { byteaToHex } from './wire/wire-messages.ts';
 
 export class PostgresPurge implements PurgeVerbs {
   readonly #wire: TransactionWire;

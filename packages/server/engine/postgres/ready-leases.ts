@@ -4,11 +4,11 @@
  * Space is, the less each renewal costs.
  */
 import type { Hash } from '@holdfast/protocol';
-import type { LeaseWindow } from '../../core/lease-state.ts';
 import type { Space, SpaceKey } from '../../core/model.ts';
+import type { LeaseWindow } from '../../core/node-row.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
-import { RowDamaged } from './row-damage.ts';
-import { byteaToHex, hexToBytea, type SqlRow } from './wire/sql-values.ts';
+import { RowDamaged } from './damage.ts';
+import { byteaToHex, hexToBytea, type SqlRow } from './wire/wire-messages.ts';
 
 interface Renewal {
   readonly space: Space;

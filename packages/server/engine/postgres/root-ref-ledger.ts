@@ -4,7 +4,7 @@ import { assertInvariant } from '../../core/invariant.ts';
 import type { RootRefCommit, SpaceKey } from '../../core/model.ts';
 import type { RootRefReads } from '../../core/ports.ts';
 import { afterCommit, afterNote, NEVER_WALKED } from '../../core/root-ref-walks.ts';
-import { damagedDomain, RowDamaged } from './row-damage.ts';
+import { damagedDomain, RowDamaged } from './damage.ts';
 import {
   balanceSum,
   commitSum,
@@ -17,6 +17,7 @@ import {
 } from './row-sums.ts';
 import { spaceKeyFromSql } from './space-names.ts';
 import { assertStartKnown } from './tombstones.ts';
+import type { Statement, TransactionWire } from './wire/transaction-wire.ts';
 import {
   byteaToBytes,
   byteaToHex,
@@ -25,8 +26,7 @@ import {
   hexToBytea,
   type SqlRow,
   textToBytea,
-} from './wire/sql-values.ts';
-import type { Statement, TransactionWire } from './wire/transaction-wire.ts';
+} from './wire/wire-messages.ts';
 
 export interface BalanceChange {
   readonly hash: Hash;

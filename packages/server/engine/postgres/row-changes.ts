@@ -3,7 +3,7 @@ import type { Hash } from '@holdfast/protocol';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { DiscardRow, Generation, NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
-import { areCountsSame, isLeaseSame, isStateSame } from '../../core/rows/node-changes.ts';
+import { areCountsSame, isLeaseSame, isStateSame } from '../../core/node-row.ts';
 import { type UsageDelta, usageDelta } from '../../core/usage-delta.ts';
 import { usageToSql } from '../rows/codecs.ts';
 import { countersSum } from './row-sums.ts';
@@ -18,8 +18,8 @@ import {
   nodesToSql,
   uploadsToSql,
 } from './rows.ts';
-import { hexToBytea } from './wire/sql-values.ts';
 import type { Statement } from './wire/transaction-wire.ts';
+import { hexToBytea } from './wire/wire-messages.ts';
 
 interface Known<T> {
   /** undefined: no row */

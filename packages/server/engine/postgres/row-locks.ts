@@ -2,12 +2,12 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
 import type { NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
+import { RowDamaged } from './damage.ts';
 import type { RowChanges } from './row-changes.ts';
-import { RowDamaged } from './row-damage.ts';
 import { countedNodeFromSql, hashesToSql, looseEdgeFromSql, readNode, uploadFromSql } from './rows.ts';
 import type { UploadCount } from './upload-limit.ts';
-import { byteaToHex, hexToBytea, type SqlResult, type SqlRow } from './wire/sql-values.ts';
 import type { TransactionWire } from './wire/transaction-wire.ts';
+import { byteaToHex, hexToBytea, type SqlResult, type SqlRow } from './wire/wire-messages.ts';
 
 interface LockedRows {
   readonly wire: TransactionWire;

@@ -1,13 +1,13 @@
 /**
- * The sums that rows carry (core/rows/row-sum.ts), from the values as the database has them. Most rows are written whole by a process that
+ * The sums that rows carry (core/rows/row-sums.ts), from the values as the database has them. Most rows are written whole by a process that
  * has read and proven them, so their sum covers all values. A value that a statement changes by itself has a weight of its own: such a
  * statement adds `weight * (new - old)`, and never hides a wrong bit of another value.
  */
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, NodeRow, RootRefCommit, SpaceKey } from '../../core/model.ts';
 import { WALK_UNKNOWN, type WalkState } from '../../core/root-ref-walks.ts';
-import { mixStart, mixValues, type SumValue } from '../../core/rows/row-sum.ts';
-import type { SqlRow } from './wire/sql-values.ts';
+import { mixStart, mixValues, type SumValue } from '../../core/rows/row-sums.ts';
+import type { SqlRow } from './wire/wire-messages.ts';
 
 /** Root refs count further than a weight leaves room for: the digits behind this have their own. */
 const ROOT_REF_HALF = 2 ** 40;

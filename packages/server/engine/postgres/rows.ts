@@ -1,7 +1,7 @@
 /** Converts between the model's rows and PostgreSQL's: bytes for hex, integers for states. No rule lives here. */
 import type { Hash } from '@holdfast/protocol';
-import { isCollectable } from '../../core/collect/eligibility.ts';
 import type { ContentRow, DiscardRow, NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
+import { isCollectable } from '../../core/node-row.ts';
 import { judgedValues } from '../../core/rows/row-sums.ts';
 import {
   hasNoOtherPlace,
@@ -10,7 +10,7 @@ import {
   NODE_STATES as STATES,
   standingNode as standing,
 } from '../rows/codecs.ts';
-import { RowDamaged } from './row-damage.ts';
+import { RowDamaged } from './damage.ts';
 import { contentSum, type NodeSums, nodeSums, placeSum, sumOf } from './row-sums.ts';
 import {
   byteaToBytes,
@@ -20,7 +20,7 @@ import {
   hexToBytea,
   type SqlRow,
   type SqlValue,
-} from './wire/sql-values.ts';
+} from './wire/wire-messages.ts';
 
 const codecs = rowCodecs({
   hexOf: byteaToHex,

@@ -1,7 +1,17 @@
 /** Small values that all processes of a database share. A value is made once: the first process to insert wins. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import {
+  formatSecrets,
+  onlySecret,
+  parseSecrets,
+  SECRET_BYTES,
+  type SigningSecrets,
+} from '../../core/signing-secrets.ts';
+import { EngineRefused } from '../refused.ts';
+import type { StoreIdentity } from '../store-identity.ts';
 import { sharedSum } from './row-sums.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
-import { byteaToBytes, bytesToBytea } from './wire/sql-values.ts';
+import { byteaToBytes, bytesToBytea } from './wire/wire-messages.ts';
 
 const SQL = {
   find: 'SELECT value FROM secrets WHERE name = $1',
@@ -37,7 +47,7 @@ export async function findOrCreateSecret(
 }
 
 /** The values of both names, as of one moment. @throws StoreUnavailable */
-export async function findSecretPair(
+async function findSecretPair(
   pool: PostgresPool,
   names: readonly [string, string],
 ): Promise<readonly [Uint8Array | undefined, Uint8Array | undefined]> {
@@ -48,7 +58,7 @@ export async function findSecretPair(
 }
 
 /** Both at once. With `expected`: false, and nothing is written, unless that is the first one's value. @throws StoreUnavailable */
-export async function replaceSecretPair(
+async function replaceSecretPair(
   pool: PostgresPool,
   names: readonly [string, string],
   values: readonly [Uint8Array, Uint8Array],
@@ -60,4 +70,51 @@ export async function replaceSecretPair(
     ? pool.run('keeping a shared value', SQL.replacePair, parameters)
     : pool.run('keeping a shared value', SQL.exchangePair, [...parameters, bytesToBytea(expected)]));
   return count > 0;
+}
+
+/** The newest secret alone, as older processes read it, and all. If they differ, such a process replaced it and the second row is void. */
+const NAMES = ['signer', 'signer-all'] as const;
+
+/** The secrets that all processes of a database sign with (core/signing-secrets.ts), in two rows. */
+export async function findSigningSecrets(pool: PostgresPool): Promise<SigningSecrets | undefined> {
+  const [newest, all] = await findSecretPair(pool, NAMES);
+  if (newest === undefined) return undefined;
+  const secrets = all === undefined ? onlySecret(newest) : parseSecrets(all);
+  if (secrets === undefined) throw new EngineRefused('the shared secret is damaged: restore the database');
+  return Bun.deepEquals(newestOf(secrets), newest) ? secrets : onlySecret(newest);
+}
+
+export async function readSigningSecrets(pool: PostgresPool): Promise<SigningSecrets> {
+  const found = await findSigningSecrets(pool);
+  return found ?? onlySecret(await findOrCreateSecret(pool, NAMES[0], () => randomBytes(SECRET_BYTES)));
+}
+
+export async function replaceSigningSecrets(pool: PostgresPool, to: SigningSecrets): Promise<void> {
+  await replaceSecretPair(pool, NAMES, [newestOf(to), formatSecrets(to)]);
+}
+
+/** False if another process was first. */
+export function exchangeSigningSecrets(
+  pool: PostgresPool,
+  from: SigningSecrets,
+  to: SigningSecrets,
+): Promise<boolean> {
+  return replaceSecretPair(pool, NAMES, [newestOf(to), formatSecrets(to)], newestOf(from));
+}
+
+const newestOf = (secrets: SigningSecrets): Uint8Array => (secrets.at(-1) ?? secrets[0]).secret;
+
+export const STORE_ID = 'content-store-id';
+export const STORE_MARK = 'content-store-marked';
+
+/** @throws StoreUnavailable */
+export async function openStoreIdentity(pool: PostgresPool): Promise<StoreIdentity> {
+  const id = await findOrCreateSecret(pool, STORE_ID, () => Buffer.from(randomUUID()));
+  return {
+    storeId: Buffer.from(id).toString(),
+    isMarked: (await findSecret(pool, STORE_MARK)) !== undefined,
+    async noteMarked() {
+      await findOrCreateSecret(pool, STORE_MARK, () => new Uint8Array([1]));
+    },
+  };
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { spaceKeyOf } from '../../core/space-key.ts';
-import { SpaceKeys } from './space-keys.ts';
+import { SpaceKeys } from './space-names.ts';
 
 test('the cache gives each Space the key of the rules, in any order of questions', () => {
   const keys = new SpaceKeys();

@@ -1,7 +1,23 @@
 /** The names of a Space. The key is their digest, so a wrong bit is found, and the names are proven once it is right. */
-import type { Space } from '../../core/model.ts';
+import type { Space, SpaceKey } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
-import type { SqlRow } from './wire/sql-values.ts';
+import { SpaceMap } from '../../core/space-map.ts';
+import type { SqlRow } from './wire/wire-messages.ts';
+
+/** Remembers the keys of Spaces: computing the digest costs more than everything else this process does for a renewal. */
+export class SpaceKeys {
+  readonly #known = new SpaceMap<SpaceKey>(10_000);
+
+  of(space: Space): SpaceKey {
+    return this.#known.find(space) ?? this.#learn(space);
+  }
+
+  #learn(space: Space): SpaceKey {
+    const key = spaceKeyOf(space);
+    this.#known.remember(space, key);
+    return key;
+  }
+}
 
 const encoder = new TextEncoder();
 /** Bits that are no text are no names. */

@@ -16,10 +16,9 @@ import { isDamage } from '../../core/store-failure.ts';
 import { keptFromSql } from '../rows/codecs.ts';
 import { ROWS_PER_STATEMENT } from '../rows/work.ts';
 import { COUNTER_SUMS } from './counter-statements.ts';
-import { LocatedDamage, locateDamage } from './damage.ts';
+import { LocatedDamage, locateDamage, RowDamaged } from './damage.ts';
 import { guard } from './failure.ts';
 import { PLACE_COLUMNS, WITH_CONTENT } from './packs/pack-statements.ts';
-import { RowDamaged } from './row-damage.ts';
 import {
   inspectedPackFromSql,
   isContentProven,
@@ -31,7 +30,7 @@ import {
 import { columnsOf } from './sql-fragments.ts';
 import { NODE_COLUMNS } from './statements.ts';
 import type { PostgresConnection } from './wire/connection.ts';
-import { byteaToBytes, byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
+import { byteaToBytes, byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/wire-messages.ts';
 
 /**
  * By index alone: a page that is damaged must fail only those who need a row of it. It holds no lock, so it may be idle for long: on a

@@ -27,8 +27,8 @@ import { RowLocks } from './row-locks.ts';
 import { contentFromSql, findDiscardInSql, findProvenUpload, hashesToSql, readNode } from './rows.ts';
 import type { DomainStart } from './tombstones.ts';
 import { UploadCount, type UploadLimit } from './upload-limit.ts';
-import { hexToBytea, type SqlResult, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 import { NowUnknown, type Statement, type TransactionWire } from './wire/transaction-wire.ts';
+import { hexToBytea, type SqlResult, type SqlRow, type SqlValue } from './wire/wire-messages.ts';
 
 interface TransactionOptions {
   readonly wire: TransactionWire;

@@ -79,7 +79,7 @@ export const SPACE_STATEMENTS = {
     SELECT slots.*, leases.* FROM leases LEFT JOIN slots ON true`,
 
   /**
-   * core/lease-state.ts renewLease for many rows: $2 hashes, $3 durations, $4 a clock or NULL, $5 slot, $6 its sum when empty. Rows are
+   * core/node-row.ts renewLease for many rows: $2 hashes, $3 durations, $4 a clock or NULL, $5 slot, $6 its sum when empty. Rows are
    * locked in the order of $2, read after the lock, and written only where the expiry grows. A lease that is counted changes no indexed column.
    */
   renewReadyLeases: `WITH clock AS MATERIALIZED (SELECT ${nowOr('$4')} AS now),

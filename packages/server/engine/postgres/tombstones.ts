@@ -1,13 +1,13 @@
 /** The state that the walk over all objects keeps with the rows. Every statement of a walk finds its rows by a key. */
 import type { Generation } from '../../core/model.ts';
 import { orIfDamaged } from '../../core/store-failure.ts';
-import { assertNote } from '../../core/stray-ports.ts';
 import type { Settlements } from '../../core/upkeep-ports.ts';
-import { RowDamaged } from './row-damage.ts';
+import { assertNote } from '../../core/upkeep-ports.ts';
+import { RowDamaged } from './damage.ts';
 import { SETTLED_TOMBSTONE, sharedSum, sumOfDomain, tombstoneSum } from './row-sums.ts';
 import { arraysOf, isGiven } from './sql-fragments.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
-import { byteaToHex, hexToBytea } from './wire/sql-values.ts';
+import { byteaToHex, hexToBytea } from './wire/wire-messages.ts';
 
 const FIRST_REVISION_NOTE = 'first-revision';
 /** The Space and the domain up to which revisions are raised, while that is under way. */

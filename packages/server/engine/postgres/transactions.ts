@@ -7,7 +7,7 @@ import { SpaceMap } from '../../core/space-map.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { type Body, CommitGroups, type GroupedCommit, type Outcome } from './commit-groups.ts';
 import { isDeadlock, isLostAlone, isRepeatable, storageError } from './failure.ts';
-import type { SpaceKeys } from './space-keys.ts';
+import type { SpaceKeys } from './space-names.ts';
 import { PostgresSpaceTransaction } from './space-transaction.ts';
 import type { DomainStart } from './tombstones.ts';
 import type { UploadLimit } from './upload-limit.ts';

@@ -3,17 +3,16 @@ import { EPOCH_NOTE } from '../../core/store-epoch.ts';
 import type { PostgresAddress } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
 import type { RowsTrial } from '../store-trial.ts';
-import { assertFit } from './database-fitness.ts';
+import { assertFit, checksumsFromSql, PAGE_CHECKSUMS } from './database-fitness.ts';
 import { adviseOnSchema, storageError } from './failure.ts';
 import { findUsableVersion } from './migrations.ts';
 import { explainOpening } from './open-postgres.ts';
-import { checksumsFromSql, PAGE_CHECKSUMS } from './page-checksums.ts';
-import { STORE_ID, STORE_MARK } from './store-identity.ts';
+import { STORE_ID, STORE_MARK } from './secrets.ts';
 import { FIND_NOTE } from './tombstones.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import { PostgresPool } from './wire/connection-pool.ts';
 import { POSTGRES_LIMITS } from './wire/limits.ts';
-import { byteaToBytes } from './wire/sql-values.ts';
+import { byteaToBytes } from './wire/wire-messages.ts';
 
 /** Tells this session from those of servers. */
 const NAME_SESSION = "SET application_name = 'holdfast-check'";

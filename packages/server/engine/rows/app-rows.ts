@@ -9,7 +9,7 @@ import type {
   RevokedClaim,
   SpaceQuotas,
 } from '../../auth/registry-store.ts';
-import { mixValues } from '../../core/rows/row-sum.ts';
+import { mixValues } from '../../core/rows/row-sums.ts';
 import { EngineRefused } from '../refused.ts';
 
 /** The column `space_id` of quotas that hold for all Spaces of an App together: no Space has this id. */

@@ -11,7 +11,7 @@ import {
   type StoredObject,
 } from '../../core/ports.ts';
 import { ContentDamaged } from '../../core/store-failure.ts';
-import type { FindKnown, WalkKeeper } from '../../core/stray-ports.ts';
+import type { FindKnown, WalkKeeper } from '../../core/upkeep-ports.ts';
 import type { ContentUploads, NodeLimits } from '../../core/upload-ports.ts';
 import {
   isPacked,

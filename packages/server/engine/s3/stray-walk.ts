@@ -1,9 +1,9 @@
 /** Walks over all keys of the bucket, one page per step, and deletes strays: late uploads, repeated ones, leftovers of probes. */
 
-import { findStrays, STRAY_AGE_MS } from '../../core/collect/stray-objects.ts';
 import { createdAtOf } from '../../core/generation.ts';
 import type { StoreUnavailable } from '../../core/store-failure.ts';
-import type { FindKnown, WalkKeeper } from '../../core/stray-ports.ts';
+import { findStrays, STRAY_AGE_MS } from '../../core/stray-watch.ts';
+import type { FindKnown, WalkKeeper } from '../../core/upkeep-ports.ts';
 import { deleteKeys } from './batch-delete.ts';
 import { RequestRefused } from './failure.ts';
 import type { S3Limits } from './limits.ts';

@@ -2,8 +2,8 @@
 import { Database } from 'bun:sqlite';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { NO_HOLDINGS } from '../../core/holdings.ts';
 import type { AppTotals } from '../../core/tenancy-ports.ts';
+import { NO_HOLDINGS } from '../../core/usage-delta.ts';
 import { guardNow } from '../local-failure.ts';
 import { appTotalsFromSql, NO_COUNTERS } from './space-counters.ts';
 import { COUNTERS_OF_APP, type SqlRow, SUM_HOLDINGS } from './statements.ts';

@@ -3,7 +3,6 @@ import type { Database } from 'bun:sqlite';
 import type { Space, SpaceCounters } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';
 import { WALK_UNKNOWN } from '../../core/root-ref-walks.ts';
-import { isSum } from '../../core/rows/row-sum.ts';
 import {
   balanceSum,
   commitSum,
@@ -11,10 +10,10 @@ import {
   DOMAIN_WEIGHTS,
   domainSum,
   historySum,
+  isSum,
   looseEdgesSum,
 } from '../../core/rows/row-sums.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
-import { parseHistoryKey } from '../entry-keys.ts';
 import { guard, guardNow, storageError } from '../local-failure.ts';
 import { usageToSql } from '../rows/codecs.ts';
 import type {
@@ -30,6 +29,7 @@ import type {
   Totals,
   UploadEntry,
 } from '../transfer-ports.ts';
+import { parseHistoryKey } from '../transfer-ports.ts';
 import { copyMarkName } from './copy-marks.ts';
 import { openWriter } from './database.ts';
 import { type DeploymentStatements, prepareDeploymentStatements } from './deployment-statements.ts';

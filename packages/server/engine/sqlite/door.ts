@@ -4,5 +4,4 @@ export { beginServing } from './copy-marks.ts';
 export { SqliteDeploymentRows } from './deployment-rows.ts';
 export { SqliteMetadataStore } from './metadata-store.ts';
 export { openSqliteRegistryStore } from './registry-store.ts';
-export { openStoreIdentity } from './store-identity.ts';
-export { assertUsableFile, tryDatabaseFile } from './try-database-file.ts';
+export { assertUsableFile, openStoreIdentity, tryDatabaseFile } from './store-identity.ts';

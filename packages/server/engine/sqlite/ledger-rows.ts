@@ -1,7 +1,14 @@
 /** The rows of root refs as SQLite has them, and whether they are as they were written. */
 import type { Hash } from '@holdfast/protocol';
-import { isSum, mixValues } from '../../core/rows/row-sum.ts';
-import { balanceSum, commitSum, domainSum, historySum, looseEdgesSum } from '../../core/rows/row-sums.ts';
+import {
+  balanceSum,
+  commitSum,
+  domainSum,
+  historySum,
+  isSum,
+  looseEdgesSum,
+  mixValues,
+} from '../../core/rows/row-sums.ts';
 import { balanceFromSql, bytesToHex, commitFromSql, damagedRow, historyFromSql } from './rows.ts';
 import type { ReadStatements, SqlRow } from './statements.ts';
 

@@ -1,9 +1,9 @@
-/** core/mend-ports.ts NodeMending on SQLite. */
+/** core/upkeep-ports.ts NodeMending on SQLite. */
 import { HASH_BYTES, type Hash } from '@holdfast/protocol';
-import type { NodeHolders, NodeMending, UnprovenNode } from '../../core/mend-ports.ts';
 import type { NodeRow } from '../../core/model.ts';
-import { neighboursOf } from '../../core/neighbours.ts';
-import { nodeSum } from '../../core/rows/node-sum.ts';
+import { nodeSum } from '../../core/rows/row-sums.ts';
+import { neighboursOf } from '../../core/stray-watch.ts';
+import type { NodeHolders, NodeMending, UnprovenNode } from '../../core/upkeep-ports.ts';
 import { bytesToHex, hexToBytes, isNodeSound, unprovenNode } from './rows.ts';
 import { NO_SPACE } from './statements.ts';
 import type { WriteScope } from './write-scope.ts';

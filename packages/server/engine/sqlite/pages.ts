@@ -2,8 +2,7 @@
 
 import type { Generation, ObjectKey, Space } from '../../core/model.ts';
 import type { Clock } from '../../core/ports.ts';
-import { isSum } from '../../core/rows/row-sum.ts';
-import { tombstoneSum } from '../../core/rows/row-sums.ts';
+import { isSum, tombstoneSum } from '../../core/rows/row-sums.ts';
 import {
   ROTTEN_COUNT_MAX,
   type RottenSpace,

@@ -3,7 +3,6 @@ import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { RootRefCommit } from '../../core/model.ts';
 import { afterCommit, afterNote, NEVER_WALKED, type WalkState } from '../../core/root-ref-walks.ts';
-import { isSum } from '../../core/rows/row-sum.ts';
 import {
   balanceStart,
   balanceSum,
@@ -11,6 +10,7 @@ import {
   DOMAIN_WEIGHTS,
   domainSum,
   historySum,
+  isSum,
 } from '../../core/rows/row-sums.ts';
 import { firstRevisionOf, isCommitSound, isDomainSound, requestKey } from './ledger-rows.ts';
 import { commitFromSql, damagedRow, hexToBytes } from './rows.ts';

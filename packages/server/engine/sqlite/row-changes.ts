@@ -1,7 +1,7 @@
 /** Compares two states of a row and chooses the statement that writes the change. Pure. */
 import type { SQLQueryBindings } from 'bun:sqlite';
 import type { NodeRow, UploadRow } from '../../core/model.ts';
-import { areCountsSame, isLeaseSame, isStateSame } from '../../core/rows/node-changes.ts';
+import { areCountsSame, isLeaseSame, isStateSame } from '../../core/node-row.ts';
 import { isJudgedAnew, uploadSumChange } from '../../core/rows/row-sums.ts';
 import { collectableCode, hexToBytes, stateCode, uploadVerdictToSql, verdictCode } from './rows.ts';
 import type { Statements } from './statements.ts';

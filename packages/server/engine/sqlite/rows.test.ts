@@ -1,7 +1,7 @@
 /** A row whose values are of other types than were written is refused as damage: no answer is made of it. */
 import { expect, test } from 'bun:test';
 import type { NodeRow } from '../../core/model.ts';
-import { nodeSum } from '../../core/rows/node-sum.ts';
+import { nodeSum } from '../../core/rows/row-sums.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { hashAt } from '../test/samples.ts';
 import { decodeNode, nodeFromSql } from './rows.ts';

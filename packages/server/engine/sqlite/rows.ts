@@ -1,6 +1,5 @@
 /** Converts between the model's rows and SQLite's: bytes for hex, integers for states. No rule lives here. */
 import type { Hash } from '@holdfast/protocol';
-import { isCollectable } from '../../core/collect/eligibility.ts';
 import type {
   ContentRow,
   Generation,
@@ -10,9 +9,8 @@ import type {
   UploadEvidence,
   UploadRow,
 } from '../../core/model.ts';
-import { contentSum, nodeSum } from '../../core/rows/node-sum.ts';
-import { isSum } from '../../core/rows/row-sum.ts';
-import { discardSum, uploadSum } from '../../core/rows/row-sums.ts';
+import { isCollectable } from '../../core/node-row.ts';
+import { contentSum, discardSum, isSum, nodeSum, uploadSum } from '../../core/rows/row-sums.ts';
 import { RowDamaged } from '../../core/store-failure.ts';
 import { hasNoOtherPlace, isUploadWhole, NODE_STATES, rowCodecs, standingNode } from '../rows/codecs.ts';
 import type { SqlRow } from './statements.ts';

@@ -3,7 +3,7 @@ import type { ContentRow, NodeRow, Space } from '../../core/model.ts';
 import { isDamage } from '../../core/store-failure.ts';
 import type { ScrubItem, ScrubPosition, Step } from '../../core/upkeep-ports.ts';
 import { isDamageMet } from '../local-failure.ts';
-import type { DiskReads } from './disk-reads.ts';
+import type { DiskReads } from './node-reads.ts';
 import { bytesToHex, contentFromSql, hexToBytes, isNodeSound, nodeFromSql } from './rows.ts';
 import { isRecordHidden, type ReadStatements } from './statements.ts';
 

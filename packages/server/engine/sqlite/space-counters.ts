@@ -1,13 +1,11 @@
 /** The counters of Spaces as reads answer them. Call each inside one read, so that its statements see the same commit. */
 
-import { isEmpty, NO_HOLDINGS } from '../../core/holdings.ts';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
 import type { SpaceCounters } from '../../core/model.ts';
-import { isSum, mixValues } from '../../core/rows/row-sum.ts';
-import { countersSum, PURGED_WEIGHT } from '../../core/rows/row-sums.ts';
+import { countersSum, isSum, mixValues, PURGED_WEIGHT } from '../../core/rows/row-sums.ts';
 import { isDamage } from '../../core/store-failure.ts';
 import type { AppTotals, SpaceEntry, SpaceHoldings, SpacePage } from '../../core/tenancy-ports.ts';
-import { addUsage, USAGE_NONE } from '../../core/usage-delta.ts';
+import { addUsage, isEmpty, NO_HOLDINGS, USAGE_NONE } from '../../core/usage-delta.ts';
 import { isDamageMet, storageError } from '../local-failure.ts';
 import { holdingsFromSql, keptFromSql, usageFromSql } from '../rows/codecs.ts';
 import { damagedRow } from './rows.ts';

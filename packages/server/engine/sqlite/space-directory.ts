@@ -1,6 +1,6 @@
 /** The integer ids of Spaces. An id is given by the first write of a Space and never changes, so it may be remembered. */
 import type { Space } from '../../core/model.ts';
-import { isSum, mixValues } from '../../core/rows/row-sum.ts';
+import { isSum, mixValues } from '../../core/rows/row-sums.ts';
 import { SpaceMap } from '../../core/space-map.ts';
 import { damagedRow } from './rows.ts';
 import type { SqlRow } from './statements.ts';

@@ -1,8 +1,6 @@
 /** The row verbs of core/ports.ts SpaceTransaction on SQLite. All of them are synchronous, which the port allows. */
 import type { SQLQueryBindings } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
-import { isCollectable } from '../../core/collect/eligibility.ts';
-import { NO_HOLDINGS } from '../../core/holdings.ts';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';
 import type {
@@ -14,15 +12,13 @@ import type {
   Space,
   UploadRow,
 } from '../../core/model.ts';
+import { isCollectable } from '../../core/node-row.ts';
 import type { DueRows, NewRow, OldRow, RowChange, SpaceTransaction } from '../../core/ports.ts';
 import type { Stored } from '../../core/quotas.ts';
-import { nodeSumChange } from '../../core/rows/node-sum.ts';
-import { discardSum } from '../../core/rows/row-sums.ts';
+import { discardSum, nodeSumChange } from '../../core/rows/row-sums.ts';
 import type { PurgeVerbs, SpaceHoldings } from '../../core/tenancy-ports.ts';
-import { usageDelta } from '../../core/usage-delta.ts';
-import { countActive } from './count-active.ts';
-import { LooseEdges } from './loose-edges.ts';
-import { AS_READ, assertWrittenOnce, insertPublished, NewNodes } from './new-nodes.ts';
+import { NO_HOLDINGS, usageDelta } from '../../core/usage-delta.ts';
+import { AS_READ, assertWrittenOnce, insertPublished, LooseEdges, NewNodes } from './new-nodes.ts';
 import { nodeKey } from './node-cache.ts';
 import { SqliteNodeMending } from './node-mending.ts';
 import { SqlitePackRows } from './packs/pack-rows.ts';
@@ -47,6 +43,7 @@ import {
 } from './rows.ts';
 import { NO_SPACE } from './statements.ts';
 import type { WriteScope } from './write-scope.ts';
+import { countActive } from './write-scope.ts';
 
 /** The statement of each kind. */
 const DUE = {

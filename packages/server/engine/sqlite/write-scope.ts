@@ -15,7 +15,6 @@ import type { SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
 import { guardNow, storageError } from '../local-failure.ts';
 import { findAbsent } from './absent-nodes.ts';
-import type { ActiveUploads } from './active-uploads.ts';
 import { letGoOfPages } from './database.ts';
 import { type BatchRows, nodeKey } from './node-cache.ts';
 import { readHoldingsOf } from './space-counters.ts';
@@ -221,4 +220,56 @@ export class WriteScope {
       throw new StoreUnavailable('SQLite took the transaction back: try again');
     }
   }
+}
+
+interface Known {
+  count: number;
+  /** ms; the count is right at every instant from here … */
+  readonly from: number;
+  /** … until here, when one of them expires */
+  until: number;
+}
+
+export class ActiveUploads {
+  readonly #known = new Map<number, Known>();
+
+  find(spaceId: number, now: number): number | undefined {
+    const known = this.#known.get(spaceId);
+    return known !== undefined && known.from <= now && now < known.until ? known.count : undefined;
+  }
+
+  /** `count`: the uploads that expire after `now`; the first of them expires at `firstExpiresAt`. */
+  learn(spaceId: number, now: number, count: number, firstExpiresAt: number | undefined): void {
+    this.#known.set(spaceId, { count, from: now, until: firstExpiresAt ?? Number.POSITIVE_INFINITY });
+  }
+
+  /** An upload was added (1) or removed (-1). */
+  change(spaceId: number, urlExpiresAt: number, by: 1 | -1): void {
+    const known = this.#known.get(spaceId);
+    if (known === undefined || urlExpiresAt <= known.from) return;
+    known.count += by;
+    known.until = Math.min(known.until, urlExpiresAt);
+  }
+
+  /** The number may be wrong: the next upload counts again. */
+  forget(spaceId: number): void {
+    this.#known.delete(spaceId);
+  }
+}
+
+/** Counted no further than `atMost`. */
+export function countActive(scope: WriteScope, space: number, atMost: number): number {
+  const { activeUploads, now, sql } = scope;
+  const known = activeUploads.find(space, now);
+  if (known !== undefined) return Math.min(known, atMost);
+  let count = 0;
+  for (const statement of [sql.countActiveUploads, sql.countActivePacks]) {
+    count += Number(scope.find(statement, space, now, atMost - count)?.count ?? 0);
+    if (count >= atMost) return count;
+  }
+  const expiries = [sql.findNextUploadExpiry, sql.findNextPackExpiry]
+    .map((statement) => scope.find(statement, space, now)?.url_expires_at as number | undefined)
+    .filter((at) => at !== undefined);
+  activeUploads.learn(space, now, count, expiries.length === 0 ? undefined : Math.min(...expiries));
+  return count;
 }

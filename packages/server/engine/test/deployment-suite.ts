@@ -5,8 +5,8 @@ import { HOUR_MS } from '@holdfast/protocol';
 import fc from 'fast-check';
 import type { ContentRow, Space } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';
-import { keyOf } from '../entry-keys.ts';
 import type { BatchPart, DeploymentWriter, Entries, EntryKind } from '../transfer-ports.ts';
+import { keyOf } from '../transfer-ports.ts';
 import { hashAt, NOW, newGeneration, openUpload, readyNode, SPACE } from './samples.ts';
 
 export interface DeploymentBench {

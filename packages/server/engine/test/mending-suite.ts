@@ -1,4 +1,4 @@
-/** The repair of a damaged row of a node (core/mend-ports.ts), on intact rows. */
+/** The repair of a damaged row of a node (core/upkeep-ports.ts), on intact rows. */
 import { expect, test } from 'bun:test';
 import { hashAt, insertNodes, NOW, readyNode, SPACE } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';

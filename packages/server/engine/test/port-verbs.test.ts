@@ -19,7 +19,7 @@ const PORTS: readonly { readonly file: string; readonly port: string; readonly o
   })),
   { file: `${CORE}/ports.ts`, port: 'SpaceTransaction', on: /\btx/ },
   { file: `${CORE}/tenancy-ports.ts`, port: 'PurgeVerbs', on: /\bpurging/ },
-  { file: `${CORE}/mend-ports.ts`, port: 'NodeMending', on: /\bmending/ },
+  { file: `${CORE}/upkeep-ports.ts`, port: 'NodeMending', on: /\bmending/ },
   { file: `${CORE}/pack-ports.ts`, port: 'PackReads', on: /\bstore\.packs/ },
   { file: `${CORE}/pack-ports.ts`, port: 'PackVerbs', on: /\bpacks/ },
   { file: `${CORE}/inspection-ports.ts`, port: 'SpaceSnapshot', on: /\bsnapshot/ },

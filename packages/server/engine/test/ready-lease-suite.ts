@@ -1,14 +1,14 @@
 /**
  * Renewing a ready row's lease: by the store's own verb where it has one, else as the rules do it in a transaction. Either way
- * the answer, the row and the counters are those of core/lease-state.ts.
+ * the answer, the row and the counters are those of core/node-row.ts.
  */
 
 import { expect, test } from 'bun:test';
 import type { Hash } from '@holdfast/protocol';
 import { MINUTE_MS } from '@holdfast/protocol';
 import fc from 'fast-check';
-import { type LeaseWindow, renewLease } from '../../core/lease-state.ts';
 import type { NodeRow, NodeRowState, Space } from '../../core/model.ts';
+import { type LeaseWindow, renewLease } from '../../core/node-row.ts';
 import type { MetadataStore } from '../../core/ports.ts';
 import { hashAt, insertNodes, NOW, readyNode, SPACE } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';

@@ -1,4 +1,4 @@
-/** The state that rows keep for the walk over all objects and for a restore (core/stray-ports.ts). */
+/** The state that rows keep for the walk over all objects and for a restore (core/upkeep-ports.ts). */
 import { expect, test } from 'bun:test';
 import type { Generation } from '../../core/model.ts';
 import { hashAt, NOW, newGeneration, SPACE } from './samples.ts';

@@ -3,11 +3,11 @@ import type { PackId, PackRow, PackVerdicts } from '../../../core/pack-model.ts'
 import type { PackReads } from '../../../core/pack-ports.ts';
 import type { PageReads } from '../../../core/upkeep-ports.ts';
 import { findProvenContent } from '../rows.ts';
-import type { SpaceKeys } from '../space-keys.ts';
+import type { SpaceKeys } from '../space-names.ts';
 import { spaceKeyFromSql, spacesFromSql } from '../space-names.ts';
 import { SQL } from '../statements.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
-import { hexToBytea, type SqlRow, type SqlValue } from '../wire/sql-values.ts';
+import { hexToBytea, type SqlRow, type SqlValue } from '../wire/wire-messages.ts';
 import { isUseProven, packFromSql, readPack, unprovenUse, verdictsFromSql } from './pack-rows.ts';
 
 /** before all that there are */

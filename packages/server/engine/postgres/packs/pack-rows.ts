@@ -2,10 +2,10 @@
 import type { Generation, SpaceKey } from '../../../core/model.ts';
 import type { PackRow, PackUse, PackVerdicts } from '../../../core/pack-model.ts';
 import { PACK_STATES as STATES, useOf as unprovenUse } from '../../rows/codecs.ts';
-import { RowDamaged } from '../row-damage.ts';
+import { RowDamaged } from '../damage.ts';
 import { sumOf, useSum } from '../row-sums.ts';
 import { unprovenPackIn, unprovenVerdicts } from '../rows.ts';
-import { byteaToBytes, bytesToBytea, hexToBytea, type SqlRow, type SqlValue } from '../wire/sql-values.ts';
+import { byteaToBytes, bytesToBytea, hexToBytea, type SqlRow, type SqlValue } from '../wire/wire-messages.ts';
 
 export { unprovenUse };
 export const NEW_VERSION = 1;

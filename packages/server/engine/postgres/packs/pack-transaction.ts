@@ -7,8 +7,8 @@ import type { PackVerbs, RecordMove, SweptPack } from '../../../core/pack-ports.
 import { UNUSED } from '../../../core/packs/pack-use.ts';
 import type { ContentChanges } from '../content-changes.ts';
 import { placeSum } from '../row-sums.ts';
-import { byteaToHex, hexToBytea, type SqlRow } from '../wire/sql-values.ts';
 import type { TransactionWire } from '../wire/transaction-wire.ts';
+import { byteaToHex, hexToBytea, type SqlRow } from '../wire/wire-messages.ts';
 import { isUseProven, packFromSql, readPack, unprovenUse, useFromSql, verdictsFromSql } from './pack-rows.ts';
 
 interface PackParts {

@@ -13,7 +13,7 @@ import { findProvenContent } from '../rows.ts';
 import { spaceKeyFromSql, spacesFromSql } from '../space-names.ts';
 import type { PostgresConnection } from '../wire/connection.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
-import { byteaToHex, byteaToText, type SqlRow, type SqlValue } from '../wire/sql-values.ts';
+import { byteaToHex, byteaToText, type SqlRow, type SqlValue } from '../wire/wire-messages.ts';
 import { mendRow, pagesOfTable, type StoredRow, type StoredValues, toSqlRow } from './stored-rows.ts';
 import { CONTENTS, DOMAINS, isProvenIn, lacksSum, PACKS, SUMMED_TABLES, type SummedTable } from './tables.ts';
 import { FIND_UNREACHED } from './unreached.ts';

@@ -3,7 +3,7 @@
 import { sharedSum } from '../row-sums.ts';
 import { FIND_NOTE, SET_NOTE } from '../tombstones.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
-import type { SqlRow, SqlValue } from '../wire/sql-values.ts';
+import type { SqlRow, SqlValue } from '../wire/wire-messages.ts';
 import { findBitMend, isProven } from './check-rows.ts';
 import { mendRow, pagesOfTable, readLacking, type StoredRow, toSqlRow } from './stored-rows.ts';
 import { FILLED_TABLES, lackOf, SHARED_TABLES, type SummedTable } from './tables.ts';

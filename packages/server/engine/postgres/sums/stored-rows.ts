@@ -2,7 +2,7 @@
 import type { StoredValue } from '../../../core/rows/find-bit.ts';
 import { ROWS_PER_STATEMENT } from '../../rows/work.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
-import { byteaToBytes, bytesToBytea, type SqlRow, type SqlValue } from '../wire/sql-values.ts';
+import { byteaToBytes, bytesToBytea, type SqlRow, type SqlValue } from '../wire/wire-messages.ts';
 import type { ColumnKind, SummedTable } from './tables.ts';
 
 export type StoredValues = Readonly<Record<string, StoredValue>>;

@@ -27,7 +27,7 @@ import {
   unprovenCommit,
 } from '../rows.ts';
 import { spaceKeyFromSql } from '../space-names.ts';
-import { byteaToBytes, byteaToHex, type SqlRow } from '../wire/sql-values.ts';
+import { byteaToBytes, byteaToHex, type SqlRow } from '../wire/wire-messages.ts';
 
 export type ColumnKind = 'uuid' | 'bytes' | 'integer' | 'boolean' | 'text';
 type Sums = Readonly<Record<string, number>>;

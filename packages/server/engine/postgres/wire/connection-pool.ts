@@ -13,7 +13,7 @@ import { isLostAlone, isPooled, isTimeout, storageError, unanswered } from '../f
 import { PostgresConnection, type TripCounter } from './connection.ts';
 import type { PostgresLimits } from './limits.ts';
 import { assertOwnSessions } from './own-sessions.ts';
-import type { SqlResult, SqlValue } from './sql-values.ts';
+import type { SqlResult, SqlValue } from './wire-messages.ts';
 
 /** ms between looks whether a pooler in transaction mode is still in between */
 const POOLED_LOOK_MS = 5_000;

@@ -8,13 +8,21 @@ import type { Socket } from 'node:net';
 import { codeOf } from '../../../error-code.ts';
 import type { PostgresAddress, PostgresHost } from '../../address.ts';
 import { connectTimedOut, type HostFailure, isPooled, noHost, READ_ONLY, unanswered } from '../failure.ts';
-import { type Asked, asError, ask, type Flight, settle } from './flight.ts';
+import {
+  type Asked,
+  asError,
+  ask,
+  type Flight,
+  type Prepared,
+  PreparedStatements,
+  settle,
+  writeStatement,
+} from './flight.ts';
 import { Handshake } from './handshake.ts';
 import type { PostgresLimits } from './limits.ts';
 import { findPassword } from './pass-file.ts';
-import { type Prepared, PreparedStatements, writeStatement } from './prepared-statements.ts';
 import { assertTakesWrites, type Guards, guardScript, READ_WRITABILITY, setUpSession } from './session.ts';
-import type { SqlResult, SqlValue } from './sql-values.ts';
+import type { SqlResult, SqlValue } from './wire-messages.ts';
 import {
   type Column,
   type Message,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { beginScram, checkServer, proveScram } from './scram.ts';
+import { beginScram, checkServer, proveScram } from './handshake.ts';
 
 /** RFC 7677, section 3 */
 const NONCE = 'rOprNGfwEbeRWgbNEkqO';

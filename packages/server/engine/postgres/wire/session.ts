@@ -4,7 +4,7 @@
  */
 import { READ_ONLY } from '../failure.ts';
 import { POSTGRES_LIMITS, type PostgresLimits } from './limits.ts';
-import type { SqlResult } from './sql-values.ts';
+import type { SqlResult } from './wire-messages.ts';
 import { closed } from './wire-socket.ts';
 
 /** A transaction may set this limit for itself, because the limit changes no answer. */

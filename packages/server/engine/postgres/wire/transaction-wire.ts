@@ -3,7 +3,7 @@
 import { isLost, storageError } from '../failure.ts';
 import { SQL } from '../statements.ts';
 import type { PostgresConnection } from './connection.ts';
-import type { SqlResult, SqlValue } from './sql-values.ts';
+import type { SqlResult, SqlValue } from './wire-messages.ts';
 
 export type Statement = readonly [name: keyof typeof SQL, parameters: readonly SqlValue[]];
 

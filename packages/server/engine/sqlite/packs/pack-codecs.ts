@@ -1,7 +1,6 @@
 /** Converts between the rows of packs and SQLite's. No rule lives here. */
 import type { PackRow, PackState, PackVerdicts } from '../../../core/pack-model.ts';
-import { isSum } from '../../../core/rows/row-sum.ts';
-import { packSum, packUseSum, verdictsSum } from '../../../core/rows/row-sums.ts';
+import { isSum, packSum, packUseSum, verdictsSum } from '../../../core/rows/row-sums.ts';
 import { PACK_STATES as STATES, useOf as useFromSql } from '../../rows/codecs.ts';
 import { bytesToHex, damagedRow, decodePackIn, hexToBytes, verdictsIn } from '../rows.ts';
 import type { SqlRow } from '../statements.ts';

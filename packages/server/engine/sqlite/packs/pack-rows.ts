@@ -4,8 +4,7 @@ import type { ContentRow, Generation, PackPlace, UploadRow } from '../../../core
 import type { PackId, PackRow, PackUse, PackVerdicts } from '../../../core/pack-model.ts';
 import type { PackVerbs, RecordMove, SweptPack } from '../../../core/pack-ports.ts';
 import { changeUse, countBytesToCompact, UNUSED, type UseChange } from '../../../core/packs/pack-use.ts';
-import { contentSum } from '../../../core/rows/node-sum.ts';
-import { packSum, packUseSum } from '../../../core/rows/row-sums.ts';
+import { contentSum, packSum, packUseSum } from '../../../core/rows/row-sums.ts';
 import { contentFromSql, damagedRow, decodeContent, hexToBytes, isContentSound } from '../rows.ts';
 import { NO_SPACE } from '../statements.ts';
 import type { WriteScope } from '../write-scope.ts';

@@ -1,7 +1,7 @@
 /** Looks for rows that do not have the sum that they carry, and for the one bit that is wrong in them. */
 import type { Database, SQLQueryBindings } from 'bun:sqlite';
 import { findBit, type StoredValue } from '../../../core/rows/find-bit.ts';
-import { isSum } from '../../../core/rows/row-sum.ts';
+import { isSum } from '../../../core/rows/row-sums.ts';
 import { ROWS_PER_STATEMENT } from '../../rows/work.ts';
 import type { SqlRow } from '../statements.ts';
 import type { SummedTable } from './tables.ts';

@@ -2,11 +2,12 @@
 import type { Database } from 'bun:sqlite';
 import { countBytesToCompact } from '../../../core/packs/pack-use.ts';
 import { WALK_UNKNOWN } from '../../../core/root-ref-walks.ts';
-import { contentSum, nodeSum } from '../../../core/rows/node-sum.ts';
 import {
+  contentSum,
   DOMAIN_WEIGHTS,
   discardSum,
   looseEdgesSum,
+  nodeSum,
   PURGED_WEIGHT,
   packSum,
   packUseSum,

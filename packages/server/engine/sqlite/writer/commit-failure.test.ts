@@ -13,7 +13,7 @@ import { SpaceDirectory } from '../space-directory.ts';
 import { SqliteSpaceTransaction } from '../space-transaction.ts';
 import { finalize, prepareAll, type Statements } from '../statements.ts';
 import { GroupCommit } from './group-commit.ts';
-import { packError, unpackError } from './thread-errors.ts';
+import { packError, unpackError } from './writer-messages.ts';
 
 let folder: string;
 let database: Database;

@@ -8,12 +8,11 @@ import { CounterBroken, InvariantViolation } from '../../../core/invariant.ts';
 import type { Clock } from '../../../core/ports.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
 import { isBusy, isDamageMet, isSurelyNotCommitted, storageError } from '../../local-failure.ts';
-import { ActiveUploads } from '../active-uploads.ts';
 import { BatchRows, type ChangedRows, type CommitCost, type NodeCache } from '../node-cache.ts';
 import type { SpaceDirectory } from '../space-directory.ts';
 import { SpaceLedger } from '../space-ledger.ts';
 import type { Statements } from '../statements.ts';
-import { type Batch, WriteScope } from '../write-scope.ts';
+import { ActiveUploads, type Batch, WriteScope } from '../write-scope.ts';
 
 type Body = (scope: WriteScope) => unknown;
 

@@ -1,7 +1,7 @@
 /** Orders for the thread that writes rows: they are sent in fair order, a few at a time, and a crowd is refused first. */
 import { expect, test } from 'bun:test';
 import type { ApiError } from '@holdfast/protocol';
-import { costOf, OrderQueue } from './order-queue.ts';
+import { costOf, OrderQueue } from './thread-row-writer.ts';
 
 const BIG = 1_001;
 

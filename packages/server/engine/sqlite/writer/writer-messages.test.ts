@@ -6,9 +6,17 @@ import type { JudgedRecord } from '../../../core/pack-ports.ts';
 import type { PackGroup } from '../../../core/packs/publish-group.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
 import { isDamageMet } from '../../local-failure.ts';
-import { fromGroupMessage, type GroupMessage } from './group-message.ts';
-import { packError, unpackError } from './thread-errors.ts';
-import { packMessage, packOrders, type ToWriter, unpackMessage, unpackRenewals } from './writer-messages.ts';
+import {
+  fromGroupMessage,
+  type GroupMessage,
+  packError,
+  packMessage,
+  packOrders,
+  type ToWriter,
+  unpackError,
+  unpackMessage,
+  unpackRenewals,
+} from './writer-messages.ts';
 
 const send = (message: ToWriter): ToWriter => unpackMessage(structuredClone(packMessage(message)));
 const cross = (error: unknown): Error => {

@@ -5,19 +5,21 @@ import type { TransactionBody } from '../../../core/ports.ts';
 import { TRANSACTIONS } from '../../../core/transactions.ts';
 import { SteadyClock } from '../../steady-clock.ts';
 import type { Committed } from '../node-cache.ts';
-import { fromGroupMessage, type GroupMessage } from './group-message.ts';
 import {
   LocalRowWriter,
   type RowWriter,
   type RowWriterEvents,
   type RowWriterSettings,
 } from './row-writer.ts';
-import { type PackedError, packError } from './thread-errors.ts';
 import {
+  fromGroupMessage,
   GROUP_BODY,
+  type GroupMessage,
   type Order,
   type Outcome,
+  type PackedError,
   type PackedRenewals,
+  packError,
   packMessage,
   type ToWriter,
   unpackMessage,

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import { DAY_MS, MINUTE_MS } from '@holdfast/protocol';
 import fc from 'fast-check';
-import { clampLeaseDuration, renewLease } from './lease-state.ts';
+import { clampLeaseDuration, renewLease } from './node-row.ts';
 
 test('durations are clamped to 60 seconds through 24 hours', () => {
   expect(clampLeaseDuration(1)).toBe(MINUTE_MS);
