@@ -1,5 +1,8 @@
 import { expect, test } from 'bun:test';
-import { readSecretText, readTextFile } from './files.ts';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { mountSmallDisk } from '../../test/support/small-disk.ts';
+import { createFile, readSecretText, readTextFile } from './files.ts';
 
 test('a file of text is not read without an end', async () => {
   for (const read of [readTextFile, readSecretText]) {
@@ -15,4 +18,20 @@ test('a failing disk is told in words, with what to do', async () => {
   expect(await readTextFile('/proc/self/mem', 'the key set').catch(String)).toBe(
     'CliError: the key set /proc/self/mem cannot be read: the disk or the system failed to read or write it; check the disk',
   );
+});
+
+test('a file that cannot be written whole is not left behind, empty and in the way', () => {
+  const disk = mountSmallDisk(1);
+  try {
+    disk.fill(0);
+    const path = join(disk.path, 'private.jwk');
+    expect(() => createFile(path, 'the key', 0o600)).toThrow('the disk is full; free some space, or files');
+    expect(existsSync(path)).toBe(false);
+    disk.empty();
+    createFile(path, 'the key', 0o600);
+    expect(() => createFile(path, 'another', 0o600)).toThrow('never overwritten');
+    expect(existsSync(path)).toBe(true);
+  } finally {
+    disk.remove();
+  }
 });

@@ -78,10 +78,16 @@ async function readBounded(file: FileHandle): Promise<string> {
 
 /** Never overwrites: an existing file is a failure. Throws CliError. */
 export function createFile(path: string, text: string, mode: number): void {
+  let made: number | undefined;
   try {
-    writeFileSync(path, text, { flag: 'wx', mode, flush: true });
+    made = openSync(path, 'wx', mode);
+    writeFileSync(made, text, { flush: true });
   } catch (error) {
+    // An empty file would be in the way of the next attempt.
+    if (made !== undefined) removeFile(path);
     throw new CliError(`${path} cannot be written: ${describeWriteError(error)}`);
+  } finally {
+    if (made !== undefined) closeSync(made);
   }
 }
 
@@ -118,7 +124,7 @@ export function describeFileError(error: unknown): string {
     case 'ENOTDIR':
       return 'part of the path is a file; check the path';
     case 'ENOSPC':
-      return 'the disk is full; free some space';
+      return 'the disk is full; free some space, or files if it can hold no more of them';
     case 'EROFS':
       return 'the file system is read-only; choose another place';
     case 'ELOOP':

@@ -89,7 +89,7 @@ const HINTS: Readonly<Record<string, string>> = {
   '53300': 'PostgreSQL has no connection left: raise its max_connections or give each process fewer',
   '57014': 'a statement took too long: check the load of PostgreSQL',
   [READ_ONLY]:
-    'it takes no writes, as a standby: give the address of the primary, or all addresses, separated by commas',
+    'it takes no writes, as a standby, or by default_transaction_read_only: give the address of the primary, or all addresses, separated by commas',
   DEPTH_ZERO_SELF_SIGNED_CERT: UNTRUSTED,
   SELF_SIGNED_CERT_IN_CHAIN: UNTRUSTED,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
