@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';
-import { describeFileError, readSecretNow, removeFile } from '../files.ts';
+import { createFile, describeFileError, readSecretNow, removeFile } from '../files.ts';
 
 /** Either the token itself, or the file that others keep it in. */
 export interface Profile {
@@ -127,7 +127,7 @@ export function writeProfiles(profiles: Profiles, environment: Environment = pro
 function leaveOut(folder: string): void {
   for (const name of ['.holdfastignore', '.gitignore']) {
     try {
-      writeFileSync(join(folder, name), '*\n', { flag: 'wx', mode: PRIVATE_FILE_MODE });
+      createFile(join(folder, name), '*\n', PRIVATE_FILE_MODE);
     } catch {
       // It stands there, or cannot be written: it only helps.
     }

@@ -2,6 +2,7 @@
 import { afterAll, expect, test } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { mountSmallDisk } from '../../../test/support/small-disk.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { holdDataFolder } from './data-folder.ts';
 import { FOLDER_MARKS, markFolder } from './folder-marks.ts';
@@ -41,4 +42,18 @@ test('a folder that holds things of others is not, because their ignored files a
 
 test('nothing fails for the lack of a mark', () => {
   expect(() => markFolder(at('nowhere'))).not.toThrow();
+});
+
+test('a mark that a full disk did not take is written at the next start', () => {
+  const disk = mountSmallDisk(1);
+  try {
+    disk.fill(0);
+    markFolder(disk.path);
+    for (const name of FOLDER_MARKS) expect(existsSync(join(disk.path, name))).toBe(false);
+    disk.empty();
+    markFolder(disk.path);
+    for (const name of FOLDER_MARKS) expect(readFileSync(join(disk.path, name), 'utf8')).toBe('*\n');
+  } finally {
+    disk.remove();
+  }
 });

@@ -7,6 +7,7 @@ import {
   fsyncSync,
   openSync,
   readdirSync,
+  rmSync,
   statSync,
   writeSync,
 } from 'node:fs';
@@ -43,6 +44,10 @@ function writeMark(folder: string, path: string): void {
   try {
     writeSync(file, '*\n');
     fsyncSync(file);
+  } catch (error) {
+    // An empty mark would ignore nothing, and would stand there at the next start.
+    rmSync(path, { force: true });
+    throw error;
   } finally {
     closeSync(file);
   }
