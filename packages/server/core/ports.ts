@@ -38,7 +38,7 @@ export interface MetadataStore extends TenantReads, SpaceInspection, Upkeep {
   readonly inlineBytesMax: number;
   /** The instant by which leases are judged, ms: the store's own clock where processes share it, because theirs may differ. */
   readClock(): Awaitable<number>;
-  /** Optional fast path: renews a ready row without a transaction. Returns undefined if the row is absent or not ready. */
+  /** Optional fast path: renews a ready row without a transaction. Undefined: a transaction finds out; most likely the row is not ready. */
   renewReadyLease?(space: Space, hash: Hash, durationMs: number): Awaitable<LeaseWindow | undefined>;
   /** `reads`: a hint of what a commit of root refs reads. An engine may run several such bodies in one unit, each with its outcome. */
   transact<T, I = undefined>(
@@ -59,6 +59,8 @@ export interface MetadataStore extends TenantReads, SpaceInspection, Upkeep {
     hashes: readonly Hash[],
   ): Awaitable<readonly ({ readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined)[]>;
   findUpload(space: Space, hash: Hash): Awaitable<UploadRow | undefined>;
+  /** Optional: the upload of a hash of which the engine expects one. Undefined if it expects none, or if there is none. */
+  findExpectedUpload?(space: Space, hash: Hash): Awaitable<UploadRow | undefined>;
   /** The counters as they are; leases are judged at the instant of the read, by `readClock`'s clock. */
   readCounters(space: Space): Awaitable<SpaceCounters>;
   /** Balances of `domain` as of `revision`, hash order, hash > after. `undefined` when that history is gone. */

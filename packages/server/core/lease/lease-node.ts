@@ -94,7 +94,7 @@ async function decide(
   room: QuotaRoom,
 ): Promise<FinalDecision> {
   const rules = uploadRulesOf(core);
-  let inspection: Inspection | undefined;
+  let inspection = request.renewsOnly ? undefined : await inspectExpected(core, space, request.hash);
   // A further round is needed only if another request replaced the generation that was just inspected.
   for (let inspections = 0; inspections < 4; ) {
     const fresh = makeGenerationDigits(core.random);
@@ -105,7 +105,7 @@ async function decide(
     else if (decision.kind !== 'inspect') return decision;
     else {
       inspections += 1;
-      inspection = await inspect(core, space, request.hash, decision.generation);
+      inspection = await inspect(core, space, request.hash, decision);
     }
   }
   throw new ApiError(
@@ -117,8 +117,21 @@ async function decide(
 
 type FinalDecision = Exclude<LeaseDecision, { kind: 'inspect' | 'full' | 'reserve' }>;
 
+/** Spares the transaction that would only say which object to look at. */
+async function inspectExpected(core: Core, space: Space, hash: Hash): Promise<Inspection | undefined> {
+  const upload = await core.metadata.findExpectedUpload?.(space, hash);
+  return upload === undefined || upload.evidence !== undefined
+    ? undefined
+    : inspect(core, space, hash, upload);
+}
+
 /** Reports no object while a PUT is under way: the finishing transaction of that PUT acknowledges it. */
-async function inspect(core: Core, space: Space, hash: Hash, generation: Generation): Promise<Inspection> {
+async function inspect(
+  core: Core,
+  space: Space,
+  hash: Hash,
+  { generation }: { readonly generation: Generation },
+): Promise<Inspection> {
   const { upload } = core.content;
   const isReceived = (): boolean => upload.kind === 'server' && upload.receiver.isReceiving(generation);
   if (!isReceived()) {

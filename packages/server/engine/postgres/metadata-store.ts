@@ -25,6 +25,7 @@ import { makePages } from './pages.ts';
 import { ReadyLeases } from './ready-leases.ts';
 import { slotSum } from './row-sums.ts';
 import { hashesToSql, joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
+import { SeenUploads } from './seen-uploads.ts';
 import { SpaceKeys } from './space-names.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { SQL } from './statements.ts';
@@ -57,6 +58,7 @@ export class PostgresMetadataStore implements MetadataStore {
   readonly #clock: Clock | undefined;
   readonly #onFatal: (error: Error) => void;
   readonly #keys = new SpaceKeys();
+  readonly #seenUploads = new SeenUploads();
   readonly #transactions: Transactions;
   readonly #leases: ReadyLeases;
   readonly #maintenance: Maintenance;
@@ -79,6 +81,7 @@ export class PostgresMetadataStore implements MetadataStore {
     this.#transactions = new Transactions({
       pool,
       uploadLimit: new UploadLimit(),
+      seenUploads: this.#seenUploads,
       keys: this.#keys,
       domainStart,
       slotOf: (connection) => this.#slotOf(connection),
@@ -96,7 +99,9 @@ export class PostgresMetadataStore implements MetadataStore {
   }
 
   renewReadyLease(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined> {
-    return this.#leases.renew(space, this.#keys.of(space), hash, durationMs);
+    const key = this.#keys.of(space);
+    if (this.#seenUploads.has(key, hash)) return Promise.resolve(undefined);
+    return this.#leases.renew(space, key, hash, durationMs);
   }
 
   #renewRows(
@@ -158,6 +163,14 @@ export class PostgresMetadataStore implements MetadataStore {
   async findUpload(space: Space, hash: Hash): Promise<UploadRow | undefined> {
     const [row] = await this.#read(SQL.findUpload, [this.#keys.of(space), hexToBytea(hash)], space);
     return row && uploadFromSql(this.#keys.of(space), row);
+  }
+
+  async findExpectedUpload(space: Space, hash: Hash): Promise<UploadRow | undefined> {
+    const key = this.#keys.of(space);
+    if (!this.#seenUploads.has(key, hash)) return undefined;
+    const upload = await this.findUpload(space, hash);
+    this.#seenUploads.note(key, hash, upload !== undefined);
+    return upload;
   }
 
   async readCounters(space: Space): Promise<SpaceCounters> {

@@ -74,6 +74,7 @@ function heldCore(index: number): { core: Core; reached: Promise<void>; release(
       }) satisfies MetadataStore['transact'],
     },
     renewReadyLease: { value: undefined },
+    findExpectedUpload: { value: undefined },
   });
   return { core: { ...core(index), metadata }, reached, release };
 }

@@ -25,6 +25,7 @@ const START_MS_MAX = 300_000;
 const DOMAIN = 'photos';
 
 let databases: TestDatabases;
+let url: string;
 let instance: StoreInstance;
 let content: DirectStore;
 let core: Core;
@@ -33,7 +34,8 @@ let made = 0;
 beforeAll(async () => {
   databases = await openDatabases();
   // One connection, so that every statement is known to it once it was used.
-  instance = await openInstance(await databases.createDatabase(), { connectionsMax: 1 });
+  url = await databases.createDatabase();
+  instance = await openInstance(url, { connectionsMax: 1 });
   content = makeContent();
   core = coreOf(instance, content);
 }, START_MS_MAX);
@@ -110,17 +112,51 @@ test('a lease that opens an upload is 3, of which 1 learns that there is no read
   await expectTrips(3, async () => () => leaseFor(core, newNode()));
 });
 
-test('a lease that publishes is 6: 1 for a ready row, 2 to look at the upload, 3 to publish', async () => {
-  await expectTrips(6, async () => {
+test('a lease that publishes is 4: 1 to look at the upload, 3 to publish', async () => {
+  await expectTrips(4, async () => {
     const node = newNode();
     await bring(core, content, node);
     return () => leaseFor(core, node);
   });
 });
 
+test('where another process opened the upload it is 6, and that process then renews by 3 once', async () => {
+  const other = await openInstance(url, { connectionsMax: 1 });
+  try {
+    const otherCore = coreOf(other, content);
+    let node = newNode();
+    await expectTrips(6, async () => {
+      node = newNode();
+      await bring(otherCore, content, node);
+      return () => leaseFor(core, node);
+    });
+    const tripsOfOther = async () => {
+      const before = other.pool.counter.roundTrips;
+      expect((await leaseFor(otherCore, node)).state).toBe('ready');
+      return other.pool.counter.roundTrips - before;
+    };
+    await tripsOfOther();
+    node = newNode();
+    await bring(otherCore, content, node);
+    await leaseFor(core, node);
+    expect([await tripsOfOther(), await tripsOfOther()]).toEqual([3, 1]);
+  } finally {
+    await other.close();
+  }
+});
+
+test('an upload that was swept meanwhile costs no more than a new one', async () => {
+  await expectTrips(3, async () => {
+    const node = newNode();
+    await leaseFor(core, node);
+    await instance.pool.run('sweeping', 'DELETE FROM uploads', []);
+    return () => leaseFor(core, node);
+  });
+});
+
 test('a parent costs no more, however many children it has and whether they are there', async () => {
   const children = await readyNodes(3);
-  await expectTrips(6, async () => {
+  await expectTrips(4, async () => {
     const absent = [newNode(), newNode()];
     const node = newNode([...children, ...absent].map(({ hash }) => hash));
     await bring(core, content, node);

@@ -18,6 +18,7 @@ import {
   nodesToSql,
   uploadsToSql,
 } from './rows.ts';
+import type { SeenUploads } from './seen-uploads.ts';
 import type { Statement } from './wire/transaction-wire.ts';
 import { hexToBytea } from './wire/wire-messages.ts';
 
@@ -36,11 +37,13 @@ export class RowChanges {
   readonly loose = new Map<Hash, { stored: number | undefined; current: number; isPlaced: boolean }>();
   readonly discards = new Map<Generation, DiscardRow | undefined>();
   readonly #space: SpaceKey;
+  readonly #seenUploads: SeenUploads;
   #usage = [0, 0, 0, 0, 0, 0];
   #changeCount = 0;
 
-  constructor(space: SpaceKey) {
+  constructor(space: SpaceKey, seenUploads: SeenUploads) {
     this.#space = space;
+    this.#seenUploads = seenUploads;
   }
 
   /** Grows with every write of a node; a commit of root refs writes no other rows. */
@@ -53,7 +56,9 @@ export class RowChanges {
   }
 
   learnUpload(hash: Hash, stored: UploadRow | undefined): void {
-    if (!this.uploads.has(hash)) this.uploads.set(hash, { stored, current: stored });
+    if (this.uploads.has(hash)) return;
+    this.uploads.set(hash, { stored, current: stored });
+    this.#seenUploads.note(this.#space, hash, stored !== undefined);
   }
 
   insertNode(row: NodeRow): void {
@@ -114,6 +119,7 @@ export class RowChanges {
     assertInvariant(known.current === undefined, 'a hash has one upload at most');
     known.current = row;
     this.uploads.set(row.hash, known);
+    this.#seenUploads.note(this.#space, row.hash, true);
   }
 
   /** `after` undefined: the upload is deleted */
@@ -121,12 +127,17 @@ export class RowChanges {
     const known = this.uploads.get(before.hash);
     assertInvariant(known?.current?.generation === before.generation, AS_READ);
     known.current = after;
+    this.#seenUploads.note(this.#space, before.hash, after !== undefined);
   }
 
   setLoose(hash: Hash, count: number): void {
     const known = this.loose.get(hash);
     if (known === undefined) this.loose.set(hash, { stored: undefined, current: count, isPlaced: false });
     else known.current = count;
+  }
+
+  isUploadExpected(hash: Hash): boolean {
+    return this.#seenUploads.has(this.#space, hash);
   }
 
   hasUploadChanges(): boolean {

@@ -44,7 +44,7 @@ export class RowLocks {
     const [upload, node] = await Promise.all([
       this.#rows.uploads.has(hash) ? undefined : this.#wire.send('lockUpload', [this.#key, key]),
       this.#wire.send('lockNode', [this.#key, key]),
-      this.#uploads.countAhead(key),
+      this.#rows.isUploadExpected(hash) ? undefined : this.#uploads.countAhead(key),
     ]);
     this.#rows.learnNode(hash, node.rows[0] && countedNodeFromSql(this.#key, node.rows[0]));
     if (upload !== undefined) this.#rows.learnUpload(hash, uploadOf(this.#key, upload));

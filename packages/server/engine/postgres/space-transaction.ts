@@ -25,6 +25,7 @@ import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
 import { RowChanges } from './row-changes.ts';
 import { RowLocks } from './row-locks.ts';
 import { contentFromSql, findDiscardInSql, findProvenUpload, hashesToSql, readNode } from './rows.ts';
+import type { SeenUploads } from './seen-uploads.ts';
 import type { DomainStart } from './tombstones.ts';
 import { UploadCount, type UploadLimit } from './upload-limit.ts';
 import { NowUnknown, type Statement, type TransactionWire } from './wire/transaction-wire.ts';
@@ -37,6 +38,7 @@ interface TransactionOptions {
   /** the names of the Space are in the database already */
   readonly isSpaceKnown: boolean;
   readonly uploadLimit: UploadLimit;
+  readonly seenUploads: SeenUploads;
   readonly domainStart: DomainStart;
 }
 
@@ -60,7 +62,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     this.#options = options;
     this.#wire = options.wire;
     this.#key = options.spaceKey;
-    this.#rows = new RowChanges(this.#key);
+    this.#rows = new RowChanges(this.#key, options.seenUploads);
     this.#contents = new ContentChanges(this.#key);
     this.packs = new PostgresPacks({
       ...{ wire: this.#wire, space: this.#key, changes: this.#contents },

@@ -7,6 +7,7 @@ import { SpaceMap } from '../../core/space-map.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { type Body, CommitGroups, type GroupedCommit, type Outcome } from './commit-groups.ts';
 import { isDeadlock, isLostAlone, isRepeatable, storageError } from './failure.ts';
+import type { SeenUploads } from './seen-uploads.ts';
 import type { SpaceKeys } from './space-names.ts';
 import { PostgresSpaceTransaction } from './space-transaction.ts';
 import type { DomainStart } from './tombstones.ts';
@@ -18,6 +19,7 @@ import { NowUnknown, RunAgain, TransactionWire } from './wire/transaction-wire.t
 interface TransactionsOptions {
   readonly pool: PostgresPool;
   readonly uploadLimit: UploadLimit;
+  readonly seenUploads: SeenUploads;
   readonly keys: SpaceKeys;
   readonly domainStart: DomainStart;
   slotOf(connection: PostgresConnection): number;
@@ -137,9 +139,8 @@ export class Transactions {
   }
 
   #open(space: Space, spaceKey: SpaceKey, wire: TransactionWire): PostgresSpaceTransaction {
-    const { uploadLimit, domainStart } = this.#options;
     const isSpaceKnown = this.#known.find(space) === true;
-    return new PostgresSpaceTransaction({ wire, space, spaceKey, isSpaceKnown, uploadLimit, domainStart });
+    return new PostgresSpaceTransaction({ ...this.#options, wire, space, spaceKey, isSpaceKnown });
   }
 
   /** Commits what was written, if anything. Throws what went wrong with the transaction, even if a body caught it. */
