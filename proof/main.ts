@@ -1,7 +1,11 @@
 /** `npm run proof`: what takes too long for every run of the tests. Exit 1 if anything was found. */
 import { appendLedger } from './ledger.ts';
 import { parseProofOptions, prove } from './prove.ts';
-import { SECTIONS } from './sections.ts';
+import { shareExecutable } from './share-executable.ts';
+
+Object.assign(process.env, await shareExecutable());
+// What starts a command seeks it when it is loaded.
+const { SECTIONS } = await import('./sections.ts');
 
 const HELP = `npm run proof -- [--budget 20m] [--only SECTION] [--seed N] [--ledger]
 

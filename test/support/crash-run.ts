@@ -15,6 +15,7 @@ import { makeTempFolder } from './temp-folder.ts';
 const APP = 'app';
 const SPACE = 'space';
 export const WORK_MS_MAX = 600;
+const SPREAD_MS = 8;
 /** more than the shortest lease, so that what is not renewed can be collected one restart later */
 const CLOCK_STEP_MS = 45_000;
 /** more than 24 h after the end of any upload URL */
@@ -99,13 +100,26 @@ export class CrashRun {
     });
   }
 
-  /** Starts, checks every fact, works until a random moment, and is killed there. */
-  async workUntilKilled(): Promise<void> {
+  /**
+   * Starts, checks every fact, works until a random moment, and is killed there. `stepsMax`: the moment is counted in steps of the
+   * clients, which need not be many for what they do to differ.
+   */
+  async workUntilKilled(stepsMax?: number): Promise<void> {
     const server = await this.start();
     await this.check();
     let isKilled = false;
-    const working = this.work(() => isKilled);
-    await Bun.sleep(this.random.below(WORK_MS_MAX));
+    let steps = 0;
+    const working = this.work(() => {
+      steps += 1;
+      return isKilled;
+    });
+    if (stepsMax === undefined) await Bun.sleep(this.random.below(WORK_MS_MAX));
+    else {
+      const last = this.random.below(stepsMax);
+      while (steps < last && server.isRunning()) await Bun.sleep(1);
+      // Not always right behind an answer.
+      await Bun.sleep(this.random.below(SPREAD_MS));
+    }
     await server.end('SIGKILL');
     isKilled = true;
     await working;
