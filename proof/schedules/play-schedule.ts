@@ -1,5 +1,7 @@
 /** Plays one schedule: an operation is cut in two before one of its port calls, or several, and whole others run there. */
 import type { Core } from '../../packages/server/core/core.ts';
+import type { SpaceSnapshot } from '../../packages/server/core/inspection-ports.ts';
+import type { Space } from '../../packages/server/core/model.ts';
 import { checkDeployment } from '../../packages/server/inspect/check-deployment.ts';
 import { ACTORS } from './actors.ts';
 import { CASTS } from './cast.ts';
@@ -72,22 +74,26 @@ async function putClockRight(play: Play, core: Core): Promise<void> {
   }
 }
 
-/** Without the look at pages: no schedule damages one. */
+/** Without the look at pages: no schedule damages one. Nothing runs beside it, so it looks at the rows of one instant. */
 async function findFaults({ space, world }: Play): Promise<string[]> {
   const { metadata, ...rest } = world.core;
-  const core: Core = {
-    ...rest,
-    metadata: new Proxy(metadata, {
-      get(target, name) {
-        if (name === 'findPageDamage' || name === 'findRowDamage') return undefined;
-        if (name === 'page') return () => [{ space, position: '' }];
-        const value: unknown = Reflect.get(target, name, target);
-        return typeof value === 'function' ? value.bind(target) : value;
-      },
-    }),
-  };
   const wanted = { isRepaired: false, rehashPercent: 100, signal: new AbortController().signal };
-  const { findings } = await checkDeployment(core, { ...wanted, report: () => undefined });
+  const { findings } = await metadata.inspect(space, (snapshot) => {
+    const core: Core = {
+      ...rest,
+      metadata: new Proxy(metadata, {
+        get(target, name) {
+          if (name === 'findPageDamage' || name === 'findRowDamage') return undefined;
+          if (name === 'page') return () => [{ space, position: '' }];
+          if (name === 'inspect')
+            return (_space: Space, work: (rows: SpaceSnapshot) => unknown) => work(snapshot);
+          const value: unknown = Reflect.get(target, name, target);
+          return typeof value === 'function' ? value.bind(target) : value;
+        },
+      }),
+    };
+    return checkDeployment(core, { ...wanted, report: () => undefined });
+  });
   return findings.filter(isFault).map(({ kind, hash, message }) => `check: ${kind} ${hash} ${message}`);
 }
 

@@ -1,4 +1,4 @@
-/** Goes through schedules in an order that a seed gives: all of depth 1, and for each operation in each scene some of depth 2 and 3. */
+/** Goes through schedules: all of depth 1, and for each operation in each scene some of depth 2 and 3, which a seed draws. */
 import { checkDeployment } from '../../packages/server/inspect/check-deployment.ts';
 import { recount } from '../../test/support/embedded-recount.ts';
 import { makeRandom, type SeededRandom } from '../../test/support/seeded-random.ts';
@@ -8,6 +8,7 @@ import { SCENES } from './scenes.ts';
 import { listObjects, type ScheduleWorld } from './world.ts';
 
 export interface SchedulesWanted {
+  /** Also where it begins: operations in scenes have one order, and a run whose seed is larger by what one has done goes on there. */
   readonly seed: number;
   /** Opens a world without a row. */
   open(): Promise<ScheduleWorld>;
@@ -19,6 +20,8 @@ export interface SchedulesWanted {
   isOver(played: number): boolean;
 }
 
+/** Any other would do. */
+const ORDER = 27;
 const DEPTH_MAX = 3;
 const NAMES = Object.keys(ACTORS);
 /** Each opens two deployments more. Where not all are played, they come as seldom as they are dear. */
@@ -29,6 +32,8 @@ const CHEAP = NAMES.filter((name) => !DEAR.has(name));
 /** A walk over the operations in all scenes. */
 export class Schedules {
   schedules = 0;
+  /** operations in scenes of which all were played */
+  pairs = 0;
   /** those in which something ran between */
   preempted = 0;
   /** what was played, and what was wrong */
@@ -43,7 +48,9 @@ export class Schedules {
     this.#wanted = wanted;
     this.#random = makeRandom(wanted.seed);
     const pairs = Object.keys(SCENES).flatMap((scene) => NAMES.map((operation) => ({ scene, operation })));
-    this.#left = shuffle(this.#random, pairs);
+    const ordered = shuffle(makeRandom(ORDER), pairs);
+    const first = wanted.seed % ordered.length;
+    this.#left = [...ordered.slice(first), ...ordered.slice(0, first)];
   }
 
   get #isOver(): boolean {
@@ -52,7 +59,7 @@ export class Schedules {
 
   /** One operation in one scene, by itself and cut in two. Resolves false when it is over. */
   async playNext(): Promise<boolean> {
-    const pair = this.#isOver ? undefined : this.#left.pop();
+    const pair = this.#isOver ? undefined : this.#left.shift();
     if (pair === undefined) return false;
     const { calls } = await this.#play({ ...pair, preemptions: [] });
     const { shallowMax } = this.#wanted;
@@ -60,7 +67,11 @@ export class Schedules {
     const chosen = shallowMax === undefined ? all : all.map((each) => this.#spare(each)).slice(0, shallowMax);
     for (let count = 0; count < this.#wanted.deep && calls > 0; count += 1)
       chosen.push(this.#spare(drawDeep(this.#random, calls)));
-    for (const preemptions of chosen) if (!this.#isOver) await this.#play({ ...pair, preemptions });
+    for (const preemptions of chosen) {
+      if (this.#isOver) return false;
+      await this.#play({ ...pair, preemptions });
+    }
+    this.pairs += 1;
     return true;
   }
 

@@ -97,7 +97,7 @@ export async function openFolderWorld(isDirect: boolean): Promise<ScheduleWorld>
   const core = coreOf(engine.metadata, direct ?? engine.content, isDirect ? DAY_MS : 0);
   const sources = { rows: core.metadata, bytes: core.content, now: () => clock.wall };
   return {
-    ...{ core, clock, direct, dataDir, fatal, url: undefined, schedulesMax: 60 },
+    ...{ core, clock, direct, dataDir, fatal, url: undefined, schedulesMax: isDirect ? 500 : 120 },
     makeGuard: () => new SteadyRows({ ...sources, skewMsMax: SKEW_MS_MAX, onClockSet: () => undefined }),
     objects: () => direct?.generations ?? readdirSync(join(objectsFolder(dataDir), LAST_BYTE)),
     async close() {
