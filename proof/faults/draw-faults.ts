@@ -23,15 +23,25 @@ export interface FaultsWanted {
   readonly firstMax: number;
   /** every so many calls fail then; left out: one fails */
   readonly everyMax?: number;
+  /** of a process that has begun; left out: any of one that is started */
+  readonly calls?: readonly string[];
 }
 
+/** A server goes on when one of them fails: they are calls on the files of nodes, which it can refuse. */
+export const FILE_CALLS = ['rename', 'link', 'unlink', 'openat', 'mkdir'];
+export const ALL_CALLS = Object.keys(ERRORS);
+
 /** At least half of `firstMax` calls go well before. */
-export function drawFaults(random: SeededRandom, { kinds, firstMax, everyMax }: FaultsWanted): string[] {
-  const left = Object.keys(ERRORS);
+export function drawFaults(
+  random: SeededRandom,
+  { kinds, firstMax, everyMax, calls }: FaultsWanted,
+): string[] {
+  const left = [...(calls ?? ALL_CALLS)];
   return Array.from({ length: kinds }, () => {
     const [call = ''] = left.splice(random.below(left.length), 1);
     // A command opens hundreds of its own files before it begins.
-    const first = 1 + random.below(firstMax) + (call === 'openat' ? OPENED_BY_THE_RUNTIME : 0);
+    const first =
+      1 + random.below(firstMax) + (calls === undefined && call === 'openat' ? OPENED_BY_THE_RUNTIME : 0);
     const every = everyMax === undefined ? '' : `+${2 + random.below(everyMax)}`;
     return `${call}:error=${random.pick(ERRORS[call] ?? [])}:when=${first}${every}`;
   });

@@ -17,12 +17,16 @@ export function checkHistory({ commits, conflicts, lists, leases, wrong }: Histo
 class Order {
   readonly wrong: string[] = [];
   readonly #commits: readonly Commit[];
+  readonly #answered: Latest;
+  readonly #begun: Latest;
   /** balances after each revision, from 0 on */
   readonly #balances: ReadonlyMap<string, number>[] = [new Map()];
 
   constructor(made: readonly Commit[]) {
     this.#commits = [...made].sort((left, right) => revisionOf(left) - revisionOf(right));
     for (const commit of this.#commits) this.#add(commit);
+    this.#answered = new Latest(made, endOf);
+    this.#begun = new Latest(made, ({ start }) => start);
     // A commit that had been answered before another began comes first.
     let lastStart = -1;
     for (const { requestId, start, end = Number.POSITIVE_INFINITY } of this.#commits) {
@@ -53,13 +57,39 @@ class Order {
 
   /** The revisions that a request may have met: all that was answered before it, and nothing that began after it. */
   window({ start, end }: Span): readonly [number, number] {
-    const before = this.#commits.filter((commit) => (commit.end ?? Number.POSITIVE_INFINITY) < start);
-    const begun = this.#commits.filter((commit) => commit.start < end);
-    return [Math.max(0, ...before.map(revisionOf)), Math.max(0, ...begun.map(revisionOf))];
+    return [this.#answered.before(start), this.#begun.before(end)];
+  }
+}
+
+/** The largest revision up to an instant. */
+class Latest {
+  readonly #instants: readonly number[];
+  readonly #revisions: readonly number[];
+
+  constructor(commits: readonly Commit[], instantOf: (commit: Commit) => number) {
+    const sorted = [...commits].sort((left, right) => instantOf(left) - instantOf(right));
+    this.#instants = sorted.map(instantOf);
+    let latest = 0;
+    this.#revisions = sorted.map((commit) => {
+      latest = Math.max(latest, revisionOf(commit));
+      return latest;
+    });
+  }
+
+  before(instant: number): number {
+    let [from, to] = [0, this.#instants.length];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if ((this.#instants[middle] as number) < instant) from = middle + 1;
+      else to = middle;
+    }
+    return this.#revisions[from - 1] ?? 0;
   }
 }
 
 const revisionOf = ({ revisions }: Commit): number => Math.min(...revisions);
+/** A commit whose answer is not there yet comes before nothing. */
+const endOf = ({ end }: Commit): number => end ?? Number.MAX_SAFE_INTEGER;
 
 function checkList(order: Order, list: List): string[] {
   const [first = 0, ...others] = list.revisions;

@@ -4,7 +4,7 @@ import type { SeededRandom } from '../../test/support/seeded-random.ts';
 import type { SpaceClient } from '../../test/support/space-client.ts';
 import type { Commit, Conflict, History, Lease, List } from './history.ts';
 
-const CLIENTS = 6;
+const CLIENTS = 12;
 const NODES = 6;
 const HOUR_MS = 3_600_000;
 const NODES_OF_A_PAGE = 2;
@@ -24,13 +24,15 @@ export class Recorder implements History {
   readonly #client: SpaceClient;
   readonly #random: SeededRandom;
   readonly #nodes: readonly CanonicalNode[];
-  /** They may still be made, if they are sent again. */
-  readonly #refused = new Set<Commit>();
+  readonly #steps: readonly (() => Promise<void>)[];
   #clock = 0;
 
-  constructor(client: SpaceClient, random: SeededRandom) {
+  /** `commits`: for each of the other requests */
+  constructor(client: SpaceClient, random: SeededRandom, commits: number) {
     this.#client = client;
     this.#random = random;
+    const others = [this.#list, this.#lease, this.#read, this.#collect];
+    this.#steps = [...Array.from({ length: commits * others.length }, () => this.#commit), ...others];
     this.#nodes = Array.from({ length: NODES }, (_, index) => makeNode(`node ${index}`));
   }
 
@@ -42,24 +44,15 @@ export class Recorder implements History {
       for (let done = 0; done < goal; done += 1) await this.#step();
     };
     await Promise.all(Array.from({ length: CLIENTS }, client));
-    // What was not answered is sent again until it is.
+    // One that was not answered, also after a refusal, may have been made: it is sent again until it is answered.
     for (const commit of this.commits)
-      if (commit.end === undefined && !this.#refused.has(commit)) await this.#until(() => this.#send(commit));
+      if (commit.end === undefined) await this.#until(() => this.#send(commit));
     await this.#until(() => this.#list());
   }
 
   async #step(): Promise<void> {
-    const steps = [
-      this.#commit,
-      this.#commit,
-      this.#commit,
-      this.#list,
-      this.#lease,
-      this.#read,
-      this.#collect,
-    ];
     try {
-      await this.#random.pick(steps)?.call(this);
+      await this.#random.pick(this.#steps)?.call(this);
     } catch (error) {
       if (!(error instanceof Away)) throw error;
       await Bun.sleep(AWAY_MS);
@@ -130,10 +123,8 @@ export class Recorder implements History {
       commit.revisions.add(json.revision);
       if (wasMade && json.idempotent !== true) this.wrong.push(`${requestId} was made again`);
       commit.end ??= end;
-    } else if (status === 409 && !wasMade) {
-      this.conflicts.push({ commit, start, end });
-      this.#refused.add(commit);
-    } else this.wrong.push(`${requestId} is answered ${status} ${JSON.stringify(json)}`);
+    } else if (status === 409 && !wasMade) this.conflicts.push({ commit, start, end });
+    else this.wrong.push(`${requestId} is answered ${status} ${JSON.stringify(json)}`);
   }
 
   /** The same name with other changes. */

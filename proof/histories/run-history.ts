@@ -6,6 +6,7 @@ import { recountScaleout } from '../../test/support/scaleout-recount.ts';
 import { makeRandom, type SeededRandom } from '../../test/support/seeded-random.ts';
 import { makeSpaceClient, type SpaceClient } from '../../test/support/space-client.ts';
 import { checkHistory } from './check-history.ts';
+import { withKeptConnections } from './kept-client.ts';
 import { Recorder } from './record-history.ts';
 
 export const PLACES = ['one process', 'workers', 'two servers on PostgreSQL'] as const;
@@ -27,14 +28,16 @@ interface HistoryWanted {
   readonly seed: number;
   readonly operations: number;
   readonly kills: number;
+  /** for each of the other requests; left out: as few as others */
+  readonly commits?: number;
 }
 
 /** A line for each thing that is wrong, and how many commits were made. */
-export async function runHistory({ place, seed, operations, kills }: HistoryWanted) {
+export async function runHistory({ place, seed, operations, kills, commits: share = 1 }: HistoryWanted) {
   const random = makeRandom(seed);
   const deployment = place === 'two servers on PostgreSQL' ? await openCluster() : await openOne(place);
   try {
-    const recorder = new Recorder(deployment.client, random);
+    const recorder = new Recorder(deployment.client, random, share);
     let isOver = false;
     const working = recorder.work(operations).finally(() => {
       isOver = true;
@@ -64,8 +67,10 @@ const sorted = (record: unknown): unknown[] =>
 async function openOne(place: Place): Promise<Deployment> {
   const given = place === 'workers' ? ['--workers', '2'] : [];
   const running = await startFreshServer('history', { arguments: given });
+  const token = running.issuer.token(SPACE);
+  const client = makeSpaceClient(() => running.server.url, APP, SPACE, token, false);
   return {
-    client: makeSpaceClient(() => running.server.url, APP, SPACE, running.issuer.token(SPACE), false),
+    client: withKeptConnections(client, token),
     kill: () => running.restart('SIGKILL'),
     recount: async () => recount(running.data),
     remove: () => running.remove(),

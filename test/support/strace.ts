@@ -26,21 +26,23 @@ export async function ensureStrace(): Promise<boolean> {
 
 /** Before a command, as `straceTo`: writes only what was injected, marked `(INJECTED)`. */
 export function straceFaults(path: string, faults: readonly string[]): string[] {
+  return ['strace', '-D', '-f', ...injecting(path, faults)];
+}
+
+/** The same for a process that runs already, until it ends. Where nobody may attach to it, nothing is injected. */
+export async function attachFaults(pid: number, path: string, faults: readonly string[]): Promise<void> {
+  const child = Bun.spawn(['strace', '-f', ...injecting(path, faults), '-p', String(pid)], {
+    ...{ stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' },
+  });
+  child.unref();
+  // It says so when it has attached, or why it could not.
+  for await (const _ of child.stderr) return;
+}
+
+function injecting(path: string, faults: readonly string[]): string[] {
   const injected = faults.flatMap((fault) => ['-e', `inject=${fault}`]);
   const calls = new Set(faults.map((fault) => fault.split(':')[0]));
-  return [
-    'strace',
-    '-D',
-    '-f',
-    '-s',
-    '64',
-    '-y',
-    '-e',
-    `trace=${[...calls].join(',')}`,
-    ...injected,
-    '-o',
-    path,
-  ];
+  return ['-s', '64', '-y', '-e', `trace=${[...calls].join(',')}`, ...injected, '-o', path];
 }
 
 /** Before a command, which keeps its own process id and end. `faults` are those of `inject=`. */
