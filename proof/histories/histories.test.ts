@@ -1,10 +1,14 @@
 /** Concurrent clients see one order of commits, over each kind of deployment and under kills. */
 import { expect, test } from 'bun:test';
+import { makeRandom } from '../../test/support/seeded-random.ts';
+import type { SpaceClient } from '../../test/support/space-client.ts';
 import { checkHistory } from './check-history.ts';
 import type { Commit, History } from './history.ts';
+import { Recorder } from './record-history.ts';
 import { runHistory } from './run-history.ts';
 
 const OPERATIONS = 300;
+const SEED = 27;
 const TEST_MS_MAX = 600_000;
 
 test.each([
@@ -21,6 +25,32 @@ test.each([
   },
   TEST_MS_MAX,
 );
+
+test('a commit that was refused, and then made without an answer, is known in the end', async () => {
+  const made = new Map<string, number>();
+  let asked = 0;
+  const answer = (status: number, json: object) => ({ status, json });
+  const client = {
+    store: async () => answer(200, {}),
+    lease: async () => answer(200, { state: 'ready', leaseExpiresAt: 1 }),
+    gc: async () => answer(200, {}),
+    content: async () => new Response('', { status: 503 }),
+    roots: async () => answer(200, { revision: made.size, items: [], nextCursor: null }),
+    async commit(requestId: string) {
+      const known = made.get(requestId);
+      if (known !== undefined) return answer(200, { idempotent: true, revision: known });
+      asked += 1;
+      if (asked % 3 === 1) return answer(409, { error: 'ROOT_REF_CONFLICT' });
+      made.set(requestId, made.size + 1);
+      if (asked % 3 === 2) throw new Error('the answer is lost');
+      return answer(200, { idempotent: false, revision: made.get(requestId) });
+    },
+  };
+  const recorder = new Recorder(client as unknown as SpaceClient, makeRandom(SEED), 1);
+  await recorder.work(OPERATIONS);
+  const known = recorder.commits.filter(({ revisions }) => revisions.size > 0);
+  expect(known.length).toBe(made.size);
+});
 
 const commit = (start: number, end: number, revision: number, delta = 1): Commit => ({
   ...{ requestId: `request ${revision}`, changes: new Map([['a', delta]]), start, end },
