@@ -9,7 +9,9 @@ import type { Model, Scope } from './scopes.ts';
 
 const MODELS: readonly Model[] = ['protocol', 'tree'];
 const COMPILER_FLAGS = ['-O2', '-DSAFETY', '-DCOLLAPSE', '-DVECTORSZ=2048'];
-const CHECKER_FLAGS = ['-m20000', '-w20', '-n'];
+const CHECKER_FLAGS = ['-m20000', '-n'];
+/** the table of states: a mutant ends long before it needs a large one */
+const [TABLE, TABLE_OF_MUTANTS] = ['-w24', '-w20'];
 
 interface Checked {
   readonly states: number;
@@ -39,7 +41,7 @@ export async function openChecker(): Promise<Checker> {
   return {
     async check({ model, others }, mutant) {
       const cwd = join(folder.path, model);
-      const child = Bun.spawn([join(cwd, 'pan'), ...CHECKER_FLAGS], {
+      const child = Bun.spawn([join(cwd, 'pan'), ...CHECKER_FLAGS, mutant === 0 ? TABLE : TABLE_OF_MUTANTS], {
         ...{ cwd, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
         env: { ...process.env, MUTANT: String(mutant), OTHERS: String(others) },
       });

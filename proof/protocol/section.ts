@@ -1,7 +1,7 @@
-/** The section: the models as they are, then each of their mutants. It is the same in each run, and ends when all is checked. */
+/** The section: the models as they are, then each of their mutants. It is the same in each run, and ends when all is checked, the large scopes last. */
 import type { SectionResult, SectionWork } from '../section.ts';
 import { openChecker } from './check-model.ts';
-import { MUTANTS, SCOPES } from './scopes.ts';
+import { LARGE_SCOPES, MUTANTS, SCOPES, type Scope } from './scopes.ts';
 
 export async function protocolSection({ isOver }: SectionWork): Promise<SectionResult> {
   const found: string[] = [];
@@ -9,18 +9,22 @@ export async function protocolSection({ isOver }: SectionWork): Promise<SectionR
   if (isOver()) return { counts, found };
   const checker = await openChecker();
   try {
-    for (const [name, scope] of Object.entries(SCOPES)) {
-      if (isOver()) break;
-      const { states, isViolated } = await checker.check(scope, 0);
-      counts.states += states;
-      if (isViolated) found.push(`the model itself is wrong: ${name}`);
-    }
+    const checkAll = async (scopes: Readonly<Record<string, Scope>>): Promise<void> => {
+      for (const [name, scope] of Object.entries(scopes)) {
+        if (isOver()) break;
+        const { states, isViolated } = await checker.check(scope, 0);
+        counts.states += states;
+        if (isViolated) found.push(`the model itself is wrong: ${name}`);
+      }
+    };
+    await checkAll(SCOPES);
     for (const [mutant, scope] of MUTANTS) {
       if (isOver()) break;
       counts.mutants += 1;
       const { isViolated } = await checker.check(SCOPES[scope], mutant);
       if (!isViolated) found.push(`nothing is wrong with MUTANT=${mutant}: ${scope}`);
     }
+    await checkAll(LARGE_SCOPES);
   } finally {
     checker.remove();
   }
