@@ -74,8 +74,9 @@ export function proveStore(database: Database): void {
 }
 
 function proveValues(database: Database): void {
+  // A name that is no text any more cannot be given back as it was read.
   using update = database.prepare<unknown, SQLQueryBindings[]>(
-    'UPDATE OR IGNORE store SET name = ?1, value = ?2, row_sum = ?3 WHERE name = ?4',
+    'UPDATE OR IGNORE store SET name = ?1, value = ?2, row_sum = ?3 WHERE name = ?4 OR (row_sum = ?5 AND value = ?6)',
   );
   for (const page of pagesOfTable(database, STORE)) {
     for (const row of page) {
@@ -83,12 +84,11 @@ function proveValues(database: Database): void {
       const bit = isNew || hasSum(STORE, row) ? undefined : findWrongBit(STORE, row);
       if (!isNew && bit === undefined) continue;
       const { name, value } = { ...row, ...(bit && { [bit.column]: bit.value }) } as Record<string, string>;
-      update.run(
-        name as string,
-        value as string,
-        storeSum(name as string, value as string),
-        row.name as string,
-      );
+      const [right, found] = [
+        [name, value, storeSum(name as string, value as string)],
+        [row.name, row.row_sum, row.value],
+      ];
+      update.run(...([...right, ...found] as SQLQueryBindings[]));
     }
   }
 }

@@ -44,6 +44,40 @@ test.each([
   await rm(folder, { recursive: true });
 });
 
+test('bits of each byte of a name and a value, one of which is no text any more', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'holdfast-store-'));
+  const path = join(folder, 'holdfast.db');
+  const open = () => new SqliteMetadataStore({ path, clock: new ManualClock(), onFatal, isShared: false });
+  const store = open();
+  await store.insertStoreValue('copy-unfinished', 'a mark');
+  await store.close();
+  const database = new Database(path, { readwrite: true });
+  const damage = database.prepare(
+    'UPDATE store SET name = CAST(?1 AS TEXT), value = CAST(?2 AS TEXT) WHERE name = ?3',
+  );
+  const wrong: number[] = [];
+  const [name, value] = [Buffer.from('copy-unfinished'), Buffer.from('a mark')];
+  const length = name.length + value.length;
+  for (const [at, bit] of Array.from(
+    { length },
+    (_, index) =>
+      [
+        [index, 1],
+        [index, 7],
+      ] as const,
+  ).flat()) {
+    const bytes = Buffer.concat([name, value]);
+    bytes[at] = (bytes[at] as number) ^ (1 << bit);
+    damage.run(bytes.subarray(0, name.length), bytes.subarray(name.length), name.toString());
+    const opened = open();
+    if (opened.findStoreValue('copy-unfinished') !== 'a mark') wrong.push(at);
+    await opened.close();
+  }
+  expect(wrong).toEqual([]);
+  database.close();
+  await rm(folder, { recursive: true });
+});
+
 test('the verdicts of a pack that is broken at a byte, and says nothing', () => {
   const row = { hashes: new Uint8Array(0), rejections: '[]', broken_byte: 1, broken_message: null };
   expect(() => decodeVerdicts(row)).toThrow(/verdicts/);
