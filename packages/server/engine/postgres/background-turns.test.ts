@@ -5,6 +5,7 @@ import {
 } from '../../../../test/support/postgres-server.ts';
 import { parsePostgresUrl } from '../postgres-url.ts';
 import { PostgresTurns } from './background-turns.ts';
+import { DEPLOYMENT_SQL } from './deployment-statements.ts';
 import { openPostgres } from './open-postgres.ts';
 import { findOrCreateSecret, findSecret } from './secrets.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
@@ -43,6 +44,23 @@ describe('turns', () => {
     expect(await two.take('scrub')).toEqual({ position: undefined });
     expect(await one.take('scrub')).toBeUndefined();
     expect(await one.take('sweep')).toEqual({ position: undefined });
+  });
+
+  test('a turn whose end has a wrong bit holds up neither its task nor a copy for ever', async () => {
+    await one.take('sweep');
+    for (const bit of [20, 40, 60]) {
+      await pool.run(
+        'damaging',
+        `UPDATE background_turns SET held_until = held_until + (1::bigint << ${bit})`,
+        [],
+      );
+      const [row] = (await pool.read('looking', DEPLOYMENT_SQL.findServers, ['none'])).rows;
+      expect(row?.turns).toBe(0);
+      expect(await two.take('sweep')).toEqual({ position: undefined });
+      expect(await one.take('sweep')).toBeUndefined();
+      await two.release();
+      await one.take('sweep');
+    }
   });
 
   test('a turn goes on where it was left, when it is given up or its holder is gone', async () => {

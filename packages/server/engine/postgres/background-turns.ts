@@ -4,11 +4,15 @@ import type { PostgresPool } from './wire/connection-pool.ts';
 const TURN_MS = 30_000;
 const NOW_MS = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
+/** No turn ends later: one that says so has a wrong bit, and would hold up its task for ever. */
+export const isHeld = (until: string): string =>
+  `${until} > ${NOW_MS} AND ${until} <= ${NOW_MS} + ${2 * TURN_MS}`;
+
 const SQL = {
   take: `INSERT INTO background_turns AS turn (name, holder, held_until, position)
          VALUES ($1, $2, ${NOW_MS} + ${TURN_MS}, NULL)
          ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
-           WHERE turn.holder = excluded.holder OR turn.held_until <= ${NOW_MS}
+           WHERE turn.holder = excluded.holder OR NOT (${isHeld('turn.held_until')})
          RETURNING position`,
   note: 'UPDATE background_turns SET position = $3 WHERE name = $1 AND holder = $2',
   release: `UPDATE background_turns SET held_until = 0 WHERE holder = $1 AND held_until > ${NOW_MS}`,

@@ -1,4 +1,5 @@
 /** SQL for copying a whole deployment (engine/transfer-ports.ts); servers do not run it. `$1` is the Space, if there is one. */
+import { isHeld } from './background-turns.ts';
 import { CONTENT_JOINED, WITH_CONTENT } from './packs/pack-statements.ts';
 import { sumOfCounts } from './row-sums.ts';
 import { columnsOf } from './sql-fragments.ts';
@@ -10,8 +11,6 @@ const SESSION_NAME = 'holdfast-migrate';
 /** The lock of the session that copies. The digits are the ASCII of `holdfast`. */
 const LOCK = '7525352680829580148';
 
-const NOW_MS = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
-
 const { insertSpace, insertNodes, insertContents, insertUploads, setLooseEdges, addCounters } =
   SPACE_STATEMENTS;
 
@@ -22,16 +21,16 @@ export const DEPLOYMENT_SQL = {
   /** $1 what the address calls sessions: sessions of servers, and turns at background work that a server holds or held until a moment ago */
   findServers: `SELECT
       (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name IN ('holdfast', $1)) AS sessions,
-      (SELECT count(*) FROM background_turns WHERE held_until > ${NOW_MS}) AS turns`,
+      (SELECT count(*) FROM background_turns WHERE ${isHeld('held_until')}) AS turns`,
 
   /** $1 name */
   findMark: 'SELECT value FROM copy_marks WHERE name = $1',
   setMark:
     'INSERT INTO copy_marks (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
   removeMark: 'DELETE FROM copy_marks WHERE name = $1',
-  /** For a start: finds an unfinished copy and removes other marks. A mark with a wrong bit may be an unfinished copy's. */
-  beginServing: `WITH gone AS (DELETE FROM copy_marks WHERE name IN ('epoch', 'finished'))
-    SELECT count(*) AS unfinished FROM copy_marks WHERE name NOT IN ('epoch', 'finished')`,
+  /** For a start: finds an unfinished copy and removes other marks. No wrong bit in a name changes its length, by which they differ. */
+  beginServing: `WITH gone AS (DELETE FROM copy_marks WHERE octet_length(name) <> octet_length('unfinished'))
+    SELECT count(*) AS unfinished FROM copy_marks WHERE octet_length(name) = octet_length('unfinished')`,
 
   readTotals: `SELECT (SELECT count(*) FROM spaces) AS spaces, coalesce(sum(node_count), 0)::bigint AS nodes,
     coalesce(sum(ready_stored_bytes + waiting_bytes), 0)::bigint AS bytes FROM usage_counters`,
