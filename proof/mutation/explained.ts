@@ -31,6 +31,8 @@ export const EXPLAINED: Readonly<Record<string, string>> = {
     'No signature fits another length.',
   "packages/server/core/read/read-nodes.ts: if (outcome !== 'changed' || looksLeft === 0) return undefined; [0]":
     'The next look would find a rotten row, and leave it out too.',
+  'packages/server/core/read/read-nodes.ts: if (before === undefined || before.buffer !== stored.buffer) return false; [1]':
+    'The first record of a buffer lies at its start, and follows nothing.',
   'packages/server/core/collect/run-gc.ts: if (findRoom() <= 0) return; [0]': SAVES_TIME,
   'packages/server/core/collect/run-gc.ts: if (found.found < limit) return; [0]': SAVES_TIME,
   "packages/server/core/collect/scrub.ts: if (node.state !== 'ready') return 'as-before'; [0]": SAVES_TIME,
