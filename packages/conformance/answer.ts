@@ -18,12 +18,14 @@ export function redact(text: string): string {
     .replace(/\?[^\s"']*(?:X-Amz-|Signature)[^\s"']*/gi, '?<signed>');
 }
 
+export const sayBytes = (count: number): string => (count === 1 ? '1 byte' : `${count} bytes`);
+
 /** The body as text, shortened and redacted. */
 export function describeBody(answer: Answer): string {
   if (answer.bytes.length === 0) return '(empty)';
   const type = answer.headers.get('content-type') ?? '';
   const looksLikeText = /json|text|xml/.test(type);
-  if (!looksLikeText) return `(${answer.bytes.length} bytes of ${type || 'no content type'})`;
+  if (!looksLikeText) return `(${sayBytes(answer.bytes.length)} of ${type || 'no content type'})`;
   const text = redact(new TextDecoder().decode(answer.bytes.subarray(0, TEXT_SHOWN_CHARACTERS_MAX * 4)));
   return text.length <= TEXT_SHOWN_CHARACTERS_MAX ? text : `${text.slice(0, TEXT_SHOWN_CHARACTERS_MAX)}…`;
 }

@@ -1,11 +1,11 @@
 /** Assertions that say what the rule asks for and what came instead. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Answer } from './answer.ts';
-import { redact } from './answer.ts';
+import { redact, sayBytes } from './answer.ts';
 import { RuleBroken } from './rule-broken.ts';
 
 function show(value: unknown): string {
-  if (value instanceof Uint8Array) return `${value.length} bytes`;
+  if (value instanceof Uint8Array) return sayBytes(value.length);
   const text = typeof value === 'string' ? JSON.stringify(value) : (JSON.stringify(value) ?? String(value));
   const safe = redact(text);
   return safe.length <= 300 ? safe : `${safe.slice(0, 300)}…`;
@@ -30,8 +30,8 @@ export function expectBytes(actual: Uint8Array, expected: Uint8Array, what: stri
   const at = expected.findIndex((byte, index) => actual[index] !== byte);
   const difference = at === -1 ? 'longer' : `first difference at byte ${at}`;
   throw new RuleBroken(
-    `${what}: ${expected.length} exact bytes`,
-    `${actual.length} bytes, ${difference}`,
+    `${what}: exactly ${sayBytes(expected.length)}`,
+    `${sayBytes(actual.length)}, ${difference}`,
     answer,
   );
 }
@@ -68,7 +68,7 @@ export function readJson(answer: Answer): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(answer.bytes));
   } catch {
-    throw new RuleBroken('a JSON body', `${answer.bytes.length} bytes that are no JSON`, answer);
+    throw new RuleBroken('a JSON body', `${sayBytes(answer.bytes.length)} that are no JSON`, answer);
   }
 }
 

@@ -1,5 +1,6 @@
 /** Canonical node bytes: the golden vectors, what is kept of a node, every broken envelope. */
 import { readFileSync } from 'node:fs';
+import { sayBytes } from '../answer.ts';
 import { expectBytes, expectEqual, expectStatus, expectThat } from '../expect.ts';
 import {
   encodeEnvelope,
@@ -165,7 +166,7 @@ export const nodeFormatChecks: readonly Check[] = [
       const node = makeNodeOfCanonicalSize(24 + 'application/octet-stream'.length + size);
       expectEqual(node.content.length, size, 'size of the sample');
       await client.publish(node);
-      await expectReadBack(client, node, `${size} bytes of content`);
+      await expectReadBack(client, node, `${sayBytes(size)} of content`);
     }
   }),
   check(

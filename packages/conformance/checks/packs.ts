@@ -1,6 +1,7 @@
 /** The pack format: framing faults, records that are rejected, and in which order. */
 import { createHash } from 'node:crypto';
 import { constants, zstdCompressSync } from 'node:zlib';
+import { sayBytes } from '../answer.ts';
 import { BulkClient } from '../bulk-client.ts';
 import type { PackLease } from '../bulk-wire.ts';
 import { expectEqual, expectThat } from '../expect.ts';
@@ -94,7 +95,7 @@ const framingChecks: readonly Check[] = [
       expectEqual(lease.results, [], `results for ${what}`);
     }
     for (const length of [0, 1, 7])
-      expectBroken(await judged(client, PACK_HEADER.subarray(0, length)), 0, `${length} bytes`);
+      expectBroken(await judged(client, PACK_HEADER.subarray(0, length)), 0, sayBytes(length));
     await client.expectAbsent(node.hash, 'behind a broken header');
   }),
   check(
@@ -123,7 +124,7 @@ const framingChecks: readonly Check[] = [
     const begin = PACK_HEADER.length + encodeRecord(plainRecord(first)).length;
     for (const end of [begin + 1, begin + 43, begin + 44, whole.length - 1]) {
       const lease = await judged(client, whole.subarray(0, end));
-      expectBroken(lease, begin, `${end - begin} bytes of a record`);
+      expectBroken(lease, begin, `${sayBytes(end - begin)} of a record`);
       expectEqual(
         lease.results.map(({ state }) => state),
         ['ready'],
