@@ -16,6 +16,7 @@ import {
   type TreeItem,
   weighNode,
 } from '@holdfast/client/internal';
+import { KeptBytes } from './kept-bytes.ts';
 
 type StoredNode = Awaited<ReturnType<Client['getNode']>>;
 type BulkNode = ReturnType<Bulk['readNodes']> extends AsyncGenerator<infer Node> ? Node : never;
@@ -27,7 +28,7 @@ export interface KeptClient extends Client, FolderKeeper {
 
 export function createKeptClient(client: Client, keptBytesMax: number, filesBytesMax = 0): KeptClient {
   const kept = new Kept<StoredNode>(keptBytesMax);
-  const files = new Kept<Uint8Array>(filesBytesMax);
+  const files = new KeptBytes(filesBytesMax);
   /** on their way: many ask for one folder at once */
   const coming = new Map<Hash, Promise<StoredNode>>();
   let readFiles = 0;
@@ -36,15 +37,15 @@ export function createKeptClient(client: Client, keptBytesMax: number, filesByte
     if (contentType === CHUNK_CONTENT_TYPE) return;
     const isFile = contentType === FILE_CONTENT_TYPE;
     // Larger files would leave no room for others.
-    if (isFile && (filesBytesMax === 0 || content.length > 64 * 1024 || files.has(hash))) return;
+    if (isFile && (filesBytesMax === 0 || content.length > 64 * 1024)) return;
     // One of eight files that are read is kept, so that a client that reads more than fits does not evict each before its turn.
     if (isFile && isRead && ++readFiles % 8 > 0) return;
-    // A view would keep the whole answer that it came in.
-    const own = new Uint8Array(content);
     if (isFile) {
-      files.keep(hash, own, 256 + own.length); // an entry takes 256 bytes beside its content
+      files.keep(hash, content);
       return;
     }
+    // A view would keep the whole answer that it came in.
+    const own = new Uint8Array(content);
     const metadata = { hash, contentType, refs: [...refs], size: own.length };
     kept.keep(hash, { metadata, content: own }, weighNode(node));
   };

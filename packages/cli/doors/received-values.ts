@@ -42,7 +42,7 @@ export class ReceivedValues {
     chunks: AsyncGenerator<Uint8Array, void, undefined>,
     length: number | undefined,
   ): Promise<ReceivedValue> {
-    if (isSmall(length)) return { bytes: Buffer.concat(await Array.fromAsync(chunks)) };
+    if (length !== undefined && isSmall(length)) return { bytes: await readWhole(chunks, length) };
     const release = await this.#large.take();
     const leaseDurationMs = findLeaseMs(length);
     const edits = [{ op: 'set', path: PATH, bytes: toStream(chunks) } as const];
@@ -50,6 +50,20 @@ export class ReceivedValues {
     const tree = openTree(createNodeSource(this.#client));
     return { node: await tree.resolvePath(root, [new TextEncoder().encode(PATH)]) };
   }
+}
+
+/** Each piece is copied as it comes, so that no body is in memory twice. */
+async function readWhole(
+  chunks: AsyncGenerator<Uint8Array, void, undefined>,
+  length: number,
+): Promise<Uint8Array> {
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for await (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.length;
+  }
+  return bytes.subarray(0, at);
 }
 
 /** Of the file that it becomes. */
