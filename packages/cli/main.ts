@@ -7,7 +7,7 @@ import { isStdoutMissing } from './inherited-descriptors.ts';
 import { buildProgram, expandHelp, separateVariadicValues } from './program.ts';
 import { sayingWhileRead } from './progress/waits.ts';
 import { interruption, untilInterrupted, watchForInterruption } from './terminal/interruption.ts';
-import { lastPrintedLine, printable, printFailure } from './terminal/output.ts';
+import { isOneLinePrinted, lastPrintedLine, printable, printFailure } from './terminal/output.ts';
 import { WrittenOutput } from './terminal/written-output.ts';
 import { nameOf } from './usage-words.ts';
 
@@ -69,27 +69,46 @@ const stderr = new WrittenOutput(process.stderr);
 let exitCode: ExitCode | undefined;
 /** Commands whose exit code says what they found, or that what they wrote is whole. */
 const JUDGING: ReadonlySet<string> = new Set(['holdfast verify', 'holdfast check', 'holdfast bundle create']);
+/** Commands that only show, perhaps very much: they end with their reader (`| head -1`). */
+const SHOWING: ReadonlySet<string> = new Set(
+  ['cat', 'diff', 'ls', 'node get', 'refs list', 'tree'].map((name) => `holdfast ${name}`),
+);
 
-/** A lost result is a failure: a root hash would be lost silently. A reader that went away (`| head -1`) is none, but for JUDGING. */
+/** A lost result is a failure: a root hash would be lost silently. */
 function exitOnFailedWrite(error: NodeJS.ErrnoException): void {
   // The reader may have got the same Ctrl-C. This process then ends by the signal.
   if (interruption.aborted) return;
-  const isReaderGone = error.code === 'EPIPE';
-  const isCutShort = exitCode === undefined && running !== undefined && JUDGING.has(nameOf(running));
-  if (isReaderGone && !isCutShort) process.exit(exitCode ?? 0);
-  const line = isReaderGone
-    ? 'stdout was closed before the command finished; run it again'
-    : `stdout cannot be written: ${describeFileError(error)}; then run the command again${describeLostLine()}`;
+  if (error.code === 'EPIPE') {
+    endWithoutReader();
+    return;
+  }
   // At once: the process ends here, and stderr is not waited for.
+  const line = `stdout cannot be written: ${describeFileError(error)}; then run the command again${describeLostLine()}`;
   writeAtOnce(`holdfast: ${printable(line)}\n`);
   process.exit(1);
+}
+
+/** A reader that went away is no failure, but of what JUDGING commands do. All but SHOWING ones end what they began: their exit code stays true. */
+function endWithoutReader(): void {
+  const name = exitCode === undefined && running !== undefined ? nameOf(running) : undefined;
+  if (name !== undefined && JUDGING.has(name)) {
+    writeAtOnce('holdfast: stdout was closed before the command finished; run it again\n');
+    process.exit(1);
+  }
+  if (name !== undefined && !SHOWING.has(name)) return;
+  // A reader such as `head -1` has taken the first line of several.
+  const lost = isOneLinePrinted() ? describeLostLine() : '';
+  if (lost !== '') writeAtOnce(`holdfast: nobody reads stdout${printable(lost)}\n`);
+  process.exit(exitCode ?? 0);
 }
 
 /** A command that did its work may have been the one to do it: its result is not lost with stdout. */
 function describeLostLine(): string {
   const line = lastPrintedLine();
   // A longer text is no hash or id.
-  return exitCode === 0 && line !== '' && line.length <= 200 ? `. Its last line was: ${line}` : '';
+  return (exitCode === 0 || exitCode === 3) && line !== '' && line.length <= 200
+    ? `. Its last line was: ${line}`
+    : '';
 }
 
 function writeAtOnce(text: string): void {

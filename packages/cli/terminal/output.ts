@@ -6,15 +6,21 @@ import { hideSecrets } from './hide-secrets.ts';
 export { spellUnsafe as printable };
 
 let lastLine = '';
+let lineCount = 0;
 
 export function printLine(line: string): void {
   lastLine = line;
+  lineCount += line.split('\n').length;
   process.stdout.write(`${line}\n`);
 }
 
 /** The last line of result, such as the hash of a tree: what a person needs most where stdout could not be written. */
 export function lastPrintedLine(): string {
   return lastLine;
+}
+
+export function isOneLinePrinted(): boolean {
+  return lineCount === 1;
 }
 
 /** The machine-readable result of a command: one JSON value, indented, on stdout. */
