@@ -44,7 +44,7 @@ export async function runHistory({ place, seed, operations, kills, commits: shar
     });
     // Each kill meets another part of the work.
     for (let kill = 1; kill <= kills && !isOver; kill += 1) {
-      const due = Math.floor((operations * kill) / (kills + 1) / 2);
+      const due = Math.floor(((operations * kill) / (kills + 1)) * (share / (share + 1)));
       while (!isOver && recorder.commits.length < due) await Bun.sleep(1);
       if (!isOver) await deployment.kill(random);
     }
