@@ -188,3 +188,22 @@ test(
   },
   TEST_MS_MAX,
 );
+
+test('what changes no total notes nothing, and no statement makes the condition of a trigger ready to find out', async () => {
+  const core = coreOf(instances[0] as StoreInstance, content);
+  const [space, node] = [spaceOf(1), makeNode('noted once')];
+  const notes = async () => Number((await sql`SELECT count(*) AS count FROM app_changes`)[0].count);
+  const lease = () => leaseNode(core, space, node.hash, 60_000, () => 'http://unused');
+  const opened = await lease();
+  const before = await notes();
+  await lease();
+  await sql`UPDATE usage_counters SET lease_watermark = lease_watermark`;
+  expect(await notes()).toBe(before);
+  if (!('upload' in opened)) throw new Error(`expected an upload, got ${opened.state}`);
+  content.put(opened.upload.url, node.bytes);
+  expect((await lease()).state).toBe('ready');
+  expect(await notes()).toBe(before + 1);
+  const conditions = await sql`SELECT tgname FROM pg_trigger WHERE tgqual IS NOT NULL
+    AND tgrelid IN ('uploads'::regclass, 'usage_counters'::regclass, 'domains'::regclass)`;
+  expect([...conditions]).toEqual([]);
+});

@@ -37,6 +37,7 @@ import appSums from './migrations/0017-app-sums.sql' with { type: 'text' };
 import walks from './migrations/0018-walks.sql' with { type: 'text' };
 import leaseDue from './migrations/0019-lease-due.sql' with { type: 'text' };
 import schemaSeal from './migrations/0020-schema-seal.sql' with { type: 'text' };
+import appTriggers from './migrations/0021-app-triggers.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -68,6 +69,7 @@ export const MIGRATIONS: readonly Migration[] = [
   // An older build would look for leases without an index.
   { sql: leaseDue, minCompatible: 19 },
   { sql: schemaSeal, minCompatible: 19 },
+  { sql: appTriggers, minCompatible: 19 },
 ];
 
 /** ms that making a new schema may take, and the wait for another process that makes it */
