@@ -8,5 +8,5 @@ export {
 } from './given-path.ts';
 export { createCollectingDigest, digestAtOnce } from './node-digest.ts';
 export { isProcessRunning } from './process-running.ts';
-export { ResidentMemory } from './resident-memory.ts';
+export { ResidentMemory, releaseMemory } from './resident-memory.ts';
 export { findZstd } from './zstd.ts';

@@ -11,7 +11,7 @@ import {
   type Snapshot,
   VerificationError,
 } from '@holdfast/client/internal';
-import { createCollectingDigest, ResidentMemory } from '@holdfast/files';
+import { createCollectingDigest, ResidentMemory, releaseMemory } from '@holdfast/files';
 import type { JobContext } from '../progress/run-job.ts';
 import { listLacking, type Wanted } from './copied-snapshots.ts';
 import { warnOfUnreadable } from './reference.ts';
@@ -77,8 +77,8 @@ export class CopyJob {
       const bytes = next.nodeBytes - done.nodeBytes;
       const nodes = next.uploadedNodes - done.uploadedNodes;
       const sentBytes = next.uploadedBytes - done.uploadedBytes;
-      // Every byte is in memory three times: as read, as a node, as sent.
-      this.#memory.passed(bytes * 3);
+      // As they were read: the memory of a node is given back, and that of packs is used again.
+      this.#memory.passed(bytes);
       this.sentNodes += nodes;
       this.sentBytes += sentBytes;
       progress.count({
@@ -88,7 +88,12 @@ export class CopyJob {
       done = next;
     };
     try {
-      await copyNodes(source, target, root, { signal, onNode, digest: createCollectingDigest() });
+      await copyNodes(source, target, root, {
+        signal,
+        onNode,
+        digest: createCollectingDigest(),
+        release: releaseMemory,
+      });
       return true;
     } catch (error) {
       if (!(error instanceof CopySourceError)) throw error;

@@ -7,6 +7,7 @@ import {
   type Hash,
   HashTable,
   LEASE_DURATION_MS_MAX,
+  MIB_BYTES,
   NODE_BYTES_MAX_DEFAULT,
   refsToHashes,
 } from '@holdfast/protocol';
@@ -29,6 +30,8 @@ export class CopySourceError extends Error {
 export interface CopyOptions extends LoadOptions {
   /** Called after each node with the totals so far. */
   readonly onNode?: ((progress: ImportProgress) => void) | undefined;
+  /** Takes the canonical bytes of a node that nobody looks at any more. */
+  readonly release?: ((bytes: Uint8Array) => void) | undefined;
 }
 
 /** Stores what `target` lacks of `root`, children first, leased for 24 h; called again it goes on. Throws CopySourceError, CasError. */
@@ -39,7 +42,9 @@ export async function copyNodes(
   options: CopyOptions = {},
 ): Promise<ImportProgress> {
   const there = new TargetNodes(target, options);
-  const storing = new Storing(target, { roots: [root], position: () => 0 }, options, false);
+  // Room for one pack that is sent and one that is filled: beside the source's answers, more makes a process of over 200 MiB.
+  const storingOptions = { memoryBytesMax: 16 * MIB_BYTES, ...options };
+  const storing = new Storing(target, { roots: [root], position: () => 0 }, storingOptions, false);
   const walk = walkChildrenFirst(source, [root], { ...options, skip: there.findReady });
   const readNext = async (): Promise<BundleNode | undefined> => {
     try {
@@ -62,16 +67,13 @@ export async function copyNodes(
 
 async function toWhole(
   source: Client,
-  { hash, parts, canonicalSize }: LoadedNode,
+  { hash, bytes: held, canonicalSize }: LoadedNode,
   { signal }: CallOptions,
 ): Promise<BundleNode> {
   if (canonicalSize > NODE_BYTES_MAX_DEFAULT) {
     throw new BundleError(`${hash}: it has ${canonicalSize} bytes, more than ${NODE_BYTES_MAX_DEFAULT}`);
   }
-  const pieces = parts === undefined ? [] : [parts.header, parts.content];
-  if (parts === undefined)
-    for await (const piece of readLargeNode(source, hash, { signal })) pieces.push(piece);
-  const bytes = concatBytes(pieces);
+  const bytes = held ?? concatBytes(await Array.fromAsync(readLargeNode(source, hash, { signal })));
   const { contentType, refs, content } = decodeNode(bytes);
   return { hash, contentType, refs: refsToHashes(refs), content, bytes };
 }

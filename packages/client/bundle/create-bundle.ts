@@ -5,7 +5,7 @@ import { checkHashes, checkMethod, checkOptions } from '../arguments.ts';
 import type { Client } from '../client.ts';
 import { encodeCarHeader } from './car-header.ts';
 import { CID_BYTES, encodeCid } from './cid.ts';
-import { type CanonicalParts, readLargeNode, withHash } from './load-node.ts';
+import { readLargeNode, withHash } from './load-node.ts';
 import { encodeVarint } from './varint.ts';
 import { type WalkOptions, walkChildrenFirst } from './walk-children-first.ts';
 
@@ -62,19 +62,18 @@ async function* writeBundle(
   for await (const node of walkChildrenFirst(client, roots, options)) {
     const length = CID_BYTES + node.canonicalSize;
     const prefix = concatBytes([encodeVarint(length), encodeCid(node.hash)]);
-    if (node.parts === undefined) {
+    if (node.bytes === undefined) {
       yield prefix;
       yield* readLargeNode(client, node.hash, options);
-    } else yield* joinSmall(prefix, node.parts);
+    } else yield* joinSmall(prefix, node.bytes);
     nodes += 1;
     bytes += prefix.length + node.canonicalSize;
     options.onNode?.({ nodes, bytes });
   }
 }
 
-/** A block as one chunk, or its content by itself where copying would cost more than another chunk. */
-function joinSmall(prefix: Uint8Array, { header, content }: CanonicalParts): Uint8Array[] {
-  // Small content is written in one chunk with its header.
-  if (content.length <= 64 * 1024) return [concatBytes([prefix, header, content])];
-  return [concatBytes([prefix, header]), content];
+/** A block as one chunk, or its node by itself where copying would cost more than another chunk. */
+function joinSmall(prefix: Uint8Array, node: Uint8Array): Uint8Array[] {
+  // A small node is written in one chunk with its prefix.
+  return node.length <= 64 * 1024 ? [concatBytes([prefix, node])] : [prefix, node];
 }

@@ -13,6 +13,7 @@ import {
 import { BundleError } from './bundle-error.ts';
 import { encodeCarHeader } from './car-header.ts';
 import { encodeCid } from './cid.ts';
+import { copyNodes } from './copy-nodes.ts';
 import { createBundle } from './create-bundle.ts';
 import { importBundle } from './import-bundle.ts';
 import { type BundleNode, readBundle } from './read-bundle.ts';
@@ -266,3 +267,20 @@ describe('importing', () => {
     expect(target.nodes.has(root)).toBe(false);
   });
 });
+
+test.each([true, false])(
+  'a copy gives the memory of each node back once it is stored, with Bulk: %p',
+  async (offersBulk) => {
+    const [source, target] = [new FakeSpace(), new FakeSpace()];
+    target.offersBulk = offersBulk;
+    const { root, count } = storeSample(source);
+    const given: Uint8Array[] = [];
+    const release = (bytes: Uint8Array): void => {
+      given.push(bytes.slice());
+      bytes.fill(0);
+    };
+    await copyNodes(source.client(), target.client(), root, { release });
+    expect(new Set(given.map(sha256Hex))).toEqual(new Set(source.nodes.keys()));
+    expect([given.length, new Set(target.nodes.keys())]).toEqual([count, new Set(source.nodes.keys())]);
+  },
+);

@@ -1,12 +1,10 @@
 /** One node for a bundle: verified, and held in memory when it is small. */
-import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import { concatBytes, encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
 import { CasError } from '../errors.ts';
-import { findNodeUpTo, type LeafFirstNode, type LeafFirstOptions } from '../leaf-first-read.ts';
+import { findNodeUpTo, type LeafFirstOptions } from '../leaf-first-read.ts';
 import type { CallOptions } from '../operations.ts';
 import { BundleError } from './bundle-error.ts';
-
-export type CanonicalParts = Pick<LeafFirstNode, 'header' | 'content'>;
 
 export type LoadOptions = Pick<LeafFirstOptions, 'signal' | 'digest'>;
 
@@ -15,8 +13,8 @@ export interface LoadedNode {
   readonly refs: readonly Hash[];
   /** of content and everything before it, bytes */
   readonly canonicalSize: number;
-  /** Undefined when they are too many bytes to be held. */
-  readonly parts: CanonicalParts | undefined;
+  /** canonical; undefined when they are too many to be held */
+  readonly bytes: Uint8Array | undefined;
 }
 
 /** The node, verified; a large one without children while it is streamed. Throws CasError; BundleError for a lost node. */
@@ -26,8 +24,8 @@ export async function loadNode(client: Client, hash: Hash, options: LoadOptions)
     throw withHash(hash, error);
   });
   if (node === undefined) return loadLargeNode(client, hash, options);
-  const { refs, header, content } = node;
-  return { hash, refs, canonicalSize: header.length + content.length, parts: { header, content } };
+  const bytes = concatBytes([node.header, node.content]);
+  return { hash, refs: node.refs, canonicalSize: bytes.length, bytes };
 }
 
 /** Names the node that cannot be read: a bundle has thousands, and the reason alone would not help. */
@@ -49,7 +47,7 @@ async function loadLargeNode(client: Client, hash: Hash, options: CallOptions): 
   if (metadata.refs.length === 0) await body.cancel();
   else await drain(body);
   const canonicalSize = encodeNodeHeader(metadata).length + metadata.size;
-  return { hash, refs: metadata.refs, canonicalSize, parts: undefined };
+  return { hash, refs: metadata.refs, canonicalSize, bytes: undefined };
 }
 
 async function drain(body: ReadableStream<Uint8Array>): Promise<void> {

@@ -1,5 +1,5 @@
 /** Many nodes for a bundle, in the order asked for: by Bulk where the server has it, else several at once. */
-import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import { encodeNode, type Hash } from '@holdfast/protocol';
 import { OrderedNodes } from '../bulk/ordered-nodes.ts';
 import type { BulkNode } from '../bulk/read-nodes.ts';
 import type { Client } from '../client.ts';
@@ -90,7 +90,6 @@ export class NodeLoader {
 
 /** A copy: a node may be held for long, and its answer not with it. */
 function toLoaded({ hash, contentType, refs, content }: BulkNode): LoadedNode {
-  const header = encodeNodeHeader({ contentType, refs, size: content.length });
-  const canonicalSize = header.length + content.length;
-  return { hash, refs, canonicalSize, parts: { header, content: new Uint8Array(content) } };
+  const bytes = encodeNode({ contentType, refs, content });
+  return { hash, refs, canonicalSize: bytes.length, bytes };
 }

@@ -19,6 +19,11 @@ export interface ImportBundleOptions extends CallOptions, ReadBundleOptions {
   readonly onNode?: ((progress: ImportProgress) => void) | undefined;
 }
 
+interface StoringOptions extends ImportBundleOptions {
+  /** Takes the canonical bytes of a node that nobody looks at any more. */
+  readonly release?: ((bytes: Uint8Array) => void) | undefined;
+}
+
 export interface ImportProgress {
   /** nodes of the bundle that are done */
   readonly nodes: number;
@@ -37,7 +42,7 @@ export class Storing {
   /** roots that were in the file */
   readonly roots = new Set<Hash>();
   readonly #client: Client;
-  readonly #options: ImportBundleOptions;
+  readonly #options: StoringOptions;
   readonly #isVerifyingOnly: boolean;
   readonly #wanted: ReadonlySet<Hash>;
   readonly #delivery: Delivery;
@@ -52,7 +57,7 @@ export class Storing {
   constructor(
     client: Client,
     bundle: Pick<BundleReader, 'roots' | 'position'>,
-    options: ImportBundleOptions,
+    options: StoringOptions,
     isVerifyingOnly: boolean,
   ) {
     this.#client = client;
@@ -90,6 +95,7 @@ export class Storing {
       .finally(() => {
         this.#running.delete(node.hash);
         this.#runningBytes -= size;
+        this.#options.release?.(node.bytes);
         this.#onArrival?.();
       });
     this.#running.set(node.hash, work);

@@ -87,8 +87,8 @@ export async function* walkChildrenFirst(
   }
 }
 
-function heldBytesOf({ parts, canonicalSize }: LoadedNode): number {
-  return parts === undefined ? 0 : canonicalSize;
+function heldBytesOf({ bytes }: LoadedNode): number {
+  return bytes?.length ?? 0;
 }
 
 function addDone(done: HashTable, hash: Hash): boolean {
