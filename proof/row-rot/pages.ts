@@ -21,6 +21,8 @@ const COMPARED_AT_START: ReadonlySet<string> = new Set([
 interface Leaf {
   /** a table or an index */
   readonly name: string;
+  /** its place among the leaves of that name */
+  readonly place: number;
   readonly at: number;
   readonly bytes: Buffer;
 }
@@ -48,14 +50,15 @@ export function pagesSubject(folder: string): Subject {
   };
 }
 
+const leafNameOf = ({ name, place }: Leaf): string => (place === 0 ? name : `${name}/${place}`);
 const nameOf = ({ leaf, byte, bit, isLive }: Flip): string =>
-  `${leaf.name} ${byte} ${bit}${isLive ? ' live' : ''}`;
+  `${leafNameOf(leaf)} ${byte} ${bit}${isLive ? ' live' : ''}`;
 
 /** A later schema may have the same bits elsewhere. */
 function listKnown(leaves: readonly Leaf[]): Flip[] {
   return readFailures('row-rot-pages').flatMap(({ again }) => {
     const [name, byte, bit, live] = again.split(' ');
-    const leaf = leaves.find((each) => each.name === name);
+    const leaf = leaves.find((each) => leafNameOf(each) === name);
     return leaf === undefined
       ? []
       : [{ leaf, byte: Number(byte), bit: Number(bit), isLive: live !== undefined }];
@@ -87,6 +90,7 @@ function copyWith(renewed: RenewedCopy, copy: string, { leaf, byte, bit, isLive 
       return world;
     },
     mayRefuse: UNREADABLE_WITHOUT.has(leaf.name),
+    mayHide: true,
     remove: async () => closeSync(file),
   };
 }
@@ -97,8 +101,11 @@ function listLeaves(path: string): Leaf[] {
   const found = database.query<{ name: string; pgoffset: number; pgsize: number }, []>(
     "SELECT name, pgoffset, pgsize FROM dbstat WHERE pagetype = 'leaf' AND ncell > 0 ORDER BY pageno",
   );
+  const counts = new Map<string, number>();
   return found.all().map(({ name, pgoffset: at, pgsize }) => {
-    return { name, at, bytes: file.subarray(at, at + pgsize) };
+    const place = counts.get(name) ?? 0;
+    counts.set(name, place + 1);
+    return { name, place, at, bytes: file.subarray(at, at + pgsize) };
   });
 }
 

@@ -22,6 +22,8 @@ export interface DamagedCopy {
   readonly mayRefuse?: boolean;
   /** what went another way before it is judged: as it was damaged, and then read */
   readonly former?: OpenWorld;
+  /** Rows out of order in a page hide others, and each change of the page hides others of them: they answer 503 until a repair. */
+  readonly mayHide?: boolean;
   /** by a restore */
   readonly raisesRevisions?: boolean;
   /** the damage is older than the sums: what bytes do not prove, nothing does */

@@ -50,12 +50,13 @@ const SAMPLE_DIGITS = 6;
 
 export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<CheckResult> {
   const isRead = chooseSample(wanted.rehashPercent);
-  const pages = await findPageDamage(core, wanted);
+  const firstPages = await findPageDamage(core, wanted);
   let unsummed = 0;
   const onUnsummed = (rows: number): void => {
     unsummed += rows;
   };
   const damage = await findRowDamage(core, { ...wanted, onUnsummed });
+  const pages = await lookAgain(core, wanted, firstPages, damage);
   const isUnproven = [...pages, ...damage].some(({ isProtecting, repaired }) => isProtecting && !repaired);
   const findings: Finding[] = damage.map(({ space = NO_SPACE, table: _, ...fault }) =>
     toFinding(space, { kind: 'row', ...fault }),
@@ -100,6 +101,24 @@ async function findPageDamage(
 ): Promise<readonly PageDamage[]> {
   const onTable = (table: string): void => report(`checking the pages of ${table}`);
   return (await metadata.findPageDamage?.({ signal, onTable, isRepaired })) ?? [];
+}
+
+/** To mend a row that its index knew by another key leaves a wrong index. */
+async function lookAgain(
+  core: Core,
+  wanted: CheckWanted,
+  before: readonly PageDamage[],
+  rows: readonly RowDamage[],
+): Promise<readonly PageDamage[]> {
+  if (wanted.signal.aborted || !rows.some(({ repaired }) => repaired)) return before;
+  const after = await findPageDamage(core, wanted);
+  if (wanted.signal.aborted) return before;
+  const left = new Set(after.filter(({ repaired }) => !repaired).map(({ message }) => message));
+  const known = new Set(before.map(({ message }) => message));
+  return [
+    ...before.map((page) => ({ ...page, repaired: !left.has(page.message) })),
+    ...after.filter(({ message }) => !known.has(message)),
+  ];
 }
 
 function toFinding({ appId, spaceId }: Space, { kind, hash, message, repaired }: FoundFault): Finding {

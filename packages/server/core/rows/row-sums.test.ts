@@ -4,11 +4,14 @@ import type { PackRow } from '../pack-model.ts';
 import {
   balanceSum,
   commitSum,
+  countersSum,
   DOMAIN_WEIGHTS,
   domainSum,
   historySum,
+  isSum,
   packSum,
   packUseSum,
+  tombstoneSum,
   uploadSum,
   uploadSumChange,
   verdictsSum,
@@ -104,5 +107,22 @@ test('a change of an upload is added to its sum', () => {
     const after: UploadRow = { ...UPLOAD, ...change };
     expect(uploadSum(1, UPLOAD) + uploadSumChange(UPLOAD, after)).toBe(uploadSum(1, after));
     expect(uploadSumChange(UPLOAD, after)).not.toBe(0);
+  }
+});
+
+test('a number of which a wrong record header makes null, text or bytes has no sum', () => {
+  const numbers = { revision: 1, historyFloor: 0, commitCount: 0, balanceCount: 0, walkedFrom: 0 };
+  const counters = { nodeCount: 1, readyContentBytes: 0, readyStoredBytes: 0, waitingBytes: 0 };
+  for (const other of [null, '', new Uint8Array(0)]) {
+    const value = other as unknown as number;
+    const sums = [
+      packUseSum({ liveRecords: value, liveBytes: 0, firstDeadAt: 0 }),
+      packSum(1, { ...PACK, touchedAt: value }),
+      uploadSum(1, { ...UPLOAD, urlExpiresAt: value }),
+      tombstoneSum('04', 1, value),
+      domainSum([1], { ...numbers, walkedUntil: value }),
+      countersSum({ ...counters, notReadyNodeCount: 0, leasedCount: value }, 0),
+    ];
+    expect(sums.filter((sum) => isSum(sum, sum))).toEqual([]);
   }
 });

@@ -103,8 +103,16 @@ function pairAt(bytes: Uint8Array, at: number): number {
   return (bytes[at] as number) | ((bytes[at + 1] as number) << 8);
 }
 
-/** The term that one value adds to the linear part. A very large value, such as a count of root refs, is mixed instead. */
+/**
+ * The term that one value adds to the linear part. A wrong bit in the header of a record makes null, text or bytes of a number, and
+ * arithmetic would take these for 0: NaN, so that the row has no sum.
+ */
+const term = (weight: number, value: number): number =>
+  typeof value === 'number' ? weight * value : Number.NaN;
+
+/** The same for a value that may be very large, such as a count of root refs: then it is mixed. */
 function weigh(weight: number, value: number): number {
+  if (typeof value !== 'number') return Number.NaN;
   // Larger values would leave the integers that a number holds exactly.
   const isLinear = value <= 2 ** 44 && value >= -(2 ** 44);
   return isLinear ? weight * value : mixValues([weight, value]);
@@ -176,12 +184,13 @@ export interface DomainNumbers extends WalkState {
 export function domainSum(names: readonly SumValue[], row: DomainNumbers): number {
   return (
     mixValues(names) +
-    DOMAIN_WEIGHTS.revision * row.revision +
-    DOMAIN_WEIGHTS.historyFloor * row.historyFloor +
-    DOMAIN_WEIGHTS.commitCount * row.commitCount +
-    DOMAIN_WEIGHTS.balanceCount * row.balanceCount +
-    DOMAIN_WEIGHTS.walkedFrom * row.walkedFrom +
-    DOMAIN_WEIGHTS.walkedUntil * (row.walkedUntil - WALK_UNKNOWN)
+    term(DOMAIN_WEIGHTS.revision, row.revision) +
+    term(DOMAIN_WEIGHTS.historyFloor, row.historyFloor) +
+    term(DOMAIN_WEIGHTS.commitCount, row.commitCount) +
+    term(DOMAIN_WEIGHTS.balanceCount, row.balanceCount) +
+    term(DOMAIN_WEIGHTS.walkedFrom, row.walkedFrom) +
+    term(DOMAIN_WEIGHTS.walkedUntil, row.walkedUntil) -
+    DOMAIN_WEIGHTS.walkedUntil * WALK_UNKNOWN
   );
 }
 
@@ -191,17 +200,17 @@ export function packSum(space: SumValue, row: PackRow): number {
   return (
     mixValues([space, id, generation]) +
     mixValues([row.state, asked, bytes ?? null, row.isDiscarded ? 1 : 0]) +
-    W1 * row.createdAt +
-    W2 * row.urlExpiresAt +
-    W3 * row.touchedAt +
-    W4 * row.publishedCount +
-    W5 * reserved.bytes +
-    W6 * reserved.nodes
+    term(W1, row.createdAt) +
+    term(W2, row.urlExpiresAt) +
+    term(W3, row.touchedAt) +
+    term(W4, row.publishedCount) +
+    term(W5, reserved.bytes) +
+    term(W6, reserved.nodes)
   );
 }
 
 export function packUseSum({ liveRecords, liveBytes, firstDeadAt }: PackUse): number {
-  return W7 * liveRecords + W8 * liveBytes + W9 * firstDeadAt;
+  return term(W7, liveRecords) + term(W8, liveBytes) + term(W9, firstDeadAt);
 }
 
 export function verdictsSum(generation: string, { hashes, rejections, broken }: PackVerdicts): number {
@@ -229,7 +238,8 @@ export const isJudgedAnew = (before: UploadRow, after: UploadRow): boolean =>
   before.seenBytes !== after.seenBytes;
 
 const generationSum = ({ generation, createdAt }: UploadRow): number => mixValues([generation, createdAt]);
-const timesSum = ({ urlExpiresAt, touchedAt }: UploadRow): number => W1 * urlExpiresAt + W2 * touchedAt;
+const timesSum = ({ urlExpiresAt, touchedAt }: UploadRow): number =>
+  term(W1, urlExpiresAt) + term(W2, touchedAt);
 
 const judgedSum = (row: UploadRow): number => mixValues(judgedValues(row));
 
@@ -259,7 +269,7 @@ export function discardSum(space: SumValue, { generation, dueAt, urlExpiresAt }:
 export const SEEN_WEIGHT = W1;
 
 export function tombstoneSum(generation: string, notedAt: number, seenAt: number): number {
-  return mixValues([generation, notedAt]) + SEEN_WEIGHT * seenAt;
+  return mixValues([generation, notedAt]) + term(SEEN_WEIGHT, seenAt);
 }
 
 /** The weight of the mark that a Space was purged, beside its counters. */
@@ -268,13 +278,13 @@ export const PURGED_WEIGHT = W8;
 /** The terms that the counters of a Space, or changes of them, add to the sum of its row. */
 export function countersSum(counters: KeptCounters, watermark: number): number {
   return (
-    W1 * counters.nodeCount +
-    W2 * counters.readyContentBytes +
-    W3 * counters.readyStoredBytes +
-    W4 * counters.waitingBytes +
-    W5 * counters.notReadyNodeCount +
-    W6 * counters.leasedCount +
-    W7 * watermark
+    term(W1, counters.nodeCount) +
+    term(W2, counters.readyContentBytes) +
+    term(W3, counters.readyStoredBytes) +
+    term(W4, counters.waitingBytes) +
+    term(W5, counters.notReadyNodeCount) +
+    term(W6, counters.leasedCount) +
+    term(W7, watermark)
   );
 }
 

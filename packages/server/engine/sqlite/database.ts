@@ -30,9 +30,13 @@ const BROKEN_RULE = /^CHECK constraint failed/;
  * indexes before they are used. A row that breaks a rule is left to the sums of the rows. Returns undefined if there is no fault.
  */
 export function findFault(database: Database, table: string): string | undefined {
+  return listFaults(database, table)[0];
+}
+
+export function listFaults(database: Database, table: string): readonly string[] {
   using statement = database.prepare<{ integrity_check: string }, []>(`PRAGMA integrity_check(${table})`);
-  const lines = statement.all().map(({ integrity_check: text }) => text);
-  return lines.find((line) => line !== 'ok' && !BROKEN_RULE.test(line));
+  const lines = statement.all().flatMap(({ integrity_check: text }) => text.split('\n'));
+  return lines.filter((line) => line !== 'ok' && !line.startsWith('***') && !BROKEN_RULE.test(line));
 }
 
 /** For a table without sums. @throws DatabaseDamaged */

@@ -8,7 +8,7 @@ import { EngineRefused } from '../refused.ts';
 import { hashAt, ManualClock, NOW, newGeneration, SPACE } from '../test/samples.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };
-import { migrate } from './migrations.ts';
+import { assertSchema, migrate } from './migrations.ts';
 
 let folder: string;
 beforeEach(async () => {
@@ -167,4 +167,37 @@ test('a wrong bit in the version of an older build neither repeats a migration n
       expect(database.query('SELECT b FROM two').all()).toEqual([]);
     }
   }
+});
+
+test('a schema that is not the one of this build is damage, whatever is wrong in it', () => {
+  const change = (...sql: string[]): (() => void) => {
+    const database = new Database(':memory:');
+    migrate(database, 'x');
+    for (const each of sql) database.run(each);
+    return () => assertSchema(database);
+  };
+  expect(change()).not.toThrow();
+  expect(change('ALTER TABLE nodes RENAME root_ref_count TO roov_ref_count')).toThrow('the schema of nodes');
+  expect(change('DROP INDEX packs_dead')).toThrow('the schema of packs_dead');
+  expect(change('CREATE TABLE other (a)')).toThrow('the schema of other');
+  // A renamed column may have quotes.
+  const renamed = change('ALTER TABLE nodes RENAME storage TO x', 'ALTER TABLE nodes RENAME x TO "storage"');
+  expect(renamed).not.toThrow();
+  // The schema of another version is not known.
+  expect(change('DROP INDEX packs_dead', 'PRAGMA user_version = 2')).not.toThrow();
+});
+
+test('two trees with one root are damage: to empty one would empty the other', () => {
+  using database = new Database(':memory:');
+  migrate(database, 'x');
+  const bytes = database.serialize();
+  const name = 'nodes_waitingnodes';
+  // An earlier place of the row is left in the first page.
+  const root = bytes.lastIndexOf(name) + name.length;
+  const sql = "SELECT rootpage FROM sqlite_schema WHERE name IN ('nodes_waiting', 'packs') ORDER BY name";
+  const [own, other] = database.query(sql).values().flat() as [number, number];
+  expect(bytes[root]).toBe(own);
+  bytes[root] = other;
+  using wrong = Database.deserialize(bytes);
+  expect(() => assertSchema(wrong)).toThrow('the place of');
 });

@@ -1,5 +1,5 @@
 /** Each migration is one transaction; `user_version` says how many ran, `holdfast_schema` which builds may use the result. */
-import type { Database } from 'bun:sqlite';
+import { Database } from 'bun:sqlite';
 import {
   decideMigration,
   type FoundVersion,
@@ -9,6 +9,7 @@ import {
   sealed,
   versionAfter,
 } from '../schema-version.ts';
+import { DatabaseDamaged } from './database.ts';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };
 import sharedStores from './migrations/0002-shared-stores.sql' with { type: 'text' };
 import rottenNodes from './migrations/0003-rotten-nodes.sql' with { type: 'text' };
@@ -120,4 +121,49 @@ function writeVersion(database: Database, { version, minCompatible, seal }: Foun
   ]);
   database.run(`PRAGMA user_version = ${version}`);
   database.run(`PRAGMA application_id = ${seal}`);
+}
+
+/** by name; an index that SQLite made by itself has no text */
+type Schema = ReadonlyMap<string, string>;
+
+let known: Schema | undefined;
+
+/**
+ * A server goes by the schema that it read at its start. A connection that is opened later would go by a wrong bit in it: rows then have
+ * other columns. Databases of another version are not compared. @throws DatabaseDamaged
+ */
+export function assertSchema(database: Database): void {
+  using version = database.prepare<{ user_version: number }, []>('PRAGMA user_version');
+  if (version.get()?.user_version !== MIGRATIONS.length) return;
+  known ??= makeSchema();
+  const found = readSchema(database);
+  const names = new Set([...known.keys(), ...found.keys()]);
+  const wrong = [...names].find((name) => known?.get(name) !== found.get(name));
+  if (wrong !== undefined) throw new DatabaseDamaged(`the schema of ${wrong} is not as it was written`);
+  using roots = database.prepare<{ name: string }, []>(
+    'SELECT name FROM sqlite_schema GROUP BY rootpage HAVING count(*) > 1',
+  );
+  // To empty one of two trees that have one root would empty the other.
+  const shared = roots.get();
+  if (shared !== null) throw new DatabaseDamaged(`the place of ${shared.name} is not as it was written`);
+}
+
+function makeSchema(): Schema {
+  using made = new Database(':memory:');
+  for (const { sql } of MIGRATIONS) made.run(sql);
+  writeVersion(made, versionAfter(MIGRATIONS));
+  return readSchema(made);
+}
+
+/** Versions of SQLite differ in the quotes and spaces that a renamed column leaves. */
+function readSchema(database: Database): Schema {
+  using statement = database.prepare<
+    { type: string; name: string; tbl_name: string; sql: string | null },
+    []
+  >('SELECT type, name, tbl_name, sql FROM sqlite_schema');
+  return new Map(
+    statement.all().map(({ type, name, tbl_name, sql }) => {
+      return [name, `${type} ${tbl_name} ${sql?.replaceAll(/["\s]/g, '')}`];
+    }),
+  );
 }

@@ -3,16 +3,16 @@ import type { Database } from 'bun:sqlite';
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { PageDamage, RowLook } from '../../core/inspection-ports.ts';
-import { codeOf } from '../../error-code.ts';
-import { isBusy } from '../local-failure.ts';
-import { findFault, openReader, openWriter } from './database.ts';
+import { openReader } from './database.ts';
+import { assertSchema } from './migrations.ts';
+import { assertDamage, isOutOfOrder, rebuild } from './rebuild-table.ts';
 import { REGISTRY_FILE } from './registry-store.ts';
 import { ROWS_FILE } from './rows-file.ts';
 import { PROTECTING_TABLES } from './sums/tables.ts';
 
-/** The error codes of SQLite for pages that are damaged or that the disk cannot read. */
-const DAMAGE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR)/;
 const REMEDY = 'check the disk and restore a backup of the folder';
+const ORDER_REMEDY =
+  'check the disk; check --repair puts its rows in order, else restore a backup of the folder';
 const INDEX_REMEDY = 'check the disk; check --repair builds the index anew';
 
 /** One step of the check: what was found, and what comes now. */
@@ -32,14 +32,16 @@ export function* checkPages(dataDir: string, isRepaired: boolean): Generator<Pag
     try {
       // Pages are read once and in order: a larger cache would help nothing.
       using database = openReader(path, 1024 * 1024);
+      if (file === ROWS_FILE) assertSchema(database);
       const names = readNames(database);
       for (const table of names.tables) {
         yield { table: `${table} of ${file}`, damage };
         const found = findDamage(database, table, names.ofRoots);
-        const repaired = isRepaired && found.length > 0 && rebuild(path, table, found);
+        const repaired = isRepaired && found.length > 0 && rebuild(path, table);
         const isProtecting = PROTECTING_TABLES.has(table);
         damage = found.map(({ index, text }) => {
-          const remedy = index === undefined ? REMEDY : INDEX_REMEDY;
+          const ofTable = isOutOfOrder(text) ? ORDER_REMEDY : REMEDY;
+          const remedy = index === undefined ? ofTable : INDEX_REMEDY;
           return { message: `${file}: ${text}; ${remedy}`, isProtecting, repaired };
         });
       }
@@ -105,29 +107,6 @@ function findDamage(database: Database, table: string, ofRoots: Names['ofRoots']
     const what = index === '' ? `the table ${table}` : `the index ${index}`;
     return { index: index || undefined, text: `${what} is damaged: ${first}${others}` };
   });
-}
-
-/** Rebuilds the indexes, and returns whether the table is then free of damage. Indexes of a damaged table cannot be rebuilt. */
-function rebuild(path: string, table: string, damage: readonly Damage[]): boolean {
-  if (damage.some(({ index }) => index === undefined)) return false;
-  using writer = openWriter(path, undefined);
-  try {
-    // While this check is on, SQLite refuses to empty a damaged page.
-    writer.run('PRAGMA cell_size_check = OFF');
-    for (const { index } of damage) writer.run(`REINDEX "${index}"`);
-    writer.run('PRAGMA cell_size_check = ON');
-    return findFault(writer, table) === undefined;
-  } catch (error) {
-    // Two rows with one key, of which a damaged index missed the first; or another process writes all the time.
-    const isLeft = isBusy(error) || codeOf(error)?.startsWith('SQLITE_CONSTRAINT');
-    if (!isLeft) assertDamage(error);
-    return false;
-  }
-}
-
-/** Too many open files, or a lack of memory, says nothing of the pages. */
-function assertDamage(error: unknown): void {
-  if (!DAMAGE.test(codeOf(error) ?? '')) throw error;
 }
 
 /** The thread's first file. It lies beside this one, with the same name in the sources and in a build. */

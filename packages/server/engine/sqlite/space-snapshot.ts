@@ -19,6 +19,7 @@ import { guardNow } from '../local-failure.ts';
 import { keptFromSql } from '../rows/codecs.ts';
 import { openReader } from './database.ts';
 import { isBalanceSound, isDomainSound, looseEdgesFromSql } from './ledger-rows.ts';
+import { assertSchema } from './migrations.ts';
 import {
   balanceFromSql,
   bytesToHex,
@@ -84,6 +85,7 @@ export async function inspectSpace<T>(
   using database = openReader(path, 4 * 1024 * 1024);
   // A read transaction ends with its connection.
   database.run('BEGIN');
+  guardNow('reading the schema of the rows', () => assertSchema(database));
   return await work(new SqliteSpaceSnapshot(database, space, now));
 }
 

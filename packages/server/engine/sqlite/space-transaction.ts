@@ -247,7 +247,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   /** Called only when content is in doubt, so SQLite's pages in memory are dropped first: the disk has to answer. */
   findContent(generation: Generation): ContentRow | undefined {
     this.#scope.letGoOfPages();
-    const row = this.#scope.findByIndex('findContent', 'isContentKnown', hexToBytes(generation));
+    const row = this.#scope.findRecord(hexToBytes(generation));
     return row === undefined || row.space !== this.#id ? undefined : contentFromSql(row, generation);
   }
 

@@ -98,7 +98,9 @@ const READ_STATEMENTS = {
   /** ?1 space, ?2 hash, ?3 limit */
   findNodesToScrub: `SELECT ${NODE_COLUMNS} FROM nodes WHERE (space, hash) > (?1, ?2) ORDER BY space, hash LIMIT ?3`,
   isUploadKnown: 'SELECT verdict FROM uploads WHERE generation = ?1',
-  isContentKnown: 'SELECT 1 AS known FROM contents WHERE generation = ?1',
+  /** from the index alone */
+  isContentKnown: 'SELECT id FROM contents WHERE generation = ?1',
+  isContentThere: 'SELECT 1 AS there FROM contents WHERE id = ?1',
   isPackNamed: 'SELECT 1 AS known FROM contents INDEXED BY contents_by_pack WHERE pack = ?1 LIMIT 1',
   isDiscardKnown: 'SELECT 1 AS known FROM discards WHERE generation = ?1',
   /** ?1 the Space id after which to look: the next Space with anything of the kind, and its oldest */
@@ -325,13 +327,25 @@ export function endReading(database: Database, sql: ReadStatements): void {
   }
 }
 
-/** Whether damage to the index of records hides a record, which has pages of its own. Says false while the damaged page is in memory. */
-export function isRecordHidden({ isContentKnown }: ReadStatements, generation: Uint8Array): boolean {
+/**
+ * Whether a record that could not be read is perhaps whole, on a page that can be read: the index is damaged, or leads to a row that the
+ * table, whose rows are out of order, does not find. A repair then finds it. Says false while the damaged page is in memory.
+ */
+export function isRecordHidden(
+  { isContentKnown, isContentThere }: ReadStatements,
+  generation: Uint8Array,
+): boolean {
+  const isThere = (id: number) => ifReadable(() => isContentThere.get(id));
+  const known = ifReadable(() => isContentKnown.get(generation));
+  return known === undefined || known === null || isThere(known.id as number) === null;
+}
+
+/** undefined: damage is in the way */
+function ifReadable<T>(read: () => T): T | undefined {
   try {
-    isContentKnown.get(generation);
-    return false;
+    return read();
   } catch (error) {
-    if (isDamageMet(error)) return true;
+    if (isDamageMet(error)) return undefined;
     throw error;
   }
 }

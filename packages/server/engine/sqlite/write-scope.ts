@@ -19,7 +19,7 @@ import { letGoOfPages } from './database.ts';
 import { type BatchRows, nodeKey } from './node-cache.ts';
 import { readHoldingsOf } from './space-counters.ts';
 import type { SpaceLedger } from './space-ledger.ts';
-import type { SqlRow, Statements } from './statements.ts';
+import { isRecordHidden, type SqlRow, type Statements } from './statements.ts';
 
 const INDEX_DAMAGED =
   'reading failed: an index of the database is damaged: run holdfast check --repair, and check the disk';
@@ -72,21 +72,13 @@ export class WriteScope {
     }
   }
 
-  /** `inIndex` reads the same key, and no more than its index: so it says which of the two is damaged. */
-  findByIndex(name: keyof Statements, inIndex: keyof Statements, key: Uint8Array): SqlRow | undefined {
+  /** Says of a record that cannot be read whether it is only hidden. */
+  findRecord(generation: Uint8Array): SqlRow | undefined {
     try {
-      return this.find(this.sql[name], key);
+      return this.find(this.sql.findContent, generation);
     } catch (error) {
-      if (!isDamage(error)) throw error;
-      let isIndex = true;
-      try {
-        isIndex = this.find(this.sql[inIndex], key) === undefined;
-      } catch {
-        // The index cannot be read either.
-      }
-      throw isIndex
-        ? new StoreUnavailable(INDEX_DAMAGED, { cause: error.cause, isDamage: true, isIndex })
-        : error;
+      if (!isDamage(error) || !isRecordHidden(this.sql, generation)) throw error;
+      throw new StoreUnavailable(INDEX_DAMAGED, { cause: error.cause, isDamage: true, isIndex: true });
     }
   }
 

@@ -5,6 +5,7 @@ import type { Space } from '../../../core/model.ts';
 import { rowDamage, unreachedBeside } from '../../../core/rows/row-advice.ts';
 import { guard, guardNow, isDamageMet, storageError } from '../../local-failure.ts';
 import { openReader, openWriter } from '../database.ts';
+import { assertSchema } from '../migrations.ts';
 import { bytesToHex } from '../rows.ts';
 import { findSpaceOf } from '../space-directory.ts';
 import type { SqlRow } from '../statements.ts';
@@ -15,6 +16,7 @@ import { findUnreachedTables } from './unreached.ts';
 /** `path`: the database file */
 export async function checkRows(path: string, look: RowLook): Promise<readonly RowDamage[]> {
   using database = guardNow('opening the rows', () => openReader(path, 1024 * 1024));
+  guardNow('reading the schema of the rows', () => assertSchema(database));
   const found: RowDamage[] = [];
   for (const table of SUMMED_TABLES) {
     if (look.signal.aborted) break;
