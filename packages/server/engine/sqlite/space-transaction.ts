@@ -2,7 +2,6 @@
 import type { SQLQueryBindings } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
-import { assertInvariant } from '../../core/invariant.ts';
 import type {
   ContentRow,
   DiscardRow,
@@ -172,7 +171,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     if (this.#scope.write(statement, id, hash, ...values) === 1) return;
     const row = this.#scope.find(this.#scope.sql.findNode, id, hash);
     if (row !== undefined) nodeFromSql(row);
-    assertInvariant(false, AS_READ);
+    this.#scope.failRule(AS_READ, statement);
   }
 
   #deleteNode(before: NodeRow): void {

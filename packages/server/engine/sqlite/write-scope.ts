@@ -6,7 +6,7 @@
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
-import { assertInvariant } from '../../core/invariant.ts';
+import { InvariantViolation } from '../../core/invariant.ts';
 import type { NodeRow } from '../../core/model.ts';
 import type { PublishedRow } from '../../core/ports.ts';
 import type { Stored } from '../../core/quotas.ts';
@@ -15,7 +15,7 @@ import type { SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
 import { guardNow, storageError } from '../local-failure.ts';
 import { findAbsent } from './absent-nodes.ts';
-import { letGoOfPages } from './database.ts';
+import { DatabaseDamaged, findFault, letGoOfPages } from './database.ts';
 import { type BatchRows, nodeKey } from './node-cache.ts';
 import { readHoldingsOf } from './space-counters.ts';
 import type { SpaceLedger } from './space-ledger.ts';
@@ -129,7 +129,19 @@ export class WriteScope {
 
   /** A write whose rule names exactly one row. */
   writeOne(rule: string, statement: Prepared, ...values: SQLQueryBindings[]): void {
-    assertInvariant(this.write(statement, ...values) === 1, rule);
+    if (this.write(statement, ...values) !== 1) this.failRule(rule, statement);
+  }
+
+  /**
+   * A statement that does not find its row breaks a rule, unless its table is damaged: rows out of order hide others. @throws
+   * StoreUnavailable, as damage, or InvariantViolation
+   */
+  failRule(rule: string, statement: Prepared): never {
+    const [, table = ''] = /\b(?:INTO|UPDATE|FROM) (\w+)/.exec(statement.toString()) ?? [];
+    const fault = guardNow('reading', () => findFault(this.#database, table));
+    if (fault !== undefined)
+      throw storageError(new DatabaseDamaged(`the table ${table}: ${fault}`), 'writing');
+    throw new InvariantViolation(`broken invariant: ${rule}`);
   }
 
   /** The body failed without a savepoint: nothing of the batch may stay. */
