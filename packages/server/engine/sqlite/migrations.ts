@@ -156,13 +156,13 @@ function makeSchema(): Schema {
 
 /** Versions of SQLite differ in the quotes and spaces that a renamed column leaves. */
 function readSchema(database: Database): Schema {
-  using statement = database.prepare<
-    { type: string; name: string; tbl_name: string; sql: string | null },
-    []
-  >('SELECT type, name, tbl_name, sql FROM sqlite_schema');
+  using statement = database.prepare<{ type: unknown; name: string; tbl_name: unknown; sql: unknown }, []>(
+    'SELECT type, name, tbl_name, sql FROM sqlite_schema',
+  );
   return new Map(
     statement.all().map(({ type, name, tbl_name, sql }) => {
-      return [name, `${type} ${tbl_name} ${sql?.replaceAll(/["\s]/g, '')}`];
+      const text = typeof sql === 'string' ? sql.replaceAll(/["\s]/g, '') : typeof sql;
+      return [name, `${type} ${tbl_name} ${text}`];
     }),
   );
 }
