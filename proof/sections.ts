@@ -11,6 +11,7 @@ import {
   journeysSection,
   meanwhileSection,
   pageRotSection,
+  postgresMeanwhileSection,
   postgresRotSection,
   rowRotSection,
 } from './row-rot/sections.ts';
@@ -23,6 +24,7 @@ export const SECTIONS: readonly Section[] = [
   { name: 'row-rot-journeys', run: journeysSection },
   { name: 'row-rot-pages', run: pageRotSection },
   { name: 'row-rot-postgres', run: postgresRotSection },
+  { name: 'row-rot-postgres-meanwhile', run: postgresMeanwhileSection },
   { name: 'power-loss', run: runPowerLoss },
   { name: 'faults', run: faultsSection },
   { name: 'fuzz', run: fuzzSection },

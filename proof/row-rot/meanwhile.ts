@@ -7,8 +7,9 @@ import type { Subject } from './subject.ts';
 import { openFolder, type World } from './world.ts';
 
 /** What collection, sweep, packing and compaction go by. A node that lost its key is the matter of moved-rows.test.ts. */
-const DECIDING: ReadonlySet<string> = new Set([
+export const DECIDING: ReadonlySet<string> = new Set([
   ...['nodes.state', 'nodes.generation', 'nodes.storage', 'nodes.collectable', 'nodes.lease_expires_at'],
+  ...['nodes.lease_due_at', 'nodes.lease_counted'],
   ...['nodes.child_ref_count', 'nodes.root_ref_count', 'nodes.waiting_touched_at', 'nodes.claim_held_until'],
   ...[
     'contents.generation',
@@ -20,7 +21,7 @@ const DECIDING: ReadonlySet<string> = new Set([
   ...['packs.state', 'packs.generation', 'packs.live_records', 'packs.is_discarded', 'packs.touched_at'],
 ]);
 /** about as many as there are */
-const PORT_CALLS = 60;
+export const PORT_CALLS = 60;
 
 /** `folder` is empty. */
 export function meanwhileSubject(folder: string): Subject {
@@ -36,7 +37,7 @@ export function meanwhileSubject(folder: string): Subject {
         const make = async () => {
           renewed.make(copy);
           let left = Number.POSITIVE_INFINITY;
-          const onCall = (): void => {
+          const onCall = (): undefined => {
             left -= 1;
             if (left < 0) left = makeDamage(join(copy, 'holdfast.db'), damage) ? Number.POSITIVE_INFINITY : 0;
           };
@@ -57,15 +58,17 @@ export function meanwhileSubject(folder: string): Subject {
   };
 }
 
-/** The same port; it says `onCall` before each call. */
-function tell<Port extends object>(port: Port, onCall: () => void): Port {
+/** The same port; it says `onCall` before each call, and waits for a promise that this gives. */
+export function tell<Port extends object>(port: Port, onCall: () => Promise<unknown> | undefined): Port {
   return new Proxy(port, {
     get(target, name) {
       const value: unknown = Reflect.get(target, name, target);
       if (typeof value !== 'function') return value;
       return (...values: readonly unknown[]) => {
-        onCall();
-        return value.apply(target, values);
+        const waits = onCall();
+        return waits === undefined
+          ? value.apply(target, values)
+          : waits.then(() => value.apply(target, values));
       };
     },
   });

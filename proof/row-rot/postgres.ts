@@ -11,9 +11,10 @@ import { PostgresMetadataStore } from '../../packages/server/engine/postgres/met
 import { openPostgresRegistryStore } from '../../packages/server/engine/postgres/registry-store.ts';
 import { readSigningSecrets } from '../../packages/server/engine/postgres/secrets.ts';
 import { copyAll, isRefusal } from './journeys.ts';
+import { DECIDING, PORT_CALLS, tell } from './meanwhile.ts';
 import { openPatiently } from './open-patiently.ts';
 import type { DamagedCopy, Draw, Subject, Wrong } from './subject.ts';
-import { coreOf, MINUTE_MS, type OpenWorld, openFolder } from './world.ts';
+import { coreOf, MINUTE_MS, type OpenWorld, openFolder, type World } from './world.ts';
 
 const CONNECTIONS_MAX = 4;
 const URL_LIFE_MS = 5 * MINUTE_MS;
@@ -38,6 +39,13 @@ export function postgresSubject(url: string, migratedTo?: string): Subject {
   const through = async (copy: DatabaseCopy): Promise<DamagedCopy> =>
     migratedTo === undefined ? copy : migrateToFolder(copy, migratedTo);
   return { open: openRows(url, content, clock), damages: (draw) => damagesOf(url, content, draw, through) };
+}
+
+/** The same while everything that reads, moves or deletes is at work. */
+export function postgresMeanwhileSubject(url: string): Subject {
+  const clock = { now: 0 };
+  const content = new DirectStore(() => clock.now, URL_LIFE_MS);
+  return { open: openRows(url, content, clock), damages: (draw) => damagesMeanwhile(url, content, draw) };
 }
 
 interface DatabaseCopy extends DamagedCopy {
@@ -109,24 +117,67 @@ const openRows =
     return { core: coreOf(rows, content, seed), clock, fatal, close };
   };
 
+interface ColumnDamage {
+  readonly column: Column;
+  readonly row: number;
+  /** SQL */
+  readonly value: string;
+}
+
+const nameOf = ({ column: { table, column }, row, value }: ColumnDamage): string =>
+  `${table}.${column}, row ${row}, ${value}`;
+
+function* drawDamages(columns: readonly Column[], draw: Draw): Generator<ColumnDamage> {
+  for (let round = 0; ; round += 1) {
+    for (const column of shuffled(columns, draw)) {
+      const row = draw(column.rows);
+      yield { column, row, value: round % 2 === 0 ? flipped(column, draw) : wrongValue(column, row, draw) };
+    }
+  }
+}
+
 async function* damagesOf(
   url: string,
   content: DirectStore,
   draw: Draw,
   through: Through,
 ): AsyncGenerator<Wrong> {
-  const columns = await columnsOf(url);
-  for (let round = 0; ; round += 1) {
-    for (const column of shuffled(columns, draw)) {
-      const row = draw(column.rows);
-      const value = round % 2 === 0 ? flipped(column, draw) : wrongValue(column, row, draw);
-      const name = `${column.table}.${column.column}, row ${row}, ${value}`;
-      const make = async (): Promise<DamagedCopy | undefined> => {
-        const copy = await copyWith(url, content, { column, row, value });
-        return copy && through(copy);
+  for (const damage of drawDamages(await columnsOf(url), draw)) {
+    const make = async (): Promise<DamagedCopy | undefined> => {
+      const copy = await copyOf(url, content);
+      if (await spoil(copy.url, damage)) return through(copy);
+      await copy.remove();
+      return undefined;
+    };
+    yield { name: nameOf(damage), make };
+  }
+}
+
+async function* damagesMeanwhile(url: string, content: DirectStore, draw: Draw): AsyncGenerator<Wrong> {
+  const columns = (await columnsOf(url)).filter(({ table, column }) => DECIDING.has(`${table}.${column}`));
+  for (const damage of drawDamages(columns, draw)) {
+    const before = draw(PORT_CALLS);
+    const make = async (): Promise<DamagedCopy> => {
+      const copy = await copyOf(url, content);
+      let left = Number.POSITIVE_INFINITY;
+      const onCall = (): Promise<void> | undefined => {
+        left -= 1;
+        if (left >= 0) return undefined;
+        left = Number.POSITIVE_INFINITY;
+        return spoil(copy.url, damage).then((isMade) => {
+          if (!isMade) left = 0;
+        });
       };
-      yield { name, make };
-    }
+      const open = async (now: number, seed: number): Promise<World> => {
+        const world = await copy.open(now, seed);
+        return { ...world, core: { ...world.core, metadata: tell(world.core.metadata, onCall) } };
+      };
+      const begin = (): void => {
+        left = before;
+      };
+      return { ...copy, open, begin };
+    };
+    yield { name: `${nameOf(damage)}, before call ${before}`, make };
   }
 }
 
@@ -182,11 +233,7 @@ function wrongValue({ table, column, type }: Column, row: number, draw: Draw): s
 
 let copies = 0;
 
-async function copyWith(
-  url: string,
-  content: DirectStore,
-  { column: { table, column }, row, value }: { column: Column; row: number; value: string },
-): Promise<DatabaseCopy | undefined> {
+async function copyOf(url: string, content: DirectStore): Promise<DatabaseCopy> {
   copies += 1;
   const origin = new URL(url).pathname.slice(1);
   const name = `${origin}_copy${copies}`;
@@ -195,25 +242,26 @@ async function copyWith(
     await admin.unsafe(statement);
   };
   await administer(`CREATE DATABASE ${name} TEMPLATE ${origin} STRATEGY file_copy`);
-  const remove = (): Promise<void> => administer(`DROP DATABASE ${name} WITH (FORCE)`);
   const copy = new URL(`/${name}`, url).href;
+  const clock = { now: 0 };
+  const objects = content.copy(() => clock.now);
+  return {
+    ...{ open: openRows(copy, objects, clock), url: copy, content: objects },
+    remove: () => administer(`DROP DATABASE ${name} WITH (FORCE)`),
+  };
+}
+
+/** False: the schema does not take that value, or the row has it. */
+async function spoil(url: string, { column: { table, column }, row, value }: ColumnDamage): Promise<boolean> {
+  await using sql = new SQL(url, { max: 1 });
+  const place = `(SELECT ctid FROM ${table} ORDER BY ctid LIMIT 1 OFFSET ${row})`;
   try {
-    await using sql = new SQL(copy, { max: 1 });
-    const place = `(SELECT ctid FROM ${table} ORDER BY ctid LIMIT 1 OFFSET ${row})`;
     const { count } = await sql.unsafe(
       `UPDATE ${table} SET ${column} = ${value} WHERE ctid = ${place} AND ${column} IS DISTINCT FROM ${value}`,
     );
-    if (count === 1) {
-      const clock = { now: 0 };
-      const objects = content.copy(() => clock.now);
-      return { open: openRows(copy, objects, clock), url: copy, content: objects, remove };
-    }
+    return count === 1;
   } catch (error) {
-    if (!REFUSED.test(String((error as { errno?: unknown }).errno))) {
-      await remove();
-      throw error;
-    }
+    if (REFUSED.test(String((error as { errno?: unknown }).errno))) return false;
+    throw error;
   }
-  await remove();
-  return undefined;
 }

@@ -5,7 +5,7 @@ import type { SectionResult, SectionWork } from '../section.ts';
 import { folderSubject, journeysSubject } from './folder.ts';
 import { meanwhileSubject } from './meanwhile.ts';
 import { pagesSubject } from './pages.ts';
-import { postgresSubject } from './postgres.ts';
+import { postgresMeanwhileSubject, postgresSubject } from './postgres.ts';
 import { runRowRot } from './run.ts';
 import type { Subject } from './subject.ts';
 
@@ -25,10 +25,15 @@ async function rotFolder(subjectIn: (folder: string) => Subject, work: SectionWo
   }
 }
 
-export async function postgresRotSection(work: SectionWork): Promise<SectionResult> {
+export const postgresRotSection = (work: SectionWork): Promise<SectionResult> =>
+  rotPostgres(postgresSubject, work);
+export const postgresMeanwhileSection = (work: SectionWork): Promise<SectionResult> =>
+  rotPostgres(postgresMeanwhileSubject, work);
+
+async function rotPostgres(subjectOf: (url: string) => Subject, work: SectionWork): Promise<SectionResult> {
   const databases = await openPostgres();
   try {
-    return await rotUntilOver(postgresSubject(await databases.createDatabase()), work);
+    return await rotUntilOver(subjectOf(await databases.createDatabase()), work);
   } finally {
     await databases.close();
   }
