@@ -139,6 +139,8 @@ describe('where the store receives', () => {
     await drop(OTHER, object);
     expect(await world.core.metadata.findUpload(SPACE, object.hash)).toEqual(upload);
     expect(await note(upload!.generation, object)).toBe(true);
+    // A lease that looked at it before that takes nothing away.
+    expect(await drop(upload!.generation, object)).toBe(false);
     const judged: UploadEvidence = { verdict: 'bad', code: 'NODE_DIGEST_MISMATCH', message: 'planted' };
     const setEvidence = (evidence: UploadEvidence | undefined) =>
       world.core.metadata.transact(SPACE, async (tx) => {
@@ -171,5 +173,9 @@ describe('where the store receives', () => {
     await drop(pack!.generation, of);
     expect(await client.pack(id)).toBeUndefined();
     await drop(pack!.generation, of);
+    const seen = await client.open([node]);
+    const { generation: its } = (await client.pack(seen.id))!;
+    expect([await note(its, { pack: seen.id }), await drop(its, { pack: seen.id })]).toEqual([true, false]);
+    expect(await client.pack(seen.id)).toMatchObject({ bytes: 7 });
   });
 });

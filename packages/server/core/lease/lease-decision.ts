@@ -57,7 +57,7 @@ export type LeaseDecision =
   /** a quota refuses the publication; one that is full has closed the upload */
   | QuotaRefusal
   | { readonly kind: 'upload'; readonly row: UploadRow }
-  | { readonly kind: 'inspect'; readonly generation: Generation };
+  | ({ readonly kind: 'inspect' } & Pick<UploadRow, 'generation' | 'seenBytes'>);
 
 type BadEvidence = Extract<UploadEvidence, { verdict: 'bad' }>;
 
@@ -86,7 +86,8 @@ async function decideUnready(
   const evidence = upload.evidence ?? (isInspected ? inspection.evidence : undefined);
   if (evidence === undefined) {
     // An object counts even if its PUT ended after the URL expired, so inspect before the generation is judged unfinished.
-    if (!isInspected) return { kind: 'inspect', generation: upload.generation };
+    const { generation, seenBytes } = upload;
+    if (!isInspected) return { kind: 'inspect', generation, seenBytes };
     return decideUnfinished(tx, upload, input, inspection.isReceiving);
   }
   if (evidence.verdict === 'bad') return rejectUpload(tx, upload, evidence, input);

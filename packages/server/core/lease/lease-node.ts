@@ -3,12 +3,13 @@ import { ApiError, type Hash, type LeaseResponse, NODE_MEDIA_TYPE } from '@holdf
 import type { Awaitable } from '../awaitable.ts';
 import type { Core } from '../core.ts';
 import { makeGenerationDigits } from '../generation.ts';
-import type { Generation, Space, UploadRow } from '../model.ts';
+import type { Space, UploadRow } from '../model.ts';
 import { clampLeaseDuration, type LeaseWindow } from '../node-row.ts';
 import { QuotaRoom } from '../quota-room.ts';
 import { RowDamaged } from '../store-failure.ts';
 import { decideLease, type Inspection, type LeaseDecision, type LeaseRequest } from './lease-decision.ts';
 import { refuse } from './receipt-room.ts';
+import { countUnseen } from './unseen-uploads.ts';
 import { uploadRulesOf } from './upload-rules.ts';
 import { signUploadToken, type UploadHolder } from './upload-token.ts';
 
@@ -94,7 +95,7 @@ async function decide(
   room: QuotaRoom,
 ): Promise<FinalDecision> {
   const rules = uploadRulesOf(core);
-  let inspection = request.renewsOnly ? undefined : await inspectExpected(core, space, request.hash);
+  let inspection = request.renewsOnly ? undefined : await inspectExpected(core, space, request.hash, room);
   // A further round is needed only if another request replaced the generation that was just inspected.
   for (let inspections = 0; inspections < 4; ) {
     const fresh = makeGenerationDigits(core.random);
@@ -105,7 +106,7 @@ async function decide(
     else if (decision.kind !== 'inspect') return decision;
     else {
       inspections += 1;
-      inspection = await inspect(core, space, request.hash, decision);
+      inspection = await inspect(core, space, request.hash, decision, room);
     }
   }
   throw new ApiError(
@@ -118,11 +119,16 @@ async function decide(
 type FinalDecision = Exclude<LeaseDecision, { kind: 'inspect' | 'full' | 'reserve' }>;
 
 /** Spares the transaction that would only say which object to look at. */
-async function inspectExpected(core: Core, space: Space, hash: Hash): Promise<Inspection | undefined> {
+async function inspectExpected(
+  core: Core,
+  space: Space,
+  hash: Hash,
+  room: QuotaRoom,
+): Promise<Inspection | undefined> {
   const upload = await core.metadata.findExpectedUpload?.(space, hash);
   return upload === undefined || upload.evidence !== undefined
     ? undefined
-    : inspect(core, space, hash, upload);
+    : inspect(core, space, hash, upload, room);
 }
 
 /** Reports no object while a PUT is under way: the finishing transaction of that PUT acknowledges it. */
@@ -130,13 +136,18 @@ async function inspect(
   core: Core,
   space: Space,
   hash: Hash,
-  { generation }: { readonly generation: Generation },
+  { generation, seenBytes }: Pick<UploadRow, 'generation' | 'seenBytes'>,
+  room: QuotaRoom,
 ): Promise<Inspection> {
   const { upload } = core.content;
   const isReceived = (): boolean => upload.kind === 'server' && upload.receiver.isReceiving(generation);
   if (!isReceived()) {
     const object = await core.content.inspect(space, generation, hash, core.settings);
     const evidence = object.found ? object.evidence : undefined;
+    const isUnseen = upload.kind === 'direct' && seenBytes === undefined && evidence?.verdict === 'good';
+    // What lies in the store counts from now on, beside all else that is received and not judged.
+    if (isUnseen && room.input !== undefined)
+      await countUnseen(core, { space, generation, of: { hash } }, evidence.canonicalSize);
     if (!isReceived()) return { generation, isReceiving: false, evidence };
   }
   return { generation, isReceiving: true, evidence: undefined };

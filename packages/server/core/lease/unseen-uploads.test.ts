@@ -60,6 +60,17 @@ test('what a quota refuses is deleted at once, what it has room for stays, and t
   expect(urls).not.toContain(first?.upload.url ?? urls[0]);
 });
 
+test('a lease that nobody expected leaves what is pending its room', async () => {
+  limit(2 * NODE_BYTES);
+  for (const seed of [1, 2]) await put(seed);
+  await look();
+  await put(3);
+  await expect(world.lease(objectNode(3))).rejects.toMatchObject({ code: 'RESOURCE_EXHAUSTED' });
+  expect([await pending(), world.direct.generations.length]).toEqual([2 * NODE_BYTES, 2]);
+  for (const seed of [1, 2]) expect((await world.lease(objectNode(seed))).state).toBe('ready');
+  expect((await world.lease(objectNode(3))).state).toBe('awaiting_upload');
+});
+
 test('what a URL writes again after a refusal goes again, until the URL has ended', async () => {
   limit(1);
   const url = await put(1);

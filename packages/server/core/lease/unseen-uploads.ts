@@ -2,7 +2,7 @@
 import { groupsOf, type Hash } from '@holdfast/protocol';
 import { closeContent } from '../contents.ts';
 import type { Core } from '../core.ts';
-import type { Generation, Receiving, Space } from '../model.ts';
+import type { Generation, Receiving } from '../model.ts';
 import type { PackId } from '../pack-model.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { QuotaExceeded } from '../quotas.ts';
@@ -40,40 +40,47 @@ export class UnseenUploads {
       for (const [index, size] of sizes.entries()) {
         if (size.status === 'rejected') failures.push(size.reason);
         else if (size.value !== undefined)
-          await this.#count(some[index] as UnseenUpload, size.value).catch((error) => failures.push(error));
+          await countUnseen(this.#core, some[index] as UnseenUpload, size.value).catch((error) => {
+            if (!(error instanceof QuotaExceeded)) failures.push(error);
+          });
       }
     }
     if (failures.length > 0) throw failures[0];
   }
+}
 
-  async #count({ space, generation, of }: UnseenUpload, bytes: number): Promise<void> {
-    const { metadata } = this.#core;
-    const room = new ReceiptRoom(this.#core, space, {
-      bytes,
-      mayHeal: (isOnly) => this.#mayHeal(space, of, isOnly),
-    });
-    try {
-      await room.admit(NOTHING_RECEIVING);
-    } catch (error) {
-      if (!(error instanceof QuotaExceeded)) throw error;
-      await metadata.transact(space, dropSeen, { generation, of });
-      await refuse(this.#core, space, error.excess);
-      return;
-    }
-    let isNoted = false;
-    try {
-      isNoted = await metadata.transact(space, noteSeen, { generation, of, bytes });
-    } finally {
-      room.settle(isNoted ? bytes : undefined);
-    }
+/**
+ * Counts an upload that nobody has seen before: it is pending from now on. If a quota refuses its bytes they are deleted, and this
+ * rejects with QuotaExceeded. An upload that a lease judged meanwhile, or that was seen, is left alone.
+ */
+export async function countUnseen(core: Core, unseen: UnseenUpload, bytes: number): Promise<void> {
+  const { metadata } = core;
+  const { space, generation, of } = unseen;
+  const room = new ReceiptRoom(core, space, { bytes, mayHeal: (isOnly) => mayHeal(core, unseen, isOnly) });
+  try {
+    await room.admit(NOTHING_RECEIVING);
+  } catch (error) {
+    if (!(error instanceof QuotaExceeded)) throw error;
+    if (await metadata.transact(space, dropSeen, { generation, of }))
+      throw await refuse(core, space, error.excess);
+    return;
   }
+  let isNoted = false;
+  try {
+    isNoted = await metadata.transact(space, noteSeen, { generation, of, bytes });
+  } finally {
+    room.settle(isNoted ? bytes : undefined);
+  }
+}
 
-  /** Only the lease of a pack can tell what it heals: one such pack at a time. */
-  async #mayHeal(space: Space, of: UnseenUpload['of'], isOnly: boolean): Promise<boolean> {
-    const { metadata, rottenNodes } = this.#core;
-    if ('pack' in of) return isOnly && rottenNodes.countIn(space) > 0;
-    return (await metadata.findNode(space, of.hash))?.state === 'rotten';
-  }
+/** Only the lease of a pack can tell what it heals: one such pack at a time. */
+async function mayHeal(
+  { metadata, rottenNodes }: Core,
+  { space, of }: UnseenUpload,
+  isOnly: boolean,
+): Promise<boolean> {
+  if ('pack' in of) return isOnly && rottenNodes.countIn(space) > 0;
+  return (await metadata.findNode(space, of.hash))?.state === 'rotten';
 }
 
 interface SeenUpload {
@@ -98,17 +105,20 @@ export async function noteSeen(
   return true;
 }
 
-/** Closes the upload with its bytes: the next lease opens a new one. */
-export async function dropSeen(tx: SpaceTransaction, { generation, of }: SeenUpload): Promise<void> {
+/** Closes the upload with its bytes: the next lease opens a new one. Resolves false if it was judged or seen meanwhile. */
+export async function dropSeen(tx: SpaceTransaction, { generation, of }: SeenUpload): Promise<boolean> {
   const close = (urlExpiresAt: number) => closeContent(tx, { generation, storage: 'object', urlExpiresAt });
   if ('pack' in of) {
     const pack = await tx.packs.findPack(of.pack);
-    if (pack?.generation !== generation || pack.state !== 'open') return;
+    if (pack?.generation !== generation || pack.state !== 'open' || pack.bytes !== undefined) return false;
     await tx.delete('pack', pack);
-    return close(pack.urlExpiresAt);
+    await close(pack.urlExpiresAt);
+    return true;
   }
   const upload = await tx.findUpload(of.hash);
-  if (upload?.generation !== generation || upload.evidence !== undefined) return;
+  if (upload?.generation !== generation || upload.evidence !== undefined) return false;
+  if (upload.seenBytes !== undefined) return false;
   await tx.delete('upload', upload);
   await close(upload.urlExpiresAt);
+  return true;
 }
