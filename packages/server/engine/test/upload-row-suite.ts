@@ -51,10 +51,13 @@ export function testUploadRows(subject: StoreUnderTest): void {
       await update(current, next);
       expect(await subject.store.findUpload(SPACE, hashAt(1))).toEqual(next);
       expect(await subject.store.transact(SPACE, (tx) => tx.findUpload(hashAt(1)))).toEqual(next);
+      // An engine need not expect it, but never gives an older row.
+      expect([undefined, next]).toContainEqual(await subject.store.findExpectedUpload?.(SPACE, hashAt(1)));
       current = next;
     }
     await subject.store.transact(SPACE, (tx) => tx.delete('upload', current));
     expect(await subject.store.findUpload(SPACE, hashAt(1))).toBeUndefined();
+    expect(await subject.store.findExpectedUpload?.(SPACE, hashAt(1))).toBeUndefined();
   });
 
   test('active uploads are those whose URL has not expired, counted no further than asked', async () => {
