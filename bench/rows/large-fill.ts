@@ -1,6 +1,6 @@
 /** Makes a deployment of many nodes by SQL alone: half of them in one Space, half in Spaces of ten thousand, in packs of a thousand. */
 import type { SQL } from 'bun';
-import { spaceKeyOf } from '../../packages/server/core/space-key.ts';
+import { spaceKeyOf } from '../../packages/server/core/space-map.ts';
 
 const APP = 'bench';
 export const LARGE_SPACE = { appId: APP, spaceId: 'large' };

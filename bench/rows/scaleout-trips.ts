@@ -17,6 +17,7 @@ import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
 import { createSigner } from '../../packages/server/core/signer.ts';
 import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
 import { parseS3Url } from '../../packages/server/engine/address.ts';
+import { unzstd } from '../../packages/server/engine/packed-object.ts';
 import { PostgresMetadataStore } from '../../packages/server/engine/postgres/metadata-store.ts';
 import { openPostgres } from '../../packages/server/engine/postgres/open-postgres.ts';
 import { SQL } from '../../packages/server/engine/postgres/statements.ts';
@@ -24,8 +25,7 @@ import { PostgresConnection } from '../../packages/server/engine/postgres/wire/c
 import type { PostgresPool } from '../../packages/server/engine/postgres/wire/connection-pool.ts';
 import { parsePostgresUrl } from '../../packages/server/engine/postgres-url.ts';
 import { openS3ContentStore } from '../../packages/server/engine/s3/open-s3-content-store.ts';
-import { unzstd } from '../../packages/server/engine/unzstd.ts';
-import { JudgingTurns } from '../../packages/server/shares/judging-turns.ts';
+import { JudgingTurns } from '../../packages/server/shares/fair-queue.ts';
 import { formatContentUrl } from '../../test/support/cluster.ts';
 import { APP } from '../holdfast.ts';
 import { createNodeSource } from '../load/canonical-nodes.ts';

@@ -1,6 +1,20 @@
 /** The Spaces that there are, as an operator sees them. */
+import type { GcResult } from '@holdfast/client/internal';
+import { formatBytes, formatCount } from '@holdfast/protocol';
 import { type OperatorOptions, runOperation } from './operator-call.ts';
-import { printNote } from './terminal/output.ts';
+import { printJson, printLine, printNote } from './terminal/output.ts';
+
+/** The report of a collection, as every command that collects prints it. */
+export function printCollected(result: GcResult, isJson: boolean | undefined): void {
+  if (isJson) {
+    printJson(result);
+    return;
+  }
+  const { examined, deleted, reclaimedContentBytes } = result;
+  printLine(
+    `examined ${formatCount(examined)}, deleted ${formatCount(deleted)}, reclaimed ${formatBytes(reclaimedContentBytes)}`,
+  );
+}
 
 export type ListedSpace = import('@holdfast/server').OperatorOutput<'listSpaces'>['spaces'][number];
 

@@ -2,10 +2,9 @@
 import type { Hash } from '@holdfast/protocol';
 import { type CheckedCall, checkHash, checkIterable, checkOptions } from './arguments.ts';
 import type { Bulk } from './bulk/bulk.ts';
-import { JoinedReads, toVerified } from './bulk/joined-reads.ts';
+import { isSharedFailure, JoinedReads, toVerified } from './bulk/joined-reads.ts';
 import { OrderedNodes } from './bulk/ordered-nodes.ts';
 import type { BulkNode } from './bulk/read-nodes.ts';
-import { isSharedFailure } from './bulk/shared-failure.ts';
 import { VerificationError } from './errors.ts';
 import { NODES_AT_ONCE_MAX, NODES_IN_BULK_MAX } from './limits.ts';
 import { mapInOrder } from './map-in-order.ts';

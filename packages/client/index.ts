@@ -1,7 +1,7 @@
 /** The SDK of the Space API: zero dependencies, web standards only. Each name has a use in README.md; at most 80. */
 export type { Hash } from '@holdfast/protocol';
 export { TokenRenewalError, type TokenSource } from './authorization.ts';
-export { BundleError } from './bundle/bundle-error.ts';
+export { BundleError } from './bundle/cid.ts';
 export { createBundle } from './bundle/create-bundle.ts';
 export { importBundle } from './bundle/import-bundle.ts';
 export { readBundle } from './bundle/read-bundle.ts';

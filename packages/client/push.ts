@@ -34,9 +34,8 @@ export {
   type TreeNode,
 } from './tree/format/tree-format.ts';
 export { parseTreeNode } from './tree/format/tree-node.ts';
-export { PUSH_PARALLEL_MAX_DEFAULT } from './tree/jobs/job-limits.ts';
 export { createPatientClient } from './tree/jobs/patient-client.ts';
-export { requestPatiently } from './tree/jobs/patient-requests.ts';
+export { PUSH_PARALLEL_MAX_DEFAULT, requestPatiently } from './tree/jobs/patient-requests.ts';
 export {
   type ProgressCounters,
   type ProgressReporter,

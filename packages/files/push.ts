@@ -3,7 +3,7 @@
 export type { FolderState } from './push/folder-state.ts';
 export { IGNORE_FILE_NAME } from './push/ignore-rules.ts';
 export { MemoryState } from './push/memory-state.ts';
-export { OwnFolderError } from './push/own-folder-error.ts';
+export { OwnFolderError } from './push/own-folders.ts';
 export {
   type PlannedFolder,
   type PushedFolder,

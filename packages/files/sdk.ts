@@ -17,7 +17,7 @@ import { pushFolder as pushWithState } from './push/push-folder.ts';
 import type { LeftOut } from './push/scan-problem.ts';
 
 export { GivenPathError } from './given-path.ts';
-export { OwnFolderError } from './push/own-folder-error.ts';
+export { OwnFolderError } from './push/own-folders.ts';
 export { type LeftOut, ScanError, type ScanProblem, TreeBusyError } from './push/scan-problem.ts';
 export { findZstd } from './zstd.ts';
 

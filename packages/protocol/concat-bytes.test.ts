@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { concatBytes } from './concat-bytes.ts';
+import { concatBytes } from './little-endian.ts';
 
 test('joins the parts in their order, empty ones too', () => {
   fc.assert(

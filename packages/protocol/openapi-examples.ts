@@ -1,6 +1,6 @@
 /** Examples of bodies; the hashes are those of the golden vectors "Hello, CAS!" and "parent [A,B]" and its children. */
 
-import { PACK_BYTES_MAX, PACK_MEDIA_TYPE, PACK_RECORDS_MAX } from './pack/pack-limits.ts';
+import { PACK_BYTES_MAX, PACK_MEDIA_TYPE, PACK_RECORDS_MAX } from './limits.ts';
 
 const HELLO = '680c41c921bd56bce731e282e76bd6514986ca07ef084e77a74ee3f6581fd897';
 const CHILD = 'eaa9f6a28d995a9354dba46ff13f359d5568d01963a1ca2a62ded8da46543e81';

@@ -3,9 +3,9 @@ import { readFile } from 'node:fs/promises';
 import Ajv2020 from 'ajv/dist/2020.js';
 import { BULK_OPERATIONS, type BulkOperationName } from './bulk/bulk-operations.ts';
 import { ERROR_STATUS } from './errors.ts';
+import { PACK_MEDIA_TYPE } from './limits.ts';
 import { buildOpenApi } from './openapi.ts';
 import { OPERATIONS, type OperationName } from './operations.ts';
-import { PACK_MEDIA_TYPE } from './pack/pack-limits.ts';
 
 interface Media {
   readonly schema: {

@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document of the whole interface, made from the tables the code itself runs on. */
 import { BULK_OPERATIONS, type BulkOperationName } from './bulk/bulk-operations.ts';
-import { GC_NODES_DEFAULT, ROOT_REFS_PAGE_DEFAULT, ROOT_REFS_PAGE_MAX } from './limits.ts';
+import { GC_NODES_DEFAULT, PACK_MEDIA_TYPE, ROOT_REFS_PAGE_DEFAULT, ROOT_REFS_PAGE_MAX } from './limits.ts';
 import {
   ERROR_MODELS,
   type ErrorModelName,
@@ -17,7 +17,6 @@ import {
   OPERATIONS,
   type OperationName,
 } from './operations.ts';
-import { PACK_MEDIA_TYPE } from './pack/pack-limits.ts';
 import { type JsonSchema, SCHEMAS } from './schemas.ts';
 
 const DESCRIPTION = `Immutable content-addressed nodes, leases, usage accounting, garbage collection and atomic root-ref commits, \

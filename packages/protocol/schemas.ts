@@ -1,18 +1,21 @@
 /** JSON Schemas (2020-12) of every body, once: the OpenAPI document carries them, tests hold the parsers to them. */
-import { BULK_CODECS, BULK_HASHES_MAX } from './bulk/bulk-limits.ts';
+
 import { PACK_ID_BYTES } from './bulk/bulk-operations.ts';
 import { ERROR_STATUS, REJECTION_CODES } from './errors.ts';
 import {
+  BULK_CODECS,
+  BULK_HASHES_MAX,
   GC_NODES_DEFAULT,
   INTEGER_MAX,
   NODE_REFS_MAX,
+  PACK_BYTES_MAX,
+  PACK_RECORDS_MAX,
   PATH_ID_CHARACTERS_MAX,
   REF_DOMAIN_CHARACTERS_MAX,
   REQUEST_ID_CHARACTERS_MAX,
   ROOT_REF_CHANGES_MAX,
   ROOT_REF_DELTA_MAX,
 } from './limits.ts';
-import { PACK_BYTES_MAX, PACK_RECORDS_MAX } from './pack/pack-limits.ts';
 
 export interface JsonSchema {
   readonly [keyword: string]: unknown;

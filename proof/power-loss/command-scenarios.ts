@@ -2,7 +2,7 @@
 import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { restoreBackup } from '../../packages/server/backup/restore-backup.ts';
-import { UNFINISHED_RESTORE } from '../../packages/server/deployment/unfinished-restore.ts';
+import { UNFINISHED_RESTORE } from '../../packages/server/deployment/folder-marks.ts';
 import { makeNode, seededBytes } from '../../test/support/canonical-node.ts';
 import { directory, file, writePlan } from '../../test/support/disk-trees.ts';
 import { makeRandom } from '../../test/support/seeded-random.ts';

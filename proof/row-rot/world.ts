@@ -21,10 +21,10 @@ import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
 import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
 import { DirectStore } from '../../packages/server/core/test/direct-store.ts';
 import { openDeployment } from '../../packages/server/deployment/open.ts';
+import { unzstd } from '../../packages/server/engine/packed-object.ts';
 import { checkPages } from '../../packages/server/engine/sqlite/page-check.ts';
-import { unzstd } from '../../packages/server/engine/unzstd.ts';
 import { openLog } from '../../packages/server/log.ts';
-import { JudgingTurns } from '../../packages/server/shares/judging-turns.ts';
+import { JudgingTurns } from '../../packages/server/shares/fair-queue.ts';
 import type { CanonicalNode } from '../../test/support/canonical-node.ts';
 import { makePack, plain } from '../../test/support/planted-pack.ts';
 

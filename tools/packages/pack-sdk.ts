@@ -2,15 +2,56 @@
  * Makes the npm packages of the SDK, `holdfast-protocol-V.tgz` and `holdfast-client-V.tgz`: built ES modules, their types, and
  * nothing that would have to be downloaded. V is the version of the repository. Runs on Bun; needs npm on the PATH.
  */
+import { execFile } from 'node:child_process';
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import type { BunPlugin } from 'bun';
 import rootPackage from '../../package.json' with { type: 'json' };
 import * as clientDoor from '../../packages/client/index.ts';
 import { describePackage, packPackage } from './npm-pack.ts';
-import { listReachableTypes, writeTypes } from './write-types.ts';
+
+const TYPES_CONFIG = fileURLToPath(new URL('./tsconfig.types.json', import.meta.url));
+const TYPESCRIPT = fileURLToPath(new URL('../../node_modules/.bin/tsc', import.meta.url));
+const CLIENT_IMPORT = /((?:from |import\()['"])@holdfast\/client(\/internal|\/push)?(?=['"])/g;
+const RELATIVE_IMPORT = /((?:from |import\()['"])(\.[^'"]*)\.(?:ts|js)(?=['"])/g;
+
+/** Fills `folder` with the types of `packages/`, laid out as the sources are. Throws when anything does not compile. */
+async function writeTypes(folder: string): Promise<void> {
+  await compile(folder);
+  for (const name of await readdir(folder, { recursive: true })) {
+    if (!name.endsWith('.d.ts')) continue;
+    const path = join(folder, name);
+    const toClient = posix.relative(posix.dirname(name), 'client');
+    const text = (await readFile(path, 'utf8'))
+      .replace(RELATIVE_IMPORT, '$1$2.js')
+      .replace(CLIENT_IMPORT, (_, start, door = '/index') => `${start}${toClient}${door}.js`);
+    await writeFile(path, text);
+  }
+}
+
+async function compile(folder: string): Promise<void> {
+  try {
+    await promisify(execFile)(TYPESCRIPT, ['-p', TYPES_CONFIG, '--outDir', folder]);
+  } catch (cause) {
+    const report = cause instanceof Error && 'stdout' in cause ? String(cause.stdout) : '';
+    throw new Error(`the types of the SDK do not compile:\n${report}`, { cause });
+  }
+}
+
+/** `doors`, and the files of `folder` that they import directly or not. All paths are relative to `folder`. */
+async function listReachableTypes(folder: string, doors: readonly string[]): Promise<string[]> {
+  const reachable = new Set(doors);
+  for (const path of reachable) {
+    const text = await readFile(join(folder, path), 'utf8');
+    for (const [, , target = ''] of text.matchAll(RELATIVE_IMPORT)) {
+      reachable.add(posix.join(posix.dirname(path), `${target}.d.ts`));
+    }
+  }
+  return [...reachable];
+}
 
 const MODULES_FOLDER = fileURLToPath(new URL('../../node_modules', import.meta.url));
 const PACKAGES_FOLDER = fileURLToPath(new URL('../../packages', import.meta.url));

@@ -2,8 +2,7 @@
 import { countOf, formatBytes, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
-import { printCollected } from '../collected.ts';
-import { type ListedSpace, noteIfUnknown, readSpaces } from '../known-spaces.ts';
+import { type ListedSpace, noteIfUnknown, printCollected, readSpaces } from '../known-spaces.ts';
 import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
 import { parsePathIdValue } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../terminal/output.ts';

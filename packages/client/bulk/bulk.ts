@@ -4,28 +4,47 @@ import {
   BULK_OPERATIONS,
   type BulkCodec,
   type BulkLeaseResponse,
+  type BulkLeaseResult,
   type BulkOperationName,
   bulkOperationPath,
   type Compress,
   type Hash,
   isHash,
   isPathId,
+  PACK_RECORDS_MAX,
+  type PackFault,
   type PackInstruction,
   type PackLeaseResponse,
+  type PackLeaseResult,
   ROTTEN_NODES_HEADER,
   type Unzstd,
 } from '@holdfast/protocol';
+import {
+  type Fields,
+  fieldOf,
+  malformed,
+  parseFields,
+  parseHash,
+  parseInteger,
+  parseList,
+  parseText,
+} from '../answer-fields.ts';
 import { type CheckedCall, checkHash, checkOptions, describeValue, invalidArgument } from '../arguments.ts';
 import { planAuthorized, type Target } from '../authorized-plan.ts';
 import { checkLease } from '../checked-calls.ts';
 import type { NodeDigest } from '../digest.ts';
 import { CasError } from '../errors.ts';
-import { BULK_ANSWER_BYTES_MAX, BULK_PROBE_PAUSE_MS } from '../limits.ts';
+import { BULK_ANSWER_BYTES_MAX, BULK_PROBE_PAUSE_MS, MESSAGE_CHARACTERS_MAX } from '../limits.ts';
 import type { CallOptions, RotNotice } from '../operations.ts';
-import { parseRottenNodes } from '../parse-answers.ts';
+import {
+  parseInstruction,
+  parseReady,
+  parseRejection,
+  parseRottenNodes,
+  parseWaiting,
+} from '../parse-answers.ts';
 import { type RequestPlan, request, type Transport } from '../transport.ts';
 import { assertInstructionIsSafe, checkUpload, uploadAsTold } from '../upload-instruction.ts';
-import { parseBulkLeaseResponse, parsePackLeaseResponse } from './parse-bulk-answers.ts';
 import {
   type BulkNode,
   detachPack,
@@ -33,6 +52,69 @@ import {
   readNodes,
   type UnprovenNode,
 } from './read-nodes.ts';
+
+/** `hashes` are those that were asked for: exactly they must be answered, in their order. */
+function parseBulkLeaseResponse(value: unknown, hashes: readonly Hash[]): BulkLeaseResponse {
+  const fields = parseFields(value, 'the whole');
+  const list = parseList(fields, 'results');
+  if (list.length !== hashes.length) throw malformed('results', `a list of ${hashes.length} results`);
+  const results = list.map((item, index) => {
+    const result = parseFields(item, 'results');
+    const hash = parseHash(result, 'hash');
+    if (hash !== hashes[index]) throw malformed('hash', 'the one that was asked for');
+    return parseLeaseResult(result, hash);
+  });
+  if (fieldOf(fields, 'pack') === undefined) return { results };
+  return { results, pack: parsePack(parseFields(fieldOf(fields, 'pack'), 'pack')) };
+}
+
+function parsePackLeaseResponse(value: unknown): PackLeaseResponse {
+  const fields = parseFields(value, 'the whole');
+  const list = parseList(fields, 'results');
+  if (list.length > PACK_RECORDS_MAX)
+    throw malformed('results', `a list of at most ${PACK_RECORDS_MAX} results`);
+  const results = list.map((item) => parsePackLeaseResult(parseFields(item, 'results')));
+  if (fieldOf(fields, 'broken') === undefined) return { results };
+  return { results, broken: parseFault(parseFields(fieldOf(fields, 'broken'), 'broken')) };
+}
+
+function parseLeaseResult(fields: Fields, hash: Hash): BulkLeaseResult {
+  const state = parseText(fields, 'state');
+  switch (state) {
+    case 'ready':
+      return parseReady(fields, hash);
+    case 'validated_awaiting_children':
+      return parseWaiting(fields, hash);
+    case 'absent':
+      return { state, hash };
+    default:
+      throw malformed('state', 'a state that Bulk has');
+  }
+}
+
+function parsePackLeaseResult(fields: Fields): PackLeaseResult {
+  const hash = parseHash(fields, 'hash');
+  if (fieldOf(fields, 'state') !== 'rejected') return parseLeaseResult(fields, hash);
+  return { state: 'rejected', hash, rejection: parseRejection(fields) };
+}
+
+function parsePack(fields: Fields): PackInstruction {
+  const id = parseText(fields, 'id');
+  if (!isPathId(id)) throw malformed('id', 'the id of a pack');
+  return {
+    ...parseInstruction(fields),
+    id,
+    bytesMax: parseInteger(fields, 'bytesMax'),
+    recordsMax: parseInteger(fields, 'recordsMax'),
+  };
+}
+
+function parseFault(fields: Fields): PackFault {
+  return {
+    byte: parseInteger(fields, 'byte'),
+    message: parseText(fields, 'message').slice(0, MESSAGE_CHARACTERS_MAX),
+  };
+}
 
 /** Zstandard of the runtime. */
 export interface Zstd {

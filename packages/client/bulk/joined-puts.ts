@@ -5,8 +5,8 @@ import type { HashedNode } from '../new-node.ts';
 import type { PutResult } from '../put-node.ts';
 import type { Bulk } from './bulk.ts';
 import { Delivery } from './delivery.ts';
+import { isSharedFailure } from './joined-reads.ts';
 import { PACKED_NODE_BYTES_MAX } from './packs.ts';
-import { isSharedFailure } from './shared-failure.ts';
 
 export interface JoinedPutsOptions {
   readonly bulk: Bulk;

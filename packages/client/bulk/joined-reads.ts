@@ -1,12 +1,25 @@
 /** Calls of `getNode` that are made while others are under way: their nodes are read together. */
+
 import type { Hash } from '@holdfast/protocol';
 import { abortable } from '../deadline.ts';
-import { VerificationError } from '../errors.ts';
+import { CasError, isConnectionBreak, VerificationError } from '../errors.ts';
 import type { VerifiedNode } from '../verified-read.ts';
 import type { Bulk } from './bulk.ts';
 import { ReadBatches } from './read-batches.ts';
 import type { BulkNode } from './read-nodes.ts';
-import { isSharedFailure } from './shared-failure.ts';
+
+const STATUSES_OF_ALL: ReadonlySet<number> = new Set([
+  401, // the capability is over
+  403, // it does not permit this
+]);
+
+/** Whether every node would fail with this by itself too: no connection, token or permission, or a server that asks all to wait. */
+export function isSharedFailure(error: unknown): boolean {
+  if (!(error instanceof CasError)) return true;
+  if (isConnectionBreak(error) || error.code === 'TOKEN_UNAVAILABLE') return true;
+  const { status } = error;
+  return status !== undefined && (STATUSES_OF_ALL.has(status) || error.retryAfterMs !== undefined);
+}
 
 export class JoinedReads {
   readonly #bulk: Bulk;

@@ -1,7 +1,6 @@
 /** The header of a CAR version 1: `{roots: [CID…], version: 1}`. dag-cbor has one encoding for it, so reading is comparing. */
 import { concatBytes, type Hash } from '@holdfast/protocol';
-import { BundleError } from './bundle-error.ts';
-import { CID_BYTES, encodeCid, parseCid } from './cid.ts';
+import { BundleError, CID_BYTES, encodeCid, parseCid } from './cid.ts';
 import { encodeVarint } from './varint.ts';
 
 export const BUNDLE_ROOTS_MAX = 1_000;

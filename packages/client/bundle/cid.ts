@@ -2,8 +2,12 @@
 
 import { bytesToHash, HASH_BYTES, type Hash, hashToBytes } from '@holdfast/protocol';
 import { checkHash } from '../arguments.ts';
-import { BundleError } from './bundle-error.ts';
 import { VarintParser } from './varint.ts';
+
+/** Bytes that are no bundle this API can take. `message` says what, where, and what to do; it never holds a token. */
+export class BundleError extends Error {
+  override readonly name = 'BundleError';
+}
 
 const CID = { version: 1, raw: 0x55, sha256: 0x12 } as const;
 const PREFIX = Uint8Array.of(CID.version, CID.raw, CID.sha256, HASH_BYTES);

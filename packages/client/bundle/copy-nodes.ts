@@ -16,7 +16,7 @@ import type { Client } from '../client.ts';
 import { findReady } from '../find-ready.ts';
 import { mapInOrder } from '../map-in-order.ts';
 import type { CallOptions } from '../operations.ts';
-import { BundleError } from './bundle-error.ts';
+import { BundleError } from './cid.ts';
 import { type LoadedNode, type LoadOptions, readLargeNode } from './load-node.ts';
 import type { BundleNode } from './read-bundle.ts';
 import { type ImportProgress, Storing } from './storing.ts';

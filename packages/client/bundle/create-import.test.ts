@@ -10,9 +10,8 @@ import {
   rejection,
   sha256Hex,
 } from '../test/fake-space-fixture.ts';
-import { BundleError } from './bundle-error.ts';
 import { encodeCarHeader } from './car-header.ts';
-import { encodeCid } from './cid.ts';
+import { BundleError, encodeCid } from './cid.ts';
 import { copyNodes } from './copy-nodes.ts';
 import { createBundle } from './create-bundle.ts';
 import { importBundle } from './import-bundle.ts';

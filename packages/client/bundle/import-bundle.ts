@@ -5,7 +5,7 @@ import { checkMethod, checkOptions } from '../arguments.ts';
 import type { Client } from '../client.ts';
 import { findReady } from '../find-ready.ts';
 import type { CallOptions } from '../operations.ts';
-import { BundleError } from './bundle-error.ts';
+import { BundleError } from './cid.ts';
 import { readBundle } from './read-bundle.ts';
 import { type ImportBundleOptions, type ImportProgress, Storing } from './storing.ts';
 

@@ -4,7 +4,7 @@ import type { Client } from '../client.ts';
 import { CasError } from '../errors.ts';
 import { findNodeUpTo, type LeafFirstOptions } from '../leaf-first-read.ts';
 import type { CallOptions } from '../operations.ts';
-import { BundleError } from './bundle-error.ts';
+import { BundleError } from './cid.ts';
 
 export type LoadOptions = Pick<LeafFirstOptions, 'signal' | 'digest'>;
 

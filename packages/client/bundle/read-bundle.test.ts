@@ -2,9 +2,8 @@ import { describe, expect, test } from 'bun:test';
 import { concatBytes, encodeNode } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { rejection, sha256Hex } from '../test/fake-space-fixture.ts';
-import { BundleError } from './bundle-error.ts';
 import { BUNDLE_ROOTS_MAX, encodeCarHeader, parseCarHeader } from './car-header.ts';
-import { encodeCid, formatCid } from './cid.ts';
+import { BundleError, encodeCid, formatCid } from './cid.ts';
 import { type BundleNode, readBundle } from './read-bundle.ts';
 import { encodeVarint } from './varint.ts';
 

@@ -9,9 +9,8 @@ import {
 } from '@holdfast/protocol';
 import { checkMethod } from '../arguments.ts';
 import { hashCanonicalBytes } from '../digest.ts';
-import { BundleError } from './bundle-error.ts';
 import { CAR_HEADER_BYTES_MAX, parseCarHeader } from './car-header.ts';
-import { CID_BYTES, parseCid } from './cid.ts';
+import { BundleError, CID_BYTES, parseCid } from './cid.ts';
 import { VarintParser } from './varint.ts';
 
 /** A node of a bundle, verified: `bytes` hash to `hash` and are a canonical node. */

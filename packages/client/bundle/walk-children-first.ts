@@ -1,7 +1,7 @@
 /** The nodes below some roots, children first: what a bundle holds and what a copy stores. */
 import { HASH_TABLE_MAX, type Hash, HashTable } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
-import { BundleError } from './bundle-error.ts';
+import { BundleError } from './cid.ts';
 import { type LoadedNode, type LoadOptions, loadNode } from './load-node.ts';
 import { NodeLoader } from './node-loader.ts';
 

@@ -13,6 +13,12 @@ import {
 import { checkArray, checkBytes, checkObject, describeValue, invalidArgument } from '../arguments.ts';
 import { CatalogError } from './catalog-error.ts';
 
+/** Twice as many digits as bytes, from the runtime's source of secrets: nobody else has the same. */
+export function randomHex(bytes: number): string {
+  const random = crypto.getRandomValues(new Uint8Array(bytes));
+  return Array.from(random, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
 export const CATALOG_CONTENT_TYPE = 'application/vnd.holdfast.catalog.v1+json';
 /** A node without content that refers to at most 256 roots, for a catalog of more. */
 export const CATALOG_INDEX_CONTENT_TYPE = 'application/vnd.holdfast.catalog-index.v1';

@@ -26,10 +26,10 @@ import {
   encodeCatalog,
   listRoots,
   mergeSnapshots,
+  randomHex,
   type Snapshot,
 } from './catalog-format.ts';
 import { joinSome } from './find-snapshot.ts';
-import { randomHex } from './random-hex.ts';
 import {
   type CatalogOptions,
   type CatalogReader,

@@ -1,12 +1,25 @@
 /** The head of a name as one value that many writers compare and set. */
+
 import type { Hash } from '@holdfast/protocol';
 import { type CheckedCall, checkHash, checkObject } from '../arguments.ts';
 import { systemClock } from '../deadline.ts';
-import { checkMessage, type Snapshot } from './catalog-format.ts';
+import { checkMessage, compareSnapshots, type Snapshot } from './catalog-format.ts';
 import { type CatalogWriter, type ChangeOptions, changeNames } from './change-names.ts';
 import { checkSnapshotName } from './find-snapshot.ts';
-import { findHead, timeAfter } from './head.ts';
 import { makeSnapshotId } from './snapshots.ts';
+
+/** The head of a name: its latest snapshot. Pure. */
+export function findHead(snapshots: readonly Snapshot[], name: string): Snapshot | undefined {
+  return snapshots
+    .filter((snapshot) => snapshot.name === name)
+    .sort(compareSnapshots)
+    .at(-1);
+}
+
+/** The time of a snapshot that follows `head`, whatever the clock of its writer said. */
+export function timeAfter(head: Snapshot | undefined, now: number): number {
+  return Math.max(now, (head?.time ?? 0) + 1);
+}
 
 export interface CompareAndSet {
   /** the root of the latest snapshot; undefined: there must be none */

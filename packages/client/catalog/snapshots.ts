@@ -7,6 +7,7 @@ import {
   checkMessage,
   encodeCatalog,
   parseCatalog,
+  randomHex,
   type Snapshot,
 } from './catalog-format.ts';
 import {
@@ -17,7 +18,6 @@ import {
   type NamesCommit,
 } from './change-names.ts';
 import { checkSnapshotName, findSnapshot, findSnapshotsOf } from './find-snapshot.ts';
-import { randomHex } from './random-hex.ts';
 import type { DomainNames } from './read-catalogs.ts';
 import { decideRetention, type JudgedSnapshot, type Retention, type RetentionPolicy } from './retention.ts';
 

@@ -1,8 +1,8 @@
 /** The frame around every view: who is signed in to what, the way to the views, and the view itself. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { keepOperatorToken, operatorAccess } from './operator/operator-api.ts';
+import { printable } from './parts/format.ts';
 import { Mark } from './parts/icons.tsx';
-import { printable } from './parts/printable.ts';
 import { chooseTheme, THEMES, type Theme, theme } from './parts/theme.ts';
 import { hrefTo, route } from './route.ts';
 import { enterSpace, spaceAccess } from './space-session.ts';

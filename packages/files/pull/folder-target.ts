@@ -25,7 +25,7 @@ import {
 } from '@holdfast/client/internal';
 import { makeFolderIn } from '../folder-calls.ts';
 import { type FolderAccess, openFolders } from './checked-folders.ts';
-import { openExistingFile } from './existing-file.ts';
+import { openExistingFile, setExecutable } from './existing-file.ts';
 import { explain, shownPath } from './failure.ts';
 import type { FileWriter } from './file-writer.ts';
 import { findStat, isReplaceable, kindOf, swapCase, syncFolder } from './local-entries.ts';
@@ -46,7 +46,6 @@ import {
   writeRangeSparsely,
 } from './partial-names.ts';
 import { assertRoom } from './room.ts';
-import { setExecutable } from './set-mode.ts';
 import { isTime, setTimes } from './set-times.ts';
 import { type Placed, placeNew, type SmallFile, unlinkIfThere, writeSmallFile } from './small-file.ts';
 import { pathOf, type TargetFolder } from './target-folder.ts';

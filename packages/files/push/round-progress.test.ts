@@ -1,7 +1,7 @@
 /** A push that begins anew tells no nonsense: counters and totals that fit each other. */
 import { expect, test } from 'bun:test';
 import { type ProgressEvent, startProgress } from '@holdfast/client';
-import { RoundProgress } from './round-progress.ts';
+import { RoundProgress } from './push-folder.ts';
 
 test('a second round counts only what goes beyond the first, of the tree as it is then', () => {
   const events: ProgressEvent[] = [];

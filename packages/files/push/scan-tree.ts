@@ -4,15 +4,15 @@
  */
 import { type ProgressReporter, Semaphore } from '@holdfast/client/push';
 import type { Hash } from '@holdfast/protocol';
-import { type ByteString, displayName, joinPath, toByteString } from '../byte-names.ts';
+import { displayName, joinPath, toByteString } from '../byte-names.ts';
+import type { ByteString } from '../byte-string.ts';
 import type { FileStats } from '../entry-stats.ts';
 import { type ComingEntry, DirectoryWriter } from './directory-writer.ts';
 import { EntryReader, type FoundEntry, isLarge, kindOf } from './entry-reader.ts';
 import type { DirectoryRow, FolderState } from './folder-state.ts';
 import { FileBusyError, fingerprintOf, type TakeNode } from './hash-file.ts';
 import type { IgnoreRules } from './ignore-rules.ts';
-import { OwnFolderError } from './own-folder-error.ts';
-import { assertNoPart, describeOwnFolder } from './own-folders.ts';
+import { assertNoPart, describeOwnFolder, OwnFolderError } from './own-folders.ts';
 import { GONE, type LeftOut, ScanProblems } from './scan-problem.ts';
 import { SeenEntries } from './seen-entries.ts';
 import { type SourceFolder, SourceTree } from './source-tree.ts';

@@ -1,10 +1,12 @@
 /**
  * Looks at every entry of a tree before much of it is read, so that entries that cannot be stored are reported now and not after
- * gigabytes. It takes one system call for each entry. In memory it keeps the open folders, and what surveyed-folders.ts has room for.
+ * gigabytes. It takes one system call for each entry. In memory it keeps the open folders, and what `SurveyedFolders` has room for.
  */
+
 import { accessSync, closeSync, constants, readSync } from 'node:fs';
 import type { ProgressReporter } from '@holdfast/client/push';
-import { type ByteString, displayName, joinPath } from '../byte-names.ts';
+import { displayName, joinPath } from '../byte-names.ts';
+import type { ByteString } from '../byte-string.ts';
 import type { FileStats } from '../entry-stats.ts';
 import { isSettled, kindOf } from './entry-reader.ts';
 import { fingerprintOf } from './hash-file.ts';
@@ -19,7 +21,65 @@ import {
   ScanProblems,
 } from './scan-problem.ts';
 import { type SourceFolder, SourceTree } from './source-tree.ts';
-import { SurveyedFolders } from './surveyed-folders.ts';
+import { type Fingerprint, isSameFingerprint } from './stat-pages.ts';
+
+/**
+ * The survey's view of the folders ahead of the scan, so that the scan need not list them, nor look at their small files, again. A
+ * folder whose own times have changed since is listed again. A file that has changed since is noticed when it is read.
+ */
+interface SurveyedFolder {
+  readonly names: NameList;
+  /** In the order of the names; of regular files alone. */
+  readonly files: readonly (FileStats | undefined)[];
+  /** Attributes of the folder itself, before it was listed. */
+  readonly fingerprint: Fingerprint;
+}
+
+export class SurveyedFolders {
+  readonly #folders = new Map<ByteString, SurveyedFolder>();
+  readonly #entriesMax: number;
+  #entryCount = 0;
+  /** The folder that the scan came to last. */
+  #reached: ByteString | undefined;
+
+  // Each entry that is kept takes some 350 bytes. Entries of the folders that the survey is in count too.
+  constructor(entriesMax = 32_768) {
+    this.#entriesMax = entriesMax;
+  }
+
+  /** Reserves room for `count` entries of a folder until `put` and `take`; false if there is none. */
+  reserve(path: ByteString, entryCount: number): boolean {
+    if (this.#entryCount + entryCount > this.#entriesMax || !this.#isAhead(path)) return false;
+    this.#entryCount += entryCount;
+    return true;
+  }
+
+  /** Keeps a folder for which room was reserved. */
+  put(path: ByteString, folder: SurveyedFolder): void {
+    // The scan may have come to it while the survey was below it.
+    if (this.#isAhead(path)) this.#folders.set(path, folder);
+    else this.#entryCount -= folder.names.length;
+  }
+
+  /** Folders are taken in the order of the scan; `present` is what the folder is now. Undefined: look yourself. */
+  take(path: ByteString, present: Fingerprint): SurveyedFolder | undefined {
+    this.#reached = path;
+    const folder = this.#folders.get(path);
+    if (folder === undefined) return undefined;
+    this.#folders.delete(path);
+    this.#entryCount -= folder.names.length;
+    return isSameFingerprint(folder.fingerprint, present) ? folder : undefined;
+  }
+
+  #isAhead(path: ByteString): boolean {
+    return this.#reached === undefined || scanOrder(path) > scanOrder(this.#reached);
+  }
+}
+
+/** Sorts folders as the scan enters them: what lies in one comes before its neighbours. */
+function scanOrder(path: ByteString): string {
+  return path.replaceAll('/', '\0');
+}
 
 export interface SurveyOptions {
   /** absolute path of a folder, file or link */

@@ -21,8 +21,7 @@ import { fingerprintOf } from './hash-file.ts';
 import { MemoryState } from './memory-state.ts';
 import { NameList } from './name-list.ts';
 import { type ScanOptions, scanTree } from './scan-tree.ts';
-import { Survey } from './survey.ts';
-import { SurveyedFolders } from './surveyed-folders.ts';
+import { Survey, SurveyedFolders } from './survey.ts';
 
 const SETTLED_MS = 150;
 let folder: string;

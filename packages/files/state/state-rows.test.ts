@@ -1,7 +1,6 @@
 import { expect, test } from 'bun:test';
 import { TreeStateLostError } from '../push/state-failure.ts';
-import { packCommit, unpackCommit } from './state-rows.ts';
-import { seal } from './state-sum.ts';
+import { packCommit, seal, unpackCommit } from './state-rows.ts';
 
 const COMMIT = { requestId: 'r-1', hash: 'a'.repeat(64) };
 

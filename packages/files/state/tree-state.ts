@@ -3,7 +3,8 @@ import { Database, type SQLQueryBindings, type Statement } from 'bun:sqlite';
 import { createHash } from 'node:crypto';
 import { chmodSync, rmSync } from 'node:fs';
 import { bytesToHash, type Hash, PRIVATE_FILE_MODE } from '@holdfast/protocol';
-import { type ByteString, byteStringOf } from '../byte-names.ts';
+import { byteStringOf } from '../byte-names.ts';
+import type { ByteString } from '../byte-string.ts';
 import {
   type DirectoryRow,
   type FolderState,
@@ -29,10 +30,11 @@ import {
   pageKey,
   STATE_SCHEMA,
   STATE_VERSION,
+  seal,
   unpackCommit,
   unpackSummary,
+  unseal,
 } from './state-rows.ts';
-import { seal, unseal } from './state-sum.ts';
 
 /** Staged pages of a directory stand under the negative of its id. */
 const staged = (directory: number): number => -directory;

@@ -5,7 +5,7 @@
  */
 import { Worker } from 'node:worker_threads';
 import type { UnprovenFile } from '@holdfast/client/internal';
-import { shareOfDescriptors } from '../descriptor-limit.ts';
+import { shareOfDescriptors } from '../open-folders.ts';
 import type { FileWriter } from '../pull/file-writer.ts';
 import type { Placed, SmallFile } from '../pull/small-file.ts';
 import { FilePage, PAGE_BYTES } from './file-page.ts';

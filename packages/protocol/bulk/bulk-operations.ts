@@ -1,6 +1,6 @@
 /** The operations of Bulk (docs/bulk.md), beside those of the Space API: the same capability rules under a root of their own. */
 import type { Authority } from '../operations.ts';
-import { fillPath, pathPattern } from '../path-template.ts';
+import { fillPath, pathPattern } from '../space-paths.ts';
 
 export const BULK_PATH_TEMPLATE = '/bulk/v1/apps/{appId}/spaces/{spaceId}';
 

@@ -1,8 +1,8 @@
 /** Requests of Bulk, untrusted to typed. `leasePack` has the body of `leaseNode`: see `parseLeaseRequest`. */
 import { type Hash, isHash } from '../hash.ts';
+import { BULK_CODECS, BULK_HASHES_MAX, type BulkCodec } from '../limits.ts';
 import { invalid, parseBody, readPositiveInteger } from '../request-body.ts';
 import { type JsonValue, quoted } from '../strict-json.ts';
-import { BULK_CODECS, BULK_HASHES_MAX, type BulkCodec } from './bulk-limits.ts';
 
 export interface BulkLeaseRequest {
   /** as asked, > 0; the operation clamps it */

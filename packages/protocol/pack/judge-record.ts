@@ -1,9 +1,9 @@
 /** Judges one record of a pack by itself: length, frame, digest, format (docs/bulk.md, Pack format). Conflicts are the server's to find. */
 import type { Hash } from '../hash.ts';
+import { RECORD_CODEC_NONE } from '../limits.ts';
 import { type DecodedNode, decodeNode } from '../node-codec.ts';
 import { judgeNodeBytes, type NodeJudgement, reject } from '../node-judgement.ts';
 import type { Rejection } from '../wire.ts';
-import { RECORD_CODEC_NONE } from './pack-limits.ts';
 import type { PackRecord } from './pack-reader.ts';
 import { type Unzstd, walkZstdFrame, ZstdFrameError } from './zstd-frame.ts';
 

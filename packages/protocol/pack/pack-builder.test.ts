@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
+import { PACK_NODE_BYTES_MAX, PACK_RECORDS_MAX } from '../limits.ts';
 import { encodeNode, NodeFormatError } from '../node-codec.ts';
 import { compress, judgePack, sha256 } from '../test/pack-fixture.ts';
 import { encodeRecord, PackBuilder } from './pack-builder.ts';
 import { PACK_HEADER_BYTES, RECORD_HEADER_BYTES } from './pack-format.ts';
-import { PACK_NODE_BYTES_MAX, PACK_RECORDS_MAX } from './pack-limits.ts';
 
 const LIMITS = { bytesMax: 1_000_000, recordsMax: PACK_RECORDS_MAX };
 

@@ -1,5 +1,13 @@
 /** Makes packs: records of nodes, compressed where that pays, gathered until the pack is full (docs/bulk.md, Pack format). */
 import { HASH_BYTES, type Hash } from '../hash.ts';
+import {
+  PACK_BYTES_MAX,
+  PACK_RECORDS_MAX,
+  PACK_REFS_MAX,
+  RECORD_CODEC_NONE,
+  RECORD_CODEC_ZSTD,
+  type RecordCodec,
+} from '../limits.ts';
 import { decodeNode } from '../node-codec.ts';
 import {
   encodePackHeader,
@@ -9,14 +17,6 @@ import {
   type RecordHeader,
   writeRecordHeader,
 } from './pack-format.ts';
-import {
-  PACK_BYTES_MAX,
-  PACK_RECORDS_MAX,
-  PACK_REFS_MAX,
-  RECORD_CODEC_NONE,
-  RECORD_CODEC_ZSTD,
-  type RecordCodec,
-} from './pack-limits.ts';
 
 /** Makes one frame without a dictionary, its window within ZSTD_WINDOW_BYTES_MAX. Undefined: it would save nothing. */
 export type Compress = (bytes: Uint8Array) => Uint8Array | undefined;

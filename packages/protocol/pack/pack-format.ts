@@ -1,13 +1,13 @@
 /** The layout of a pack, version 1 (docs/bulk.md, Pack format): a header, then records to the end; little-endian, no padding. */
 import { bytesToHash, HASH_BYTES, type Hash, writeHash } from '../hash.ts';
-import { readU16, readU32, writeU32 } from '../little-endian.ts';
 import {
   PACK_NODE_BYTES_MAX,
   PACK_RECORDS_MAX,
   RECORD_CODEC_NONE,
   RECORD_CODEC_ZSTD,
   type RecordCodec,
-} from './pack-limits.ts';
+} from '../limits.ts';
+import { readU16, readU32, writeU32 } from '../little-endian.ts';
 
 const MAGIC = [0x48, 0x46, 0x50, 0x4b] as const;
 const PACK_FORMAT_VERSION = 1;

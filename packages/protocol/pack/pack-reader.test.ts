@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
+import { PACK_BYTES_MAX, PACK_RECORDS_MAX } from '../limits.ts';
 import { readPackNaively } from '../test/naive-pack-fixture.ts';
 import {
   encodeRecord,
@@ -17,7 +18,6 @@ import {
   encodeRecordHeader,
   RECORD_HEADER_BYTES,
 } from './pack-format.ts';
-import { PACK_BYTES_MAX, PACK_RECORDS_MAX } from './pack-limits.ts';
 import { PackReader } from './pack-reader.ts';
 
 const FIRST = recordOf('first');

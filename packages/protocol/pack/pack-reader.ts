@@ -1,5 +1,6 @@
 /** Splits a pack that arrives in chunks of any size into records, and finds where its framing breaks (docs/bulk.md, Pack format). */
 import type { Hash } from '../hash.ts';
+import { PACK_BYTES_MAX, PACK_REFS_MAX, type RecordCodec } from '../limits.ts';
 import {
   decodeRecordHeader,
   findPackHeaderFault,
@@ -9,7 +10,6 @@ import {
   RECORD_HEADER_BYTES,
   type RecordHeader,
 } from './pack-format.ts';
-import { PACK_BYTES_MAX, PACK_REFS_MAX, type RecordCodec } from './pack-limits.ts';
 
 export interface PackRecord extends RecordHeader {
   /** from 0, in the order of the pack */

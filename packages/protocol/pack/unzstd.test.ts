@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import { MIB_BYTES } from '../units.ts';
-import { createUnzstd } from './unzstd.ts';
-import { walkZstdFrame, ZstdFrameError } from './zstd-frame.ts';
+import { MIB_BYTES } from '../limits.ts';
+import { createUnzstd, walkZstdFrame, ZstdFrameError } from './zstd-frame.ts';
 
 const decompressBounded = (bytes: Uint8Array, maxOutputLength: number) =>
   zstdDecompressSync(bytes, { maxOutputLength });

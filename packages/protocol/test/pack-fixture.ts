@@ -2,10 +2,10 @@
 import { createHash } from 'node:crypto';
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { bytesToHash, type Hash } from '../hash.ts';
+import type { RecordCodec } from '../limits.ts';
 import { encodeNode } from '../node-codec.ts';
 import { judgeRecord, type RecordJudge } from '../pack/judge-record.ts';
 import { encodePackHeader, encodeRecordHeader } from '../pack/pack-format.ts';
-import type { RecordCodec } from '../pack/pack-limits.ts';
 import { PackReader } from '../pack/pack-reader.ts';
 import { ZstdFrameError } from '../pack/zstd-frame.ts';
 import type { NaiveOutcome } from './naive-pack-fixture.ts';

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { ALGORITHMS, type OperationName } from '@holdfast/protocol';
-import { KeySetUnavailable } from './auth-errors.ts';
+import { KeySetUnavailable } from './auth-limits.ts';
 import {
   APP_ID,
   AUDIENCE,

@@ -4,13 +4,13 @@ import { compactVerify } from 'jose';
 import { CACHE_REQUESTS } from '../metrics/server-metrics.ts';
 import { FairShares } from '../shares/fair-shares.ts';
 import {
+  JWKS_WAITERS_MAX,
   KEY_SET_WAITERS,
   KeySetUnavailable,
   keySetCrowded,
   registryUnavailable,
   unauthorized,
-} from './auth-errors.ts';
-import { JWKS_WAITERS_MAX } from './auth-limits.ts';
+} from './auth-limits.ts';
 import { type AuthWorld, REAL_AUTH_WORLD } from './auth-world.ts';
 import {
   type Capability,

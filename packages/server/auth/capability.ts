@@ -14,8 +14,7 @@ import {
   parseStrictJson,
   StrictJsonError,
 } from '@holdfast/protocol';
-import { missingToken, unauthorized } from './auth-errors.ts';
-import { TOKEN_CHARACTERS_MAX } from './auth-limits.ts';
+import { missingToken, TOKEN_CHARACTERS_MAX, unauthorized } from './auth-limits.ts';
 import type { Revocation, RevokedClaim } from './registry-store.ts';
 
 /** Whole groups, then optionally a shorter group whose unused trailing bits are zero. */

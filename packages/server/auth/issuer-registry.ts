@@ -1,11 +1,15 @@
 /** This process's copy of the registered issuers, never used when older than `REGISTRY_STALE_MS_MAX` (docs/api.md, Capabilities). */
 import { type Algorithm, REGISTRY_STALE_MS_MAX } from '@holdfast/protocol';
-import { registryUnavailable } from './auth-errors.ts';
-import { REGISTRY_LOOK_AGAIN_MS, REGISTRY_READ_MS_MAX, REGISTRY_RELOAD_MS } from './auth-limits.ts';
+import {
+  REGISTRY_LOOK_AGAIN_MS,
+  REGISTRY_READ_MS_MAX,
+  REGISTRY_RELOAD_MS,
+  registryUnavailable,
+} from './auth-limits.ts';
 import type { AuthWorld } from './auth-world.ts';
 import { indexRevocations, type Revocations } from './capability.ts';
 import { type KeySource, StaticKeySource, UrlKeySource } from './jwks-source.ts';
-import { KeySetPlaces } from './key-set-places.ts';
+import { KeySetPlaces } from './key-set.ts';
 import type { AppKeys, AppRecord, AppState, Quotas, RegistryStore } from './registry-store.ts';
 
 /** The data that an App's capabilities are verified against. The object stays the same while the App's row is unchanged. */

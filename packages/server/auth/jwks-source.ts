@@ -2,7 +2,7 @@
 
 import { JWKS_STALE_MS_MAX } from '@holdfast/protocol';
 import { JWKS_FAILURES } from '../metrics/server-metrics.ts';
-import { registryUnavailable } from './auth-errors.ts';
+import { findAddress, isLinkLocal } from './app-registration.ts';
 import {
   JWKS_ADDRESSES_MAX,
   JWKS_BYTES_MAX,
@@ -10,11 +10,10 @@ import {
   JWKS_FRESH_MS_MAX,
   JWKS_REFRESH_MS,
   JWKS_RETRY_MS,
+  registryUnavailable,
 } from './auth-limits.ts';
 import type { AuthWorld } from './auth-world.ts';
-import { type KeySet, parseKeySet } from './key-set.ts';
-import { KeySetPlaces } from './key-set-places.ts';
-import { findAddress, isLinkLocal } from './link-local.ts';
+import { type KeySet, KeySetPlaces, parseKeySet } from './key-set.ts';
 
 export interface KeySource {
   /** The keys at once if a copy may be used, the same object while they are the same. Throws or rejects `registry_unavailable`. */

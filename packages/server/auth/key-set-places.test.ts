@@ -1,7 +1,7 @@
 /** Hosts that hang hold places for long, but never delay hosts that answer. */
 import { expect, test } from 'bun:test';
 import { JWKS_FETCHES_MAX } from './auth-limits.ts';
-import { KeySetPlaces } from './key-set-places.ts';
+import { KeySetPlaces } from './key-set.ts';
 
 test('key sets that failed get at most half of the places, the others any free place', () => {
   const places = new KeySetPlaces();

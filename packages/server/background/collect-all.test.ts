@@ -10,10 +10,10 @@ import { RottenNodes } from '../core/rotten-nodes.ts';
 import { createSigner } from '../core/signer.ts';
 import { StrayWatch } from '../core/stray-watch.ts';
 import { openTemporaryEngine, type TemporaryEngine } from '../deployment/test/embedded-engine-fixture.ts';
+import { unzstd } from '../engine/packed-object.ts';
 import { hashAt, readyNode } from '../engine/test/samples.ts';
-import { unzstd } from '../engine/unzstd.ts';
 import { BACKGROUND_FAILURES, GC_LAST_SUCCESS } from '../metrics/server-metrics.ts';
-import { JudgingTurns } from '../shares/judging-turns.ts';
+import { JudgingTurns } from '../shares/fair-queue.ts';
 import { makeCollectStep } from './collect-all.ts';
 import { type BackgroundTurns, makeLocalTurns, NO_TURNS } from './turns.ts';
 

@@ -6,8 +6,8 @@ import { moveSmall } from '../core/packs/pack-small-nodes.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
 import { CoreWorld, DAY_MS, objectNode, SPACE } from '../core/test/core-fixture.ts';
 import { beforeTransactions } from '../core/test/pack-fixture.ts';
-import { makeCompactStep } from './compact-step.ts';
 import type { BackgroundTurns } from './turns.ts';
+import { makeCompactStep } from './work.ts';
 
 const PACE = { compactBytesPerSecond: 1e9, compactPauseMs: 0, packPauseMs: 3_600_000, askMs: 0 };
 const ALWAYS = { take: async () => ({ position: undefined }) } as unknown as BackgroundTurns;

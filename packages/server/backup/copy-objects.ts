@@ -9,8 +9,8 @@ import type { NamedObject, ObjectFiles } from '../engine/backup-ports.ts';
 import { type BackupObjects, copyFileBytes } from './backup-objects.ts';
 import { GrowingFile, readPiece } from './durable-files.ts';
 import { explainSource } from './explain-disk.ts';
-import type { ObjectSizes } from './object-list.ts';
 import type { Pace } from './pace.ts';
+import type { ObjectSizes } from './repository.ts';
 import { INCOMING } from './repository.ts';
 
 const syncFile = promisify(fsync);

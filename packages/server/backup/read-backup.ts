@@ -8,8 +8,8 @@ import { ServeError } from '../errors.ts';
 import { type BackupObjects, copyFileBytes } from './backup-objects.ts';
 import { GrowingFile } from './durable-files.ts';
 import type { DatabaseEntry, Manifest } from './manifest.ts';
-import type { ObjectSizes } from './object-list.ts';
 import { makePageSum, PageMap } from './page-map.ts';
+import type { ObjectSizes } from './repository.ts';
 import { PagePack, type Repository } from './repository.ts';
 
 const RUN_PAGES_MAX = 256;

@@ -13,8 +13,10 @@
  *     objects/<two hex digits>/<generation>
  *     incoming/                         objects that are being copied
  */
+
 import { closeSync, readSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Generation } from '../core/model.ts';
 import type { HeldFolder } from '../deployment/held-folder.ts';
 import { ServeError } from '../errors.ts';
 import { replaceDurably, writeDurably } from './durable-files.ts';
@@ -26,8 +28,35 @@ import {
   type Manifest,
   parseManifest,
 } from './manifest.ts';
-import { decodeObjectList, type ObjectSizes } from './object-list.ts';
 import { PAGE_ENTRY_BYTES, PageMap } from './page-map.ts';
+
+const GENERATION_BYTES = 16;
+const ENTRY_BYTES = 24;
+
+/** generation → bytes */
+export type ObjectSizes = ReadonlyMap<Generation, number>;
+
+/** The objects of a backup and their sizes in one file. Each entry has 24 bytes: generation and u64 size, little-endian. */
+export function encodeObjectList(sizes: ObjectSizes): Buffer {
+  const bytes = Buffer.alloc(sizes.size * ENTRY_BYTES);
+  let at = 0;
+  for (const [generation, size] of sizes) {
+    bytes.write(generation, at, 'hex');
+    bytes.writeBigUInt64LE(BigInt(size), at + GENERATION_BYTES);
+    at += ENTRY_BYTES;
+  }
+  return bytes;
+}
+
+function decodeObjectList(bytes: Uint8Array): Map<Generation, number> {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const sizes = new Map<Generation, number>();
+  for (let at = 0; at + ENTRY_BYTES <= buffer.length; at += ENTRY_BYTES) {
+    const generation = buffer.toString('hex', at, at + GENERATION_BYTES);
+    sizes.set(generation, Number(buffer.readBigUInt64LE(at + GENERATION_BYTES)));
+  }
+  return sizes;
+}
 
 const MANIFEST = 'BACKUP';
 const FORMER = 'BACKUP.former';

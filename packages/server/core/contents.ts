@@ -5,7 +5,7 @@ import { createGeneration, makeGenerationDigits } from './generation.ts';
 import { assertInvariant } from './invariant.ts';
 import type { ContentRow, Generation, NodeRow, NodeStorage, PackPlace, Space, UploadRow } from './model.ts';
 import type { SpaceTransaction, StoredObject } from './ports.ts';
-import { sha256 } from './sha256.ts';
+import { sha256 } from './signer.ts';
 import { ContentDamaged, ContentLost, isDamage, RowDamaged } from './store-failure.ts';
 import type { UploadKind } from './upload-ports.ts';
 

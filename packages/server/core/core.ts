@@ -1,9 +1,8 @@
 /** The dependencies of every operation, built once per process. Time is always the metadata store's: processes' clocks may differ. */
 
-import type { FreeSpace } from './free-space.ts';
 import type { PackJudge } from './pack-ports.ts';
 import type { ContentStore, MetadataStore, Randomness, Signer } from './ports.ts';
-import type { Quotas } from './quotas.ts';
+import type { FreeSpace, Quotas } from './quotas.ts';
 import type { RottenNodes } from './rotten-nodes.ts';
 import type { StrayWatch } from './stray-watch.ts';
 import type { ClockGuard } from './upkeep-ports.ts';

@@ -11,7 +11,7 @@ export interface Receiving {
 /** Called before the body is read, when the PUT counts as being received: what it throws refuses the PUT. */
 export type Admit = (receiving: Receiving) => Promise<void>;
 
-/** A Space as engines key it: 32 lowercase hex digits (core/space-key.ts). */
+/** A Space as engines key it: 32 lowercase hex digits (core/space-map.ts). */
 export type SpaceKey = string;
 
 /** One tenant's namespace: nothing crosses it. Two different strings never share data. */

@@ -63,3 +63,13 @@ function areEqual(given: Uint8Array, expected: Uint8Array): boolean {
   for (const [index, byte] of expected.entries()) difference |= byte ^ (given[index] ?? 0);
   return difference === 0;
 }
+
+/** 64 hexadecimal digits */
+export function sha256Hex(data: Uint8Array | string): string {
+  return Bun.SHA256.hash(data as string, 'hex');
+}
+
+/** 32 bytes */
+export function sha256(data: Uint8Array | string): Uint8Array {
+  return new Uint8Array(new Bun.CryptoHasher('sha256').update(data).digest().buffer);
+}

@@ -1,5 +1,12 @@
 /** A bounded map from Space to value that builds no string to find one. */
-import type { Space } from './model.ts';
+import { bytesToHash } from '@holdfast/protocol';
+import type { Space, SpaceKey } from './model.ts';
+import { sha256 } from './signer.ts';
+
+/** The length before the first id tells apart pairs of ids that would join to the same text. */
+export function spaceKeyOf({ appId, spaceId }: Space): SpaceKey {
+  return bytesToHash(sha256(`${appId.length}:${appId}${spaceId}`)).slice(0, 32);
+}
 
 export class SpaceMap<T> {
   readonly #apps = new Map<string, Map<string, T>>();

@@ -6,7 +6,7 @@ import { judgedPack, packedContent, placeIn } from '../engine/test/pack-samples.
 import { NOW, newGeneration, SPACE } from '../engine/test/samples.ts';
 import { createPackGeneration, recordGeneration } from './generation.ts';
 import type { Generation } from './model.ts';
-import { spaceKeyOf } from './space-key.ts';
+import { spaceKeyOf } from './space-map.ts';
 import { isBehind, moveEpoch, readEpochs } from './store-epoch.ts';
 import { acceptStrays, StraysSuspicious, StrayWatch, TOMBSTONE_MS } from './stray-watch.ts';
 

@@ -1,6 +1,6 @@
 /** Looks at the free space and inodes of the data folder's file system, at most once a second. */
 import { statfsSync } from 'node:fs';
-import type { FreeSpace } from '../core/free-space.ts';
+import type { FreeSpace } from '../core/quotas.ts';
 
 const MIN_FREE_PART_DEFAULT = 0.05;
 

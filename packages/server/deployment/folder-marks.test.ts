@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { mountSmallDisk } from '../../../test/support/small-disk.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { holdDataFolder } from './data-folder.ts';
-import { FOLDER_MARKS, markFolder } from './folder-marks.ts';
-import { UNFINISHED_RESTORE } from './unfinished-restore.ts';
+import { FOLDER_MARKS, markFolder, UNFINISHED_RESTORE } from './folder-marks.ts';
 
 const folder = makeTempFolder('folder-marks');
 const at = (...names: readonly string[]): string => join(folder.path, ...names);

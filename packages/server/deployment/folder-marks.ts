@@ -14,7 +14,8 @@ import {
 import { join } from 'node:path';
 import { PRIVATE_FILE_MODE } from '@holdfast/protocol';
 import { codeOf } from '../error-code.ts';
-import { isOwnName } from './folder-modes.ts';
+import { ServeError } from '../errors.ts';
+import { isOwnName } from './folder-owner.ts';
 
 /** The pattern that ignores the whole folder, in the syntax that both files share. */
 export const FOLDER_MARKS: readonly string[] = ['.holdfastignore', '.gitignore'];
@@ -54,4 +55,15 @@ function writeMark(folder: string, path: string): void {
   // Root may administer the folder of another user, who must be able to read it.
   const { uid, gid } = statSync(folder);
   if (process.getuid?.() === 0 && uid !== 0) chownSync(path, uid, gid);
+}
+
+/** A data folder that `holdfast restore` has begun to fill: a file in it says so until the last byte is proven. */
+export const UNFINISHED_RESTORE = 'UNFINISHED-RESTORE';
+
+/** @throws ServeError */
+export function assertRestored(dataDir: string): void {
+  if (!existsSync(join(dataDir, UNFINISHED_RESTORE))) return;
+  throw new ServeError(
+    `the data folder ${dataDir} holds an unfinished restore: finish it by the same holdfast restore command, or begin with another folder`,
+  );
 }

@@ -2,7 +2,7 @@ import { afterAll, expect, test } from 'bun:test';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { tightenModes } from './folder-modes.ts';
+import { tightenModes } from './folder-owner.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'folder-modes-'));
 afterAll(() => rmSync(root, { recursive: true }));

@@ -1,9 +1,12 @@
 /** The secrets that sign a data folder's upload URLs and cursors (core/signer.ts). */
+
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import type { RotatingSigner } from '../core/signer.ts';
 import { formatSecrets, parseSecrets, SECRET_BYTES, type SigningSecrets } from '../core/signing-secrets.ts';
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
+import type { Log } from '../log.ts';
 import type { SharedSecret } from './deployment.ts';
 import { createPrivateFile, findSecretFile, replacePrivateFile } from './private-file.ts';
 
@@ -47,4 +50,31 @@ async function findSecret(path: string): Promise<Uint8Array | undefined> {
       `the secret ${path} cannot be read (${codeOf(error)}): check its owner and mode, it belongs to the user that runs holdfast`,
     );
   }
+}
+
+/** After a stop, resolves when no read is in progress. While the secret cannot be read the server keeps the one it has. */
+export function watchSecret(secret: SharedSecret, signer: RotatingSigner, log: Log): () => Promise<void> {
+  let looking: Promise<void> | undefined;
+  let isFailing = false;
+  const look = async (): Promise<void> => {
+    try {
+      const secrets = await secret.find();
+      if (secrets !== undefined) signer.take(secrets);
+      isFailing = false;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (!isFailing) log.warn({ reason }, 'the secret of upload URLs could not be read again');
+      isFailing = true;
+    } finally {
+      looking = undefined;
+    }
+  };
+  // Every process must have the secret within 5 s. It begins to sign after 10 s.
+  const timer = setInterval(() => {
+    looking ??= look();
+  }, 2000).unref();
+  return async () => {
+    clearInterval(timer);
+    await looking;
+  };
 }

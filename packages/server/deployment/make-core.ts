@@ -3,15 +3,14 @@ import { randomBytes } from 'node:crypto';
 import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
 import { ComparedClocks, SteadyRows } from '../background/clock-guard.ts';
 import type { Core, CoreSettings } from '../core/core.ts';
-import type { FreeSpace } from '../core/free-space.ts';
 import { PackJudgements } from '../core/packs/judge-pack.ts';
 import type { Clock, Randomness, Signer } from '../core/ports.ts';
-import type { Quotas } from '../core/quotas.ts';
+import type { FreeSpace, Quotas } from '../core/quotas.ts';
 import type { RottenNodes } from '../core/rotten-nodes.ts';
 import { StrayWatch } from '../core/stray-watch.ts';
+import { unzstd } from '../engine/packed-object.ts';
 import { openMachineTime } from '../engine/steady-clock.ts';
-import { unzstd } from '../engine/unzstd.ts';
-import { JudgingTurns } from '../shares/judging-turns.ts';
+import { JudgingTurns } from '../shares/fair-queue.ts';
 import type { ServedDeployment } from './deployment.ts';
 
 /** The configurable settings of the rules. */

@@ -23,12 +23,12 @@ import { type Log, openLog } from '../log.ts';
 import { explainFolderError, holdDataFolder, isDataFolderHeld, noDeployment } from './data-folder.ts';
 import { type CopiedDeployment, Opened, type ServedDeployment, type SharedSecret } from './deployment.ts';
 import { chooseClock, WALL_CLOCK } from './folder-clock.ts';
+import { assertRestored } from './folder-marks.ts';
 import { ownedFolder } from './folder-owner.ts';
 import { folderSecret } from './folder-secret.ts';
 import { type DeploymentPlace, nameBucket, nameRows, type RowsPlace, type S3Place } from './place.ts';
 import { sayChecksums } from './say-checksums.ts';
 import { attemptStart } from './start-attempts.ts';
-import { assertRestored } from './unfinished-restore.ts';
 
 /** Opens to serve. The data folder exists and the caller holds it (data-folder.ts). Retries for a while if a store is unavailable. */
 export interface ServePurpose {

@@ -1,5 +1,5 @@
 /** The databases that a build may use: those of its own schema, older ones after a migration, and newer ones that allow it. */
-import { sha256 } from '../core/sha256.ts';
+import { sha256 } from '../core/signer.ts';
 import { EngineRefused } from './refused.ts';
 
 export interface Migration {

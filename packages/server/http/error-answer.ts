@@ -1,6 +1,6 @@
 /** The one place where a failure becomes an HTTP answer (docs/api.md, Errors). */
 import { ApiError, type ErrorBody, JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
-import { KeySetUnavailable } from '../auth/auth-errors.ts';
+import { KeySetUnavailable } from '../auth/auth-limits.ts';
 import { type Excess, QuotaExceeded } from '../core/quotas.ts';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/store-failure.ts';
 import { QUOTA_REFUSALS } from '../metrics/server-metrics.ts';

@@ -6,9 +6,9 @@ import { ApiError, JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
 import type { Awaitable } from '../core/awaitable.ts';
 import type { Space } from '../core/model.ts';
 import { askCollector, releaseBytes, releasePiece } from '../runtime/release-bytes.ts';
-import { exhausted } from '../shares/exhausted.ts';
 import type { FairRounds } from '../shares/fair-queue.ts';
 import type { FairShares, Hold } from '../shares/fair-shares.ts';
+import { exhausted } from '../shares/share-tree.ts';
 import { BODY_BYTES_PER_SECOND_MIN, BODY_PACE_SECONDS, SMALL_BODY_BYTES_MAX } from './http-limits.ts';
 
 /** The request whose body is read, the bytes received so far, and the handle that cuts the body off. */

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import { makeNode } from '../../../test/support/canonical-node.ts';
-import { KeySetUnavailable } from '../auth/auth-errors.ts';
+import { KeySetUnavailable } from '../auth/auth-limits.ts';
 import type { SampleValue } from '../metrics/metric.ts';
 import { METRICS } from '../metrics/server-metrics.ts';
 import { RequestMetrics } from './request-report.ts';

@@ -8,7 +8,7 @@ import type { Generation } from '../core/model.ts';
 import { receiveUpload } from '../core/packs/receive-upload.ts';
 import type { UploadBody } from '../core/upload-ports.ts';
 import { UPLOADS_IN_FLIGHT } from '../metrics/server-metrics.ts';
-import { exhausted } from '../shares/exhausted.ts';
+import { exhausted } from '../shares/share-tree.ts';
 import { type Exchange, emptyAnswer } from './exchange.ts';
 import {
   SMALL_UPLOAD_BYTES_MAX,

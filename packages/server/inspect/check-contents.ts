@@ -1,14 +1,37 @@
 /** Checks the bytes of every row of a Space: presence and length, or with `isRead` the bytes themselves. */
 import { bytesToHash, type Hash } from '@holdfast/protocol';
-import { compareRow, headLength, RowContradicted } from '../core/collect/compare-row.ts';
+import { PAGE_ROWS } from '../core/batches.ts';
+import { compareRow, headLength, RowContradicted } from '../core/collect/repair-counts.ts';
 import { findContentOf, isProofOfRot, markRotten, markSound, verifyInlineNode } from '../core/contents.ts';
 import type { Core } from '../core/core.ts';
-import type { ContentFacts, InspectedNode, NodesAround } from '../core/inspection-ports.ts';
+import type { ContentFacts, FinishedUpload, InspectedNode, NodesAround } from '../core/inspection-ports.ts';
 import type { NodeRow, NodeStorage, Space } from '../core/model.ts';
 import { CONTENT_PIECE_BYTES, type StoredObject } from '../core/ports.ts';
-import { sha256 } from '../core/sha256.ts';
+import { sha256 } from '../core/signer.ts';
 import { ContentDamaged, ContentLost, isDamage, StoreUnavailable } from '../core/store-failure.ts';
-import type { Fault } from './fault.ts';
+
+/** A fault, before it is known whether it can be repaired. */
+export interface Fault {
+  readonly kind: FindingKind;
+  /** undefined for a fault of the whole Space */
+  readonly hash: Hash | undefined;
+  readonly message: string;
+}
+
+export const FINDING_KINDS = [
+  'edges',
+  'missing-child',
+  'root-refs',
+  'history',
+  'usage',
+  'content-record',
+  'lost',
+  'damaged',
+  'row',
+  'rotten',
+  'unreadable',
+] as const;
+export type FindingKind = (typeof FINDING_KINDS)[number];
 
 export interface ContentCheck {
   /** whether to read the bytes of the node */
@@ -161,3 +184,63 @@ function storageOf({ inlineLength, packed }: ContentFacts): NodeStorage {
 }
 
 const messageOf = (error: Error): string => error.message;
+
+/** Checks the bytes of finished uploads that are not published yet: presence and length, or with `isRead` the bytes. */
+export async function checkUploads(
+  core: Core,
+  space: Space,
+  check: Pick<ContentCheck, 'isRead' | 'signal'>,
+): Promise<readonly FoundFault[]> {
+  const faults: FoundFault[] = [];
+  for (let after: Hash | undefined; !check.signal.aborted; ) {
+    const page = await readPage(core, space, after);
+    for (const upload of page) {
+      if (check.signal.aborted) break;
+      const problem = await proveUpload(core, space, upload, check.isRead(upload.hash));
+      // A lease that publishes it or another upload may have removed the row meanwhile.
+      if (problem === undefined || !(await readPage(core, space, after)).some(isSame(upload))) continue;
+      faults.push({
+        kind: problem instanceof ContentLost ? 'lost' : 'damaged',
+        hash: upload.hash,
+        message: `of its open upload: ${problem.message}: lease the node and upload its bytes again`,
+        repaired: false,
+      });
+    }
+    after = page.at(-1)?.hash;
+    if (page.length < PAGE_ROWS) break;
+  }
+  return faults;
+}
+
+function readPage(core: Core, space: Space, after: Hash | undefined): Promise<readonly FinishedUpload[]> {
+  return core.metadata.inspect(space, async (snapshot) => snapshot.readUploads(after, PAGE_ROWS));
+}
+
+const isSame =
+  ({ generation }: FinishedUpload) =>
+  (other: FinishedUpload): boolean =>
+    other.generation === generation;
+
+/** Resolves with the fault, or undefined. Rejects if the store is unavailable. */
+async function proveUpload(
+  core: Core,
+  space: Space,
+  { hash, generation, canonicalSize, inline, integrity }: FinishedUpload,
+  isRead: boolean,
+): Promise<Error | undefined> {
+  try {
+    if (inline) {
+      const content = await core.metadata.transact(space, findContentOf, generation);
+      if (content === undefined) throw new ContentLost('its content record is gone');
+      if (isRead) verifyInlineNode(core, content, hash);
+      return undefined;
+    }
+    const object = { space, generation, canonicalSize, integrity };
+    if (isRead) await core.content.verify(object, hash);
+    else await core.content.prove(object, canonicalSize - 1, canonicalSize);
+    return undefined;
+  } catch (error) {
+    if (isProofOfRot(error)) return error as Error;
+    throw error;
+  }
+}

@@ -1,8 +1,7 @@
 /** Checks a serving deployment: recounts each Space at one instant, then checks all bytes. Repairs what is proven, deletes nothing. */
 import { formatCount, type Hash } from '@holdfast/protocol';
 import { PAGE_ROWS, ROWS_PER_TRANSACTION_MAX } from '../core/batches.ts';
-import { headLength, parseHead } from '../core/collect/compare-row.ts';
-import { type CountRepairs, repairCounts } from '../core/collect/repair-counts.ts';
+import { type CountRepairs, headLength, parseHead, repairCounts } from '../core/collect/repair-counts.ts';
 import { findContentOf, isProofOfRot, storedObject, verifyInlineNode } from '../core/contents.ts';
 import type { Core } from '../core/core.ts';
 import type { PageDamage, RowDamage, RowLook } from '../core/inspection-ports.ts';
@@ -10,9 +9,8 @@ import { findStanding, mendRow } from '../core/lease/mend-node.ts';
 import type { NewContent } from '../core/lease/publication.ts';
 import type { Space } from '../core/model.ts';
 import { isDamage, orIfDamaged } from '../core/store-failure.ts';
-import { checkContents, type FoundFault } from './check-contents.ts';
-import { checkUploads } from './check-uploads.ts';
-import type { Fault, FindingKind } from './fault.ts';
+import type { Fault, FindingKind } from './check-contents.ts';
+import { checkContents, checkUploads, type FoundFault } from './check-contents.ts';
 import { onlyRising, type Recount, type RecountOptions, recountSpace } from './recount-space.ts';
 
 interface Finding {

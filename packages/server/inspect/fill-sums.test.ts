@@ -6,7 +6,7 @@ import { scrub } from '../core/collect/scrub.ts';
 import { sweep } from '../core/collect/sweep.ts';
 import type { Core } from '../core/core.ts';
 import { updateRootRefs } from '../core/refs/update-root-refs.ts';
-import { spaceKeyOf } from '../core/space-key.ts';
+import { spaceKeyOf } from '../core/space-map.ts';
 import type { ScrubPosition } from '../core/upkeep-ports.ts';
 import { BACKGROUND_STATEMENTS } from '../engine/postgres/statements.ts';
 import {

@@ -19,7 +19,7 @@ import { packSmallNodes } from '../core/packs/pack-small-nodes.ts';
 import { readContent } from '../core/read/read-content.ts';
 import { readMetadata } from '../core/read/read-metadata.ts';
 import { updateRootRefs } from '../core/refs/update-root-refs.ts';
-import { spaceKeyOf } from '../core/space-key.ts';
+import { spaceKeyOf } from '../core/space-map.ts';
 import { CALLER } from '../core/test/core-fixture.ts';
 import type { DirectStore } from '../core/test/direct-store.ts';
 import {

@@ -7,9 +7,8 @@ import {
   StrictJsonError,
 } from '@holdfast/protocol';
 import { answerInLines, wantsLines } from './answer-lines.ts';
-import { API_PATH } from './api-path.ts';
 import { audited, noteForbidden } from './audited.ts';
-import { type Fields, parseFields } from './fields.ts';
+import { API_PATH, type Fields, parseFields } from './fields.ts';
 import { buildOperatorOpenApi } from './openapi.ts';
 import type { Operation, OperatorContext } from './operation.ts';
 import { OPERATION_NAMES, OPERATIONS } from './operations.ts';

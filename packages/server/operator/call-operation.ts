@@ -11,8 +11,8 @@ import {
 import { ServeError } from '../errors.ts';
 import { AnswerRefused, parseAnswer, readText, refusePacked, Silence } from './answer-bounds.ts';
 import { LINES_MEDIA_TYPE, readAnswerLines } from './answer-lines.ts';
-import { API_PATH } from './api-path.ts';
 import { findChannel } from './channel.ts';
+import { API_PATH } from './fields.ts';
 import type { Caller } from './operation.ts';
 import { type InputOf, OPERATIONS, type OperationName, type OutputOf } from './operations.ts';
 import { OperatorError, PROBLEM_STATUS, type Problem } from './problem.ts';

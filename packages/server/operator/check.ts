@@ -1,6 +1,7 @@
 /** The operation that checks a deployment and can repair it. */
+
+import { FINDING_KINDS } from '../inspect/check-contents.ts';
 import { checkDeployment } from '../inspect/check-deployment.ts';
-import { FINDING_KINDS } from '../inspect/fault.ts';
 import { type Field, flag, optional } from './fields.ts';
 import { type OperationCall, operation } from './operation.ts';
 import { COUNT, listOf, orNull, record, TEXT } from './schemas.ts';

@@ -2,6 +2,9 @@
 import { INTEGER_MAX, isPathId, type JsonSchema, PATH_ID_CHARACTERS_MAX, SCHEMAS } from '@holdfast/protocol';
 import { OperatorError } from './problem.ts';
 
+/** The path prefix of the operator API. */
+export const API_PATH = '/operator/v1/';
+
 export interface Field<T> {
   readonly schema: JsonSchema;
   /** optional: `parse` then gets undefined */

@@ -1,19 +1,84 @@
 /** The operator listener without its socket: probes, metrics, the operator API and the console. */
 
 import type { DeploymentPlace } from '../deployment/place.ts';
+import { isLoopbackHost } from '../engine/address.ts';
 import { renderScrape } from '../metrics/exposition.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { METRICS, OTHER_APP, REQUESTS } from '../metrics/server-metrics.ts';
 import { answerApi, isOpenPath, noteUnexpected, problemAnswer } from './api.ts';
-import { API_PATH } from './api-path.ts';
 import { noteRefusal } from './audited.ts';
-import { assertFromHere, findIdentity, type Gatekeepers, identify } from './guard.ts';
-import { RETRY_AFTER_SECONDS } from './guess-throttle.ts';
+import { API_PATH } from './fields.ts';
+import { type GuessThrottle, RETRY_AFTER_SECONDS } from './guess-throttle.ts';
 import type { LiveServer } from './live-server.ts';
 import type { OperatorContext } from './operation.ts';
+import type { OperatorTokens } from './operator-tokens.ts';
 import { OperatorError, PROBLEM_STATUS, type ProblemCode, problemOf } from './problem.ts';
 import { type Check, type CheckedResult, isReady, lookAll } from './readiness.ts';
 import { mayCall, type Operator, type RequestCaller } from './rights.ts';
+import type { ConsoleSignIn } from './sign-in.ts';
+
+const BRACKETS = /^\[(.*)\]$/;
+const PORT = /:[0-9]{1,5}$/;
+const BEARER = /^Bearer +([\x21-\x7e]+)$/i;
+
+/** @throws OperatorError FORBIDDEN for requests that only a browser sends for a page of another origin */
+function assertFromHere(request: Request): void {
+  const host = request.headers.get('host') ?? '';
+  if (!isLoopbackHost(nameOf(host))) {
+    throw new OperatorError(
+      'FORBIDDEN',
+      'the Host of the request is no loopback address: a listener on loopback answers localhost, 127.0.0.1 and [::1] alone, so let a proxy send one of these',
+    );
+  }
+  const origin = request.headers.get('origin');
+  if (origin !== null && origin !== `http://${host}`) {
+    throw new OperatorError('FORBIDDEN', 'pages of another origin may not use the listener for operators');
+  }
+}
+
+function nameOf(authority: string): string {
+  return authority.replace(PORT, '').replace(BRACKETS, '$1');
+}
+
+interface Gatekeepers {
+  readonly tokens: OperatorTokens;
+  readonly signIn: ConsoleSignIn | undefined;
+  readonly throttle: GuessThrottle;
+}
+
+/** Resolves with the sender of the request. Rejects with OperatorError (UNAUTHORIZED, TOO_MANY_GUESSES). */
+async function identify(
+  { tokens, signIn, throttle }: Gatekeepers,
+  request: Request,
+  peer: string | undefined,
+): Promise<Operator> {
+  const given = findBearer(request);
+  if (given === undefined) throw new OperatorError('UNAUTHORIZED', 'the operator token is missing');
+  const session = signIn?.findOperator(given);
+  if (session !== undefined) return session;
+  const verdict = await tokens.judge(given);
+  if (verdict.kind === 'known') return verdict.operator;
+  if (verdict.kind === 'expired') {
+    throw new OperatorError('UNAUTHORIZED', `the operator token ${JSON.stringify(verdict.name)} has expired`);
+  }
+  await throttle.slow(peer ?? '');
+  throw new OperatorError('UNAUTHORIZED', 'the operator token is wrong');
+}
+
+/** The sender of the request if its token is valid; never delayed. */
+async function findIdentity(
+  { tokens, signIn }: Gatekeepers,
+  request: Request,
+): Promise<Operator | undefined> {
+  const given = findBearer(request);
+  if (given === undefined) return undefined;
+  const verdict = await tokens.judge(given);
+  return signIn?.findOperator(given) ?? (verdict.kind === 'known' ? verdict.operator : undefined);
+}
+
+function findBearer(request: Request): string | undefined {
+  return BEARER.exec(request.headers.get('authorization') ?? '')?.[1];
+}
 
 export interface OperatorHandlerParts {
   readonly context: OperatorContext;

@@ -1,7 +1,7 @@
 /** The OpenAPI 3.1 document of the operator API, generated from the server's table of operations. */
 import type { JsonSchema } from '@holdfast/protocol';
-import { API_PATH } from './api-path.ts';
 import type { Fields } from './fields.ts';
+import { API_PATH } from './fields.ts';
 import type { Operation } from './operation.ts';
 import { OPERATION_NAMES, OPERATIONS, type OperationName } from './operations.ts';
 import { PROBLEM_STATUS, type ProblemCode } from './problem.ts';

@@ -1,8 +1,7 @@
 /** The table of all operations. Listener, channel, commands and OpenAPI document follow it. */
 
-import { acceptRestore } from './accept-restore.ts';
-import { revokeApp, setApp } from './app-limits.ts';
-import { addApp, listApps, removeApp, resumeApp, suspendApp } from './apps.ts';
+import { acceptRestore, rotateSecret } from './accept-restore.ts';
+import { addApp, listApps, removeApp, resumeApp, revokeApp, setApp, suspendApp } from './apps.ts';
 import { backUp, getBackup } from './backup.ts';
 import { check } from './check.ts';
 import { explain } from './explain.ts';
@@ -13,7 +12,6 @@ import type { Operation, OperationCall, PartCalls } from './operation.ts';
 import { planCollection } from './plan-gc.ts';
 import { purge } from './purge-space.ts';
 import { makeConsoleLink, signIn } from './redeem-sign-in.ts';
-import { rotateSecret } from './rotate-secret.ts';
 import { listRotten } from './rotten.ts';
 import { collect, listSpaces } from './spaces.ts';
 import { getStatus } from './status.ts';

@@ -2,9 +2,9 @@
 import { GC_NODES_MAX } from '@holdfast/protocol';
 import { planGc } from '../core/collect/plan-gc.ts';
 import { APP, integer, optional, SPACE } from './fields.ts';
-import { nameOf } from './naming-damage.ts';
 import { operation } from './operation.ts';
 import { COUNT, listOf, orNull, record, TEXT } from './schemas.ts';
+import { nameOf } from './spaces.ts';
 
 export const planCollection = operation({
   method: 'GET',

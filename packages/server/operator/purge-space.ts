@@ -3,11 +3,10 @@ import { REGISTRY_STALE_MS_MAX } from '@holdfast/protocol';
 import { purgeSpace } from '../core/collect/purge-space.ts';
 import type { Space } from '../core/model.ts';
 import { APP, SPACE } from './fields.ts';
-import { namingDamage } from './naming-damage.ts';
 import { type OperationCall, operation } from './operation.ts';
 import { OperatorError } from './problem.ts';
 import { COUNT, record } from './schemas.ts';
-import { spacesOf } from './spaces.ts';
+import { namingDamage, spacesOf } from './spaces.ts';
 
 export const purge = operation({
   method: 'POST',

@@ -1,20 +1,35 @@
 /** Operations on Spaces. */
-import { GC_NODES_MAX, type GcResult } from '@holdfast/protocol';
+import { ApiError, GC_NODES_MAX, type GcResult } from '@holdfast/protocol';
 import type { AppRecord, Quotas } from '../auth/registry-store.ts';
 import { pagesOf } from '../core/batches.ts';
 import { runGc } from '../core/collect/run-gc.ts';
 import type { Core } from '../core/core.ts';
 import type { Space, SpaceCounters } from '../core/model.ts';
 import { pendingBytesOf, usageOf } from '../core/read/get-usage.ts';
+import { isDamage } from '../core/store-failure.ts';
 import type { SpaceEntry } from '../core/tenancy-ports.ts';
 import { NO_HOLDINGS, USAGE_NONE } from '../core/usage-delta.ts';
 import { describeQuotas } from '../deployment/describe-app.ts';
 import { noteCollection } from '../metrics/server-metrics.ts';
 import { APP, integer, optional, SPACE, text } from './fields.ts';
-import { nameOf, namingDamage } from './naming-damage.ts';
 import { operation } from './operation.ts';
 import { OperatorError } from './problem.ts';
 import { COUNT, GC_RESULT, listOf, orNull, QUOTAS, record, TEXT, USAGE } from './schemas.ts';
+
+/** Tells operators what is damaged, because they can repair it. Clients of the Space API learn only that something is. */
+export async function namingDamage<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (isDamage(error)) throw new OperatorError('SERVICE_UNAVAILABLE', nameOf(error), { cause: error });
+    if (!(error instanceof ApiError && isDamage(error.cause))) throw error;
+    throw new OperatorError('SERVICE_UNAVAILABLE', `${error.message} (${nameOf(error.cause)})`, {
+      cause: error,
+    });
+  }
+}
+
+export const nameOf = (damage: unknown): string => (damage as Error).message;
 
 /** Prefix of positions in the list of Spaces without rows; engines never use it. */
 const UNWRITTEN = 'unwritten-';

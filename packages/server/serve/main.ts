@@ -2,7 +2,7 @@
 
 import { PRIVATE_UMASK } from '@holdfast/protocol';
 import { type HeldDataFolder, holdDataFolder } from '../deployment/data-folder.ts';
-import { type FolderModes, tightenModes } from '../deployment/folder-modes.ts';
+import { type FolderModes, tightenModes } from '../deployment/folder-owner.ts';
 import { watchFolder } from '../deployment/watch-folder.ts';
 import { formatAuthority } from '../engine/address.ts';
 import { type Log, openLog } from '../log.ts';

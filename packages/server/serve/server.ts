@@ -1,11 +1,13 @@
 /** Connects an open deployment, the rules, authorization and HTTP, and closes them in reverse order. */
+import { statfsSync } from 'node:fs';
 import { AuditLog, type AuditOptions } from '../audit/audit-log.ts';
-import { KeySetUnavailable } from '../auth/auth-errors.ts';
+import { KeySetUnavailable } from '../auth/auth-limits.ts';
 import { REAL_AUTH_WORLD } from '../auth/auth-world.ts';
 import { authorize, checkGivenUpload, type GivenUpload, openAuthorizer } from '../auth/authorize.ts';
-import type { BackgroundLoop } from '../background/loop.ts';
+import { type BackgroundLoop, startLoop } from '../background/loop.ts';
 import { QuotaWatch } from '../background/quota-watch.ts';
 import { DISK_PACE, S3_PACE, startBackgroundWork } from '../background/work.ts';
+import { readLastBackup } from '../backup/last-backup.ts';
 import type { Core } from '../core/core.ts';
 import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
 import { isHeldBy, type PackGrant, type UploadGrant } from '../core/lease/upload-token.ts';
@@ -16,9 +18,9 @@ import { explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-ep
 import { explainFolderError } from '../deployment/data-folder.ts';
 import { Opened, type ServedDeployment } from '../deployment/deployment.ts';
 import { DiskSpace } from '../deployment/disk-space.ts';
+import { watchSecret } from '../deployment/folder-secret.ts';
 import { makeCore } from '../deployment/make-core.ts';
 import { openDeployment } from '../deployment/open.ts';
-import { watchSecret } from '../deployment/watch-secret.ts';
 import { ServeError } from '../errors.ts';
 import { ContentCopies } from '../http/content-copies.ts';
 import type { FailureReport } from '../http/error-answer.ts';
@@ -26,11 +28,77 @@ import { createHandler, type Handler } from '../http/handler.ts';
 import { TrustedProxies } from '../http/peer.ts';
 import { makeTenantShares } from '../http/tenant-shares.ts';
 import { type Log, reasonsOf } from '../log.ts';
-import { ROT_FOUND, ROT_HEALED } from '../metrics/server-metrics.ts';
+import {
+  BACKUP_LAST_SUCCESS,
+  BUILD_INFO,
+  ENGINE_UP,
+  FREE_BYTES,
+  FREE_INODES,
+  METRICS,
+  ROT_FOUND,
+  ROT_HEALED,
+  ROTTEN_NODES,
+} from '../metrics/server-metrics.ts';
+import serverPackage from '../package.json' with { type: 'json' };
 import type { ServeConfig } from './config.ts';
 import { suspendDevApp } from './dev-app.ts';
 import { openTraces } from './traces.ts';
-import { watchServer } from './watch-server.ts';
+
+/** Returns a function that stops it. `isFirst`: whether this process of the server polls the stores. */
+function watchServer(
+  { place, dataDir }: ServeConfig,
+  core: Core,
+  log: Log,
+  isFirst: boolean,
+): () => Promise<void> {
+  const isFolder = place.rows.kind === 'folder' || place.bytes.kind === 'folder';
+  BUILD_INFO.set({ version: serverPackage.version, bun: Bun.version }, 1);
+  // Network stores report the result of their last request.
+  ENGINE_UP.set({ engine: place.rows.kind === 'folder' ? 'sqlite' : 'postgres' }, 1);
+  ENGINE_UP.set({ engine: place.bytes.kind === 'folder' ? 'disk' : 's3' }, 1);
+  const bucketBackup = isFirst ? watchBucketBackup(core, log) : undefined;
+  const stopReading = METRICS.readBefore(() => {
+    ROTTEN_NODES.set(core.rottenNodes.total());
+    if (isFolder) readDisk(dataDir);
+    if (!isFirst) return;
+    const folderBackupAt = place.rows.kind === 'folder' ? readLastBackup(place.rows.dataDir) : 0;
+    BACKUP_LAST_SUCCESS.set(olderBackup(folderBackupAt, bucketBackup?.readAt() ?? 0) / 1000);
+  });
+  return async () => {
+    stopReading();
+    await bucketBackup?.stop();
+  };
+}
+
+/** Asks the bucket every minute when it was last backed up, so that a scrape waits for no request. */
+function watchBucketBackup({ content: { lastBackup } }: Core, log: Log) {
+  if (lastBackup === undefined) return undefined;
+  let at = 0;
+  const step = async (): Promise<number> => {
+    at = (await lastBackup.read()) ?? 0;
+    // Each look is a request.
+    return 60_000;
+  };
+  const { stop } = startLoop({ name: 'backups', log, step, retryMs: 5_000 });
+  return { readAt: () => at, stop };
+}
+
+/** If rows and bytes are backed up separately, the older backup decides what can be restored. An unknown time (0) does not count. */
+function olderBackup(first: number, second: number): number {
+  return first === 0 || second === 0 ? Math.max(first, second) : Math.min(first, second);
+}
+
+/** The space available to an unprivileged user; 0 if unknown. */
+function readDisk(folder: string): void {
+  let disk = { bavail: 0, bsize: 0, ffree: 0 };
+  try {
+    disk = statfsSync(folder);
+  } catch {
+    // The gauges say 0 then.
+  }
+  FREE_BYTES.set(disk.bavail * disk.bsize);
+  FREE_INODES.set(disk.ffree);
+}
 
 export interface OpenServerOptions {
   readonly config: ServeConfig;

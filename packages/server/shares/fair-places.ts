@@ -3,8 +3,7 @@
  * first out. If there are many places, a few are kept for tenants that hold none. Waiting is bounded in time and number.
  */
 import { QUEUE_WAIT, REJECTIONS } from '../metrics/server-metrics.ts';
-import { shareUsedUp } from './exhausted.ts';
-import { type AppShare, ShareTree, type SpaceShare } from './share-tree.ts';
+import { type AppShare, ShareTree, type SpaceShare, shareUsedUp } from './share-tree.ts';
 
 export interface FairPlacesOptions {
   /** names the resource in metrics */

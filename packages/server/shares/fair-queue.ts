@@ -3,6 +3,9 @@
  * out. So work of one share waits for at most one piece of each other share, however much they have queued. Pure: no clock, no timers.
  */
 
+import { ApiError } from '@holdfast/protocol';
+import { FairPlaces } from './fair-places.ts';
+
 /** A queued piece of work. Keep it to withdraw the work. */
 export interface Ticket<T> {
   readonly item: T;
@@ -232,5 +235,55 @@ export class FairRounds {
       if (pauseMs > 0) setTimeout(() => this.#giveRound(), pauseMs);
       else this.#giveRound();
     });
+  }
+}
+
+interface Share {
+  readonly appId: string;
+  readonly spaceId: string;
+}
+
+/**
+ * Judging packs, shared out among Apps: few packs at once, because each holds memory, and their work in turns, because a small pack may
+ * unpack to very many bytes. One App never holds all places, and a pack that has had much gives way to an App that holds none, or to
+ * another Space of its App that holds none.
+ */
+export class JudgingTurns {
+  readonly #places = new FairPlaces({
+    resource: 'judgements',
+    // Packs in one process: each holds up to 8 MiB of one record, and 1 MiB of what is read.
+    placesMax: 4,
+    // for Apps that have no pack judged
+    keptMax: 1,
+    waitingMax: 256,
+    // A large pack takes seconds.
+    waitMsMax: 30_000,
+    inVain: () =>
+      new ApiError('SERVICE_UNAVAILABLE', 'too many packs are being judged; repeat the same request', {
+        retryAfterSeconds: 5,
+      }),
+  });
+  /** One for each round of the event loop, whatever it costs. */
+  readonly #turns = new FairRounds(1);
+
+  /**
+   * Resolves when a pack of this Space may be judged. Throws or rejects with RESOURCE_EXHAUSTED or SERVICE_UNAVAILABLE. One that comes
+   * again after it gave way makes no other give way.
+   */
+  async enter({ appId, spaceId }: Share, isAgain: boolean) {
+    await this.#places.take(appId, spaceId, isAgain);
+    let used = 0;
+    return {
+      /** core/pack-ports.ts JudgingPlace. Everything else has its turn between. */
+      nextTurn: async (cost: number): Promise<boolean> => {
+        used += cost;
+        // A pack that has cost so many bytes pauses after each turn and gives its place to one that holds none. Coming back costs less.
+        const isLong = used > 64 * 1024 * 1024;
+        if (isLong && this.#places.isOwed(appId, spaceId)) return false;
+        await this.#turns.next(appId, spaceId, cost, isLong ? 10 : 0);
+        return true;
+      },
+      leave: (): void => this.#places.leave(appId, spaceId),
+    };
   }
 }

@@ -8,8 +8,7 @@ import {
   SHARE_LIMIT,
   SHARE_WAITING,
 } from '../metrics/server-metrics.ts';
-import { shareUsedUp } from './exhausted.ts';
-import { ShareTree, type SpaceShare as Space } from './share-tree.ts';
+import { ShareTree, type SpaceShare as Space, shareUsedUp } from './share-tree.ts';
 
 /** Beyond an equal share an App may hold this multiple of what stays free: 3/4 of all if alone, so the next App finds room. */
 const BORROWED_TO_FREE_MAX = 3;

@@ -1,6 +1,6 @@
 /** Who has packs judged: few at once, never all of them for one App, and the work in turns. */
 import { expect, test } from 'bun:test';
-import { JudgingTurns } from './judging-turns.ts';
+import { JudgingTurns } from './fair-queue.ts';
 
 const BOMBER = { appId: 'bomber', spaceId: 's' };
 const HONEST = { appId: 'honest', spaceId: 's' };

@@ -1,5 +1,15 @@
 /** The Apps that hold some of a resource or wait for it, and within each App its Spaces. One that does neither is forgotten. */
 
+import { ApiError } from '@holdfast/protocol';
+
+/** 429: the caller's own part is used up regardless of others, and some of it is released soon. */
+export function exhausted(message: string, headers: Readonly<Record<string, string>> = {}): ApiError {
+  return new ApiError('RESOURCE_EXHAUSTED', message, { retryAfterSeconds: 1, headers });
+}
+
+export const shareUsedUp = (resource: string): ApiError =>
+  exhausted(`the share of ${resource} is used up; try again shortly`);
+
 export interface AppShare<W, Own> {
   readonly id: string;
   held: number;

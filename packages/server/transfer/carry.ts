@@ -8,7 +8,7 @@ import { toByteStream } from '../core/byte-stream.ts';
 import { isProofOfRot, storedObject } from '../core/contents.ts';
 import type { ContentRow, Generation, NodeRow, Space, UploadRow } from '../core/model.ts';
 import { CONTENT_PIECE_BYTES, type ContentStore } from '../core/ports.ts';
-import { sha256 } from '../core/sha256.ts';
+import { sha256 } from '../core/signer.ts';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/store-failure.ts';
 import type { ContentIntake, NodeEntry, TakenContent, UploadEntry } from '../engine/transfer-ports.ts';
 import type { DamagedNode } from './events.ts';

@@ -17,6 +17,9 @@ import {
   advance,
   type CopyRun,
   countNodes,
+  PAUSES_MS,
+  type Patience,
+  patiently,
   RUN_LIMITS,
   type RunLimits,
   type SpaceVisit,
@@ -25,7 +28,6 @@ import {
   visitSpaces,
 } from './copy-run.ts';
 import type { TransferEvent, TransferResult } from './events.ts';
-import { PAUSES_MS, type Patience, patiently } from './patience.ts';
 import { verifySpaces } from './verify-spaces.ts';
 import type { WalkedPage } from './walk-space.ts';
 

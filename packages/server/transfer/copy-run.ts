@@ -1,14 +1,40 @@
 /** One run of a copy: source, target, checkpoint and progress, and the walk through all Spaces from the checkpoint. */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { PAGE_ROWS } from '../core/batches.ts';
 import type { Space } from '../core/model.ts';
+import { StoreUnavailable } from '../core/store-failure.ts';
 import { USAGE_NONE } from '../core/usage-delta.ts';
 import type { CopiedDeployment } from '../deployment/deployment.ts';
 import type { ListedSpace, Totals } from '../engine/transfer-ports.ts';
 import { type Checkpoint, COUNTS_NONE, type CopyCounts, formatCheckpoint } from './checkpoint.ts';
 import type { TransferEvent } from './events.ts';
-import { type Patience, patiently } from './patience.ts';
 import { readPageAt, SPACE_START, type WalkedPage, type WalkLimits } from './walk-space.ts';
+
+/** Retries a step while a store is unavailable, so that a copy of many hours survives a restart of either side. */
+export interface Patience {
+  /** ms before each further try; after the last one the failure is thrown */
+  readonly pausesMs: readonly number[];
+  readonly signal: AbortSignal;
+  onRetry(error: StoreUnavailable, pauseMs: number): void;
+}
+
+export const PAUSES_MS: readonly number[] = [500, 1_000, 2_000, 4_000, 8_000, 15_000, 30_000];
+
+/** `attempt` counts from 0. Rejects with the signal's reason once it fires. */
+export async function patiently<T>(patience: Patience, step: (attempt: number) => Promise<T>): Promise<T> {
+  for (let attempt = 0; ; attempt += 1) {
+    patience.signal.throwIfAborted();
+    try {
+      return await step(attempt);
+    } catch (error) {
+      const pauseMs = patience.pausesMs[attempt];
+      if (!(error instanceof StoreUnavailable) || error.isDamage || pauseMs === undefined) throw error;
+      patience.onRetry(error, pauseMs);
+      await sleep(pauseMs, undefined, { signal: patience.signal }).catch(() => undefined);
+    }
+  }
+}
 
 export interface RunLimits extends WalkLimits {
   /** entries that are written together, exceeded by one page at most */

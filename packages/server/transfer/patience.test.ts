@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { mapSome } from '../core/batches.ts';
 import { StoreUnavailable } from '../core/store-failure.ts';
-import { type Patience, patiently } from './patience.ts';
+import { type Patience, patiently } from './copy-run.ts';
 
 function makePatience(pausesMs: readonly number[], signal = new AbortController().signal) {
   const retries: [string, number][] = [];

@@ -3,7 +3,7 @@ import { bytesToHash, type Hash } from '@holdfast/protocol';
 import { mapSome } from '../core/batches.ts';
 import { isProofOfRot, storedObject } from '../core/contents.ts';
 import type { ContentRow } from '../core/model.ts';
-import { sha256 } from '../core/sha256.ts';
+import { sha256 } from '../core/signer.ts';
 import { addUsage, totalUsage, USAGE_NONE, type UsageDelta } from '../core/usage-delta.ts';
 import type { BatchPart, ListedSpace, NodeEntry, UploadEntry } from '../engine/transfer-ports.ts';
 import { ServeError } from '../errors.ts';
@@ -13,12 +13,12 @@ import {
   type CopyRun,
   countNodes,
   describeSpace,
+  patiently,
   type SpaceVisit,
   saveCheckpoint,
   tellProgress,
   visitSpaces,
 } from './copy-run.ts';
-import { patiently } from './patience.ts';
 import type { WalkedPage } from './walk-space.ts';
 
 export async function verifySpaces(run: CopyRun): Promise<void> {

@@ -7,8 +7,15 @@ import { type Clock, sleep, systemClock } from '../../deadline.ts';
 import { CasError } from '../../errors.ts';
 import { planRetry, RETRY_POLICY_DEFAULT } from '../../retry.ts';
 import type { AdaptiveLimit } from './adaptive-limit.ts';
-import { PATIENCE_MS_DEFAULT } from './job-limits.ts';
 import type { ProgressReporter } from './progress.ts';
+
+/** Requests at once: to begin with, and at most unless told otherwise. */
+export const PARALLEL_START = 6;
+export const PARALLEL_MAX_DEFAULT = 32;
+/** A server that stores puts what arrives together on disk together: the more at once, the fewer waits for the disk. */
+export const PUSH_PARALLEL_MAX_DEFAULT = 64;
+/** How long no request may succeed before the job fails. */
+const PATIENCE_MS_DEFAULT = 5 * 60_000;
 
 export interface PatientRequestsOptions {
   readonly clock?: Clock | undefined;

@@ -21,9 +21,8 @@ import {
 } from '../format/tree-format.ts';
 import type { NodeSource, ReadNodeOptions, UnprovenRecord } from '../read/node-source.ts';
 import { AdaptiveLimit } from './adaptive-limit.ts';
-import { PARALLEL_MAX_DEFAULT, PARALLEL_START } from './job-limits.ts';
 import { Kept } from './kept.ts';
-import { PatientRequests } from './patient-requests.ts';
+import { PARALLEL_MAX_DEFAULT, PARALLEL_START, PatientRequests } from './patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
 
 const KEPT_LARGE_BYTES_MAX = CHUNK_BYTES_MAX + 2 * 1024 * 1024;

@@ -3,8 +3,7 @@
 import { parseSize as parseExact } from '@holdfast/protocol';
 import { useState } from 'preact/hooks';
 import { Dialog } from '../parts/dialog.tsx';
-import { shellWord } from '../parts/format.ts';
-import { printable } from '../parts/printable.ts';
+import { printable, shellWord } from '../parts/format.ts';
 import { change } from './operator-api.ts';
 import { useOperatorCommand } from './operator-command.tsx';
 import type { App } from './shapes.ts';

@@ -1,9 +1,9 @@
 /** The newest lines of the audit log. */
 import { useState } from 'preact/hooks';
 import { CommandLine } from '../parts/command.tsx';
+import { printable } from '../parts/format.ts';
 import { REFRESH_MS, useLoaded } from '../parts/loaded.ts';
 import { Empty, Shown } from '../parts/notices.tsx';
-import { printable } from '../parts/printable.ts';
 import { Scroll } from '../parts/scroll.tsx';
 import { read } from './operator-api.ts';
 import type { AuditLine } from './shapes.ts';

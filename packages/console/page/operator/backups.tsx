@@ -2,10 +2,16 @@
 import { useState } from 'preact/hooks';
 import { CommandLine } from '../parts/command.tsx';
 import { OperatorError } from '../parts/describe-error.ts';
-import { formatBytes, formatDistance, formatInstant, formatThings, shellWord } from '../parts/format.ts';
+import {
+  formatBytes,
+  formatDistance,
+  formatInstant,
+  formatThings,
+  printable,
+  shellWord,
+} from '../parts/format.ts';
 import { useAction, useLoaded } from '../parts/loaded.ts';
 import { Failure, Notice, Shown } from '../parts/notices.tsx';
-import { printable } from '../parts/printable.ts';
 import { change, read } from './operator-api.ts';
 import { OperatorCommand } from './operator-command.tsx';
 import type { BackupOutcome, BackupStatus } from './shapes.ts';

@@ -1,10 +1,9 @@
 /** Damage: what the server knows of, and a check that looks for more. */
 import { useState } from 'preact/hooks';
 import { HashText } from '../parts/command.tsx';
-import { formatCount, formatThings } from '../parts/format.ts';
+import { formatCount, formatThings, printable } from '../parts/format.ts';
 import { useAction, useLoaded } from '../parts/loaded.ts';
 import { Empty, Failure, Notice, Shown } from '../parts/notices.tsx';
-import { printable } from '../parts/printable.ts';
 import { change, read } from './operator-api.ts';
 import { OperatorCommand } from './operator-command.tsx';
 import type { CheckReport, RottenNode } from './shapes.ts';

@@ -1,8 +1,8 @@
 /** The probes, as a load balancer or Kubernetes sees them, in words. */
 import { CommandLine } from '../parts/command.tsx';
+import { printable } from '../parts/format.ts';
 import { REFRESH_MS, useLoaded } from '../parts/loaded.ts';
 import { Empty, Notice, Shown } from '../parts/notices.tsx';
-import { printable } from '../parts/printable.ts';
 import { readText } from './operator-api.ts';
 
 const WORDS = { ok: 'good', warn: 'warning', bad: 'failed' } as const;

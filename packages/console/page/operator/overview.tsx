@@ -8,10 +8,10 @@ import {
   formatInstant,
   formatSpan,
   formatThings,
+  printable,
 } from '../parts/format.ts';
 import { type Loaded, REFRESH_MS, useLoaded } from '../parts/loaded.ts';
 import { Failure, Loading, Notice } from '../parts/notices.tsx';
-import { printable } from '../parts/printable.ts';
 import { hrefTo } from '../route.ts';
 import { load, type Rates, readOnce, watchLoad } from './load.ts';
 import { formatRate, LoadPlots } from './load-plots.tsx';

@@ -1,5 +1,5 @@
 /** A term of a list of facts, and what somebody else wrote as its value. */
-import { printable } from './printable.ts';
+import { printable } from './format.ts';
 
 export function Fact({ label, value }: { readonly label: string; readonly value: string }) {
   return (

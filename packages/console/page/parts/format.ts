@@ -64,3 +64,6 @@ export function formatDistance(at: number, now: number): string {
 export function shellWord(text: string): string {
   return /^[A-Za-z0-9_.,:/@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
+
+/** Text of others for people: what would turn a line around, or be invisible, is spelt out. */
+export { spellUnsafe as printable } from '@holdfast/protocol';

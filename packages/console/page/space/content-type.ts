@@ -1,5 +1,5 @@
 /** Content types in a word. */
-import { printable } from '../parts/printable.ts';
+import { printable } from '../parts/format.ts';
 
 const WORDS: Readonly<Record<string, string>> = {
   'application/vnd.holdfast.tree.file.v1': 'file',

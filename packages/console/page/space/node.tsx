@@ -1,10 +1,16 @@
 /** One node: what it says of itself, what it refers to, what keeps it, and its bytes. */
 import type { NodeDescription } from '@holdfast/protocol';
 import { HashText } from '../parts/command.tsx';
-import { formatBytes, formatCount, formatDistance, formatInstant, formatThings } from '../parts/format.ts';
+import {
+  formatBytes,
+  formatCount,
+  formatDistance,
+  formatInstant,
+  formatThings,
+  printable,
+} from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
 import { Empty, Notice, Shown } from '../parts/notices.tsx';
-import { printable } from '../parts/printable.ts';
 import { hrefTo, route } from '../route.ts';
 import { Around } from './around.tsx';
 import type { Connection } from './connection.ts';

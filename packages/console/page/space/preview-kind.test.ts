@@ -1,6 +1,6 @@
 /** The kind of preview for each type of file. */
 import { describe, expect, test } from 'bun:test';
-import { findPreviewKind, formatHex } from './preview-kind.ts';
+import { findPreviewKind, formatHex } from './preview.tsx';
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 

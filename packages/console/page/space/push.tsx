@@ -2,10 +2,9 @@
 import { isSnapshotName } from '@holdfast/client/internal';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { HashText } from '../parts/command.tsx';
-import { formatBytes, formatInstant, formatThings, shellWord } from '../parts/format.ts';
+import { formatBytes, formatInstant, formatThings, printable, shellWord } from '../parts/format.ts';
 import { useAction } from '../parts/loaded.ts';
 import { Failure, Notice } from '../parts/notices.tsx';
-import { printable } from '../parts/printable.ts';
 import { hrefTo } from '../route.ts';
 import type { Connection } from './connection.ts';
 import { folderOfDrop, folderOfFiles, type GivenFolder, measureFolder } from './given-folder.ts';

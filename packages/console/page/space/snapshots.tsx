@@ -5,10 +5,9 @@ import { type DomainNames, readNames, type Snapshot } from '@holdfast/client/int
 import { useState } from 'preact/hooks';
 import { HashText } from '../parts/command.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { formatBytes, formatDistance, formatInstant, formatThings } from '../parts/format.ts';
+import { formatBytes, formatDistance, formatInstant, formatThings, printable } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
 import { Empty, Notice, Shown } from '../parts/notices.tsx';
-import { printable } from '../parts/printable.ts';
 import { Scroll } from '../parts/scroll.tsx';
 import { hrefTo } from '../route.ts';
 import type { Connection } from './connection.ts';

@@ -1,8 +1,8 @@
 /** Around every view of a Space: asks for an address and a token where nobody is signed in. */
 import type { ComponentType } from 'preact';
 import { useState } from 'preact/hooks';
+import { printable } from '../parts/format.ts';
 import { Failure, Loading, Notice } from '../parts/notices.tsx';
-import { printable } from '../parts/printable.ts';
 import {
   enterSpace,
   isSigningIn,

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
 import { concatBytes } from '@holdfast/protocol';
-import { type TarEntry, tarEnd, tarHead, tarPadding } from './tar.ts';
+import { type TarEntry, tarEnd, tarHead, tarPadding } from './folder-download.tsx';
 
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 const plain = { kind: 'file', isExecutable: false, mtime: 1_700_000_000 } as const;

@@ -8,7 +8,7 @@ import type { NodeRow } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { ContentLost } from '../store-failure.ts';
 import type { ScrubItem, ScrubPosition } from '../upkeep-ports.ts';
-import { compareRow, headLength } from './compare-row.ts';
+import { compareRow, headLength } from './repair-counts.ts';
 
 export interface ScrubStep {
   /** the `after` of the next step; undefined: the walk is complete */

@@ -7,7 +7,7 @@ import type { Awaitable } from '../awaitable.ts';
 import { after } from '../awaitable.ts';
 import { type ReplacementRules, replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
-import { checkRoom } from '../free-space.ts';
+import { checkRoom } from '../quotas.ts';
 import type { UploadBody, UploadReceiver } from '../upload-ports.ts';
 import type { PackGrant, UploadGrant } from './upload-token.ts';
 

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import { HASH_BYTES, MIB_BYTES, NODE_REFS_MAX, PACK_REFS_MAX } from '@holdfast/protocol';
 import { makeNode } from '../../../../test/support/canonical-node.ts';
 import { makePack, packed, plain } from '../../../../test/support/planted-pack.ts';
-import { unzstd } from '../../engine/unzstd.ts';
+import { unzstd } from '../../engine/packed-object.ts';
 import type { JudgedPack, JudgingTurns, PackObject, PackStore } from '../pack-ports.ts';
 import { SPACE } from '../test/core-fixture.ts';
 import { PackJudgements } from './judge-pack.ts';

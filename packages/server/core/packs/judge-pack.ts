@@ -10,6 +10,7 @@ import {
   RECORD_CODEC_NONE,
   RECORD_HEADER_BYTES,
   type RecordJudge,
+  refsToHashes,
   type Unzstd,
   unpackRecord,
 } from '@holdfast/protocol';
@@ -26,9 +27,37 @@ import type {
   PackStore,
   SizeRule,
 } from '../pack-ports.ts';
-import { sha256Hex } from '../sha256.ts';
+import { sha256Hex } from '../signer.ts';
 import { ContentDamaged } from '../store-failure.ts';
-import { childrenFirst } from './order-nodes.ts';
+
+/** `refsOf`: the refs of a node, 32 raw bytes each; undefined where they are not known. Keeps the order of what does not matter. */
+export function childrenFirst(
+  hashes: readonly Hash[],
+  refsOf: (hash: Hash) => Uint8Array | undefined,
+): Hash[] {
+  const left = new Set(hashes);
+  const ordered: Hash[] = [];
+  for (const hash of hashes) {
+    if (!left.delete(hash)) continue;
+    // Without recursion: a chain of nodes may be as long as the list.
+    const path = [{ hash, children: childrenOf(hash, refsOf) }];
+    for (let top = path.at(-1); top !== undefined; top = path.at(-1)) {
+      const child = top.children.pop();
+      if (child === undefined) {
+        ordered.push(top.hash);
+        path.pop();
+      } else if (left.delete(child)) {
+        path.push({ hash: child, children: childrenOf(child, refsOf) });
+      }
+    }
+  }
+  return ordered;
+}
+
+function childrenOf(hash: Hash, refsOf: (hash: Hash) => Uint8Array | undefined): Hash[] {
+  const refs = refsOf(hash);
+  return refs === undefined ? [] : refsToHashes(refs).toReversed();
+}
 
 const NOTHING = new Uint8Array(0);
 /** The cost of a record besides its bytes, as a number of bytes that take the same time to judge. */

@@ -26,8 +26,8 @@ import { PACK_GROUP_RECORDS } from '../pack-ports.ts';
 import { checkQuotas } from '../quota-room.ts';
 import type { Stored } from '../quotas.ts';
 import { findRows, type RowFound } from '../read/find-nodes.ts';
-import { sha256 } from '../sha256.ts';
-import { childrenFirst } from './order-nodes.ts';
+import { sha256 } from '../signer.ts';
+import { childrenFirst } from './judge-pack.ts';
 import { leaseRows, openPack, type PackWanted, type RowOutcome } from './pack-decision.ts';
 
 /** A row may change between the first look and its lease; then everything is asked again, so many times in all. */

@@ -18,8 +18,8 @@ import {
   withPacks,
 } from '../test/pack-fixture.ts';
 import { compactPacks, moveLive } from './compact-packs.ts';
+import { changeUse, UNUSED } from './own-packs.ts';
 import { moveSmall, PACKING_RULES, type PackingWalk, packSmallNodes } from './pack-small-nodes.ts';
-import { changeUse, UNUSED } from './pack-use.ts';
 
 const FEW = { ...PACKING_RULES, nodesMin: 3 };
 const GC_NODES = 10_000;

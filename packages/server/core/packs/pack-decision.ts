@@ -1,7 +1,6 @@
 /** Decides about packs, each function inside one transaction (core/packs/README.md). None of them does I/O. */
 import { ApiError, type Hash, refsToHashes } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
-import { noRoom } from '../free-space.ts';
 import { createPackGeneration } from '../generation.ts';
 import { moveLease } from '../lease/lease-decision.ts';
 import { type Publication, settleWaiting } from '../lease/publication.ts';
@@ -10,7 +9,14 @@ import type { Generation } from '../model.ts';
 import type { PackId, PackRow, PackVerdicts } from '../pack-model.ts';
 import type { JudgedRecord } from '../pack-ports.ts';
 import type { SpaceTransaction } from '../ports.ts';
-import { judgeQuotas, NOTHING_STORED, type QuotaInput, type QuotaRefusal, type Stored } from '../quotas.ts';
+import {
+  judgeQuotas,
+  NOTHING_STORED,
+  noRoom,
+  type QuotaInput,
+  type QuotaRefusal,
+  type Stored,
+} from '../quotas.ts';
 import { type FoundNode, findNodeOrDamage, findNodesOrDamage, stateOf } from '../read/find-nodes.ts';
 import type { UploadKind } from '../upload-ports.ts';
 

@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
 import { makePack, plain } from '../../../../test/support/planted-pack.ts';
-import { unzstd } from '../../engine/unzstd.ts';
-import { JudgingTurns } from '../../shares/judging-turns.ts';
+import { unzstd } from '../../engine/packed-object.ts';
+import { JudgingTurns } from '../../shares/fair-queue.ts';
 import { runGc } from '../collect/run-gc.ts';
 import type { Core } from '../core.ts';
 import type { PackStore } from '../pack-ports.ts';

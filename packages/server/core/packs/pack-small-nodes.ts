@@ -27,7 +27,7 @@ import { createGeneration, recordGeneration } from '../generation.ts';
 import type { ContentRow, Generation, NodeRow, PackPlace, Space } from '../model.ts';
 import { SMALL_NODE_BYTES_MAX, type SpaceToPack } from '../pack-ports.ts';
 import type { SpaceTransaction } from '../ports.ts';
-import { sha256Hex } from '../sha256.ts';
+import { sha256Hex } from '../signer.ts';
 import { StoreUnavailable } from '../store-failure.ts';
 import type { CompactionStep } from './compact-packs.ts';
 import {

@@ -13,7 +13,7 @@ import type { NodeRow, RootRefCommit, Space } from '../model.ts';
 import type { RootRefReads, SpaceTransaction } from '../ports.ts';
 import { QuotaRoom } from '../quota-room.ts';
 import { type Excess, judgeQuotas, QuotaExceeded, type QuotaInput, type Stored } from '../quotas.ts';
-import { sha256Hex } from '../sha256.ts';
+import { sha256Hex } from '../signer.ts';
 import { RowDamaged } from '../store-failure.ts';
 
 interface RootRefChange {

@@ -12,8 +12,8 @@ import { ByteSpoiler, nextTurn, objectsFolder } from '../../../../test/support/e
 import { findLeftovers, recount } from '../../../../test/support/embedded-recount.ts';
 import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
 import { type EmbeddedEngine, openEmbeddedEngine } from '../../deployment/test/embedded-engine-fixture.ts';
-import { unzstd } from '../../engine/unzstd.ts';
-import { JudgingTurns } from '../../shares/judging-turns.ts';
+import { unzstd } from '../../engine/packed-object.ts';
+import { JudgingTurns } from '../../shares/fair-queue.ts';
 import type { Awaitable } from '../awaitable.ts';
 import { sweep } from '../collect/sweep.ts';
 import type { Core, CoreSettings } from '../core.ts';

@@ -2,8 +2,8 @@
 import type { Generation } from '../../core/model.ts';
 import type { StagedPack } from '../../core/pack-ports.ts';
 import { guard } from '../local-failure.ts';
+import type { BlockPool } from './block-integrity.ts';
 import { BLOCK_BYTES } from './block-integrity.ts';
-import type { BlockPool } from './block-pool.ts';
 import type { StagedFile, StagedFiles } from './staged-files.ts';
 
 const NOTHING = new Uint8Array(0);

@@ -2,7 +2,7 @@
 
 import { UPLOADS_OF_GENERATION_MAX } from '../../core/lease/upload-judge.ts';
 import type { Generation, Receiving, Space } from '../../core/model.ts';
-import { spaceKeyOf } from '../../core/space-key.ts';
+import { spaceKeyOf } from '../../core/space-map.ts';
 
 export interface ReceivingRegistry {
   /** `undefined`: as many are being received of the generation as may be, by all processes together. */

@@ -3,14 +3,14 @@ import { Database, type Statement } from 'bun:sqlite';
 import { rmSync } from 'node:fs';
 import { UPLOADS_OF_GENERATION_MAX } from '../../core/lease/upload-judge.ts';
 import type { Generation, Space } from '../../core/model.ts';
-import { spaceKeyOf } from '../../core/space-key.ts';
-import { isProcessAlive } from './process-alive.ts';
+import { spaceKeyOf } from '../../core/space-map.ts';
 import {
   pauseReceiving,
   type ReceivedBytes,
   type ReceivingEntry,
   type ReceivingRegistry,
 } from './receiving-registry.ts';
+import { isProcessAlive } from './staged-files.ts';
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS receiving (

@@ -1,5 +1,7 @@
 /** Files that become objects, and the removal of those whose upload was interrupted. */
+
 import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
 import { orIfDamaged, StoreUnavailable } from '../../core/store-failure.ts';
@@ -8,7 +10,28 @@ import { codeOf } from '../../error-code.ts';
 import { type DurableNamesOptions, removeObject, syncOrEnd } from './durable-names.ts';
 import type { OpenFile } from './files.ts';
 import { ANY_SPACE, parseStagedName, type StagedName } from './object-layout.ts';
-import { isProcessAlive } from './process-alive.ts';
+
+/** Whether a process with this id runs, ours to signal or not. */
+export function isProcessAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    return codeOf(error) === 'EPERM';
+  }
+  return !isZombie(pid);
+}
+
+/** A process that has ended keeps its id until its parent reads its exit code: for seconds, in some containers indefinitely. */
+function isZombie(pid: number): boolean {
+  if (process.platform !== 'linux') return false;
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // The name before the state is in parentheses and may contain any character.
+    return 'ZX'.includes(stat.charAt(stat.lastIndexOf(')') + 2));
+  } catch {
+    return false;
+  }
+}
 
 interface StagedFilesOptions extends DurableNamesOptions {
   /** whether the PUT of this generation was recorded as complete */

@@ -11,10 +11,10 @@ import type { Admit, Generation, Space, UploadEvidence } from '../../core/model.
 import type { StagedPack } from '../../core/pack-ports.ts';
 import type { NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/upload-ports.ts';
 import { askCollector, releasePiece } from '../../runtime/release-bytes.ts';
-import { exhausted } from '../../shares/exhausted.ts';
+import { exhausted } from '../../shares/share-tree.ts';
 import { guard, storageError } from '../local-failure.ts';
+import type { BlockPool } from './block-integrity.ts';
 import { BLOCK_BYTES, IntegrityBuilder } from './block-integrity.ts';
-import type { BlockPool } from './block-pool.ts';
 import { PackSink, stagedPack } from './pack-receiver.ts';
 import type { ReceivingEntry, ReceivingRegistry } from './receiving-registry.ts';
 import type { StagedFile, StagedFiles } from './staged-files.ts';

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
 import type { Space } from '../../core/model.ts';
 import { BALANCES_COUNTED_MAX } from '../../core/rows/row-sums.ts';
-import { spaceKeyOf } from '../../core/space-key.ts';
+import { spaceKeyOf } from '../../core/space-map.ts';
 import { type BalancePageRequest, mergeStep, readBalancePage } from '../rows/balance-page.ts';
 import { hashAt } from '../test/samples.ts';
 import { balanceReads } from './balance-page.ts';

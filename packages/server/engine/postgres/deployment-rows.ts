@@ -2,7 +2,7 @@
 import type { Space, SpaceCounters, SpaceKey } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';
 import { WALK_UNKNOWN } from '../../core/root-ref-walks.ts';
-import { spaceKeyOf } from '../../core/space-key.ts';
+import { spaceKeyOf } from '../../core/space-map.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
 import { usageToSql } from '../rows/codecs.ts';

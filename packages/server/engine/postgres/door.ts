@@ -1,4 +1,5 @@
 /** The parts that open a deployment with rows in PostgreSQL. */
+
 export { PostgresTurns } from './background-turns.ts';
 export { findPageChecksums } from './database-fitness.ts';
 export { assertNoServer, beginServing, holdDeployment } from './deployment-lock.ts';

@@ -6,7 +6,7 @@ import { runGc } from '../../core/collect/run-gc.ts';
 import { getUsage } from '../../core/read/get-usage.ts';
 import { readMetadata } from '../../core/read/read-metadata.ts';
 import { updateRootRefs } from '../../core/refs/update-root-refs.ts';
-import { spaceKeyOf } from '../../core/space-key.ts';
+import { spaceKeyOf } from '../../core/space-map.ts';
 import { SPACE } from '../test/samples.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import {

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { spaceKeyOf } from '../../core/space-key.ts';
+import { spaceKeyOf } from '../../core/space-map.ts';
 import { SpaceKeys } from './space-names.ts';
 
 test('the cache gives each Space the key of the rules, in any order of questions', () => {

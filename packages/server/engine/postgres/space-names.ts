@@ -1,7 +1,6 @@
 /** The names of a Space. The key is their digest, so a wrong bit is found, and the names are proven once it is right. */
 import type { Space, SpaceKey } from '../../core/model.ts';
-import { spaceKeyOf } from '../../core/space-key.ts';
-import { SpaceMap } from '../../core/space-map.ts';
+import { SpaceMap, spaceKeyOf } from '../../core/space-map.ts';
 import type { SqlRow } from './wire/wire-messages.ts';
 
 /** Remembers the keys of Spaces: computing the digest costs more than everything else this process does for a renewal. */

@@ -2,7 +2,6 @@
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { S3Address } from '../address.ts';
 import type { BucketObjects, FetchedObject, SentObject } from '../backup-ports.ts';
-import { readAuthorities } from './authorities.ts';
 import { makeLastBackup } from './bucket-number.ts';
 import { CredentialSource, openDefaultProvider } from './credentials.ts';
 import { findStrongEtag } from './etag.ts';
@@ -11,7 +10,7 @@ import { S3_LIMITS } from './limits.ts';
 import { listKeys } from './list-keys.ts';
 import { StoreMarker } from './marker.ts';
 import { ObjectKeys } from './object-key.ts';
-import { explainOpening } from './open-s3-content-store.ts';
+import { explainOpening, readAuthorities } from './open-s3-content-store.ts';
 import { S3Client } from './s3-client.ts';
 
 const MD5_ETAG = /^"([0-9a-f]{32})"$/;

@@ -2,8 +2,8 @@
 import type { S3Limits } from './limits.ts';
 import type { StoreMarker } from './marker.ts';
 import type { ObjectKeys } from './object-key.ts';
+import type { UploadUrls } from './request-signer.ts';
 import type { S3Client } from './s3-client.ts';
-import type { UploadUrls } from './upload-urls.ts';
 
 export interface S3ContentStoreParts {
   readonly client: S3Client;

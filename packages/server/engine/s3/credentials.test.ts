@@ -7,7 +7,7 @@ import { MINUTE_MS } from '@holdfast/protocol';
 import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
 import type { S3Address } from '../address.ts';
 import { CredentialSource, type Credentials, openDefaultProvider } from './credentials.ts';
-import { UploadUrls } from './upload-urls.ts';
+import { UploadUrls } from './request-signer.ts';
 
 describe('the default provider', () => {
   const saved = { ...process.env };

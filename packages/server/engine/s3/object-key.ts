@@ -2,8 +2,8 @@
 import { bytesToHash } from '@holdfast/protocol';
 import { isGeneration } from '../../core/generation.ts';
 import type { Generation, ObjectKey, Space } from '../../core/model.ts';
-import { sha256 } from '../../core/sha256.ts';
-import { spaceKeyOf } from '../../core/space-key.ts';
+import { sha256 } from '../../core/signer.ts';
+import { spaceKeyOf } from '../../core/space-map.ts';
 
 const NODES = 'nodes/';
 const PROBES = 'probe/';

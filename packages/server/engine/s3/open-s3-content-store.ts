@@ -1,11 +1,13 @@
 /** Opens the bucket after checking that it belongs to this deployment and passes the probe. */
+
 import type { Clock, ContentStore } from '../../core/ports.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
+import { codeOf } from '../../error-code.ts';
 import type { S3Address } from '../address.ts';
+import { readPlainFile } from '../given-file.ts';
 import { EngineRefused } from '../refused.ts';
 import type { StoreIdentity } from '../store-identity.ts';
 import type { ContentIntake } from '../transfer-ports.ts';
-import { readAuthorities } from './authorities.ts';
 import { S3ContentStore } from './content-store.ts';
 import type { S3ContentStoreParts } from './content-store-parts.ts';
 import { type CredentialProvider, CredentialSource, openDefaultProvider } from './credentials.ts';
@@ -15,8 +17,32 @@ import { S3_LIMITS, type S3Limits } from './limits.ts';
 import { StoreMarker } from './marker.ts';
 import { ObjectKeys } from './object-key.ts';
 import { probeStore } from './probe.ts';
+import { UploadUrls } from './request-signer.ts';
 import { S3Client } from './s3-client.ts';
-import { UploadUrls } from './upload-urls.ts';
+
+/** PEM; undefined: those that the runtime trusts. Rejects with EngineRefused. */
+export async function readAuthorities(variables = process.env): Promise<string | undefined> {
+  const { AWS_CA_BUNDLE: bundle, NODE_EXTRA_CA_CERTS: extra } = variables;
+  if (!bundle) return undefined;
+  // The certificates of a request replace those that the runtime trusts, NODE_EXTRA_CA_CERTS included.
+  const names = { AWS_CA_BUNDLE: bundle, ...(extra ? { NODE_EXTRA_CA_CERTS: extra } : {}) };
+  return (await Promise.all(Object.entries(names).map(readCertificates))).join('\n');
+}
+
+async function readCertificates([name, path]: [string, string]): Promise<string> {
+  const text = await readPlainFile(`${name} names a path that cannot be used:`, path).catch(
+    (cause: unknown) => {
+      const message = codeOf(cause) === undefined ? (cause as Error).message : undefined;
+      throw new EngineRefused(message ?? `${name} names ${path}, which cannot be read: check its rights`, {
+        cause,
+      });
+    },
+  );
+  if (text === undefined)
+    throw new EngineRefused(`${name} names ${path}, which does not exist: check the path`);
+  if (text.includes('-----BEGIN CERTIFICATE-----')) return text;
+  throw new EngineRefused(`${name} names ${path}, which holds no certificate in PEM`);
+}
 
 export interface S3ContentStoreConfig {
   readonly address: S3Address;

@@ -5,9 +5,8 @@ import type { SignedUpload } from '../../core/upload-ports.ts';
 import { AttemptFailed, PASSING_STATUSES, RequestRefused } from './failure.ts';
 import { DELETE_BATCH_MAX, type S3Limits } from './limits.ts';
 import type { ObjectKeys } from './object-key.ts';
-import type { SignedRequest } from './request-signer.ts';
+import type { SignedRequest, UploadUrls } from './request-signer.ts';
 import type { S3Client } from './s3-client.ts';
-import type { UploadUrls } from './upload-urls.ts';
 import { parseErrorCode } from './xml-answers.ts';
 
 const PROBE_URL_MS = 60_000;

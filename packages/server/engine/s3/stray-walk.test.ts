@@ -6,7 +6,7 @@ import { openCeph, type TestBuckets } from '../../../../test/support/ceph-server
 import { listKeys, type TestBucket } from '../../../../test/support/s3-request.ts';
 import type { Generation, ObjectKey } from '../../core/model.ts';
 import type { ContentStore } from '../../core/ports.ts';
-import { spaceKeyOf } from '../../core/space-key.ts';
+import { spaceKeyOf } from '../../core/space-map.ts';
 import { StoreUnavailable } from '../../core/store-failure.ts';
 import { NOW, newGeneration, SPACE, sampleNode } from '../test/samples.ts';
 import type { S3Limits } from './limits.ts';

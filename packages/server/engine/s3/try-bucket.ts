@@ -1,14 +1,13 @@
 /** Looks whether a bucket can be used, without making anything in it. The probe of a start writes, so it is left to that. */
 import type { S3Address } from '../address.ts';
 import type { BytesTrial } from '../store-trial.ts';
-import { readAuthorities } from './authorities.ts';
 import { makeBucketEpoch } from './bucket-number.ts';
 import { CredentialSource, openDefaultProvider } from './credentials.ts';
 import { AttemptFailed } from './failure.ts';
 import { S3_LIMITS } from './limits.ts';
 import { StoreMarker } from './marker.ts';
 import { ObjectKeys } from './object-key.ts';
-import { explainOpening } from './open-s3-content-store.ts';
+import { explainOpening, readAuthorities } from './open-s3-content-store.ts';
 import { S3Client } from './s3-client.ts';
 
 /** @throws EngineRefused, StoreUnavailable */

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { testDeploymentRows } from '../test/deployment-suite.ts';
 import { ManualClock } from '../test/samples.ts';
-import { beginServing } from './copy-marks.ts';
 import { SqliteDeploymentRows } from './deployment-rows.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
+import { beginServing } from './store-identity.ts';
 
 testDeploymentRows('embedded', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'holdfast-deployment-'));

@@ -30,7 +30,6 @@ import type {
   UploadEntry,
 } from '../transfer-ports.ts';
 import { parseHistoryKey } from '../transfer-ports.ts';
-import { copyMarkName } from './copy-marks.ts';
 import { openWriter } from './database.ts';
 import { type DeploymentStatements, prepareDeploymentStatements } from './deployment-statements.ts';
 import {
@@ -59,6 +58,7 @@ import {
 import { countersSumOf, NOTHING_COUNTED } from './space-counters.ts';
 import { spaceNameSum } from './space-directory.ts';
 import type { SqlRow } from './statements.ts';
+import { copyMarkName } from './store-identity.ts';
 import { findUnreachedTables } from './sums/unreached.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 

@@ -5,13 +5,18 @@ import { join } from 'node:path';
 import type { RowDamage } from '../../core/inspection-ports.ts';
 import { MENDED_BEFORE_RAISING, REVISION_STEP } from '../../core/store-epoch.ts';
 import type { BackedUpDatabase, NamedObject, PinnedPages } from '../backup-ports.ts';
-import { copyMarkName } from './copy-marks.ts';
 import { openSound } from './open-sound.ts';
 import { pinDatabase, SqlitePageSnapshot, watchCommits, withPin } from './page-snapshot.ts';
 import { REGISTRY_FILE } from './registry-store.ts';
 import { ROWS_FILE } from './rows-file.ts';
 import { RAISE_FIRST_REVISION, RAISE_REVISIONS } from './statements.ts';
-import { findIdentities, findNotedMarker, isMarkedElsewhere, renewFolderIdentity } from './store-identity.ts';
+import {
+  copyMarkName,
+  findIdentities,
+  findNotedMarker,
+  isMarkedElsewhere,
+  renewFolderIdentity,
+} from './store-identity.ts';
 import { checkRows } from './sums/check-rows.ts';
 
 /** The rows, and the registry of Apps where there is one. */

@@ -4,7 +4,7 @@ import { assertInvariant } from '../../core/invariant.ts';
 import type { Space } from '../../core/model.ts';
 import { type Stored, storedOf } from '../../core/quotas.ts';
 import { countersSum } from '../../core/rows/row-sums.ts';
-import { spaceKeyOf } from '../../core/space-key.ts';
+import { spaceKeyOf } from '../../core/space-map.ts';
 import { guardNow } from '../local-failure.ts';
 import { usageFromSql, usageToSql } from '../rows/codecs.ts';
 import { damagedRow } from './rows.ts';

@@ -1,10 +1,12 @@
 /** engine/store-identity.ts among the values of the database. */
+
 import { constants, Database } from 'bun:sqlite';
 import { randomUUID } from 'node:crypto';
 import { codeOf } from '../../error-code.ts';
 import { EngineRefused } from '../refused.ts';
 import type { StoreIdentity } from '../store-identity.ts';
 import type { RowsTrial } from '../store-trial.ts';
+import type { MarkName } from '../transfer-ports.ts';
 import type { SqliteMetadataStore } from './metadata-store.ts';
 import { getUsableVersion } from './migrations.ts';
 
@@ -121,4 +123,17 @@ function findStoreValue(database: Database, name: string): string | undefined {
 export function assertUsableFile(path: string): void {
   using database = new Database(path, { readonly: true });
   getUsableVersion(database, path);
+}
+
+/** The marks of a copy of the whole deployment, for a server that starts. */
+export const copyMarkName = (name: MarkName): string => `copy-${name}`;
+
+/** Call before a server serves: refuses an unfinished copy, and ends the marks of earlier ones. @throws EngineRefused */
+export async function beginServing(metadata: SqliteMetadataStore, dataDir: string): Promise<void> {
+  if (metadata.findStoreValue(copyMarkName('unfinished')) !== undefined) {
+    throw new EngineRefused(
+      `the data folder ${dataDir} holds an unfinished copy of another deployment: finish it by the same holdfast migrate command, or begin with another folder`,
+    );
+  }
+  for (const name of ['epoch', 'finished'] as const) await metadata.removeStoreValue(copyMarkName(name));
 }

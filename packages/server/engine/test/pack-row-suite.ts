@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test';
 import type { ContentRow, Space } from '../../core/model.ts';
 import type { PackRow } from '../../core/pack-model.ts';
-import { spaceKeyOf } from '../../core/space-key.ts';
+import { spaceKeyOf } from '../../core/space-map.ts';
 import { testContentsToPack } from './contents-to-pack-suite.ts';
 import { NO_USE, OTHER, type PackRowTools, packRowTools } from './pack-row-tools.ts';
 import { judgedPack, openPack, packedContent, placeIn } from './pack-samples.ts';

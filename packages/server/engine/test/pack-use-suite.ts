@@ -1,4 +1,4 @@
-/** The live records of packs (core/packs/pack-use.ts), as every engine must keep them. */
+/** The live records of packs (core/packs/own-packs.ts), as every engine must keep them. */
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
 import type { ContentRow, Generation } from '../../core/model.ts';

@@ -1,7 +1,7 @@
 /** Upload rows: the current generation of a hash and what is known of it. */
 import { expect, test } from 'bun:test';
 import type { Generation, ObjectKey, Space, UploadEvidence, UploadRow } from '../../core/model.ts';
-import { spaceKeyOf } from '../../core/space-key.ts';
+import { spaceKeyOf } from '../../core/space-map.ts';
 import { discardOf, hashAt, NOW, newGeneration, openUpload, SPACE } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 

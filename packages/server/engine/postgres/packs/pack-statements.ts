@@ -26,7 +26,7 @@ const locked = (table: 'contents' | 'packs', more = ''): string =>
     ORDER BY ${table}.generation FOR UPDATE OF ${table})`;
 const isLocked = (table: 'contents' | 'packs'): string => isGiven(table, 'generation', 'locked');
 
-/** core/packs/pack-use.ts changeUse: since when a record is not live, by the pack as it is then. `died`: a record has just died. */
+/** core/packs/own-packs.ts changeUse: since when a record is not live, by the pack as it is then. `died`: a record has just died. */
 const firstDeadAt = (pack: {
   state: string;
   bytes: string;

@@ -4,7 +4,7 @@ import type { Awaitable } from '../../../core/awaitable.ts';
 import type { Generation, UploadRow } from '../../../core/model.ts';
 import type { PackId, PackRow, PackUse, PackVerdicts } from '../../../core/pack-model.ts';
 import type { PackVerbs, RecordMove, SweptPack } from '../../../core/pack-ports.ts';
-import { UNUSED } from '../../../core/packs/pack-use.ts';
+import { UNUSED } from '../../../core/packs/own-packs.ts';
 import type { ContentChanges } from '../content-changes.ts';
 import { placeSum } from '../row-sums.ts';
 import type { TransactionWire } from '../wire/transaction-wire.ts';

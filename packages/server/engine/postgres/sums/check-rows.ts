@@ -3,7 +3,7 @@ import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
 import type { Space } from '../../../core/model.ts';
 import { findBit } from '../../../core/rows/find-bit.ts';
 import { CONTRADICTED, rowDamage, unreachedBeside } from '../../../core/rows/row-advice.ts';
-import { spaceKeyOf } from '../../../core/space-key.ts';
+import { spaceKeyOf } from '../../../core/space-map.ts';
 import { orIfDamaged } from '../../../core/store-failure.ts';
 import { IS_CHANGE_PROVEN, IS_TOTAL_PROVEN } from '../app-total-statements.ts';
 import { compareAppTotals, PATIENCE_MS, readPatiently } from '../app-totals.ts';

@@ -1,5 +1,5 @@
 /** All tables whose rows carry sums, and how a row of each is judged. */
-import { spaceKeyOf } from '../../../core/space-key.ts';
+import { spaceKeyOf } from '../../../core/space-map.ts';
 import { hasNoOtherPlace, isUploadWhole } from '../../rows/codecs.ts';
 import { sumOfVerdicts, sumsOfPack } from '../packs/pack-rows.ts';
 import {

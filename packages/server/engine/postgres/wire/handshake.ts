@@ -96,7 +96,7 @@ export class Handshake {
     this.#kept = kept;
   }
 
-  /** `endPoint`: the hash of the certificate that the server has shown (channel-binding.ts), if it has */
+  /** `endPoint`: the hash of the certificate that the server has shown (wire-socket.ts), if it has */
   begin(endPoint?: Uint8Array): Uint8Array {
     this.#endPoint = this.#address.channelBinding === 'disable' ? undefined : endPoint;
     const { user, database, applicationName } = this.#address;

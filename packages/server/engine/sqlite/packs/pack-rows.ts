@@ -3,7 +3,7 @@ import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, PackPlace, UploadRow } from '../../../core/model.ts';
 import type { PackId, PackRow, PackUse, PackVerdicts } from '../../../core/pack-model.ts';
 import type { PackVerbs, RecordMove, SweptPack } from '../../../core/pack-ports.ts';
-import { changeUse, countBytesToCompact, UNUSED, type UseChange } from '../../../core/packs/pack-use.ts';
+import { changeUse, countBytesToCompact, UNUSED, type UseChange } from '../../../core/packs/own-packs.ts';
 import { contentSum, packSum, packUseSum } from '../../../core/rows/row-sums.ts';
 import { contentFromSql, damagedRow, decodeContent, hexToBytes, isContentSound } from '../rows.ts';
 import { NO_SPACE } from '../statements.ts';

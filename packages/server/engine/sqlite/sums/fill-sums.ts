@@ -1,7 +1,7 @@
 /** Gives the rows of an older database their sums. Part of a migration. */
 import type { Database, SQLQueryBindings } from 'bun:sqlite';
 import { bytesToHash, decodeNode as decodeCanonical, NODE_FIXED_HEADER_BYTES } from '@holdfast/protocol';
-import { sha256 } from '../../../core/sha256.ts';
+import { sha256 } from '../../../core/signer.ts';
 import { isDamageMet } from '../../local-failure.ts';
 import { storeSum } from '../ledger-rows.ts';
 import { decodeNode } from '../rows.ts';

@@ -1,6 +1,6 @@
 /** All tables whose rows carry sums: what is in the sum of a row, and what else follows from the row. */
 import type { Database } from 'bun:sqlite';
-import { countBytesToCompact } from '../../../core/packs/pack-use.ts';
+import { countBytesToCompact } from '../../../core/packs/own-packs.ts';
 import { WALK_UNKNOWN } from '../../../core/root-ref-walks.ts';
 import {
   contentSum,

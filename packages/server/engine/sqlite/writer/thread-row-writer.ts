@@ -8,8 +8,8 @@ import { StoreUnavailable } from '../../../core/store-failure.ts';
 import { TRANSACTIONS } from '../../../core/transactions.ts';
 import type { Settlements, SweepCutoffs } from '../../../core/upkeep-ports.ts';
 import { QUEUE_WAIT, REJECTIONS } from '../../../metrics/server-metrics.ts';
-import { exhausted } from '../../../shares/exhausted.ts';
 import { FairQueue } from '../../../shares/fair-queue.ts';
+import { exhausted } from '../../../shares/share-tree.ts';
 import type { RowWriter, RowWriterEvents, RowWriterSettings } from './row-writer.ts';
 import {
   type FromWriter,

@@ -1,2 +1,0 @@
-/** The path prefix of the operator API. */
-export const API_PATH = '/operator/v1/';
