@@ -63,10 +63,10 @@ export class SqliteNodeMending implements NodeMending {
       const key = hexToBytes(hash);
       if (this.#scope.find(isBalanced, this.#space, key) !== undefined || this.#hasNear(hash, key))
         return true;
-      // Nodes of other Spaces may have the same hash.
+      // Nodes of other Spaces may have the same hash, and be damaged: only a row that has the sum of one of this Space is from here.
       return spaces.some((space) => {
         const row = this.#scope.find(findNode, space, key);
-        return row !== undefined && !isNodeSound(row);
+        return row !== undefined && isNodeSound({ ...row, space: this.#space });
       });
     });
   }
