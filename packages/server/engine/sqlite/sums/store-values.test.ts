@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ManualClock } from '../../test/samples.ts';
+import { hashAt, insertNodes, ManualClock, readyNode, SPACE } from '../../test/samples.ts';
 import { SqliteMetadataStore } from '../metadata-store.ts';
 import { decodeVerdicts } from '../packs/pack-codecs.ts';
 
@@ -40,6 +40,23 @@ test.each([
   store = open();
   expect(store.findStoreValue('id')).toBe('store 1');
   expect(await check(store)).toEqual([]);
+  await store.close();
+  await rm(folder, { recursive: true });
+});
+
+test('a row with two sums, both of which a wrong key breaks, is named once', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'holdfast-store-'));
+  const path = join(folder, 'holdfast.db');
+  const store = new SqliteMetadataStore({ path, clock: new ManualClock(), onFatal, isShared: false });
+  await insertNodes(store, SPACE, [readyNode(hashAt(1))]);
+  const other = new Database(path, { readwrite: true });
+  other.run('UPDATE spaces SET id = 65');
+  other.close();
+  const look = { signal: new AbortController().signal, onTable: () => undefined, isRepaired: false };
+  const named = (await store.findRowDamage(look)).map(({ message }) => message);
+  expect(
+    named.filter((message) => message.startsWith('the row of spaces id 1 has one wrong bit in id')),
+  ).toHaveLength(1);
   await store.close();
   await rm(folder, { recursive: true });
 });
