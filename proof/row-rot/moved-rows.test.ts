@@ -110,6 +110,34 @@ test.each(
   },
 );
 
+test('the row with a wrong key goes once the new row of its node holds as much, and the node can be collected', async () => {
+  const folder = makeTempFolder('old-row', { fast: true });
+  try {
+    const known = await makeDeployment(openFolder(folder.path));
+    const node = known.nodes.find(({ isHeld, refs }) => !isHeld && refs.length === 0) as KnownNode;
+    using database = new Database(join(folder.path, 'holdfast.db'), { readwrite: true, create: false });
+    lose(database, node.hash, 'its hash');
+    database.close();
+    const world = await openFolder(folder.path)(known.now, 2);
+    await upload(world, node);
+    const look = { rehashPercent: 0, signal: new AbortController().signal, report: () => undefined };
+    const check = (isRepaired: boolean) => checkDeployment(world.core, { ...look, isRepaired });
+    expect((await check(false)).findings.map(({ message }) => message).join()).toContain(
+      'one wrong bit in hash',
+    );
+    await check(true);
+    expect((await check(true)).findings).toEqual([]);
+    world.clock.now += DAY_MS;
+    await runGc(world.core, SPACE, 1000);
+    await expect(
+      (async () => readContent(world.core, SPACE, node.hash, undefined, CALLER))(),
+    ).rejects.toMatchObject({ status: 404 });
+    await world.close();
+  } finally {
+    folder.remove();
+  }
+});
+
 function lose(database: Database, hash: Hash, lost: string): void {
   const key = Buffer.from(hash, 'hex');
   const wrong = Buffer.from(key);

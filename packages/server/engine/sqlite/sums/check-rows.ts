@@ -9,7 +9,14 @@ import { assertSchema } from '../migrations.ts';
 import { bytesToHex } from '../rows.ts';
 import { findSpaceOf } from '../space-directory.ts';
 import type { SqlRow } from '../statements.ts';
-import { type DamagedRow, damagedOf, pagesOfTable, type StoredRow, toSqlRow } from './damaged-rows.ts';
+import {
+  type DamagedRow,
+  damagedOf,
+  hasSum,
+  pagesOfTable,
+  type StoredRow,
+  toSqlRow,
+} from './damaged-rows.ts';
 import { PROTECTING_TABLES, SUMMED_TABLES, type SummedTable } from './tables.ts';
 import { findUnreachedTables } from './unreached.ts';
 
@@ -94,10 +101,32 @@ function mendRow(path: string, table: SummedTable, { row, mended }: DamagedRow):
     const values = [...changed.map((column) => mended[column]), ...old] as SQLQueryBindings[];
     return statement.run(...values).changes === 1;
   } catch (error) {
-    if (error instanceof Error && /SQLITE_(CONSTRAINT|CORRUPT)/.test(String(Object(error).code)))
-      return false;
+    const code = error instanceof Error ? String(Object(error).code) : '';
+    if (code.startsWith('SQLITE_CONSTRAINT') && table.name === 'nodes')
+      return guardNow('mending a row', () => dropReplaced(writer, table, row, mended));
+    if (/SQLITE_(CONSTRAINT|CORRUPT)/.test(code)) return false;
     throw storageError(error, 'mending a row');
   }
+}
+
+/**
+ * An upload has made a new row of the node whose row had a wrong key. The old one may go once the new one holds as much as it does: a
+ * recount raises the counts of the new one.
+ */
+function dropReplaced(writer: Database, table: SummedTable, row: StoredRow, mended: StoredRow): boolean {
+  using find = writer.prepare<StoredRow, SQLQueryBindings[]>(
+    'SELECT * FROM nodes WHERE space = ?1 AND hash = ?2',
+  );
+  find.safeIntegers(true);
+  const stands = find.get(mended.space as SQLQueryBindings, mended.hash as SQLQueryBindings);
+  if (stands === null || !hasSum(table, stands) || Number(stands.state) !== 1) return false;
+  const held = ['child_ref_count', 'root_ref_count', 'held_domain_count', 'lease_expires_at'];
+  if (held.some((column) => Number(stands[column]) < Number(mended[column]))) return false;
+  const place = placeOf(table, row);
+  using statement = writer.prepare<unknown, SQLQueryBindings[]>(
+    `DELETE FROM nodes WHERE ${whereOf(place, 1)}`,
+  );
+  return statement.run(...place.map((column) => row[column] as SQLQueryBindings)).changes === 1;
 }
 
 function describe(
