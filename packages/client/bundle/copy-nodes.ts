@@ -73,7 +73,11 @@ async function toWhole(
   if (canonicalSize > NODE_BYTES_MAX_DEFAULT) {
     throw new BundleError(`${hash}: it has ${canonicalSize} bytes, more than ${NODE_BYTES_MAX_DEFAULT}`);
   }
-  const bytes = held ?? concatBytes(await Array.fromAsync(readLargeNode(source, hash, { signal })));
+  const pieces: Uint8Array[] = [];
+  // Node 20 has no Array.fromAsync.
+  if (held === undefined)
+    for await (const piece of readLargeNode(source, hash, { signal })) pieces.push(piece);
+  const bytes = held ?? concatBytes(pieces);
   const { contentType, refs, content } = decodeNode(bytes);
   return { hash, contentType, refs: refsToHashes(refs), content, bytes };
 }
