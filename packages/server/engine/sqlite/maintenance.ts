@@ -25,7 +25,8 @@ export function moveWatermarks(scope: WriteScope, walk: WatermarkWalk, now: numb
   let broken: CounterBroken | undefined;
   for (let visited = 0; visited < 128; visited++) {
     const row = scope.find(scope.sql.nextSpaceLeased, walk.afterSpace);
-    if (row === undefined) {
+    // A number with a wrong high bit is not exact: the row would be met again for ever.
+    if (row === undefined || (row.id as number) <= walk.afterSpace) {
       walk.afterSpace = 0;
       return { isLeft: false, broken };
     }

@@ -61,8 +61,10 @@ class SweepWalk {
     const start = this.#after.get(kind) ?? 0;
     let hasWrapped = false;
     for (let seeks = 0; seeks < 1_024 && ids.size < limit; seeks++) {
-      const row = this.#sql[kind].get(this.#after.get(kind) ?? 0);
-      if (row === null) {
+      const after = this.#after.get(kind) ?? 0;
+      const row = this.#sql[kind].get(after);
+      // A number with a wrong high bit is not exact: the row would be met again for ever.
+      if (row === null || (row.space as number) <= after) {
         this.#after.delete(kind);
         if (hasWrapped || start === 0) return;
         hasWrapped = true;
@@ -140,7 +142,7 @@ function findRottenSpaces(
   const found: RottenSpace[] = [];
   for (let space = Number(after ?? 0); found.length < limit; ) {
     const next = sql.nextSpaceRotten.get(space);
-    if (next === null) break;
+    if (next === null || (next.space as number) <= space) break;
     space = next.space as number;
     const nodes = (sql.countRotten.get(space, ROTTEN_COUNT_MAX)?.count as number | undefined) ?? 0;
     const names = findSpaceOf(sql.findSpaceById.get(space));

@@ -79,7 +79,8 @@ function findSpacesToPack(
   const found: SpaceToPack[] = [];
   for (let id = Number(after ?? 0); found.length < limit; ) {
     const row = sql.nextSpaceToPack.get(id);
-    if (row === null) break;
+    // A number with a wrong high bit is not exact: the row would be met again for ever.
+    if (row === null || (row.space as number) <= id) break;
     id = row.space as number;
     const space = findSpace(id);
     if (space === undefined) continue;
