@@ -1,6 +1,6 @@
 /** System calls that fail lose nothing that was acknowledged, and leave nothing half there. */
 import { expect, test } from 'bun:test';
-import { ensureStrace } from '../../test/support/strace.ts';
+import { attachFaults, ensureStrace } from '../../test/support/strace.ts';
 import { runCommandFaults } from './command-faults.ts';
 import { runServeFaults } from './serve-faults.ts';
 
@@ -14,6 +14,12 @@ const WORK_MS_MAX = 200_000;
 const TEST_MS_MAX = 900_000;
 
 const canTrace = await ensureStrace();
+
+test('a process that strace cannot attach to is not worked with as if calls failed', async () => {
+  if (!canTrace) return;
+  const nobody = 2 ** 22 + 1;
+  await expect(attachFaults(nobody, '/dev/null', ['fsync:error=EIO'])).rejects.toThrow(/may not attach/);
+});
 
 test.each([
   ['serve', runServeFaults],

@@ -29,14 +29,25 @@ export function straceFaults(path: string, faults: readonly string[]): string[] 
   return ['strace', '-D', '-f', ...injecting(path, faults)];
 }
 
-/** The same for a process that runs already, until it ends. Where nobody may attach to it, nothing is injected. */
+/** The same for a process that runs already, until it ends. @throws Error where strace may not attach to it. */
 export async function attachFaults(pid: number, path: string, faults: readonly string[]): Promise<void> {
   const child = Bun.spawn(['strace', '-f', ...injecting(path, faults), '-p', String(pid)], {
     ...{ stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' },
   });
   child.unref();
-  // It says so when it has attached, or why it could not.
-  for await (const _ of child.stderr) return;
+  const isAttached = Promise.withResolvers<boolean>();
+  let said = '';
+  const listen = async () => {
+    // To the end: strace tells of threads too, and a pipe that nobody reads would end it.
+    for await (const piece of child.stderr) {
+      if (said.includes('\n')) continue;
+      said += Buffer.from(piece).toString();
+      if (said.includes('\n')) isAttached.resolve(/\battached\b/.test(said));
+    }
+    isAttached.resolve(false);
+  };
+  void listen();
+  if (!(await isAttached.promise)) throw new Error(`strace may not attach to this process: ${said.trim()}`);
 }
 
 function injecting(path: string, faults: readonly string[]): string[] {
