@@ -39,6 +39,8 @@ export function readBalanceStep(
   const id = row.id as number;
   const after: After = page.after === undefined ? BEFORE_ALL : hexToBytes(page.after);
   const isLatest = revision === latest;
+  if (page.after !== undefined) assertSeekLeads(sql, id, page.after, isLatest);
+  else assertFirstIsFirst(sql, spaceId, domain, id);
   const current = readCurrent(sql, id, revision, after, isLatest ? page.limit : rowsMax);
   const history = isLatest ? [] : walkHistory(sql, id, revision, after, rowsMax);
   return { revision, walkedUntil: row.walked_until as number, current, history, isKnown: true };
@@ -50,6 +52,24 @@ export function assertBalancesThere(sql: ReadStatements, spaceId: number, domain
   if (row === null || (row.balance_count as number) > BALANCES_COUNTED_MAX) return;
   if (sql.countBalances.get(row.id as number)?.count === row.balance_count) return;
   throw damagedRow('a balance of', JSON.stringify(domain));
+}
+
+/**
+ * A row out of order misleads the search for where a page begins: past rows that follow, which no page then shows. It is the row right
+ * before that place, so that row is proven too. At the latest revision it is the last one of the page before.
+ * @throws StoreUnavailable, as damage
+ */
+function assertSeekLeads(sql: ReadStatements, id: number, after: Hash, isLatest: boolean): void {
+  const row = sql.findBalanceUntil.get(id, hexToBytes(after));
+  if (row !== null && !isBalanceSound(row)) throw damagedRow('a balance near', after);
+  const isLast = row?.domain === id && bytesToHex(row.hash as Uint8Array) === after;
+  if (isLatest && !isLast) throw damagedRow('the balance of', after);
+}
+
+/** The row before the first one is of another domain, which may be damaged: only the count says whether rows of this one are hidden. */
+function assertFirstIsFirst(sql: ReadStatements, spaceId: number, domain: string, id: number): void {
+  const row = sql.findBalanceUntil.get(id, BEFORE_ALL);
+  if (row !== null && !isBalanceSound(row)) assertBalancesThere(sql, spaceId, domain);
 }
 
 /** Balances that already held at `revision` count. */

@@ -89,6 +89,9 @@ const READ_STATEMENTS = {
   /** ?1 domain, ?2 after, ?3 limit */
   findBalances:
     'SELECT domain, hash, balance, from_revision, row_sum FROM balances WHERE domain = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
+  /** The last row up to ?2 of domain ?1, of whatever domain it says that it is. */
+  findBalanceUntil:
+    'SELECT domain, hash, balance, from_revision, row_sum FROM balances WHERE (domain, hash) <= (?1, ?2) ORDER BY domain DESC, hash DESC LIMIT 1',
   /** Without those that `findBalances` never meets. */
   countBalances: 'SELECT count(*) AS count FROM balances WHERE domain = ?1 AND hash > -9e999',
   findHistoryHash: 'SELECT hash FROM balance_history WHERE domain = ?1 AND hash > ?2 ORDER BY hash LIMIT 1',
