@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   decideMigration,
+  type FoundVersion,
   type Migration,
   type SchemaVersion,
   sealed,
@@ -51,9 +52,9 @@ export async function migrateInSteps(
   try {
     await own.lend((connection) =>
       connection.withPatience(STEP_MS_MAX, async () => {
-        const isLeft = async (): Promise<SchemaVersion | undefined> => {
+        const isLeft = async (): Promise<FoundVersion | undefined> => {
           const { rows } = await connection.script(READ_VERSION);
-          const place = rows[0] as unknown as SchemaVersion;
+          const place = rows[0] as unknown as FoundVersion;
           return decideMigration(name, place, migrations) ? place : undefined;
         };
         while (!(await takeLock(connection))) {
@@ -78,7 +79,7 @@ async function takeLock(connection: PostgresConnection): Promise<boolean> {
 
 async function runStep(
   connection: PostgresConnection,
-  place: SchemaVersion,
+  place: FoundVersion,
   migrations: readonly Migration[],
 ): Promise<void> {
   const steps = stepsOf((migrations[place.version] as Migration).sql);
@@ -94,9 +95,11 @@ async function runStep(
         const step = place.step + (isAgain ? 0 : 1);
         const isLast = step >= steps.length;
         const after = isLast ? versionAfter(migrations.slice(0, place.version + 1)) : { ...place, step };
+        // A build that knows no seal may go on with an interrupted migration: it would leave the seal of an earlier step.
+        const isSealed = place.seal !== 0 || (isLast && after.version === migrations.length);
         const minCompatible = Math.max(after.minCompatible, place.minCompatible);
         return `version = ${after.version}, min_compatible_version = ${minCompatible}, step = ${after.step},
-          seal = ${sealed({ ...after, minCompatible }).seal}${isAgain ? '' : ', place = NULL'}`;
+          seal = ${isSealed ? sealed({ ...after, minCompatible }).seal : 'NULL'}${isAgain ? '' : ', place = NULL'}`;
       });
     } catch (error) {
       if (!isRepeatable(error) || tries === 500) throw error;

@@ -109,6 +109,23 @@ test('a database of a build that recorded only its version is migrated, and refu
   expect([await readVersion(), await hasTable('three')]).toEqual([3, true]);
 });
 
+test('a build that knows no seal may go on with an interrupted migration, and a later one with what it left', async () => {
+  const failing = { sql: 'SELECT 1 / 0', minCompatible: 2 };
+  const three = { sql: 'CREATE TABLE three (id integer)', minCompatible: 2 };
+  const pool = openPool();
+  await migrate(pool, [ONE]);
+  // A database of a build that sealed none.
+  await pool.run('preparing', 'UPDATE holdfast_schema SET seal = NULL', []);
+  expect(await migrate(openPool(), [ONE, TWO, failing]).catch(() => 'failed')).toBe('failed');
+  expect(await readVersion()).toBe(2);
+  await pool.run('going on', 'CREATE TABLE three (id integer)', []);
+  await pool.run('going on', 'UPDATE holdfast_schema SET version = 3', []);
+  await migrate(openPool(), [ONE, TWO, three]);
+  await migrate(openPool(), [ONE, TWO, three, { sql: 'CREATE TABLE four (id integer)', minCompatible: 2 }]);
+  const { rows } = await pool.read('looking', 'SELECT version, seal > 0 AS sealed FROM holdfast_schema', []);
+  expect(rows).toEqual([{ version: 4, sealed: true }]);
+});
+
 const SAID = ['version', 'min_compatible_version', 'step', 'seal'];
 const BITS = [0, 1, 4, 15, 31];
 
