@@ -179,7 +179,8 @@ test('a schema that is not the one of this build is damage, whatever is wrong in
   expect(change()).not.toThrow();
   expect(change('ALTER TABLE nodes RENAME root_ref_count TO roov_ref_count')).toThrow('the schema of nodes');
   expect(change('DROP INDEX packs_dead')).toThrow('the schema of packs_dead');
-  expect(change('CREATE TABLE other (a)')).toThrow('the schema of other');
+  // ANALYZE, and tools that copy databases, add tables of their own.
+  expect(change('ANALYZE', 'CREATE TABLE _other_seq (a)')).not.toThrow();
   // A renamed column may have quotes.
   const renamed = change('ALTER TABLE nodes RENAME storage TO x', 'ALTER TABLE nodes RENAME x TO "storage"');
   expect(renamed).not.toThrow();

@@ -137,9 +137,9 @@ export function assertSchema(database: Database): void {
   if (version.get()?.user_version !== MIGRATIONS.length) return;
   known ??= makeSchema();
   const found = readSchema(database);
-  const names = new Set([...known.keys(), ...found.keys()]);
-  const wrong = [...names].find((name) => known?.get(name) !== found.get(name));
-  if (wrong !== undefined) throw new DatabaseDamaged(`the schema of ${wrong} is not as it was written`);
+  // What an operator's tool has added is not damage: a wrong name of ours would be missing.
+  const wrong = [...known].find(([name, sql]) => found.get(name) !== sql);
+  if (wrong !== undefined) throw new DatabaseDamaged(`the schema of ${wrong[0]} is not as it was written`);
   using roots = database.prepare<{ name: string }, []>(
     'SELECT name FROM sqlite_schema GROUP BY rootpage HAVING count(*) > 1',
   );
