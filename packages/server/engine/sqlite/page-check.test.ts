@@ -121,6 +121,47 @@ test('a table whose rows are out of order is put in order by a repair, and no ro
   expect(isFound()).toHaveLength(1000);
 });
 
+test('a repair keeps a record whose bytes a wrong header calls text', () => {
+  const path = join(folder.path, 'holdfast.db');
+  const change = openWriter(path, undefined);
+  change.run(
+    'CREATE TABLE contents (id INTEGER PRIMARY KEY, generation BLOB NOT NULL UNIQUE, bytes BLOB) STRICT',
+  );
+  for (let id = 1; id <= 3; id += 1)
+    change.run('INSERT INTO contents VALUES (?, ?, ?)', [
+      id,
+      Buffer.alloc(24, id),
+      Buffer.alloc(40, 0xf0 + id),
+    ]);
+  change.run('PRAGMA wal_checkpoint(TRUNCATE)');
+  change.close();
+  for (const [place, value] of [
+    [1, 60],
+    [2, 92],
+  ] as const) {
+    const file = readFileSync(path);
+    const leaf = (rootOf('holdfast.db', 'contents') - 1) * PAGE_BYTES;
+    // Of the record 2: its length, its id, and the header of 4 bytes that begins with its length.
+    const header = leaf + file.readUInt16BE(leaf + 8 + 2) + 2;
+    expect(file[header + 1 + place]).toBe(value);
+    const descriptor = openSync(path, 'r+');
+    writeSync(descriptor, Buffer.of(value + 1), 0, 1, header + 1 + place);
+    closeSync(descriptor);
+    expect(look().join()).toMatch(/contents/);
+    expect(
+      [...checkPages(folder.path, true)].flatMap(({ damage }) => damage.map((each) => each.repaired)),
+    ).toContain(true);
+    expect(look()).toEqual([]);
+    using database = new Database(path, { readonly: true });
+    expect(database.query('SELECT id, hex(generation) AS g, hex(bytes) AS b FROM contents').all()).toEqual(
+      [1, 2, 3].map((id) => ({ id, g: `0${id}`.repeat(24), b: `F${id}`.repeat(40) })),
+    );
+    const checkpoint = openWriter(path, undefined);
+    checkpoint.run('PRAGMA wal_checkpoint(TRUNCATE)');
+    checkpoint.close();
+  }
+});
+
 /** The row 4000 of the first leaf gets the id 12192, behind which 5000 to 12000 stand. */
 function misplaceRow(): void {
   const path = join(folder.path, 'holdfast.db');

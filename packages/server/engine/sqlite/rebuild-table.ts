@@ -32,10 +32,11 @@ export function rebuild(path: string, table: string): boolean {
     writer.run('PRAGMA temp_store = FILE');
     writer.run('BEGIN IMMEDIATE');
     const hasAll = table === RECORDS && hasAllRecords(writer);
+    const copied = hasAll ? recordsOf(writer) : ALL_ROWS;
     const isSound =
       isSoundAfter(writer, table, () => void writer.run(`REINDEX "${table}"`)) ||
       ((hasAll || listFaults(writer, table).every(isOutOfOrder)) &&
-        isSoundAfter(writer, table, () => putInOrder(writer, table, hasAll ? valuesOf(writer, table) : '1')));
+        isSoundAfter(writer, table, () => putInOrder(writer, table, copied)));
     writer.run(isSound ? 'COMMIT' : 'ROLLBACK');
     return isSound;
   } catch (error) {
@@ -65,19 +66,40 @@ function hasAllRecords(database: Database): boolean {
   return statement.get()?.isSame === 1;
 }
 
+interface Copied {
+  readonly columns: string;
+  readonly condition: string;
+}
+
+const ALL_ROWS: Copied = { columns: '*', condition: '1' };
+
 /** The copy is a file that SQLite removes: the table may be larger than the memory. */
-function putInOrder(writer: Database, table: string, condition: string): void {
+function putInOrder(writer: Database, table: string, { columns, condition }: Copied): void {
   writer.run('PRAGMA ignore_check_constraints = ON');
-  writer.run(`CREATE TEMP TABLE in_order AS SELECT * FROM "${table}" NOT INDEXED WHERE ${condition}`);
+  writer.run(
+    `CREATE TEMP TABLE in_order AS SELECT ${columns} FROM "${table}" NOT INDEXED WHERE ${condition}`,
+  );
   writer.run(`DELETE FROM "${table}"`);
   writer.run(`INSERT INTO "${table}" SELECT * FROM in_order`);
 }
 
-/** The condition that a row has a value of the right kind in each column that needs one. */
-function valuesOf(database: Database, table: string): string {
+/**
+ * Records that have a value of the right kind in each column that needs one. One bit of a record's header makes text of bytes, which are
+ * whole and of the same length: they are made bytes again.
+ */
+function recordsOf(database: Database): Copied {
   using statement = database.prepare<{ name: string; type: string; notnull: number }, [string]>(
     'SELECT name, type, "notnull" FROM pragma_table_info(?1)',
   );
-  const columns = statement.all(table).filter(({ notnull }) => notnull === 1);
-  return columns.map(({ name, type }) => `typeof(${name}) = '${type.toLowerCase()}'`).join(' AND ');
+  const columns = statement.all(RECORDS);
+  const kindOf = (name: string): string => `replace(typeof(${name}), 'text', 'blob')`;
+  const needed = columns.filter(({ notnull }) => notnull === 1);
+  return {
+    columns: columns
+      .map(({ name, type }) =>
+        type === 'BLOB' ? `iif(typeof(${name}) = 'text', CAST(${name} AS BLOB), ${name})` : name,
+      )
+      .join(', '),
+    condition: needed.map(({ name, type }) => `${kindOf(name)} = '${type.toLowerCase()}'`).join(' AND '),
+  };
 }
