@@ -3,7 +3,6 @@
 export type { FolderState } from './push/folder-state.ts';
 export { IGNORE_FILE_NAME } from './push/ignore-rules.ts';
 export { MemoryState } from './push/memory-state.ts';
-export { OwnFolderError } from './push/own-folders.ts';
 export {
   type PlannedFolder,
   type PushedFolder,
@@ -11,7 +10,7 @@ export {
   planFolder,
   pushFolder,
 } from './push/push-folder.ts';
-export { type LeftOut, ScanError, TreeBusyError } from './push/scan-problem.ts';
+export { type LeftOut, OwnFolderError, ScanError, TreeBusyError } from './push/scan-problem.ts';
 export type { SnapshotTarget } from './push/snapshot-commit.ts';
 export { TreeStateBusyError, TreeStateLostError } from './push/state-failure.ts';
 export { defaultCacheFolder } from './state/cache-folder.ts';

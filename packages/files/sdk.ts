@@ -17,8 +17,13 @@ import { pushFolder as pushWithState } from './push/push-folder.ts';
 import type { LeftOut } from './push/scan-problem.ts';
 
 export { GivenPathError } from './given-path.ts';
-export { OwnFolderError } from './push/own-folders.ts';
-export { type LeftOut, ScanError, type ScanProblem, TreeBusyError } from './push/scan-problem.ts';
+export {
+  type LeftOut,
+  OwnFolderError,
+  ScanError,
+  type ScanProblem,
+  TreeBusyError,
+} from './push/scan-problem.ts';
 export { findZstd } from './zstd.ts';
 
 export interface PushFolderOptions {

@@ -4,19 +4,8 @@ import { byteStringOf, displayName, toFsPath } from '../byte-names.ts';
 import type { ByteString } from '../byte-string.ts';
 import { IGNORE_FILE_NAME } from './ignore-rules.ts';
 import type { NameList } from './name-list.ts';
-import { isSystemError } from './scan-problem.ts';
+import { isSystemError, OwnFolderError } from './scan-problem.ts';
 import type { SourceFolder } from './source-tree.ts';
-
-/** A push was given a folder that Holdfast itself made: see `describeOwnFolder`. In a file of its own, because its types go to browsers too. */
-export class OwnFolderError extends Error {
-  override readonly name = 'OwnFolderError';
-
-  constructor(path: string, kind: string) {
-    super(
-      `${path} is ${kind}: it holds keys and the data of all tenants, so it is never pushed; name something else`,
-    );
-  }
-}
 
 const LOCK = 'lock.db';
 const DATABASES: readonly string[] = ['registry.db', 'holdfast.db'];

@@ -1,4 +1,7 @@
-/** Entries that cannot be stored. They are collected during the scan and told together, so that a user can mend all of them. */
+/**
+ * Entries that cannot be stored. They are collected during the scan and told together, so that a user can mend all of them.
+ * The SDK gives the types of this file to projects that have none of Node: it names no Buffer, nor a file that does.
+ */
 import { shortenText } from '@holdfast/client/push';
 import { bytesOf, displayName } from '../byte-names.ts';
 import type { ByteString } from '../byte-string.ts';
@@ -39,6 +42,17 @@ export class PatternFileError extends ScanError {
 /** The tree kept changing while it was pushed. `message` is one line that names where. */
 export class TreeBusyError extends Error {
   override readonly name = 'TreeBusyError';
+}
+
+/** A push was given a folder that Holdfast itself made: see `describeOwnFolder`. */
+export class OwnFolderError extends Error {
+  override readonly name = 'OwnFolderError';
+
+  constructor(path: string, kind: string) {
+    super(
+      `${path} is ${kind}: it holds keys and the data of all tenants, so it is never pushed; name something else`,
+    );
+  }
 }
 
 /** An entry that is not in the tree that was stored. */

@@ -12,8 +12,8 @@ import { EntryReader, type FoundEntry, isLarge, kindOf } from './entry-reader.ts
 import type { DirectoryRow, FolderState } from './folder-state.ts';
 import { FileBusyError, fingerprintOf, type TakeNode } from './hash-file.ts';
 import type { IgnoreRules } from './ignore-rules.ts';
-import { assertNoPart, describeOwnFolder, OwnFolderError } from './own-folders.ts';
-import { GONE, type LeftOut, ScanProblems } from './scan-problem.ts';
+import { assertNoPart, describeOwnFolder } from './own-folders.ts';
+import { GONE, type LeftOut, OwnFolderError, ScanProblems } from './scan-problem.ts';
 import { SeenEntries } from './seen-entries.ts';
 import { type SourceFolder, SourceTree } from './source-tree.ts';
 import type { Fingerprint, SeenEntry } from './stat-pages.ts';
