@@ -6,6 +6,7 @@ import type { ByteString } from '../byte-string.ts';
 import type { DirectoryRow, PendingCommit } from '../push/folder-state.ts';
 import { TreeStateLostError } from '../push/state-failure.ts';
 
+/** Of a checksum: the database does not notice a flipped bit, and a wrong total or hash would give another root. */
 const SUM_BYTES = 8;
 
 /** `bytes` with a sum over them and `key` at the end. */

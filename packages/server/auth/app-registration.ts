@@ -11,7 +11,10 @@ import {
 import { KeySetError, parseKeySet } from './key-set.ts';
 import type { AppKeys, AppRecord, QuotaChange, Revocation } from './registry-store.ts';
 
-/** Link-local, and the metadata services of Azure, Alibaba Cloud and Oracle Cloud, with prefix lengths. */
+/**
+ * Link-local, and the metadata services of Azure, Alibaba Cloud and Oracle Cloud, with prefix lengths. No key set is fetched there,
+ * because these services hand out the machine's credentials.
+ */
 const REFUSED_IPV4: readonly (readonly [address: string, bits: number])[] = [
   ['169.254.0.0', 16],
   ['168.63.129.16', 32],

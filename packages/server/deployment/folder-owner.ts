@@ -36,7 +36,10 @@ export interface FolderModes {
   readonly open: readonly string[];
 }
 
-/** Checks the folder and its direct entries: a user who cannot enter a folder cannot reach its contents. */
+/**
+ * Keeps a folder private that was made, copied or unpacked with wider modes. It checks the folder and its direct entries: a user
+ * who cannot enter a folder cannot reach its contents.
+ */
 export function tightenModes(dataDir: string): FolderModes {
   const tightened: string[] = [];
   const open: string[] = [];

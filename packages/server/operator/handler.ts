@@ -21,7 +21,11 @@ const BRACKETS = /^\[(.*)\]$/;
 const PORT = /:[0-9]{1,5}$/;
 const BEARER = /^Bearer +([\x21-\x7e]+)$/i;
 
-/** @throws OperatorError FORBIDDEN for requests that only a browser sends for a page of another origin */
+/**
+ * On loopback such a page could reach what needs no token there.
+ *
+ * @throws OperatorError FORBIDDEN for requests that only a browser sends for a page of another origin
+ */
 function assertFromHere(request: Request): void {
   const host = request.headers.get('host') ?? '';
   if (!isLoopbackHost(nameOf(host))) {

@@ -1,4 +1,4 @@
--- Every key begins with the Space (core/space-key.ts), and every transaction keeps to one Space. Hashes and generations are raw
+-- Every key begins with the Space (core/space-map.ts), and every transaction keeps to one Space. Hashes and generations are raw
 -- bytes. Instants are ms since the epoch. CHECKs are invariants: a violation is fatal. No sequence, no foreign key, no
 -- extension: these tables can be spread by `space` over any number of machines.
 
