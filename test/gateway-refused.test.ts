@@ -72,21 +72,28 @@ test('a token that the server refuses is 503 until its file has another', async 
   expect(await endGateway(door)).toBe(0);
 });
 
-test('where the server asks to wait for longer than a moment, so does the gateway', async () => {
+test('where the server asks to wait for longer than a moment, so does the gateway, but not for ever', async () => {
+  let asked = '9';
   const busy = Bun.serve({
     ...{ hostname: '127.0.0.1', port: 0 },
     fetch: () =>
       Response.json(
         { error: { code: 'RESOURCE_EXHAUSTED', message: 'too much' } },
-        { status: 429, headers: { 'retry-after': '9' } },
+        { status: 429, headers: { 'retry-after': asked } },
       ),
   });
   const environment = commands.environment(SPACE, `http://127.0.0.1:${busy.port}`);
   const doors = await Promise.all(['cache', 'webdav'].map((kind) => startGateway(environment, kind)));
-  for (const { url, headers } of doors) {
-    const answer = await fetch(`${url}a/b`, { headers });
-    expect([answer.status, answer.headers.get('retry-after')]).toEqual([429, '9']);
-  }
+  const askedOf = async () =>
+    Promise.all(
+      doors.map(async ({ url, headers }) => {
+        const answer = await fetch(`${url}a/b`, { headers });
+        return [answer.status, answer.headers.get('retry-after')];
+      }),
+    );
+  expect((await askedOf()).flat()).toEqual([429, '9', 429, '9']);
+  asked = '9'.repeat(17);
+  expect((await askedOf()).flat()).toEqual([429, '300', 429, '300']);
   expect(await Promise.all(doors.map(endGateway))).toEqual([0, 0]);
   await busy.stop(true);
 });

@@ -52,6 +52,8 @@ interface ErrorBody {
 
 const USER_DEFAULT = 'holdfast';
 const RETRY_AFTER_MS = 2_000;
+/** Whatever the server asks for: a client of a door, such as git-lfs, waits as long as it is told. */
+const RETRY_AFTER_MS_MAX = 5 * 60_000;
 const LOOPBACK = /^(?:127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
 /** Serves until SIGTERM or Ctrl-C. Throws CliError when the address is taken, UsageError for flags that exclude each other. */
@@ -201,7 +203,7 @@ function away(
 }
 
 function later(status: 429 | 503, retryAfterMs = RETRY_AFTER_MS, message: string): DoorError {
-  const seconds = Math.max(1, Math.ceil(retryAfterMs / 1_000));
+  const seconds = Math.max(1, Math.ceil(Math.min(retryAfterMs, RETRY_AFTER_MS_MAX) / 1_000));
   return new DoorError(status, message, { 'retry-after': `${seconds}` });
 }
 
