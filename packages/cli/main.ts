@@ -88,7 +88,10 @@ function exitOnFailedWrite(error: NodeJS.ErrnoException): void {
   process.exit(1);
 }
 
-/** A reader that went away is no failure, but of what JUDGING commands do. All but SHOWING ones end what they began: their exit code stays true. */
+/**
+ * A reader that went away makes only JUDGING commands fail. SHOWING commands end with it. All others end what they began, so that
+ * their exit code stays true.
+ */
 function endWithoutReader(): void {
   const name = exitCode === undefined && running !== undefined ? nameOf(running) : undefined;
   if (name !== undefined && JUDGING.has(name)) {

@@ -28,7 +28,7 @@ export const TIMEOUTS_DEFAULT: Timeouts = {
 /** The largest answer of the interface that is no content is a page of 200 roots, about 20 KiB. */
 export const JSON_ANSWER_BYTES_MAX = MIB_BYTES;
 
-/** The largest answers have fewer arrays and objects than one in so many bytes. */
+/** An honest answer has fewer arrays and objects than one in so many bytes. */
 export const JSON_PART_BYTES_MIN = 16;
 
 /** 4,096 results of Bulk: 16,384 child hashes and a few more, or a message for each. */

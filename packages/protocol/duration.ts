@@ -1,4 +1,4 @@
-/** Durations as people write them: an integer and `ms`, `s`, `m`, `h` or `d`. */
+/** Durations and instants as people write them. A duration is an integer and `ms`, `s`, `m`, `h` or `d`. */
 
 const UNIT_MS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 } as const;
 
@@ -32,8 +32,6 @@ export function formatDuration(milliseconds: number): string {
   }
   throw new RangeError(`${milliseconds} is not a duration in whole milliseconds`);
 }
-
-/** Instants as people write them. */
 
 const RFC_3339 = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2}(?:\.\d+)?)([Zz]|[+-]\d{2}:\d{2})$/;
 

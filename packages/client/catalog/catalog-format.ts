@@ -26,7 +26,7 @@ const CATALOG_VERSION = 1;
 
 /** About sixty thousand snapshots. */
 const CATALOG_CONTENT_BYTES_MAX = 16 * 1024 * 1024;
-/** Twice as many as that many bytes of the shortest snapshots have. */
+/** A list of that many bytes that names only the shortest snapshots has half as many. */
 const VALUES_MAX = 2_000_000;
 /** A catalog refers to at most 256 index nodes of at most 256 roots each. */
 const CATALOG_ROOTS_MAX = NODE_REFS_MAX * NODE_REFS_MAX;

@@ -45,7 +45,10 @@ export class HeadMovedError extends Error {
 export const HEAD_MS_FRESH = 100;
 /** Where values lie before they come to the folder of their kind, the newest first. */
 const LEVELS = ['.new', '.new2', '.new3'] as const;
-/** How many entries a level and those before it take. A commit stores half of them anew on average: each is eight times the one before. */
+/**
+ * How many entries a level and those before it hold until they move. Each is eight times the one before, because a commit stores
+ * half of a level anew on average.
+ */
 const ENTRIES_MAX = [64, 512, 4_096] as const;
 const ATTEMPTS_MAX = 5;
 
