@@ -162,6 +162,27 @@ test('a repair keeps a record whose bytes a wrong header calls text', () => {
   }
 });
 
+test('records on a page that says a wrong place of one are all written anew by a repair', () => {
+  const path = join(folder.path, 'holdfast.db');
+  const change = openWriter(path, undefined);
+  change.run('CREATE TABLE contents (id INTEGER PRIMARY KEY, generation BLOB NOT NULL UNIQUE)');
+  for (let row = 1; row <= 10; row += 1)
+    change.run('INSERT INTO contents (generation) VALUES (randomblob(16))');
+  change.run('PRAGMA wal_checkpoint(TRUNCATE)');
+  change.close();
+  const placeOfFirst = (rootOf('holdfast.db', 'contents') - 1) * PAGE_BYTES + 8;
+  const wrong = (readFileSync(path)[placeOfFirst] as number) ^ 0x40;
+  const descriptor = openSync(path, 'r+');
+  writeSync(descriptor, Buffer.of(wrong), 0, 1, placeOfFirst);
+  closeSync(descriptor);
+  expect(look()).toEqual([expect.stringMatching(/^holdfast\.db: the table contents is damaged: /)]);
+  const repaired = [...checkPages(folder.path, true)].flatMap(({ damage }) => damage);
+  expect(repaired.map((each) => each.repaired)).toEqual([true]);
+  expect(look()).toEqual([]);
+  using database = new Database(path, { readonly: true });
+  expect(database.query('SELECT count(*) AS count FROM contents').get()).toEqual({ count: 10 });
+});
+
 /** The row 4000 of the first leaf gets the id 12192, behind which 5000 to 12000 stand. */
 function misplaceRow(): void {
   const path = join(folder.path, 'holdfast.db');

@@ -25,10 +25,10 @@ export function assertDamage(error: unknown): void {
 export function rebuild(path: string, table: string): boolean {
   using writer = openWriter(path, undefined);
   try {
+    // While this check is on, SQLite refuses to read a page with a damaged cell, and to empty it.
+    writer.run('PRAGMA cell_size_check = OFF');
     // To empty a tree that holds a page of another would empty that one too.
     if (hasSharedPage(writer)) return false;
-    // While this check is on, SQLite refuses to empty a damaged page.
-    writer.run('PRAGMA cell_size_check = OFF');
     writer.run('PRAGMA temp_store = FILE');
     writer.run('BEGIN IMMEDIATE');
     const hasAll = table === RECORDS && hasAllRecords(writer);
