@@ -116,6 +116,7 @@ test('the row with a wrong key goes once the new row of its node holds as much, 
     const known = await makeDeployment(openFolder(folder.path));
     const node = known.nodes.find(({ isHeld, refs }) => !isHeld && refs.length === 0) as KnownNode;
     using database = new Database(join(folder.path, 'holdfast.db'), { readwrite: true, create: false });
+    const unnamed = countUnnamed(folder.path);
     lose(database, node.hash, 'its hash');
     database.close();
     const world = await openFolder(folder.path)(known.now, 2);
@@ -127,6 +128,7 @@ test('the row with a wrong key goes once the new row of its node holds as much, 
     );
     await check(true);
     expect((await check(true)).findings).toEqual([]);
+    expect(countUnnamed(folder.path)).toBe(unnamed);
     world.clock.now += DAY_MS;
     await runGc(world.core, SPACE, 1000);
     await expect(
@@ -137,6 +139,15 @@ test('the row with a wrong key goes once the new row of its node holds as much, 
     folder.remove();
   }
 });
+
+/** Records that no node names. */
+function countUnnamed(folder: string): number {
+  using database = new Database(join(folder, 'holdfast.db'), { readonly: true });
+  using statement = database.prepare<{ count: number }, []>(
+    'SELECT count(*) AS count FROM contents WHERE pack IS NULL AND generation NOT IN (SELECT generation FROM nodes)',
+  );
+  return statement.get()?.count ?? 0;
+}
 
 function lose(database: Database, hash: Hash, lost: string): void {
   const key = Buffer.from(hash, 'hex');

@@ -123,10 +123,18 @@ function dropReplaced(writer: Database, table: SummedTable, row: StoredRow, mend
   const held = ['child_ref_count', 'root_ref_count', 'held_domain_count', 'lease_expires_at'];
   if (held.some((column) => Number(stands[column]) < Number(mended[column]))) return false;
   const place = placeOf(table, row);
-  using statement = writer.prepare<unknown, SQLQueryBindings[]>(
+  writer.run('BEGIN IMMEDIATE');
+  const { changes } = writer.run(
     `DELETE FROM nodes WHERE ${whereOf(place, 1)}`,
+    place.map((column) => row[column] as SQLQueryBindings),
   );
-  return statement.run(...place.map((column) => row[column] as SQLQueryBindings)).changes === 1;
+  // No row names its record any more. An object without a record is a stray; records in packs are counted.
+  const ofNone =
+    'pack IS NULL AND NOT EXISTS (SELECT 1 FROM nodes WHERE space = ?2 AND hash = ?3 AND generation = ?1)';
+  const ids = [mended.generation, mended.space, mended.hash] as SQLQueryBindings[];
+  if (changes === 1) writer.run(`DELETE FROM contents WHERE generation = ?1 AND ${ofNone}`, ids);
+  writer.run('COMMIT');
+  return changes === 1;
 }
 
 function describe(
