@@ -95,14 +95,34 @@ async function roundTripFile(client, { largeBytes }) {
   return { fileHash: hash, fileBytes: [bytes, stored.bytes, read.size], filePhases: [...phases] };
 }
 
+/** `longestMs`: for how long the page's thread did nothing else, at most, while `work` ran. A busy machine makes it longer. */
+const stillness = { longestMs: 0 };
+async function watch(work) {
+  let isOver = false;
+  let lastAt = performance.now();
+  const look = () => {
+    const now = performance.now();
+    stillness.longestMs = Math.max(stillness.longestMs, now - lastAt);
+    lastAt = now;
+    if (!isOver) setTimeout(look);
+  };
+  look();
+  try {
+    return await work();
+  } finally {
+    isOver = true;
+  }
+}
+
 async function run() {
   const { connection, listed, ...shape } = await (await fetch('/config.json')).json();
   let requests = 0;
   const uploadBodies = new Set();
   const counting = (url, init) => {
     requests += 1;
-    if (init.method === 'PUT') uploadBodies.add(Object.prototype.toString.call(init.body));
-    return fetch(url, init);
+    if (init.method !== 'PUT') return fetch(url, init);
+    uploadBodies.add(Object.prototype.toString.call(init.body));
+    return watch(() => fetch(url, init));
   };
   const client = createClient({ ...connection, retry: { attemptsMax: 1 }, fetch: counting });
   const tree = new MemoryTree();
@@ -125,6 +145,7 @@ async function run() {
     damageCode,
     uploadBodies: [...uploadBodies],
     ...(await roundTripFile(client, shape)),
+    longestStillMs: Math.round(stillness.longestMs),
     ...(await roundTripFolder(createClient(connection), listed)),
     isSecureContext: globalThis.isSecureContext,
     hasWebCrypto: globalThis.crypto?.subtle !== undefined,
