@@ -5,7 +5,9 @@ import { LARGE_SCOPES, MUTANTS, SCOPES, type Scope } from './scopes.ts';
 
 export async function protocolSection({ isOver }: SectionWork): Promise<SectionResult> {
   const found: string[] = [];
-  const counts = { states: 0, mutants: 0 };
+  const counts: { states: number; mutants: number; [ofScope: `states of ${string}`]: number } = {
+    ...{ states: 0, mutants: 0 },
+  };
   if (isOver()) return { counts, found };
   const checker = await openChecker();
   try {
@@ -14,6 +16,8 @@ export async function protocolSection({ isOver }: SectionWork): Promise<SectionR
         if (isOver()) break;
         const { states, isViolated } = await checker.check(scope, 0);
         counts.states += states;
+        // So that two runs are not taken for more than one.
+        counts[`states of ${name}`] = states;
         if (isViolated) found.push(`the model itself is wrong: ${name}`);
       }
     };
