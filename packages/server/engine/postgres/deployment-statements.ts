@@ -1,6 +1,6 @@
 /** SQL for copying a whole deployment (engine/transfer-ports.ts); servers do not run it. `$1` is the Space, if there is one. */
 import { isHeld } from './background-turns.ts';
-import { CONTENT_JOINED, WITH_CONTENT } from './packs/pack-statements.ts';
+import { CONTENT_JOINED, withContent } from './packs/pack-statements.ts';
 import { sumOfCounts } from './row-sums.ts';
 import { columnsOf } from './sql-fragments.ts';
 import { NODE_COLUMNS, SPACE_STATEMENTS, UPLOAD_COLUMNS } from './statements.ts';
@@ -39,7 +39,7 @@ export const DEPLOYMENT_SQL = {
   listSpaces:
     'SELECT space, app_id, space_id FROM spaces WHERE space > $1::uuid ORDER BY space LIMIT $2::bigint',
 
-  nodes: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes ${WITH_CONTENT}
+  nodes: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes ${withContent()}
     WHERE nodes.space = $1 AND nodes.hash >= $2 ORDER BY nodes.hash LIMIT $3::bigint`,
   looseEdges:
     'SELECT hash, count, row_sum FROM loose_edges WHERE space = $1 AND hash >= $2 ORDER BY hash LIMIT $3::bigint',

@@ -17,9 +17,11 @@ import {
   makeContent,
   openDatabases,
   openInstance,
+  publish,
 } from './test/postgres-fixture.ts';
 import { tryDatabase } from './try-database.ts';
 import type { PostgresConnection } from './wire/connection.ts';
+import type { SqlResult } from './wire/wire-messages.ts';
 
 const START_MS_MAX = 300_000;
 const ADVICE = /transaction mode.*session mode/s;
@@ -96,9 +98,6 @@ const SPACE_KEY = '00000000-0000-0000-0000-000000000000';
 const NO_HASH = `\\x${'0'.repeat(64)}`;
 /** None finds a row, so each has to look at the session by itself. */
 const WORK: Readonly<Record<string, (connection: PostgresConnection) => Promise<unknown>>> = {
-  'a read': (connection) => connection.query(SQL.findNode, [SPACE_KEY, NO_HASH]),
-  'a read with content': (connection) => connection.query(SQL.findNodeWithContent, [SPACE_KEY, NO_HASH]),
-  'a read of an upload': (connection) => connection.query(SQL.findUpload, [SPACE_KEY, NO_HASH]),
   'a renewal': (connection) =>
     connection.query(SQL.renewReadyLeases, [SPACE_KEY, [NO_HASH], [1], null, 0, 0]),
   'any statement': (connection) => connection.query(SQL.findDiscards, [SPACE_KEY, 0, 1]),
@@ -137,13 +136,60 @@ test.each(Object.entries(WORK))(
   },
 );
 
+/** A read relies on no setting, so it needs no look at the session. */
+const READS: Readonly<
+  Record<string, (connection: PostgresConnection, space: string, hash: string) => Promise<SqlResult>>
+> = {
+  'a read': (connection, space, hash) => connection.query(SQL.findNode, [space, hash]),
+  'a read with content': (connection, space, hash) =>
+    connection.query(SQL.findNodeWithContent, [space, hash]),
+  'a read of nodes with content': (connection, space, hash) =>
+    connection.query(SQL.findNodesWithContent, [space, [hash]]),
+  'a read of an upload': (connection, space, hash) => connection.query(SQL.findUpload, [space, hash]),
+};
+/** As another Holdfast may have its tables in the same database. */
+const ELSEWHERE = ['nodes', 'contents', 'uploads'].map(
+  (table) => `CREATE TABLE elsewhere.${table} (LIKE public.${table} INCLUDING DEFAULTS)`,
+);
+
+test.each(Object.entries(READS))(
+  '%s gives the same rows whatever another program has set, or says that the session is not its own',
+  async (name, read) => {
+    const url = await databases.createDatabase();
+    const node = makeNode('read anywhere');
+    const ask = async (setting: string) => {
+      const instance = await openInstance(url);
+      try {
+        return await instance.pool.lend(async (connection) => {
+          const space = (await connection.query('SELECT space FROM spaces')).rows[0]?.space as string;
+          await connection.script(setting);
+          return (await read(connection, space, `\\x${node.hash}`)).rows;
+        });
+      } finally {
+        await instance.close();
+      }
+    };
+    const instance = await openInstance(url);
+    const content = makeContent();
+    if (name === 'a read of an upload') await leaseFor(coreOf(instance, content), node);
+    else await publish(coreOf(instance, content), content, node);
+    await instance.close();
+    const found = await ask(`CREATE SCHEMA elsewhere; ${ELSEWHERE.join('; ')}`);
+    expect(found).toHaveLength(1);
+    for (const setting of ['synchronous_commit = off', 'search_path = elsewhere, public'])
+      expect(await ask(`SET ${setting}`)).toEqual(found);
+    expect(await errorOf(ask('SET bytea_output = escape'))).toMatchObject({ code: SWITCHED });
+  },
+);
+
 test('a failure is a reason to look at the session, as where it has no such tables any more', async () => {
   const instance = await openInstance(await databases.createDatabase());
-  const read = (connection: PostgresConnection) => connection.query(SQL.findNode, [SPACE_KEY, NO_HASH]);
+  const renew = (connection: PostgresConnection) =>
+    connection.query(SQL.renewReadyLeases, [SPACE_KEY, [NO_HASH], [1], null, 0, 0]);
   await instance.pool.lend(async (connection) => {
-    await read(connection);
+    await renew(connection);
     await connection.script('SET search_path = elsewhere');
-    for (const code of ['42P01', SWITCHED]) expect(await errorOf(read(connection))).toMatchObject({ code });
+    for (const code of ['42P01', SWITCHED]) expect(await errorOf(renew(connection))).toMatchObject({ code });
   });
   await instance.close();
 });

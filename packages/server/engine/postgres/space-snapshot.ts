@@ -18,7 +18,7 @@ import { ROWS_PER_STATEMENT } from '../rows/work.ts';
 import { COUNTER_SUMS } from './counter-statements.ts';
 import { LocatedDamage, locateDamage, RowDamaged } from './damage.ts';
 import { guard } from './failure.ts';
-import { PLACE_COLUMNS, WITH_CONTENT } from './packs/pack-statements.ts';
+import { PLACE_COLUMNS, withContent } from './packs/pack-statements.ts';
 import {
   inspectedPackFromSql,
   isContentProven,
@@ -46,7 +46,7 @@ const INSPECTED = `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, contents.generati
       contents.canonical_size AS found_size, octet_length(contents.inline_bytes) AS inline_length,
       ${columnsOf('contents', PLACE_COLUMNS)}, contents.url_expires_at, contents.integrity AS found_integrity,
       contents.row_sum AS content_sum, contents.place_sum
-    FROM nodes ${WITH_CONTENT}
+    FROM nodes ${withContent()}
     WHERE nodes.space = $1 AND nodes.hash > $2`;
 
 const SQL = {

@@ -10,7 +10,7 @@ import {
   CONTENT_JOINED,
   PACK_BACKGROUND_STATEMENTS,
   PACK_STATEMENTS,
-  WITH_CONTENT,
+  withContent,
 } from './packs/pack-statements.ts';
 import { ROOT_REF_STATEMENTS } from './root-ref-statements.ts';
 import { NODE_IS_PROVEN, PURGED_SUM, SUM_OF_ENDED, sumOfDomain, sumOfRenewed } from './row-sums.ts';
@@ -25,7 +25,7 @@ import {
   spaceNamesOf,
   walkOf,
 } from './sql-fragments.ts';
-import { OWN_SESSION, OWN_SESSION_ALONE } from './wire/session.ts';
+import { OWN_SCHEMA, OWN_SESSION, OWN_SESSION_ALONE } from './wire/session.ts';
 
 export const NODE_COLUMNS =
   'hash, generation, size, canonical_size, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, waiting_touched_at, claim_held_until, held_domain_count, state, inline, collectable, lease_counted, content_type, refs, stored_size, packed, fixed_sum, row_sum';
@@ -51,7 +51,7 @@ const dueOf = (expires: string, entersIndex: string): string =>
 const HAS_NODE = 'EXISTS (SELECT FROM nodes WHERE nodes.space = $1 AND nodes.hash = asked.hash OFFSET 0)';
 const GIVEN_HASHES = given('hash', '$2::bytea[]');
 const seekHashes = (found: string): string => seek('hash', '$2::bytea[]', found);
-const NODES_WITH_CONTENT = `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes ${WITH_CONTENT} WHERE nodes.space = $1`;
+const NODES_WITH_CONTENT = `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM ${OWN_SCHEMA}nodes AS nodes ${withContent(OWN_SCHEMA)} WHERE nodes.space = $1`;
 
 const LOCK_TO_RENEW = `SELECT space, hash, given.duration, lease_started_at, lease_expires_at, lease_counted, ${NODE_IS_PROVEN} AS proven
       FROM nodes WHERE space = $1 AND hash = given.hash AND state = 1 FOR UPDATE`;
@@ -61,10 +61,10 @@ export const SPACE_STATEMENTS = {
   ...PACK_STATEMENTS,
   ...ROOT_REF_STATEMENTS,
   ...MENDING_STATEMENTS,
-  findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2 AND ${OWN_SESSION_ALONE}`,
-  findNodeWithContent: `${NODES_WITH_CONTENT} AND nodes.hash = $2 AND ${OWN_SESSION_ALONE}`,
+  findNode: `SELECT ${NODE_COLUMNS} FROM ${OWN_SCHEMA}nodes WHERE space = $1 AND hash = $2`,
+  findNodeWithContent: `${NODES_WITH_CONTENT} AND nodes.hash = $2`,
   findNodesWithContent: seekHashes(`${NODES_WITH_CONTENT} AND nodes.hash = given.hash OFFSET 0`),
-  findUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = $2 AND ${OWN_SESSION_ALONE}`,
+  findUpload: `SELECT ${UPLOAD_COLUMNS} FROM ${OWN_SCHEMA}uploads WHERE space = $1 AND hash = $2`,
 
   /** $2 a clock or NULL. One statement, so one instant. */
   readCounters: `WITH clock AS MATERIALIZED (SELECT ${nowOr('$2')} AS now),

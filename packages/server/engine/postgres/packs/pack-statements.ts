@@ -51,8 +51,8 @@ const DEAD_ONCE_UPDATED = firstDeadAt({
 });
 
 /** The content of each row of `nodes`, if it has one, by one seek for each. */
-export const WITH_CONTENT = `LEFT JOIN LATERAL (
-      SELECT * FROM contents WHERE contents.space = nodes.space AND contents.generation = nodes.generation LIMIT 1) AS contents ON true`;
+export const withContent = (schema = ''): string => `LEFT JOIN LATERAL (
+      SELECT * FROM ${schema}contents AS contents WHERE contents.space = nodes.space AND contents.generation = nodes.generation LIMIT 1) AS contents ON true`;
 
 /** The condition of the index `contents_to_pack`. */
 const IS_TO_PACK = `pack IS NULL AND inline_bytes IS NULL AND canonical_size <= ${SMALL_NODE_BYTES_MAX}`;

@@ -1,4 +1,5 @@
 /** Writes and reads the messages of PostgreSQL's protocol 3.0. Values travel as text. Pure. */
+import { SWITCHED } from '../failure.ts';
 
 export type SqlValue = string | number | boolean | null | readonly (string | number | null)[];
 /** One row: column → number, string, boolean, null; bytes as `\x…` text. */
@@ -297,12 +298,18 @@ function parseValue(bytes: Buffer, start: number, end: number, type: number): un
     case 114:
       return JSON.parse(bytes.toString('utf8', start, end));
     case 17:
+      if (bytes[start] !== 0x5c || bytes[start + 1] !== 0x78) throw notHex();
+      return bytes.toString('latin1', start, end);
     case 2950:
       return bytes.toString('latin1', start, end);
     default:
       return bytes.toString('utf8', start, end);
   }
 }
+
+/** The setting `bytea_output` is not ours: the session is another one. The other form never begins with these two. */
+const notHex = (): Error =>
+  Object.assign(new Error('bytes in a form that was not asked for'), { code: SWITCHED });
 
 function parseInteger(bytes: Buffer, start: number, end: number): number {
   // Sums of more digits would not be exact.
