@@ -16,6 +16,8 @@ const MARKS: readonly string[] = [IGNORE_FILE_NAME, '.gitignore'];
 const MANIFESTS: readonly string[] = ['BACKUP', 'BUCKET'];
 /** The folders of an interrupted first backup, which has no manifest yet. */
 const UNFINISHED: readonly string[] = ['incoming', 'lists'];
+/** Earlier versions kept 32 bytes. */
+const SECRET_START = /^\{"version":1,"secrets":\[/;
 /** The form of a manifest stands at its beginning. */
 const MANIFEST_START = /^\{"format":\d+,/;
 
@@ -49,11 +51,15 @@ function isDataFolder(names: Names, folder: Folder): boolean {
   const isMarked = MARKS.every((name) => names.has(name));
   if (isMarked && [OPERATOR_TOKEN, ...DATABASES].some((name) => names.has(name))) return true;
   if (!hasLock(names, folder)) return false;
-  return DATABASES.some((name) => names.has(name)) || isFileOf(32, SECRET, names, folder);
+  return (
+    DATABASES.some((name) => names.has(name)) ||
+    isFileOf(32, SECRET, names, folder) ||
+    startsLike(SECRET_START, SECRET, names, folder)
+  );
 }
 
 function isBackup(names: Names, folder: Folder): boolean {
-  if (MANIFESTS.some((name) => names.has(name) && MANIFEST_START.test(readStart(name, folder)))) return true;
+  if (MANIFESTS.some((name) => startsLike(MANIFEST_START, name, names, folder))) return true;
   return UNFINISHED.every((name) => names.has(name)) && hasLock(names, folder);
 }
 
@@ -66,6 +72,10 @@ function isFileOf(bytes: number, name: string, names: Names, folder: Folder): bo
   if (!names.has(name)) return false;
   const found = folder.lookAt(name);
   return found?.isFile() === true && found.size === bytes;
+}
+
+function startsLike(start: RegExp, name: string, names: Names, folder: Folder): boolean {
+  return names.has(name) && start.test(readStart(name, folder));
 }
 
 function readStart(name: string, folder: Folder): string {

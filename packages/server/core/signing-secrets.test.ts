@@ -67,18 +67,23 @@ describe('a rotated secret', () => {
     expect(next.map(({ secret }) => secret[0])).toEqual([2, 3, 4, 5, 6, 7, 8, 9]);
   });
 
-  test('reads back as it was written, a single one as its 32 bytes, and a damaged record is refused', () => {
-    expect(formatSecrets(onlySecret(bytes(1)))).toEqual(bytes(1));
+  test('reads back as it was written, here or by an earlier version, and a damaged record is refused', () => {
+    expect(parseSecrets(formatSecrets(onlySecret(bytes(1))))).toEqual(onlySecret(bytes(1)));
     const secrets = rotate(onlySecret(bytes(1)), 2, NOW);
     const kept = formatSecrets(secrets);
     expect(parseSecrets(kept)).toEqual(secrets);
     expect(parseSecrets(bytes(1))).toEqual(onlySecret(bytes(1)));
     const text = new TextDecoder().decode(kept);
+    const unsummed = text.replace(/,"sha256":"[0-9a-f]{64}"/, '');
+    expect(unsummed).not.toBe(text);
+    expect(parseSecrets(new TextEncoder().encode(unsummed))).toEqual(secrets);
     const damaged = [
       text.slice(0, -3),
-      text.replace('0101', '01'),
-      text.replace('"version":1', '"version":2'),
-      text.replace(`${NOW + SECRET_NOTICE_MS}`, '"soon"'),
+      text.replace('0101', '0102'),
+      text.replace('sha256', 'sha257'),
+      unsummed.replace('0101', '01'),
+      unsummed.replace('"version":1', '"version":2'),
+      unsummed.replace(`${NOW + SECRET_NOTICE_MS}`, '"soon"'),
       '{"version":1,"secrets":[]}',
       '{"version":1,"secrets":[null]}',
       '',

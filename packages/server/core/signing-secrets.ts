@@ -1,5 +1,7 @@
 /** The secrets that upload URLs and cursors are signed with: one signs, former ones still verify, and a coming one verifies already. */
 
+import { isDigest, type Shape, takeShape } from './closed-shape.ts';
+
 export const SECRET_BYTES = 32;
 /** How long a former secret verifies: the longest upload URL (7 d), root-ref history (24 h), and a day for clocks that disagree. */
 export const SECRET_OVERLAP_MS = 8 * 24 * 60 * 60 * 1000;
@@ -47,20 +49,34 @@ export function planRotation(secrets: SigningSecrets, fresh: Uint8Array, now: nu
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** A secret alone is kept as its bytes, as every version did; several as JSON. */
+/** JSON with the digest of its secrets. */
 export function formatSecrets(secrets: SigningSecrets): Uint8Array {
-  if (secrets.length === 1) return secrets[0].secret;
   const all = secrets.map(({ secret, ...rest }) => ({ secret: secret.toHex(), ...rest }));
-  return encoder.encode(`${JSON.stringify({ version: 1, secrets: all })}\n`);
+  return encoder.encode(`${JSON.stringify({ version: 1, secrets: all, sha256: digestOf(all) })}\n`);
 }
 
-/** Undefined for what `formatSecrets` did not write: it is damaged. */
+const digestOf = (secrets: unknown): string => Bun.SHA256.hash(JSON.stringify(secrets), 'hex');
+
+interface KeptSecrets {
+  readonly version: number;
+  readonly secrets: readonly Record<string, unknown>[];
+  readonly sha256?: string;
+}
+
+const KEPT: Shape<KeptSecrets> = {
+  version: (value) => value === 1,
+  secrets: (value) => Array.isArray(value) && value.length > 0,
+  sha256: (value) => value === undefined || isDigest(value),
+};
+
+/** Earlier versions kept a secret alone as its bytes, and several without a digest. Undefined: damaged. */
 export function parseSecrets(bytes: Uint8Array): SigningSecrets | undefined {
   if (bytes.length === SECRET_BYTES) return onlySecret(bytes);
   try {
-    const { version, secrets } = JSON.parse(decoder.decode(bytes)) as { version: unknown; secrets: unknown };
-    if (version !== 1 || !Array.isArray(secrets) || secrets.length === 0) return undefined;
-    const parsed = secrets.map(parseSecret);
+    const kept = takeShape<KeptSecrets>(JSON.parse(decoder.decode(bytes)), KEPT);
+    if (kept === undefined || (kept.sha256 ?? digestOf(kept.secrets)) !== digestOf(kept.secrets))
+      return undefined;
+    const parsed = kept.secrets.map(parseSecret);
     return parsed.includes(undefined) ? undefined : (parsed as unknown as SigningSecrets);
   } catch {
     return undefined;

@@ -24,10 +24,27 @@ describe('the secret of a folder', () => {
     );
     expect(new Set(others)).toEqual(new Set([first as string]));
     expect(await readdir(folder)).toEqual(['secret.key']);
-    const { mode, size } = await stat(join(folder, 'secret.key'));
-    expect([mode & 0o777, size]).toEqual([0o600, 32]);
+    expect((await stat(join(folder, 'secret.key'))).mode & 0o777).toBe(0o600);
     const again = await openSigner(folder);
     expect(again.verify('cursor', 'x', Buffer.from(first as string, 'hex'))).toBe(true);
+  });
+
+  test('one wrong bit anywhere in its file changes no secret', async () => {
+    const path = join(folder, 'secret.key');
+    const [{ secret }] = await folderSecret(folder).read();
+    const kept = await readFile(path);
+    for (let at = 0; at < kept.length; at += 1) {
+      const wrong = Buffer.from(kept);
+      wrong[at] = (wrong[at] as number) ^ (1 << (at % 8));
+      await writeFile(path, wrong);
+      expect([at, (await folderSecret(folder).read())[0].secret]).toEqual([at, secret]);
+    }
+  });
+
+  test('a secret of an earlier version, 32 bytes, is used as it is', async () => {
+    const secret = Buffer.alloc(32, 7);
+    await writeFile(join(folder, 'secret.key'), secret, { mode: 0o600 });
+    expect((await folderSecret(folder).read())[0].secret).toEqual(new Uint8Array(secret));
   });
 
   test('a secret that is damaged is neither used nor replaced', async () => {

@@ -2,8 +2,15 @@
 
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import { findBit } from '../core/rows/find-bit.ts';
 import type { RotatingSigner } from '../core/signer.ts';
-import { formatSecrets, parseSecrets, SECRET_BYTES, type SigningSecrets } from '../core/signing-secrets.ts';
+import {
+  formatSecrets,
+  onlySecret,
+  parseSecrets,
+  SECRET_BYTES,
+  type SigningSecrets,
+} from '../core/signing-secrets.ts';
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -24,7 +31,11 @@ export function folderSecret(dataDir: string): SharedSecret {
   return {
     find,
     replace,
-    read: async () => (await find()) ?? parse(path, await createPrivateFile(path, randomBytes(SECRET_BYTES))),
+    async read() {
+      const found = await find();
+      if (found !== undefined) return found;
+      return parse(path, await createPrivateFile(path, formatSecrets(onlySecret(randomBytes(SECRET_BYTES)))));
+    },
     async exchange(from, to) {
       if (!Bun.deepEquals(await find(), from)) return false;
       await replace(to);
@@ -34,11 +45,21 @@ export function folderSecret(dataDir: string): SharedSecret {
 }
 
 function parse(path: string, content: Uint8Array): SigningSecrets {
-  const secrets = parseSecrets(content);
+  const secrets = parseSecrets(content) ?? mendBit(content);
   if (secrets !== undefined) return secrets;
   throw new ServeError(
     `the secret ${path} is damaged (${content.length} bytes): restore it; removing it voids all upload URLs and cursors in use`,
   );
+}
+
+/** What was written, if one bit of it is wrong. */
+function mendBit(content: Uint8Array): SigningSecrets | undefined {
+  const isWritten = (bytes: Uint8Array): boolean => {
+    const secrets = parseSecrets(bytes);
+    return secrets !== undefined && Buffer.compare(formatSecrets(secrets), bytes) === 0;
+  };
+  const mended = findBit({ content }, ['content'], (row) => isWritten(row.content));
+  return mended && parseSecrets(mended.value as Uint8Array);
 }
 
 async function findSecret(path: string): Promise<Uint8Array | undefined> {
