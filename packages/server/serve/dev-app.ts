@@ -124,7 +124,7 @@ async function openKey(dataDir: string): Promise<JWK> {
   try {
     const key = JSON.parse(text) as JWK;
     await importJWK(key, ALGORITHM);
-    if (typeof key.d === 'string') return key;
+    if (typeof key.d === 'string' && key.alg === ALGORITHM && key.use === 'sig') return key;
   } catch {
     // The parser's message is dropped, because it quotes what it read.
   }
