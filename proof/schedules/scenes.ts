@@ -66,7 +66,7 @@ async function rot(play: Play): Promise<void> {
   const row = await world.core.metadata.findNode(space, cast.target.hash);
   if (row === undefined) throw new Error('the scene has no target');
   play.lost.add(row.hash);
-  const found = { hash: row.hash, generation: row.generation, instead: undefined, packed: undefined };
+  const found = { hash: row.hash, generation: row.generation, packed: undefined };
   await world.core.metadata.transact(space, setRotten, found);
   if (row.storage === 'object') await world.core.content.delete(space, [row.generation]);
 }

@@ -2,7 +2,6 @@
 import { formatCount, type Hash } from '@holdfast/protocol';
 import { verifyStored } from '../core/collect/scrub.ts';
 import { isProofOfRot, setRotten } from '../core/contents.ts';
-import { makeGenerationDigits } from '../core/generation.ts';
 import type { RowDamage } from '../core/inspection-ports.ts';
 import type { Space } from '../core/model.ts';
 import type { ContentStore, MetadataStore } from '../core/ports.ts';
@@ -27,7 +26,7 @@ interface Verification {
   readonly metadata: MetadataStore;
   readonly content: ContentStore;
   readonly onProgress: (nodes: number) => void;
-  readonly onDamaged?: (item: ScrubItem, error: unknown) => Promise<void>;
+  readonly onDamaged?: (item: ScrubItem) => Promise<void>;
 }
 
 /** A node that was rotten when the backup was made is not damage of the backup. */
@@ -53,7 +52,7 @@ export async function verifyNodes({
       const damage = item.node.state === 'ready' ? await findDamage(content, item) : undefined;
       if (damage === undefined) continue;
       damaged.push({ space: item.space, hash: item.node.hash, reason: damage.message });
-      await onDamaged?.(item, damage);
+      await onDamaged?.(item);
     }
     onProgress(nodes);
     if (page.next === undefined) return { nodes, damaged, hasUnreadableRows };
@@ -78,15 +77,12 @@ async function findDamage(content: ContentStore, item: ScrubItem): Promise<Error
   }
 }
 
-const RANDOM = { bytes: (count: number) => crypto.getRandomValues(new Uint8Array(count)) };
-
-/** Marks a damaged node's row rotten, so that its next lease asks for the bytes. A record on a damaged page is abandoned. */
+/** Marks a damaged node's row rotten, so that its next lease asks for the bytes. */
 export function makeRotten(metadata: MetadataStore): NonNullable<Verification['onDamaged']> {
-  return async ({ space, node: { hash, generation }, content }, error) => {
-    const instead = isDamage(error) ? makeGenerationDigits(RANDOM) : undefined;
+  return async ({ space, node: { hash, generation }, content }) => {
     const packed = content?.packed;
     await orIfDamaged(
-      () => metadata.transact(space, setRotten, { hash, generation, instead, packed }),
+      () => metadata.transact(space, setRotten, { hash, generation, packed }),
       () => undefined,
     );
   };

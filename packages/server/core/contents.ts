@@ -1,12 +1,11 @@
 /** A generation's bytes: how they are discarded, and what proof of rot does to a row (docs/design.md, Rot and healing). */
 import { ApiError, bytesToHash, type Hash } from '@holdfast/protocol';
 import type { Core } from './core.ts';
-import { createGeneration, makeGenerationDigits } from './generation.ts';
 import { assertInvariant } from './invariant.ts';
 import type { ContentRow, Generation, NodeRow, NodeStorage, PackPlace, Space, UploadRow } from './model.ts';
 import type { SpaceTransaction, StoredObject } from './ports.ts';
 import { sha256 } from './signer.ts';
-import { ContentDamaged, ContentLost, isDamage, RowDamaged } from './store-failure.ts';
+import { ContentDamaged, ContentLost, isDamage, orIfDamaged, RowDamaged } from './store-failure.ts';
 import type { UploadKind } from './upload-ports.ts';
 
 /** Discards a closed generation's bytes: inline bytes and pack records here; the sweep deletes an object once no URL can write it. */
@@ -22,9 +21,10 @@ export async function closeContent(
 export async function closeContentOf(
   tx: SpaceTransaction,
   row: NodeRow,
-  { uploads, keepReplacedMs }: ReplacementRules,
+  { uploads, keepReplacedMs, left }: ReplacementRules,
 ): Promise<void> {
   const { generation, storage } = row;
+  if (left?.has(generation)) return;
   const [urlExpiresAt = 0] = await findUrlExpiries(tx, [row], uploads);
   const keptMs = row.state === 'claimed' ? 0 : keepReplacedMs;
   await closeContent(tx, { generation, storage, urlExpiresAt, keptMs });
@@ -34,6 +34,7 @@ export interface ReplacementRules {
   readonly uploads: UploadKind;
   /** as of CoreSettings */
   readonly keepReplacedMs: number;
+  readonly left?: LeftRecords | undefined;
 }
 
 export function replacementRulesOf({
@@ -108,22 +109,20 @@ export async function markRotten(
 ): Promise<RotOutcome> {
   const found = storage === 'object' ? 'bad' : await lookAtRecord(core, space, { hash, generation });
   if (found === 'sound') return 'changed';
-  const instead = found === 'unreadable' ? makeGenerationDigits(core.random) : undefined;
-  const outcome = await core.metadata.transact(space, setRotten, { hash, generation, instead, packed });
+  const outcome = await core.metadata.transact(space, setRotten, { hash, generation, packed });
   if (outcome === 'marked') core.rottenNodes.noteRotten(space, hash, proof);
   return outcome;
 }
 
 interface RottenContent extends ProvenContent {
-  /** Its record cannot be read or deleted. The row points at a new generation without a record, so that nobody meets it again. */
-  readonly instead: string | undefined;
   /** where the bad bytes were read, if that is a record of a pack */
   readonly packed: PackPlace | undefined;
 }
 
+/** Marks the row alone: its record stays where it is, and may prove to be good (`setSound`). */
 export async function setRotten(
   tx: SpaceTransaction,
-  { hash, generation, instead, packed }: RottenContent,
+  { hash, generation, packed }: RottenContent,
 ): Promise<RotOutcome> {
   const row = await tx.findNode(hash);
   if (row === undefined || row.generation !== generation) return 'changed';
@@ -131,8 +130,7 @@ export async function setRotten(
   if (packed !== undefined && !isSamePlace((await tx.findContent(generation))?.packed, packed)) {
     return 'changed';
   }
-  const left = instead === undefined ? generation : createGeneration(tx.now, instead);
-  await tx.update('node', row, { ...row, state: 'rotten', generation: left });
+  await tx.update('node', row, { ...row, state: 'rotten' });
   return 'marked';
 }
 
@@ -153,7 +151,7 @@ function isSamePlace(left: PackPlace | undefined, right: PackPlace): boolean {
  * Whether the content row of a node without an object is bad, or its inline bytes, not a pack's. `setRotten` checks whose it is.
  * Throws if it cannot be found, which proves nothing.
  */
-export async function lookAtRecord(
+async function lookAtRecord(
   core: Core,
   space: Space,
   proven: ProvenContent,
@@ -168,6 +166,39 @@ export async function lookAtRecord(
     if (isDamage(error) && !error.isIndex) return 'unreadable';
     throw error;
   }
+}
+
+/** Generations whose records can be neither read nor deleted: who lets go of them leaves them in the file. */
+export type LeftRecords = ReadonlySet<Generation>;
+
+/** Does `work`, and if damage fails it, once more around those records of `nodes` that cannot be deleted. */
+export function aroundRecords<T>(
+  core: Core,
+  space: Space,
+  nodes: readonly Pick<NodeRow, 'hash'>[],
+  work: (left: LeftRecords | undefined) => Promise<T>,
+): Promise<T> {
+  return orIfDamaged(
+    () => work(undefined),
+    async (damage) => {
+      const left = new Set<Generation>();
+      for (const { hash } of nodes) {
+        const row = await orIfDamaged(
+          () => core.metadata.transact(space, findStanding, hash),
+          () => undefined,
+        );
+        if (row === undefined || row.state === 'ready' || row.storage === 'object') continue;
+        if ((await lookAtRecord(core, space, row)) === 'unreadable') left.add(row.generation);
+      }
+      if (left.size === 0) throw damage;
+      return work(left);
+    },
+  );
+}
+
+/** The current row, damaged or not. */
+export async function findStanding(tx: SpaceTransaction, hash: Hash): Promise<NodeRow | undefined> {
+  return (await tx.mending.findUnproven(hash))?.row;
 }
 
 export async function findContentOf(

@@ -222,7 +222,7 @@ describe('a quota never refuses', () => {
     const row = await world.row(node);
     const { setRotten } = await import('./contents.ts');
     await world.core.metadata.transact(SPACE, setRotten, {
-      ...{ hash: node.hash, generation: row?.generation as string, instead: undefined, packed: undefined },
+      ...{ hash: node.hash, generation: row?.generation as string, packed: undefined },
     });
     limit({ maxBytes: 0, maxNodes: 0 });
     const instruction = await world.begin(node);

@@ -3,22 +3,16 @@
  * transaction and its input alone.
  */
 import type { Awaitable } from './awaitable.ts';
-import {
-  claimCandidates,
-  claimNodes,
-  findLeftoverClaims,
-  leaveContent,
-  settleClaims,
-} from './collect/collection.ts';
+import { claimCandidates, claimNodes, findLeftoverClaims, settleClaims } from './collect/collection.ts';
 import { planPass } from './collect/plan-gc.ts';
 import { finishPurge, hastenDiscards, removeHistory, takeRootRefs } from './collect/purge-space.ts';
 import { repairCounts } from './collect/repair-counts.ts';
 import { giveSum } from './collect/scrub.ts';
 import { findAbandoned, findDueDiscards, forgetAbandoned, settleDiscards } from './collect/sweep.ts';
 import { findOpenPacks, settlePacks } from './collect/sweep-packs.ts';
-import { findContentOf, setRotten, setSound } from './contents.ts';
+import { findContentOf, findStanding, setRotten, setSound } from './contents.ts';
 import { decideLease } from './lease/lease-decision.ts';
-import { findStanding, mendRow } from './lease/mend-node.ts';
+import { mendRow } from './lease/mend-node.ts';
 import { finishUpload } from './lease/receive-node.ts';
 import { dropSeen, noteSeen } from './lease/unseen-uploads.ts';
 import { moveLive } from './packs/compact-packs.ts';
@@ -49,7 +43,6 @@ export const TRANSACTIONS = {
   giveSum,
   hastenDiscards,
   leaseRows,
-  leaveContent,
   mendRow,
   moveLive,
   moveSmall,

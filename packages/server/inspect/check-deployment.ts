@@ -2,10 +2,16 @@
 import { formatCount, type Hash } from '@holdfast/protocol';
 import { PAGE_ROWS, ROWS_PER_TRANSACTION_MAX } from '../core/batches.ts';
 import { type CountRepairs, headLength, parseHead, repairCounts } from '../core/collect/repair-counts.ts';
-import { findContentOf, isProofOfRot, storedObject, verifyInlineNode } from '../core/contents.ts';
+import {
+  findContentOf,
+  findStanding,
+  isProofOfRot,
+  storedObject,
+  verifyInlineNode,
+} from '../core/contents.ts';
 import type { Core } from '../core/core.ts';
 import type { PageDamage, RowDamage, RowLook } from '../core/inspection-ports.ts';
-import { findStanding, mendRow } from '../core/lease/mend-node.ts';
+import { mendRow } from '../core/lease/mend-node.ts';
 import type { NewContent } from '../core/lease/publication.ts';
 import type { Space } from '../core/model.ts';
 import { isDamage, orIfDamaged } from '../core/store-failure.ts';

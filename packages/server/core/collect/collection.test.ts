@@ -4,7 +4,7 @@ import type { Generation } from '../model.ts';
 import { RowDamaged } from '../store-failure.ts';
 import { CoreWorld, MINUTE_MS, objectNode, SPACE } from '../test/core-fixture.ts';
 import { beforeTransactions } from '../test/pack-fixture.ts';
-import { claimCandidates, leaveContent, settleClaims } from './collection.ts';
+import { claimCandidates, settleClaims } from './collection.ts';
 import { runGc } from './run-gc.ts';
 
 const node = objectNode(1);
@@ -29,8 +29,6 @@ test('a claim with bytes that the row no longer has is not settled, whoever has 
     deleted: new Set([generation]),
   });
   expect(settled.forgotten).toEqual([]);
-  const left = { claim, instead: '0'.repeat(20) };
-  expect(await world.core.metadata.transact(SPACE, leaveContent, left)).toBeUndefined();
   expect(await world.row(node)).toEqual(row);
 });
 

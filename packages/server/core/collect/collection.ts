@@ -8,10 +8,9 @@
  * while to the pass that works on it, so that the answer of a pass does not depend on when the sweep runs.
  */
 import type { Hash } from '@holdfast/protocol';
-import { findUrlExpiries, lookAtRecord } from '../contents.ts';
+import { aroundRecords, findUrlExpiries, type LeftRecords } from '../contents.ts';
 import type { Core } from '../core.ts';
 import { removeNodesWithEdges } from '../edges.ts';
-import { createGeneration, makeGenerationDigits } from '../generation.ts';
 import type { Generation, NodeRow, Space } from '../model.ts';
 import { isCollectable, isEligible } from '../node-row.ts';
 import type { SpaceTransaction } from '../ports.ts';
@@ -57,7 +56,7 @@ export async function claimCandidates(
   if (!withLeased) await assertUndoubted(tx, candidates);
   // No candidate is another's child: each has no edges.
   const forgotten = candidates.filter((row) => row.storage !== 'object' && !isDamaged);
-  const freed = await forgetAll(tx, forgotten, tx.now, uploads);
+  const freed = await forgetAll(tx, forgotten, tx.now, { uploads });
   const claimed = candidates.filter((row) => row.storage === 'object' || isDamaged);
   await holdAll(tx, claimed);
   // If all rows are skipped, the next claim would find the same ones.
@@ -156,13 +155,9 @@ export async function finishClaims(
   const objects = claimed.filter(({ storage }) => storage === 'object').map(({ generation }) => generation);
   const { deleted, failure } = await core.content.delete(space, objects);
   const uploads = core.content.upload.kind;
-  const settle = async (claims: readonly Claim[]): Promise<FinishedClaims> => {
-    const settled = await core.metadata.transact(space, settleClaims, {
-      claims,
-      claimedAt,
-      deleted,
-      uploads,
-    });
+  const settle = async (claims: readonly Claim[], left?: LeftRecords): Promise<FinishedClaims> => {
+    const given = { claims, claimedAt, deleted, uploads, left };
+    const settled = await core.metadata.transact(space, settleClaims, given);
     const failed = claims.filter(
       ({ storage, generation }) => storage === 'object' && !deleted.has(generation),
     ).length;
@@ -179,17 +174,13 @@ async function settleOneByOne(
   core: Core,
   space: Space,
   claimed: readonly Claim[],
-  settle: (claims: readonly Claim[]) => Promise<FinishedClaims>,
+  settle: (claims: readonly Claim[], left?: LeftRecords) => Promise<FinishedClaims>,
 ): Promise<FinishedClaims> {
   const forgotten: NodeRow[] = [];
   const sum = { gone: 0, next: Number.MAX_SAFE_INTEGER, failed: 0, failure: undefined as unknown };
   for (const claim of claimed) {
     try {
-      const settled = await settle([claim]).catch(async (error) => {
-        const left = isDamage(error) ? await leaveUnreadable(core, space, claim) : undefined;
-        if (left === undefined) throw error;
-        return settle([left]);
-      });
+      const settled = await aroundRecords(core, space, [claim], (left) => settle([claim], left));
       forgotten.push(...settled.forgotten);
       sum.gone += settled.gone;
       sum.next = Math.min(sum.next, settled.next);
@@ -204,41 +195,18 @@ async function settleOneByOne(
   return { forgotten, ...sum };
 }
 
-/** A record that cannot be read cannot be deleted: the row leaves it for a new generation, as a rotten row does. `undefined`: not that. */
-async function leaveUnreadable(core: Core, space: Space, claim: Claim): Promise<Claim | undefined> {
-  if (claim.storage === 'object' || (await lookAtRecord(core, space, claim)) !== 'unreadable')
-    return undefined;
-  return core.metadata.transact(space, leaveContent, { claim, instead: makeGenerationDigits(core.random) });
-}
-
-interface LeftContent {
-  readonly claim: Claim;
-  /** digits of the new generation */
-  readonly instead: string;
-}
-
-export async function leaveContent(
-  tx: SpaceTransaction,
-  { claim, instead }: LeftContent,
-): Promise<Claim | undefined> {
-  const row = await tx.findNode(claim.hash);
-  if (row?.state !== 'claimed' || row.generation !== claim.generation) return undefined;
-  const generation = createGeneration(tx.now, instead);
-  await tx.update('node', row, { ...row, generation });
-  return { ...claim, generation };
-}
-
 interface SettledClaims extends Pick<Claims, 'claimedAt'> {
   readonly claims: readonly Claim[];
   /** generations whose objects are deleted */
   readonly deleted: ReadonlySet<Generation>;
   readonly uploads: UploadKind;
+  readonly left?: LeftRecords | undefined;
 }
 
 /** Forgets the rows whose objects were deleted. The sweep may retry the others, after those that have waited longer. */
 export async function settleClaims(
   tx: SpaceTransaction,
-  { claims, claimedAt, deleted, uploads }: SettledClaims,
+  { claims, claimedAt, deleted, uploads, left }: SettledClaims,
 ): Promise<Pick<FinishedClaims, 'forgotten' | 'gone' | 'next'>> {
   const rows = await tx.findNodes(claims.map(({ hash }) => hash));
   const forgotten: NodeRow[] = [];
@@ -249,7 +217,7 @@ export async function settleClaims(
     if (storage !== 'object' || deleted.has(generation)) forgotten.push(row);
     else await tx.update('node', row, { ...row, claimHeldUntil: tx.now });
   }
-  const next = await forgetAll(tx, forgotten, claimedAt, uploads);
+  const next = await forgetAll(tx, forgotten, claimedAt, { uploads, left });
   return { forgotten, gone: rows.filter((row) => row === undefined).length, next };
 }
 
@@ -258,7 +226,7 @@ async function forgetAll(
   tx: SpaceTransaction,
   rows: readonly NodeRow[],
   deletedAfter: number,
-  uploads: UploadKind,
+  { uploads, left }: Pick<SettledClaims, 'uploads' | 'left'>,
 ): Promise<number> {
   const expiries = await findUrlExpiries(tx, rows, uploads);
   for (const [index, { generation }] of rows.entries()) {
@@ -266,7 +234,7 @@ async function forgetAll(
     // A URL that was valid at that instant may have written the object again since, or still may.
     if (urlExpiresAt > deletedAfter)
       await tx.insert('discard', { generation, dueAt: urlExpiresAt, urlExpiresAt });
-    await tx.delete('content', generation);
+    if (!left?.has(generation)) await tx.delete('content', generation);
   }
   const freed = await removeNodesWithEdges(tx, rows);
   return Math.min(Number.MAX_SAFE_INTEGER, ...freed.map(({ leaseExpiresAt }) => leaseExpiresAt));

@@ -96,8 +96,7 @@ async function decideUnready(
     return rejectUpload(tx, upload, { verdict: 'bad', ...CONTRADICTION }, input);
   }
   const { quotas } = input;
-  const { uploads, keepReplacedMs } = input.rules;
-  return acceptUpload(tx, node, good, { durationMs: request.durationMs, uploads, keepReplacedMs, quotas });
+  return acceptUpload(tx, node, good, { durationMs: request.durationMs, ...input.rules, quotas });
 }
 
 /** The bytes of the upload prove the row. If the row is unchanged, it continues like any other. */
@@ -105,7 +104,7 @@ async function healRow(tx: SpaceTransaction, good: GoodUpload, input: LeaseInput
   const mended = await mendNode(tx, contentOf(good));
   if (mended === undefined || mended.isExact) return decideLease(tx, input);
   const { generation } = good.upload;
-  await closeFormer(tx, mended.former, { ...good.evidence, generation }, input.rules.keepReplacedMs);
+  await closeFormer(tx, mended.former, { ...good.evidence, generation }, input.rules);
   await acceptContent(tx, good, input.rules.uploads);
   return { ...(await settleMended(tx, mended.row, input.request.durationMs)), heals: true };
 }

@@ -1,6 +1,7 @@
 /** leaseNode: the lease and upload machine (docs/api.md, leaseNode). */
 import { ApiError, type Hash, type LeaseResponse, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Awaitable } from '../awaitable.ts';
+import { aroundRecords } from '../contents.ts';
 import type { Core } from '../core.ts';
 import { makeGenerationDigits } from '../generation.ts';
 import type { Space, UploadRow } from '../model.ts';
@@ -99,8 +100,10 @@ async function decide(
   // A further round is needed only if another request replaced the generation that was just inspected.
   for (let inspections = 0; inspections < 4; ) {
     const fresh = makeGenerationDigits(core.random);
-    const input = { request, inspection, fresh, rules, quotas: room.input };
-    const decision = await core.metadata.transact(space, decideLease, input);
+    const input = { request, inspection, fresh, quotas: room.input };
+    const decision = await aroundRecords(core, space, [request], (left) =>
+      core.metadata.transact(space, decideLease, { ...input, rules: { ...rules, left } }),
+    );
     if (decision.kind === 'full') throw await refuse(core, space, decision.excess);
     if (decision.kind === 'reserve') await room.reserve(decision.more);
     else if (decision.kind !== 'inspect') return decision;

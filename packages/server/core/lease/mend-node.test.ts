@@ -116,7 +116,7 @@ test('only bytes that are proven to be those of the node go with the row that na
   const keeps = (differs: Partial<ContentRow>, former = other): Promise<boolean> =>
     world.core.metadata.transact(SPACE, async (tx) => {
       if (former === other) await tx.insert('content', { ...content, generation: other, ...differs });
-      await closeFormer(tx, former, content, 0);
+      await closeFormer(tx, former, content, { uploads: 'server', keepReplacedMs: 0 });
       const isKept = (await tx.findContent(former)) !== undefined;
       if (isKept && former === other) await tx.delete('content', other);
       return isKept;

@@ -2,8 +2,8 @@
  * Repairs the damaged row of a node. Its canonical bytes prove type, size and refs. The row's sum proves the rest, if at most a state
  * or counts are wrong besides them. If nothing proves them, counts only rise, and the node is leased for a day.
  */
-import { type Hash, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
-import { closeContent } from '../contents.ts';
+import { LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
+import { closeContent, type ReplacementRules } from '../contents.ts';
 import { findChildren } from '../edges.ts';
 import type { ContentRow, Generation, NodeRow, NodeRowState } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
@@ -97,9 +97,9 @@ export async function closeFormer(
   tx: SpaceTransaction,
   former: Generation,
   { generation, canonicalSize, integrity }: Pick<ContentRow, 'generation' | 'canonicalSize' | 'integrity'>,
-  keptMs: number,
+  { keepReplacedMs: keptMs, left }: ReplacementRules,
 ): Promise<void> {
-  if (former === generation) return;
+  if (former === generation || left?.has(former)) return;
   const found = await findContentOrDamage(tx, former);
   if (found === undefined || found.packed !== undefined || found.canonicalSize !== canonicalSize) return;
   if (Buffer.compare(found.integrity, integrity) !== 0) return;
@@ -113,11 +113,6 @@ const findContentOrDamage = (tx: SpaceTransaction, generation: Generation): Prom
     async () => tx.findContent(generation),
     () => undefined,
   );
-
-/** The current row, damaged or not. */
-export async function findStanding(tx: SpaceTransaction, hash: Hash): Promise<NodeRow | undefined> {
-  return (await tx.mending.findUnproven(hash))?.row;
-}
 
 /** Repairs from the bytes that the node's own content row refers to. Resolves with false if the row is intact or deleted. */
 export async function mendRow(tx: SpaceTransaction, content: NewContent): Promise<boolean> {

@@ -8,7 +8,7 @@ import {
   type PackLeaseResponse,
   type PackLeaseResult,
 } from '@holdfast/protocol';
-import { replacementRulesOf } from '../contents.ts';
+import { aroundRecords, replacementRulesOf } from '../contents.ts';
 import type { Core } from '../core.ts';
 import { changesRefused } from '../lease/lease-decision.ts';
 import { refuse } from '../lease/receipt-room.ts';
@@ -140,7 +140,9 @@ async function publish(core: Core, space: Space, publication: PackPublication): 
       const group = records.slice(at, at + PACK_GROUP_RECORDS);
       const isLast = at + PACK_GROUP_RECORDS >= records.length;
       const input = { id, generation, from: at, records: group, isLast, durationMs, ...rules };
-      const published = await core.metadata.transact(space, publishGroup, input);
+      const published = await aroundRecords(core, space, group, (left) =>
+        core.metadata.transact(space, publishGroup, { ...input, left }),
+      );
       if (published.kind === 'gone') throw packNotFound();
       if (published.kind === 'passed') isWhole = false;
       else if (published.kind === 'leased') {

@@ -66,12 +66,18 @@ async function settleUnread(wanted: Wanted, first: unknown): Promise<ContentAnsw
   }
   const { core, space, hash } = wanted;
   const node = await core.metadata.findNode(space, hash);
+  if (node?.state === 'rotten') throw metRotten(wanted);
   // The record of an object on a damaged page cannot be written over.
   const isLeft = node?.storage === 'object' && !(error instanceof RowDamaged);
   if (node?.state !== 'ready' || isLeft) throw error;
   const proof = new ContentDamaged('the record of its bytes in the database is damaged');
   if ((await markRotten(core, space, node, proof)) === 'changed') throw error;
   throw rottenContent();
+}
+
+function metRotten({ core, space, hash }: Wanted): ApiError {
+  core.rottenNodes.noteMet(space, hash);
+  return rottenContent();
 }
 
 function look(wanted: Wanted, looksLeft: number): Awaitable<ContentAnswer> {
@@ -83,10 +89,7 @@ function look(wanted: Wanted, looksLeft: number): Awaitable<ContentAnswer> {
   return after(wanted.core.metadata.findNodeWithContent(wanted.space, wanted.hash), (found) => {
     const node = found?.node;
     if (found === undefined || !isReadable(node)) throw nodeNotFound();
-    if (node.state === 'rotten') {
-      wanted.core.rottenNodes.noteMet(wanted.space, wanted.hash);
-      throw rottenContent();
-    }
+    if (node.state === 'rotten') throw metRotten(wanted);
     const { size, contentType } = node;
     const range = parseByteRange(wanted.range, size);
     if (range.kind === 'unsatisfiable') throw rangeNotSatisfiable(size);

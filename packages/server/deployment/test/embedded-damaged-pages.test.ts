@@ -66,8 +66,16 @@ function damagePageOf(text: string, leaves = LEAVES): void {
     if (leaves.includes(file[page] as number)) pages.add(page);
   }
   expect(pages.size).toBe(1);
+  damagedPages = [...pages].map((at) => ({ at, bytes: file.subarray(at, at + PAGE_BYTES) }));
+  for (const page of pages) writePage(page, new Uint8Array(PAGE_BYTES));
+}
+
+/** as they were before, by `damagePageOf` */
+let damagedPages: readonly { readonly at: number; readonly bytes: Uint8Array }[] = [];
+
+function writePage(at: number, bytes: Uint8Array): void {
   const descriptor = openSync(engine.databasePath, 'r+');
-  for (const page of pages) writeSync(descriptor, new Uint8Array(PAGE_BYTES), 0, PAGE_BYTES, page);
+  writeSync(descriptor, bytes, 0, PAGE_BYTES, at);
   closeSync(descriptor);
 }
 
@@ -233,6 +241,25 @@ test.each(['a read', 'the scrub'])(
     expect((await readContent(makeCore([]), SPACE, damaged.hash, undefined, CALLER)).size).toBe(3000);
   },
 );
+
+test('rot marks the row alone, and bytes that are good after all are served again', async () => {
+  const reports: string[] = [];
+  const { core, damaged } = await damageOne(reports);
+  const find = async () => (await engine.metadata.findNode(SPACE, damaged.hash))!;
+  const { generation } = await find();
+  await errorOf(() => readContent(core, SPACE, damaged.hash, undefined, CALLER));
+  expect(await find()).toMatchObject({ state: 'rotten', generation });
+  const [page] = damagedPages;
+  await engine.reopen();
+  writePage(page!.at, page!.bytes);
+  await engine.reopen();
+  let next: ScrubPosition | undefined;
+  do next = (await scrub(makeCore(reports), next)).next;
+  while (next !== undefined);
+  expect(reports).toContain(`sound ${damaged.hash}`);
+  expect(await find()).toMatchObject({ state: 'ready', generation });
+  expect((await readContent(makeCore([]), SPACE, damaged.hash, undefined, CALLER)).size).toBe(3000);
+});
 
 test('a rotten node whose bytes are on a damaged page is collected', async () => {
   const { core, damaged } = await damageOne([]);
