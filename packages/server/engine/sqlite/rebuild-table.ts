@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite';
 import { codeOf } from '../../error-code.ts';
 import { isBusy } from '../local-failure.ts';
-import { findFault, listFaults, openWriter } from './database.ts';
+import { findFault, listFaults, openReader, openWriter, READER_CACHE_BYTES } from './database.ts';
 
 /** The error codes of SQLite for pages that are damaged or that the disk cannot read. */
 const DAMAGE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR)/;
@@ -23,23 +23,30 @@ export function assertDamage(error: unknown): void {
 
 /** Blocks writers. Returns whether the table is then free of damage; else nothing has changed. */
 export function rebuild(path: string, table: string): boolean {
+  using reader = openReader(path, READER_CACHE_BYTES);
+  // To empty a tree that holds a page of another would empty that one too.
+  if (hasSharedPage(reader)) return false;
   using writer = openWriter(path, undefined);
+  // While this check is on, SQLite refuses to read a page with a damaged cell, and to empty it.
+  writer.run('PRAGMA cell_size_check = OFF');
+  writer.run('PRAGMA temp_store = FILE');
+  writer.run('PRAGMA ignore_check_constraints = ON');
+  return (
+    isSoundAfter(writer, table, () => void writer.run(`REINDEX "${table}"`)) ||
+    isSoundAfter(writer, table, () => putInOrder(writer, reader, table))
+  );
+}
+
+/** In one transaction. `work` reads what may be damaged by another connection: SQLite ends a transaction that has met such a row. */
+function isSoundAfter(writer: Database, table: string, work: () => void): boolean {
   try {
-    // While this check is on, SQLite refuses to read a page with a damaged cell, and to empty it.
-    writer.run('PRAGMA cell_size_check = OFF');
-    // To empty a tree that holds a page of another would empty that one too.
-    if (hasSharedPage(writer)) return false;
-    writer.run('PRAGMA temp_store = FILE');
     writer.run('BEGIN IMMEDIATE');
-    const hasAll = table === RECORDS && hasAllRecords(writer);
-    const copied = hasAll ? recordsOf(writer) : ALL_ROWS;
-    const isSound =
-      isSoundAfter(writer, table, () => void writer.run(`REINDEX "${table}"`)) ||
-      ((hasAll || listFaults(writer, table).every(isOutOfOrder)) &&
-        isSoundAfter(writer, table, () => putInOrder(writer, table, copied)));
+    work();
+    const isSound = findFault(writer, table) === undefined;
     writer.run(isSound ? 'COMMIT' : 'ROLLBACK');
     return isSound;
   } catch (error) {
+    if (writer.inTransaction) writer.run('ROLLBACK');
     // Two rows with one key, of which a damaged index missed the first; or another process writes all the time.
     const isLeft = isBusy(error) || codeOf(error)?.startsWith('SQLITE_CONSTRAINT');
     if (!isLeft) assertDamage(error);
@@ -52,35 +59,60 @@ function hasSharedPage(database: Database): boolean {
   return statement.all().some(({ quick_check: text }) => text.includes('2nd reference'));
 }
 
-function isSoundAfter(writer: Database, table: string, work: () => void): boolean {
-  work();
-  return findFault(writer, table) === undefined;
-}
-
 /** The index, whose keys are on pages of its own, does not know of more rows. */
 function hasAllRecords(database: Database): boolean {
-  using statement = database.prepare<{ isSame: number }, []>(
-    `SELECT (SELECT count(*) FROM ${RECORDS} NOT INDEXED) =
-      (SELECT count(*) FROM ${RECORDS} INDEXED BY sqlite_autoindex_contents_1) AS isSame`,
-  );
-  return statement.get()?.isSame === 1;
+  return countRecords(database) === countRecords(database, 'INDEXED BY sqlite_autoindex_contents_1');
+}
+
+function countRecords(database: Database, by = 'NOT INDEXED'): number {
+  using statement = database.prepare<{ rows: number }, []>(`SELECT count(*) AS rows FROM ${RECORDS} ${by}`);
+  return statement.get()?.rows ?? 0;
 }
 
 interface Copied {
   readonly columns: string;
   readonly condition: string;
+  /** places, in the order of the table, of rows that cannot be read */
+  readonly left: readonly number[];
 }
 
-const ALL_ROWS: Copied = { columns: '*', condition: '1' };
+const ALL_ROWS: Copied = { columns: '*', condition: '1', left: [] };
 
-/** The copy is a file that SQLite removes: the table may be larger than the memory. */
-function putInOrder(writer: Database, table: string, { columns, condition }: Copied): void {
-  writer.run('PRAGMA ignore_check_constraints = ON');
-  writer.run(
-    `CREATE TEMP TABLE in_order AS SELECT ${columns} FROM "${table}" NOT INDEXED WHERE ${condition}`,
-  );
+/**
+ * The copy is a file that SQLite removes: the table may be larger than the memory. Where two places of a page lead to one cell, its row is
+ * there twice.
+ */
+function putInOrder(writer: Database, reader: Database, table: string): void {
+  const hasAll = table === RECORDS && hasAllRecords(reader);
+  if (!hasAll && !listFaults(reader, table).every(isOutOfOrder)) return;
+  const { columns, condition, left } = hasAll ? recordsOf(reader) : ALL_ROWS;
+  const rowsFrom = (from: number, to: number): string =>
+    `SELECT ${columns} FROM (SELECT * FROM "${table}" NOT INDEXED LIMIT ${to - from} OFFSET ${from}) WHERE ${condition}`;
+  const ends = [...left, Number.MAX_SAFE_INTEGER];
+  for (const [index, end] of ends.entries()) {
+    const rows = rowsFrom(index === 0 ? 0 : (ends[index - 1] as number) + 1, end);
+    writer.run(index === 0 ? `CREATE TEMP TABLE in_order AS ${rows}` : `INSERT INTO in_order ${rows}`);
+  }
   writer.run(`DELETE FROM "${table}"`);
-  writer.run(`INSERT INTO "${table}" SELECT * FROM in_order`);
+  writer.run(`INSERT INTO "${table}" SELECT DISTINCT * FROM in_order`);
+  writer.run('DROP TABLE in_order');
+}
+
+/** Halves what cannot be read until it is one row. A cell with a wrong place or size is no row at all. */
+function listUnreadable(reader: Database, values: string, from: number, rows: number): number[] {
+  try {
+    using look = reader.prepare<unknown, [number, number]>(
+      `SELECT ${values} FROM (SELECT * FROM ${RECORDS} NOT INDEXED LIMIT ?1 OFFSET ?2)`,
+    );
+    look.get(rows, from);
+    return [];
+  } catch (error) {
+    assertDamage(error);
+    if (rows === 1) return [from];
+    const half = Math.floor(rows / 2);
+    const ofSecond = listUnreadable(reader, values, from + half, rows - half);
+    return [...listUnreadable(reader, values, from, half), ...ofSecond];
+  }
 }
 
 /**
@@ -93,6 +125,7 @@ function recordsOf(database: Database): Copied {
   );
   const columns = statement.all(RECORDS);
   const kindOf = (name: string): string => `replace(typeof(${name}), 'text', 'blob')`;
+  const values = columns.map(({ name }) => `max(${name})`).join(', ');
   const needed = columns.filter(({ notnull }) => notnull === 1);
   return {
     columns: columns
@@ -101,5 +134,6 @@ function recordsOf(database: Database): Copied {
       )
       .join(', '),
     condition: needed.map(({ name, type }) => `${kindOf(name)} = '${type.toLowerCase()}'`).join(' AND '),
+    left: listUnreadable(database, values, 0, countRecords(database)),
   };
 }
