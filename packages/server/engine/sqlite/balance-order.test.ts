@@ -28,9 +28,11 @@ const commit = { requestId: '1', payloadDigest: new Uint8Array(32), revision: 1 
 await origin.transact(SPACE, (tx) => tx.insertRootRefCommit('d', commit, changes));
 await origin.transact(SPACE, (tx) => tx.noteWalk('d'));
 await origin.transact(SPACE, (tx) =>
-  tx.insertRootRefCommit('d', { ...commit, requestId: '2', revision: 2 }, [
-    { hash: HASHES[0] as Hash, before: 1, after: 2 },
-  ]),
+  tx.insertRootRefCommit(
+    'd',
+    { ...commit, requestId: '2', revision: 2 },
+    HASHES.map((hash) => ({ hash, before: 1, after: 2 })),
+  ),
 );
 await origin.close();
 const bytes = readFileSync(path);

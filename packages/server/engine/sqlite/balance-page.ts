@@ -6,10 +6,11 @@ import type { BalancePageRequest, BalanceStep, Passed } from '../rows/balance-pa
 import { firstRevisionOf, isBalanceSound, isDomainSound, isHistorySound } from './ledger-rows.ts';
 import { bytesToHex, damagedRow, hexToBytes } from './rows.ts';
 import type { SpaceDirectory } from './space-directory.ts';
-import type { ReadStatements } from './statements.ts';
+import type { ReadStatements, SqlRow } from './statements.ts';
 
 /** Before values of other types too: a hash whose type is wrong must be met. */
 const BEFORE_ALL = Number.NEGATIVE_INFINITY;
+const BEHIND_ALL = Number.MAX_SAFE_INTEGER;
 /** a hash, or before all of them */
 type After = Uint8Array | typeof BEFORE_ALL;
 
@@ -87,7 +88,7 @@ function readCurrent(
   });
 }
 
-/** Superseded balances that held at `revision` count. A hash with a long history costs two seeks. */
+/** Superseded balances that held at `revision` count. A hash costs four looks at most, however long its history is. */
 function walkHistory(
   sql: ReadStatements,
   id: number,
@@ -96,15 +97,36 @@ function walkHistory(
   rowsMax: number,
 ): Passed[] {
   const passed: Passed[] = [];
-  for (let after = start; passed.length < rowsMax; ) {
-    const next = sql.findHistoryHash.get(id, after);
-    if (next === null) break;
-    after = next.hash as Uint8Array;
-    const hash: Hash = bytesToHex(after);
-    const row = sql.findHistoryAt.get(id, after, revision);
-    if (row !== null && !isHistorySound(row)) throw damagedRow('the history of', hash);
+  let { behind } = lookAround(sql, id, start, BEHIND_ALL);
+  while (behind?.domain === id && passed.length < rowsMax) {
+    const key = behind.hash as Uint8Array;
+    const hash: Hash = bytesToHex(key);
+    const at = lookAround(sql, id, key, revision);
+    const row = at.until !== null && isOf(at.until, id, hash) ? at.until : null;
     const stood = row !== null && (row.to_revision as number) > revision;
     passed.push({ hash, balance: stood ? (row.balance as number) : null });
+    behind =
+      at.behind !== null && isOf(at.behind, id, hash)
+        ? lookAround(sql, id, key, BEHIND_ALL).behind
+        : at.behind;
   }
   return passed;
+}
+
+const isOf = (row: SqlRow, id: number, hash: Hash): boolean =>
+  row.domain === id && bytesToHex(row.hash as Uint8Array) === hash;
+
+/**
+ * The rows on both sides of a place. A search compares the key with both of them last, so a row out of order can mislead it only by
+ * being one of them: both are proven.
+ * @throws StoreUnavailable, as damage
+ */
+function lookAround(sql: ReadStatements, id: number, hash: After, revision: number) {
+  const place = [id, hash, revision] as const;
+  const sides = { until: sql.findHistoryUntil.get(...place), behind: sql.findHistoryAfter.get(...place) };
+  for (const row of [sides.until, sides.behind]) {
+    if (row !== null && !isHistorySound(row))
+      throw damagedRow('the history of', bytesToHex(row.hash as Uint8Array));
+  }
+  return sides;
 }

@@ -31,6 +31,7 @@ export const JOINED_CONTENT_COLUMNS = [
 
 export const DOMAIN_COLUMNS =
   'id, space, domain, revision, history_floor, commit_count, balance_count, walked_from, walked_until, row_sum';
+const HISTORY_COLUMNS = 'domain, hash, from_revision, balance, to_revision, superseded_at, row_sum';
 export const UPLOAD_COLUMNS =
   'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline, row_sum';
 /** ?1 App */
@@ -94,10 +95,9 @@ const READ_STATEMENTS = {
     'SELECT domain, hash, balance, from_revision, row_sum FROM balances WHERE (domain, hash) <= (?1, ?2) ORDER BY domain DESC, hash DESC LIMIT 1',
   /** Without those that `findBalances` never meets. */
   countBalances: 'SELECT count(*) AS count FROM balances WHERE domain = ?1 AND hash > -9e999',
-  findHistoryHash: 'SELECT hash FROM balance_history WHERE domain = ?1 AND hash > ?2 ORDER BY hash LIMIT 1',
-  /** ?1 domain, ?2 hash, ?3 revision: the last record that began at or before it */
-  findHistoryAt:
-    'SELECT domain, hash, from_revision, balance, to_revision, superseded_at, row_sum FROM balance_history WHERE domain = ?1 AND hash = ?2 AND from_revision <= ?3 ORDER BY from_revision DESC LIMIT 1',
+  /** The last row up to the place of domain ?1, hash ?2 and revision ?3, and the first behind it, of whatever domain they say that they are. */
+  findHistoryUntil: `SELECT ${HISTORY_COLUMNS} FROM balance_history WHERE (domain, hash, from_revision) <= (?1, ?2, ?3) ORDER BY domain DESC, hash DESC, from_revision DESC LIMIT 1`,
+  findHistoryAfter: `SELECT ${HISTORY_COLUMNS} FROM balance_history WHERE (domain, hash, from_revision) > (?1, ?2, ?3) ORDER BY domain, hash, from_revision LIMIT 1`,
   /** ?1 space, ?2 hash, ?3 limit */
   findNodesToScrub: `SELECT ${NODE_COLUMNS} FROM nodes WHERE (space, hash) > (?1, ?2) ORDER BY space, hash LIMIT ?3`,
   isUploadKnown: 'SELECT verdict FROM uploads WHERE generation = ?1',
@@ -259,8 +259,7 @@ export const WRITE_STATEMENTS = {
   deleteBalance:
     'DELETE FROM balances WHERE domain = ?1 AND hash = ?2 AND balance = ?3 AND from_revision = ?4',
   /** ?1 superseded at or before, ?2 limit */
-  findOldHistory:
-    'SELECT domain, hash, from_revision, to_revision, balance, superseded_at, row_sum FROM balance_history WHERE superseded_at <= ?1 ORDER BY superseded_at LIMIT ?2',
+  findOldHistory: `SELECT ${HISTORY_COLUMNS} FROM balance_history WHERE superseded_at <= ?1 ORDER BY superseded_at LIMIT ?2`,
   raiseHistoryFloor: `UPDATE domains SET history_floor = max(history_floor, ?2), row_sum = row_sum + ${DOMAIN_WEIGHTS.historyFloor} * (max(history_floor, ?2) - history_floor) WHERE id = ?1`,
   deleteHistory: 'DELETE FROM balance_history WHERE domain = ?1 AND hash = ?2 AND from_revision = ?3',
 
