@@ -8,8 +8,47 @@ import { buildProgram, expandHelp, separateVariadicValues } from './program.ts';
 import { sayingWhileRead } from './progress/waits.ts';
 import { interruption, untilInterrupted, watchForInterruption } from './terminal/interruption.ts';
 import { isOneLinePrinted, lastPrintedLine, printable, printFailure } from './terminal/output.ts';
-import { WrittenOutput } from './terminal/written-output.ts';
 import { nameOf } from './usage-words.ts';
+
+/** Follows every write on `stream` to its own end: a later end or an `error` event says nothing of the earlier ones. */
+class WrittenOutput {
+  #pending = 0;
+  #error: Error | undefined;
+  #onSettled: () => void = () => undefined;
+
+  constructor(stream: NodeJS.WriteStream) {
+    const write = stream.write.bind(stream) as (
+      chunk: string | Uint8Array,
+      encoding: BufferEncoding | undefined,
+      done: (error?: Error | null) => void,
+    ) => boolean;
+    stream.write = (
+      chunk: string | Uint8Array,
+      encodingOrDone?: BufferEncoding | ((error?: Error | null) => void),
+      done?: (error?: Error | null) => void,
+    ): boolean => {
+      const [encoding, tell] =
+        typeof encodingOrDone === 'function' ? [undefined, encodingOrDone] : [encodingOrDone, done];
+      this.#pending += 1;
+      return write(chunk, encoding, (error) => {
+        this.#pending -= 1;
+        this.#error ??= error ?? undefined;
+        tell?.(error);
+        if (this.#pending === 0) this.#onSettled();
+      });
+    };
+  }
+
+  /** Resolves when nothing is on its way any more: with the first failure, if there was one. */
+  async settled(): Promise<Error | undefined> {
+    while (this.#pending > 0) {
+      await new Promise<void>((resolve) => {
+        this.#onSettled = resolve;
+      });
+    }
+    return this.#error;
+  }
+}
 
 /** Arguments that may hold a path whose text is not enough, or is not what was given; most commands do without the code for those. */
 const TO_BE_FOLLOWED = /\.\.(?:\/|$)|\/\.?$|\ufffd/;

@@ -1,5 +1,4 @@
 /** Content answers: which bytes were asked for, which came, and a body that is never silently short. */
-import type { ContentMemory } from './content-memory.ts';
 import type { Answer } from './transport.ts';
 
 /**
@@ -167,4 +166,12 @@ class ExactBody {
     const message = `the content broke off after ${this.#received} of ${this.#length} bytes`;
     throw this.#answer.error('CONNECTION_FAILED', message);
   }
+}
+
+/** Memory that is given back as soon as it can be. If the garbage collector did that, making new pages would cost as much as the copying. */
+export interface ContentMemory {
+  /** `length` bytes of any content */
+  take(length: number): Uint8Array;
+  /** Takes back memory of `take`, or a piece of a body, that nobody looks at any more. */
+  give(bytes: Uint8Array): void;
 }

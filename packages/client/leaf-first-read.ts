@@ -1,8 +1,7 @@
 /** Verified reads that take one request for a node without children: the answer with its content says all, and the hash proves it. */
 import { encodeNodeHeader, type Hash, NodeFormatError } from '@holdfast/protocol';
 import type { Client } from './client.ts';
-import type { NodeContent } from './content.ts';
-import type { ContentMemory } from './content-memory.ts';
+import type { ContentMemory, NodeContent } from './content.ts';
 import { digestNode, type NodeDigest } from './digest.ts';
 import { isConnectionBreak, VerificationError } from './errors.ts';
 import type { CallOptions } from './operations.ts';

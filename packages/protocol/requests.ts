@@ -1,5 +1,6 @@
 /** Requests of the interface, untrusted to typed. Every refusal is an ApiError whose message names the field and the rule. */
-import { isHash } from './hash.ts';
+
+import { type Hash, isHash } from './hash.ts';
 import { hasAtMostCodePoints } from './ids.ts';
 import {
   GC_NODES_DEFAULT,
@@ -11,7 +12,6 @@ import {
   ROOT_REFS_PAGE_MAX,
 } from './limits.ts';
 import { invalid, parseBody, readPositiveInteger } from './request-body.ts';
-import type { RootRefChange } from './root-ref-payload.ts';
 import { isJsonObject, type JsonValue, quoted, SAFE_DIGITS } from './strict-json.ts';
 
 export interface LeaseRequest {
@@ -152,4 +152,32 @@ function readLimit(value: string): number {
     throw invalid(`query parameter limit must be an integer from 1 to ${ROOT_REFS_PAGE_MAX}`);
   }
   return limit;
+}
+
+interface RootRefChange {
+  readonly hash: Hash;
+  /** safe integer; 0 is allowed */
+  readonly delta: number;
+}
+
+/** One text per map: entries in hash order, deltas in plain decimal, whatever the request wrote. Its SHA-256 identifies the payload. */
+export function canonicalRootRefPayload(changes: readonly RootRefChange[]): string {
+  const sorted = isSorted(changes) ? changes : changes.toSorted(byHash);
+  let text = '{';
+  for (const { hash, delta } of sorted) {
+    text += `${text === '{' ? '' : ','}"${hash}":${delta}`;
+  }
+  return `${text}}`;
+}
+
+function byHash(left: RootRefChange, right: RootRefChange): number {
+  if (left.hash === right.hash) return 0;
+  return left.hash < right.hash ? -1 : 1;
+}
+
+function isSorted(changes: readonly RootRefChange[]): boolean {
+  for (let index = 1; index < changes.length; index++) {
+    if ((changes[index - 1] as RootRefChange).hash > (changes[index] as RootRefChange).hash) return false;
+  }
+  return true;
 }

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { parseUpdateRootRefsRequest } from './requests.ts';
-import { canonicalRootRefPayload } from './root-ref-payload.ts';
+import { canonicalRootRefPayload, parseUpdateRootRefsRequest } from './requests.ts';
 
 const hash = fc
   .uint8Array({ minLength: 32, maxLength: 32 })

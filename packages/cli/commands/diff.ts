@@ -15,8 +15,8 @@ import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
-import { describeName } from '../trees/described-name.ts';
 import { describeItem, findLocation, withSource } from '../trees/located-trees.ts';
+import { describeName } from '../trees/names.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../trees/reference.ts';
 
 interface DiffFlags extends ConnectionFlags {

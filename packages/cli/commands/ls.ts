@@ -5,8 +5,8 @@ import { formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
-import { describeName } from '../trees/described-name.ts';
 import { describeItem, findLocation, withSource } from '../trees/located-trees.ts';
+import { describeName } from '../trees/names.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../trees/reference.ts';
 
 interface LsFlags extends ConnectionFlags {

@@ -45,9 +45,8 @@ import {
 } from '../options.ts';
 import { type JobContext, runJob } from '../progress/run-job.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
-import { describeName } from '../trees/described-name.ts';
 import { resolvePath } from '../trees/given-path.ts';
-import { parseNameValue, requireNamesWriter } from '../trees/names.ts';
+import { describeName, parseNameValue, requireNamesWriter } from '../trees/names.ts';
 import { PushState } from '../trees/push-state.ts';
 
 interface Flags extends ConnectionFlags {

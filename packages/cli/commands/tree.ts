@@ -15,8 +15,8 @@ import { type ConnectionFlags, withConnection } from '../connection/space-connec
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
 import { parsePositiveValue } from '../options.ts';
 import { printNote } from '../terminal/output.ts';
-import { describeName } from '../trees/described-name.ts';
 import { describeItem, findLocation, withSource } from '../trees/located-trees.ts';
+import { describeName } from '../trees/names.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../trees/reference.ts';
 
 interface TreeFlags extends ConnectionFlags {

@@ -8,8 +8,8 @@ import { type ConnectionFlags, withConnection } from '../connection/space-connec
 import { quietOption } from '../options.ts';
 import { NOTHING_CHANGED } from '../terminal/interruption.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
-import { describeName } from '../trees/described-name.ts';
 import { findHash, runTreeJob } from '../trees/located-trees.ts';
+import { describeName } from '../trees/names.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../trees/reference.ts';
 
 const HELP = `

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { KeptBytes } from './kept-bytes.ts';
+import { KeptBytes } from './kept-client.ts';
 
 const bytesOf = (key: number, length: number): Uint8Array => new Uint8Array(length).fill(key);
 

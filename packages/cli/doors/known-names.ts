@@ -1,4 +1,5 @@
 /** The names of a domain with their snapshots, read a short while ago. */
+
 import {
   type CatalogMemory,
   type CatalogReader,
@@ -130,4 +131,19 @@ function groupNames({ snapshots, unreadable }: DomainNames): NamesRead {
 
 function isFresh(at: number): boolean {
   return Math.abs(Date.now() - at) <= NAMES_MS_MAX;
+}
+
+/** By the second that a snapshot was made in; where several share one, digits of the ID follow. */
+export function nameTimes(snapshots: readonly Snapshot[]): ReadonlyMap<string, Snapshot> {
+  const seconds = Map.groupBy(snapshots, ({ time }) => {
+    const date = new Date(time);
+    // A catalog may hold a time that no calendar has.
+    if (Number.isNaN(date.getTime())) return `${time}ms`;
+    const text = date.toISOString();
+    return `${text.slice(0, text.indexOf('.')).replaceAll(':', '-')}Z`;
+  });
+  const named = [...seconds].flatMap(([second, all]) =>
+    all.map((each) => [all.length > 1 ? `${second}-${each.id.slice(0, 8)}` : second, each] as const),
+  );
+  return new Map(named);
 }

@@ -1,5 +1,11 @@
 /** Shared by the commands about names: their arguments, the permissions of the token, and how snapshots are shown. */
-import { CatalogError, checkSnapshotId, checkSnapshotName, type Snapshot } from '@holdfast/client/push';
+import {
+  CatalogError,
+  checkSnapshotId,
+  checkSnapshotName,
+  formatName,
+  type Snapshot,
+} from '@holdfast/client/push';
 import { formatBytes, OPERATIONS } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';
@@ -77,4 +83,16 @@ function formatTimeOf({ time }: Snapshot): string {
 /** The cells that tell snapshots apart. */
 export function describeSnapshotCells(snapshot: Snapshot): readonly string[] {
   return [snapshot.name, snapshot.id, formatTimeOf(snapshot), formatBytes(snapshot.bytes)];
+}
+
+/** `name` (or `path`) as text, and as hex where the text does not say it all. */
+export function describeName(
+  key: 'name' | 'path' | 'target' | 'from',
+  bytes: Uint8Array,
+): Record<string, string> {
+  const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
+  const isExact = Buffer.from(text).equals(bytes);
+  return isExact
+    ? { [key]: text }
+    : { [key]: formatName(bytes), [`${key}Hex`]: Buffer.from(bytes).toString('hex') };
 }

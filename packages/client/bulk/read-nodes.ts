@@ -15,7 +15,7 @@ import {
   type Unzstd,
   unpackRecord,
 } from '@holdfast/protocol';
-import type { ContentMemory } from '../content-memory.ts';
+import type { ContentMemory } from '../content.ts';
 import { type Clock, sleep } from '../deadline.ts';
 import { hashCanonicalBytes, type NodeDigest } from '../digest.ts';
 import { isConnectionBreak, VerificationError } from '../errors.ts';

@@ -6,15 +6,11 @@ import { backUp, getBackup } from './backup.ts';
 import { check } from './check.ts';
 import { explain } from './explain.ts';
 import { type Given, parseFields } from './fields.ts';
-import { getHistory } from './history.ts';
-import { listAudit } from './list-audit.ts';
 import type { Operation, OperationCall, PartCalls } from './operation.ts';
-import { planCollection } from './plan-gc.ts';
 import { purge } from './purge-space.ts';
 import { makeConsoleLink, signIn } from './redeem-sign-in.ts';
-import { listRotten } from './rotten.ts';
-import { collect, listSpaces } from './spaces.ts';
-import { getStatus } from './status.ts';
+import { collect, listSpaces, planCollection } from './spaces.ts';
+import { getHistory, getStatus, listAudit, listRotten } from './status.ts';
 
 export const OPERATIONS = {
   getStatus,

@@ -2,6 +2,7 @@
 import { ApiError, GC_NODES_MAX, type GcResult } from '@holdfast/protocol';
 import type { AppRecord, Quotas } from '../auth/registry-store.ts';
 import { pagesOf } from '../core/batches.ts';
+import { planGc } from '../core/collect/plan-gc.ts';
 import { runGc } from '../core/collect/run-gc.ts';
 import type { Core } from '../core/core.ts';
 import type { Space, SpaceCounters } from '../core/model.ts';
@@ -29,7 +30,7 @@ export async function namingDamage<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-export const nameOf = (damage: unknown): string => (damage as Error).message;
+const nameOf = (damage: unknown): string => (damage as Error).message;
 
 /** Prefix of positions in the list of Spaces without rows; engines never use it. */
 const UNWRITTEN = 'unwritten-';
@@ -167,3 +168,28 @@ async function collectSpace(
     if (pass.examined < PASS_NODES || pass.deleted === 0 || signal.aborted) return total;
   }
 }
+
+export const planCollection = operation({
+  method: 'GET',
+  path: 'gc-plan',
+  right: 'spaces',
+  summary: 'Say what a collection pass over a Space would delete right now; deletes nothing',
+  input: {
+    app: APP,
+    space: SPACE,
+    maxNodes: optional(
+      integer(`The pass looks at no more; left out: ${GC_NODES_MAX}.`, { min: 1, max: GC_NODES_MAX }),
+    ),
+  },
+  output: record({
+    examined: COUNT,
+    deleted: COUNT,
+    reclaimedContentBytes: COUNT,
+    nodes: listOf(record({ hash: TEXT, contentBytes: COUNT }), 'In the order in which they would go.'),
+    damage: orNull({ ...TEXT, description: 'Why nodes that cannot be read are left out.' }),
+  }),
+  run: async ({ core }, { app, space, maxNodes = GC_NODES_MAX }) => {
+    const { damage, ...plan } = await planGc(core, { appId: app, spaceId: space }, maxNodes);
+    return { ...plan, damage: damage === undefined ? null : nameOf(damage) };
+  },
+});

@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import { until } from '../../../test/support/until.ts';
 import { TRACE_SPANS_DROPPED } from '../metrics/server-metrics.ts';
-import type { OtlpSpan } from './span.ts';
 import { isKept, parseTraceParent, type Sampler } from './trace-context.ts';
-import { type Sent, SpanQueue } from './tracer.ts';
+import { type OtlpSpan, type Sent, SpanQueue } from './tracer.ts';
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const SPAN = '00f067aa0ba902b7';

@@ -1,8 +1,7 @@
 /** Keys of the cache: what an address stands for, and where in the tree of the name its value lies. */
 import { createHash } from 'node:crypto';
 import { EDITED_NAME_BYTES_MAX } from '@holdfast/client/internal';
-import { decodePart, requireShort } from '../address-part.ts';
-import { DoorError } from '../door.ts';
+import { DoorError, decodePart, requireShort } from '../door.ts';
 
 /** The folders of the tree. */
 type KeyKind = 'ac' | 'artifacts' | 'cas' | 'keys';

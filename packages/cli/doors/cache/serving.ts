@@ -8,7 +8,6 @@ import { isSmall, type ReceivedValue, type ReceivedValues, weighValue } from '..
 import { SAFE_FILE, sendFile } from '../sent-file.ts';
 import { parseXml } from '../webdav/xml.ts';
 import { type Actions, MESSAGE_BYTES_MAX, readWhole } from './actions.ts';
-import { readArtifactHead, writeArtifactHead } from './artifacts.ts';
 import { type CacheTree, HEAD_MS_FRESH } from './cache-tree.ts';
 import { type CacheAddress, type CacheKey, parseKey } from './keys.ts';
 import { ProtobufError } from './protobuf.ts';
@@ -137,4 +136,48 @@ export async function describe({ tree, request, response, address }: CacheCall):
   response.end(
     `<?xml version="1.0" encoding="utf-8"?><D:multistatus xmlns:D="DAV:"><D:response><D:href>${href}</D:href><D:propstat><D:prop><D:resourcetype>${kind}</D:resourcetype>${length}<D:getlastmodified>${time}</D:getlastmodified></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>`,
   );
+}
+
+/** Turborepo's artifacts: a value whose file begins with a line that holds what the client said of it. */
+const HEADERS = ['x-artifact-tag', 'x-artifact-duration'] as const;
+const HEADER_CHARACTERS_MAX = 600;
+const LINE_BYTES_MAX = 2048;
+
+/** The line for what the request says. Throws DoorError 400. */
+function writeArtifactHead({ headers }: IncomingMessage): Uint8Array {
+  const said = HEADERS.flatMap((name) => {
+    const text = headers[name];
+    if (typeof text !== 'string') return [];
+    if (text.length > HEADER_CHARACTERS_MAX || !/^[\x20-\x7e]*$/.test(text))
+      throw new DoorError(400, `${name} has at most ${HEADER_CHARACTERS_MAX} ASCII characters`);
+    return [[name, text] as const];
+  });
+  return Buffer.from(`${JSON.stringify(Object.fromEntries(said))}\n`);
+}
+
+interface ArtifactHead {
+  readonly bytes: number;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Undefined for a file that has no such line. */
+async function readArtifactHead(tree: CacheTree, item: TreeItem): Promise<ArtifactHead | undefined> {
+  const kept = tree.client.findFile(item);
+  const pieces: Uint8Array[] = [];
+  const range = { start: 0, end: LINE_BYTES_MAX };
+  if (kept !== undefined) pieces.push(kept.subarray(0, LINE_BYTES_MAX));
+  else for await (const piece of tree.reader.readFile(item, { range, readAheadNodes: 0 })) pieces.push(piece);
+  const first = Buffer.concat(pieces);
+  const end = first.indexOf('\n');
+  if (end === -1) return undefined;
+  try {
+    const said = JSON.parse(first.toString('latin1', 0, end)) as Readonly<Record<string, unknown>>;
+    const headers = HEADERS.flatMap((name) => {
+      const text = said[name];
+      return typeof text === 'string' ? [[name, text] as const] : [];
+    });
+    return { bytes: end + 1, headers: Object.fromEntries(headers) };
+  } catch {
+    return undefined;
+  }
 }

@@ -1,8 +1,7 @@
 /** Names as folders, above the trees of their snapshots: `NAME/TIME`, and `NAME/latest`, which is a link to the newest of them. */
 import { type NodeSource, openTree, type Snapshot, type TreeItem } from '@holdfast/client/internal';
 import { BIG_NS_PER_MS } from '@holdfast/protocol';
-import type { KnownNames, NamesRead } from '../known-names.ts';
-import { nameTimes } from '../snapshot-times.ts';
+import { type KnownNames, type NamesRead, nameTimes } from '../known-names.ts';
 import { FuseError } from './fuse-session.ts';
 import { type Attributes, ERRNO, type NamedNode } from './fuse-wire.ts';
 import { MountedTree } from './mounted-tree.ts';

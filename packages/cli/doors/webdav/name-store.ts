@@ -1,4 +1,6 @@
 /** The names of a domain as folders: snapshots read a short while ago, and edits that come together as one commit. */
+
+import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
 import {
   CasError,
@@ -7,6 +9,7 @@ import {
   editName,
   findText,
   type Hash,
+  Kept,
   mapInOrder,
   openTree,
   type Snapshot,
@@ -16,15 +19,50 @@ import {
   type TreeReader,
 } from '@holdfast/client/internal';
 import { printable, printNote } from '../../terminal/output.ts';
-import { canShow } from '../address-part.ts';
-import { DoorError } from '../door.ts';
+import { canShow, DoorError } from '../door.ts';
 import { EditQueue, type QueuedEdit } from '../edit-queue.ts';
 import { createKeptClient } from '../kept-client.ts';
-import { EMPTY_FOLDER, KnownNames, NAMES_UNREADABLE } from '../known-names.ts';
+import { EMPTY_FOLDER, KnownNames, NAMES_UNREADABLE, nameTimes } from '../known-names.ts';
 import { ReceivedValues } from '../received-values.ts';
-import { nameTimes } from '../snapshot-times.ts';
-import { Checksums } from './checksums.ts';
 import type { DavPlace } from './places.ts';
+
+interface WatchedBody {
+  readonly chunks: AsyncGenerator<Uint8Array, void, undefined>;
+  /** Throws DoorError 400 where the client says another checksum. */
+  finish(hash: Hash, said: string | string[] | undefined): void;
+}
+
+class Checksums {
+  readonly #known = new Kept<string>(50_000);
+
+  find(hash: Hash): string | undefined {
+    return this.#known.find(hash);
+  }
+
+  watch(chunks: AsyncGenerator<Uint8Array, void, undefined>, isWanted: boolean): WatchedBody {
+    if (!isWanted) return { chunks, finish: () => undefined };
+    const [sha1, md5] = [createHash('sha1'), createHash('md5')];
+    const watching = async function* (): AsyncGenerator<Uint8Array, void, undefined> {
+      for await (const chunk of chunks) {
+        sha1.update(chunk);
+        md5.update(chunk);
+        yield chunk;
+      }
+    };
+    return {
+      chunks: watching(),
+      finish: (hash, said) => {
+        const is: Readonly<Record<string, string>> = { SHA1: sha1.digest('hex'), MD5: md5.digest('hex') };
+        for (const [, kind = '', digits = ''] of String(said ?? '').matchAll(/(\w+):([0-9a-fA-F]+)/g)) {
+          const wanted = is[kind.toUpperCase()];
+          if (wanted !== undefined && wanted !== digits.toLowerCase())
+            throw new DoorError(400, `the ${kind} of what came is ${wanted}`);
+        }
+        this.#known.keep(hash, `SHA1:${is.SHA1} MD5:${is.MD5}`);
+      },
+    };
+  }
+}
 
 export type Check = (item: TreeItem | undefined) => void;
 

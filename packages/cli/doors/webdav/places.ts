@@ -1,7 +1,6 @@
 /** The target of a WebDAV address: the list of names, a name, a path below it, or an old snapshot. */
 import { EDITED_NAME_BYTES_MAX, isSnapshotName, parseEditPath } from '@holdfast/client/internal';
-import { decodePart, requireShort } from '../address-part.ts';
-import { DoorError } from '../door.ts';
+import { DoorError, decodePart, requireShort } from '../door.ts';
 
 /** `key` is the whole decoded path; `isOld` is whether it is in `/.snapshots`. */
 export interface DavPlace {

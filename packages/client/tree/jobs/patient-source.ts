@@ -5,7 +5,7 @@ import { type CheckedCall, checkMethod, checkOptions } from '../../arguments.ts'
 import { isProven, ReadBatches, type ReadBatchesOptions } from '../../bulk/read-batches.ts';
 import type { BulkNode } from '../../bulk/read-nodes.ts';
 import type { Client } from '../../client.ts';
-import type { ContentMemory } from '../../content-memory.ts';
+import type { ContentMemory } from '../../content.ts';
 import { abortable, type Clock, systemClock } from '../../deadline.ts';
 import type { NodeDigest } from '../../digest.ts';
 import { CasError } from '../../errors.ts';

@@ -1,5 +1,4 @@
 /** A folder as one file: put together in the browser, so up to a bound. Beyond it the command line is the way. */
-
 import { formatName } from '@holdfast/client';
 import type { TreeItem, TreeReader } from '@holdfast/client/internal';
 import { BIG_NS_PER_S, concatBytes } from '@holdfast/protocol';
@@ -8,7 +7,6 @@ import { formatBytes, formatThings } from '../parts/format.ts';
 import { useAction } from '../parts/loaded.ts';
 import { Failure, Notice } from '../parts/notices.tsx';
 import type { Connection } from './connection.ts';
-import { saveFile } from './save-file.ts';
 
 /** The tar format, as far as a folder needs it. Long names have GNU's entries, which take any bytes and which every tar reads. */
 export interface TarEntry {
@@ -206,4 +204,14 @@ async function* tarFolder(
     onProgress({ entries, bytes });
   }
   yield tarEnd();
+}
+
+/** Hands bytes that the page has put together to the browser, as a download. */
+export function saveFile(blob: Blob, name: string): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(blob);
+  link.download = name.replaceAll(/[\\/:]/g, '_');
+  link.click();
+  // The browser may read it for a while.
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

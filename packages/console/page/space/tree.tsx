@@ -17,9 +17,8 @@ import { Empty, Failure, Notice, Shown } from '../parts/notices.tsx';
 import { hrefTo, route } from '../route.ts';
 import type { Connection } from './connection.ts';
 import { DirectoryList } from './directory-list.tsx';
-import { FolderDownload } from './folder-download.tsx';
+import { FolderDownload, saveFile } from './folder-download.tsx';
 import { Preview } from './preview.tsx';
-import { saveFile } from './save-file.ts';
 import { SpaceCommand, TokenHint } from './space-command.tsx';
 import { decodeName, nodeHref, treeHref } from './tree-address.ts';
 
