@@ -104,7 +104,6 @@ function adviceFor(error: unknown): string {
 
 const stdout = new WrittenOutput(process.stdout);
 const stderr = new WrittenOutput(process.stderr);
-/** The exit code of the command, once it has ended. */
 let exitCode: ExitCode | undefined;
 /** Commands whose exit code says what they found, or that what they wrote is whole. */
 const JUDGING: ReadonlySet<string> = new Set(['holdfast verify', 'holdfast check', 'holdfast bundle create']);

@@ -108,7 +108,6 @@ export function checkMethod(call: CheckedCall, what: string, value: unknown, met
   throw invalidArgument(call, `${what} must be an object with ${method}(); it is ${describeValue(value)}`);
 }
 
-/** A number that may have a fraction. */
 export function checkNumber(call: CheckedCall, what: string, value: unknown, min: number): void {
   if (typeof value === 'number' && value >= min) return;
   throw invalidArgument(call, `${what} must be a number of ${min} or more; it is ${describeValue(value)}`);

@@ -3,7 +3,6 @@
  * only for bodies that are there in a moment.
  */
 
-/** The pace of the bodies of one client. */
 export class BodyPace {
   /** 0: nothing is known yet, or a body did not come in time */
   #bytesPerMs = 0;

@@ -10,7 +10,6 @@ export interface Timeouts {
   readonly gcMs: number;
   /** From sending to the end of the answer about a pack, all of whose nodes may be validated and published first. */
   readonly packMs: number;
-  /** A whole PUT to the upload target. */
   readonly uploadMs: number;
   /** The silence allowed between two chunks of content while the caller is waiting for one. */
   readonly contentIdleMs: number;

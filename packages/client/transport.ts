@@ -8,7 +8,6 @@ import { CONTENT_BYTES_PER_S_MIN, JSON_ANSWER_BYTES_MAX, type Timeouts } from '.
 import { parseErrorAnswer, parseJson } from './parse-answers.ts';
 import { parseRetryAfter, planRetry, type RetryPolicy } from './retry.ts';
 
-/** The part of `fetch` the SDK uses. */
 export type FetchFunction = (url: string, init: RequestInit) => Promise<Response>;
 
 export interface Transport {

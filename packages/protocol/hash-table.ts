@@ -43,7 +43,6 @@ export class HashTable {
     return at < 0;
   }
 
-  /** The number of `hash`; undefined when it is not there. */
   find(hash: Hash): number | undefined {
     const { slots } = this.#shardOf(hash);
     const at = this.#find(slots, readKey(hash));

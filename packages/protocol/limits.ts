@@ -13,7 +13,6 @@ export const DAY_MS = 24 * HOUR_MS;
 export const KIB_BYTES = 1024;
 export const MIB_BYTES = 1024 * KIB_BYTES;
 
-/** The largest magnitude of an integer in any payload. */
 export const INTEGER_MAX = Number.MAX_SAFE_INTEGER;
 
 /** Largest canonical node; exactly this is accepted. */

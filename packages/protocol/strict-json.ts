@@ -177,7 +177,6 @@ class StrictJsonParser {
     throw new StrictJsonError('a string has no end', text.length);
   }
 
-  /** How many characters it has. */
   #readEscape(at: number): number {
     const text = this.#text;
     const letter = text.charCodeAt(at + 1);

@@ -3,7 +3,6 @@ import type { Argument, Command, Option } from 'commander';
 import { parseProfileName } from '../connection/profiles.ts';
 import { findKnownNames } from '../options.ts';
 
-/** The values to choose from. */
 export type Values =
   | { readonly kind: 'anything' | 'files' | 'profiles' }
   | { readonly kind: 'words'; readonly words: readonly string[] };

@@ -9,7 +9,6 @@ import {
 import { formatTime } from '../progress/format-progress.ts';
 import { findClaims, findExpiry, type TokenClaims } from './token-claims.ts';
 
-/** The settings that the request was sent with. */
 export interface UsedConnection {
   readonly baseUrl: string;
   readonly appId: string;

@@ -132,7 +132,6 @@ export const JOB_CLIENT = { retry: { attemptsMax: 1 }, isJob: true } as const;
 
 interface ClientSettings extends Pick<ClientOptions, 'retry'> {
   readonly isJob?: true;
-  /** told of each request that is sent */
   readonly onRequest?: (() => void) | undefined;
   /** watches requests and answers */
   readonly around?: ((send: FetchFunction) => FetchFunction) | undefined;
@@ -181,7 +180,6 @@ export const SHORT_ATTEMPTS_MAX = 4;
 
 const createSha256 = (): Sha256 => new Bun.CryptoHasher('sha256');
 
-/** `client` with the patience of a job. */
 export function makePatient(client: Client, context: JobContext): Client {
   return createPatientClient(client, { ...context, createSha256 });
 }

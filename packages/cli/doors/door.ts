@@ -147,7 +147,6 @@ async function refuse(): Promise<void> {
 const OVER = new Error('the request was answered');
 const GONE: ReadonlySet<string> = new Set(['ERR_STREAM_PREMATURE_CLOSE', 'ECONNRESET']);
 
-/** Requests that are being answered. */
 let active = 0;
 let onIdle = (): void => undefined;
 

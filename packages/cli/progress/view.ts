@@ -30,7 +30,6 @@ export const LINE_INTERVAL_MS = 5_000;
 /** A narrower terminal gets lines of this width. */
 export const COLUMNS_MIN = 20;
 
-/** Every event as one line of JSON. */
 export class JsonView implements ProgressView {
   readonly #output: ViewOutput;
   readonly #isQuiet: boolean;

@@ -15,7 +15,6 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
   [/(\\?"(?:d|k|p|q|dp|dq|qi)\\?"\s*:\s*\\?")[^"\\]*/g, `$1${HIDDEN}`],
 ];
 
-/** `text` without what looks like a secret. */
 export function hideSecrets(text: string): string {
   return SECRETS.reduce((hidden, [secret, instead]) => hidden.replace(secret, instead), text);
 }

@@ -28,7 +28,6 @@ export function printJson(value: unknown): void {
   printLine(JSON.stringify(value, undefined, 2));
 }
 
-/** The one line of a failure on stderr. */
 export function printFailure(message: string): void {
   printNote(`holdfast: ${hideSecrets(spellUnsafe(message))}`);
 }

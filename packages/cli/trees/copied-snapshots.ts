@@ -99,7 +99,6 @@ function isFrom({ copiedFrom }: Snapshot, { app, space }: CopiedFrom): boolean {
   return copiedFrom?.app === app && copiedFrom.space === space;
 }
 
-/** Those of the wanted snapshots that `listed` lacks. */
 export function listLacking(
   { snapshots, isRenamed }: Pick<Wanted, 'snapshots' | 'isRenamed'>,
   listed: readonly Snapshot[],

@@ -80,7 +80,6 @@ function formatTimeOf({ time }: Snapshot): string {
     : date.toISOString().replace('T', ' ').replace(/\.\d+/, '');
 }
 
-/** The cells that tell snapshots apart. */
 export function describeSnapshotCells(snapshot: Snapshot): readonly string[] {
   return [snapshot.name, snapshot.id, formatTimeOf(snapshot), formatBytes(snapshot.bytes)];
 }

@@ -116,7 +116,6 @@ function parseFault(fields: Fields): PackFault {
   };
 }
 
-/** Zstandard of the runtime. */
 export interface Zstd {
   /** For packs that are sent; without it nodes are sent as they are. */
   readonly compress?: Compress | undefined;

@@ -14,7 +14,6 @@ export interface DeliveryOptions
   readonly isMoreComing?: (() => boolean) | undefined;
 }
 
-/** A node that is to travel. */
 export interface DeliveredNode {
   readonly hash: Hash;
   /** That of packs when left out. */

@@ -29,7 +29,6 @@ export interface BundleReader {
   readonly roots: readonly Hash[];
   /** The nodes in the order of the file; reads no further than it is asked. Throws BundleError. */
   readonly nodes: AsyncGenerator<BundleNode, void, undefined>;
-  /** Bytes of the file read so far. */
   position(): number;
 }
 
@@ -159,7 +158,6 @@ class ByteSource {
     return this.#position;
   }
 
-  /** The next byte; undefined at the end. */
   async findByte(): Promise<number | undefined> {
     if (!(await this.#fill())) return undefined;
     this.#position += 1;

@@ -177,7 +177,6 @@ export class Storing {
   }
 }
 
-/** The bytes that a node takes in the file. */
 function blockBytesOf(nodeBytes: number): number {
   const length = CID_BYTES + nodeBytes;
   return encodeVarint(length).length + length;

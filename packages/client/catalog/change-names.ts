@@ -82,7 +82,6 @@ export interface NamesCommit {
   readonly replaced: readonly Hash[];
 }
 
-/** The change that one attempt commits. */
 interface Plan {
   readonly replaced: readonly StandingCatalog[];
   readonly restored: readonly RootRefItem[];

@@ -21,7 +21,6 @@ import { checkSnapshotName, findSnapshot, findSnapshotsOf } from './find-snapsho
 import type { DomainNames } from './read-catalogs.ts';
 import { decideRetention, type JudgedSnapshot, type Retention, type RetentionPolicy } from './retention.ts';
 
-/** A name for a snapshot that nobody has used. */
 export function makeSnapshotId(): string {
   return randomHex(8);
 }

@@ -23,7 +23,6 @@ export function nameCommit(catalog: string): string {
   return `catalog-${catalog}`;
 }
 
-/** The balance that a commit takes from a catalog that it replaces. */
 export function takeWhole({ hash, refCount }: Pick<StandingCatalog, 'hash' | 'refCount'>): [Hash, number] {
   return [hash, -Math.min(refCount, ROOT_REF_DELTA_MAX)];
 }

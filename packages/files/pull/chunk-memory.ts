@@ -1,7 +1,6 @@
 /** Memory for the chunks of a pull: once a chunk is written, its memory holds a next one. */
 import { releaseMemory } from '../resident-memory.ts';
 
-/** Reusable memory of one source of nodes. */
 export class ChunkMemory {
   /** the smallest first */
   readonly #free: ArrayBuffer[] = [];

@@ -16,13 +16,11 @@ import type { SeenEntries } from './seen-entries.ts';
 import type { SourceFolder } from './source-tree.ts';
 import { isSameFingerprint, type SeenEntry } from './stat-pages.ts';
 
-/** The place at which an entry is read. */
 export interface SourceEntry {
   readonly folder: SourceFolder;
   readonly name: ByteString;
 }
 
-/** A file or link that was found in a directory. */
 export interface FoundEntry {
   /** from the root of the tree */
   readonly path: ByteString;

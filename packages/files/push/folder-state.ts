@@ -51,7 +51,6 @@ export interface FolderState {
   /** A large file that was hashed, also when its folder is not finished. */
   findFile(directory: number, name: ByteString): SeenEntry | undefined;
   putFile(directory: number, entry: SeenEntry): void;
-  /** Forgets the file and its nodes. */
   dropFile(directory: number, name: ByteString): void;
 
   /** The canonical bytes of a node of a directory, or of the file `name` in it: they are what the hash says. */

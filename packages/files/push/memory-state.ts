@@ -10,7 +10,6 @@ import {
 } from './folder-state.ts';
 import type { SeenEntry } from './stat-pages.ts';
 
-/** All that is known of one directory. */
 interface Directory {
   row: DirectoryRow;
   readonly children: Map<ByteString, number>;

@@ -9,7 +9,6 @@ import { type Hash, OPERATIONS, ROOT_REFS_PAGE_MAX } from '@holdfast/protocol';
 import type { FolderState, PendingCommit } from './folder-state.ts';
 import { TreeStateLostError } from './state-failure.ts';
 
-/** The calls of a client that the commit uses. */
 type CommitClient = Pick<Client, 'updateRootRefs' | 'rootRefs'>;
 
 export interface RootRefCommit {

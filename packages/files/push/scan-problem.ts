@@ -55,7 +55,6 @@ export class OwnFolderError extends Error {
   }
 }
 
-/** An entry that is not in the tree that was stored. */
 export interface LeftOut {
   /** for people, relative to the root */
   readonly path: string;

@@ -76,7 +76,6 @@ interface Visited {
   readonly coming: ComingEntry;
 }
 
-/** The settings for the entries of one directory. */
 interface Folder {
   readonly path: ByteString;
   readonly source: SourceFolder;

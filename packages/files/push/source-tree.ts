@@ -18,7 +18,6 @@ export interface SourceFolder {
   list(): NameList;
   /** Undefined: nothing stands there. */
   lookAt(name: ByteString): FileStats | undefined;
-  /** The descriptor of a file. */
   openFile(name: ByteString): number;
   readLink(name: ByteString): Buffer;
   mtimeNs(name: ByteString): bigint;
@@ -60,7 +59,6 @@ export class SourceTree {
       : new HeldFolder(() => folders.descriptorOf(path || undefined));
   }
 
-  /** The root itself. */
   lookAtRoot(): FileStats {
     if (!this.isFolder) {
       const found = this.folder('').lookAt(this.rootName);

@@ -23,7 +23,6 @@ export function defaultCacheFolder(
   return home?.startsWith('/') ? join(home, '.cache', 'holdfast') : undefined;
 }
 
-/** The home folder in the list of users. */
 function findHome(): string | undefined {
   try {
     return userInfo().homedir;

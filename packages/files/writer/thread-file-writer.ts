@@ -53,7 +53,6 @@ export interface FileWriterOptions {
   readonly warn?: (message: string) => void;
 }
 
-/** The writer of one pull. */
 export function createFileWriter(options: FileWriterOptions = {}): FileWriter {
   return new ThreadFileWriter(options);
 }

@@ -57,7 +57,6 @@ export function bulkOperationPath(
   return fillPath(BULK_OPERATIONS[name].path, target);
 }
 
-/** 128 random bits. */
 export const PACK_ID_BYTES = 16;
 
 const PACK_ID_PATTERN = /^[0-9a-f]{32}$/;

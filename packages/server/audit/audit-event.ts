@@ -14,7 +14,6 @@ export interface AuditEvent {
   readonly kid?: string | undefined;
   /** false if the caller is unverified, including iss, sub, jti and kid */
   readonly verified?: false | undefined;
-  /** address of the caller */
   readonly peer?: string | undefined;
   readonly status?: number | undefined;
   /** code of the error that the caller was told */

@@ -180,7 +180,6 @@ export class StrangerBound {
     return false;
   }
 
-  /** Reports the count so far. */
   flush(): void {
     const suppressed = this.#suppressed;
     this.#suppressed = 0;

@@ -19,7 +19,6 @@ export const JWKS_FRESH_MS_MAX = 5000;
 export const JWKS_REFRESH_MS = 2000;
 /** One fetch, from connecting to the last byte. Together with `JWKS_REFRESH_MS` it ends while the earlier copy is fresh. */
 export const JWKS_FETCH_MS_MAX = 3000;
-/** Addresses of one host that are tried in turn. */
 export const JWKS_ADDRESSES_MAX = 4;
 /** Concurrent fetches of one process. The runtime allows 256 in all, and S3 needs most of them. */
 export const JWKS_FETCHES_MAX = 64;
@@ -31,7 +30,6 @@ export const JWKS_RETRY_MS = 1000;
 export const REGISTRY_RELOAD_MS = 1000;
 /** Minimum interval between reads that unknown issuers cause. */
 export const REGISTRY_LOOK_AGAIN_MS = 1000;
-/** Time limit of one read of the registry. */
 export const REGISTRY_READ_MS_MAX = 3000;
 
 /** `Retry-After` of 503 `registry_unavailable`. */

@@ -281,7 +281,6 @@ export function digestCredential(credential: string): string {
   return Bun.SHA256.hash(credential, 'base64');
 }
 
-/** The claims of an upload URL. */
 export interface GivenUpload {
   readonly appId: string;
   /** ms */

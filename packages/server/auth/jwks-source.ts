@@ -21,7 +21,6 @@ export interface KeySource {
   close(): void;
 }
 
-/** Keys stored in the registry. */
 export class StaticKeySource implements KeySource {
   readonly #jwks: string;
   #keySet: KeySet | undefined;

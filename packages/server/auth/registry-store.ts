@@ -6,7 +6,6 @@ export type AppStatus = 'active' | 'suspended';
 /** `damaged`: a row of the App, its quotas or its revocations is not as it was written. None of its data is used. */
 export type AppState = AppStatus | 'damaged';
 
-/** Where an App's verification keys come from. */
 export type AppKeys =
   /** the text of a JSON Web Key Set */
   | { readonly kind: 'static'; readonly jwks: string }

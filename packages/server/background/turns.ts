@@ -28,7 +28,6 @@ export function makeLocalTurns(): BackgroundTurns {
   };
 }
 
-/** Turns for a worker that does no background work. */
 export const NO_TURNS: BackgroundTurns = {
   take: async () => undefined,
   note: async () => undefined,

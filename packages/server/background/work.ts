@@ -53,7 +53,6 @@ export function makeCompactStep(
 ): () => Promise<number> {
   const stuck = new Set<Generation>();
   let walk: PackingWalk | undefined;
-  /** the position of the last failed step of the walk */
   let failedAt: PackingWalk | undefined;
   /** ms of the monotonic clock */
   let walksAgainAt = 0;

@@ -169,7 +169,6 @@ class BucketCopy {
     });
   }
 
-  /** The files in the folder, by path. */
   #findFiles(part: string): Map<string, BucketEntry> {
     const { target } = this.#options;
     target.folder.makeFolders([target.folderOf(part)]);

@@ -132,7 +132,6 @@ const ENTRY = /^([0-9a-f]{2}\/[0-9a-f]{32}\/[0-9a-f]{32}) ([0-9a-f]{64}) (\d{1,1
 const FILE_NAME = /^([0-9a-f]{32})\.([0-9a-f]{64})$/;
 const SPACE_NAME = /^[0-9a-f]{32}$/;
 
-/** The files of a part in the folder, regardless of any list. @throws NotOurs */
 export function findPartFiles(target: BucketFolder, part: string): BucketEntry[] {
   const { folder } = target;
   const spaces = folder.list(target.folderOf(part)).filter((name) => SPACE_NAME.test(name));
@@ -209,7 +208,6 @@ class BucketListReader {
     }
   }
 
-  /** The digest of everything read. */
   digest(): string {
     return this.#hasher.digest('hex');
   }

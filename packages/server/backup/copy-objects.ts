@@ -21,7 +21,6 @@ interface ObjectCopyOptions {
   readonly dataDir: string;
   readonly source: ObjectFiles;
   readonly target: BackupObjects;
-  /** objects in the target */
   readonly known: ObjectSizes;
   /** whether the backup before this one was interrupted */
   readonly isResumed: boolean;

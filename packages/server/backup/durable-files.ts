@@ -2,7 +2,6 @@
 import { closeSync, fchownSync, fdatasyncSync, fsyncSync, read, writeSync } from 'node:fs';
 import type { HeldFolder } from '../deployment/held-folder.ts';
 
-/** A new file, written sequentially. */
 export class GrowingFile {
   readonly #fd: number;
   #unsynced = 0;

@@ -48,7 +48,6 @@ function describe(code: string, path: string): string {
   }
 }
 
-/** An error in the source data folder. */
 export function explainSource(dataDir: string, error: unknown): unknown {
   const explained = explainFolderError(dataDir, error);
   return explained === error
@@ -56,6 +55,5 @@ export function explainSource(dataDir: string, error: unknown): unknown {
     : explained;
 }
 
-/** Whether the error comes from SQLite. */
 export const isOfDatabase = (error: unknown): boolean =>
   String((error as { code?: unknown } | null)?.code).startsWith('SQLITE_');

@@ -15,7 +15,6 @@ import { PagePack, type Repository } from './repository.ts';
 const RUN_PAGES_MAX = 256;
 const syncFile = promisify(fsync);
 
-/** Reports damage in words. */
 export type OnDamage = (what: string) => void;
 
 /** A page with a wrong checksum, written as it is. It may be repairable. */
@@ -145,7 +144,6 @@ class DatabaseReading {
   }
 }
 
-/** The number of consecutive pages in one pack. */
 function countRun(map: PageMap, first: number, pageCount: number): number {
   const start = map.placeOf(first);
   let count = 1;

@@ -63,7 +63,6 @@ const FORMER = 'BACKUP.former';
 const UNFINISHED = 'UNFINISHED';
 export const INCOMING = 'incoming';
 const LISTS = 'lists';
-/** The files in the folders of databases and lists. */
 const OWN_FILE = /^(?:(?:holdfast|registry)\.db\.)?\d+\.(?:pages|map|objects)$/;
 
 const folderOf = (database: string): string => `databases/${database}`;
@@ -208,7 +207,6 @@ export class Repository {
     return join(this.root, listOf(sequence));
   }
 
-  /** Removes the files that no manifest refers to. */
   removeOthers(manifests: readonly Manifest[]): void {
     const lists = new Set<string>();
     const kept = new Map<string, Set<string>>();
@@ -242,7 +240,6 @@ export class Repository {
 const quote = (path: string): string =>
   /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 
-/** An open file of pages. */
 export class PagePack {
   readonly #fd: number;
 

@@ -88,7 +88,6 @@ export async function restoreBackup(
   }
 }
 
-/** Opens the folder of a backup for reading. */
 export function holdFolder(path: string): HeldFolder {
   try {
     return HeldFolder.hold(path);

@@ -26,7 +26,6 @@ export interface Core {
 export interface CoreSettings {
   /** largest canonical node, bytes; exactly this is accepted */
   readonly nodeBytesMax: number;
-  /** active upload generations of one Space */
   readonly activeUploadsMax: number;
   /** ms an upload URL is good for */
   readonly uploadTtlMs: number;

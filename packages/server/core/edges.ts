@@ -8,7 +8,6 @@ import { assertCount } from './invariant.ts';
 import type { NodeRow } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
 
-/** The children of some parents. */
 export interface Children {
   /** distinct, in first-occurrence order, with how often each occurs */
   readonly counts: ReadonlyMap<Hash, number>;

@@ -10,7 +10,6 @@ export const PACK_GROUP_RECORDS = 256;
 /** Canonical bytes of a node that is small: it lies better in a pack than in an object of its own (core/packs/README.md). */
 export const SMALL_NODE_BYTES_MAX = 64 * 1024;
 
-/** Reads outside transactions. */
 export interface PackReads {
   findPack(space: Space, id: PackId): Awaitable<PackRow | undefined>;
   findPackVerdicts(space: Space, generation: Generation): Awaitable<PackVerdicts | undefined>;
@@ -120,7 +119,6 @@ export interface PackedRecord {
   readonly integrity: Uint8Array;
 }
 
-/** One complete object of a pack. */
 export interface PackObject {
   /** of the whole object */
   readonly bytes: number;
@@ -130,7 +128,6 @@ export interface PackObject {
   integrityOf(stored: Uint8Array): Uint8Array;
 }
 
-/** Receives packs in this server. */
 export interface PackReceiver {
   /**
    * Streams `body` once to a staged file, or calls it for all bytes at once. Stops behind `bytesMax`. Rejects and leaves nothing if
@@ -168,7 +165,6 @@ export interface JudgedRecord {
   readonly integrity: Uint8Array;
 }
 
-/** The result of judging a pack's object. */
 export interface JudgedPack {
   /** of the object */
   readonly bytes: number;
@@ -189,7 +185,6 @@ export interface PackJudge {
   digestOf(codec: PackCodec, canonicalSize: number, stored: Uint8Array): Hash;
 }
 
-/** Shares out the judging of packs. */
 export interface JudgingTurns {
   /** Resolves when a pack of this Space may be judged. `isAgain`: it gave way. Rejects with RESOURCE_EXHAUSTED, SERVICE_UNAVAILABLE. */
   enter(space: Space, isAgain: boolean): Promise<JudgingPlace>;

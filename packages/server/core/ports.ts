@@ -233,7 +233,6 @@ export interface ContentStore {
   close(): Promise<void>;
 }
 
-/** A number that is kept beside the bytes. */
 export interface StoredNumber {
   /** undefined: none was ever written */
   read(): Promise<number | undefined>;

@@ -3,7 +3,6 @@ import { ApiError } from '@holdfast/protocol';
 import type { Awaitable } from './awaitable.ts';
 import type { Space, SpaceCounters } from './model.ts';
 
-/** The amounts that quotas count. */
 export interface Stored {
   /** canonical bytes of ready and of waiting nodes */
   readonly bytes: number;
@@ -26,7 +25,6 @@ export interface SpaceQuotas {
   readonly isAppLimited: boolean;
 }
 
-/** The port to quotas. */
 export interface Quotas {
   /** `undefined`: there are none. */
   find(space: Space): SpaceQuotas | undefined;

@@ -15,7 +15,6 @@ export interface WalkState {
   readonly walkedUntil: number;
 }
 
-/** The state after a commit, and whether the commit writes history. */
 export function afterCommit(
   { walkedFrom, walkedUntil }: WalkState,
   revision: number,

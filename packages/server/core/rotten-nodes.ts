@@ -8,7 +8,6 @@ import { pagesOf } from './batches.ts';
 import type { Space } from './model.ts';
 import type { MetadataStore } from './ports.ts';
 
-/** A finding about one node, for the log. */
 export interface RotReport {
   /** `met`: a reader asked for a rotten node. `unread`: the scrub could not read it, which proves nothing. Others change the row. */
   readonly kind: 'rotten' | 'met' | 'unread' | 'sound' | 'healed';
@@ -43,7 +42,6 @@ export class RottenNodes {
     return this.#counts.size === 0 ? 0 : (this.#counts.get(appId)?.get(spaceId) ?? 0);
   }
 
-  /** A ready row was made rotten. */
   noteRotten(space: Space, hash: Hash, proof: Error): void {
     this.#add(space, 1);
     this.#report({ kind: 'rotten', space, hash, reason: proof.message });

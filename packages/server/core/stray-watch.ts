@@ -45,7 +45,6 @@ export class StrayWatch {
     return this.#stopped;
   }
 
-  /** A walk over all objects begins. */
   begin(): void {
     this.#looked = 0;
     this.#buried = 0;

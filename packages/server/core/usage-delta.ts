@@ -42,7 +42,6 @@ export function usageDelta(before: NodeRow | undefined, after: NodeRow | undefin
   return addUsage(usageOf(after), usageOf(before), -1);
 }
 
-/** What many rows contribute together. */
 export function totalUsage(rows: readonly NodeRow[]): UsageDelta {
   return rows.reduce((sum, row) => addUsage(sum, usageOf(row)), USAGE_NONE);
 }

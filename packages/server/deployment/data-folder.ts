@@ -110,7 +110,6 @@ function describeOwn(folder: string): 'the content folder' | 'the data folder' |
   return BACKUP_MANIFESTS.some(has) ? 'the backup' : undefined;
 }
 
-/** The result of inspecting a data folder. */
 export interface FolderTrial {
   /** undefined if the folder exists; otherwise the folder in which it would be created */
   readonly madeIn: string | undefined;

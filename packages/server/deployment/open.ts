@@ -150,7 +150,6 @@ export async function withBucket<T>(place: S3Place, work: (bucket: BucketObjects
   });
 }
 
-/** The registry of Apps alone, with what each App stores. */
 export interface OpenApps extends Pick<CopiedDeployment, 'apps' | 'close'> {
   readTotals(appId: string): Promise<AppTotals>;
 }

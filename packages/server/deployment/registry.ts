@@ -28,7 +28,6 @@ import type { RowsPlace } from './place.ts';
 /** Every verb rejects with ServeError if it fails. A change holds in every process within 5 s. */
 export interface Registry {
   listApps(): Promise<readonly AppRecord[]>;
-  /** Every App, with what it stores. */
   describeApps(): Promise<readonly DescribedApp[]>;
   describeApp(app: AppRecord): Promise<DescribedApp>;
   /** `replace`: the App exists; its issuer, audience, keys, algorithms and lifetime are replaced, its status stays. */

@@ -22,7 +22,6 @@ import { bytesOf, ContentCopy, type CopyPlace, type Piece, PlaceFailed, piecesOf
 import { COPIED_BYTES_MAX, COPYING_PIECES_MAX, RETRY_AFTER_SECONDS } from './http-limits.ts';
 import { PieceSlots } from './piece-slots.ts';
 
-/** The request that waits for a copy. */
 export interface CopyWatch {
   /** whose share the copy is made out of */
   readonly space: Space;

@@ -156,7 +156,6 @@ export function textAnswer(
   return new Response(null, { status, headers: fields });
 }
 
-/** An answer without a body. */
 export function emptyAnswer(exchange: Exchange, status: number, headers?: HeaderFields): Response {
   const { request, timing, corsOrigins } = exchange;
   const fields = {

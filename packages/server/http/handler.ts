@@ -76,7 +76,6 @@ export interface HandlerOptions {
 type Handle = (request: Request, connections?: Connections) => Awaitable<Response>;
 
 export interface Handler {
-  /** Answers any request. */
   readonly handle: Handle;
   /** Handles a request of a Space route that a router has parsed, with the ids as sent. */
   readonly handleSpace: (

@@ -4,9 +4,7 @@ import { CONTENT_PIECE_BYTES } from '../core/ports.ts';
 import { releaseBytes } from '../runtime/release-bytes.ts';
 import { FairQueue } from '../shares/fair-queue.ts';
 
-/** A slot in use. */
 export interface PieceSlot {
-  /** room for a piece */
   readonly scratch: Uint8Array;
 }
 

@@ -23,7 +23,6 @@ export interface TenantShares {
   readonly answers: SentAnswers;
   /** the same for large responses; without room they are sent from a file, so they never delay small ones */
   readonly largeAnswers: SentAnswers;
-  /** PUTs that are being received */
   readonly uploads: FairShares;
   /** cuts off bodies that are too slow */
   readonly pace: BodyWatch;

@@ -30,9 +30,7 @@ interface Finding {
 }
 
 export interface CheckResult {
-  /** whether nothing was found */
   readonly ok: boolean;
-  /** nodes checked */
   readonly checked: number;
   /** rows written before sums existed that have none yet */
   readonly unsummed: number;

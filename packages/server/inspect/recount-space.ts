@@ -258,7 +258,6 @@ export function onlyRising(repairs: CountRepairs): CountRepairs {
   return { ...repairs, nodes, looseEdges };
 }
 
-/** One walk, and a second one if something disagrees. */
 async function countAll(
   snapshot: SpaceSnapshot,
   { hashesMax, onRows }: Pick<CountWalk, 'onRows'> & { readonly hashesMax: number },

@@ -5,7 +5,6 @@ import { PAGE_ROWS, pagesOf } from '../core/batches.ts';
 import type { InspectedNode, KeptCounters, SpaceSnapshot } from '../core/inspection-ports.ts';
 import { addUsage, USAGE_NONE, type UsageDelta, usageOf } from '../core/usage-delta.ts';
 
-/** The counts stored in a node's row. */
 export interface KeptCounts {
   readonly childRefCount: number;
   readonly rootRefCount: number;

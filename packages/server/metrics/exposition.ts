@@ -9,7 +9,6 @@ const CONTENT_TYPES: Readonly<Record<ExpositionFormat, string>> = {
   openmetrics: 'application/openmetrics-text; version=1.0.0; charset=utf-8',
 };
 
-/** The response to a scrape; `accept`: its header. */
 export function renderScrape(
   accept: string | null,
   definitions: readonly MetricDefinition[],

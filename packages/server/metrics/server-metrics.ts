@@ -278,7 +278,6 @@ interface Collected {
   readonly reclaimedContentBytes: number;
 }
 
-/** Counts what a collection pass deleted. */
 export function noteCollection<T extends Collected>(result: T): T {
   COLLECTED_NODES.add(result.deleted);
   COLLECTED_BYTES.add(result.reclaimedContentBytes);

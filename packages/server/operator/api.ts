@@ -75,7 +75,6 @@ function assertMayCall({ live }: OperatorContext, caller: RequestCaller, called:
   );
 }
 
-/** Logs an unexpected error; the answer refers to the log. */
 export function noteUnexpected(
   { log }: Pick<OperatorContext, 'log'>,
   path: string,

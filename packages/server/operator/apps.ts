@@ -155,7 +155,6 @@ export const removeApp = partOperation('apps', {
   },
 });
 
-/** Operations on the limits of Apps: quotas and revocations. */
 export const setApp = partOperation('apps', {
   method: 'POST',
   path: 'apps/set',

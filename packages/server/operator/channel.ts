@@ -26,7 +26,6 @@ function openSocketPath(dataDir: string): SocketPath {
 }
 
 export interface Channel {
-  /** requests under way */
   pending(): number;
   close(): Promise<void>;
 }

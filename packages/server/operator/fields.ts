@@ -2,7 +2,6 @@
 import { INTEGER_MAX, isPathId, type JsonSchema, PATH_ID_CHARACTERS_MAX, SCHEMAS } from '@holdfast/protocol';
 import { OperatorError } from './problem.ts';
 
-/** The path prefix of the operator API. */
 export const API_PATH = '/operator/v1/';
 
 export interface Field<T> {
@@ -17,7 +16,6 @@ export interface Field<T> {
 
 export type Fields = Readonly<Record<string, Field<unknown>>>;
 
-/** The parsed fields that `run` gets. */
 export type Parsed<F extends Fields> = { readonly [K in keyof F]: F[K] extends Field<infer T> ? T : never };
 
 type OptionalNames<F extends Fields> = {
@@ -54,7 +52,6 @@ export function text(description: string, lengthMax: number, given = /^/): Field
   };
 }
 
-/** An App or Space id. */
 function pathId(description: string): Field<string> {
   return {
     schema: { ...SCHEMAS.PathId, description },
@@ -103,7 +100,6 @@ export function flag(description: string): Field<boolean> {
   };
 }
 
-/** One of the given words. */
 export function choice<const W extends string>(description: string, words: readonly W[]): Field<W> {
   return {
     schema: { enum: words, description },

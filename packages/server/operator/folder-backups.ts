@@ -12,7 +12,6 @@ export interface RunningBackup {
   readonly folder: string;
   /** ms since the epoch */
   readonly startedAt: number;
-  /** its last progress message */
   readonly progress: string;
 }
 
@@ -78,7 +77,6 @@ export class FolderBackups {
 const drains = (): OperatorError =>
   new OperatorError('DRAINING', 'the server is ending: the former backup is unchanged');
 
-/** Resolves with the last line. */
 async function readLines(
   stream: ReadableStream<Uint8Array>,
   onLine: (line: string) => void,

@@ -79,7 +79,6 @@ function judgeEngines(stores: Readonly<Record<'rows' | 'bytes', unknown>>): Chec
   return { status: failed.every(([, error]) => isDamage(error)) ? 'warn' : 'fail', message };
 }
 
-/** The error with which `ask` rejects, or undefined. */
 async function findFailure(ask: () => Promise<unknown>): Promise<unknown> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(

@@ -7,7 +7,6 @@ const IDLE_SECONDS_MAX = 60;
 
 export interface OperatorListener {
   readonly port: number;
-  /** requests under way */
   pending(): number;
   close(): Promise<void>;
 }

@@ -21,7 +21,6 @@ const PROBLEM: JsonSchema = record({
   code: { enum: Object.keys(PROBLEM_STATUS) },
 });
 
-/** The refusals common to all operations. */
 const REFUSALS: Readonly<Record<number, string>> = Object.fromEntries(
   Object.entries(
     Object.groupBy(Object.keys(PROBLEM_STATUS) as ProblemCode[], (code) => PROBLEM_STATUS[code]),

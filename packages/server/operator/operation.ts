@@ -14,7 +14,6 @@ export interface OperatorContext {
   readonly place: DeploymentPlace;
   readonly deployment: ServedDeployment;
   readonly core: Core;
-  /** administration of the Apps */
   readonly registry: Registry;
   /** the key that signs upload URLs and cursors */
   readonly secret: SharedSecret;
@@ -30,7 +29,6 @@ export interface OperationCall extends OperatorContext {
   readonly report: (progress: string) => void;
 }
 
-/** The caller of an operation. */
 export interface Caller {
   /** aborts when the caller disconnects */
   readonly signal: AbortSignal;
@@ -43,14 +41,12 @@ export interface Operation<F extends Fields = Fields, O = unknown> {
   readonly method: 'GET' | 'POST';
   /** under /operator/v1/, without parameters */
   readonly path: string;
-  /** one line */
   readonly summary: string;
   /** the right that a token needs; a token with the right to read may call every GET too */
   readonly right: Right;
   /** whether the input itself proves the right to call it, so no token is needed */
   readonly isOpen?: true;
   readonly input: F;
-  /** schema of the answer */
   readonly output: JsonSchema;
   /** Throws OperatorError or another ServeError (409; 400 for ConfigError, 404 for NotFoundError), with a one-line message. */
   run(call: OperationCall, input: Parsed<F>): Promise<O>;

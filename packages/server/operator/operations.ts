@@ -45,7 +45,6 @@ export type PartOperationName = {
 }[OperationName];
 
 export type InputOf<N extends OperationName> = Given<(typeof OPERATIONS)[N]['input']>;
-/** The answer of the operation. */
 export type OutputOf<N extends OperationName> = (typeof OPERATIONS)[N] extends {
   run(call: OperationCall, input: never): Promise<infer O>;
 }

@@ -50,7 +50,6 @@ export class OperatorError extends ServeError {
   }
 }
 
-/** An RFC 9457 problem. */
 export interface Problem {
   readonly type: 'about:blank';
   readonly title: string;
@@ -66,7 +65,6 @@ export function problemOf(error: unknown): Problem {
   return { type: 'about:blank', title: TITLES[code], status: PROBLEM_STATUS[code], detail, code };
 }
 
-/** Whether the error is unexpected and must be logged. */
 export function isUnexpected(error: unknown): boolean {
   return codeOf(error) === 'INTERNAL_ERROR';
 }
@@ -83,7 +81,6 @@ function codeOf(error: unknown): ProblemCode {
   return 'INTERNAL_ERROR';
 }
 
-/** The operator API's codes for errors of the Space API. */
 const API_CODES: Readonly<Record<number, ProblemCode>> = {
   400: 'INVALID_INPUT',
   404: 'NOT_FOUND',

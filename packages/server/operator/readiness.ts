@@ -23,7 +23,6 @@ export const ENGINES_CHECK = 'engines';
 
 export const OK: CheckResult = { status: 'ok' };
 
-/** The results of all checks except the excluded ones. */
 export function lookAll(checks: readonly Check[], excluded: ReadonlySet<string>): readonly CheckedResult[] {
   return checks.filter(({ name }) => !excluded.has(name)).map(({ name, look }) => ({ name, result: look() }));
 }

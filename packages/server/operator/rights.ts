@@ -8,7 +8,6 @@ export interface Operator {
   readonly rights: readonly Right[];
 }
 
-/** The sender of a request. */
 export interface RequestCaller {
   /** undefined if unidentified: only an operation that needs no token may be called */
   readonly operator: Operator | undefined;

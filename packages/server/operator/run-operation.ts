@@ -27,7 +27,6 @@ import {
 import type { Caller, OperatorContext } from './operation.ts';
 import { type InputOf, OPERATIONS, type OperationName, type OutputOf, runWith } from './operations.ts';
 
-/** Where an operation is to run. */
 export type OperatorWhere =
   /** over the operator API of a server */
   | { readonly kind: 'address'; readonly address: OperatorAddress }

@@ -8,7 +8,6 @@ import { callHolder, callOperation, NoServer, type OperatorAddress } from './cal
 import type { Caller, PartCalls } from './operation.ts';
 import { type InputOf, OPERATIONS, type OutputOf, type PartOperationName, runWith } from './operations.ts';
 
-/** Where such an operation is to run. */
 export type PartWhere =
   | { readonly kind: 'address'; readonly address: OperatorAddress }
   | { readonly kind: 'rows'; readonly place: RowsPlace };

@@ -22,7 +22,6 @@ export interface SpaceAccess {
   readonly token: string;
 }
 
-/** The operator of a session that a link opened. */
 const CONSOLE: Operator = { name: 'console', rights: ['all'] };
 
 export function makeSignInCode(): SignInCode {

@@ -12,7 +12,6 @@ const UNTIL = 'until=';
 /** the name of a token that stands alone in its file */
 export const LONE_NAME = 'operator';
 
-/** A token's data without the token itself. */
 export interface TokenEntry {
   readonly name: string;
   /** SHA-256 of the token, hexadecimal */

@@ -112,7 +112,6 @@ function warnOfModes(log: Log, { tightened, open }: FolderModes): void {
     log.warn({ paths: open }, 'other users of this machine can look into these: check owner and mode');
 }
 
-/** The lines for stdout. */
 async function describeServer(
   config: ServeConfig,
   { port, operatorPort }: ServingProcess,

@@ -28,7 +28,6 @@ export interface ServingProcess {
   end(): Promise<void>;
 }
 
-/** A single server, or one worker. */
 export interface OneServingProcess extends ServingProcess {
   /** The newest lines of the audit log that this process has written, the newest first. */
   readAudit(limit: number): readonly AuditLine[];

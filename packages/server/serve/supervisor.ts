@@ -20,7 +20,6 @@ const RESTART_MS_MIN = 200;
 
 type ProgramCommand = readonly [string, ...string[]];
 
-/** How to start the serving program again. */
 export interface StartedProgram {
   /** before the words of a command */
   readonly command: ProgramCommand;

@@ -60,7 +60,6 @@ function findNearest(name: string, known: readonly string[]): string | undefined
   return best !== undefined && best.distance <= 3 ? best.each : undefined;
 }
 
-/** The edit distance of the two texts. */
 function countEdits(left: string, right: string): number {
   let row = Array.from({ length: right.length + 1 }, (_, index) => index);
   for (const [at, letter] of [...left].entries()) {

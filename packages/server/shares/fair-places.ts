@@ -67,7 +67,6 @@ export class FairPlaces {
     });
   }
 
-  /** Returns a place of this Space. */
   leave(appId: string, spaceId: string): void {
     const space = this.#tree.spaceOf(appId, spaceId);
     this.#tree.count(space, -1, -1);
@@ -90,7 +89,6 @@ export class FairPlaces {
     return false;
   }
 
-  /** Rejects all waiters. */
   refuseAll(error: Error): void {
     for (const app of [...this.#crowd]) {
       for (const space of [...app.spaces.values()]) {

@@ -98,7 +98,6 @@ class VirtualTimes<F extends Flow> {
   }
 }
 
-/** Work of one Space in order. */
 interface Line<T> extends Flow {
   readonly tickets: Set<Ticket<T>>;
 }
@@ -137,7 +136,6 @@ export class FairQueue<T> {
     return ticket;
   }
 
-  /** The next work; undefined if the queue is empty. */
   peek(): Ticket<T> | undefined {
     return this.#apps.first?.spaces.first?.tickets.values().next().value;
   }

@@ -338,7 +338,6 @@ class ShareHold<Share> {
     this.#end(this, this.#share, amount, true);
   }
 
-  /** Gives back all but `amount`. */
   shrinkTo(amount: number): void {
     const less = this.#amount - amount;
     if (this.#isOver || less <= 0) return;

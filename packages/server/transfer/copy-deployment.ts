@@ -159,7 +159,6 @@ export async function findCopy(
   return checkpoint;
 }
 
-/** Resolves with the number of Apps. */
 async function finish(run: CopyRun): Promise<number> {
   const { source, target, patience } = run;
   const { epoch } = run.checkpoint;

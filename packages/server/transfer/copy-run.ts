@@ -64,7 +64,6 @@ export interface CopyRun {
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 
-/** How a phase handles the pages of one Space. */
 export interface SpaceVisit {
   page(page: WalkedPage): Promise<void>;
 }

@@ -21,7 +21,6 @@ export interface TransferRun {
   onEvent(event: TransferEvent): void;
 }
 
-/** The start of a copy. */
 export interface TransferPlan {
   readonly totals: Totals & { readonly apps: number };
   /** the target's progress for this source */

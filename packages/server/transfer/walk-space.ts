@@ -10,7 +10,6 @@ import type {
 } from '../engine/transfer-ports.ts';
 import { keyOf } from '../engine/transfer-ports.ts';
 
-/** A position in a Space from which a walk resumes. */
 export interface SpacePlace {
   readonly kind: EntryKind;
   /** '' for kinds that belong to no domain */

@@ -75,7 +75,6 @@ export function parseRequest(message: Buffer): FuseRequest {
   };
 }
 
-/** The parts of an answer, to be written at once. */
 export function formatAnswer(unique: bigint, errno: number, parts: readonly Uint8Array[]): Uint8Array[] {
   const header = Buffer.alloc(BYTES.answerHeader);
   const length = parts.reduce<number>((total, part) => total + part.length, BYTES.answerHeader);
@@ -108,7 +107,6 @@ export function answerInit(body: Buffer): Buffer | undefined {
   return answer;
 }
 
-/** The name that a lookup asks for. */
 export function parseLookup(body: Buffer): Uint8Array {
   return body.subarray(0, body.indexOf(0));
 }
@@ -173,7 +171,6 @@ export function answerStatfs({ bytes, entryCount }: Totals, nameBytesMax: number
   return answer;
 }
 
-/** The entries of one answer to a listing. */
 export class Listing {
   readonly #answer: Buffer;
   readonly #hasAttributes: boolean;

@@ -7,7 +7,6 @@ import { type Attributes, ERRNO, type NamedNode } from './fuse-wire.ts';
 import { MountedTree } from './mounted-tree.ts';
 import { TreeParts } from './tree-parts.ts';
 
-/** The type of the file and its permissions. */
 const FOLDER_MODE = 0o040_555;
 const LINK_MODE = 0o120_777;
 const LATEST = 'latest';
@@ -24,7 +23,6 @@ interface NameNode {
   readonly target: string | undefined;
 }
 
-/** The trees of one mount, each with numbers for all of its nodes. */
 export class MountedTrees {
   readonly parts: TreeParts;
   readonly #source: NodeSource;
@@ -113,7 +111,6 @@ export class MountedNames {
     return found === undefined ? missing(read) : this.#trees.add(found.root, found.time);
   }
 
-  /** All that is in the folder. */
   async list(folder: number): Promise<readonly Pick<NamedNode, 'name' | 'mode'>[]> {
     const read = await this.#names.read();
     if (folder === ROOT_NODE) return [...read.names.keys()].map((name) => entry(name, FOLDER_MODE));

@@ -90,7 +90,6 @@ export class MountedTree {
     }
   }
 
-  /** The chunks that have bytes from `start` up to `end`. */
   async *chunks(
     { hash, bytes }: TreeItem,
     start: number,

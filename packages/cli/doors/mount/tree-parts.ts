@@ -96,7 +96,6 @@ export class TreeParts {
     return this.#contents.has(key) || this.#parts.has(key) || this.#coming.has(key);
   }
 
-  /** The target of a link. */
   async readLink({ hash, bytes }: TreeItem): Promise<Uint8Array> {
     const key = `${hash}/link/${bytes}`;
     const kept = this.#contents.find(key);

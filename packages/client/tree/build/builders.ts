@@ -111,7 +111,6 @@ export interface NodeSink {
   emit(node: TreeNode): void | Promise<void>;
 }
 
-/** The part of a directory entry about the directory that was built. */
 export interface BuiltDirectory extends TreeTotals {
   readonly hash: Hash;
 }

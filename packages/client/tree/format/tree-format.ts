@@ -5,7 +5,6 @@ import { type Hash, INTEGER_MAX, KIB_BYTES, MIB_BYTES, NODE_REFS_MAX } from '@ho
 export const FILE_CONTENT_TYPE = 'application/vnd.holdfast.tree.file.v1';
 /** A larger file: its children are chunks, or indexes one level lower. */
 export const FILE_INDEX_CONTENT_TYPE = 'application/vnd.holdfast.tree.file-index.v1';
-/** A piece of a larger file. */
 export const CHUNK_CONTENT_TYPE = 'application/vnd.holdfast.tree.chunk.v1';
 /** A directory, or one page of a wide one. */
 export const DIRECTORY_CONTENT_TYPE = 'application/vnd.holdfast.tree.directory.v1';
@@ -33,7 +32,6 @@ export const CHILDREN_MAX = NODE_REFS_MAX;
 /** The highest level of an index. With 32 children each, these levels hold more than the largest file or directory. */
 export const INDEX_LEVEL_MAX = 12;
 
-/** One name of a path. */
 export const NAME_BYTES_MAX = 1024;
 export const SYMLINK_TARGET_BYTES_MAX = 4096;
 
@@ -51,7 +49,6 @@ export const TREE_NODE_CONTENT_BYTES_MAX = Math.max(
 /** Bytes that are no node of the tree format, or parts that make none. The message says which rule they break. */
 export class TreeFormatError extends Error {
   override readonly name = 'TreeFormatError';
-  /** The node at fault, when it was read by its hash. */
   readonly hash: Hash | undefined;
 
   constructor(message: string, hash?: Hash) {

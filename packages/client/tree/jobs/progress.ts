@@ -121,7 +121,6 @@ const COUNTERS_NONE: ProgressCounters = {
   requests: 0,
 };
 
-/** A reporter that tells nobody. */
 export const SILENT_PROGRESS: ProgressReporter = {
   phase: () => undefined,
   count: () => undefined,

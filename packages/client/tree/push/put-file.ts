@@ -78,7 +78,6 @@ export async function putFile(
   return { hash: root, bytes: supply.root.bytes, leaseExpiresAt, uploadedNodes, uploadedBytes };
 }
 
-/** The range of the file that a node holds. */
 interface Place {
   readonly contentType: string;
   readonly start: number;

@@ -165,7 +165,6 @@ function checkPart(node: ParsedNode, { level, bytes }: ExpectedFilePart): FilePa
   return node;
 }
 
-/** Bytes of the file in this node and below. */
 export function countFileBytes(part: FilePart): number {
   if (part.type !== 'file-index') return part.content.length;
   return part.children.reduce((total, child) => addTotal(total, child.bytes), 0);

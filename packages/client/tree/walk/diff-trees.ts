@@ -209,7 +209,6 @@ async function openHighest(
   return opened;
 }
 
-/** The entries of pages, one at a time. */
 class Cursor {
   readonly #pages: PartRef[];
   readonly #source: NodeSource;

@@ -12,7 +12,6 @@ export interface TreePath {
   readonly name: Uint8Array;
 }
 
-/** The names from the root on. */
 export function pathNames(path: TreePath | undefined): Uint8Array[] {
   const names: Uint8Array[] = [];
   for (let at = path; at !== undefined; at = at.parent) names.push(at.name);

@@ -57,7 +57,6 @@ interface CheckLine {
   readonly message: string;
 }
 
-/** Parses the lines of `/readyz?verbose`. */
 function parseChecks(text: string): readonly CheckLine[] {
   return text.split('\n').flatMap((line) => {
     const [, mark = '', name = '', rest = ''] = LINE.exec(line) ?? [];

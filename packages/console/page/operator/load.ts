@@ -8,7 +8,6 @@ import { operatorAccess, readText } from './operator-api.ts';
 
 const KEPT = (60 * 60_000) / REFRESH_MS;
 
-/** Counters as they stood. */
 interface Reading {
   /** ms since the epoch */
   readonly at: number;

@@ -5,7 +5,6 @@ export interface Sample {
   readonly value: number;
 }
 
-/** Samples by the name of their metric. */
 export type Scrape = ReadonlyMap<string, readonly Sample[]>;
 
 const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/;

@@ -39,7 +39,6 @@ export function CommandLine({ line }: { readonly line: string }) {
   );
 }
 
-/** A hash, shortened, with the whole of it to copy. */
 export function HashText({
   hash,
   href,

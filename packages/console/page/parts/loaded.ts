@@ -51,7 +51,6 @@ export function useLoaded<T>(
   return { data, error, isLoading, reload: () => setRound((before) => before + 1) };
 }
 
-/** The state of an action that the user asked for. */
 export interface Action {
   readonly isRunning: boolean;
   readonly error: unknown;

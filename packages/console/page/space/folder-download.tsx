@@ -30,7 +30,6 @@ const LONG_TARGET = 'K';
 const CHECKSUM_AT = 148;
 const encoder = new TextEncoder();
 
-/** The header before the content of the entry. */
 export function tarHead(entry: TarEntry): Uint8Array<ArrayBuffer> {
   const path = entry.kind === 'directory' ? concatBytes([entry.path, encoder.encode('/')]) : entry.path;
   const { target = new Uint8Array(0) } = entry;
@@ -45,12 +44,10 @@ export function tarHead(entry: TarEntry): Uint8Array<ArrayBuffer> {
   ]);
 }
 
-/** The padding after `bytes` of content. */
 export function tarPadding(bytes: number): Uint8Array<ArrayBuffer> {
   return new Uint8Array((BLOCK_BYTES - (bytes % BLOCK_BYTES)) % BLOCK_BYTES);
 }
 
-/** The end of the archive. */
 export function tarEnd(): Uint8Array<ArrayBuffer> {
   return new Uint8Array(2 * BLOCK_BYTES);
 }

@@ -62,7 +62,6 @@ async function readFolder(directory: FileSystemDirectoryEntry): Promise<GivenFol
   }
 }
 
-/** Files in it, at any depth, and their bytes. */
 export function measureFolder(folder: GivenFolder): { readonly files: number; readonly bytes: number } {
   let files = 0;
   let bytes = 0;

@@ -20,9 +20,7 @@ import { sweepPacks } from './sweep-packs.ts';
 /** Everything is as old as that. */
 const EVER = Number.MAX_SAFE_INTEGER;
 export interface PurgeStep {
-  /** nodes removed by this call */
   readonly nodes: number;
-  /** nodes that the Space still has */
   readonly left: number;
   readonly isFinished: boolean;
 }

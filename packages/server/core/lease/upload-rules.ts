@@ -12,7 +12,6 @@ import type { UploadBody, UploadReceiver } from '../upload-ports.ts';
 import type { PackGrant, UploadGrant } from './upload-token.ts';
 
 export interface UploadRules extends ReplacementRules {
-  /** active upload generations of one Space */
   readonly activeUploadsMax: number;
   /** ms an upload URL is good for */
   readonly uploadTtlMs: number;

@@ -72,7 +72,6 @@ export interface PackingStep extends CompactionStep {
   readonly failure?: StoreUnavailable | undefined;
 }
 
-/** A node that was read, and its record in the new pack. */
 interface GatheredNode {
   readonly content: ContentRow;
   readonly record: EncodedRecord;

@@ -256,7 +256,6 @@ export function judgedValues({ rejection, evidence, seenBytes }: UploadRow): rea
   ];
 }
 
-/** Edges to a hash without a row. */
 export function looseEdgesSum(space: SumValue, hash: string, count: number): number {
   return mixValues([space, hash, count]);
 }
