@@ -5,21 +5,25 @@ import type { SpaceClient } from '../../test/support/space-client.ts';
 import { checkHistory } from './check-history.ts';
 import type { Commit, History } from './history.ts';
 import { Recorder } from './record-history.ts';
-import { runHistory } from './run-history.ts';
+import { runHistories } from './run-history.ts';
 
-const OPERATIONS = 300;
+/** side by side in each deployment, and of each */
+const [HISTORIES, OPERATIONS] = [2, 150];
 const SEED = 27;
 const TEST_MS_MAX = 600_000;
 
 test.each([
   ['one process', 27, 2],
-  ['workers', 28, 2],
-  ['two servers on PostgreSQL', 29, 0],
-  ['two servers on PostgreSQL', 30, 2],
+  ['workers', 29, 2],
+  ['two servers on PostgreSQL', 31, 0],
+  ['two servers on PostgreSQL', 33, 2],
 ] as const)(
-  'one order explains every answer: %s, seed %i, %i kills',
+  'one order explains every answer of each Space: %s, seed %i, %i kills',
   async (place, seed, kills) => {
-    const { wrong, commits } = await runHistory({ place, seed, operations: OPERATIONS, kills });
+    const { wrong, commits } = await runHistories({
+      ...{ place, seed, kills },
+      ...{ spaces: HISTORIES, operations: OPERATIONS },
+    });
     expect(wrong).toEqual([]);
     expect(commits).toBeGreaterThan(0);
   },
@@ -47,7 +51,8 @@ test('a commit that was refused, and then made without an answer, is known in th
     },
   };
   const recorder = new Recorder(client as unknown as SpaceClient, makeRandom(SEED), 1);
-  await recorder.work(OPERATIONS);
+  await recorder.store();
+  await recorder.work(2 * OPERATIONS);
   const known = recorder.commits.filter(({ revisions }) => revisions.size > 0);
   expect(known.length).toBe(made.size);
 });

@@ -36,9 +36,13 @@ export class Recorder implements History {
     this.#nodes = Array.from({ length: NODES }, (_, index) => makeNode(`node ${index}`));
   }
 
+  /** Before all work, and before any kill. */
+  async store(): Promise<void> {
+    for (const node of this.#nodes) await this.#client.store(node, HOUR_MS);
+  }
+
   /** `operations`: of all clients together */
   async work(operations: number): Promise<void> {
-    for (const node of this.#nodes) await this.#client.store(node, HOUR_MS);
     const goal = operations / CLIENTS;
     const client = async (): Promise<void> => {
       for (let done = 0; done < goal; done += 1) await this.#step();
