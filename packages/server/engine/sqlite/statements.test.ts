@@ -30,7 +30,7 @@ const NAMED: Readonly<Record<string, string>> = {
 
 const TARGET = /^(?:UPDATE (\w+) SET (?:(?! WHERE).)+|DELETE FROM (\w+)) WHERE (?:(?!SELECT).)+$/;
 /** column, and its parameter or value; the revision before the one that is given */
-const CONDITION = /(\w+) (?:=|IS) (?:\?(\d+)|(\d+))( - 1)?/g;
+const CONDITION = /(\w+) (?:=|IS) (?:\+\?(\d+)|(\d+))( - 1)?/g;
 
 type Value = number | string | Uint8Array;
 

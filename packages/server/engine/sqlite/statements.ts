@@ -310,12 +310,18 @@ export function prepareAll(database: Database): Statements {
   return prepare(database, ALL_STATEMENTS);
 }
 
+/**
+ * SQLite reads a bare parameter while it plans a join, a range or a LIMIT, and then plans anew whenever a value is bound: up to 20 µs, where
+ * the statement takes 2. It does not look behind a sign, which changes no value of any type.
+ */
+const planOnce = (sql: string): string => sql.replaceAll(/\?\d+/g, '+$&');
+
 function prepare<T extends Record<string, string>>(
   database: Database,
   table: T,
 ): { readonly [Name in keyof T]: Prepared } {
   const prepared: Record<string, Prepared> = {};
-  for (const [name, sql] of Object.entries(table)) prepared[name] = database.prepare(sql);
+  for (const [name, sql] of Object.entries(table)) prepared[name] = database.prepare(planOnce(sql));
   return prepared as { readonly [Name in keyof T]: Prepared };
 }
 
@@ -359,5 +365,7 @@ export function finalize(statements: ReadStatements): void {
 
 /** For the proof that no statement scans: all but the transaction verbs. */
 export function explainableStatements(): [string, string][] {
-  return Object.entries(ALL_STATEMENTS).filter(([, sql]) => /^(SELECT|INSERT|UPDATE|DELETE)/.test(sql));
+  return Object.entries(ALL_STATEMENTS)
+    .filter(([, sql]) => /^(SELECT|INSERT|UPDATE|DELETE)/.test(sql))
+    .map(([name, sql]) => [name, planOnce(sql)]);
 }
