@@ -15,11 +15,12 @@ import type { SpaceHoldings } from '../../core/tenancy-ports.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
 import { guardNow, storageError } from '../local-failure.ts';
 import { findAbsent } from './absent-nodes.ts';
-import { DatabaseDamaged, findFault, letGoOfPages } from './database.ts';
+import { DatabaseDamaged, letGoOfPages } from './database.ts';
 import { type BatchRows, nodeKey } from './node-cache.ts';
 import { readHoldingsOf } from './space-counters.ts';
 import type { SpaceLedger } from './space-ledger.ts';
 import { isRecordHidden, type SqlRow, type Statements } from './statements.ts';
+import type { TableFaults } from './table-faults.ts';
 
 const INDEX_DAMAGED =
   'reading failed: an index of the database is damaged: run holdfast check --repair, and check the disk';
@@ -31,6 +32,7 @@ export interface Batch {
   readonly ledger: SpaceLedger;
   readonly rows: BatchRows;
   readonly activeUploads: ActiveUploads;
+  readonly faults: TableFaults;
   /** by Space, whether it may have edges to hashes without a row; nothing else writes while the batch runs */
   readonly withLooseEdges: Map<number, boolean>;
   /** each body has a savepoint, so that it can be undone alone */
@@ -138,7 +140,7 @@ export class WriteScope {
    */
   failRule(rule: string, statement: Prepared): never {
     const [, table = ''] = /\b(?:INTO|UPDATE|FROM) (\w+)/.exec(statement.toString()) ?? [];
-    const fault = guardNow('reading', () => findFault(this.#database, table));
+    const fault = guardNow('reading', () => this.#batch.faults.find(table));
     if (fault !== undefined)
       throw storageError(new DatabaseDamaged(`the table ${table}: ${fault}`), 'writing');
     throw new InvariantViolation(`broken invariant: ${rule}`);

@@ -12,6 +12,7 @@ import { BatchRows, type ChangedRows, type CommitCost, type NodeCache } from '..
 import type { SpaceDirectory } from '../space-directory.ts';
 import { SpaceLedger } from '../space-ledger.ts';
 import type { Statements } from '../statements.ts';
+import { TableFaults } from '../table-faults.ts';
 import { ActiveUploads, type Batch, WriteScope } from '../write-scope.ts';
 
 type Body = (scope: WriteScope) => unknown;
@@ -54,6 +55,7 @@ interface GroupCommitOptions {
 
 export class GroupCommit {
   readonly #options: GroupCommitOptions;
+  readonly #faults: TableFaults;
   #queue: Job[] = [];
   /** how many bodies of the queue run in a batch of their own, because together they broke a counter */
   #alone = 0;
@@ -66,6 +68,7 @@ export class GroupCommit {
 
   constructor(options: GroupCommitOptions) {
     this.#options = options;
+    this.#faults = new TableFaults(options.database);
   }
 
   /** Runs `body` in the next batch; resolves with its value once that is durable. */
@@ -128,6 +131,7 @@ export class GroupCommit {
       ledger: new SpaceLedger(sql, this.#options.spaces),
       rows: new BatchRows(this.#options.cache),
       activeUploads: new ActiveUploads(),
+      faults: this.#faults,
       withLooseEdges: new Map(),
       isGuarded: this.#guarded > 0,
     };
