@@ -4,8 +4,11 @@ import { assertWholePages, findFault, openWriter } from './database.ts';
 import { migrate } from './migrations.ts';
 import { proveStore } from './sums/fill-sums.ts';
 
-/** The tables by which Spaces and domains are found: without a row there, everything in them looks absent. */
-const DIRECTORIES = ['spaces', 'domains'] as const;
+/**
+ * The tables by which Spaces and domains are found: without a row there, everything in them looks absent. And the one whose values are put right
+ * at each start, for which they must be found: in that table the index is the order of its rows.
+ */
+const LOOKED_AT = ['store', 'spaces', 'domains'] as const;
 
 /** Indexes follow from the rows. If one cannot be rebuilt, the names that it may hide are lost (sums/lost-names.ts). */
 function rebuildIndexes(database: Database, table: string): void {
@@ -22,8 +25,8 @@ export function openSound(path: string): Database {
   const database = openWriter(path, undefined);
   try {
     migrate(database, path);
+    for (const table of LOOKED_AT) rebuildIndexes(database, table);
     proveStore(database);
-    for (const table of DIRECTORIES) rebuildIndexes(database, table);
     return database;
   } catch (error) {
     database.close();

@@ -1,7 +1,7 @@
 /** A wrong bit of a value of the store: it is refused, named by a check, and put right by the next start. */
 import { Database } from 'bun:sqlite';
 import { expect, test } from 'bun:test';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hashAt, insertNodes, ManualClock, readyNode, SPACE } from '../../test/samples.ts';
@@ -92,6 +92,31 @@ test('bits of each byte of a name and a value, one of which is no text any more'
   }
   expect(wrong).toEqual([]);
   database.close();
+  await rm(folder, { recursive: true });
+});
+
+test('a name that a wrong bit put out of order among others', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'holdfast-store-'));
+  const path = join(folder, 'holdfast.db');
+  const open = () => new SqliteMetadataStore({ path, clock: new ManualClock(), onFatal, isShared: false });
+  const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((letter) => `${letter}-name`);
+  const origin = open();
+  for (const name of names) await origin.insertStoreValue(name, `of ${name}`);
+  await origin.close();
+  const file = await readFile(path);
+  const wrong: string[] = [];
+  for (const name of names) {
+    for (const bit of [0x20, 0x80]) {
+      const damaged = Buffer.from(file);
+      const at = file.indexOf(`${name}of ${name}`);
+      damaged[at] = (file[at] as number) ^ bit;
+      await writeFile(path, damaged);
+      const store = open();
+      if (names.some((each) => store.findStoreValue(each) !== `of ${each}`)) wrong.push(`${name} ${bit}`);
+      await store.close();
+    }
+  }
+  expect(wrong).toEqual([]);
   await rm(folder, { recursive: true });
 });
 

@@ -251,3 +251,16 @@ test('a data folder of a newer version is refused and left as it is', async () =
   database.close();
   store = open();
 });
+
+test('damage that a body meets without a guard fails that body alone, as damage', async () => {
+  const met = Object.assign(new Error('planted'), { code: 'SQLITE_CORRUPT' });
+  const [bad, good] = await Promise.allSettled([
+    store.transact(SPACE, () => {
+      throw met;
+    }),
+    insertNodes(store, SPACE, [readyNode(hashAt(1))]),
+  ]);
+  expect(bad).toMatchObject({ reason: { isDamage: true, cause: met } });
+  expect(good.status).toBe('fulfilled');
+  expect(fatal).toEqual([]);
+});

@@ -223,7 +223,10 @@ export class GroupCommit {
   #undoBody(job: Job, scope: WriteScope, error: unknown): Outcome {
     scope.undo();
     if (error instanceof InvariantViolation) this.fail(error);
-    return { job, ok: false, value: error, isSpoiling: scope.isSpoiling || isDamageMet(error) };
+    const isDamage = isDamageMet(error);
+    // A read that nobody guards meets damage too.
+    const value = isDamage ? storageError(error, 'reading') : error;
+    return { job, ok: false, value, isSpoiling: scope.isSpoiling || isDamage };
   }
 
   /** True if the outcomes hold. A failure that certainly wrote nothing rejects all bodies; an unknown outcome ends the process. */
