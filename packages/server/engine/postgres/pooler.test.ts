@@ -111,7 +111,8 @@ const WORK: Readonly<Record<string, (connection: PostgresConnection) => Promise<
 const CHANGES = [
   'SET synchronous_commit = off',
   'SET search_path = public, elsewhere',
-  'SET bytea_output = escape',
+  "SET default_transaction_isolation = 'repeatable read'",
+  'SET array_nulls = off',
 ];
 
 test.each(Object.entries(WORK))(

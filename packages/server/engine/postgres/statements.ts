@@ -25,7 +25,7 @@ import {
   spaceNamesOf,
   walkOf,
 } from './sql-fragments.ts';
-import { OWN_SCHEMA, OWN_SESSION, OWN_SESSION_ALONE } from './wire/session.ts';
+import { OWN_SCHEMA, OWN_SESSION } from './wire/session.ts';
 
 export const NODE_COLUMNS =
   'hash, generation, size, canonical_size, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, waiting_touched_at, claim_held_until, held_domain_count, state, inline, collectable, lease_counted, content_type, refs, stored_size, packed, fixed_sum, row_sum';
@@ -96,7 +96,7 @@ export const SPACE_STATEMENTS = {
     counted AS (
       ${countLeases('$5', '$6', 'count(*)', '0')} FROM wanted
       WHERE proven AND NOT lease_counted AND expires > was HAVING count(*) > 0 ${ADD_TO_SLOT})
-    SELECT hash, started, expires, proven FROM wanted WHERE ${OWN_SESSION_ALONE}`,
+    SELECT hash, started, expires, proven FROM wanted WHERE ${OWN_SESSION}`,
 
   lockNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2 FOR UPDATE`,
   lockNodes: seekHashes(

@@ -46,7 +46,7 @@ const firstOf = (...names: string[]): Buffer[] => [
 ];
 const FIRST = firstOf('a');
 const DONE = says('C', 'SELECT 1\0');
-const SET_UP = [...FIRST, DONE, ...firstOf('whole', 'alone'), row('as set up', 'and by itself'), DONE, READY];
+const SET_UP = [...FIRST, DONE, ...firstOf('state', 'schema'), row('as set up', 'public'), DONE, READY];
 /** to the guard of the first flight, and of those after it */
 const [FIRST_GUARD, GUARD] = [
   [...FIRST, DONE],

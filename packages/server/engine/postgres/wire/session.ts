@@ -3,17 +3,14 @@
  * may give the next transaction another session, so each one looks first whether it is in the session that was set up.
  */
 import { READ_ONLY } from '../failure.ts';
-import { POSTGRES_LIMITS, type PostgresLimits } from './limits.ts';
+import type { PostgresLimits } from './limits.ts';
 import type { SqlResult } from './wire-messages.ts';
 import { closed } from './wire-socket.ts';
-
-/** A transaction may set this limit for itself, because the limit changes no answer. */
-const IDLE_LIMIT = 'idle_in_transaction_session_timeout';
 
 const settingsFor = (limits: PostgresLimits) => ({
   statement_timeout: limits.statementMs,
   lock_timeout: limits.lockMs,
-  [IDLE_LIMIT]: limits.idleInTransactionMs,
+  idle_in_transaction_session_timeout: limits.idleInTransactionMs,
   transaction_timeout: 0,
   synchronous_commit: 'on',
   default_transaction_isolation: 'read committed',
@@ -54,32 +51,25 @@ export function assertTakesWrites({ rows }: SqlResult): void {
   throw Object.assign(new Error('the server is read-only'), { code: READ_ONLY });
 }
 
-/** Only what every session sets: the server may change the rest when it reads its configuration again. */
-const RELIED_ON = [...Object.keys(settingsFor(POSTGRES_LIMITS)), ...KEPT].filter(
-  (name) => name !== IDLE_LIMIT,
-);
 /**
- * What a statement relies on that is a transaction by itself and takes no NULL in an array: a process gives up by its own clock what
- * takes too long.
+ * What a guard looks at: whether a commit waits for the disk, what a transaction sees, whether NULL in an array is NULL, and which tables a
+ * name means. parseRow refuses bytes in another form, and a process gives up by its own clock what takes too long.
  */
-const RELIED_ON_ALONE = ['synchronous_commit', 'bytea_output', ...KEPT];
+const RELIED_ON = ['synchronous_commit', 'default_transaction_isolation', 'array_nulls', ...KEPT];
 
 /** The identity of the session and its settings. */
-const stateOf = (settings: readonly string[]): string =>
-  `concat_ws(' ', pg_backend_pid(), ${settings.map((name) => `current_setting('${name}', true)`).join(', ')})`;
+const STATE = `concat_ws(' ', pg_backend_pid(), ${RELIED_ON.map((name) => `current_setting('${name}', true)`).join(', ')})`;
 
 /** The schema of the tables, or the one in which they will be made */
 const SCHEMA = `coalesce((SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = to_regclass('nodes')), quote_ident(current_schema()))`;
 
-const READ_STATE = `SELECT ${stateOf(RELIED_ON)} AS whole, ${stateOf(RELIED_ON_ALONE)} AS alone, ${SCHEMA} AS schema`;
+const READ_STATE = `SELECT ${STATE} AS state, ${SCHEMA} AS schema`;
 
 /**
  * Each stands in a statement as a condition that is looked at before any row. A session prepares its guard in this place. So no statement
  * has to lead it, which would cost half as much as a read: each function that a statement names costs 1 µs.
  */
 export const OWN_SESSION = 'true /* in the session that was set up */';
-/** For a statement that is never part of a transaction */
-export const OWN_SESSION_ALONE = 'true /* alone in the session that was set up */';
 /**
  * Before each table of a read that is never part of a transaction. A session prepares the name of the schema in this place, so that the
  * read relies on no setting and needs no guard, which would cost half as much as the read. parseRow refuses bytes in another form.
@@ -89,9 +79,7 @@ export const OWN_SCHEMA = '/* the schema of the session that was set up */ ';
 /** They fail with SWITCHED (failure.ts) in any other session. */
 export interface Guards {
   /** a condition, for OWN_SESSION */
-  readonly whole: string;
-  /** a condition, for OWN_SESSION_ALONE */
-  readonly alone: string;
+  readonly within: string;
   /** a statement without rows */
   readonly leading: string;
   /** the name with its dot, for OWN_SCHEMA; empty where there is none */
@@ -109,27 +97,19 @@ export async function setUpSession(
 }
 
 function guardsOf({ rows: [row] }: SqlResult): Guards {
-  const { whole, alone, schema } = row ?? {};
-  if (typeof whole !== 'string' || typeof alone !== 'string')
-    throw closed('the server does not say how the session is set up');
-  const guard = guardBy(RELIED_ON, whole);
+  const { state, schema } = row ?? {};
+  if (typeof state !== 'string') throw closed('the server does not say how the session is set up');
+  const within = `sqrt(CASE WHEN ${STATE} = '${state.replaceAll("'", "''")}' THEN 1 ELSE -1 END) IS NOT NULL`;
   return {
-    whole: guard,
-    alone: guardBy(RELIED_ON_ALONE, alone),
-    leading: `SELECT WHERE NOT (${guard})`,
+    within,
+    leading: `SELECT WHERE NOT (${within})`,
     schema: typeof schema === 'string' ? `${schema}.` : '',
   };
 }
 
-const guardBy = (settings: readonly string[], state: string): string =>
-  `sqrt(CASE WHEN ${stateOf(settings)} = '${state.replaceAll("'", "''")}' THEN 1 ELSE -1 END) IS NOT NULL`;
-
 /** The statement, with the guards that it takes by itself */
-export const withGuards = (text: string, { whole, alone, schema }: Guards): string =>
-  text
-    .replaceAll(OWN_SESSION, () => whole)
-    .replaceAll(OWN_SESSION_ALONE, () => alone)
-    .replaceAll(OWN_SCHEMA, () => schema);
+export const withGuards = (text: string, { within, schema }: Guards): string =>
+  text.replaceAll(OWN_SESSION, () => within).replaceAll(OWN_SCHEMA, () => schema);
 
 const BEGINS = /^\s*BEGIN\b[^;]*/;
 
@@ -144,7 +124,7 @@ export function placeOfGuard(text: string): GuardPlace {
   if (/^\s*(?:COMMIT|ROLLBACK|(?:CREATE|DROP) INDEX CONCURRENTLY)\b/.test(text)) return 'none';
   if (text.includes(OWN_SCHEMA)) return 'none';
   if (BEGINS.test(text)) return 'after';
-  return text.includes(OWN_SESSION) || text.includes(OWN_SESSION_ALONE) ? 'within' : 'before';
+  return text.includes(OWN_SESSION) ? 'within' : 'before';
 }
 
 /** The script, with its guard if it needs one. */
