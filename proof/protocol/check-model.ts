@@ -14,6 +14,7 @@ const INCOMPLETE = ['max search depth too small', 'Search not completed'];
 const CHECKER_FLAGS = ['-m20000', '-n'];
 /** the table of states: a mutant ends long before it needs a large one */
 const [TABLE, TABLE_OF_MUTANTS] = ['-w24', '-w20'];
+const LOOK_MS = 500;
 
 interface Checked {
   readonly states: number;
@@ -21,7 +22,8 @@ interface Checked {
 }
 
 export interface Checker {
-  check(scope: Scope, mutant: number): Promise<Checked>;
+  /** Resolves undefined when `isOver` said so before all was looked at. */
+  check(scope: Scope, mutant: number, isOver?: () => boolean): Promise<Checked | undefined>;
   remove(): void;
 }
 
@@ -41,14 +43,21 @@ export async function openChecker(): Promise<Checker> {
     throw error;
   }
   return {
-    async check({ model, others }, mutant) {
+    async check({ model, others }, mutant, isOver = () => false) {
       const cwd = join(folder.path, model);
       const child = Bun.spawn([join(cwd, 'pan'), ...CHECKER_FLAGS, mutant === 0 ? TABLE : TABLE_OF_MUTANTS], {
         ...{ cwd, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
         env: { ...process.env, MUTANT: String(mutant), OTHERS: String(others) },
       });
+      let isLeft = false;
+      const timer = setInterval(() => {
+        isLeft = isOver();
+        if (isLeft) child.kill('SIGKILL');
+      }, LOOK_MS);
       const said = await new Response(child.stdout).text();
       await child.exited;
+      clearInterval(timer);
+      if (isLeft) return undefined;
       const states = Number(/^\s*([\d.e+]+) states, stored/m.exec(said)?.[1]);
       const isComplete = said.includes('errors: 0') && !INCOMPLETE.some((each) => said.includes(each));
       const isViolated = said.includes('assertion violated (') || /assertion violated \S/.test(said);

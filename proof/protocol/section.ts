@@ -1,4 +1,4 @@
-/** The section: the models as they are, then each of their mutants. It is the same in each run, and ends when all is checked, the large scopes last. */
+/** The section: the models as they are, then each of their mutants, then the large scopes. It is the same in each run, and ends when all is checked. */
 import type { SectionResult, SectionWork } from '../section.ts';
 import { openChecker } from './check-model.ts';
 import { LARGE_SCOPES, MUTANTS, SCOPES, type Scope } from './scopes.ts';
@@ -14,7 +14,9 @@ export async function protocolSection({ isOver }: SectionWork): Promise<SectionR
     const checkAll = async (scopes: Readonly<Record<string, Scope>>): Promise<void> => {
       for (const [name, scope] of Object.entries(scopes)) {
         if (isOver()) break;
-        const { states, isViolated } = await checker.check(scope, 0);
+        const checked = await checker.check(scope, 0, isOver);
+        if (checked === undefined) break;
+        const { states, isViolated } = checked;
         counts.states += states;
         // So that two runs are not taken for more than one.
         counts[`states of ${name}`] = states;
@@ -24,9 +26,10 @@ export async function protocolSection({ isOver }: SectionWork): Promise<SectionR
     await checkAll(SCOPES);
     for (const [mutant, scope] of MUTANTS) {
       if (isOver()) break;
+      const checked = await checker.check(SCOPES[scope], mutant, isOver);
+      if (checked === undefined) break;
       counts.mutants += 1;
-      const { isViolated } = await checker.check(SCOPES[scope], mutant);
-      if (!isViolated) found.push(`nothing is wrong with MUTANT=${mutant}: ${scope}`);
+      if (!checked.isViolated) found.push(`nothing is wrong with MUTANT=${mutant}: ${scope}`);
     }
     await checkAll(LARGE_SCOPES);
   } finally {
