@@ -8,6 +8,19 @@ export class CliError extends Error {
   readonly exitCode: ExitCode = 1;
 }
 
+/** Runs `work`. What it throws of kind `From` becomes an error of kind `To` with the same message. */
+export function restating<T>(
+  work: () => T,
+  From: abstract new (...given: never[]) => Error,
+  To: new (message: string) => Error,
+): T {
+  try {
+    return work();
+  } catch (error) {
+    throw error instanceof From ? new To(error.message) : error;
+  }
+}
+
 /** Wrong usage found after the arguments were parsed, such as two options that exclude each other. Exit code 2. */
 export class UsageError extends CliError {
   override readonly name: string = 'UsageError';

@@ -108,7 +108,6 @@ export function removeFile(path: string): void {
   }
 }
 
-/** Explains a failed file operation, and what to do. */
 export function describeFileError(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   switch (code) {

@@ -38,14 +38,12 @@ export function withOperator(command: Command): Command {
   return withOperatorPlace(command).addOption(jsonOption());
 }
 
-/** Adds the options that say where the deployment is. */
 export function withOperatorPlace(command: Command): Command {
   return withRowsPlace(command).addOption(
     new Option('--content <url>', 'bytes in S3, s3://… (or HOLDFAST_CONTENT)'),
   );
 }
 
-/** Adds the options that say where the rows of the deployment are. */
 export function withRowsPlace(command: Command): Command {
   const placed = command.addOption(dataOption()).addOption(metadataOption().conflicts('data'));
   return withOperatorAddress(withForeignOwner(placed));

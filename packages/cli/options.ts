@@ -14,6 +14,7 @@ import {
   parseSize,
 } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { restating } from './cli-error.ts';
 
 /** Without a default: whether it was given decides between the folder and a database. */
 export function dataOption(): Option {
@@ -53,14 +54,18 @@ export function parseGivenValue(text: string): string {
   return text;
 }
 
+/** The parser of what may be given several times. More than `max` values are refused with `advice`. */
+export function repeated<T>(parse: (text: string) => T, max = Number.POSITIVE_INFINITY, advice = '') {
+  return (text: string, previous: readonly T[] = []): readonly T[] => {
+    const all = [...previous, parse(text)];
+    if (all.length > max) throw new InvalidArgumentError(advice);
+    return all;
+  };
+}
+
 /** Milliseconds, more than 0. */
 export function parseDurationValue(text: string): number {
-  let durationMs: number;
-  try {
-    durationMs = parseDuration(text);
-  } catch (error) {
-    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
-  }
+  const durationMs = restating(() => parseDuration(text), RangeError, InvalidArgumentError);
   if (durationMs === 0) throw new InvalidArgumentError('It must be more than 0.');
   return durationMs;
 }
@@ -68,12 +73,7 @@ export function parseDurationValue(text: string): number {
 /** Bytes within both bounds. */
 export function parseSizeValue(min: number, max: number): (text: string) => number {
   return (text) => {
-    let bytes: number;
-    try {
-      bytes = parseSize(text);
-    } catch (error) {
-      throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
-    }
+    const bytes = restating(() => parseSize(text), RangeError, InvalidArgumentError);
     if (bytes < min || bytes > max) {
       throw new InvalidArgumentError(`It must be a size from ${min} to ${max} bytes, such as 64MiB.`);
     }

@@ -146,7 +146,6 @@ export async function buildProgram(args: readonly string[]): Promise<Command> {
   return program;
 }
 
-/** Adds the settings that all commands share. */
 function finish(command: Command): void {
   command.configureOutput({
     writeOut: (text) => process.stdout.write(wrapHelp(text, findColumns(process.stdout))),

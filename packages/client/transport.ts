@@ -113,7 +113,6 @@ async function runAttempt<T>(
   }
 }
 
-/** Turns an error of sending or reading into one for the caller. */
 function toCasError(error: unknown, plan: RequestPlan, deadline: Deadline): unknown {
   if (plan.signal?.aborted) return plan.signal.reason;
   if (error instanceof CasError) return error;
@@ -260,7 +259,6 @@ export class Answer {
     await this.#readAll(JSON_ANSWER_BYTES_MAX);
   }
 
-  /** The CasError that an answer other than success stands for. */
   async readFailure(now: number): Promise<CasError> {
     const retryAfterMs = parseRetryAfter(this.headers.get('retry-after'), now);
     const { operation } = this.#plan;
@@ -353,7 +351,6 @@ export class Answer {
     return (bytes) => this.#bodyPace.note(bytes, this.#clock.now() - startedAt);
   }
 
-  /** Gives up the rest of the body. */
   cancel(): void {
     this.#deadline.cancel();
     void this.#reader?.cancel().catch(() => undefined);

@@ -7,7 +7,6 @@ const LIBRARIES: readonly string[] = [
   'libc.so',
 ];
 
-/** Shape of one C function, in the words of Bun. */
 interface Signature {
   readonly args: readonly string[];
   readonly returns: string;

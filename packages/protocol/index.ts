@@ -3,6 +3,7 @@ export * from './algorithms.ts';
 export * from './bulk/bulk-operations.ts';
 export * from './bulk/bulk-requests.ts';
 export * from './bulk/bulk-wire.ts';
+export * from './count-edits.ts';
 export * from './duration.ts';
 export * from './errors.ts';
 export * from './hash.ts';

@@ -91,9 +91,7 @@ describe('operations', () => {
 
   test.each(NAMES)('%s names its authority and the status of success', (name) => {
     expect(operation(name).security).toEqual([{ capability: [ALL[name].authority] }]);
-    expect(operation(name).responses).toHaveProperty(
-      String(name in OPERATIONS ? OPERATIONS[name as OperationName].status : 200),
-    );
+    expect(operation(name).responses).toHaveProperty('200');
   });
 
   test('health is public and has no timing headers', () => {

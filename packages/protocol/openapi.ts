@@ -11,10 +11,10 @@ import {
 import { EXAMPLE_HASH, EXAMPLE_PACK_ID, EXAMPLES, type ExampleName } from './openapi-examples.ts';
 import { HEADER_MODELS, tenantHeaders } from './openapi-headers.ts';
 import {
-  type Authority,
   HEALTH_PATH,
   NODE_MEDIA_TYPE,
   OPERATIONS,
+  type Operation,
   type OperationName,
 } from './operations.ts';
 import { type JsonSchema, SCHEMAS } from './schemas.ts';
@@ -35,24 +35,7 @@ without a bearer token.`;
 
 type AnyOperationName = OperationName | BulkOperationName;
 
-const ALL_OPERATIONS: Readonly<Record<AnyOperationName, AnyOperation>> = {
-  ...OPERATIONS,
-  leaseNodes: bulk('leaseNodes'),
-  leasePack: bulk('leasePack'),
-  readNodes: bulk('readNodes'),
-};
-
-interface AnyOperation {
-  readonly method: string;
-  readonly path: string;
-  readonly authority: Authority;
-  readonly needsRefDomain: boolean;
-  readonly status: number;
-}
-
-function bulk(name: BulkOperationName): AnyOperation {
-  return { ...BULK_OPERATIONS[name], needsRefDomain: false, status: 200 };
-}
+const ALL_OPERATIONS: Readonly<Record<AnyOperationName, Operation>> = { ...OPERATIONS, ...BULK_OPERATIONS };
 
 interface OperationModel {
   readonly summary: string;
@@ -297,7 +280,7 @@ function buildSuccess(name: AnyOperationName, model: OperationModel): JsonSchema
   if (response === undefined) return contentResponses(description);
   if (response === PACK_MEDIA_TYPE) return packResponses(description);
   return {
-    [String(ALL_OPERATIONS[name].status)]: {
+    200: {
       description,
       headers: tenantHeaders(...(TELLING_ROT.includes(name) ? (['Holdfast-Rotten-Nodes'] as const) : [])),
       content: jsonContent(response),

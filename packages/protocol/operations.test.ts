@@ -7,7 +7,7 @@ describe('OPERATIONS', () => {
   test('is the table of the specification', () => {
     const rows = NAMES.map((name) => {
       const { method, path, authority, needsRefDomain } = OPERATIONS[name];
-      return `${name} ${method} ${path.replace('/v1/apps/{appId}/spaces/{spaceId}', '…')} ${authority} ${needsRefDomain}`;
+      return `${name} ${method} ${path.replace('/v1/apps/{appId}/spaces/{spaceId}', '…')} ${authority} ${needsRefDomain === true}`;
     });
     expect(rows).toEqual([
       'readContent GET …/cas/nodes/{hash}/content cas:nodes:read false',

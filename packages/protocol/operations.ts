@@ -1,4 +1,4 @@
-/** The closed table of operations: path, required permission and success status of each. */
+/** The closed table of operations: path and required permission of each. All answer 200; a content read with a range answers 206. */
 
 export const NODE_MEDIA_TYPE = 'application/vnd.holdfast.cas-node.v1';
 
@@ -7,7 +7,6 @@ export const HEALTH_PATH = '/health';
 /** On answers about a node's row in a Space with known damaged nodes: how many, up to 1000. A client may ignore it. */
 export const ROTTEN_NODES_HEADER = 'Holdfast-Rotten-Nodes';
 
-/** Permission strings a capability may carry. */
 export const AUTHORITIES = [
   'cas:nodes:read',
   'cas:nodes:lease',
@@ -21,13 +20,11 @@ export type Authority = (typeof AUTHORITIES)[number];
 
 export interface Operation {
   readonly method: 'GET' | 'POST';
-  /** The whole path, `{appId}`, `{spaceId}` and `{hash}` to be filled in. */
+  /** The whole path, `{appId}`, `{spaceId}`, and `{hash}` or `{packId}`, to be filled in. */
   readonly path: string;
   readonly authority: Authority;
   /** The capability must carry a valid `refDomain`. */
-  readonly needsRefDomain: boolean;
-  /** Status of success; a content read with a range answers 206 instead. */
-  readonly status: number;
+  readonly needsRefDomain?: true;
 }
 
 export type OperationName =
@@ -44,49 +41,29 @@ export const OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     method: 'GET',
     path: `${SPACE_PATH_TEMPLATE}/cas/nodes/{hash}/content`,
     authority: 'cas:nodes:read',
-    needsRefDomain: false,
-    status: 200,
   },
   readMetadata: {
     method: 'GET',
     path: `${SPACE_PATH_TEMPLATE}/cas/nodes/{hash}/metadata`,
     authority: 'cas:nodes:read',
-    needsRefDomain: false,
-    status: 200,
   },
   leaseNode: {
     method: 'POST',
     path: `${SPACE_PATH_TEMPLATE}/cas/nodes/{hash}/lease`,
     authority: 'cas:nodes:lease',
-    needsRefDomain: false,
-    status: 200,
   },
-  getUsage: {
-    method: 'GET',
-    path: `${SPACE_PATH_TEMPLATE}/cas/usage`,
-    authority: 'cas:usage:read',
-    needsRefDomain: false,
-    status: 200,
-  },
-  runGc: {
-    method: 'POST',
-    path: `${SPACE_PATH_TEMPLATE}/cas/gc`,
-    authority: 'cas:gc:execute',
-    needsRefDomain: false,
-    status: 200,
-  },
+  getUsage: { method: 'GET', path: `${SPACE_PATH_TEMPLATE}/cas/usage`, authority: 'cas:usage:read' },
+  runGc: { method: 'POST', path: `${SPACE_PATH_TEMPLATE}/cas/gc`, authority: 'cas:gc:execute' },
   listRootRefs: {
     method: 'GET',
     path: `${SPACE_PATH_TEMPLATE}/root-refs`,
     authority: 'cas:root-refs:read',
     needsRefDomain: true,
-    status: 200,
   },
   updateRootRefs: {
     method: 'POST',
     path: `${SPACE_PATH_TEMPLATE}/root-refs`,
     authority: 'cas:root-refs:update',
     needsRefDomain: true,
-    status: 200,
   },
 };

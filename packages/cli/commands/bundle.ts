@@ -22,12 +22,12 @@ import { type ConnectionFlags, withConnection, withJob } from '../connection/spa
 import { describeFileError } from '../files.ts';
 import { INPUT_BYTES_MAX } from '../node-input.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
-import { parseSizeValue, quietOption } from '../options.ts';
+import { parseSizeValue, quietOption, repeated } from '../options.ts';
 import type { JobContext, JobOptions } from '../progress/run-job.ts';
 import { NOTHING_CHANGED } from '../terminal/interruption.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
 import { locateHashes } from '../trees/located-trees.ts';
-import { collectLocations, LOCATION_HELP, requireReadable, type TreeLocation } from '../trees/reference.ts';
+import { LOCATION_HELP, parseLocation, requireReadable, type TreeLocation } from '../trees/reference.ts';
 
 export function registerBundleCommand(program: Command): void {
   const bundle = program.command('bundle').description('nodes and all below them as one CAR file');
@@ -52,7 +52,7 @@ function registerCreate(bundle: Command): void {
   const command = bundle
     .command('create')
     .description('write nodes and all below them as a CAR file')
-    .argument('<locations...>', LOCATION_HELP, collectLocations)
+    .argument('<locations...>', LOCATION_HELP, repeated(parseLocation))
     .option('--out <file>', 'write here instead of stdout')
     .addOption(quietOption());
   withConnection(command, CREATE_HELP).action(create);

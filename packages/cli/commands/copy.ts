@@ -14,12 +14,12 @@ import {
   withConnection,
   withJob,
 } from '../connection/space-connection.ts';
-import { quietOption } from '../options.ts';
+import { quietOption, repeated } from '../options.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
 import { findWanted } from '../trees/copied-snapshots.ts';
 import { CopyJob } from '../trees/copy-job.ts';
 import { parseNameValue, requireNamesReader, requireNamesWriter } from '../trees/names.ts';
-import { collectLocations, LOCATION_HELP, requireReadable, type TreeLocation } from '../trees/reference.ts';
+import { LOCATION_HELP, parseLocation, requireReadable, type TreeLocation } from '../trees/reference.ts';
 
 interface Flags extends ConnectionFlags {
   readonly to: string;
@@ -45,7 +45,7 @@ export function registerCopyCommand(program: Command): void {
   const command = program
     .command('copy')
     .description('copy snapshots and trees to another Space or server')
-    .argument('[locations...]', LOCATION_HELP, collectLocations)
+    .argument('[locations...]', LOCATION_HELP, repeated(parseLocation))
     .requiredOption('--to <profile>', 'the connection that takes them', parseProfileName)
     .option('--as <name>', 'keep the one LOCATION under this name', parseNameValue)
     .option('--all', 'every snapshot of every name')

@@ -1,9 +1,10 @@
 /** `holdfast du`: what trees take. */
 import { type Hash, measureTrees, type TreeUsage, USAGE_ROOTS_MAX } from '@holdfast/client/internal';
 import { formatBytes, formatCount, isHash } from '@holdfast/protocol';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
+import { repeated } from '../options.ts';
 import { sayCounted } from '../progress/waits.ts';
 import { printJson, printTable } from '../terminal/output.ts';
 import { findHash, withSource } from '../trees/located-trees.ts';
@@ -23,7 +24,11 @@ export function registerDuCommand(program: Command): void {
   const command = program
     .command('du')
     .description('show what trees take, alone and shared')
-    .argument('<locations...>', LOCATION_HELP, collectTrees);
+    .argument(
+      '<locations...>',
+      LOCATION_HELP,
+      repeated(parseLocation, USAGE_ROOTS_MAX, `At most ${USAGE_ROOTS_MAX} at once.`),
+    );
   withConnection(command, HELP).action(measure);
 }
 
@@ -69,11 +74,4 @@ function describe({ root, item, text, ...usage }: MeasuredTree): unknown {
     entryCount: item.entryCount,
     ...usage,
   };
-}
-
-function collectTrees(text: string, previous: readonly TreeLocation[] | undefined): readonly TreeLocation[] {
-  const locations = [...(previous ?? []), parseLocation(text)];
-  if (locations.length > USAGE_ROOTS_MAX)
-    throw new InvalidArgumentError(`At most ${USAGE_ROOTS_MAX} at once.`);
-  return locations;
 }

@@ -12,7 +12,7 @@ import {
 } from '@holdfast/client/internal';
 import { countOf, formatBytes } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { UsageError } from '../cli-error.ts';
+import { restating, UsageError } from '../cli-error.ts';
 import {
   type ConnectionFlags,
   describeScope,
@@ -154,13 +154,7 @@ function readForgetting(targets: readonly string[], flags: ForgetFlags): Forgett
 }
 
 /** The arguments are names or ids, which only all of them together tell. */
-function asUsage<T>(parse: () => T): T {
-  try {
-    return parse();
-  } catch (error) {
-    throw error instanceof InvalidArgumentError ? new UsageError(error.message) : error;
-  }
-}
+const asUsage = <T>(parse: () => T): T => restating(parse, InvalidArgumentError, UsageError);
 
 function printRetention({ kept, forgotten }: Retention): void {
   const rows = [

@@ -3,8 +3,8 @@ import type { Client } from '@holdfast/client';
 import type { Command } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
-import { parseDurationValue, parseSizeValue } from '../options.ts';
-import { mayWriteNames, parseNames, parseNameValue, requireNamesReader } from '../trees/names.ts';
+import { parseDurationValue, parseSizeValue, repeated } from '../options.ts';
+import { mayWriteNames, parseNameValue, requireNamesReader } from '../trees/names.ts';
 
 interface Flags extends ConnectionFlags {
   readonly listen: string;
@@ -44,7 +44,7 @@ export function registerGatewayCommand(program: Command): void {
   const command = gateway
     .command('webdav')
     .description('names as folders over WebDAV')
-    .argument('[names...]', 'only these', parseNames);
+    .argument('[names...]', 'only these', repeated(parseNameValue));
   withConnection(withGateway(command, '127.0.0.1:8430'), HELP).action(serveWebdav);
   const cache = gateway
     .command('cache')

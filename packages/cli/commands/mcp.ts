@@ -2,7 +2,8 @@
 import type { Client } from '@holdfast/client';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
-import { mayWriteNames, parseNames, requireNamesReader } from '../trees/names.ts';
+import { repeated } from '../options.ts';
+import { mayWriteNames, parseNameValue, requireNamesReader } from '../trees/names.ts';
 
 interface Flags extends ConnectionFlags {
   readonly readOnly?: true;
@@ -20,7 +21,7 @@ export function registerMcpCommand(program: Command): void {
   const command = program
     .command('mcp')
     .description('names for agents (Model Context Protocol over stdio)')
-    .argument('[names...]', 'only these', parseNames)
+    .argument('[names...]', 'only these', repeated(parseNameValue))
     .option('--read-only', 'offer no tool that writes');
   withConnection(command, HELP).action(serveMcp);
 }

@@ -7,7 +7,7 @@ import {
 } from '@holdfast/client/internal';
 import { openSpaceSource } from '@holdfast/files';
 import { type Command, InvalidArgumentError } from 'commander';
-import { CliError, UsageError } from '../cli-error.ts';
+import { CliError, restating, UsageError } from '../cli-error.ts';
 import {
   type ConnectionFlags,
   JOB_CLIENT,
@@ -52,7 +52,10 @@ export function registerMountCommand(program: Command): void {
 }
 
 async function mount(first: string, second: string | undefined, flags: Flags): Promise<void> {
-  const location = second === undefined ? undefined : parseGivenLocation(first);
+  const location =
+    second === undefined
+      ? undefined
+      : restating(() => parseLocation(first), InvalidArgumentError, UsageError);
   if (location === undefined) await requireNamesReader(flags);
   else await requireReadable(flags, [location]);
   // The end slash that shells complete would have a stale mount looked into.
@@ -87,14 +90,5 @@ async function mount(first: string, second: string | undefined, flags: Flags): P
     await withClient(flags, serve, JOB_CLIENT);
   } catch (error) {
     throw explainTreeError(error);
-  }
-}
-
-/** Throws UsageError. */
-function parseGivenLocation(text: string): TreeLocation {
-  try {
-    return parseLocation(text);
-  } catch (error) {
-    throw error instanceof InvalidArgumentError ? new UsageError(error.message) : error;
   }
 }

@@ -13,7 +13,7 @@ import { CliError, UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
 import { readInput } from '../node-input.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
-import { findLeaseWarning, jsonOption, leaseOption, parseHashValue } from '../options.ts';
+import { findLeaseWarning, jsonOption, leaseOption, parseHashValue, repeated } from '../options.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../terminal/interruption.ts';
 import { printable, printJson, printLine, printNote } from '../terminal/output.ts';
 import { locateHashes } from '../trees/located-trees.ts';
@@ -66,7 +66,11 @@ function describedNode(command: Command): Command {
         .argParser(parseContentType)
         .default(CONTENT_TYPE_DEFAULT),
     )
-    .option('--ref <hashes...>', 'children in order; a hash may be given more than once', collectHashes);
+    .option(
+      '--ref <hashes...>',
+      'children in order; a hash may be given more than once',
+      repeated(parseHashValue, NODE_REFS_MAX, TOO_MANY_CHILDREN),
+    );
 }
 
 async function hashNode(file: string, flags: Omit<PutFlags, 'lease'>): Promise<void> {
@@ -245,14 +249,7 @@ function warnOfLease(flag: string, durationMs: number): void {
   if (warning !== undefined) printNote(`warning: ${warning}`);
 }
 
-/** Order and duplicates are kept: both are part of the node. */
-function collectHashes(text: string, previous: readonly Hash[] | undefined): readonly Hash[] {
-  const hashes = [...(previous ?? []), parseHashValue(text)];
-  if (hashes.length > NODE_REFS_MAX) {
-    throw new InvalidArgumentError(`A node has at most ${NODE_REFS_MAX} children; put nodes in between.`);
-  }
-  return hashes;
-}
+const TOO_MANY_CHILDREN = `A node has at most ${NODE_REFS_MAX} children; put nodes in between.`;
 
 function parseContentType(text: string): string {
   if (/^[\x20-\x7e]+$/.test(text) && text.length <= CONTENT_TYPE_BYTES_MAX) return text;

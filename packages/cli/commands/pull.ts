@@ -5,7 +5,7 @@ import { createFileWriter, pullToPath } from '@holdfast/files';
 import { countOf, formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection/space-connection.ts';
-import { quietOption } from '../options.ts';
+import { quietOption, repeated } from '../options.ts';
 import { printJson, printNote } from '../terminal/output.ts';
 import { resolvePath } from '../trees/given-path.ts';
 import { findLocation, runTreeJob } from '../trees/located-trees.ts';
@@ -37,7 +37,11 @@ export function registerPullCommand(program: Command): void {
     .description('write a tree to a folder')
     .argument('<location>', LOCATION_HELP, parseLocation)
     .argument('<dir>', 'the folder that gets its entries, or the path of a file; made when missing')
-    .option('--range <paths...>', 'only these paths of the tree, with all below them', collectPath)
+    .option(
+      '--range <paths...>',
+      'only these paths of the tree, with all below them',
+      repeated(parseTreePath),
+    )
     .option('--force', 'replace files and links that are in the way')
     .option('--fsync', 'safe against power loss at every step: slower')
     .option('--sparse', 'make holes of blocks of zeros: they take no room on the disk')
@@ -81,11 +85,4 @@ function summarize(result: PullResult): string {
 function countBoth(files: number, links: number): string {
   if (links === 0) return countOf(files, 'file');
   return files === 0 ? countOf(links, 'link') : `${countOf(files, 'file')} and ${countOf(links, 'link')}`;
-}
-
-function collectPath(
-  text: string,
-  previous: readonly (readonly Uint8Array[])[] | undefined,
-): readonly (readonly Uint8Array[])[] {
-  return [...(previous ?? []), parseTreePath(text)];
 }

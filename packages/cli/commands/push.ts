@@ -42,6 +42,7 @@ import {
   parseGivenValue,
   parsePositiveValue,
   quietOption,
+  repeated,
 } from '../options.ts';
 import { type JobContext, runJob } from '../progress/run-job.ts';
 import { printJson, printLine, printNote } from '../terminal/output.ts';
@@ -109,7 +110,11 @@ export function registerPushCommand(program: Command): void {
     .addOption(leaseOption('--lease <duration>', LEASE_DURATION_MS_MAX))
     .option('--check', 'lease every node instead of trusting a ready one, and upload lost nodes again')
     .option('--dry-run', 'only say what would be uploaded')
-    .option('--ignore-file <file>', 'more patterns of what to leave out; may be repeated', collectFiles)
+    .option(
+      '--ignore-file <file>',
+      'more patterns of what to leave out; may be repeated',
+      repeated(parseGivenValue),
+    )
     .option('--gitignore', 'honour .gitignore files in the tree too')
     .option('--no-ignore', `store everything, also what a ${IGNORE_FILE_NAME} leaves out`)
     .option('--skip-special', 'leave sockets, pipes and devices out without a word')
@@ -167,7 +172,6 @@ function isResumable(error: unknown): boolean {
   return isAway || status === 401 || status === 429 || status >= 500;
 }
 
-/** The checked flags of the command line. */
 interface PushRequest {
   /** as it was given */
   readonly path: string;
@@ -359,8 +363,4 @@ async function readPatterns(files: readonly string[] | undefined): Promise<strin
   const texts: string[] = [];
   for (const file of files ?? []) texts.push(await readTextFile(file, 'the file of patterns'));
   return texts;
-}
-
-function collectFiles(file: string, previous: readonly string[] | undefined): readonly string[] {
-  return [...(previous ?? []), parseGivenValue(file)];
 }

@@ -18,7 +18,7 @@ import {
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection/space-connection.ts';
-import { parsePositiveValue } from '../options.ts';
+import { parsePositiveValue, repeated } from '../options.ts';
 import { sayWhenInterrupted } from '../terminal/interruption.ts';
 import { printable, printJson, printLine, printNote } from '../terminal/output.ts';
 import { locateHashes } from '../trees/located-trees.ts';
@@ -107,7 +107,7 @@ function registerUpdate(refs: Command): void {
   const command = refs
     .command('update')
     .description('change balances in one atomic, idempotent commit')
-    .argument('<changes...>', 'LOCATION=DELTA, such as HASH=+1 or HASH=-1', collectChange)
+    .argument('<changes...>', 'LOCATION=DELTA, such as HASH=+1 or HASH=-1', repeated(parseChange))
     .option(
       '--request-id <id>',
       'id of this commit, to send it again; a random one is made and shown if left out',
@@ -167,7 +167,7 @@ function collectChanges(given: readonly Change[], hashes: readonly Hash[]): Reco
   return Object.fromEntries(changes);
 }
 
-function collectChange(text: string, previous: readonly Change[] | undefined): readonly Change[] {
+function parseChange(text: string): Change {
   const match = /^(.*)=([+-]?\d{1,15})$/s.exec(text);
   const [location, delta] = [match?.[1] ?? '', Number(match?.[2])];
   if (match === null || Math.abs(delta) > ROOT_REF_DELTA_MAX) {
@@ -176,7 +176,7 @@ function collectChange(text: string, previous: readonly Change[] | undefined): r
     );
   }
   // Number('-0') is -0, which JSON writes as 0 but equality would tell apart.
-  return [...(previous ?? []), { location: parseLocation(location), delta: delta === 0 ? 0 : delta }];
+  return { location: parseLocation(location), delta: delta === 0 ? 0 : delta };
 }
 
 function parseRequestId(text: string): string {

@@ -267,7 +267,6 @@ function tellWaits(progress: ProgressReporter, baseUrl: string): FetchFunction {
   }
 }
 
-/** The complete settings from flags, variables and files. */
 interface Connection {
   readonly baseUrl: string;
   readonly appId: string;

@@ -2,7 +2,6 @@
 import { beforeInterruptionLine } from './interruption.ts';
 import { jobControl } from './job-control.ts';
 
-/** The answer, without the spaces around it. */
 export async function ask(question: string): Promise<string> {
   process.stderr.write(question);
   return (await readTyped()).trim();

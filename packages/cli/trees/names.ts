@@ -8,7 +8,7 @@ import {
 } from '@holdfast/client/push';
 import { formatBytes, OPERATIONS } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
-import { CliError } from '../cli-error.ts';
+import { CliError, restating } from '../cli-error.ts';
 import { type ConnectionFlags, requireAuthorities } from '../connection/space-connection.ts';
 import { printNote } from '../terminal/output.ts';
 
@@ -41,35 +41,23 @@ export async function mayWriteNames(flags: ConnectionFlags): Promise<boolean> {
   }
 }
 
-/** One more of many. */
-export function parseNames(text: string, before: readonly string[] | undefined): readonly string[] {
-  return [...(before ?? []), parseNameValue(text)];
-}
-
 export function parseNameValue(text: string): string {
-  return checked(() => checkSnapshotName(text));
+  return restating(() => checkSnapshotName(text), CatalogError, InvalidArgumentError);
 }
 
 /** An id, its first digits, or either as `push` and `snapshots` show it, behind the name. */
 export function parseIdValue(text: string): string {
-  return checked(() => {
+  const check = (): string => {
     const at = text.indexOf('@');
     if (at !== -1) checkSnapshotName(text.slice(0, at));
     return checkSnapshotId(text.slice(at + 1));
-  });
+  };
+  return restating(check, CatalogError, InvalidArgumentError);
 }
 
 /** Whether it is meant as an id of a snapshot, which no name can look like. */
 export function looksLikeId(text: string): boolean {
   return text.includes('@') || /^[0-9a-f]{8,16}$/.test(text);
-}
-
-function checked<T>(parse: () => T): T {
-  try {
-    return parse();
-  } catch (error) {
-    throw error instanceof CatalogError ? new InvalidArgumentError(error.message) : error;
-  }
 }
 
 /** `2026-11-22 10:00:00Z`: the same wherever it is read. */

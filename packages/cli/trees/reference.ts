@@ -11,12 +11,12 @@ import {
   type TreeReference,
 } from '@holdfast/client/internal';
 import { InvalidArgumentError } from 'commander';
+import { restating } from '../cli-error.ts';
 import { type ConnectionFlags, requireAuthorities } from '../connection/space-connection.ts';
 import { NAMES_AUTHORITIES } from './names.ts';
 
 export const LOCATION_HELP = 'HASH, NAME, NAME@DAY, NAME@ID or 8 digits of a hash, and perhaps /path';
 
-/** A place in a tree as the command line names it. */
 export interface TreeLocation {
   readonly reference: TreeReference;
   readonly names: readonly Uint8Array[];
@@ -34,22 +34,8 @@ export interface LocatedTree extends TreeLocation {
 /** Slashes at the end and twice in a row count as one, and `.` for the directory it is in: no entry has that name. */
 export function parseLocation(text: string): TreeLocation {
   const [root = '', ...names] = text.split('/');
-  return { reference: parseReferenceValue(root), names: parseNames(names), text };
-}
-
-export function collectLocations(
-  text: string,
-  previous: readonly TreeLocation[] | undefined,
-): readonly TreeLocation[] {
-  return [...(previous ?? []), parseLocation(text)];
-}
-
-function parseReferenceValue(text: string): TreeReference {
-  try {
-    return parseReference(text);
-  } catch (error) {
-    throw error instanceof CatalogError ? new InvalidArgumentError(error.message) : error;
-  }
+  const reference = restating(() => parseReference(root), CatalogError, InvalidArgumentError);
+  return { reference, names: parseNames(names), text };
 }
 
 export function parseTreePath(text: string): readonly Uint8Array[] {

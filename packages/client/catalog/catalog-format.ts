@@ -79,7 +79,6 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const LIKE_A_HASH = /^[0-9a-fA-F]{8,64}$/;
 const SNAPSHOT_ID = /^[0-9a-f]{16}$/;
 
-/** Whether snapshots can be kept under this name. */
 export function isSnapshotName(text: string): boolean {
   return typeof text === 'string' && NAME.test(text) && !LIKE_A_HASH.test(text);
 }

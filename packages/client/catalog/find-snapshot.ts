@@ -1,4 +1,5 @@
 /** Finding snapshots by what people write: names, ids and the beginnings of ids. Pure; errors name what was perhaps meant. */
+import { countEdits } from '@holdfast/protocol';
 import { CatalogError } from './catalog-error.ts';
 import { isSnapshotName, type Snapshot } from './catalog-format.ts';
 
@@ -55,7 +56,8 @@ export function findSnapshotsOf(snapshots: readonly Snapshot[], name: string): r
 
 function suggestNames(names: readonly string[], wanted: string): string {
   if (names.length === 0) return 'there is no name yet in this refDomain';
-  const near = [...names].sort((a, b) => countEdits(a, wanted) - countEdits(b, wanted) || (a < b ? -1 : 1));
+  const distance = (name: string): number => countEdits(name.toLowerCase(), wanted.toLowerCase());
+  const near = [...names].sort((a, b) => distance(a) - distance(b) || (a < b ? -1 : 1));
   const shown = near.slice(0, CANDIDATES_NAMED_MAX);
   return `${shown.length === 1 ? 'there is' : 'the nearest are'} ${joinSome(shown, near.length)}`;
 }
@@ -80,19 +82,4 @@ export function formatDay(time: number): string {
   return Number.isNaN(date.getTime())
     ? String(time)
     : date.toISOString().slice(0, date.toISOString().indexOf('T'));
-}
-
-/** Insertions, removals and replacements that lead from one to the other, letters of both cases alike. */
-function countEdits(from: string, to: string): number {
-  const [a, b] = [from.toLowerCase(), to.toLowerCase()];
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i += 1) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j += 1) {
-      const replaced = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] as number) + 1, (next[j - 1] as number) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] as number;
 }

@@ -5,7 +5,6 @@ import { type ByteString, findText } from '../byte-names.ts';
 /** The pattern file that every push honours unless told otherwise. */
 export const IGNORE_FILE_NAME = '.holdfastignore';
 
-/** One file of patterns and the folder it speaks of. */
 interface Layer {
   /** path of the folder from the root of the tree; '' for the root */
   readonly folder: ByteString;

@@ -101,7 +101,6 @@ export class ScanProblems {
   }
 }
 
-/** Explains a failed file operation to a person. */
 export function describeSystemError(error: unknown): string {
   const code = codeOf(error);
   switch (code) {

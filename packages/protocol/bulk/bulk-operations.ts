@@ -1,20 +1,12 @@
 /** The operations of Bulk (docs/bulk.md), beside those of the Space API: the same capability rules under a root of their own. */
-import type { Authority } from '../operations.ts';
+import type { Operation } from '../operations.ts';
 import { fillPath, pathPattern } from '../space-paths.ts';
 
 export const BULK_PATH_TEMPLATE = '/bulk/v1/apps/{appId}/spaces/{spaceId}';
 
 export type BulkOperationName = 'leaseNodes' | 'leasePack' | 'readNodes';
 
-/** None needs a `refDomain`; each answers 200. */
-export interface BulkOperation {
-  readonly method: 'POST';
-  /** The whole path, `{appId}`, `{spaceId}` and `{packId}` to be filled in. */
-  readonly path: string;
-  readonly authority: Authority;
-}
-
-export const BULK_OPERATIONS: Readonly<Record<BulkOperationName, BulkOperation>> = {
+export const BULK_OPERATIONS: Readonly<Record<BulkOperationName, Operation>> = {
   leaseNodes: { method: 'POST', path: `${BULK_PATH_TEMPLATE}/leases`, authority: 'cas:nodes:lease' },
   leasePack: {
     method: 'POST',

@@ -1,7 +1,6 @@
 /** Reads the token of a capability, and checks its claims, scope and revocations (docs/api.md, Capabilities, rows 1 to 3 and 7 to 10). Pure. */
 import {
   ApiError,
-  type Authority,
   BULK_OPERATIONS,
   type BulkOperationName,
   CLOCK_TOLERANCE_MS,
@@ -10,6 +9,7 @@ import {
   type JsonObject,
   type JsonValue,
   OPERATIONS,
+  type Operation,
   type OperationName,
   parseStrictJson,
   StrictJsonError,
@@ -206,12 +206,7 @@ function checkValidity(validity: Validity, now: number): void {
 /** The operations that a capability can permit: those of the Space API and of Bulk. */
 export type RequestedOperation = OperationName | BulkOperationName;
 
-interface NeededAuthority {
-  readonly authority: Authority;
-  readonly needsRefDomain?: boolean;
-}
-
-const REQUESTED_OPERATIONS: Readonly<Record<RequestedOperation, NeededAuthority>> = {
+const REQUESTED_OPERATIONS: Readonly<Record<RequestedOperation, Operation>> = {
   ...OPERATIONS,
   ...BULK_OPERATIONS,
 };

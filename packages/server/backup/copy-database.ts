@@ -6,7 +6,6 @@ import type { Pace } from './pace.ts';
 import { makePageSum, PageMap } from './page-map.ts';
 import type { Repository } from './repository.ts';
 
-/** The database in an earlier backup in the same folder. */
 export interface FormerDatabase {
   readonly entry: DatabaseEntry;
   readonly map: PageMap;

@@ -5,7 +5,6 @@ import type { Generation, NodeRow, PackPlace, RootRefBalance, Space } from './mo
 import type { PackId, PackUse } from './pack-model.ts';
 import type { UsageDelta } from './usage-delta.ts';
 
-/** The record of a node's content, without inline bytes. */
 export interface ContentFacts {
   readonly generation: Generation;
   readonly canonicalSize: number;
@@ -65,7 +64,6 @@ export interface KeptCounters extends UsageDelta {
   readonly leasedCount: number;
 }
 
-/** A page of the nodes of a Space that may be damaged. */
 export interface NodesAround {
   readonly nodes: readonly InspectedNode[];
   /** the nodes of the page whose rows, or content records, cannot be read, and why; `node`: only its counts are in doubt */

@@ -8,7 +8,6 @@ export type PackId = string;
 /** `open`: nothing is judged. `judging`: its records are being published. `judged`: they were, or it was given up. */
 export type PackState = 'open' | 'judging' | 'judged';
 
-/** One stored object that holds many nodes. */
 export interface PackRow {
   readonly id: PackId;
   /** the key of its object */

@@ -73,7 +73,6 @@ export interface Settlements {
   readonly note: Note;
 }
 
-/** Verbs of `MetadataStore` (ports.ts). */
 export interface Upkeep {
   page<K extends keyof Pages>(kind: K, wanted: Pages[K]['wanted']): Awaitable<Pages[K]['page']>;
   /** Durable when it resolves. */
@@ -195,7 +194,6 @@ interface TombstonePage {
   readonly seenSince: number;
 }
 
-/** The state that the walk over all objects keeps with the rows. */
 export interface WalkKeeper {
   /** Resolves with the objects that must stay; rejects if the walk must stop. */
   findKept: FindKnown;

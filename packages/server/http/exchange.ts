@@ -18,7 +18,6 @@ import type { TenantShares } from './tenant-shares.ts';
 /** `upload`: a PUT to our own upload target. `other`: an unknown route, the front page, a preflight. */
 export type ServedOperation = RequestedOperation | 'upload' | 'other';
 
-/** The settings of a handler, the same for all its requests. */
 export interface Surroundings {
   readonly corsOrigins: CorsOrigins;
   /** s that a connection may be idle, unless the operation sets another limit */

@@ -168,7 +168,6 @@ interface Tenants extends HandlerOptions {
   readonly shares: TenantShares;
 }
 
-/** The request that a path of one Space stands for. */
 interface Target {
   /** the ids as they were sent */
   readonly appId: string;

@@ -10,7 +10,6 @@ import { CONTENT_PIECE_BYTES, type StoredObject } from '../core/ports.ts';
 import { sha256 } from '../core/signer.ts';
 import { ContentDamaged, ContentLost, isDamage, StoreUnavailable } from '../core/store-failure.ts';
 
-/** A fault, before it is known whether it can be repaired. */
 export interface Fault {
   readonly kind: FindingKind;
   /** undefined for a fault of the whole Space */

@@ -136,13 +136,11 @@ class CountScreen implements CountTaker {
     this.#count(this.#domains, place, 1);
   }
 
-  /** Whether something about `hash` disagrees. */
   isOff(hash: Hash): boolean {
     const place = this.#places.find(hash);
     return place !== undefined && this.#isPlaceOff(place);
   }
 
-  /** Whether something about any hash disagrees. */
   isAnyOff(): boolean {
     for (let place = 0; place < this.#places.size; place += 1) if (this.#isPlaceOff(place)) return true;
     return false;

@@ -24,12 +24,10 @@ const BY_PATH: ReadonlyMap<string, readonly Operation[]> = Map.groupBy(
   ({ path }) => `${API_PATH}${path}`,
 );
 
-/** Whether the operation at the path needs no token. */
 export function isOpenPath(path: string): boolean {
   return BY_PATH.get(path)?.every(({ isOpen }) => isOpen === true) ?? false;
 }
 
-/** Handles a request whose path begins with `API_PATH`. */
 export async function answerApi(
   context: OperatorContext,
   request: Request,

@@ -9,7 +9,6 @@ import type { Fields, Parsed } from './fields.ts';
 import type { LiveServer } from './live-server.ts';
 import type { Right } from './rights.ts';
 
-/** The subject of an operation: the open deployment, in a server or in a command. */
 export interface OperatorContext {
   readonly place: DeploymentPlace;
   readonly deployment: ServedDeployment;
@@ -52,12 +51,10 @@ export interface Operation<F extends Fields = Fields, O = unknown> {
   run(call: OperationCall, input: Parsed<F>): Promise<O>;
 }
 
-/** Checks the types of one entry of the table. */
 export function operation<F extends Fields, O>(described: Operation<F, O>): Operation<F, O> {
   return described;
 }
 
-/** The subject of an operation that needs only a part of the deployment. */
 export interface PartCalls {
   readonly apps: Pick<OperationCall, 'registry'>;
   readonly secret: Pick<OperationCall, 'secret'>;

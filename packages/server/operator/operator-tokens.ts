@@ -1,16 +1,16 @@
 /** The operators' tokens, in a file that may be replaced while the server runs. */
 import { timingSafeEqual } from 'node:crypto';
 import { stat } from 'node:fs/promises';
+import { sha256Hex } from '../core/signer.ts';
 import { codeOf } from '../error-code.ts';
 import { ConfigError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { readSecretFile, versionOf } from '../secret-file.ts';
 import type { Operator } from './rights.ts';
-import { digestOf, parseTokenLines, type TokenEntry } from './token-lines.ts';
+import { parseTokenLines, type TokenEntry } from './token-lines.ts';
 
 const WHAT = "the operators' token file";
 
-/** The data by which a process checks tokens, without the tokens themselves. */
 export interface LoadedTokens {
   readonly entries: readonly TokenEntry[];
   /** undefined if the entries never change while the server runs */
@@ -54,7 +54,7 @@ export class OperatorTokens {
   async judge(given: string): Promise<TokenVerdict> {
     // A new token is valid after a second.
     if (performance.now() - this.#lookedAt > 1000) await this.#look();
-    const digest = Buffer.from(digestOf(given));
+    const digest = Buffer.from(sha256Hex(given));
     let found: TokenEntry | undefined;
     for (const entry of this.#loaded.entries) {
       if (timingSafeEqual(digest, Buffer.from(entry.digest))) found = entry;

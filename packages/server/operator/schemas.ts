@@ -32,7 +32,6 @@ export const orNull = (schema: JsonSchema): JsonSchema => ({ anyOf: [schema, { t
 export const USAGE: JsonSchema = SCHEMAS.SpaceUsage;
 /** As answered by runGc of the Space API. */
 export const GC_RESULT: JsonSchema = SCHEMAS.GcResult;
-/** The quota of an App or a Space; null means unlimited. */
 export const QUOTAS: JsonSchema = record({
   maxBytes: orNull(COUNT),
   maxNodes: orNull(COUNT),

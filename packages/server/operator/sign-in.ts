@@ -1,8 +1,8 @@
 /** Links that sign in to the console, and their sessions. A code works once, for a limited time. A session ends with the process. */
 import { randomBytes } from 'node:crypto';
+import { sha256Hex } from '../core/signer.ts';
 import { OperatorError } from './problem.ts';
 import type { Operator } from './rights.ts';
-import { digestOf } from './token-lines.ts';
 
 /** ms */
 const CODE_LIFE_MS = 15 * 60 * 1000;
@@ -45,7 +45,7 @@ export class ConsoleSignIn {
 
   constructor(parts: ConsoleParts) {
     this.#parts = parts;
-    if (parts.code !== undefined) this.#codes.set(digestOf(parts.code.code), parts.code.expiresAt);
+    if (parts.code !== undefined) this.#codes.set(sha256Hex(parts.code.code), parts.code.expiresAt);
   }
 
   makeLink(): { readonly url: string; readonly expiresAt: number } {
@@ -58,7 +58,7 @@ export class ConsoleSignIn {
   async redeem(
     given: string,
   ): Promise<{ readonly operatorToken: string; readonly space: SpaceAccess | undefined }> {
-    const digest = digestOf(given);
+    const digest = sha256Hex(given);
     const expiresAt = this.#codes.get(digest);
     this.#codes.delete(digest);
     if (expiresAt === undefined || Date.now() >= expiresAt) {
@@ -75,7 +75,7 @@ export class ConsoleSignIn {
   }
 
   findOperator(given: string): Operator | undefined {
-    const expiresAt = this.#sessions.get(digestOf(given));
+    const expiresAt = this.#sessions.get(sha256Hex(given));
     return expiresAt !== undefined && Date.now() < expiresAt ? CONSOLE : undefined;
   }
 }
@@ -85,7 +85,7 @@ export function nameLink(consoleUrl: string, code: string): string {
 }
 
 function keep(kept: Map<string, number>, secret: string, expiresAt: number, countMax: number): void {
-  kept.set(digestOf(secret), expiresAt);
+  kept.set(sha256Hex(secret), expiresAt);
   const [oldest] = kept.keys();
   if (kept.size > countMax && oldest !== undefined) kept.delete(oldest);
 }

@@ -14,7 +14,6 @@ import { COUNT, listOf, orNull, record, TEXT, TIMESTAMP } from './schemas.ts';
 
 type Severity = 'error' | 'warning';
 
-/** A condition that an operator should look at. */
 interface Message {
   readonly severity: Severity;
   /** a stable identifier of the cause, for programs */

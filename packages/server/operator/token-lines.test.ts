@@ -1,12 +1,13 @@
 import { expect, test } from 'bun:test';
+import { sha256Hex } from '../core/signer.ts';
 import { ConfigError } from '../errors.ts';
-import { digestOf, parseTokenLines } from './token-lines.ts';
+import { parseTokenLines } from './token-lines.ts';
 
 const A = 'a'.repeat(32);
 const B = 'b'.repeat(40);
 
 test('a file holds one token alone, or a line for each', () => {
-  const lone = { name: 'operator', digest: digestOf(A), rights: ['all'] as const, until: undefined };
+  const lone = { name: 'operator', digest: sha256Hex(A), rights: ['all'] as const, until: undefined };
   for (const text of [A, `${A}\n`, `# mine\n\n  ${A} # until I leave\r\n`])
     expect(parseTokenLines('f', text)).toEqual([lone]);
   const until = Date.UTC(2030, 0, 2, 3, 4, 5);
@@ -14,10 +15,10 @@ test('a file holds one token alone, or a line for each', () => {
     parseTokenLines('f', `alice ${A}\n# all of it\nbob ${B} read apps until=2030-01-02T03:04:05Z #x`),
   ).toEqual([
     { ...lone, name: 'alice' },
-    { name: 'bob', digest: digestOf(B), rights: ['read', 'apps'], until },
+    { name: 'bob', digest: sha256Hex(B), rights: ['read', 'apps'], until },
   ]);
   expect(parseTokenLines('f', `bob ${B} until=2030-01-02T04:04:05+01:00`)).toEqual([
-    { name: 'bob', digest: digestOf(B), rights: ['all'], until },
+    { name: 'bob', digest: sha256Hex(B), rights: ['all'], until },
   ]);
 });
 

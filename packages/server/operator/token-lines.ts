@@ -1,5 +1,6 @@
 /** The format of a file of operator tokens: a single token, or one line per token. */
 import { parseInstant } from '@holdfast/protocol';
+import { sha256Hex } from '../core/signer.ts';
 import { ConfigError } from '../errors.ts';
 import { RIGHTS, type Right } from './rights.ts';
 
@@ -14,16 +15,11 @@ export const LONE_NAME = 'operator';
 
 export interface TokenEntry {
   readonly name: string;
-  /** SHA-256 of the token, hexadecimal */
+  /** SHA-256 of the token, hexadecimal: comparing digests does not reveal how much of a token was right */
   readonly digest: string;
   readonly rights: readonly Right[];
   /** ms since the epoch; undefined if it does not expire */
   readonly until: number | undefined;
-}
-
-/** Digests have equal length, and comparing them does not reveal how much of a token was right. */
-export function digestOf(token: string): string {
-  return new Bun.CryptoHasher('sha256').update(token).digest('hex');
 }
 
 /** @throws ConfigError, which quotes nothing of the file */
@@ -99,7 +95,7 @@ function parseLine(words: readonly string[], number: number, refuse: Refuse): To
 function digestOfUsable(token: string, number: number, refuse: Refuse): string {
   const isUsable =
     token.length >= TOKEN_LENGTH_MIN && token.length <= TOKEN_LENGTH_MAX && PRINTABLE.test(token);
-  if (isUsable) return digestOf(token);
+  if (isUsable) return sha256Hex(token);
   return refuse(
     number,
     `a token has ${TOKEN_LENGTH_MIN} to ${TOKEN_LENGTH_MAX} printable characters; make one with openssl rand -hex 32`,

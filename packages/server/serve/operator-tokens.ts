@@ -1,6 +1,7 @@
 /** The operator tokens of a server: from a file, or generated for this start. */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import { sha256Hex } from '../core/signer.ts';
 import { explainFolderError, makeDataFolder } from '../deployment/data-folder.ts';
 import { markDataFolder } from '../deployment/folder-marks.ts';
 import { replacePrivateFile } from '../deployment/private-file.ts';
@@ -8,7 +9,7 @@ import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { type LoadedTokens, loadTokens } from '../operator/operator-tokens.ts';
-import { digestOf, LONE_NAME } from '../operator/token-lines.ts';
+import { LONE_NAME } from '../operator/token-lines.ts';
 import type { ServeConfig } from './config.ts';
 
 const FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT']);
@@ -36,6 +37,6 @@ export async function makeToken({ dataDir }: ServeConfig, log: Log): Promise<Loa
       'the disk is full, so there is no file with a token of operators: use holdfast with --data, or holdfast console, until the server is started again',
     );
   }
-  const entry = { name: LONE_NAME, digest: digestOf(token), rights: ['all'], until: undefined } as const;
+  const entry = { name: LONE_NAME, digest: sha256Hex(token), rights: ['all'], until: undefined } as const;
   return { entries: [entry], file: undefined };
 }

@@ -259,7 +259,6 @@ async function openAudit(options: AuditOptions, log: Log): Promise<AuditLog> {
   return audit;
 }
 
-/** Writes failed requests and damaged nodes to the log of a server. */
 function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => void): void {
   const { kind, requestId, error } = report;
   if (kind === 'caller-gone') log.debug({ requestId, err: error }, 'a caller went away before its answer');

@@ -1,4 +1,5 @@
 /** The variables that `serve` reads, recorded from its own parser, so that new ones are known automatically. */
+import { countEdits } from '@holdfast/protocol';
 import { parseServeConfig } from './config.ts';
 
 const VARIABLE_PREFIX = 'HOLDFAST_';
@@ -58,17 +59,4 @@ function findNearest(name: string, known: readonly string[]): string | undefined
   const near = known.map((each) => ({ each, distance: countEdits(name, each) }));
   const [best] = near.toSorted((left, right) => left.distance - right.distance);
   return best !== undefined && best.distance <= 3 ? best.each : undefined;
-}
-
-function countEdits(left: string, right: string): number {
-  let row = Array.from({ length: right.length + 1 }, (_, index) => index);
-  for (const [at, letter] of [...left].entries()) {
-    const next = [at + 1];
-    for (const [index, other] of [...right].entries()) {
-      const replaced = (row[index] ?? 0) + (letter === other ? 0 : 1);
-      next.push(Math.min(replaced, (row[index + 1] ?? 0) + 1, (next[index] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row.at(-1) ?? 0;
 }

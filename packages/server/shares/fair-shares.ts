@@ -301,7 +301,6 @@ function holdsLess(a: SpaceShare, b: SpaceShare): boolean {
 type End<Share> = (hold: ShareHold<Share>, share: Share, amount: number, isOver: boolean) => void;
 type Grow<Share> = (hold: ShareHold<Share>, share: Share, more: number) => boolean;
 
-/** An amount of the resource that somebody holds. */
 class ShareHold<Share> {
   isReclaimed = false;
   readonly #end: End<Share>;

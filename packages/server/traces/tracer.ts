@@ -117,7 +117,6 @@ export interface TracedRequest {
 export interface Tracer {
   /** `describe` is called only for a sampled request. */
   record(traceParent: string | null, describe: () => TracedRequest): void;
-  /** Sends the rest, within a time limit. */
   close(): Promise<void>;
 }
 

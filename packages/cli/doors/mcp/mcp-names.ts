@@ -59,7 +59,6 @@ export function textBelow(place: Place, path: TreePath | undefined): string | un
   return text === '' ? place.text : text && `${place.text}/${text}`;
 }
 
-/** How a call that writes describes its change. */
 export interface Step {
   readonly message?: string | undefined;
   readonly signal: AbortSignal;

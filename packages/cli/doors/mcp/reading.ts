@@ -6,7 +6,6 @@ import { type McpNames, parsePlace, textBelow } from './mcp-names.ts';
 export const READ_BYTES_DEFAULT = 256 * 1024;
 export const READ_BYTES_MAX = 1024 * 1024;
 
-/** Collects the items that fit into one answer. */
 export class Items<T> {
   readonly all: T[] = [];
   readonly #most: number;

@@ -17,7 +17,6 @@ export interface Lock {
   readonly endsAt: number;
 }
 
-/** Counts the bytes that clients made the door remember. */
 export class DoorMemory {
   #bytes = 0;
 

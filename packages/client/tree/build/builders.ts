@@ -115,7 +115,6 @@ export interface BuiltDirectory extends TreeTotals {
   readonly hash: Hash;
 }
 
-/** The part of a directory entry about the file that was built. */
 export interface BuiltFile {
   readonly hash: Hash;
   /** the file's size */

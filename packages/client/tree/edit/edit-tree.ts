@@ -74,7 +74,6 @@ export async function editTree(
   return { ...edited, sentNodes, sentBytes };
 }
 
-/** The edits of one call, to be applied to one head after another. */
 export class TreeEditor {
   readonly sender: NodeSender;
   readonly #client: EditClient;

@@ -73,7 +73,6 @@ export interface TreeNode extends NodeParts {
 
 export type EntryKind = 'file' | 'directory' | 'symlink';
 
-/** Totals of everything below a directory or a part of it. */
 export interface TreeTotals {
   /** sizes of all files and lengths of all link targets below, bytes */
   readonly bytes: number;

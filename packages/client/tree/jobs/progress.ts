@@ -22,7 +22,6 @@ export interface ProgressCounters {
   readonly requests: number;
 }
 
-/** Totals of the job, as far as they are known yet. */
 export interface ProgressTotals {
   /** while a tree is read: of what has been read */
   readonly files?: number | undefined;

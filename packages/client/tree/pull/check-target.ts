@@ -76,7 +76,6 @@ export interface CheckContext {
   readonly call: CallOptions;
 }
 
-/** Collects what the entries of a walk meet in the target. */
 export class TargetCheck implements CheckedTarget {
   readonly done = new OrdinalSet();
   readonly existing = new OrdinalSet();

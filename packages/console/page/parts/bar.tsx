@@ -29,7 +29,6 @@ function QuotaBar({
   );
 }
 
-/** The usage of an App or a Space, with its quotas. */
 export interface Held {
   readonly usage: SpaceUsage;
   /** null: without a limit */

@@ -1,24 +1,16 @@
 /** Numbers and instants for people. Exact values belong in a title beside them. */
 
-import { SECOND_MS } from '@holdfast/protocol';
+import { formatCount, SECOND_MS } from '@holdfast/protocol';
+
+export { countOf as formatThings, formatCount } from '@holdfast/protocol';
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
 
-const plain = new Intl.NumberFormat('en');
 const tenths = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 const instants = new Intl.DateTimeFormat('en-CA', {
   ...{ year: 'numeric', month: '2-digit', day: '2-digit' },
   ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' },
 } as Intl.DateTimeFormatOptions);
-
-export function formatCount(count: number): string {
-  return plain.format(count);
-}
-
-/** `1 node`, `2 nodes`. */
-export function formatThings(count: number, thing: string, things = `${thing}s`): string {
-  return `${formatCount(count)} ${count === 1 ? thing : things}`;
-}
 
 export function formatBytes(bytes: number): string {
   let value = bytes;
@@ -27,7 +19,7 @@ export function formatBytes(bytes: number): string {
     value /= 1024;
     unit += 1;
   }
-  return `${unit === 0 ? plain.format(value) : tenths.format(value)} ${UNITS[unit]}`;
+  return `${unit === 0 ? formatCount(value) : tenths.format(value)} ${UNITS[unit]}`;
 }
 
 /** `2026-11-22 20:15:03`, in the reader's time zone. */

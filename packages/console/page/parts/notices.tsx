@@ -37,7 +37,6 @@ export function Notice({
   );
 }
 
-/** Nothing to show, and what to do about that. */
 export function Empty({
   title,
   children,
