@@ -22,7 +22,7 @@ export interface DamagedCopy {
   readonly mayRefuse?: boolean;
   /** what went another way before it is judged: as it was damaged, and then read */
   readonly former?: OpenWorld;
-  /** Rows out of order in a page hide others, and each change of the page hides others of them: they answer 503 until a repair. */
+  /** Rows out of order in a page may hide others once the page has changed: they answer 503 until a repair. */
   readonly mayHide?: boolean;
   /** by a restore */
   readonly raisesRevisions?: boolean;
