@@ -110,41 +110,58 @@ test.each(
   },
 );
 
-test('the row with a wrong key goes once the new row of its node holds as much, and the node can be collected', async () => {
-  const folder = makeTempFolder('old-row', { fast: true });
-  try {
-    const known = await makeDeployment(openFolder(folder.path));
-    const node = known.nodes.find(({ isHeld, refs }) => !isHeld && refs.length === 0) as KnownNode;
-    using database = new Database(join(folder.path, 'holdfast.db'), { readwrite: true, create: false });
-    const unnamed = countUnnamed(folder.path);
-    lose(database, node.hash, 'its hash');
-    database.close();
-    const world = await openFolder(folder.path)(known.now, 2);
-    await upload(world, node);
-    const look = { rehashPercent: 0, signal: new AbortController().signal, report: () => undefined };
-    const check = (isRepaired: boolean) => checkDeployment(world.core, { ...look, isRepaired });
-    expect((await check(false)).findings.map(({ message }) => message).join()).toContain(
-      'one wrong bit in hash',
-    );
-    await check(true);
-    expect((await check(true)).findings).toEqual([]);
-    expect(countUnnamed(folder.path)).toBe(unnamed);
-    world.clock.now += DAY_MS;
-    await runGc(world.core, SPACE, 1000);
-    await expect(
-      (async () => readContent(world.core, SPACE, node.hash, undefined, CALLER))(),
-    ).rejects.toMatchObject({ status: 404 });
-    await world.close();
-  } finally {
-    folder.remove();
-  }
-});
+/** in no pack, and in one */
+test.each(['free', 'packed leased'])(
+  'the row of the node "%s" with a wrong key goes with its record once the new row holds as much, and the node can be collected',
+  async (name) => {
+    const folder = makeTempFolder('old-row', { fast: true });
+    try {
+      const known = await makeDeployment(openFolder(folder.path));
+      const text = `node ${name} `;
+      const node = known.nodes.find(({ content }) =>
+        Buffer.from(content).toString().startsWith(text),
+      ) as KnownNode;
+      using database = new Database(join(folder.path, 'holdfast.db'), { readwrite: true, create: false });
+      const unnamed = countUnnamed(folder.path);
+      lose(database, node.hash, 'its hash');
+      database.close();
+      const world = await openFolder(folder.path)(known.now, 2);
+      await upload(world, node, DAY_MS);
+      const look = { rehashPercent: 0, signal: new AbortController().signal, report: () => undefined };
+      const check = (isRepaired: boolean) => checkDeployment(world.core, { ...look, isRepaired });
+      expect((await check(false)).findings.map(({ message }) => message).join()).toContain(
+        'one wrong bit in hash',
+      );
+      await check(true);
+      expect((await check(true)).findings).toEqual([]);
+      expect(countUnnamed(folder.path)).toBe(unnamed);
+      expect(countWrongPacks(folder.path)).toBe(0);
+      world.clock.now += DAY_MS;
+      await runGc(world.core, SPACE, 1000);
+      await expect(
+        (async () => readContent(world.core, SPACE, node.hash, undefined, CALLER))(),
+      ).rejects.toMatchObject({ status: 404 });
+      await world.close();
+    } finally {
+      folder.remove();
+    }
+  },
+);
 
 /** Records that no node names. */
 function countUnnamed(folder: string): number {
   using database = new Database(join(folder, 'holdfast.db'), { readonly: true });
   using statement = database.prepare<{ count: number }, []>(
-    'SELECT count(*) AS count FROM contents WHERE pack IS NULL AND generation NOT IN (SELECT generation FROM nodes)',
+    'SELECT count(*) AS count FROM contents WHERE generation NOT IN (SELECT generation FROM nodes)',
+  );
+  return statement.get()?.count ?? 0;
+}
+
+/** Packs that count another number of live records than name them. */
+function countWrongPacks(folder: string): number {
+  using database = new Database(join(folder, 'holdfast.db'), { readonly: true });
+  using statement = database.prepare<{ count: number }, []>(
+    'SELECT count(*) AS count FROM packs WHERE live_records <> (SELECT count(*) FROM contents WHERE pack = packs.generation)',
   );
   return statement.get()?.count ?? 0;
 }

@@ -208,6 +208,13 @@ export async function findContentOf(
   return tx.findContent(generation);
 }
 
+/** Lets go of the record of a row that was removed because its node has another row. */
+export async function dropRecord(tx: SpaceTransaction, { hash, generation }: ProvenContent): Promise<void> {
+  const row = await tx.findNode(hash);
+  if (row === undefined || row.generation === generation) return;
+  if ((await tx.findContent(generation)) !== undefined) await tx.delete('content', generation);
+}
+
 /** Makes a rotten row ready again because a scrub found its bytes good. Resolves whether it did. */
 export async function markSound(core: Core, space: Space, { hash, generation }: NodeRow): Promise<boolean> {
   const isSound = await core.metadata.transact(space, setSound, { hash, generation });

@@ -131,6 +131,8 @@ export interface RowDamage {
   readonly isProtecting: boolean;
   /** the row is as it was written again */
   readonly repaired: boolean;
+  /** The row is removed, because its node has another one: no row names this record any more. */
+  readonly freed?: Generation | undefined;
 }
 
 export interface RowLook extends PageLook {

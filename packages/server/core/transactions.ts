@@ -10,7 +10,7 @@ import { repairCounts } from './collect/repair-counts.ts';
 import { giveSum } from './collect/scrub.ts';
 import { findAbandoned, findDueDiscards, forgetAbandoned, settleDiscards } from './collect/sweep.ts';
 import { findOpenPacks, settlePacks } from './collect/sweep-packs.ts';
-import { findContentOf, findStanding, setRotten, setSound } from './contents.ts';
+import { dropRecord, findContentOf, findStanding, setRotten, setSound } from './contents.ts';
 import { decideLease } from './lease/lease-decision.ts';
 import { mendRow } from './lease/mend-node.ts';
 import { finishUpload } from './lease/receive-node.ts';
@@ -29,6 +29,7 @@ export const TRANSACTIONS = {
   claimNodes,
   commitRootRefs,
   decideLease,
+  dropRecord,
   dropSeen,
   findAbandoned,
   findContentOf,

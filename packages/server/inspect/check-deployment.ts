@@ -1,8 +1,9 @@
-/** Checks a serving deployment: recounts each Space at one instant, then checks all bytes. Repairs what is proven, deletes nothing. */
+/** Checks a serving deployment: recounts each Space at one instant, then checks all bytes. Repairs what is proven. Deletes only what a newer row of the node replaced. */
 import { formatCount, type Hash } from '@holdfast/protocol';
 import { PAGE_ROWS, ROWS_PER_TRANSACTION_MAX } from '../core/batches.ts';
 import { type CountRepairs, headLength, parseHead, repairCounts } from '../core/collect/repair-counts.ts';
 import {
+  dropRecord,
   findContentOf,
   findStanding,
   isProofOfRot,
@@ -93,6 +94,14 @@ async function findRowDamage(
 ): Promise<readonly RowDamage[]> {
   const onTable = (table: string): void => report(`checking the sums of ${table}`);
   const damage = (await core.metadata.findRowDamage?.({ signal, onTable, isRepaired, onUnsummed })) ?? [];
+  for (const { space, hash, freed: generation } of damage) {
+    if (space === undefined || hash === undefined || generation === undefined) continue;
+    // A record that is damaged too stays.
+    await orIfDamaged(
+      () => core.metadata.transact(space, dropRecord, { hash, generation }),
+      () => undefined,
+    );
+  }
   return isRepaired ? mendRows(core, damage, signal) : damage;
 }
 

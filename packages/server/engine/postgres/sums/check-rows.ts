@@ -1,10 +1,14 @@
-/** Mends what row sums prove: a wrong bit, or counts by a recount. Deletes nothing. Holds up no writer for more than one row. */
+/**
+ * Mends what row sums prove: a wrong bit, or counts by a recount. Removes a row only if its node has another one that holds as much.
+ * Holds up no writer for more than one row.
+ */
 import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
-import type { Space } from '../../../core/model.ts';
+import type { Generation, Space } from '../../../core/model.ts';
 import { findBit } from '../../../core/rows/find-bit.ts';
 import { CONTRADICTED, rowDamage, unreachedBeside } from '../../../core/rows/row-advice.ts';
 import { spaceKeyOf } from '../../../core/space-map.ts';
 import { orIfDamaged } from '../../../core/store-failure.ts';
+import { replaces } from '../../rows/replaced-row.ts';
 import { IS_CHANGE_PROVEN, IS_TOTAL_PROVEN } from '../app-total-statements.ts';
 import { compareAppTotals, PATIENCE_MS, readPatiently } from '../app-totals.ts';
 import { ROOT_REF_STATEMENTS } from '../root-ref-statements.ts';
@@ -14,8 +18,25 @@ import { spaceKeyFromSql, spacesFromSql } from '../space-names.ts';
 import type { PostgresConnection } from '../wire/connection.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
 import { byteaToHex, byteaToText, type SqlRow, type SqlValue } from '../wire/wire-messages.ts';
-import { mendRow, pagesOfTable, type StoredRow, type StoredValues, toSqlRow } from './stored-rows.ts';
-import { CONTENTS, DOMAINS, isProvenIn, lacksSum, PACKS, SUMMED_TABLES, type SummedTable } from './tables.ts';
+import {
+  findStored,
+  mendRow,
+  pagesOfTable,
+  removeRow,
+  type StoredRow,
+  type StoredValues,
+  toSqlRow,
+} from './stored-rows.ts';
+import {
+  CONTENTS,
+  DOMAINS,
+  isProvenIn,
+  lacksSum,
+  NODES,
+  PACKS,
+  SUMMED_TABLES,
+  type SummedTable,
+} from './tables.ts';
 import { FIND_UNREACHED } from './unreached.ts';
 
 const FIND_SPACE = 'SELECT space, app_id, space_id FROM spaces WHERE space = $1';
@@ -115,6 +136,11 @@ async function settle(
   let mend = bit ?? (await findCountMend(pool, table, row.values));
   const isRight = mend !== undefined && isProven(table, { ...row.values, ...mend.values });
   let repaired = isRepaired && isRight && (await mendRow(pool, table, row, (mend as Mend).values));
+  const freed =
+    isRepaired && bit !== undefined && !repaired && table === NODES
+      ? await dropReplaced(pool, row, { ...row.values, ...bit.values })
+      : undefined;
+  repaired ||= freed !== undefined;
   if (isRepaired && bit !== undefined && !repaired) {
     // Another row has the key that this one had. Figures may stay where they are.
     mend = (await findCountMend(pool, table, row.values)) ?? bit;
@@ -122,7 +148,22 @@ async function settle(
   }
   if (!isRight && table === CONTENTS) return undefined;
   const right = toSqlRow(table, { ...row.values, ...mend?.values }) as SqlRow;
-  return describe(pool, table, right, { fault: isRight ? mend?.fault : undefined, repaired });
+  return {
+    ...(await describe(pool, table, right, { fault: isRight ? mend?.fault : undefined, repaired })),
+    freed,
+  };
+}
+
+/** An upload has made a new row of the node whose row had a wrong key. Resolves with the record that the old one named. */
+async function dropReplaced(
+  pool: PostgresPool,
+  row: StoredRow,
+  mended: StoredValues,
+): Promise<Generation | undefined> {
+  const stands = await findStored(pool, NODES, mended);
+  const mayGo = stands !== undefined && isProven(NODES, stands.values) && replaces(stands.values, mended);
+  if (!mayGo || !(await removeRow(pool, NODES, row, stands))) return undefined;
+  return (mended.generation as Uint8Array).toHex();
 }
 
 /** `fault`: what can be mended; undefined: nothing */

@@ -109,6 +109,31 @@ function plainOf(value: StoredValue, kind: ColumnKind): unknown {
   return kind === 'uuid' ? value.toHex() : bytesToBytea(value);
 }
 
+/** The row with the key that these values have. */
+export async function findStored(
+  pool: PostgresPool,
+  table: SummedTable,
+  values: StoredValues,
+): Promise<StoredRow | undefined> {
+  const { select, names, placesFrom } = selectOf(table);
+  const key = keyOf(table, toSqlRow(table, values)) as SqlValue[];
+  const [row] = (await pool.read(LOOKING, `${select} WHERE (${names}) = (${placesFrom(1)})`, key)).rows;
+  return row && storedRow(table, row);
+}
+
+/** Removes the row if both rows are as they were read. Resolves whether it did. */
+export async function removeRow(
+  pool: PostgresPool,
+  { name }: SummedTable,
+  row: StoredRow,
+  stands: StoredRow,
+): Promise<boolean> {
+  const isAsRead = (at: number): string =>
+    `tableoid = $${at}::text::oid AND ctid = $${at + 1}::text::tid AND xmin = $${at + 2}::text::xid`;
+  const sql = `DELETE FROM ${name} WHERE ${isAsRead(1)} AND EXISTS (SELECT FROM ${name} WHERE ${isAsRead(4)})`;
+  return (await pool.run('removing a row', sql, [...row.version, ...stands.version])).count === 1;
+}
+
 /** Another row has its key; a rule of the schema; the sum of its values has no room. */
 const UNMENDABLE: ReadonlySet<unknown> = new Set(['23505', '23514', '22003']);
 

@@ -86,7 +86,7 @@ const SPACES: SummedTable = {
   isProtecting: true,
 };
 
-const NODES: SummedTable = {
+export const NODES: SummedTable = {
   name: 'nodes',
   key: ['space', 'hash'],
   columns: {

@@ -4,6 +4,7 @@ import type { RowDamage, RowLook } from '../../../core/inspection-ports.ts';
 import type { Space } from '../../../core/model.ts';
 import { rowDamage, unreachedBeside } from '../../../core/rows/row-advice.ts';
 import { guard, guardNow, isDamageMet, storageError } from '../../local-failure.ts';
+import { replaces } from '../../rows/replaced-row.ts';
 import { openReader, openWriter } from '../database.ts';
 import { assertSchema } from '../migrations.ts';
 import { bytesToHex } from '../rows.ts';
@@ -50,8 +51,8 @@ async function checkTable(
       for (const damaged of damagedOf(database, table, page)) {
         // The page is of a moment ago: what has changed since is looked at again.
         if (isAsBefore(database, table, damaged.row)) {
-          const repaired = isRepaired && mendRow(path, table, damaged);
-          found.push(describe(database, table, damaged, repaired));
+          const mend = isRepaired ? mendRow(path, table, damaged) : UNMENDED;
+          found.push({ ...describe(database, table, damaged, mend.repaired), freed: mend.freed });
         }
       }
       // Requests go between two pages.
@@ -86,9 +87,12 @@ function isAsBefore(database: Database, table: SummedTable, row: StoredRow): boo
   return statement.get(...place.map((column) => row[column] as SQLQueryBindings)) !== null;
 }
 
+type Mend = Pick<RowDamage, 'repaired' | 'freed'>;
+const UNMENDED: Mend = { repaired: false };
+
 /** Whether it could: the key that the row has to have may be taken meanwhile. */
-function mendRow(path: string, table: SummedTable, { row, mended }: DamagedRow): boolean {
-  if (mended === undefined) return false;
+function mendRow(path: string, table: SummedTable, { row, mended }: DamagedRow): Mend {
+  if (mended === undefined) return UNMENDED;
   const changed = Object.keys(mended).filter((column) => mended[column] !== row[column]);
   const set = changed.map((column, index) => `${column} = ?${index + 1}`).join(', ');
   const place = placeOf(table, row);
@@ -99,42 +103,30 @@ function mendRow(path: string, table: SummedTable, { row, mended }: DamagedRow):
     );
     const old = place.map((column) => row[column]);
     const values = [...changed.map((column) => mended[column]), ...old] as SQLQueryBindings[];
-    return statement.run(...values).changes === 1;
+    return { repaired: statement.run(...values).changes === 1 };
   } catch (error) {
     const code = error instanceof Error ? String(Object(error).code) : '';
     if (code.startsWith('SQLITE_CONSTRAINT') && table.name === 'nodes')
       return guardNow('mending a row', () => dropReplaced(writer, table, row, mended));
-    if (/SQLITE_(CONSTRAINT|CORRUPT)/.test(code)) return false;
+    if (/SQLITE_(CONSTRAINT|CORRUPT)/.test(code)) return UNMENDED;
     throw storageError(error, 'mending a row');
   }
 }
 
-/**
- * An upload has made a new row of the node whose row had a wrong key. The old one may go once the new one holds as much as it does: a
- * recount raises the counts of the new one.
- */
-function dropReplaced(writer: Database, table: SummedTable, row: StoredRow, mended: StoredRow): boolean {
+/** An upload has made a new row of the node whose row had a wrong key. */
+function dropReplaced(writer: Database, table: SummedTable, row: StoredRow, mended: StoredRow): Mend {
   using find = writer.prepare<StoredRow, SQLQueryBindings[]>(
     'SELECT * FROM nodes WHERE space = ?1 AND hash = ?2',
   );
   find.safeIntegers(true);
   const stands = find.get(mended.space as SQLQueryBindings, mended.hash as SQLQueryBindings);
-  if (stands === null || !hasSum(table, stands) || Number(stands.state) !== 1) return false;
-  const held = ['child_ref_count', 'root_ref_count', 'held_domain_count', 'lease_expires_at'];
-  if (held.some((column) => Number(stands[column]) < Number(mended[column]))) return false;
+  if (stands === null || !hasSum(table, stands) || !replaces(stands, mended)) return UNMENDED;
   const place = placeOf(table, row);
-  writer.run('BEGIN IMMEDIATE');
   const { changes } = writer.run(
     `DELETE FROM nodes WHERE ${whereOf(place, 1)}`,
     place.map((column) => row[column] as SQLQueryBindings),
   );
-  // No row names its record any more. An object without a record is a stray; records in packs are counted.
-  const ofNone =
-    'pack IS NULL AND NOT EXISTS (SELECT 1 FROM nodes WHERE space = ?2 AND hash = ?3 AND generation = ?1)';
-  const ids = [mended.generation, mended.space, mended.hash] as SQLQueryBindings[];
-  if (changes === 1) writer.run(`DELETE FROM contents WHERE generation = ?1 AND ${ofNone}`, ids);
-  writer.run('COMMIT');
-  return changes === 1;
+  return changes === 1 ? { repaired: true, freed: bytesToHex(mended.generation as Uint8Array) } : UNMENDED;
 }
 
 function describe(
