@@ -32,6 +32,8 @@ export const ROOT_REF_CHANGES_MAX = 1000;
 export const ROOT_REF_DELTA_MAX = 1_000_000;
 /** How long a page walk can continue after its revision was superseded. */
 export const ROOT_REF_HISTORY_MS = 24 * HOUR_MS;
+/** An operator may forget commits that are older. Until then a client may send a request again whose answer it has not got. */
+export const COMMIT_RECORDS_KEPT_MS_MIN = 7 * DAY_MS;
 
 /** Unicode code points. */
 export const REQUEST_ID_CHARACTERS_MAX = 256;

@@ -56,10 +56,11 @@ async function commit(world: World, request: KnownRequest): Promise<void> {
     .sort()
     .map((hash) => ({ hash, delta: changes[hash] as number }));
   const name = at(DOMAINS, domain);
+  await learnForgotten(world, request);
   const answer = await world.ask(() =>
     updateRootRefs(world.core, world.space(space), name, { requestId, changes: sorted }),
   );
-  const expected = model.rootRefs.commit(name, requestId, changes, (hash) => model.targetOf(hash));
+  const expected = model.rootRefs.commit(name, requestId, changes, world.now, (hash) => model.targetOf(hash));
   if ('success' in expected) {
     world.see(expected.idempotent ? 'commit: replayed' : 'commit: applied');
     expect(answer).toEqual({ ok: expected });
@@ -69,6 +70,22 @@ async function commit(world: World, request: KnownRequest): Promise<void> {
   expect(answer).toMatchObject({ error: expected.error, status: expected.error === 'NOT_FOUND' ? 404 : 409 });
   if (expected.mentions !== undefined && 'error' in answer)
     expect(answer.message).toContain(expected.mentions);
+}
+
+/** When exactly an old commit is forgotten is the engine's matter. */
+async function learnForgotten(world: World, { space, domain, requestId }: KnownRequest): Promise<void> {
+  const { rootRefs } = world.model(space);
+  const name = at(DOMAINS, domain);
+  const find = { name, requestId };
+  const isKept = await world.core.metadata.transact(
+    world.space(space),
+    async (tx, wanted) => (await tx.findRootRefCommit(wanted.name, wanted.requestId)) !== undefined,
+    find,
+  );
+  expect(isKept && !rootRefs.knows(name, requestId)).toBe(false);
+  if (isKept || !rootRefs.knows(name, requestId)) return;
+  expect(rootRefs.forget(name, requestId, world.now - MODEL_SETTINGS.commitRecordsKeptMs)).toBe(true);
+  world.see('commit: forgotten');
 }
 
 async function firstPage(world: World, space: number, domain: number, limit: number): Promise<void> {

@@ -106,6 +106,7 @@ const SITUATIONS = [
   'commit: NOT_FOUND',
   'commit: CONFLICT',
   'commit: IDEMPOTENCY_CONFLICT',
+  'commit: forgotten',
   'page: of an older revision',
   'page: cursor too old',
 ] as const;

@@ -19,7 +19,7 @@ export interface ExpectedPage {
 interface Domain {
   /** index = revision */
   readonly snapshots: ReadonlyMap<string, number>[];
-  readonly records: Map<string, { readonly payload: string; readonly revision: number }>;
+  readonly records: Map<string, { readonly payload: string; readonly revision: number; readonly at: number }>;
 }
 
 export type RefTarget = 'absent' | 'ready' | 'not-ready';
@@ -32,6 +32,7 @@ export class ReferenceRootRefs {
     domainName: string,
     requestId: string,
     changes: Changes,
+    now: number,
     targetOf: (hash: string) => RefTarget,
   ): ExpectedCommit | ExpectedError {
     const domain = this.#domain(domainName);
@@ -56,8 +57,21 @@ export class ReferenceRootRefs {
       else next.set(hash, balance);
     }
     const revision = domain.snapshots.push(next) - 1;
-    domain.records.set(requestId, { payload, revision });
+    domain.records.set(requestId, { payload, revision, at: now });
     return { success: true, idempotent: false, revision };
+  }
+
+  /** The engine has no record of this commit any more. Returns whether the commit is one that may be forgotten. */
+  forget(domainName: string, requestId: string, committedBy: number): boolean {
+    const { records, snapshots } = this.#domain(domainName);
+    const record = records.get(requestId);
+    if (record === undefined) return false;
+    records.delete(requestId);
+    return record.at <= committedBy && record.revision < snapshots.length - 1;
+  }
+
+  knows(domainName: string, requestId: string): boolean {
+    return this.#domain(domainName).records.has(requestId);
   }
 
   /** The page after `after` of the balances at `revision`. */

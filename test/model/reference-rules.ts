@@ -9,6 +9,7 @@ export const MODEL_SETTINGS = {
   abandonedAfterMs: 86_400_000,
   rootRefHistoryMs: 86_400_000,
   keepReplacedMs: 0,
+  commitRecordsKeptMs: 172_800_000,
 } as const;
 
 export interface ModelNode {

@@ -318,6 +318,15 @@ function makeEpisodes(): fc.Arbitrary<readonly Step[]> {
       { do: 'advance', ms: late },
       { do: 'nextPage', pick: 0, limit: 1, scope: 'own' },
     ]);
+  const forget = fc
+    .record({ space, domain, days: fc.constantFrom(1, 2, 2, 3), pick: fc.constantFrom(0, 1, 2) })
+    .map(({ space, domain, days, pick }): Step[] => [
+      ...uploadAll(space),
+      ...[0, 1, 2].map((node): Step => ({ do: 'commit', space, domain, changes: [[node, 1]] })),
+      { do: 'sweep' },
+      ...Array.from({ length: days }, (): Step => ({ do: 'advance', ms: HISTORY_IS_OVER_MS })),
+      { do: 'replay', pick, alter: false },
+    ]);
   // The aggregate is 0 while two domains hold what they hold: no collection may take the node.
   const balanced = fc
     .record({ space, node })
@@ -342,6 +351,7 @@ function makeEpisodes(): fc.Arbitrary<readonly Step[]> {
     fillAndCollect,
     fillAndCollect,
     walk,
+    forget,
     again,
   );
 }

@@ -49,6 +49,10 @@ export function withServeFlags(command: Command): Command {
       'keep what packing, compaction and healing replaced, for rows that are restored to before (default: 24h with --content, else 0s)',
     )
     .option(
+      '--commit-records-kept <duration>',
+      'forget commits of root refs, and their request ids, that are older: a request that is sent again later counts as new (default: for ever)',
+    )
+    .option(
       '--max-clock-skew <duration>',
       'collect nothing while the clocks of database, object store and server differ by more (default: 2m)',
     )

@@ -20,6 +20,7 @@ import {
   AppLabels,
   COMPACTED_BYTES,
   COMPACTED_RECORDS,
+  FORGOTTEN_COMMITS,
   METRICS,
   OTHER_APP,
   PACK_DEAD_BYTES,
@@ -224,7 +225,8 @@ async function sweepOnce(
 }
 
 async function sweepNow(core: Core, lag: SweepLag): Promise<boolean> {
-  const { moreToDo } = await sweep(core);
+  const { moreToDo, forgottenCommits } = await sweep(core);
+  FORGOTTEN_COMMITS.add(forgottenCommits);
   if (!moreToDo) lag.hasCaughtUp();
   return moreToDo;
 }

@@ -35,4 +35,6 @@ export interface CoreSettings {
   readonly rootRefHistoryMs: number;
   /** ms that objects are kept after packing, compaction or healing replaced them: rows that are restored meanwhile name them again */
   readonly keepReplacedMs: number;
+  /** ms after which a commit and its request id may be forgotten; undefined: never */
+  readonly commitRecordsKeptMs?: number | undefined;
 }

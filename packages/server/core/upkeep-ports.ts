@@ -77,8 +77,14 @@ export interface Upkeep {
   page<K extends keyof Pages>(kind: K, wanted: Pages[K]['wanted']): Awaitable<Pages[K]['page']>;
   /** Durable when it resolves. */
   settle<K extends keyof Settlements>(kind: K, rows: Settlements[K]): Promise<void>;
-  /** Advances lease watermarks and prunes root-ref history in bounded steps; returns true when more is left to do. */
-  maintain(cutoffs: SweepCutoffs): Promise<boolean>;
+  /** Advances lease watermarks, prunes root-ref history and forgets old commits, in bounded steps. */
+  maintain(cutoffs: SweepCutoffs): Promise<Maintained>;
+}
+
+export interface Maintained {
+  readonly moreToDo: boolean;
+  /** commits whose records were deleted (core/commit-records.ts) */
+  readonly forgottenCommits: number;
 }
 
 export interface Walk {
@@ -117,6 +123,8 @@ export interface SweepCutoffs {
   readonly abandonedAt: number;
   /** root-ref history superseded at or before this may go */
   readonly historyAt: number;
+  /** ms after which records of commits may go; undefined: never */
+  readonly commitRecordsKeptMs?: number | undefined;
 }
 
 /** Rotten rows of one Space are counted up to this number, because every process counts them often. One lost pack has up to 4,096. */

@@ -15,7 +15,10 @@ import type { ServedDeployment } from './deployment.ts';
 
 /** The configurable settings of the rules. */
 interface CoreConfig
-  extends Pick<CoreSettings, 'nodeBytesMax' | 'activeUploadsMax' | 'uploadTtlMs' | 'keepReplacedMs'> {
+  extends Pick<
+    CoreSettings,
+    'nodeBytesMax' | 'activeUploadsMax' | 'uploadTtlMs' | 'keepReplacedMs' | 'commitRecordsKeptMs'
+  > {
   readonly clockSkewMsMax: number;
 }
 
@@ -56,6 +59,7 @@ export function makeCore(
       activeUploadsMax: config.activeUploadsMax,
       uploadTtlMs: config.uploadTtlMs,
       keepReplacedMs: config.keepReplacedMs,
+      commitRecordsKeptMs: config.commitRecordsKeptMs,
       abandonedAfterMs: ABANDONED_AFTER_MS,
       rootRefHistoryMs: ROOT_REF_HISTORY_MS,
     },

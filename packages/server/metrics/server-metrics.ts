@@ -140,6 +140,10 @@ export const COMPACTED_RECORDS = METRICS.counter(
   'holdfast_compacted_records_total',
   'Nodes that compaction has moved into new packs',
 );
+export const FORGOTTEN_COMMITS = METRICS.counter(
+  'holdfast_forgotten_commits_total',
+  'Records of root-ref commits that were deleted for their age',
+);
 export const PACKED_NODES = METRICS.counter(
   'holdfast_packed_nodes_total',
   'Small nodes that compaction has moved from objects of their own into packs',

@@ -168,6 +168,7 @@ const SHOWN: { readonly [Key in keyof ServeConfig]: (config: ServeConfig) => Sho
   uploadTtlMs: ({ uploadTtlMs }) => ({ uploadTtlMs }),
   gcEveryMs: ({ gcEveryMs }) => ({ gcEveryMs: gcEveryMs ?? null }),
   keepReplacedMs: ({ keepReplacedMs }) => ({ keepReplacedMs }),
+  commitRecordsKeptMs: ({ commitRecordsKeptMs }) => ({ commitRecordsKeptMs: commitRecordsKeptMs ?? null }),
   clockSkewMsMax: ({ clockSkewMsMax }) => ({ maxClockSkewMs: clockSkewMsMax }),
   minFreeBytes: ({ minFreeBytes }) => ({ minFree: minFreeBytes ?? '1GiB or 5 % of the disk' }),
   idleSeconds: ({ idleSeconds }) => ({ idleTimeout: formatDuration(idleSeconds * 1000) }),

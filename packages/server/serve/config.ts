@@ -2,6 +2,7 @@
 import {
   ACTIVE_UPLOADS_MAX_DEFAULT,
   CLOCK_SKEW_MS_MAX_DEFAULT,
+  COMMIT_RECORDS_KEPT_MS_MIN,
   DATA_DIR_DEFAULT,
   DAY_MS,
   formatDuration,
@@ -36,6 +37,7 @@ export interface ServeFlags extends AuditFlags, OperatorFlags, ShareFlags {
   readonly uploadTtl?: string | undefined;
   readonly gcEvery?: string | undefined;
   readonly keepReplaced?: string | undefined;
+  readonly commitRecordsKept?: string | undefined;
   readonly maxClockSkew?: string | undefined;
   readonly workers?: string | undefined;
   readonly idleTimeout?: string | undefined;
@@ -67,6 +69,7 @@ export interface ServeConfig extends ShareConfig {
   readonly gcEveryMs: number | undefined;
   /** as of CoreSettings */
   readonly keepReplacedMs: number;
+  readonly commitRecordsKeptMs: number | undefined;
   /** ms by which the clocks of rows, bytes and this server may differ; beyond, nothing is collected or swept */
   readonly clockSkewMsMax: number;
   /** undefined if there is no operator listener */
@@ -117,9 +120,11 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
       parseMs('--upload-ttl', read(flags.uploadTtl, 'HOLDFAST_UPLOAD_TTL'), 1, 7 * DAY_MS, '5m') ??
       UPLOAD_TTL_MS_DEFAULT,
     gcEveryMs: parseMs('--gc-every', read(flags.gcEvery, 'HOLDFAST_GC_EVERY'), 1000, YEAR_MS, '24h'),
-    keepReplacedMs:
-      parseMs('--keep-replaced', read(flags.keepReplaced, 'HOLDFAST_KEEP_REPLACED'), 0, YEAR_MS, '24h') ??
-      KEEP_REPLACED_MS_DEFAULT[place.bytes.kind],
+    ...parseKeeping(
+      read(flags.keepReplaced, 'HOLDFAST_KEEP_REPLACED'),
+      read(flags.commitRecordsKept, 'HOLDFAST_COMMIT_RECORDS_KEPT'),
+      place,
+    ),
     // Stores date their responses to the second.
     clockSkewMsMax:
       parseMs('--max-clock-skew', read(flags.maxClockSkew, 'HOLDFAST_MAX_CLOCK_SKEW'), 5000, YEAR_MS, '2m') ??
@@ -145,6 +150,21 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
     corsOrigins: parseCorsOrigins(nonEmpty(env.HOLDFAST_CORS_ORIGINS)),
     audit: parseAudit(flags, env),
     logLevel: parseLogLevel(nonEmpty(env.HOLDFAST_LOG_LEVEL)),
+  };
+}
+
+type KeepingConfig = Pick<ServeConfig, 'keepReplacedMs' | 'commitRecordsKeptMs'>;
+
+function parseKeeping(
+  replaced: string | undefined,
+  commits: string | undefined,
+  { bytes }: DeploymentPlace,
+): KeepingConfig {
+  const commitsMs = [COMMIT_RECORDS_KEPT_MS_MIN, 100 * YEAR_MS] as const;
+  return {
+    keepReplacedMs:
+      parseMs('--keep-replaced', replaced, 0, YEAR_MS, '24h') ?? KEEP_REPLACED_MS_DEFAULT[bytes.kind],
+    commitRecordsKeptMs: parseMs('--commit-records-kept', commits, ...commitsMs, '90d'),
   };
 }
 

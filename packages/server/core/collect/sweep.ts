@@ -1,6 +1,6 @@
 /**
  * The background sweep removes what no request removes (docs/design.md, What the sweep removes): waiting parents and unfinished
- * uploads past their time, objects of closed generations, claims of interrupted passes, old root-ref history. Each call is
+ * uploads past their time, objects of closed generations, claims of interrupted passes, old root-ref history and commits. Each call is
  * bounded, and two at once do no harm.
  */
 import type { Hash } from '@holdfast/protocol';
@@ -10,7 +10,7 @@ import type { Core } from '../core.ts';
 import { removeNodesWithEdges } from '../edges.ts';
 import type { DiscardRow, Generation, NodeRow, Space } from '../model.ts';
 import type { SpaceTransaction } from '../ports.ts';
-import type { SweepCutoffs, WalkKeeper } from '../upkeep-ports.ts';
+import type { Maintained, SweepCutoffs, WalkKeeper } from '../upkeep-ports.ts';
 import type { UploadKind } from '../upload-ports.ts';
 import { findLeftoverClaims, finishClaims } from './collection.ts';
 import { sweepPacks } from './sweep-packs.ts';
@@ -22,14 +22,15 @@ const WALK_NOTE = 'stray-walk';
 type Attempt = (part: () => Promise<boolean>) => Promise<boolean>;
 
 /** One bounded step. A failed part does not stop the others; the first failure is thrown at the end. */
-export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }> {
+export async function sweep(core: Core): Promise<Maintained> {
   const now = (await core.clocks?.assertAgree()) ?? (await core.metadata.readClock());
-  const { abandonedAfterMs, rootRefHistoryMs } = core.settings;
+  const { abandonedAfterMs, rootRefHistoryMs, commitRecordsKeptMs } = core.settings;
   const cutoffs: SweepCutoffs = {
     now,
     abandonedAt: now - abandonedAfterMs,
     // History is dated by the start of a commit. Until the commit ends, walks still begin at the revision before it.
     historyAt: now - rootRefHistoryMs - 60_000,
+    commitRecordsKeptMs,
   };
   const failures: unknown[] = [];
   const attempt: Attempt = async (part) => {
@@ -60,9 +61,15 @@ export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }>
     );
     return false;
   });
-  moreToDo = (await attempt(() => core.metadata.maintain(cutoffs))) || moreToDo;
+  let forgottenCommits = 0;
+  const maintain = async (): Promise<boolean> => {
+    const maintained = await core.metadata.maintain(cutoffs);
+    forgottenCommits = maintained.forgottenCommits;
+    return maintained.moreToDo;
+  };
+  moreToDo = (await attempt(maintain)) || moreToDo;
   if (failures.length > 0) throw failures[0];
-  return { moreToDo };
+  return { moreToDo, forgottenCommits };
 }
 
 /** After a restart the walk over all objects resumes. */

@@ -8,6 +8,7 @@
  * value, and no single bit of any value leaves the sum as it was.
  */
 
+import type { CommitMark } from '../commit-records.ts';
 import type { KeptCounters } from '../inspection-ports.ts';
 import type {
   ContentRow,
@@ -160,6 +161,9 @@ export function historySum(
 export function commitSum(domain: SumValue, { requestId, payloadDigest, revision }: RootRefCommit): number {
   return mixValues([domain, requestId, payloadDigest, revision]);
 }
+
+export const commitMarkSum = (domain: SumValue, { markedAt, revision }: CommitMark): number =>
+  mixValues(['commit_marks', domain, markedAt, revision]);
 
 /** Added to the sum of a domain for each 1 that these rise by. */
 export const DOMAIN_WEIGHTS = {

@@ -14,10 +14,12 @@ import type {
   TransactionBody,
 } from '../../core/ports.ts';
 import type { AppTotals, SpaceHoldings } from '../../core/tenancy-ports.ts';
-import type { PageReads, Pages, Settlements, SweepCutoffs } from '../../core/upkeep-ports.ts';
+import type { Maintained, PageReads, Pages, Settlements, SweepCutoffs } from '../../core/upkeep-ports.ts';
 import { type BalancePageRequest, readBalancePage } from '../rows/balance-page.ts';
+import { CommitRecordWalk } from '../rows/commit-records.ts';
 import { foldAppChanges, readAppTotals, readHoldings } from './app-totals.ts';
 import { balanceReads } from './balance-page.ts';
+import { commitRecordRows } from './commit-records.ts';
 import { countersFromSql, sumSlots } from './counters.ts';
 import { Maintenance } from './maintenance.ts';
 import { PostgresPackReads } from './packs/pack-reads.ts';
@@ -63,6 +65,7 @@ export class PostgresMetadataStore implements MetadataStore {
   readonly #leases: ReadyLeases;
   readonly #maintenance: Maintenance;
   readonly #sumFill: SumFill;
+  readonly #commitRecords: CommitRecordWalk<unknown>;
   readonly #pages: PageReads;
   readonly packs: PostgresPackReads;
   /** random, so that processes begin at different slots */
@@ -89,6 +92,7 @@ export class PostgresMetadataStore implements MetadataStore {
     this.#leases = new ReadyLeases((...batch) => this.#renewRows(...batch), pool.admissionMs);
     this.#maintenance = new Maintenance(pool);
     this.#sumFill = new SumFill(pool);
+    this.#commitRecords = new CommitRecordWalk(commitRecordRows(pool));
     this.#pages = makePages(pool, this.#keys, () => this.#clockParameter);
     this.packs = new PostgresPackReads(pool, this.#keys);
   }
@@ -207,16 +211,19 @@ export class PostgresMetadataStore implements MetadataStore {
     return SETTLING[kind](this.#pool, rows, this.#domainStart);
   }
 
-  async maintain(cutoffs: SweepCutoffs): Promise<boolean> {
+  async maintain(cutoffs: SweepCutoffs): Promise<Maintained> {
     // Leases that cannot be read keep no old history.
-    const parts = await Promise.allSettled([
+    const [commits, ...parts] = await Promise.allSettled([
+      this.#guard(this.#commitRecords.step(cutoffs)),
       this.#guard(this.#sumFill.step()),
       this.#guard(this.#maintenance.endLeases(cutoffs.now, this.#firstSlot)),
       this.#guard(this.#maintenance.pruneHistory(cutoffs)),
       foldAppChanges(this.#pool),
     ]);
     for (const part of parts) if (part.status === 'rejected') throw part.reason;
-    return parts.some((part) => part.status === 'fulfilled' && part.value);
+    if (commits.status === 'rejected') throw commits.reason;
+    const isLeft = parts.some((part) => part.status === 'fulfilled' && part.value);
+    return { ...commits.value, moreToDo: isLeft || commits.value.moreToDo };
   }
 
   findRowDamage(look: RowLook): Promise<readonly RowDamage[]> {

@@ -38,6 +38,7 @@ import walks from './migrations/0018-walks.sql' with { type: 'text' };
 import leaseDue from './migrations/0019-lease-due.sql' with { type: 'text' };
 import schemaSeal from './migrations/0020-schema-seal.sql' with { type: 'text' };
 import appTriggers from './migrations/0021-app-triggers.sql' with { type: 'text' };
+import commitMarks from './migrations/0022-commit-marks.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -70,6 +71,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { sql: leaseDue, minCompatible: 19 },
   { sql: schemaSeal, minCompatible: 19 },
   { sql: appTriggers, minCompatible: 19 },
+  { sql: commitMarks, minCompatible: 19 },
 ];
 
 /** ms that making a new schema may take, and the wait for another process that makes it */

@@ -35,6 +35,7 @@ const FILL = `
   INSERT INTO balances SELECT space, 'domain' || n % 5, hash, 1, n FROM ids;
   INSERT INTO balance_history SELECT space, 'domain' || n % 5, hash, n, n + 1, 1, n FROM ids;
   INSERT INTO root_ref_commits SELECT space, 'domain' || n % 5, hash, hash, n FROM ids;
+  INSERT INTO commit_marks SELECT space, 'domain' || n % 5, n, n, n FROM ids;
   INSERT INTO usage_counters SELECT DISTINCT space, n % 16, 1, 1, 1, 1, 1, 1, 0 FROM ids;
   INSERT INTO app_totals SELECT 'app' || n, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM generate_series(1000, 2000) AS n;
 `;

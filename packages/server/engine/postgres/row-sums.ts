@@ -4,6 +4,7 @@
  * statement adds `weight * (new - old)`, and never hides a wrong bit of another value.
  */
 import type { Hash } from '@holdfast/protocol';
+import type { CommitMark } from '../../core/commit-records.ts';
 import type { ContentRow, Generation, NodeRow, RootRefCommit, SpaceKey } from '../../core/model.ts';
 import { WALK_UNKNOWN, type WalkState } from '../../core/root-ref-walks.ts';
 import { mixStart, mixValues, type SumValue } from '../../core/rows/row-sums.ts';
@@ -280,6 +281,9 @@ const [commitStart, requestStart, balanceStart] = [
   startsOf('request'),
   startsOf('balances'),
 ];
+
+export const commitMarkSum = (space: SpaceKey, domain: string, { markedAt, revision }: CommitMark): number =>
+  mixValues(['commit_marks', space, domain, markedAt, revision]);
 
 export const commitSum = (space: SpaceKey, domain: string, commit: RootRefCommit): number =>
   mixValues([commit.requestId, commit.payloadDigest, commit.revision], commitStart(space, domain));

@@ -3,6 +3,7 @@
  * plans.test.ts explains each on full tables: none may scan a table, and those of a Space only use indexes that begin with it.
  */
 import { APP_TOTAL_STATEMENTS, holdingsOf } from './app-total-statements.ts';
+import { COMMIT_RECORD_STATEMENTS } from './commit-record-statements.ts';
 import { ADD_TO_SLOT, COUNTER_COLUMNS, countLeases, SLOT_COLUMNS, SLOT_SUMS } from './counter-statements.ts';
 import { MENDING_STATEMENTS, NEAR_SPACE_STATEMENTS } from './mending-statements.ts';
 import {
@@ -307,6 +308,7 @@ const deleteAny = (table: string, key: string, revision: string): string =>
 export const BACKGROUND_STATEMENTS = {
   ...PACK_BACKGROUND_STATEMENTS,
   ...APP_TOTAL_STATEMENTS,
+  ...COMMIT_RECORD_STATEMENTS,
   ...NEAR_SPACE_STATEMENTS,
   /** For a purge, within one Space ($1). Cursors of earlier revisions find no history. */
   closeDomains: `UPDATE domains SET history_floor = revision + 1, revision = revision + 1, balance_count = NULL, count_sum = NULL,

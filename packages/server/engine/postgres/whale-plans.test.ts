@@ -37,6 +37,7 @@ const fill = (ids: string): string => `
   INSERT INTO balances SELECT space, 'd', id, 1, 1 FROM ids;
   INSERT INTO balance_history SELECT space, 'd', id, 1, 2, 1, 1 FROM ids;
   INSERT INTO root_ref_commits SELECT space, 'd', id, id, n, n, n FROM ids;
+  INSERT INTO commit_marks SELECT space, 'd', n, n, n FROM ids;
 `;
 const TINY = fill(
   `SELECT md5('tiny' || s)::uuid AS space, s AS n FROM generate_series(1, ${TINY_SPACES}) AS s`,

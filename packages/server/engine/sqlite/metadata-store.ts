@@ -9,7 +9,7 @@ import type { ContentRow, Generation, NodeRow, Space, SpaceCounters, UploadRow }
 import type { LeaseWindow } from '../../core/node-row.ts';
 import type { Clock, MetadataStore, TransactionBody } from '../../core/ports.ts';
 import type { AppTotals, SpaceHoldings } from '../../core/tenancy-ports.ts';
-import type { Pages, Settlements, SweepCutoffs } from '../../core/upkeep-ports.ts';
+import type { Maintained, Pages, Settlements, SweepCutoffs } from '../../core/upkeep-ports.ts';
 import { assertNote } from '../../core/upkeep-ports.ts';
 import { FSYNC_DURATION, GROUP_COMMIT_SIZE, SQL_DURATION } from '../../metrics/server-metrics.ts';
 import { guardNow } from '../local-failure.ts';
@@ -209,7 +209,7 @@ export class SqliteMetadataStore implements MetadataStore {
     return this.#writer.settle(kind, rows);
   }
 
-  maintain(cutoffs: SweepCutoffs): Promise<boolean> {
+  maintain(cutoffs: SweepCutoffs): Promise<Maintained> {
     return this.#writer.maintain(cutoffs);
   }
 

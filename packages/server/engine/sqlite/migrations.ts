@@ -22,6 +22,7 @@ import pending from './migrations/0009-pending.sql' with { type: 'text' };
 import rowSums from './migrations/0010-row-sums.sql' with { type: 'text' };
 import storeSums from './migrations/0011-store-sums.sql' with { type: 'text' };
 import walks from './migrations/0012-walks.sql' with { type: 'text' };
+import commitMarks from './migrations/0013-commit-marks.sql' with { type: 'text' };
 import { fillSums } from './sums/fill-sums.ts';
 
 interface SqliteMigration extends Migration {
@@ -43,6 +44,7 @@ const MIGRATIONS: readonly SqliteMigration[] = [
   { sql: rowSums, minCompatible: 10, fill: fillSums },
   { sql: storeSums, minCompatible: 11 },
   { sql: walks, minCompatible: 12 },
+  { sql: commitMarks, minCompatible: 12 },
 ];
 
 const CREATE_TABLE =

@@ -23,6 +23,8 @@ const NAMED: Readonly<Record<string, string>> = {
   updateBalance: 'domain hash balance from_revision',
   deleteBalance: 'domain hash balance from_revision',
   deleteHistory: 'domain hash from_revision',
+  deleteCommit: 'domain request_id',
+  deleteCommitMark: 'domain marked_at',
   updatePack: 'generation space id state published_count',
   deletePack: 'generation space live_records',
   moveRecord: 'generation space pack pack_offset',

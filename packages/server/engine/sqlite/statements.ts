@@ -263,6 +263,21 @@ export const WRITE_STATEMENTS = {
   raiseHistoryFloor: `UPDATE domains SET history_floor = max(history_floor, ?2), row_sum = row_sum + ${DOMAIN_WEIGHTS.historyFloor} * (max(history_floor, ?2) - history_floor) WHERE id = ?1`,
   deleteHistory: 'DELETE FROM balance_history WHERE domain = ?1 AND hash = ?2 AND from_revision = ?3',
 
+  /** ?1 id after which, ?2 limit */
+  findDomainsAfter: `SELECT ${DOMAIN_COLUMNS} FROM domains WHERE id > ?1 ORDER BY id LIMIT ?2`,
+  /** ?1 domain, here and below; ?2 when at the latest */
+  findCommitMark:
+    'SELECT marked_at, revision, row_sum FROM commit_marks WHERE domain = ?1 AND marked_at <= ?2 ORDER BY marked_at DESC LIMIT 1',
+  insertCommitMark:
+    'INSERT INTO commit_marks (domain, marked_at, revision, row_sum) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING',
+  deleteCommitMark: 'DELETE FROM commit_marks WHERE domain = ?1 AND marked_at = ?2',
+  /** ?2 request after which, ?3 limit */
+  findCommitsAfter:
+    'SELECT domain, request_id, payload_digest, revision, row_sum FROM root_ref_commits WHERE domain = ?1 AND request_id > ?2 ORDER BY request_id LIMIT ?3',
+  deleteCommit: 'DELETE FROM root_ref_commits WHERE domain = ?1 AND request_id = ?2',
+  /** ?2 how many, ?3 the floor of the history */
+  forgetCommits: `UPDATE domains SET commit_count = commit_count - ?2, history_floor = max(history_floor, ?3), row_sum = row_sum - ${DOMAIN_WEIGHTS.commitCount} * ?2 + ${DOMAIN_WEIGHTS.historyFloor} * (max(history_floor, ?3) - history_floor) WHERE id = ?1`,
+
   /** of a purge: cursors of earlier revisions find no history */
   closeDomains: `UPDATE domains SET history_floor = revision + 1, revision = revision + 1, row_sum = row_sum + ${DOMAIN_WEIGHTS.revision} + ${DOMAIN_WEIGHTS.historyFloor} * (revision + 1 - history_floor) WHERE space = ?1`,
   /** ?2 limit */

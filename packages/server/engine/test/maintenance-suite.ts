@@ -114,7 +114,7 @@ export function testMaintenance(subject: StoreUnderTest): void {
   });
 
   test('upkeep with nothing to do says that it is done', async () => {
-    expect(await subject.store.maintain(CUTOFFS)).toBe(false);
+    expect(await subject.store.maintain(CUTOFFS)).toEqual({ moreToDo: false, forgottenCommits: 0 });
   });
 
   test('the scrub walks over every node with its content, once, in bounded pages', async () => {

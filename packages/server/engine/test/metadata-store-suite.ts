@@ -4,6 +4,7 @@
  */
 import { afterEach, beforeEach, describe } from 'bun:test';
 import type { MetadataStore } from '../../core/ports.ts';
+import { testCommitRecords } from './commit-record-suite.ts';
 import { testHoldings } from './holdings-suite.ts';
 import { testInspection } from './inspection-suite.ts';
 import { testMaintenance } from './maintenance-suite.ts';
@@ -62,6 +63,7 @@ export function testMetadataStore(name: string, adapter: MetadataStoreAdapter): 
     testReadyLeases(subject);
     testPackRows(subject);
     testRootRefs(subject);
+    testCommitRecords(subject);
     testMaintenance(subject);
     testInspection(subject);
     testMending(subject);

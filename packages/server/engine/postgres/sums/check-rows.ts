@@ -309,6 +309,9 @@ async function findFigures(pool: PostgresPool, row: SqlRow, table: string): Prom
     // A tombstone starts again.
     case 'tombstones':
       return { noted_at: Date.now(), seen_at: Date.now(), row_sum: 0 };
+    // A mark that says nothing.
+    case 'commit_marks':
+      return { revision: 0, row_sum: 0 };
     // The Space is listed.
     case 'spaces':
       return { purged: false, purged_sum: null };

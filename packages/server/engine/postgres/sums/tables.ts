@@ -5,6 +5,7 @@ import { sumOfVerdicts, sumsOfPack } from '../packs/pack-rows.ts';
 import {
   balanceSum,
   COUNTER_COLUMNS,
+  commitMarkSum,
   commitSum,
   countersSum,
   domainCountSum,
@@ -246,6 +247,17 @@ const ROOT_REFS: readonly SummedTable[] = [
   },
 ];
 
+const COMMIT_MARKS: SummedTable = {
+  name: 'commit_marks',
+  key: ['space', 'domain', 'marked_at'],
+  columns: { ...integers('row_sum', 'marked_at', 'revision'), ...DOMAIN },
+  sumsOf: (row) => {
+    const mark = { markedAt: numberOf(row, 'marked_at'), revision: numberOf(row, 'revision') };
+    return { row_sum: commitMarkSum(keyOf(row), textOf(row, 'domain'), mark) };
+  },
+  isProtecting: false,
+};
+
 const LOOSE_EDGES: SummedTable = {
   name: 'loose_edges',
   key: ['space', 'hash'],
@@ -299,7 +311,7 @@ export const SHARED_TABLES: readonly SummedTable[] = [
 
 /** Spaces come first: the others are named by them. Nodes come last: their counts are compared with what the others say. */
 export const SUMMED_TABLES: readonly SummedTable[] = [
-  ...[SPACES, ...STORED, ...ROOT_REFS, ...OTHERS, ...SHARED_TABLES],
+  ...[SPACES, ...STORED, ...ROOT_REFS, COMMIT_MARKS, ...OTHERS, ...SHARED_TABLES],
   ...[LOOSE_EDGES, NODES],
 ];
 

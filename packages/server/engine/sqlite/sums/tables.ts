@@ -3,6 +3,7 @@ import type { Database } from 'bun:sqlite';
 import { countBytesToCompact } from '../../../core/packs/own-packs.ts';
 import { WALK_UNKNOWN } from '../../../core/root-ref-walks.ts';
 import {
+  commitMarkSum,
   contentSum,
   DOMAIN_WEIGHTS,
   discardSum,
@@ -193,6 +194,11 @@ const ROOT_REFS: readonly SummedTable[] = [
     ...{ name: 'root_ref_commits', key: ['domain', 'request_id'], sumColumn: 'row_sum', spaceBy: 'domain' },
     sumOf: commitSumOf,
     derived: (row) => ({ request_key: requestKey(number(row.domain), row.request_id as string) }),
+  },
+  {
+    ...{ name: 'commit_marks', key: ['domain', 'marked_at'], sumColumn: 'row_sum', spaceBy: 'domain' },
+    sumOf: (row) =>
+      commitMarkSum(number(row.domain), { markedAt: number(row.marked_at), revision: number(row.revision) }),
   },
 ];
 

@@ -8,8 +8,10 @@ import type { LeaseWindow } from '../../../core/node-row.ts';
 import type { Clock, TransactionBody } from '../../../core/ports.ts';
 import { tombstoneSum } from '../../../core/rows/row-sums.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
-import type { Settlements, SweepCutoffs } from '../../../core/upkeep-ports.ts';
+import type { Maintained, Settlements, SweepCutoffs } from '../../../core/upkeep-ports.ts';
 import { guardNow, isBusy, isSurelyNotCommitted, storageError } from '../../local-failure.ts';
+import { CommitRecordWalk } from '../../rows/commit-records.ts';
+import { commitRecordRows } from '../commit-records.ts';
 import { openReader, openWriter, READER_CACHE_BYTES, shortenBusyTimeout } from '../database.ts';
 import { noteKey, storeSum, storeValueOf } from '../ledger-rows.ts';
 import { moveWatermarks, pruneHistory } from '../maintenance.ts';
@@ -31,8 +33,7 @@ export interface RowWriter {
   transact<T, I>(space: Space, body: TransactionBody<T, I>, input: I): Promise<T>;
   /** Renews the lease of a row that is ready; undefined: it is not, or there is none. */
   renewReady(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined>;
-  /** Resolves whether more is left to do. */
-  maintain(cutoffs: SweepCutoffs): Promise<boolean>;
+  maintain(cutoffs: SweepCutoffs): Promise<Maintained>;
   /** Empties a log that takes room, unless something waits to be written or it was emptied a moment ago. */
   emptyLog(): Promise<void>;
   /** Resolves with the stored value: the first one inserted. */
@@ -76,6 +77,7 @@ export class LocalRowWriter implements RowWriter {
   readonly #log: WriteAheadLog;
   #restTimer: ReturnType<typeof setTimeout> | undefined;
   readonly #watermarkWalk = { afterSpace: 0 };
+  readonly #commitRecords = new CommitRecordWalk(commitRecordRows((body) => this.#commits.submit(body)));
 
   constructor(settings: RowWriterSettings, clock: Clock, events: RowWriterEvents) {
     const { path, isShared, databasePagesMax, batchMsMax, lastCommit, isGathered, lostNames } = settings;
@@ -136,16 +138,21 @@ export class LocalRowWriter implements RowWriter {
     }
   }
 
-  async maintain(cutoffs: SweepCutoffs): Promise<boolean> {
-    const { isMoreLeft, broken } = await this.#commits.submit((scope) => {
-      const watermarks = moveWatermarks(scope, this.#watermarkWalk, cutoffs.now);
-      const isHistoryLeft = pruneHistory(scope, cutoffs);
-      return { isMoreLeft: watermarks.isLeft || isHistoryLeft, broken: watermarks.broken };
-    });
+  async maintain(cutoffs: SweepCutoffs): Promise<Maintained> {
+    const [commits, rest] = await Promise.allSettled([
+      this.#commitRecords.step(cutoffs),
+      this.#commits.submit((scope) => {
+        const watermarks = moveWatermarks(scope, this.#watermarkWalk, cutoffs.now);
+        const isHistoryLeft = pruneHistory(scope, cutoffs);
+        return { isMoreLeft: watermarks.isLeft || isHistoryLeft, broken: watermarks.broken };
+      }),
+    ]);
     const failure = this.#checkpoint(() => this.#log.emptyWhenIdle());
+    if (rest.status === 'rejected') throw rest.reason;
     if (failure !== undefined) throw storageError(failure, 'copying the log into the database');
-    if (broken !== undefined) throw broken;
-    return isMoreLeft;
+    if (rest.value.broken !== undefined) throw rest.value.broken;
+    if (commits.status === 'rejected') throw commits.reason;
+    return { ...commits.value, moreToDo: rest.value.isMoreLeft || commits.value.moreToDo };
   }
 
   async emptyLog(): Promise<void> {

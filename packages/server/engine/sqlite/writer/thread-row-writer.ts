@@ -6,7 +6,7 @@ import type { LeaseWindow } from '../../../core/node-row.ts';
 import type { TransactionBody } from '../../../core/ports.ts';
 import { StoreUnavailable } from '../../../core/store-failure.ts';
 import { TRANSACTIONS } from '../../../core/transactions.ts';
-import type { Settlements, SweepCutoffs } from '../../../core/upkeep-ports.ts';
+import type { Maintained, Settlements, SweepCutoffs } from '../../../core/upkeep-ports.ts';
 import { QUEUE_WAIT, REJECTIONS } from '../../../metrics/server-metrics.ts';
 import { FairQueue } from '../../../shares/fair-queue.ts';
 import { exhausted } from '../../../shares/share-tree.ts';
@@ -176,7 +176,7 @@ export class ThreadRowWriter implements RowWriter {
     return this.#order('renewReady', [space, hash, durationMs], space);
   }
 
-  maintain(cutoffs: SweepCutoffs): Promise<boolean> {
+  maintain(cutoffs: SweepCutoffs): Promise<Maintained> {
     return this.#order('maintain', [cutoffs]);
   }
 
