@@ -58,6 +58,7 @@ function spoil(path: string, damage: string): void {
   using database = new Database(path, { readwrite: true, create: false });
   database.run('PRAGMA ignore_check_constraints = ON');
   database.run('DROP INDEX root_ref_commits_by_key');
+  database.run('DROP TABLE commit_marks');
   const columns = database.query<{ table: string; name: string }, []>(
     `SELECT m.name AS "table", c.name AS name FROM sqlite_master AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table'`,
   );

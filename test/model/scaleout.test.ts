@@ -8,7 +8,7 @@ const RUN = {
   sequences: 70,
   stepsMax: 40,
   timeoutMs: 900_000,
-  seed: 1,
+  seed: 6,
   seenMin: 1,
   auditEvery: 4,
   shrinks: process.env.MODEL_PATH !== undefined,
