@@ -16,21 +16,17 @@ export interface MarkedDomain {
   readonly newest: CommitMark | undefined;
 }
 
-/** A domain has a mark in each quarter of the time that records are kept. */
-const MARKS = 4;
-/** All domains are looked at so often in that time. */
-const ROUNDS = 16;
+/** All domains are looked at sixteen times in the time that records are kept. */
+export const roundMs = (keptMs: number): number => keptMs / 16;
 
-export const roundMs = (keptMs: number): number => keptMs / ROUNDS;
-
-/** Only if the domain has records of which some can go. */
+/** A mark in each quarter of the time that records are kept, and only if the domain has records of which some can go. */
 export function isMarkWanted(
   { revision, commitCount, newest }: MarkedDomain,
   now: number,
   keptMs: number,
 ): boolean {
   if (revision < 3 || commitCount < 2) return false;
-  return newest === undefined || (newest.revision < revision && newest.markedAt <= now - keptMs / MARKS);
+  return newest === undefined || (newest.revision < revision && newest.markedAt <= now - keptMs / 4);
 }
 
 /**
