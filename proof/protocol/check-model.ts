@@ -10,6 +10,7 @@ import type { Model, Scope } from './scopes.ts';
 const MODELS: readonly Model[] = ['protocol', 'tree'];
 /** The largest scope takes a third of so many MB. */
 const COMPILER_FLAGS = ['-O2', '-DSAFETY', '-DCOLLAPSE', '-DVECTORSZ=2048', '-DMEMLIM=12000'];
+const NO_MEMORY = 'reached -DMEMLIM bound';
 const INCOMPLETE = ['max search depth too small', 'Search not completed'];
 const CHECKER_FLAGS = ['-m20000', '-n'];
 /** the table of states: a mutant ends long before it needs a large one */
@@ -22,7 +23,7 @@ interface Checked {
 }
 
 export interface Checker {
-  /** Resolves undefined when `isOver` said so before all was looked at. */
+  /** Resolves undefined when time, as `isOver` says, or memory was over before all was looked at. */
   check(scope: Scope, mutant: number, isOver?: () => boolean): Promise<Checked | undefined>;
   remove(): void;
 }
@@ -57,7 +58,7 @@ export async function openChecker(): Promise<Checker> {
       const said = await new Response(child.stdout).text();
       await child.exited;
       clearInterval(timer);
-      if (isLeft) return undefined;
+      if (isLeft || said.includes(NO_MEMORY)) return undefined;
       const states = Number(/^\s*([\d.e+]+) states, stored/m.exec(said)?.[1]);
       const isComplete = said.includes('errors: 0') && !INCOMPLETE.some((each) => said.includes(each));
       const isViolated = said.includes('assertion violated (') || /assertion violated \S/.test(said);

@@ -27,7 +27,8 @@ export const SCOPES = {
   strays: tree(TREE.COMMIT + TREE.COLLECT + TREE.WALK + TREE.MOVE + TREE.TIME),
 } as const;
 
-/** Of millions of states each (28 the fourth, more than 50 the fifth, more than 100 the last), and checked as wholly as the others. `npm test` leaves them out. */
+/** Of millions of states each (28 the fourth, more than 50 the fifth), and checked as wholly as the others. `npm test` leaves them out. Left out: all of
+ * the tree but restarts, which after 180 million states in 10 GB had not ended. */
 export const LARGE_SCOPES: Readonly<Record<string, Scope>> = {
   'strays and older rows': tree(TREE.COMMIT + TREE.COLLECT + TREE.WALK + TREE.MOVE + TREE.OPERATOR),
   'collection and sweep': protocol(COMMIT + COLLECT + SWEEP + TIME),
@@ -35,9 +36,6 @@ export const LARGE_SCOPES: Readonly<Record<string, Scope>> = {
   'all that deletes': protocol(COMMIT + COLLECT + SWEEP + WALK + TIME),
   'packing and sweep': protocol(COMMIT + COLLECT + PACK + SWEEP + TIME),
   'strays and restarts': tree(TREE.COMMIT + TREE.COLLECT + TREE.WALK + TREE.MOVE + TREE.TIME + TREE.RESTART),
-  'older rows for long, and commits': tree(
-    TREE.COMMIT + TREE.COLLECT + TREE.MOVE + TREE.TIME + TREE.OPERATOR + TREE.WALK,
-  ),
 };
 
 export const MUTANTS: readonly (readonly [mutant: number, scope: keyof typeof SCOPES])[] = [

@@ -5,9 +5,10 @@ import { LARGE_SCOPES, MUTANTS, SCOPES, type Scope } from './scopes.ts';
 
 export async function protocolSection({ isOver }: SectionWork): Promise<SectionResult> {
   const found: string[] = [];
-  const counts: { states: number; mutants: number; [ofScope: `states of ${string}`]: number } = {
-    ...{ states: 0, mutants: 0 },
-  };
+  const counts: { states: number; mutants: number; left: number; [ofScope: `states of ${string}`]: number } =
+    {
+      ...{ states: 0, mutants: 0, left: 0 },
+    };
   if (isOver()) return { counts, found };
   const checker = await openChecker();
   try {
@@ -15,7 +16,10 @@ export async function protocolSection({ isOver }: SectionWork): Promise<SectionR
       for (const [name, scope] of Object.entries(scopes)) {
         if (isOver()) break;
         const checked = await checker.check(scope, 0, isOver);
-        if (checked === undefined) break;
+        if (checked === undefined) {
+          counts.left += 1;
+          continue;
+        }
         const { states, isViolated } = checked;
         counts.states += states;
         // So that two runs are not taken for more than one.
