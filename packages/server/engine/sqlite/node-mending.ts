@@ -2,18 +2,13 @@
 import { HASH_BYTES, type Hash } from '@holdfast/protocol';
 import type { NodeRow } from '../../core/model.ts';
 import { nodeSum } from '../../core/rows/row-sums.ts';
-import { neighboursOf } from '../../core/stray-watch.ts';
 import type { NodeHolders, NodeMending, UnprovenNode } from '../../core/upkeep-ports.ts';
-import { bytesToHex, hexToBytes, isNodeSound, unprovenNode } from './rows.ts';
+import { hexToBytes, isNodeSound, unprovenNode } from './rows.ts';
 import { NO_SPACE } from './statements.ts';
 import type { WriteScope } from './write-scope.ts';
 
 /** The last bit is the sign. */
 const SPACE_BITS = Array.from({ length: 63 }, (_, bit) => 1n << BigInt(bit));
-/** as many as `findKnownNodes` has parameters */
-const PREFIX_BITS = Array.from({ length: 32 }, (_, bit) => bit);
-const LARGEST = new Uint8Array(HASH_BYTES).fill(0xff);
-
 interface MendingOptions {
   readonly scope: WriteScope;
   readonly space: number | undefined;
@@ -59,10 +54,10 @@ export class SqliteNodeMending implements NodeMending {
     const spaces = SPACE_BITS.map((bit) => BigInt(this.#space) ^ bit).filter(
       (space) => this.#scope.find(findAnyNode, space) !== undefined,
     );
+    const near = new NearHashes(this.#scope, this.#space);
     return hashes.filter((hash) => {
       const key = hexToBytes(hash);
-      if (this.#scope.find(isBalanced, this.#space, key) !== undefined || this.#hasNear(hash, key))
-        return true;
+      if (this.#scope.find(isBalanced, this.#space, key) !== undefined || near.hasNear(key)) return true;
       // Nodes of other Spaces may have the same hash, and be damaged: only a row that has the sum of one of this Space is from here.
       return spaces.some((space) => {
         const row = this.#scope.find(findNode, space, key);
@@ -71,26 +66,68 @@ export class SqliteNodeMending implements NodeMending {
     });
   }
 
-  /** Two hashes hardly ever begin with the same bits, so one seek finds all neighbours that differ behind them. */
-  #hasNear(hash: Hash, key: Uint8Array): boolean {
-    const { findHashes, findKnownNodes } = this.#scope.sql;
-    const keys = PREFIX_BITS.map((bit) => {
-      const near = new Uint8Array(key);
-      near[bit >> 3] = (near[bit >> 3] as number) ^ (1 << (bit & 7));
-      return near;
-    });
-    if (this.#scope.find(findKnownNodes, this.#space, ...keys) !== undefined) return true;
-    const prefix = key.subarray(0, PREFIX_BITS.length / 8);
-    const found = this.#scope.findAll(findHashes, this.#space, prefix, Buffer.concat([prefix, LARGEST]));
-    if (found.length < 2) return false;
-    const neighbours = new Set(neighboursOf(hash));
-    return found.some((row) => neighbours.has(bytesToHex(row.hash as Uint8Array)));
-  }
-
   replaceNode(stands: NodeRow, row: NodeRow): void {
     this.#scope.write(this.#scope.sql.removeNode, this.#space, hexToBytes(row.hash));
     this.#insert(stands, row);
   }
+}
+
+/** Looks for hashes that differ in one bit from others. */
+class NearHashes {
+  readonly #scope: WriteScope;
+  readonly #space: number;
+  /** Hashes that differ in one of so many first bits are sought one by one. One range has those that differ behind them. */
+  #bits = 16;
+
+  constructor(scope: WriteScope, space: number) {
+    this.#scope = scope;
+    this.#space = space;
+  }
+
+  hasNear(key: Uint8Array): boolean {
+    const { findHashes, hasNode } = this.#scope.sql;
+    const bits = this.#bits;
+    const [from, to] = rangeOf(key, bits);
+    const found = this.#scope.findAll(findHashes, this.#space, from, to);
+    // A row of the range costs a third of a look: the number of bits follows how many nodes there are.
+    if (found.length > 12) this.#bits = Math.min(32, bits + 1);
+    else if (found.length < 4) this.#bits = Math.max(0, bits - 1);
+    if (found.some((row) => isNear(key, row.hash as Uint8Array))) return true;
+    const other = new Uint8Array(key);
+    for (let bit = 0; bit < bits; bit += 1) {
+      flip(other, bit);
+      if (this.#scope.find(hasNode, this.#space, other) !== undefined) return true;
+      flip(other, bit);
+    }
+    return false;
+  }
+}
+
+function flip(bytes: Uint8Array, bit: number): void {
+  bytes[bit >> 3] = (bytes[bit >> 3] as number) ^ (0x80 >> (bit & 7));
+}
+
+/** The first and the last hash that begin with the same bits. */
+function rangeOf(key: Uint8Array, bits: number): [Uint8Array, Uint8Array] {
+  const whole = bits >> 3;
+  const left = 0xff >> (bits & 7);
+  const [from, to] = [new Uint8Array(HASH_BYTES), new Uint8Array(HASH_BYTES).fill(0xff)];
+  from.set(key.subarray(0, whole));
+  to.set(key.subarray(0, whole));
+  from[whole] = (key[whole] as number) & ~left;
+  to[whole] = (key[whole] as number) | left;
+  return [from, to];
+}
+
+function isNear(key: Uint8Array, other: Uint8Array): boolean {
+  let wrong = 0;
+  for (let at = 0; at < HASH_BYTES; at += 1) {
+    const bits = (key[at] as number) ^ (other[at] as number);
+    if (bits === 0) continue;
+    if (wrong !== 0 || (bits & (bits - 1)) !== 0) return false;
+    wrong = bits;
+  }
+  return wrong !== 0;
 }
 
 function occurrences(refs: unknown, hash: Hash): number {

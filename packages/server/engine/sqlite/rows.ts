@@ -158,10 +158,10 @@ export function contentFromSql(row: SqlRow, generation?: Generation): ContentRow
   throw damagedRow('content', bytesToHex(row.generation as Uint8Array));
 }
 
-/** Whether the row is as it was written. */
-export function isContentSound(row: SqlRow): boolean {
+/** undefined: the row is not as it was written */
+export function findSoundContent(row: SqlRow): ContentRow | undefined {
   const content = decodeContent(row);
-  return content !== undefined && hasContentSum(row, content);
+  return content !== undefined && hasContentSum(row, content) ? content : undefined;
 }
 
 function hasContentSum(row: SqlRow, content: ContentRow): boolean {

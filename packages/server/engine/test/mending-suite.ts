@@ -66,6 +66,29 @@ export function testMending(subject: StoreUnderTest): void {
     });
   });
 
+  test('a row near a node is found wherever they differ, however many nodes there are', async () => {
+    const others = Array.from({ length: 300 }, (_, index) => Bun.SHA256.hash(`node ${index}`, 'hex'));
+    const pairs = [0, 3, 4, 5, 6, 7, 8, 9, 10, 15, 16, 17, 31, 32, 33, 100, 255].map((bit) => {
+      const near = Uint8Array.fromHex(Bun.SHA256.hash(`near ${bit}`, 'hex'));
+      const node = near.toHex();
+      near[bit >> 3] = (near[bit >> 3] as number) ^ (0x80 >> (bit & 7));
+      return [node, near.toHex()];
+    });
+    const insert = (hashes: readonly string[]) =>
+      insertNodes(
+        subject.store,
+        SPACE,
+        hashes.map((hash) => readyNode(hash)),
+      );
+    const findDoubted = (hashes: readonly string[]) =>
+      subject.store.transact(SPACE, async (tx) => (await tx.mending.findDoubted(hashes)).toSorted());
+    const doubted = pairs.flat();
+    await insert(doubted);
+    expect(await findDoubted(doubted)).toEqual(doubted.toSorted());
+    await insert(others);
+    expect(await findDoubted([...others, ...doubted])).toEqual(doubted.toSorted());
+  });
+
   test('a row is replaced with all that it says, and of the counters only that of leases follows', async () => {
     const before = readyNode(hashAt(1), { refs: refsTo(2) });
     await insertNodes(subject.store, SPACE, [before]);

@@ -3,7 +3,7 @@ import type { Generation, Space } from '../../../core/model.ts';
 import type { PackId, PackRow, PackVerdicts } from '../../../core/pack-model.ts';
 import type { PackReads, SpacesWanted, SpaceToPack } from '../../../core/pack-ports.ts';
 import type { Pages } from '../../../core/upkeep-ports.ts';
-import { contentFromSql, hexToBytes, isContentSound } from '../rows.ts';
+import { contentFromSql, findSoundContent, hexToBytes } from '../rows.ts';
 import type { ReadStatements } from '../statements.ts';
 import { isPackSound, packFromSql, useFromSql, verdictsFromSql } from './pack-codecs.ts';
 
@@ -67,8 +67,7 @@ export function packPages(
     contentsToPack: ({ space, after, before, limit }) =>
       sql.findContentsToPack
         .all(idOf(space), hexToBytes(after), hexToBytes(before), limit)
-        .filter(isContentSound)
-        .map((row) => contentFromSql(row)),
+        .flatMap((row) => findSoundContent(row) ?? []),
   };
 }
 

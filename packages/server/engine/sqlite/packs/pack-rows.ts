@@ -5,7 +5,7 @@ import type { PackId, PackRow, PackUse, PackVerdicts } from '../../../core/pack-
 import type { PackVerbs, RecordMove, SweptPack } from '../../../core/pack-ports.ts';
 import { changeUse, countBytesToCompact, UNUSED, type UseChange } from '../../../core/packs/own-packs.ts';
 import { contentSum, packSum, packUseSum } from '../../../core/rows/row-sums.ts';
-import { contentFromSql, damagedRow, decodeContent, hexToBytes, isContentSound } from '../rows.ts';
+import { contentFromSql, damagedRow, findSoundContent, hexToBytes } from '../rows.ts';
 import { NO_SPACE } from '../statements.ts';
 import type { WriteScope } from '../write-scope.ts';
 import {
@@ -156,7 +156,7 @@ export class SqlitePackRows implements PackVerbs {
     const id = this.#owner.write();
     const row = this.#scope.find(this.#scope.sql.deleteContent, hexToBytes(generation), id);
     // If the row was damaged, its pack is unknown, and the count of that pack stays too high.
-    const packed = row && isContentSound(row) ? decodeContent(row)?.packed : undefined;
+    const packed = row && findSoundContent(row)?.packed;
     if (packed !== undefined) this.#note(packed.pack, died(packed.storedLength));
   }
 
