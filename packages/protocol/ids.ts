@@ -1,4 +1,5 @@
 /** Ids of Apps and Spaces in paths, and root-ref domains. */
+import { findDecoded } from './foreign-text.ts';
 import { PATH_ID_CHARACTERS_MAX, REF_DOMAIN_CHARACTERS_MAX } from './limits.ts';
 
 export type ParsedPathId =
@@ -20,14 +21,9 @@ const REF_DOMAIN = /^[a-z][a-z0-9]*(?::[a-z0-9]+)*$/;
 /** Decodes one raw path segment to an id: 1 to 256 code points, no control characters, no folding; `%2F` decodes into it. */
 export function parsePathId(rawSegment: string): ParsedPathId {
   if (PLAIN_ID.test(rawSegment)) return { kind: 'id', id: rawSegment };
-  let id: string;
-  try {
-    id = decodeURIComponent(rawSegment);
-  } catch {
-    return INVALID;
-  }
+  const id = findDecoded(rawSegment);
   if (id === '.' || id === '..') return NOT_FOUND;
-  if (!isPathId(id)) return INVALID;
+  if (id === undefined || !isPathId(id)) return INVALID;
   return { kind: 'id', id };
 }
 

@@ -6,6 +6,7 @@ export * from './bulk/bulk-wire.ts';
 export * from './count-edits.ts';
 export * from './duration.ts';
 export * from './errors.ts';
+export * from './foreign-text.ts';
 export * from './hash.ts';
 export * from './hash-table.ts';
 export * from './ids.ts';

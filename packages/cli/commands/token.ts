@@ -2,6 +2,7 @@
 import {
   ALGORITHMS,
   AUTHORITIES,
+  findJson,
   formatDuration,
   isAlgorithm,
   TOKEN_LIFETIME_MS_MAX_DEFAULT,
@@ -123,11 +124,8 @@ function findWarnings({ permission, refDomain, ttl }: TokenOptions): string[] {
 
 async function readPrivateKey(path: string): Promise<{ readonly jwk: JWK; readonly algorithm: string }> {
   const text = await readSecretText(path, 'the private key');
-  let jwk: unknown;
-  try {
-    jwk = JSON.parse(text);
-  } catch {
-    // No detail: a parser's message quotes what it read.
+  const jwk = findJson(text);
+  if (jwk === undefined) {
     throw new CliError(
       `the private key ${path} is not JSON; give the file that holdfast key new wrote to --out`,
     );

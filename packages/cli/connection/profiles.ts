@@ -2,7 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
+import { findJson, isRecord, PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { createFile, describeFileError, readSecretNow, removeFile } from '../files.ts';
@@ -62,16 +62,10 @@ export function readProfiles(environment: Environment = process.env): Profiles {
 }
 
 function parseProfiles(text: string, path: string): Profiles {
-  // No detail: what a parser says quotes what it read.
   const damaged = new CliError(
     `${path} is no file of profiles as holdfast login writes it; move it away and log in again: holdfast login`,
   );
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    throw damaged;
-  }
+  const value = findJson(text);
   if (!isRecord(value) || value.version !== VERSION || !isRecord(value.profiles)) throw damaged;
   if (Object.keys(value).some((name) => !FIELDS.has(name))) throw damaged;
   // A file of an older build has no sum.
@@ -87,10 +81,6 @@ function isProfile(value: unknown): value is Profile {
   if (!isRecord(value)) return false;
   const isText = (name: string): boolean => typeof value[name] === 'string' && value[name] !== '';
   return ['url', 'app', 'space'].every(isText) && isText('token') !== isText('tokenFile');
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** With a wrong bit in an address the token would go to another server. */

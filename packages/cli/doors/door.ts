@@ -3,7 +3,7 @@ import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { CasError, CatalogError, EditError } from '@holdfast/client';
-import { type ListenAddress, parseListenAddress } from '@holdfast/protocol';
+import { findDecoded, type ListenAddress, parseListenAddress } from '@holdfast/protocol';
 import { CliError, UsageError } from '../cli-error.ts';
 import { readSecretText } from '../files.ts';
 import { printFailure, printLine, printNote } from '../terminal/output.ts';
@@ -288,12 +288,8 @@ export function requireShort(target: string): void {
 
 /** `refusal`: of a part that nothing here can be named by. Throws DoorError 400. */
 export function decodePart(part: string, refusal: string): string {
-  let text: string;
-  try {
-    text = decodeURIComponent(part);
-  } catch {
-    throw new DoorError(400, 'the address is no UTF-8');
-  }
+  const text = findDecoded(part);
+  if (text === undefined) throw new DoorError(400, 'the address is no UTF-8');
   if (text === '' || text === '.' || text === '..' || text.includes('/') || !canShow(text))
     throw new DoorError(400, refusal);
   return text;

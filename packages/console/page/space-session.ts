@@ -1,4 +1,5 @@
 /** The session of a Space. The token is kept with the tab and goes with it. */
+import { findJson, isRecord } from '@holdfast/protocol';
 import { signal } from '@preact/signals';
 import { keep, readKept } from './parts/kept.ts';
 
@@ -70,12 +71,8 @@ export function parsePasted(text: string): Partial<SpaceAccess> {
 }
 
 function parseProfile(text: string): Partial<SpaceAccess> | undefined {
-  try {
-    const value = JSON.parse(text) as Record<string, unknown>;
-    const names = ['url', 'app', 'space', 'token'].filter((name) => typeof value[name] === 'string');
-    return Object.fromEntries(names.map((name) => [name, value[name] as string]));
-  } catch {
-    // Not JSON.
-    return undefined;
-  }
+  const value = findJson(text);
+  if (!isRecord(value)) return undefined;
+  const names = ['url', 'app', 'space', 'token'].filter((name) => typeof value[name] === 'string');
+  return Object.fromEntries(names.map((name) => [name, value[name] as string]));
 }

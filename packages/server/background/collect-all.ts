@@ -1,4 +1,5 @@
 /** Automatic collection (`serve --gc-every`): rounds over the Spaces of all active Apps, spread over the interval. */
+import { findJson, isRecord } from '@holdfast/protocol';
 import type { RegistryStore } from '../auth/registry-store.ts';
 import { PAGE_ROWS, pagesOf } from '../core/batches.ts';
 import { runGc } from '../core/collect/run-gc.ts';
@@ -142,17 +143,12 @@ function atPace(round: Round | undefined, everyMs: number): Round | undefined {
 
 /** A malformed position comes from another version: the round starts again. */
 function parseRound(position: string | undefined): Round | undefined {
-  if (position === undefined) return undefined;
-  let value: Partial<Round>;
-  try {
-    value = JSON.parse(position) as Partial<Round>;
-  } catch {
-    return undefined;
-  }
+  const value = findJson(position ?? '');
+  if (!isRecord(value)) return undefined;
   const { startedAt, after, isFinished, everyMs, restMs, failed } = value;
   const isSound =
     [startedAt, everyMs, restMs, failed].every(Number.isFinite) &&
     typeof isFinished === 'boolean' &&
     (after === undefined || typeof after === 'string');
-  return isSound ? (value as Round) : undefined;
+  return isSound ? (value as unknown as Round) : undefined;
 }

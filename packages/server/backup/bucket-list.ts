@@ -8,8 +8,10 @@
  *     objects/<part>/<Space>/<generation>.<sha256>
  *     incoming/                                  objects that are being read
  */
+
 import { closeSync, readSync } from 'node:fs';
 import { join } from 'node:path';
+import { findJson } from '@holdfast/protocol';
 import { isCount, isDigest, isTime, type Shape, takeShape } from '../core/closed-shape.ts';
 import type { HeldFolder } from '../deployment/held-folder.ts';
 import { ServeError } from '../errors.ts';
@@ -112,11 +114,7 @@ const SHAPE: Shape<BucketManifest> = {
 };
 
 function parseManifest(bytes: Uint8Array): BucketManifest | undefined {
-  try {
-    return takeShape<BucketManifest>(JSON.parse(Buffer.from(bytes).toString()), SHAPE);
-  } catch {
-    return undefined;
-  }
+  return takeShape<BucketManifest>(findJson(Buffer.from(bytes).toString()), SHAPE);
 }
 
 export const makeBucketManifest = (parts: Omit<BucketManifest, 'format'>): BucketManifest => ({

@@ -1,5 +1,7 @@
 /** The manifest of a data folder's backup. Any content not in the exact form that Holdfast writes is rejected. */
+
 import { createHash } from 'node:crypto';
+import { findJson, isRecord } from '@holdfast/protocol';
 import { isCount, isDigest, isTime, type Shape, takeShape } from '../core/closed-shape.ts';
 import { ServeError } from '../errors.ts';
 
@@ -68,14 +70,9 @@ export function encodeManifest(manifest: Manifest): Buffer {
 
 /** undefined if damaged. @throws ServeError if a newer version wrote it */
 export function parseManifest(bytes: Uint8Array, path: string): Manifest | undefined {
-  let parsed: { readonly manifest?: { readonly format?: unknown }; readonly sha256?: unknown } | null;
-  try {
-    parsed = JSON.parse(Buffer.from(bytes).toString());
-  } catch {
-    return undefined;
-  }
-  const { manifest, sha256 } = parsed ?? {};
-  if (typeof manifest !== 'object' || manifest === null) return undefined;
+  const parsed = findJson(Buffer.from(bytes).toString());
+  const { manifest, sha256 } = isRecord(parsed) ? parsed : {};
+  if (!isRecord(manifest)) return undefined;
   if (digestOf(Buffer.from(JSON.stringify(manifest))) !== sha256) return undefined;
   const { format } = manifest;
   if (isCount(format) && format > FORMAT) {

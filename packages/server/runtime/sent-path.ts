@@ -5,6 +5,7 @@
  * Without it: a path reaches a Space that it does not name to a proxy before this server.
  * Goes when: the runtime hands out the path as it was sent.
  */
+import { findDecoded } from '@holdfast/protocol';
 
 /** The parameters of a route, decoded by the router. */
 export type Params = Readonly<Record<string, string>>;
@@ -21,16 +22,8 @@ export function isPlain(url: string, { appId, spaceId, hash }: Params): boolean 
 /** Whether the encoded `segments` of the URL are the ones that the router saw. */
 export function isAsSent(segments: Readonly<Record<string, string | undefined>>, params: Params): boolean {
   return Object.entries(segments).every(([name, segment]) => {
-    const decoded = decode(segment ?? '');
+    const decoded = findDecoded(segment ?? '');
     // A text that cannot be decoded is no id; the handler says so.
     return decoded === undefined || decoded === (params[name] ?? '');
   });
-}
-
-function decode(segment: string): string | undefined {
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return undefined;
-  }
 }

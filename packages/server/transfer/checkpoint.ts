@@ -1,4 +1,5 @@
 /** The progress of a copy. It is stored with the target's rows, in the transaction that writes them. */
+import { findJson } from '@holdfast/protocol';
 import { isCount, type Shape, takeShape } from '../core/closed-shape.ts';
 import { USAGE_NONE, type UsageDelta } from '../core/usage-delta.ts';
 import { DOMAIN_KINDS, SPACE_KINDS, SPACE_START, type SpacePlace } from './walk-space.ts';
@@ -54,13 +55,7 @@ function sumOf(json: string): string {
 export function parseCheckpoint(text: string): Checkpoint | undefined {
   const json = text.slice(16);
   if (text.slice(0, 16) !== sumOf(json)) return undefined;
-  let value: unknown;
-  try {
-    value = JSON.parse(json);
-  } catch {
-    return undefined;
-  }
-  const parsed = takeShape<Checkpoint & { readonly version: number }>(value, SHAPE);
+  const parsed = takeShape<Checkpoint & { readonly version: number }>(findJson(json), SHAPE);
   if (parsed === undefined) return undefined;
   const { version: _, ...checkpoint } = parsed;
   return checkpoint;

@@ -1,5 +1,7 @@
 /** git-lfs: the batch API with its basic transfer. Objects are keys of a name of their own, which nothing evicts. */
+
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { findJson, isRecord } from '@holdfast/protocol';
 import { DoorError } from '../door.ts';
 import { readBody } from '../received-body.ts';
 import { isSmall, type ReceivedValues, weighValue } from '../received-values.ts';
@@ -135,23 +137,14 @@ async function answerVerify({ tree, request, response }: LfsCall, oid: string): 
 
 /** Throws DoorError 400, 413. */
 async function readJson(request: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
-  const body = await readBody(request);
-  try {
-    const value: unknown = JSON.parse(body.toString());
-    if (isObject(value)) return value;
-  } catch {
-    // A body that is no JSON is refused below, as one that is no object.
-  }
+  const value = findJson((await readBody(request)).toString());
+  if (isRecord(value)) return value;
   throw new DoorError(400, 'the body is no JSON object');
 }
 
 function asObject(value: unknown): LfsObject {
-  const { oid, size } = isObject(value) ? value : {};
+  const { oid, size } = isRecord(value) ? value : {};
   return { oid, size };
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function sendJson(response: ServerResponse, value: unknown): void {

@@ -1,5 +1,7 @@
 /** Files as resources: `holdfast://NAME/path`, each part percent-encoded. */
+
 import { findText, pathNames, walkTree } from '@holdfast/client/internal';
+import { findDecoded } from '@holdfast/protocol';
 import { ToolError } from './arguments.ts';
 import { type McpNames, parseBelow } from './mcp-names.ts';
 import { Items, READ_BYTES_MAX, toContent } from './reading.ts';
@@ -64,9 +66,7 @@ function parseUri(uri: string): string {
 }
 
 function decodePart(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    throw new ToolError('the address is not percent-encoded UTF-8');
-  }
+  const text = findDecoded(part);
+  if (text === undefined) throw new ToolError('the address is not percent-encoded UTF-8');
+  return text;
 }

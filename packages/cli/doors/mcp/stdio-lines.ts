@@ -1,4 +1,5 @@
 /** One JSON-RPC message a line over stdin and stdout. Unlike the MCP SDK's it answers when stdin ends, refuses long lines, and waits. */
+import { findJson } from '@holdfast/protocol';
 import { type JSONRPCMessage, parseJSONRPCMessage, type Transport } from '@modelcontextprotocol/server';
 
 /** As the transports of the MCP SDK have it. */
@@ -98,12 +99,9 @@ export class StdioLines implements Transport {
   }
 
   async #receive(text: string): Promise<void> {
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch {
+    const value = findJson(text);
+    if (value === undefined)
       return this.#refuse(PARSE_ERROR, 'a line is no JSON: each line is one JSON-RPC message');
-    }
     let message: JSONRPCMessage;
     try {
       message = parseJSONRPCMessage(value);

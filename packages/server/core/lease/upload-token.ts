@@ -3,7 +3,7 @@
  * the host, so a URL works through any name of this server. To whom it was given stands in it as keyed digests, so that a revocation
  * reaches it, and the URL does not say it.
  */
-import { ApiError, type Hash, isHash, isPackId } from '@holdfast/protocol';
+import { ApiError, findJson, type Hash, isHash, isPackId } from '@holdfast/protocol';
 import { isGeneration } from '../generation.ts';
 import type { Generation, Space } from '../model.ts';
 import type { PackId } from '../pack-model.ts';
@@ -105,12 +105,7 @@ export function parseUploadToken(signer: Signer, token: string): UploadGrant | P
 }
 
 function parsePayload(payload: string): UploadGrant | PackGrant {
-  let fields: unknown;
-  try {
-    fields = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8'));
-  } catch {
-    throw notOurs();
-  }
+  const fields = findJson(Buffer.from(payload, 'base64url').toString('utf8'));
   if (!Array.isArray(fields) || fields.length > 6) throw notOurs();
   const [generation, subject, expiresAt, appId, spaceId, digests] = fields as unknown[];
   if (typeof generation !== 'string' || !isGeneration(generation)) throw notOurs();
