@@ -8,7 +8,7 @@ import type { Generation, NodeRow, UploadEvidence } from './model.ts';
 import { beginPack } from './packs/pack-decision.ts';
 import { publishGroup } from './packs/publish-group.ts';
 import type { SpaceTransaction } from './ports.ts';
-import { ContentDamaged, RowDamaged } from './store-failure.ts';
+import { ContentDamaged, RowDamaged, StoreUnavailable } from './store-failure.ts';
 import { CoreWorld, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-fixture.ts';
 import { beforeTransactions, PackClient } from './test/pack-fixture.ts';
 
@@ -98,6 +98,22 @@ describe('where the server receives', () => {
     });
     expect(await markRotten(core, SPACE, row, new ContentDamaged('planted'))).toBe('marked');
     expect(await world.row(node)).toEqual({ ...row, state: 'rotten' });
+  });
+
+  test('a pack heals around a record that cannot be deleted, and leaves it', async () => {
+    await world.publish(node);
+    const row = (await world.row(node)) as NodeRow;
+    const damaged = (): never => {
+      throw new StoreUnavailable('planted: a page', { isDamage: true });
+    };
+    const unread = beforeTransactions(world.core, findContentOf, damaged);
+    expect(await markRotten(unread, SPACE, row, new ContentDamaged('planted'))).toBe('marked');
+    expect(await world.row(node)).toEqual({ ...row, state: 'rotten' });
+    const around = beforeTransactions(unread, publishGroup, (earlier) => earlier === 0 && damaged());
+    await new PackClient({ ...world, core: around } as CoreWorld, false).send([node]);
+    expect(await world.row(node)).toMatchObject({ state: 'ready', storage: 'packed' });
+    expect(await world.core.metadata.transact(SPACE, findContentOf, row.generation)).toBeDefined();
+    await world.core.metadata.transact(SPACE, (tx) => tx.delete('content', row.generation));
   });
 
   test('the sweep takes no pack with a live record, whatever an index says', async () => {
