@@ -177,7 +177,7 @@ export interface SpaceTransaction {
   readonly mending: NodeMending;
   readonly packs: PackVerbs;
 
-  /** Corrects the counters of the Space by what a recount of its rows found them to be off. */
+  /** Corrects the counters of the Space by what a recount of its rows found them to be off. @throws CounterBroken below 0 */
   correctCounters(by: KeptCounters): Awaitable<void>;
 
   findRootRefCommit(domain: string, requestId: string): Awaitable<RootRefCommit | undefined>;

@@ -2,6 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
+import { assertCount } from '../../core/invariant.ts';
 import type {
   ContentRow,
   DiscardRow,
@@ -15,7 +16,7 @@ import type {
 import type { DueRows, NewRow, OldRow, RootRefReads, RowChange, SpaceTransaction } from '../../core/ports.ts';
 import { type Stored, storedOf } from '../../core/quotas.ts';
 import type { PurgeVerbs, SpaceHoldings } from '../../core/tenancy-ports.ts';
-import { holdingsFromSql, usageFromSql } from '../rows/codecs.ts';
+import { holdingsFromSql, keptFromSql, usageFromSql } from '../rows/codecs.ts';
 import { ContentChanges } from './content-changes.ts';
 import { sumSlots } from './counters.ts';
 import { PostgresNodeMending } from './node-mending.ts';
@@ -301,7 +302,13 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return this.#rows.changeCount + this.#rootRefs.changeCount;
   }
 
-  correctCounters(by: KeptCounters): void {
+  async correctCounters(by: KeptCounters): Promise<void> {
+    const slots = (await this.#wire.send('readSlots', [this.#key])).rows.map(keptFromSql);
+    for (const [name, change] of Object.entries(by)) {
+      // One slot may be negative, their sum never.
+      const kept = slots.reduce((sum, slot) => sum + slot[name as keyof KeptCounters], 0);
+      assertCount(kept + change, name);
+    }
     this.#rows.correctUsage(by);
   }
 

@@ -1,6 +1,7 @@
 /** The inspection of a whole Space, and the changes of a repair (core/inspection-ports.ts). */
 import { expect, test } from 'bun:test';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
+import { CounterBroken } from '../../core/invariant.ts';
 import type { UploadEvidence } from '../../core/model.ts';
 import { hashAt, insertNodes, NOW, newGeneration, openUpload, readyNode, SPACE } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
@@ -117,6 +118,16 @@ export function testInspection(subject: StoreUnderTest): void {
     expect((await failing.catch((error) => error)).message).toBe('stop');
     expect(await kept()).toEqual(after);
     await subject.store.transact(other, (tx) => tx.correctCounters({ ...NOTHING, nodeCount: 1 }));
+    const none = { appId: 'other', spaceId: 'none' };
+    for (const [space, below] of [
+      [SPACE, { nodeCount: -6 }],
+      [other, { leasedCount: -1 }],
+      [none, { waitingBytes: -1 }],
+    ] as const) {
+      const correcting = subject.store.transact(space, (tx) => tx.correctCounters({ ...NOTHING, ...below }));
+      expect(await Promise.resolve(correcting).catch((error) => error)).toBeInstanceOf(CounterBroken);
+    }
+    expect(await kept()).toEqual(after);
     const store = await subject.reopen();
     expect((await store.readCounters(SPACE)).nodeCount).toBe(5);
     expect((await store.readCounters(other)).nodeCount).toBe(1);
