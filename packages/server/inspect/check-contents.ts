@@ -37,6 +37,8 @@ export interface ContentCheck {
   readonly isRead: (hash: Hash) => boolean;
   /** corrects rows to match the bytes */
   readonly isRepaired: boolean;
+  /** Repairs a row from the bytes of its node. */
+  readonly mend: (hash: Hash) => Promise<boolean>;
   readonly signal: AbortSignal;
   /** called with the number of nodes checked so far */
   readonly onChecked: (count: number) => void;
@@ -101,8 +103,9 @@ async function checkNode(
   }
   if (!(await isStill(core, space, row))) return undefined;
   if (problem instanceof RowContradicted) {
-    const message = `${problem.message}: restore the database from a backup`;
-    return { kind: 'row', hash: row.hash, message, repaired: false };
+    const repaired = check.isRepaired && (await check.mend(row.hash));
+    const advice = repaired ? 'it is made anew of them' : 'check with --repair makes it anew of them';
+    return { kind: 'row', hash: row.hash, message: `${problem.message}; ${advice}`, repaired };
   }
   if (!isProofOfRot(problem)) {
     const message = `it cannot be read (${messageOf(problem)}): check the disk or the store, and check again`;

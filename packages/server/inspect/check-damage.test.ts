@@ -145,7 +145,7 @@ test('a row that contradicts the bytes of its node is named once they are read, 
     await world.restart();
     const { findings } = await rehash();
     expect(findings).toMatchObject([{ kind: 'row', hash, repaired: false }]);
-    expect(findings[0]?.message).toMatch(/its content type is .*, not text\/wrong: restore/);
+    expect(findings[0]?.message).toMatch(/its content type is .*, not text\/wrong; check with --repair/);
     expect(await check(0)).toMatchObject({ ok: true });
     plant(`UPDATE nodes SET content_type = '${contentType}' WHERE hash = x'${hash}'`);
   }

@@ -60,7 +60,9 @@ export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<
   };
   const damage = await findRowDamage(core, { ...wanted, onUnsummed });
   const pages = await lookAgain(core, wanted, firstPages, damage);
-  const isUnproven = [...pages, ...damage].some(({ isProtecting, repaired }) => isProtecting && !repaired);
+  // A row without a sum may have another key than it had.
+  const isUnproven =
+    unsummed > 0 || [...pages, ...damage].some(({ isProtecting, repaired }) => isProtecting && !repaired);
   const findings: Finding[] = damage.map(({ space = NO_SPACE, table: _, ...fault }) =>
     toFinding(space, { kind: 'row', ...fault }),
   );
@@ -162,7 +164,8 @@ async function checkSpace(
   const onChecked = (count: number): void =>
     wanted.report(`checking the bytes of ${name}: ${formatCount(count)}${all} nodes`);
   const contents = await orDamage(
-    () => checkContents(core, space, { ...wanted, onChecked }),
+    () =>
+      checkContents(core, space, { ...wanted, onChecked, mend: (hash) => isMended(core, { space, hash }) }),
     'so not all of its nodes were looked at',
   );
   const uploads = await orDamage(
@@ -284,7 +287,7 @@ async function mendRows(
   return damage.map((each) => (mended.has(each) ? { ...each, repaired: true } : each));
 }
 
-async function isMended(core: Core, { space, hash }: RowDamage): Promise<boolean> {
+async function isMended(core: Core, { space, hash }: Pick<RowDamage, 'space' | 'hash'>): Promise<boolean> {
   if (space === undefined || hash === undefined) return false;
   try {
     const proven = await readProven(core, space, hash);

@@ -11,7 +11,7 @@ import { findNodeOrDamage } from '../read/find-nodes.ts';
 import { isReadable } from '../read/read-metadata.ts';
 import { orIfDamaged } from '../store-failure.ts';
 import type { NodeHolders, UnprovenNode } from '../upkeep-ports.ts';
-import { type NewContent, type Publication, settleWaiting } from './publication.ts';
+import { contradicts, type NewContent, type Publication, settleWaiting } from './publication.ts';
 
 const STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];
 
@@ -116,6 +116,7 @@ const findContentOrDamage = (tx: SpaceTransaction, generation: Generation): Prom
 
 /** Repairs from the bytes that the node's own content row refers to. Resolves with false if the row is intact or deleted. */
 export async function mendRow(tx: SpaceTransaction, content: NewContent): Promise<boolean> {
-  const isDamaged = (await findNodeOrDamage(tx, content.hash)) === 'damaged';
-  return isDamaged && (await mendNode(tx, content)) !== undefined;
+  const found = await findNodeOrDamage(tx, content.hash);
+  const isWrong = found === 'damaged' || (found !== undefined && contradicts(found, content));
+  return isWrong && (await mendNode(tx, content)) !== undefined;
 }

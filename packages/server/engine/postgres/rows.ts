@@ -1,5 +1,5 @@
 /** Converts between the model's rows and PostgreSQL's: bytes for hex, integers for states. No rule lives here. */
-import type { Hash } from '@holdfast/protocol';
+import { type Hash, NODE_FIXED_HEADER_BYTES } from '@holdfast/protocol';
 import type { ContentRow, DiscardRow, NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
 import { isCollectable } from '../../core/node-row.ts';
 import { judgedValues } from '../../core/rows/row-sums.ts';
@@ -43,7 +43,7 @@ export function nodeFromSql(space: SpaceKey, row: SqlRow): NodeRow {
   return countedNodeFromSql(space, row).row;
 }
 
-const unprovenNode = (row: SqlRow): NodeRow =>
+export const unprovenNode = (row: SqlRow): NodeRow =>
   codecs.node(row, row.packed ? 'packed' : row.inline ? 'inline' : 'object');
 
 export interface CountedNode {
@@ -65,7 +65,7 @@ export function readNode(space: SpaceKey, found: SqlRow): ReadNode {
   const row = unprovenNode(found);
   const isLeaseCounted = found.lease_counted as boolean;
   if (found.row_sum === null) {
-    const isProven = found.fixed_sum === null;
+    const isProven = found.fixed_sum === null && isWholeNode(row);
     return { row, isLeaseCounted, isProven, isFixedProven: isProven };
   }
   const sums = sumsOfNode(space, found, row);
@@ -73,6 +73,10 @@ export function readNode(space: SpaceKey, found: SqlRow): ReadNode {
   const isProven = isFixedProven && found.row_sum === sums.row;
   return { row, isLeaseCounted, isProven, isFixedProven, fixedSum: isProven ? sums.fixed : undefined };
 }
+
+/** A row that is older than sums must not contradict itself. */
+export const isWholeNode = ({ canonicalSize, size, contentType, refs }: NodeRow): boolean =>
+  canonicalSize === NODE_FIXED_HEADER_BYTES + Buffer.byteLength(contentType) + refs.length + size;
 
 /** The sums that a row with these values has. */
 export function sumsOfNode(space: SpaceKey, found: SqlRow, row = unprovenNode(found)): NodeSums {

@@ -34,6 +34,12 @@ async function fillRow(pool: PostgresPool, table: SummedTable, row: StoredRow): 
 const FILLED_NOTE = 'sums-filled';
 const FILLED = 'all';
 
+/** A balance without its node or its domain may be of another one. It gets no sum, and until then counts only rise. */
+const FITS: Readonly<Record<string, string>> = {
+  balances: `EXISTS (SELECT 1 FROM nodes WHERE nodes.space = balances.space AND nodes.hash = balances.hash)
+    AND EXISTS (SELECT 1 FROM domains WHERE domains.space = balances.space AND domains.domain = balances.domain)`,
+};
+
 interface Place {
   readonly table: number;
   readonly after: readonly SqlValue[] | undefined;
@@ -58,7 +64,7 @@ export class SumFill {
         await this.#note('end');
         break;
       }
-      const look = { after, condition: lackOf(table), rows: 10_000 };
+      const look = { after, condition: `(${lackOf(table)}) AND ${FITS[table.name] ?? 'true'}`, rows: 10_000 };
       const { lacking, next } = await readLacking(this.#pool, table, look);
       let isWhole = true;
       for (const row of lacking) isWhole = (await fillRow(this.#pool, table, row)) && isWhole;

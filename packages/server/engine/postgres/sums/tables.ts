@@ -19,6 +19,7 @@ import {
   withSuperseded,
 } from '../row-sums.ts';
 import {
+  isWholeNode,
   sumOfDiscard,
   sumOfLooseEdge,
   sumOfUpload,
@@ -26,6 +27,7 @@ import {
   sumsOfNode,
   unprovenBalance,
   unprovenCommit,
+  unprovenNode,
 } from '../rows.ts';
 import { spaceKeyFromSql } from '../space-names.ts';
 import { byteaToBytes, byteaToHex, type SqlRow } from '../wire/wire-messages.ts';
@@ -111,6 +113,7 @@ export const NODES: SummedTable = {
   },
   // In no sum: an instant before the end costs only a look. One that is later, or none, would hide the row from upkeep and collection.
   isSound: (row) => {
+    if (row.row_sum === null && !isWholeNode(unprovenNode(row))) return false;
     const dueAt = numberOf(row, 'lease_due_at');
     return dueAt >= 0 && dueAt <= numberOf(row, 'lease_expires_at');
   },
