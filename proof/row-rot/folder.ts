@@ -9,7 +9,7 @@ import type { DamagedCopy, Draw, Subject, Wrong } from './subject.ts';
 import { openFolder } from './world.ts';
 
 /** The same, and each damaged folder goes one of the ways before it is judged. */
-export function journeysSubject(folder: string): Subject {
+export function journeysSubject(folder: string, journeys = JOURNEYS): Subject {
   const { open, damageOnce, damages } = openSubject(folder);
   const through = ({ name, make }: Wrong, journey: Journey): Wrong => {
     return { name: `${name}, ${journey.name}`, make: () => goThrough(journey, folder, make) };
@@ -18,20 +18,22 @@ export function journeysSubject(folder: string): Subject {
     open,
     *damages(draw) {
       for (const { damage, rest } of listKnown('row-rot-journeys')) {
-        const journey = JOURNEYS.find(({ name }) => name === rest);
+        const journey = journeys.find(({ name }) => name === rest);
         if (journey !== undefined) yield through(damageOnce(damage), journey);
       }
-      for (const wrong of damages(draw)) yield through(wrong, JOURNEYS[draw(JOURNEYS.length)] as Journey);
+      for (const wrong of damages(draw)) yield through(wrong, journeys[draw(journeys.length)] as Journey);
     },
   };
 }
 
 const listKnown = (section: string) => readFailures(section).flatMap(({ again }) => parseDamage(again) ?? []);
 
-async function goThrough(
+/** `make` damages the copy below `folder`, or will do so on the way, when it is told of a step. */
+export async function goThrough(
   journey: Journey,
   folder: string,
   make: Wrong['make'],
+  onStep?: () => undefined,
 ): Promise<DamagedCopy | undefined> {
   const damaged = await make();
   if (damaged === undefined) return undefined;
@@ -44,7 +46,7 @@ async function goThrough(
   };
   const former = openFolder(kept);
   try {
-    return { ...(await journey.go(join(folder, 'copy'), scratch)), former, remove };
+    return { ...(await journey.go(join(folder, 'copy'), scratch, onStep)), former, remove };
   } catch (error) {
     if (isRefusal(error)) return { open: damaged.open, former, refusal: error.message, remove };
     await remove();

@@ -37,8 +37,12 @@ const REMEDY = /restore a backup of the folder/;
 type Status = number;
 
 /** Runs everything on it, and leaves it. */
-export async function judge(copy: DamagedCopy, known: KnownDeployment): Promise<Verdict> {
-  const { open, mayRefuse = false, former, refusal } = copy;
+export async function judge(copy: DamagedCopy, whole: KnownDeployment): Promise<Verdict> {
+  const { open, mayRefuse = false, former, refusal, purged } = copy;
+  const known = {
+    ...whole,
+    nodes: whole.nodes.map((node) => ({ ...node, isHeld: node.isHeld && node.space !== purged })),
+  };
   const wrong: string[] = [];
   let world: World;
   try {
@@ -53,14 +57,14 @@ export async function judge(copy: DamagedCopy, known: KnownDeployment): Promise<
   try {
     const found = await readAll(world, known, wrong, 'at first');
     const before = former === undefined ? found : await readFormer(former, known);
-    lookForLoss(found, known, { before, wrong, when: 'at first' });
+    lookForLoss(found, known, { before, wrong, when: 'at first', mayFail: copy.mayFail === true });
     if (refusal !== undefined) return { wrong, isSeen: true, isWholeAgain: true };
     const ofLedger = copy.isUnproven === true ? [] : wrong;
     await readRootRefs(world, known, ofLedger, copy.raisesRevisions === true);
     isSeen = (await check(world, false)) > 0;
     copy.begin?.();
     await everything(world, wrong);
-    const mayFail = copy.begin !== undefined;
+    const mayFail = copy.begin !== undefined || copy.mayFail === true;
     const mayHide = mayFail || copy.mayHide === true;
     await compare(world, known, { before, wrong, when: 'after collection and sweep', mayFail: mayHide });
     await check(world, true);

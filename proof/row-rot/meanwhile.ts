@@ -2,11 +2,16 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { damagesOf, makeDamage, nameOf } from './damages.ts';
+import { goThrough } from './folder.ts';
+import { JOURNEYS, type Journey } from './journeys.ts';
 import { RenewedCopy } from './renewed-copy.ts';
-import type { Subject } from './subject.ts';
+import type { DamagedCopy, Subject } from './subject.ts';
+import { tell } from './tell.ts';
 import { openFolder, type World } from './world.ts';
 
-/** What collection, sweep, packing and compaction go by. A node that lost its key is the matter of moved-rows.test.ts. */
+/** A node that lost its key is absent until a repair: the matter of moved-rows.test.ts. */
+const KEYS: ReadonlySet<string> = new Set(['nodes.hash', 'nodes.space']);
+/** What collection, sweep, packing and compaction go by. */
 export const DECIDING: ReadonlySet<string> = new Set([
   ...['nodes.state', 'nodes.generation', 'nodes.storage', 'nodes.collectable', 'nodes.lease_expires_at'],
   ...['nodes.lease_due_at', 'nodes.lease_counted'],
@@ -32,44 +37,56 @@ export function meanwhileSubject(folder: string): Subject {
     open: openFolder(origin),
     *damages(draw) {
       for (const damage of damagesOf(join(origin, 'holdfast.db'), draw)) {
-        if (!DECIDING.has(`${damage.table}.${damage.column}`)) continue;
-        const before = draw(PORT_CALLS);
-        const make = async () => {
+        // Half of them meet a way that the folder goes, and that reads all of it.
+        const journey = draw(2) === 0 ? undefined : (JOURNEYS[draw(JOURNEYS.length)] as Journey);
+        const column = `${damage.table}.${damage.column}`;
+        if (journey === undefined ? !DECIDING.has(column) : KEYS.has(column)) continue;
+        const before = draw(journey?.steps ?? PORT_CALLS);
+        const bomb = new Bomb(() => makeDamage(join(copy, 'holdfast.db'), damage));
+        const make = async (): Promise<DamagedCopy | undefined> => {
           renewed.make(copy);
-          let left = Number.POSITIVE_INFINITY;
-          const onCall = (): undefined => {
-            left -= 1;
-            if (left < 0) left = makeDamage(join(copy, 'holdfast.db'), damage) ? Number.POSITIVE_INFINITY : 0;
-          };
-          const open = async (now: number, seed: number): Promise<World> => {
-            const world = await openFolder(copy)(now, seed);
-            const { metadata, content } = world.core;
-            const core = { ...world.core, metadata: tell(metadata, onCall), content: tell(content, onCall) };
-            return { ...world, core };
-          };
-          const begin = (): void => {
-            left = before;
-          };
-          return { open, begin, remove: async () => undefined };
+          if (journey === undefined) return serve(copy, bomb, before);
+          bomb.begin(before);
+          const whole = async () => ({ open: openFolder(copy), remove: async () => undefined });
+          const arrived = await goThrough(journey, folder, whole, bomb.onCall);
+          return arrived && { ...arrived, mayFail: true };
         };
-        yield { name: `${nameOf(damage)}, before call ${before}`, make };
+        yield { name: `${nameOf(damage)}, before call ${before} of ${journey?.name ?? 'a server'}`, make };
       }
     },
   };
 }
 
-/** The same port; it says `onCall` before each call, and waits for a promise that this gives. */
-export function tell<Port extends object>(port: Port, onCall: () => Promise<unknown> | undefined): Port {
-  return new Proxy(port, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name, target);
-      if (typeof value !== 'function') return value;
-      return (...values: readonly unknown[]) => {
-        const waits = onCall();
-        return waits === undefined
-          ? value.apply(target, values)
-          : waits.then(() => value.apply(target, values));
-      };
-    },
-  });
+/** Makes a damage when some calls have gone by. */
+class Bomb {
+  readonly #make: () => boolean;
+  #left = Number.POSITIVE_INFINITY;
+
+  constructor(make: () => boolean) {
+    this.#make = make;
+  }
+
+  begin(before: number): void {
+    this.#left = before;
+  }
+
+  readonly onCall = (): undefined => {
+    this.#left -= 1;
+    // What the schema does not take is tried again later.
+    if (this.#left < 0) this.#left = this.#make() ? Number.POSITIVE_INFINITY : 0;
+  };
+}
+
+function serve(dataDir: string, bomb: Bomb, before: number): DamagedCopy {
+  const open = async (now: number, seed: number): Promise<World> => {
+    const world = await openFolder(dataDir)(now, seed);
+    const { metadata, content } = world.core;
+    const core = {
+      ...world.core,
+      metadata: tell(metadata, bomb.onCall),
+      content: tell(content, bomb.onCall),
+    };
+    return { ...world, core };
+  };
+  return { open, begin: () => bomb.begin(before), remove: async () => undefined };
 }

@@ -11,9 +11,10 @@ import { PostgresMetadataStore } from '../../packages/server/engine/postgres/met
 import { openPostgresRegistryStore } from '../../packages/server/engine/postgres/registry-store.ts';
 import { readSigningSecrets } from '../../packages/server/engine/postgres/secrets.ts';
 import { copyAll, isRefusal } from './journeys.ts';
-import { DECIDING, PORT_CALLS, tell } from './meanwhile.ts';
+import { DECIDING, PORT_CALLS } from './meanwhile.ts';
 import { openPatiently } from './open-patiently.ts';
 import type { DamagedCopy, Draw, Subject, Wrong } from './subject.ts';
+import { tell } from './tell.ts';
 import { coreOf, MINUTE_MS, type OpenWorld, openFolder, type World } from './world.ts';
 
 const CONNECTIONS_MAX = 4;
@@ -46,6 +47,14 @@ export function postgresMeanwhileSubject(url: string): Subject {
   const clock = { now: 0 };
   const content = new DirectStore(() => clock.now, URL_LIFE_MS);
   return { open: openRows(url, content, clock), damages: (draw) => damagesMeanwhile(url, content, draw) };
+}
+
+/** A database that is filled, and copies of it or of another one, all with the same objects. `url`: an empty database. */
+export function postgresOrigin(url: string) {
+  const clock = { now: 0 };
+  const content = new DirectStore(() => clock.now, URL_LIFE_MS);
+  const copy = (from: string): Promise<DatabaseCopy> => copyOf(from, content);
+  return { open: openRows(url, content, clock), copy };
 }
 
 interface DatabaseCopy extends DamagedCopy {

@@ -1,4 +1,5 @@
 /** What row rot is about: something that can be copied, and damaged. */
+import type { Space } from '../../packages/server/core/model.ts';
 import type { OpenWorld } from './world.ts';
 
 export type Draw = (below: number) => number;
@@ -24,6 +25,10 @@ export interface DamagedCopy {
   readonly former?: OpenWorld;
   /** Rows out of order in a page may hide others once the page has changed: they answer 503 until a repair. */
   readonly mayHide?: boolean;
+  /** the damage was made on the way: what it is of may fail, and must not be gone */
+  readonly mayFail?: boolean;
+  /** the way removed all of it */
+  readonly purged?: Space;
   /** by a restore */
   readonly raisesRevisions?: boolean;
   /** the damage is older than the sums: what bytes do not prove, nothing does */
