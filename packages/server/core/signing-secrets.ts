@@ -57,6 +57,9 @@ export function formatSecrets(secrets: SigningSecrets): Uint8Array {
 
 const digestOf = (secrets: unknown): string => Bun.SHA256.hash(JSON.stringify(secrets), 'hex');
 
+/** hex */
+const TEXT_START = encoder.encode('{"version":').toHex();
+
 interface KeptSecrets {
   readonly version: number;
   readonly secrets: readonly Record<string, unknown>[];
@@ -71,7 +74,9 @@ const KEPT: Shape<KeptSecrets> = {
 
 /** Earlier versions kept a secret alone as its bytes, and several without a digest. Undefined: damaged. */
 export function parseSecrets(bytes: Uint8Array): SigningSecrets | undefined {
-  if (bytes.length === SECRET_BYTES) return onlySecret(bytes);
+  // What a cut file begins with is no secret: everybody knows it.
+  if (bytes.length === SECRET_BYTES)
+    return bytes.toHex().startsWith(TEXT_START) ? undefined : onlySecret(bytes);
   try {
     const kept = takeShape<KeptSecrets>(JSON.parse(decoder.decode(bytes)), KEPT);
     if (kept === undefined || (kept.sha256 ?? digestOf(kept.secrets)) !== digestOf(kept.secrets))

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test';
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -41,6 +41,31 @@ describe('the secret of a folder', () => {
     }
   });
 
+  test('a bit is searched once for the same file, however often it is read', async () => {
+    const path = join(folder, 'secret.key');
+    const shared = folderSecret(folder);
+    const secrets = await shared.read();
+    const kept = await readFile(path);
+    for (const bits of [[9], [9, 900]]) {
+      const wrong = Buffer.from(kept);
+      for (const bit of bits) wrong[bit >> 3] = (wrong[bit >> 3] as number) ^ (1 << (bit & 7));
+      await writeFile(path, wrong);
+      const hashing = spyOn(Bun.SHA256, 'hash');
+      const parsing = spyOn(JSON, 'parse');
+      const read = () => shared.find().catch((error: Error) => error.message);
+      const first = await read();
+      const searched = parsing.mock.calls.length + hashing.mock.calls.length;
+      expect(await read()).toEqual(first as never);
+      expect([searched > 9, parsing.mock.calls.length + hashing.mock.calls.length]).toEqual([true, searched]);
+      parsing.mockRestore();
+      hashing.mockRestore();
+      if (bits.length === 1) expect(first).toEqual(secrets as never);
+      else expect(first).toContain('is damaged');
+    }
+    await writeFile(path, kept);
+    expect(await shared.find()).toEqual(secrets);
+  });
+
   test('a secret of an earlier version, 32 bytes, is used as it is', async () => {
     const secret = Buffer.alloc(32, 7);
     await writeFile(join(folder, 'secret.key'), secret, { mode: 0o600 });
@@ -51,7 +76,8 @@ describe('the secret of a folder', () => {
     const path = join(folder, 'secret.key');
     await openSigner(folder);
     const secret = await readFile(path);
-    for (const damaged of [secret.subarray(1), Buffer.alloc(0), Buffer.concat([secret, secret])]) {
+    const cut = [0, 31, 32, 33].map((length) => secret.subarray(0, length));
+    for (const damaged of [...cut, secret.subarray(1), Buffer.concat([secret, secret])]) {
       await chmod(path, 0o600);
       await writeFile(path, damaged);
       await expect(openSigner(folder)).rejects.toThrow(ServeError);

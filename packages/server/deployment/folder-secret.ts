@@ -22,9 +22,19 @@ export const SECRET_NAME = 'secret.key';
 /** The secret of a data folder, in a file of its own. Its verbs reject with ServeError. */
 export function folderSecret(dataDir: string): SharedSecret {
   const path = join(dataDir, SECRET_NAME);
+  // A server reads the file every 2 s, and the search for a wrong bit takes up to a second.
+  let last: ReadSecrets | undefined;
+  const parse = (content: Uint8Array): SigningSecrets => {
+    if (last === undefined || Buffer.compare(last.content, content) !== 0)
+      last = { content, secrets: parseSecrets(content) ?? mendBit(content) };
+    if (last.secrets !== undefined) return last.secrets;
+    throw new ServeError(
+      `the secret ${path} is damaged (${content.length} bytes): restore it; removing it voids all upload URLs and cursors in use`,
+    );
+  };
   const find = async (): Promise<SigningSecrets | undefined> => {
     const content = await findSecret(path);
-    return content === undefined ? undefined : parse(path, content);
+    return content === undefined ? undefined : parse(content);
   };
   const replace = (secrets: SigningSecrets): Promise<void> =>
     replacePrivateFile(path, formatSecrets(secrets));
@@ -34,7 +44,7 @@ export function folderSecret(dataDir: string): SharedSecret {
     async read() {
       const found = await find();
       if (found !== undefined) return found;
-      return parse(path, await createPrivateFile(path, formatSecrets(onlySecret(randomBytes(SECRET_BYTES)))));
+      return parse(await createPrivateFile(path, formatSecrets(onlySecret(randomBytes(SECRET_BYTES)))));
     },
     async exchange(from, to) {
       if (!Bun.deepEquals(await find(), from)) return false;
@@ -44,12 +54,10 @@ export function folderSecret(dataDir: string): SharedSecret {
   };
 }
 
-function parse(path: string, content: Uint8Array): SigningSecrets {
-  const secrets = parseSecrets(content) ?? mendBit(content);
-  if (secrets !== undefined) return secrets;
-  throw new ServeError(
-    `the secret ${path} is damaged (${content.length} bytes): restore it; removing it voids all upload URLs and cursors in use`,
-  );
+interface ReadSecrets {
+  readonly content: Uint8Array;
+  /** undefined: it is damaged */
+  readonly secrets: SigningSecrets | undefined;
 }
 
 /** What was written, if one bit of it is wrong. */
