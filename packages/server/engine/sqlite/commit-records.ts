@@ -39,19 +39,12 @@ export function commitRecordRows(submit: Submit): CommitRecordRows<number> {
     forget: (key, requestIds, upTo) =>
       submit((scope) => {
         let forgotten = 0;
-        for (const id of requestIds) forgotten += scope.write(scope.sql.deleteCommit, key, id);
+        for (const id of requestIds) forgotten += scope.write(scope.sql.deleteCommit, key, id, upTo);
         if (forgotten > 0) scope.writeOne('a domain stays', scope.sql.forgetCommits, key, forgotten, upTo);
         return forgotten;
       }),
     deleteMarks: (key, markedAt) =>
-      submit((scope) => {
-        for (;;) {
-          const row = scope.find(scope.sql.findCommitMark, key, markedAt);
-          if (row === undefined) return;
-          const found = row.marked_at as number;
-          scope.writeOne('a mark is as it was read', scope.sql.deleteCommitMark, key, found);
-        }
-      }),
+      submit((scope) => void scope.write(scope.sql.deleteCommitMarks, key, markedAt)),
   };
 }
 

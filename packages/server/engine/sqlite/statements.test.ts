@@ -23,8 +23,8 @@ const NAMED: Readonly<Record<string, string>> = {
   updateBalance: 'domain hash balance from_revision',
   deleteBalance: 'domain hash balance from_revision',
   deleteHistory: 'domain hash from_revision',
-  deleteCommit: 'domain request_id',
-  deleteCommitMark: 'domain marked_at',
+  deleteCommit: 'domain request_id revision',
+  deleteCommitMarks: 'domain marked_at',
   updatePack: 'generation space id state published_count',
   deletePack: 'generation space live_records',
   moveRecord: 'generation space pack pack_offset',
@@ -32,7 +32,7 @@ const NAMED: Readonly<Record<string, string>> = {
 
 const TARGET = /^(?:UPDATE (\w+) SET (?:(?! WHERE).)+|DELETE FROM (\w+)) WHERE (?:(?!SELECT).)+$/;
 /** column, and its parameter or value; the revision before the one that is given */
-const CONDITION = /(\w+) (?:=|IS) (?:\+\?(\d+)|(\d+))( - 1)?/g;
+const CONDITION = /(\w+) (?:=|IS|<=) (?:\+\?(\d+)|(\d+))( - 1)?/g;
 
 type Value = number | string | Uint8Array;
 

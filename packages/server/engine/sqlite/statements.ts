@@ -270,11 +270,12 @@ export const WRITE_STATEMENTS = {
     'SELECT marked_at, revision, row_sum FROM commit_marks WHERE domain = ?1 AND marked_at <= ?2 ORDER BY marked_at DESC LIMIT 1',
   insertCommitMark:
     'INSERT INTO commit_marks (domain, marked_at, revision, row_sum) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING',
-  deleteCommitMark: 'DELETE FROM commit_marks WHERE domain = ?1 AND marked_at = ?2',
+  deleteCommitMarks: 'DELETE FROM commit_marks WHERE domain = ?1 AND marked_at <= ?2',
   /** ?2 request after which, ?3 limit */
   findCommitsAfter:
     'SELECT domain, request_id, payload_digest, revision, row_sum FROM root_ref_commits WHERE domain = ?1 AND request_id > ?2 ORDER BY request_id LIMIT ?3',
-  deleteCommit: 'DELETE FROM root_ref_commits WHERE domain = ?1 AND request_id = ?2',
+  /** ?3 the last revision that may go: a purge may have let the request be sent anew */
+  deleteCommit: 'DELETE FROM root_ref_commits WHERE domain = ?1 AND request_id = ?2 AND revision <= ?3',
   /** ?2 how many, ?3 the floor of the history */
   forgetCommits: `UPDATE domains SET commit_count = commit_count - ?2, history_floor = max(history_floor, ?3), row_sum = row_sum - ${DOMAIN_WEIGHTS.commitCount} * ?2 + ${DOMAIN_WEIGHTS.historyFloor} * (max(history_floor, ?3) - history_floor) WHERE id = ?1`,
 

@@ -22,6 +22,11 @@ export function testDamagedCommits(open: () => Promise<DamagedStore>): void {
     ['a mark, and it says more', 'UPDATE commit_marks SET revision = 4', 0],
     ['a domain', 'UPDATE domains SET revision = revision + 64', 0],
     ['the number of commits', 'UPDATE domains SET commit_count = commit_count + 64', 0],
+    [
+      'a mark, and no number is its time',
+      'UPDATE commit_marks SET marked_at = marked_at - 9223372036854775807',
+      0,
+    ],
   ])('damaged: %s', async (_, damage, expected) => {
     const { store, setClock, change, close } = await open();
     const commit = (requestId: string) =>
@@ -47,6 +52,8 @@ export function testDamagedCommits(open: () => Promise<DamagedStore>): void {
     // Half the time: so long only a mark that looks old can hurt.
     expect(await forgetAt(NOW + KEPT_MS / 2)).toBe(0);
     expect(await forgetAt(NOW + KEPT_MS)).toBe(expected);
+    // The marks of later go, and the damaged ones with them.
+    await forgetAt(NOW + 2 * KEPT_MS);
     await close();
   });
 }
