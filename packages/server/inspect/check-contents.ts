@@ -102,10 +102,13 @@ async function checkNode(
     return { kind: 'rotten', hash: row.hash, message, repaired: isSound };
   }
   if (!(await isStill(core, space, row))) return undefined;
-  if (problem instanceof RowContradicted) {
-    const repaired = check.isRepaired && (await check.mend(row.hash));
-    const advice = repaired ? 'it is made anew of them' : 'check with --repair makes it anew of them';
-    return { kind: 'row', hash: row.hash, message: `${problem.message}; ${advice}`, repaired };
+  // Bytes that are right make the row anew, whichever of them the problem was found by.
+  const isMended = check.isRepaired && isProof(problem) && (await check.mend(row.hash));
+  if (isMended || problem instanceof RowContradicted) {
+    const advice = isMended
+      ? 'it is made anew of its bytes'
+      : 'check with --repair makes it anew of its bytes';
+    return { kind: 'row', hash: row.hash, message: `${problem.message}; ${advice}`, repaired: isMended };
   }
   if (!isProofOfRot(problem)) {
     const message = `it cannot be read (${messageOf(problem)}): check the disk or the store, and check again`;
@@ -124,6 +127,8 @@ async function checkNode(
   const message = `${problem.message}; ${advice}`;
   return { kind, hash: row.hash, message, repaired: false };
 }
+
+const isProof = (problem: Error): boolean => problem instanceof RowContradicted || isProofOfRot(problem);
 
 /** Resolves with the fault, or undefined. */
 async function proveBytes(

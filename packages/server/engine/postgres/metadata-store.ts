@@ -4,7 +4,7 @@ import { groupsOf, type Hash } from '@holdfast/protocol';
 import type { Awaitable } from '../../core/awaitable.ts';
 import type { RowDamage, RowLook, SpaceSnapshot } from '../../core/inspection-ports.ts';
 import { InvariantViolation, namingSpace } from '../../core/invariant.ts';
-import type { ContentRow, NodeRow, Space, SpaceCounters, SpaceKey, UploadRow } from '../../core/model.ts';
+import type { NodeRow, Space, SpaceCounters, SpaceKey, UploadRow } from '../../core/model.ts';
 import type { LeaseWindow } from '../../core/node-row.ts';
 import type {
   Clock,
@@ -26,7 +26,7 @@ import { PostgresPackReads } from './packs/pack-reads.ts';
 import { makePages } from './pages.ts';
 import { ReadyLeases } from './ready-leases.ts';
 import { slotSum } from './row-sums.ts';
-import { hashesToSql, joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
+import { type FoundNode, foundNodeFromSql, hashesToSql, nodeFromSql, uploadFromSql } from './rows.ts';
 import { SeenUploads } from './seen-uploads.ts';
 import { SpaceKeys } from './space-names.ts';
 import { inspectSpace } from './space-snapshot.ts';
@@ -42,7 +42,6 @@ import { hexToBytea, type SqlRow, type SqlValue } from './wire/wire-messages.ts'
 
 /** rows of usage_counters per Space: this many transactions can count at once without waiting for each other */
 const SLOTS = 16;
-type FoundNode = { readonly node: NodeRow; readonly content: ContentRow | undefined };
 
 interface OpenOptions {
   /** on a migrated database; the caller closes it */
@@ -145,7 +144,7 @@ export class PostgresMetadataStore implements MetadataStore {
   async findNodeWithContent(space: Space, hash: Hash): Promise<FoundNode | undefined> {
     const key = this.#keys.of(space);
     const [row] = await this.#read(SQL.findNodeWithContent, [key, hexToBytea(hash)], space);
-    return row && { node: nodeFromSql(key, row), content: joinedContentFromSql(key, row) };
+    return row && foundNodeFromSql(key, row);
   }
 
   async findNodesWithContent(
@@ -157,8 +156,8 @@ export class PostgresMetadataStore implements MetadataStore {
     // Each node may have 8 KiB of refs, and an answer is in memory whole.
     for (const some of groupsOf(hashes, 1_024)) {
       for (const row of await this.#read(SQL.findNodesWithContent, [key, hashesToSql(some)], space)) {
-        const node = nodeFromSql(key, row);
-        found.set(node.hash, { node, content: joinedContentFromSql(key, row) });
+        const each = foundNodeFromSql(key, row);
+        found.set(each.node.hash, each);
       }
     }
     return hashes.map((hash) => found.get(hash));

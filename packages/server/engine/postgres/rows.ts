@@ -3,6 +3,7 @@ import { type Hash, NODE_FIXED_HEADER_BYTES } from '@holdfast/protocol';
 import type { ContentRow, DiscardRow, NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
 import { isCollectable } from '../../core/node-row.ts';
 import { judgedValues } from '../../core/rows/row-sums.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import {
   hasNoOtherPlace,
   isUploadWhole,
@@ -233,6 +234,17 @@ export function sumsOfContent(
 ): { readonly row: number; readonly place: number } {
   const content = readContent(row);
   return { row: contentSum(space, content), place: placeSum(space, content) };
+}
+
+export type FoundNode = { readonly node: NodeRow; readonly content: ContentRow | undefined };
+
+/** The sizes say the same thing twice. @throws StoreUnavailable if they differ: a row that is older than sums may be wrong */
+export function foundNodeFromSql(space: SpaceKey, row: SqlRow): FoundNode {
+  const found = { node: nodeFromSql(space, row), content: joinedContentFromSql(space, row) };
+  if (found.content === undefined || found.content.canonicalSize === found.node.canonicalSize) return found;
+  const message =
+    'the row of a node contradicts the record of its bytes: holdfast check --repair makes it anew';
+  throw new StoreUnavailable(message, { isDamage: true });
 }
 
 /** The content half of a joined row. A damaged record proves no byte, so it is none: the next upload heals the node. */
