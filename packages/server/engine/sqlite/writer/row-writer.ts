@@ -139,20 +139,19 @@ export class LocalRowWriter implements RowWriter {
   }
 
   async maintain(cutoffs: SweepCutoffs): Promise<Maintained> {
-    const [commits, rest] = await Promise.allSettled([
-      this.#commitRecords.step(cutoffs),
-      this.#commits.submit((scope) => {
-        const watermarks = moveWatermarks(scope, this.#watermarkWalk, cutoffs.now);
-        const isHistoryLeft = pruneHistory(scope, cutoffs);
-        return { isMoreLeft: watermarks.isLeft || isHistoryLeft, broken: watermarks.broken };
-      }),
-    ]);
+    const forgetting = Promise.allSettled([this.#commitRecords.step(cutoffs)]);
+    const { isMoreLeft, broken } = await this.#commits.submit((scope) => {
+      const watermarks = moveWatermarks(scope, this.#watermarkWalk, cutoffs.now);
+      const isHistoryLeft = pruneHistory(scope, cutoffs);
+      return { isMoreLeft: watermarks.isLeft || isHistoryLeft, broken: watermarks.broken };
+    });
+    // At once: a read of the same turn would keep the log from being emptied.
     const failure = this.#checkpoint(() => this.#log.emptyWhenIdle());
-    if (rest.status === 'rejected') throw rest.reason;
+    const [commits] = await forgetting;
     if (failure !== undefined) throw storageError(failure, 'copying the log into the database');
-    if (rest.value.broken !== undefined) throw rest.value.broken;
+    if (broken !== undefined) throw broken;
     if (commits.status === 'rejected') throw commits.reason;
-    return { ...commits.value, moreToDo: rest.value.isMoreLeft || commits.value.moreToDo };
+    return { ...commits.value, moreToDo: isMoreLeft || commits.value.moreToDo };
   }
 
   async emptyLog(): Promise<void> {
