@@ -133,7 +133,7 @@ function testMoves({ subject, within, insert, insertContents, useOf }: PackRowTo
   test('a record moves only from the place it has, and readers then see the new place', async () => {
     const [from, to] = [judgedPack(), judgedPack()];
     await insert(from, to);
-    const content = packedContent(placeIn(from.generation, 52));
+    const content = { ...packedContent(placeIn(from.generation, 52)), canonicalSize: 134 };
     const { generation, packed } = content as ContentRow & { packed: NonNullable<ContentRow['packed']> };
     const node = readyNode(hashAt(1), { generation, storage: 'packed', storedSize: 77 });
     await insertNodes(subject.store, SPACE, [node]);
@@ -196,7 +196,7 @@ function testMoves({ subject, within, insert, insertContents, useOf }: PackRowTo
   test('many nodes are read with their content, in the order of the request', async () => {
     const pack = judgedPack();
     await insert(pack);
-    const packed = packedContent(placeIn(pack.generation, 52));
+    const packed = { ...packedContent(placeIn(pack.generation, 52)), canonicalSize: 134 };
     const inline: ContentRow = {
       ...{ generation: newGeneration(), canonicalSize: 134, integrity: new Uint8Array([1]) },
       ...{ inlineBytes: new Uint8Array(134), urlExpiresAt: 0 },
