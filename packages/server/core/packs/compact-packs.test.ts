@@ -10,7 +10,7 @@ import type { CompactablePack } from '../pack-ports.ts';
 import { getUsage } from '../read/get-usage.ts';
 import { readContent } from '../read/read-content.ts';
 import { readNodes } from '../read/read-nodes.ts';
-import { StoreUnavailable } from '../store-failure.ts';
+import { ContentLost, StoreUnavailable } from '../store-failure.ts';
 import { TOMBSTONE_MS } from '../stray-watch.ts';
 import { CALLER, type CoreWorld, DAY_MS, MINUTE_MS, SPACE, smallNode } from '../test/core-fixture.ts';
 import {
@@ -133,6 +133,25 @@ describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
     expect(await compactAll(core)).toBe(live.length);
     // Once to prove them, once to write them.
     expect(read).toEqual([64, 64, 2, 64, 64, 2]);
+    await expectWhole(live);
+  });
+
+  test('a pack whose records go while they are copied is looked at anew, and no step fails', async () => {
+    const live = manyNodes(20);
+    await wornPack(live, manyNodes(30, 7));
+    const { packs } = world.core.content;
+    let reads = 0;
+    const core = withPacks(world.core, {
+      readRecords: (space, records) => {
+        reads += 1;
+        if (reads === 2) throw new ContentLost('a purge has taken the pack');
+        return packs.readRecords(space, records);
+      },
+      write: (...given) => packs.write(...given),
+    });
+    expect((await compactPacks(core, new Set())).moved).toBe(0);
+    expect(reads).toBe(2);
+    expect(await compactAll(core)).toBe(live.length);
     await expectWhole(live);
   });
 

@@ -209,11 +209,15 @@ async function* readTogether<R extends Placed>(
 async function moveTo(core: Core, space: Space, live: readonly LiveRecord[], now: number): Promise<number> {
   const generation = createOwnPackGeneration(core, now);
   const places = placesOf(generation, live);
-  const { bytes, integrityFrom } = await core.content.packs.write(
-    space,
-    generation,
-    piecesOf(core, space, live),
-  );
+  const written = await core.content.packs
+    .write(space, generation, piecesOf(core, space, live))
+    .catch((error: unknown) => {
+      if (isProofOfRot(error)) return undefined;
+      throw error;
+    });
+  // Since they were proven, a purge has taken the records, or one has rotted: the next step looks at them anew.
+  if (written === undefined) return 0;
+  const { bytes, integrityFrom } = written;
   const pack = makeOwnPack(core, now, { generation, bytes, records: live.length });
   const moves = live.map(({ content, place }, index): RecordMove => {
     const to = places[index] as PackPlace;
