@@ -169,18 +169,17 @@ async function proveRecords(
   space: Space,
   placed: readonly Placed[],
 ): Promise<LiveRecord[] | undefined> {
-  const live: LiveRecord[] = [];
-  try {
+  const live = await unlessRotten(async () => {
+    const read: LiveRecord[] = [];
     for await (const batch of readTogether(core, space, placed)) {
       for (const { record, stored } of batch) {
         const { content, place } = record;
-        live.push({ hash: core.packs.digestOf(place.codec, content.canonicalSize, stored), content, place });
+        read.push({ hash: core.packs.digestOf(place.codec, content.canonicalSize, stored), content, place });
       }
     }
-  } catch (error) {
-    if (isProofOfRot(error)) return undefined;
-    throw error;
-  }
+    return read;
+  });
+  if (live === undefined) return undefined;
   const nodes = await core.metadata.findNodesWithContent(
     space,
     live.map(({ hash }) => hash),
@@ -191,6 +190,16 @@ async function proveRecords(
     return node !== undefined && node.generation === content.generation && node.state === 'rotten';
   });
   return isBad ? undefined : live;
+}
+
+/** `undefined`: the bytes of a record are bad or gone. */
+async function unlessRotten<T>(work: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    if (isProofOfRot(error)) return undefined;
+    throw error;
+  }
 }
 
 /** The records with their stored bytes, which are proven, in their order. Near ones are read at once, a little at a time. */
@@ -209,12 +218,9 @@ async function* readTogether<R extends Placed>(
 async function moveTo(core: Core, space: Space, live: readonly LiveRecord[], now: number): Promise<number> {
   const generation = createOwnPackGeneration(core, now);
   const places = placesOf(generation, live);
-  const written = await core.content.packs
-    .write(space, generation, piecesOf(core, space, live))
-    .catch((error: unknown) => {
-      if (isProofOfRot(error)) return undefined;
-      throw error;
-    });
+  const written = await unlessRotten(() =>
+    core.content.packs.write(space, generation, piecesOf(core, space, live)),
+  );
   // Since they were proven, a purge has taken the records, or one has rotted: the next step looks at them anew.
   if (written === undefined) return 0;
   const { bytes, integrityFrom } = written;

@@ -72,7 +72,7 @@ const READ_STATE = `SELECT ${STATE} AS state, ${SCHEMA} AS schema`;
 export const OWN_SESSION = 'true /* in the session that was set up */';
 /**
  * Before each table of a read that is never part of a transaction. A session prepares the name of the schema in this place, so that the
- * read relies on no setting and needs no guard, which would cost half as much as the read. parseRow refuses bytes in another form.
+ * read relies on no setting and needs no guard. parseRow refuses bytes in another form.
  */
 export const OWN_SCHEMA = '/* the schema of the session that was set up */ ';
 
